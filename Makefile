@@ -1,0 +1,93 @@
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+GO       ?= go
+TOOL     := $(GO) tool -modfile=tools/go.mod
+FUZZTIME ?= 20s
+BENCH    ?= .
+
+# Packages whose tests start real servers. They run alone, one package at a
+# time: two clusters on two cores take election timeouts from each other.
+SERVERS := /(itest|etcdtest|zktest)(/|$$)
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: ## Watch workers take turns, lose a lock and be fenced off.
+	@$(GO) run ./cmd/fairlock demo
+
+.PHONY: test
+test: gcc ## Run go vet and every test under the race detector, real servers last.
+	@all=$$($(GO) list ./...)
+	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
+	servers=$$(grep -E '$(SERVERS)' <<<"$$all" || true)
+	$(GO) vet ./...
+	$(GO) test -race -vet=off -count=1 -timeout 4m $$plain
+	if [[ -n $$servers ]]; then
+		$(GO) test -race -vet=off -count=1 -timeout 6m -p 1 $$servers
+	fi
+	echo "passed in $$SECONDS s: go vet, $$(wc -w <<<"$$plain") packages, $$(wc -w <<<"$$servers") packages with real servers"
+
+.PHONY: lint
+lint: ## Check format, imports and house rules; change nothing.
+	@$(GO) mod tidy -diff
+	$(GO) -C tools mod tidy -diff
+	fixes=$$($(GO) fix -diff ./... 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
+	if [[ -n $$fixes ]]; then
+		echo "$$fixes"
+		echo "lint: run 'go fix ./...'"
+		exit 1
+	fi
+	$(TOOL) golangci-lint run
+	echo "passed in $$SECONDS s: go mod tidy, go fix, golangci-lint"
+
+.PHONY: check
+check: lint test ## Run lint and test.
+
+.PHONY: bench
+bench: ## Measure against the locks that ship with the clients; BENCH=regexp picks some.
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./bench/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every pure function that has a target, FUZZTIME (20s) each.
+	@all=$$($(GO) list ./...)
+	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
+	listed=$$($(GO) test -vet=off -list '^Fuzz' $$plain)
+	targets=$$(awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' <<<"$$listed")
+	if [[ -z $$targets ]]; then
+		echo "fuzz: no package has a fuzz target"
+		exit 1
+	fi
+	while read -r package target; do
+		echo "$$package $$target"
+		$(GO) test -vet=off -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"
+	done <<<"$$targets"
+	echo "passed in $$SECONDS s: $$(wc -l <<<"$$targets") fuzz targets"
+
+.PHONY: cover
+cover: ## Show how much of each function the tests without servers reach.
+	@all=$$($(GO) list ./...)
+	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
+	counted=$$(grep -vE '/(bench|cmd|examples)(/|$$)' <<<"$$plain" | paste -sd,)
+	$(GO) test -vet=off -count=1 -timeout 4m -coverpkg="$$counted" -coverprofile=coverage.out $$plain
+	$(GO) tool cover -html=coverage.out -o coverage.html
+	$(GO) tool cover -func=coverage.out
+	echo "line by line: coverage.html"
+
+.PHONY: clean
+clean: ## Remove what the other targets wrote into the tree.
+	@rm -rf bin coverage.out coverage.html
+	find . -name '*.test' -type f -not -path './.git/*' -delete
+
+.PHONY: gcc
+gcc:
+	@cc=$$($(GO) env CC)
+	if ! command -v "$${cc%% *}" >/dev/null || [[ $$($(GO) env CGO_ENABLED) != 1 ]]; then
+		echo "The race detector needs cgo and a C compiler, and '$$cc' is not here: install gcc and the C headers (Debian: apt-get install gcc libc6-dev) and leave CGO_ENABLED alone." >&2
+		exit 1
+	fi
