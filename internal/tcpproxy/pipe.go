@@ -1,0 +1,219 @@
+package tcpproxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	chunkSize  = 32 << 10
+	queueLimit = 8 << 20
+)
+
+// pipe is one direction of a connection: a queue with a reader that fills it and
+// a writer that empties it when the faults in effect allow.
+type pipe struct {
+	c   *conn
+	dir int // 0 is Up, 1 is Down
+
+	lost     bool          // something was dropped; the writer's own
+	wake     chan struct{} // to the writer: the queue has grown
+	room     chan struct{} // to the reader: the queue has shrunk
+	finished chan struct{} // closed when the writer has ended
+
+	mu    sync.Mutex
+	queue []chunk
+	size  int // bytes in queue
+}
+
+// chunk is what one read gave, or how the stream ended.
+type chunk struct {
+	data []byte
+	end  error // io.EOF or why the read failed
+	due  time.Time
+}
+
+func newPipe(c *conn, dir int) *pipe {
+	return &pipe{
+		c: c, dir: dir,
+		wake:     make(chan struct{}, 1),
+		room:     make(chan struct{}, 1),
+		finished: make(chan struct{}),
+	}
+}
+
+// read fills the queue until src ends.
+func (p *pipe) read(src *net.TCPConn) {
+	for {
+		buf := make([]byte, chunkSize)
+		n, err := src.Read(buf)
+		due := time.Now().Add(p.c.p.delay(p.dir))
+		if n > 0 && !p.push(chunk{data: buf[:n], due: due}) {
+			return
+		}
+		if err != nil {
+			p.push(chunk{end: err, due: due})
+			return
+		}
+	}
+}
+
+// push appends to the queue and waits for room in it afterwards, so that even
+// one large chunk fits. It reports false when the connection is over.
+func (p *pipe) push(ch chunk) bool {
+	p.mu.Lock()
+	p.queue = append(p.queue, ch)
+	p.size += len(ch.data)
+	p.mu.Unlock()
+	p.c.p.stats.flow[p.dir].waiting.Add(int64(len(ch.data)))
+	signal(p.wake)
+
+	for p.full() {
+		select {
+		case <-p.room:
+		case <-p.c.done:
+			return false
+		}
+	}
+	return true
+}
+
+func (p *pipe) full() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size > queueLimit
+}
+
+// passable waits until the direction flows. It reports false when the connection
+// is over or has lost bytes.
+func (p *pipe) passable() bool {
+	for {
+		m, changed := p.c.p.mode(p.c.label, p.dir)
+		switch m {
+		case flow:
+			return !p.lost
+		case drop:
+			p.drop()
+		case hold:
+		}
+		if !p.wait(changed, nil) {
+			return false
+		}
+	}
+}
+
+// write hands the queue on to dst until the stream ends.
+func (p *pipe) write(dst *net.TCPConn) {
+	defer close(p.finished)
+	for {
+		// First the queue, then the faults: bytes that came after Hold returned
+		// are then never seen together with the state before it.
+		head, ok := p.peek()
+		m, changed := p.c.p.mode(p.c.label, p.dir)
+		var due <-chan time.Time
+		switch {
+		case m == drop:
+			p.drop()
+		case m == hold:
+		case p.lost: // a stream with a gap is of no use to anybody
+			p.c.reset()
+			return
+		case ok:
+			wait := time.Until(head.due)
+			if wait <= 0 {
+				p.pop()
+				if !p.deliver(head, dst) {
+					return
+				}
+				continue
+			}
+			due = time.After(wait)
+		}
+		if !p.wait(changed, due) {
+			return
+		}
+	}
+}
+
+// deliver passes on one chunk, or the end of the stream the way it ended. It
+// reports false when nothing can follow.
+func (p *pipe) deliver(ch chunk, dst *net.TCPConn) bool {
+	switch {
+	case errors.Is(ch.end, io.EOF):
+		_ = dst.CloseWrite()
+		return false
+	case ch.end != nil:
+		p.c.reset()
+		return false
+	}
+	if _, err := dst.Write(ch.data); err != nil {
+		p.c.reset()
+		return false
+	}
+	p.c.p.stats.flow[p.dir].passed.Add(int64(len(ch.data)))
+	return true
+}
+
+// wait returns when there may be something to do, and false when the connection
+// is over.
+func (p *pipe) wait(changed <-chan struct{}, due <-chan time.Time) bool {
+	select {
+	case <-changed:
+	case <-due:
+	case <-p.wake:
+	case <-p.c.done:
+		return false
+	}
+	return true
+}
+
+func (p *pipe) peek() (chunk, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		return chunk{}, false
+	}
+	return p.queue[0], true
+}
+
+// pop removes what peek showed: nobody else takes from the queue.
+func (p *pipe) pop() {
+	p.mu.Lock()
+	n := len(p.queue[0].data)
+	p.queue[0] = chunk{}
+	p.queue = p.queue[1:]
+	p.size -= n
+	p.mu.Unlock()
+	p.c.p.stats.flow[p.dir].waiting.Add(-int64(n))
+	signal(p.room)
+}
+
+// drop loses the queue. An end of the stream in it is lost as well, and makes
+// the connection as useless as lost bytes do.
+func (p *pipe) drop() {
+	n, something := p.empty()
+	p.lost = p.lost || something
+	p.c.p.stats.flow[p.dir].dropped.Add(int64(n))
+}
+
+// empty removes all there is and returns its size.
+func (p *pipe) empty() (size int, something bool) {
+	p.mu.Lock()
+	size, something = p.size, len(p.queue) > 0
+	p.queue, p.size = nil, 0
+	p.mu.Unlock()
+	p.c.p.stats.flow[p.dir].waiting.Add(-int64(size))
+	signal(p.room)
+	return size, something
+}
+
+// signal leaves one note in a channel of capacity one.
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,384 @@
+package tcpproxy_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const soon = 10 * time.Second
+
+// line is one connection through a proxy: what the client has and what the
+// server has.
+type line struct {
+	proxy          *tcpproxy.Proxy
+	client, server *net.TCPConn
+}
+
+func connect(t *testing.T, opts *tcpproxy.Options) line {
+	t.Helper()
+	l, accepted := listen(t)
+	proxy := start(t, l.Addr().String(), opts)
+	client := dial(t, proxy)
+	return line{proxy, client, receive(t, accepted)}
+}
+
+func start(t *testing.T, target string, opts *tcpproxy.Options) *tcpproxy.Proxy {
+	t.Helper()
+	proxy, err := tcpproxy.New(target, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
+	return proxy
+}
+
+func dial(t *testing.T, proxy *tcpproxy.Proxy) *net.TCPConn {
+	t.Helper()
+	nc, err := net.Dial("tcp", proxy.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = nc.Close() })
+	require.NoError(t, nc.SetDeadline(time.Now().Add(soon)))
+	return nc.(*net.TCPConn)
+}
+
+// listen accepts connections until the test ends.
+func listen(t *testing.T) (net.Listener, <-chan *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	accepted := make(chan *net.TCPConn, 10)
+	go func() {
+		defer close(accepted)
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = nc.SetDeadline(time.Now().Add(soon))
+			accepted <- nc.(*net.TCPConn)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		for nc := range accepted {
+			_ = nc.Close()
+		}
+	})
+	return l, accepted
+}
+
+func receive(t *testing.T, accepted <-chan *net.TCPConn) *net.TCPConn {
+	t.Helper()
+	select {
+	case nc := <-accepted:
+		t.Cleanup(func() { _ = nc.Close() })
+		return nc
+	case <-time.After(soon):
+		require.FailNow(t, "no connection arrived")
+		return nil
+	}
+}
+
+func send(t *testing.T, nc net.Conn, s string) {
+	t.Helper()
+	_, err := nc.Write([]byte(s))
+	require.NoError(t, err)
+}
+
+func expect(t *testing.T, nc net.Conn, s string) {
+	t.Helper()
+	buf := make([]byte, len(s))
+	_, err := io.ReadFull(nc, buf)
+	require.NoError(t, err)
+	require.Equal(t, s, string(buf))
+}
+
+// firstError is what a client of the proxy meets: a reset right after the accept
+// may come before dialing has returned.
+func firstError(proxy *tcpproxy.Proxy) error {
+	nc, err := net.Dial("tcp", proxy.Addr())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	_, err = nc.Read(make([]byte, 1))
+	return err
+}
+
+// waiting waits until the proxy has n bytes in its hands.
+func (l line) waiting(t *testing.T, flow func(tcpproxy.Stats) tcpproxy.Flow, n int64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, soon, time.Millisecond)
+}
+
+func up(s tcpproxy.Stats) tcpproxy.Flow   { return s.Up }
+func down(s tcpproxy.Stats) tcpproxy.Flow { return s.Down }
+
+func TestHeldBytesArriveInOrder(t *testing.T) {
+	l := connect(t, nil)
+	send(t, l.client, "a")
+	expect(t, l.server, "a")
+
+	l.proxy.Hold(tcpproxy.Up)
+	send(t, l.client, "b")
+	l.waiting(t, up, 1)
+	send(t, l.client, "c")
+	l.waiting(t, up, 2)
+	assert.EqualValues(t, 1, l.proxy.Stats().Up.Passed)
+	l.proxy.Heal(tcpproxy.Up)
+
+	expect(t, l.server, "bc")
+	assert.Zero(t, l.proxy.Stats().Up.Waiting)
+}
+
+func TestHoldInOneDirectionLeavesTheOther(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Hold(tcpproxy.Down)
+
+	send(t, l.client, "request")
+	expect(t, l.server, "request")
+	send(t, l.server, "reply")
+	l.waiting(t, down, 5)
+
+	l.proxy.Heal(tcpproxy.Both)
+	expect(t, l.client, "reply")
+}
+
+func TestHoldHidesTheEndOfTheStream(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Hold(tcpproxy.Both)
+	send(t, l.client, "last words")
+	require.NoError(t, l.client.CloseWrite())
+	l.waiting(t, up, 10)
+
+	require.NoError(t, l.server.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err := l.server.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "nothing may come, not even an end")
+}
+
+func TestConnectionMadeWhileHeldIsServedAfterHeal(t *testing.T) {
+	listener, accepted := listen(t)
+	proxy := start(t, listener.Addr().String(), nil)
+	proxy.Hold(tcpproxy.Up)
+	client := dial(t, proxy)
+	send(t, client, "hello")
+	require.Eventually(t, func() bool { return proxy.Stats().Up.Waiting == 5 }, soon, time.Millisecond)
+	assert.Empty(t, accepted, "the server must not see the connection")
+
+	proxy.Heal(tcpproxy.Up)
+
+	expect(t, receive(t, accepted), "hello")
+}
+
+func TestDroppedBytesBreakTheConnectionAtHeal(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Drop(tcpproxy.Up)
+	send(t, l.client, "lost")
+	require.Eventually(t, func() bool { return l.proxy.Stats().Up.Dropped == 4 }, soon, time.Millisecond)
+	send(t, l.server, "still heard")
+	expect(t, l.client, "still heard")
+
+	l.proxy.Heal(tcpproxy.Up)
+
+	_, err := l.client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, err = l.server.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestDropLeavesAnIdleConnectionWhole(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Drop(tcpproxy.Both)
+	l.proxy.Heal(tcpproxy.Both)
+
+	send(t, l.client, "a")
+	expect(t, l.server, "a")
+	send(t, l.server, "b")
+	expect(t, l.client, "b")
+}
+
+func TestResetReachesBothSides(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Reset()
+
+	_, err := l.client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, err = l.server.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestResetOfOneSideReachesTheOther(t *testing.T) {
+	l := connect(t, nil)
+	require.NoError(t, l.server.SetLinger(0))
+	require.NoError(t, l.server.Close())
+
+	_, err := l.client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestHalfClosePasses(t *testing.T) {
+	l := connect(t, nil)
+	send(t, l.client, "question")
+	require.NoError(t, l.client.CloseWrite())
+	question, err := io.ReadAll(l.server)
+	require.NoError(t, err)
+	send(t, l.server, "answer")
+	require.NoError(t, l.server.Close())
+
+	answer, err := io.ReadAll(l.client)
+	require.NoError(t, err)
+	assert.Equal(t, "question", string(question))
+	assert.Equal(t, "answer", string(answer))
+	require.Eventually(t, func() bool { return l.proxy.Stats().Open == 0 }, soon, time.Millisecond)
+}
+
+// A delay that slept for every chunk would need 256 × 50 ms here.
+func TestDelayKeepsThroughput(t *testing.T) {
+	const delay = 50 * time.Millisecond
+	l := connect(t, nil)
+	l.proxy.Delay(tcpproxy.Up, delay)
+	data := bytes.Repeat([]byte("0123456789abcdef"), 256*32<<10/16)
+	begin := time.Now()
+	go func() {
+		_, _ = l.client.Write(data)
+		_ = l.client.CloseWrite()
+	}()
+
+	got, err := io.ReadAll(l.server)
+	took := time.Since(begin)
+
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got), "bytes changed or lost")
+	assert.GreaterOrEqual(t, took, delay)
+	assert.Less(t, took, 256*delay/4)
+}
+
+func TestShorterDelayDoesNotReorder(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Delay(tcpproxy.Up, 100*time.Millisecond)
+	send(t, l.client, "a")
+	l.waiting(t, up, 1)
+	l.proxy.Delay(tcpproxy.Up, 0)
+	send(t, l.client, "b")
+
+	expect(t, l.server, "ab")
+}
+
+func TestRefusedConnectionIsReset(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Refuse(true)
+	require.ErrorIs(t, firstError(l.proxy), syscall.ECONNRESET)
+	send(t, l.client, "the old one lives")
+	expect(t, l.server, "the old one lives")
+
+	l.proxy.Refuse(false)
+	send(t, dial(t, l.proxy), "welcome")
+	assert.EqualValues(t, 1, l.proxy.Stats().Refused)
+}
+
+func TestDialRetryWaitsForTheServer(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	target := free.Addr().String()
+	require.NoError(t, free.Close())
+	proxy := start(t, target, &tcpproxy.Options{DialRetry: true})
+	client := dial(t, proxy)
+	send(t, client, "patience")
+	require.Eventually(t, func() bool { return proxy.Stats().Up.Waiting == 8 }, soon, time.Millisecond)
+
+	l, err := net.Listen("tcp", target)
+	require.NoError(t, err)
+	defer l.Close()
+	server, err := l.Accept()
+	require.NoError(t, err)
+	defer server.Close()
+
+	expect(t, server, "patience")
+}
+
+func TestNobodyBehindResets(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	proxy := start(t, free.Addr().String(), nil)
+
+	require.ErrorIs(t, firstError(proxy), syscall.ECONNRESET)
+	assert.EqualValues(t, 1, proxy.Stats().Failed)
+}
+
+func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
+	listener, accepted := listen(t)
+	proxy := start(t, listener.Addr().String(), &tcpproxy.Options{
+		Label: func(head []byte) (string, bool) { return string(head[:1]), true },
+	})
+	a := dial(t, proxy)
+	send(t, a, "a")
+	toA := receive(t, accepted)
+	expect(t, toA, "a")
+	b := dial(t, proxy)
+	send(t, b, "b")
+	toB := receive(t, accepted)
+	expect(t, toB, "b")
+
+	proxy.HoldFrom("a", tcpproxy.Both)
+	send(t, a, "held")
+	require.Eventually(t, func() bool { return proxy.Stats().Up.Waiting == 4 }, soon, time.Millisecond)
+	send(t, b, "free")
+	expect(t, toB, "free")
+
+	proxy.Hold(tcpproxy.Both)
+	proxy.Heal(tcpproxy.Both)
+	assert.EqualValues(t, 4, proxy.Stats().Up.Waiting, "Heal is not HealFrom")
+	proxy.HealFrom("a", tcpproxy.Both)
+	expect(t, toA, "held")
+}
+
+func TestServerNameIsReadFromTheGreeting(t *testing.T) {
+	client, server := net.Pipe()
+	go func() {
+		defer client.Close()
+		_ = tls.Client(client, &tls.Config{ServerName: "m1"}).Handshake()
+	}()
+	hello := make([]byte, 16<<10)
+	n, err := server.Read(hello)
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	hello = hello[:n]
+	if _, ok := tcpproxy.ServerName(hello); !ok {
+		require.Fail(t, "the whole greeting came in one write")
+	}
+
+	label, ok := tcpproxy.ServerName(hello)
+	assert.True(t, ok)
+	assert.Equal(t, "m1", label)
+	_, ok = tcpproxy.ServerName(hello[:len(hello)/2])
+	assert.False(t, ok, "half a greeting")
+	label, ok = tcpproxy.ServerName([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+	assert.True(t, ok)
+	assert.Empty(t, label)
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	l := connect(t, nil)
+	l.proxy.Hold(tcpproxy.Both)
+	waiting := dial(t, l.proxy)
+	require.NoError(t, l.proxy.Close())
+	require.NoError(t, l.proxy.Close())
+
+	_, err := waiting.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, err = net.Dial("tcp", l.proxy.Addr())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
