@@ -31,7 +31,7 @@ test: gcc ## Run go vet and every test under the race detector, real servers las
 	if [[ -n $$servers ]]; then
 		$(GO) test -race -vet=off -count=1 -timeout 6m -p 1 $$servers
 	fi
-	echo "passed in $$SECONDS s: go vet, $$(wc -w <<<"$$plain") packages, $$(wc -w <<<"$$servers") packages with real servers"
+	echo "passed in $$SECONDS s: go vet, $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 
 .PHONY: lint
 lint: ## Check format, imports and house rules; change nothing.
