@@ -1,0 +1,94 @@
+package membackend
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Limits of the service.
+const (
+	// MinTTL is the least TTL that a session gets.
+	MinTTL = 10 * time.Millisecond
+
+	// minMargin is the least default margin; above ten times that, it is a
+	// tenth of the TTL.
+	minMargin = time.Millisecond
+)
+
+// patience is how long a request outside of a session is waited for before it
+// is sent again; pause is how long after a broken connection.
+const (
+	patience = time.Second
+	pause    = 5 * time.Millisecond
+)
+
+// Client is one process's view of a Store, with a network of its own, on which
+// faults can be set. It is safe for concurrent use.
+type Client struct {
+	st *Store
+
+	// Guarded by st.mu.
+	cut       Direction
+	stalled   bool
+	held      []func() // what waits for Resume; run with the mutex
+	toService time.Duration
+	fromThere time.Duration
+	faults    map[Op][]fault
+	requests  map[Op]int
+	onRequest func(Op)
+	sessions  []*memSession
+}
+
+// NewClient returns a client with a healthy network.
+func (st *Store) NewClient() *Client {
+	return &Client{
+		st:       st,
+		faults:   make(map[Op][]fault),
+		requests: make(map[Op]int),
+	}
+}
+
+// Backend returns the client as a backend, for session.Open and for tests of
+// the driver's contract. Its Close frees nothing.
+func (c *Client) Backend() driver.Backend { return backend{c} }
+
+// backend is a Client seen through the contract. It is a type of its own
+// because a Client's Open opens a session.Session.
+type backend struct{ c *Client }
+
+func (b backend) Profile() driver.Profile {
+	return driver.Profile{
+		Service: "memory",
+		MinTTL:  MinTTL,
+		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, minMargin) },
+		Ordered: true,
+	}
+}
+
+func (b backend) Clock() driver.Clock { return clock(b) }
+
+// CheckName accepts every name.
+func (b backend) CheckName(string) error { return nil }
+
+func (b backend) List(ctx context.Context, name string) ([]driver.Entry, error) {
+	all, _, err := roundTrip(ctx, b.c, request{op: OpList, patience: patience},
+		func(driver.Instant) []driver.Entry { return b.c.st.read(name) })
+	if err != nil {
+		return nil, fmt.Errorf("memory: list %q: %w", name, err)
+	}
+	return all, nil
+}
+
+func (b backend) Names(ctx context.Context, prefix string) ([]string, error) {
+	all, _, err := roundTrip(ctx, b.c, request{op: OpList, patience: patience},
+		func(driver.Instant) []string { return b.c.st.names(prefix) })
+	if err != nil {
+		return nil, fmt.Errorf("memory: names %q: %w", prefix, err)
+	}
+	return all, nil
+}
+
+func (b backend) Close() error { return nil }

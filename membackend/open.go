@@ -1,0 +1,19 @@
+package membackend
+
+import (
+	"context"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+// Open opens a session with a new client of its own. A nil o means the
+// defaults of [session.Options].
+func (st *Store) Open(ctx context.Context, o *session.Options) (*session.Session, error) {
+	return st.NewClient().Open(ctx, o)
+}
+
+// Open opens a session through this client. Several may be open at once; they
+// share its network. A nil o means the defaults of [session.Options].
+func (c *Client) Open(ctx context.Context, o *session.Options) (*session.Session, error) {
+	return session.Open(ctx, c.Backend(), o)
+}

@@ -1,0 +1,107 @@
+package membackend
+
+import (
+	"slices"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Expire ends a session at the service, as its own clock or an operator would:
+// its entries are gone at once. Its client is not told; it learns at its next
+// renewal or join. Expire says whether the session lived.
+func (st *Store) Expire(session string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	l := st.leases[session]
+	if l == nil {
+		return false
+	}
+	st.end(l)
+	return true
+}
+
+// Delete removes one entry by hand, as an operator would, whoever owns it. It
+// says whether the entry was there.
+func (st *Store) Delete(name, key string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := st.byKey(name, key)
+	if e == nil {
+		return false
+	}
+	st.rev++
+	st.remove(e)
+	return true
+}
+
+// PutForeign puts an entry of another program at the end of a line. If leased,
+// it belongs to a session "x", which nothing here ends; otherwise it has none
+// and is marked Unleased. Both stay until they are deleted. If the line has
+// an entry with that key already, PutForeign does nothing and says false.
+func (st *Store) PutForeign(name, key string, leased bool) (driver.Ref, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.byKey(name, key) != nil {
+		return driver.Ref{}, false
+	}
+	e := &entry{Entry: driver.Entry{
+		Ref:      driver.Ref{Line: name, Key: key},
+		Foreign:  true,
+		Unleased: !leased,
+	}}
+	if leased {
+		e.Session = "x"
+	}
+	st.put(e)
+	return e.Ref, true
+}
+
+// Overwrite gives an entry another value, in its place and without touching its
+// session, as its owner could. Any bytes will do: a broken value is one that
+// [driver.DecodeMeta] refuses. It says whether the entry was there.
+func (st *Store) Overwrite(name, key string, value []byte) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := st.byKey(name, key)
+	if e == nil {
+		return false
+	}
+	st.change(e, slices.Clone(value))
+	return true
+}
+
+// Touch writes an entry's value again, unchanged. To watchers it is a change.
+// It says whether the entry was there.
+func (st *Store) Touch(name, key string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := st.byKey(name, key)
+	if e == nil {
+		return false
+	}
+	st.change(e, e.value)
+	return true
+}
+
+func (st *Store) change(e *entry, value []byte) {
+	st.rev++
+	e.value, e.changed = value, st.rev
+	for _, w := range st.watches[e.Ref] {
+		if w.req.Changes {
+			w.tell(driver.Event{Kind: driver.Changed, Rev: st.rev})
+		}
+	}
+}
+
+func (st *Store) byKey(name, key string) *entry {
+	ln := st.lines[name]
+	if ln == nil {
+		return nil
+	}
+	for _, e := range ln.entries {
+		if e.Key == key {
+			return e
+		}
+	}
+	return nil
+}
