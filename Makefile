@@ -2,6 +2,7 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
+.NOTPARALLEL: # tests measure waits, and a linter beside them takes their cores
 MAKEFLAGS   += --no-print-directory
 
 GO       ?= go
@@ -35,8 +36,9 @@ test: gcc ## Run go vet and every test under the race detector, real servers las
 
 .PHONY: lint
 lint: ## Check format, imports and house rules; change nothing.
-	@$(GO) mod tidy -diff
-	$(GO) -C tools mod tidy -diff
+	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
+	$(GO) mod tidy -diff || untidy .
+	$(GO) -C tools mod tidy -diff || untidy tools
 	fixes=$$($(GO) fix -diff ./... 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
 	if [[ -n $$fixes ]]; then
 		echo "$$fixes"
