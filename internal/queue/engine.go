@@ -1,0 +1,102 @@
+package queue
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// engine is what a term has in its lines.
+type engine struct {
+	t       *session.Term
+	ordered bool
+
+	mu    sync.Mutex
+	lines map[string]*line // those with seats or users
+	fresh []*seat          // held, and not guarded yet
+}
+
+// engineOf returns the engine of a term.
+func engineOf(t *session.Term) *engine {
+	//nolint:forcetypeassert // only this function fills the slot
+	return t.Engine(func(t *session.Term) any {
+		return &engine{t: t, ordered: t.Session().Profile().Ordered, lines: map[string]*line{}}
+	}).(*engine)
+}
+
+// open returns the line of that name, which stays until its last user has
+// called close and its last seat is gone.
+func (e *engine) open(name string) *line {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ln := e.lines[name]
+	if ln == nil {
+		ln = &line{e: e, name: name, seats: map[driver.Ref]*seat{}, subs: map[driver.Ref]*sub{}}
+		e.lines[name] = ln
+	}
+	ln.users++
+	return ln
+}
+
+// close is the end of an open.
+func (ln *line) close() {
+	ln.e.mu.Lock()
+	ln.users--
+	ln.e.mu.Unlock()
+	ln.tidy()
+}
+
+// tidy frees a line that nobody uses. The order of the locks is e.mu, ln.mu.
+func (ln *line) tidy() {
+	ln.e.mu.Lock()
+	defer ln.e.mu.Unlock()
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.users == 0 && len(ln.seats) == 0 && ln.e.lines[ln.name] == ln {
+		delete(ln.e.lines, ln.name)
+		ln.stopTimer()
+	}
+}
+
+// moment is how long a hold lasts before its entry is watched. Most holds are
+// shorter, and cost nothing.
+const moment = 50 * time.Millisecond
+
+// guardLater has the entry of a held seat watched if it is still held in a
+// moment. One timer serves all that were granted meanwhile.
+func (e *engine) guardLater(s *seat) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fresh = append(e.fresh, s)
+	if len(e.fresh) == 1 {
+		e.t.Session().Clock().AfterFunc(moment, e.guard)
+	}
+}
+
+// guard watches the entries of those that still hold.
+func (e *engine) guard() {
+	e.mu.Lock()
+	fresh := e.fresh
+	e.fresh = nil
+	e.mu.Unlock()
+	if e.t.Context().Err() != nil {
+		return
+	}
+	for _, s := range fresh {
+		s.ln.do(func() {
+			if s.state == held && !s.leaving {
+				s.ln.watchOwn(s, s.entry.Place)
+			}
+		})
+	}
+}
+
+// relook is how often a waiting seat looks without any event. It is a net under
+// the watches: a connection may be silent without being closed.
+func (e *engine) relook() time.Duration {
+	d := max(e.t.Session().Options().TTL, 10*time.Second)
+	return d - d/4 + rand.N(d/2)
+}

@@ -1,0 +1,168 @@
+package queue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// want has the line looked at for a seat. The goroutine that looks serves all
+// seats that want it by then.
+func (ln *line) want(s *seat) {
+	if !s.wants {
+		s.wants = true
+		ln.wanted = append(ln.wanted, s)
+	}
+	if !ln.looking {
+		ln.looking = true
+		ln.e.t.Go(ln.look)
+	}
+}
+
+// look looks for as long as somebody wants it. It ends then, or with the term.
+func (ln *line) look(ctx context.Context) {
+	rest := minRest
+	for {
+		req, batch := ln.nextLook()
+		if batch == nil {
+			return
+		}
+		view, err := ln.e.t.Driver().Look(ctx, req)
+		if err == nil {
+			rest = minRest
+			ln.do(func() {
+				for _, s := range batch {
+					ln.learn(s, view)
+				}
+			})
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		ln.do(func() { ln.failed(batch, err) })
+		driver.Sleep(ctx, ln.e.t.Session().Clock(), rest)
+		rest = min(2*rest, maxRest)
+	}
+}
+
+// nextLook takes the seats that want a look, and says what to look at; nil if
+// there are none.
+func (ln *line) nextLook() (driver.LookRequest, []*seat) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	batch := slices.DeleteFunc(ln.wanted, func(s *seat) bool { return s.state == over })
+	ln.wanted = nil
+	if len(batch) == 0 {
+		ln.looking = false
+		return driver.LookRequest{}, nil
+	}
+	req := driver.LookRequest{Line: ln.name}
+	all := false
+	for _, s := range batch {
+		s.wants = false
+		req.Upto = max(req.Upto, s.entry.Place)
+		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev)
+		for _, b := range s.subs {
+			req.NotBefore = max(req.NotBefore, b.rev)
+		}
+		req.Nearest = max(req.Nearest, s.rule.Need)
+		all = all || s.all || s.rule.Need == 0
+	}
+	// Between the seats of a batch there may be others.
+	req.Nearest += 2 * (len(batch) - 1)
+	if all {
+		req.Nearest = 0
+	}
+	return req, batch
+}
+
+// learn takes in a look for one seat. The own entry is part of what was seen:
+// so a seat that is granted by a look lived at that moment.
+func (ln *line) learn(s *seat, v driver.View) {
+	if s.state == over {
+		return
+	}
+	i, found := slices.BinarySearchFunc(v.Entries, s.entry.Place, func(e driver.Entry, place int64) int {
+		return int(min(max(e.Place-place, -1), 1))
+	})
+	switch {
+	case found && v.Entries[i].Ref == s.entry.Ref:
+	case !v.Complete && i == 0: // the view does not reach as far as the seat
+		s.all = true
+		ln.want(s)
+		return
+	default:
+		ln.entryGone(s, unsure)
+		return
+	}
+	s.all, s.looked = false, true
+	s.rev = max(s.rev, v.Rev)
+	if s.state == held {
+		return
+	}
+	ahead := v.Entries[:i]
+	if v.Complete {
+		ln.position(s, len(ahead))
+	}
+	s.ahead = Ahead{Complete: v.Complete}
+	if n := s.rule.Need; n > 0 && len(ahead) > n {
+		ahead, s.ahead.Complete = ahead[len(ahead)-n:], false
+	}
+	s.ahead.Entries = slim(ahead)
+	ln.judge(s, true)
+}
+
+// slim copies entries without what their owners say of themselves: a seat keeps
+// them for as long as it waits.
+func slim(es []driver.Entry) []driver.Entry {
+	es = slices.Clone(es)
+	for i := range es {
+		es[i].Meta = driver.Meta{}
+	}
+	return es
+}
+
+// failed takes in that a look failed: those for whom waiting is no cure leave,
+// the others want it again.
+func (ln *line) failed(batch []*seat, err error) {
+	for _, s := range batch {
+		switch {
+		case s.state == over:
+		case s.state == waiting && driver.Incurable(err):
+			ln.refuse(s, err)
+		default:
+			ln.want(s)
+		}
+	}
+}
+
+// startTimer sees to it that waiting seats look again even if no event comes.
+func (ln *line) startTimer() {
+	if ln.stop == nil {
+		ln.stop = ln.e.t.Session().Clock().AfterFunc(ln.e.relook(), func() { ln.do(ln.relook) })
+	}
+}
+
+// stopTimer is for a line that nobody uses any more.
+func (ln *line) stopTimer() {
+	if ln.stop != nil {
+		ln.stop()
+		ln.stop = nil
+	}
+}
+
+// relook wants a look for all who wait.
+func (ln *line) relook() {
+	ln.stop = nil
+	if ln.e.t.Context().Err() != nil {
+		return
+	}
+	for _, s := range ln.seats {
+		if s.state == waiting {
+			ln.want(s)
+			ln.startTimer()
+		}
+	}
+}

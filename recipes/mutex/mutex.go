@@ -1,0 +1,150 @@
+// Package mutex is a fair, fenced mutual exclusion over one name.
+//
+//	m := mutex.New(s, "orders/settle")
+//	err := m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
+//		return settle(ctx, h.Token()) // ctx ends when the lock is lost
+//	})
+//
+// Requests are granted in the order in which the service received them. The
+// context of a hold ends before anybody else can hold. What it does not do is
+// protect a resource that does not check the token: a stopped process cannot
+// notice that time has passed.
+package mutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// kind is the recipe's name in errors and in the line.
+const kind = "mutex"
+
+// Mutex is a lock that one holds at a time, over all processes that use the
+// same name on the same service. It is a name and a session, nothing more:
+// cheap, stateless, and safe for concurrent use. Two goroutines that lock the
+// same name exclude each other, also through the same Session.
+type Mutex struct {
+	s    *session.Session
+	name string
+	opts Options
+}
+
+// Options are what NewWith takes. The zero value is what New uses.
+type Options struct {
+	// Reentrant lets Lock and TryLock succeed at once when their context comes
+	// from a live hold of the same lock and Session, with the same token. The
+	// lock is given back at the last Unlock. Without it such a call returns
+	// session.ErrReentrant, because it would wait for itself.
+	Reentrant bool
+}
+
+// New returns the lock of that name. It sends nothing and cannot fail; a bad
+// name or session is told by the first call.
+func New(s *session.Session, name string) *Mutex { return NewWith(s, name, Options{}) }
+
+// NewReentrant is New with Options.Reentrant.
+func NewReentrant(s *session.Session, name string) *Mutex {
+	return NewWith(s, name, Options{Reentrant: true})
+}
+
+// NewWith is New with options.
+func NewWith(s *session.Session, name string, o Options) *Mutex {
+	return &Mutex{s: s, name: name, opts: o}
+}
+
+// Name is the name of the lock.
+func (m *Mutex) Name() string { return m.name }
+
+// Lock waits its turn and returns a hold. Requests are granted in the order in
+// which the service received them. ctx bounds the waiting only: the hold goes
+// on after its end, until Unlock or until it is lost. If ctx ends first, Lock
+// leaves the line and returns an error that is session.ErrNotAcquired and ctx's
+// own, within milliseconds even if no server answers; what it leaves at the
+// service is removed in the background until that is certain.
+//
+// If the session is lost while waiting, Lock joins the line again at its end.
+// It returns session.ErrReentrant if ctx comes from a live hold of this lock,
+// and session.ErrInvalidName, ErrClosed, ErrDenied, ErrRefused or ErrForeignKey
+// where waiting cannot help.
+func (m *Mutex) Lock(ctx context.Context) (*session.Hold, error) {
+	return m.acquire(ctx, "lock", false)
+}
+
+// TryLock is Lock for those who will not wait: it returns an error that is
+// session.ErrNotAcquired if anybody holds or waits, and names who. Then it has
+// written nothing at the service. It takes one round trip.
+func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
+	return m.acquire(ctx, "try lock", true)
+}
+
+// acquire is Lock and TryLock.
+func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold, error) {
+	h, err := m.enter(ctx)
+	if h == nil && err == nil {
+		h, err = queue.Acquire(ctx, m.s, queue.Request{
+			Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Try: try,
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mutex: %s %q: %w", op, m.name, err)
+	}
+	return h, nil
+}
+
+// enter looks whether the caller is inside already. It returns neither hold nor
+// error if not.
+func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
+	h := session.Inside(ctx, m.s, m.name)
+	if h == nil {
+		return nil, nil //nolint:nilnil // "not inside" is neither
+	}
+	if !m.opts.Reentrant {
+		return nil, session.ErrReentrant
+	}
+	h, err := h.Reenter(ctx)
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
+	}
+	return h, nil
+}
+
+// Do holds the lock while fn runs. fn's context ends when ctx ends, and when
+// the lock is lost. Do waits for fn to return before it gives back, whatever
+// ended, for the work may still be running; it gives back also if fn panics.
+//
+// It returns fn's error, or the reason why fn was not called. If the lock was
+// lost meanwhile, the result is also session.ErrLost, even if fn returned nil:
+// somebody else may have worked at the same time, which only a resource that
+// checks the token has noticed. session.ErrReleasePending is not reported: the
+// work is done, and the entry goes by itself.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) (err error) {
+	h, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancelCause(h.Context())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() { // also after a panic, and after runtime.Goexit
+		stop()
+		if e := h.Unlock(); errors.Is(e, session.ErrLost) {
+			err = errors.Join(err, e)
+		}
+		cancel(session.ErrUnlocked)
+	}()
+	return fn(inner, h)
+}
+
+// Queue returns the line in order: the holder first, then those who wait, with
+// token, host, pid, label and since when. Entries of other programs are in it.
+func (m *Mutex) Queue(ctx context.Context) ([]driver.Entry, error) {
+	line, err := m.s.Queue(ctx, m.name)
+	if err != nil {
+		return nil, fmt.Errorf("mutex: %w", err)
+	}
+	return line, nil
+}

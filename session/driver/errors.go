@@ -1,0 +1,58 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The conditions that layers above branch on. Backends wrap them around the
+// service's own error, which stays in the chain.
+var (
+	// ErrGone: the entry is not there, and was not when the request came.
+	ErrGone = errors.New("entry is gone")
+
+	// ErrSessionOver: the service session is over, or was told to stop.
+	ErrSessionOver = errors.New("service session is over")
+
+	// ErrDenied: wrong credentials, or a permission is missing.
+	ErrDenied = errors.New("denied by the service")
+
+	// ErrRefused: the service refuses until an operator acts: a quota alarm, a
+	// corrupt member, a layout that it cannot hold.
+	ErrRefused = errors.New("refused by the service")
+
+	// ErrUnavailable: no server answered in time. Waiting may cure it.
+	ErrUnavailable = errors.New("service is unreachable")
+)
+
+// Incurable says that waiting and asking again cannot help.
+func Incurable(err error) bool {
+	return errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused)
+}
+
+// PendingError is the error of a Join whose outcome is unknown: the entry may
+// exist, or may come to exist when a delayed request arrives.
+type PendingError struct {
+	Err error
+
+	// Settle makes sure that nothing of the request is left, or comes. Nil:
+	// that is certain now. An error: not yet, call it again. It is idempotent
+	// and safe to call after the session is over.
+	Settle func(ctx context.Context) error
+}
+
+// Error says that the outcome is unknown, and why.
+func (e *PendingError) Error() string { return fmt.Sprintf("outcome unknown: %v", e.Err) }
+
+// Unwrap returns the cause.
+func (e *PendingError) Unwrap() error { return e.Err }
+
+// TakenError is the answer to a Join with IfEmpty on a line that is not empty.
+type TakenError struct {
+	First Entry // who stands first; zero if the answer did not tell
+	Count int   // how many stand there
+}
+
+// Error says how many stand in the line.
+func (e *TakenError) Error() string { return fmt.Sprintf("line is taken: %d in it", e.Count) }

@@ -1,0 +1,152 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// The conditions that callers branch on with errors.Is. The service's own error
+// stays in the chain.
+var (
+	// ErrNotAcquired: the lock was not taken; nothing is left in the line. A
+	// *NotAcquiredError tells who has it.
+	ErrNotAcquired = errors.New("not acquired")
+
+	// ErrLost: the hold ended before its Unlock. A *LostError tells why.
+	ErrLost = errors.New("lock lost")
+
+	// ErrReleasePending: the delete was not acknowledged in time. It is being
+	// finished in the background; at the latest the entry dies with the
+	// session.
+	ErrReleasePending = errors.New("release pending")
+
+	// ErrUnlocked: the hold was given back already. Nothing was sent. It is
+	// also the cause of a hold's context that ended by Unlock.
+	ErrUnlocked = errors.New("already unlocked")
+
+	// ErrReentrant: the context comes from a live hold of the same lock, so
+	// that waiting for it would never end.
+	ErrReentrant = errors.New("caller holds this lock already")
+
+	// ErrInvalidName: no lock can have this name.
+	ErrInvalidName = errors.New("invalid lock name")
+
+	// ErrInvalidOptions: a field of the options has a value that it cannot
+	// have.
+	ErrInvalidOptions = errors.New("invalid options")
+
+	// ErrClosed: the Session was closed, or is nil.
+	ErrClosed = errors.New("session is closed")
+
+	// ErrForeignKey: something that has no session stands in the line. It
+	// would stay for ever; somebody must delete it.
+	ErrForeignKey = errors.New("entry without a session in the line")
+
+	// ErrDenied: wrong credentials, or a permission is missing.
+	ErrDenied = driver.ErrDenied
+
+	// ErrRefused: the service refuses until an operator acts.
+	ErrRefused = driver.ErrRefused
+
+	// ErrUnavailable: no server answered in time.
+	ErrUnavailable = driver.ErrUnavailable
+)
+
+// Reason says why a hold or a term ended.
+type Reason string
+
+// The reasons. All but ReasonClosed can come at any time.
+const (
+	// ReasonDeadline: no proof was acknowledged in time; the service may give
+	// the lock away when the margin has passed.
+	ReasonDeadline Reason = "deadline passed without contact"
+	// ReasonExpired: the service says that the session is gone.
+	ReasonExpired Reason = "service session is gone"
+	// ReasonDeleted: somebody deleted the entry.
+	ReasonDeleted Reason = "entry was deleted"
+	// ReasonClosed: Session.Close was called.
+	ReasonClosed Reason = "session was closed"
+)
+
+// LostError tells how a hold, or a whole term, was lost. errors.Is says that it
+// is ErrLost.
+type LostError struct {
+	Name    string // the lock; "" for a term
+	Token   Token  // of the hold; 0 for a term
+	Session string // the service session
+	Reason  Reason
+	Err     error // what the service said, if it said something
+}
+
+// Error names the lock, the token and the reason.
+func (e *LostError) Error() string {
+	var b strings.Builder
+	if e.Name != "" {
+		fmt.Fprintf(&b, "lock %q (token %d) lost: ", e.Name, e.Token)
+	}
+	fmt.Fprintf(&b, "session %s: %s", e.Session, e.Reason)
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrLost) true.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns what the service said.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// NotAcquiredError tells who had the lock when a request gave up, as far as
+// that could be learned without delay. errors.Is says that it is
+// ErrNotAcquired.
+type NotAcquiredError struct {
+	Holder driver.Entry // the first in the line; zero if not learned
+	Ahead  int          // how many stood ahead when last seen; -1 if not learned
+	Now    time.Time    // when Holder was read, by the wall clock
+	Err    error        // why the request gave up; nil for a try
+}
+
+// Error reads like: not acquired: held by web-2 pid 4121 for 2m13s, 3 ahead.
+func (e *NotAcquiredError) Error() string {
+	var b strings.Builder
+	b.WriteString(ErrNotAcquired.Error())
+	switch h := e.Holder; {
+	case h.Zero():
+	case h.Foreign || h.Meta.Host == "":
+		fmt.Fprintf(&b, ": held by %q", h.Key)
+	default:
+		fmt.Fprintf(&b, ": held by %s pid %d", h.Meta.Host, h.Meta.PID)
+		if h.Meta.Label != "" {
+			fmt.Fprintf(&b, " (%s)", h.Meta.Label)
+		}
+		if age := e.Now.Sub(h.Meta.Since); !h.Meta.Since.IsZero() && age >= 0 {
+			fmt.Fprintf(&b, " for %s", round(age))
+		}
+	}
+	if e.Ahead > 0 {
+		fmt.Fprintf(&b, ", %d ahead", e.Ahead)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// round shortens d to what a person reads.
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// Is makes errors.Is(err, ErrNotAcquired) true.
+func (e *NotAcquiredError) Is(target error) bool { return target == ErrNotAcquired }
+
+// Unwrap returns why the request gave up, context.Canceled for example.
+func (e *NotAcquiredError) Unwrap() error { return e.Err }

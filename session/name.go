@@ -1,0 +1,35 @@
+package session
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxName is the most bytes that the name of a lock takes.
+const MaxName = 512
+
+// CheckName returns an error that wraps ErrInvalidName if no lock of this
+// Session can have that name: it is empty, longer than MaxName bytes, not
+// UTF-8, holds a NUL, or the layout of the backend cannot hold it. Nothing is
+// sent.
+func (s *Session) CheckName(name string) error {
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: it is nil", ErrClosed)
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrInvalidName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: %d bytes long, at most %d are allowed", ErrInvalidName, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w %q: it is not UTF-8", ErrInvalidName, name)
+	}
+	for i := range len(name) {
+		if name[i] == 0 {
+			return fmt.Errorf("%w %q: it holds a NUL", ErrInvalidName, name)
+		}
+	}
+	if err := s.backend.CheckName(name); err != nil {
+		return fmt.Errorf("%w %q: %w", ErrInvalidName, name, err)
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// connectTimeout bounds Open when its context has no deadline.
+const connectTimeout = 5 * time.Second
+
+// Session is what a program opens once and keeps for months. It serves any
+// number of locks and goroutines, and survives the loss of the service session
+// under it. It is safe for concurrent use.
+type Session struct {
+	backend driver.Backend
+	profile driver.Profile
+	clock   driver.Clock
+	opts    Options
+	meta    driver.Meta // host, pid and label
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the goroutines of this file and of terms
+
+	mu      sync.Mutex
+	closed  bool
+	drained bool     // Close waits for the last goroutines
+	cur     *Term    // the live term, if there is one
+	opening *attempt // a term being opened, if there is one
+	backoff time.Duration
+	lastErr error // why the last attempt failed
+}
+
+// attempt is one try at opening a term; err may be read when done is closed.
+type attempt struct {
+	done chan struct{}
+	err  error
+}
+
+// Open opens a Session on a backend, which it owns from then on, also when
+// Open fails. Users call the backend's own Open instead. It returns when the
+// first service session is there, or with the reason why not when ctx ends (5 s
+// if ctx has no deadline): ErrInvalidOptions, ErrDenied, ErrRefused or
+// ErrUnavailable. ctx bounds the opening only.
+func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
+	p := b.Profile()
+	opts, err := o.checked(p)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
+	}
+	// A host without a name is still told apart by its pid.
+	host, _ := os.Hostname() //nolint:errcheck // shown to people, nothing else
+	s := &Session{
+		backend: b, profile: p, clock: b.Clock(), opts: opts, backoff: minBackoff,
+		meta: driver.Meta{Host: host, PID: os.Getpid(), Label: opts.Label},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = driver.WithTimeout(ctx, s.clock, connectTimeout)
+		defer cancel()
+	}
+	t, err := s.openTerm(ctx)
+	if err != nil {
+		s.cancel()
+		s.wg.Wait()
+		return nil, errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
+	}
+	s.install(t)
+	return s, nil
+}
+
+// The backoff between attempts to open a term; see openLater.
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// Term returns the live term, opening one if need be. It waits for as long as
+// ctx lets it while the service is unreachable, and gives up at once where
+// waiting cannot help: ErrClosed, ErrDenied, ErrRefused. It is what recipes
+// build on; users have no need of it.
+func (s *Session) Term(ctx context.Context) (*Term, error) {
+	for {
+		t, a, err := s.current()
+		if t != nil || err != nil {
+			return t, err
+		}
+		select {
+		case <-a.done:
+			if a.err != nil && driver.Incurable(a.err) {
+				return nil, fmt.Errorf("open a session: %w", a.err)
+			}
+		case <-ctx.Done():
+			return nil, s.giveUp(context.Cause(ctx))
+		case <-s.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+}
+
+// giveUp is the error of a caller who waited in vain for a term.
+func (s *Session) giveUp(cause error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastErr != nil {
+		return fmt.Errorf("open a session: %w: %w", s.lastErr, cause)
+	}
+	return fmt.Errorf("open a session: %w: %w", ErrUnavailable, cause)
+}
+
+// current returns the live term, or the attempt to wait for, which it starts
+// if nobody has. Attempts are made only while somebody asks for one.
+func (s *Session) current() (*Term, *attempt, error) {
+	s.mu.Lock()
+	t := s.cur
+	s.mu.Unlock()
+	if t != nil && t.Alive() { // not under s.mu: Alive may end the term
+		return t, nil, nil
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, ErrClosed
+	}
+	if s.cur != nil && s.cur != t { // somebody was faster
+		return s.cur, nil, nil
+	}
+	if s.opening == nil {
+		s.opening = &attempt{done: make(chan struct{})}
+		a, backoff, wait := s.opening, s.backoff, s.lastErr != nil
+		s.wg.Add(1)
+		go s.openLater(a, backoff, wait)
+	}
+	return nil, s.opening, nil
+}
+
+// openLater makes one attempt, after the backoff if the last one failed. It
+// ends by itself, at the latest with Close.
+func (s *Session) openLater(a *attempt, backoff time.Duration, wait bool) {
+	defer s.wg.Done()
+	var t *Term
+	if wait {
+		driver.Sleep(s.ctx, s.clock, backoff/2+rand.N(backoff/2))
+	}
+	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.opts.TTL, connectTimeout))
+	defer cancel()
+	t, a.err = s.openTerm(ctx)
+	if a.err == nil {
+		s.install(t)
+	} else {
+		s.opts.Logger.Warn("fairlock: cannot open a session", "service", s.profile.Service, "err", a.err)
+	}
+
+	s.mu.Lock()
+	s.opening, s.lastErr = nil, a.err
+	s.backoff = minBackoff
+	if a.err != nil {
+		s.backoff = min(2*backoff, maxBackoff)
+	}
+	s.mu.Unlock()
+	close(a.done)
+}
+
+// install makes t the current term, or ends it if Close came first.
+func (s *Session) install(t *Term) {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.cur = t
+	}
+	s.mu.Unlock()
+	if closed {
+		t.end(ReasonClosed, nil)
+		return
+	}
+	if !t.Alive() { // it may have ended before it was current
+		s.drop(t)
+	}
+}
+
+// track runs f in a goroutine that Close waits for. After Close nothing is run:
+// what f would have tidied up at the service expires there.
+func (s *Session) track(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drained {
+		return
+	}
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		f()
+	}()
+}
+
+// drop forgets a term that is over.
+func (s *Session) drop(t *Term) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cur == t {
+		s.cur = nil
+	}
+}
+
+// Close ends all that the Session has: the contexts of holds end at once, with
+// ReasonClosed; requests that wait return ErrClosed; holders have the margin to
+// call Unlock; then the service session is closed, which hands the locks on.
+// An error means that the service did not acknowledge that: then entries stay
+// until the TTL has passed. Further calls do nothing.
+func (s *Session) Close() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	t := s.cur
+	s.mu.Unlock()
+
+	s.cancel()
+	var err error
+	if t != nil {
+		t.end(ReasonClosed, nil)
+		err = t.shut()
+	}
+	s.mu.Lock()
+	s.drained = true
+	s.mu.Unlock()
+	s.wg.Wait()
+	if err = errors.Join(err, s.backend.Close()); err != nil {
+		return fmt.Errorf("session: close: %w", err)
+	}
+	return nil
+}
+
+// Queue returns the line of a lock in order, holders first, entries of other
+// programs included. It is empty if nobody holds or waits.
+func (s *Session) Queue(ctx context.Context, name string) ([]driver.Entry, error) {
+	if err := s.CheckName(name); err != nil {
+		return nil, fmt.Errorf("session: queue: %w", err)
+	}
+	line, err := s.backend.List(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("session: queue %q: %w", name, err)
+	}
+	return line, nil
+}
+
+// Names returns, sorted, the names of the locks that begin with prefix and that
+// somebody holds or waits for.
+func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
+	if s == nil {
+		return nil, fmt.Errorf("session: names: %w: it is nil", ErrClosed)
+	}
+	names, err := s.backend.Names(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("session: names with prefix %q: %w", prefix, err)
+	}
+	return names, nil
+}
+
+// Meta is what this Session's entries say of their owner.
+func (s *Session) Meta() driver.Meta { return s.meta }
+
+// Clock is the backend's clock.
+func (s *Session) Clock() driver.Clock { return s.clock }
+
+// Profile is the backend's profile.
+func (s *Session) Profile() driver.Profile { return s.profile }
+
+// Options are the options in force, defaults filled in.
+func (s *Session) Options() Options { return s.opts }

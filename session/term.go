@@ -1,0 +1,265 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Term is one service session under a Session, from its opening to its end. It
+// is what recipes build on; users have no need of it. It is safe for concurrent
+// use.
+type Term struct {
+	s      *Session
+	drv    driver.Session
+	ctx    context.Context // ends with the term, the cause is a *LostError
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	belief   belief
+	stopTick func() bool
+	ended    *LostError
+	grants   map[*grant]struct{} // held, and to be told of a loss
+	owed     int                 // holds that were not given back yet
+	repaid   chan struct{}       // closed when the term has ended and owed is 0
+	closing  bool                // somebody closes the service session
+	closed   chan struct{}       // closed when that is done
+	closeErr error
+	workers  sync.WaitGroup // the goroutines of Go
+	janitor  janitor
+	engine   any
+}
+
+// openTerm opens a service session. Its proofs are counted from the first
+// request on.
+func (s *Session) openTerm(ctx context.Context) (*Term, error) {
+	t := &Term{
+		s: s, grants: map[*grant]struct{}{},
+		repaid: make(chan struct{}), closed: make(chan struct{}),
+	}
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	drv, err := s.backend.Open(ctx, driver.Config{
+		TTL: s.opts.TTL, Window: s.opts.TTL - s.opts.Margin,
+		Proof: t.proof, Gone: t.gone, Logger: s.opts.Logger,
+	})
+	if err != nil {
+		t.cancel(err)
+		return nil, err
+	}
+	t.mu.Lock()
+	t.drv = drv
+	left := t.belief.left(s.clock.Now())
+	early := t.ended
+	if left > 0 && early == nil {
+		t.tickLater(left)
+	}
+	t.mu.Unlock()
+	if left == 0 || early != nil {
+		t.end(ReasonDeadline, nil)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return nil, fmt.Errorf("%w: session %s was over before it was ready: %w", ErrUnavailable, drv.ID(), t.ended)
+	}
+	s.opts.Logger.Info("fairlock: session opened", "service", s.profile.Service, "session", drv.ID(), "ttl", s.opts.TTL)
+	fire(s.opts.Hooks.SessionOpened, Event{Session: drv.ID(), Left: left})
+	return t, nil
+}
+
+// proof takes in an acknowledged request. It is the driver's callback.
+func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
+	now := t.s.clock.Now()
+	t.mu.Lock()
+	ok := t.belief.prove(now, sent, ttl, t.s.opts.Margin)
+	left, ready := t.belief.left(now), t.drv != nil
+	t.mu.Unlock()
+	switch {
+	case !ready: // openTerm looks at the belief itself
+	case ok:
+		fire(t.s.opts.Hooks.Renewed, Event{Session: t.drv.ID(), Left: left})
+	default:
+		t.end(ReasonDeadline, nil)
+	}
+}
+
+// gone takes in the service's word that it has no such session. It is the
+// driver's callback.
+func (t *Term) gone(err error) {
+	t.mu.Lock()
+	ready := t.drv != nil
+	if !ready && t.ended == nil {
+		t.ended = &LostError{Reason: ReasonExpired, Err: err}
+	}
+	t.mu.Unlock()
+	if ready {
+		t.end(ReasonExpired, err)
+	}
+}
+
+// tickLater looks at the deadline again when it is due, and a few times before:
+// after a suspension the timer is late by what the machine slept, and the clock
+// is not. The caller holds t.mu.
+func (t *Term) tickLater(left time.Duration) {
+	t.stopTick = t.s.clock.AfterFunc(min(left, max(t.s.opts.TTL/4, time.Millisecond)), t.tick)
+}
+
+// tick ends the term at its deadline.
+func (t *Term) tick() {
+	t.mu.Lock()
+	if t.ended != nil {
+		t.mu.Unlock()
+		return
+	}
+	left := t.belief.left(t.s.clock.Now())
+	if left > 0 {
+		t.tickLater(left)
+	}
+	t.mu.Unlock()
+	if left == 0 {
+		t.end(ReasonDeadline, nil)
+	}
+}
+
+// Alive says whether the term is believed in at this moment. It reads the
+// clock, because timers fire late in a starved process.
+func (t *Term) Alive() bool { return t.Left() > 0 }
+
+// Left is the time to the deadline; 0 when the term is over.
+func (t *Term) Left() time.Duration {
+	t.mu.Lock()
+	left, ended := t.belief.left(t.s.clock.Now()), t.ended != nil
+	t.mu.Unlock()
+	if left == 0 && !ended {
+		t.end(ReasonDeadline, nil)
+	}
+	return left
+}
+
+// end ends the term, once. The order matters: holders are told first, then
+// waiters, then renewals stop. The service session is left to expire, so that
+// the holders have the margin, unless none of them is left.
+func (t *Term) end(reason Reason, err error) {
+	t.mu.Lock()
+	if t.ended != nil && t.ended.Session != "" {
+		t.mu.Unlock()
+		return
+	}
+	if t.ended != nil { // gone came before the driver was known
+		reason, err = t.ended.Reason, t.ended.Err
+	}
+	lost := &LostError{Session: t.drv.ID(), Reason: reason, Err: err}
+	t.ended = lost
+	t.belief.over = true
+	if t.stopTick != nil {
+		t.stopTick()
+	}
+	told := make([]*grant, 0, len(t.grants))
+	for g := range t.grants {
+		told = append(told, g)
+	}
+	clear(t.grants)
+	idle := t.owed == 0
+	t.mu.Unlock()
+
+	for _, g := range told {
+		g.lose(reason, err)
+	}
+	t.cancel(lost)
+	t.s.drop(t)
+	t.drv.Abandon()
+	if reason != ReasonClosed {
+		t.s.opts.Logger.Warn("fairlock: session lost", "session", lost.Session, "holds", len(told), "err", lost)
+		fire(t.s.opts.Hooks.SessionLost, Event{Session: lost.Session, Err: lost})
+	}
+	if idle {
+		close(t.repaid)
+		t.closeLater()
+	}
+}
+
+// repay notes that a hold was given back, and closes the service session early
+// if it was the last one of a term that is over.
+func (t *Term) repay() {
+	t.mu.Lock()
+	t.owed--
+	last := t.owed == 0 && t.ended != nil
+	t.mu.Unlock()
+	if last {
+		close(t.repaid)
+		t.closeLater()
+	}
+}
+
+// closeLater closes the service session in the background. The goroutine ends
+// when the service has answered, at the latest when it has expired there.
+func (t *Term) closeLater() {
+	t.mu.Lock()
+	mine := !t.closing
+	t.closing = true
+	t.mu.Unlock()
+	if !mine {
+		return
+	}
+	t.s.track(func() {
+		ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, min(t.s.opts.TTL, closeTimeout))
+		defer cancel()
+		t.closeErr = t.drv.Close(ctx)
+		close(t.closed)
+		t.workers.Wait()
+	})
+}
+
+// Go runs f in a goroutine that Session.Close waits for. f must end soon after
+// its context, which ends with the term. When the term is over, f is not run.
+func (t *Term) Go(f func(context.Context)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return
+	}
+	t.workers.Add(1)
+	go func() {
+		defer t.workers.Done()
+		f(t.ctx)
+	}()
+}
+
+// closeTimeout bounds the closing of a service session.
+const closeTimeout = 5 * time.Second
+
+// shut waits for the holds of a term that Close has ended, up to the margin,
+// and closes the service session.
+func (t *Term) shut() error {
+	ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, t.s.opts.Margin)
+	defer cancel()
+	select {
+	case <-t.repaid:
+	case <-ctx.Done():
+		t.s.opts.Logger.Warn("fairlock: session closed while locks were held", "session", t.drv.ID())
+	}
+	t.closeLater()
+	<-t.closed
+	return t.closeErr
+}
+
+// Driver is the service session.
+func (t *Term) Driver() driver.Session { return t.drv }
+
+// Session is the Session that the term belongs to.
+func (t *Term) Session() *Session { return t.s }
+
+// Context ends with the term; its cause is a *LostError.
+func (t *Term) Context() context.Context { return t.ctx }
+
+// Engine returns the one value that the engine keeps with the term, made by
+// init at the first call.
+func (t *Term) Engine(init func(*Term) any) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.engine == nil {
+		t.engine = init(t)
+	}
+	return t.engine
+}
