@@ -53,8 +53,11 @@ func (ln *line) do(f func()) {
 func (ln *line) add(j driver.Joined, r Request) *seat {
 	s := &seat{
 		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, done: make(chan struct{}),
-		ahead: Ahead{Entries: j.Known, Complete: len(j.Known) == j.Ahead},
-		rev:   j.Entry.Place, count: j.Ahead,
+		rev: j.Entry.Place, count: j.Ahead,
+	}
+	// Some of those ahead say nothing of who is nearest; only all of them do.
+	if len(j.Known) == j.Ahead {
+		s.ahead = Ahead{Entries: slim(j.Known), Complete: true}
 	}
 	if f := ln.e.t.Session().Options().Hooks.Joined; f != nil {
 		f(s.event(nil))
@@ -62,8 +65,24 @@ func (ln *line) add(j driver.Joined, r Request) *seat {
 	ln.do(func() {
 		ln.seats[s.entry.Ref] = s
 		ln.judge(s, true)
+		ln.adopt(s)
 	})
 	return s
+}
+
+// adopt is for seats that took s for a stranger's, because they saw its entry
+// before the answer to its own join was taken in.
+func (ln *line) adopt(s *seat) {
+	b := ln.subs[s.entry.Ref]
+	if b == nil || b.cancel == nil {
+		return
+	}
+	b.cancel()
+	b.cancel, b.armed, b.rev = nil, true, 0
+	ln.watchOwn(s, s.entry.Place)
+	for _, o := range slices.Clone(b.seats) {
+		ln.judge(o, false)
+	}
 }
 
 // judge asks the rule. sure says that the own entry is known to have lived at
@@ -324,7 +343,7 @@ func (ln *line) unsubscribe(s *seat, b *sub) {
 
 // event takes in what the watch on somebody else's entry tells.
 func (ln *line) event(b *sub, ev driver.Event) {
-	if ln.subs[b.ref] != b {
+	if ln.subs[b.ref] != b || b.cancel == nil {
 		return
 	}
 	switch ev.Kind {
