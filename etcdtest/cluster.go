@@ -1,0 +1,213 @@
+package etcdtest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const dialTimeout = 5 * time.Second
+
+// Cluster is a running etcd of one or more members. Its methods may be called
+// from any goroutine.
+type Cluster struct {
+	opts    Options
+	dir     *dataDir
+	binary  string // of the server, with Options.Processes
+	ca      *CA    // with Options.TLS or Options.Proxied
+	tls     *tls.Config
+	members []*Member
+	close   func() error
+}
+
+// New starts a cluster for a test and closes it when the test and its cleanups
+// that were registered later have ended. It fails the test if that does not work.
+func New(t testing.TB, opts *Options) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Start starts a cluster and returns when every member has joined it and answers
+// linearizable reads. If one does not within Options.StartTimeout or before ctx
+// ends, Start says why and leaves nothing behind. ctx is for starting only.
+func Start(ctx context.Context, opts *Options) (*Cluster, error) {
+	o, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		c, err := start(ctx, o)
+		if err == nil {
+			return c, nil
+		}
+		if attempt == 5 || !portTaken(err) {
+			return nil, err
+		}
+	}
+}
+
+// start is one attempt at Start, with ports of its own.
+func start(ctx context.Context, opts Options) (*Cluster, error) {
+	c := newCluster(opts)
+	if err := c.prepare(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
+	defer cancel()
+	if err := c.launch(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func newCluster(opts Options) *Cluster {
+	c := &Cluster{opts: opts}
+	c.close = sync.OnceValue(c.shutdown)
+	return c
+}
+
+// prepare makes all that the members need before they can be started.
+func (c *Cluster) prepare(ctx context.Context) (err error) {
+	// A directory of our own even beside Options.Dir: for certificates.
+	if c.dir, err = makeDir(!c.opts.Fsync); err != nil {
+		return err
+	}
+	if c.opts.Processes {
+		if c.binary, err = build(ctx, c.dir.path); err != nil {
+			return err
+		}
+	}
+	if c.opts.TLS || c.opts.Proxied {
+		if c.ca, err = NewCA(c.dir.path); err != nil {
+			return err
+		}
+	}
+	if c.opts.TLS {
+		if c.tls, err = c.ca.Client("root"); err != nil {
+			return err
+		}
+	}
+	c.members, err = newMembers(ctx, c)
+	return err
+}
+
+// launch starts the members one after the other: one that listens but does not
+// serve yet would cost each other member that asks it a timeout of a second.
+func (c *Cluster) launch(ctx context.Context) error {
+	for _, m := range c.members {
+		if err := m.start(ctx); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.members {
+		if err := m.waitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Endpoints are the client addresses of all members, through the proxies if
+// there are any.
+func (c *Cluster) Endpoints() []string {
+	endpoints := make([]string, len(c.members))
+	for i, m := range c.members {
+		endpoints[i] = m.Endpoint()
+	}
+	return endpoints
+}
+
+// Len is the number of members.
+func (c *Cluster) Len() int { return len(c.members) }
+
+// Member returns member i, counted from 0. It panics if there is none.
+func (c *Cluster) Member(i int) *Member { return c.members[i] }
+
+// CA is the authority that clients with Options.TLS need a certificate of; nil
+// without Options.TLS and Options.Proxied.
+func (c *Cluster) CA() *CA { return c.ca }
+
+// Client returns a client of all members, closed when the test ends, before a
+// cluster that New started earlier. It fails the test if there is none.
+func (c *Cluster) Client(t testing.TB) *clientv3.Client {
+	t.Helper()
+	client, err := c.NewClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// A client may be closed by its test, too; then it says "canceled".
+		if err := client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+// NewClient returns a silent client of all members that gives up dialing after 5
+// seconds and with Options.TLS is the user "root". What edit changes, it changes
+// before the client is made; nil leaves all as it is. The caller closes it.
+func (c *Cluster) NewClient(edit func(*clientv3.Config)) (*clientv3.Client, error) {
+	cfg := clientv3.Config{
+		Endpoints:   c.Endpoints(),
+		DialTimeout: dialTimeout,
+		Logger:      zap.NewNop(),
+		TLS:         c.tls,
+	}
+	if edit != nil {
+		edit(&cfg)
+	}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("etcdtest: client: %w", err)
+	}
+	return client, nil
+}
+
+// Close stops all members at once, without farewell to clients or to each other,
+// and removes what Start has made. Closing again returns the first answer. It
+// takes a tenth of a second, and for several embedded members that are not
+// Proxied one more: etcd waits that long for connections between members, and
+// up to 5 s later some of its goroutines still wait for them.
+func (c *Cluster) Close() error { return c.close() }
+
+func (c *Cluster) shutdown() error {
+	var errs []error
+	for _, m := range c.members {
+		errs = append(errs, m.closeProxies())
+	}
+	// All stop before any says goodbye: a leader that finds a living follower
+	// would hand over first, and wait for that.
+	each(c.members, (*Member).halt)
+	each(c.members, (*Member).close)
+	if c.dir != nil {
+		errs = append(errs, c.dir.remove())
+	}
+	return errors.Join(errs...)
+}
+
+// each calls f for all members at the same time.
+func each(members []*Member, f func(*Member)) {
+	var wg sync.WaitGroup
+	for _, m := range members {
+		wg.Go(func() { f(m) })
+	}
+	wg.Wait()
+}

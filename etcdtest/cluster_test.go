@@ -1,0 +1,169 @@
+package etcdtest_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdtest"
+)
+
+func TestEveryKindOfClusterWorks(t *testing.T) {
+	for name, opts := range map[string]*etcdtest.Options{
+		"single":             nil,
+		"three":              {Members: 3},
+		"proxied":            {Members: 3, Proxied: true},
+		"fsync":              {Fsync: true},
+		"tls":                {TLS: true},
+		"process":            {Processes: true},
+		"everything at once": {Members: 3, Processes: true, Proxied: true, TLS: true, Fsync: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := etcdtest.New(t, opts)
+			works(t, c.Client(t))
+
+			for i := range c.Len() {
+				m := c.Member(i)
+				works(t, only(t, c, i))
+				assert.NotZero(t, m.ID())
+				assert.Equal(t, c.Endpoints()[i], m.Endpoint())
+				if opts != nil && opts.Processes {
+					assert.NotZero(t, m.Pid())
+					assert.Nil(t, m.Server())
+				} else {
+					assert.Zero(t, m.Pid())
+					assert.EqualValues(t, m.ID(), m.Server().MemberID())
+				}
+			}
+		})
+	}
+}
+
+func TestShortLeaseEndsOnTime(t *testing.T) {
+	client := etcdtest.New(t, nil).Client(t)
+	ctx := within(t, soon)
+	events := client.Watch(ctx, "key", clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+	<-events // created
+	lease, err := client.Grant(ctx, 2)
+	require.NoError(t, err)
+	granted := time.Now()
+	_, err = client.Put(ctx, "key", "", clientv3.WithLease(lease.ID))
+	require.NoError(t, err)
+
+	deleted := <-events
+	lived := time.Since(granted)
+
+	require.Len(t, deleted.Events, 1)
+	assert.EqualValues(t, 2, lease.TTL, "the server may raise what is too short for it")
+	assert.Greater(t, lived, 1900*time.Millisecond)
+	assert.Less(t, lived, 3500*time.Millisecond)
+}
+
+func TestMoveLeader(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{Members: 3})
+	for i := range c.Len() {
+		require.NoError(t, c.MoveLeader(within(t, soon), i))
+		assert.Equal(t, i, leader(t, c))
+	}
+	works(t, c.Client(t))
+}
+
+func TestTLSTurnsStrangersAway(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
+	stranger, err := c.CA().Client("stranger")
+	require.NoError(t, err)
+	stranger.Certificates = nil
+	client, err := c.NewClient(func(cfg *clientv3.Config) { cfg.TLS = stranger })
+	require.NoError(t, err)
+	defer client.Close()
+
+	_, err = client.Get(within(t, time.Second), "key")
+	require.Error(t, err)
+}
+
+func TestCertificateIsTheUser(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
+	root := c.Client(t)
+	ctx := within(t, soon)
+	for _, user := range []string{"root", "alice"} {
+		_, err := root.UserAddWithOptions(ctx, user, "", &clientv3.UserAddOptions{NoPassword: true})
+		require.NoError(t, err)
+	}
+	_, err := root.UserGrantRole(ctx, "root", "root")
+	require.NoError(t, err)
+	_, err = root.AuthEnable(ctx)
+	require.NoError(t, err)
+	as, err := c.CA().Client("alice")
+	require.NoError(t, err)
+	alice, err := c.NewClient(func(cfg *clientv3.Config) { cfg.TLS = as })
+	require.NoError(t, err)
+	defer alice.Close()
+
+	works(t, root)
+	_, err = alice.Get(ctx, "key")
+	require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
+	leader(t, c)
+}
+
+func TestQuotaIsKept(t *testing.T) {
+	client := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 1 << 20}).Client(t)
+	ctx := within(t, soon)
+	value := string(make([]byte, 256<<10))
+
+	var err error
+	for range 20 {
+		if _, err = client.Put(ctx, "key", value); err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	c, err := etcdtest.Start(t.Context(), &etcdtest.Options{Dir: dir})
+	require.NoError(t, err)
+	client := c.Client(t)
+	open := client.Watch(within(t, soon), "key")
+	began := time.Now()
+
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close(), "closing twice is allowed")
+
+	assert.Less(t, time.Since(began), 5*time.Second, "an open stream must not hold Close up")
+	_, err = client.Get(within(t, 100*time.Millisecond), "key")
+	require.Error(t, err)
+	require.NotNil(t, open)
+	assert.DirExists(t, filepath.Join(dir, "m0"), "a directory given is the caller's")
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	for name, opts := range map[string]etcdtest.Options{
+		"members":  {Members: -1},
+		"tick":     {Tick: time.Microsecond},
+		"election": {Tick: time.Second, Election: time.Second},
+		"timeout":  {StartTimeout: -1},
+		"dir":      {Dir: filepath.Join(os.DevNull, "nowhere")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := etcdtest.Start(t.Context(), &opts)
+			require.ErrorContains(t, err, "etcdtest: ")
+		})
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, processes := range []bool{false, true} {
+		_, err := etcdtest.Start(ctx, &etcdtest.Options{Members: 3, Processes: processes})
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}

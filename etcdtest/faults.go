@@ -1,0 +1,130 @@
+package etcdtest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+)
+
+// Proxy stands before an address of a member and breaks connections to it:
+// Hold, Drop, Heal, Delay, Refuse, Reset; Stats tells whether a fault met
+// anything.
+type Proxy = tcpproxy.Proxy
+
+// Directions of a fault: Up are requests to the member, Down its replies.
+const (
+	Up   = tcpproxy.Up
+	Down = tcpproxy.Down
+	Both = tcpproxy.Both
+)
+
+// ClientProxy stands before the address for clients; nil without
+// Options.Proxied.
+func (m *Member) ClientProxy() *Proxy { return m.client }
+
+// PeerProxy stands before the address for the other members; nil without
+// Options.Proxied. What this member says to others of its own accord goes
+// through their proxies, with its Name as the label.
+func (m *Member) PeerProxy() *Proxy { return m.peer }
+
+// CutPeers cuts the member off from all others, in both directions; clients still
+// reach it. Nothing is lost, only late: what was said meanwhile arrives when
+// HealPeers ends it. Cuts of several members add up. It panics without
+// Options.Proxied.
+func (m *Member) CutPeers() {
+	m.mustBeProxied("CutPeers")
+	for _, other := range m.cluster.members {
+		if other != m {
+			other.peer.HoldFrom(m.Name(), Both)
+		}
+	}
+	m.peer.Hold(Both)
+}
+
+// HealPeers ends CutPeers.
+func (m *Member) HealPeers() {
+	m.mustBeProxied("HealPeers")
+	for _, other := range m.cluster.members {
+		if other != m {
+			other.peer.HealFrom(m.Name(), Both)
+		}
+	}
+	m.peer.Heal(Both)
+}
+
+func (m *Member) mustBeProxied(op string) {
+	if m.peer == nil {
+		panic("etcdtest: " + op + " needs Options.Proxied")
+	}
+}
+
+// Pid is the process of the member; 0 without Options.Processes.
+func (m *Member) Pid() int {
+	if p, ok := m.running().(*process); ok {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
+// Kill ends the process at once (SIGKILL) and returns when it is gone. Killing
+// again does nothing. It fails without Options.Processes.
+func (m *Member) Kill() error {
+	p, err := m.process("kill")
+	if err != nil {
+		return err
+	}
+	p.halt()
+	return nil
+}
+
+// Pause stops the process where it stands (SIGSTOP): connections stay open and
+// nobody answers. It fails without Options.Processes, when the process is gone,
+// and on systems without that signal.
+func (m *Member) Pause() error {
+	p, err := m.process("pause")
+	if err != nil {
+		return err
+	}
+	if err := p.pause(); err != nil {
+		return fmt.Errorf("etcdtest: pause %q: %w", m.Name(), err)
+	}
+	return nil
+}
+
+// Resume lets a paused process go on (SIGCONT). It fails like Pause.
+func (m *Member) Resume() error {
+	p, err := m.process("resume")
+	if err != nil {
+		return err
+	}
+	if err := p.resume(); err != nil {
+		return fmt.Errorf("etcdtest: resume %q: %w", m.Name(), err)
+	}
+	return nil
+}
+
+// Restart kills the process if it still runs and starts another with the same
+// data and the same addresses. It returns when that one has joined the cluster
+// and answers, which takes a majority of living members; if ctx ends first it
+// says so, and the process goes on trying. It fails without Options.Processes.
+// Do not restart the same member twice at the same time.
+func (m *Member) Restart(ctx context.Context) error {
+	p, err := m.process("restart")
+	if err != nil {
+		return err
+	}
+	p.halt()
+	p.close()
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	return m.waitReady(ctx)
+}
+
+func (m *Member) process(op string) (*process, error) {
+	if p, ok := m.running().(*process); ok {
+		return p, nil
+	}
+	return nil, fmt.Errorf("etcdtest: %s %q: only members with Options.Processes can be", op, m.Name())
+}

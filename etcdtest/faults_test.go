@@ -1,0 +1,111 @@
+package etcdtest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdtest"
+)
+
+// proxied runs a story with members inside this process and outside.
+func proxied(t *testing.T, story func(t *testing.T, c *etcdtest.Cluster)) {
+	for name, processes := range map[string]bool{"embedded": false, "processes": true} {
+		t.Run(name, func(t *testing.T) {
+			story(t, etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true, Processes: processes}))
+		})
+	}
+}
+
+func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
+	proxied(t, func(t *testing.T, c *etcdtest.Cluster) {
+		lead := leader(t, c)
+		cut, healthy := (lead+1)%3, (lead+2)%3
+		alone, others := only(t, c, cut), only(t, c, healthy)
+		works(t, alone)
+		lease, err := others.Grant(within(t, soon), 10)
+		require.NoError(t, err)
+
+		c.Member(cut).CutPeers()
+
+		_, err = others.Put(within(t, soon), "key", "news")
+		require.NoError(t, err, "the majority goes on")
+		_, err = others.KeepAliveOnce(within(t, soon), lease.ID)
+		require.NoError(t, err, "a healthy follower still asks the leader")
+		_, err = alone.KeepAliveOnce(within(t, 300*time.Millisecond), lease.ID)
+		require.Error(t, err, "renewals must not slip through")
+		_, err = alone.Get(within(t, 300*time.Millisecond), "key")
+		require.Error(t, err, "a linearizable read needs the leader")
+		old, err := alone.Get(within(t, soon), "key", clientv3.WithSerializable())
+		require.NoError(t, err, "clients still reach it")
+		assert.Equal(t, "value", string(old.Kvs[0].Value))
+		assert.Positive(t, waiting(c.Member(cut)), "the cut met nothing")
+		assert.Positive(t, waiting(c.Member(lead)), "the cut met nothing the other way")
+
+		c.Member(cut).HealPeers()
+
+		got, err := alone.Get(within(t, soon), "key")
+		require.NoError(t, err)
+		assert.Equal(t, "news", string(got.Kvs[0].Value))
+	})
+}
+
+// waiting is how much the proxy before a member has in its hands.
+func waiting(m *etcdtest.Member) int64 {
+	stats := m.PeerProxy().Stats()
+	return stats.Up.Waiting + stats.Down.Waiting
+}
+
+func TestCutLeaderIsReplaced(t *testing.T) {
+	proxied(t, func(t *testing.T, c *etcdtest.Cluster) {
+		old := leader(t, c)
+		c.Member(old).CutPeers()
+
+		ctx := within(t, soon)
+		require.Eventually(t, func() bool {
+			i, err := c.Leader(ctx)
+			return err == nil && i != old
+		}, soon, 10*time.Millisecond)
+		works(t, only(t, c, leader(t, c)))
+
+		c.Member(old).HealPeers()
+		works(t, only(t, c, old))
+	})
+}
+
+func TestHeldRepliesArriveAfterHeal(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{Proxied: true})
+	client := c.Client(t)
+	works(t, client)
+	proxy := c.Member(0).ClientProxy()
+	proxy.Hold(etcdtest.Down)
+	ctx, direct, done := within(t, soon), only(t, c, 0), make(chan error, 1)
+	go func() { // ends with ctx at the latest
+		_, err := client.Put(ctx, "key", "unheard")
+		done <- err
+	}()
+
+	require.Eventually(t, func() bool {
+		got, err := direct.Get(ctx, "key")
+		return err == nil && string(got.Kvs[0].Value) == "unheard"
+	}, soon, 10*time.Millisecond, "the request has to reach the server")
+	assert.Empty(t, done, "and its reply not the client")
+
+	proxy.Heal(etcdtest.Down)
+	require.NoError(t, <-done)
+}
+
+func TestFaultsNeedTheirOptions(t *testing.T) {
+	m := etcdtest.New(t, nil).Member(0)
+	assert.Nil(t, m.ClientProxy())
+	assert.Nil(t, m.PeerProxy())
+	assert.Panics(t, m.CutPeers)
+	assert.Panics(t, m.HealPeers)
+	require.Error(t, m.Kill())
+	require.Error(t, m.Pause())
+	require.Error(t, m.Resume())
+	require.Error(t, m.Restart(t.Context()))
+}

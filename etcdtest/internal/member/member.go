@@ -1,0 +1,88 @@
+// Package member says how one member of a test cluster is configured, the same
+// way for one embedded in the test and for one in a process of its own.
+package member
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// Spec describes a member. It travels as JSON to a process.
+type Spec struct {
+	Name    string
+	Dir     string
+	Cluster string // every "name=peerURL", separated by commas
+	Token   string // tells this cluster from others that had its ports before
+
+	ListenPeer, ListenClient       string // URLs to listen on
+	AdvertisePeer, AdvertiseClient string // URLs for others
+
+	Tick, Election time.Duration
+	Fsync          bool
+	QuotaBytes     int64
+
+	ClientTLS TLS // for https client URLs; clients must show a certificate
+	PeerTLS   TLS // for https peer URLs
+}
+
+// TLS names the files of a certificate.
+type TLS struct{ CA, Cert, Key string }
+
+// Config translates the spec for etcd.
+func (s *Spec) Config() (*embed.Config, error) {
+	cfg := embed.NewConfig()
+	cfg.Name = s.Name
+	cfg.Dir = s.Dir
+	cfg.InitialCluster = s.Cluster
+	cfg.InitialClusterToken = s.Token
+	cfg.TickMs = uint(s.Tick.Milliseconds())
+	cfg.ElectionMs = uint(s.Election.Milliseconds())
+	cfg.UnsafeNoFsync = !s.Fsync
+	cfg.QuotaBackendBytes = s.QuotaBytes
+	cfg.EnableGRPCGateway = false
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(Logger())
+
+	for _, to := range []struct {
+		url  string
+		urls *[]url.URL
+	}{
+		{s.ListenPeer, &cfg.ListenPeerUrls},
+		{s.ListenClient, &cfg.ListenClientUrls},
+		{s.AdvertisePeer, &cfg.AdvertisePeerUrls},
+		{s.AdvertiseClient, &cfg.AdvertiseClientUrls},
+	} {
+		u, err := url.Parse(to.url)
+		if err != nil {
+			return nil, fmt.Errorf("etcdtest: member %q: %w", s.Name, err)
+		}
+		*to.urls = []url.URL{*u}
+	}
+
+	cfg.ClientTLSInfo.CertFile = s.ClientTLS.Cert
+	cfg.ClientTLSInfo.KeyFile = s.ClientTLS.Key
+	cfg.ClientTLSInfo.TrustedCAFile = s.ClientTLS.CA
+	cfg.ClientTLSInfo.ClientCertAuth = s.ClientTLS.CA != ""
+	cfg.PeerTLSInfo.CertFile = s.PeerTLS.Cert
+	cfg.PeerTLSInfo.KeyFile = s.PeerTLS.Key
+	cfg.PeerTLSInfo.TrustedCAFile = s.PeerTLS.CA
+	// All members share one address per peer, and only the streams between
+	// them say who is calling; lease renewals that a follower passes on do not.
+	// So each asks for its own name instead of its peer's: the proxy reads that
+	// from the greeting of every connection, and the certificate is good for
+	// all names.
+	cfg.PeerTLSInfo.ServerName = s.Name
+	return cfg, nil
+}
+
+// Logger is silent, except that a member that brings its process down says why.
+func Logger() *zap.Logger {
+	encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), zap.DPanicLevel))
+}

@@ -1,0 +1,105 @@
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	pollEvery = 10 * time.Millisecond
+
+	// A member that is gone answers nobody, and while the others are electing
+	// its answer would have to be waited for; a slow machine needs more time.
+	shortestPoll = 100 * time.Millisecond
+	longestPoll  = 2 * time.Second
+)
+
+// Leader returns the member that leads: it says so itself, and a majority of all
+// members say it too. It waits until there is one. A leader that was killed is
+// not named again; one that is cut off may be, until the others have elected
+// another. Leader fails when ctx ends, and then says what was heard last.
+// Processes of a cluster with authentication answer only with Options.TLS.
+func (c *Cluster) Leader(ctx context.Context) (int, error) {
+	for timeout := shortestPoll; ; timeout = min(2*timeout, longestPoll) {
+		i, err := c.poll(ctx, timeout)
+		if err == nil {
+			return i, nil
+		}
+		select {
+		case <-ctx.Done():
+			return -1, fmt.Errorf("etcdtest: no leader: %w: %w", ctx.Err(), err)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// poll asks every member once, and waits for no more answers than it needs.
+func (c *Cluster) poll(ctx context.Context, timeout time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	type answer struct {
+		self, leader uint64
+		err          error
+	}
+	answers := make(chan answer, len(c.members)) // room for those not waited for
+	for _, m := range c.members {
+		go func() { // ends with ctx
+			self, leader, err := m.status(ctx)
+			answers <- answer{self, leader, err}
+		}()
+	}
+	votes := make(map[uint64]int)
+	var claimant uint64
+	var errs []error
+	for range c.members {
+		a := <-answers
+		if a.err != nil {
+			errs = append(errs, a.err)
+			continue
+		}
+		votes[a.leader]++
+		if a.self == a.leader && votes[a.leader] >= votes[claimant] {
+			claimant = a.self
+		}
+		if i := c.find(claimant); i >= 0 && votes[claimant] > len(c.members)/2 {
+			return i, nil
+		}
+	}
+	return -1, errors.Join(append(errs, errors.New("the members do not agree on one"))...)
+}
+
+// find returns the member with this id, or -1; 0 is nobody's.
+func (c *Cluster) find(id uint64) int {
+	for i, m := range c.members {
+		if id != 0 && m.ID() == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// MoveLeader makes member to the leader and returns when a majority calls it so.
+// It fails when ctx ends or the present leader cannot reach it. Leases are kept:
+// a new leader grants each its full time again.
+func (c *Cluster) MoveLeader(ctx context.Context, to int) error {
+	for {
+		from, err := c.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		if from == to {
+			return nil
+		}
+		if err := c.members[from].moveLeader(ctx, c.members[to].ID()); err != nil && ctx.Err() != nil {
+			return fmt.Errorf("etcdtest: move leader to %q: %w", c.members[to].Name(), err)
+		}
+		// Without an error the followers may not have heard of it yet; with one,
+		// the leader may have changed by itself. Look again.
+		select {
+		case <-ctx.Done():
+		case <-time.After(pollEvery):
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package etcdtest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/etcdtest"
+)
+
+// soon bounds what should happen at once on an idle machine.
+const soon = 20 * time.Second
+
+// orphanEnv makes the test binary a parent that is to be killed.
+const orphanEnv = "ETCDTEST_ORPHAN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(orphanEnv) != "" {
+		orphanParent()
+		return
+	}
+	code := m.Run()
+	if code == 0 {
+		code = leaks()
+	}
+	os.Exit(code)
+}
+
+// leaks gives the goroutines between embedded members that are not proxied the
+// 5 seconds that Close warns of.
+func leaks() int {
+	var err error
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if err = goleak.Find(); err == nil {
+			return 0
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// only returns a client of one member, past its proxy.
+func only(t *testing.T, c *etcdtest.Cluster, i int) *clientv3.Client {
+	t.Helper()
+	client, err := c.NewClient(func(cfg *clientv3.Config) {
+		cfg.Endpoints = []string{c.Member(i).Direct()}
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func leader(t *testing.T, c *etcdtest.Cluster) int {
+	t.Helper()
+	i, err := c.Leader(within(t, soon))
+	require.NoError(t, err)
+	return i
+}
+
+// works checks that the cluster takes a write and a linearizable read has it.
+func works(t *testing.T, client *clientv3.Client) {
+	t.Helper()
+	_, err := client.Put(within(t, soon), "key", "value")
+	require.NoError(t, err)
+	got, err := client.Get(within(t, soon), "key")
+	require.NoError(t, err)
+	require.Len(t, got.Kvs, 1)
+	require.Equal(t, "value", string(got.Kvs[0].Value))
+}

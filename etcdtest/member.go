@@ -1,0 +1,231 @@
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+
+	"github.com/fairlock/fairlock/etcdtest/internal/member"
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+)
+
+// Member is one server of a cluster.
+type Member struct {
+	cluster *Cluster
+	spec    member.Spec
+	client  *Proxy // before the client address; nil without Options.Proxied
+	peer    *Proxy // before the peer address; the same
+
+	mu     sync.Mutex
+	server server // nil before it is started
+	id     uint64 // 0 before it is ready
+}
+
+// server is a member that runs: embedded, or a process.
+type server interface {
+	ready(ctx context.Context) error // returns when it answers linearizable reads
+	status(ctx context.Context) (self, leader uint64, err error)
+	moveLeader(ctx context.Context, to uint64) error
+	halt()  // stop now; may be called twice
+	close() // after halt: give everything back
+}
+
+// newMembers lays out the members of a cluster, with their proxies.
+func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
+	n := c.opts.Members
+	addrs, err := freePorts(ctx, 2*n)
+	if err != nil {
+		return nil, err
+	}
+	var members []*Member
+	var names, peers []string
+	for i := range n {
+		m := &Member{cluster: c}
+		members = append(members, m)
+		name := fmt.Sprintf("m%d", i)
+		if err := m.plan(name, addrs[2*i], addrs[2*i+1]); err != nil {
+			return members, err
+		}
+		names = append(names, name)
+		peers = append(peers, name+"="+m.spec.AdvertisePeer)
+	}
+	var clientTLS, peerTLS member.TLS
+	if c.opts.TLS {
+		if clientTLS, err = issue(c.ca, "server"); err != nil {
+			return members, err
+		}
+	}
+	if c.opts.Proxied {
+		if peerTLS, err = issue(c.ca, "peer", names...); err != nil {
+			return members, err
+		}
+	}
+	for _, m := range members {
+		m.spec.Cluster = strings.Join(peers, ",")
+		m.spec.Token = filepath.Base(c.dir.path)
+		m.spec.ClientTLS, m.spec.PeerTLS = clientTLS, peerTLS
+	}
+	return members, nil
+}
+
+// plan fills in what concerns this member only.
+func (m *Member) plan(name, clientAddr, peerAddr string) (err error) {
+	opts := m.cluster.opts
+	advertiseClient, advertisePeer := clientAddr, peerAddr
+	if opts.Proxied {
+		if m.client, err = tcpproxy.New(clientAddr, nil); err != nil {
+			return err
+		}
+		if m.peer, err = tcpproxy.New(peerAddr, &tcpproxy.Options{Label: tcpproxy.ServerName}); err != nil {
+			return err
+		}
+		advertiseClient, advertisePeer = m.client.Addr(), m.peer.Addr()
+	}
+	dir := opts.Dir
+	if dir == "" {
+		dir = m.cluster.dir.path
+	}
+	m.spec = member.Spec{
+		Name:            name,
+		Dir:             filepath.Join(dir, name),
+		ListenPeer:      scheme(opts.Proxied) + peerAddr,
+		ListenClient:    scheme(opts.TLS) + clientAddr,
+		AdvertisePeer:   scheme(opts.Proxied) + advertisePeer,
+		AdvertiseClient: scheme(opts.TLS) + advertiseClient,
+		Tick:            opts.Tick,
+		Election:        opts.Election,
+		Fsync:           opts.Fsync,
+		QuotaBytes:      opts.QuotaBytes,
+	}
+	return nil
+}
+
+func scheme(secure bool) string {
+	if secure {
+		return "https://"
+	}
+	return "http://"
+}
+
+func issue(ca *CA, name string, hosts ...string) (member.TLS, error) {
+	cert, key, err := ca.Issue(name, hosts...)
+	return member.TLS{CA: ca.File(), Cert: cert, Key: key}, err
+}
+
+// Name is what the member is called: "m0", "m1" and so on.
+func (m *Member) Name() string { return m.spec.Name }
+
+// ID is etcd's number for the member.
+func (m *Member) ID() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.id
+}
+
+// Endpoint is the URL for clients, through the proxy if there is one.
+func (m *Member) Endpoint() string { return m.spec.AdvertiseClient }
+
+// Direct is the URL for clients that go past the proxy.
+func (m *Member) Direct() string { return m.spec.ListenClient }
+
+// Server gives access to an embedded member; nil with Options.Processes. Do not
+// stop it.
+func (m *Member) Server() *etcdserver.EtcdServer {
+	if e, ok := m.running().(*embedded); ok {
+		return e.etcd.Server
+	}
+	return nil
+}
+
+func (m *Member) running() server {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.server
+}
+
+// start returns when the member answers its peers.
+func (m *Member) start(ctx context.Context) error {
+	s, err := m.newServer(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.server = s
+	return nil
+}
+
+func (m *Member) newServer(ctx context.Context) (server, error) {
+	if !m.cluster.opts.Processes {
+		return wrap(startEmbedded(&m.spec))
+	}
+	// A client of its own for every life: an old one may sit out a backoff.
+	admin, err := m.cluster.NewClient(func(cfg *clientv3.Config) { cfg.Endpoints = []string{m.Direct()} })
+	if err != nil {
+		return nil, err
+	}
+	return wrap(startProcess(ctx, m.cluster.binary, &m.spec, admin))
+}
+
+// wrap keeps a nil pointer from becoming a server that is not nil.
+func wrap[S server](s S, err error) (server, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// waitReady returns when the member has joined and answers.
+func (m *Member) waitReady(ctx context.Context) error {
+	s := m.running()
+	if err := s.ready(ctx); err != nil {
+		return fmt.Errorf("etcdtest: wait for %q: %w", m.Name(), err)
+	}
+	id, _, err := s.status(ctx)
+	if isAuthError(err) {
+		return nil // known since the first start
+	}
+	if err != nil {
+		return fmt.Errorf("etcdtest: wait for %q: %w", m.Name(), err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.id = id
+	return nil
+}
+
+func (m *Member) status(ctx context.Context) (self, leader uint64, err error) {
+	return m.running().status(ctx)
+}
+
+func (m *Member) moveLeader(ctx context.Context, to uint64) error {
+	return m.running().moveLeader(ctx, to)
+}
+
+func (m *Member) halt() {
+	if s := m.running(); s != nil {
+		s.halt()
+	}
+}
+
+func (m *Member) close() {
+	if s := m.running(); s != nil {
+		s.close()
+	}
+}
+
+func (m *Member) closeProxies() error {
+	var errs []error
+	for _, p := range []*Proxy{m.client, m.peer} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

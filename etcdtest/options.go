@@ -1,0 +1,90 @@
+package etcdtest
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options are the settings of a cluster. Nil is the same as the zero value: one
+// embedded member that is fast and forgets everything.
+type Options struct {
+	// Members is how many there are: 1, 3 or 5, at most 9. 0 is 1.
+	Members int
+
+	// Processes runs every member in a process of its own, so that it can be
+	// killed, stopped and restarted. The server is built by the go command in
+	// the current directory, which must be in a module that requires this one;
+	// the first build takes seconds, later ones come from Go's build cache.
+	// False runs the members inside this process.
+	Processes bool
+
+	// Proxied puts a proxy before every member's client address and one before
+	// its peer address; see Member.ClientProxy, Member.PeerProxy and
+	// Member.CutPeers. The members then talk TLS among themselves.
+	Proxied bool
+
+	// Fsync makes members keep their promises to the disk. False leaves the
+	// writing to the operating system: a killed process loses nothing by that,
+	// a machine without power does.
+	Fsync bool
+
+	// Dir is where the data goes, and it is left there by Close. It must be
+	// empty and it must exist. "" is a temporary directory, removed by Close: in
+	// memory (/dev/shm) where there is such a thing and Fsync is false.
+	Dir string
+
+	// Tick is the time between heartbeats of the leader, Election how long a
+	// follower is without one before it stands for election, at least 5 ticks;
+	// Tick alone sets Election to ten times as much. 0 is 50 ms and 500 ms, and
+	// for a single member, which has nobody to disagree with, 10 ms and 100 ms.
+	// The shortest lease that etcd grants is one and a half elections, rounded
+	// up to seconds: with these, 1 s. Fractions of a millisecond are cut off.
+	Tick, Election time.Duration
+
+	// QuotaBytes is the size of the database at which etcd refuses to grow it,
+	// leases included. 0 is etcd's own, 2 GiB.
+	QuotaBytes int64
+
+	// TLS lets in only clients that talk TLS and show a certificate of
+	// Cluster.CA. To a cluster with authentication the certificate's name is
+	// the user.
+	TLS bool
+
+	// StartTimeout is how long starting may take, building not included. 0 is
+	// 30 s.
+	StartTimeout time.Duration
+}
+
+// complete returns a copy with the defaults filled in, or what is wrong.
+func (o *Options) complete() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Members == 0 {
+		opts.Members = 1
+	}
+	if opts.Tick == 0 {
+		opts.Tick = 50 * time.Millisecond
+		if opts.Members == 1 {
+			opts.Tick = 10 * time.Millisecond
+		}
+	}
+	if opts.Election == 0 {
+		opts.Election = 10 * opts.Tick
+	}
+	if opts.StartTimeout == 0 {
+		opts.StartTimeout = 30 * time.Second
+	}
+	switch {
+	case opts.Members < 1 || opts.Members > 9:
+		return opts, fmt.Errorf("etcdtest: options: %d members, want 1 to 9", opts.Members)
+	case opts.Tick < time.Millisecond:
+		return opts, fmt.Errorf("etcdtest: options: tick %v, want at least 1ms", opts.Tick)
+	case opts.Election < 5*opts.Tick:
+		return opts, fmt.Errorf("etcdtest: options: election %v, want at least 5 ticks of %v", opts.Election, opts.Tick)
+	case opts.StartTimeout < 0:
+		return opts, fmt.Errorf("etcdtest: options: negative start timeout %v", opts.StartTimeout)
+	}
+	return opts, nil
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package etcdtest
+
+import "syscall"
+
+// dieWithParent has no means here; the end of stdin has to do.
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+func lockDir(string) (unlock func(), err error) { return func() {}, nil }
+
+func sweep(string) {}

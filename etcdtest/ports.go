@@ -1,0 +1,43 @@
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// Ports are drawn below the range from which systems give out ports to outgoing
+// connections: a restarted member must find its own again.
+const (
+	lowestPort  = 20000
+	highestPort = 32000
+)
+
+// freePorts returns addresses where nobody listened a moment ago.
+func freePorts(ctx context.Context, n int) ([]string, error) {
+	var addrs []string
+	for range 100 * n {
+		if len(addrs) == n {
+			return addrs, nil
+		}
+		addr := fmt.Sprintf("127.0.0.1:%d", lowestPort+rand.IntN(highestPort-lowestPort))
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		if err != nil {
+			continue
+		}
+		// All are held until all are found, so none is drawn twice.
+		defer l.Close()
+		addrs = append(addrs, addr)
+	}
+	return nil, errors.New("etcdtest: no free ports")
+}
+
+// portTaken reports whether a member could not start because somebody was faster
+// to take its port. What a process says of its errors is only text.
+func portTaken(err error) bool {
+	return errors.Is(err, syscall.EADDRINUSE) || err != nil && strings.Contains(err.Error(), "address already in use")
+}
