@@ -126,6 +126,10 @@ func (s *seat) leave(ctx context.Context) error {
 
 // rejoin tells that the place was lost and why.
 func (s *seat) rejoin(why error) error {
+	var lost *session.LostError
+	if errors.As(why, &lost) && lost.Reason == session.ReasonClosed {
+		return why // there will be no line to join
+	}
 	ses := s.ln.e.t.Session()
 	o := ses.Options()
 	o.Logger.Warn("fairlock: place in the line lost, joining again",

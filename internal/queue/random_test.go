@@ -1,0 +1,77 @@
+package queue_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+)
+
+// TestRandomTraces plays traces that nobody thought of. A failure is printed as
+// a trace: save it under testdata/traces when it is mended. Repeat a run with
+// -rapid.seed.
+func TestRandomTraces(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		session := rapid.SampledFrom([]string{"a", "b", "c"})
+		command := rapid.Custom(func(rt *rapid.T) string {
+			s := session.Draw(rt, "session")
+			request := fmt.Sprint(s, rapid.IntRange(1, 3).Draw(rt, "request"))
+			switch rapid.SampledFrom([]string{
+				"lock", "lock", "lock", "try", "cancel", "unlock", "unlock", "delete",
+				"expire", "cut", "heal", "heal", "foreign", "remove", "wait", "wait",
+			}).Draw(rt, "command") {
+			case "lock":
+				return "lock " + request
+			case "try":
+				return "try " + request
+			case "cancel":
+				return "cancel " + request
+			case "unlock":
+				return "unlock " + request
+			case "delete":
+				return "delete " + request
+			case "expire":
+				return "expire " + s
+			case "cut":
+				return "cut " + s
+			case "heal":
+				return "heal " + s
+			case "foreign":
+				return "foreign x"
+			case "remove":
+				return "remove x"
+			}
+			return "wait " + rapid.SampledFrom([]string{"10ms", "1s", "7s", "14s", "40s"}).Draw(rt, "time")
+		})
+		cmds := fresh(rapid.SliceOfN(command, 1, 30).Draw(rt, "trace"))
+		var got string
+		synctest.Test(t, func(t *testing.T) { got = play(t, strings.Join(cmds, "\n")) })
+		if strings.Contains(got, "TWO HOLD") || strings.Contains(got, "!") {
+			t.Log(got)
+			rt.Fatal("two believe that they hold, or one without an entry")
+		}
+		if t.Failed() {
+			t.Log(got)
+			rt.Fatal("something was left behind")
+		}
+	})
+}
+
+// fresh gives requests that are made again under an old name a new one, and
+// turns what is said of the old one to the new one.
+func fresh(cmds []string) []string {
+	made := map[string]int{}
+	for i, c := range cmds {
+		cmd, arg, _ := strings.Cut(c, " ")
+		switch cmd {
+		case "lock", "try":
+			made[arg]++
+			fallthrough
+		case "cancel", "unlock", "delete":
+			cmds[i] = fmt.Sprintf("%s %s.%d", cmd, arg, made[arg])
+		}
+	}
+	return cmds
+}

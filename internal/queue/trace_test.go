@@ -1,0 +1,340 @@
+package queue_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// rewrite makes the traces what they now are; read the difference.
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testdata/traces")
+
+// TestTraces plays long interleavings that are written down as text: a command
+// on each line, and below it, indented, what it leads to. The commands:
+//
+//	lock a1       request 1 of session a joins (sessions are opened when named)
+//	try a1        the same, without waiting
+//	cancel a1     its context ends
+//	unlock a1     gives back
+//	delete a1     an operator deletes the entry of a1
+//	expire a      the service ends session a
+//	cut a, heal a the network of session a
+//	foreign x     another program puts entry x in the line (leased)
+//	remove x      and takes it out
+//	wait 10s      time passes
+//	close a       session a is closed
+//
+// After each command the line is shown, by the requests that stand in it, with
+// a star on those whose hold is believed in.
+func TestTraces(t *testing.T) {
+	files, err := filepath.Glob("testdata/traces/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) {
+			raw, err := os.ReadFile(f)
+			require.NoError(t, err)
+			var got string
+			synctest.Test(t, func(t *testing.T) { got = play(t, string(raw)) })
+			if *rewrite {
+				require.NoError(t, os.WriteFile(f, []byte(got), 0o644))
+				return
+			}
+			assert.Equal(t, string(raw), got)
+		})
+	}
+}
+
+// play runs the commands of a trace and returns it with the output that they
+// really have.
+func play(t *testing.T, trace string) string {
+	w := &world{
+		t: t, st: membackend.New(), clients: map[string]*membackend.Client{},
+		sessions: map[string]*session.Session{}, reqs: map[string]*req{}, cut: map[string]bool{},
+	}
+	var out strings.Builder
+	sc := bufio.NewScanner(strings.NewReader(trace))
+	for sc.Scan() {
+		line := sc.Text()
+		switch {
+		case strings.HasPrefix(line, "  "):
+		case line == "" || strings.HasPrefix(line, "#"):
+			fmt.Fprintln(&out, line)
+		default:
+			fmt.Fprintln(&out, line)
+			for _, l := range w.do(strings.Fields(line)) {
+				fmt.Fprintln(&out, "  "+l)
+			}
+		}
+	}
+	w.end()
+	return out.String()
+}
+
+// end closes everything, and checks that nothing is left.
+func (w *world) end() {
+	for _, c := range w.clients {
+		c.Heal()
+	}
+	for _, r := range w.reqs {
+		r.cancel()
+	}
+	for _, s := range w.sessions {
+		assert.NoError(w.t, s.Close())
+	}
+	synctest.Wait()
+	time.Sleep(session.DefaultTTL) // what was lost while cut off expires
+	for _, e := range w.st.Entries("n") {
+		assert.True(w.t, e.Foreign, "left behind: %+v", e)
+	}
+}
+
+// world is where a trace is played.
+type world struct {
+	t        *testing.T
+	st       *membackend.Store
+	clients  map[string]*membackend.Client
+	sessions map[string]*session.Session
+	reqs     map[string]*req
+	cut      map[string]bool
+
+	mu   sync.Mutex
+	news []string
+}
+
+// req is one request of a trace.
+type req struct {
+	name   string
+	cancel context.CancelFunc
+	hold   *session.Hold
+	place  int64
+}
+
+func (w *world) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.news = append(w.news, fmt.Sprintf(format, args...))
+}
+
+// do runs one command, lets everything settle, and returns what happened.
+func (w *world) do(words []string) []string {
+	cmd, arg := words[0], words[1]
+	switch cmd {
+	case "lock", "try":
+		w.request(arg, cmd == "try")
+	case "cancel":
+		w.request0(arg).cancel()
+	case "unlock":
+		w.unlock(arg)
+	case "delete", "expire":
+		w.operator(cmd, arg)
+	case "cut", "heal", "close":
+		w.network(cmd, arg)
+	case "foreign":
+		w.st.PutForeign("n", arg, true)
+	case "remove":
+		w.st.Delete("n", arg)
+	case "wait":
+		d, err := time.ParseDuration(arg)
+		require.NoError(w.t, err)
+		time.Sleep(d)
+	default:
+		w.t.Fatalf("unknown command %q", cmd)
+	}
+	synctest.Wait()
+	time.Sleep(time.Millisecond) // the pauses that the engine makes on purpose
+	synctest.Wait()
+	return w.show()
+}
+
+// request starts a request of the session that is its first letter.
+func (w *world) request(name string, try bool) {
+	s := w.session(name[:1])
+	ctx, cancel := context.WithCancel(w.t.Context())
+	r := &req{name: name, cancel: cancel}
+	w.mu.Lock()
+	w.reqs[name] = r
+	w.mu.Unlock()
+	go func() {
+		h, err := queue.Acquire(ctx, s, queue.Request{
+			Name: "n", Kind: "trace " + name, Rule: queue.Mutex(), Mode: driver.Exclusive, Try: try,
+		})
+		if err != nil {
+			w.tell("%s %s", name, short(err))
+			return
+		}
+		w.mu.Lock()
+		r.hold = h
+		w.mu.Unlock()
+		w.tell("%s granted", name)
+		context.AfterFunc(h.Context(), func() {
+			if err := context.Cause(h.Context()); !errors.Is(err, session.ErrUnlocked) {
+				w.tell("%s %s", name, short(err))
+			}
+		})
+	}()
+}
+
+// session returns the session of that name, opened when it is first named.
+func (w *world) session(name string) *session.Session {
+	if s := w.sessions[name]; s != nil {
+		return s
+	}
+	w.clients[name] = w.st.NewClient()
+	s, err := w.clients[name].Open(w.t.Context(), &session.Options{Label: name, Hooks: session.Hooks{
+		Joined: func(e session.Event) {
+			who := strings.TrimPrefix(e.Kind, "trace ")
+			w.mu.Lock()
+			w.reqs[who].place = int64(e.Token)
+			w.mu.Unlock()
+		},
+		Rejoined: func(e session.Event) { w.tell("%s lost its place", strings.TrimPrefix(e.Kind, "trace ")) },
+	}})
+	require.NoError(w.t, err)
+	w.sessions[name] = s
+	return s
+}
+
+// operator deletes an entry or ends a session. The one who does it is slower
+// than the moment after which an entry is watched, and does not do it to a
+// session that cannot be told: then two would believe until the deadline, and
+// nobody could help it.
+func (w *world) operator(cmd, arg string) {
+	if w.cut[arg[:1]] {
+		w.tell("%s is cut off", arg[:1])
+		return
+	}
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+	done := false
+	if cmd == "delete" {
+		place := w.request0(arg).place
+		e := w.find(func(e driver.Entry) bool { return e.Place == place })
+		done = w.st.Delete("n", e.Key)
+	} else {
+		e := w.find(func(e driver.Entry) bool { return e.Meta.Label == arg })
+		done = w.st.Expire(e.Session)
+	}
+	if !done {
+		w.tell("%s has no entry", arg)
+	}
+}
+
+// network cuts and heals the network of a session, or closes it.
+func (w *world) network(cmd, name string) {
+	s, c := w.session(name), w.clients[name]
+	switch cmd {
+	case "cut":
+		w.cut[name] = true
+		c.Cut(membackend.Both)
+	case "heal":
+		w.cut[name] = false
+		c.Heal()
+	case "close":
+		go s.Close()
+	}
+}
+
+// request0 is the request of that name; one that never was does nothing.
+func (w *world) request0(name string) *req {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := w.reqs[name]; r != nil {
+		return r
+	}
+	return &req{name: name, cancel: func() {}, place: -1}
+}
+
+func (w *world) unlock(name string) {
+	r := w.request0(name)
+	if r.hold == nil {
+		w.tell("%s holds nothing", name)
+		return
+	}
+	if err := r.hold.Unlock(); err != nil {
+		w.tell("%s unlock: %s", name, short(err))
+	}
+	r.hold = nil
+}
+
+// find returns the first entry in the line that is meant, or a zero one.
+func (w *world) find(meant func(driver.Entry) bool) driver.Entry {
+	line := w.st.Entries("n")
+	if i := slices.IndexFunc(line, meant); i >= 0 {
+		return line[i]
+	}
+	return driver.Entry{}
+}
+
+// show returns what happened, and the line.
+func (w *world) show() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	news := w.news
+	w.news = nil
+	slices.Sort(news)
+	var line []string
+	believed := 0
+	for _, e := range w.st.Entries("n") {
+		who := e.Key
+		for _, r := range w.reqs {
+			if r.place == e.Place {
+				who = r.name
+			}
+		}
+		line = append(line, who)
+	}
+	for _, r := range w.reqs {
+		if r.hold == nil || r.hold.Valid() == 0 {
+			continue
+		}
+		believed++
+		if i := slices.Index(line, r.name); i >= 0 {
+			line[i] += "*"
+		} else {
+			line = append(line, "!"+r.name+"*") // believes, and has no entry
+		}
+	}
+	if believed > 1 {
+		news = append(news, "TWO HOLD")
+	}
+	if len(line) == 0 {
+		line = []string{"(empty)"}
+	}
+	return append(news, "line: "+strings.Join(line, " "))
+}
+
+// short names an error by what callers branch on.
+func short(err error) string {
+	var lost *session.LostError
+	if errors.As(err, &lost) {
+		return "lost: " + string(lost.Reason)
+	}
+	for _, e := range []error{
+		session.ErrNotAcquired, session.ErrForeignKey, session.ErrClosed,
+		session.ErrReleasePending, session.ErrUnlocked, session.ErrLost,
+	} {
+		if errors.Is(err, e) {
+			return e.Error()
+		}
+	}
+	return err.Error()
+}

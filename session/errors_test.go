@@ -1,0 +1,53 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestErrorsReadWell(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	web2 := driver.Entry{
+		Ref:  driver.Ref{Line: "n", Key: "fairlock/n/1.0", Place: 7},
+		Meta: driver.Meta{Host: "web-2", PID: 4121, Since: now.Add(-133*time.Second - 400*time.Millisecond)},
+	}
+	labelled := web2
+	labelled.Meta.Label = "nightly"
+	foreign := driver.Entry{Ref: driver.Ref{Line: "n", Key: "n/32694", Place: 7}, Foreign: true}
+	for want, err := range map[string]error{
+		"not acquired: held by web-2 pid 4121 for 2m13s, 3 ahead: context deadline exceeded": &NotAcquiredError{
+			Holder: web2, Ahead: 3, Now: now, Err: context.DeadlineExceeded,
+		},
+		"not acquired: held by web-2 pid 4121 (nightly) for 2m13s, 1 ahead": &NotAcquiredError{Holder: labelled, Ahead: 1, Now: now},
+		`not acquired: held by "n/32694", 1 ahead`:                          &NotAcquiredError{Holder: foreign, Ahead: 1, Now: now},
+		"not acquired: context canceled":                                    &NotAcquiredError{Ahead: -1, Err: context.Canceled},
+		`lock "n" (token 9) lost: session 1a: deadline passed without contact`: &LostError{
+			Name: "n", Token: 9, Session: "1a", Reason: ReasonDeadline,
+		},
+		"session 1a: service session is gone: lease not found": &LostError{
+			Session: "1a", Reason: ReasonExpired, Err: errors.New("lease not found"),
+		},
+	} {
+		assert.EqualError(t, err, want)
+	}
+}
+
+func TestErrorsKeepTheirChains(t *testing.T) {
+	err := error(&NotAcquiredError{Err: context.DeadlineExceeded})
+	require.ErrorIs(t, err, ErrNotAcquired)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, ErrLost)
+
+	cause := errors.New("lease not found")
+	err = &LostError{Reason: ReasonExpired, Err: cause}
+	require.ErrorIs(t, err, ErrLost)
+	require.ErrorIs(t, err, cause)
+	require.NotErrorIs(t, err, ErrNotAcquired)
+}
