@@ -6,27 +6,50 @@ import (
 	"fmt"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
 )
 
 // embedded is a member inside this process.
 type embedded struct {
-	etcd *embed.Etcd
+	etcd       *embed.Etcd
+	endStreams context.CancelFunc
 }
 
 // startEmbedded returns when the member answers its peers.
-func startEmbedded(spec *member.Spec) (*embedded, error) {
+func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
 	cfg, err := spec.Config()
 	if err != nil {
 		return nil, err
 	}
+	// Shutting down, etcd would wait 5 s for the clients to end their watches.
+	life, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(bounded(life))}
 	etcd, err := embed.StartEtcd(cfg)
 	if err != nil {
+		endStreams()
 		return nil, fmt.Errorf("etcdtest: start %q: %w", spec.Name, err)
 	}
-	return &embedded{etcd: etcd}, nil
+	return &embedded{etcd: etcd, endStreams: endStreams}, nil
 }
+
+// bounded lets the streams that clients open end with life.
+func bounded(life context.Context) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		ctx, cancel := context.WithCancel(stream.Context())
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		return next(srv, boundedStream{stream, ctx})
+	}
+}
+
+type boundedStream struct {
+	grpc.ServerStream
+	ctx context.Context // of the one call that the stream is
+}
+
+func (s boundedStream) Context() context.Context { return s.ctx }
 
 func (e *embedded) ready(ctx context.Context) error {
 	select {
@@ -53,6 +76,9 @@ func (e *embedded) moveLeader(ctx context.Context, to uint64) error {
 	return e.etcd.Server.MoveLeader(ctx, e.etcd.Server.Lead(), to)
 }
 
-func (e *embedded) halt() { e.etcd.Server.HardStop() }
+func (e *embedded) halt() {
+	e.endStreams()
+	e.etcd.Server.HardStop()
+}
 
 func (e *embedded) close() { e.etcd.Close() }

@@ -163,7 +163,7 @@ func (m *Member) start(ctx context.Context) error {
 
 func (m *Member) newServer(ctx context.Context) (server, error) {
 	if !m.cluster.opts.Processes {
-		return wrap(startEmbedded(&m.spec))
+		return wrap(startEmbedded(ctx, &m.spec))
 	}
 	// A client of its own for every life: an old one may sit out a backoff.
 	admin, err := m.cluster.NewClient(func(cfg *clientv3.Config) { cfg.Endpoints = []string{m.Direct()} })

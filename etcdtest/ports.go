@@ -30,7 +30,7 @@ func freePorts(ctx context.Context, n int) ([]string, error) {
 			continue
 		}
 		// All are held until all are found, so none is drawn twice.
-		defer l.Close()
+		defer func() { _ = l.Close() }()
 		addrs = append(addrs, addr)
 	}
 	return nil, errors.New("etcdtest: no free ports")

@@ -34,8 +34,8 @@ type process struct {
 // client belongs to the process from here on.
 func startProcess(ctx context.Context, binary string, spec *member.Spec, admin *clientv3.Client) (*process, error) {
 	p := &process{
-		// Not CommandContext(ctx): the process outlives its start.
-		cmd:     exec.CommandContext(context.Background(), binary),
+		// ctx is for starting, which the process outlives.
+		cmd:     exec.CommandContext(context.WithoutCancel(ctx), binary),
 		admin:   admin,
 		serving: make(chan struct{}),
 		joined:  make(chan struct{}),

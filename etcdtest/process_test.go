@@ -73,7 +73,7 @@ type orphan struct {
 // orphanParent starts a cluster, says what it started, and waits to be killed.
 // One member is paused, so that only the kernel can end it.
 func orphanParent() {
-	c, err := etcdtest.Start(context.Background(), &etcdtest.Options{Members: 3, Processes: true})
+	c, err := etcdtest.Start(context.Background(), &etcdtest.Options{Members: 3, Processes: true, Fsync: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -95,7 +95,9 @@ func orphanParent() {
 
 func TestProcessesDieWithTheirParent(t *testing.T) {
 	parent := exec.CommandContext(t.Context(), os.Args[0])
-	parent.Env = append(os.Environ(), orphanEnv+"=1")
+	// With Fsync its data goes to the directory for temporary files, which is ours
+	// to remove.
+	parent.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
 	parent.Stderr = os.Stderr
 	stdin, err := parent.StdinPipe()
 	require.NoError(t, err)

@@ -72,6 +72,8 @@ type Proxy struct {
 // New listens on a free port of the loopback interface and forwards to target, a
 // "host:port" that need not be listening yet. It fails when there is no port to
 // be had. The caller closes the proxy.
+//
+//nolint:contextcheck // a proxy outlives the call that made it; Close ends it
 func New(target string, opts *Options) (*Proxy, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

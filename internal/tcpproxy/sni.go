@@ -2,6 +2,7 @@ package tcpproxy
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -24,7 +25,7 @@ func ServerName(head []byte) (label string, ok bool) {
 	})
 	// The handshake cannot succeed: it ends at seen, at bytes that are no TLS,
 	// or where more bytes are needed.
-	err := server.Handshake()
+	err := server.HandshakeContext(context.Background())
 	return label, !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 }
 

@@ -8,10 +8,9 @@ import (
 	"os"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-
-	"go.etcd.io/etcd/server/v3/embed"
 )
 
 // Spec describes a member. It travels as JSON to a process.
