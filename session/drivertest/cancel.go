@@ -1,0 +1,227 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// cancel: a context ends, and the call returns at once and leaves nothing.
+func cancel() []story {
+	all := []story{
+		{"AnEndedContextLeavesNothing", cancelBefore},
+		{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
+		{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *world) { cancelEach(w, nil) }},
+	}
+	for _, f := range faults() {
+		all = append(all, story{"CancelAtEachRequestOfAJoinWith" + f.String() + "LeavesNothing", func(w *world) { cancelEach(w, &f) }})
+	}
+	for _, d := range Directions() {
+		all = append(all,
+			story{"CallsReturnWhileCut" + d.String(), func(w *world) { cancelWhileCut(w, d) }},
+			story{"OpenAndCloseReturnWhileCut" + d.String(), func(w *world) { openCloseWhileCut(w, d) }},
+			story{"AJoinCanceledWhileCut" + d.String() + "IsSettledAfterIt", func(w *world) { joinWhileCut(w, d) }},
+		)
+	}
+	return append(all,
+		story{"AnUnknownOutcomeIsCalledUnknown", unknownIsPending},
+		story{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
+	)
+}
+
+func cancelBefore(w *world) {
+	o := w.open()
+	e := o.join("kept").Entry
+	ctx, stop := context.WithCancel(w.ctx)
+	stop()
+	b := o.c.Backend()
+	calls := map[string]func() error{
+		"Join": func() error {
+			_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+			w.settle(err)
+			return err
+		},
+		"Leave": func() error { _, err := o.Leave(ctx, driver.LeaveRequest{Ref: e.Ref}); return err },
+		"Look":  func() error { _, err := o.Look(ctx, driver.LookRequest{Line: line, Upto: 1}); return err },
+		"List":  func() error { _, err := b.List(ctx, line); return err },
+		"Names": func() error { _, err := b.Names(ctx, ""); return err },
+		"Open":  func() error { _, err := w.tryOpen(ctx, o.c); return err },
+	}
+	for name, call := range calls {
+		w.prompt(o.c, name, ctx.Done(), func() {
+			assert.Error(w.t, call(), "%s with an ended context", name)
+		})
+	}
+	w.count(0, line, "nothing was joined")
+}
+
+func cancelAfter(w *world) {
+	o := w.open()
+	ctx, stop := context.WithCancel(w.ctx)
+	j, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	require.NoError(w.t, err)
+	stop()
+	time.Sleep(w.h.TTL / 8) // for whatever might follow the context's end
+	assert.True(w.t, o.sees(j.Entry.Ref, 0), "an entry does not depend on the context of its join")
+}
+
+// cancelEach ends the context at the first request of a join, then of another
+// at the second, and so on until a join makes fewer requests.
+func cancelEach(w *world, f *Fault) {
+	holder, o := w.open(), w.open()
+	holder.join(line)
+	for n := 1; ; n++ {
+		require.Less(w.t, n, 20, "a join does not make so many requests")
+		ctx, stop := context.WithTimeout(w.ctx, w.patience())
+		hit := make(chan struct{})
+		count := 0
+		o.c.OnRequest(func() {
+			if count++; count == n {
+				stop()
+				close(hit)
+			}
+		})
+		if f != nil {
+			o.c.Strike(Join, *f)
+		}
+		var j driver.Joined
+		var err error
+		w.prompt(o.c, fmt.Sprintf("Join canceled at request %d", n), ctx.Done(), func() {
+			j, err = o.Join(ctx, driver.JoinRequest{Line: line})
+		})
+		o.c.OnRequest(nil)
+		stop()
+		w.settle(err)
+		if err == nil {
+			o.leave(j.Entry.Ref)
+		}
+		require.Equal(w.t, 1, w.svc.Count(w.t, line), "canceled at request %d: only the holder is left (%v)", n, err)
+		if count < n {
+			return
+		}
+	}
+}
+
+// cancelWhileCut ends the context of each call while the network is cut.
+func cancelWhileCut(w *world, d Direction) {
+	o := w.open()
+	e := o.join("kept").Entry
+	b := o.c.Backend()
+	o.c.Cut(d)
+	var pending error
+	calls := []struct {
+		name string
+		call func(ctx context.Context) error
+	}{
+		{"Join", func(ctx context.Context) error {
+			_, pending = o.Join(ctx, driver.JoinRequest{Line: line})
+			return pending
+		}},
+		{"Look", func(ctx context.Context) error {
+			_, err := o.Look(ctx, driver.LookRequest{Line: line, Upto: e.Place})
+			return err
+		}},
+		{"List", func(ctx context.Context) error { _, err := b.List(ctx, line); return err }},
+		{"Names", func(ctx context.Context) error { _, err := b.Names(ctx, ""); return err }},
+		{"Leave", func(ctx context.Context) error {
+			_, err := o.Leave(ctx, driver.LeaveRequest{Ref: e.Ref})
+			return err
+		}},
+	}
+	for _, c := range calls {
+		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
+		w.prompt(o.c, c.name, ctx.Done(), func() {
+			assert.Error(w.t, c.call(ctx), "%s while cut off: %s", c.name, d)
+		})
+		stop()
+	}
+	o.c.Heal()
+	w.settle(pending)
+	w.count(0, line, "the join is settled")
+	o.leave(e.Ref) // whatever became of the first try
+	w.count(0, "kept", "the leave is done")
+}
+
+func openCloseWhileCut(w *world, d Direction) {
+	o := w.open()
+	o.join(line)
+	c := w.client()
+	c.Cut(d)
+	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
+	defer stop()
+	w.prompt(c, "Open", ctx.Done(), func() {
+		_, err := w.tryOpen(ctx, c)
+		assert.Error(w.t, err, "Open while cut off: %s", d)
+	})
+	o.c.Cut(d)
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	ctx, stop = context.WithTimeout(w.ctx, w.h.TTL/50)
+	defer stop()
+	w.prompt(o.c, "Close", ctx.Done(), func() {
+		assert.Error(w.t, o.Close(ctx), "Close while cut off: %s", d)
+	})
+	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "entries go when the TTL has passed, at the latest")
+}
+
+func joinWhileCut(w *world, d Direction) {
+	o := w.open()
+	o.c.Cut(d)
+	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
+	defer stop()
+	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	require.Error(w.t, err)
+	o.c.Heal()
+	w.settle(err)
+	w.count(0, line, "settled")
+	o.join(line)
+	w.count(1, line, "and the line can be joined")
+}
+
+// unknownIsPending: the entry was made and the reply was lost, so whoever says
+// "not done" is guessing.
+func unknownIsPending(w *world) {
+	o := w.open()
+	o.c.Cut(Replies)
+	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
+	defer stop()
+	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	w.count(1, line, "the service has done it")
+	var p *driver.PendingError
+	require.ErrorAs(w.t, err, &p)
+
+	short, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
+	defer stop()
+	w.prompt(o.c, "Settle", short.Done(), func() {
+		assert.Error(w.t, p.Settle(short), "not certain while the replies are cut")
+	})
+	o.c.Heal()
+	w.settle(err)
+	w.count(0, line, "settled")
+}
+
+func settleOver(w *world) {
+	for _, closing := range []bool{true, false} {
+		o := w.open()
+		o.c.Cut(Replies)
+		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
+		_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+		stop()
+		require.Error(w.t, err)
+		o.c.Heal()
+		if closing {
+			require.NoError(w.t, o.end())
+		} else {
+			w.svc.Expire(w.t, o.ID())
+		}
+		w.settle(err)
+		w.settle(err)
+		w.count(0, line, "settled")
+	}
+}

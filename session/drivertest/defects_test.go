@@ -1,0 +1,118 @@
+package drivertest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// defects are planted into a sound backend one at a time. Each must turn one
+// story red, the one that is there for it.
+var defects = map[string]struct {
+	story string
+	plant func(b *badBackend)
+}{
+	"join counts one too few ahead":         {"order/PlacesRiseInTheOrderOfJoining", aheadTooFew},
+	"join knows nobody who is ahead":        {"order/JoinsAtOnceStandInOneOrder", knowsWrong},
+	"tokens do not rise":                    {"order/TokensRiseAfterTheLineWasEmpty", tokenStays},
+	"join looks before it writes":           {"order/AloneItTakesOneRoundTrip", looksFirst},
+	"one entry for a session":               {"order/TwoEntriesOfASessionAreTwo", oneEntry},
+	"if-empty writes":                       {"order/IfEmptyWritesNothingBehindOthers", ifEmptyWrites},
+	"leave says nil when gone":              {"leave/LeaveSaysGoneAfterADeletionByHand", leaveNil},
+	"leave goes by the key alone":           {"leave/LeaveNeverDeletesALaterEntry", leaveByKey},
+	"leave finds every probe alive":         {"leave/LeaveProbesAnotherEntry", probeLies},
+	"leave takes its own deletion for gone": {"lost/ALeaveCutShortIsFinishedByTheNext", leaveForgets},
+	"look is old":                           {"look/LookIsNotOlderThanAsked", lookOld},
+	"look shows an entry that is gone":      {"look/LookShowsThatTheOwnEntryIsMissing", lookHidesAbsence},
+	"look says complete":                    {"look/LookShowsTheNearest", lookComplete},
+	"look shows who is behind":              {"look/LookShowsTheLineUptoAPlace", lookBehind},
+	"watch loses gone":                      {"watch/WatchTellsALeave", loses(driver.Gone)},
+	"watch is never armed":                  {"watch/WatchTellsADeletionByHand", loses(driver.Armed)},
+	"watch loses changes":                   {"watch/WatchTellsChangesToWhoWantsThem", loses(driver.Changed)},
+	"watch swallows broken":                 {"watch/WatchTellsOnAfterACut", loses(driver.Broken)},
+	"watch is dead after a cut":             {"watch/WatchMissesNothingOverACut", deadAfterCut},
+	"watch forgets since":                   {"watch/WatchSinceTellsWhatWentBefore", sinceForgotten},
+	"cancel is ignored":                     {"watch/ACanceledWatchIsSilent", cancelIgnored},
+	"own events come late":                  {"events/TheOwnEndComesBeforeALaterEndAhead", ownLate},
+	"callbacks run together":                {"events/CallbacksRunOneAtATime", callbacksTogether},
+	"proof counts from receipt":             {"expiry/ProofsCountFromSending", proofFromReceipt},
+	"proof promises more":                   {"expiry/ProofsGoOn", proofPromisesMore},
+	"proof without an answer":               {"expiry/NothingIsProvenWhileCutOff", proofUnanswered},
+	"prove waits for its turn":              {"expiry/ProveBringsAProofNow", proveIgnored},
+	"gone is swallowed":                     {"expiry/AnEndFromOutsideIsReported", goneSwallowed},
+	"abandon revokes":                       {"expiry/AbandonLeavesEntriesToExpire", abandonRevokes},
+	"abandon goes on":                       {"expiry/AbandonStopsProofs", abandonGoesOn},
+	"close leaves entries":                  {"expiry/CloseRemovesAtOnce", closeLeaves},
+	"unknown is told as not done":           {"cancel/AnUnknownOutcomeIsCalledUnknown", pendingHidden},
+	"settle lies":                           {"cancel/AJoinCanceledWhileCutRepliesIsSettledAfterIt", settleLies},
+	"context is ignored":                    {"cancel/CallsReturnWhileCutBoth", ctxIgnored},
+	"retry makes a second entry":            {"lost/AJoinSurvivesALostReply", retryDoubles},
+	"retry takes itself for another":        {"lost/AJoinIfEmptySurvivesABrokenReply", takenByItself},
+	"settle has no fence":                   {"late/ALateJoinAfterSettleMakesNoEntry", settleUnfenced},
+	"foreign entries are hidden":            {"foreign/ForeignEntriesCountAndAreMarked", foreignHidden},
+	"foreign entries are not marked":        {"foreign/ForeignEntriesCountAndAreMarked", foreignUnmarked},
+	"no session is not told":                {"foreign/AnEntryWithoutASessionIsMarked", unleasedUnmarked},
+	"a broken value loses the entry":        {"foreign/ABrokenValueNeverBreaksTheLine", brokenDropped},
+	"lines are prefixes":                    {"names/NamesThatBeginAlikeNeverMeet", linesMeet},
+	"names are not sorted":                  {"names/NamesAreListedSortedByPrefix", namesUnsorted},
+	"goroutine is left behind":              {"leaks/AbandonLeavesNoGoroutine", goroutineLeft},
+	"deadline comes too late":               {"session/AContextEndsBeforeTheEntriesOfADeadClientGo", proofPromisesMore},
+}
+
+const defectVar = "FAIRLOCK_DRIVERTEST_DEFECT"
+
+// TestWrapped runs the suite over the wrapper that defects are planted in. It
+// must be green without a defect; with one, it is run by the test below.
+func TestWrapped(t *testing.T) {
+	name := os.Getenv(defectVar)
+	drivertest.Run(t, memory(func(st *membackend.Store, c *membackend.Client) driver.Backend {
+		b := &badBackend{Backend: c.Backend(), st: st, c: c}
+		if name != "" {
+			require.Contains(t, defects, name)
+			defects[name].plant(b)
+		}
+		return b
+	}))
+}
+
+func TestSuiteCatchesEveryPlantedDefect(t *testing.T) {
+	if os.Getenv(defectVar) != "" {
+		t.Skip("this process is the one with the defect")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for name, d := range defects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			run := "^TestWrapped$/^" + d.story[:indexSlash(d.story)] + "$/^" + d.story[indexSlash(d.story)+1:] + "$"
+			cmd := exec.CommandContext(ctx, self, "-test.run", run, "-test.timeout", "50s")
+			cmd.Env = append(os.Environ(), defectVar+"="+name)
+			out, err := cmd.CombinedOutput()
+
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, "the suite was green:\n%s", out)
+			assert.Contains(t, string(out), "--- FAIL: TestWrapped/"+d.story, "another story failed")
+			assert.NotContains(t, string(out), "test timed out", "a defect must end a story, not hang it")
+		})
+	}
+}
+
+func indexSlash(s string) int {
+	for i := range s {
+		if s[i] == '/' {
+			return i
+		}
+	}
+	panic("story without a topic: " + s)
+}

@@ -1,0 +1,176 @@
+package drivertest
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Harness is what a backend's test supplies.
+type Harness struct {
+	// Service returns an empty service for one story, and frees it by
+	// t.Cleanup. It may be a part of a shared server that no other story can
+	// see: a root of its own.
+	Service func(t *testing.T) Service
+
+	// TTL is what sessions are opened with. Stories about expiry take two to
+	// three of them. The service must give exactly this one.
+	TTL time.Duration
+
+	// Bubble runs one story, in synctest.Test if the service lives in virtual
+	// time. Nil runs it directly.
+	Bubble func(t *testing.T, story func(t *testing.T))
+
+	// Parallel lets stories run at the same time, except those about leaks. It
+	// is for real servers, where much of the time is waiting.
+	Parallel bool
+
+	// Prompt is how soon a call must return after its context ended; 0 means
+	// 100 ms.
+	Prompt time.Duration
+
+	// Leaks are more goroutines that are not the backend's: those of a server
+	// in the same process.
+	Leaks []goleak.Option
+
+	// NoUnleased says why entries without a session cannot exist on the
+	// service; "" if they can. ZooKeeper: a persistent child is no entry.
+	NoUnleased string
+
+	// NoLate says why a request cannot arrive after the client has given it up
+	// and sent others; "" if it can. It is for services that see the requests
+	// of a client on one ordered connection only.
+	NoLate string
+}
+
+// Service is the service of one story, with what others can do there. Its
+// methods act at once, unharmed by any fault of a client's network, and have
+// taken effect when they return. They fail t if they cannot.
+type Service interface {
+	// Client returns a new client with a network of its own, healthy at first.
+	Client(t *testing.T) Client
+
+	// Expire ends a session from outside, by its driver.Session's ID, as an
+	// operator would: etcd's lease revoke.
+	Expire(t *testing.T, session string)
+
+	// Delete removes an entry by hand.
+	Delete(t *testing.T, ref driver.Ref)
+
+	// PutForeign puts an entry that this library did not make at the end of a
+	// line; with a session of its own that outlives the story, or without one
+	// (never asked for if Harness.NoUnleased). Its value is not ours either.
+	PutForeign(t *testing.T, line string, leased bool) driver.Ref
+
+	// Overwrite puts another value in the place of an entry's, and keeps its
+	// session: it is still the same entry. A nil value writes the present one
+	// again.
+	Overwrite(t *testing.T, ref driver.Ref, value []byte)
+
+	// Count is how many entries the line has, by a fresh read of the service.
+	Count(t *testing.T, line string) int
+}
+
+// Client is one process's view of the service. All methods may be called while
+// requests are under way.
+type Client interface {
+	// Backend is the backend under test on this client's network; the same at
+	// every call. The suite closes it.
+	Backend() driver.Backend
+
+	// Cut makes the network swallow what is sent in a direction, without
+	// telling either side, until Heal. Connections that are made again while
+	// it is cut are swallowed too. What is swallowed may be lost or may come
+	// after Heal, as TCP would have it.
+	Cut(d Direction)
+
+	// Heal ends all cuts and delays.
+	Heal()
+
+	// Strike lets a fault hit the next request of a kind, once.
+	Strike(op Op, f Fault)
+
+	// Deliver lets the requests that Kept has held back arrive at the service,
+	// and returns when it has answered them.
+	Deliver()
+
+	// Delay makes every answer take d longer, from requests to renewals, until
+	// Heal.
+	Delay(d time.Duration)
+
+	// OnRequest calls f at the start of each request other than renewals and
+	// watches, before it is sent, in whatever goroutine sends it; nil ends it.
+	OnRequest(f func())
+
+	// Requests is how many requests have been sent so far, repeated ones
+	// counted each, renewals and watches not counted.
+	Requests() int
+}
+
+// Direction says which way a network is cut.
+type Direction int
+
+// The ways of a network. Events travel with the replies.
+const (
+	Both Direction = iota
+	Requests
+	Replies
+)
+
+// Directions are all of them.
+func Directions() []Direction { return []Direction{Both, Requests, Replies} }
+
+// String names the direction in the name of a story.
+func (d Direction) String() string { return [...]string{"Both", "Requests", "Replies"}[d] }
+
+// Op is a kind of request. Where a service cannot tell two kinds apart (a look
+// and a list may be the same to it), a strike at one may hit the other.
+type Op int
+
+// The kinds of requests.
+const (
+	Open  Op = iota // makes a session
+	Join            // makes an entry
+	Leave           // deletes one
+	Look            // reads the end of a line
+	List            // reads a line, or names
+	Close           // ends a session
+)
+
+// String names the kind in the name of a story.
+func (o Op) String() string {
+	return [...]string{"Open", "Join", "Leave", "Look", "List", "Close"}[o]
+}
+
+// Fault is what can happen to one request.
+type Fault int
+
+// The faults of single requests.
+const (
+	// LostRequest: the service never sees it, the client is not told. The
+	// request hangs until its own context ends.
+	LostRequest Fault = iota
+	// BrokenRequest: the service never sees it, and the client is told at once
+	// that the connection broke, which proves nothing to it.
+	BrokenRequest
+	// LostReply: the service does it, and the client is not told.
+	LostReply
+	// BrokenReply: the service does it, and the client is told at once that
+	// the connection broke.
+	BrokenReply
+	// Kept: the client is told at once that the connection broke, and the
+	// request arrives when Deliver is called. It is used if not
+	// Harness.NoLate.
+	Kept
+)
+
+// String names the fault in the name of a story.
+func (f Fault) String() string {
+	return [...]string{"LostRequest", "BrokenRequest", "LostReply", "BrokenReply", "Kept"}[f]
+}
+
+// faults are those after which a retry can succeed without more ado.
+func faults() []Fault { return []Fault{LostRequest, BrokenRequest, LostReply, BrokenReply} }

@@ -1,0 +1,97 @@
+package drivertest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// late: a request arrives after the client has given it up.
+func late() []story {
+	return []story{
+		{"ALateJoinAfterSettleMakesNoEntry", lateSettled},
+		{"ALateJoinAfterItsRetryMakesNoSecondEntry", lateRetried},
+		{"ALateJoinAfterItsRetryWasLeftMakesNoEntry", lateLeft},
+		{"ALateJoinAfterCloseMakesNoEntry", lateClosed},
+		{"ALateLeaveDoesNotDeleteALaterEntry", lateLeave},
+	}
+}
+
+// canceledLate is a join whose only request is kept back while its context ends.
+func canceledLate(w *world, o *owner) error {
+	w.t.Helper()
+	if w.h.NoLate != "" {
+		w.t.Skip(w.h.NoLate)
+	}
+	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	o.c.Strike(Join, Kept)
+	o.c.OnRequest(stop)
+	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	o.c.OnRequest(nil)
+	var p *driver.PendingError
+	require.ErrorAs(w.t, err, &p, "the join may still come to exist")
+	return err
+}
+
+func lateSettled(w *world) {
+	o := w.open()
+	err := canceledLate(w, o)
+	w.settle(err)
+	o.c.Deliver()
+	w.count(0, line, "Settle made sure that nothing comes")
+
+	e := o.join(line).Entry
+	o.leave(e.Ref)
+	w.count(0, line, "the line works as before")
+}
+
+func lateRetried(w *world) {
+	if w.h.NoLate != "" {
+		w.t.Skip(w.h.NoLate)
+	}
+	o := w.open()
+	o.c.Strike(Join, Kept)
+	j := o.join(line)
+	o.c.Deliver()
+	assert.Equal(w.t, []driver.Ref{j.Entry.Ref}, refs(w.list(o.c, line)))
+}
+
+// lateLeft is the orphan that lives as long as its session: the first copy of a
+// join arrives when the second has been answered and left.
+func lateLeft(w *world) {
+	if w.h.NoLate != "" {
+		w.t.Skip(w.h.NoLate)
+	}
+	o := w.open()
+	o.c.Strike(Join, Kept)
+	o.leave(o.join(line).Entry.Ref)
+	o.c.Deliver()
+	w.count(0, line, "a join that was answered and left does not come again")
+}
+
+func lateClosed(w *world) {
+	o := w.open()
+	err := canceledLate(w, o)
+	require.NoError(w.t, o.end())
+	o.c.Deliver()
+	w.count(0, line, "nothing joins a line with a closed session")
+	w.settle(err)
+	w.count(0, line, "settled")
+}
+
+func lateLeave(w *world) {
+	if w.h.NoLate != "" {
+		w.t.Skip(w.h.NoLate)
+	}
+	o := w.open()
+	e := o.join(line).Entry
+	o.c.Strike(Leave, Kept)
+	o.leave(e.Ref)
+	again := o.join(line).Entry // often with the same key
+	o.c.Deliver()
+	assert.Equal(w.t, []driver.Ref{again.Ref}, refs(w.list(o.c, line)))
+}

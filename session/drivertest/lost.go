@@ -1,0 +1,138 @@
+package drivertest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// lost: one request or one reply is lost, and the backend finds out what
+// happened by itself, as long as its context lets it.
+func lost() []story {
+	var all []story
+	for _, f := range faults() {
+		all = append(all,
+			story{"AJoinSurvivesA" + f.String(), func(w *world) { joinSurvives(w, f) }},
+			story{"AJoinIfEmptySurvivesA" + f.String(), func(w *world) { ifEmptySurvives(w, f) }},
+			story{"ALeaveSurvivesA" + f.String(), func(w *world) { leaveSurvives(w, f) }},
+			story{"ReadsSurviveA" + f.String(), func(w *world) { readsSurvive(w, f) }},
+			story{"OpenSurvivesA" + f.String(), func(w *world) { openSurvives(w, f) }},
+			story{"CloseSurvivesA" + f.String(), func(w *world) { closeSurvives(w, f) }},
+		)
+	}
+	return append(all,
+		story{"ALeaveCutShortIsFinishedByTheNext", leaveCutShort},
+		story{"SlowRepliesAreWaitedFor", slowReplies},
+	)
+}
+
+func joinSurvives(w *world, f Fault) {
+	holder, o := w.open(), w.open()
+	first := holder.join(line).Entry
+	o.c.Strike(Join, f)
+	j := o.join(line)
+
+	assert.Equal(w.t, 1, j.Ahead)
+	assert.Equal(w.t, []driver.Ref{first.Ref, j.Entry.Ref}, refs(w.list(o.c, line)), "exactly one entry of this join")
+	again := o.join(line)
+	assert.Equal(w.t, 2, again.Ahead)
+	o.leave(again.Entry.Ref)
+	o.leave(j.Entry.Ref)
+	assert.Equal(w.t, []driver.Ref{first.Ref}, refs(w.list(o.c, line)), "nothing is left of it")
+}
+
+// ifEmptySurvives: whoever asks again must not take its own entry for another's.
+func ifEmptySurvives(w *world, f Fault) {
+	o := w.open()
+	o.c.Strike(Join, f)
+	j := o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
+	assert.Zero(w.t, j.Ahead)
+	assert.Equal(w.t, []driver.Ref{j.Entry.Ref}, refs(w.list(o.c, line)))
+
+	other := w.open()
+	other.c.Strike(Join, f)
+	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	_, err := other.Join(ctx, driver.JoinRequest{Line: line, IfEmpty: true})
+	var taken *driver.TakenError
+	require.ErrorAs(w.t, err, &taken)
+	w.count(1, line, "nothing was written")
+}
+
+// leaveSurvives: also when the first request did it, the answer is nil.
+func leaveSurvives(w *world, f Fault) {
+	o := w.open()
+	a, b := o.join(line).Entry, o.join(line).Entry
+	o.c.Strike(Leave, f)
+	o.leave(a.Ref)
+	assert.Equal(w.t, []driver.Ref{b.Ref}, refs(w.list(o.c, line)))
+
+	w.svc.Delete(w.t, b.Ref)
+	require.ErrorIs(w.t, o.leaveErr(b.Ref), driver.ErrGone, "an entry that never was left by us")
+}
+
+func readsSurvive(w *world, f Fault) {
+	o := w.open()
+	e := o.join(line).Entry
+	o.c.Strike(Look, f)
+	v := o.look(driver.LookRequest{Line: line, Upto: e.Place})
+	assert.Equal(w.t, []driver.Ref{e.Ref}, refs(v.Entries))
+	o.c.Strike(List, f)
+	assert.Equal(w.t, []driver.Ref{e.Ref}, refs(w.list(o.c, line)))
+	o.c.Strike(List, f)
+	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	names, err := o.c.Backend().Names(ctx, "")
+	require.NoError(w.t, err)
+	assert.Equal(w.t, []string{line}, names)
+}
+
+func openSurvives(w *world, f Fault) {
+	c := w.client()
+	c.Strike(Open, f)
+	o := w.openOn(c)
+	require.NotEmpty(w.t, o.proven())
+	o.join(line)
+	w.count(1, line, "the session works")
+	assert.Zero(w.t, o.losses())
+}
+
+func closeSurvives(w *world, f Fault) {
+	o := w.open()
+	o.join(line)
+	o.c.Strike(Close, f)
+	require.NoError(w.t, o.end())
+	w.count(0, line, "gone when Close returns nil")
+}
+
+// leaveCutShort: the first call has done it and never knew; the second must not
+// say that somebody else did.
+func leaveCutShort(w *world) {
+	o := w.open()
+	e := o.join(line).Entry
+	o.c.Cut(Replies)
+	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
+	defer stop()
+	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: e.Ref})
+	require.Error(w.t, err, "unknown")
+	require.NotErrorIs(w.t, err, driver.ErrGone, "unknown is not gone")
+	w.count(0, line, "the service has done it")
+	o.c.Heal()
+	require.NoError(w.t, o.leaveErr(e.Ref), "an earlier unanswered call did it")
+	require.ErrorIs(w.t, o.leaveErr(e.Ref), driver.ErrGone, "now it is answered")
+}
+
+func slowReplies(w *world) {
+	holder, o := w.open(), w.open()
+	first := holder.join(line).Entry
+	o.c.Delay(w.h.TTL / 8)
+	j := o.join(line)
+	assert.Equal(w.t, 1, j.Ahead)
+	v := o.look(driver.LookRequest{Line: line, Upto: j.Entry.Place})
+	assert.Equal(w.t, []driver.Ref{first.Ref, j.Entry.Ref}, refs(v.Entries), "exactly one entry of this join")
+	o.leave(j.Entry.Ref)
+	w.count(1, line, "the holder")
+}

@@ -1,0 +1,121 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// names: any name that CheckName accepts is a line of its own.
+func names() []story {
+	return []story{
+		{"OddNamesWork", oddNames},
+		{"NamesThatBeginAlikeNeverMeet", alikeNames},
+		{"NamesAreListedSortedByPrefix", listedNames},
+	}
+}
+
+// odd are names that break careless layouts.
+func odd() []string {
+	return []string{
+		"a", "A", "0", "-", "_", "naïve/日本語/🔒", "two words", " ", "tab\there", "line\nbreak",
+		"100%", "%2F", "%2f", "a%2Fb", "/", "//", "/a", "a/", "a//b", ".", "..", "a/../b", "./a",
+		"#", "a#m1.0", "a+b", "a:b", "a\\b", "*", "?", "[x]", "{\"v\":1}", "a\u200bb", "\u00e9", "e\u0301",
+		"lock-0000000001", "a/0123456789abcdef.0", "zookeeper", "fairlock", "fairlock/x", "limit", "holders",
+		strings.Repeat("n", 512), strings.Repeat("/", 512), strings.Repeat("d/", 255) + "xy", strings.Repeat("ü", 256),
+	}
+}
+
+// accepted are the odd names that the backend accepts.
+func accepted(w *world, b driver.Backend) []string {
+	all := slices.DeleteFunc(odd(), func(n string) bool { return b.CheckName(n) != nil })
+	require.GreaterOrEqual(w.t, len(all), len(odd())/2, "a backend that refuses most odd names is not escaping")
+	for _, plain := range []string{"a", "A", "0", "naïve/日本語/🔒", "two words", "100%"} {
+		require.Contains(w.t, all, plain)
+	}
+	return all
+}
+
+// standInAll joins every name, and requires that each line holds that one entry.
+func standInAll(w *world, o *owner, all []string) map[string]driver.Entry {
+	made := make(map[string]driver.Entry, len(all))
+	for _, name := range all {
+		j := o.join(name)
+		require.Zero(w.t, j.Ahead, "nobody is ahead in %q", name)
+		made[name] = j.Entry
+	}
+	for _, name := range all {
+		w.count(1, name, "its own entry only")
+		require.Equal(w.t, []driver.Ref{made[name].Ref}, refs(w.list(o.c, name)), "the line of %q", name)
+		v := o.look(driver.LookRequest{Line: name, Upto: made[name].Place})
+		require.Equal(w.t, []driver.Ref{made[name].Ref}, refs(v.Entries), "a look at %q", name)
+	}
+	return made
+}
+
+func oddNames(w *world) {
+	o := w.open()
+	all := accepted(w, o.c.Backend())
+	made := standInAll(w, o, all)
+	listed, err := o.c.Backend().Names(w.ctx, "")
+	require.NoError(w.t, err)
+	slices.Sort(all)
+	assert.Equal(w.t, all, listed)
+
+	for _, name := range all {
+		r, _ := o.armed(name, driver.WatchRequest{Ref: made[name].Ref, Own: true})
+		o.leave(made[name].Ref)
+		r.await(driver.Gone)
+	}
+	listed, err = o.c.Backend().Names(w.ctx, "")
+	require.NoError(w.t, err)
+	assert.Empty(w.t, listed, "a line without entries has no name")
+}
+
+func alikeNames(w *world) {
+	o, other := w.open(), w.open()
+	all := []string{"a", "a/", "a/b", "a/b/c", "a.", "a.b", "a-", "a#", "a b", "ab", "A", "a%2Fb", "a%", "a0"}
+	all = slices.DeleteFunc(all, func(n string) bool { return o.c.Backend().CheckName(n) != nil })
+	made := standInAll(w, o, all)
+
+	// What happens in one is not told in the other.
+	r, _ := other.armed("a", driver.WatchRequest{Ref: made["a"].Ref})
+	for _, name := range all {
+		if name != "a" {
+			o.leave(made[name].Ref)
+			w.count(1, "a", "leaving another line")
+		}
+	}
+	assert.Len(w.t, r.all(), 1)
+	o.leave(made["a"].Ref)
+	r.await(driver.Gone)
+}
+
+func listedNames(w *world) {
+	o := w.open()
+	all := []string{"b", "jobs/1", "jobs/10", "jobs/2", "jobsx", "jobs", "a", "Jobs/1", "jobs%", "jobs/ü"}
+	for _, name := range all {
+		o.join(name)
+	}
+	o.join("jobs/2") // a second entry is not a second name
+	for _, prefix := range []string{"", "jobs", "jobs/", "jobs/1", "job", "j", "x", "jobs/10/", "jobs/ü"} {
+		var want []string
+		for _, name := range all {
+			if strings.HasPrefix(name, prefix) {
+				want = append(want, name)
+			}
+		}
+		slices.Sort(want)
+		ctx, stop := context.WithTimeout(w.ctx, w.patience())
+		got, err := o.c.Backend().Names(ctx, prefix)
+		stop()
+		require.NoError(w.t, err)
+		assert.ElementsMatch(w.t, want, got, "prefix %q", prefix)
+		assert.True(w.t, slices.IsSorted(got), "sorted: %q", got)
+	}
+}

@@ -1,0 +1,187 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// order: a line is first come, first served, and tells so.
+func order() []story {
+	return []story{
+		{"PlacesRiseInTheOrderOfJoining", placesRise},
+		{"JoinsAtOnceStandInOneOrder", joinsAtOnce},
+		{"TokensRiseAfterTheLineWasEmpty", tokensRise},
+		{"AloneItTakesOneRoundTrip", aloneOneRoundTrip},
+		{"TwoEntriesOfASessionAreTwo", twoEntries},
+		{"IfEmptyJoinsAnEmptyLine", ifEmptyJoins},
+		{"IfEmptyWritesNothingBehindOthers", ifEmptyWritesNothing},
+		{"AnEntryTellsWhatItWasJoinedWith", entryTells},
+	}
+}
+
+func placesRise(w *world) {
+	a := w.open()
+	owners := []*owner{a, w.open(), w.openOn(a.c)}
+	var joined []driver.Joined
+	for i := range 6 {
+		joined = append(joined, owners[i%3].join(line))
+	}
+
+	for i, j := range joined {
+		assert.Equal(w.t, i, j.Ahead, "ahead of entry %d", i)
+		checkKnown(w, j, joined[:i])
+		if i > 0 {
+			assert.Greater(w.t, j.Entry.Place, joined[i-1].Entry.Place, "place of entry %d", i)
+			assert.Greater(w.t, j.Entry.Token, joined[i-1].Entry.Token, "token of entry %d", i)
+		}
+	}
+	listed := w.list(a.c, line)
+	require.Len(w.t, listed, len(joined))
+	for i, e := range listed {
+		assert.Equal(w.t, joined[i].Entry.Ref, e.Ref, "entry %d of the list", i)
+	}
+}
+
+// checkKnown holds what a join knows against who really is ahead.
+func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
+	var real []driver.Ref
+	for _, a := range ahead {
+		real = append(real, a.Entry.Ref)
+	}
+	known := refs(j.Known)
+	assert.LessOrEqual(w.t, len(known), j.Ahead)
+	assert.Subset(w.t, real, known, "known are ahead")
+	assert.True(w.t, slices.IsSortedFunc(known, func(a, b driver.Ref) int { return int(a.Place - b.Place) }), "known are in order")
+}
+
+func joinsAtOnce(w *world) {
+	const each = 8
+	owners := []*owner{w.open(), w.open(), w.open()}
+	var mu sync.Mutex
+	var joined []driver.Joined
+	var all sync.WaitGroup
+	for i := range each * len(owners) {
+		all.Go(func() {
+			j, err := owners[i%len(owners)].Join(w.ctx, driver.JoinRequest{Line: line})
+			mu.Lock()
+			defer mu.Unlock()
+			if assert.NoError(w.t, err) {
+				joined = append(joined, j)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(w.t, joined, each*len(owners))
+	slices.SortFunc(joined, func(a, b driver.Joined) int { return int(a.Entry.Place - b.Entry.Place) })
+
+	for i, j := range joined {
+		assert.Equal(w.t, i, j.Ahead, "ahead of place %d", j.Entry.Place)
+		checkKnown(w, j, joined[:i])
+		if i > 0 {
+			assert.Greater(w.t, j.Entry.Token, joined[i-1].Entry.Token, "tokens rise with places")
+			assert.NotEqual(w.t, j.Entry.Place, joined[i-1].Entry.Place, "places are never shared")
+		}
+	}
+}
+
+func tokensRise(w *world) {
+	a := w.open()
+	last := a.join(line).Entry
+	next := func(o *owner, why string) {
+		w.t.Helper()
+		w.count(0, line, "before the next join")
+		e := o.join(line).Entry
+		require.Greater(w.t, e.Token, last.Token, "token after %s", why)
+		require.NotEqual(w.t, last.Ref, e.Ref, "a ref is never used twice")
+		last = e
+	}
+	a.leave(last.Ref)
+	next(a, "a leave")
+	w.svc.Delete(w.t, last.Ref)
+	next(a, "a deletion by hand")
+	require.NoError(w.t, a.end())
+	b := w.open()
+	next(b, "the session was closed and another opened")
+	w.svc.Expire(w.t, b.ID())
+	next(w.open(), "the session had ended")
+}
+
+func aloneOneRoundTrip(w *world) {
+	o := w.open()
+	before := o.c.Requests()
+	j := o.join(line)
+	joined := o.c.Requests()
+	o.leave(j.Entry.Ref)
+	left := o.c.Requests()
+
+	assert.Equal(w.t, 1, joined-before, "requests of a join")
+	assert.Equal(w.t, 1, left-joined, "requests of a leave")
+	assert.Zero(w.t, j.Ahead)
+	assert.Empty(w.t, j.Known)
+}
+
+func twoEntries(w *world) {
+	o := w.open()
+	a, b := o.join(line), o.join(line)
+	require.NotEqual(w.t, a.Entry.Ref, b.Entry.Ref)
+	assert.NotEqual(w.t, a.Entry.Key, b.Entry.Key, "two entries at one time have two keys")
+	assert.Equal(w.t, 1, b.Ahead)
+	w.count(2, line, "both stand")
+
+	o.leave(a.Entry.Ref)
+	assert.Equal(w.t, []driver.Ref{b.Entry.Ref}, refs(w.list(o.c, line)), "the other stays")
+}
+
+func ifEmptyJoins(w *world) {
+	o := w.open()
+	j := o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
+	assert.Zero(w.t, j.Ahead)
+	w.count(1, line, "it joined")
+	o.leave(j.Entry.Ref)
+	o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
+	w.count(1, line, "it joined again")
+}
+
+func ifEmptyWritesNothing(w *world) {
+	a, b := w.open(), w.open()
+	first := a.join(line).Entry
+	a.join(line)
+	for _, o := range []*owner{a, b} {
+		ctx, stop := context.WithTimeout(w.ctx, w.patience())
+		_, err := o.Join(ctx, driver.JoinRequest{Line: line, IfEmpty: true})
+		stop()
+		var taken *driver.TakenError
+		require.ErrorAs(w.t, err, &taken)
+		assert.Equal(w.t, 2, taken.Count)
+		if !taken.First.Zero() {
+			assert.Equal(w.t, first.Ref, taken.First.Ref, "who stands first")
+		}
+		w.count(2, line, "nothing was written")
+	}
+}
+
+func entryTells(w *world) {
+	o := w.open()
+	meta := driver.Meta{Kind: "semaphore", Host: "web-2", PID: 4121, Label: "night run", Holds: []string{"a", "b/c"}}
+	o.joinWith(driver.JoinRequest{Line: line, Mode: driver.Exclusive, Meta: meta})
+	o.joinWith(driver.JoinRequest{Line: line, Mode: driver.Shared, Meta: meta})
+	o.joinWith(driver.JoinRequest{Line: line, Mode: driver.Weighted, Weight: 5, Meta: meta})
+
+	listed := w.list(o.c, line)
+	require.Len(w.t, listed, 3)
+	for i, mode := range []driver.Mode{driver.Exclusive, driver.Shared, driver.Weighted} {
+		assert.Equal(w.t, mode, listed[i].Mode)
+		assert.Equal(w.t, meta, listed[i].Meta)
+		assert.Equal(w.t, o.ID(), listed[i].Session)
+		assert.False(w.t, listed[i].Foreign)
+		assert.False(w.t, listed[i].Unleased)
+		assert.Positive(w.t, listed[i].Token)
+	}
+	assert.EqualValues(w.t, 5, listed[2].Weight)
+}

@@ -1,0 +1,117 @@
+package drivertest
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// recorder is the receiver of one watch. It holds every event against the
+// order that driver.Event promises.
+type recorder struct {
+	o    *owner
+	what string
+
+	mu     sync.Mutex
+	events []driver.Event
+	more   chan struct{}
+	seen   int // events that await has gone past
+}
+
+// watch watches an entry.
+func (o *owner) watch(what string, req driver.WatchRequest) (*recorder, func()) {
+	r := &recorder{o: o, what: what, more: make(chan struct{}, 1)}
+	return r, o.Watch(req, r.tell)
+}
+
+// armed watches an entry, and returns when the watch is armed.
+func (o *owner) armed(what string, req driver.WatchRequest) (*recorder, func()) {
+	o.w.t.Helper()
+	r, stop := o.watch(what, req)
+	r.await(driver.Armed)
+	return r, stop
+}
+
+// tell is the callback.
+func (r *recorder) tell(ev driver.Event) {
+	t := r.o.w.t
+	assert.EqualValues(t, 1, r.o.inside.Add(1), "%s: callbacks of one session run one at a time", r.what)
+	defer r.o.inside.Add(-1)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var last driver.EventKind // 0 before the first
+	if n := len(r.events); n > 0 {
+		last = r.events[n-1].Kind
+	}
+	allowed := []driver.EventKind{driver.Changed, driver.Gone, driver.Broken}
+	switch last {
+	case 0, driver.Broken:
+		allowed = []driver.EventKind{driver.Armed, driver.Gone}
+	case driver.Gone:
+		allowed = nil
+	case driver.Armed, driver.Changed:
+	}
+	assert.Contains(t, allowed, ev.Kind, "%s: event %v after %v", r.what, ev, r.events)
+	r.events = append(r.events, ev)
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
+}
+
+// await goes past events until one of these kinds, and returns it.
+func (r *recorder) await(kinds ...driver.EventKind) driver.Event {
+	t := r.o.w.t
+	t.Helper()
+	late := time.NewTimer(r.o.w.patience())
+	defer late.Stop()
+	for {
+		r.mu.Lock()
+		for r.seen < len(r.events) {
+			ev := r.events[r.seen]
+			r.seen++
+			if slices.Contains(kinds, ev.Kind) {
+				r.mu.Unlock()
+				return ev
+			}
+		}
+		r.mu.Unlock()
+		select {
+		case <-r.more:
+		case <-late.C:
+			require.Fail(t, "an event is missing", "%s: want one of %v, have %v", r.what, kinds, r.all())
+		}
+	}
+}
+
+// all returns the events so far.
+func (r *recorder) all() []driver.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+// awaitGone waits until the watch has told that the entry is gone: by Gone, or
+// by Armed and a look that is not older.
+func (r *recorder) awaitGone(ref driver.Ref) {
+	r.o.w.t.Helper()
+	for {
+		ev := r.await(driver.Gone, driver.Armed)
+		if ev.Kind == driver.Gone || !r.o.sees(ref, ev.Rev) {
+			return
+		}
+	}
+}
+
+// sees says whether a look not older than rev shows the entry.
+func (o *owner) sees(ref driver.Ref, rev int64) bool {
+	o.w.t.Helper()
+	v := o.look(driver.LookRequest{Line: ref.Line, Upto: ref.Place, NotBefore: rev})
+	return slices.Contains(refs(v.Entries), ref)
+}

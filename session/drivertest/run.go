@@ -1,0 +1,60 @@
+package drivertest
+
+import (
+	"testing"
+	"time"
+)
+
+// story is one case.
+type story struct {
+	name string
+	tell func(w *world)
+}
+
+// topic is a group of stories.
+type topic struct {
+	name    string
+	stories []story
+	alone   bool // never beside others
+}
+
+// topics is the suite, in the order in which it is best read.
+func topics() []topic {
+	return []topic{
+		{name: "order", stories: order()},
+		{name: "leave", stories: leave()},
+		{name: "look", stories: look()},
+		{name: "watch", stories: watch()},
+		{name: "events", stories: events()},
+		{name: "expiry", stories: expiry()},
+		{name: "cancel", stories: cancel()},
+		{name: "lost", stories: lost()},
+		{name: "late", stories: late()},
+		{name: "foreign", stories: foreign()},
+		{name: "names", stories: names()},
+		{name: "session", stories: sessions()},
+		{name: "leaks", stories: leaks(), alone: true},
+	}
+}
+
+// Run tells all stories, as subtests topic/story.
+func Run(t *testing.T, h Harness) {
+	if h.Prompt == 0 {
+		h.Prompt = 100 * time.Millisecond
+	}
+	if h.Bubble == nil {
+		h.Bubble = func(t *testing.T, story func(t *testing.T)) { story(t) }
+	}
+	for _, tp := range topics() {
+		t.Run(tp.name, func(t *testing.T) {
+			for _, s := range tp.stories {
+				t.Run(s.name, func(t *testing.T) {
+					if h.Parallel && !tp.alone {
+						t.Parallel()
+					}
+					h.Bubble(t, func(t *testing.T) { s.tell(newWorld(t, h)) })
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package drivertest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// sessions: what package session makes of the backend's reports.
+func sessions() []story {
+	return []story{
+		{"ASessionOpensAndClosesCleanly", sessionCloses},
+		{"ASessionOpensAnewAfterAnEndFromOutside", sessionReopens},
+		{"AContextEndsBeforeTheEntriesOfADeadClientGo", sessionDeadline},
+	}
+}
+
+// session opens a session.Session on a client of its own. It owns the backend.
+func (w *world) session() (*session.Session, Client) {
+	w.t.Helper()
+	c := w.svc.Client(w.t)
+	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	s, err := session.Open(ctx, c.Backend(), &session.Options{TTL: w.h.TTL})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		c.Heal()
+		assert.NoError(w.t, s.Close())
+	})
+	return s, c
+}
+
+// term is the live term of a session.
+func (w *world) term(s *session.Session) *session.Term {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	term, err := s.Term(ctx)
+	require.NoError(w.t, err)
+	return term
+}
+
+func sessionCloses(w *world) {
+	s, _ := w.session()
+	_, err := w.term(s).Driver().Join(w.ctx, driver.JoinRequest{Line: line, Meta: s.Meta()})
+	require.NoError(w.t, err)
+	queue, err := s.Queue(w.ctx, line)
+	require.NoError(w.t, err)
+	require.Len(w.t, queue, 1)
+	assert.Equal(w.t, s.Meta().PID, queue[0].Meta.PID)
+	require.NoError(w.t, s.Close())
+	w.count(0, line, "Close hands on")
+}
+
+func sessionReopens(w *world) {
+	s, _ := w.session()
+	old := w.term(s)
+	w.svc.Expire(w.t, old.Driver().ID())
+	w.receive(old.Context().Done(), "the end of the term")
+	var lost *session.LostError
+	require.ErrorAs(w.t, context.Cause(old.Context()), &lost)
+
+	young := w.term(s)
+	assert.NotEqual(w.t, old.Driver().ID(), young.Driver().ID())
+	_, err := young.Driver().Join(w.ctx, driver.JoinRequest{Line: line})
+	require.NoError(w.t, err)
+	w.count(1, line, "the new session works")
+}
+
+// sessionDeadline is the promise that everything else is there for.
+func sessionDeadline(w *world) {
+	for _, d := range Directions() {
+		s, c := w.session()
+		term := w.term(s)
+		j, err := term.Driver().Join(w.ctx, driver.JoinRequest{Line: line})
+		require.NoError(w.t, err)
+		h, err := term.Hold(w.ctx, session.Grant{
+			Name: line, Kind: "mutex", Token: session.Token(j.Entry.Token), Refs: []driver.Ref{j.Entry.Ref},
+			Release: func(ctx context.Context) error {
+				_, err := term.Driver().Leave(ctx, driver.LeaveRequest{Ref: j.Entry.Ref})
+				return err
+			},
+		})
+		require.NoError(w.t, err)
+		c.Cut(d)
+		w.receive(h.Context().Done(), "the end of the hold")
+		w.count(1, line, "the context ended first: "+d.String())
+		c.Heal()
+		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "the entry goes")
+	}
+}

@@ -1,0 +1,210 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// watch: an armed watch tells the end of its entry, whatever the cause.
+func watch() []story {
+	return []story{
+		{"WatchTellsALeave", watchLeave},
+		{"WatchTellsADeletionByHand", watchDelete},
+		{"WatchTellsAnExpiry", watchExpire},
+		{"WatchTellsAClose", watchClose},
+		{"WatchOnTheOwnEntryTellsADeletion", watchOwn},
+		{"WatchOnAnEntryThatIsGoneShowsIt", watchGone},
+		{"WatchSinceTellsWhatWentBefore", watchSince},
+		{"WatchTellsOneEntryFromALaterWithItsKey", watchLater},
+		{"WatchTellsChangesToWhoWantsThem", watchChanges},
+		{"WatchTellsEveryWatcher", watchMany},
+		{"ACanceledWatchIsSilent", watchCanceled},
+		{"WatchMissesNothingOverACut", watchOverCut},
+		{"WatchTellsOnAfterACut", watchAfterCut},
+		{"WatchBegunWhileCutIsArmedAfterIt", watchBegunCut},
+	}
+}
+
+// watched makes an entry with a watch of another session on it.
+func watched(w *world) (holder *owner, e driver.Entry, r *recorder) {
+	holder = w.open()
+	e = holder.join(line).Entry
+	r, _ = w.open().armed("entry of another", driver.WatchRequest{Ref: e.Ref})
+	return holder, e, r
+}
+
+func watchLeave(w *world) {
+	o, e, r := watched(w)
+	left := o.leave(e.Ref)
+	gone := r.await(driver.Gone)
+	if left.Rev != 0 {
+		assert.Equal(w.t, left.Rev, gone.Rev, "the revision of the deletion")
+	}
+	assert.False(w.t, r.o.sees(e.Ref, gone.Rev))
+}
+
+func watchDelete(w *world) {
+	_, e, r := watched(w)
+	w.svc.Delete(w.t, e.Ref)
+	r.await(driver.Gone)
+}
+
+func watchExpire(w *world) {
+	o, _, r := watched(w)
+	w.svc.Expire(w.t, o.ID())
+	r.await(driver.Gone)
+}
+
+func watchClose(w *world) {
+	o, _, r := watched(w)
+	require.NoError(w.t, o.end())
+	r.await(driver.Gone)
+}
+
+func watchOwn(w *world) {
+	o := w.open()
+	a, b := o.join(line).Entry, o.join(line).Entry
+	ra, _ := o.armed("first own entry", driver.WatchRequest{Ref: a.Ref, Own: true})
+	rb, _ := o.armed("second own entry", driver.WatchRequest{Ref: b.Ref, Own: true})
+	w.svc.Delete(w.t, a.Ref)
+	ra.await(driver.Gone)
+	assert.Len(w.t, rb.all(), 1, "the other entry lives")
+
+	w.svc.Delete(w.t, b.Ref)
+	rb.await(driver.Gone)
+}
+
+func watchGone(w *world) {
+	o := w.open()
+	e := o.join(line).Entry
+	o.join(line)
+	w.svc.Delete(w.t, e.Ref)
+	for _, own := range []bool{false, true} {
+		r, _ := o.watch("entry that is gone", driver.WatchRequest{Ref: e.Ref, Own: own})
+		r.awaitGone(e.Ref)
+	}
+}
+
+func watchSince(w *world) {
+	o, other := w.open(), w.open()
+	e := o.join(line).Entry
+	rev := o.look(driver.LookRequest{Line: line, Upto: e.Place}).Rev
+	alive, _ := other.armed("entry that lives, since", driver.WatchRequest{Ref: e.Ref, Since: rev})
+	w.svc.Delete(w.t, e.Ref)
+	alive.await(driver.Gone)
+
+	late, _ := o.watch("own entry that is gone, since", driver.WatchRequest{Ref: e.Ref, Own: true, Since: rev})
+	late.await(driver.Gone)
+	late, _ = other.watch("entry that is gone, since", driver.WatchRequest{Ref: e.Ref, Since: rev})
+	late.await(driver.Gone)
+}
+
+func watchLater(w *world) {
+	o, e, r := watched(w)
+	o.leave(e.Ref)
+	again := o.join(line).Entry // often with the same key
+	gone := r.await(driver.Gone)
+	young, _ := r.o.armed("later entry", driver.WatchRequest{Ref: again.Ref})
+	assert.Less(w.t, e.Place, again.Place)
+	assert.True(w.t, r.o.sees(again.Ref, gone.Rev))
+
+	o.leave(again.Ref)
+	young.await(driver.Gone)
+	assert.Equal(w.t, driver.Gone, r.all()[len(r.all())-1].Kind, "nothing after a Gone")
+}
+
+func watchChanges(w *world) {
+	o, e, quiet := watched(w)
+	r, _ := quiet.o.armed("entry, changes wanted", driver.WatchRequest{Ref: e.Ref, Changes: true})
+	w.svc.Overwrite(w.t, e.Ref, nil)
+	changed := r.await(driver.Changed, driver.Gone)
+	assert.Equal(w.t, driver.Changed, changed.Kind)
+	o.leave(e.Ref)
+	gone := r.await(driver.Gone)
+	quiet.await(driver.Gone)
+
+	assert.Greater(w.t, gone.Rev, changed.Rev)
+	for _, ev := range quiet.all() {
+		assert.NotEqual(w.t, driver.Changed, ev.Kind, "nobody asked for it")
+	}
+}
+
+func watchMany(w *world) {
+	o, e, r := watched(w)
+	all := []*recorder{r}
+	for _, by := range []*owner{r.o, r.o, o, w.open()} {
+		r, _ := by.armed("one of many", driver.WatchRequest{Ref: e.Ref, Own: by == o})
+		all = append(all, r)
+	}
+	o.leave(e.Ref)
+	for _, r := range all {
+		r.await(driver.Gone)
+	}
+}
+
+func watchCanceled(w *world) {
+	o := w.open()
+	a, b := o.join(line).Entry, o.join(line).Entry
+	by := w.open()
+	silent, stop := by.armed("canceled", driver.WatchRequest{Ref: a.Ref})
+	still, _ := by.armed("not canceled", driver.WatchRequest{Ref: a.Ref})
+	after, _ := by.armed("behind", driver.WatchRequest{Ref: b.Ref})
+	stop()
+	stop()
+	o.leave(a.Ref)
+	still.await(driver.Gone)
+	o.leave(b.Ref)
+	after.await(driver.Gone)
+
+	assert.Len(w.t, silent.all(), 1, "nothing after cancel")
+}
+
+// watchOverCut: what went while a client was cut off is told after it.
+func watchOverCut(w *world) {
+	for _, d := range Directions() {
+		o, e, r := watched(w)
+		own := r.o.join(line).Entry
+		ro, _ := r.o.armed("own entry", driver.WatchRequest{Ref: own.Ref, Own: true})
+		r.o.c.Cut(d)
+		o.leave(e.Ref)
+		w.svc.Delete(w.t, own.Ref)
+		r.o.c.Heal()
+		r.awaitGone(e.Ref)
+		ro.awaitGone(own.Ref)
+	}
+}
+
+// watchAfterCut: a watch that lived over a cut still works.
+func watchAfterCut(w *world) {
+	for _, d := range Directions() {
+		o, e, r := watched(w)
+		r.o.c.Cut(d)
+		time.Sleep(w.h.TTL / 20) // cut off for a while, and not long enough to expire
+		r.o.c.Heal()
+		assert.True(w.t, r.o.sees(e.Ref, 0))
+		o.leave(e.Ref)
+		r.awaitGone(e.Ref)
+	}
+}
+
+func watchBegunCut(w *world) {
+	o := w.open()
+	e := o.join(line).Entry
+	by := w.open()
+	by.c.Cut(Both)
+	ended := make(chan struct{})
+	close(ended) // Watch takes no context: it must return at once
+	var r *recorder
+	w.prompt(by.c, "Watch", ended, func() {
+		r, _ = by.watch("begun while cut off", driver.WatchRequest{Ref: e.Ref})
+	})
+	time.Sleep(w.h.TTL / 20)
+	by.c.Heal()
+	r.await(driver.Armed)
+	o.leave(e.Ref)
+	r.awaitGone(e.Ref)
+}

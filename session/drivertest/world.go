@@ -1,0 +1,252 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// line is the line of stories that need only one.
+const line = "orders/settle"
+
+// world is the stage of one story.
+type world struct {
+	t   *testing.T
+	h   Harness
+	svc Service
+	ctx context.Context //nolint:containedctx // the test's own
+}
+
+func newWorld(t *testing.T, h Harness) *world {
+	return &world{t: t, h: h, svc: h.Service(t), ctx: t.Context()}
+}
+
+// patience is how long a story waits for what must come.
+func (w *world) patience() time.Duration { return 3*w.h.TTL + 2*time.Second }
+
+// client returns a client whose backend is closed with the story, after the
+// sessions on it.
+func (w *world) client() Client {
+	c := w.svc.Client(w.t)
+	w.t.Cleanup(func() {
+		c.Heal()
+		assert.NoError(w.t, c.Backend().Close(), "Backend.Close")
+	})
+	return c
+}
+
+// owner is a session, and what it reports.
+type owner struct {
+	driver.Session
+	w      *world
+	c      Client
+	inside atomic.Int32 // watch callbacks that are running
+
+	mu     sync.Mutex
+	proofs []proof
+	gone   []error
+	closed bool
+}
+
+// proof is a report of a proof, and when it came.
+type proof struct {
+	sent, at driver.Instant
+	ttl      time.Duration
+}
+
+// open opens a session on a client of its own.
+func (w *world) open() *owner { return w.openOn(w.client()) }
+
+// openOn opens a session that is closed with the story.
+func (w *world) openOn(c Client) *owner {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	o, err := w.tryOpen(ctx, c)
+	require.NoError(w.t, err, "Open")
+	return o
+}
+
+func (w *world) tryOpen(ctx context.Context, c Client) (*owner, error) {
+	o := &owner{w: w, c: c}
+	clock := c.Backend().Clock()
+	margin := c.Backend().Profile().Margin(w.h.TTL)
+	s, err := c.Backend().Open(ctx, driver.Config{
+		TTL:    w.h.TTL,
+		Window: w.h.TTL - margin,
+		Logger: slog.New(slog.DiscardHandler),
+		Proof: func(sent driver.Instant, ttl time.Duration) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.proofs = append(o.proofs, proof{sent: sent, at: clock.Now(), ttl: ttl})
+		},
+		Gone: func(err error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.gone = append(o.gone, err)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.Session = s
+	w.t.Cleanup(func() {
+		o.mu.Lock()
+		closed := o.closed
+		o.mu.Unlock()
+		if !closed {
+			c.Heal()
+			assert.NoError(w.t, o.end(), "Session.Close")
+		}
+	})
+	return o, nil
+}
+
+// end closes the session.
+func (o *owner) end() error {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	ctx, stop := context.WithTimeout(context.Background(), o.w.patience())
+	defer stop()
+	return o.Close(ctx)
+}
+
+// proven returns the proofs so far.
+func (o *owner) proven() []proof {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]proof(nil), o.proofs...)
+}
+
+// losses is how often Gone was reported.
+func (o *owner) losses() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.gone)
+}
+
+// join joins a line, or ends the story.
+func (o *owner) join(name string) driver.Joined {
+	o.w.t.Helper()
+	return o.joinWith(driver.JoinRequest{Line: name})
+}
+
+func (o *owner) joinWith(req driver.JoinRequest) driver.Joined {
+	o.w.t.Helper()
+	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
+	defer stop()
+	j, err := o.Join(ctx, req)
+	require.NoError(o.w.t, err, "Join")
+	require.Equal(o.w.t, req.Line, j.Entry.Line, "the entry names its line")
+	require.NotEmpty(o.w.t, j.Entry.Key)
+	require.Positive(o.w.t, j.Entry.Token, "a join tells the token")
+	return j
+}
+
+// leave leaves, or ends the story.
+func (o *owner) leave(ref driver.Ref) driver.Left {
+	o.w.t.Helper()
+	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
+	defer stop()
+	left, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref})
+	require.NoError(o.w.t, err, "Leave")
+	return left
+}
+
+// look reads the line at a place, or ends the story.
+func (o *owner) look(req driver.LookRequest) driver.View {
+	o.w.t.Helper()
+	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
+	defer stop()
+	v, err := o.Look(ctx, req)
+	require.NoError(o.w.t, err, "Look")
+	return v
+}
+
+// list lists a line, or ends the story.
+func (w *world) list(c Client, name string) []driver.Entry {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	all, err := c.Backend().List(ctx, name)
+	require.NoError(w.t, err, "List")
+	return all
+}
+
+// settle brings a failed Join to a known end.
+func (w *world) settle(err error) {
+	w.t.Helper()
+	var p *driver.PendingError
+	if !errors.As(err, &p) {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), w.patience())
+	defer stop()
+	require.NoError(w.t, p.Settle(ctx), "Settle")
+}
+
+// count requires a number of entries at the service, now.
+func (w *world) count(want int, name, why string) {
+	w.t.Helper()
+	require.Equal(w.t, want, w.svc.Count(w.t, name), "entries of %q: %s", name, why)
+}
+
+// eventually waits until a condition holds.
+func (w *world) eventually(cond func() bool, why string) {
+	w.t.Helper()
+	require.Eventually(w.t, cond, w.patience(), w.h.TTL/200, why)
+}
+
+// receive waits for a signal that must come.
+func (w *world) receive(from <-chan struct{}, why string) {
+	w.t.Helper()
+	select {
+	case <-from:
+	case <-time.After(w.patience()):
+		require.Fail(w.t, "waited in vain", why)
+	}
+}
+
+// prompt runs a call that must return soon after ctx has ended, however the
+// network is. A call that does not is given a healthy network, to end the story.
+func (w *world) prompt(c Client, what string, ended <-chan struct{}, call func()) {
+	w.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	select {
+	case <-done:
+		return
+	case <-ended:
+	}
+	late := time.NewTimer(w.h.Prompt)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+		assert.Fail(w.t, what+" has not returned "+w.h.Prompt.String()+" after its context ended")
+		c.Heal()
+		<-done
+	}
+}
+
+// refs are the names of entries, in their order.
+func refs(entries []driver.Entry) []driver.Ref {
+	all := make([]driver.Ref, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, e.Ref)
+	}
+	return all
+}
