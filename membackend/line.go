@@ -16,21 +16,20 @@ type line struct {
 
 // entry is one place in a line, as the service keeps it.
 type entry struct {
-	driver.Entry // without Meta, which is in value
+	driver.Entry // as answers tell it
 	value        []byte
 	changed      int64 // the revision of the last change
 	lease        *lease
 	slot         int
 }
 
-// show is the entry as an answer tells it. A value that cannot be read costs
-// the entry its Meta, never its place.
-func (e *entry) show() driver.Entry {
-	shown := e.Entry
+// write sets an entry's value. One that cannot be read costs the entry its
+// Meta, never its place.
+func (e *entry) write(value []byte) {
+	e.value = value
 	if !e.Foreign {
-		shown.Meta, _ = driver.DecodeMeta(e.value)
+		e.Meta, _ = driver.DecodeMeta(value)
 	}
-	return shown
 }
 
 // lease is a session at the service.
@@ -90,12 +89,13 @@ func (st *Store) own(l *lease, req driver.JoinRequest) *entry {
 	}
 	used[slot] = true
 	l.slots[req.Line] = used
-	e := &entry{lease: l, slot: slot, value: req.Meta.Encode(), Entry: driver.Entry{
+	e := &entry{lease: l, slot: slot, Entry: driver.Entry{
 		Ref:     driver.Ref{Line: req.Line, Key: fmt.Sprintf("%s#%s.%d", req.Line, l.id, slot)},
 		Mode:    req.Mode,
 		Weight:  req.Weight,
 		Session: l.id,
 	}}
+	e.write(req.Meta.Encode())
 	st.put(e)
 	return e
 }

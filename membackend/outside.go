@@ -85,7 +85,8 @@ func (st *Store) Touch(name, key string) bool {
 
 func (st *Store) change(e *entry, value []byte) {
 	st.rev++
-	e.value, e.changed = value, st.rev
+	e.write(value)
+	e.changed = st.rev
 	for _, w := range st.watches[e.Ref] {
 		if w.req.Changes {
 			w.tell(driver.Event{Kind: driver.Changed, Rev: st.rev})

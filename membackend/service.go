@@ -21,15 +21,15 @@ func (st *Store) join(l *lease, a *attempt, req driver.JoinRequest) {
 	}
 	ln := st.lines[req.Line]
 	if ln != nil && req.IfEmpty {
-		a.err = &driver.TakenError{First: ln.entries[0].show(), Count: len(ln.entries)}
+		a.err = &driver.TakenError{First: ln.entries[0].Entry, Count: len(ln.entries)}
 		return
 	}
 	if ln != nil {
 		a.joined.Ahead = len(ln.entries)
-		a.joined.Known = []driver.Entry{ln.entries[0].show()}
+		a.joined.Known = []driver.Entry{ln.entries[0].Entry}
 	}
 	a.made = st.own(l, req)
-	a.joined.Entry = a.made.show()
+	a.joined.Entry = a.made.Entry
 }
 
 // leave is the service's part of Leave. It acts once for each departure.
@@ -70,7 +70,7 @@ func (st *Store) look(req driver.LookRequest) driver.View {
 	}
 	v.Complete = start == 0
 	for _, e := range ln.entries[start:end] {
-		v.Entries = append(v.Entries, e.show())
+		v.Entries = append(v.Entries, e.Entry)
 	}
 	return v
 }

@@ -70,7 +70,7 @@ func (st *Store) read(name string) []driver.Entry {
 	var all []driver.Entry
 	if ln := st.lines[name]; ln != nil {
 		for _, e := range ln.entries {
-			all = append(all, e.show())
+			all = append(all, e.Entry)
 		}
 	}
 	return all

@@ -3,6 +3,8 @@ package membackend_test
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,20 +20,51 @@ const ttl = 10 * time.Second
 
 // reports is what a session says of itself.
 type reports struct {
-	proofs []driver.Instant
-	gone   int
+	mu     sync.Mutex
+	sent   []driver.Instant
+	ttl    time.Duration
+	losses int
 }
 
-// open opens a session at driver level and closes it with the test. What it
-// reports may be read after synctest.Wait.
+func (r *reports) proof(sent driver.Instant, ttl time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent, r.ttl = append(r.sent, sent), ttl
+}
+
+func (r *reports) lost(error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses++
+}
+
+func (r *reports) proofs() []driver.Instant {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.sent)
+}
+
+func (r *reports) given() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ttl
+}
+
+func (r *reports) gone() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.losses
+}
+
+// open opens a session at driver level and closes it with the test.
 func open(t *testing.T, c *membackend.Client) (driver.Session, *reports) {
 	t.Helper()
 	r := &reports{}
 	s, err := c.Backend().Open(t.Context(), driver.Config{
 		TTL:    ttl,
 		Window: ttl * 9 / 10,
-		Proof:  func(sent driver.Instant, _ time.Duration) { r.proofs = append(r.proofs, sent) },
-		Gone:   func(error) { r.gone++ },
+		Proof:  r.proof,
+		Gone:   r.lost,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
@@ -73,5 +106,78 @@ func TestKeysAreUsedAgainAndPlacesAreNot(t *testing.T) {
 		_, err = s.Leave(t.Context(), driver.LeaveRequest{Ref: a.Ref})
 		require.ErrorIs(t, err, driver.ErrGone)
 		assert.Len(t, st.Entries("jobs"), 1, "the later entry with the same key stays")
+	})
+}
+
+func TestOthersActAtTheServiceAndSayWhetherTheyDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		s, _ := open(t, st.NewClient())
+		e := join(t, s, "jobs")
+		ref, ok := st.PutForeign("jobs", "someone", false)
+		require.True(t, ok)
+		_, ok = st.PutForeign("jobs", "someone", true)
+		assert.False(t, ok, "the key is taken")
+		assert.True(t, st.Touch("jobs", e.Key))
+		assert.True(t, st.Overwrite("jobs", e.Key, []byte("broken")))
+		line := st.Entries("jobs")
+		require.Len(t, line, 2)
+		assert.Equal(t, e.Ref, line[0].Ref)
+		assert.Equal(t, ref, line[1].Ref)
+		assert.True(t, line[1].Foreign && line[1].Unleased)
+
+		assert.True(t, st.Delete("jobs", "someone"))
+		assert.False(t, st.Delete("jobs", "someone"))
+		assert.False(t, st.Touch("jobs", "someone"))
+		assert.False(t, st.Overwrite("elsewhere", e.Key, nil))
+		assert.True(t, st.Expire(s.ID()))
+		assert.False(t, st.Expire(s.ID()))
+		assert.Empty(t, st.Entries("jobs"))
+	})
+}
+
+func TestSessionsAreNumberedAndListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		for range 11 {
+			open(t, c)
+		}
+		st.Expire("m5")
+		assert.Equal(t, []string{"m1", "m2", "m3", "m4", "m6", "m7", "m8", "m9", "m10", "m11"}, st.Sessions())
+	})
+}
+
+func TestTTLIsRaisedToTheLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		r := &reports{}
+		s, err := st.Backend().Open(t.Context(), driver.Config{
+			TTL:    time.Millisecond,
+			Proof:  r.proof,
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		require.NoError(t, err)
+		assert.Equal(t, membackend.MinTTL, r.given())
+		time.Sleep(time.Second)
+		assert.Len(t, st.Sessions(), 1, "it is renewed")
+		require.NoError(t, s.Close(t.Context()))
+		assert.Empty(t, st.Sessions())
+	})
+}
+
+func TestSlowNetworkDoesNotLoseTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		c.Delay(ttl/3, ttl/3) // more than the time between renewals
+		s, r := open(t, c)
+		time.Sleep(10 * ttl)
+		synctest.Wait()
+		assert.Equal(t, []string{s.ID()}, st.Sessions())
+		assert.Zero(t, r.gone())
+		newest := r.proofs()[len(r.proofs())-1]
+		assert.Less(t, c.Backend().Clock().Now().Sub(newest), ttl)
+		c.Delay(0, 0)
 	})
 }

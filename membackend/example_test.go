@@ -1,0 +1,50 @@
+package membackend_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
+)
+
+// A unit test needs one line to get a session.
+func Example() {
+	s, err := membackend.New().Open(context.Background(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+
+	line, err := s.Queue(context.Background(), "orders/settle")
+	fmt.Println(len(line), "in line,", err)
+	// Output: 0 in line, <nil>
+}
+
+// Two processes on one service, one of which loses its session.
+func Example_lostSession() {
+	ctx := context.Background()
+	service := membackend.New()
+	a, err := service.Open(ctx, &session.Options{
+		Hooks: session.Hooks{SessionLost: func(e session.Event) { fmt.Println("lost", e.Session) }},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b, err := service.Open(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("sessions:", service.Sessions())
+
+	service.Expire("m1") // it is told at its next renewal, in seconds
+	fmt.Println("sessions:", service.Sessions())
+	fmt.Println(a.Close(), b.Close())
+	// Output:
+	// sessions: [m1 m2]
+	// sessions: [m2]
+	// <nil> <nil>
+}

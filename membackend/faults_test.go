@@ -1,0 +1,216 @@
+package membackend_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
+	for _, d := range []membackend.Direction{membackend.Requests, membackend.Both} {
+		synctest.Test(t, func(t *testing.T) {
+			st := membackend.New()
+			c := st.NewClient()
+			s, r := open(t, c)
+			join(t, s, "jobs")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			last := r.proofs()[len(r.proofs())-1] // the network has no delay
+			c.Cut(d)
+			rest := ttl - c.Backend().Clock().Now().Sub(last)
+			time.Sleep(rest - 1)
+			synctest.Wait()
+			require.Len(t, st.Entries("jobs"), 1)
+			time.Sleep(1)
+			synctest.Wait()
+
+			assert.Empty(t, st.Entries("jobs"))
+			assert.Empty(t, st.Sessions())
+			assert.Zero(t, r.gone(), "nobody can have told the client")
+			c.Heal()
+			time.Sleep(ttl)
+			synctest.Wait()
+			assert.Equal(t, 1, r.gone())
+		})
+	}
+}
+
+func TestRepliesCutKeepTheSessionAndProveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, r := open(t, c)
+		join(t, s, "jobs")
+		c.Cut(membackend.Replies)
+		proofs := len(r.proofs())
+		time.Sleep(3 * ttl)
+		synctest.Wait()
+
+		assert.Len(t, st.Entries("jobs"), 1)
+		assert.Len(t, r.proofs(), proofs)
+	})
+}
+
+func TestStalledProcessSendsNothingAndHearsOfItsEndOnResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, r := open(t, c)
+		join(t, s, "jobs")
+		c.Stall()
+		before := c.Requests(membackend.OpRenew)
+		time.Sleep(2 * ttl)
+		synctest.Wait()
+		require.Empty(t, st.Entries("jobs"))
+		require.Equal(t, before, c.Requests(membackend.OpRenew))
+		require.Zero(t, r.gone())
+		c.Resume()
+		synctest.Wait()
+
+		assert.Equal(t, 1, r.gone())
+		_, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs"})
+		require.ErrorIs(t, err, driver.ErrSessionOver)
+	})
+}
+
+func TestStalledProcessRunsItsTimersLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		clock := c.Backend().Clock()
+		var ran, stopped atomic.Int32
+		clock.AfterFunc(time.Second, func() { ran.Add(1) })
+		stop := clock.AfterFunc(time.Second, func() { stopped.Add(1) })
+		c.Stall()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Zero(t, ran.Load(), "stalled")
+		assert.True(t, stop(), "it was kept from being called")
+		assert.False(t, stop())
+		c.Resume()
+		synctest.Wait()
+
+		assert.EqualValues(t, 1, ran.Load())
+		assert.Zero(t, stopped.Load())
+	})
+}
+
+func TestCallsOfAStalledProcessReturnWithTheirContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, _ := open(t, c)
+		c.Stall()
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		_, err := s.Join(ctx, driver.JoinRequest{Line: "jobs"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var p *driver.PendingError
+		require.NotErrorAs(t, err, &p, "it was never sent, and that is known")
+		c.Resume()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Empty(t, st.Entries("jobs"))
+	})
+}
+
+// A request is sent again after a second at most, or a quarter of the session's
+// window if that is less.
+func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		s, _ := open(t, c)
+		begin := time.Now()
+		c.LoseRequest(membackend.OpJoin)
+		c.LoseReply(membackend.OpJoin)
+		join(t, s, "jobs")
+		assert.Equal(t, 3, c.Requests(membackend.OpJoin))
+		assert.Equal(t, 2*time.Second, time.Since(begin))
+
+		c.BreakRequest(membackend.OpLook)
+		c.BreakReply(membackend.OpLook)
+		begin = time.Now()
+		_, err := s.Look(t.Context(), driver.LookRequest{Line: "jobs", Upto: 100})
+		require.NoError(t, err)
+		assert.Equal(t, 3, c.Requests(membackend.OpLook))
+		assert.Equal(t, 10*time.Millisecond, time.Since(begin), "a broken connection is noticed at once")
+	})
+}
+
+func TestDelaysAddUpPerRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, _ := open(t, c)
+		c.Delay(30*time.Millisecond, 20*time.Millisecond)
+		begin := time.Now()
+		e := join(t, s, "jobs")
+		assert.Equal(t, 50*time.Millisecond, time.Since(begin))
+
+		kinds := record(t, s, driver.WatchRequest{Ref: e.Ref})
+		time.Sleep(49 * time.Millisecond)
+		synctest.Wait()
+		assert.Empty(t, kinds())
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		assert.Len(t, kinds(), 1)
+		st.Delete("jobs", e.Key)
+		c.Delay(0, 0) // what follows does not overtake
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds())
+	})
+}
+
+func TestHookStrikesTheVeryRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, _ := open(t, c)
+		var ops []membackend.Op
+		c.OnRequest(func(op membackend.Op) {
+			if op == membackend.OpRenew {
+				return
+			}
+			ops = append(ops, op)
+			if op == membackend.OpLeave {
+				st.Expire(s.ID())
+			}
+		})
+		e := join(t, s, "jobs")
+		_, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: e.Ref})
+		c.OnRequest(nil)
+
+		require.ErrorIs(t, err, driver.ErrGone)
+		assert.Equal(t, []membackend.Op{membackend.OpJoin, membackend.OpLeave}, ops)
+	})
+}
+
+func TestLateRequestArrivesWhenTheCallerHasLongGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, _ := open(t, c)
+		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
+		defer stop()
+		c.LateRequest(membackend.OpJoin, time.Second)
+		_, err := s.Join(ctx, driver.JoinRequest{Line: "jobs"})
+		var p *driver.PendingError
+		require.ErrorAs(t, err, &p)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, st.Entries("jobs"), 1, "nobody has settled it")
+
+		require.NoError(t, p.Settle(t.Context()))
+		assert.Empty(t, st.Entries("jobs"))
+		assert.Equal(t, 1, c.Requests(membackend.OpSettle))
+	})
+}
