@@ -12,7 +12,11 @@ import (
 // anything.
 type Proxy = tcpproxy.Proxy
 
-// Directions of a fault: Up are requests to the member, Down its replies.
+// Direction says which bytes a fault is for: Up are requests to the member, Down
+// its replies.
+type Direction = tcpproxy.Direction
+
+// The directions.
 const (
 	Up   = tcpproxy.Up
 	Down = tcpproxy.Down
