@@ -20,7 +20,7 @@ func TestRandomTraces(t *testing.T) {
 			request := fmt.Sprint(s, rapid.IntRange(1, 3).Draw(rt, "request"))
 			switch rapid.SampledFrom([]string{
 				"lock", "lock", "lock", "try", "cancel", "unlock", "unlock", "delete",
-				"expire", "cut", "heal", "heal", "foreign", "remove", "wait", "wait",
+				"expire", "cut", "heal", "heal", "foreign", "remove", "wait", "wait", "fault",
 			}).Draw(rt, "command") {
 			case "lock":
 				return "lock " + request
@@ -38,14 +38,22 @@ func TestRandomTraces(t *testing.T) {
 				return "cut " + s
 			case "heal":
 				return "heal " + s
+			case "fault":
+				how := rapid.SampledFrom([]string{"lose-request", "lose-reply", "break-reply", "late-request"}).Draw(rt, "how")
+				return fmt.Sprintf("fault %s %s %s", s, how, rapid.SampledFrom([]string{"join", "leave", "look"}).Draw(rt, "op"))
 			case "foreign":
 				return "foreign x"
 			case "remove":
 				return "remove x"
 			}
-			return "wait " + rapid.SampledFrom([]string{"10ms", "1s", "7s", "14s", "40s"}).Draw(rt, "time")
+			return "wait " + rapid.SampledFrom([]string{"3ms", "10ms", "1s", "7s", "14s", "40s"}).Draw(rt, "time")
 		})
-		cmds := fresh(rapid.SliceOfN(command, 1, 30).Draw(rt, "trace"))
+		delay := rapid.SampledFrom([]string{"0ms", "1ms", "2ms", "5ms", "30ms"})
+		var cmds []string
+		for _, s := range []string{"a", "b", "c"} {
+			cmds = append(cmds, fmt.Sprintf("slow %s %s %s", s, delay.Draw(rt, "requests"), delay.Draw(rt, "replies")))
+		}
+		cmds = fresh(append(cmds, rapid.SliceOfN(command, 1, 40).Draw(rt, "trace")...))
 		var got string
 		synctest.Test(t, func(t *testing.T) { got = play(t, strings.Join(cmds, "\n")) })
 		if strings.Contains(got, "TWO HOLD") || strings.Contains(got, "!") {
