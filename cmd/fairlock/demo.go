@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
+)
+
+const demoHelp = `Watch five processes share one lock, and what happens when two of them fail.
+
+The demo starts an etcd of its own inside this process, on loopback, and five
+worker processes. Each of them locks, reads a ledger, works a little, writes the
+ledger and unlocks, over and over. For some 20 seconds you see the line: who
+holds, who waits in which place, with which token, since when.
+
+  fair     they hold in the order in which they asked
+  fenced   one holder is stopped (SIGSTOP) until its lease has run out and
+           others have held. When it is woken (SIGCONT) it writes without looking
+           at its lock, and the ledger refuses the write, because it has seen a
+           higher token
+  nothing  one holder is killed (SIGKILL) and can give nothing back. Its place
+  left     goes when its lease runs out, two seconds later
+
+In the end all of it is checked: against the store's own events, the ledger's
+book and the clock of the machine. The exit status is 0 only if every promise was
+kept and both faults were seen to take effect, 1 if not, 130 after ^C.
+
+On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a
+live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.`
+
+func demoCommand() *cobra.Command {
+	var plain bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch workers take turns, lose a lock and be fenced off (20 s)",
+		Long:  demoHelp,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := demo.Run(cmd.Context(), demo.Options{Out: os.Stdout, Plain: plain, Worker: workerArgs})
+			switch {
+			case err == nil:
+				return nil
+			case errors.Is(err, demo.ErrBroken):
+				return &exit{exitFailed, err}
+			}
+			return &exit{exitSoftware, err}
+		},
+	}
+	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, even on a terminal")
+	cmd.AddCommand(workerCommand())
+	return cmd
+}
+
+// workerCommand is what the demo starts; nobody else has a use for it.
+func workerCommand() *cobra.Command {
+	var cfg worker.Config
+	cmd := &cobra.Command{
+		Use:    "worker",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// ^C goes to all processes of the terminal. The demo hears it too,
+			// and tells us to leave in its own time.
+			signal.Ignore(os.Interrupt)
+			if err := worker.Run(cmd.Context(), cfg, os.Stdin, os.Stdout); err != nil {
+				return &exit{exitSoftware, err}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Name, "name", "", "the worker's name")
+	f.StringVar(&cfg.Lock, "lock", "", "the lock")
+	f.StringVar(&cfg.Etcd, "etcd", "", "the endpoint of etcd")
+	f.StringVar(&cfg.Ledger, "ledger", "", "the URL of the ledger")
+	f.DurationVar(&cfg.TTL, "ttl", 0, "of the session")
+	f.DurationVar(&cfg.Work, "work", 0, "how long a job takes")
+	f.BoolVar(&cfg.Careless, "careless", false, "write without looking whether the lock is held")
+	return cmd
+}
+
+// workerArgs is the command line of a worker.
+func workerArgs(c worker.Config) []string {
+	args := []string{
+		"demo", "worker", "--name", c.Name, "--lock", c.Lock, "--etcd", c.Etcd, "--ledger", c.Ledger,
+		"--ttl", c.TTL.String(), "--work", c.Work.String(),
+	}
+	if c.Careless {
+		args = append(args, "--careless")
+	}
+	return args
+}

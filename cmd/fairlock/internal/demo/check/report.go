@@ -1,0 +1,125 @@
+package check
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Report is what a demonstration comes down to.
+type Report struct {
+	Grants      int
+	Order       []string // each list: one sentence per violation
+	Overlaps    []string
+	LostUpdates []string
+	Other       []string // faults without effect, wrong refusals, leftovers
+
+	Writes    int
+	Refused   int
+	High      int64 // what the ledger had seen when it refused the late write
+	Lost      int   // holds that ended by themselves, the stopped one included
+	Kill      Kill
+	Stop      Stop
+	KillMoved time.Duration // from the signal to the next hold
+	StopMoved time.Duration
+
+	Handoffs int // how many were measured
+	P50, P99 time.Duration
+
+	Leftovers Leftovers
+}
+
+// Kept says that everything was as promised.
+func (r *Report) Kept() bool {
+	return len(r.Order)+len(r.Overlaps)+len(r.LostUpdates)+len(r.Other) == 0
+}
+
+// Violations returns all sentences.
+func (r *Report) Violations() []string {
+	return slices.Concat(r.Overlaps, r.Order, r.LostUpdates, r.Other)
+}
+
+// Verify looks at a history.
+func Verify(h *History) *Report {
+	r := &Report{
+		Grants:      len(h.Grants),
+		Order:       Order(h.Grants, h.Entries, h.Heads),
+		Overlaps:    Overlaps(h.Grants),
+		LostUpdates: LostUpdates(h.Writes),
+		Other:       slices.Concat(Faults(h.Kill, h.Stop, h.Grants), Refusals(h.Refused, h.Stop), Left(h.Leftovers)),
+		Writes:      len(h.Writes),
+		Refused:     len(h.Refused),
+		Kill:        h.Kill,
+		Stop:        h.Stop,
+		Leftovers:   h.Leftovers,
+	}
+	if len(h.Writes) == 0 {
+		r.Other = append(r.Other, "nobody wrote the ledger")
+	}
+	if len(h.Heads) == 0 {
+		r.Other = append(r.Other, "the store was never asked who is first")
+	}
+	for _, f := range h.Refused {
+		if f.Write && f.Token == h.Stop.Token {
+			r.High = f.Highest
+		}
+	}
+	for _, g := range h.Grants {
+		if g.How == Lost || g.How == Stopped {
+			r.Lost++
+		}
+	}
+	r.KillMoved, _ = Moved(h.Grants, h.Kill.At)
+	r.StopMoved, _ = Moved(h.Grants, h.Stop.At)
+	d := Handoffs(h.Grants)
+	r.Handoffs = len(d)
+	r.P50, r.P99 = Quantiles(d)
+	if r.Handoffs == 0 {
+		r.Other = append(r.Other, "no hand-off was measured")
+	}
+	return r
+}
+
+// Handoffs returns how long it took from each call of Unlock until somebody who
+// was waiting by then had the lock.
+func Handoffs(grants []Grant) []time.Duration {
+	var all []time.Duration
+	for i, gs := 1, sorted(grants); i < len(gs); i++ {
+		prev, g := gs[i-1], gs[i]
+		waited := g.Joined != 0 && g.Joined < prev.End
+		if d := g.At.Sub(prev.End); prev.How == Released && waited && d >= 0 {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Quantiles returns the median and the 99th percentile, to three digits.
+func Quantiles(d []time.Duration) (p50, p99 time.Duration) {
+	if len(d) == 0 {
+		return 0, 0
+	}
+	h := hdrhistogram.New(1, int64(time.Minute), 3)
+	for _, x := range d {
+		_ = h.RecordValue(min(int64(x), int64(time.Minute))) // it cannot be too large now
+	}
+	return time.Duration(h.ValueAtQuantile(50)), time.Duration(h.ValueAtQuantile(99))
+}
+
+// byToken returns the entries in the order of the line.
+func byToken(entries []Entry) []Entry {
+	entries = slices.Clone(entries)
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Token, b.Token) })
+	return entries
+}
+
+// gone is the revision by which an entry was gone.
+func gone(e Entry) int64 {
+	if e.Deleted == 0 {
+		return math.MaxInt64
+	}
+	return e.Deleted
+}

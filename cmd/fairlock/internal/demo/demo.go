@@ -1,0 +1,194 @@
+// Package demo is the demonstration: an etcd of its own, five worker processes
+// that contend for one lock and write to a ledger that checks tokens, two faults,
+// and a check of everything that was promised. Nothing of it is canned: what is
+// shown is what happens, and what is said in the end was looked up.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
+)
+
+// ErrBroken says that something was not as promised. The summary has told what.
+var ErrBroken = errors.New("not as promised")
+
+// Options are what Run takes.
+type Options struct {
+	Out   *os.File // where it shows what happens
+	Plain bool     // as lines, even if Out is a terminal
+
+	// Worker returns the arguments with which this program becomes a worker.
+	Worker func(worker.Config) []string
+}
+
+type refusal = ledger.Refusal
+
+// Run runs the demonstration, which takes some 21 s and at most 30, and prints
+// its summary. It returns an error that wraps ErrBroken if anything was not as
+// promised, or ctx's cause if that ended it. When it returns, all processes that
+// it started are gone.
+func Run(ctx context.Context, o Options) error {
+	if !supported {
+		return errors.New("demo: stopping and waking processes needs a Unix")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	d := &director{exe: exe, opts: o, paint: paint(o.Out)}
+	d.live = !o.Plain && view.Capable(o.Out)
+	book := &ledger.Ledger{}
+	d.stage = newStage(book, d.noted)
+	return d.run(ctx, book)
+}
+
+// paint is in colours on a terminal, unless NO_COLOR asks for none.
+func paint(f *os.File) view.Paint {
+	return view.NewPaint(os.Getenv("NO_COLOR") == "" && view.IsTerminal(f) && os.Getenv("TERM") != "dumb")
+}
+
+// director runs the show.
+type director struct {
+	exe   string
+	opts  Options
+	paint view.Paint
+	live  bool // the picture is shown, not lines
+	stage *stage
+	store *store
+	url   string // of the ledger
+
+	mu   sync.Mutex
+	crew []*process
+}
+
+// run sets everything up, plays the script, takes everything down and checks.
+func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
+	defer cancel()
+	if !d.live {
+		d.print(view.Intro(lockName, ttl)...)
+	}
+	if d.store, err = openStore(ctx, lockName); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, d.store.close()) }()
+
+	server, err := ledger.Serve(ctx, book, ledger.Watch{
+		First:   func(ctx context.Context, token int64) { d.stage.touched(ctx, d.store, token) },
+		Changed: func() { d.stage.change(func() {}) },
+	})
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	d.url = server.URL()
+
+	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	follow, err := d.store.follow(watching, d.stage)
+	if err != nil {
+		unwatch()
+		return fmt.Errorf("demo: %w", err)
+	}
+	var watch sync.WaitGroup
+	watch.Go(follow) // ends with watching
+	defer watch.Wait()
+	defer unwatch()
+
+	played := d.play(ctx)
+	if err := interrupted(ctx); err != nil {
+		dismiss(d.everyone(), hurry)
+		return err
+	}
+	killed := dismiss(d.everyone(), patience)
+	return d.conclude(ctx, played, killed)
+}
+
+// hurry is how long workers have to give back and go when somebody pressed ^C.
+const hurry = 700 * time.Millisecond
+
+// interrupted is why ctx has ended, unless the time was up.
+func interrupted(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, errTooLong) {
+		return fmt.Errorf("demo: %w", err)
+	}
+	return nil
+}
+
+// conclude checks what happened, and prints what it comes to.
+func (d *director) conclude(ctx context.Context, played error, killed int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	keys, leases, err := d.store.left(ctx)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if err := d.store.mark(ctx); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	late := d.stage.until(ctx, "the store's events come to their end", patience, func() bool { return d.stage.ended })
+	h := d.stage.history()
+	h.Leftovers = check.Leftovers{Keys: keys, Leases: leases, Processes: killed}
+	r := check.Verify(h)
+	for _, err := range append(d.stage.faulty(), played, late) {
+		if err != nil && !slices.Contains(r.Other, err.Error()) {
+			r.Other = append(r.Other, err.Error())
+		}
+	}
+	if !d.live {
+		d.print(view.Line{})
+	}
+	d.print(view.Summary(r, d.stage.age())...)
+	view.Print(d.opts.Out, d.paint, 0, view.Violations(r)...)
+	if !r.Kept() {
+		return fmt.Errorf("demo: %w: %s", ErrBroken, r.Violations()[0])
+	}
+	return nil
+}
+
+// hire starts a worker.
+func (d *director) hire(name string) error {
+	d.stage.enter(name)
+	args := d.opts.Worker(worker.Config{
+		Name: name, Lock: lockName, Etcd: d.store.endpoint(), Ledger: d.url,
+		TTL: ttl, Work: byHand, Careless: name == careless,
+	})
+	p, err := spawn(d.exe, name, args, d.stage.hear, d.stage.leave)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.crew = append(d.crew, p)
+	return nil
+}
+
+// everyone returns all workers, the dead included.
+func (d *director) everyone() []*process {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.crew)
+}
+
+// process returns a worker by its name.
+func (d *director) process(name string) *process {
+	all := d.everyone()
+	return all[slices.IndexFunc(all, func(p *process) bool { return p.name == name })]
+}
+
+// all gives everybody an order.
+func (d *director) all(o wire.Order) {
+	for _, p := range d.everyone() {
+		p.tell(o)
+	}
+}

@@ -1,0 +1,277 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+)
+
+// What the demonstration is made of. The TTL is the least on etcd: with the
+// usual 15 s everybody would wait for the dead that long.
+const (
+	lockName = "ledger"
+	ttl      = 2 * time.Second
+
+	byHand   = 320 * time.Millisecond // a job that a person can follow
+	quick    = time.Millisecond       // a job that only the figures can follow
+	expected = 22 * time.Second
+	limit    = 26 * time.Second // the script ends by then, whatever happens
+
+	patience = 6 * time.Second // for anything that ought to happen soon
+)
+
+// How long the jobs take during which faults happen: one that the killed worker
+// does not live to see the end of, and one that ends while its worker is
+// stopped, so that it writes at once when it is woken.
+const (
+	jobForKill = 6 * time.Second
+	jobForStop = 2500 * time.Millisecond
+)
+
+// careless is the worker that never looks whether it still holds.
+const careless = "dan"
+
+// script is the demonstration from beginning to end, told in order. It returns
+// an error if something that it waits for does not happen.
+func (d *director) script(ctx context.Context) error {
+	for _, act := range []func(context.Context) error{
+		d.open, d.turns, d.kill, d.replace, d.stop, d.wake, d.race,
+	} {
+		if err := act(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open brings five workers on the stage.
+func (d *director) open(ctx context.Context) error {
+	d.stage.say(view.Plain, "Five processes start. Each opens a session on etcd: a lease of %s.", ttl)
+	for _, name := range []string{"ada", "bob", "cleo", careless, "eve"} {
+		if err := d.hire(name); err != nil {
+			return err
+		}
+	}
+	return d.stage.until(ctx, "all workers get their sessions", patience, d.everybody)
+}
+
+// everybody says that all workers are ready. The caller holds stage.mu.
+func (d *director) everybody() bool {
+	for _, a := range d.stage.cast {
+		if !a.ready {
+			return false
+		}
+	}
+	return true
+}
+
+// turns lets them take turns for a while.
+func (d *director) turns(ctx context.Context) error {
+	d.stage.say(view.Plain, "Five processes take turns: first come, first served.")
+	return rest(ctx, 3500*time.Millisecond)
+}
+
+// kill kills a worker while it holds.
+func (d *director) kill(ctx context.Context) error {
+	g, err := d.engage(ctx, jobForKill, func(name string) bool { return name != careless })
+	if err != nil {
+		return err
+	}
+	p, s := d.process(g.Who), d.stage
+	s.say(view.Plain, "%s holds, with a long job. It is about to be killed.", g.Who)
+	if err := rest(ctx, 900*time.Millisecond); err != nil {
+		return err
+	}
+	at := stamp.Now()
+	s.change(func() {
+		s.kill = check.Kill{Who: g.Who, PID: g.PID, Token: g.Token, At: at}
+		a := s.cast[g.Who]
+		a.state, a.since = view.Killed, at
+	})
+	if err := p.signal(os.Kill); err != nil {
+		return err
+	}
+	<-p.done // the kernel does this at once
+	s.change(func() {
+		now := stamp.Now()
+		if slain(p.err) {
+			s.kill.Reaped = now
+		}
+		s.kill.Present = s.goneAt[g.Token] == 0
+		i := s.byToken[g.Token]
+		if s.grants[i].How == check.Open {
+			s.grants[i].How, s.grants[i].End = check.Killed, now
+		}
+	})
+	s.say(view.Bad, "kill -9 %s, which holds. Its place goes when its lease runs out.", g.Who)
+	return d.movedOn(ctx, g.Who, at)
+}
+
+// movedOn waits until somebody holds again, and tells how long that took.
+func (d *director) movedOn(ctx context.Context, who string, at stamp.Stamp) error {
+	s := d.stage
+	var next check.Grant
+	err := s.until(ctx, "the line moves on after "+who, patience, func() (ok bool) {
+		next, ok = check.After(s.grants, at)
+		return ok
+	})
+	if err != nil {
+		return err
+	}
+	s.say(view.Good, "The line moved on after %.1f s: %s, who was next, holds.", next.At.Sub(at).Seconds(), next.Who)
+	return nil
+}
+
+// replace brings a fresh worker in for the dead one.
+func (d *director) replace(ctx context.Context) error {
+	if err := rest(ctx, 600*time.Millisecond); err != nil {
+		return err
+	}
+	if err := d.hire("fay"); err != nil {
+		return err
+	}
+	d.stage.say(view.Plain, "fay comes for the dead one, and stands at the end of the line.")
+	if err := d.stage.until(ctx, "the replacement gets its session", patience, d.everybody); err != nil {
+		return err
+	}
+	return rest(ctx, 1300*time.Millisecond)
+}
+
+// stop stops the careless worker while it holds, until the line has moved on.
+func (d *director) stop(ctx context.Context) error {
+	g, err := d.engage(ctx, jobForStop, func(name string) bool { return name == careless })
+	if err != nil {
+		return err
+	}
+	p, s := d.process(g.Who), d.stage
+	s.say(view.Plain, "%s holds, with a long job. It is about to be stopped.", g.Who)
+	if err := rest(ctx, 900*time.Millisecond); err != nil {
+		return err
+	}
+	at := stamp.Now()
+	s.change(func() {
+		s.stop = check.Stop{Who: g.Who, PID: g.PID, Token: g.Token, At: at}
+		a := s.cast[g.Who]
+		a.state, a.since = view.Stopped, at
+	})
+	if err := pause(p); err != nil {
+		return err
+	}
+	for !stopped(p) {
+		if err := rest(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	s.change(func() {
+		now := stamp.Now()
+		s.stop.Stopped = now
+		i := s.byToken[g.Token]
+		if s.grants[i].How == check.Open {
+			s.grants[i].How, s.grants[i].End = check.Stopped, now
+		}
+	})
+	s.say(view.Warn, "kill -STOP %s, which holds: it cannot notice that time passes.", g.Who)
+	if err := d.movedOn(ctx, g.Who, at); err != nil {
+		return err
+	}
+	return d.stage.until(ctx, "the next holder touches the ledger", patience, func() bool {
+		return s.ledger.Highest() > g.Token
+	})
+}
+
+// wake wakes the stopped worker, which writes without looking.
+func (d *director) wake(ctx context.Context) error {
+	s := d.stage
+	if err := rest(ctx, 1200*time.Millisecond); err != nil {
+		return err
+	}
+	s.say(view.Plain, "%s still believes that it holds. It will be woken, and write.", careless)
+	if err := rest(ctx, 1200*time.Millisecond); err != nil {
+		return err
+	}
+	token := s.stop.Token
+	s.change(func() {
+		s.cast[careless].state, s.stop.Woken = view.Waits, stamp.Now()
+	})
+	if err := resume(d.process(careless)); err != nil {
+		return err
+	}
+	var late refusal
+	err := s.until(ctx, "the late write is refused by the ledger", patience, func() bool {
+		all := s.ledger.Refused()
+		i := slices.IndexFunc(all, func(r refusal) bool { return r.Write && r.Token == token })
+		if i >= 0 {
+			late = all[i]
+		}
+		return i >= 0
+	})
+	if err != nil {
+		return err
+	}
+	s.say(view.Good, "kill -CONT %s: it writes with token %d. REFUSED: the ledger saw %d.", careless, token, late.Highest)
+	return rest(ctx, 2500*time.Millisecond)
+}
+
+// race lets them go as fast as they can, for the figures.
+func (d *director) race(ctx context.Context) error {
+	s := d.stage
+	s.say(view.Plain, "Now with jobs of about a millisecond, to measure the hand-off.")
+	s.change(func() { s.brief = true })
+	before := len(s.history().Grants)
+	d.all(wire.Order{Work: quick})
+	if err := rest(ctx, 4*time.Second); err != nil {
+		return err
+	}
+	s.say(view.Plain, "%d turns in 4 s. Everybody leaves.", len(s.history().Grants)-before)
+	return nil
+}
+
+// engage gives somebody who fits a long job, and returns its hold when it
+// is at it and has read the ledger. It asks who will hold soon, but not next:
+// that one may be granted before the order comes.
+func (d *director) engage(ctx context.Context, job time.Duration, fits func(name string) bool) (check.Grant, error) {
+	s := d.stage
+	var who string
+	err := s.until(ctx, "somebody waits", patience, func() bool {
+		if len(s.line) < 3 {
+			return false
+		}
+		i := slices.IndexFunc(s.line[2:], func(x spot) bool { return fits(x.meta.Label) })
+		if i >= 0 {
+			who = s.line[2+i].meta.Label
+		}
+		return i >= 0
+	})
+	if err != nil {
+		return check.Grant{}, err
+	}
+	d.process(who).tell(wire.Order{Job: job})
+	var g check.Grant
+	err = s.until(ctx, who+" gets its turn", patience, func() (held bool) {
+		g, held = s.holds(who)
+		return held && s.jobs[g.Token] == job && s.read[g.Token]
+	})
+	return g, err
+}
+
+// rest lets d pass.
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// errTooLong is the end of a demonstration that does not come to one.
+var errTooLong = errors.New("it took longer than " + limit.String())

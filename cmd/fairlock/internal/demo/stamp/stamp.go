@@ -1,0 +1,12 @@
+// Package stamp reads the one clock that all processes of a demonstration
+// share, so that what two of them report can be compared.
+package stamp
+
+import "time"
+
+// Stamp is a moment on the machine's clock, in nanoseconds. It means the same
+// in every process of one machine, and nothing on another.
+type Stamp int64
+
+// Sub returns the time from t to s.
+func (s Stamp) Sub(t Stamp) time.Duration { return time.Duration(s - t) }

@@ -1,0 +1,142 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// store is an etcd of the demonstration's own, seen with etcd's own client: the
+// library under demonstration is not asked about itself.
+type store struct {
+	cluster *etcdtest.Cluster
+	client  *clientv3.Client
+	prefix  string // of the line's keys
+}
+
+// openStore starts etcd in this process, on a port of loopback. It forgets all
+// when it is closed.
+func openStore(ctx context.Context, lock string) (*store, error) {
+	cluster, err := etcdtest.Start(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
+	client, err := cluster.NewClient(nil)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start etcd: %w", err), cluster.Close())
+	}
+	return &store{cluster: cluster, client: client, prefix: etcdbackend.DefaultRoot + "/" + lock + "/"}, nil
+}
+
+// close ends it.
+func (s *store) close() error {
+	err := s.client.Close()
+	if errors.Is(err, context.Canceled) { // that it was closed
+		err = nil
+	}
+	return errors.Join(err, s.cluster.Close())
+}
+
+func (s *store) endpoint() string { return s.cluster.Endpoints()[0] }
+
+// place is what the store tells of an entry.
+type place struct {
+	token int64 // its create revision
+	meta  driver.Meta
+}
+
+// listener is told what happens in the line, in the order of the store.
+type listener interface {
+	put(place)             // an entry was made
+	gone(token, rev int64) // one was deleted, at this revision
+	marked()               // the end mark was made; see mark
+	fail(error)            // something may have been missed
+}
+
+// follow tells of everything that happens in the line. It returns when nothing
+// can be missed any more; run tells until ctx ends.
+func (s *store) follow(ctx context.Context, l listener) (run func(), err error) {
+	events := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	select {
+	case r := <-events:
+		if err := r.Err(); err != nil {
+			return nil, fmt.Errorf("watch the line: %w", err)
+		}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return func() {
+		live := map[string]int64{} // keys are used again, so a key names one entry at a time
+		for r := range events {
+			if err := r.Err(); err != nil && ctx.Err() == nil {
+				l.fail(fmt.Errorf("watch the line: %w", err))
+				return
+			}
+			for _, ev := range r.Events {
+				s.tell(l, live, ev)
+			}
+		}
+		if ctx.Err() == nil {
+			l.fail(errors.New("watch the line: it ended"))
+		}
+	}, nil
+}
+
+func (s *store) tell(l listener, live map[string]int64, ev *clientv3.Event) {
+	key := string(ev.Kv.Key)
+	switch {
+	case key == s.endMark():
+		l.marked()
+	case ev.IsCreate():
+		meta, _ := driver.DecodeMeta(ev.Kv.Value)
+		live[key] = ev.Kv.CreateRevision
+		l.put(place{token: ev.Kv.CreateRevision, meta: meta})
+	case ev.Type == clientv3.EventTypeDelete:
+		l.gone(live[key], ev.Kv.ModRevision)
+		delete(live, key)
+	}
+}
+
+// mark writes the end mark into the line, when nobody uses it any more: events
+// come in order, so whoever is told of it has been told of everything.
+func (s *store) mark(ctx context.Context) error {
+	if _, err := s.client.Put(ctx, s.endMark(), ""); err != nil {
+		return fmt.Errorf("mark the end of the line: %w", err)
+	}
+	return nil
+}
+
+func (s *store) endMark() string { return s.prefix + "end" }
+
+// first asks with a linearizable read for the lowest create revision in the
+// line, 0 if nobody stands there.
+func (s *store) first(ctx context.Context) (int64, error) {
+	r, err := s.client.Get(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return 0, fmt.Errorf("ask for the first in the line: %w", err)
+	}
+	if len(r.Kvs) == 0 {
+		return 0, nil
+	}
+	return r.Kvs[0].CreateRevision, nil
+}
+
+// left counts all keys and leases in the store, whosever they are.
+func (s *store) left(ctx context.Context) (keys, leases int, err error) {
+	r, err := s.client.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, 0, fmt.Errorf("count what is left: %w", err)
+	}
+	l, err := s.client.Leases(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count what is left: %w", err)
+	}
+	return int(r.Count), len(l.Leases), nil
+}

@@ -1,0 +1,104 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
+)
+
+// Intro returns what those read first who see no picture.
+func Intro(lock string, ttl time.Duration) []Line {
+	return []Line{
+		text(Head, "fairlock demo: lock %q on etcd, 5 processes, lease %s", lock, ttl),
+		text(Dim, "each of them locks, reads a ledger, works, writes the ledger, unlocks"),
+		{},
+	}
+}
+
+// Summary returns what a demonstration came down to: the verdict, then the
+// figures, each with what it means, in 79 columns.
+func Summary(r *check.Report, took time.Duration) []Line {
+	verdict := text(Good, "all as promised, in %s", seconds(took))
+	if !r.Kept() {
+		verdict = text(Bad, "NOT as promised: %d violations, in %s", len(r.Violations()), seconds(took))
+	}
+	out := []Line{verdict, {}}
+	row := func(name string, tone Tone, figure, meaning string) {
+		out = append(out, Line{{fmt.Sprintf("  %-17s", name), Plain}, {fmt.Sprintf("%6s", figure), tone}, {"  " + meaning, Dim}})
+	}
+	zero := func(name string, n int, meaning string) {
+		tone := Good
+		if n != 0 {
+			tone = Bad
+		}
+		row(name, tone, fmt.Sprint(n), meaning)
+	}
+	row("grants", Plain, fmt.Sprint(r.Grants), "fair: in the order in which etcd got the requests")
+	zero("order violations", len(r.Order), "nobody was passed, tokens always rose")
+	zero("overlaps", len(r.Overlaps), "never two live holds at one instant")
+	row("refused writes", Good, fmt.Sprint(r.Refused), refusal(r))
+	zero("lost updates", len(r.LostUpdates), fmt.Sprintf("the ledger's balance counts all its %d writes", r.Writes))
+	left := r.Leftovers
+	zero("left behind", left.Keys+left.Leases+left.Processes, "no keys and no leases in etcd, no processes")
+	out = append(out, Line{}, Line{
+		{"  hand-off         ", Plain},
+		{fmt.Sprintf("p50 %s, p99 %s", millis(r.P50), millis(r.P99)), Good},
+		{fmt.Sprintf(", Unlock to next hold, %d times", r.Handoffs), Dim},
+	})
+	return append(out, faults(r)...)
+}
+
+// Violations returns what was not as promised, a line each, however long, but
+// not thousands of them.
+func Violations(r *check.Report) []Line {
+	var out []Line
+	for i, v := range r.Violations() {
+		if i == 0 {
+			out = append(out, Line{})
+		}
+		if i == 10 {
+			out = append(out, text(Bad, "  and %d more", len(r.Violations())-i))
+			break
+		}
+		out = append(out, text(Bad, "  %s", printable(v)))
+	}
+	return out
+}
+
+// refusal says what was refused.
+func refusal(r *check.Report) string {
+	if r.High == 0 {
+		return "none of them the late one"
+	}
+	return fmt.Sprintf("fenced: late, with token %d after %d", r.Stop.Token, r.High)
+}
+
+// faults says what was done to workers and how the line went on.
+func faults(r *check.Report) []Line {
+	var out []Line
+	add := func(name, figure, meaning string) {
+		out = append(out, Line{{fmt.Sprintf("  %-17s", name), Plain}, {figure, Good}, {meaning, Dim}})
+	}
+	if k := r.Kill; k.Token != 0 && r.KillMoved > 0 {
+		add("killed", "next hold after "+seconds(r.KillMoved), fmt.Sprintf(": %s (pid %d) with token %d", k.Who, k.PID, k.Token))
+	}
+	if s := r.Stop; s.Token != 0 && r.StopMoved > 0 {
+		add("stopped", "next hold after "+seconds(r.StopMoved), fmt.Sprintf(": %s (pid %d), woken after %s", s.Who, s.PID, seconds(s.Woken.Sub(s.At))))
+	}
+	return out
+}
+
+// Print writes lines, each with its end, cut to width unless that is 0.
+func Print(w io.Writer, p Paint, width int, lines ...Line) {
+	for _, l := range lines {
+		if width > 0 {
+			l = l.cut(width)
+		}
+		fmt.Fprintln(w, p.Line(l))
+	}
+}
+
+// Plainly returns a note as a line for whoever has no terminal.
+func Plainly(n Note) Line { return n.line() }

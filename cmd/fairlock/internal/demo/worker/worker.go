@@ -1,0 +1,177 @@
+// Package worker is one of the processes that contend in the demonstration: it
+// locks, reads the ledger, works, writes the ledger and unlocks, in a loop, and
+// reports each step with the machine's time.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Config says what a worker is.
+type Config struct {
+	Name     string        // shown in the line
+	Lock     string        // what it contends for
+	Etcd     string        // the endpoint
+	Ledger   string        // the URL
+	TTL      time.Duration // of its session
+	Work     time.Duration // how long a job takes, until an Order says otherwise
+	Careless bool          // writes without looking whether it still holds
+}
+
+// Run works until stdin ends or ctx does, gives back what it holds, and closes
+// its session. Events go to stdout.
+func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) (err error) {
+	out := wire.NewWriter(stdout)
+	opts := etcdbackend.Options{Session: Session(cfg, out)}
+	s, err := etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: []string{cfg.Etcd}}, &opts)
+	if err != nil {
+		return fmt.Errorf("worker %s: %w", cfg.Name, err)
+	}
+	defer func() {
+		if e := s.Close(); e != nil {
+			err = errors.Join(err, fmt.Errorf("worker %s: %w", cfg.Name, e))
+		}
+	}()
+	return Work(ctx, s, cfg, stdin, out)
+}
+
+// Session returns the options that a worker's session must have, so that it is
+// told when a request joins.
+func Session(cfg Config, out *wire.Writer) session.Options {
+	return session.Options{
+		TTL: cfg.TTL, Label: cfg.Name,
+		Hooks: session.Hooks{Joined: func(e session.Event) {
+			say(out, wire.Event{Kind: wire.Joined, Token: int64(e.Token)})
+		}},
+	}
+}
+
+// Work is Run on a session that is open already and stays open.
+func Work(ctx context.Context, s *session.Session, cfg Config, stdin io.Reader, out *wire.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &worker{
+		cfg: cfg, out: out, pace: newPace(cfg.Work),
+		mutex: mutex.New(s, cfg.Lock), ledger: ledger.NewClient(cfg.Ledger, cfg.Name),
+	}
+	defer w.ledger.Close()
+	go func() { // ends with stdin, which the parent closes, at the latest by dying
+		defer cancel()
+		_ = wire.Each(stdin, w.pace.order) // what is no order ends the worker too
+	}()
+	say(out, wire.Event{Kind: wire.Ready})
+	for ctx.Err() == nil {
+		if err := w.turn(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("worker %s: %w", cfg.Name, err)
+		}
+	}
+	return nil
+}
+
+// worker is a worker at work.
+type worker struct {
+	cfg    Config
+	out    *wire.Writer
+	pace   *pace
+	mutex  *mutex.Mutex
+	ledger *ledger.Client
+}
+
+// say reports an event now. That the parent does not listen any more needs no
+// mention: stdin has ended as well.
+func say(out *wire.Writer, e wire.Event) {
+	if e.At == 0 {
+		e.At = stamp.Now()
+	}
+	_ = out.Write(e)
+}
+
+// turn takes the lock once.
+func (w *worker) turn(ctx context.Context) error {
+	h, err := w.mutex.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	token := int64(h.Token())
+	at, work := stamp.Now(), w.pace.next()
+	say(w.out, wire.Event{Kind: wire.Granted, At: at, Token: token, Work: work})
+	stop := context.AfterFunc(h.Context(), func() {
+		if cause := context.Cause(h.Context()); errors.Is(cause, session.ErrLost) {
+			say(w.out, wire.Event{Kind: wire.Lost, Token: token, Err: cause.Error()})
+		}
+	})
+	err = w.job(ctx, h, work)
+	stop()
+
+	at = stamp.Now() // before Unlock: the hold's context ends with the call
+	e := wire.Event{Kind: wire.Released, At: at, Token: token}
+	switch uerr := h.Unlock(); {
+	case uerr == nil:
+	case errors.Is(uerr, session.ErrLost):
+		e.Kind, e.Err = wire.Lost, uerr.Error()
+	default:
+		e.Err = uerr.Error()
+	}
+	say(w.out, e)
+	if errors.Is(err, ledger.ErrStale) || errors.Is(err, session.ErrLost) {
+		return nil // the ledger was right; stand in line again
+	}
+	return err
+}
+
+// job reads the balance, works, and writes the next one. It stops when the hold
+// is lost or ctx ends, unless the worker is careless.
+func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) error {
+	token := int64(h.Token())
+	balance, err := w.ledger.Read(ctx, token)
+	if err != nil {
+		return err
+	}
+	say(w.out, wire.Event{Kind: wire.Read, Token: token})
+	if !w.sleep(ctx, h, work) {
+		return context.Cause(ctx)
+	}
+	if valid := h.Valid(); valid == 0 || h.Context().Err() != nil {
+		why := context.Cause(h.Context())
+		if !w.cfg.Careless {
+			return fmt.Errorf("job abandoned: %w: %w", session.ErrLost, why)
+		}
+		e := wire.Event{Kind: wire.Late, Token: token, Valid: valid}
+		if why != nil {
+			e.Err = why.Error()
+		}
+		say(w.out, e)
+	}
+	return w.ledger.Write(ctx, token, balance+1)
+}
+
+// sleep works for d, and says whether the worker is to go on.
+func (w *worker) sleep(ctx context.Context, h *session.Hold, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	var lost <-chan struct{} // nil for the careless: it does not look
+	if !w.cfg.Careless {
+		lost = h.Context().Done()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-lost:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
