@@ -1,0 +1,73 @@
+package main
+
+import (
+	"sync"
+	"time"
+)
+
+// A handOff is what passes between two holders.
+type handOff struct {
+	took     time.Duration // from the start of the release until the next Lock returned
+	own      int64         // requests meanwhile of the two clients involved
+	everyone int64         // requests meanwhile of all clients
+}
+
+// A baton notes down how a lock goes from hand to hand. At any time one
+// contender has the lock, but they meet only at the server, which the race
+// detector cannot see: hence the mutex.
+type baton struct {
+	t     *team
+	bound int // so many hand-offs count; 0 is all
+
+	mu       sync.Mutex
+	holder   int
+	sent     []counts // of each client, when the release began
+	released time.Time
+	first    time.Time // the first release
+	last     time.Time // the last grant
+	handOffs []handOff
+	over     bool
+}
+
+// release notes that contender i starts to give back.
+func (b *baton) release(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holder, b.sent = i, b.sent[:0]
+	for _, c := range b.t.clients {
+		b.sent = append(b.sent, c.now())
+	}
+	b.released = time.Now()
+	if b.first.IsZero() {
+		b.first = b.released
+	}
+}
+
+// granted notes that the Lock of contender i returned at that time. It says
+// whether this was the last hand-off that counts.
+func (b *baton) granted(i int, at time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return false
+	}
+	h := handOff{took: at.Sub(b.released)}
+	from, to := b.holder%len(b.t.clients), i%len(b.t.clients)
+	for j, c := range b.t.clients {
+		n := c.now().since(b.sent[j]).sum()
+		h.everyone += n
+		if j == from || j == to {
+			h.own += n
+		}
+	}
+	b.handOffs, b.last = append(b.handOffs, h), at
+	b.over = b.bound > 0 && len(b.handOffs) >= b.bound
+	return b.over
+}
+
+// stopped says whether the last hand-off that counts is over.
+func (b *baton) stopped() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over
+}

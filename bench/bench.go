@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/etcdtest"
+)
+
+// bench is one run of the program.
+type bench struct {
+	plan     plan
+	record   *record
+	progress io.Writer
+	start    time.Time
+	names    int
+}
+
+// A scenario is one way of using a lock.
+type scenario struct {
+	name  string
+	about string
+	size  string // what the size of a figure counts
+	run   func(ctx context.Context, b *bench) error
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{"alone", "lock and unlock, nobody else", "contenders", runAlone},
+		{"churn", "contenders that lock and unlock in a loop", "contenders", runChurn},
+		{"requests", "what a hand-off costs the server", "waiters", runRequests},
+		{"far", "hand-off with a round trip added to the network", "waiters", runFar},
+		{"line", "hand-off down a line of waiters", "waiters", runLine},
+		{"memory", "what a waiter costs its process", "waiters", runMemory},
+		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},
+	}
+}
+
+func scenarioNames() []string {
+	var names []string
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// say tells what is going on.
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.progress, "%6.1fs  %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// name returns the name of a lock that nobody has used.
+func (b *bench) name(kind string) string {
+	b.names++
+	return fmt.Sprintf("%s-%d", kind, b.names)
+}
+
+// on runs f against a fresh cluster. edit may be nil.
+func (b *bench) on(ctx context.Context, kind clusterKind, edit func(*etcdtest.Options), f func(*stand) error) error {
+	s, err := newStand(ctx, kind, edit)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.close())
+}
+
+// rounds runs f for each contestant in turn, and in the opposite order in every
+// second round: a machine that slows down or speeds up meanwhile favours nobody.
+func (b *bench) rounds(ctx context.Context, cs []contestant, f func(contestant) error) error {
+	for round := range b.plan.rounds {
+		order := slices.Clone(cs)
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, c := range order {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := f(c); err != nil {
+				return fmt.Errorf("%s: round %d: %w", c.name, round+1, err)
+			}
+		}
+	}
+	return nil
+}
+
+// told says the medians of one metric of all contestants.
+func (b *bench) told(k key, cs []contestant) {
+	var parts []string
+	for _, c := range cs {
+		if f := b.record.versus(k, c.name); f != nil {
+			parts = append(parts, c.name+" "+f.Unit.format(spreadOf(f.Rounds).Median))
+		}
+	}
+	b.say("  %s, %d: %s: %s", k.Cluster, k.Size, k.Metric, strings.Join(parts, "; "))
+}
+
+// toMicros converts durations to the unit of the record.
+func toMicros(ds []time.Duration) []float64 {
+	out := make([]float64, len(ds))
+	for i, d := range ds {
+		out[i] = float64(d) / float64(time.Microsecond)
+	}
+	return out
+}
+
+func inMicros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

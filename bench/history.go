@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	metricBefore = "lock + unlock on a fresh store, p50"
+	metricAfter  = "lock + unlock after the past, p50"
+
+	// unique is a Mutex whose every acquisition in the past had a session, and
+	// so a key name, of its own.
+	unique = "Mutex, a session per acquisition"
+)
+
+// An aging is a lock that gets old, and who takes it.
+type aging struct {
+	contestant
+	t    *team
+	lock string
+}
+
+// runHistory measures a lock that was taken very often on a store that nobody
+// has compacted. etcd keeps every key name in its index until then, and whoever
+// ranges over the line visits them all; so it matters whether names come again.
+func runHistory(ctx context.Context, b *bench) error {
+	return b.on(ctx, single, nil, func(s *stand) (err error) {
+		var teams []*team
+		defer func() { err = errors.Join(err, closeTeams(teams)) }()
+		var locks []aging
+		for _, c := range append(apart(), contestant{name: unique, alone: true}) {
+			t, err := s.team(ctx, c, 1, 1)
+			if err != nil {
+				return err
+			}
+			teams = append(teams, t)
+			locks = append(locks, aging{c, t, b.name("history")})
+		}
+		if err := b.aged(ctx, locks, metricBefore); err != nil {
+			return err
+		}
+		past := b.plan.history.past
+		b.say("  %d acquisitions …", past)
+		g, now := errgroup.WithContext(ctx)
+		for _, a := range locks {
+			g.Go(func() error {
+				if a.name == unique {
+					return s.pastNames(now, a.t.prefix(a.lock), past)
+				}
+				return s.past(now, a, past, b.plan.history.workers)
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		return b.aged(ctx, locks, metricAfter)
+	})
+}
+
+// past takes a lock so many times, by workers that line up for it: those of ours
+// share a session. Of the peer it is one worker: its waiters need a session each
+// and would be slowed down by their own watches.
+func (s *stand) past(ctx context.Context, a aging, times, workers int) error {
+	c := a.contestant
+	if c.alone = false; !c.ours {
+		workers = 1
+	}
+	return s.with(ctx, c, workers, 1, func(t *team) error {
+		var taken atomic.Int64
+		g, now := errgroup.WithContext(ctx)
+		for _, contender := range t.contenders {
+			g.Go(func() error {
+				for taken.Add(1) <= int64(times) {
+					if _, err := cycles(now, contender, a.lock, 1); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return g.Wait()
+	})
+}
+
+// pastNames leaves in the index what so many acquisitions leave there that each
+// had a session of its own, without opening one 100 000 times.
+func (s *stand) pastNames(ctx context.Context, prefix string, times int) error {
+	const batch = 100 // etcd refuses more than 128 operations
+	for first := 0; first < times; first += batch {
+		var puts []clientv3.Op
+		for i := first; i < min(first+batch, times); i++ {
+			puts = append(puts, clientv3.OpPut(fmt.Sprintf("%s%x", prefix, 1<<60+i), ""))
+		}
+		if _, err := s.control.Txn(ctx).Then(puts...).Commit(); err != nil {
+			return fmt.Errorf("write past names: %w", err)
+		}
+	}
+	if _, err := s.control.Delete(ctx, prefix, clientv3.WithPrefix()); err != nil {
+		return fmt.Errorf("delete past names: %w", err)
+	}
+	return nil
+}
+
+// aged measures every lock in turn, with nobody else at work.
+func (b *bench) aged(ctx context.Context, locks []aging, metric string) error {
+	k := key{Scenario: "history", Cluster: single, Size: b.plan.history.past, Metric: metric}
+	var cs []contestant
+	for _, a := range locks {
+		cs = append(cs, a.contestant)
+	}
+	err := b.rounds(ctx, cs, func(c contestant) error {
+		for _, a := range locks {
+			if a.name != c.name {
+				continue
+			}
+			ds, err := cycles(ctx, a.t.contenders[0], a.lock, b.plan.history.cycles)
+			if err != nil {
+				return err
+			}
+			k.Contestant = c.name
+			b.record.add(k, micros, median(toMicros(ds)))
+		}
+		return nil
+	})
+	b.told(k, cs)
+	return err
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	metricHandOff    = "hand-off, mean"
+	metricHandOffP50 = "hand-off, p50"
+	metricJoins      = "joins"
+)
+
+// fewJoins are too few for a rate.
+const fewJoins = 40
+
+// runLine measures how fast a lock goes down a line of waiters who hold it for
+// no time. All wait for a moment before the first release, so that everybody's
+// watches are in place: the hand-off is measured, not the joining.
+//
+// Of a line longer than the plan's bound only so many hand-offs are made, of
+// both sides the same number: the figure is that at the head of such a line.
+func runLine(ctx context.Context, b *bench) error {
+	p := &b.plan.line
+	for _, kind := range b.plan.on(p.clusters) {
+		for _, n := range p.sizes {
+			if err := b.lines(ctx, kind, everybody(), n); err != nil {
+				return err
+			}
+		}
+		if kind != single && b.plan.line.bound < 10_000 { // long lines everywhere only with -full
+			continue
+		}
+		for _, n := range p.together {
+			if err := b.lines(ctx, kind, together(), n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lines measures one length on one kind of cluster, a fresh one: what a line of
+// 10 000 leaves in the server is not the next one's.
+func (b *bench) lines(ctx context.Context, kind clusterKind, cs []contestant, n int) error {
+	b.say("  %s, %d waiters …", kind, n)
+	return b.on(ctx, kind, nil, func(s *stand) error {
+		err := b.rounds(ctx, cs, func(c contestant) error { return b.line(ctx, s, c, n) })
+		if err != nil {
+			return err
+		}
+		k := key{Scenario: "line", Cluster: kind, Size: n, Metric: metricHandOff}
+		b.told(k, cs)
+		if n >= fewJoins {
+			k.Metric = metricJoins
+			b.told(k, cs)
+		}
+		return nil
+	})
+}
+
+// line measures one round: a line, or several one after the other if they are
+// short.
+func (b *bench) line(ctx context.Context, s *stand, c contestant, n int) error {
+	return s.with(ctx, c, n+1, mostClients, func(t *team) error {
+		p := &b.plan.line
+		var (
+			joins, elapsed time.Duration
+			took           []time.Duration
+			joined         int
+		)
+		for joined == 0 || len(took) < min(p.handOffs, p.bound) {
+			q := queue{name: b.name("line"), waiters: n, settle: p.settle, bound: p.bound}
+			r, err := q.run(ctx, s, t)
+			if err != nil {
+				return err
+			}
+			joins, elapsed, joined = joins+r.joins, elapsed+r.elapsed, joined+n
+			for _, h := range r.handOffs {
+				took = append(took, h.took)
+			}
+		}
+		k := key{Scenario: "line", Cluster: s.kind, Size: n, Contestant: c.name, Metric: metricHandOff}
+		b.record.add(k, micros, inMicros(elapsed)/float64(len(took)))
+		k.Metric = metricHandOffP50
+		b.record.add(k, micros, median(toMicros(took)))
+		if n >= fewJoins {
+			k.Metric = metricJoins
+			b.record.add(k, perSec, float64(joined)/joins.Seconds())
+		}
+		return nil
+	})
+}

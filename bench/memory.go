@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/etcdtest"
+)
+
+const (
+	metricHeap       = "heap per waiter"
+	metricStack      = "stack per waiter, the caller's included"
+	metricGoroutines = "goroutines per waiter, beside the caller's"
+)
+
+// footprint is what a process needs at a moment.
+type footprint struct{ heap, stack, goroutines float64 }
+
+// footprint waits for goroutines that are about to end, and collects garbage.
+func (b *bench) footprint(ctx context.Context) (footprint, error) {
+	if err := sleep(ctx, b.plan.memory.settle); err != nil {
+		return footprint{}, err
+	}
+	runtime.GC()
+	runtime.GC() // what finalizers and pools kept the first time
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return footprint{float64(m.HeapAlloc), float64(m.StackInuse), float64(runtime.NumGoroutine())}, nil
+}
+
+// runMemory measures what a long line costs the process that waits in it. The
+// server has a process of its own. Contestants apart are measured from before
+// their sessions were opened, so that a session is part of their cost; those
+// together from after, because there it is the waiter that counts.
+func runMemory(ctx context.Context, b *bench) error {
+	p := &b.plan.memory
+	outside := func(o *etcdtest.Options) { o.Processes = p.process }
+	measure := func(cs []contestant, n int) error {
+		k := key{Scenario: "memory", Cluster: single, Size: n}
+		for _, c := range cs {
+			b.say("  %s, %d waiters …", c.name, n)
+			err := b.on(ctx, single, outside, func(s *stand) error {
+				k.Contestant = c.name
+				return b.waiters(ctx, s, c, k)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for _, k.Metric = range []string{metricHeap, metricStack, metricGoroutines} {
+			b.told(k, cs)
+		}
+		return nil
+	}
+	return errors.Join(measure(together(), p.waiters), measure(apart(), p.sessions))
+}
+
+// waiters measures so many of them once; bytes do not have moods as times do.
+func (b *bench) waiters(ctx context.Context, s *stand, c contestant, k key) error {
+	before, err := b.footprint(ctx)
+	if err != nil {
+		return err
+	}
+	return s.with(ctx, c, k.Size+1, 1, func(t *team) error {
+		name := b.name("memory")
+		unlock, err := t.contenders[0].lock(ctx, name)
+		if err != nil {
+			return err
+		}
+		if !c.alone {
+			if before, err = b.footprint(ctx); err != nil {
+				return err
+			}
+		}
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var g errgroup.Group
+		for _, waiter := range t.contenders[1:] {
+			g.Go(func() error {
+				if unlock, err := waiter.lock(waiting, name); err == nil {
+					_ = unlock() // some get their turn while all are sent home
+				}
+				return nil
+			})
+		}
+		err = s.joined(ctx, t.prefix(name), k.Size+1)
+		var after footprint
+		if err == nil {
+			after, err = b.footprint(ctx)
+		}
+		if err = errors.Join(err, unlock(), t.disperse(cancel), g.Wait()); err != nil {
+			return err
+		}
+		n := float64(k.Size)
+		k.Metric = metricHeap
+		b.record.add(k, octets, (after.heap-before.heap)/n)
+		k.Metric = metricStack
+		b.record.add(k, octets, (after.stack-before.stack)/n)
+		k.Metric = metricGoroutines
+		b.record.add(k, count, (after.goroutines-before.goroutines)/n-1)
+		return nil
+	})
+}

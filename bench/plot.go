@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Sizes of the plot: one tile for each kind of cluster.
+const (
+	tileWidth  = 13 * vg.Centimeter
+	tileHeight = 10 * vg.Centimeter
+)
+
+// drawHandOffs plots hand-off against length of line, a tile for each kind of
+// cluster, as SVG; nil if no line was measured.
+func drawHandOffs(r *record) ([]byte, error) {
+	var kinds []clusterKind
+	low, high := 0.0, 0.0
+	for _, f := range r.figures {
+		if f.Scenario != "line" || f.Metric != metricHandOff {
+			continue
+		}
+		if !slices.Contains(kinds, f.Cluster) {
+			kinds = append(kinds, f.Cluster)
+		}
+		s := spreadOf(f.Rounds)
+		if low == 0 || s.Min < low {
+			low = s.Min
+		}
+		high = max(high, s.Max)
+	}
+	if kinds == nil {
+		return nil, nil
+	}
+	tiles := make([]*plot.Plot, len(kinds))
+	for i, kind := range kinds {
+		p, err := handOffPlot(r, kind)
+		if err != nil {
+			return nil, err
+		}
+		p.Y.Min, p.Y.Max = low/1.5/1000, high*1.5/1000 // the same for all
+		tiles[i] = p
+	}
+	canvas := vgsvg.New(tileWidth*vg.Length(len(tiles)), tileHeight)
+	dc := draw.New(canvas)
+	dc.SetColor(color.White)
+	dc.Fill(dc.Rectangle.Path())
+	layout := draw.Tiles{Rows: 1, Cols: len(tiles), PadX: 8, PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 12}
+	for i, c := range plot.Align([][]*plot.Plot{tiles}, layout, dc)[0] {
+		tiles[i].Draw(c)
+	}
+	var out bytes.Buffer
+	_, err := canvas.WriteTo(&out)
+	return out.Bytes(), err
+}
+
+// handOffPlot draws one line for each contestant, with the spread as bars.
+func handOffPlot(r *record, kind clusterKind) (*plot.Plot, error) {
+	p := plot.New()
+	p.BackgroundColor = color.White
+	p.Title.Text = fmt.Sprintf("Hand-off down a line, etcd: %s", kind)
+	p.X.Label.Text, p.Y.Label.Text = "waiters in line", "ms per hand-off"
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Add(plotter.NewGrid())
+	for _, c := range everybody() {
+		points := pointsOf(r, kind, c.name)
+		if len(points.XYs) == 0 {
+			continue
+		}
+		line, dots, err := plotter.NewLinePoints(points.XYs)
+		if err != nil {
+			return nil, err
+		}
+		bars, err := plotter.NewYErrorBars(points)
+		if err != nil {
+			return nil, err
+		}
+		colour := color.RGBA{R: 0xd5, G: 0x5e, A: 0xff} // told apart by colour-blind eyes
+		if c.ours {
+			colour = color.RGBA{G: 0x72, B: 0xb2, A: 0xff}
+		}
+		line.Color, dots.Color, bars.Color = colour, colour, colour
+		line.Width, dots.Radius, dots.Shape = vg.Points(1.5), vg.Points(2.5), draw.CircleGlyph{}
+		if !c.alone {
+			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+			dots.Shape = draw.BoxGlyph{}
+		}
+		p.Add(line, dots, bars)
+		p.Legend.Add(c.name, line, dots)
+	}
+	return p, nil
+}
+
+// spreadPoints are medians with bars from the least to the greatest value.
+type spreadPoints struct {
+	plotter.XYs
+	plotter.YErrors
+}
+
+func pointsOf(r *record, kind clusterKind, contestant string) spreadPoints {
+	var p spreadPoints
+	for _, f := range r.figures {
+		if f.Scenario != "line" || f.Metric != metricHandOff || f.Cluster != kind || f.Contestant != contestant {
+			continue
+		}
+		s := spreadOf(f.Rounds)
+		p.XYs = append(p.XYs, plotter.XY{X: float64(f.Size), Y: s.Median / 1000})
+		p.YErrors = append(p.YErrors, struct{ Low, High float64 }{(s.Median - s.Min) / 1000, (s.Max - s.Median) / 1000})
+	}
+	return p
+}
