@@ -1,0 +1,258 @@
+package itest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// etcdHarness runs the suites on a cluster. Every story has a root of its own,
+// and every client its own proxies, one for each member.
+func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
+	var stories atomic.Int64
+	return drivertest.Harness{
+		TTL:      2 * time.Second,
+		Parallel: true,
+		// Two cores, the race detector and dozens of stories at once.
+		Prompt: 500 * time.Millisecond,
+		Service: func(t *testing.T) drivertest.Service {
+			return &etcdService{cluster: c, admin: c.Client(t), root: fmt.Sprint("story", stories.Add(1))}
+		},
+	}
+}
+
+// etcdService is the part of a cluster that one story sees.
+type etcdService struct {
+	cluster *etcdtest.Cluster
+	admin   *clientv3.Client
+	root    string
+	foreign atomic.Int64
+}
+
+// prefix is where the entries of a line are.
+func (s *etcdService) prefix(line string) string {
+	return s.root + "/" + strings.NewReplacer("%", "%25", "/", "%2F").Replace(line) + "/"
+}
+
+func (s *etcdService) Expire(t *testing.T, session string) {
+	id, err := strconv.ParseInt(session, 16, 64)
+	require.NoError(t, err)
+	_, err = s.admin.Revoke(t.Context(), clientv3.LeaseID(id))
+	require.NoError(t, err)
+}
+
+func (s *etcdService) Delete(t *testing.T, ref driver.Ref) {
+	r, err := s.admin.Delete(t.Context(), ref.Key)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, r.Deleted, "entry %v", ref)
+}
+
+func (s *etcdService) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
+	key := fmt.Sprint(s.prefix(line), "other", s.foreign.Add(1))
+	var opts []clientv3.OpOption
+	if leased {
+		l, err := s.admin.Grant(t.Context(), 120)
+		require.NoError(t, err)
+		opts = append(opts, clientv3.WithLease(l.ID))
+	}
+	r, err := s.admin.Put(t.Context(), key, "not ours", opts...)
+	require.NoError(t, err)
+	return driver.Ref{Line: line, Key: key, Place: r.Header.Revision}
+}
+
+func (s *etcdService) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
+	opts := []clientv3.OpOption{clientv3.WithIgnoreLease()}
+	if value == nil {
+		opts = append(opts, clientv3.WithIgnoreValue())
+	}
+	_, err := s.admin.Put(t.Context(), ref.Key, string(value), opts...)
+	require.NoError(t, err)
+}
+
+func (s *etcdService) Count(t *testing.T, line string) int {
+	r, err := s.admin.Get(t.Context(), s.prefix(line), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	require.NoError(t, err)
+	return int(r.Count)
+}
+
+func (s *etcdService) Client(t *testing.T) drivertest.Client {
+	c := &etcdClient{strikes: map[drivertest.Op][]drivertest.Fault{}}
+	cfg := func(cfg *clientv3.Config) {
+		cfg.Endpoints = nil
+		for i := range s.cluster.Len() {
+			p, err := tcpproxy.New(strings.TrimPrefix(s.cluster.Member(i).Endpoint(), "http://"), nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, p.Close()) })
+			c.proxies = append(c.proxies, p)
+			cfg.Endpoints = append(cfg.Endpoints, p.Addr())
+		}
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(c.intercept))
+	}
+	client, err := s.cluster.NewClient(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		c.Deliver()
+		assert.NoError(t, client.Close())
+	})
+	c.backend, err = etcdbackend.NewBackend(client, &etcdbackend.Options{Root: s.root})
+	require.NoError(t, err)
+	return c
+}
+
+// etcdClient is a client whose network can be harmed: whole, by its proxies, and
+// request by request, by an interceptor.
+type etcdClient struct {
+	backend driver.Backend
+	proxies []*tcpproxy.Proxy
+	sent    atomic.Int64
+
+	mu        sync.Mutex
+	strikes   map[drivertest.Op][]drivertest.Fault
+	kept      []func()
+	onRequest func()
+}
+
+func (c *etcdClient) Backend() driver.Backend { return c.backend }
+
+func (c *etcdClient) Cut(d drivertest.Direction) {
+	dir := map[drivertest.Direction]tcpproxy.Direction{
+		drivertest.Both: tcpproxy.Both, drivertest.Requests: tcpproxy.Up, drivertest.Replies: tcpproxy.Down,
+	}[d]
+	for _, p := range c.proxies {
+		p.Hold(dir)
+	}
+}
+
+func (c *etcdClient) Heal() {
+	for _, p := range c.proxies {
+		p.Delay(tcpproxy.Both, 0)
+		p.Heal(tcpproxy.Both)
+	}
+}
+
+func (c *etcdClient) Delay(d time.Duration) {
+	for _, p := range c.proxies {
+		p.Delay(tcpproxy.Down, d)
+	}
+}
+
+func (c *etcdClient) Strike(op drivertest.Op, f drivertest.Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.strikes[op] = append(c.strikes[op], f)
+}
+
+func (c *etcdClient) Deliver() {
+	c.mu.Lock()
+	kept := c.kept
+	c.kept = nil
+	c.mu.Unlock()
+	for _, f := range kept {
+		f()
+	}
+}
+
+func (c *etcdClient) OnRequest(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onRequest = f
+}
+
+func (c *etcdClient) Requests() int { return int(c.sent.Load()) }
+
+// errBroken is what gRPC says of a connection that broke.
+func errBroken() error { return status.Error(codes.Unavailable, "connection reset by the story") }
+
+// intercept sees every unary request: all but renewals and watches.
+func (c *etcdClient) intercept(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	c.mu.Lock()
+	f := c.onRequest
+	c.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	c.sent.Add(1)
+	send := func() error {
+		return invoke(context.WithoutCancel(ctx), method, req, reply, cc, opts...)
+	}
+	switch fault, ok := c.strike(req); {
+	case !ok:
+		return invoke(ctx, method, req, reply, cc, opts...)
+	case fault == drivertest.LostRequest:
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	case fault == drivertest.BrokenRequest:
+		return errBroken()
+	case fault == drivertest.LostReply:
+		_ = send()
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	case fault == drivertest.BrokenReply:
+		_ = send()
+		return errBroken()
+	default: // Kept
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.kept = append(c.kept, func() { _ = invoke(context.Background(), method, req, &pb.TxnResponse{}, cc) })
+		return errBroken()
+	}
+}
+
+// strike returns the fault that hits a request, if one does.
+func (c *etcdClient) strike(req any) (drivertest.Fault, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, op := range kinds(req) {
+		if fs := c.strikes[op]; len(fs) > 0 {
+			c.strikes[op] = fs[1:]
+			return fs[0], true
+		}
+	}
+	return 0, false
+}
+
+// kinds says what a request may be. Looks and lists are the same to etcd.
+func kinds(req any) []drivertest.Op {
+	switch r := req.(type) {
+	case *pb.LeaseGrantRequest:
+		return []drivertest.Op{drivertest.Open}
+	case *pb.LeaseRevokeRequest:
+		return []drivertest.Op{drivertest.Close}
+	case *pb.RangeRequest:
+		return []drivertest.Op{drivertest.Look, drivertest.List}
+	case *pb.TxnRequest:
+		for _, op := range r.Success {
+			switch {
+			case op.GetRequestPut() != nil && strings.Contains(string(op.GetRequestPut().Key), "/%fence/"):
+				return nil // settles a join
+			case op.GetRequestPut() != nil:
+				return []drivertest.Op{drivertest.Join}
+			case op.GetRequestDeleteRange() != nil:
+				return []drivertest.Op{drivertest.Leave}
+			}
+		}
+		return []drivertest.Op{drivertest.Look, drivertest.List}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package recipetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// cuts are the stories of networks that fail for long.
+func cuts() []story {
+	var all []story
+	for _, d := range drivertest.Directions() {
+		all = append(all, story{
+			fmt.Sprintf("HolderCutOff%vIsToldBeforeTheNextIsGranted", d),
+			func(w *world) { cutHolder(w, func(c drivertest.Client) { c.Cut(d) }) },
+		})
+	}
+	return append(
+		all,
+		story{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
+		story{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
+		story{"LockCutOffReturnsWithItsContext", cutWaiter},
+		story{"JoinCutOffReturnsWithItsContext", cutJoiner},
+		story{"UnlockCutOffIsPendingThenDone", cutUnlock},
+		story{"WaiterCutOffForLongJoinsAgain", cutLong},
+		story{"ShortCutLosesNoPlace", cutShort},
+	)
+}
+
+// cutHolder is the promise that matters most: the context ends before anybody
+// else can hold.
+func cutHolder(w *world, cut func(drivertest.Client)) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	x := tell(h)
+	r := b.queue(w.soon())
+	cut(a.net)
+	h2 := r.granted()
+	valid := h.Valid()
+
+	assert.Zero(w.t, valid)
+	toldAt := w.when(x)
+	assert.True(w.t, toldAt.Before(r.at), "told %s after the next one was granted", toldAt.Sub(r.at))
+	w.t.Logf("told %s before the next grant, margin %s", r.at.Sub(toldAt).Round(time.Millisecond), a.Options().Margin)
+	assert.Greater(w.t, h2.Token(), h.Token())
+	var lost *session.LostError
+	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
+	assert.Equal(w.t, session.ReasonDeadline, lost.Reason)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	a.net.Heal()
+	require.NoError(w.t, h2.Context().Err())
+	w.unlock(h2)
+	w.eventually(0, "nothing is left after the heal")
+}
+
+// lateReplies first lets several renewals be answered late, then none: whoever
+// counts from the answer is late by that much.
+func lateReplies(w *world) {
+	cutHolder(w, func(c drivertest.Client) {
+		c.Delay(w.h.TTL / 8)
+		time.Sleep(w.h.TTL * 3 / 4)
+		c.Cut(drivertest.Both)
+	})
+}
+
+// leftToExpire checks that the entry is still there when the worker has used
+// up most of its margin, though it could have been removed at the deadline.
+func leftToExpire(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	x := tell(h)
+	r := b.queue(w.soon())
+	a.net.Cut(drivertest.Replies) // the service would hear a request to end the session
+	toldAt := w.when(x)
+	margin := a.Options().Margin
+	select {
+	case <-r.done:
+	case <-time.After(time.Until(toldAt.Add(margin * 3 / 4))):
+	}
+
+	require.True(w.t, r.waiting(), "granted %s after the deadline, margin %s", r.at.Sub(toldAt), margin)
+	a.net.Heal()
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.unlock(r.granted())
+	assert.Less(w.t, r.at.Sub(toldAt), w.patience())
+}
+
+func cutWaiter(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	ctx, cancel := context.WithCancelCause(w.soon())
+	r := b.queue(ctx)
+	b.net.Cut(drivertest.Both)
+	why := errors.New("lost interest")
+	at := time.Now()
+	cancel(why)
+	r.returned()
+
+	assert.Less(w.t, r.at.Sub(at), w.h.Prompt)
+	require.ErrorIs(w.t, r.err, context.Canceled)
+	require.ErrorIs(w.t, r.err, why)
+	require.ErrorIs(w.t, r.err, session.ErrNotAcquired)
+	require.Equal(w.t, 2, w.svc.Count(w.t, name), "the fault was in effect: the entry could not be removed")
+	b.net.Heal()
+	w.eventually(1, "removed after the heal")
+	w.unlock(h)
+}
+
+func cutJoiner(w *world) {
+	a := w.party("a")
+	a.net.Cut(drivertest.Replies)
+	ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
+	defer cancel()
+	r := a.ask(ctx)
+	<-ctx.Done()
+	at := time.Now()
+	r.returned()
+
+	assert.Less(w.t, r.at.Sub(at), w.h.Prompt)
+	require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+	a.net.Heal()
+	w.eventually(0, "nothing is left after the heal")
+}
+
+func cutUnlock(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	r := b.queue(w.soon())
+	a.net.Cut(drivertest.Requests)
+	at := time.Now()
+	err := h.Unlock()
+	took := time.Since(at)
+
+	require.ErrorIs(w.t, err, session.ErrReleasePending)
+	assert.Less(w.t, took, time.Second+w.h.Prompt)
+	require.True(w.t, r.waiting(), "the fault was in effect")
+	a.net.Heal()
+	w.unlock(r.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func cutLong(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	r := b.queue(w.soon())
+	b.net.Cut(drivertest.Both)
+	w.eventually(1, "the service has given the waiter up")
+	b.net.Heal()
+	again := <-b.joined
+	require.Greater(w.t, again, r.token)
+	w.unlock(h)
+
+	assert.Equal(w.t, again, r.granted().Token())
+	w.unlock(r.hold)
+}
+
+func cutShort(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.hold()
+	second := b.queue(w.soon())
+	third := c.queue(w.soon())
+	b.net.Cut(drivertest.Both)
+	w.unlock(h) // b cannot hear of it
+	w.eventually(2, "given back")
+	b.net.Heal()
+
+	assert.Equal(w.t, second.token, second.granted().Token(), "it kept its place")
+	require.True(w.t, third.waiting())
+	w.unlock(second.hold)
+	w.unlock(third.granted())
+}

@@ -1,0 +1,5 @@
+// Package recipetest tells the stories of the recipes on a backend: what users
+// are promised of a lock, with the faults under which it must hold. It takes
+// the same harness as session/drivertest, which checks the backend's contract
+// below it. A third backend is a new folder and these two calls.
+package recipetest

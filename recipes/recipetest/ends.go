@@ -1,0 +1,151 @@
+package recipetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// ends are the stories of requests and holds that end by their owner's will.
+func ends() []story {
+	return []story{
+		{"CancelledWaiterLeavesAtOnceAndGrantsNobody", cancelledWaiter},
+		{"CancelledManyLeaveNothing", cancelledMany},
+		{"GrantAndCancellationRaceLeavesNothing", cancelRace},
+		{"DoGivesBackWhateverHappens", doGivesBack},
+		{"CloseEndsHoldsThenHandsOn", closeHandsOn},
+		{"ForeignEntriesAreWaitedFor", foreignAhead},
+		{"EntryWithoutASessionIsNamed", unleasedAhead},
+	}
+}
+
+func cancelledWaiter(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.hold()
+	ctx, cancel := context.WithCancel(w.soon())
+	middle := b.queue(ctx)
+	last := c.queue(w.soon())
+	cancel()
+	middle.returned()
+
+	require.ErrorIs(w.t, middle.err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, middle.err, context.Canceled)
+	assert.Contains(w.t, middle.err.Error(), "pid", "it names the holder")
+	w.eventually(2, "the cancelled one has left")
+	require.True(w.t, last.waiting(), "its predecessor only cancelled, the first still holds")
+	w.unlock(h)
+	w.unlock(last.granted())
+}
+
+func cancelledMany(w *world) {
+	ps := w.parties(3)
+	h := ps[0].hold()
+	ctx, cancel := context.WithCancel(w.soon())
+	var waits []*request
+	for i := range 60 {
+		waits = append(waits, ps[i%3].ask(ctx))
+	}
+	w.eventually(61, "all have joined")
+	survivor := ps[1].queue(w.soon())
+	cancel()
+	for _, r := range waits {
+		r.returned()
+		require.ErrorIs(w.t, r.err, context.Canceled)
+	}
+	w.eventually(2, "all cancelled ones have left")
+	w.unlock(h)
+	w.unlock(survivor.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func cancelRace(w *world) {
+	a, b := w.party("a"), w.party("b")
+	for range 30 {
+		h := a.hold()
+		ctx, cancel := context.WithCancel(w.soon())
+		r := b.queue(ctx)
+		go cancel()
+		w.unlock(h)
+		if r.returned(); r.err == nil {
+			w.unlock(r.hold)
+		} else {
+			require.ErrorIs(w.t, r.err, context.Canceled)
+		}
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func doGivesBack(w *world) {
+	p := w.party("p")
+	m := mutex.New(p.Session, name)
+	boom := errors.New("boom")
+	require.ErrorIs(w.t, m.Do(w.soon(), func(context.Context, *session.Hold) error { return boom }), boom)
+	assert.PanicsWithValue(w.t, "boom", func() {
+		_ = m.Do(w.soon(), func(context.Context, *session.Hold) error { panic("boom") })
+	})
+	require.NoError(w.t, m.Do(w.soon(), func(ctx context.Context, h *session.Hold) error {
+		_, err := m.Lock(ctx)
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		return nil
+	}))
+	w.eventually(0, "nothing is left")
+}
+
+func closeHandsOn(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	own := a.queue(w.soon())
+	next := b.queue(w.soon())
+	x := tell(h)
+	worker := w.h.TTL / 20 // how long it takes to stop, well within the margin
+	stopped := make(chan time.Time, 1)
+	go func() {
+		<-h.Context().Done()
+		time.Sleep(worker)
+		stopped <- time.Now()
+		assert.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	}()
+	require.NoError(w.t, a.Close())
+	next.granted()
+
+	assert.False(w.t, next.at.Before(<-stopped), "the holder was waited for")
+	own.returned()
+	require.ErrorIs(w.t, own.err, session.ErrClosed)
+	w.when(x)
+	var lost *session.LostError
+	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
+	assert.Equal(w.t, session.ReasonClosed, lost.Reason)
+	w.unlock(next.hold)
+	w.eventually(0, "nothing is left")
+}
+
+func foreignAhead(w *world) {
+	p := w.party("p")
+	ref := w.svc.PutForeign(w.t, name, true)
+	r := p.queue(w.soon())
+	w.eventually(2, "both stand in the line")
+	require.True(w.t, r.waiting())
+	_, err := mutex.New(p.Session, name).TryLock(w.soon())
+	require.ErrorIs(w.t, err, session.ErrNotAcquired)
+	w.svc.Delete(w.t, ref)
+	w.unlock(r.granted())
+}
+
+func unleasedAhead(w *world) {
+	if w.h.NoUnleased != "" {
+		return
+	}
+	p := w.party("p")
+	ref := w.svc.PutForeign(w.t, name, false)
+	_, err := mutex.New(p.Session, name).Lock(w.soon())
+
+	require.ErrorIs(w.t, err, session.ErrForeignKey)
+	require.ErrorContains(w.t, err, ref.Key)
+	w.eventually(1, "only the foreign entry is left")
+}

@@ -1,0 +1,168 @@
+package recipetest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// grants are the stories of the line when all is well.
+func grants() []story {
+	return []story{
+		{"GrantsInTheOrderOfTheLine", grantsInOrder},
+		{"GoroutinesOfOneSessionExcludeEachOther", oneSession},
+		{"SessionsExcludeEachOtherAndTokensRise", manySessions},
+		{"AloneCostsTwoRequests", aloneCostsTwo},
+		{"TryLockOnATakenLockWritesNothing", tryWritesNothing},
+		{"QueueShowsTheLine", queueShows},
+		{"NamesNeverMeet", namesNeverMeet},
+	}
+}
+
+func grantsInOrder(w *world) {
+	ps := w.parties(4)
+	h := ps[0].hold()
+	var waits []*request
+	for i := range 12 { // several of each session, others between them
+		waits = append(waits, ps[i*i%len(ps)].queue(w.soon()))
+	}
+	last := h.Token()
+	for i, r := range waits {
+		w.unlock(h)
+		h = r.granted()
+
+		assert.Equal(w.t, r.token, h.Token(), "request %d kept its place", i)
+		assert.Greater(w.t, h.Token(), last, "request %d", i)
+		last = h.Token()
+		for _, later := range waits[i+1:] {
+			require.True(w.t, later.waiting(), "somebody overtook request %d", i)
+		}
+	}
+	w.unlock(h)
+	w.eventually(0, "everything was given back")
+}
+
+// contend makes n goroutines lock and unlock, each several times, and returns
+// the tokens in the order of the grants. What they do inside is not
+// synchronised otherwise: the race detector is the judge of exclusion.
+func (w *world) contend(n, times int, of func(i int) *session.Session) []session.Token {
+	var tokens []session.Token
+	inside := 0
+	var wg sync.WaitGroup
+	for i := range n {
+		m := mutex.New(of(i), name)
+		wg.Go(func() {
+			for range times {
+				err := m.Do(w.soon(), func(_ context.Context, h *session.Hold) error {
+					inside++
+					assert.Equal(w.t, 1, inside, "two inside")
+					tokens = append(tokens, h.Token())
+					inside--
+					return nil
+				})
+				if !assert.NoError(w.t, err) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return tokens
+}
+
+func oneSession(w *world) {
+	p := w.party("all")
+	tokens := w.contend(100, 3, func(int) *session.Session { return p.Session })
+
+	assert.Len(w.t, tokens, 300)
+	assert.IsIncreasing(w.t, tokens)
+	w.eventually(0, "everything was given back")
+}
+
+func manySessions(w *world) {
+	ps := w.parties(6)
+	tokens := w.contend(12, 20, func(i int) *session.Session { return ps[i%len(ps)].Session })
+
+	assert.Len(w.t, tokens, 240)
+	assert.IsIncreasing(w.t, tokens)
+	w.eventually(0, "everything was given back")
+}
+
+func aloneCostsTwo(w *world) {
+	p := w.party("alone")
+	before := p.net.Requests()
+	h := p.hold()
+	locked := p.net.Requests()
+	w.unlock(h)
+
+	assert.Equal(w.t, 1, locked-before, "round trips to hold")
+	assert.Equal(w.t, 1, p.net.Requests()-locked, "round trips to give back")
+}
+
+func tryWritesNothing(w *world) {
+	a, b := w.party("nightly"), w.party("b")
+	h := a.hold()
+	before := a.entries()
+	sent := b.net.Requests()
+	_, err := mutex.New(b.Session, name).TryLock(w.soon())
+
+	require.ErrorIs(w.t, err, session.ErrNotAcquired)
+	assert.Equal(w.t, 1, b.net.Requests()-sent, "round trips of a try")
+	assert.Equal(w.t, before, a.entries())
+	var na *session.NotAcquiredError
+	require.ErrorAs(w.t, err, &na)
+	assert.Equal(w.t, h.Refs()[0], na.Holder.Ref)
+	assert.Equal(w.t, 1, na.Ahead)
+	assert.Contains(w.t, err.Error(), "(nightly)", "it names the holder")
+	w.unlock(h)
+	h, err = mutex.New(b.Session, name).TryLock(w.soon())
+	require.NoError(w.t, err)
+	<-b.joined
+	w.unlock(h)
+}
+
+func queueShows(w *world) {
+	a, b := w.party("first"), w.party("second")
+	h := a.hold()
+	waits := b.queue(w.soon())
+	line := b.entries()
+
+	require.Len(w.t, line, 2)
+	for i, label := range []string{"first", "second"} {
+		assert.Equal(w.t, label, line[i].Meta.Label)
+		assert.Equal(w.t, "mutex", line[i].Meta.Kind)
+		assert.NotEmpty(w.t, line[i].Meta.Host)
+		assert.NotZero(w.t, line[i].Meta.PID)
+		assert.NotZero(w.t, line[i].Meta.Since)
+		assert.NotEmpty(w.t, line[i].Session)
+	}
+	assert.EqualValues(w.t, h.Token(), line[0].Token)
+	assert.EqualValues(w.t, waits.token, line[1].Token)
+	names, err := a.Names(w.soon(), "ord")
+	require.NoError(w.t, err)
+	assert.Equal(w.t, []string{name}, names)
+	w.unlock(h)
+	w.unlock(waits.granted())
+}
+
+func namesNeverMeet(w *world) {
+	p := w.party("p")
+	var holds []*session.Hold
+	for _, n := range []string{"a", "a/b", "a/b/c", "/a", "a/", "ä ö", "100%", "a%2Fb", "a.b", "a\nb"} {
+		if p.CheckName(n) != nil {
+			continue // the layout cannot hold it and says so
+		}
+		h, err := mutex.New(p.Session, n).TryLock(w.soon())
+		require.NoError(w.t, err, "%q", n)
+		holds = append(holds, h)
+	}
+	require.GreaterOrEqual(w.t, len(holds), 3)
+	for _, h := range holds {
+		w.unlock(h)
+	}
+}

@@ -1,0 +1,119 @@
+package recipetest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+// losses are the stories of entries and sessions that somebody else ends while
+// the network is well.
+func losses() []story {
+	return []story{
+		{"DeletedHolderIsToldAtOnce", deletedHolder},
+		{"HolderOfARevokedSessionIsToldAtOnce", revokedHolder},
+		{"DeletedWaiterThenReleaseGrantsNobodyTwice", deletedWaiter},
+		{"DeletedWaiterOfTheSameSessionIsGrantedNothing", deletedChained},
+		{"WaiterOfARevokedSessionJoinsAgain", revokedWaiter},
+	}
+}
+
+// holdLong holds until the service has been asked to watch the entry. A hold
+// that lasts only a moment is not watched.
+func (w *world) holdLong(p *party) *session.Hold {
+	h := p.hold()
+	second := p.queue(w.soon()) // who waits behind has the holder watched at once
+	w.eventually(2, "both stand in the line")
+	w.t.Cleanup(func() {
+		second.returned()
+		if second.err == nil {
+			_ = second.hold.Unlock()
+		}
+	})
+	return h
+}
+
+func deletedHolder(w *world) {
+	p := w.party("p")
+	h := w.holdLong(p)
+	x := tell(h)
+	w.svc.Delete(w.t, h.Refs()[0])
+	w.when(x)
+
+	var lost *session.LostError
+	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
+	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	assert.Zero(w.t, h.Valid())
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+func revokedHolder(w *world) {
+	p := w.party("p")
+	h := w.holdLong(p)
+	id := p.entries()[0].Session
+	x := tell(h)
+	w.svc.Expire(w.t, id)
+	w.when(x)
+
+	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
+	assert.Zero(w.t, h.Valid())
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+func deletedWaiter(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	for range 10 {
+		h := a.hold()
+		second, third := b.queue(w.soon()), c.queue(w.soon())
+		w.svc.Delete(w.t, a.entries()[1].Ref)
+		w.unlock(h)
+		w.onlyOne(second, third)
+		<-b.joined
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func deletedChained(w *world) {
+	p := w.party("p")
+	for range 10 {
+		h := p.hold()
+		second, third := p.queue(w.soon()), p.queue(w.soon())
+		w.svc.Delete(w.t, p.entries()[1].Ref)
+		w.unlock(h)
+		w.onlyOne(second, third)
+		<-p.joined
+	}
+	w.eventually(0, "nothing is left")
+}
+
+// onlyOne checks that the third is granted, and the second, whose entry was
+// deleted, only after it, from its new place.
+func (w *world) onlyOne(second, third *request) {
+	w.t.Helper()
+	h3 := third.granted()
+	require.True(w.t, second.waiting(), "two hold at once")
+	w.unlock(h3)
+	h2 := second.granted()
+	require.Greater(w.t, h2.Token(), h3.Token(), "it went to the end of the line")
+	w.unlock(h2)
+}
+
+func revokedWaiter(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	r := b.queue(w.soon())
+	w.svc.Expire(w.t, a.entries()[1].Session)
+	again := <-b.joined
+	require.Greater(w.t, again, r.token)
+	require.True(w.t, r.waiting())
+	w.unlock(h)
+
+	assert.Equal(w.t, again, r.granted().Token())
+	w.unlock(r.hold)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	assert.Equal(w.t, 1, b.rejoined)
+}

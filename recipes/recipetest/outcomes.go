@@ -1,0 +1,84 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// outcomes are the stories of requests whose outcome is unknown.
+func outcomes() []story {
+	var all []story
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all,
+			story{fmt.Sprintf("EnqueueWith%vWedgesNobody", f), func(w *world) { unknownJoin(w, f) }},
+			story{fmt.Sprintf("EnqueueWith%vIsGrantedInTheEnd", f), func(w *world) { patientJoin(w, f) }},
+			story{fmt.Sprintf("ReleaseWith%vHandsOn", f), func(w *world) { unknownLeave(w, f) }},
+			story{fmt.Sprintf("LookWith%vOnlyTakesLonger", f), func(w *world) { unknownLook(w, f) }},
+		)
+	}
+	return all
+}
+
+// unknownJoin has the caller give up while the outcome is unknown.
+func unknownJoin(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	a.net.Strike(drivertest.Join, f)
+	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
+	defer cancel()
+	r := a.ask(ctx)
+	if r.returned(); r.err == nil {
+		w.unlock(r.hold)
+	} else {
+		require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+	}
+	h := b.hold()
+	w.unlock(h)
+	w.eventually(0, "nothing is left, and both sessions live")
+}
+
+// patientJoin has the caller wait.
+func patientJoin(w *world, f drivertest.Fault) {
+	a := w.party("a")
+	a.net.Strike(drivertest.Join, f)
+	r := a.ask(w.soon())
+	h := r.granted()
+	w.eventually(1, "one entry for one request")
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+func unknownLeave(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	r := b.queue(w.soon())
+	a.net.Strike(drivertest.Leave, f)
+	if err := h.Unlock(); err != nil {
+		require.ErrorIs(w.t, err, session.ErrReleasePending)
+	}
+	w.unlock(r.granted())
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	w.eventually(0, "nothing is left")
+	assert.Zero(w.t, a.rejoined)
+}
+
+func unknownLook(w *world, f drivertest.Fault) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.hold()
+	second := b.queue(w.soon())
+	c.net.Strike(drivertest.Look, f)
+	third := c.queue(w.soon())
+	w.unlock(h)
+	w.unlock(second.granted())
+
+	assert.Equal(w.t, third.token, third.granted().Token(), "it kept its place")
+	w.unlock(third.hold)
+}

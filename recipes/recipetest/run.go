@@ -1,0 +1,41 @@
+package recipetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// story is one promise.
+type story struct {
+	name string
+	tell func(w *world)
+}
+
+// stories are all of them, in the order in which they are best read.
+func stories() []story {
+	var all []story
+	for _, part := range [][]story{grants(), ends(), losses(), outcomes(), cuts()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// Run tells all stories, as subtests.
+func Run(t *testing.T, h drivertest.Harness) {
+	if h.Bubble == nil {
+		h.Bubble = func(t *testing.T, story func(t *testing.T)) { story(t) }
+	}
+	if h.Prompt == 0 {
+		h.Prompt = 100 * time.Millisecond
+	}
+	for _, s := range stories() {
+		t.Run(s.name, func(t *testing.T) {
+			if h.Parallel {
+				t.Parallel()
+			}
+			h.Bubble(t, func(t *testing.T) { s.tell(newWorld(t, h)) })
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// name is the lock of stories that need only one.
+const name = "orders/settle"
+
+// world is the stage of one story.
+type world struct {
+	t   *testing.T
+	h   drivertest.Harness
+	svc drivertest.Service
+}
+
+func newWorld(t *testing.T, h drivertest.Harness) *world {
+	return &world{t: t, h: h, svc: h.Service(t)}
+}
+
+// patience is how long a story waits for what must come.
+func (w *world) patience() time.Duration { return 3*w.h.TTL + 5*time.Second }
+
+// soon is a context for what must come.
+func (w *world) soon() context.Context {
+	ctx, cancel := context.WithTimeout(w.t.Context(), w.patience())
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// party is a session on a network of its own.
+type party struct {
+	*session.Session
+	w      *world
+	net    drivertest.Client
+	joined chan session.Token
+
+	mu       sync.Mutex
+	rejoined int
+}
+
+// party opens a session, which is closed at the end of the story.
+func (w *world) party(label string) *party {
+	w.t.Helper()
+	p := &party{w: w, net: w.svc.Client(w.t), joined: make(chan session.Token, 1000)}
+	s, err := session.Open(w.soon(), p.net.Backend(), &session.Options{
+		TTL: w.h.TTL, Label: label,
+		Hooks: session.Hooks{
+			Joined: func(e session.Event) { p.joined <- e.Token },
+			Rejoined: func(session.Event) {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.rejoined++
+			},
+		},
+	})
+	require.NoError(w.t, err, "open")
+	p.Session = s
+	w.t.Cleanup(func() {
+		p.net.Heal()
+		assert.NoError(w.t, s.Close(), "close")
+	})
+	return p
+}
+
+func (w *world) parties(n int) []*party {
+	ps := make([]*party, n)
+	for i := range ps {
+		ps[i] = w.party(fmt.Sprint("p", i))
+	}
+	return ps
+}
+
+// hold locks, and ends the story if it cannot.
+func (p *party) hold() *session.Hold {
+	p.w.t.Helper()
+	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
+	require.NoError(p.w.t, err, "lock")
+	<-p.joined
+	return h
+}
+
+// request is a Lock under way.
+type request struct {
+	w     *world
+	token session.Token // of its place when it had joined
+	done  chan struct{}
+	hold  *session.Hold
+	err   error
+	at    time.Time // when Lock returned
+}
+
+// queue starts a Lock and returns when it stands in the line.
+func (p *party) queue(ctx context.Context) *request {
+	p.w.t.Helper()
+	r := p.ask(ctx)
+	select {
+	case r.token = <-p.joined:
+	case <-time.After(p.w.patience()):
+		require.Fail(p.w.t, "has not joined")
+	}
+	return r
+}
+
+// ask starts a Lock.
+func (p *party) ask(ctx context.Context) *request {
+	r := &request{w: p.w, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.hold, r.err = mutex.New(p.Session, name).Lock(ctx)
+		r.at = time.Now()
+	}()
+	return r
+}
+
+// granted returns the hold, and ends the story if there is none.
+func (r *request) granted() *session.Hold {
+	r.w.t.Helper()
+	r.returned()
+	require.NoError(r.w.t, r.err, "lock")
+	return r.hold
+}
+
+// returned waits until Lock has returned.
+func (r *request) returned() {
+	r.w.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(r.w.patience()):
+		require.Fail(r.w.t, "Lock has not returned")
+	}
+}
+
+// waiting says that Lock has not returned.
+func (r *request) waiting() bool {
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// told is when a hold's context ended; zero while it has not.
+type told struct {
+	done chan struct{}
+	at   time.Time
+}
+
+func tell(h *session.Hold) *told {
+	x := &told{done: make(chan struct{})}
+	context.AfterFunc(h.Context(), func() {
+		x.at = time.Now()
+		close(x.done)
+	})
+	return x
+}
+
+// when waits for the end of the context and returns its time.
+func (w *world) when(x *told) time.Time {
+	w.t.Helper()
+	select {
+	case <-x.done:
+	case <-time.After(w.patience()):
+		require.Fail(w.t, "the hold was not told")
+	}
+	return x.at
+}
+
+// eventually waits until the line has that many entries.
+func (w *world) eventually(n int, why string) {
+	w.t.Helper()
+	deadline := time.Now().Add(w.patience())
+	for w.svc.Count(w.t, name) != n {
+		if time.Now().After(deadline) {
+			require.Equal(w.t, n, w.svc.Count(w.t, name), why)
+		}
+		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
+	}
+}
+
+// unlock gives back, and ends the story if that fails.
+func (w *world) unlock(h *session.Hold) {
+	w.t.Helper()
+	require.NoError(w.t, h.Unlock(), "unlock")
+}
+
+// entries is the line as p sees it.
+func (p *party) entries() []driver.Entry {
+	p.w.t.Helper()
+	line, err := p.Queue(p.w.soon(), name)
+	require.NoError(p.w.t, err, "queue")
+	return line
+}
