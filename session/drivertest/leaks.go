@@ -34,8 +34,8 @@ func leaks() []story {
 // noLeak opens a session that watches and waits, ends it in some way, and looks
 // for what runs on. Ends that leave the session at the service are made up for.
 func noLeak(w *world, end func(o *owner)) {
-	helper := w.open()
-	ahead := helper.join(line).Entry
+	holder := w.open()
+	ahead := holder.join(line).Entry
 	c := w.client()
 	warm := w.openOn(c) // what the backend keeps for its own life is there
 	warm.join("warm")

@@ -50,13 +50,13 @@ func placesRise(w *world) {
 
 // checkKnown holds what a join knows against who really is ahead.
 func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
-	var real []driver.Ref
+	var there []driver.Ref
 	for _, a := range ahead {
-		real = append(real, a.Entry.Ref)
+		there = append(there, a.Entry.Ref)
 	}
 	known := refs(j.Known)
 	assert.LessOrEqual(w.t, len(known), j.Ahead)
-	assert.Subset(w.t, real, known, "known are ahead")
+	assert.Subset(w.t, there, known, "known are ahead")
 	assert.True(w.t, slices.IsSortedFunc(known, func(a, b driver.Ref) int { return int(a.Place - b.Place) }), "known are in order")
 }
 

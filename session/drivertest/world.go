@@ -111,7 +111,10 @@ func (w *world) tryOpen(ctx context.Context, c Client) (*owner, error) {
 	return o, nil
 }
 
-// end closes the session.
+// end closes the session. It has a context of its own because it also runs when
+// the story's has ended.
+//
+//nolint:contextcheck // see above
 func (o *owner) end() error {
 	o.mu.Lock()
 	o.closed = true
@@ -183,7 +186,10 @@ func (w *world) list(c Client, name string) []driver.Entry {
 	return all
 }
 
-// settle brings a failed Join to a known end.
+// settle brings a failed Join to a known end, with a context of its own: that of
+// the Join has ended.
+//
+//nolint:contextcheck // see above
 func (w *world) settle(err error) {
 	w.t.Helper()
 	var p *driver.PendingError
