@@ -50,7 +50,15 @@ type etcdService struct {
 
 // prefix is where the entries of a line are.
 func (s *etcdService) prefix(line string) string {
-	return s.root + "/" + strings.NewReplacer("%", "%25", "/", "%2F").Replace(line) + "/"
+	var b strings.Builder
+	for _, c := range []byte(line) {
+		if c < ' ' || c == 0x7f || c == '%' || c == '/' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return s.root + "/" + b.String() + "/"
 }
 
 func (s *etcdService) Expire(t *testing.T, session string) {
