@@ -1,0 +1,194 @@
+package etcdbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// connectTimeout bounds the opening of a service session whose context is
+// longer, so that an unreachable cluster is told and not waited for.
+const connectTimeout = 5 * time.Second
+
+// backend is one client and one layout.
+type backend struct {
+	client *clientv3.Client
+	owned  bool // Close closes the client
+	lay    layout
+	clock  driver.Clock
+	plain  bool // the client's KV and Watcher are etcd's own; see isPlain
+	direct bool // and so is its Lease
+}
+
+var _ driver.Backend = (*backend)(nil)
+
+// NewBackend returns the backend that Open works on, for the conformance suite
+// and for tools. The client stays the caller's, and must outlive it.
+func NewBackend(client *clientv3.Client, opts *Options) (driver.Backend, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, fmt.Errorf("etcdbackend: %w", err)
+	}
+	if client == nil || client.KV == nil || client.Lease == nil || client.Watcher == nil {
+		return nil, errors.New("etcdbackend: the client is nil or lacks its KV, Lease or Watcher")
+	}
+	return newBackend(client, o), nil
+}
+
+func newBackend(client *clientv3.Client, o Options) *backend {
+	return &backend{
+		client: client,
+		lay:    layout{root: o.Root, kind: o.Layout},
+		clock:  driver.SystemClock(),
+		plain:  isPlain(client),
+		direct: client.ActiveConnection() != nil &&
+			reflect.TypeOf(client.Lease) == reflect.TypeOf(clientv3.NewLeaseFromLeaseClient(nil, nil, 0)),
+	}
+}
+
+// isPlain says that nobody put something of his own between us and the store,
+// such as package namespace, which renames keys. Only then may requests be sent
+// on the client's connection directly.
+func isPlain(c *clientv3.Client) bool {
+	return c.ActiveConnection() != nil &&
+		reflect.TypeOf(c.KV) == reflect.TypeOf(clientv3.NewKVFromKVClient(nil, nil)) &&
+		reflect.TypeOf(c.Watcher) == reflect.TypeOf(clientv3.NewWatchFromWatchClient(nil, nil))
+}
+
+// Profile implements driver.Backend.
+//
+// The margin covers a leader that hands over and is cut off at once: the new
+// one then counts leases from up to one election timeout (1 s by default)
+// before the last renewal that the old one acknowledged.
+func (b *backend) Profile() driver.Profile {
+	return driver.Profile{
+		Service: "etcd",
+		MinTTL:  2 * time.Second,
+		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, time.Second) },
+		Ordered: b.plain,
+	}
+}
+
+// Clock implements driver.Backend.
+func (b *backend) Clock() driver.Clock { return b.clock }
+
+// CheckName implements driver.Backend.
+func (b *backend) CheckName(name string) error { return b.lay.check(name) }
+
+// Close implements driver.Backend.
+func (b *backend) Close() error {
+	if !b.owned {
+		return nil
+	}
+	// The client's answer is that its context has ended, which is no news.
+	if err := b.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("etcdbackend: close the client: %w", err)
+	}
+	return nil
+}
+
+// pace says how long attempts at a request may take: little at first, because
+// the next endpoint may be better, and twice as long when all had their chance,
+// because on a slow network too short an attempt is none at all.
+type pace struct {
+	first, most time.Duration
+	endpoints   int
+}
+
+func (p pace) timeout(attempt int) time.Duration {
+	return min(p.first<<min(attempt/max(p.endpoints, 1), 16), p.most)
+}
+
+// pace is that of requests that know of no better one.
+func (b *backend) pace() pace {
+	return pace{first: time.Second, most: 15 * time.Second, endpoints: len(b.client.Endpoints())}
+}
+
+// once makes one attempt at a request. It requires a leader, so that a member
+// that was cut off says so at once instead of letting the attempt time out.
+func once(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), timeout)
+	defer cancel()
+	return f(ctx)
+}
+
+// maxTokens is how often a request is tried again with a login that the client
+// had to renew.
+const maxTokens = 3
+
+// ask makes attempts at a request that may be carried out more than once, until
+// it is answered, cannot be, or ctx ends.
+func (b *backend) ask(ctx context.Context, p pace, f func(context.Context) error) error {
+	tokens := 0
+	for n := 0; ; n++ {
+		err := once(ctx, p.timeout(n), f)
+		if err == nil {
+			return nil
+		}
+		switch classify(err) {
+		case unknown, notDone:
+		case badToken:
+			if tokens++; tokens > maxTokens {
+				return translate(err)
+			}
+		case sessionOver, denied, refused, full:
+			return translate(err)
+		}
+		if err := b.pause(ctx, n, err); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits before the next attempt. It returns an error if there is to be
+// none: ctx has ended, or the client was closed.
+func (b *backend) pause(ctx context.Context, attempt int, last error) error {
+	if ctx.Err() == nil && b.client.Ctx().Err() == nil {
+		d := 5 * time.Millisecond << min(attempt, 6)
+		driver.Sleep(ctx, b.clock, d/2+rand.N(d))
+	}
+	switch {
+	case b.client.Ctx().Err() != nil:
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, errClientClosed)
+	case ctx.Err() == nil:
+		return nil
+	case errors.Is(last, context.Canceled), errors.Is(last, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+	}
+	return fmt.Errorf("%w: %w (last answer: %w)", driver.ErrUnavailable, context.Cause(ctx), last)
+}
+
+// unreachable describes a cluster that nobody answered for, with the reason of
+// one connection that did not come about: the client library keeps it to itself.
+func (b *backend) unreachable(err error) error {
+	where := strings.Join(b.client.Endpoints(), ", ")
+	if why := b.whyNot(); why != nil {
+		return fmt.Errorf("no answer from %s: %w: %w", where, err, why)
+	}
+	return fmt.Errorf("no answer from %s: %w", where, err)
+}
+
+// whyNot asks without waiting for a connection, only to see what that says.
+func (b *backend) whyNot() error {
+	if !b.plain {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := pb.NewMaintenanceClient(b.client.ActiveConnection()).
+		Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package etcdbackend
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+// DialConfig says how to reach a cluster.
+type DialConfig struct {
+	// Endpoints are the members' client addresses, "host:port" or a URL. At
+	// least one; give them all, so that one that dies costs nothing.
+	Endpoints []string
+
+	// TLS encrypts the connection. Instead of it, files may be named: CAFile
+	// to check the servers with (the system's authorities if empty), CertFile
+	// and KeyFile, both or none, to be known by. All PEM.
+	TLS                       *tls.Config
+	CAFile, CertFile, KeyFile string
+
+	// Username and Password log in, both or none. The password is never
+	// logged nor part of an error.
+	Username, Password string
+
+	// Timeout bounds connecting, logging in and opening the session together.
+	// 0 means 5 s.
+	Timeout time.Duration
+}
+
+// String describes c without its password.
+func (c DialConfig) String() string {
+	user := ""
+	if c.Username != "" {
+		user = " as " + c.Username
+	}
+	return "etcd at " + strings.Join(c.Endpoints, ",") + user
+}
+
+// GoString describes c without its password.
+func (c DialConfig) GoString() string { return c.String() }
+
+// secure says that the connection is to be encrypted.
+func (c DialConfig) secure() bool {
+	return c.TLS != nil || c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""
+}
+
+// check says what is wrong with c. Nothing is opened yet.
+func (c DialConfig) check() error {
+	wrong := func(what string) error { return fmt.Errorf("%w: %s", session.ErrInvalidOptions, what) }
+	switch {
+	case len(c.Endpoints) == 0:
+		return wrong("no endpoints")
+	case c.TLS != nil && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""):
+		return wrong("TLS and files for it exclude each other")
+	case (c.CertFile == "") != (c.KeyFile == ""):
+		return wrong("CertFile and KeyFile go together")
+	case (c.Username == "") != (c.Password == ""):
+		return wrong("Username and Password go together")
+	case c.Timeout < 0:
+		return wrong(fmt.Sprintf("Timeout %s is negative", c.Timeout))
+	}
+	for _, e := range c.Endpoints {
+		switch {
+		case e == "":
+			return wrong("an endpoint is empty")
+		case c.secure() && strings.HasPrefix(e, "http://"):
+			// The client would connect in the clear, without a word.
+			return wrong(fmt.Sprintf("endpoint %q is not encrypted, but TLS is configured", e))
+		}
+	}
+	return nil
+}
+
+// tlsConfig is what to encrypt with, nil if not at all.
+func (c DialConfig) tlsConfig() (*tls.Config, error) {
+	if c.TLS != nil || !c.secure() {
+		return c.TLS, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read the CA: no certificate in %q", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the client's certificate: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
+// clientConfig is the configuration of etcd's client.
+func (c DialConfig) clientConfig() (clientv3.Config, error) {
+	t, err := c.tlsConfig()
+	return clientv3.Config{
+		Endpoints:   c.Endpoints,
+		TLS:         t,
+		Username:    c.Username,
+		Password:    c.Password,
+		DialTimeout: c.Timeout,
+		Logger:      zap.NewNop(),
+
+		// Notice dead connections. etcd refuses pings more often than every 5 s.
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+
+		// gRPC's own pause between attempts to connect grows to two minutes,
+		// during which a cluster that is back would go unnoticed.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: c.Timeout,
+		})},
+	}, err
+}
+
+// Dial opens a Session on a client of its own, which is closed with the
+// Session. It returns an error that wraps session.ErrInvalidOptions,
+// session.ErrDenied or session.ErrUnavailable, the last at the latest after
+// cfg.Timeout or when ctx ends.
+func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session, error) {
+	o, err := opts.checked()
+	if err = errors.Join(err, cfg.check()); err != nil {
+		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = connectTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	client, err := newClient(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("etcdbackend: dial %s: %w", strings.Join(cfg.Endpoints, ", "), err)
+	}
+	b := newBackend(client, o)
+	b.owned = true
+	return open(ctx, b, &o)
+}
+
+// newClient makes the client. That logs in, which takes a round trip, and knows
+// no context; so it is waited for no longer than ctx, and closed if it comes
+// too late. It takes cfg.Timeout at most, so the goroutine ends.
+func newClient(ctx context.Context, cfg DialConfig) (*clientv3.Client, error) {
+	c, err := cfg.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	type result struct {
+		client *clientv3.Client
+		err    error
+	}
+	made := make(chan result)
+	go func() {
+		client, err := clientv3.New(c)
+		select {
+		case made <- result{client, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = client.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-made:
+		if r.err != nil {
+			return nil, translate(r.err)
+		}
+		return r.client, nil
+	case <-ctx.Done():
+		return nil, translate(context.Cause(ctx))
+	}
+}

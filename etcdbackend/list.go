@@ -1,0 +1,65 @@
+package etcdbackend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// namesPage is how many keys one read of Names brings.
+const namesPage = 1000
+
+// List implements driver.Backend.
+func (b *backend) List(ctx context.Context, name string) ([]driver.Entry, error) {
+	var resp *clientv3.GetResponse
+	err := b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
+		resp, err = b.client.Get(ctx, b.lay.prefix(name), clientv3.WithPrefix(),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd: list %q: %w", name, err)
+	}
+	return b.lay.entries(name, resp.Kvs, true), nil
+}
+
+// Names implements driver.Backend. It reads page by page, so the answer is not
+// of one moment. In LayoutConcurrency every key with a slash in it counts.
+func (b *backend) Names(ctx context.Context, prefix string) ([]string, error) {
+	from := prefix
+	if b.lay.kind == LayoutNative {
+		from = b.lay.root + "/" + escape(prefix)
+	}
+	end := clientv3.GetPrefixRangeEnd(from)
+	if from == "" {
+		from, end = "\x00", "\x00" // all keys
+	}
+	var names []string
+	for {
+		var resp *clientv3.GetResponse
+		err := b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
+			resp, err = b.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(namesPage))
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("etcd: names with prefix %q: %w", prefix, err)
+		}
+		for _, kv := range resp.Kvs {
+			name, next, ok := b.lay.lineOf(string(kv.Key))
+			if ok && strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+			from = next
+		}
+		if !resp.More {
+			slices.Sort(names)
+			return slices.Compact(names), nil
+		}
+		names = slices.Compact(names)
+	}
+}

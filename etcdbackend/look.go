@@ -1,0 +1,122 @@
+package etcdbackend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+const (
+	// fullDepth is up to how many entries a line is read with its values at
+	// once. etcd reads a whole line before it sorts it, and without values it
+	// does so from memory.
+	fullDepth = 32
+	// details is for how many entries nearest to the place of interest lease
+	// and meta are read separately, if they did not come with the line. Who
+	// blocks is among them, and must be known to have a lease.
+	details = 3
+	// lookBehind is how often a member that lags is asked before the cluster.
+	lookBehind = 3
+)
+
+// Look implements driver.Session.
+func (s *leased) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
+	depth, known := s.lines.depth(req.Line)
+	v, err := s.look(ctx, req, known && depth <= fullDepth)
+	if err != nil {
+		return driver.View{}, fmt.Errorf("etcd: look at %q: %w", req.Line, err)
+	}
+	return v, nil
+}
+
+// look reads the line up to a place. A read that any member answers from what
+// it has is good enough if it is new enough, which the revision in the answer
+// tells: everything that was made since stands behind.
+func (s *leased) look(ctx context.Context, req driver.LookRequest, full bool) (driver.View, error) {
+	opts := []clientv3.OpOption{
+		clientv3.WithPrefix(),
+		clientv3.WithMaxCreateRev(req.Upto),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend),
+	}
+	if req.Nearest > 0 {
+		opts = append(opts, clientv3.WithLimit(int64(req.Nearest)+1))
+	}
+	if !full {
+		opts = append(opts, clientv3.WithKeysOnly())
+	}
+	resp, err := s.freshGet(ctx, s.b.lay.prefix(req.Line), max(req.NotBefore, req.Upto), opts)
+	if err != nil {
+		return driver.View{}, err
+	}
+	s.lines.setDepth(req.Line, resp.Count)
+	kvs := resp.Kvs
+	// The limit has room for the own entry; if that is gone, one more came.
+	if n := len(kvs); req.Nearest > 0 && n > req.Nearest && kvs[0].CreateRevision != req.Upto {
+		kvs = kvs[:req.Nearest]
+	}
+	v := driver.View{Rev: resp.Header.Revision, Complete: !resp.More && len(kvs) == len(resp.Kvs)}
+	v.Entries = s.b.lay.entries(req.Line, kvs, full)
+	slices.Reverse(v.Entries)
+	if !full {
+		err = s.detail(ctx, req, v.Entries)
+	}
+	return v, err
+}
+
+// freshGet reads with opts what is not older than a revision.
+func (s *leased) freshGet(ctx context.Context, key string, notBefore int64, opts []clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
+	local := append(slices.Clip(opts), clientv3.WithSerializable())
+	for range lookBehind {
+		err = s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
+			resp, err = s.b.client.Get(ctx, key, local...)
+			return err
+		})
+		if err != nil || resp.Header.Revision >= notBefore {
+			return resp, err
+		}
+		// Events are told a moment before the member that tells them can be
+		// read at their revision.
+		driver.Sleep(ctx, s.b.clock, time.Millisecond)
+	}
+	err = s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
+		resp, err = s.b.client.Get(ctx, key, opts...)
+		return err
+	})
+	return resp, err
+}
+
+// detail fills in what keys-only answers do not tell of the entries nearest to
+// the place of interest. What it does not find has gone in the meantime.
+func (s *leased) detail(ctx context.Context, req driver.LookRequest, es []driver.Entry) error {
+	if n := len(es); n > 0 && es[n-1].Place == req.Upto {
+		es = es[:n-1] // the own entry is known
+	}
+	es = es[max(0, len(es)-details):]
+	if len(es) == 0 {
+		return nil
+	}
+	gets := make([]clientv3.Op, len(es))
+	for i, e := range es {
+		gets[i] = clientv3.OpGet(e.Key, clientv3.WithSerializable())
+	}
+	var resp *clientv3.TxnResponse
+	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
+		resp, err = s.b.client.Txn(ctx).Then(gets...).Commit()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range resp.Responses {
+		kv := first(r.GetResponseRange().Kvs)
+		if kv != nil && kv.CreateRevision == es[i].Place {
+			es[i] = s.b.lay.entry(req.Line, kv, true)
+		}
+	}
+	return nil
+}

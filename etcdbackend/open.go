@@ -1,0 +1,37 @@
+package etcdbackend
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Open opens a Session on a client that stays the caller's: it is not closed,
+// and must not be before the Session. Opts may be nil. It fails with an error
+// that wraps session.ErrInvalidOptions (nothing was sent), session.ErrDenied,
+// session.ErrRefused (etcd's quota is used up) or, when ctx ends and at the
+// latest after 5 s, session.ErrUnavailable, which names the endpoints.
+func Open(ctx context.Context, client *clientv3.Client, opts *Options) (*session.Session, error) {
+	b, err := NewBackend(client, opts)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, b, opts)
+}
+
+// open gives a backend to a Session, which owns it from then on.
+func open(ctx context.Context, b driver.Backend, opts *Options) (*session.Session, error) {
+	var o session.Options
+	if opts != nil {
+		o = opts.Session
+	}
+	s, err := session.Open(ctx, b, &o)
+	if err != nil {
+		return nil, fmt.Errorf("etcdbackend: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,80 @@
+package etcdbackend
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+// DefaultRoot is where the keys are kept unless Options say otherwise.
+const DefaultRoot = "fairlock"
+
+// maxRoot keeps root, name and entry well below what etcd takes as a key.
+const maxRoot = 512
+
+// Layout says how names become keys. All programs that share a lock must use
+// the same.
+type Layout int
+
+const (
+	// LayoutNative keeps the lock "a/b" under "fairlock/a%2Fb/". Names never
+	// meet, whatever is in them. It is the default.
+	LayoutNative Layout = iota
+
+	// LayoutConcurrency keeps the lock "a/b" under "a/b/", without the root,
+	// and stands in one line with concurrency.Mutex, concurrency.Election,
+	// "etcdctl lock" and v3lock. As with them, the lock "a" also waits for
+	// holders of "a/b", because their keys begin with "a/".
+	LayoutConcurrency
+)
+
+// String returns the layout's name.
+func (l Layout) String() string {
+	switch l {
+	case LayoutNative:
+		return "native"
+	case LayoutConcurrency:
+		return "concurrency"
+	}
+	return fmt.Sprintf("Layout(%d)", int(l))
+}
+
+// Options are what Open, Dial and NewBackend take. The zero value is ready to
+// use.
+type Options struct {
+	// Session is what all backends have in common: TTL, margin, label, hooks
+	// and log. The least TTL is 2 s; etcd grants whole seconds and rounds up
+	// to its own least (one and a half times the election timeout).
+	Session session.Options
+
+	// Root is where the keys are kept, "" means DefaultRoot. It may contain
+	// "/", must not end with it, and is at most 512 bytes of UTF-8. In
+	// LayoutConcurrency only fences are kept there.
+	Root string
+
+	// Layout says how names become keys. 0 means LayoutNative.
+	Layout Layout
+}
+
+// checked returns a copy with the defaults filled in, or what is wrong. The
+// session's part is checked by package session, before anything is sent too.
+func (o *Options) checked() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Root == "" {
+		c.Root = DefaultRoot
+	}
+	switch {
+	case len(c.Root) > maxRoot || !utf8.ValidString(c.Root):
+		return c, fmt.Errorf("%w: Root must be at most %d bytes of UTF-8", session.ErrInvalidOptions, maxRoot)
+	case strings.HasSuffix(c.Root, "/"):
+		return c, fmt.Errorf("%w: Root %q ends with a slash", session.ErrInvalidOptions, c.Root)
+	case c.Layout != LayoutNative && c.Layout != LayoutConcurrency:
+		return c, fmt.Errorf("%w: there is no %s", session.ErrInvalidOptions, c.Layout)
+	}
+	return c, nil
+}

@@ -1,0 +1,47 @@
+package etcdbackend
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+func TestBadOptionsAreToldBeforeAnythingIsOpened(t *testing.T) {
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, o := range []*Options{{Root: "a/"}, {Root: "\xff"}, {Layout: 7}} {
+		_, err := Dial(dead, DialConfig{Endpoints: []string{"127.0.0.1:1"}}, o)
+		assert.ErrorIs(t, err, session.ErrInvalidOptions)
+	}
+	for _, c := range []DialConfig{
+		{},
+		{Endpoints: []string{""}},
+		{Endpoints: []string{"a:1"}, Username: "u"},
+		{Endpoints: []string{"a:1"}, Password: "s3cret"},
+		{Endpoints: []string{"a:1"}, CertFile: "c"},
+		{Endpoints: []string{"a:1"}, Timeout: -1},
+		{Endpoints: []string{"http://a:1"}, CAFile: "ca"},
+	} {
+		_, err := Dial(dead, c, nil)
+		assert.ErrorIs(t, err, session.ErrInvalidOptions)
+		assert.NotContains(t, fmt.Sprint(err, c, &c, fmt.Sprintf("%#v %+v", c, c)), "s3cret")
+	}
+	_, err := NewBackend(nil, nil)
+	require.Error(t, err)
+}
+
+func TestAttemptsGrowWhenAllEndpointsHadTheirChance(t *testing.T) {
+	p := pace{first: time.Second, most: 5 * time.Second, endpoints: 3}
+	var got []time.Duration
+	for n := range 10 {
+		got = append(got, p.timeout(n)/time.Second)
+	}
+	assert.Equal(t, []time.Duration{1, 1, 1, 2, 2, 2, 4, 4, 4, 5}, got)
+	assert.Equal(t, 5*time.Second, p.timeout(1000))
+}

@@ -1,0 +1,74 @@
+package etcdbackend
+
+// order knows whether the events of a watch stream still come in the order of
+// the store.
+//
+// The server puts the events of all watches of a stream into one channel, in
+// order, and sends them from there. But the channel has 128 places, and an
+// event that finds it full is set aside and told later, behind newer events of
+// other watches. Nothing in the stream shows that. What shows the contrary is
+// the answer to a progress request: it is given only while every watch of the
+// stream has been told everything, and it goes through the same channel. The
+// messages that came between request and answer bound how full the channel was
+// then, and those that have come since bound how full it can have become. While
+// both together are less than the channel holds, nothing was set aside.
+//
+// So a progress request is sent every few messages, and the own watches are
+// armed only while the last answer is recent enough. A burst disarms them for a
+// round trip, and then own entries are read before a grant.
+//
+// One case escapes: a member so far behind that it gets a snapshot from the
+// leader, without having lost it, tells everybody's missed events watch by
+// watch. Only the order is lost then, and only that one time.
+type order struct {
+	seen  int   // messages that came through the channel
+	at    int   // seen, when the last answer came
+	asked []int // seen, when each unanswered request was sent
+	ok    bool
+}
+
+// The bounds of order: their sum stays below the channel's 128.
+const (
+	orderAsk   = 24 // messages after an answer until it is asked again
+	orderSlack = 32 // messages between a request and its answer
+	orderStale = 72 // messages for which an answer is good
+	maxAsked   = 4  // unanswered requests; the server drops some when it is busy
+)
+
+// message counts one message. It says that order was lost just now.
+func (o *order) message() (lost bool) {
+	o.seen++
+	lost = o.ok && o.seen-o.at >= orderStale
+	if lost {
+		o.ok = false
+	}
+	return lost
+}
+
+// wantsAnswer says that a progress request is due.
+func (o *order) wantsAnswer() bool {
+	if len(o.asked) == 0 {
+		return !o.ok || o.seen-o.at >= orderAsk
+	}
+	// Perhaps the last one was dropped.
+	return len(o.asked) < maxAsked && o.seen-o.asked[len(o.asked)-1] >= orderAsk
+}
+
+// ask notes that a progress request is being sent.
+func (o *order) ask() { o.asked = append(o.asked, o.seen) }
+
+// answer takes in the answer to a progress request. Since the server drops
+// some, it may be to a later request than to the first; taking it for the
+// answer to the first errs on the safe side. buffered is how many watches are not announced yet:
+// the server holds their events back beside the channel.
+func (o *order) answer(buffered int) {
+	if len(o.asked) == 0 {
+		return
+	}
+	between := o.seen - o.asked[0] + buffered
+	o.asked = o.asked[1:]
+	o.seen++
+	if between <= orderSlack {
+		o.ok, o.at = true, o.seen
+	}
+}

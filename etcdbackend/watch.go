@@ -1,0 +1,287 @@
+package etcdbackend
+
+import (
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Why not the client's Watcher: it makes watches one after another, each after
+// the answer to the one before; keeps two goroutines for each; and goes on
+// after a reconnection from an old revision, which the server serves from a
+// loop that runs every 100 ms, while nothing tells that the stream was broken.
+// Nor does it keep the order between watches, on which a grant without a read
+// depends.
+
+// linger is how long the watch on a line's own entries is kept without any:
+// programs that lock in a loop are back in a moment.
+const linger = 2 * time.Second
+
+// hub is all watches of a session. At the server they share one stream, which
+// is there while there are watches; see stream.
+type hub struct {
+	dispatch // its lock guards everything here, and in the stream
+
+	s       *leased
+	all     map[*serverWatch]struct{}
+	own     map[string]*serverWatch // by line
+	st      *stream                 // nil while there is none
+	running bool                    // run is at work
+	lastID  int64                   // ids are never used again, on no stream
+	warned  bool                    // that the stream is broken
+	refused bool                    // that a watch is
+}
+
+// serverWatch is a watch at the server: on the one entry of somebody else, or
+// on all own entries of a line.
+type serverWatch struct {
+	line     string
+	key, end string
+	puts     bool // PUT events are wanted
+	shared   bool // on all own entries of a line
+
+	subs  map[string][]*sub // by key
+	id    int64             // at the present stream
+	live  bool              // the server has it
+	rev   int64             // it tells everything after that
+	ended map[string]int64  // own keys that ended since, with the revision
+	idle  driver.Instant    // since when it has no subs
+}
+
+func newHub(s *leased) *hub {
+	return &hub{s: s, all: make(map[*serverWatch]struct{}), own: make(map[string]*serverWatch)}
+}
+
+// stop implements watcher. The goroutines end with the session's context.
+func (h *hub) stop() { h.close() }
+
+// watch implements watcher.
+func (h *hub) watch(req driver.WatchRequest, f func(driver.Event)) (cancel func()) {
+	x := &sub{req: req, f: f}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return func() {}
+	}
+	w := h.serverWatch(req)
+	w.subs[req.Ref.Key] = append(w.subs[req.Ref.Key], x)
+	if w.live {
+		h.arm(w, x)
+	}
+	if !h.running {
+		h.running = true
+		h.s.wg.Go(h.run) // ends with the session, or for want of watches
+	}
+	if len(h.queue) > 0 && !h.draining {
+		h.s.wg.Go(h.drain) // not here: the caller may hold what f needs
+	}
+	return func() { h.cancel(w, x) }
+}
+
+// serverWatch finds or makes the watch that tells what req asks for.
+func (h *hub) serverWatch(req driver.WatchRequest) *serverWatch {
+	shared := req.Own && !req.Changes
+	if w := h.own[req.Ref.Line]; shared && w != nil {
+		return w
+	}
+	w := &serverWatch{
+		line: req.Ref.Line, key: req.Ref.Key, puts: req.Changes, shared: shared,
+		subs: make(map[string][]*sub, 1),
+	}
+	if shared {
+		w.key, w.end = h.s.b.lay.own(w.line, h.s.id)
+		h.own[w.line] = w
+	}
+	h.all[w] = struct{}{}
+	if h.st != nil {
+		h.st.create(w)
+	}
+	return w
+}
+
+// cancel takes a sub out.
+func (h *hub) cancel(w *serverWatch, x *sub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !x.dead {
+		h.remove(w, x)
+	}
+	h.end(x)
+}
+
+// remove takes a sub off its watch, and the watch off the server when it was
+// the last: at once, or, for own entries, after a while.
+func (h *hub) remove(w *serverWatch, x *sub) {
+	key := x.req.Ref.Key
+	subs := w.subs[key]
+	for i := range subs {
+		if subs[i] == x {
+			subs = append(subs[:i:i], subs[i+1:]...)
+			break
+		}
+	}
+	if len(subs) > 0 {
+		w.subs[key] = subs
+		return
+	}
+	delete(w.subs, key)
+	switch {
+	case len(w.subs) > 0:
+	case w.shared:
+		w.idle = h.s.b.clock.Now()
+	default:
+		h.drop(w)
+	}
+}
+
+// drop takes a watch off the server.
+func (h *hub) drop(w *serverWatch) {
+	delete(h.all, w)
+	if w.shared {
+		delete(h.own, w.line)
+	}
+	if h.st != nil {
+		h.st.forget(w)
+	}
+}
+
+// dropIdle drops the watches on own entries that nobody came back to.
+func (h *hub) dropIdle(now driver.Instant) {
+	for _, w := range h.own {
+		if len(w.subs) == 0 && now.Sub(w.idle) > linger {
+			h.drop(w)
+		}
+	}
+}
+
+// arm tells a sub of a live watch that it is armed, if that can be said.
+func (h *hub) arm(w *serverWatch, x *sub) {
+	ref := x.req.Ref
+	switch end := w.ended[ref.Key]; {
+	case end > ref.Place:
+		h.gone(w, x, end)
+	case x.req.Own && !h.st.order.ok:
+		// As soon as the order is sure again.
+	case x.req.Since != 0 && w.rev > x.req.Since && w.rev > ref.Place:
+		h.check(w, x)
+	default:
+		h.put(x, driver.Armed, w.rev)
+	}
+}
+
+// check reads an entry to learn what happened to it before the watch began. A
+// watch from the older revision would tell, but the server reads all that was
+// written since to find out, and until then nothing is known of the order of
+// the whole stream.
+func (h *hub) check(w *serverWatch, x *sub) {
+	if x.checking || h.closed {
+		return
+	}
+	x.checking = true
+	began := w.rev
+	h.s.wg.Go(func() { // ends with the answer or the session
+		changed, rev, err := h.s.alive(h.s.ctx, x.req.Ref, began)
+		h.mu.Lock()
+		x.checking = false
+		switch {
+		case err != nil || x.dead:
+		case changed == 0:
+			h.gone(w, x, rev)
+		case !w.live:
+			// It is armed, and checked, when the next stream has it.
+		case w.rev != began || !h.st.order.ok:
+			h.arm(w, x)
+		default:
+			h.put(x, driver.Armed, began)
+			if changed > x.req.Since && changed > x.req.Ref.Place {
+				h.put(x, driver.Changed, changed)
+			}
+		}
+		h.mu.Unlock()
+		h.drain()
+	})
+}
+
+// gone tells a sub that its entry is no more, and takes it out.
+func (h *hub) gone(w *serverWatch, x *sub, rev int64) {
+	if x.dead {
+		return
+	}
+	if x.req.Own {
+		h.s.lines.gone(h.s.b.lay, x.req.Ref)
+	}
+	h.put(x, driver.Gone, rev)
+	h.remove(w, x)
+}
+
+// each calls f for all subs of a watch. f may take them out.
+func (w *serverWatch) each(f func(*sub)) {
+	for _, subs := range w.subs {
+		for _, x := range subs {
+			f(x)
+		}
+	}
+}
+
+// event takes in one change that the server told of.
+func (h *hub) event(w *serverWatch, ev *mvccpb.Event) {
+	kv := ev.Kv
+	key := string(kv.Key)
+	if w.shared && ev.Type == mvccpb.Event_DELETE {
+		if w.ended == nil {
+			w.ended = make(map[string]int64, 1)
+		}
+		w.ended[key] = kv.ModRevision
+	}
+	for _, x := range w.subs[key] {
+		place := x.req.Ref.Place
+		switch {
+		case kv.ModRevision <= place:
+			// It happened to an earlier entry of that name.
+		case ev.Type == mvccpb.Event_DELETE, kv.CreateRevision != place:
+			h.gone(w, x, kv.ModRevision)
+		default:
+			h.put(x, driver.Changed, kv.ModRevision)
+		}
+	}
+}
+
+// armOwn arms what waited for the order to be sure, or to be sure again.
+func (h *hub) armOwn() {
+	for w := range h.all {
+		if w.live {
+			w.each(func(x *sub) {
+				if x.req.Own && x.told != armed {
+					h.arm(w, x)
+				}
+			})
+		}
+	}
+}
+
+// disarmOwn tells that the order is not sure any more.
+func (h *hub) disarmOwn() {
+	for w := range h.all {
+		w.each(func(x *sub) {
+			if x.req.Own {
+				h.put(x, driver.Broken, 0)
+			}
+		})
+	}
+}
+
+// createRequest is how a watch is asked for. It begins now: an older revision
+// would be served from a loop that runs every 100 ms.
+func (w *serverWatch) createRequest() *pb.WatchRequest {
+	r := &pb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.id}
+	if w.end != "" {
+		r.RangeEnd = []byte(w.end)
+	}
+	if !w.puts {
+		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
+	}
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}
+}
