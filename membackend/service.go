@@ -29,7 +29,7 @@ func (st *Store) join(l *lease, a *attempt, req driver.JoinRequest) {
 		a.joined.Known = []driver.Entry{ln.entries[0].Entry}
 	}
 	a.made = st.own(l, req)
-	a.joined.Entry = a.made.Entry
+	a.joined.Entry, a.joined.Rev = a.made.Entry, st.rev
 }
 
 // leave is the service's part of Leave. It acts once for each departure.

@@ -88,7 +88,7 @@ func (e *engine) guard() {
 	for _, s := range fresh {
 		s.ln.do(func() {
 			if s.state == held && !s.leaving {
-				s.ln.watchOwn(s, s.entry.Place)
+				s.ln.watchOwn(s, s.born)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func (ln *line) do(f func()) {
 func (ln *line) add(j driver.Joined, r Request) *seat {
 	s := &seat{
 		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, done: make(chan struct{}),
-		rev: j.Entry.Place, count: j.Ahead,
+		born: j.Rev, rev: j.Rev, count: j.Ahead,
 	}
 	// Some of those ahead say nothing of who is nearest; only all of them do.
 	if len(j.Known) == j.Ahead {
@@ -79,7 +79,7 @@ func (ln *line) adopt(s *seat) {
 	}
 	b.cancel()
 	b.cancel, b.armed, b.rev = nil, true, 0
-	ln.watchOwn(s, s.entry.Place)
+	ln.watchOwn(s, s.born)
 	for _, o := range slices.Clone(b.seats) {
 		ln.judge(o, false)
 	}
@@ -149,10 +149,7 @@ func (ln *line) check(s *seat) {
 	if !s.own.armed {
 		return
 	}
-	need := int64(0)
-	if s.own.rev > s.entry.Place {
-		need = s.own.rev
-	}
+	need := s.own.rev
 	for _, b := range s.subs {
 		if !b.armed {
 			return
@@ -318,7 +315,7 @@ func (ln *line) subscribe(s *seat, r driver.Ref) *sub {
 		ln.subs[r] = b
 		if o := ln.seats[r]; o != nil {
 			b.armed = true
-			ln.watchOwn(o, o.entry.Place)
+			ln.watchOwn(o, o.born)
 		} else {
 			b.cancel = ln.e.t.Driver().Watch(driver.WatchRequest{Ref: r},
 				func(ev driver.Event) { ln.do(func() { ln.event(b, ev) }) })

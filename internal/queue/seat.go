@@ -24,6 +24,7 @@ const (
 type seat struct {
 	ln    *line
 	entry driver.Entry // never changes
+	born  int64        // when the entry was made; never changes
 	rule  Rule         // never changes
 	kind  string       // never changes
 	done  chan struct{}
@@ -53,9 +54,7 @@ type ownEye struct {
 
 // mine says that nothing that happened to the own entry was missed, as far as
 // the driver's events go.
-func (s *seat) mine() bool {
-	return s.own.armed && (s.own.rev <= s.rev || s.own.rev <= s.entry.Place)
-}
+func (s *seat) mine() bool { return s.own.armed && s.own.rev <= s.rev }
 
 // refused is why the seat got no hold, nil if it did.
 func (s *seat) refused() error {

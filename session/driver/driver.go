@@ -96,7 +96,7 @@ type Session interface {
 	Join(ctx context.Context, req JoinRequest) (Joined, error)
 
 	// Leave deletes an entry of this Session, and only that one: never a later
-	// entry that got the same key. Nil error: it is gone, and this call or an
+	// entry that got the same key. It works after Abandon too. Nil error: it is gone, and this call or an
 	// earlier unanswered one of its kind did it. ErrGone: it was gone before.
 	// Any other error: unknown; call again, it is idempotent.
 	Leave(ctx context.Context, req LeaveRequest) (Left, error)
@@ -122,8 +122,8 @@ type Session interface {
 	Abandon()
 
 	// Close ends the service session there: its entries are gone when Close
-	// returns nil. With another error they go when the TTL has passed. It
-	// frees everything in this process in any case.
+	// returns nil. With an error they go when the TTL has passed. It frees
+	// everything in this process in any case. It is called once.
 	Close(ctx context.Context) error
 }
 
@@ -142,11 +142,17 @@ type JoinRequest struct {
 type Joined struct {
 	Entry Entry
 
-	// Ahead is how many entries were ahead at Entry.Place.
+	// Rev is when the entry was made: what happens to it after Rev is told by a
+	// watch with Since, and Ahead and Known are as of Rev or later. 0 if the
+	// service has no such number.
+	Rev int64
+
+	// Ahead is how many entries were ahead.
 	Ahead int
 
-	// Known are entries ahead as of Entry.Place, in order of place, as far as
-	// the answer happened to tell. It holds all of them if len(Known) == Ahead.
+	// Known are entries ahead, in order of place, as far as the answer happened
+	// to tell. It holds all of them if len(Known) == Ahead; otherwise it says
+	// nothing of who is nearest.
 	Known []Entry
 }
 
@@ -213,7 +219,7 @@ type WatchRequest struct {
 // Event is what a watch tells.
 type Event struct {
 	Kind EventKind
-	Rev  int64
+	Rev  int64 // 0 if the service has no such number, or none for this event
 }
 
 // EventKind says what happened.
@@ -223,7 +229,8 @@ type EventKind int
 // Armed again (or Gone), and what lies between is unknown: look.
 const (
 	// Armed: whatever happens to the entry after Rev will be told. A look that
-	// is not older than Rev therefore closes the gap before it.
+	// is not older than Rev therefore closes the gap before it. With Since, Rev
+	// is Since, or more if the service has forgotten what was between.
 	Armed EventKind = iota + 1
 	// Changed: the entry's owner changed it.
 	Changed

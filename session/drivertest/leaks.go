@@ -34,8 +34,7 @@ func leaks() []story {
 // noLeak opens a session that watches and waits, ends it in some way, and looks
 // for what runs on. Ends that leave the session at the service are made up for.
 func noLeak(w *world, end func(o *owner)) {
-	holder := w.open()
-	ahead := holder.join(line).Entry
+	ahead := w.svc.PutForeign(w.t, line, true) // by nobody whose goroutines could be counted
 	c := w.client()
 	warm := w.openOn(c) // what the backend keeps for its own life is there
 	warm.join("warm")
@@ -44,10 +43,10 @@ func noLeak(w *world, end func(o *owner)) {
 
 	o := w.openOn(c)
 	own := o.join(line).Entry
-	o.armed("ahead", driver.WatchRequest{Ref: ahead.Ref})
+	o.armed("ahead", driver.WatchRequest{Ref: ahead})
 	_, stop := o.armed("own", driver.WatchRequest{Ref: own.Ref, Own: true})
 	rev := o.look(driver.LookRequest{Line: line, Upto: own.Place}).Rev
-	o.armed("since", driver.WatchRequest{Ref: ahead.Ref, Since: rev})
+	o.armed("since", driver.WatchRequest{Ref: ahead, Since: rev})
 	stop()
 	end(o)
 
