@@ -42,9 +42,10 @@ var importRules = []rule{
 
 	{folder: "session/driver"},
 	{folder: "session/drivertest", ours: []string{"session", "session/driver"}, forTests: true},
+	{folder: "session/drivertest/memory", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/drivertest"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
@@ -83,7 +84,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend",
+	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend",
 }
 
 // An arch is one package as the import rules see it.

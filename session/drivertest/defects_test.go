@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
 // defects are planted into a sound backend one at a time. Each must turn one
@@ -75,7 +76,7 @@ const defectVar = "FAIRLOCK_DRIVERTEST_DEFECT"
 // must be green without a defect; with one, it is run by the test below.
 func TestWrapped(t *testing.T) {
 	name := os.Getenv(defectVar)
-	drivertest.Run(t, memory(func(st *membackend.Store, c *membackend.Client) driver.Backend {
+	drivertest.Run(t, memory.Harness(func(st *membackend.Store, c *membackend.Client) driver.Backend {
 		b := &badBackend{Backend: c.Backend(), st: st, c: c}
 		if name != "" {
 			require.Contains(t, defects, name)

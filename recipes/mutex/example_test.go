@@ -1,0 +1,199 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// The first choice: Do waits for its turn, runs the work, and gives back when
+// the work has ended.
+func ExampleMutex_Do() {
+	ctx := context.Background()
+	s, err := membackend.New().Open(ctx, nil) // or etcdbackend.Open(ctx, client, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	m := mutex.New(s, "orders/settle")
+	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
+		// ctx ends when the lock is lost; the resource checks the token.
+		fmt.Println("settling with token", h.Token())
+		return ctx.Err()
+	})
+	fmt.Println("done:", err)
+	// Output:
+	// settling with token 1
+	// done: <nil>
+}
+
+// Lock and Unlock by hand, with the path that a lost lock takes.
+func ExampleMutex_Lock() {
+	ctx := context.Background()
+	store := membackend.New()
+	s, err := store.Open(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	h, err := mutex.New(s, "orders/settle").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	store.Expire(store.Sessions()[0]) // an operator ends our session at the service
+
+	<-h.Context().Done() // stop working: somebody else may hold from now on
+	fmt.Println("still good for", h.Valid())
+	fmt.Println("lost:", errors.Is(context.Cause(h.Context()), session.ErrLost))
+	fmt.Println("unlock says so too:", errors.Is(h.Unlock(), session.ErrLost))
+	// Output:
+	// still good for 0s
+	// lost: true
+	// unlock says so too: true
+}
+
+func ExampleMutex_TryLock() {
+	ctx := context.Background()
+	store := membackend.New()
+	s, err := store.Open(ctx, &session.Options{Label: "nightly"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	h, err := mutex.New(s, "backup").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+
+	_, err = mutex.New(s, "backup").TryLock(ctx)
+	fmt.Println("not acquired:", errors.Is(err, session.ErrNotAcquired))
+	var na *session.NotAcquiredError
+	if errors.As(err, &na) {
+		fmt.Println("held by", na.Holder.Meta.Label)
+	}
+	// Output:
+	// not acquired: true
+	// held by nightly
+}
+
+// A request that gives up leaves nothing in the line.
+func ExampleMutex_Lock_timeout() {
+	ctx := context.Background()
+	store := membackend.New()
+	s, err := store.Open(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	m := mutex.New(s, "backup")
+	h, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err = m.Lock(short)
+	fmt.Println(errors.Is(err, session.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded))
+	fmt.Println("in the line:", len(store.Entries("backup")))
+	// Output:
+	// true true
+	// in the line: 1
+}
+
+// Whoever asks sees the line: the holder first, then those who wait.
+func ExampleMutex_Queue() {
+	ctx := context.Background()
+	s, err := membackend.New().Open(ctx, &session.Options{Label: "worker 1"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	m := mutex.New(s, "backup")
+	h, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+
+	line, err := m.Queue(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for place, e := range line {
+		fmt.Println(place, e.Meta.Label, e.Mode, "token", e.Token)
+	}
+	// Output:
+	// 0 worker 1 exclusive token 1
+}
+
+// A reentrant lock may be taken again by whoever is given the hold's context.
+func ExampleNewReentrant() {
+	ctx := context.Background()
+	s, err := membackend.New().Open(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	m := mutex.NewReentrant(s, "orders/settle")
+	err = m.Do(ctx, func(ctx context.Context, outer *session.Hold) error {
+		return m.Do(ctx, func(_ context.Context, inner *session.Hold) error {
+			fmt.Println("same token:", outer.Token() == inner.Token())
+			return nil
+		})
+	})
+	fmt.Println(err)
+	// Output:
+	// same token: true
+	// <nil>
+}
+
+// Options are for what New does not do.
+func ExampleNewWith() {
+	ctx := context.Background()
+	s, err := membackend.New().Open(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	plain := mutex.New(s, "a")
+	reentrant := mutex.NewWith(s, "b", mutex.Options{Reentrant: true})
+	for _, m := range []*mutex.Mutex{plain, reentrant} {
+		err := m.Do(ctx, func(ctx context.Context, _ *session.Hold) error {
+			return m.Do(ctx, func(context.Context, *session.Hold) error { return nil })
+		})
+		fmt.Println(m.Name(), errors.Is(err, session.ErrReentrant))
+	}
+	// Output:
+	// a true
+	// b false
+}
+
+// For code that knows only sync.Locker. It cannot be told of a loss.
+func ExampleMutex_Locker() {
+	ctx := context.Background()
+	s, err := membackend.New().Open(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	l := mutex.New(s, "orders/settle").Locker(ctx)
+	l.Lock()
+	fmt.Println("token", l.Hold().Token())
+	l.Unlock()
+	// Output:
+	// token 1
+}
