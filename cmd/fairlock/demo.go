@@ -16,19 +16,18 @@ const demoHelp = `Watch five processes share one lock, and what happens when two
 The demo starts an etcd of its own inside this process, on loopback, and five
 worker processes. Each of them locks, reads a ledger, works a little, writes the
 ledger and unlocks, over and over. For some 20 seconds you see the line: who
-holds, who waits in which place, with which token, since when.
+holds, who waits in which place, with which token, for how long.
 
-  fair     they hold in the order in which they asked
-  fenced   one holder is stopped (SIGSTOP) until its lease has run out and
-           others have held. When it is woken (SIGCONT) it writes without looking
-           at its lock, and the ledger refuses the write, because it has seen a
-           higher token
-  nothing  one holder is killed (SIGKILL) and can give nothing back. Its place
-  left     goes when its lease runs out, two seconds later
+  fair      They hold in the order in which they asked.
+  fenced    One holder is stopped (SIGSTOP) until its lease has run out and
+            others have held. It is woken (SIGCONT) and writes without looking
+            at its lock. The ledger refuses: it has seen a higher token.
+  nothing   One holder is killed (SIGKILL) and can give nothing back. Its place
+  is left   goes when its lease runs out, two seconds later.
 
 In the end all of it is checked: against the store's own events, the ledger's
-book and the clock of the machine. The exit status is 0 only if every promise was
-kept and both faults were seen to take effect, 1 if not, 130 after ^C.
+book and the clock of the machine. The exit status is 0 only if every promise
+was kept and both faults were seen to take effect, 1 if not, 130 after ^C.
 
 On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a
 live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.`

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -61,11 +62,13 @@ func version() string {
 	if v == "" {
 		v = "(devel)"
 	}
-	s := fmt.Sprintf("fairlock %s %s", v, info.GoVersion)
+	var s strings.Builder
+	s.WriteString(fmt.Sprintf("fairlock %s %s", v, info.GoVersion))
 	for _, x := range info.Settings {
-		if x.Key == "GOOS" || x.Key == "GOARCH" {
-			s += " " + x.Value
+		switch x.Key {
+		case "GOOS", "GOARCH", "vcs.revision":
+			s.WriteString(" " + x.Value)
 		}
 	}
-	return s
+	return s.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
@@ -53,15 +54,15 @@ func (s *stage) granted(p *process, e wire.Event) {
 // turn notes who holds and who waits, for those without a picture. The caller
 // holds s.mu.
 func (s *stage) turn(name string, token int64) {
-	waiting := ""
+	var waiting strings.Builder
 	for _, x := range s.line {
 		if x.token > token {
-			waiting += " " + x.meta.Label
+			waiting.WriteString(" " + x.meta.Label)
 		}
 	}
 	s.told(view.Note{
 		At:   stamp.Now().Sub(s.start),
-		Text: fmt.Sprintf("%-5s holds with token %-5d waiting:%s", name, token, waiting),
+		Text: fmt.Sprintf("%-5s holds with token %-5d waiting:%s", name, token, waiting.String()),
 	})
 }
 

@@ -30,10 +30,11 @@ type process struct {
 
 // spawn starts a worker. Its events go to report, one after the other; gone is
 // called when it was reaped and all its events have been told.
+//
+//nolint:contextcheck // it ends by its stdin or by its pid, not with a context
 func spawn(exe, name string, args []string, report func(*process, wire.Event), gone func(*process)) (*process, error) {
 	p := &process{
 		name: name,
-		// It ends by its stdin or by its pid, not with a context.
 		cmd:  exec.CommandContext(context.Background(), exe, args...),
 		done: make(chan struct{}),
 	}

@@ -82,20 +82,27 @@ func LostUpdates(writes []ledger.Entry) []string {
 }
 
 // Refusals returns one sentence for every refusal that was not to be, and one
-// if the late write was not refused: refused must be the stopped worker's
-// token, and nothing else.
-func Refusals(refused []ledger.Refusal, s Stop) []string {
+// if the late write of the stopped worker was not refused. Refused may be the
+// token that was stopped, and, of other holds that had been lost, first touches
+// and what the same careless worker wrote. A careful worker whose write is
+// refused was let down by its hold: that had said that it was valid.
+func Refusals(refused []ledger.Refusal, s Stop, grants []Grant) []string {
+	lost := map[int64]bool{}
+	for _, g := range grants {
+		lost[g.Token] = g.How == Lost
+	}
 	var bad []string
-	late := 0
+	late := false
 	for _, r := range refused {
 		switch {
-		case r.Token != s.Token || s.Token == 0:
-			bad = append(bad, fmt.Sprintf("the ledger refused token %d of %s, which was not stopped", r.Token, r.Who))
-		case r.Write:
-			late++
+		case s.Token != 0 && r.Token == s.Token:
+			late = late || r.Write
+		case lost[r.Token] && (!r.Write || r.Who == s.Who):
+		default:
+			bad = append(bad, fmt.Sprintf("the ledger refused token %d of %s, which was not told that it had lost the lock", r.Token, r.Who))
 		}
 	}
-	if late == 0 {
+	if !late {
 		bad = append(bad, "the late write of the stopped worker was not refused")
 	}
 	return bad

@@ -18,9 +18,8 @@ type Report struct {
 	Other       []string // faults without effect, wrong refusals, leftovers
 
 	Writes    int
-	Refused   int
+	Refused   int   // writes
 	High      int64 // what the ledger had seen when it refused the late write
-	Lost      int   // holds that ended by themselves, the stopped one included
 	Kill      Kill
 	Stop      Stop
 	KillMoved time.Duration // from the signal to the next hold
@@ -49,9 +48,8 @@ func Verify(h *History) *Report {
 		Order:       Order(h.Grants, h.Entries, h.Heads),
 		Overlaps:    Overlaps(h.Grants),
 		LostUpdates: LostUpdates(h.Writes),
-		Other:       slices.Concat(Faults(h.Kill, h.Stop, h.Grants), Refusals(h.Refused, h.Stop), Left(h.Leftovers)),
+		Other:       slices.Concat(Faults(h.Kill, h.Stop, h.Grants), Refusals(h.Refused, h.Stop, h.Grants), Left(h.Leftovers)),
 		Writes:      len(h.Writes),
-		Refused:     len(h.Refused),
 		Kill:        h.Kill,
 		Stop:        h.Stop,
 		Leftovers:   h.Leftovers,
@@ -63,13 +61,11 @@ func Verify(h *History) *Report {
 		r.Other = append(r.Other, "the store was never asked who is first")
 	}
 	for _, f := range h.Refused {
-		if f.Write && f.Token == h.Stop.Token {
-			r.High = f.Highest
+		if !f.Write {
+			continue
 		}
-	}
-	for _, g := range h.Grants {
-		if g.How == Lost || g.How == Stopped {
-			r.Lost++
+		if r.Refused++; f.Token == h.Stop.Token {
+			r.High = f.Highest
 		}
 	}
 	r.KillMoved, _ = Moved(h.Grants, h.Kill.At)

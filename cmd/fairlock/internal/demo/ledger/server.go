@@ -91,7 +91,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64))
+	body, err := io.ReadAll(io.LimitReader(r.Body, 64)) // more is no number anyway
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -46,7 +46,6 @@ type Place struct {
 	Token int64
 	State State
 	Since time.Duration // how long it has been in that state
-	Job   time.Duration // Holds: how long its job takes
 }
 
 // Note is one line of the log.
@@ -56,15 +55,20 @@ type Note struct {
 	Tone Tone
 }
 
-// What the picture needs: the places are as many as there can be, the five and
-// a dead one.
+// The least terminal that the picture makes sense on.
 const (
-	MinWidth, MinHeight = 40, 20 // less is no picture
-	maxWidth            = 80
-	places              = 6
-	writes              = 3
-	fixed               = 10 // lines that are always there, places and writes not counted
-	maxNotes            = 12
+	MinWidth  = 40
+	MinHeight = 20
+)
+
+// What the picture is made of. The places are as many as there can be: the five
+// and a dead one.
+const (
+	maxWidth = 80
+	places   = 6
+	writes   = 3
+	fixed    = 10 // lines that are always there, places and writes not counted
+	maxNotes = 12
 )
 
 // Frame returns the live picture: at most height lines, cut so that they leave
@@ -100,20 +104,11 @@ func line(m *Model) []Line {
 		if i == places {
 			break
 		}
-		tone, state := Plain, "waits"
-		switch p.State {
-		case Waits:
-		case Holds:
-			tone, state = Good, "HOLDS"
-		case Killed:
-			tone, state = Bad, "KILLED, lease runs out,"
-		case Stopped:
-			tone, state = Warn, "STOPPED, lease runs out,"
-		}
-		since := Span{fmt.Sprintf(" for %s", seconds(p.Since)), Dim}
+		state, tone := p.State.show()
 		out = append(out, Line{
 			{fmt.Sprintf(" %d ", i+1), Dim},
-			{fmt.Sprintf("%-5.5s %8d  %6d  %s", printable(p.Who), p.PID, p.Token, state), tone}, since,
+			{fmt.Sprintf("%-5.5s %8d  %6d  %s", printable(p.Who), p.PID, p.Token, state), tone},
+			{fmt.Sprintf(" for %s", seconds(p.Since)), Dim},
 		})
 	}
 	for _, s := range m.Missing {
@@ -122,6 +117,20 @@ func line(m *Model) []Line {
 		}
 	}
 	return fill(out, 1+places)
+}
+
+// show is what a state is called.
+func (s State) show() (string, Tone) {
+	switch s {
+	case Waits:
+	case Holds:
+		return "HOLDS", Good
+	case Killed:
+		return "KILLED, lease runs out,", Bad
+	case Stopped:
+		return "STOPPED, lease runs out,", Warn
+	}
+	return "waits", Plain
 }
 
 // book is the ledger.

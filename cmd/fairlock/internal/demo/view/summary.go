@@ -72,7 +72,7 @@ func refusal(r *check.Report) string {
 	if r.High == 0 {
 		return "none of them the late one"
 	}
-	return fmt.Sprintf("fenced: late, with token %d after %d", r.Stop.Token, r.High)
+	return fmt.Sprintf("fenced: %s came late, with token %d after %d", r.Stop.Who, r.Stop.Token, r.High)
 }
 
 // faults says what was done to workers and how the line went on.

@@ -5,6 +5,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -74,10 +75,10 @@ func (w *Writer) Write(v any) error {
 func Each[T any](r io.Reader, f func(T)) error {
 	for dec := json.NewDecoder(r); ; {
 		var v T
-		switch err := dec.Decode(&v); err {
-		case nil:
+		switch err := dec.Decode(&v); {
+		case err == nil:
 			f(v)
-		case io.EOF: //nolint:errorlint // Decode returns it bare, and a wrapped one is another
+		case errors.Is(err, io.EOF):
 			return nil
 		default:
 			return err

@@ -31,6 +31,8 @@ type Config struct {
 
 // Run works until stdin ends or ctx does, gives back what it holds, and closes
 // its session. Events go to stdout.
+//
+//nolint:contextcheck // what is held is given back although ctx has ended
 func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) (err error) {
 	out := wire.NewWriter(stdout)
 	opts := etcdbackend.Options{Session: Session(cfg, out)}
@@ -98,6 +100,8 @@ func say(out *wire.Writer, e wire.Event) {
 }
 
 // turn takes the lock once.
+//
+//nolint:contextcheck // a hold has a context of its own, and is given back although ctx has ended
 func (w *worker) turn(ctx context.Context) error {
 	h, err := w.mutex.Lock(ctx)
 	if err != nil {
@@ -132,6 +136,8 @@ func (w *worker) turn(ctx context.Context) error {
 
 // job reads the balance, works, and writes the next one. It stops when the hold
 // is lost or ctx ends, unless the worker is careless.
+//
+//nolint:contextcheck // a hold has a context of its own
 func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) error {
 	token := int64(h.Token())
 	balance, err := w.ledger.Read(ctx, token)

@@ -1,0 +1,155 @@
+package check
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
+)
+
+// at is a moment, in milliseconds.
+func at(ms int64) stamp.Stamp { return stamp.Stamp(ms * int64(time.Millisecond)) }
+
+// good is a history in which all is as promised: ada, then bob who is killed,
+// then dan who is stopped, then eve, then ada.
+func good() *History {
+	return &History{
+		Grants: []Grant{
+			{Who: "ada", Token: 2, Joined: at(1), At: at(2), End: at(10), How: Released},
+			{Who: "bob", PID: 7, Token: 3, Joined: at(3), At: at(11), End: at(20), How: Killed},
+			{Who: "dan", PID: 8, Token: 5, Joined: at(4), At: at(2020), End: at(2030), How: Stopped},
+			{Who: "eve", Token: 6, Joined: at(5), At: at(4030), End: at(4040), How: Released},
+			{Who: "ada", Token: 9, Joined: at(12), At: at(4042), End: at(4050), How: Released},
+		},
+		Entries: []Entry{
+			{Token: 9, Deleted: 13},
+			{Token: 2, Deleted: 4},
+			{Token: 3, Deleted: 7},
+			{Token: 5, Deleted: 10},
+			{Token: 6, Deleted: 11},
+		},
+		Heads: []Head{{Token: 2, First: 2}, {Token: 3, First: 3}, {Token: 5, First: 5}, {Token: 6, First: 6}, {Token: 9, First: 9}},
+		Writes: []ledger.Entry{
+			{Token: 2, Who: "ada", Balance: 1},
+			{Token: 6, Who: "eve", Balance: 2},
+			{Token: 9, Who: "ada", Balance: 3},
+		},
+		Refused: []ledger.Refusal{{Token: 5, Who: "dan", Write: true, Highest: 9}},
+		Kill:    Kill{Who: "bob", PID: 7, Token: 3, At: at(19), Reaped: at(20), Present: true, Gone: at(2019)},
+		Stop:    Stop{Who: "dan", PID: 8, Token: 5, At: at(2029), Stopped: at(2030), Gone: at(4029), Woken: at(5000), Late: true, Why: "lost"},
+	}
+}
+
+func TestAGoodHistoryIsAsPromised(t *testing.T) {
+	r := Verify(good())
+
+	require.Empty(t, r.Violations())
+	assert.True(t, r.Kept())
+	assert.Equal(t, 5, r.Grants)
+	assert.Equal(t, 3, r.Writes)
+	assert.Equal(t, 1, r.Refused)
+	assert.EqualValues(t, 9, r.High)
+	assert.Equal(t, 2001*time.Millisecond, r.KillMoved)
+	assert.Equal(t, 2001*time.Millisecond, r.StopMoved)
+	assert.Equal(t, 2, r.Handoffs, "ada to bob, and eve to ada; behind the faults there is none")
+	assert.InEpsilon(t, float64(time.Millisecond), float64(r.P50), 0.01)
+	assert.InEpsilon(t, float64(2*time.Millisecond), float64(r.P99), 0.01)
+}
+
+// TestPlantedViolationsAreFound spoils the good history in one way at a time.
+func TestPlantedViolationsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(*History)
+		want  string
+	}{
+		{"overlap by an instant", func(h *History) { h.Grants[0].End = at(11) + 1 }, "bob held with token 3 while ada held with token 2"},
+		{"overlap with one long before", func(h *History) { h.Grants[0].End = at(4041) }, "eve held with token 6 while ada held with token 2"},
+		{"overlap with one that never ends", func(h *History) { h.Grants[1].How = Open }, "dan held with token 5 while bob held with token 3"},
+		{"tokens fall", func(h *History) { h.Grants[3].Token, h.Grants[4].Token = 9, 6 }, "ada was granted token 6 after eve was granted 9"},
+		{"same token twice", func(h *History) { h.Grants[4].Token = 6 }, "ada was granted token 6 after eve was granted 6"},
+		{"somebody ahead in the store", func(h *History) { h.Heads[3].First = 5 }, "eve held with token 6 while 5 stood ahead of it in the store"},
+		{"one who waits is passed", func(h *History) { h.Entries = append(h.Entries, Entry{Token: 8, Deleted: 14}) }, "ada passed: granted token 9 and gone while 8 stood ahead of it in the store"},
+		{"one who stays is passed", func(h *History) { h.Entries = append(h.Entries, Entry{Token: 8}) }, "ada passed: granted token 9 and gone while 8 stood ahead of it in the store"},
+		{"token of nobody", func(h *History) { h.Entries = h.Entries[1:] }, "ada was granted token 9, which the store never told of"},
+		{"lower token let in", func(h *History) { h.Writes[1].Token = 10 }, "the ledger let in token 9 of ada after 10 of eve"},
+		{"update lost", func(h *History) { h.Writes[2].Balance = 2 }, "ada wrote balance 2 over 2: an update was lost"},
+		{"first update lost", func(h *History) { h.Writes = h.Writes[1:] }, "eve wrote balance 2 over 0: an update was lost"},
+		{"nobody wrote", func(h *History) { h.Writes = nil }, "nobody wrote the ledger"},
+		{"store not asked", func(h *History) { h.Heads = nil }, "the store was never asked who is first"},
+		{"late write let in", func(h *History) { h.Refused = nil }, "the late write of the stopped worker was not refused"},
+		{"only a late read refused", func(h *History) { h.Refused[0].Write = false }, "the late write of the stopped worker was not refused"},
+		{"careful write refused", func(h *History) {
+			h.Grants[3].How = Lost
+			h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Who: "eve", Write: true})
+		}, "the ledger refused token 6 of eve, which was not told that it had lost the lock"},
+		{"live hold refused", func(h *History) { h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Who: "eve"}) }, "the ledger refused token 6 of eve, which was not told that it had lost the lock"},
+		{"nobody killed", func(h *History) { h.Kill = Kill{} }, "no holder was killed"},
+		{"killed by something else", func(h *History) { h.Kill.Reaped = 0 }, "bob was not seen to die of SIGKILL"},
+		{"gave back before it died", func(h *History) { h.Kill.Present = false }, "bob was not in the line any more when it had died: nothing was left to expire"},
+		{"place of the dead stays", func(h *History) { h.Kill.Gone = 0 }, "the place of bob, which was killed, was not freed"},
+		{"nobody stopped", func(h *History) { h.Stop = Stop{} }, "no holder was stopped"},
+		{"not stopped", func(h *History) { h.Stop.Stopped = 0 }, "dan was not seen to be stopped"},
+		{"not woken", func(h *History) { h.Stop.Woken = 0 }, "dan was not woken"},
+		{"woken too early", func(h *History) { h.Stop.Woken = at(4000) }, "the lease of dan did not run out while it was stopped"},
+		{"nobody held meanwhile", func(h *History) { h.Stop.Woken = at(4030) }, "the line did not move on while dan was stopped"},
+		{"did not see the loss", func(h *History) { h.Stop.Late = false }, "dan did not find its lock lost when it was woken"},
+		{"believed after waking", func(h *History) { h.Stop.Valid = time.Second }, "dan, just woken, still called its hold valid for 1s"},
+		{"end of the line after the kill", func(h *History) { h.Grants = h.Grants[:2] }, "the line did not move on after bob was killed"},
+		{"key left", func(h *History) { h.Leftovers.Keys = 1 }, "1 keys in etcd were left behind"},
+		{"lease left", func(h *History) { h.Leftovers.Leases = 2 }, "2 leases in etcd were left behind"},
+		{"process left", func(h *History) { h.Leftovers.Processes = 3 }, "3 processes were left behind"},
+		{"no hand-off", func(h *History) {
+			for i := range h.Grants {
+				h.Grants[i].Joined = 0
+			}
+		}, "no hand-off was measured"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := good()
+			c.spoil(h)
+
+			r := Verify(h)
+
+			assert.Contains(t, r.Violations(), c.want)
+			assert.False(t, r.Kept())
+		})
+	}
+}
+
+func TestReportsNeedNotComeInOrder(t *testing.T) {
+	h := good()
+	h.Grants[0], h.Grants[4] = h.Grants[4], h.Grants[0]
+	h.Entries[0], h.Entries[3] = h.Entries[3], h.Entries[0]
+
+	assert.Empty(t, Verify(h).Violations())
+}
+
+func TestWhoLeavesTheLineUngrantedIsNotPassed(t *testing.T) {
+	h := good()
+	h.Entries = append(h.Entries, Entry{Token: 8, Deleted: 12})
+
+	assert.Empty(t, Verify(h).Violations())
+}
+
+func TestALostHoldOfTheCarelessMayBeRefusedToo(t *testing.T) {
+	h := good()
+	h.Grants[0].Who, h.Grants[0].How = "dan", Lost
+	h.Refused = append(h.Refused, ledger.Refusal{Token: 2, Who: "dan", Write: true})
+
+	r := Verify(h)
+
+	assert.Empty(t, r.Violations())
+	assert.Equal(t, 2, r.Refused)
+}
+
+func TestNothingAtAllIsNotAsPromised(t *testing.T) {
+	r := Verify(&History{})
+
+	assert.False(t, r.Kept())
+	assert.Zero(t, r.P50)
+}

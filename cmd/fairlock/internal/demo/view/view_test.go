@@ -1,0 +1,202 @@
+package view
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
+)
+
+// full is a model in which there is as much of everything as there can be.
+func full() *Model {
+	m := &Model{
+		Lock: "ledger", TTL: 2 * time.Second, Elapsed: 12300 * time.Millisecond, Expected: 22 * time.Second,
+		Caption: "kill -STOP dan, which holds: it cannot notice that time passes.",
+		Line: []Place{
+			{Who: "bob", PID: 4194304, Token: 42, State: Killed, Since: 1900 * time.Millisecond},
+			{Who: "cleo", PID: 12706, Token: 44, State: Holds, Since: 100 * time.Millisecond},
+			{Who: "dan", PID: 12707, Token: 46, State: Stopped, Since: time.Second},
+			{Who: "eve", PID: 12708, Token: 48},
+			{Who: "fay", PID: 12709, Token: 50},
+		},
+		Missing: []string{"gus      12710      40  STOPPED, and does not know that it lost its place"},
+		Highest: 44, Balance: 21,
+		Writes: []ledger.Entry{
+			{Token: 36, Who: "cleo", Balance: 19},
+			{Token: 38, Who: "ada", Balance: 20},
+			{Token: 40, Who: "eve", Balance: 21},
+		},
+		Refused: []ledger.Refusal{{Token: 35, Who: "gus", Write: true, Highest: 44}},
+		Grants:  23, Handoffs: 20, P50: 520 * time.Microsecond, P99: 15 * time.Millisecond,
+	}
+	for i := range 20 {
+		m.Log = append(m.Log, Note{At: time.Duration(i) * time.Second, Text: "something happened, number " + string(rune('a'+i))})
+	}
+	return m
+}
+
+func plain(lines []Line) string {
+	var b strings.Builder
+	Print(&b, NewPaint(false), 0, lines...)
+	return b.String()
+}
+
+func TestFrame(t *testing.T) {
+	assert.Equal(t, strings.TrimPrefix(`
+fairlock demo: lock "ledger" on etcd, 5 processes, lease 2s              12.3 s
+kill -STOP dan, which holds: it cannot notice that time passes.
+
+THE LINE       pid   token  state (as etcd has it)
+ 1 bob    4194304      42  KILLED, lease runs out, for 1.9 s
+ 2 cleo     12706      44  HOLDS for 0.1 s
+ 3 dan      12707      46  STOPPED, lease runs out, for 1.0 s
+ 4 eve      12708      48  waits for 0.0 s
+ 5 fay      12709      50  waits for 0.0 s
+   gus      12710      40  STOPPED, and does not know that it lost its place
+
+THE LEDGER  balance 21, refuses every token below 44
+   ada   writes balance 20     token 38
+   eve   writes balance 21     token 40
+   gus   REFUSED: token 35, and 44 was here before
+
+WHAT HAPPENED
+15.0 s  something happened, number p
+16.0 s  something happened, number q
+17.0 s  something happened, number r
+18.0 s  something happened, number s
+19.0 s  something happened, number t
+
+[###########.........]  23 grants, hand-off p50 0.52 ms, p99 15 ms
+`, "\n"), plain(Frame(full(), 80, 24)))
+}
+
+func TestAFrameFitsIntoEveryTerminal(t *testing.T) {
+	for _, m := range []*Model{full(), {}} {
+		for _, width := range []int{1, 2, 7, 40, 79, 80, 81, 200} {
+			for height := 1; height <= 40; height++ {
+				lines := Frame(m, width, height)
+
+				require.LessOrEqual(t, len(lines), height)
+				for _, l := range lines {
+					require.LessOrEqual(t, utf8.RuneCountInString(l.String()), min(width-1, 79), "%q", l)
+				}
+			}
+		}
+	}
+}
+
+func TestAFrameStaysInPlaceWhileThingsComeAndGo(t *testing.T) {
+	rows := func(m *Model) (at []int) {
+		for i, l := range Frame(m, 80, 24) {
+			if s := l.String(); strings.HasPrefix(s, "THE") || strings.HasPrefix(s, "WHAT") || strings.HasPrefix(s, "[") {
+				at = append(at, i)
+			}
+		}
+		return at
+	}
+
+	assert.Equal(t, rows(full()), rows(&Model{}))
+}
+
+func TestAPictureIsOneWriteThatNeitherScrollsNorLeavesAnythingBehind(t *testing.T) {
+	s := picture([]Line{text(Plain, "one"), {}, text(Plain, "three")}, NewPaint(false))
+
+	assert.Equal(t, "\x1b[Hone\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J", s)
+}
+
+func TestPaint(t *testing.T) {
+	l := Line{{"good", Good}, {" and plain", Plain}}
+
+	assert.Equal(t, "good and plain", NewPaint(false).Line(l))
+	coloured := NewPaint(true).Line(l)
+	assert.Contains(t, coloured, "\x1b[")
+	assert.True(t, strings.HasSuffix(coloured, " and plain"))
+}
+
+func TestCutCountsWhatIsSeen(t *testing.T) {
+	l := Line{{"grün", Good}, {"blau", Bad}}
+
+	assert.Equal(t, Line{{"grün", Good}, {"b", Bad}}, l.cut(5))
+	assert.Equal(t, "grü", l.cut(3).String())
+}
+
+func TestWhatAnEntrySaysOfItselfCannotReachTheTerminal(t *testing.T) {
+	m := &Model{Line: []Place{{Who: "\x1b[2J"}}, Log: []Note{{Text: "a\x1b]0;b\x07\nc"}}}
+
+	assert.NotContains(t, plain(Frame(m, 80, 24)), "\x1b")
+}
+
+func report() *check.Report {
+	return &check.Report{
+		Grants: 1141, Writes: 1139, Refused: 1, High: 57, Handoffs: 99138,
+		Kill:      check.Kill{Who: "cleo", PID: 4194304, Token: 22},
+		Stop:      check.Stop{Who: "dan", PID: 4194304, Token: 42, At: stamp.Stamp(time.Second), Woken: stamp.Stamp(5100 * time.Millisecond)},
+		KillMoved: 1900 * time.Millisecond, StopMoved: 1700 * time.Millisecond,
+		P50: 520 * time.Microsecond, P99: 3200 * time.Microsecond,
+	}
+}
+
+func TestSummary(t *testing.T) {
+	lines := Summary(report(), 21500*time.Millisecond)
+
+	assert.Equal(t, strings.TrimPrefix(`
+all as promised, in 21.5 s
+
+  grants             1141  fair: in the order in which etcd got the requests
+  order violations      0  nobody was passed, tokens always rose
+  overlaps              0  never two live holds at one instant
+  refused writes        1  fenced: dan came late, with token 42 after 57
+  lost updates          0  the ledger's balance counts all its 1139 writes
+  left behind           0  no keys and no leases in etcd, no processes
+
+  hand-off         p50 0.52 ms, p99 3.2 ms, Unlock to next hold, 99138 times
+  killed           next hold after 1.9 s: cleo (pid 4194304) with token 22
+  stopped          next hold after 1.7 s: dan (pid 4194304), woken after 4.1 s
+`, "\n"), plain(lines))
+	for _, l := range lines {
+		assert.Less(t, len(l.String()), 80)
+	}
+	assert.Empty(t, Violations(report()))
+}
+
+func TestSummaryOfAViolation(t *testing.T) {
+	r := report()
+	for range 20 {
+		r.Overlaps = append(r.Overlaps, "ada held while bob held")
+	}
+	r.Other = []string{"no holder was killed"}
+
+	text := plain(Summary(r, time.Second))
+	bad := plain(Violations(r))
+
+	assert.Contains(t, text, "NOT as promised: 21 violations, in 1.0 s\n")
+	assert.Contains(t, text, "  overlaps             20  ")
+	assert.Equal(t, "\n"+strings.Repeat("  ada held while bob held\n", 10)+"  and 11 more\n", bad)
+}
+
+func TestPrintCuts(t *testing.T) {
+	var b bytes.Buffer
+	Print(&b, NewPaint(false), 3, text(Plain, "abcdef"), text(Plain, "ab"))
+
+	assert.Equal(t, "abc\nab\n", b.String())
+}
+
+func TestMillis(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0:                       "0.00 ms",
+		520 * time.Microsecond:  "0.52 ms",
+		3210 * time.Microsecond: "3.2 ms",
+		15 * time.Millisecond:   "15 ms",
+		2 * time.Second:         "2000 ms",
+	} {
+		assert.Equal(t, want, millis(d))
+	}
+}

@@ -1,0 +1,201 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+	"github.com/fairlock/fairlock/membackend"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hand is a worker in this process, as its parent sees it.
+type hand struct {
+	client *membackend.Client
+	stdin  *io.PipeWriter
+	orders *wire.Writer
+	done   chan error
+
+	mu     sync.Mutex
+	events []wire.Event
+}
+
+// hire starts a worker on a store in memory.
+func hire(t *testing.T, st *membackend.Store, cfg Config) *hand {
+	t.Helper()
+	stdin, orders := io.Pipe()
+	events, stdout := io.Pipe()
+	h := &hand{client: st.NewClient(), stdin: orders, orders: wire.NewWriter(orders), done: make(chan error, 1)}
+	out := wire.NewWriter(stdout)
+	opts := Session(cfg, out)
+	s, err := h.client.Open(t.Context(), &opts)
+	require.NoError(t, err)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_ = wire.Each(events, func(e wire.Event) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.events = append(h.events, e)
+		})
+	}()
+	go func() {
+		err := Work(context.Background(), s, cfg, stdin, out)
+		_ = s.Close()
+		_ = stdout.Close()
+		<-read
+		h.done <- err
+	}()
+	t.Cleanup(func() { _ = orders.Close() })
+	return h
+}
+
+// leave ends the worker and returns all that it reported.
+func (h *hand) leave(t *testing.T) []wire.Event {
+	t.Helper()
+	_ = h.stdin.Close()
+	require.NoError(t, <-h.done)
+	return h.events
+}
+
+// seen returns the first event of a kind, if it has been reported.
+func (h *hand) seen(kind wire.Kind) (wire.Event, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.Kind == kind {
+			return e, true
+		}
+	}
+	return wire.Event{}, false
+}
+
+func (h *hand) waitFor(t *testing.T, kind wire.Kind) (first wire.Event) {
+	t.Helper()
+	require.Eventually(t, func() (ok bool) {
+		first, ok = h.seen(kind)
+		return ok
+	}, 20*time.Second, time.Millisecond, "%s", kind)
+	return first
+}
+
+func book(t *testing.T) (*ledger.Ledger, string) {
+	t.Helper()
+	var l ledger.Ledger
+	s, err := ledger.Serve(t.Context(), &l, ledger.Watch{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return &l, s.URL()
+}
+
+func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
+	l, url := book(t)
+	st := membackend.New()
+	names := []string{"ada", "bob", "cleo"}
+	var hands []*hand
+	for _, name := range names {
+		hands = append(hands, hire(t, st, Config{
+			Name: name, Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Millisecond,
+		}))
+	}
+	require.Eventually(t, func() bool {
+		_, n := l.Last(0)
+		return n > 100
+	}, 20*time.Second, time.Millisecond)
+
+	var grants []check.Grant
+	for i, h := range hands {
+		at := map[int64]int{}
+		joined := map[int64]stamp.Stamp{}
+		for _, e := range h.leave(t) {
+			switch e.Kind {
+			case wire.Joined:
+				joined[e.Token] = e.At
+			case wire.Granted:
+				at[e.Token] = len(grants)
+				grants = append(grants, check.Grant{Who: names[i], Token: e.Token, Joined: joined[e.Token], At: e.At})
+			case wire.Released:
+				g := &grants[at[e.Token]]
+				g.How, g.End = check.Released, e.At
+			default:
+			}
+		}
+	}
+
+	_, n := l.Last(0)
+	writes, _ := l.Last(n)
+	assert.Empty(t, check.Overlaps(grants))
+	assert.Empty(t, check.LostUpdates(writes))
+	assert.Empty(t, l.Refused())
+	assert.NotEmpty(t, check.Handoffs(grants))
+	line, err := st.NewClient().Backend().List(t.Context(), "ledger")
+	require.NoError(t, err)
+	assert.Empty(t, line, "who leaves, leaves nothing")
+}
+
+// stalled brings a worker to where it holds, has read the ledger and is at a job
+// that outlasts its session, cuts it off, and lets another worker hold.
+func stalled(t *testing.T, careless bool) (l *ledger.Ledger, h *hand, token int64) {
+	t.Helper()
+	l, url := book(t)
+	st := membackend.New()
+	cfg := Config{Name: "dan", Lock: "ledger", Ledger: url, TTL: time.Second, Work: 2 * time.Second, Careless: careless}
+	h = hire(t, st, cfg)
+	token = h.waitFor(t, wire.Read).Token
+	h.client.Stall()
+	cfg = Config{Name: "eve", Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Millisecond}
+	other := hire(t, st, cfg)
+	other.waitFor(t, wire.Read)
+	other.leave(t)
+	require.Greater(t, l.Highest(), token)
+	return l, h, token
+}
+
+func TestACarelessWorkerIsRefusedAndSaysThatItWasLate(t *testing.T) {
+	l, h, token := stalled(t, true)
+	late := h.waitFor(t, wire.Late)
+	require.Eventually(t, func() bool { return len(l.Refused()) > 0 }, 20*time.Second, time.Millisecond)
+	h.client.Resume()
+	h.leave(t)
+
+	assert.Equal(t, token, late.Token)
+	assert.Zero(t, late.Valid)
+	r := l.Refused()[0]
+	assert.True(t, r.Write)
+	assert.Equal(t, "dan", r.Who)
+	assert.Equal(t, token, r.Token)
+}
+
+func TestACarefulWorkerDoesNotWriteWhatItLost(t *testing.T) {
+	l, h, token := stalled(t, false)
+	h.client.Resume()
+	lost := h.waitFor(t, wire.Lost)
+	h.leave(t)
+
+	assert.Equal(t, token, lost.Token)
+	assert.Contains(t, lost.Err, "lost")
+	assert.Empty(t, l.Refused())
+	_, late := h.seen(wire.Late)
+	assert.False(t, late)
+}
+
+func TestAnOrderForOneJobIsForOne(t *testing.T) {
+	p := newPace(time.Second)
+	p.order(wire.Order{Job: 7 * time.Second})
+
+	assert.Equal(t, 7*time.Second, p.next())
+	assert.InDelta(t, float64(time.Second), float64(p.next()), float64(250*time.Millisecond))
+	p.order(wire.Order{Work: time.Millisecond})
+	assert.InDelta(t, float64(time.Millisecond), float64(p.next()), float64(250*time.Microsecond))
+}

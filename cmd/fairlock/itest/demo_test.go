@@ -1,0 +1,127 @@
+//go:build linux
+
+package itest
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// promises are the lines of the summary of a demonstration in which all is well.
+func promises() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(?m)^all as promised, in \d+\.\d s`),
+		regexp.MustCompile(`(?m)^  grants +[1-9]\d+  `),
+		regexp.MustCompile(`(?m)^  order violations +0  `),
+		regexp.MustCompile(`(?m)^  overlaps +0  `),
+		regexp.MustCompile(`(?m)^  refused writes +[1-9]  fenced: dan came late, with token \d+ after \d+`),
+		regexp.MustCompile(`(?m)^  lost updates +0  `),
+		regexp.MustCompile(`(?m)^  left behind +0  `),
+		regexp.MustCompile(`(?m)^  hand-off +p50 [0-9.]+ ms, p99 [0-9.]+ ms, Unlock to next hold, \d+ times`),
+		regexp.MustCompile(`(?m)^  killed +next hold after \d\.\d s: (ada|bob|cleo|eve) \(pid \d+\)`),
+		regexp.MustCompile(`(?m)^  stopped +next hold after \d\.\d s: dan \(pid \d+\), woken after \d+\.\d s`),
+	}
+}
+
+func TestWithoutATerminalItPrintsPlainLines(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr output
+	cmd := program(t, "demo")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	start := time.Now()
+
+	err := cmd.Run()
+	text := stdout.String()
+
+	require.Equal(t, 0, code(t, err), "%s%s", text, stderr.String())
+	assert.Less(t, time.Since(start), longest)
+	assert.Empty(t, stderr.String())
+	for _, line := range promises() {
+		assert.Regexp(t, line, text)
+	}
+	assert.NotContains(t, text, "\x1b", "escape sequences")
+	assert.Regexp(t, `kill -9 \w+, which holds`, text)
+	assert.Regexp(t, `kill -STOP dan, which holds`, text)
+	assert.Regexp(t, `kill -CONT dan: it writes with token \d+\. REFUSED: the ledger saw \d+`, text)
+	lines := bytes.Count([]byte(text), []byte("\n"))
+	assert.Less(t, lines, 200, "it is for people")
+	for line := range bytes.Lines([]byte(text)) {
+		assert.LessOrEqual(t, len(line), 80, "%s", line)
+	}
+}
+
+func TestInterruptEndsItAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			cmd := program(t, "demo")
+			var stdout, stderr output
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			require.NoError(t, cmd.Start())
+			stdout.waitFor(t, "ada .*holds with token")
+			workers := children(t, cmd.Process.Pid)
+			require.Len(t, workers, 5)
+			start := time.Now()
+
+			require.NoError(t, cmd.Process.Signal(sig))
+			err := cmd.Wait()
+
+			assert.Equal(t, 130, code(t, err), stderr.String())
+			assert.Less(t, time.Since(start), 5*time.Second)
+			assert.False(t, alive(workers), "a worker survived")
+			assert.Equal(t, "fairlock: interrupted\n", stderr.String())
+		})
+	}
+}
+
+func TestNoWorkerSurvivesADemoThatIsKilled(t *testing.T) {
+	t.Parallel()
+	cmd := program(t, "demo")
+	var stdout output
+	cmd.Stdout = &stdout
+	require.NoError(t, cmd.Start())
+	stdout.waitFor(t, "kill -STOP dan") // the hard one: it cannot see its stdin end
+	workers := children(t, cmd.Process.Pid)
+	require.Len(t, workers, 5)
+
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it says "killed"
+
+	require.Eventually(t, func() bool { return !alive(workers) }, longest, 10*time.Millisecond)
+}
+
+// output collects what a program writes.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+var _ io.Writer = (*output)(nil)
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// waitFor returns when something was written.
+func (o *output) waitFor(t *testing.T, pattern string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	require.Eventually(t, func() bool { return re.MatchString(o.String()) }, longest, 10*time.Millisecond, "%s", pattern)
+}

@@ -1,0 +1,95 @@
+//go:build linux
+
+package itest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// longest is how long a demonstration may take on a machine that is not busy
+// with others; here there may be others.
+const longest = 45 * time.Second
+
+// binaryEnv tells the tests where the program is that TestMain built.
+const binaryEnv = "FAIRLOCK_ITEST_BINARY"
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "fairlock-itest-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary := filepath.Join(dir, "fairlock")
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "github.com/fairlock/fairlock/cmd/fairlock").CombinedOutput()
+	code := 1
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	} else if err = os.Setenv(binaryEnv, binary); err == nil {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// program returns a command that runs the built program.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Getenv(binaryEnv), args...)
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
+	return cmd
+}
+
+// code is how a program ended.
+func code(t *testing.T, err error) int {
+	t.Helper()
+	if err == nil {
+		return 0
+	}
+	var e *exec.ExitError
+	require.ErrorAs(t, err, &e)
+	return e.ExitCode()
+}
+
+// children returns the pids of the processes that a process has started.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	var all []int
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it is gone
+		}
+		// The name may hold anything; what follows its last parenthesis not.
+		rest := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(rest) > 1 && rest[1] == strconv.Itoa(pid) {
+			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			require.NoError(t, err)
+			all = append(all, child)
+		}
+	}
+	return all
+}
+
+// alive says whether one of some processes is there.
+func alive(pids []int) bool {
+	for _, pid := range pids {
+		if syscall.Kill(pid, 0) == nil {
+			return true
+		}
+	}
+	return false
+}
