@@ -15,11 +15,11 @@ import (
 const namesPage = 1000
 
 // List implements driver.Backend.
-func (b *backend) List(ctx context.Context, name string) ([]driver.Entry, error) {
+func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
 	var resp *clientv3.GetResponse
 	err := b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
 		resp, err = b.client.Get(ctx, b.lay.prefix(name), clientv3.WithPrefix(),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(int64(most)))
 		return err
 	})
 	if err != nil {

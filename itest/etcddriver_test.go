@@ -221,7 +221,7 @@ func TestEtcdDriverLineInOrder(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, left.Probed && left.Alive)
 
-	list, err := l.b.List(t.Context(), "a/b")
+	list, err := l.b.List(t.Context(), "a/b", 0)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	assert.Equal(t, third.Entry, func() driver.Entry { e := list[0]; e.Meta = third.Entry.Meta; return e }())
@@ -674,7 +674,7 @@ func TestEtcdDriverContextsAreObeyed(t *testing.T) {
 			return err
 		},
 		"look":  func(ctx context.Context) error { _, err := l.Look(ctx, driver.LookRequest{Line: "x"}); return err },
-		"list":  func(ctx context.Context) error { _, err := l.b.List(ctx, "x"); return err },
+		"list":  func(ctx context.Context) error { _, err := l.b.List(ctx, "x", 0); return err },
 		"names": func(ctx context.Context) error { _, err := l.b.Names(ctx, "x"); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

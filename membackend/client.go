@@ -73,11 +73,14 @@ func (b backend) Clock() driver.Clock { return clock(b) }
 // CheckName accepts every name.
 func (b backend) CheckName(string) error { return nil }
 
-func (b backend) List(ctx context.Context, name string) ([]driver.Entry, error) {
+func (b backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
 	all, _, err := roundTrip(ctx, b.c, request{op: OpList, patience: patience},
 		func(driver.Instant) []driver.Entry { return b.c.st.read(name) })
 	if err != nil {
 		return nil, fmt.Errorf("memory: list %q: %w", name, err)
+	}
+	if most > 0 && len(all) > most {
+		all = all[:most]
 	}
 	return all, nil
 }

@@ -251,11 +251,24 @@ func (s *Session) Queue(ctx context.Context, name string) ([]driver.Entry, error
 	if err := s.CheckName(name); err != nil {
 		return nil, fmt.Errorf("session: queue: %w", err)
 	}
-	line, err := s.backend.List(ctx, name)
+	line, err := s.backend.List(ctx, name, 0)
 	if err != nil {
 		return nil, fmt.Errorf("session: queue %q: %w", name, err)
 	}
 	return line, nil
+}
+
+// First returns who stands first in the line of a lock; a zero entry if nobody
+// does.
+func (s *Session) First(ctx context.Context, name string) (driver.Entry, error) {
+	if err := s.CheckName(name); err != nil {
+		return driver.Entry{}, fmt.Errorf("session: first: %w", err)
+	}
+	line, err := s.backend.List(ctx, name, 1)
+	if err != nil || len(line) == 0 {
+		return driver.Entry{}, err
+	}
+	return line[0], nil
 }
 
 // Names returns, sorted, the names of the locks that begin with prefix and that

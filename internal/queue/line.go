@@ -13,6 +13,7 @@ type line struct {
 	e     *engine
 	name  string
 	users int // under e.mu
+	first first
 
 	mu      sync.Mutex
 	seats   map[driver.Ref]*seat // waiting or held

@@ -165,8 +165,8 @@ func (s *seat) giveUp(ctx context.Context) error {
 	})
 	short, cancel := driver.WithTimeout(t.Context(), t.Session().Clock(), describeTimeout)
 	defer cancel()
-	if line, err := t.Session().Queue(short, s.ln.name); err == nil && len(line) > 0 && line[0].Ref != s.entry.Ref {
-		e.Holder, e.Now = line[0], t.Session().Clock().Wall()
+	if first := s.ln.first.get(short, s.ln); first.Ref != s.entry.Ref {
+		e.Holder, e.Now = first, t.Session().Clock().Wall()
 	}
 	select {
 	case <-gone:

@@ -23,10 +23,11 @@ type Backend interface {
 	// error nothing of it stays at the service for longer than its TTL.
 	Open(ctx context.Context, cfg Config) (Session, error)
 
-	// List reads a whole line in order, holders first, with all that entries
-	// say of themselves. A line that does not exist is empty. The answer is
-	// the line as it was at some moment between call and return.
-	List(ctx context.Context, name string) ([]Entry, error)
+	// List reads a line in order, holders first, with all that entries say of
+	// themselves; no more than the first most of them, unless most is 0. A
+	// line that does not exist is empty. The answer is the line as it was at
+	// some moment between call and return.
+	List(ctx context.Context, name string, most int) ([]Entry, error)
 
 	// Names returns, sorted, the names that begin with prefix and whose line
 	// has at least one entry.

@@ -37,8 +37,8 @@ func (b *badBackend) Open(ctx context.Context, cfg driver.Config) (driver.Sessio
 	return &badSession{Session: s, b: b, cfg: cfg}, nil
 }
 
-func (b *badBackend) List(ctx context.Context, name string) ([]driver.Entry, error) {
-	all, err := b.Backend.List(ctx, name)
+func (b *badBackend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
+	all, err := b.Backend.List(ctx, name, most)
 	if b.list != nil && err == nil {
 		all = b.list(name, all)
 	}

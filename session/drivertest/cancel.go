@@ -48,7 +48,7 @@ func cancelBefore(w *world) {
 		},
 		"Leave": func() error { _, err := o.Leave(ctx, driver.LeaveRequest{Ref: e.Ref}); return err },
 		"Look":  func() error { _, err := o.Look(ctx, driver.LookRequest{Line: line, Upto: 1}); return err },
-		"List":  func() error { _, err := b.List(ctx, line); return err },
+		"List":  func() error { _, err := b.List(ctx, line, 0); return err },
 		"Names": func() error { _, err := b.Names(ctx, ""); return err },
 		"Open":  func() error { _, err := w.tryOpen(ctx, o.c); return err },
 	}
@@ -126,7 +126,7 @@ func cancelWhileCut(w *world, d Direction) {
 			_, err := o.Look(ctx, driver.LookRequest{Line: line, Upto: e.Place})
 			return err
 		}},
-		{"List", func(ctx context.Context) error { _, err := b.List(ctx, line); return err }},
+		{"List", func(ctx context.Context) error { _, err := b.List(ctx, line, 0); return err }},
 		{"Names", func(ctx context.Context) error { _, err := b.Names(ctx, ""); return err }},
 		{"Leave", func(ctx context.Context) error {
 			_, err := o.Leave(ctx, driver.LeaveRequest{Ref: e.Ref})

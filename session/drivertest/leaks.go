@@ -62,7 +62,7 @@ func giveUpWhileCut(o *owner) {
 	assert.Error(w.t, err)
 	_, err = o.Look(ctx, driver.LookRequest{Line: line, Upto: 1})
 	assert.Error(w.t, err)
-	_, err = o.c.Backend().List(ctx, line)
+	_, err = o.c.Backend().List(ctx, line, 0)
 	assert.Error(w.t, err)
 	time.Sleep(w.h.TTL / 20)
 	o.c.Heal()

@@ -42,6 +42,9 @@ func placesRise(w *world) {
 		}
 	}
 	listed := w.list(a.c, line)
+	some, err := a.c.Backend().List(w.ctx, line, 2)
+	require.NoError(w.t, err)
+	assert.Equal(w.t, listed[:2], some, "the first ones only")
 	require.Len(w.t, listed, len(joined))
 	for i, e := range listed {
 		assert.Equal(w.t, joined[i].Entry.Ref, e.Ref, "entry %d of the list", i)

@@ -181,7 +181,7 @@ func (w *world) list(c Client, name string) []driver.Entry {
 	w.t.Helper()
 	ctx, stop := context.WithTimeout(w.ctx, w.patience())
 	defer stop()
-	all, err := c.Backend().List(ctx, name)
+	all, err := c.Backend().List(ctx, name, 0)
 	require.NoError(w.t, err, "List")
 	return all
 }

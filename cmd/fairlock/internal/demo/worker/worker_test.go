@@ -139,7 +139,7 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 	assert.Empty(t, check.LostUpdates(writes))
 	assert.Empty(t, l.Refused())
 	assert.NotEmpty(t, check.Handoffs(grants))
-	line, err := st.NewClient().Backend().List(t.Context(), "ledger")
+	line, err := st.NewClient().Backend().List(t.Context(), "ledger", 0)
 	require.NoError(t, err)
 	assert.Empty(t, line, "who leaves, leaves nothing")
 }
