@@ -1,0 +1,227 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestValidIsRightBeforeAnyTimerHasFired is about a process that was stopped:
+// when it goes on, the first thing that runs may be the work, not the timer
+// that would have ended its context.
+func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		c.Stall()
+		time.Sleep(session.DefaultTTL + time.Second)
+		require.Empty(t, st.Entries("n"), "the service has given it up")
+		require.NoError(t, h.Context().Err(), "no timer has fired yet")
+
+		assert.Zero(t, h.Valid())
+		require.Error(t, h.Context().Err(), "and whoever asked has ended the context too")
+		c.Resume()
+		synctest.Wait()
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestLossIsLatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		c.Cut(membackend.Both)
+		<-h.Context().Done()
+		cause := context.Cause(h.Context())
+		c.Heal() // the service still has the session, and says so from now on
+		for range 20 {
+			time.Sleep(100 * time.Millisecond)
+			require.Zero(t, h.Valid())
+			require.Equal(t, cause, context.Cause(h.Context()))
+		}
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+		require.NoError(t, s.Close())
+	})
+}
+
+// TestUnlockedLostSessionIsClosedEarly: when nobody needs the margin any more,
+// the line need not wait for the expiry.
+func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		c.Cut(membackend.Both)
+		<-h.Context().Done()
+		c.Heal()
+		synctest.Wait()
+		require.Len(t, st.Sessions(), 1, "left to expire while the worker may still work")
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+		synctest.Wait()
+
+		assert.Empty(t, st.Sessions(), "closed when the last hold was unlocked")
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestFreshSessionIsOpenedWhenItIsNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		var opened, lost []string
+		s, err := c.Open(t.Context(), &session.Options{Hooks: session.Hooks{
+			SessionOpened: func(e session.Event) { opened = append(opened, e.Session) },
+			SessionLost:   func(e session.Event) { lost = append(lost, e.Session) },
+		}})
+		require.NoError(t, err)
+		st.Expire("m1")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"m1"}, lost)
+		require.Len(t, opened, 1, "nobody has asked for another one")
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+
+		assert.Equal(t, []string{"m1", "m2"}, opened)
+		require.NoError(t, h.Unlock())
+		require.NoError(t, s.Close())
+		assert.Equal(t, []string{"m1"}, lost, "Close is not a loss")
+	})
+}
+
+func TestLockWaitsForAServiceThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		c.Cut(membackend.Both)
+		time.Sleep(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		at := time.Now()
+		_, err = mutex.New(s, "n").Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, session.ErrNotAcquired)
+		assert.Equal(t, 3*time.Second, time.Since(at))
+		go func() {
+			time.Sleep(time.Hour)
+			c.Heal()
+		}()
+		h, err := mutex.New(s, "n").Lock(t.Context())
+
+		require.NoError(t, err, "patience is all it takes")
+		require.NoError(t, h.Unlock())
+		require.NoError(t, s.Close())
+	})
+}
+
+// backend is a memory backend that fails to open, and notes that it was closed.
+type backend struct {
+	driver.Backend
+	err    error
+	closed int
+}
+
+func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.Backend.Open(ctx, cfg)
+}
+
+func (b *backend) Close() error {
+	b.closed++
+	return nil
+}
+
+func TestOpenThatFailsClosesTheBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			err  error
+			opts session.Options
+			want error
+		}{
+			{err: driver.ErrDenied, want: session.ErrDenied},
+			{err: errors.Join(driver.ErrUnavailable, errors.New("127.0.0.1:1")), want: session.ErrUnavailable},
+			{opts: session.Options{Margin: -1}, want: session.ErrInvalidOptions},
+		} {
+			b := &backend{Backend: membackend.New().Backend(), err: c.err}
+			_, err := session.Open(t.Context(), b, &c.opts)
+
+			require.ErrorIs(t, err, c.want)
+			assert.Equal(t, 1, b.closed)
+		}
+	})
+}
+
+func TestIncurableErrorsEndTheWaitForASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		b := &backend{Backend: st.Backend()}
+		s, err := session.Open(t.Context(), b, nil)
+		require.NoError(t, err)
+		b.err = driver.ErrDenied // somebody changed the password
+		st.Expire("m1")
+		time.Sleep(time.Minute)
+		_, err = mutex.New(s, "n").Lock(t.Context())
+
+		require.ErrorIs(t, err, session.ErrDenied)
+		require.NoError(t, s.Close())
+		assert.Equal(t, 1, b.closed)
+	})
+}
+
+func TestCloseOfNilIsNothing(t *testing.T) {
+	var s *session.Session
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.CheckName("n"), session.ErrClosed)
+	_, err := s.Names(t.Context(), "")
+	require.ErrorIs(t, err, session.ErrClosed)
+	_, err = s.Queue(t.Context(), "n")
+	require.ErrorIs(t, err, session.ErrClosed)
+}
+
+func TestHoldsContextCarriesValuesAndNotItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := membackend.New().Open(t.Context(), nil)
+		require.NoError(t, err)
+		type key struct{}
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		h, err := mutex.New(s, "n").Lock(ctx)
+		require.NoError(t, err)
+		cancel()
+		synctest.Wait()
+
+		assert.Equal(t, "value", h.Context().Value(key{}))
+		require.NoError(t, h.Context().Err(), "the work may still run; only Unlock gives back")
+		require.NoError(t, h.Unlock())
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrUnlocked)
+		require.NoError(t, s.Close())
+	})
+}
