@@ -10,8 +10,12 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -26,8 +30,9 @@ type backend struct {
 	owned  bool // Close closes the client
 	lay    layout
 	clock  driver.Clock
+	kv     store
 	plain  bool // the client's KV and Watcher are etcd's own; see isPlain
-	direct bool // and so is its Lease
+	leases bool // and so is its Lease
 }
 
 var _ driver.Backend = (*backend)(nil)
@@ -46,14 +51,19 @@ func NewBackend(client *clientv3.Client, opts *Options) (driver.Backend, error) 
 }
 
 func newBackend(client *clientv3.Client, o Options) *backend {
-	return &backend{
+	b := &backend{
 		client: client,
 		lay:    layout{root: o.Root, kind: o.Layout},
 		clock:  driver.SystemClock(),
 		plain:  isPlain(client),
-		direct: client.ActiveConnection() != nil &&
+		leases: client.ActiveConnection() != nil &&
 			reflect.TypeOf(client.Lease) == reflect.TypeOf(clientv3.NewLeaseFromLeaseClient(nil, nil, 0)),
 	}
+	b.kv = indirect{client.KV}
+	if b.plain {
+		b.kv = direct{pb.NewKVClient(client.ActiveConnection())}
+	}
+	return b
 }
 
 // isPlain says that nobody put something of his own between us and the store,
@@ -116,10 +126,29 @@ func (b *backend) pace() pace {
 
 // once makes one attempt at a request. It requires a leader, so that a member
 // that was cut off says so at once instead of letting the attempt time out.
+//
+// The timeout is not a deadline in the context, which would travel with the
+// request and cost the server a timer. A request that is cancelled here is
+// cancelled there too.
 func once(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), timeout)
-	defer cancel()
+	ctx, cancel := context.WithCancel(requireLeader(ctx))
+	late := time.AfterFunc(timeout, cancel)
+	defer func() {
+		late.Stop()
+		cancel()
+	}()
 	return f(ctx)
+}
+
+// leaderMD is what clientv3.WithRequireLeader adds. It is never changed.
+var leaderMD = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+
+// requireLeader is clientv3.WithRequireLeader, without a copy in the usual case.
+func requireLeader(ctx context.Context) context.Context {
+	if _, ok := metadata.FromOutgoingContext(ctx); ok {
+		return clientv3.WithRequireLeader(ctx)
+	}
+	return metadata.NewOutgoingContext(ctx, leaderMD)
 }
 
 // maxTokens is how often a request is tried again with a login that the client
@@ -162,10 +191,17 @@ func (b *backend) pause(ctx context.Context, attempt int, last error) error {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, errClientClosed)
 	case ctx.Err() == nil:
 		return nil
-	case errors.Is(last, context.Canceled), errors.Is(last, context.DeadlineExceeded):
+	case isTimeout(last):
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
 	}
 	return fmt.Errorf("%w: %w (last answer: %w)", driver.ErrUnavailable, context.Cause(ctx), last)
+}
+
+// isTimeout says that an error tells no more than that an attempt took too long.
+func isTimeout(err error) bool {
+	code := status.Code(err)
+	return code == codes.Canceled || code == codes.DeadlineExceeded ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // unreachable describes a cluster that nobody answered for, with the reason of

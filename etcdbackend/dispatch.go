@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -47,6 +45,15 @@ type sub struct {
 	checking bool // the entry is being read, see hub.check
 	dead     bool // cancelled, or Gone is queued: nothing more is put in
 	over     bool // cancelled, or Gone was delivered: nothing more comes out
+}
+
+// armedAt is after which revision a watch tells everything that began at rev,
+// with what was read for it.
+func (x *sub) armedAt(rev int64) int64 {
+	if x.req.Since != 0 {
+		return x.req.Since
+	}
+	return rev
 }
 
 // dispatch calls the callbacks of a session, one at a time, in the order in
@@ -133,7 +140,7 @@ func (d *dispatch) drain() {
 // alive reads an entry, as it was at a revision or later. It says when the
 // entry was last changed, 0 if it is gone, and as of which revision.
 func (s *leased) alive(ctx context.Context, ref driver.Ref, notBefore int64) (changed, rev int64, err error) {
-	resp, err := s.freshGet(ctx, ref.Key, notBefore, []clientv3.OpOption{clientv3.WithKeysOnly()})
+	resp, err := s.freshGet(ctx, keyOnly(ref.Key), notBefore)
 	if err != nil {
 		return 0, 0, fmt.Errorf("etcd: read %q: %w", ref.Key, err)
 	}

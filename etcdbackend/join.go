@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -67,7 +67,7 @@ type join struct {
 	s      *leased
 	req    driver.JoinRequest
 	prefix string
-	value  string
+	value  []byte
 	slot   int
 	key    string
 	fence  string // of the newest attempt
@@ -77,7 +77,7 @@ type join struct {
 }
 
 func (s *leased) newJoin(req driver.JoinRequest) *join {
-	j := &join{s: s, req: req, prefix: s.b.lay.prefix(req.Line), value: string(req.Meta.Encode())}
+	j := &join{s: s, req: req, prefix: s.b.lay.prefix(req.Line), value: req.Meta.Encode()}
 	j.takeSlot()
 	j.newFence()
 	return j
@@ -138,33 +138,33 @@ func (j *join) run(ctx context.Context) (driver.Joined, error) {
 }
 
 // send makes one attempt.
-func (j *join) send(ctx context.Context, n int) (resp *clientv3.TxnResponse, err error) {
-	kv := j.s.b.client.KV
-	free := []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(j.key), "=", 0),
-		clientv3.Compare(clientv3.Version(j.fence), "=", 0),
-	}
-	why := []clientv3.Op{
-		clientv3.OpGet(j.key, clientv3.WithKeysOnly()),
-		clientv3.OpGet(j.fence, clientv3.WithKeysOnly()),
+func (j *join) send(ctx context.Context, n int) (resp *pb.TxnResponse, err error) {
+	r := &pb.TxnRequest{
+		Compare: []*pb.Compare{createdAt(j.key, 0), {
+			Key: []byte(j.fence), Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
+			TargetUnion: &pb.Compare_Version{},
+		}},
+		Success: []*pb.RequestOp{
+			// The order matters: the own entry is not to be counted.
+			opGet(&pb.RangeRequest{Key: []byte(j.prefix), RangeEnd: prefixEnd(j.prefix), Limit: 1}),
+			opPut(j.key, j.value, j.s.id),
+		},
 	}
 	if j.req.IfEmpty {
-		free = append(free, clientv3.Compare(clientv3.CreateRevision(j.prefix), "=", 0).WithPrefix())
-		why = append(why, clientv3.OpGet(j.prefix, clientv3.WithFirstCreate()...))
+		empty := createdAt(j.prefix, 0)
+		empty.RangeEnd = prefixEnd(j.prefix)
+		r.Compare = append(r.Compare, empty)
+		r.Failure = []*pb.RequestOp{opGet(firstOf(j.prefix)), opGet(keyOnly(j.key)), opGet(keyOnly(j.fence))}
 	}
 	err = once(ctx, j.s.pace.timeout(n), func(ctx context.Context) (err error) {
-		resp, err = kv.Txn(ctx).If(free...).Then(
-			// The order matters: the own entry is not to be counted.
-			clientv3.OpGet(j.prefix, clientv3.WithPrefix(), clientv3.WithLimit(1)),
-			clientv3.OpPut(j.key, j.value, clientv3.WithLease(j.s.id)),
-		).Else(why...).Commit()
+		resp, err = j.s.b.kv.txn(ctx, r)
 		return err
 	})
 	return resp, err
 }
 
 // joined reads the answer to an attempt that was carried out.
-func (j *join) joined(resp *clientv3.TxnResponse) driver.Joined {
+func (j *join) joined(resp *pb.TxnResponse) driver.Joined {
 	ahead := resp.Responses[0].GetResponseRange()
 	rev := resp.Header.Revision
 	joined := driver.Joined{Entry: j.entry(rev), Rev: rev, Ahead: int(ahead.Count)}
@@ -189,21 +189,23 @@ func (j *join) entry(place int64) driver.Entry {
 
 // declined reads the answer to an attempt whose conditions did not hold. Nil
 // means that another attempt may go better.
-func (j *join) declined(resp *clientv3.TxnResponse) error {
-	switch key, fence := resp.Responses[0].GetResponseRange(), resp.Responses[1].GetResponseRange(); {
-	case fence.Count > 0:
-		j.newFence()
-		return nil
-	case key.Count > 0:
-		// Somebody put a key with our name there. It counts in the line like
-		// any other, and its slot is not used again.
-		j.s.cfg.Logger.Warn("etcd: a key of this session exists that it did not make", "key", j.key)
-		j.takeSlot()
-		return nil
-	case !j.req.IfEmpty:
-		return fmt.Errorf("%w: etcd declined a transaction whose conditions hold", driver.ErrUnavailable)
+//
+// Of an attempt without IfEmpty it can only be that the key is there: nobody
+// writes the fence of an attempt that is waited for. Asking for the reason in
+// the transaction would make every one longer.
+func (j *join) declined(resp *pb.TxnResponse) error {
+	if j.req.IfEmpty {
+		front, key, fence := resp.Responses[0].GetResponseRange(), resp.Responses[1].GetResponseRange(), resp.Responses[2].GetResponseRange()
+		if key.Count == 0 && fence.Count == 0 {
+			return j.s.taken(j.req.Line, front)
+		}
 	}
-	return j.s.taken(j.req.Line, resp.Responses[2].GetResponseRange())
+	// Somebody put a key with our name there. It counts in the line like any
+	// other, and its slot is not used again.
+	j.s.cfg.Logger.Warn("etcd: a key of this session exists that it did not make", "key", j.key)
+	j.takeSlot()
+	j.newFence()
+	return nil
 }
 
 // resolve finds out what became of an attempt, and makes sure that it stays

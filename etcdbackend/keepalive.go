@@ -18,7 +18,7 @@ type renewals func(clientv3.LeaseID) (ttl int64, err error)
 // renewals opens a stream for renewals, which lives as long as ctx.
 func (b *backend) renewals(ctx context.Context) (renewals, error) {
 	ctx = clientv3.WithRequireLeader(ctx)
-	if !b.direct {
+	if !b.leases {
 		return func(id clientv3.LeaseID) (int64, error) {
 			resp, err := b.client.KeepAliveOnce(ctx, id)
 			if err != nil {

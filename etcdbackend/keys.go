@@ -30,7 +30,7 @@ func (l layout) fences() string { return l.root + "/%fence/" }
 
 // fence is the key that keeps one attempt of a session from being done late.
 func (l layout) fence(id clientv3.LeaseID, attempt int64) string {
-	return fmt.Sprintf("%s%x.%d", l.fences(), int64(id), attempt)
+	return l.fences() + leaseName(id) + "." + strconv.FormatInt(attempt, 10)
 }
 
 // own is what the keys of one session's entries in one line begin with, and the

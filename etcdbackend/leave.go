@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -14,16 +14,17 @@ func (s *leased) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Lef
 	ref := req.Ref
 	unsure := s.lines.isUnsure(ref)
 	probe := req.Probe.Key != "" && req.Probe.Key != ref.Key
-	then := []clientv3.Op{clientv3.OpDelete(ref.Key)}
-	if probe {
-		then = append(then, clientv3.OpGet(req.Probe.Key, clientv3.WithKeysOnly()))
+	// The key may have been used again, so it is the place that is left.
+	r := &pb.TxnRequest{
+		Compare: []*pb.Compare{createdAt(ref.Key, ref.Place)},
+		Success: []*pb.RequestOp{opDelete(ref.Key)},
 	}
-	var resp *clientv3.TxnResponse
+	if probe {
+		r.Success = append(r.Success, opGet(keyOnly(req.Probe.Key)))
+	}
+	var resp *pb.TxnResponse
 	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
-		// The key may have been used again, so it is the place that is left.
-		resp, err = s.b.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(ref.Key), "=", ref.Place)).
-			Then(then...).Commit()
+		resp, err = s.b.kv.txn(ctx, r)
 		if err != nil && classify(err) == unknown {
 			unsure = true
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -16,10 +17,11 @@ const namesPage = 1000
 
 // List implements driver.Backend.
 func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
-	var resp *clientv3.GetResponse
+	r := firstOf(b.lay.prefix(name))
+	r.Limit = int64(most)
+	var resp *pb.RangeResponse
 	err := b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
-		resp, err = b.client.Get(ctx, b.lay.prefix(name), clientv3.WithPrefix(),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(int64(most)))
+		resp, err = b.kv.get(ctx, r)
 		return err
 	})
 	if err != nil {
@@ -41,9 +43,10 @@ func (b *backend) Names(ctx context.Context, prefix string) ([]string, error) {
 	}
 	var names []string
 	for {
-		var resp *clientv3.GetResponse
+		r := &pb.RangeRequest{Key: []byte(from), RangeEnd: []byte(end), KeysOnly: true, Limit: namesPage}
+		var resp *pb.RangeResponse
 		err := b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
-			resp, err = b.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(namesPage))
+			resp, err = b.kv.get(ctx, r)
 			return err
 		})
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -38,18 +38,15 @@ func (s *leased) Look(ctx context.Context, req driver.LookRequest) (driver.View,
 // it has is good enough if it is new enough, which the revision in the answer
 // tells: everything that was made since stands behind.
 func (s *leased) look(ctx context.Context, req driver.LookRequest, full bool) (driver.View, error) {
-	opts := []clientv3.OpOption{
-		clientv3.WithPrefix(),
-		clientv3.WithMaxCreateRev(req.Upto),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend),
+	r := &pb.RangeRequest{
+		Key: []byte(s.b.lay.prefix(req.Line)), MaxCreateRevision: req.Upto, KeysOnly: !full,
+		SortTarget: pb.RangeRequest_CREATE, SortOrder: pb.RangeRequest_DESCEND,
 	}
+	r.RangeEnd = prefixEnd(string(r.Key))
 	if req.Nearest > 0 {
-		opts = append(opts, clientv3.WithLimit(int64(req.Nearest)+1))
+		r.Limit = int64(req.Nearest) + 1
 	}
-	if !full {
-		opts = append(opts, clientv3.WithKeysOnly())
-	}
-	resp, err := s.freshGet(ctx, s.b.lay.prefix(req.Line), max(req.NotBefore, req.Upto), opts)
+	resp, err := s.freshGet(ctx, r, max(req.NotBefore, req.Upto))
 	if err != nil {
 		return driver.View{}, err
 	}
@@ -68,25 +65,22 @@ func (s *leased) look(ctx context.Context, req driver.LookRequest, full bool) (d
 	return v, err
 }
 
-// freshGet reads with opts what is not older than a revision.
-func (s *leased) freshGet(ctx context.Context, key string, notBefore int64, opts []clientv3.OpOption) (resp *clientv3.GetResponse, err error) {
-	local := append(slices.Clip(opts), clientv3.WithSerializable())
-	for range lookBehind {
+// freshGet reads what is not older than a revision, from any member if that can
+// be, else from the cluster.
+func (s *leased) freshGet(ctx context.Context, r *pb.RangeRequest, notBefore int64) (resp *pb.RangeResponse, err error) {
+	for n := range lookBehind + 1 {
+		r.Serializable = n < lookBehind
 		err = s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
-			resp, err = s.b.client.Get(ctx, key, local...)
+			resp, err = s.b.kv.get(ctx, r)
 			return err
 		})
 		if err != nil || resp.Header.Revision >= notBefore {
-			return resp, err
+			break
 		}
 		// Events are told a moment before the member that tells them can be
 		// read at their revision.
 		driver.Sleep(ctx, s.b.clock, time.Millisecond)
 	}
-	err = s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
-		resp, err = s.b.client.Get(ctx, key, opts...)
-		return err
-	})
 	return resp, err
 }
 
@@ -100,13 +94,13 @@ func (s *leased) detail(ctx context.Context, req driver.LookRequest, es []driver
 	if len(es) == 0 {
 		return nil
 	}
-	gets := make([]clientv3.Op, len(es))
-	for i, e := range es {
-		gets[i] = clientv3.OpGet(e.Key, clientv3.WithSerializable())
+	r := &pb.TxnRequest{}
+	for _, e := range es {
+		r.Success = append(r.Success, opGet(&pb.RangeRequest{Key: []byte(e.Key), Serializable: true}))
 	}
-	var resp *clientv3.TxnResponse
+	var resp *pb.TxnResponse
 	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
-		resp, err = s.b.client.Txn(ctx).Then(gets...).Commit()
+		resp, err = s.b.kv.txn(ctx, r)
 		return err
 	})
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -66,10 +66,11 @@ func (j *join) undo(ctx context.Context) error {
 // it cannot be known when the late put has been refused; there are few.
 func (j *join) block(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
 	err = j.s.b.ask(ctx, j.s.pace, func(ctx context.Context) error {
-		resp, err := j.s.b.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(j.key), "=", 0)).
-			Then(clientv3.OpPut(j.fence, "", clientv3.WithLease(j.s.id))).
-			Else(clientv3.OpGet(j.key)).Commit()
+		resp, err := j.s.b.kv.txn(ctx, &pb.TxnRequest{
+			Compare: []*pb.Compare{createdAt(j.key, 0)},
+			Success: []*pb.RequestOp{opPut(j.fence, nil, j.s.id)},
+			Failure: []*pb.RequestOp{opGet(keyOnly(j.key))},
+		})
 		if err != nil {
 			return err
 		}
@@ -85,18 +86,11 @@ func (j *join) block(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
 // find reads the key of an attempt that cannot be carried out any more.
 func (j *join) find(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
 	err = j.s.b.ask(ctx, j.s.pace, func(ctx context.Context) error {
-		resp, err := j.s.b.client.Get(ctx, j.key)
+		resp, err := j.s.b.kv.get(ctx, keyOnly(j.key))
 		if err == nil {
 			kv = first(resp.Kvs)
 		}
 		return err
 	})
 	return kv, err
-}
-
-func first(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
-	if len(kvs) == 0 {
-		return nil
-	}
-	return kvs[0]
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -58,9 +57,9 @@ func (s *leased) taken(line string, r *pb.RangeResponse) error {
 
 // peek returns a *TakenError if somebody is in the line. Nil promises nothing.
 func (s *leased) peek(ctx context.Context, line string) error {
-	var resp *clientv3.GetResponse
+	var resp *pb.RangeResponse
 	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
-		resp, err = s.b.client.Get(ctx, s.b.lay.prefix(line), clientv3.WithFirstCreate()...)
+		resp, err = s.b.kv.get(ctx, firstOf(s.b.lay.prefix(line)))
 		return err
 	})
 	switch {
@@ -70,5 +69,5 @@ func (s *leased) peek(ctx context.Context, line string) error {
 		s.deep.note(line, 0)
 		return nil
 	}
-	return s.taken(line, (*pb.RangeResponse)(resp))
+	return s.taken(line, resp)
 }

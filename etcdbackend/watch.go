@@ -168,7 +168,7 @@ func (h *hub) arm(w *serverWatch, x *sub) {
 	case x.req.Since != 0 && w.rev > x.req.Since && w.rev > ref.Place:
 		h.check(w, x)
 	default:
-		h.put(x, driver.Armed, w.rev)
+		h.put(x, driver.Armed, x.armedAt(w.rev))
 	}
 }
 
@@ -195,7 +195,7 @@ func (h *hub) check(w *serverWatch, x *sub) {
 		case w.rev != began || !h.st.order.ok:
 			h.arm(w, x)
 		default:
-			h.put(x, driver.Armed, began)
+			h.put(x, driver.Armed, x.armedAt(began))
 			if changed > x.req.Since && changed > x.req.Ref.Place {
 				h.put(x, driver.Changed, changed)
 			}

@@ -103,7 +103,7 @@ func (p *wrapped) created(ctx context.Context, x *sub, rev int64) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.put(x, driver.Armed, rev)
+	p.put(x, driver.Armed, x.armedAt(rev))
 	if check && changed > since && changed > ref.Place {
 		p.put(x, driver.Changed, changed)
 	}

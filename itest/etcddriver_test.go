@@ -359,13 +359,13 @@ func TestEtcdDriverPendingJoinSettles(t *testing.T) {
 			client, f := faultyClient(t, cluster)
 			l := lease(t, client, nil, 5*time.Second)
 			ctx, cancel := context.WithCancel(t.Context())
-			released := make(chan struct{})
+			released, blocked := make(chan struct{}), make(chan struct{})
 			if applied {
 				f.lose.Store(1 << 20)
 			} else {
 				f.mu.Lock()
 				f.hold["fairlock/x/"] = released
-				f.hold["fairlock/%fence/"] = make(chan struct{})
+				f.hold["fairlock/%fence/"] = blocked
 				f.mu.Unlock()
 				f.lose.Store(1 << 20)
 			}
@@ -376,9 +376,6 @@ func TestEtcdDriverPendingJoinSettles(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 
 			f.mu.Lock()
-			for _, ch := range f.hold {
-				close(ch)
-			}
 			clear(f.hold)
 			f.mu.Unlock()
 			dead, cancel2 := context.WithCancel(t.Context())
@@ -388,7 +385,8 @@ func TestEtcdDriverPendingJoinSettles(t *testing.T) {
 			require.NoError(t, pending.Settle(t.Context()))
 			require.NoError(t, pending.Settle(t.Context()))
 			close(released)
-			time.Sleep(20 * time.Millisecond)
+			close(blocked)
+			f.late.Wait()
 			assert.Equal(t, 0, count(t, client, "fairlock/x/"))
 			again := l.join(t, "x")
 			assert.Equal(t, 0, again.Ahead)
