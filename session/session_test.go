@@ -225,3 +225,133 @@ func TestHoldsContextCarriesValuesAndNotItsEnd(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// jumping is a clock that can be set forward, as if timers had been starved.
+type jumping struct {
+	driver.Clock
+	ahead *time.Duration
+}
+
+func (c jumping) Now() driver.Instant { return c.Clock.Now().Add(*c.ahead) }
+
+// starved is a backend whose clock jumps.
+type starved struct {
+	driver.Backend
+	ahead *time.Duration
+}
+
+func (b starved) Clock() driver.Clock { return jumping{b.Backend.Clock(), b.ahead} }
+
+func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		s, err := session.Open(t.Context(), starved{membackend.New().Backend(), &ahead}, nil)
+		require.NoError(t, err)
+		term, err := s.Term(t.Context())
+		require.NoError(t, err)
+		ahead = session.DefaultTTL // no timer has fired
+
+		_, err = term.Hold(t.Context(), session.Grant{Name: "n", Kind: "test", Token: 1})
+		require.ErrorIs(t, err, session.ErrLost)
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		c := membackend.New().NewClient()
+		s, err := session.Open(t.Context(), starved{c.Backend(), &ahead}, nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		ahead = session.DefaultTTL
+
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+		assert.Zero(t, c.Requests(membackend.OpLeave))
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		s, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		require.True(t, st.Delete("n", h.Refs()[0].Key)) // so soon that nobody watches
+		err = h.Unlock()
+
+		var lost *session.LostError
+		require.ErrorAs(t, err, &lost)
+		assert.Equal(t, session.ReasonDeleted, lost.Reason)
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		ended := false
+		c.OnRequest(func(op membackend.Op) {
+			if op == membackend.OpLeave {
+				ended = h.Context().Err() != nil
+			}
+		})
+		require.NoError(t, h.Unlock())
+
+		assert.True(t, ended, "the work has stopped before anybody else can start")
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		c.Cut(membackend.Both)
+		const left = 300 * time.Millisecond
+		time.Sleep(h.Valid() - left)
+		at := time.Now()
+		err = h.Unlock()
+
+		require.ErrorIs(t, err, session.ErrReleasePending)
+		assert.LessOrEqual(t, time.Since(at), left)
+		c.Heal()
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := membackend.New().Open(t.Context(), nil)
+		require.NoError(t, err)
+		term, err := s.Term(t.Context())
+		require.NoError(t, err)
+		const jobs = 100 // more than run at once
+		tries := make([]int, jobs)
+		for i := range jobs {
+			term.Clean(func(context.Context) error {
+				if tries[i]++; tries[i] < 5 {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+
+		for i := range jobs {
+			require.Equal(t, 5, tries[i], "job %d", i)
+		}
+		require.NoError(t, s.Close())
+	})
+}

@@ -100,6 +100,13 @@ func TestReentrancy(t *testing.T) {
 		})
 		require.NoError(t, err)
 
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock())
+		h, err = m.Lock(context.WithoutCancel(h.Context())) // inside nothing any more
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock())
+
 		r := mutex.NewReentrant(s, "n")
 		h1, err := r.Lock(t.Context())
 		require.NoError(t, err)
