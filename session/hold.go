@@ -196,7 +196,9 @@ func (g *grant) giveBack(lost error) error {
 	case errors.Is(err, driver.ErrGone):
 		return g.lostError(ReasonDeleted, nil)
 	case t.ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrReleasePending, context.Cause(t.ctx))
+		// Not a loss: the hold had ended by Unlock. The entry goes with the
+		// session.
+		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.ctx).Error())
 	}
 	t.Clean(func(ctx context.Context) error {
 		if err := g.Release(ctx); err != nil && !errors.Is(err, driver.ErrGone) {
