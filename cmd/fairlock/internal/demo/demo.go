@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
@@ -34,7 +33,7 @@ type Options struct {
 
 type refusal = ledger.Refusal
 
-// Run runs the demonstration, which takes some 21 s and at most 30, and prints
+// Run runs the demonstration, which takes some 20 s and at most 30, and prints
 // its summary. It returns an error that wraps ErrBroken if anything was not as
 // promised, or ctx's cause if that ended it. When it returns, all processes that
 // it started are gone.
@@ -101,7 +100,7 @@ func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
 		return fmt.Errorf("demo: %w", err)
 	}
 	var watch sync.WaitGroup
-	watch.Go(follow) // ends with watching
+	watch.Go(func() { d.stage.guard(follow) }) // ends with watching
 	defer watch.Wait()
 	defer unwatch()
 
@@ -110,12 +109,9 @@ func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
 		dismiss(d.everyone(), hurry)
 		return err
 	}
-	killed := dismiss(d.everyone(), patience)
+	killed := dismiss(d.everyone(), farewell)
 	return d.conclude(ctx, played, killed)
 }
-
-// hurry is how long workers have to give back and go when somebody pressed ^C.
-const hurry = 700 * time.Millisecond
 
 // interrupted is why ctx has ended, unless the time was up.
 func interrupted(ctx context.Context) error {
@@ -127,7 +123,7 @@ func interrupted(ctx context.Context) error {
 
 // conclude checks what happened, and prints what it comes to.
 func (d *director) conclude(ctx context.Context, played error, killed int) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), audit)
 	defer cancel()
 	keys, leases, err := d.store.left(ctx)
 	if err != nil {
@@ -163,7 +159,9 @@ func (d *director) hire(name string) error {
 		Name: name, Lock: lockName, Etcd: d.store.endpoint(), Ledger: d.url,
 		TTL: ttl, Work: byHand, Careless: name == careless,
 	})
-	p, err := spawn(d.exe, name, args, d.stage.hear, d.stage.leave)
+	p, err := spawn(d.exe, name, args,
+		func(p *process, e wire.Event) { d.stage.guard(func() { d.stage.hear(p, e) }) },
+		func(p *process) { d.stage.guard(func() { d.stage.leave(p) }) })
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,7 @@ package demo
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
+	"errors"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
@@ -20,12 +19,9 @@ const (
 func (d *director) play(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { // ends with the script, which ends with ctx
-		defer func() {
-			if p := recover(); p != nil {
-				ended <- fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
-		ended <- d.script(ctx)
+		err := errors.New("the script panicked")
+		d.stage.guard(func() { err = d.script(ctx) })
+		ended <- err
 	}()
 	if !d.live {
 		return <-ended

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -127,6 +128,17 @@ func (s *stage) say(tone view.Tone, format string, args ...any) {
 // fail notes what must not happen at all.
 func (s *stage) fail(err error) {
 	s.change(func() { s.broken = append(s.broken, err) })
+}
+
+// guard calls f, and makes a panic of it the end of the demonstration: one that
+// ended the process would leave the terminal without a cursor.
+func (s *stage) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	f()
 }
 
 // holds is the newest grant of a worker, if it has not ended. The caller holds

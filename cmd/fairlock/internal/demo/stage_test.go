@@ -100,6 +100,15 @@ func TestAWorkerThatEndsUnaskedBreaksTheDemonstration(t *testing.T) {
 	require.EqualError(t, err, "worker bob, pid 8, ended early: exit status 70: no etcd")
 }
 
+func TestAPanicBreaksTheDemonstrationAndNotTheTerminal(t *testing.T) {
+	s, _, _ := scene()
+
+	s.guard(func() { s.hear(&process{name: "nobody"}, wire.Event{Kind: wire.Ready}) })
+
+	err := s.until(t.Context(), "anything", time.Minute, func() bool { return true })
+	require.ErrorContains(t, err, "panic: runtime error: invalid memory address")
+}
+
 func TestUntilSaysWhatItWaitedFor(t *testing.T) {
 	s, _, _ := scene()
 	never := func() bool { return false }

@@ -22,21 +22,25 @@ func Intro(lock string, ttl time.Duration) []Line {
 func Summary(r *check.Report, took time.Duration) []Line {
 	verdict := text(Good, "all as promised, in %s", seconds(took))
 	if !r.Kept() {
-		verdict = text(Bad, "NOT as promised: %d violations, in %s", len(r.Violations()), seconds(took))
+		verdict = text(Bad, "NOT as promised, see below, in %s", seconds(took))
 	}
 	out := []Line{verdict, {}}
 	row := func(name string, tone Tone, figure, meaning string) {
-		out = append(out, Line{{fmt.Sprintf("  %-17s", name), Plain}, {fmt.Sprintf("%6s", figure), tone}, {"  " + meaning, Dim}})
+		l := Line{{fmt.Sprintf("  %-17s", name), Plain}, {fmt.Sprintf("%6s", figure), tone}}
+		if meaning != "" {
+			l = append(l, Span{"  " + meaning, Dim})
+		}
+		out = append(out, l)
 	}
 	zero := func(name string, n int, meaning string) {
 		tone := Good
-		if n != 0 {
-			tone = Bad
+		if n != 0 { // then it means something else
+			tone, meaning = Bad, ""
 		}
 		row(name, tone, fmt.Sprint(n), meaning)
 	}
-	row("grants", Plain, fmt.Sprint(r.Grants), "fair: in the order in which etcd got the requests")
-	zero("order violations", len(r.Order), "nobody was passed, tokens always rose")
+	row("grants", Plain, fmt.Sprint(r.Grants), "to five processes that contend all the time")
+	zero("order violations", len(r.Order), "fair: in the order in which etcd got the requests")
 	zero("overlaps", len(r.Overlaps), "never two live holds at one instant")
 	row("refused writes", Good, fmt.Sprint(r.Refused), refusal(r))
 	zero("lost updates", len(r.LostUpdates), fmt.Sprintf("the ledger's balance counts all its %d writes", r.Writes))
@@ -70,7 +74,7 @@ func Violations(r *check.Report) []Line {
 // refusal says what was refused.
 func refusal(r *check.Report) string {
 	if r.High == 0 {
-		return "none of them the late one"
+		return "not the late one of the stopped worker"
 	}
 	return fmt.Sprintf("fenced: %s came late, with token %d after %d", r.Stop.Who, r.Stop.Token, r.High)
 }

@@ -150,8 +150,8 @@ func TestSummary(t *testing.T) {
 	assert.Equal(t, strings.TrimPrefix(`
 all as promised, in 21.5 s
 
-  grants             1141  fair: in the order in which etcd got the requests
-  order violations      0  nobody was passed, tokens always rose
+  grants             1141  to five processes that contend all the time
+  order violations      0  fair: in the order in which etcd got the requests
   overlaps              0  never two live holds at one instant
   refused writes        1  fenced: dan came late, with token 42 after 57
   lost updates          0  the ledger's balance counts all its 1139 writes
@@ -177,8 +177,8 @@ func TestSummaryOfAViolation(t *testing.T) {
 	text := plain(Summary(r, time.Second))
 	bad := plain(Violations(r))
 
-	assert.Contains(t, text, "NOT as promised: 21 violations, in 1.0 s\n")
-	assert.Contains(t, text, "  overlaps             20  ")
+	assert.Contains(t, text, "NOT as promised, see below, in 1.0 s\n")
+	assert.Contains(t, text, "  overlaps             20\n")
 	assert.Equal(t, "\n"+strings.Repeat("  ada held while bob held\n", 10)+"  and 11 more\n", bad)
 }
 
