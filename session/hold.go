@@ -63,7 +63,7 @@ func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
 	if !alive {
 		h.cancel(ErrLost)
 		t.end(ReasonDeadline, nil)
-		return nil, context.Cause(t.ctx)
+		return nil, context.Cause(t.ctx) //nolint:contextcheck // why the term has ended, not why ctx has
 	}
 	fire(t.s.opts.Hooks.Granted, g.event(nil))
 	return h, nil
@@ -174,6 +174,8 @@ func (h *Hold) Unlock() error {
 }
 
 // giveBack deletes the entries, unless the hold was lost.
+//
+//nolint:contextcheck // giving back is bounded by our own clock
 func (g *grant) giveBack(lost error) error {
 	t := g.t
 	defer t.repay()

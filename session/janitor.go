@@ -57,22 +57,22 @@ func (t *Term) sweep(ctx context.Context) {
 		f := j.queue[0]
 		j.queue = j.queue[1:]
 		j.mu.Unlock()
-		t.insist(f)
+		t.insist(ctx, f)
 	}
 }
 
 // insist calls f until it succeeds or the term is over.
-func (t *Term) insist(f func(context.Context) error) {
+func (t *Term) insist(ctx context.Context, f func(context.Context) error) {
 	rest := minRest
-	for t.ctx.Err() == nil {
-		ctx, cancel := driver.WithTimeout(t.ctx, t.s.clock, cleanTimeout)
-		err := f(ctx)
+	for ctx.Err() == nil {
+		try, cancel := driver.WithTimeout(ctx, t.s.clock, cleanTimeout)
+		err := f(try)
 		cancel()
 		if err == nil {
 			return
 		}
 		t.s.opts.Logger.Debug("fairlock: cleaning up, not certain yet", "session", t.drv.ID(), "err", err)
-		if !driver.Sleep(t.ctx, t.s.clock, rest) {
+		if !driver.Sleep(ctx, t.s.clock, rest) {
 			return
 		}
 		rest = min(2*rest, maxRest)

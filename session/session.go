@@ -56,7 +56,7 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 		return nil, errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
 	}
 	// A host without a name is still told apart by its pid.
-	host, _ := os.Hostname() //nolint:errcheck // shown to people, nothing else
+	host, _ := os.Hostname()
 	s := &Session{
 		backend: b, profile: p, clock: b.Clock(), opts: opts, backoff: minBackoff,
 		meta: driver.Meta{Host: host, PID: os.Getpid(), Label: opts.Label},
@@ -145,6 +145,8 @@ func (s *Session) current() (*Term, *attempt, error) {
 
 // openLater makes one attempt, after the backoff if the last one failed. It
 // ends by itself, at the latest with Close.
+//
+//nolint:contextcheck // it serves all who wait, not the one who came first
 func (s *Session) openLater(a *attempt, backoff time.Duration, wait bool) {
 	defer s.wg.Done()
 	var t *Term

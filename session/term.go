@@ -194,6 +194,8 @@ func (t *Term) repay() {
 
 // closeLater closes the service session in the background. The goroutine ends
 // when the service has answered, at the latest when it has expired there.
+//
+//nolint:contextcheck // whoever finds the term over is not the one who waits for this
 func (t *Term) closeLater() {
 	t.mu.Lock()
 	mine := !t.closing

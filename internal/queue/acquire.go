@@ -103,7 +103,7 @@ func once(ctx context.Context, s *session.Session, r Request) (h *session.Hold, 
 		case <-ctx.Done():
 			return nil, false, st.giveUp(ctx)
 		case <-t.Context().Done():
-			return nil, true, st.rejoin(context.Cause(t.Context()))
+			return nil, true, st.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
 		}
 	}
 	if err := st.refused(); err != nil {
@@ -136,7 +136,7 @@ func notJoined(ctx context.Context, t *session.Term, err error) (again bool, _ e
 		t.Driver().Prove()
 		// The term may not know yet that it is over. Wait for it to learn,
 		// rather than join a dead session again and again.
-		driver.Sleep(t.Context(), t.Session().Clock(), minRest)
+		driver.Sleep(t.Context(), t.Session().Clock(), minRest) //nolint:contextcheck // until the term knows
 		return true, err
 	case errors.Is(err, driver.ErrUnavailable):
 		return true, err

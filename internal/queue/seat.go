@@ -165,6 +165,7 @@ func (s *seat) giveUp(ctx context.Context) error {
 	})
 	short, cancel := driver.WithTimeout(t.Context(), t.Session().Clock(), describeTimeout)
 	defer cancel()
+	//nolint:contextcheck // ctx has ended, that is why we are here
 	if first := s.ln.first.get(short, s.ln); first.Ref != s.entry.Ref {
 		e.Holder, e.Now = first, t.Session().Clock().Wall()
 	}

@@ -136,7 +136,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *session.
 		}
 		cancel(session.ErrUnlocked)
 	}()
-	return fn(inner, h)
+	return fn(inner, h) //nolint:contextcheck // inner ends with ctx, and with the hold
 }
 
 // Queue returns the line in order: the holder first, then those who wait, with
