@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -91,20 +89,10 @@ func (s *stand) past(ctx context.Context, a aging, times, workers int) error {
 // pastNames leaves in the index what so many acquisitions leave there that each
 // had a session of its own, without opening one 100 000 times.
 func (s *stand) pastNames(ctx context.Context, prefix string, times int) error {
-	const batch = 100 // etcd refuses more than 128 operations
-	for first := 0; first < times; first += batch {
-		var puts []clientv3.Op
-		for i := first; i < min(first+batch, times); i++ {
-			puts = append(puts, clientv3.OpPut(fmt.Sprintf("%s%x", prefix, 1<<60+i), ""))
-		}
-		if _, err := s.control.Txn(ctx).Then(puts...).Commit(); err != nil {
-			return fmt.Errorf("write past names: %w", err)
-		}
+	if err := s.put(ctx, prefix, times); err != nil {
+		return err
 	}
-	if _, err := s.control.Delete(ctx, prefix, clientv3.WithPrefix()); err != nil {
-		return fmt.Errorf("delete past names: %w", err)
-	}
-	return nil
+	return s.clear(ctx, prefix)
 }
 
 // aged measures every lock in turn, with nobody else at work.

@@ -58,19 +58,16 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			continue
 		}
 		b.say("%s: %s", s.name, s.about)
-		if err := s.run(ctx, b); err != nil {
-			if ctx.Err() == nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
-			b.say("interrupted: what follows is what was measured until now")
+		if e := s.run(ctx, b); e != nil { // what was measured is worth telling all the same
+			err = errors.Join(err, fmt.Errorf("%s: %w", s.name, e))
+			b.say("%s failed: %v", s.name, e)
+		}
+		if ctx.Err() != nil {
 			break
 		}
 	}
 	r := newReport(b.record, p.args, time.Since(b.start))
-	if err := r.print(out); err != nil {
-		return err
-	}
-	return r.write(p.dir, progress)
+	return errors.Join(err, r.print(out), r.write(p.dir, progress))
 }
 
 // params are what the command line asks for.

@@ -39,6 +39,9 @@ func runMemory(ctx context.Context, b *bench) error {
 	p := &b.plan.memory
 	outside := func(o *etcdtest.Options) { o.Processes = p.process }
 	measure := func(cs []contestant, n int) error {
+		if n == 0 {
+			return nil
+		}
 		k := key{Scenario: "memory", Cluster: single, Size: n}
 		for _, c := range cs {
 			b.say("  %s, %d waiters …", c.name, n)
@@ -55,7 +58,7 @@ func runMemory(ctx context.Context, b *bench) error {
 		}
 		return nil
 	}
-	return errors.Join(measure(together(), p.waiters), measure(apart(), p.sessions))
+	return errors.Join(measure(together()[:1], p.ours), measure(together(), p.waiters), measure(apart(), p.sessions))
 }
 
 // waiters measures so many of them once; bytes do not have moods as times do.
@@ -87,6 +90,9 @@ func (b *bench) waiters(ctx context.Context, s *stand, c contestant, k key) erro
 			})
 		}
 		err = s.joined(ctx, t.prefix(name), k.Size+1)
+		if err == nil {
+			err = s.quiet(ctx, t.clients, b.plan.memory.settle)
+		}
 		var after footprint
 		if err == nil {
 			after, err = b.footprint(ctx)

@@ -59,8 +59,9 @@ type plan struct {
 		sizes    []int
 		together []int         // sizes for goroutines of one process only
 		handOffs int           // at least so many in a round, by repeating short lines
+		peers    int           // no more waiters of the peer than so many
 		bound    int           // and no more than so many: what is left of a line goes home
-		settle   time.Duration // between the last join and the first release
+		settle   time.Duration // how long nothing must happen before the first release
 	}
 	far struct {
 		oneWay, hold time.Duration
@@ -71,9 +72,11 @@ type plan struct {
 		hold time.Duration
 	}
 	memory struct {
-		waiters, sessions int
-		process           bool // the server has a process of its own
-		settle            time.Duration
+		ours     int // waiters of ours only: with the peer's it takes minutes
+		waiters  int
+		sessions int  // waiters with a session each
+		process  bool // the server has a process of its own
+		settle   time.Duration
 	}
 	history struct{ past, workers, cycles int }
 }
@@ -94,10 +97,11 @@ func defaultPlan() plan {
 	p.churn.sizes, p.churn.time = []int{2, 10, 100}, 2*time.Second
 	p.line.clusters = []clusterKind{single, threeFsync}
 	p.line.sizes, p.line.together = []int{2, 10, 100, 1000}, []int{10_000}
-	p.line.handOffs, p.line.bound, p.line.settle = 40, 500, 150*time.Millisecond
+	p.line.handOffs, p.line.peers, p.line.bound, p.line.settle = 40, 1000, 500, 150*time.Millisecond
 	p.far.oneWay, p.far.hold, p.far.size, p.far.lines = 2*time.Millisecond, 12*time.Millisecond, 10, 3
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
-	p.memory.waiters, p.memory.sessions, p.memory.process, p.memory.settle = 10_000, 500, true, time.Second
+	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
+	p.memory.process, p.memory.settle = true, time.Second
 	p.history.past, p.history.workers, p.history.cycles = 100_000, 32, 200
 	return p
 }
@@ -107,7 +111,8 @@ func fullPlan() plan {
 	p := defaultPlan()
 	p.rounds = 5
 	p.churn.clusters, p.churn.time = allClusters(), 5*time.Second
-	p.line.clusters, p.line.handOffs, p.line.bound = allClusters(), 200, 10_000
+	p.line.clusters, p.line.handOffs, p.line.peers, p.line.bound = allClusters(), 200, 10_000, 10_000
+	p.memory.ours, p.memory.waiters = 0, 10_000
 	return p
 }
 
@@ -118,7 +123,7 @@ func quickPlan() plan {
 	p.alone.clusters, p.alone.blocks, p.alone.cycles = one, 2, 10
 	p.churn.clusters, p.churn.sizes, p.churn.time = one, []int{2}, 300*time.Millisecond
 	p.line.clusters, p.line.sizes, p.line.together = one, []int{2, 5}, []int{40}
-	p.line.handOffs, p.line.bound, p.line.settle = 4, 20, 20*time.Millisecond
+	p.line.handOffs, p.line.peers, p.line.bound, p.line.settle = 4, 30, 20, 20*time.Millisecond
 	p.far.oneWay, p.far.hold, p.far.size, p.far.lines = time.Millisecond, 5*time.Millisecond, 3, 1
 	p.requests.size, p.requests.hold = 4, 20*time.Millisecond
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond

@@ -12,7 +12,8 @@ import (
 type queue struct {
 	name    string
 	waiters int
-	settle  time.Duration // between the last join and the first release
+	behind  int           // so many plain keys stand behind the waiters
+	settle  time.Duration // how long nothing must happen before the first release
 	hold    time.Duration // how long each has the lock
 	bound   int           // after so many hand-offs the rest goes home; 0 is never
 }
@@ -43,12 +44,7 @@ func (q queue) run(ctx context.Context, s *stand, t *team) (queueResult, error) 
 	for i := 1; i <= q.waiters; i++ {
 		g.Go(func() error { return q.take(waiting, b, i, enough) })
 	}
-	err = s.joined(waiting, t.prefix(q.name), q.waiters+1)
-	if err == nil {
-		r.joins = time.Since(start)
-		err = sleep(waiting, q.settle)
-	}
-	if err != nil {
+	if err = q.form(waiting, s, t, start, &r); err != nil {
 		cancel()
 		return r, errors.Join(unlock(), g.Wait(), err)
 	}
@@ -70,6 +66,19 @@ func (q queue) run(ctx context.Context, s *stand, t *team) (queueResult, error) 
 	r.elapsed, r.handOffs = b.last.Sub(b.first), b.handOffs
 	r.sent = total(t.clients).since(sent)
 	return r, err
+}
+
+// form waits until the line stands.
+func (q queue) form(ctx context.Context, s *stand, t *team, start time.Time, r *queueResult) error {
+	prefix := t.prefix(q.name)
+	if err := s.joined(ctx, prefix, q.waiters+1); err != nil {
+		return err
+	}
+	r.joins = time.Since(start)
+	if err := s.put(ctx, prefix, q.behind); err != nil {
+		return err
+	}
+	return s.quiet(ctx, t.clients, q.settle)
 }
 
 // take is one waiter: it locks, holds and gives back. enough is closed at the

@@ -13,8 +13,9 @@ import (
 
 // inFlight bounds the unary requests of all clients of a stand together. A
 // server refuses more than 5000 proposals at a time, and 10 000 goroutines that
-// join a line at once would find that out.
-const inFlight = 256
+// join a line at once would find that out; and when each has it read a line of
+// 10 000, a few hundred wait longer than it allows.
+const inFlight = 64
 
 // A stand is a cluster and the clients that run against it.
 type stand struct {
@@ -114,6 +115,45 @@ func (s *stand) joined(ctx context.Context, prefix string, n int) error {
 			return fmt.Errorf("%d of %d have joined: %w", r.Count, n, err)
 		}
 	}
+}
+
+// quiet waits until clients have sent nothing for a while and wait for no
+// answer: then everybody in line is where he wants to be. Keepalives do not
+// count.
+func (s *stand) quiet(ctx context.Context, cs []client, d time.Duration) error {
+	for before := int64(-1); ; {
+		now := total(cs).sum()
+		if now == before && len(s.gate) == 0 {
+			return nil
+		}
+		before = now
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
+	}
+}
+
+// put writes so many keys that begin with prefix.
+func (s *stand) put(ctx context.Context, prefix string, n int) error {
+	const batch = 100 // etcd refuses more than 128 operations
+	for first := 0; first < n; first += batch {
+		var puts []clientv3.Op
+		for i := first; i < min(first+batch, n); i++ {
+			puts = append(puts, clientv3.OpPut(fmt.Sprintf("%s%x", prefix, 1<<60+i), ""))
+		}
+		if _, err := s.control.Txn(ctx).Then(puts...).Commit(); err != nil {
+			return fmt.Errorf("put %d keys: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// clear deletes all keys that begin with prefix.
+func (s *stand) clear(ctx context.Context, prefix string) error {
+	if _, err := s.control.Delete(ctx, prefix, clientv3.WithPrefix()); err != nil {
+		return fmt.Errorf("delete the keys under %q: %w", prefix, err)
+	}
+	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
