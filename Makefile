@@ -8,7 +8,7 @@ MAKEFLAGS   += --no-print-directory
 GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 20s
-BENCH    ?= .
+BENCHFLAGS ?=
 
 # Packages whose tests start real servers. They run alone, one package at a
 # time: two clusters on two cores take election timeouts from each other.
@@ -52,7 +52,7 @@ lint: ## Check format, imports and house rules; change nothing.
 check: lint test ## Run lint and test.
 
 .PHONY: bench
-bench: ## Measure against the locks that ship with the clients; BENCH=regexp picks some.
+bench: ## Measure against the locks that ship with the clients; BENCHFLAGS=-h tells more.
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./bench/...
 
 .PHONY: fuzz
