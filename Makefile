@@ -53,7 +53,7 @@ check: lint test ## Run lint and test.
 
 .PHONY: bench
 bench: ## Measure against the locks that ship with the clients; BENCHFLAGS=-h tells more.
-	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./bench/...
+	@$(GO) -C bench run . $(BENCHFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every pure function that has a target, FUZZTIME (20s) each.
