@@ -1,0 +1,383 @@
+package itest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+const (
+	goodPassword = "corr3ct-horse"
+	badPassword  = "wr0ng-horse"
+)
+
+// withUsers turns on authentication: "worker" may read and write the prefix and
+// nothing else, "reader" may only read it, "stranger" may do nothing.
+func withUsers(t *testing.T, endpoint, prefix string) {
+	t.Helper()
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer root.Close()
+	ctx := bounded(t)
+	end := clientv3.GetPrefixRangeEnd(prefix)
+	for _, err := range []error{
+		second(root.RoleAdd(ctx, "rw")),
+		second(root.RoleGrantPermission(ctx, "rw", prefix, end, clientv3.PermissionType(clientv3.PermReadWrite))),
+		second(root.RoleAdd(ctx, "ro")),
+		second(root.RoleGrantPermission(ctx, "ro", prefix, end, clientv3.PermissionType(clientv3.PermRead))),
+		second(root.UserAdd(ctx, "root", goodPassword)), second(root.UserGrantRole(ctx, "root", "root")),
+		second(root.UserAdd(ctx, "worker", goodPassword)), second(root.UserGrantRole(ctx, "worker", "rw")),
+		second(root.UserAdd(ctx, "reader", goodPassword)), second(root.UserGrantRole(ctx, "reader", "ro")),
+		second(root.UserAdd(ctx, "stranger", goodPassword)),
+		second(root.AuthEnable(ctx)),
+	} {
+		require.NoError(t, err)
+	}
+}
+
+// loggedIn is a client of a user's.
+func loggedIn(t *testing.T, endpoint, user string, tap *tap) *clientv3.Client {
+	t.Helper()
+	cfg := clientv3.Config{Endpoints: []string{endpoint}, Username: user, Password: goodPassword, Logger: zap.NewNop()}
+	if tap != nil {
+		tap.on(&cfg)
+	}
+	client, err := clientv3.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func permissionOnTheRoot(t *testing.T) {
+	const root = "team/locks"
+	endpoint := etcdWithLogins(t, 300)
+	withUsers(t, endpoint, root+"/")
+	as := func(user, password string) etcdbackend.DialConfig {
+		return etcdbackend.DialConfig{Endpoints: []string{endpoint}, Username: user, Password: password}
+	}
+	witness := watchPrefix(t, loggedIn(t, endpoint, "root", nil), root+"/")
+	var said []error
+	var parties []*party
+	dial := func(user, password string) (*party, error) {
+		p := newParty(t, root, calmTTL)
+		err := p.dial(t, as(user, password))
+		said, parties = append(said, err), append(parties, p)
+		return p, err
+	}
+
+	one, err := dial("worker", goodPassword)
+	require.NoError(t, err)
+	two, err := dial("worker", goodPassword)
+	require.NoError(t, err)
+	workersCanDoEverything(t, one, two, witness)
+	require.NoError(t, one.Close())
+	require.NoError(t, two.Close())
+	witness.seesNothingLeft(t)
+
+	for _, user := range []string{"reader", "stranger"} {
+		p, err := dial(user, goodPassword)
+		require.NoError(t, err, "a lease needs no permission")
+		m := mutex.New(p.Session, "secret/plans")
+		begin := time.Now()
+		for what, err := range map[string]error{
+			"lock": second(m.Lock(bounded(t))),
+			"try":  second(m.TryLock(bounded(t))),
+			"do":   m.Do(bounded(t), func(context.Context, *session.Hold) error { return nil }),
+		} {
+			require.ErrorIs(t, err, session.ErrDenied, what)
+			assert.ErrorContains(t, err, `"secret/plans"`, what)
+			assert.ErrorContains(t, err, "permission denied", what)
+			said = append(said, err)
+		}
+		_, qerr := m.Queue(bounded(t))
+		_, nerr := p.Names(bounded(t), "")
+		if user == "stranger" {
+			require.ErrorIs(t, qerr, session.ErrDenied)
+			require.ErrorIs(t, nerr, session.ErrDenied)
+		} else {
+			require.NoError(t, qerr)
+			require.NoError(t, nerr)
+		}
+		assert.Less(t, time.Since(begin), 3*time.Second, "at once")
+		said = append(said, qerr, nerr, p.Close())
+		t.Logf("%s: %v", user, said[len(said)-4])
+	}
+	begin := time.Now()
+	_, err = dial("worker", badPassword)
+	require.ErrorIs(t, err, session.ErrDenied)
+	assert.Less(t, time.Since(begin), 4*time.Second, "sooner than the timeout")
+	t.Log(err)
+	_, err = dial("nobody", goodPassword)
+	require.ErrorIs(t, err, session.ErrDenied)
+
+	witness.seesNothingLeft(t)
+	said = append(said, errorOf(as("worker", goodPassword)))
+	for _, password := range []string{goodPassword, badPassword} {
+		for _, err := range said {
+			if err != nil {
+				assert.NotContains(t, err.Error(), password)
+			}
+		}
+		for _, p := range parties {
+			assert.NotContains(t, p.log.String(), password)
+		}
+	}
+}
+
+// errorOf is what somebody gets to read who prints the configuration.
+func errorOf(cfg etcdbackend.DialConfig) error { return &printed{cfg} }
+
+type printed struct{ cfg etcdbackend.DialConfig }
+
+func (p *printed) Error() string { return p.cfg.String() + p.cfg.GoString() }
+
+// workersCanDoEverything goes through all that a session does at the server.
+func workersCanDoEverything(t *testing.T, one, two *party, witness *witness) {
+	t.Helper()
+	h := one.lock(t, "orders/settle")
+	r := two.ask(bounded(t), "orders/settle")
+	tokens := witness.sees(t, 2)
+	_, err := mutex.New(two.Session, "orders/settle").TryLock(bounded(t))
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	line, err := mutex.New(two.Session, "orders/settle").Queue(bounded(t))
+	require.NoError(t, err)
+	require.Len(t, line, 2)
+	assert.Equal(t, tokens[0], line[0].Token)
+	assert.NotEmpty(t, line[0].Meta.Host)
+	names, err := two.Names(bounded(t), "orders/")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"orders/settle"}, names)
+	names, err = two.Names(bounded(t), "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"orders/settle"}, names)
+
+	// One who waits and gives up leaves nothing either.
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = mutex.New(one.Session, "orders/settle").Lock(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, r.granted(t).Unlock())
+	try, err := mutex.New(two.Session, "orders/settle").TryLock(bounded(t))
+	require.NoError(t, err)
+	require.NoError(t, try.Unlock())
+	witness.seesNothingLeft(t)
+	one.kept(t)
+	two.kept(t)
+}
+
+// sessionSurvivesItsLogin is about logins that live for two seconds, while a
+// session renews only every four and a half: every token that it uses has
+// expired when it is used again, and the one that its watch stream was opened
+// with never comes back.
+func sessionSurvivesItsLogin(t *testing.T) {
+	const logins = 2 // seconds
+	endpoint := etcdWithLogins(t, logins)
+	withUsers(t, endpoint, "root/")
+	var tap tap
+	client := loggedIn(t, endpoint, "worker", &tap)
+	holder := newParty(t, "root", session.DefaultTTL).open(t, client)
+	waiter := newParty(t, "root", session.DefaultTTL).open(t, client)
+	h := holder.lock(t, "x")
+	r := waiter.ask(bounded(t), "x")
+	until(t, "its watches", func() bool { return tap.watches.Load() >= 2 })
+
+	// Nothing tells that a login has expired but its use: so time must pass.
+	time.Sleep(6 * logins * time.Second)
+	assert.NoError(t, context.Cause(h.Context()))
+	r.waits(t)
+	streams, refused := tap.streams.Load(), tap.refused.Load()
+	behind := holder.ask(bounded(t), "x")
+	other := waiter.lock(t, "y") // in another line, with watches of its own
+	begin := now()
+	require.NoError(t, h.Unlock())
+	second := r.granted(t)
+	t.Logf("granted %s after the release", r.at.Sub(begin))
+	require.NoError(t, second.Unlock())
+	third := behind.granted(t)
+
+	assert.Less(t, r.at.Sub(begin), 5*time.Second)
+	assert.Greater(t, int64(third.Token()), int64(second.Token()))
+	require.NoError(t, third.Unlock())
+	require.NoError(t, other.Unlock())
+	assert.Positive(t, tap.badTokens.Load(), "requests with an expired login")
+	t.Logf("%d requests came with an expired login; %d watches were refused, %d streams made anew, %d logins",
+		tap.badTokens.Load(), tap.refused.Load(), tap.streams.Load()-streams, tap.logins.Load())
+	assert.Greater(t, tap.refused.Load(), refused, "watches on a stream with an expired login")
+	holder.kept(t)
+	waiter.kept(t)
+	names, err := holder.Names(bounded(t), "")
+	require.NoError(t, err)
+	assert.Empty(t, names)
+}
+
+// renewalsNeedNoLogin is about what a login costs: the server stretches each on
+// purpose, so that passwords cannot be tried out, and commits it like a write.
+func renewalsNeedNoLogin(t *testing.T) {
+	endpoint := etcdWithLogins(t, 300)
+	withUsers(t, endpoint, "root/")
+	var tap tap
+	p := newParty(t, "root", calmTTL)
+	renewed := make(chan session.Event, 1000)
+	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev }
+	p.open(t, loggedIn(t, endpoint, "worker", &tap))
+	term, err := p.Term(bounded(t))
+	require.NoError(t, err)
+	wait(t, renewed, "the lease")
+	before := tap.logins.Load()
+	const renewals = 6
+	for range renewals {
+		term.Driver().Prove() // the next one, now
+		wait(t, renewed, "a renewal")
+	}
+	logins := tap.logins.Load() - before
+
+	t.Logf("%d logins for %d renewals", logins, renewals)
+	assert.LessOrEqual(t, logins, int64(2), "logins for %d renewals", renewals)
+}
+
+// etcdWithLogins starts a member whose logins expire after so many seconds.
+func etcdWithLogins(t *testing.T, seconds uint) (endpoint string) {
+	cfg := embed.NewConfig()
+	cfg.Dir = filepath.Join(t.TempDir(), "etcd")
+	cfg.AuthTokenTTL = seconds
+	cfg.BcryptCost = 4 // the least: logins are what this server does most
+	cfg.UnsafeNoFsync = true
+	cfg.EnableGRPCGateway = false
+	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	free := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{free}, []url.URL{free}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{free}, []url.URL{free}
+	cfg.InitialCluster = cfg.Name + "=" + free.String()
+	e, err := embed.StartEtcd(cfg)
+	require.NoError(t, err)
+	t.Cleanup(e.Close)
+	wait(t, e.Server.ReadyNotify(), "a member that is ready")
+	return e.Clients[0].Addr().String()
+}
+
+func unreachableIsNamed(t *testing.T) {
+	const timeout = time.Second
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, nobody.Close())
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody reads
+	require.NoError(t, err)
+	defer mute.Close()
+	ca, err := etcdtest.NewCA(t.TempDir())
+	require.NoError(t, err)
+
+	var told sync.WaitGroup
+	defer told.Wait()
+	for name, addr := range map[string]string{"nobody": nobody.Addr().String(), "mute": mute.Addr().String()} {
+		check := func(how string, most time.Duration, open func() error) {
+			told.Go(func() {
+				begin := time.Now()
+				err := open()
+				took := time.Since(begin)
+				t.Logf("%s, %s: %s: %v", name, how, took.Round(time.Millisecond), err)
+				assert.ErrorIs(t, err, session.ErrUnavailable, "%s, %s", name, how)
+				assert.ErrorContains(t, err, addr, "%s, %s", name, how)
+				assert.NotContains(t, fmt.Sprint(err), goodPassword)
+				assert.Less(t, took, most+time.Second, "%s, %s", name, how)
+			})
+		}
+		for how, cfg := range map[string]etcdbackend.DialConfig{
+			"plain":  {},
+			"login":  {Username: "worker", Password: goodPassword},
+			"secure": {CAFile: ca.File()},
+		} {
+			cfg.Endpoints, cfg.Timeout = []string{addr}, timeout
+			check("dialled, "+how, timeout, func() error {
+				return second(etcdbackend.Dial(t.Context(), cfg, nil))
+			})
+		}
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+		require.NoError(t, err)
+		defer client.Close()
+		defer told.Wait()
+		check("a user's client", timeout, func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			return second(etcdbackend.Open(ctx, client, nil))
+		})
+		check("a user's client and no deadline", 5*time.Second, func() error {
+			return second(etcdbackend.Open(t.Context(), client, nil))
+		})
+	}
+}
+
+func tlsFromFiles(t *testing.T) {
+	cluster := etcdtest.New(t, &etcdtest.Options{TLS: true})
+	witness := watchPrefix(t, cluster.Client(t), "root/")
+	cert, key, err := cluster.CA().Issue("worker")
+	require.NoError(t, err)
+	good := etcdbackend.DialConfig{
+		Endpoints: cluster.Endpoints(), CAFile: cluster.CA().File(), CertFile: cert, KeyFile: key, Timeout: 2 * time.Second,
+	}
+	p := newParty(t, "root", calmTTL)
+	require.NoError(t, p.dial(t, good))
+	h := p.lock(t, "x")
+	r := p.ask(bounded(t), "x")
+	witness.sees(t, 2)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, r.granted(t).Unlock())
+	require.NoError(t, p.Close())
+	witness.seesNothingLeft(t)
+
+	other, err := etcdtest.NewCA(t.TempDir())
+	require.NoError(t, err)
+	otherCert, otherKey, err := other.Issue("worker")
+	require.NoError(t, err)
+	var told sync.WaitGroup
+	defer told.Wait()
+	for _, c := range []struct {
+		name, says string
+		edit       func(*etcdbackend.DialConfig)
+	}{
+		{"servers of another authority", "certificate signed by unknown authority", func(c *etcdbackend.DialConfig) { c.CAFile = other.File() }},
+		{"the system's authorities", "certificate signed by unknown authority", func(c *etcdbackend.DialConfig) { c.CAFile = "" }},
+		// How a server refuses a client comes after the client's own part of the
+		// handshake, and may be lost with the connection.
+		{"no certificate", "", func(c *etcdbackend.DialConfig) { c.CertFile, c.KeyFile = "", "" }},
+		{"a certificate of another authority", "", func(c *etcdbackend.DialConfig) { c.CertFile, c.KeyFile = otherCert, otherKey }},
+	} {
+		told.Go(func() {
+			cfg := good
+			c.edit(&cfg)
+			begin := time.Now()
+			err := second(etcdbackend.Dial(t.Context(), cfg, nil))
+			t.Logf("%s: %s: %v", c.name, time.Since(begin).Round(time.Millisecond), err)
+			assert.ErrorIs(t, err, session.ErrUnavailable, c.name)
+			assert.ErrorContains(t, err, c.says, c.name)
+			assert.ErrorContains(t, err, cluster.Endpoints()[0], c.name)
+		})
+	}
+	bad := good
+	bad.CAFile = filepath.Join(t.TempDir(), "absent.pem")
+	begin := time.Now()
+	assert.ErrorContains(t, newParty(t, "root", calmTTL).dial(t, bad), "absent.pem")
+	assert.Less(t, time.Since(begin), time.Second, "nothing is asked without it")
+	plain := good
+	plain.CAFile, plain.CertFile, plain.KeyFile = "", "", ""
+	plain.Endpoints = []string{"http://" + cluster.Endpoints()[0][len("https://"):]}
+	err = newParty(t, "root", calmTTL).dial(t, plain)
+	assert.ErrorIs(t, err, session.ErrUnavailable, "in the clear to a server that wants TLS")
+}

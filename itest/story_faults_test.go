@@ -1,0 +1,359 @@
+package itest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// cutWaiter is a holder past the proxy, and a waiter behind it whose watches
+// have been cut off: nobody can connect through the proxy until it is healed.
+type cutWaiter struct {
+	cluster        *etcdtest.Cluster
+	direct         *clientv3.Client
+	witness        *witness
+	tap            tap
+	holder, waiter *party
+	held           *session.Hold
+	waiting        *request
+}
+
+func newCutWaiter(t *testing.T) *cutWaiter {
+	s := &cutWaiter{cluster: etcdtest.New(t, &etcdtest.Options{Proxied: true})}
+	s.direct = clientOf(t, s.cluster, 0)
+	s.witness = watchPrefix(t, s.direct, "root/")
+	s.holder = newParty(t, "root", calmTTL).open(t, s.direct)
+	s.waiter = newParty(t, "root", calmTTL).open(t, clientWith(t, s.cluster, s.tap.on))
+	s.held = s.holder.lock(t, "x")
+	s.waiting = s.waiter.ask(bounded(t), "x")
+	s.witness.sees(t, 2)
+	until(t, "watches on the own entry and on the holder's", func() bool { return s.tap.watches.Load() == 2 })
+
+	s.cluster.Member(0).ClientProxy().Refuse(true)
+	s.cluster.Member(0).ClientProxy().Reset()
+	until(t, "no connection", func() bool {
+		st := s.cluster.Member(0).ClientProxy().Stats()
+		return st.Open == 0 && st.Refused > 0
+	})
+	return s
+}
+
+func (s *cutWaiter) heal(t *testing.T) {
+	s.cluster.Member(0).ClientProxy().Refuse(false)
+	until(t, "new watches", func() bool { return s.tap.watches.Load() >= 3 })
+	assert.Greater(t, s.tap.streams.Load(), int64(1), "on a stream of their own")
+}
+
+func compactionAndReset(t *testing.T) {
+	s := newCutWaiter(t)
+	// Nothing that happened in the meantime can be told afterwards.
+	var rev int64
+	for i := range 5 {
+		r, err := s.direct.Put(bounded(t), "elsewhere", fmt.Sprint(i))
+		require.NoError(t, err)
+		rev = r.Header.Revision
+	}
+	_, err := s.direct.Compact(bounded(t), rev, clientv3.WithCompactPhysical())
+	require.NoError(t, err)
+	_, err = s.direct.Get(bounded(t), "elsewhere", clientv3.WithRev(rev-1))
+	require.ErrorIs(t, err, rpctypes.ErrCompacted)
+	s.heal(t)
+	behind := s.holder.ask(bounded(t), "x")
+	tokens := s.witness.sees(t, 3)
+	line, err := mutex.New(s.holder.Session, "x").Queue(bounded(t))
+	require.NoError(t, err)
+	released := now()
+	require.NoError(t, s.held.Unlock())
+	first := s.waiting.granted(t)
+	behind.waits(t)
+
+	assert.Equal(t, []int64{line[0].Place, line[1].Place, line[2].Place}, tokens)
+	assert.EqualValues(t, tokens[1], first.Token(), "the place that it had before")
+	assert.Less(t, s.waiting.at.Sub(released), relooks)
+	t.Logf("granted %s after the release", s.waiting.at.Sub(released))
+	require.NoError(t, first.Unlock())
+	last := behind.granted(t)
+	assert.EqualValues(t, tokens[2], last.Token())
+	require.NoError(t, last.Unlock())
+	s.waiter.kept(t)
+	s.witness.seesNothingLeft(t)
+}
+
+func releaseDuringACut(t *testing.T) {
+	s := newCutWaiter(t)
+	require.NoError(t, s.held.Unlock())
+	s.witness.seesEnd(t, s.held.Token())
+	s.waiting.waits(t)
+	healed := now()
+	s.cluster.Member(0).ClientProxy().Refuse(false)
+	h := s.waiting.granted(t)
+
+	assert.EqualValues(t, s.witness.sees(t, 2)[1], h.Token())
+	assert.Less(t, s.waiting.at.Sub(healed), relooks)
+	t.Logf("granted %s after the cut", s.waiting.at.Sub(healed))
+	require.NoError(t, h.Unlock())
+	s.waiter.kept(t)
+	s.witness.seesNothingLeft(t)
+}
+
+func waiterOnACutMember(t *testing.T) {
+	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
+	for _, who := range []string{"follower", "leader"} {
+		t.Run(who, func(t *testing.T) {
+			leader, err := cluster.Leader(bounded(t))
+			require.NoError(t, err)
+			cut := leader
+			if who == "follower" {
+				cut = (leader + 1) % 3
+			}
+			cutOffWaiters(t, cluster, who, cut)
+		})
+	}
+}
+
+// cutOffWaiters has five waiters, each behind its own holder. The stream of the
+// first is on the member that is cut off, those of the others wherever their
+// clients took them.
+func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int) {
+	const n = 5
+	majority := clientOf(t, cluster, (cut+1)%3, (cut+2)%3)
+	witness := watchPrefix(t, majority, root+"/")
+	holder := newParty(t, root, calmTTL).open(t, majority)
+	var held [n]*session.Hold
+	var waiters [n]*party
+	var waiting [n]*request
+	for i := range n {
+		name := fmt.Sprint("x", i)
+		held[i] = holder.lock(t, name)
+		var tap tap
+		client := clientWith(t, cluster, func(cfg *clientv3.Config) {
+			tap.on(cfg)
+			if i == 0 {
+				cfg.Endpoints = cfg.Endpoints[cut : cut+1]
+			}
+		})
+		waiters[i] = newParty(t, root, calmTTL).open(t, client)
+		waiting[i] = waiters[i].ask(bounded(t), name)
+		until(t, "its watches", func() bool { return tap.watches.Load() == 2 })
+		client.SetEndpoints(cluster.Endpoints()...) // the stream stays where it is
+	}
+
+	began := now()
+	cluster.Member(cut).CutPeers()
+	defer cluster.Member(cut).HealPeers()
+	for _, h := range held {
+		givenBack(t, h)
+	}
+	for i, r := range waiting {
+		gone := witness.seesEnd(t, held[i].Token())
+		h := r.granted(t)
+		t.Logf("waiter %d granted %s after the cut, %s after the release", i, r.at.Sub(began), r.at.Sub(gone))
+		assert.Less(t, r.at.Sub(gone), 8*time.Second)
+		assert.Greater(t, h.Token(), held[i].Token())
+	}
+
+	// The cut was there all the time: the member never heard of the releases.
+	at := clientOf(t, cluster, cut)
+	for _, h := range held {
+		r, err := at.Get(bounded(t), h.Refs()[0].Key, clientv3.WithSerializable())
+		require.NoError(t, err)
+		assert.Len(t, r.Kvs, 1, "at the member that is cut off")
+	}
+	assert.Positive(t, heldBack(cluster), "bytes between members held back")
+	cluster.Member(cut).HealPeers()
+	for i, r := range waiting {
+		require.NoError(t, r.hold.Unlock())
+		waiters[i].kept(t)
+	}
+	witness.seesNothingLeft(t)
+}
+
+// heldBack is how much members have said to each other and not been told.
+func heldBack(cluster *etcdtest.Cluster) (bytes int64) {
+	for i := range cluster.Len() {
+		st := cluster.Member(i).PeerProxy().Stats()
+		bytes += st.Up.Waiting + st.Down.Waiting
+	}
+	return bytes
+}
+
+func blackHoleLosesNoSession(t *testing.T) {
+	const (
+		n   = 10
+		ttl = 5 * time.Second
+	)
+	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
+	witness := watchPrefix(t, clientOf(t, cluster, 0, 1, 2), "root/")
+	var parties [n]*party
+	var held [n]*session.Hold
+	for i := range parties {
+		parties[i] = newParty(t, "root", ttl).open(t, cluster.Client(t))
+		held[i] = parties[i].lock(t, fmt.Sprint("kept", i))
+	}
+
+	hole := cluster.Member(1).ClientProxy()
+	hole.Drop(etcdtest.Both)
+	end := time.After(3 * ttl)
+	stop := make(chan struct{})
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	var took []time.Duration
+	for i, p := range parties {
+		workers.Go(func() {
+			for pace := time.NewTicker(100 * time.Millisecond); ; {
+				select {
+				case <-stop:
+					pace.Stop()
+					return
+				case <-pace.C:
+				}
+				begin := now()
+				err := mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
+				if !assert.NoError(t, err) {
+					return
+				}
+				mu.Lock()
+				took = append(took, now().Sub(begin))
+				mu.Unlock()
+			}
+		})
+	}
+	<-end
+	close(stop)
+	workers.Wait()
+
+	assert.Positive(t, hole.Stats().Up.Dropped, "requests went into the hole")
+	for i, h := range held {
+		assert.NoError(t, context.Cause(h.Context()))
+		assert.Positive(t, h.Valid())
+		parties[i].kept(t)
+	}
+	slices.Sort(took)
+	require.NotEmpty(t, took)
+	t.Logf("%d times locked and unlocked beside a black hole: median %s, 99 in 100 %s, longest %s; %d bytes lost",
+		len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1], hole.Stats().Up.Dropped)
+	assert.Less(t, took[len(took)-1], 2*ttl)
+	hole.Heal(etcdtest.Both)
+	for _, h := range held {
+		givenBack(t, h)
+	}
+	// What fences off requests that were lost in the hole goes with its session.
+	var closing sync.WaitGroup
+	for _, p := range parties {
+		closing.Go(func() { assert.NoError(t, p.Close()) })
+	}
+	closing.Wait()
+	witness.seesNothingLeft(t)
+}
+
+func leaderMovesAndDies(t *testing.T) {
+	const (
+		n   = 6
+		ttl = 5 * time.Second
+	)
+	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
+	witness := watchPrefix(t, cluster.Client(t), "root/")
+	var parties [n]*party
+	var line [n]*request
+	for i := range parties {
+		parties[i] = newParty(t, "root", ttl).open(t, cluster.Client(t))
+		line[i] = parties[i].ask(bounded(t), "x")
+		witness.sees(t, i+1)
+	}
+	tokens := witness.sees(t, n)
+	var turns []turn
+	next := 0
+	step := func(after string) {
+		t.Helper()
+		begin := now()
+		h := line[next].granted(t)
+		t.Logf("%-28s granted after %s", after, max(0, line[next].at.Sub(begin)).Round(time.Millisecond))
+		assert.Equal(t, tokens[next], int64(h.Token()))
+		for _, r := range line[next+1:] {
+			r.waits(t)
+		}
+		turns = append(turns, turn{Token: int64(h.Token()), Begin: line[next].at, End: now()})
+		givenBack(t, h)
+		next++
+	}
+	line[0].granted(t)
+
+	from, err := cluster.Leader(bounded(t))
+	require.NoError(t, err)
+	require.NoError(t, cluster.MoveLeader(bounded(t), (from+1)%3))
+	step("at first")
+	step("leader moved")
+	line[next].granted(t)
+	require.NoError(t, cluster.Member((from+1)%3).Kill())
+	step("leader killed while it held")
+	step("leader killed")
+	other, err := cluster.Leader(bounded(t))
+	require.NoError(t, err)
+	assert.NotEqual(t, (from+1)%3, other)
+	require.NoError(t, cluster.Member((from+1)%3).Restart(bounded(t)))
+	step("the dead one is back")
+	require.NoError(t, cluster.Member(other).Kill())
+	step("another leader killed")
+
+	checkTurns(t, witness, turns)
+	for _, p := range parties {
+		p.kept(t)
+	}
+}
+
+var errOwn = errors.New("the caller's own")
+
+// misuseLeavesNothing is what the recipe's own tests say in memory, once on a
+// real server.
+func misuseLeavesNothing(t *testing.T) {
+	_, client, root := shared.use(t)
+	witness := watchPrefix(t, client, root+"/")
+	p := newParty(t, root, calmTTL).open(t, client)
+	m := mutex.New(p.Session, "a/b")
+
+	h, err := m.Lock(bounded(t))
+	require.NoError(t, err)
+	_, err = m.Lock(h.Context())
+	require.ErrorIs(t, err, session.ErrReentrant)
+	_, err = m.TryLock(bounded(t))
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	require.NoError(t, h.Unlock())
+	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
+	witness.seesNothingLeft(t)
+
+	assert.PanicsWithValue(t, "at work", func() {
+		_ = m.Do(bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
+	})
+	witness.seesNothingLeft(t)
+	err = m.Do(bounded(t), func(ctx context.Context, _ *session.Hold) error {
+		_, inner := m.Lock(ctx)
+		assert.ErrorIs(t, inner, session.ErrReentrant)
+		return errOwn
+	})
+	require.ErrorIs(t, err, errOwn)
+	for _, name := range []string{"", "\xff", string(make([]byte, session.MaxName+1))} {
+		_, err := mutex.New(p.Session, name).Lock(bounded(t))
+		require.ErrorIs(t, err, session.ErrInvalidName)
+	}
+
+	witness.seesNothingLeft(t)
+	assert.Len(t, witness.sees(t, 3), 3, "entries ever made: no try and no misuse made one")
+	names, err := p.Names(bounded(t), "")
+	require.NoError(t, err)
+	assert.Empty(t, names)
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, second(m.Lock(bounded(t))), session.ErrClosed)
+}

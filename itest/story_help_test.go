@@ -1,0 +1,463 @@
+package itest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// calmTTL is for sessions whose expiry is not what the story is about: a busy
+// machine must not cost them their lease. The engine's look without an event
+// then comes after 15 s at the earliest, so that a grant that comes sooner was
+// not its doing.
+const (
+	calmTTL = 20 * time.Second
+	relooks = 15 * time.Second
+)
+
+// now is the clock that all processes of this machine share.
+func now() driver.Instant { return driver.SystemClock().Now() }
+
+// sharedCluster is one member that every story may use that does it no harm.
+type sharedCluster struct {
+	mu      sync.Mutex
+	cluster *etcdtest.Cluster
+	stories int
+}
+
+var shared sharedCluster
+
+// use returns a client of the shared cluster, and a root for this test alone.
+func (s *sharedCluster) use(t testing.TB) (c *etcdtest.Cluster, client *clientv3.Client, root string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == nil {
+		var err error
+		s.cluster, err = etcdtest.Start(context.Background(), nil)
+		require.NoError(t, err)
+	}
+	s.stories++
+	return s.cluster, s.cluster.Client(t), fmt.Sprint("root", s.stories)
+}
+
+func (s *sharedCluster) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Close()
+}
+
+// clientOf returns a client of some members, past their proxies.
+func clientOf(t testing.TB, c *etcdtest.Cluster, members ...int) *clientv3.Client {
+	t.Helper()
+	return clientWith(t, c, func(cfg *clientv3.Config) {
+		cfg.Endpoints = nil
+		for _, i := range members {
+			cfg.Endpoints = append(cfg.Endpoints, c.Member(i).Direct())
+		}
+	})
+}
+
+func clientWith(t testing.TB, c *etcdtest.Cluster, edit func(*clientv3.Config)) *clientv3.Client {
+	t.Helper()
+	client, err := c.NewClient(edit)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// bounded is a context for what must not hang.
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wait fails the test if ch is not closed, or has nothing, for too long.
+func wait[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		require.Fail(t, "waited in vain", what)
+		panic("unreachable")
+	}
+}
+
+// until polls what no event tells of: counters of proxies and of servers.
+func until(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); {
+		if time.Now().After(end) {
+			require.Fail(t, "waited in vain", what)
+		}
+		select {
+		case <-time.After(2 * time.Millisecond):
+		case <-t.Context().Done():
+			return
+		}
+	}
+}
+
+// diary keeps what is logged, and shows it if the test fails.
+type diary struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (d *diary) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.b.Write(p)
+}
+
+func (d *diary) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.b.String()
+}
+
+// party is a Session with what its hooks and its log said.
+type party struct {
+	*session.Session
+	opts etcdbackend.Options
+	log  diary
+
+	mu             sync.Mutex
+	lost, rejoined []session.Event
+}
+
+// newParty prepares a party; open or dial makes its Session.
+func newParty(t testing.TB, root string, ttl time.Duration) *party {
+	p := &party{}
+	note := func(to *[]session.Event) func(session.Event) {
+		return func(ev session.Event) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			*to = append(*to, ev)
+		}
+	}
+	p.opts = etcdbackend.Options{Root: root, Session: session.Options{
+		TTL:    ttl,
+		Label:  t.Name()[strings.LastIndexByte(t.Name(), '/')+1:],
+		Hooks:  session.Hooks{SessionLost: note(&p.lost), Rejoined: note(&p.rejoined)},
+		Logger: slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}}
+	t.Cleanup(func() {
+		if s := p.log.String(); t.Failed() && s != "" {
+			t.Log("log of one session:\n" + s)
+		}
+	})
+	return p
+}
+
+// open opens the Session on a client.
+func (p *party) open(t testing.TB, client *clientv3.Client) *party {
+	t.Helper()
+	var err error
+	p.Session, err = etcdbackend.Open(bounded(t), client, &p.opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	return p
+}
+
+// dial opens the Session on a client of its own.
+func (p *party) dial(t testing.TB, cfg etcdbackend.DialConfig) error {
+	t.Helper()
+	var err error
+	p.Session, err = etcdbackend.Dial(bounded(t), cfg, &p.opts)
+	if err == nil {
+		t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	}
+	return err
+}
+
+// kept fails the test if the party lost a session or a place.
+func (p *party) kept(t testing.TB) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assert.Empty(t, p.lost, "lost sessions")
+	assert.Empty(t, p.rejoined, "lost places")
+}
+
+// request is a Lock under way.
+type request struct {
+	done chan struct{} // closed when Lock has returned
+	hold *session.Hold
+	err  error
+	at   driver.Instant
+}
+
+// ask calls Lock. That ends at the latest when the Session is closed.
+func (p *party) ask(ctx context.Context, name string) *request {
+	r := &request{done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.hold, r.err = mutex.New(p.Session, name).Lock(ctx)
+		r.at = now()
+	}()
+	return r
+}
+
+// granted waits for the hold.
+func (r *request) granted(t testing.TB) *session.Hold {
+	t.Helper()
+	wait(t, r.done, "a grant")
+	require.NoError(t, r.err)
+	return r.hold
+}
+
+// waits fails the test if Lock has returned.
+func (r *request) waits(t testing.TB) {
+	t.Helper()
+	select {
+	case <-r.done:
+		require.Fail(t, "Lock has returned", "hold %v, error %v", r.hold, r.err)
+	default:
+	}
+}
+
+// lock is ask and granted.
+func (p *party) lock(t testing.TB, name string) *session.Hold {
+	t.Helper()
+	return p.ask(bounded(t), name).granted(t)
+}
+
+// sighting is the life of one entry as the server tells it.
+type sighting struct {
+	key         string
+	token       int64 // its create revision
+	made, ended driver.Instant
+}
+
+// witness watches a prefix at the server, independently of what is tested.
+type witness struct {
+	client *clientv3.Client
+	prefix string
+
+	mu      sync.Mutex
+	entries []*sighting // in the order of creation
+	ended   []int64     // tokens in the order of deletion
+	changed chan struct{}
+}
+
+// watchPrefix begins to watch.
+func watchPrefix(t testing.TB, client *clientv3.Client, prefix string) *witness {
+	t.Helper()
+	w := &witness{client: client, prefix: prefix, changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	events := client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithCreatedNotify())
+	require.True(t, wait(t, events, "the witness's watch").Created)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for resp := range events {
+			w.see(resp.Events)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return w
+}
+
+func (w *witness) see(events []*clientv3.Event) {
+	at := now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ev := range events {
+		switch {
+		case ev.IsCreate():
+			w.entries = append(w.entries, &sighting{key: string(ev.Kv.Key), token: ev.Kv.CreateRevision, made: at})
+		case ev.Type == clientv3.EventTypeDelete:
+			i := slices.IndexFunc(w.entries, func(s *sighting) bool { return s.token == ev.PrevKv.CreateRevision })
+			if i >= 0 {
+				w.entries[i].ended = at
+				w.ended = append(w.ended, w.entries[i].token)
+			}
+		}
+	}
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// wait waits until what was seen meets a condition.
+func (w *witness) wait(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		w.mu.Lock()
+		ok, changed := cond(), w.changed
+		w.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			require.Fail(t, "the server never showed it", what)
+		}
+	}
+}
+
+// sees waits for n entries made so far, and returns their tokens in order.
+func (w *witness) sees(t testing.TB, n int) []int64 {
+	t.Helper()
+	w.wait(t, fmt.Sprint(n, " entries made"), func() bool { return len(w.entries) >= n })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tokens := make([]int64, len(w.entries))
+	for i, s := range w.entries {
+		tokens[i] = s.token
+	}
+	return tokens
+}
+
+// seesEnd waits for the end of an entry, and says when it was told.
+func (w *witness) seesEnd(t testing.TB, token session.Token) (at driver.Instant) {
+	t.Helper()
+	w.wait(t, fmt.Sprint("the end of ", token), func() bool {
+		for _, s := range w.entries {
+			if s.token == int64(token) {
+				at = s.ended
+			}
+		}
+		return at != 0
+	})
+	return at
+}
+
+// seesNothingLeft waits until all that was made is gone, and checks that with
+// the server.
+func (w *witness) seesNothingLeft(t testing.TB) {
+	t.Helper()
+	w.wait(t, "nothing left", func() bool { return len(w.ended) == len(w.entries) })
+	r, err := w.client.Get(bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	require.NoError(t, err)
+	assert.Empty(t, r.Kvs, "left under %q", w.prefix)
+}
+
+// turn is one hold as its holder saw it: from after Lock returned until before
+// Unlock was called.
+type turn struct {
+	Token      int64
+	PID        int
+	Begin, End driver.Instant
+}
+
+// checkTurns says that the turns did not overlap, that tokens rose from each to
+// the next, and that they were in the order in which the server made and
+// removed the entries, each of which had its turn.
+func checkTurns(t testing.TB, w *witness, turns []turn) {
+	t.Helper()
+	slices.SortFunc(turns, func(a, b turn) int { return int(a.Begin - b.Begin) })
+	tokens := make([]int64, len(turns))
+	overlaps := 0
+	for i, u := range turns {
+		tokens[i] = u.Token
+		if i > 0 && u.Begin < turns[i-1].End {
+			overlaps++
+		}
+	}
+	made := w.sees(t, len(turns))
+	w.seesNothingLeft(t)
+	w.mu.Lock()
+	ended := slices.Clone(w.ended)
+	w.mu.Unlock()
+
+	assert.Zero(t, overlaps, "overlaps")
+	assert.True(t, slices.IsSorted(tokens), "tokens rise")
+	assert.Equal(t, made, tokens, "granted in the order of the create revisions")
+	assert.Equal(t, made, ended, "given back in that order")
+}
+
+// tap counts what a client hears from its servers.
+type tap struct {
+	watches   atomic.Int64 // watches that a server made
+	refused   atomic.Int64 // watches that a server did not make
+	streams   atomic.Int64 // watch streams opened
+	logins    atomic.Int64 // requests to log in
+	badTokens atomic.Int64 // requests and renewals answered with "login expired"
+}
+
+// on has the tap put into a client.
+func (c *tap) on(cfg *clientv3.Config) {
+	cfg.DialOptions = append(cfg.DialOptions,
+		grpc.WithChainStreamInterceptor(func(
+			ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			s, err := open(ctx, d, cc, method, opts...)
+			if err != nil {
+				return s, err
+			}
+			if strings.HasSuffix(method, "Watch/Watch") {
+				c.streams.Add(1)
+			}
+			return &tapped{s, c}, nil
+		}),
+		grpc.WithChainUnaryInterceptor(func(
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		) error {
+			if strings.HasSuffix(method, "Auth/Authenticate") {
+				c.logins.Add(1)
+			}
+			return c.heard(invoke(ctx, method, req, reply, cc, opts...))
+		}),
+	)
+}
+
+// heard counts an error and passes it on.
+func (c *tap) heard(err error) error {
+	if err != nil && strings.Contains(err.Error(), "invalid auth token") {
+		c.badTokens.Add(1)
+	}
+	return err
+}
+
+type tapped struct {
+	grpc.ClientStream
+	c *tap
+}
+
+func (s *tapped) RecvMsg(m any) error {
+	err := s.c.heard(s.ClientStream.RecvMsg(m))
+	if r, ok := m.(*pb.WatchResponse); ok && err == nil && r.Created {
+		if r.Canceled {
+			s.c.refused.Add(1)
+		} else {
+			s.c.watches.Add(1)
+		}
+	}
+	return err
+}
+
+// givenBack accepts that the answer to an Unlock may not come in time while the
+// cluster has no leader. The delete is finished in the background then.
+func givenBack(t testing.TB, h *session.Hold) {
+	t.Helper()
+	if err := h.Unlock(); err != nil {
+		assert.ErrorIs(t, err, session.ErrReleasePending)
+	}
+}

@@ -1,0 +1,170 @@
+package itest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+func fullQuota(t *testing.T) {
+	cluster := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 16 << 20})
+	client := cluster.Client(t)
+	witness := watchPrefix(t, client, "root/")
+	one, two := newParty(t, "root", calmTTL).open(t, client), newParty(t, "root", calmTTL).open(t, client)
+	held := one.lock(t, "x")
+	waiting := two.ask(bounded(t), "x")
+	witness.sees(t, 2)
+	mb := strings.Repeat("x", 1<<20)
+	var err error
+	for i := 0; i < 100 && err == nil; i++ {
+		_, err = client.Put(bounded(t), fmt.Sprint("fill", i), mb)
+	}
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+
+	begin := time.Now()
+	_, err = etcdbackend.Open(bounded(t), client, &one.opts)
+	require.ErrorIs(t, err, session.ErrRefused)
+	assert.ErrorContains(t, err, "NOSPACE")
+	t.Log(err)
+	for _, try := range []func(*mutex.Mutex) error{
+		func(m *mutex.Mutex) error { return second(m.Lock(bounded(t))) },
+		func(m *mutex.Mutex) error { return second(m.TryLock(bounded(t))) },
+		func(m *mutex.Mutex) error {
+			return m.Do(bounded(t), func(context.Context, *session.Hold) error { return nil })
+		},
+	} {
+		err := try(mutex.New(one.Session, "new"))
+		require.ErrorIs(t, err, session.ErrRefused)
+		assert.ErrorContains(t, err, "NOSPACE")
+	}
+	assert.Less(t, time.Since(begin), 4*time.Second, "at once")
+	require.NoError(t, held.Unlock())
+	require.NoError(t, waiting.granted(t).Unlock())
+	witness.seesNothingLeft(t)
+	_, err = client.Put(bounded(t), "fill", "")
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace, "all the time")
+
+	// What the operator does.
+	gone, err := client.Delete(bounded(t), "fill", clientv3.WithPrefix())
+	require.NoError(t, err)
+	_, err = client.Compact(bounded(t), gone.Header.Revision, clientv3.WithCompactPhysical())
+	require.NoError(t, err)
+	_, err = client.Defragment(bounded(t), cluster.Endpoints()[0])
+	require.NoError(t, err)
+	_, err = client.AlarmDisarm(bounded(t), &clientv3.AlarmMember{})
+	require.NoError(t, err)
+	require.NoError(t, one.lock(t, "new").Unlock())
+	three := newParty(t, "root", calmTTL).open(t, client)
+	require.NoError(t, three.lock(t, "new").Unlock())
+	one.kept(t)
+	two.kept(t)
+	witness.seesNothingLeft(t)
+}
+
+// TestManyLocksInOneSessionCostLittle has the server in a process of its own,
+// so that what is measured here is the client's. The second round costs no more
+// than the first: what stays after it are empty tables.
+func TestManyLocksInOneSessionCostLittle(t *testing.T) {
+	const n = 2000
+	cluster := etcdtest.New(t, &etcdtest.Options{Processes: true})
+	var tap tap
+	client := clientWith(t, cluster, tap.on)
+	p := newParty(t, "root", 30*time.Second).open(t, client)
+	require.NoError(t, p.lock(t, "warm").Unlock())
+	count := func() int64 {
+		r, err := client.Get(bounded(t), "root/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		require.NoError(t, err)
+		return r.Count
+	}
+	before, threads := settled(t, &tap), runtime.NumGoroutine()
+	var after [2]int64
+	for round := range after {
+		holds := make([]*session.Hold, n)
+		begin := now()
+		each(n, func(i int) {
+			var err error
+			holds[i], err = mutex.New(p.Session, fmt.Sprint("lock", i)).Lock(t.Context())
+			assert.NoError(t, err)
+		})
+		locked := now()
+		require.False(t, t.Failed())
+		require.EqualValues(t, n, count())
+		// Every entry comes to be watched when it has been held for a moment.
+		until(t, "a watch for each", func() bool { return tap.watches.Load() >= n })
+		held, heldThreads := settled(t, &tap), runtime.NumGoroutine()
+		for _, h := range holds {
+			assert.Positive(t, h.Valid())
+		}
+		unlocking := now()
+		each(n, func(i int) { assert.NoError(t, holds[i].Unlock()) })
+		unlocked := now()
+		clear(holds)
+
+		assert.Zero(t, count())
+		after[round] = settled(t, &tap)
+		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
+			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/n, (after[round]-before)/n, threads, heldThreads, runtime.NumGoroutine())
+		assert.Less(t, (held-before)/n, int64(6<<10), "bytes of heap for each lock that is held")
+		assert.InDelta(t, threads, heldThreads, 20, "goroutines")
+		assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
+	}
+	p.kept(t)
+	assert.Less(t, after[1]-after[0], int64(256<<10), "bytes of heap that the second round left")
+}
+
+// each calls f for all numbers below n, some at a time.
+func each(n int, f func(i int)) {
+	const atOnce = 64
+	var wg sync.WaitGroup
+	for w := range atOnce {
+		wg.Go(func() {
+			for i := w; i < n; i += atOnce {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// heap is how much is in use after a collection.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // pools are emptied by the second
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// settled returns how much heap is in use when that and the watches of a client
+// have stopped to change.
+func settled(t testing.TB, tap *tap) int64 {
+	t.Helper()
+	last, watches, still := heap(), tap.watches.Load(), 0
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		<-time.After(50 * time.Millisecond)
+		h, w := heap(), tap.watches.Load()
+		if still++; max(h-last, last-h) > 64<<10 || w != watches {
+			still = 0
+		}
+		if still == 6 {
+			return h
+		}
+		last, watches = h, w
+	}
+	require.Fail(t, "the heap keeps moving")
+	return 0
+}

@@ -1,0 +1,281 @@
+package itest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// standing is one of several kinds of clients in a line: it has been told to
+// take the lock, says when it has it, and gives it back when asked to.
+type standing struct {
+	kind    string
+	granted chan driver.Instant
+	release func() error
+}
+
+// stand is one way to take a lock.
+type stand func(ctx context.Context, granted chan<- driver.Instant, failed func(error)) (release func() error)
+
+// lineSharedWithOthers has all kinds of clients in one line, each kind as the
+// first holder once.
+func lineSharedWithOthers(t *testing.T) {
+	cluster, client, root := shared.use(t)
+	kinds := otherKinds(t, client, root)
+	kinds["etcdctl"] = etcdctlLock(t, cluster.Endpoints()[0])
+	order := []string{"fairlock", "mutex", "etcdctl", "election"}
+	for first := range order {
+		rotated := slices.Concat(order[first:], order[:first])
+		t.Run(rotated[0]+"First", func(t *testing.T) {
+			name := fmt.Sprintf("%s-%d", root, first)
+			oneLine(t, client, name, append(rotated, rotated...), func(kind string) stand { return kinds[kind](name) })
+		})
+	}
+}
+
+// otherKinds are the ways to take a lock that live in this process.
+func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]func(name string) stand {
+	fair := newParty(t, root, calmTTL)
+	fair.opts.Layout = etcdbackend.LayoutConcurrency
+	fair.open(t, client)
+	// A session each: two Mutexes of one session on one name share the lock.
+	others := func() *concurrency.Session {
+		s, err := concurrency.NewSession(client, concurrency.WithTTL(10))
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, s.Close()) })
+		return s
+	}
+	return map[string]func(name string) stand{
+		"fairlock": func(name string) stand {
+			return func(ctx context.Context, granted chan<- driver.Instant, failed func(error)) func() error {
+				var h *session.Hold
+				go func() {
+					var err error
+					if h, err = mutex.New(fair.Session, name).Lock(ctx); err != nil {
+						failed(err)
+						return
+					}
+					granted <- now()
+				}()
+				return func() error { return h.Unlock() }
+			}
+		},
+		"mutex": func(name string) stand {
+			m := concurrency.NewMutex(others(), name)
+			return inBackground(m.Lock, m.Unlock)
+		},
+		"election": func(name string) stand {
+			e := concurrency.NewElection(others(), name)
+			return inBackground(func(ctx context.Context) error { return e.Campaign(ctx, "me") }, e.Resign)
+		},
+	}
+}
+
+func inBackground(lock, unlock func(context.Context) error) stand {
+	return func(ctx context.Context, granted chan<- driver.Instant, failed func(error)) func() error {
+		go func() {
+			if err := lock(ctx); err != nil {
+				failed(err)
+				return
+			}
+			granted <- now()
+		}()
+		return func() error { return unlock(ctx) }
+	}
+}
+
+// etcdctlLock runs the real program, which prints its key when it holds and
+// gives the lock back at a signal.
+func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	binary := filepath.Join(t.TempDir(), "etcdctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+filepath.Join(root, "tools", "go.mod"),
+		"-o", binary, "go.etcd.io/etcd/etcdctl/v3")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return func(name string) stand {
+		return func(ctx context.Context, granted chan<- driver.Instant, failed func(error)) func() error {
+			cmd := exec.CommandContext(ctx, binary, "--endpoints", endpoint, "lock", "--ttl", "10", name)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				failed(err)
+				return nil
+			}
+			held := make(chan struct{})
+			go func() { // ends with the process
+				lines := bufio.NewScanner(stdout)
+				if lines.Scan() {
+					granted <- now()
+					close(held)
+				}
+				for lines.Scan() { // until it closes its output
+				}
+				<-ctx.Done()
+			}()
+			return func() error {
+				<-held
+				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					return err
+				}
+				if err := cmd.Wait(); err != nil {
+					return fmt.Errorf("%w: %s", err, &stderr)
+				}
+				return nil
+			}
+		}
+	}
+}
+
+// oneLine lets clients join one after another and then give back one after
+// another, and checks that they were granted in the order of the create
+// revisions of their keys, and one at a time.
+func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string, way func(kind string) stand) {
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	witness := watchPrefix(t, client, name+"/")
+	var line []*standing
+	for i, kind := range kinds {
+		s := &standing{kind: kind, granted: make(chan driver.Instant, 1)}
+		s.release = way(kind)(ctx, s.granted, func(err error) { t.Errorf("%s, number %d: %v", kind, i, err) })
+		line = append(line, s)
+		witness.sees(t, i+1)
+	}
+	tokens := witness.sees(t, len(kinds))
+	var turns []turn
+	for i, s := range line {
+		u := turn{Token: tokens[i], Begin: wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
+		for j, other := range line[i+1:] {
+			assert.Empty(t, other.granted, "%s, number %d, before its turn", other.kind, i+1+j)
+		}
+		u.End = now()
+		require.NoError(t, s.release(), s.kind)
+		turns = append(turns, u)
+	}
+
+	checkTurns(t, witness, turns)
+	var slowest time.Duration
+	for i := range turns[1:] {
+		slowest = max(slowest, turns[i+1].Begin.Sub(turns[i].End))
+	}
+	t.Logf("%v: slowest hand-off %s", kinds, slowest)
+}
+
+func foreignKeyWithoutLease(t *testing.T) {
+	_, client, root := shared.use(t)
+	key := root + "/x/somebody's"
+	_, err := client.Put(bounded(t), key, "")
+	require.NoError(t, err)
+	witness := watchPrefix(t, client, root+"/")
+	one, two := newParty(t, root, calmTTL).open(t, client), newParty(t, root, calmTTL).open(t, client)
+
+	// Several at once: only the first of them stands right behind it.
+	begin := now()
+	var all []*request
+	for i := range 6 {
+		all = append(all, []*party{one, two}[i%2].ask(bounded(t), "x"))
+	}
+	for _, r := range all {
+		wait(t, r.done, "an answer")
+		require.ErrorIs(t, r.err, session.ErrForeignKey)
+		assert.ErrorContains(t, r.err, fmt.Sprintf("%q", key))
+		assert.Nil(t, r.hold)
+		assert.Less(t, r.at.Sub(begin), relooks, "without the look that is made for want of events")
+	}
+	witness.wait(t, "nothing but the key", func() bool { return len(witness.ended) == 6 })
+	left, err := client.Get(bounded(t), root+"/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	require.Len(t, left.Kvs, 1)
+	assert.Equal(t, key, string(left.Kvs[0].Key))
+
+	_, err = mutex.New(one.Session, "x").TryLock(bounded(t))
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	assert.ErrorContains(t, err, key)
+	_, err = client.Delete(bounded(t), key)
+	require.NoError(t, err)
+	require.NoError(t, one.lock(t, "x").Unlock())
+	witness.seesNothingLeft(t)
+}
+
+// foreignKeyComesNext has somebody with a lease between the waiter and the key,
+// who leaves while the waiter already watches both.
+func foreignKeyComesNext(t *testing.T) {
+	cluster, client, root := shared.use(t)
+	key := root + "/x/somebody's"
+	_, err := client.Put(bounded(t), key, "")
+	require.NoError(t, err)
+	lease, err := client.Grant(bounded(t), 60)
+	require.NoError(t, err)
+	_, err = client.Put(bounded(t), root+"/x/between", "", clientv3.WithLease(lease.ID))
+	require.NoError(t, err)
+	var tap tap
+	p := newParty(t, root, calmTTL).open(t, clientWith(t, cluster, tap.on))
+	r := p.ask(bounded(t), "x")
+	until(t, "watches on the own entry and on both ahead", func() bool { return tap.watches.Load() == 3 })
+	r.waits(t)
+	left := now()
+	_, err = client.Revoke(bounded(t), lease.ID)
+	require.NoError(t, err)
+	wait(t, r.done, "an answer")
+
+	require.ErrorIs(t, r.err, session.ErrForeignKey)
+	assert.ErrorContains(t, r.err, fmt.Sprintf("%q", key))
+	t.Logf("told %s after the key came next", r.at.Sub(left))
+	assert.Less(t, r.at.Sub(left), relooks, "without the look that is made for want of events")
+}
+
+func foreignLeasedKey(t *testing.T) {
+	_, client, root := shared.use(t)
+	witness := watchPrefix(t, client, root+"/")
+	p := newParty(t, root, calmTTL).open(t, client)
+	for name, end := range map[string]func(id clientv3.LeaseID, key string) error{
+		"deleted": func(_ clientv3.LeaseID, key string) error { return second(client.Delete(bounded(t), key)) },
+		"revoked": func(id clientv3.LeaseID, _ string) error { return second(client.Revoke(bounded(t), id)) },
+		"expired": func(clientv3.LeaseID, string) error { return nil }, // by itself
+	} {
+		lease, err := client.Grant(bounded(t), 2)
+		require.NoError(t, err)
+		key := root + "/" + name + "/somebody's"
+		put, err := client.Put(bounded(t), key, "", clientv3.WithLease(lease.ID))
+		require.NoError(t, err)
+		r := p.ask(bounded(t), name)
+		witness.wait(t, "the waiter", func() bool {
+			return slices.ContainsFunc(witness.entries, func(s *sighting) bool {
+				return s.token > put.Header.Revision && filepath.Dir(s.key) == root+"/"+name
+			})
+		})
+		r.waits(t)
+		require.NoError(t, end(lease.ID, key))
+		h := r.granted(t)
+		gone := witness.seesEnd(t, session.Token(put.Header.Revision))
+
+		assert.Greater(t, int64(h.Token()), put.Header.Revision)
+		assert.Less(t, r.at.Sub(gone), relooks)
+		require.NoError(t, h.Unlock())
+	}
+	p.kept(t)
+	witness.seesNothingLeft(t)
+}
