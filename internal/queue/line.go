@@ -260,6 +260,7 @@ func (ln *line) gone(ref driver.Ref, alone bool, sure func(*seat) bool) {
 		if s.state != waiting {
 			continue
 		}
+		s.departed = append(s.departed, ref)
 		next := alone && s.ahead.nearest(ref)
 		if s.ahead = s.ahead.without(ref); next {
 			s.ahead = Ahead{Complete: true}

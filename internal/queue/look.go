@@ -102,7 +102,7 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if s.state == held {
 		return
 	}
-	ahead := v.Entries[:i]
+	ahead, late := s.still(v.Entries[:i])
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}
@@ -111,7 +111,21 @@ func (ln *line) learn(s *seat, v driver.View) {
 		ahead, s.ahead.Complete = ahead[len(ahead)-n:], false
 	}
 	s.ahead.Entries = slim(ahead)
-	ln.judge(s, true)
+	ln.judge(s, !late || ln.vouch(s))
+}
+
+// still returns those of a view that are not known to have gone since. late
+// says that there were some: then the decision is about a later moment than
+// the view, in which the own entry was seen.
+func (s *seat) still(es []driver.Entry) (left []driver.Entry, late bool) {
+	left = es
+	for _, r := range s.departed {
+		if i := slices.IndexFunc(left, func(e driver.Entry) bool { return e.Ref == r }); i >= 0 {
+			left, late = slices.Delete(slices.Clone(left), i, i+1), true
+		}
+	}
+	s.departed = nil
+	return left, late
 }
 
 // slim copies entries without what their owners say of themselves: a seat keeps

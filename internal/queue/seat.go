@@ -43,6 +43,10 @@ type seat struct {
 	all    bool   // the next look must show the whole line
 	own    ownEye // the watch on the own entry
 	subs   []*sub // the watches on others that it shares
+
+	// departed are entries that are known to be gone, by events that may be
+	// newer than the look under way. They never come back.
+	departed []driver.Ref
 }
 
 // ownEye is the watch on a seat's own entry.
