@@ -31,8 +31,9 @@ type backend struct {
 	lay    layout
 	clock  driver.Clock
 	kv     store
-	plain  bool // the client's KV and Watcher are etcd's own; see isPlain
-	leases bool // and so is its Lease
+	plain  bool        // the client's KV and Watcher are etcd's own; see isPlain
+	leases bool        // and so is its Lease
+	leader metadata.MD // what clientv3.WithRequireLeader adds; never changed
 }
 
 var _ driver.Backend = (*backend)(nil)
@@ -54,6 +55,7 @@ func newBackend(client *clientv3.Client, o Options) *backend {
 	b := &backend{
 		client: client,
 		lay:    layout{root: o.Root, kind: o.Layout},
+		leader: metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader),
 		clock:  driver.SystemClock(),
 		plain:  isPlain(client),
 		leases: client.ActiveConnection() != nil &&
@@ -130,8 +132,8 @@ func (b *backend) pace() pace {
 // The timeout is not a deadline in the context, which would travel with the
 // request and cost the server a timer. A request that is cancelled here is
 // cancelled there too.
-func once(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(requireLeader(ctx))
+func (b *backend) once(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(b.requireLeader(ctx))
 	late := time.AfterFunc(timeout, cancel)
 	defer func() {
 		late.Stop()
@@ -140,15 +142,12 @@ func once(ctx context.Context, timeout time.Duration, f func(context.Context) er
 	return f(ctx)
 }
 
-// leaderMD is what clientv3.WithRequireLeader adds. It is never changed.
-var leaderMD = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
-
 // requireLeader is clientv3.WithRequireLeader, without a copy in the usual case.
-func requireLeader(ctx context.Context) context.Context {
+func (b *backend) requireLeader(ctx context.Context) context.Context {
 	if _, ok := metadata.FromOutgoingContext(ctx); ok {
 		return clientv3.WithRequireLeader(ctx)
 	}
-	return metadata.NewOutgoingContext(ctx, leaderMD)
+	return metadata.NewOutgoingContext(ctx, b.leader)
 }
 
 // maxTokens is how often a request is tried again with a login that the client
@@ -160,7 +159,7 @@ const maxTokens = 3
 func (b *backend) ask(ctx context.Context, p pace, f func(context.Context) error) error {
 	tokens := 0
 	for n := 0; ; n++ {
-		err := once(ctx, p.timeout(n), f)
+		err := b.once(ctx, p.timeout(n), f)
 		if err == nil {
 			return nil
 		}

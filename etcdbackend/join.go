@@ -156,7 +156,7 @@ func (j *join) send(ctx context.Context, n int) (resp *pb.TxnResponse, err error
 		r.Compare = append(r.Compare, empty)
 		r.Failure = []*pb.RequestOp{opGet(firstOf(j.prefix)), opGet(keyOnly(j.key)), opGet(keyOnly(j.fence))}
 	}
-	err = once(ctx, j.s.pace.timeout(n), func(ctx context.Context) (err error) {
+	err = j.s.b.once(ctx, j.s.pace.timeout(n), func(ctx context.Context) (err error) {
 		resp, err = j.s.b.kv.txn(ctx, r)
 		return err
 	})

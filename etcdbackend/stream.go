@@ -86,7 +86,7 @@ func (h *hub) broken(err error) (done bool) {
 		w.live, w.ended = false, nil
 		w.each(func(x *sub) { h.put(x, driver.Broken, 0) })
 	}
-	for _, w := range h.own {
+	for _, w := range h.kept {
 		if len(w.subs) == 0 {
 			h.drop(w)
 		}

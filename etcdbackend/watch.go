@@ -16,8 +16,9 @@ import (
 // Nor does it keep the order between watches, on which a grant without a read
 // depends.
 
-// linger is how long the watch on a line's own entries is kept without any:
-// programs that lock in a loop are back in a moment.
+// linger is how long a watch is kept that nobody needs. Programs that lock in a
+// loop are back in a moment, and behind the same neighbours, whose keys are used
+// again: then the watch is there already, and began before their entries did.
 const linger = 2 * time.Second
 
 // hub is all watches of a session. At the server they share one stream, which
@@ -27,7 +28,7 @@ type hub struct {
 
 	s       *leased
 	all     map[*serverWatch]struct{}
-	own     map[string]*serverWatch // by line
+	kept    map[string]*serverWatch // those that can be shared, by key
 	st      *stream                 // nil while there is none
 	running bool                    // run is at work
 	lastID  int64                   // ids are never used again, on no stream
@@ -38,10 +39,9 @@ type hub struct {
 // serverWatch is a watch at the server: on the one entry of somebody else, or
 // on all own entries of a line.
 type serverWatch struct {
-	line     string
 	key, end string
 	puts     bool // PUT events are wanted
-	shared   bool // on all own entries of a line
+	shared   bool // kept for others who want the same
 
 	subs  map[string][]*sub // by key
 	id    int64             // at the present stream
@@ -52,7 +52,7 @@ type serverWatch struct {
 }
 
 func newHub(s *leased) *hub {
-	return &hub{s: s, all: make(map[*serverWatch]struct{}), own: make(map[string]*serverWatch)}
+	return &hub{s: s, all: make(map[*serverWatch]struct{}), kept: make(map[string]*serverWatch)}
 }
 
 // stop implements watcher. The goroutines end with the session's context.
@@ -83,17 +83,20 @@ func (h *hub) watch(req driver.WatchRequest, f func(driver.Event)) (cancel func(
 
 // serverWatch finds or makes the watch that tells what req asks for.
 func (h *hub) serverWatch(req driver.WatchRequest) *serverWatch {
-	shared := req.Own && !req.Changes
-	if w := h.own[req.Ref.Line]; shared && w != nil {
+	shared := !req.Changes
+	key, end := req.Ref.Key, ""
+	if shared && req.Own {
+		key, end = h.s.b.lay.own(req.Ref.Line, h.s.id)
+	}
+	if w := h.kept[key]; shared && w != nil {
 		return w
 	}
 	w := &serverWatch{
-		line: req.Ref.Line, key: req.Ref.Key, puts: req.Changes, shared: shared,
+		key: key, end: end, puts: req.Changes, shared: shared,
 		subs: make(map[string][]*sub, 1),
 	}
 	if shared {
-		w.key, w.end = h.s.b.lay.own(w.line, h.s.id)
-		h.own[w.line] = w
+		h.kept[key] = w
 	}
 	h.all[w] = struct{}{}
 	if h.st != nil {
@@ -113,7 +116,7 @@ func (h *hub) cancel(w *serverWatch, x *sub) {
 }
 
 // remove takes a sub off its watch, and the watch off the server when it was
-// the last: at once, or, for own entries, after a while.
+// the last: at once, or after a while if others may want it again.
 func (h *hub) remove(w *serverWatch, x *sub) {
 	key := x.req.Ref.Key
 	subs := w.subs[key]
@@ -141,16 +144,16 @@ func (h *hub) remove(w *serverWatch, x *sub) {
 func (h *hub) drop(w *serverWatch) {
 	delete(h.all, w)
 	if w.shared {
-		delete(h.own, w.line)
+		delete(h.kept, w.key)
 	}
 	if h.st != nil {
 		h.st.forget(w)
 	}
 }
 
-// dropIdle drops the watches on own entries that nobody came back to.
+// dropIdle drops the watches that nobody came back to.
 func (h *hub) dropIdle(now driver.Instant) {
-	for _, w := range h.own {
+	for _, w := range h.kept {
 		if len(w.subs) == 0 && now.Sub(w.idle) > linger {
 			h.drop(w)
 		}
