@@ -251,6 +251,9 @@ func blackHoleLosesNoSession(t *testing.T) {
 		givenBack(t, h)
 	}
 	// What fences off requests that were lost in the hole goes with its session.
+	fences, err := cluster.Client(t).Get(bounded(t), "root/%fence/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	require.NoError(t, err)
+	t.Logf("%d fences", fences.Count)
 	var closing sync.WaitGroup
 	for _, p := range parties {
 		closing.Go(func() { assert.NoError(t, p.Close()) })
