@@ -73,16 +73,16 @@ func goals() []goal {
 		}
 		gs = append(gs,
 			goal{
-				text: "hand-off" + in + ": time", scenario: "line", metric: metricHandOff,
+				text: "hand-off" + in + ": time", scenario: "line", metric: metricHandOffP50,
 				ours: ours, size: below(10), over: byPeer, atMost: true, limit: 1.0,
 			},
 			goal{
-				text: "hand-off" + in + ": time", scenario: "line", metric: metricHandOff,
+				text: "hand-off" + in + ": time", scenario: "line", metric: metricHandOffP50,
 				ours: ours, size: from(10), over: byPeer, atMost: true, limit: 0.7,
 			})
 	}
 	gs = append(gs, goal{
-		text: "hand-off in one process: our time at 10 000 : at 10", scenario: "line", metric: metricHandOff,
+		text: "hand-off in one process: our time at 10 000 : at 10", scenario: "line", metric: metricHandOffP50,
 		ours: fairlockOneSession, size: exactly(10_000), over: bySize(10), atMost: true, limit: 1.5,
 	})
 	for _, ours := range []string{fairlock, fairlockOneSession} {

@@ -18,10 +18,10 @@ func TestJudge(t *testing.T) {
 		add("churn", k, 2, fairlock, metricRate, 1000, 1000, 600)
 		add("churn", k, 2, peer, metricRate, 20, 30, 20)
 	}
-	add("line", single, 10, fairlockOneSession, metricHandOff, 100)
-	add("line", single, 10, peerOneClient, metricHandOff, 140)
-	add("line", single, 10_000, fairlockOneSession, metricHandOff, 150)
-	add("line", single, 2, fairlock, metricHandOff, 1) // nobody to compare with
+	add("line", single, 10, fairlockOneSession, metricHandOffP50, 100)
+	add("line", single, 10, peerOneClient, metricHandOffP50, 140)
+	add("line", single, 10_000, fairlockOneSession, metricHandOffP50, 150)
+	add("line", single, 2, fairlock, metricHandOffP50, 1) // nobody to compare with
 	add("memory", single, 100, fairlockOneSession, metricHeap, 4097)
 
 	assert.Equal(t, []verdict{

@@ -52,7 +52,7 @@ func (b *bench) lines(ctx context.Context, kind clusterKind, cs []contestant, n 
 		if err != nil {
 			return err
 		}
-		k := key{Scenario: "line", Cluster: kind, Size: n, Metric: metricHandOff}
+		k := key{Scenario: "line", Cluster: kind, Size: n, Metric: metricHandOffP50}
 		b.told(k, cs)
 		if n >= fewJoins {
 			k.Metric = metricJoins

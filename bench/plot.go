@@ -25,7 +25,7 @@ func drawHandOffs(r *record) ([]byte, error) {
 	var kinds []clusterKind
 	low, high := 0.0, 0.0
 	for _, f := range r.figures {
-		if f.Scenario != "line" || f.Metric != metricHandOff {
+		if f.Scenario != "line" || f.Metric != metricHandOffP50 {
 			continue
 		}
 		if !slices.Contains(kinds, f.Cluster) {
@@ -46,7 +46,8 @@ func drawHandOffs(r *record) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Y.Min, p.Y.Max = low/1.5/1000, high*1.5/1000 // the same for all
+		// The same for all, with room for the legend.
+		p.Y.Min, p.Y.Max = low/1.5/1000, high*5/1000
 		tiles[i] = p
 	}
 	canvas := vgsvg.New(tileWidth*vg.Length(len(tiles)), tileHeight)
@@ -66,11 +67,12 @@ func drawHandOffs(r *record) ([]byte, error) {
 func handOffPlot(r *record, kind clusterKind) (*plot.Plot, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
-	p.Title.Text = fmt.Sprintf("Hand-off down a line, etcd: %s", kind)
-	p.X.Label.Text, p.Y.Label.Text = "waiters in line", "ms per hand-off"
+	p.Title.Text = fmt.Sprintf("Hand-off down a line, etcd %s", kind)
+	p.X.Label.Text, p.Y.Label.Text = "length of line", "hand-off in ms, p50"
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.Add(plotter.NewGrid())
 	for _, c := range everybody() {
 		points := pointsOf(r, kind, c.name)
@@ -110,7 +112,7 @@ type spreadPoints struct {
 func pointsOf(r *record, kind clusterKind, contestant string) spreadPoints {
 	var p spreadPoints
 	for _, f := range r.figures {
-		if f.Scenario != "line" || f.Metric != metricHandOff || f.Cluster != kind || f.Contestant != contestant {
+		if f.Scenario != "line" || f.Metric != metricHandOffP50 || f.Cluster != kind || f.Contestant != contestant {
 			continue
 		}
 		s := spreadOf(f.Rounds)
