@@ -121,9 +121,15 @@ func (p pace) timeout(attempt int) time.Duration {
 	return min(p.first<<min(attempt/max(p.endpoints, 1), 16), p.most)
 }
 
+// firstAttempt is how long an endpoint may take at first. A dead connection
+// costs as much, and an Unlock, which has a second in all, must get to another
+// endpoint; a network that is slower than this costs a few requests more until
+// the attempts have become longer.
+const firstAttempt = 400 * time.Millisecond
+
 // pace is that of requests that know of no better one.
 func (b *backend) pace() pace {
-	return pace{first: time.Second, most: 15 * time.Second, endpoints: len(b.client.Endpoints())}
+	return pace{first: firstAttempt, most: 15 * time.Second, endpoints: len(b.client.Endpoints())}
 }
 
 // once makes one attempt at a request. It requires a leader, so that a member

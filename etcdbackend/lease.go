@@ -46,7 +46,7 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	ctx, cancel := driver.WithTimeout(ctx, b.clock, connectTimeout)
 	defer cancel()
 	p := b.pace()
-	p.first, p.most = min(max(cfg.Window/3, 300*time.Millisecond), p.first), cfg.TTL
+	p.first, p.most = min(max(cfg.Window/3, 200*time.Millisecond), p.first), cfg.TTL
 	id, err := b.grant(ctx, cfg, p)
 	if err != nil {
 		if errors.Is(err, driver.ErrUnavailable) {

@@ -102,16 +102,26 @@ func (ln *line) judge(s *seat, sure bool) {
 		ln.want(s)
 		return
 	}
-	for _, e := range s.ahead.Entries {
-		if e.Unleased && slices.Contains(v.Wait, e.Ref) {
-			ln.refuse(s, s.unleased(e))
-			return
-		}
+	if e, ok := s.stuckBehind(v); ok {
+		ln.refuse(s, s.unleased(e))
+		return
 	}
 	ln.watchOwn(s, 0)
 	ln.follow(s, ln.worth(v))
 	ln.check(s)
 	ln.startTimer()
+}
+
+// stuckBehind returns an entry that the seat waits for and that has no session:
+// it would stay for ever.
+func (s *seat) stuckBehind(v Verdict) (driver.Entry, bool) {
+	i := slices.IndexFunc(s.ahead.Entries, func(e driver.Entry) bool {
+		return e.Unleased && slices.Contains(v.Wait, e.Ref)
+	})
+	if i < 0 {
+		return driver.Entry{}, false
+	}
+	return s.ahead.Entries[i], true
 }
 
 // worth returns what a verdict wants to be told of. Who waits for entries of
@@ -265,9 +275,13 @@ func (ln *line) gone(ref driver.Ref, alone bool, sure func(*seat) bool) {
 		if s.ahead = s.ahead.without(ref); next {
 			s.ahead = Ahead{Complete: true}
 		}
-		switch v := s.rule.Decide(s.ahead, s.entry); {
+		v := s.rule.Decide(s.ahead, s.entry)
+		_, stuck := s.stuckBehind(v)
+		switch {
 		case v.Hold:
 			ln.judge(s, sure(s))
+		case stuck:
+			ln.judge(s, false)
 		case s.ahead.Complete && s.follows(ln.worth(v)):
 			// Still waiting for somebody who is watched, and no further look
 			// is needed when that one goes.

@@ -22,6 +22,7 @@ func ends() []story {
 		{"CloseEndsHoldsThenHandsOn", closeHandsOn},
 		{"ForeignEntriesAreWaitedFor", foreignAhead},
 		{"EntryWithoutASessionIsNamed", unleasedAhead},
+		{"EntryWithoutASessionIsNamedWhenItComesNext", unleasedNext},
 	}
 }
 
@@ -135,6 +136,24 @@ func foreignAhead(w *world) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired)
 	w.svc.Delete(w.t, ref)
 	w.unlock(r.granted())
+}
+
+// unleasedNext has an entry without a session come next only while waiting.
+func unleasedNext(w *world) {
+	if w.h.NoUnleased != "" {
+		return
+	}
+	p := w.party("p")
+	ref := w.svc.PutForeign(w.t, name, false)
+	other := w.svc.PutForeign(w.t, name, true)
+	r := p.queue(w.soon())
+	w.eventually(3, "all stand in the line")
+	w.svc.Delete(w.t, other)
+	r.returned()
+
+	require.ErrorIs(w.t, r.err, session.ErrForeignKey)
+	require.ErrorContains(w.t, r.err, ref.Key)
+	w.eventually(1, "only the foreign entry is left")
 }
 
 func unleasedAhead(w *world) {

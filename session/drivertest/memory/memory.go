@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +49,7 @@ func (s service) Delete(t *testing.T, ref driver.Ref) {
 }
 
 func (s service) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
-	ref, ok := s.st.PutForeign(line, "other/4711", leased)
+	ref, ok := s.st.PutForeign(line, fmt.Sprint("other/", len(s.st.Entries(line))), leased)
 	require.True(t, ok)
 	return ref
 }
