@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -33,7 +34,7 @@ func (b *bench) footprint(ctx context.Context) (footprint, error) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		now := footprint{float64(m.HeapAlloc), float64(m.StackInuse), float64(runtime.NumGoroutine())}
-		if now.goroutines == last.goroutines && now.heap > 0.99*last.heap {
+		if now.goroutines == last.goroutines && math.Abs(now.heap-last.heap) < 64<<10 {
 			return now, nil
 		}
 		last = now
