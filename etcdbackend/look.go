@@ -16,9 +16,8 @@ const (
 	// once. etcd reads a whole line before it sorts it, and without values it
 	// does so from memory.
 	fullDepth = 32
-	// details is for how many entries nearest to the place of interest lease
-	// and meta are read separately, if they did not come with the line. Who
-	// blocks is among them, and must be known to have a lease.
+	// details is how many entries nearest to the place of interest must be
+	// known to have a lease: who blocks is among them.
 	details = 3
 	// lookBehind is how often a member that lags is asked before the cluster.
 	lookBehind = 3
@@ -85,18 +84,23 @@ func (s *leased) freshGet(ctx context.Context, r *pb.RangeRequest, notBefore int
 }
 
 // detail fills in what keys-only answers do not tell of the entries nearest to
-// the place of interest. What it does not find has gone in the meantime.
+// the place of interest, if they are foreign: the names of our own tell their
+// lease. What it does not find has gone in the meantime.
 func (s *leased) detail(ctx context.Context, req driver.LookRequest, es []driver.Entry) error {
 	if n := len(es); n > 0 && es[n-1].Place == req.Upto {
 		es = es[:n-1] // the own entry is known
 	}
 	es = es[max(0, len(es)-details):]
-	if len(es) == 0 {
-		return nil
-	}
+	var unknown []*driver.Entry
 	r := &pb.TxnRequest{}
-	for _, e := range es {
-		r.Success = append(r.Success, opGet(&pb.RangeRequest{Key: []byte(e.Key), Serializable: true}))
+	for i := range es {
+		if es[i].Foreign {
+			unknown = append(unknown, &es[i])
+			r.Success = append(r.Success, opGet(&pb.RangeRequest{Key: []byte(es[i].Key), Serializable: true}))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
 	}
 	var resp *pb.TxnResponse
 	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
@@ -108,8 +112,8 @@ func (s *leased) detail(ctx context.Context, req driver.LookRequest, es []driver
 	}
 	for i, r := range resp.Responses {
 		kv := first(r.GetResponseRange().Kvs)
-		if kv != nil && kv.CreateRevision == es[i].Place {
-			es[i] = s.b.lay.entry(req.Line, kv, true)
+		if kv != nil && kv.CreateRevision == unknown[i].Place {
+			*unknown[i] = s.b.lay.entry(req.Line, kv, true)
 		}
 	}
 	return nil

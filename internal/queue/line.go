@@ -285,6 +285,11 @@ func (ln *line) gone(ref driver.Ref, alone bool, sure func(*seat) bool) {
 		case s.ahead.Complete && s.follows(ln.worth(v)):
 			// Still waiting for somebody who is watched, and no further look
 			// is needed when that one goes.
+		case !v.More && s.follows(v.Wait):
+			// Its turn is near. There is time to look, unless the line moves so
+			// fast that the next entry goes too before a look could be done:
+			// then one look is enough, after that.
+			ln.wantSoon(s)
 		default:
 			ln.want(s)
 		}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -18,6 +19,26 @@ func (ln *line) want(s *seat) {
 		ln.looking = true
 		ln.e.t.Go(ln.look)
 	}
+}
+
+// hurry is how long a line must rest before a seat looks whether its turn has
+// come near.
+const hurry = time.Millisecond
+
+// wantSoon wants a look if the seat still waits in a moment.
+func (ln *line) wantSoon(s *seat) {
+	if s.soon || s.wants {
+		return
+	}
+	s.soon = true
+	ln.e.t.Session().Clock().AfterFunc(hurry, func() {
+		ln.do(func() {
+			s.soon = false
+			if s.state == waiting && !s.leaving {
+				ln.want(s)
+			}
+		})
+	})
 }
 
 // look looks for as long as somebody wants it. It ends then, or with the term.
@@ -52,7 +73,10 @@ func (ln *line) look(ctx context.Context) {
 func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	batch := slices.DeleteFunc(ln.wanted, func(s *seat) bool { return s.state == over })
+	batch := slices.DeleteFunc(ln.wanted, func(s *seat) bool {
+		s.wants = false
+		return s.state == over || s.state == held && s.rev >= s.own.rev
+	})
 	ln.wanted = nil
 	if len(batch) == 0 {
 		ln.looking = false
@@ -61,7 +85,6 @@ func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 	req := driver.LookRequest{Line: ln.name}
 	all := false
 	for _, s := range batch {
-		s.wants = false
 		req.Upto = max(req.Upto, s.entry.Place)
 		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev)
 		for _, b := range s.subs {

@@ -39,6 +39,7 @@ type seat struct {
 	rev    int64  // as of when ahead is known
 	count  int    // how many are ahead, as last seen
 	wants  bool   // is among those who want a look
+	soon   bool   // will want one in a moment
 	looked bool   // has been looked for
 	all    bool   // the next look must show the whole line
 	own    ownEye // the watch on the own entry
