@@ -29,16 +29,19 @@ test: gcc ## Run go vet and every test under the race detector, real servers las
 	servers=$$(grep -E '$(SERVERS)' <<<"$$all" || true)
 	$(GO) vet ./...
 	$(GO) test -race -vet=off -count=1 -timeout 4m $$plain
+	$(GO) -C bench vet ./...
+	$(GO) -C bench test -race -vet=off -count=1 -timeout 4m ./...
 	if [[ -n $$servers ]]; then
 		$(GO) test -race -vet=off -count=1 -timeout 6m -p 1 $$servers
 	fi
-	echo "passed in $$SECONDS s: go vet, $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
+	echo "passed in $$SECONDS s: go vet, the bench's own tests, $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 
 .PHONY: lint
 lint: ## Check format, imports and house rules; change nothing.
 	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
 	$(GO) mod tidy -diff || untidy .
 	$(GO) -C tools mod tidy -diff || untidy tools
+	$(GO) -C bench mod tidy -diff || untidy bench
 	fixes=$$($(GO) fix -diff ./... 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
 	if [[ -n $$fixes ]]; then
 		echo "$$fixes"
@@ -46,6 +49,7 @@ lint: ## Check format, imports and house rules; change nothing.
 		exit 1
 	fi
 	$(TOOL) golangci-lint run
+	(cd bench && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...)
 	echo "passed in $$SECONDS s: go mod tidy, go fix, golangci-lint"
 
 .PHONY: check

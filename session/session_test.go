@@ -19,17 +19,35 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// holding is a session that holds the lock "n", and the network it holds it
+// through.
+type holding struct {
+	st *membackend.Store
+	c  *membackend.Client
+	s  *session.Session
+	h  *session.Hold
+}
+
+// hold opens a session and locks. The session is closed at the end.
+func hold(t *testing.T) holding {
+	t.Helper()
+	st := membackend.New()
+	c := st.NewClient()
+	s, err := c.Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	h, err := mutex.New(s, "n").Lock(t.Context())
+	require.NoError(t, err)
+	return holding{st, c, s, h}
+}
+
 // TestValidIsRightBeforeAnyTimerHasFired is about a process that was stopped:
 // when it goes on, the first thing that runs may be the work, not the timer
 // that would have ended its context.
 func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		x := hold(t)
+		st, c, h := x.st, x.c, x.h
 		c.Stall()
 		time.Sleep(session.DefaultTTL + time.Second)
 		require.Empty(t, st.Entries("n"), "the service has given it up")
@@ -40,18 +58,13 @@ func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 		c.Resume()
 		synctest.Wait()
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-		require.NoError(t, s.Close())
 	})
 }
 
 func TestLossIsLatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		x := hold(t)
+		c, h := x.c, x.h
 		c.Cut(membackend.Both)
 		<-h.Context().Done()
 		cause := context.Cause(h.Context())
@@ -62,7 +75,6 @@ func TestLossIsLatched(t *testing.T) {
 			require.Equal(t, cause, context.Cause(h.Context()))
 		}
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-		require.NoError(t, s.Close())
 	})
 }
 
@@ -70,12 +82,8 @@ func TestLossIsLatched(t *testing.T) {
 // the line need not wait for the expiry.
 func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		x := hold(t)
+		st, c, h := x.st, x.c, x.h
 		c.Cut(membackend.Both)
 		<-h.Context().Done()
 		c.Heal()
@@ -85,7 +93,6 @@ func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
 		synctest.Wait()
 
 		assert.Empty(t, st.Sessions(), "closed when the last hold was unlocked")
-		require.NoError(t, s.Close())
 	})
 }
 
@@ -277,28 +284,21 @@ func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 
 func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		s, err := st.Open(t.Context(), nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		x := hold(t)
+		st, h := x.st, x.h
 		require.True(t, st.Delete("n", h.Refs()[0].Key)) // so soon that nobody watches
-		err = h.Unlock()
+		err := h.Unlock()
 
 		var lost *session.LostError
 		require.ErrorAs(t, err, &lost)
 		assert.Equal(t, session.ReasonDeleted, lost.Reason)
-		require.NoError(t, s.Close())
 	})
 }
 
 func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := membackend.New().NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		x := hold(t)
+		c, h := x.c, x.h
 		ended := false
 		c.OnRequest(func(op membackend.Op) {
 			if op == membackend.OpLeave {
@@ -308,28 +308,23 @@ func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 		require.NoError(t, h.Unlock())
 
 		assert.True(t, ended, "the work has stopped before anybody else can start")
-		require.NoError(t, s.Close())
 	})
 }
 
 func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := membackend.New().NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		x := hold(t)
+		c, h := x.c, x.h
 		c.Cut(membackend.Both)
 		const left = 300 * time.Millisecond
 		time.Sleep(h.Valid() - left)
 		at := time.Now()
-		err = h.Unlock()
+		err := h.Unlock()
 
 		require.ErrorIs(t, err, session.ErrReleasePending)
 		require.NotErrorIs(t, err, session.ErrLost)
 		assert.LessOrEqual(t, time.Since(at), left)
 		c.Heal()
-		require.NoError(t, s.Close())
 	})
 }
 
