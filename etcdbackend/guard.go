@@ -20,8 +20,8 @@ import (
 //		// The lock is lost. Nothing was written.
 //	}
 //
-// There is one condition for each entry of the hold: one, or as many as
-// mutex.LockAll has names. etcd allows 128 operations in a transaction by
+// There is one condition for each entry of the hold, and one more that never
+// holds if the hold is over. etcd allows 128 operations in a transaction by
 // default, conditions counted separately. The client must see the same keys as
 // the session's: with package namespace, the same prefix.
 //
