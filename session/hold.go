@@ -65,7 +65,7 @@ func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
 		t.end(ReasonDeadline, nil)
 		return nil, context.Cause(t.ctx) //nolint:contextcheck // why the term has ended, not why ctx has
 	}
-	fire(t.s.opts.Hooks.Granted, g.event(nil))
+	fire(t.s.opts.Hooks.Granted, func() Event { return g.event(nil) })
 	return h, nil
 }
 
@@ -165,7 +165,7 @@ func (h *Hold) Unlock() error {
 	h.cancel(ErrUnlocked)
 	if last {
 		err = g.giveBack(err)
-		fire(g.t.s.opts.Hooks.Released, g.event(err))
+		fire(g.t.s.opts.Hooks.Released, func() Event { return g.event(err) })
 	}
 	if err != nil {
 		return fmt.Errorf("%s: unlock %q: %w", g.Kind, g.Name, err)
@@ -233,7 +233,7 @@ func (g *grant) lose(reason Reason, err error) {
 	}
 	g.mu.Unlock()
 	g.t.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", int64(g.Token), "err", lost)
-	fire(g.t.s.opts.Hooks.Lost, g.event(lost))
+	fire(g.t.s.opts.Hooks.Lost, func() Event { return g.event(lost) })
 }
 
 // lostError describes a loss of this hold.

@@ -53,9 +53,9 @@ type Event struct {
 	Err     error
 }
 
-// fire calls a hook if there is one.
-func fire(f func(Event), e Event) {
+// fire calls a hook if there is one. What it is told costs nothing otherwise.
+func fire(f func(Event), e func() Event) {
 	if f != nil {
-		f(e)
+		f(e())
 	}
 }

@@ -64,7 +64,7 @@ func (s *Session) openTerm(ctx context.Context) (*Term, error) {
 		return nil, fmt.Errorf("%w: session %s was over before it was ready: %w", ErrUnavailable, drv.ID(), t.ended)
 	}
 	s.opts.Logger.Info("fairlock: session opened", "service", s.profile.Service, "session", drv.ID(), "ttl", s.opts.TTL)
-	fire(s.opts.Hooks.SessionOpened, Event{Session: drv.ID(), Left: left})
+	fire(s.opts.Hooks.SessionOpened, func() Event { return Event{Session: drv.ID(), Left: left} })
 	return t, nil
 }
 
@@ -78,7 +78,7 @@ func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
 	switch {
 	case !ready: // openTerm looks at the belief itself
 	case ok:
-		fire(t.s.opts.Hooks.Renewed, Event{Session: t.drv.ID(), Left: left})
+		fire(t.s.opts.Hooks.Renewed, func() Event { return Event{Session: t.drv.ID(), Left: left} })
 	default:
 		t.end(ReasonDeadline, nil)
 	}
@@ -171,7 +171,7 @@ func (t *Term) end(reason Reason, err error) {
 	t.drv.Abandon()
 	if reason != ReasonClosed {
 		t.s.opts.Logger.Warn("fairlock: session lost", "session", lost.Session, "holds", len(told), "err", lost)
-		fire(t.s.opts.Hooks.SessionLost, Event{Session: lost.Session, Err: lost})
+		fire(t.s.opts.Hooks.SessionLost, func() Event { return Event{Session: lost.Session, Err: lost} })
 	}
 	if idle {
 		close(t.repaid)
