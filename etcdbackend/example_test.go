@@ -78,21 +78,20 @@ func ExampleOptions_layout() {
 
 // A write to the same etcd that happens only if the lock is still held then.
 func ExampleGuard() {
-	var (
-		ctx    context.Context
-		client *clientv3.Client
-		h      *session.Hold
-	)
-	resp, err := client.Txn(ctx).
-		If(etcdbackend.Guard(h)...).
-		Then(clientv3.OpPut("orders/last", "4711")).
-		Commit()
-	switch {
-	case err != nil:
-		log.Fatal(err) // the outcome is unknown
-	case !resp.Succeeded:
-		log.Print("the lock was lost, nothing was written")
+	settle := func(ctx context.Context, client *clientv3.Client, h *session.Hold) error {
+		resp, err := client.Txn(ctx).
+			If(etcdbackend.Guard(h)...).
+			Then(clientv3.OpPut("orders/last", "4711")).
+			Commit()
+		switch {
+		case err != nil:
+			return err // the outcome is unknown
+		case !resp.Succeeded:
+			return session.ErrLost // and nothing was written
+		}
+		return nil
 	}
+	_ = settle // given to mutex.Do with a client
 }
 
 // What does not need etcd can be tested without: any *session.Session will do.

@@ -61,11 +61,9 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.watches = newWatcher(s)
-	s.wg.Add(1)
-	go func() { // ends with s.ctx, or with the lease
-		defer s.wg.Done()
+	s.wg.Go(func() { // ends with s.ctx, or with the lease
 		(&renewer{s: s}).run()
-	}()
+	})
 	return s, nil
 }
 

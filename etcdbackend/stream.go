@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -284,10 +285,5 @@ func (st *stream) tick() error {
 }
 
 func (st *stream) isAwaiting(w *serverWatch) bool {
-	for _, a := range st.awaiting {
-		if a == w {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(st.awaiting, w)
 }

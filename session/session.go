@@ -197,11 +197,7 @@ func (s *Session) track(f func()) {
 	if s.drained {
 		return
 	}
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		f()
-	}()
+	s.wg.Go(f)
 }
 
 // drop forgets a term that is over.

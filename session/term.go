@@ -221,11 +221,9 @@ func (t *Term) Go(f func(context.Context)) {
 	if t.ended != nil {
 		return
 	}
-	t.workers.Add(1)
-	go func() {
-		defer t.workers.Done()
+	t.workers.Go(func() {
 		f(t.ctx)
-	}()
+	})
 }
 
 // closeTimeout bounds the closing of a service session.
