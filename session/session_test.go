@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,27 +237,27 @@ func TestHoldsContextCarriesValuesAndNotItsEnd(t *testing.T) {
 // jumping is a clock that can be set forward, as if timers had been starved.
 type jumping struct {
 	driver.Clock
-	ahead *time.Duration
+	ahead *atomic.Int64
 }
 
-func (c jumping) Now() driver.Instant { return c.Clock.Now().Add(*c.ahead) }
+func (c jumping) Now() driver.Instant { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
 
 // starved is a backend whose clock jumps.
 type starved struct {
 	driver.Backend
-	ahead *time.Duration
+	ahead *atomic.Int64
 }
 
 func (b starved) Clock() driver.Clock { return jumping{b.Backend.Clock(), b.ahead} }
 
 func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ahead time.Duration
+		var ahead atomic.Int64
 		s, err := session.Open(t.Context(), starved{membackend.New().Backend(), &ahead}, nil)
 		require.NoError(t, err)
 		term, err := s.Term(t.Context())
 		require.NoError(t, err)
-		ahead = session.DefaultTTL // no timer has fired
+		ahead.Store(int64(session.DefaultTTL)) // no timer has fired
 
 		_, err = term.Hold(t.Context(), session.Grant{Name: "n", Kind: "test", Token: 1})
 		require.ErrorIs(t, err, session.ErrLost)
@@ -264,15 +265,36 @@ func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 	})
 }
 
-func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
+func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ahead time.Duration
+		var ahead atomic.Int64
 		c := membackend.New().NewClient()
 		s, err := session.Open(t.Context(), starved{c.Backend(), &ahead}, nil)
 		require.NoError(t, err)
 		h, err := mutex.New(s, "n").Lock(t.Context())
 		require.NoError(t, err)
-		ahead = session.DefaultTTL
+		c.Cut(membackend.Both)
+		time.Sleep(time.Second)
+		ahead.Store(int64(session.DefaultTTL)) // the machine slept, and so did all timers
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "nobody had to ask")
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+		c.Heal()
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		c := membackend.New().NewClient()
+		s, err := session.Open(t.Context(), starved{c.Backend(), &ahead}, nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		ahead.Store(int64(session.DefaultTTL))
 
 		err = h.Unlock()
 		require.ErrorIs(t, err, session.ErrLost)

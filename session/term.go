@@ -98,11 +98,15 @@ func (t *Term) gone(err error) {
 	}
 }
 
-// tickLater looks at the deadline again when it is due, and a few times before:
-// after a suspension the timer is late by what the machine slept, and the clock
-// is not. The caller holds t.mu.
+// maxTick is how often the deadline is looked at, at least. A timer stands still
+// while the machine sleeps, and is late by that afterwards; the clock is not. So
+// this is how long after a sleep a context may live that should have ended.
+const maxTick = 500 * time.Millisecond
+
+// tickLater looks at the deadline again when it is due, and now and then before.
+// The caller holds t.mu.
 func (t *Term) tickLater(left time.Duration) {
-	t.stopTick = t.s.clock.AfterFunc(min(left, max(t.s.opts.TTL/4, time.Millisecond)), t.tick)
+	t.stopTick = t.s.clock.AfterFunc(min(left, maxTick), t.tick)
 }
 
 // tick ends the term at its deadline.
