@@ -32,7 +32,7 @@ func (e *exit) Unwrap() error { return e.err }
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "fairlock",
-		Short:         "Fair, fenced locks on etcd and ZooKeeper",
+		Short:         "Fair, fenced locks on etcd",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
