@@ -88,7 +88,7 @@ func TestWrapped(t *testing.T) {
 
 func TestSuiteCatchesEveryPlantedDefect(t *testing.T) {
 	if os.Getenv(defectVar) != "" {
-		t.Skip("this process is the one with the defect")
+		return // this process is one with a defect
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -1,0 +1,163 @@
+package itest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// sighting is the life of one entry as the server tells it.
+type sighting struct {
+	key         string
+	token       int64 // its create revision
+	made, ended driver.Instant
+}
+
+// witness watches a prefix at the server, independently of what is tested.
+type witness struct {
+	client *clientv3.Client
+	prefix string
+
+	mu      sync.Mutex
+	entries []*sighting // in the order of creation
+	ended   []int64     // tokens in the order of deletion
+	changed chan struct{}
+}
+
+// watchPrefix begins to watch.
+func watchPrefix(t testing.TB, client *clientv3.Client, prefix string) *witness {
+	t.Helper()
+	w := &witness{client: client, prefix: prefix, changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	events := client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithCreatedNotify())
+	require.True(t, wait(t, events, "the witness's watch").Created)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for resp := range events {
+			w.see(resp.Events)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return w
+}
+
+func (w *witness) see(events []*clientv3.Event) {
+	at := now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ev := range events {
+		switch {
+		case ev.IsCreate():
+			w.entries = append(w.entries, &sighting{key: string(ev.Kv.Key), token: ev.Kv.CreateRevision, made: at})
+		case ev.Type == clientv3.EventTypeDelete:
+			i := slices.IndexFunc(w.entries, func(s *sighting) bool { return s.token == ev.PrevKv.CreateRevision })
+			if i >= 0 {
+				w.entries[i].ended = at
+				w.ended = append(w.ended, w.entries[i].token)
+			}
+		}
+	}
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// wait waits until what was seen meets a condition.
+func (w *witness) wait(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		w.mu.Lock()
+		ok, changed := cond(), w.changed
+		w.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			require.Fail(t, "the server never showed it", what)
+		}
+	}
+}
+
+// sees waits for n entries made so far, and returns their tokens in order.
+func (w *witness) sees(t testing.TB, n int) []int64 {
+	t.Helper()
+	w.wait(t, fmt.Sprint(n, " entries made"), func() bool { return len(w.entries) >= n })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tokens := make([]int64, len(w.entries))
+	for i, s := range w.entries {
+		tokens[i] = s.token
+	}
+	return tokens
+}
+
+// seesEnd waits for the end of an entry, and says when it was told.
+func (w *witness) seesEnd(t testing.TB, token session.Token) (at driver.Instant) {
+	t.Helper()
+	w.wait(t, fmt.Sprint("the end of ", token), func() bool {
+		for _, s := range w.entries {
+			if s.token == int64(token) {
+				at = s.ended
+			}
+		}
+		return at != 0
+	})
+	return at
+}
+
+// seesNothingLeft waits until all that was made is gone, and checks that with
+// the server.
+func (w *witness) seesNothingLeft(t testing.TB) {
+	t.Helper()
+	w.wait(t, "nothing left", func() bool { return len(w.ended) == len(w.entries) })
+	r, err := w.client.Get(bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	require.NoError(t, err)
+	assert.Empty(t, r.Kvs, "left under %q", w.prefix)
+}
+
+// turn is one hold as its holder saw it: from after Lock returned until before
+// Unlock was called.
+type turn struct {
+	Token      int64
+	PID        int
+	Begin, End driver.Instant
+}
+
+// checkTurns says that the turns did not overlap, that tokens rose from each to
+// the next, and that they were in the order in which the server made and
+// removed the entries, each of which had its turn.
+func checkTurns(t testing.TB, w *witness, turns []turn) {
+	t.Helper()
+	slices.SortFunc(turns, func(a, b turn) int { return int(a.Begin - b.Begin) })
+	tokens := make([]int64, len(turns))
+	overlaps := 0
+	for i, u := range turns {
+		tokens[i] = u.Token
+		if i > 0 && u.Begin < turns[i-1].End {
+			overlaps++
+		}
+	}
+	made := w.sees(t, len(turns))
+	w.seesNothingLeft(t)
+	w.mu.Lock()
+	ended := slices.Clone(w.ended)
+	w.mu.Unlock()
+
+	assert.Zero(t, overlaps, "overlaps")
+	assert.True(t, slices.IsSorted(tokens), "tokens rise")
+	assert.Equal(t, made, tokens, "granted in the order of the create revisions")
+	assert.Equal(t, made, ended, "given back in that order")
+}
