@@ -288,26 +288,6 @@ func TestRefusedConnectionIsReset(t *testing.T) {
 	assert.EqualValues(t, 1, l.proxy.Stats().Refused)
 }
 
-func TestDialRetryWaitsForTheServer(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	target := free.Addr().String()
-	require.NoError(t, free.Close())
-	proxy := start(t, target, &tcpproxy.Options{DialRetry: true})
-	client := dial(t, proxy)
-	send(t, client, "patience")
-	require.Eventually(t, func() bool { return proxy.Stats().Up.Waiting == 8 }, soon, time.Millisecond)
-
-	l, err := net.Listen("tcp", target)
-	require.NoError(t, err)
-	defer l.Close()
-	server, err := l.Accept()
-	require.NoError(t, err)
-	defer server.Close()
-
-	expect(t, server, "patience")
-}
-
 func TestNobodyBehindResets(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
