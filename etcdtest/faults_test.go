@@ -25,7 +25,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 		lead := leader(t, c)
 		cut, healthy := (lead+1)%3, (lead+2)%3
 		alone, others := only(t, c, cut), only(t, c, healthy)
-		works(t, alone)
+		recovers(t, alone)
 		lease, err := others.Grant(within(t, soon), 10)
 		require.NoError(t, err)
 
@@ -69,10 +69,10 @@ func TestCutLeaderIsReplaced(t *testing.T) {
 			i, err := c.Leader(ctx)
 			return err == nil && i != old
 		}, soon, 10*time.Millisecond)
-		works(t, only(t, c, leader(t, c)))
+		recovers(t, only(t, c, leader(t, c)))
 
 		c.Member(old).HealPeers()
-		works(t, only(t, c, old))
+		recovers(t, only(t, c, old))
 	})
 }
 

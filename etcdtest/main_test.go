@@ -80,3 +80,19 @@ func works(t *testing.T, client *clientv3.Client) {
 	require.Len(t, got.Kvs, 1)
 	require.Equal(t, "value", string(got.Kvs[0].Value))
 }
+
+// recovers waits until the cluster works through a client after a fault. A
+// member that has just come back may lose a proposal: it keeps it for a
+// leadership that it has lost, or has no connection to the leader yet. etcd
+// answers such a request with a timeout after 7 s, so each attempt has a second.
+func recovers(t *testing.T, client *clientv3.Client) {
+	t.Helper()
+	ctx := within(t, soon)
+	require.Eventually(t, func() bool {
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := client.Put(attempt, "key", "value")
+		return err == nil
+	}, soon, 10*time.Millisecond)
+	works(t, client)
+}

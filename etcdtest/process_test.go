@@ -32,12 +32,12 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 	require.NoError(t, c.Member(old).Kill(), "dead is dead")
 
 	require.NotEqual(t, old, leader(t, c))
-	works(t, only(t, c, leader(t, c)))
+	recovers(t, only(t, c, leader(t, c)))
 	require.Error(t, c.Member(old).Pause(), "nobody there to pause")
 
 	require.NoError(t, c.Member(old).Restart(within(t, soon)))
 	assert.NotEqual(t, pid, c.Member(old).Pid())
-	works(t, only(t, c, old))
+	recovers(t, only(t, c, old))
 }
 
 func TestRestartKeepsTheData(t *testing.T) {
@@ -58,10 +58,10 @@ func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
 
 	require.NoError(t, c.Member(old).Pause())
 	require.NotEqual(t, old, leader(t, c))
-	works(t, only(t, c, leader(t, c)))
+	recovers(t, only(t, c, leader(t, c)))
 
 	require.NoError(t, c.Member(old).Resume())
-	works(t, only(t, c, old))
+	recovers(t, only(t, c, old))
 }
 
 // orphan is what a parent that is about to be killed tells of its children.
