@@ -250,6 +250,17 @@ type starved struct {
 
 func (b starved) Clock() driver.Clock { return jumping{b.Backend.Clock(), b.ahead} }
 
+// holdStarved holds the lock "n" by a clock that jumps by ahead.
+func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *session.Hold, ahead *atomic.Int64) {
+	t.Helper()
+	c, ahead = membackend.New().NewClient(), new(atomic.Int64)
+	s, err := session.Open(t.Context(), starved{c.Backend(), ahead}, nil)
+	require.NoError(t, err)
+	h, err = mutex.New(s, "n").Lock(t.Context())
+	require.NoError(t, err)
+	return c, s, h, ahead
+}
+
 func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -267,12 +278,7 @@ func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 
 func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64
-		c := membackend.New().NewClient()
-		s, err := session.Open(t.Context(), starved{c.Backend(), &ahead}, nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		c, s, h, ahead := holdStarved(t)
 		c.Cut(membackend.Both)
 		time.Sleep(time.Second)
 		ahead.Store(int64(session.DefaultTTL)) // the machine slept, and so did all timers
@@ -288,15 +294,10 @@ func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 
 func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64
-		c := membackend.New().NewClient()
-		s, err := session.Open(t.Context(), starved{c.Backend(), &ahead}, nil)
-		require.NoError(t, err)
-		h, err := mutex.New(s, "n").Lock(t.Context())
-		require.NoError(t, err)
+		c, s, h, ahead := holdStarved(t)
 		ahead.Store(int64(session.DefaultTTL))
 
-		err = h.Unlock()
+		err := h.Unlock()
 		require.ErrorIs(t, err, session.ErrLost)
 		require.NotErrorIs(t, err, session.ErrReleasePending)
 		assert.Zero(t, c.Requests(membackend.OpLeave))

@@ -126,7 +126,7 @@ func (w *world) do(words []string) []string {
 	case "lock", "try":
 		w.request(arg, cmd == "try")
 	case "cancel":
-		w.request0(arg).cancel()
+		w.named(arg).cancel()
 	case "unlock":
 		w.unlock(arg)
 	case "delete", "expire":
@@ -234,7 +234,7 @@ func (w *world) operator(cmd, arg string) {
 		w.tell("%s is cut off", arg[:1])
 		return
 	}
-	place := w.request0(arg).place
+	place := w.named(arg).place
 	meant := func(e driver.Entry) bool { return e.Place == place }
 	if cmd == "expire" {
 		meant = func(e driver.Entry) bool { return e.Meta.Label == arg }
@@ -281,8 +281,8 @@ func (w *world) network(cmd, name string) {
 	}
 }
 
-// request0 is the request of that name; one that never was does nothing.
-func (w *world) request0(name string) *req {
+// named is the request of that name; one that never was does nothing.
+func (w *world) named(name string) *req {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.reqs[name]; r != nil {
@@ -292,7 +292,7 @@ func (w *world) request0(name string) *req {
 }
 
 func (w *world) unlock(name string) {
-	r := w.request0(name)
+	r := w.named(name)
 	if r.hold == nil {
 		w.tell("%s holds nothing", name)
 		return
