@@ -56,6 +56,11 @@ type Profile struct {
 	// another event proves that the own entry lived at that event. Without it
 	// the own entry is read before every grant.
 	Ordered bool
+
+	// Tells says that watches with WatchRequest.Tell are answered by
+	// Event.Held where the entry gave back a hold. Then nobody needs to look at
+	// a line in time to know that its turn comes next.
+	Tells bool
 }
 
 // Config is what a Session is opened with.
@@ -107,7 +112,9 @@ type Session interface {
 	// newest.
 	Look(ctx context.Context, req LookRequest) (View, error)
 
-	// Watch tells f what happens to an entry until cancel is called. See
+	// Watch tells f what happens to an entry until cancel is called. The entry
+	// must be one that this Session has made or that a look of its own has
+	// shown: of any other, a server that lags behind may not know yet. See
 	// Event for what comes and in which order. It does not block and sends in
 	// the background; f may be called once more while cancel runs, never
 	// after a Gone. Cancel is idempotent.
@@ -160,6 +167,10 @@ type Joined struct {
 // LeaveRequest names the entry to delete.
 type LeaveRequest struct {
 	Ref Ref
+
+	// Held says that the entry holds and admits nobody beside it. A backend
+	// that can leaves word of it for those who watch, see Event.Held.
+	Held bool
 
 	// Probe, unless zero, is another entry of this Session, whose life is to
 	// be checked at the moment of the deletion if that costs nothing.
@@ -215,12 +226,22 @@ type WatchRequest struct {
 
 	// Changes wants Changed events too, not only Gone.
 	Changes bool
+
+	// Tell asks for Event.Held, for which the end of the entry may be told one
+	// read later.
+	Tell bool
 }
 
 // Event is what a watch tells.
 type Event struct {
 	Kind EventKind
 	Rev  int64 // 0 if the service has no such number, or none for this event
+
+	// Held comes with Gone, and only where WatchRequest.Tell asked for it: the
+	// entry held and admitted nobody beside it when its owner gave it back. So
+	// nobody was ahead of it, and whoever stood right behind it is first now.
+	// False means that this is not known.
+	Held bool
 }
 
 // EventKind says what happened.

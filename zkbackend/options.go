@@ -1,0 +1,230 @@
+package zkbackend
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+// DefaultRoot is the path below which lines are kept unless Options say
+// otherwise.
+const DefaultRoot = "/fairlock"
+
+// maxRoot keeps root, name and entry well below what a server takes as a path.
+const maxRoot = 512
+
+// defaultPort is what a server without a port gets.
+const defaultPort = "2181"
+
+// defaultTick is the tickTime of a server that was not told another.
+const defaultTick = 2 * time.Second
+
+// Layout says how entries are named. All programs that share a lock must use
+// the same.
+type Layout int
+
+const (
+	// LayoutCurator names entries "<16 hex>-lock-<sequence>" and stands in one
+	// line with Curator's InterProcessMutex and with go-zookeeper's zk.Lock on
+	// the same path. It is the default.
+	LayoutCurator Layout = iota
+
+	// LayoutKazoo names entries "<16 hex>__lock__<sequence>" and stands in one
+	// line with Kazoo's Lock. go-zookeeper's zk.Lock waits behind entries of
+	// this layout, but stock Kazoo does not wait behind those of zk.Lock.
+	LayoutKazoo
+)
+
+// String returns the layout's name.
+func (l Layout) String() string {
+	switch l {
+	case LayoutCurator:
+		return "curator"
+	case LayoutKazoo:
+		return "kazoo"
+	}
+	return fmt.Sprintf("Layout(%d)", int(l))
+}
+
+// Proof says which acknowledged request proves that the service still has our
+// session; see the package's documentation on deadlines.
+type Proof int
+
+const (
+	// ProofAuto is ProofPing if one server is configured and that server says
+	// that it is alone, and ProofSync otherwise. It is the default.
+	ProofAuto Proof = iota
+
+	// ProofPing takes every answer for a proof. On an ensemble that is unsafe:
+	// a follower that was cut off from its leader goes on answering while the
+	// leader lets the session expire.
+	ProofPing
+
+	// ProofSync takes answers to Sync, which come from the leader.
+	ProofSync
+
+	// ProofQuorum takes answers to writes (a transaction that checks and
+	// changes nothing), which a majority has acknowledged: it also sees
+	// through a leader that was deposed and does not know it yet. Each costs
+	// the ensemble a commit.
+	ProofQuorum
+)
+
+// String returns the proof's name.
+func (p Proof) String() string {
+	switch p {
+	case ProofAuto:
+		return "auto"
+	case ProofPing:
+		return "ping"
+	case ProofSync:
+		return "sync"
+	case ProofQuorum:
+		return "quorum"
+	}
+	return fmt.Sprintf("Proof(%d)", int(p))
+}
+
+// Auth is what a session shows of itself on every connection.
+type Auth struct {
+	Scheme      string // "digest", or another that the servers know
+	Credentials []byte // for "digest": user:password
+}
+
+// DigestAuth is the login of a user by password. ZooKeeper does not check it
+// against a list of users: a wrong password is a different identity, to which
+// the ACLs give nothing.
+func DigestAuth(user, password string) Auth {
+	return Auth{Scheme: "digest", Credentials: []byte(user + ":" + password)}
+}
+
+// String tells the scheme and keeps the rest to itself.
+func (a Auth) String() string { return a.Scheme + ":(hidden)" }
+
+// GoString does the same for %#v.
+func (a Auth) GoString() string { return a.String() }
+
+// Options are what Open and NewBackend take beside the servers. The zero value
+// is ready to use.
+type Options struct {
+	// Session is what all backends have in common: TTL, margin, label, hooks
+	// and log. The TTL is the ZooKeeper session timeout that is asked for. A
+	// server gives between 2 and 20 ticks unless it was told otherwise; what
+	// it gives counts, and a log line says so if it is not what was asked for.
+	Session session.Options
+
+	// Root is the path below which lines are kept, "" means DefaultRoot, "/"
+	// the whole tree. It begins with "/", does not end with it, and is at most
+	// 512 bytes. What is missing of it is created with the first lock.
+	Root string
+
+	// Layout says how entries are named. 0 means LayoutCurator.
+	Layout Layout
+
+	// Proof says what proves that the service has our session. 0 means
+	// ProofAuto.
+	Proof Proof
+
+	// TickTime is the servers' tickTime, 0 means their default of 2 s. With
+	// ProofSync and ProofQuorum proofs are at least 1.25 ticks apart and count
+	// from two before the newest, so a TTL below about six ticks is refused:
+	// set it if your servers have a smaller one.
+	TickTime time.Duration
+
+	// TLS turns on TLS with this configuration. If it names no server, each
+	// connection verifies the host that was dialled.
+	TLS *tls.Config
+
+	// Auth is shown to the servers on every connection.
+	Auth []Auth
+
+	// ACL is what new entries, and folders for them, get. Nil means that
+	// everybody may do everything, which is what Curator does.
+	ACL []zk.ACL
+
+	// Dial makes connections. Nil means net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// checked returns a copy with the defaults filled in, or what is wrong. The
+// session's part is checked by package session, before anything is sent too.
+func (o *Options) checked() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Root == "" {
+		c.Root = DefaultRoot
+	}
+	if c.TickTime == 0 {
+		c.TickTime = defaultTick
+	}
+	if c.ACL == nil {
+		c.ACL = zk.WorldACL(zk.PermAll)
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	c.ACL, c.Auth = slices.Clone(c.ACL), slices.Clone(c.Auth)
+	if err := c.wrong(); err != nil {
+		return c, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
+	}
+	return c, nil
+}
+
+// wrong says what is wrong with complete options.
+func (o *Options) wrong() error {
+	switch {
+	case len(o.Root) > maxRoot:
+		return fmt.Errorf("Root has %d bytes, at most %d are allowed", len(o.Root), maxRoot)
+	case !strings.HasPrefix(o.Root, "/"):
+		return fmt.Errorf("Root %q does not begin with a slash", o.Root)
+	case o.Root != "/" && checkPath(o.Root) != nil:
+		return fmt.Errorf("Root %q is no path: %w", o.Root, checkPath(o.Root))
+	case o.Layout != LayoutCurator && o.Layout != LayoutKazoo:
+		return fmt.Errorf("there is no %s", o.Layout)
+	case o.Proof < ProofAuto || o.Proof > ProofQuorum:
+		return fmt.Errorf("there is no %s", o.Proof)
+	case o.TickTime < time.Millisecond:
+		return fmt.Errorf("TickTime is %v, at least 1ms is needed", o.TickTime)
+	case len(o.ACL) == 0:
+		return fmt.Errorf("ACL is empty: nobody could read an entry; use nil for the default")
+	}
+	for _, a := range o.Auth {
+		if a.Scheme == "" {
+			return fmt.Errorf("an Auth has no Scheme")
+		}
+	}
+	return nil
+}
+
+// checkServers returns the servers with their ports, or what is wrong.
+func checkServers(servers []string) ([]string, error) {
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("%w: no servers", session.ErrInvalidOptions)
+	}
+	all := make([]string, 0, len(servers))
+	for _, s := range servers {
+		if strings.ContainsAny(s, "/, \t\n") || s == "" {
+			return nil, fmt.Errorf("%w: %q is no server, want host or host:port; a path belongs into Options.Root",
+				session.ErrInvalidOptions, s)
+		}
+		host, port, err := net.SplitHostPort(s)
+		if err != nil { // a bare host, or an IPv6 address with or without brackets
+			host, port = strings.Trim(s, "[]"), defaultPort
+		}
+		if host == "" || port == "" || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return nil, fmt.Errorf("%w: %q is no server, want host or host:port", session.ErrInvalidOptions, s)
+		}
+		all = append(all, net.JoinHostPort(host, port))
+	}
+	return all, nil
+}
