@@ -57,10 +57,10 @@ func (c *conn) run(ctx context.Context) {
 	<-down.finished
 }
 
-// recognize reads until the connection has a label, and leaves what it read in
-// up. It reports false when the client was gone before.
+// recognize reads until the options know the connection, and leaves what its
+// client said first in up. It reports false when the client was gone before.
 func (c *conn) recognize(up *pipe) bool {
-	if c.p.opts.Label == nil {
+	if c.p.opts.Label == nil && c.p.opts.Rewrite == nil {
 		return true
 	}
 	head := make([]byte, 0, headLimit)
@@ -68,8 +68,8 @@ func (c *conn) recognize(up *pipe) bool {
 		n, err := c.client.Read(head[len(head):cap(head)])
 		head = head[:len(head)+n]
 		if n > 0 {
-			if label, ok := c.p.opts.Label(head); ok {
-				c.label = label
+			if label, instead, ok := c.p.opts.recognize(head); ok {
+				c.label, head = label, instead
 				break
 			}
 		}

@@ -39,6 +39,12 @@ type Options struct {
 	// client that ends or fills the 16 KiB without being recognized.
 	Label func(head []byte) (label string, ok bool)
 
+	// Rewrite changes what the client says first, such as an address at which it
+	// wants to be called back. It is called like Label, until both are ok, and
+	// what it returns then is passed on in place of head. Nil changes nothing,
+	// and so does not being ok in time.
+	Rewrite func(head []byte) (instead []byte, ok bool)
+
 	// DialRetry keeps an accepted connection while the server refuses ours,
 	// and goes on trying for as long as the client stays. False resets the
 	// client's connection at once, which is as near as a proxy comes to a port
@@ -46,6 +52,19 @@ type Options struct {
 	// seconds of backoff (a ZooKeeper follower that looks for its new leader
 	// does): use true for those.
 	DialRetry bool
+}
+
+func (o *Options) recognize(head []byte) (label string, instead []byte, ok bool) {
+	if o.Label != nil {
+		if label, ok = o.Label(head); !ok {
+			return "", nil, false
+		}
+	}
+	if o.Rewrite != nil {
+		instead, ok = o.Rewrite(head)
+		return label, instead, ok
+	}
+	return label, head, true
 }
 
 // Proxy forwards the connections made to Addr to one server. New makes one. All

@@ -325,6 +325,22 @@ func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
 	expect(t, toA, "held")
 }
 
+func TestFirstWordsAreRewritten(t *testing.T) {
+	listener, accepted := listen(t)
+	proxy := start(t, listener.Addr().String(), &tcpproxy.Options{
+		Rewrite: func(head []byte) (instead []byte, ok bool) {
+			_, rest, ok := bytes.Cut(head, []byte("home;"))
+			return append([]byte("the proxy;"), rest...), ok
+		},
+	})
+	client := dial(t, proxy)
+	send(t, client, "ho")
+	send(t, client, "me;and")
+	send(t, client, " home; again")
+
+	expect(t, receive(t, accepted), "the proxy;and home; again")
+}
+
 func TestServerNameIsReadFromTheGreeting(t *testing.T) {
 	client, server := net.Pipe()
 	go func() {
