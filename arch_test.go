@@ -62,10 +62,11 @@ var importRules = []rule{
 	},
 
 	{folder: "internal/tcpproxy", unshipped: true, forTests: true},
+	{folder: "internal/testserver", unshipped: true, forTests: true},
 	{folder: "internal/..."},
 
-	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/tcpproxy"}, outside: []string{anything}, unshipped: true, forTests: true},
-	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/tcpproxy"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "bench/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
@@ -243,6 +244,7 @@ func TestImportRulesForbid(t *testing.T) {
 		{folder: "etcdbackend", imports: ours + "zkbackend"},
 		{folder: "etcdbackend", imports: ours + "zkbackend", inTest: true},
 		{folder: "etcdbackend", imports: ours + "internal/tcpproxy", inTest: true},
+		{folder: "etcdbackend", imports: ours + "internal/testserver", inTest: true},
 		{folder: "etcdbackend", imports: "go.etcd.io/etcd/server/v3/embed"},
 		{folder: "etcdbackend", imports: "go.etcd.io/etcd/server/v3/embed", inTest: true},
 		{folder: "zkbackend", imports: "go.etcd.io/etcd/client/v3"},

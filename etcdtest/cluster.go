@@ -11,6 +11,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/fairlock/fairlock/internal/testserver"
 )
 
 const dialTimeout = 5 * time.Second
@@ -19,7 +21,7 @@ const dialTimeout = 5 * time.Second
 // from any goroutine.
 type Cluster struct {
 	opts    Options
-	dir     *dataDir
+	dir     *testserver.Dir
 	binary  string // of the server, with Options.Processes
 	ca      *CA    // with Options.TLS or Options.Proxied
 	tls     *tls.Config
@@ -56,7 +58,7 @@ func Start(ctx context.Context, opts *Options) (*Cluster, error) {
 		if err == nil {
 			return c, nil
 		}
-		if attempt == 5 || !portTaken(err) {
+		if attempt == 5 || !testserver.PortTaken(err) {
 			return nil, err
 		}
 	}
@@ -85,16 +87,16 @@ func newCluster(opts Options) *Cluster {
 // prepare makes all that the members need before they can be started.
 func (c *Cluster) prepare(ctx context.Context) (err error) {
 	// A directory of our own even beside Options.Dir: for certificates.
-	if c.dir, err = makeDir(!c.opts.Fsync); err != nil {
+	if c.dir, err = testserver.MakeDir("etcdtest", !c.opts.Fsync); err != nil {
 		return err
 	}
 	if c.opts.Processes {
-		if c.binary, err = build(ctx, c.dir.path); err != nil {
+		if c.binary, err = build(ctx, c.dir.Path()); err != nil {
 			return err
 		}
 	}
 	if c.opts.TLS || c.opts.Proxied {
-		if c.ca, err = NewCA(c.dir.path); err != nil {
+		if c.ca, err = NewCA(c.dir.Path()); err != nil {
 			return err
 		}
 	}
@@ -197,7 +199,7 @@ func (c *Cluster) shutdown() error {
 	each(c.members, (*Member).halt)
 	each(c.members, (*Member).close)
 	if c.dir != nil {
-		errs = append(errs, c.dir.remove())
+		errs = append(errs, c.dir.Remove())
 	}
 	return errors.Join(errs...)
 }

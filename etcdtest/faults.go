@@ -66,7 +66,7 @@ func (m *Member) mustBeProxied(op string) {
 // Pid is the process of the member; 0 without Options.Processes.
 func (m *Member) Pid() int {
 	if p, ok := m.running().(*process); ok {
-		return p.cmd.Process.Pid
+		return p.Pid()
 	}
 	return 0
 }
@@ -90,7 +90,7 @@ func (m *Member) Pause() error {
 	if err != nil {
 		return err
 	}
-	if err := p.pause(); err != nil {
+	if err := p.Pause(); err != nil {
 		return fmt.Errorf("etcdtest: pause %q: %w", m.Name(), err)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (m *Member) Resume() error {
 	if err != nil {
 		return err
 	}
-	if err := p.resume(); err != nil {
+	if err := p.Resume(); err != nil {
 		return fmt.Errorf("etcdtest: resume %q: %w", m.Name(), err)
 	}
 	return nil

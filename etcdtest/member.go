@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/internal/testserver"
 )
 
 // Member is one server of a cluster.
@@ -39,7 +40,7 @@ type server interface {
 // newMembers lays out the members of a cluster, with their proxies.
 func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 	n := c.opts.Members
-	addrs, err := freePorts(ctx, 2*n)
+	addrs, err := testserver.FreePorts(ctx, 2*n)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 	}
 	for _, m := range members {
 		m.spec.Cluster = strings.Join(peers, ",")
-		m.spec.Token = filepath.Base(c.dir.path)
+		m.spec.Token = filepath.Base(c.dir.Path())
 		m.spec.ClientTLS, m.spec.PeerTLS = clientTLS, peerTLS
 	}
 	return members, nil
@@ -89,7 +90,7 @@ func (m *Member) plan(name, clientAddr, peerAddr string) (err error) {
 	}
 	dir := opts.Dir
 	if dir == "" {
-		dir = m.cluster.dir.path
+		dir = m.cluster.dir.Path()
 	}
 	m.spec = member.Spec{
 		Name:            name,

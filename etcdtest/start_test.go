@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/testserver"
 )
 
 // laidOut returns a cluster that is ready to be started, closed after the test.
@@ -34,7 +36,7 @@ func TestTakenPortIsRecognized(t *testing.T) {
 
 			err = c.launch(t.Context())
 			require.Error(t, err)
-			require.True(t, portTaken(err), "%v", err)
+			require.True(t, testserver.PortTaken(err), "%v", err)
 		})
 	}
 }

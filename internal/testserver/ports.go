@@ -1,4 +1,4 @@
-package etcdtest
+package testserver
 
 import (
 	"context"
@@ -11,14 +11,15 @@ import (
 )
 
 // Ports are drawn below the range from which systems give out ports to outgoing
-// connections: a restarted member must find its own again.
+// connections: a restarted server must find its own again.
 const (
 	lowestPort  = 20000
 	highestPort = 32000
 )
 
-// freePorts returns addresses where nobody listened a moment ago.
-func freePorts(ctx context.Context, n int) ([]string, error) {
+// FreePorts returns n addresses of the loopback interface where nobody listened a
+// moment ago. Somebody else may be faster to use one: see PortTaken.
+func FreePorts(ctx context.Context, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * n {
 		if len(addrs) == n {
@@ -33,11 +34,12 @@ func freePorts(ctx context.Context, n int) ([]string, error) {
 		defer func() { _ = l.Close() }()
 		addrs = append(addrs, addr)
 	}
-	return nil, errors.New("etcdtest: no free ports")
+	return nil, errors.New("testserver: no free ports")
 }
 
-// portTaken reports whether a member could not start because somebody was faster
+// PortTaken reports whether a server could not start because somebody was faster
 // to take its port. What a process says of its errors is only text.
-func portTaken(err error) bool {
-	return errors.Is(err, syscall.EADDRINUSE) || err != nil && strings.Contains(err.Error(), "address already in use")
+func PortTaken(err error) bool {
+	return errors.Is(err, syscall.EADDRINUSE) ||
+		err != nil && strings.Contains(strings.ToLower(err.Error()), "address already in use")
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package etcdtest
+package testserver
 
 import "syscall"
 
@@ -9,4 +9,4 @@ func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func lockDir(string) (unlock func(), err error) { return func() {}, nil }
 
-func sweep(string) {}
+func sweep(_, _ string) {}

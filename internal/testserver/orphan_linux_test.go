@@ -1,4 +1,4 @@
-package etcdtest
+package testserver
 
 import (
 	"os"
@@ -12,27 +12,27 @@ import (
 
 func TestDataOfDeadTestsIsSweptAway(t *testing.T) {
 	base := t.TempDir()
-	alive, err := makeDirIn(base)
+	alive, err := makeDirIn(base, "thistest")
 	require.NoError(t, err)
-	dead, err := makeDirIn(base)
+	dead, err := makeDirIn(base, "thistest")
 	require.NoError(t, err)
-	kept, err := makeDirIn(base)
+	kept, err := makeDirIn(base, "thistest")
 	require.NoError(t, err)
-	foreign := filepath.Join(base, "etcdtest-foreign") // without a lock file
+	foreign := filepath.Join(base, "thistest-foreign") // without a lock file
 	require.NoError(t, os.Mkdir(foreign, 0o700))
 	long := time.Now().Add(-time.Hour)
-	for _, dir := range []*dataDir{alive, dead} {
+	for _, dir := range []*Dir{alive, dead} {
 		require.NoError(t, os.Chtimes(filepath.Join(dir.path, lockFile), long, long))
 	}
 	dead.unlock()
 	kept.unlock()
 
-	sweep(base)
+	sweep(base, "thistest-*")
 
 	assert.DirExists(t, alive.path)
 	assert.NoDirExists(t, dead.path)
 	assert.DirExists(t, kept.path, "too young to tell")
 	assert.DirExists(t, foreign)
-	require.NoError(t, alive.remove())
+	require.NoError(t, alive.Remove())
 	assert.NoDirExists(t, alive.path)
 }

@@ -1,4 +1,4 @@
-package etcdtest
+package testserver
 
 import (
 	"os"
@@ -29,8 +29,8 @@ func lockDir(dir string) (unlock func(), err error) {
 // sweep removes what tests that died have left in base: memory, if base is
 // /dev/shm. Only a directory with a lock file that nobody holds is removed, and
 // none that is so young that its owner may not have come to locking it.
-func sweep(base string) {
-	dirs, err := filepath.Glob(filepath.Join(base, dirPattern))
+func sweep(base, pattern string) {
+	dirs, err := filepath.Glob(filepath.Join(base, pattern))
 	if err != nil {
 		return
 	}

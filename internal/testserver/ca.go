@@ -1,0 +1,129 @@
+package testserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// CA is a throw-away certificate authority. Its certificates are valid for a day
+// and for the loopback addresses; its key never leaves the memory.
+type CA struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewCA makes an authority that writes its files into dir, which must exist.
+func NewCA(dir string) (*CA, error) {
+	ca := &CA{dir: dir}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "testserver"},
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	// It signs itself: the template is its own parent.
+	der, key, err := sign(template, template, nil)
+	if err != nil {
+		return nil, err
+	}
+	if ca.cert, err = x509.ParseCertificate(der); err != nil {
+		return nil, fmt.Errorf("testserver: certificate authority: %w", err)
+	}
+	ca.key = key
+	if err := writePEM(ca.File(), "CERTIFICATE", der); err != nil {
+		return nil, err
+	}
+	return ca, nil
+}
+
+// File is the authority's own certificate, for others to trust.
+func (ca *CA) File() string { return filepath.Join(ca.dir, "ca.pem") }
+
+// Issue writes a certificate and its key, good for a server and for a client. A
+// server is trusted as 127.0.0.1, ::1, localhost and the further hosts given. The
+// key is PKCS #8, both are PEM. Issuing for the same name again overwrites the
+// files.
+func (ca *CA) Issue(name string, hosts ...string) (certFile, keyFile string, err error) {
+	der, key, err := sign(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: name},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames:    append([]string{"localhost"}, hosts...),
+	}, ca.cert, ca.key)
+	if err != nil {
+		return "", "", err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", "", fmt.Errorf("testserver: key of %q: %w", name, err)
+	}
+	certFile, keyFile = filepath.Join(ca.dir, name+".pem"), filepath.Join(ca.dir, name+"-key.pem")
+	if err := writePEM(certFile, "CERTIFICATE", der); err != nil {
+		return "", "", err
+	}
+	return certFile, keyFile, writePEM(keyFile, "PRIVATE KEY", secret)
+}
+
+// Client returns what a client needs to be this user and to trust the servers.
+func (ca *CA) Client(user string) (*tls.Config, error) {
+	certFile, keyFile, err := ca.Issue(user)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("testserver: certificate of %q: %w", user, err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.cert)
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		RootCAs:      roots,
+	}, nil
+}
+
+// sign completes the template with a fresh key and signs it; without a parent's
+// key it is signed with its own.
+func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("testserver: generate key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100))
+	if err != nil {
+		return nil, nil, fmt.Errorf("testserver: serial number: %w", err)
+	}
+	if parentKey == nil {
+		parentKey = key
+	}
+	template.SerialNumber = serial
+	template.NotBefore = time.Now().Add(-time.Hour) // clocks of containers differ
+	template.NotAfter = time.Now().Add(24 * time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("testserver: sign certificate: %w", err)
+	}
+	return der, key, nil
+}
+
+func writePEM(file, kind string, der []byte) error {
+	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return fmt.Errorf("testserver: write certificate: %w", err)
+	}
+	return nil
+}
