@@ -1,0 +1,100 @@
+package zktest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// ConnOptions are the settings of NewConn. Nil is the same as the zero value.
+type ConnOptions struct {
+	// Servers are the addresses to choose from. Nil is all members, past their
+	// proxies.
+	Servers []string
+
+	// Session is the timeout to ask for. 0 is 10 s.
+	Session time.Duration
+
+	// Dialer makes the connections, with Options.TLS also their TLS. Nil dials
+	// and with Options.TLS is the user "CN=client".
+	Dialer zk.Dialer
+
+	// OnEvent is called for every event of the session and must not block. Nil
+	// ignores them.
+	OnEvent zk.EventCallback
+}
+
+// Conn returns a client of all members that goes past their proxies, for looking
+// at what is there whatever the test breaks. It is closed when the test ends,
+// before an ensemble that New started earlier. It fails the test if there is none.
+func (e *Ensemble) Conn(t testing.TB) *zk.Conn {
+	t.Helper()
+	conn, err := e.NewConn(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// NewConn returns a silent client, which connects in the background: its first
+// request waits for that. The caller closes it.
+func (e *Ensemble) NewConn(opts *ConnOptions) (*zk.Conn, error) {
+	var o ConnOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Servers == nil {
+		for _, m := range e.members {
+			o.Servers = append(o.Servers, m.Direct())
+		}
+	}
+	if len(o.Servers) == 1 {
+		// The library sleeps a second before it begins its list again, and a
+		// list of one begins again with every reconnection.
+		o.Servers = []string{o.Servers[0], o.Servers[0]}
+	}
+	if o.Session == 0 {
+		o.Session = 10 * time.Second
+	}
+	if o.Dialer == nil {
+		var err error
+		if o.Dialer, err = e.dialer(); err != nil {
+			return nil, err
+		}
+	}
+	if o.OnEvent == nil {
+		o.OnEvent = func(zk.Event) {}
+	}
+	conn, _, err := zk.Connect(o.Servers, o.Session,
+		zk.WithDialer(o.Dialer), zk.WithEventCallback(o.OnEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, fmt.Errorf("zktest: client: %w", err)
+	}
+	return conn, nil
+}
+
+func (e *Ensemble) dialer() (zk.Dialer, error) {
+	config, err := e.tls()
+	if err != nil {
+		return nil, err
+	}
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		if config != nil {
+			return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}, nil
+}
+
+type silent struct{}
+
+// Printf throws away what the library logs.
+func (silent) Printf(string, ...any) {}

@@ -1,0 +1,156 @@
+package zktest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/fairlock/fairlock/internal/testserver"
+)
+
+// Ensemble is a running ZooKeeper of one or more members, each a process of its
+// own. Its methods may be called from any goroutine.
+type Ensemble struct {
+	opts            Options
+	java, classpath string
+	dir             *testserver.Dir
+	ca              *CA    // with Options.TLS
+	keyStore        string // the same
+	members         []*Member
+	close           func() error
+
+	mu   sync.Mutex
+	cuts map[cut]bool // what is in effect
+}
+
+// New starts an ensemble for a test and closes it when the test and its cleanups
+// that were registered later have ended. It fails the test if that does not work.
+func New(t testing.TB, opts *Options) *Ensemble {
+	t.Helper()
+	e, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// Start starts an ensemble and returns when every member serves clients. If one
+// does not within Options.StartTimeout or before ctx ends, Start says why and
+// leaves nothing behind. ctx is for starting only.
+func Start(ctx context.Context, opts *Options) (*Ensemble, error) {
+	o, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	java, classpath, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		e := newEnsemble(o, java, classpath)
+		err := e.start(ctx)
+		if err == nil {
+			return e, nil
+		}
+		err = errors.Join(err, e.Close())
+		if attempt == 5 || !testserver.PortTaken(err) {
+			return nil, err
+		}
+	}
+}
+
+func newEnsemble(opts Options, java, classpath string) *Ensemble {
+	e := &Ensemble{opts: opts, java: java, classpath: classpath, cuts: make(map[cut]bool)}
+	e.close = sync.OnceValue(e.shutdown)
+	return e
+}
+
+// start is one attempt at Start, with ports of its own.
+func (e *Ensemble) start(ctx context.Context) error {
+	if err := e.prepare(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.opts.StartTimeout)
+	defer cancel()
+	return e.launch(ctx)
+}
+
+// prepare makes all that the members need before they can be started.
+func (e *Ensemble) prepare(ctx context.Context) (err error) {
+	// A directory of our own even beside Options.Dir: for certificates.
+	if e.dir, err = testserver.MakeDir("zktest", !e.opts.Fsync); err != nil {
+		return err
+	}
+	if e.opts.TLS {
+		if e.ca, err = testserver.NewCA(e.dir.Path()); err != nil {
+			return err
+		}
+		if e.keyStore, err = keyStore(e.ca); err != nil {
+			return err
+		}
+	}
+	return e.addMembers(ctx)
+}
+
+// launch starts all members, which have to find each other, and waits for them.
+func (e *Ensemble) launch(ctx context.Context) error {
+	for _, m := range e.members {
+		if err := m.start(ctx); err != nil {
+			return err
+		}
+	}
+	return each(e.members, func(m *Member) error { return m.waitReady(ctx) })
+}
+
+// Servers are the client addresses of all members, "host:port", through the
+// proxies if there are any.
+func (e *Ensemble) Servers() []string {
+	servers := make([]string, len(e.members))
+	for i, m := range e.members {
+		servers[i] = m.Addr()
+	}
+	return servers
+}
+
+// Len is the number of members.
+func (e *Ensemble) Len() int { return len(e.members) }
+
+// Member returns member i, counted from 0. It panics if there is none.
+func (e *Ensemble) Member(i int) *Member { return e.members[i] }
+
+// CA is the authority that clients with Options.TLS need a certificate of; nil
+// without Options.TLS.
+func (e *Ensemble) CA() *CA { return e.ca }
+
+// Close kills all members, without farewell to clients or to each other, and
+// removes what Start has made. Closing again returns the first answer. It takes
+// some milliseconds.
+func (e *Ensemble) Close() error { return e.close() }
+
+func (e *Ensemble) shutdown() error {
+	errs := []error{each(e.members, func(m *Member) error {
+		m.halt()
+		return m.closeProxies()
+	})}
+	if e.dir != nil {
+		errs = append(errs, e.dir.Remove())
+	}
+	return errors.Join(errs...)
+}
+
+// each calls f for all members at the same time and returns their errors.
+func each(members []*Member, f func(*Member) error) error {
+	errs := make([]error, len(members))
+	var wg sync.WaitGroup
+	for i, m := range members {
+		wg.Go(func() { errs[i] = f(m) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

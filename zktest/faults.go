@@ -1,0 +1,77 @@
+package zktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Kill ends the process at once (SIGKILL) and returns when it is gone. Killing
+// again does nothing.
+func (m *Member) Kill() { m.halt() }
+
+// Pause stops the process where it stands (SIGSTOP): connections stay open and
+// nobody answers. It fails when the process is gone, and on systems without that
+// signal.
+func (m *Member) Pause() error {
+	if err := m.running().Pause(); err != nil {
+		return fmt.Errorf("zktest: pause %q: %w", m.Name(), err)
+	}
+	return nil
+}
+
+// Resume lets a paused process go on (SIGCONT). It fails like Pause.
+func (m *Member) Resume() error {
+	if err := m.running().Resume(); err != nil {
+		return fmt.Errorf("zktest: resume %q: %w", m.Name(), err)
+	}
+	return nil
+}
+
+// Stop asks the process to leave (SIGTERM), which closes its connections in good
+// order, and returns when it is gone. If ctx ends first it says so, and a process
+// that was paused leaves when it is resumed. It fails like Pause.
+func (m *Member) Stop(ctx context.Context) error {
+	p := m.running()
+	if err := p.Terminate(); err != nil {
+		return fmt.Errorf("zktest: stop %q: %w", m.Name(), err)
+	}
+	select {
+	case <-p.Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("zktest: stop %q: %w", m.Name(), ctx.Err())
+	}
+}
+
+// Restart kills the process if it still runs and starts another with the same
+// data and the same addresses. It returns when that one serves clients, which
+// takes a majority of living members; if ctx ends first it says so, and the
+// process goes on trying. Do not restart the same member twice at the same time.
+func (m *Member) Restart(ctx context.Context) error {
+	m.halt()
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	return m.waitReady(ctx)
+}
+
+// Wipe deletes the data of a member that is killed or stopped: all of its
+// transactions and the vote that it has given. It fails while the process runs.
+func (m *Member) Wipe() error {
+	select {
+	case <-m.running().Done():
+	default:
+		return fmt.Errorf("zktest: wipe %q: %w", m.Name(), errors.New("it is running"))
+	}
+	if err := os.RemoveAll(m.data()); err != nil {
+		return fmt.Errorf("zktest: wipe %q: %w", m.Name(), err)
+	}
+	return nil
+}
+
+// data is the folder of the member's snapshots, logs and epochs; "2" is the
+// version of the format.
+func (m *Member) data() string { return filepath.Join(m.dir, "data", "version-2") }

@@ -1,0 +1,190 @@
+package zktest
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+)
+
+// Proxy stands before an address of a member and breaks connections to it:
+// Hold, Drop, Heal, Delay, Refuse, Reset; Stats tells whether a fault met
+// anything.
+type Proxy = tcpproxy.Proxy
+
+// Direction says which bytes a fault is for: Up are requests to the member, Down
+// its replies.
+type Direction = tcpproxy.Direction
+
+// The directions.
+const (
+	Up   = tcpproxy.Up
+	Down = tcpproxy.Down
+	Both = tcpproxy.Both
+)
+
+// link is one member's way to another: only connections that it makes are on it.
+type link struct {
+	quorum   *Proxy // a follower's to its leader
+	election *Proxy // votes
+}
+
+func (l *link) each(f func(*Proxy)) {
+	f(l.quorum)
+	f(l.election)
+}
+
+func (l *link) close() error {
+	var errs []error
+	l.each(func(p *Proxy) {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// addLinks makes every member's ways to the others.
+func (e *Ensemble) addLinks() (err error) {
+	for _, m := range e.members {
+		m.links = make([]*link, len(e.members))
+		for i, other := range e.members {
+			if other == m {
+				continue
+			}
+			l := new(link)
+			m.links[i] = l
+			// A member that finds a door closed right behind it waits for
+			// seconds before it tries again: keep it waiting for the other.
+			if l.quorum, err = tcpproxy.New(other.addrs.quorum, &tcpproxy.Options{DialRetry: true}); err != nil {
+				return err
+			}
+			back := func() string { return other.links[m.index].election.Addr() }
+			if l.election, err = tcpproxy.New(other.addrs.election, &tcpproxy.Options{DialRetry: true, Rewrite: callBack(back)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// way is where a member finds another, or itself.
+func (m *Member) way(other *Member) addrs {
+	at := other.addrs
+	if m.links != nil && m != other {
+		l := m.links[other.index]
+		at.quorum, at.election = l.quorum.Addr(), l.election.Addr()
+	}
+	return at
+}
+
+// callBack rewrites the greeting of a member that wants to talk about elections.
+// It gives its own address, and the other, if its number is higher, hangs up and
+// calls back there: past all proxies, if they let it be.
+//
+// The greeting is a version (negative; older members send only their number),
+// the member's number, and the length of the address with the address.
+func callBack(addr func() string) func(head []byte) ([]byte, bool) {
+	const fixed = 8 + 8 + 4
+	return func(head []byte) ([]byte, bool) {
+		if len(head) < 8 {
+			return nil, false
+		}
+		if int64(binary.BigEndian.Uint64(head)) >= 0 {
+			return head, true
+		}
+		if len(head) < fixed {
+			return nil, false
+		}
+		length := binary.BigEndian.Uint32(head[fixed-4:])
+		if uint64(len(head)) < fixed+uint64(length) {
+			return nil, false
+		}
+		rest := head[fixed+int(length):]
+		instead := append([]byte(nil), head[:fixed-4]...)
+		instead = binary.BigEndian.AppendUint32(instead, uint32(len(addr())))
+		instead = append(instead, addr()...)
+		return append(instead, rest...), true
+	}
+}
+
+// ClientProxy stands before the address for clients; nil without
+// Options.Proxied.
+func (m *Member) ClientProxy() *Proxy { return m.client }
+
+// PeerProxy stands in this member's way to member to, while this one follows that
+// one: Up is what the follower says. It is nil without Options.Proxied and to
+// itself. Faults of its own stay when CutPeers, CutFrom and their ends have come
+// and gone, except Hold and Drop, which they set as well.
+func (m *Member) PeerProxy(to int) *Proxy {
+	if m.links == nil || m.links[to] == nil {
+		return nil
+	}
+	return m.links[to].quorum
+}
+
+// cut is between two members, or between one and all others.
+type cut struct{ one, other int }
+
+const allOthers = -1
+
+// CutPeers cuts the member off from all others, in both directions; clients still
+// reach it. Nothing is lost, only late: what was said meanwhile arrives when
+// HealPeers ends it. A follower serves its clients' reads until it has heard
+// nothing for syncLimit (20) ticks. Cuts add up. It panics without
+// Options.Proxied.
+func (m *Member) CutPeers() { m.cut("CutPeers", allOthers, true) }
+
+// HealPeers ends CutPeers.
+func (m *Member) HealPeers() { m.cut("HealPeers", allOthers, false) }
+
+// CutFrom is CutPeers for the two members alone: both still reach all others.
+func (m *Member) CutFrom(other int) { m.cut("CutFrom", other, true) }
+
+// HealFrom ends CutFrom, of either of the two.
+func (m *Member) HealFrom(other int) { m.cut("HealFrom", other, false) }
+
+func (m *Member) cut(op string, other int, on bool) {
+	m.mustBeProxied(op)
+	c := cut{m.index, other}
+	if other != allOthers {
+		c = cut{min(m.index, other), max(m.index, other)}
+	}
+	e := m.ensemble
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cuts[c] = on
+	for _, from := range e.members {
+		for to, l := range from.links {
+			switch {
+			case l == nil:
+			case e.severed(from.index, to):
+				l.each(func(p *Proxy) { p.Hold(Both) })
+			default:
+				l.each(func(p *Proxy) { p.Heal(Both) })
+			}
+		}
+	}
+}
+
+// severed reports whether any cut is between two members.
+func (e *Ensemble) severed(a, b int) bool {
+	return e.cuts[cut{a, allOthers}] || e.cuts[cut{b, allOthers}] || e.cuts[cut{min(a, b), max(a, b)}]
+}
+
+// DelayTo lets what the member says to another arrive d later, whichever of the
+// two has made the connection; 0 ends it. A follower whose leader it is delayed
+// to lags behind with all that its clients write. It panics without
+// Options.Proxied.
+func (m *Member) DelayTo(other int, d time.Duration) {
+	m.mustBeProxied("DelayTo")
+	m.links[other].each(func(p *Proxy) { p.Delay(Up, d) })
+	m.ensemble.members[other].links[m.index].each(func(p *Proxy) { p.Delay(Down, d) })
+}
+
+func (m *Member) mustBeProxied(op string) {
+	if m.links == nil {
+		panic("zktest: " + op + " needs Options.Proxied")
+	}
+}

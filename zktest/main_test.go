@@ -1,0 +1,62 @@
+package zktest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// soon bounds what should happen at once on an idle machine.
+const soon = 20 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// only returns a client of one member, past its proxy.
+func only(t *testing.T, e *zktest.Ensemble, i int) *zk.Conn {
+	t.Helper()
+	conn, err := e.NewConn(&zktest.ConnOptions{Servers: []string{e.Member(i).Direct()}})
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+func leader(t *testing.T, e *zktest.Ensemble) int {
+	t.Helper()
+	i, err := e.Leader(within(t, soon))
+	require.NoError(t, err)
+	return i
+}
+
+// works checks that the ensemble takes a write and a read has it.
+func works(t *testing.T, conn *zk.Conn) {
+	t.Helper()
+	path, err := conn.Create("/works", []byte("value"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	got, _, err := conn.Get(path)
+	require.NoError(t, err)
+	require.Equal(t, "value", string(got))
+}
+
+// recovers waits until a member works through a client after a fault: it may
+// serve nobody until it has found the others again.
+func recovers(t *testing.T, conn *zk.Conn) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := conn.Create("/recovers", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		return err == nil
+	}, soon, 10*time.Millisecond)
+	works(t, conn)
+}

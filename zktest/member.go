@@ -1,0 +1,155 @@
+package zktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/internal/testserver"
+)
+
+const (
+	pollEvery = 10 * time.Millisecond
+
+	// A member that is stopped answers nobody, and one that is just starting may
+	// forget a question; a slow machine needs more time with every failure.
+	answerWithin = 100 * time.Millisecond
+)
+
+// Member is one server of an ensemble.
+type Member struct {
+	ensemble *Ensemble
+	index    int
+	dir      string
+	addrs    addrs
+	client   *Proxy  // before the client address; nil without Options.Proxied
+	links    []*link // to each other member; nil without Options.Proxied
+
+	mu      sync.Mutex
+	process *testserver.Process // nil before it is started
+}
+
+// addrs are where a member listens, or where it seems to.
+type addrs struct{ client, quorum, election string }
+
+// addMembers lays out the members of an ensemble, with their proxies.
+func (e *Ensemble) addMembers(ctx context.Context) error {
+	n := e.opts.Members
+	free, err := testserver.FreePorts(ctx, 3*n)
+	if err != nil {
+		return err
+	}
+	dir := e.opts.Dir
+	if dir == "" {
+		dir = e.dir.Path()
+	}
+	for i := range n {
+		m := &Member{ensemble: e, index: i, addrs: addrs{free[3*i], free[3*i+1], free[3*i+2]}}
+		m.dir = filepath.Join(dir, m.Name())
+		e.members = append(e.members, m)
+		if !e.opts.Proxied {
+			continue
+		}
+		if m.client, err = tcpproxy.New(m.addrs.client, nil); err != nil {
+			return err
+		}
+	}
+	if e.opts.Proxied {
+		if err := e.addLinks(); err != nil {
+			return err
+		}
+	}
+	for _, m := range e.members {
+		if err := m.write(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Name is what the member is called: "m0", "m1" and so on.
+func (m *Member) Name() string { return fmt.Sprintf("m%d", m.index) }
+
+// id is ZooKeeper's number for the member; 0 would not do.
+func (m *Member) id() int { return m.index + 1 }
+
+// Addr is the "host:port" for clients, through the proxy if there is one.
+func (m *Member) Addr() string {
+	if m.client != nil {
+		return m.client.Addr()
+	}
+	return m.addrs.client
+}
+
+// Direct is the "host:port" for clients that go past the proxy.
+func (m *Member) Direct() string { return m.addrs.client }
+
+// Pid is the process of the member.
+func (m *Member) Pid() int { return m.running().Pid() }
+
+func (m *Member) running() *testserver.Process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.process
+}
+
+// start starts the process, which must not be running.
+func (m *Member) start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("zktest: start %q: %w", m.Name(), err)
+	}
+	// ctx is for starting, which the process outlives.
+	cmd := testserver.Command(context.WithoutCancel(ctx), m.ensemble.java, m.arguments()...)
+	cmd.Dir = m.dir
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.process = testserver.Start(cmd, nil)
+	return nil
+}
+
+// waitReady returns when the member serves clients.
+func (m *Member) waitReady(ctx context.Context) error {
+	p := m.running()
+	timeout := answerWithin
+	for {
+		_, err := m.status(ctx, timeout)
+		if err == nil {
+			return nil
+		}
+		timeout = longer(timeout, err)
+		// A member that cannot have its port for the others goes on without.
+		if said := errors.New(p.Said()); testserver.PortTaken(said) {
+			return fmt.Errorf("zktest: wait for %q: %w", m.Name(), said)
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("zktest: wait for %q: %w", m.Name(), p.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("zktest: wait for %q: %w: %w", m.Name(), ctx.Err(), err)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+func (m *Member) halt() {
+	if p := m.running(); p != nil {
+		p.Halt()
+	}
+}
+
+func (m *Member) closeProxies() error {
+	var errs []error
+	if m.client != nil {
+		errs = append(errs, m.client.Close())
+	}
+	for _, l := range m.links {
+		if l != nil {
+			errs = append(errs, l.close())
+		}
+	}
+	return errors.Join(errs...)
+}

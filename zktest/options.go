@@ -1,0 +1,104 @@
+package zktest
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// Options are the settings of an ensemble. Nil is the same as the zero value: one
+// server that is fast and forgets everything.
+type Options struct {
+	// Members is how many there are: 1, 3 or 5, at most 9. 0 is 1.
+	Members int
+
+	// Proxied puts a proxy before every member's client address and one into
+	// each member's way to each other member; see Member.ClientProxy,
+	// Member.CutPeers and Member.DelayTo.
+	Proxied bool
+
+	// TLS lets in only clients that talk TLS and show a certificate of
+	// Ensemble.CA. To access control lists of the scheme "x509" the
+	// certificate's subject is the user. Members talk in the clear among
+	// themselves.
+	TLS bool
+
+	// Fsync makes members keep their promises to the disk. False leaves the
+	// writing to the operating system: a killed process loses nothing by that,
+	// a machine without power does.
+	Fsync bool
+
+	// Dir is where the data goes, and it is left there by Close. It must be
+	// empty and it must exist. "" is a temporary directory, removed by Close: in
+	// memory (/dev/shm) where there is such a thing and Fsync is false.
+	Dir string
+
+	// Tick is ZooKeeper's unit of time: the shortest session is 2 ticks, a
+	// session ends within a tick after its timeout, a leader sends a sign of
+	// life every half tick. A follower that hears nothing of its leader gives up
+	// after syncLimit (20) ticks. 0 is 50 ms, and 100 ms for several members.
+	// Fractions of a millisecond are cut off.
+	Tick time.Duration
+
+	// MaxSession is the longest session timeout that a client gets. 0 is 60 s.
+	MaxSession time.Duration
+
+	// ContainerCheck is how often the leader removes containers that have become
+	// empty. 0 is the server's own, 60 s.
+	ContainerCheck time.Duration
+
+	// Properties are further system properties (-D) of the server, Config
+	// further lines of its zoo.cfg. They win over what is set here.
+	Properties, Config map[string]string
+
+	// StartTimeout is how long starting may take. 0 is 30 s.
+	StartTimeout time.Duration
+}
+
+// complete returns a copy with the defaults filled in, or what is wrong.
+func (o *Options) complete() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Properties, opts.Config = maps.Clone(opts.Properties), maps.Clone(opts.Config)
+	if opts.Members == 0 {
+		opts.Members = 1
+	}
+	if opts.Tick == 0 {
+		opts.Tick = 100 * time.Millisecond
+		if opts.Members == 1 {
+			opts.Tick = 50 * time.Millisecond
+		}
+	}
+	if opts.MaxSession == 0 {
+		opts.MaxSession = time.Minute
+	}
+	if opts.ContainerCheck == 0 {
+		opts.ContainerCheck = time.Minute
+	}
+	if opts.StartTimeout == 0 {
+		opts.StartTimeout = 30 * time.Second
+	}
+	switch {
+	case opts.Members < 1 || opts.Members > 9:
+		return opts, fmt.Errorf("zktest: options: %d members, want 1 to 9", opts.Members)
+	case opts.Tick < time.Millisecond:
+		return opts, fmt.Errorf("zktest: options: tick %v, want at least 1ms", opts.Tick)
+	case opts.MaxSession < 2*opts.Tick:
+		return opts, fmt.Errorf("zktest: options: longest session %v, want at least 2 ticks of %v", opts.MaxSession, opts.Tick)
+	case opts.ContainerCheck < time.Millisecond:
+		return opts, fmt.Errorf("zktest: options: container check %v, want at least 1ms", opts.ContainerCheck)
+	case opts.StartTimeout < 0:
+		return opts, fmt.Errorf("zktest: options: negative start timeout %v", opts.StartTimeout)
+	}
+	for _, set := range []map[string]string{opts.Properties, opts.Config} {
+		for key, value := range set {
+			if key == "" || strings.ContainsAny(key, "=\n") || strings.Contains(value, "\n") {
+				return opts, fmt.Errorf("zktest: options: setting %q=%q, want a key without '=' and one line", key, value)
+			}
+		}
+	}
+	return opts, nil
+}

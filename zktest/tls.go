@@ -1,0 +1,48 @@
+package zktest
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/fairlock/fairlock/internal/testserver"
+)
+
+// CA is a throw-away certificate authority; its certificates are valid for a day
+// and for the loopback addresses, and its key never leaves the memory. File is
+// the authority's own certificate, for others to trust; Issue writes a
+// certificate and its key, good for a server and for a client; Client returns
+// what a client needs to be a user and to trust the servers. To ZooKeeper a
+// client with the name "web" is the user "CN=web" of the scheme "x509".
+type CA = testserver.CA
+
+// tls returns what a client needs; nil without Options.TLS.
+func (e *Ensemble) tls() (*tls.Config, error) {
+	if e.ca == nil {
+		return nil, nil //nolint:nilnil // no TLS is no error
+	}
+	return e.ca.Client("client")
+}
+
+// keyStore writes what the servers show clients, in the one file that ZooKeeper
+// wants.
+func keyStore(ca *CA) (file string, err error) {
+	cert, key, err := ca.Issue("server")
+	if err != nil {
+		return "", err
+	}
+	var both []byte
+	for _, part := range []string{key, cert} {
+		text, err := os.ReadFile(part)
+		if err != nil {
+			return "", fmt.Errorf("zktest: key store: %w", err)
+		}
+		both = append(both, text...)
+	}
+	file = filepath.Join(filepath.Dir(cert), "server-store.pem")
+	if err := os.WriteFile(file, both, 0o600); err != nil {
+		return "", fmt.Errorf("zktest: key store: %w", err)
+	}
+	return file, nil
+}
