@@ -30,6 +30,16 @@
 // When that one was all it waited for, and its own watch has been silent, it
 // holds without asking again. Otherwise it looks.
 //
+// # The word of a holder
+//
+// That the entry right before a seat is gone does not mean that the seat's turn
+// has come: its owner may only have given up waiting. Where the driver tells
+// that it held (Profile.Tells), it does. When that owner was granted, nobody was
+// ahead of it, and nobody has come there since. Nor has anybody come between it
+// and the seat, since the look that showed them side by side. So nobody is ahead
+// of the seat. This is believed of no entry but the nearest, and it says nothing
+// of the own entry, which must be known to have lived as for any grant.
+//
 // # Who runs where
 //
 // The caller's goroutine joins and then blocks on one channel. Events run in

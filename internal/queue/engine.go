@@ -12,7 +12,8 @@ import (
 // engine is what a term has in its lines.
 type engine struct {
 	t       *session.Term
-	ordered bool
+	ordered bool // as the driver's Profile says
+	tells   bool // as the driver's Profile says
 
 	mu    sync.Mutex
 	lines map[string]*line // those with seats or users
@@ -23,7 +24,8 @@ type engine struct {
 func engineOf(t *session.Term) *engine {
 	//nolint:forcetypeassert // only this function fills the slot
 	return t.Engine(func(t *session.Term) any {
-		return &engine{t: t, ordered: t.Session().Profile().Ordered, lines: map[string]*line{}}
+		p := t.Session().Profile()
+		return &engine{t: t, ordered: p.Ordered, tells: p.Tells, lines: map[string]*line{}}
 	}).(*engine)
 }
 

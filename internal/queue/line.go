@@ -24,16 +24,6 @@ type line struct {
 	stop    func() bool          // the timer of the next look without an event
 }
 
-// sub is the waiting of some seats for one entry. An entry of our own is not
-// watched for it: the seat there tells when it is gone.
-type sub struct {
-	ref    driver.Ref
-	cancel func() // nil for an entry of our own
-	armed  bool
-	rev    int64
-	seats  []*seat
-}
-
 // do runs f under the line's mutex, and afterwards what f has left to do.
 func (ln *line) do(f func()) {
 	ln.mu.Lock()
@@ -107,7 +97,7 @@ func (ln *line) judge(s *seat, sure bool) {
 		return
 	}
 	ln.watchOwn(s, 0)
-	ln.follow(s, ln.worth(v))
+	ln.follow(s, ln.worth(s, v))
 	ln.check(s)
 	ln.startTimer()
 }
@@ -124,11 +114,12 @@ func (s *seat) stuckBehind(v Verdict) (driver.Entry, bool) {
 	return s.ahead.Entries[i], true
 }
 
-// worth returns what a verdict wants to be told of. Who waits for entries of
-// our own has no need to look in time: whether they held is known here.
-func (ln *line) worth(v Verdict) []driver.Ref {
-	ours := func(r driver.Ref) bool { return ln.seats[r] != nil }
-	if len(v.Soon) == 0 || !slices.ContainsFunc(v.Wait, func(r driver.Ref) bool { return !ours(r) }) {
+// worth returns what a verdict wants a seat to be told of. It has no need to
+// look in time where its waiting ends with the news whether that entry held:
+// of entries of our own this is known here, and others may leave word.
+func (ln *line) worth(s *seat, v Verdict) []driver.Ref {
+	silent := func(r driver.Ref) bool { return ln.seats[r] == nil && !ln.tells(s, r) }
+	if len(v.Soon) == 0 || !slices.ContainsFunc(v.Wait, silent) {
 		return v.Wait
 	}
 	return append(slices.Clone(v.Wait), v.Soon...)
@@ -282,7 +273,7 @@ func (ln *line) gone(ref driver.Ref, alone bool, sure func(*seat) bool) {
 			ln.judge(s, sure(s))
 		case stuck:
 			ln.judge(s, false)
-		case s.ahead.Complete && s.follows(ln.worth(v)):
+		case s.ahead.Complete && s.follows(ln.worth(s, v)):
 			// Still waiting for somebody who is watched, and no further look
 			// is needed when that one goes.
 		case !v.More && s.follows(v.Wait):
@@ -293,91 +284,6 @@ func (ln *line) gone(ref driver.Ref, alone bool, sure func(*seat) bool) {
 		default:
 			ln.want(s)
 		}
-	}
-}
-
-// follow makes the seat wait for exactly these entries.
-func (ln *line) follow(s *seat, refs []driver.Ref) {
-	old := s.subs
-	s.subs = nil
-	for _, r := range refs {
-		s.subs = append(s.subs, ln.subscribe(s, r))
-	}
-	for _, b := range old {
-		if !slices.Contains(s.subs, b) {
-			ln.unsubscribe(s, b)
-		}
-	}
-}
-
-// follows says that the seat is told of all these entries.
-func (s *seat) follows(refs []driver.Ref) bool {
-	for _, r := range refs {
-		if !slices.ContainsFunc(s.subs, func(b *sub) bool { return b.ref == r }) {
-			return false
-		}
-	}
-	return true
-}
-
-// unfollow makes the seat wait for nobody.
-func (ln *line) unfollow(s *seat) {
-	for _, b := range s.subs {
-		ln.unsubscribe(s, b)
-	}
-	s.subs = nil
-}
-
-// subscribe adds the seat to those who wait for an entry.
-func (ln *line) subscribe(s *seat, r driver.Ref) *sub {
-	b := ln.subs[r]
-	if b == nil {
-		b = &sub{ref: r}
-		ln.subs[r] = b
-		if o := ln.seats[r]; o != nil {
-			b.armed = true
-			ln.watchOwn(o, o.born)
-		} else {
-			b.cancel = ln.e.t.Driver().Watch(driver.WatchRequest{Ref: r},
-				func(ev driver.Event) { ln.do(func() { ln.event(b, ev) }) })
-		}
-	}
-	if !slices.Contains(b.seats, s) {
-		b.seats = append(b.seats, s)
-	}
-	return b
-}
-
-// unsubscribe takes the seat from those who wait for an entry.
-func (ln *line) unsubscribe(s *seat, b *sub) {
-	b.seats = slices.DeleteFunc(b.seats, func(o *seat) bool { return o == s })
-	if len(b.seats) == 0 && ln.subs[b.ref] == b {
-		delete(ln.subs, b.ref)
-		if b.cancel != nil {
-			b.cancel()
-		}
-	}
-}
-
-// event takes in what the watch on somebody else's entry tells.
-func (ln *line) event(b *sub, ev driver.Event) {
-	if ln.subs[b.ref] != b || b.cancel == nil {
-		return
-	}
-	switch ev.Kind {
-	case driver.Armed:
-		b.armed, b.rev = true, ev.Rev
-		for _, s := range b.seats {
-			ln.check(s)
-		}
-	case driver.Broken:
-		b.armed = false
-	case driver.Changed:
-		for _, s := range b.seats {
-			ln.want(s)
-		}
-	case driver.Gone:
-		ln.gone(b.ref, false, ln.vouch)
 	}
 }
 

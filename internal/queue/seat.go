@@ -109,9 +109,13 @@ func (s *seat) leave(ctx context.Context) error {
 	}
 	s.leaving = true
 	next := ln.behind(s)
+	// Who holds has been alone at the head of the line and stays so for as long
+	// as the entry lives; if it does not, there is nothing to be deleted, and no
+	// word is left. Who was only waiting is never granted once it leaves.
+	alone := s.state == held && s.entry.Mode == driver.Exclusive
 	ln.mu.Unlock()
 
-	req := driver.LeaveRequest{Ref: s.entry.Ref}
+	req := driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}
 	if next != nil {
 		req.Probe = next.entry.Ref
 	}
