@@ -79,6 +79,9 @@ func (e *Ensemble) NewConn(opts *ConnOptions) (*zk.Conn, error) {
 	return conn, nil
 }
 
+// dialer returns the dialer that ConnOptions promises.
+//
+//nolint:contextcheck // the library gives its dialers a timeout and no context
 func (e *Ensemble) dialer() (zk.Dialer, error) {
 	config, err := e.tls()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 
 const (
 	debianJars = "/usr/share/java"
-	toInstall  = "install it (Debian: apt-get install zookeeper default-jre-headless)"
+	toInstall  = "install it (Debian: apt-get install libzookeeper-java default-jre-headless)"
 )
 
 // Find returns the java program and the class path with which Start runs
 // ZooKeeper. The class path is that of the unpacked Apache release that the
 // environment variable ZOOKEEPER_HOME names, 3.8 or later, or else of Debian's
-// package zookeeper. Java is that of JAVA_HOME, or else the first one in PATH.
+// package libzookeeper-java. Java is that of JAVA_HOME, or else the first one in PATH.
 // The error is one sentence that says what to install or to set.
 func Find() (java, classpath string, err error) {
 	return find(places{

@@ -1,0 +1,144 @@
+package zktest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// SetSequence makes n the number of the next sequential child of path, which must
+// exist and must not be past n. It is for tests of what happens at the end: from
+// 2147483647 on, every child that is created alone gets that same number.
+//
+// Creating so many children would take weeks, so all members are killed and
+// restarted with data that says it was done: as if one more child had come and
+// gone. Running, paused or killed before, all of them run afterwards; sessions
+// live on if their timeouts are longer than that takes. If ctx ends first,
+// SetSequence says so, and members may be down. A container that is empty then
+// is due to be removed.
+func (e *Ensemble) SetSequence(ctx context.Context, path string, n int32) error {
+	if err := e.setSequence(ctx, path, n); err != nil {
+		return fmt.Errorf("zktest: set sequence of %q to %d: %w", path, n, err)
+	}
+	return nil
+}
+
+func (e *Ensemble) setSequence(ctx context.Context, path string, n int32) error {
+	next, err := e.sequence(ctx, path)
+	if err != nil || next == n {
+		return err
+	}
+	if next > n {
+		return fmt.Errorf("the next child gets %d already", next)
+	}
+	_ = each(e.members, func(m *Member) error { m.halt(); return nil })
+	if err := e.forge(path, n); err != nil {
+		return err
+	}
+	if err := e.launch(ctx); err != nil {
+		return err
+	}
+	switch next, err = e.sequence(ctx, path); {
+	case err != nil:
+		return err
+	case next != n:
+		return fmt.Errorf("the next child still gets %d", next)
+	}
+	return nil
+}
+
+// sequence is the number of the next sequential child of path: how many children
+// have ever been created there.
+func (e *Ensemble) sequence(ctx context.Context, path string) (int32, error) {
+	conn, err := e.NewConn(nil)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)() // it ends the request, too
+	_, stat, err := conn.Get(path)
+	if err != nil {
+		return 0, first(ctx.Err(), err)
+	}
+	// What the server shows as Cversion is creations plus deletions.
+	return int32(uint32(stat.Cversion+stat.NumChildren) / 2), nil
+}
+
+// forge appends to the data of the member that knows most, and makes that the
+// data of all: whoever leads then, nobody has anything else.
+func (e *Ensemble) forge(path string, n int32) error {
+	type state struct {
+		of          *Member
+		epoch, zxid int64
+	}
+	var states []state
+	for _, m := range e.members {
+		epoch, err := m.epoch("currentEpoch")
+		if err != nil {
+			return err
+		}
+		zxid, err := lastZxid(m.data())
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // wiped
+			return err
+		}
+		states = append(states, state{m, epoch, zxid})
+	}
+	// This is how members themselves elect.
+	best := slices.MaxFunc(states, func(a, b state) int {
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.zxid, b.zxid))
+	}).of
+	if err := appendChild(best.data(), path, n); err != nil {
+		return err
+	}
+	for _, m := range e.members {
+		if m == best {
+			continue
+		}
+		if err := m.become(best); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// become gives the member the data of another, but not a promise that it has
+// made itself: never to follow a leader of an older epoch.
+func (m *Member) become(other *Member) error {
+	mine, err := m.epoch("acceptedEpoch")
+	if err != nil {
+		return err
+	}
+	theirs, err := other.epoch("acceptedEpoch")
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(m.data()); err != nil {
+		return err
+	}
+	if err := os.CopyFS(m.data(), os.DirFS(other.data())); err != nil {
+		return err
+	}
+	if mine <= theirs {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(m.data(), "acceptedEpoch"), []byte(strconv.FormatInt(mine, 10)), 0o600)
+}
+
+// epoch reads one of the two files with epochs; 0 if it is not there, as with a
+// single member.
+func (m *Member) epoch(file string) (int64, error) {
+	text, err := os.ReadFile(filepath.Join(m.data(), file))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
