@@ -23,7 +23,7 @@ demo: ## Watch workers take turns, lose a lock and be fenced off.
 	@$(GO) run ./cmd/fairlock demo
 
 .PHONY: test
-test: gcc ## Run go vet and every test under the race detector, real servers last.
+test: gcc zookeeper ## Run go vet and every test under the race detector, real servers last.
 	@all=$$($(GO) list ./...)
 	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
 	servers=$$(grep -E '$(SERVERS)' <<<"$$all" || true)
@@ -97,3 +97,46 @@ gcc:
 		echo "The race detector needs cgo and a C compiler, and '$$cc' is not here: install gcc and the C headers (Debian: apt-get install gcc libc6-dev) and leave CGO_ENABLED alone." >&2
 		exit 1
 	fi
+
+# What the tests with ZooKeeper run: its server, and the clients Curator, as
+# "java Program.java", and Kazoo, by /usr/bin/python3. Debian's libraries start no
+# service; its package zookeeperd would.
+.PHONY: zookeeper
+zookeeper:
+	@jars=/usr/share/java
+	missing=()
+	if [[ -n $${ZOOKEEPER_HOME:-} ]]; then
+		if ! compgen -G "$$ZOOKEEPER_HOME/lib/zookeeper-[0-9]*.jar" >/dev/null && ! compgen -G "$$ZOOKEEPER_HOME/zookeeper-[0-9]*.jar" >/dev/null; then
+			echo "ZOOKEEPER_HOME is '$$ZOOKEEPER_HOME', but neither there nor in its lib is a zookeeper-*.jar: unpack an Apache release there or unset it." >&2
+			exit 1
+		fi
+	elif [[ ! -e $$jars/zookeeper.jar ]]; then
+		missing+=(libzookeeper-java)
+	fi
+	[[ -n $${CURATOR_CLASSPATH:-} || -e $$jars/curator-recipes.jar ]] || missing+=(libcurator-recipes-java)
+	[[ -e /usr/lib/python3/dist-packages/kazoo ]] || /usr/bin/python3 -c 'import kazoo' 2>/dev/null || missing+=(python3-kazoo)
+	if [[ -n $${JAVA_HOME:-} ]]; then
+		if [[ ! -x $$JAVA_HOME/bin/javac ]]; then
+			echo "JAVA_HOME is '$$JAVA_HOME', but there is no bin/javac: set it to a JDK or unset it." >&2
+			exit 1
+		fi
+	elif ! command -v javac >/dev/null; then
+		missing+=(default-jdk-headless)
+	fi
+	if [[ $${#missing[@]} == 0 ]]; then
+		exit 0
+	fi
+	as=()
+	if [[ $$(id -u) != 0 ]]; then
+		as=(sudo -n)
+	fi
+	if ! command -v apt-get >/dev/null || ! "$${as[@]}" true 2>/dev/null; then
+		echo "The tests with ZooKeeper need more than is here: install $${missing[*]} (those are Debian's names, for apt-get install), or set ZOOKEEPER_HOME to an unpacked Apache release, CURATOR_CLASSPATH to Curator's jars and JAVA_HOME to a JDK." >&2
+		exit 1
+	fi
+	echo "installing $${missing[*]} with apt-get: the tests with ZooKeeper need it"
+	apt() { "$${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=60 "$$@"; }
+	said=$$({ apt update && apt install -y --no-install-recommends "$${missing[@]}"; } 2>&1 </dev/null) || {
+		echo "$$said" >&2
+		exit 1
+	}
