@@ -65,6 +65,7 @@ func (b backend) Profile() driver.Profile {
 		MinTTL:  MinTTL,
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, minMargin) },
 		Ordered: true,
+		Tells:   b.c.st.o.Tells,
 	}
 }
 

@@ -21,6 +21,10 @@
 // renewal, not at once. A join whose answer is lost tells of one entry ahead at
 // most.
 //
+// [NewWith] makes it another kind of service, one that tells who held, or one
+// whose events have no numbers. What works on all kinds works on etcd and on
+// ZooKeeper, as far as their kinds go.
+//
 // It is kinder in this: reads are never stale, and a healthy network has no
 // delay.
 //

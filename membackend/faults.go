@@ -6,13 +6,15 @@ import "time"
 type Op string
 
 // The kinds of requests. OpList is List and Names; OpSettle is what
-// [driver.PendingError] sends.
+// [driver.PendingError] sends, and OpTell what a watch with
+// [driver.WatchRequest.Tell] sends at its end, if [Options.Tells].
 const (
 	OpOpen   Op = "open"
 	OpJoin   Op = "join"
 	OpLeave  Op = "leave"
 	OpLook   Op = "look"
 	OpWatch  Op = "watch"
+	OpTell   Op = "tell"
 	OpRenew  Op = "renew"
 	OpSettle Op = "settle"
 	OpList   Op = "list"

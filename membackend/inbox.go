@@ -71,11 +71,11 @@ func (s *memSession) next() (call func(), wait time.Duration) {
 		}
 		s.inbox[0] = delivery{}
 		s.inbox = s.inbox[1:]
-		switch {
-		case d.w == nil:
+		if d.w == nil {
 			return d.f, 0
-		case d.w.note(d.ev):
-			return func() { d.w.f(d.ev) }, 0
+		}
+		if call := d.w.note(d.ev); call != nil {
+			return call, 0
 		}
 	}
 	return nil, 0

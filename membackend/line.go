@@ -11,7 +11,8 @@ import (
 
 // line is one name's entries. A line without entries does not exist.
 type line struct {
-	entries []*entry // in order of place
+	entries []*entry   // in order of place
+	word    driver.Ref // who gave back a hold, if nobody has joined since
 }
 
 // entry is one place in a line, as the service keeps it.
@@ -73,6 +74,7 @@ func (st *Store) put(e *entry) {
 		st.lines[e.Line] = ln
 	}
 	ln.entries = append(ln.entries, e)
+	ln.word = driver.Ref{}
 	if e.lease != nil {
 		e.lease.entries[e.Ref] = e
 	}

@@ -51,6 +51,15 @@ func (st *Store) leave(l *lease, d *departure, req driver.LeaveRequest) {
 		d.left.Alive = probe != nil && probe.lease == l
 	}
 	st.remove(e)
+	if ln := st.lines[e.Line]; ln != nil && req.Held {
+		ln.word = e.Ref
+	}
+}
+
+// held says whether an entry that is gone has left word that it held.
+func (st *Store) held(ref driver.Ref) bool {
+	ln := st.lines[ref.Line]
+	return ln != nil && ln.word == ref
 }
 
 // look is the service's part of Look.

@@ -12,6 +12,8 @@ import (
 // Store is a service in memory. It is safe for concurrent use. It owns no
 // goroutine and needs no Close; what its clients leave behind expires.
 type Store struct {
+	o Options
+
 	// mu guards everything in this package that changes: the service, the
 	// networks of its clients, and what sessions know. It is never held while
 	// code from outside runs, nor while anything waits.
@@ -25,10 +27,32 @@ type Store struct {
 	origin  time.Time
 }
 
-// New returns an empty service. In a test with virtual time it must be called
-// inside the bubble.
-func New() *Store {
+// Options say what kind of service a Store is. The zero value is the kind that
+// tells the least and numbers everything, as etcd does.
+type Options struct {
+	// Tells makes the service keep word of who gave back a hold, for watches
+	// with [driver.WatchRequest.Tell]. There is one such word for each line: it
+	// is lost when the next entry joins, and with the last entry of the line.
+	// It is read when the watch has told the client that the entry is gone, and
+	// f is told when the answer is there, so that it costs a round trip.
+	Tells bool
+
+	// NoRevs makes events come without a revision, as ZooKeeper's do. Then a
+	// watch on an entry that is gone already tells so, at once and after a cut.
+	NoRevs bool
+}
+
+// New returns an empty service of the zero kind. In a test with virtual time it
+// must be called inside the bubble.
+func New() *Store { return NewWith(nil) }
+
+// NewWith is New for another kind of service. A nil o means the zero Options.
+func NewWith(o *Options) *Store {
+	if o == nil {
+		o = &Options{}
+	}
 	return &Store{
+		o:       *o,
 		lines:   make(map[string]*line),
 		leases:  make(map[string]*lease),
 		watches: make(map[driver.Ref][]*watch),

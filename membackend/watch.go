@@ -15,6 +15,7 @@ type watch struct {
 	// Guarded by the Store's mutex.
 	armed bool   // the service has told, or tells, what happens
 	told  bool   // Armed has reached f, and no Broken after it
+	asks  bool   // the entry is gone; whether it held is being asked
 	over  bool   // cancelled, or Gone has reached f
 	since int64  // what f knows, if it wants all that happens; else 0
 	retry *timer // sends the request again
@@ -43,7 +44,7 @@ func (s *memSession) Watch(req driver.WatchRequest, f func(driver.Event)) func()
 func (w *watch) request() {
 	st := w.s.c.st
 	st.mu.Lock()
-	if w.over || w.armed {
+	if w.over || w.asks || w.armed {
 		st.mu.Unlock()
 		return
 	}
@@ -60,24 +61,23 @@ func (w *watch) request() {
 // arm registers the watch at the service. It is told in the same step, so that
 // Armed stands before every event of a later revision.
 func (w *watch) arm() {
-	if w.over || w.armed {
+	if w.over || w.asks || w.armed {
 		return
 	}
 	st := w.s.c.st
 	w.armed = true
 	w.retry.stop()
 	e := st.find(w.req.Ref)
-	if w.since == 0 {
-		// From now on: of an entry that is gone already nothing is told.
-		st.watches[w.req.Ref] = append(st.watches[w.req.Ref], w)
-		w.tell(driver.Event{Kind: driver.Armed, Rev: st.rev})
-		return
-	}
-	if e == nil {
+	if e == nil && (w.since != 0 || st.o.NoRevs) {
 		w.tell(driver.Event{Kind: driver.Gone, Rev: st.rev})
 		return
 	}
 	st.watches[w.req.Ref] = append(st.watches[w.req.Ref], w)
+	if w.since == 0 {
+		// From now on: of an entry that is gone already nothing is told.
+		w.tell(driver.Event{Kind: driver.Armed, Rev: st.rev})
+		return
+	}
 	w.tell(driver.Event{Kind: driver.Armed, Rev: w.since})
 	if w.req.Changes && e.changed > w.since {
 		w.tell(driver.Event{Kind: driver.Changed, Rev: e.changed})
@@ -92,10 +92,8 @@ func (w *watch) drop() {
 	if w.over {
 		return
 	}
-	w.over = true
-	w.retry.stop()
 	w.disarm()
-	w.s.forget(w)
+	w.end()
 }
 
 // disarm takes the watch from the service.
@@ -110,11 +108,11 @@ func (w *watch) disarm() {
 	st.watches[w.req.Ref] = left
 }
 
-// note keeps what an event means for the watch, as f is about to get it, and
-// says whether f is to get it at all.
-func (w *watch) note(ev driver.Event) bool {
-	if w.over {
-		return false
+// note keeps what an event means for the watch, and returns what is to be
+// called for it without the mutex; nil if nothing is.
+func (w *watch) note(ev driver.Event) (call func()) {
+	if w.over || w.asks {
+		return nil
 	}
 	switch ev.Kind {
 	case driver.Armed:
@@ -122,14 +120,62 @@ func (w *watch) note(ev driver.Event) bool {
 	case driver.Broken:
 		w.told = false
 	case driver.Gone:
-		w.over = true
-		w.s.forget(w)
+		if w.req.Tell && w.s.c.st.o.Tells {
+			w.asks, w.told = true, false
+			return func() { w.ask(ev) }
+		}
+		w.end()
 	case driver.Changed:
 	}
 	if w.since != 0 {
 		w.since = max(w.since, ev.Rev)
 	}
-	return true
+	return func() { w.show(ev) }
+}
+
+// show calls f. A service without numbers has none for its events.
+func (w *watch) show(ev driver.Event) {
+	if w.s.c.st.o.NoRevs {
+		ev.Rev = 0
+	}
+	w.f(ev)
+}
+
+// ask asks whether the entry that is gone held, again until there is an
+// answer, and then tells f both.
+func (w *watch) ask(gone driver.Event) {
+	st := w.s.c.st
+	st.mu.Lock()
+	if w.over {
+		st.mu.Unlock()
+		return
+	}
+	w.retry.stop()
+	w.retry = clock{w.s.c}.after(w.s.patience, func() { w.ask(gone) })
+	st.mu.Unlock()
+	w.s.c.send(&message{op: OpTell, carry: w.s.receive, apply: func() func() {
+		ev := gone
+		ev.Held = st.held(w.req.Ref)
+		return func() { w.answered(ev) }
+	}})
+}
+
+// answered is the end of ask. An answer to an earlier copy may have come before.
+func (w *watch) answered(gone driver.Event) {
+	w.s.c.st.mu.Lock()
+	late := w.over
+	w.end()
+	w.s.c.st.mu.Unlock()
+	if !late {
+		w.show(gone)
+	}
+}
+
+// end is for a watch that has nothing more to tell.
+func (w *watch) end() {
+	w.over = true
+	w.retry.stop()
+	w.s.forget(w)
 }
 
 func (s *memSession) forget(w *watch) {
