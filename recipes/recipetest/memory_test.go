@@ -11,4 +11,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestOnMemory(t *testing.T) { recipetest.Run(t, memory.Harness(nil)) }
+func TestOnMemory(t *testing.T) {
+	for _, k := range memory.Kinds() {
+		t.Run(k.Name, func(t *testing.T) { recipetest.Run(t, memory.Harness(k.Options, nil)) })
+	}
+}

@@ -11,8 +11,9 @@ import (
 // passes the call on.
 type badBackend struct {
 	driver.Backend
-	st *membackend.Store
-	c  *membackend.Client
+	st    *membackend.Store
+	c     *membackend.Client
+	words *words
 
 	config  func(cfg driver.Config) driver.Config
 	list    func(name string, all []driver.Entry) []driver.Entry

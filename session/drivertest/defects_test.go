@@ -44,6 +44,17 @@ var defects = map[string]struct {
 	"watch is dead after a cut":             {"watch/WatchMissesNothingOverACut", deadAfterCut},
 	"watch forgets since":                   {"watch/WatchSinceTellsWhatWentBefore", sinceForgotten},
 	"cancel is ignored":                     {"watch/ACanceledWatchIsSilent", cancelIgnored},
+	"a release is not told":                 {"tell/AReleaseIsTold", releasing(false)},
+	"who did not ask is told":               {"tell/WhoDidNotAskIsNotTold", tellsEverybody},
+	"a waiter leaves word":                  {"tell/AWaitersLeaveIsNoRelease", releasing(true)},
+	"an operator leaves word":               {"tell/ADeletionByHandIsNoRelease", heldBy(true)},
+	"a dead session leaves word":            {"tell/AnExpiryIsNoRelease", heldBy(false)},
+	"close leaves word":                     {"tell/ACloseIsNoRelease", closeReleases},
+	"an attempt leaves word":                {"tell/AnAttemptToReleaseIsNoRelease", attemptSpeaks},
+	"a word counts for its line":            {"tell/TheWordOfOneEntryIsNotThatOfAnother", wordOf(func(r driver.Ref) string { return r.Line })},
+	"a word counts for its key":             {"tell/TheWordOfOneEntryIsNotThatOfAnother", wordOf(func(r driver.Ref) string { return r.Key })},
+	"a lost word counts":                    {"tell/JoinsAfterAReleaseDoNotMakeItWrong", lostWord},
+	"a retry leaves word of another":        {"tell/AReleaseSurvivesALostReply", retrySpeaks},
 	"own events come late":                  {"events/TheOwnEndComesBeforeALaterEndAhead", ownLate},
 	"callbacks run together":                {"events/CallbacksRunOneAtATime", callbacksTogether},
 	"proof counts from receipt":             {"expiry/ProofsCountFromSending", proofFromReceipt},
@@ -76,8 +87,9 @@ const defectVar = "FAIRLOCK_DRIVERTEST_DEFECT"
 // must be green without a defect; with one, it is run by the test below.
 func TestWrapped(t *testing.T) {
 	name := os.Getenv(defectVar)
-	drivertest.Run(t, memory.Harness(func(st *membackend.Store, c *membackend.Client) driver.Backend {
-		b := &badBackend{Backend: c.Backend(), st: st, c: c}
+	said := &words{}
+	drivertest.Run(t, memory.Harness(membackend.Options{Tells: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
+		b := &badBackend{Backend: c.Backend(), st: st, c: c, words: said}
 		if name != "" {
 			require.Contains(t, defects, name)
 			defects[name].plant(b)

@@ -32,6 +32,9 @@ type chronicle struct {
 }
 
 func (c *chronicle) watch(o *owner, ref driver.Ref, own bool) {
+	if !own {
+		o.meet(ref)
+	}
 	r := &recorder{o: o, what: ref.Key, more: make(chan struct{}, 1)}
 	o.Watch(driver.WatchRequest{Ref: ref, Own: own}, func(ev driver.Event) {
 		r.tell(ev)
@@ -109,6 +112,7 @@ func eventsOneAtATime(w *world) {
 	for i := range n {
 		name := []string{line, "orders/ship", "gpu"}[i%3]
 		ref := o.join(name).Entry.Ref
+		by.meet(ref)
 		r := &recorder{o: by, what: name, more: make(chan struct{}, 1)}
 		by.Watch(driver.WatchRequest{Ref: ref}, func(ev driver.Event) {
 			r.tell(ev)
@@ -135,6 +139,7 @@ func eventsFromCallback(w *world) {
 	a, b := o.join(line).Entry, o.join(line).Entry
 	next := &recorder{o: by, what: "watch from a callback", more: make(chan struct{}, 1)}
 	silent, cancel := by.armed("canceled from a callback", driver.WatchRequest{Ref: b.Ref})
+	by.meet(a.Ref)
 	// next is told by the same goroutine as this callback, never inside it.
 	by.Watch(driver.WatchRequest{Ref: a.Ref}, func(ev driver.Event) {
 		if ev.Kind == driver.Gone {

@@ -8,4 +8,8 @@ import (
 )
 
 // TestMemoryBackend is the conformance test of membackend.
-func TestMemoryBackend(t *testing.T) { drivertest.Run(t, memory.Harness(nil)) }
+func TestMemoryBackend(t *testing.T) {
+	for _, k := range memory.Kinds() {
+		t.Run(k.Name, func(t *testing.T) { drivertest.Run(t, memory.Harness(k.Options, nil)) })
+	}
+}

@@ -14,8 +14,9 @@ import (
 // recorder is the receiver of one watch. It holds every event against the
 // order that driver.Event promises.
 type recorder struct {
-	o    *owner
-	what string
+	o     *owner
+	what  string
+	asked bool // for Event.Held
 
 	mu     sync.Mutex
 	events []driver.Event
@@ -25,13 +26,29 @@ type recorder struct {
 
 // watch watches an entry.
 func (o *owner) watch(what string, req driver.WatchRequest) (*recorder, func()) {
-	r := &recorder{o: o, what: what, more: make(chan struct{}, 1)}
+	r := &recorder{o: o, what: what, asked: req.Tell, more: make(chan struct{}, 1)}
 	return r, o.Watch(req, r.tell)
 }
 
-// armed watches an entry, and returns when the watch is armed.
+// meet waits until the session has been shown an entry of somebody else. Only
+// then may it watch it: its server may lag behind the one that made the entry.
+func (o *owner) meet(ref driver.Ref) {
+	o.w.t.Helper()
+	late := time.Now().Add(o.w.patience())
+	for !o.sees(ref, 0) {
+		if time.Now().After(late) {
+			require.Fail(o.w.t, "a look does not show an entry", "%v", ref)
+		}
+		time.Sleep(o.w.h.TTL / 200) // asking again is all one can do
+	}
+}
+
+// armed watches an entry that lives, and returns when the watch is armed.
 func (o *owner) armed(what string, req driver.WatchRequest) (*recorder, func()) {
 	o.w.t.Helper()
+	if !req.Own {
+		o.meet(req.Ref)
+	}
 	r, stop := o.watch(what, req)
 	r.await(driver.Armed)
 	return r, stop
@@ -58,6 +75,9 @@ func (r *recorder) tell(ev driver.Event) {
 	case driver.Armed, driver.Changed:
 	}
 	assert.Contains(t, allowed, ev.Kind, "%s: event %v after %v", r.what, ev, r.events)
+	if !r.asked || ev.Kind != driver.Gone {
+		assert.False(t, ev.Held, "%s: event %v", r.what, ev)
+	}
 	r.events = append(r.events, ev)
 	select {
 	case r.more <- struct{}{}:

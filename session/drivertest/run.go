@@ -25,6 +25,7 @@ func topics() []topic {
 		{name: "leave", stories: leave()},
 		{name: "look", stories: look()},
 		{name: "watch", stories: watch()},
+		{name: "tell", stories: tell()},
 		{name: "events", stories: events()},
 		{name: "expiry", stories: expiry()},
 		{name: "cancel", stories: cancel()},

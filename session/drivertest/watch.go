@@ -41,7 +41,7 @@ func watchLeave(w *world) {
 	o, e, r := watched(w)
 	left := o.leave(e.Ref)
 	gone := r.await(driver.Gone)
-	if left.Rev != 0 {
+	if left.Rev != 0 && gone.Rev != 0 {
 		assert.Equal(w.t, left.Rev, gone.Rev, "the revision of the deletion")
 	}
 	assert.False(w.t, r.o.sees(e.Ref, gone.Rev))
@@ -97,6 +97,9 @@ func watchSince(w *world) {
 	w.svc.Delete(w.t, e.Ref)
 	alive.await(driver.Gone)
 
+	if rev == 0 {
+		return // there is no way to ask for what was before
+	}
 	late, _ := o.watch("own entry that is gone, since", driver.WatchRequest{Ref: e.Ref, Own: true, Since: rev})
 	late.await(driver.Gone)
 	late, _ = other.watch("entry that is gone, since", driver.WatchRequest{Ref: e.Ref, Since: rev})
@@ -110,7 +113,7 @@ func watchLater(w *world) {
 	gone := r.await(driver.Gone)
 	young, _ := r.o.armed("later entry", driver.WatchRequest{Ref: again.Ref})
 	assert.Less(w.t, e.Place, again.Place)
-	assert.True(w.t, r.o.sees(again.Ref, gone.Rev))
+	assert.False(w.t, r.o.sees(e.Ref, gone.Rev))
 
 	o.leave(again.Ref)
 	young.await(driver.Gone)
@@ -127,7 +130,9 @@ func watchChanges(w *world) {
 	gone := r.await(driver.Gone)
 	quiet.await(driver.Gone)
 
-	assert.Greater(w.t, gone.Rev, changed.Rev)
+	if gone.Rev != 0 {
+		assert.Greater(w.t, gone.Rev, changed.Rev)
+	}
 	for _, ev := range quiet.all() {
 		assert.NotEqual(w.t, driver.Changed, ev.Kind, "nobody asked for it")
 	}
@@ -195,6 +200,7 @@ func watchBegunCut(w *world) {
 	o := w.open()
 	e := o.join(line).Entry
 	by := w.open()
+	by.meet(e.Ref)
 	by.c.Cut(Both)
 	ended := make(chan struct{})
 	close(ended) // Watch takes no context: it must return at once

@@ -15,9 +15,24 @@ import (
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
-// Harness returns the harness, with each client's backend as seen through a
-// wrapper; nil for none.
-func Harness(wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
+// Kind is a kind of service that membackend can be.
+type Kind struct {
+	Name    string
+	Options membackend.Options
+}
+
+// Kinds are those that the suites are to be run on.
+func Kinds() []Kind {
+	return []Kind{
+		{Name: "Plain"},
+		{Name: "Tells", Options: membackend.Options{Tells: true}},
+		{Name: "TellsWithoutRevs", Options: membackend.Options{Tells: true, NoRevs: true}},
+	}
+}
+
+// Harness returns the harness of one kind, with each client's backend as seen
+// through a wrapper; nil for none.
+func Harness(o membackend.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
 	if wrap == nil {
 		wrap = func(_ *membackend.Store, c *membackend.Client) driver.Backend { return c.Backend() }
 	}
@@ -25,7 +40,7 @@ func Harness(wrap func(*membackend.Store, *membackend.Client) driver.Backend) dr
 		TTL:    10 * time.Second,
 		Bubble: synctest.Test,
 		Service: func(*testing.T) drivertest.Service {
-			return service{st: membackend.New(), wrap: wrap}
+			return service{st: membackend.NewWith(&o), wrap: wrap}
 		},
 	}
 }

@@ -1,0 +1,180 @@
+package drivertest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// tell: who asks for it is told that an entry gave back a hold, where
+// Profile.Tells says so, and is never told so wrongly, whatever it says.
+func tell() []story {
+	all := []story{
+		{"AReleaseIsTold", tellRelease},
+		{"WhoDidNotAskIsNotTold", tellUnasked},
+		{"AWaitersLeaveIsNoRelease", func(w *world) {
+			tellOther(w, func(holder *owner, held driver.Ref) { holder.leave(held) })
+		}},
+		{"ADeletionByHandIsNoRelease", func(w *world) {
+			tellOther(w, func(_ *owner, held driver.Ref) { w.svc.Delete(w.t, held) })
+		}},
+		{"AnExpiryIsNoRelease", func(w *world) {
+			tellOther(w, func(holder *owner, _ driver.Ref) { w.svc.Expire(w.t, holder.ID()) })
+		}},
+		{"ACloseIsNoRelease", func(w *world) {
+			tellOther(w, func(holder *owner, _ driver.Ref) { require.NoError(w.t, holder.end()) })
+		}},
+		{"AnAttemptToReleaseIsNoRelease", func(w *world) { tellOther(w, attempted) }},
+		{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
+		{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
+	}
+	for _, f := range faults() {
+		all = append(all, story{"AReleaseSurvivesA" + f.String(), func(w *world) { tellSurvives(w, f) }})
+	}
+	return all
+}
+
+// release gives back a hold that admitted nobody beside it.
+func (o *owner) release(ref driver.Ref) {
+	o.w.t.Helper()
+	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
+	defer stop()
+	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Held: true})
+	require.NoError(o.w.t, err, "Leave")
+}
+
+// asks watches an entry with Tell.
+func (o *owner) asks(what string, ref driver.Ref) *recorder {
+	o.w.t.Helper()
+	r, _ := o.armed(what, driver.WatchRequest{Ref: ref, Tell: true})
+	return r
+}
+
+// behind is a holder, and one who stands right behind it and watches it.
+func behind(w *world) (holder *owner, held, own driver.Ref, r *recorder) {
+	holder = w.open()
+	waiter := w.open()
+	held, own = holder.join(line).Entry.Ref, waiter.join(line).Entry.Ref
+	return holder, held, own, waiter.asks("entry right ahead", held)
+}
+
+// awaitTruth waits for Gone and requires that who is told that the entry right
+// before its own has held is first now.
+func (r *recorder) awaitTruth(own driver.Ref) driver.Event {
+	r.o.w.t.Helper()
+	gone := r.await(driver.Gone)
+	if gone.Held {
+		v := r.o.look(driver.LookRequest{Line: own.Line, Upto: own.Place, NotBefore: gone.Rev})
+		assert.Equal(r.o.w.t, []driver.Ref{own}, refs(v.Entries), "it held, so nobody was ahead of it")
+		assert.True(r.o.w.t, v.Complete)
+	}
+	return gone
+}
+
+func tellRelease(w *world) {
+	for range 3 { // one line for all, so that there are words before the last
+		holder, held, own, r := behind(w)
+		holder.release(held)
+		gone := r.awaitTruth(own)
+		if r.o.c.Backend().Profile().Tells {
+			assert.True(w.t, gone.Held, "Profile.Tells")
+		}
+		r.o.leave(own)
+	}
+}
+
+// tellUnasked: the recorders of those who did not ask see to the claim.
+func tellUnasked(w *world) {
+	holder, held, own, asked := behind(w)
+	all := []*recorder{asked}
+	for _, by := range []*owner{asked.o, holder, w.open()} {
+		r, _ := by.armed("not asked", driver.WatchRequest{Ref: held, Own: by == holder})
+		all = append(all, r)
+	}
+	holder.release(held)
+	for _, r := range all {
+		r.await(driver.Gone)
+	}
+	asked.o.leave(own)
+}
+
+// tellOther ends an entry in some way that is no release.
+func tellOther(w *world, end func(holder *owner, held driver.Ref)) {
+	holder, held, _, r := behind(w)
+	end(holder, held)
+	assert.False(w.t, r.await(driver.Gone).Held, "it did not give back a hold")
+}
+
+// attempted is a release that never reaches the service before an operator
+// deletes the entry.
+func attempted(holder *owner, held driver.Ref) {
+	w := holder.w
+	holder.c.Cut(Requests)
+	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
+	defer stop()
+	_, err := holder.Leave(ctx, driver.LeaveRequest{Ref: held, Held: true})
+	require.Error(w.t, err, "unknown")
+	w.svc.Delete(w.t, held)
+	holder.c.Heal()
+}
+
+// tellEarlier: there was a word in the line, but it was another's.
+func tellEarlier(w *world) {
+	holder, held, own, first := behind(w)
+	second := w.open().asks("entry behind the holder", own)
+	second.o.join(line)
+	old := second.o.asks("holder", held)
+	holder.release(held)
+	old.await(driver.Gone)
+	first.awaitTruth(own)
+	w.svc.Delete(w.t, own)
+	assert.False(w.t, second.await(driver.Gone).Held, "it was the holder before that gave back")
+
+	again := holder.join(line).Entry.Ref // often with the same key
+	r := second.o.asks("later entry", again)
+	holder.leave(again)
+	assert.False(w.t, r.await(driver.Gone).Held, "it was an earlier entry that gave back")
+}
+
+// tellJoins: others join before the waiter could find out.
+func tellJoins(w *world) {
+	crowd := func(holder *owner) {
+		o := w.open()
+		for _, by := range []*owner{holder, o, holder} {
+			by.join(line)
+		}
+	}
+	holder, held, own, r := behind(w)
+	r.o.c.Delay(w.h.TTL / 50)
+	holder.release(held)
+	crowd(holder)
+	r.awaitTruth(own)
+	r.o.c.Heal()
+
+	// The same with one who was only waiting, behind the one that holds now.
+	between, last := w.open(), w.open()
+	gone := between.join(line).Entry.Ref
+	last.join(line)
+	r = last.asks("entry that waits", gone)
+	last.c.Delay(w.h.TTL / 50)
+	between.leave(gone)
+	crowd(holder)
+	assert.False(w.t, r.await(driver.Gone).Held, "it did not hold")
+	last.c.Heal()
+}
+
+// tellSurvives: a release whose first request goes wrong is told or not, and
+// nobody else is taken to have given back.
+func tellSurvives(w *world, f Fault) {
+	holder, held, own, first := behind(w)
+	second := w.open().asks("entry behind the holder", own)
+	second.o.join(line)
+	holder.c.Strike(Leave, f)
+	holder.release(held)
+	first.awaitTruth(own)
+	w.svc.Delete(w.t, own)
+	assert.False(w.t, second.await(driver.Gone).Held, "it did not give back a hold")
+}
