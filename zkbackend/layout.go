@@ -16,13 +16,13 @@ import (
 // ours, Curator's, Kazoo's and go-zookeeper's. A child with none of them is no
 // entry.
 const (
-	markLock       = "lock-"     // Curator and go-zookeeper: mutex
-	markRead       = "__READ__"  // Curator: reader
-	markWrite      = "__WRIT__"  // Curator: writer
-	markKazoo      = "__lock__"  // Kazoo: mutex, writer
-	markKazooRead  = "__rlock__" // Kazoo: reader
-	guidLen        = 16          // hex digits of our random part
-	maxSeq   int64 = math.MaxInt32
+	markLock            = "lock-"     // Curator and go-zookeeper: mutex
+	markRead            = "__READ__"  // Curator: reader
+	markWrite           = "__WRIT__"  // Curator: writer
+	markKazoo           = "__lock__"  // Kazoo: mutex, writer
+	markKazooRead       = "__rlock__" // Kazoo: reader
+	guidLen             = 16          // hex digits of our random part
+	maxSeq        int64 = math.MaxInt32
 )
 
 // layout is where lines and entries are.

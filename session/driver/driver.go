@@ -144,6 +144,10 @@ type JoinRequest struct {
 
 	// IfEmpty makes Join write nothing unless the line has no entry at all.
 	IfEmpty bool
+
+	// Nearest is how many of the nearest entries ahead the caller would like to
+	// be told of, if that costs nothing more; 0 means all of them.
+	Nearest int
 }
 
 // Joined is an entry just made.
@@ -160,8 +164,12 @@ type Joined struct {
 
 	// Known are entries ahead, in order of place, as far as the answer happened
 	// to tell. It holds all of them if len(Known) == Ahead; otherwise it says
-	// nothing of who is nearest.
+	// nothing of who is nearest, unless Near does.
 	Known []Entry
+
+	// Near says that nobody stands between the last of Known and the entry, nor
+	// between any two of them: a Look with JoinRequest.Nearest would show them.
+	Near bool
 }
 
 // LeaveRequest names the entry to delete.

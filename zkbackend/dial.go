@@ -1,0 +1,209 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// leastDial is the least time that one server gets to answer.
+const leastDial = 250 * time.Millisecond
+
+// dial makes a link to any server, for as long as ctx lets it. It gives up at
+// once where another server cannot help: errExpired, and a login that was
+// refused.
+func (s *sess) dial(ctx context.Context) (*link, error) {
+	failures := map[string]error{}
+	ttl := s.ttl
+	if ttl == 0 {
+		ttl = s.cfg.TTL
+	}
+	for pass := 0; ; pass++ {
+		for range len(s.b.servers) {
+			s.mu.Lock()
+			server := s.b.servers[s.next%len(s.b.servers)]
+			s.next++
+			zxid := s.zxid
+			s.mu.Unlock()
+			for _, addr := range s.b.resolve(ctx, server) {
+				l, err := dialing{
+					b: s.b, who: s.who, ttl: ttl, zxid: zxid, events: s.event,
+					limit: max(ttl/8, leastDial) << min(pass, 2),
+				}.dial(ctx, server, addr)
+				switch {
+				case err == nil, errors.Is(err, errExpired), errors.Is(err, driver.ErrDenied):
+					return l, err
+				case ctx.Err() != nil:
+					return nil, s.b.unreachable(context.Cause(ctx), failures)
+				}
+				failures[addr] = err
+			}
+		}
+		d := 10 * time.Millisecond << min(pass, 5)
+		if !driver.Sleep(ctx, s.b.clock, d/2+rand.N(d)) {
+			return nil, s.b.unreachable(context.Cause(ctx), failures)
+		}
+	}
+}
+
+// resolve returns the addresses of a server: a name may stand for several, and
+// each of them may be the one that does not answer.
+func (b *backend) resolve(ctx context.Context, server string) []string {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil || net.ParseIP(host) != nil || b.ownDial {
+		return []string{server}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil || len(addrs) == 0 {
+		return []string{server} // the dialer's error is as good
+	}
+	for i, a := range addrs {
+		addrs[i] = net.JoinHostPort(a, port)
+	}
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	return addrs
+}
+
+// unreachable describes why no server could be had, one by one.
+func (b *backend) unreachable(cause error, failures map[string]error) error {
+	if len(failures) == 0 {
+		return fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.servers, ", "), cause)
+	}
+	all := []error{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.servers, ", "), cause)}
+	for addr, err := range failures {
+		all = append(all, fmt.Errorf("%s: %w", addr, err))
+	}
+	return joined(all)
+}
+
+// joined is errors.Join on one line.
+type joinedError []error
+
+func joined(errs []error) error { return joinedError(errs) }
+
+func (j joinedError) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j joinedError) Unwrap() []error { return j }
+
+// shuffle returns where in the list of servers a session begins, so that not
+// all are on the same one.
+func (b *backend) shuffle() int { return rand.N(len(b.servers)) }
+
+// Open implements driver.Backend.
+func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.openSess(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: open a session: %w", err)
+	}
+	return s, nil
+}
+
+// connectTimeout bounds the opening of a session whose context is longer, so
+// that servers that cannot be reached are told and not waited for.
+const connectTimeout = 5 * time.Second
+
+func (b *backend) openSess(ctx context.Context, cfg driver.Config) (*sess, error) {
+	ctx, cancel := driver.WithTimeout(ctx, b.clock, max(connectTimeout, cfg.TTL))
+	defer cancel()
+	s := b.newSess(cfg)
+	l, err := s.dial(ctx)
+	if err == nil {
+		if err = s.begin(ctx, l); err != nil {
+			// Nobody else knows the session, so it can be ended; if that does
+			// not work it expires.
+			bye, stop := driver.WithTimeout(context.WithoutCancel(ctx), b.clock, leastDial)
+			if ctx.Err() == nil {
+				l.farewell(bye, leastDial)
+			} else {
+				l.end(errBye)
+			}
+			stop()
+		}
+	}
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	b.remember(s)
+	cfg.Proof(l.sent, s.ttl)
+	go s.run(l)
+	return s, nil
+}
+
+// begin takes in what the first link tells of the session.
+func (s *sess) begin(ctx context.Context, l *link) error {
+	s.who, s.ttl = l.hello.identity, l.hello.ttl
+	if s.ttl != s.cfg.TTL {
+		s.cfg.Logger.Warn("zookeeper: the server gives another session timeout than was asked for; the deadline follows it",
+			"session", s.ID(), "asked", s.cfg.TTL, "given", s.ttl)
+	}
+	if s.proof = s.b.opts.Proof; s.proof == ProofAuto {
+		alone, err := s.b.standalone(ctx, l)
+		if err != nil {
+			return err
+		}
+		if s.proof = ProofSync; alone {
+			s.proof = ProofPing
+		}
+	}
+	return s.tooShort()
+}
+
+// tooShort refuses a TTL of which proofs would leave too little.
+func (s *sess) tooShort() error {
+	margin := min(s.cfg.TTL-s.cfg.Window, s.ttl*3/4)
+	rest := s.ttl - s.lag() - margin
+	if rest >= s.ttl/4 || s.cfg.Window == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: with a session timeout of %v, servers whose tickTime is %v and a margin of %v, the end of belief "+
+		"would be %v after a proof, less than a quarter: use a longer TTL, or set Options.TickTime if your servers' is smaller",
+		driver.ErrRefused, s.ttl, s.b.opts.TickTime, margin, rest)
+}
+
+// standalone says whether the only server configured is the only one there is,
+// by what it says of its ensemble. A name may stand for many, so it is asked.
+func (b *backend) standalone(ctx context.Context, l *link) (bool, error) {
+	if len(b.servers) > 1 {
+		return false, nil
+	}
+	type answer struct {
+		config []byte
+		err    error
+	}
+	done := make(chan answer, 1)
+	if !l.begin() {
+		return false, fmt.Errorf("%w: %w", driver.ErrUnavailable, l.cause)
+	}
+	go func() {
+		defer l.calls.Done()
+		config, _, err := l.conn.Get("/zookeeper/config")
+		done <- answer{config, err}
+	}()
+	select {
+	case a := <-done:
+		if a.err == zk.ErrConnectionClosed || a.err == zk.ErrClosing {
+			return false, fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, a.err)
+		}
+		// What cannot be read is taken for an ensemble: that is the safe side.
+		return a.err == nil && !strings.Contains(string(a.config), "server."), nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+	}
+}

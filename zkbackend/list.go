@@ -1,0 +1,146 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// List implements driver.Backend.
+func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
+	dir := b.lay.dir(name)
+	var line []driver.Entry
+	err := b.visit(ctx, func(s *sess) error {
+		r, err := s.list(ctx, dir)
+		if err != nil {
+			return err
+		}
+		nodes := r.nodes
+		if most > 0 {
+			nodes = nodes[:min(most, len(nodes))]
+		}
+		line = make([]driver.Entry, len(nodes))
+		return each(ctx, nodes, func(ctx context.Context, i int) (err error) {
+			line[i], err = s.describe(ctx, nodes[i].entry(name, dir))
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: list %q: %w", name, err)
+	}
+	return line, nil
+}
+
+// describe adds what the entry's node says of it. One that has gone meanwhile
+// keeps what its name says: it was in the line when that was read.
+func (s *sess) describe(ctx context.Context, e driver.Entry) (driver.Entry, error) {
+	type content struct {
+		data []byte
+		stat *zk.Stat
+	}
+	c, err := ask(ctx, s, func(c *zk.Conn) (content, error) {
+		data, stat, err := c.Get(e.Key)
+		if errors.Is(err, zk.ErrNoAuth) { // not its value, then
+			data = nil
+			_, stat, err = c.Exists(e.Key)
+		}
+		return content{data, stat}, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode) || err == nil && c.stat.Czxid == 0:
+		return e, nil
+	case err != nil:
+		return e, translate(err, "READ", e.Key)
+	}
+	e.Token = c.stat.Czxid
+	if c.stat.EphemeralOwner == 0 {
+		e.Unleased = true
+	} else {
+		e.Session = sessionName(c.stat.EphemeralOwner)
+	}
+	if !e.Foreign {
+		e.Meta, _ = driver.DecodeMeta(c.data)
+	}
+	return e, nil
+}
+
+// visit calls f with a session to read through, and again if that one ends.
+func (b *backend) visit(ctx context.Context, f func(*sess) error) error {
+	for {
+		s, err := b.guest(ctx)
+		if err != nil {
+			return err
+		}
+		if err = f(s); !errors.Is(err, driver.ErrSessionOver) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Names implements driver.Backend. It walks through the folders below the root,
+// except where no name can begin with prefix.
+func (b *backend) Names(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	err := b.visit(ctx, func(s *sess) error {
+		names = nil
+		return s.walk(ctx, prefix, &names)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: names with prefix %q: %w", prefix, err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// walk goes through the folders level by level.
+func (s *sess) walk(ctx context.Context, prefix string, names *[]string) error {
+	var mu sync.Mutex
+	level := []string{s.b.lay.root}
+	for len(level) > 0 {
+		var below []string
+		err := each(ctx, level, func(ctx context.Context, i int) error {
+			dir := level[i]
+			c, err := s.children(ctx, dir)
+			if err != nil {
+				return translate(err, "READ", orRoot(dir))
+			}
+			name, ok := s.b.lay.name(dir)
+			entries := 0
+			mu.Lock()
+			defer mu.Unlock()
+			for _, child := range c.names {
+				if _, entry := parseNode(child); entry {
+					entries++
+				} else if s.worth(dir, child, prefix) {
+					below = append(below, dir+"/"+child)
+				}
+			}
+			if ok && entries > 0 && strings.HasPrefix(name, prefix) {
+				*names = append(*names, name)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		level = below
+	}
+	return nil
+}
+
+// worth says whether a folder, or one below it, can have a name that begins with
+// prefix.
+func (s *sess) worth(dir, child, prefix string) bool {
+	if dir == "" && child == "zookeeper" {
+		return false
+	}
+	name, ok := s.b.lay.name(dir + "/" + child)
+	return ok && (strings.HasPrefix(name, prefix) || strings.HasPrefix(prefix, name+"/"))
+}

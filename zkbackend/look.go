@@ -1,0 +1,224 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// listing is the reading of one folder, shared by all of a session who want it:
+// who asks while it is being read gets the next reading, which begins later.
+type listing struct {
+	next    *reading // not begun yet; nil if nobody waits
+	running bool
+}
+
+// reading is a folder as it was at some moment after it was asked for. It is
+// not changed once done is closed.
+type reading struct {
+	done  chan struct{}
+	nodes []node
+	rev   int64 // the transaction that made or removed a child last
+	err   error
+}
+
+// list reads a folder, by a reading that begins after the call. A folder that
+// does not exist is empty.
+func (s *sess) list(ctx context.Context, dir string) (*reading, error) {
+	s.mu.Lock()
+	ls := s.lists[dir]
+	if ls == nil {
+		ls = &listing{}
+		s.lists[dir] = ls
+	}
+	if ls.next == nil {
+		ls.next = &reading{done: make(chan struct{})}
+	}
+	r := ls.next
+	if !ls.running {
+		ls.running = s.goes(func() { s.read(dir, ls) })
+	}
+	running := ls.running
+	s.mu.Unlock()
+	if !running {
+		return nil, driver.ErrSessionOver
+	}
+	select {
+	case <-r.done:
+		return r, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// read makes readings of a folder for as long as somebody wants one.
+func (s *sess) read(dir string, ls *listing) {
+	for {
+		s.mu.Lock()
+		r := ls.next
+		ls.next = nil
+		if r == nil {
+			ls.running = false
+			delete(s.lists, dir)
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		c, err := s.children(s.ctx, dir)
+		r.nodes, r.rev = parseNodes(c.names), c.stat.Pzxid
+		if err != nil {
+			r.err = translate(err, "READ", dir)
+		}
+		close(r.done)
+	}
+}
+
+// children is a folder's content.
+type children struct {
+	names []string
+	stat  zk.Stat
+}
+
+// children reads a folder; one that does not exist has none, and a data version
+// that no write accepts.
+func (s *sess) children(ctx context.Context, dir string) (children, error) {
+	return ask(ctx, s, func(c *zk.Conn) (children, error) {
+		names, stat, err := c.Children(orRoot(dir))
+		if errors.Is(err, zk.ErrNoNode) {
+			return children{}, nil
+		}
+		if err != nil {
+			return children{}, err
+		}
+		return children{names: names, stat: *stat}, nil
+	})
+}
+
+// view is what a line looks like from one place in it.
+type view struct {
+	rev   int64
+	first driver.Entry   // of those ahead; zero if there are none
+	near  []driver.Entry // the nearest of those ahead
+	ahead int            // how many are ahead
+	at    []driver.Entry // those at the place itself
+}
+
+// view reads a line and finds the nearest entries before a place; all of them
+// if nearest is 0.
+func (s *sess) view(ctx context.Context, line string, place int64, nearest int) (view, error) {
+	dir := s.b.lay.dir(line)
+	r, err := s.list(ctx, dir)
+	if err != nil {
+		return view{}, err
+	}
+	s.checkMixed(line, r.nodes)
+	at, _ := slices.BinarySearchFunc(r.nodes, place, bySeq)
+	after, _ := slices.BinarySearchFunc(r.nodes, place+1, bySeq)
+	from := 0
+	if nearest > 0 {
+		from = max(at-nearest, 0)
+	}
+	v := view{rev: r.rev, ahead: at, near: make([]driver.Entry, 0, at-from)}
+	for _, n := range r.nodes[from:at] {
+		v.near = append(v.near, n.entry(line, dir))
+	}
+	for _, n := range r.nodes[at:after] {
+		v.at = append(v.at, n.entry(line, dir))
+	}
+	if at > 0 {
+		v.first = r.nodes[0].entry(line, dir)
+	}
+	return v, s.checkLeases(ctx, v.near)
+}
+
+func bySeq(n node, seq int64) int { return int(min(max(n.seq-seq, -1), 1)) }
+
+// Look implements driver.Session. It needs no quorum and no Sync: what a session
+// sees never goes back, also not when it changes servers.
+func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
+	v, err := s.view(ctx, req.Line, req.Upto, req.Nearest)
+	if err != nil {
+		return driver.View{}, fmt.Errorf("zookeeper: look at %q: %w", req.Line, err)
+	}
+	return driver.View{Rev: v.rev, Entries: append(v.near, v.at...), Complete: v.ahead == len(v.near)}, nil
+}
+
+// checkLeases marks foreign entries that have no session, and so would stay for
+// ever. Ours are made with one. What is known is not asked again.
+func (s *sess) checkLeases(ctx context.Context, entries []driver.Entry) error {
+	for i := range entries {
+		e := &entries[i]
+		if !e.Foreign {
+			continue
+		}
+		s.mu.Lock()
+		leased, known := s.leased[e.Key]
+		s.mu.Unlock()
+		if !known {
+			stat, err := ask(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
+				_, stat, err := c.Exists(e.Key)
+				return stat, err
+			})
+			if err != nil {
+				return translate(err, "READ", e.Key)
+			}
+			// If it has gone its Stat is empty: then its end will be told.
+			leased = stat.EphemeralOwner != 0 || stat.Czxid == 0
+			s.mu.Lock()
+			if len(s.leased) >= maxMarks {
+				clear(s.leased)
+			}
+			s.leased[e.Key] = leased
+			s.mu.Unlock()
+		}
+		e.Unleased = !leased
+	}
+	return nil
+}
+
+// checkMixed tells the log, once for each line, that programs stand there which
+// do not see each other: Kazoo looks for other names than Curator does, and
+// Curator's read-write lock sorts those of its mutex wrongly.
+func (s *sess) checkMixed(line string, nodes []node) {
+	var seen [3]string // by kind of protocol: an example
+	for _, n := range nodes {
+		seen[protocolOf(n)] = n.name
+	}
+	kinds := 0
+	for _, name := range seen {
+		if name != "" {
+			kinds++
+		}
+	}
+	if kinds < 2 {
+		return
+	}
+	s.mu.Lock()
+	told := s.mixed[line]
+	if len(s.mixed) >= maxMarks {
+		clear(s.mixed)
+	}
+	s.mixed[line] = true
+	s.mu.Unlock()
+	if !told {
+		s.cfg.Logger.Warn("zookeeper: entries of several protocols in one line; their owners do not see each other",
+			"name", line, "mutex", seen[0], "readwrite", seen[1], "kazoo", seen[2])
+	}
+}
+
+// protocolOf says whose names an entry has: those of Curator's mutex, which we
+// and go-zookeeper share, of Curator's read-write lock, or Kazoo's.
+func protocolOf(n node) int {
+	switch n.marker {
+	case markRead, markWrite:
+		return 1
+	case markKazoo, markKazooRead:
+		return 2
+	}
+	return 0
+}

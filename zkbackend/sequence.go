@@ -1,0 +1,99 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// sequenceGuard is where the last numbers of a folder begin. A ZooKeeper folder
+// counts its children in 32 bits; at the end the count sticks at 2147483647 for
+// all who come one by one, or turns negative for those who come together, and
+// the order of numbers means nothing any more (PrepRequestProcessor and
+// DataTree.createNode of 3.8). At a thousand acquisitions a second that is after
+// 25 days. A folder that is made anew counts from 0; so whoever gets one of the
+// last million numbers gives it back, waits until the line is empty, and removes
+// the folder.
+const sequenceGuard = maxSeq - 1<<20
+
+// overflow takes in an entry with one of the last numbers. It returns when the
+// join has been made in the folder's next life.
+func (j *join) overflow(ctx context.Context, n node) (driver.Joined, error) {
+	own := driver.Ref{Line: j.req.Line, Key: j.dir + "/" + n.name, Place: n.seq}
+	if _, err := j.s.Leave(ctx, driver.LeaveRequest{Ref: own}); err != nil && !errors.Is(err, driver.ErrGone) {
+		return driver.Joined{}, j.giveUp(err)
+	}
+	j.guid = ""
+	j.s.cfg.Logger.Warn("zookeeper: sequence numbers of a line are nearly used up; waiting for it to empty, to begin anew",
+		"name", j.req.Line, "path", j.dir, "sequence", n.seq)
+	if err := j.renew(ctx); err != nil {
+		return driver.Joined{}, err
+	}
+	return j.run(ctx)
+}
+
+// renew waits beside the line until it is empty and removes its folder. It gives
+// up where that will not come by itself.
+func (j *join) renew(ctx context.Context) error {
+	for n := 0; ; n++ {
+		c, err := j.s.children(ctx, j.dir)
+		if err != nil {
+			return translate(err, "READ", j.dir)
+		}
+		nodes := parseNodes(c.names)
+		if why := stuck(c.names, nodes); why != "" {
+			err := sequenceError(j.dir, why)
+			j.s.cfg.Logger.Error("zookeeper: a line cannot be begun anew: its sequence numbers are used up", "name", j.req.Line, "err", err)
+			return err
+		}
+		if len(nodes) == 0 {
+			again, err := j.removeFolder(ctx)
+			if !again {
+				return err
+			}
+			continue
+		}
+		if j.req.IfEmpty {
+			return j.takenBy(ctx, nodes[0].entry(j.req.Line, j.dir), len(nodes))
+		}
+		d := 10 * time.Millisecond << min(n, 5)
+		driver.Sleep(ctx, j.s.b.clock, d/2+rand.N(d))
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, j.dir, context.Cause(ctx))
+		}
+	}
+}
+
+// removeFolder removes the empty folder; again says that it was not empty.
+func (j *join) removeFolder(ctx context.Context) (again bool, _ error) {
+	_, err := ask(ctx, j.s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(j.dir, -1) })
+	switch {
+	case err == nil, errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case errors.Is(err, zk.ErrNotEmpty):
+		return true, nil
+	}
+	parent, _ := split(j.dir)
+	return false, translate(err, "DELETE", orRoot(parent))
+}
+
+// stuck says what keeps a folder from being removed when its line has emptied;
+// "" if nothing does. Entries of ours with the last numbers go by themselves,
+// those of others would be joined by more.
+func stuck(names []string, nodes []node) string {
+	for _, n := range nodes {
+		if n.guid == "" && (n.seq < 0 || n.seq >= sequenceGuard) {
+			return fmt.Sprintf("%q, which is not ours, has one of the last numbers", n.name)
+		}
+	}
+	if len(nodes) == 0 && len(names) > 0 {
+		return fmt.Sprintf("%q is in it, which is no entry", names[0])
+	}
+	return ""
+}

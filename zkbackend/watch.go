@@ -1,0 +1,243 @@
+package zkbackend
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// watched is an entry with at least one watcher. There is one watch at the
+// server for all of them, made by GetW: of a node that is not there that fails,
+// where ExistsW would leave a watch behind for ever. A watch there fires once,
+// so after a change it is made again, and after a reconnect too.
+//
+// Events come through the library's callback, in the order of the connection,
+// and so do they reach the watchers. Made by a goroutine of its own each, Armed
+// may be late behind events, and is never early.
+type watched struct {
+	ref   driver.Ref
+	subs  []*watcher
+	armed bool // the watch stands, on the present link
+	busy  bool // it is being made there ...
+	fired bool // ... and an event came meanwhile, perhaps its own
+}
+
+// watcher is one call of Watch. Its fields are guarded by sess.mu.
+type watcher struct {
+	f        func(driver.Event)
+	req      driver.WatchRequest
+	told     bool // Armed was the last of Armed and Broken that it was told
+	canceled bool
+}
+
+// Watch implements driver.Session.
+func (s *sess) Watch(req driver.WatchRequest, f func(driver.Event)) (cancel func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return func() {}
+	}
+	w := s.watches[req.Ref.Key]
+	if w == nil {
+		w = &watched{ref: req.Ref}
+		s.watches[req.Ref.Key] = w
+	}
+	sub := &watcher{f: f, req: req}
+	w.subs = append(w.subs, sub)
+	if w.armed {
+		s.out.post(func() { s.tellArmed(w) })
+	} else {
+		s.arm(w)
+	}
+	return func() { s.unwatch(w, sub) }
+}
+
+// unwatch takes a watcher away. What stands at the server stays there until the
+// entry goes, one at most for each living entry.
+func (s *sess) unwatch(w *watched, sub *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub.canceled = true
+	w.subs = slices.DeleteFunc(w.subs, func(o *watcher) bool { return o == sub })
+	if len(w.subs) == 0 && s.watches[w.ref.Key] == w {
+		delete(s.watches, w.ref.Key)
+	}
+}
+
+// armAll makes all watches on a new link.
+func (s *sess) armAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		s.arm(w)
+	}
+}
+
+// arm makes the watch of an entry at the server, unless that is being done. If
+// the link is lost meanwhile, it is done on the next one. The caller holds s.mu.
+func (s *sess) arm(w *watched) {
+	l, epoch := s.cur, s.epoch
+	if l == nil || w.busy {
+		return
+	}
+	w.busy = s.goes(func() {
+		_, err := once(s.ctx, s, l, func(c *zk.Conn) (struct{}, error) {
+			_, _, _, err := c.GetW(w.ref.Key)
+			if errors.Is(err, zk.ErrNoAuth) { // whether it is there may be asked without permission
+				var there bool
+				if there, _, _, err = c.ExistsW(w.ref.Key); err == nil && !there {
+					err = zk.ErrNoNode
+				}
+			}
+			return struct{}{}, err
+		})
+		switch {
+		case err == nil:
+			s.out.post(func() { s.isArmed(w, epoch) })
+		case errors.Is(err, zk.ErrNoNode):
+			s.out.post(func() { s.hasGone(w) })
+		case outcomeOf(err) == refused:
+			s.cfg.Logger.Warn("zookeeper: cannot watch an entry", "path", w.ref.Key, "err", err)
+		}
+	})
+}
+
+// isArmed takes in that the watch of an entry stands. It runs in the dispatcher.
+func (s *sess) isArmed(w *watched, epoch int) {
+	s.mu.Lock()
+	if s.epoch != epoch || s.watches[w.ref.Key] != w {
+		s.mu.Unlock()
+		return
+	}
+	w.busy, w.armed = false, !w.fired
+	if w.fired {
+		w.fired = false
+		s.arm(w)
+	}
+	s.mu.Unlock()
+	s.tellArmed(w)
+}
+
+// tellArmed tells those who do not know it yet that the watch stands, if it
+// does. It runs in the dispatcher.
+func (s *sess) tellArmed(w *watched) {
+	s.mu.Lock()
+	var news []*watcher
+	for _, sub := range w.subs {
+		if w.armed && !sub.told {
+			sub.told = true
+			news = append(news, sub)
+		}
+	}
+	s.mu.Unlock()
+	s.deliver(news, driver.Event{Kind: driver.Armed})
+}
+
+// event is the library's callback.
+func (s *sess) event(ev zk.Event) {
+	if ev.Type != zk.EventNodeDeleted && ev.Type != zk.EventNodeDataChanged {
+		return
+	}
+	s.mu.Lock()
+	w := s.watches[ev.Path]
+	s.mu.Unlock()
+	switch {
+	case w == nil:
+	case ev.Type == zk.EventNodeDeleted:
+		s.out.post(func() { s.hasGone(w) })
+	default:
+		s.out.post(func() { s.isChanged(w) })
+	}
+}
+
+// isChanged takes in that somebody wrote to an entry. The watch has fired, so
+// until it is made again the own entry could go without a word; for others that
+// is no loss, since they will be found gone. It runs in the dispatcher.
+func (s *sess) isChanged(w *watched) {
+	s.mu.Lock()
+	if s.watches[w.ref.Key] != w {
+		s.mu.Unlock()
+		return
+	}
+	var changed, broken []*watcher
+	for _, sub := range w.subs {
+		if !sub.told {
+			continue
+		}
+		if sub.req.Changes {
+			changed = append(changed, sub)
+		}
+		if sub.req.Own {
+			sub.told = false
+			broken = append(broken, sub)
+		}
+	}
+	w.armed, w.fired = false, w.busy
+	s.arm(w)
+	s.mu.Unlock()
+	s.deliver(changed, driver.Event{Kind: driver.Changed})
+	s.deliver(broken, driver.Event{Kind: driver.Broken})
+}
+
+// hasGone takes in that an entry is no more. Who wants to know whether it held
+// is told one read later. It runs in the dispatcher.
+func (s *sess) hasGone(w *watched) {
+	s.mu.Lock()
+	if s.watches[w.ref.Key] != w {
+		s.mu.Unlock()
+		return
+	}
+	delete(s.watches, w.ref.Key)
+	delete(s.leased, w.ref.Key)
+	now, later := []*watcher{}, []*watcher{}
+	for _, sub := range w.subs {
+		if sub.req.Tell {
+			later = append(later, sub)
+		} else {
+			now = append(now, sub)
+		}
+	}
+	l := s.cur
+	asked := len(later) > 0 && l != nil && s.goes(func() {
+		held := s.held(l, w.ref.Key)
+		s.out.post(func() { s.deliver(later, driver.Event{Kind: driver.Gone, Held: held}) })
+	})
+	if !asked {
+		now = append(now, later...)
+	}
+	s.mu.Unlock()
+	s.deliver(now, driver.Event{Kind: driver.Gone})
+}
+
+// breakWatches takes in that the link was lost. It runs in the dispatcher, after
+// all events of that link.
+func (s *sess) breakWatches() {
+	s.mu.Lock()
+	var broken []*watcher
+	for _, w := range s.watches {
+		for _, sub := range w.subs {
+			if sub.told {
+				sub.told = false
+				broken = append(broken, sub)
+			}
+		}
+	}
+	s.mu.Unlock()
+	s.deliver(broken, driver.Event{Kind: driver.Broken})
+}
+
+// deliver tells watchers, unless they have been canceled. It runs in the
+// dispatcher.
+func (s *sess) deliver(subs []*watcher, ev driver.Event) {
+	for _, sub := range subs {
+		s.mu.Lock()
+		silent := sub.canceled || s.ctx.Err() != nil
+		s.mu.Unlock()
+		if !silent {
+			sub.f(ev)
+		}
+	}
+}
