@@ -88,7 +88,7 @@ func once(ctx context.Context, s *session.Session, r Request) (h *session.Hold, 
 	meta := s.Meta()
 	meta.Kind, meta.Since, meta.Holds = r.Kind, s.Clock().Wall(), session.Held(ctx)
 	joined, err := t.Driver().Join(ctx, driver.JoinRequest{
-		Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try,
+		Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
 	})
 	if err != nil {
 		again, err = notJoined(ctx, t, err)

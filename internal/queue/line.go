@@ -46,9 +46,9 @@ func (ln *line) add(j driver.Joined, r Request) *seat {
 		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, done: make(chan struct{}),
 		born: j.Rev, rev: j.Rev, count: j.Ahead,
 	}
-	// Some of those ahead say nothing of who is nearest; only all of them do.
-	if len(j.Known) == j.Ahead {
-		s.ahead = Ahead{Entries: slim(j.Known), Complete: true}
+	// Some of those ahead say nothing of who is nearest, unless it is said so.
+	if all := len(j.Known) == j.Ahead; all || j.Near {
+		s.ahead = Ahead{Entries: slim(j.Known), Complete: all}
 	}
 	if f := ln.e.t.Session().Options().Hooks.Joined; f != nil {
 		f(s.event(nil))
