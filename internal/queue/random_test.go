@@ -7,23 +7,38 @@ import (
 	"testing/synctest"
 
 	"pgregory.net/rapid"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
-// TestRandomTraces plays traces that nobody thought of. A failure is printed as
-// a trace: save it under testdata/traces when it is mended. Repeat a run with
-// -rapid.seed.
+// TestRandomTraces plays traces that nobody thought of, on every kind of
+// service. A failure is printed as a trace: save it under testdata when it is
+// mended. Repeat a run with -run and -rapid.seed.
 func TestRandomTraces(t *testing.T) {
+	for _, k := range memory.Kinds() {
+		t.Run(k.Name, func(t *testing.T) { playRandom(t, k.Options) })
+	}
+}
+
+func playRandom(t *testing.T, o membackend.Options) {
+	ops := []string{"join", "leave", "look", "watch"}
+	if o.Tells {
+		ops = append(ops, "tell")
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		session := rapid.SampledFrom([]string{"a", "b", "c"})
 		command := rapid.Custom(func(rt *rapid.T) string {
 			s := session.Draw(rt, "session")
 			request := fmt.Sprint(s, rapid.IntRange(1, 3).Draw(rt, "request"))
 			switch rapid.SampledFrom([]string{
-				"lock", "lock", "lock", "try", "cancel", "unlock", "unlock", "delete",
+				"lock", "lock", "lock", "lockall", "try", "cancel", "unlock", "unlock", "delete",
 				"expire", "cut", "heal", "heal", "foreign", "remove", "wait", "wait", "fault",
 			}).Draw(rt, "command") {
 			case "lock":
 				return "lock " + request
+			case "lockall":
+				return "lockall " + request
 			case "try":
 				return "try " + request
 			case "cancel":
@@ -40,7 +55,7 @@ func TestRandomTraces(t *testing.T) {
 				return "heal " + s
 			case "fault":
 				how := rapid.SampledFrom([]string{"lose-request", "lose-reply", "break-reply", "late-request"}).Draw(rt, "how")
-				return fmt.Sprintf("fault %s %s %s", s, how, rapid.SampledFrom([]string{"join", "leave", "look"}).Draw(rt, "op"))
+				return fmt.Sprintf("fault %s %s %s", s, how, rapid.SampledFrom(ops).Draw(rt, "op"))
 			case "foreign":
 				return "foreign x"
 			case "remove":
@@ -55,7 +70,7 @@ func TestRandomTraces(t *testing.T) {
 		}
 		cmds = fresh(append(cmds, rapid.SliceOfN(command, 1, 40).Draw(rt, "trace")...))
 		var got string
-		synctest.Test(t, func(t *testing.T) { got = play(t, strings.Join(cmds, "\n")) })
+		synctest.Test(t, func(t *testing.T) { got = play(t, o, strings.Join(cmds, "\n")) })
 		if strings.Contains(got, "TWO HOLD") || strings.Contains(got, "!") {
 			t.Log(got)
 			rt.Fatal("two believe that they hold, or one without an entry")
@@ -74,7 +89,7 @@ func fresh(cmds []string) []string {
 	for i, c := range cmds {
 		cmd, arg, _ := strings.Cut(c, " ")
 		switch cmd {
-		case "lock", "try":
+		case "lock", "lockall", "try":
 			made[arg]++
 			fallthrough
 		case "cancel", "unlock", "delete":

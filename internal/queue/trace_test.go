@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
 // rewrite makes the traces what they now are; read the difference.
@@ -25,6 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //
 //	lock a1       request 1 of session a joins (sessions are opened when named)
 //	try a1        the same, without waiting
+//	lockall a1    as lock, and a1 watches all who are ahead
 //	cancel a1     its context ends
 //	unlock a1     gives back
 //	delete a1     an operator deletes the entry of a1
@@ -35,13 +37,31 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	fault a lose-reply join
 //	              the next request of that kind goes wrong
 //	slow a 3ms 5ms what requests and replies of session a take from now on
+//	count look a b
+//	              how many requests of that kind sessions a and b have sent since
+//	              the last count
 //	wait 10s      time passes
 //	close a       session a is closed
 //
 // After each command the line is shown, by the requests that stand in it, with
 // a star on those whose hold is believed in.
+//
+// Those in testdata/traces go the same way on every kind of service, those in
+// testdata/tells on every kind that tells who held.
 func TestTraces(t *testing.T) {
-	files, err := filepath.Glob("testdata/traces/*.txt")
+	for _, k := range memory.Kinds() {
+		t.Run(k.Name, func(t *testing.T) {
+			playAll(t, k.Options, "testdata/traces")
+			if k.Options.Tells {
+				playAll(t, k.Options, "testdata/tells")
+			}
+		})
+	}
+}
+
+// playAll plays the traces in a folder.
+func playAll(t *testing.T, o membackend.Options, dir string) {
+	files, err := filepath.Glob(dir + "/*.txt")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, f := range files {
@@ -49,7 +69,7 @@ func TestTraces(t *testing.T) {
 			raw, err := os.ReadFile(f)
 			require.NoError(t, err)
 			var got string
-			synctest.Test(t, func(t *testing.T) { got = play(t, string(raw)) })
+			synctest.Test(t, func(t *testing.T) { got = play(t, o, string(raw)) })
 			if *rewrite {
 				require.NoError(t, os.WriteFile(f, []byte(got), 0o644))
 				return
@@ -61,9 +81,9 @@ func TestTraces(t *testing.T) {
 
 // play runs the commands of a trace and returns it with the output that they
 // really have.
-func play(t *testing.T, trace string) string {
+func play(t *testing.T, o membackend.Options, trace string) string {
 	w := &world{
-		t: t, st: membackend.New(), clients: map[string]*membackend.Client{},
+		t: t, st: membackend.NewWith(&o), clients: map[string]*membackend.Client{}, counts: map[string]int{},
 		sessions: map[string]*session.Session{}, reqs: map[string]*req{}, cut: map[string]bool{}, struck: map[int64]bool{},
 	}
 	var out strings.Builder

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/queue"
@@ -19,76 +18,6 @@ import (
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
-
-// end heals everything, lets everybody hold in turn, and checks that nobody is
-// forgotten and nothing is left, while the sessions live.
-func (w *world) end() {
-	for name := range w.clients {
-		w.network("heal", name)
-	}
-	w.st.Delete("n", "x")
-	wedged, since := int64(0), time.Now()
-	for start := time.Now(); ; time.Sleep(time.Second) {
-		synctest.Wait()
-		if w.giveBackAll() {
-			continue
-		}
-		line, pending := w.st.Entries("n"), w.pending()
-		if len(line) == 0 && len(pending) == 0 {
-			break
-		}
-		first := int64(-1)
-		if len(line) > 0 {
-			first = line[0].Place
-		}
-		if first != wedged {
-			wedged, since = first, time.Now()
-		}
-		// Who is first must hold soon; what a lost session left must expire.
-		waits := time.Since(since)
-		if slices.Contains(pending, first) && waits > 4*time.Second || waits > 20*time.Second || time.Since(start) > 10*time.Minute {
-			w.t.Errorf("nothing moves: line %v, waiting %v", line, pending)
-			break
-		}
-	}
-	for _, r := range w.reqs {
-		r.cancel()
-	}
-	for _, s := range w.sessions {
-		assert.NoError(w.t, s.Close())
-	}
-	synctest.Wait()
-}
-
-// giveBackAll unlocks what is held, and says whether there was something.
-func (w *world) giveBackAll() bool {
-	w.mu.Lock()
-	var holds []*session.Hold
-	for _, r := range w.reqs {
-		if r.hold != nil {
-			holds = append(holds, r.hold)
-			r.hold = nil
-		}
-	}
-	w.mu.Unlock()
-	for _, h := range holds {
-		_ = h.Unlock() // what it says is no matter here
-	}
-	return len(holds) > 0
-}
-
-// pending returns the places of those who still wait; -1 for one that has none.
-func (w *world) pending() []int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var places []int64
-	for _, r := range w.reqs {
-		if !r.over {
-			places = append(places, r.place)
-		}
-	}
-	return places
-}
 
 // world is where a trace is played.
 type world struct {
@@ -99,6 +28,7 @@ type world struct {
 	reqs     map[string]*req
 	cut      map[string]bool
 	struck   map[int64]bool
+	counts   map[string]int // requests by session and kind, at the last count
 
 	mu   sync.Mutex
 	news []string
@@ -123,8 +53,8 @@ func (w *world) tell(format string, args ...any) {
 func (w *world) do(words []string) []string {
 	cmd, arg := words[0], words[1]
 	switch cmd {
-	case "lock", "try":
-		w.request(arg, cmd == "try")
+	case "lock", "lockall", "try":
+		w.request(arg, cmd)
 	case "cancel":
 		w.named(arg).cancel()
 	case "unlock":
@@ -138,6 +68,8 @@ func (w *world) do(words []string) []string {
 		w.clients[arg].Delay(w.duration(words[2]), w.duration(words[3]))
 	case "fault":
 		w.fault(arg, words[2], membackend.Op(words[3]))
+	case "count":
+		w.count(membackend.Op(arg), words[2:])
 	case "foreign":
 		w.st.PutForeign("n", arg, true)
 	case "remove":
@@ -159,17 +91,34 @@ func (w *world) duration(s string) time.Duration {
 	return d
 }
 
+// watchful is a rule that waits for everybody at once. So several seats wait for
+// one entry, which is the nearest of one of them only.
+func watchful(a queue.Ahead, _ driver.Entry) queue.Verdict {
+	if len(a.Entries) == 0 {
+		return queue.Verdict{Hold: a.Complete, More: !a.Complete}
+	}
+	var v queue.Verdict
+	for _, e := range a.Entries {
+		v.Wait = append(v.Wait, e.Ref)
+	}
+	return v
+}
+
 // request starts a request of the session that is its first letter.
-func (w *world) request(name string, try bool) {
+func (w *world) request(name, how string) {
 	s := w.session(name[:1])
 	ctx, cancel := context.WithCancel(w.t.Context())
 	r := &req{name: name, cancel: cancel}
 	w.mu.Lock()
 	w.reqs[name] = r
 	w.mu.Unlock()
+	rule := queue.Mutex()
+	if how == "lockall" {
+		rule = queue.Rule{Decide: watchful}
+	}
 	go func() {
 		h, err := queue.Acquire(ctx, s, queue.Request{
-			Name: "n", Kind: "trace " + name, Rule: queue.Mutex(), Mode: driver.Exclusive, Try: try,
+			Name: "n", Kind: "trace " + name, Rule: rule, Mode: driver.Exclusive, Try: how == "try",
 		})
 		w.mu.Lock()
 		r.hold, r.over = h, true
@@ -223,6 +172,19 @@ func (w *world) fault(name, how string, op membackend.Op) {
 	default:
 		w.t.Fatalf("unknown fault %q", how)
 	}
+}
+
+// count tells how many requests of a kind sessions have sent since the last
+// count.
+func (w *world) count(op membackend.Op, names []string) {
+	var all []string
+	for _, name := range names {
+		w.session(name)
+		n, of := w.clients[name].Requests(op), name+string(op)
+		all = append(all, fmt.Sprint(name, " ", n-w.counts[of]))
+		w.counts[of] = n
+	}
+	w.tell("%s: %s", op, strings.Join(all, ", "))
 }
 
 // operator deletes an entry or ends a session. The one who does it is slower
