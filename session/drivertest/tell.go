@@ -27,7 +27,7 @@ func tell() []story {
 		{"ACloseIsNoRelease", func(w *world) {
 			tellOther(w, func(holder *owner, _ driver.Ref) { require.NoError(w.t, holder.end()) })
 		}},
-		{"AnAttemptToReleaseIsNoRelease", func(w *world) { tellOther(w, attempted) }},
+		{"AnAttemptToReleaseIsNoRelease", tellAttempt},
 		{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
 		{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
 	}
@@ -108,10 +108,11 @@ func tellOther(w *world, end func(holder *owner, held driver.Ref)) {
 	assert.False(w.t, r.await(driver.Gone).Held, "it did not give back a hold")
 }
 
-// attempted is a release that never reaches the service before an operator
-// deletes the entry.
-func attempted(holder *owner, held driver.Ref) {
-	w := holder.w
+// tellAttempt: a release does not reach the service before an operator deletes
+// the entry, and when it is tried again there is nothing to give back.
+func tellAttempt(w *world) {
+	holder, held, _, r := behind(w)
+	r.o.c.Delay(w.h.TTL / 50) // so that both attempts come before the answer
 	holder.c.Cut(Requests)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 	defer stop()
@@ -119,6 +120,11 @@ func attempted(holder *owner, held driver.Ref) {
 	require.Error(w.t, err, "unknown")
 	w.svc.Delete(w.t, held)
 	holder.c.Heal()
+	ctx, stop = context.WithTimeout(w.ctx, w.patience())
+	defer stop()
+	_, _ = holder.Leave(ctx, driver.LeaveRequest{Ref: held, Held: true}) // gone, whoever did it
+	assert.False(w.t, r.await(driver.Gone).Held, "it did not give back a hold")
+	r.o.c.Heal()
 }
 
 // tellEarlier: there was a word in the line, but it was another's.
