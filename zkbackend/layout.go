@@ -45,9 +45,6 @@ func (l layout) check(name string) error {
 			return errors.New("/zookeeper belongs to the servers")
 		}
 	}
-	if n := len(l.dir(name)); n > 4*maxRoot {
-		return fmt.Errorf("its path has %d bytes, more than %d", n, 4*maxRoot)
-	}
 	return nil
 }
 

@@ -1,0 +1,151 @@
+package zkbackend
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestNamesBecomePaths(t *testing.T) {
+	for name, want := range map[string]string{
+		"orders/settle": "/fairlock/orders/settle",
+		"a//b":          "/fairlock/a/%/b",
+		"/":             "/fairlock/%/%",
+		".":             "/fairlock/%2E",
+		"a/../b":        "/fairlock/a/%2E%2E/b",
+		"100%":          "/fairlock/100%25",
+		"tab\there":     "/fairlock/tab%09here",
+		"日本語/🔒":         "/fairlock/日本語/%F0%9F%94%92",
+		"a\uf8ffb":      "/fairlock/a%EF%A3%BFb",
+	} {
+		assert.Equal(t, want, newLayout("/fairlock", LayoutCurator).dir(name), "%q", name)
+	}
+	assert.Equal(t, "/a", newLayout("/", LayoutCurator).dir("a"))
+}
+
+// TestEveryNameHasAPathOfItsOwn: a server takes the path, and it leads back.
+func TestEveryNameHasAPathOfItsOwn(t *testing.T) {
+	l := newLayout("/fairlock", LayoutCurator)
+	rapid.Check(t, func(t *rapid.T) {
+		name := strings.ToValidUTF8(rapid.OneOf(
+			rapid.StringMatching(`[a%/.\x00\x7f-]{1,12}`), rapid.StringN(1, 30, 120),
+		).Draw(t, "name"), "?")
+		dir := l.dir(name)
+		if err := checkPath(dir); err != nil {
+			t.Fatalf("%q becomes %q: %v", name, dir, err)
+		}
+		if got, ok := l.name(dir); !ok || got != name {
+			t.Fatalf("%q becomes %q becomes %q", name, dir, got)
+		}
+	})
+}
+
+func TestForeignFoldersHaveNoName(t *testing.T) {
+	l := newLayout("/fairlock", LayoutCurator)
+	for _, dir := range []string{"/fairlock", "/other/a", "/fairlockx/a", "/fairlock/%zz", "/fairlock/a%2", "/fairlock/%61", "/fairlock/%FF"} {
+		name, ok := l.name(dir)
+		assert.False(t, ok, "%q is taken for %q", dir, name)
+	}
+}
+
+func TestNamesThatWouldBeEntriesAreRefused(t *testing.T) {
+	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
+		l := newLayout("/fairlock", kind)
+		for _, name := range []string{
+			"x-lock-0000000001", "lock-0000000001", "a/0123456789abcdef__lock__0000000001/b", "__READ__0000000009",
+			"x__rlock__-000000001" + "0", "__WRIT__2147483647",
+		} {
+			assert.Error(t, l.check(name), name)
+		}
+		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "0000000001", "latch-0000000001", "clock-face", "zookeeper"} {
+			assert.NoError(t, l.check(name), name)
+		}
+	}
+	require.Error(t, newLayout("/", LayoutCurator).check("zookeeper/quota"))
+}
+
+func TestNodesAreRead(t *testing.T) {
+	for name, want := range map[string]node{
+		"_c_7a4cbe0c-f5f4-4f9f-8d3e-5c5c4c4b4a49-lock-0000000012": {marker: markLock, seq: 12},
+		"_c_0123456789abcdef0123456789abcdef-lock-0000000003":     {marker: markLock, seq: 3},
+		"lock-0000000007": {marker: markLock, seq: 7},
+		"0123456789abcdef0123456789abcdef__lock__0000000004": {marker: markKazoo, seq: 4},
+		"0123456789abcdef__rlock__0000000004":                {marker: markKazooRead, seq: 4, mode: driver.Shared, guid: "0123456789abcdef"},
+		"_c_x-__READ__0000000001":                            {marker: markRead, seq: 1, mode: driver.Shared},
+		"_c_x-__WRIT__0000000002":                            {marker: markWrite, seq: 2},
+		"0123456789abcdef-lock-0000000005":                   {marker: markLock, seq: 5, guid: "0123456789abcdef"},
+		"0123456789abcdefw12-lock-0000000006":                {marker: markLock, seq: 6, guid: "0123456789abcdef", mode: driver.Weighted, weight: 12},
+		"0123456789abcdefw012-lock-0000000006":               {marker: markLock, seq: 6},
+		"0123456789abcdefw-1-lock-0000000006":                {marker: markLock, seq: 6},
+		"0123456789ABCDEF-lock-0000000006":                   {marker: markLock, seq: 6},
+		"x-lock--2147483648":                                 {marker: markLock, seq: -2147483648},
+		"a-lock-b-lock-0000000002":                           {marker: markLock, seq: 2},
+		"__lock__lock-0000000002":                            {marker: markLock, seq: 2},
+	} {
+		want.name = name
+		got, ok := parseNode(name)
+		require.True(t, ok, name)
+		assert.Equal(t, want, got)
+	}
+	for _, name := range []string{
+		"", "README", "lock-", "lock-1", "lock-000000001", "lock-00000000001", "lock0000000001", "_c_x", "0000000001",
+		"_c_x-latch-0000000001", "_c_x-lease-0000000001", "lock-000000000x", "lock---0000000001", "leases", "locks",
+	} {
+		_, ok := parseNode(name)
+		assert.False(t, ok, name)
+	}
+}
+
+func TestOwnNamesAreReadBack(t *testing.T) {
+	const guid = "0123456789abcdef"
+	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
+		for _, want := range []node{{mode: driver.Exclusive}, {mode: driver.Shared}, {mode: driver.Weighted, weight: 3}} {
+			name := newLayout("/", kind).prefix(guid, want.mode, want.weight) + "0000000042"
+			got, ok := parseNode(name)
+			require.True(t, ok, name)
+			assert.Equal(t, node{name: name, marker: got.marker, seq: 42, guid: guid, mode: want.mode, weight: want.weight}, got)
+		}
+	}
+}
+
+func TestLinesStandInTheOrderOfTheirNumbers(t *testing.T) {
+	got := parseNodes([]string{"b-lock-0000000002", "config", "a-lock-0000000010", "c__lock__0000000001", "z-lock-0000000002", "x-lock--0000000001"})
+	var seqs []int64
+	for _, n := range got {
+		seqs = append(seqs, n.seq)
+	}
+	assert.Equal(t, []int64{-1, 1, 2, 2, 10}, seqs)
+	assert.Equal(t, "b-lock-0000000002", got[2].name, "equal numbers stand in one order for all")
+}
+
+func FuzzParseNode(f *testing.F) {
+	for _, s := range []string{"_c_x", "0123456789abcdefw12-lock-0000000006", "lock--2147483648", "w-lock-0000000000"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		n, ok := parseNode(name)
+		if !ok {
+			return
+		}
+		if n.name != name || n.seq > 9_999_999_999 || n.weight < 0 || n.weight > 0 && n.guid == "" {
+			t.Fatalf("%q is read as %+v", name, n)
+		}
+	})
+}
+
+func FuzzUnescape(f *testing.F) {
+	for _, s := range []string{"%", "%25", "%F0%9F%94%92", "a%zz"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, seg string) {
+		if s, ok := unescape(seg); ok && (escape(s) != seg || !utf8.ValidString(s)) {
+			t.Fatalf("%q is read as %q, which is written %q", seg, s, escape(s))
+		}
+	})
+}
