@@ -23,7 +23,8 @@ type backend struct {
 	mu      sync.Mutex
 	open    map[*sess]bool // opened and not closed
 	visitor *sess          // for reads, and deletes, while no session is there
-	visits  sync.Mutex     // held while a visitor is opened
+	opening sync.Mutex     // held while a visitor is opened
+	visits  sync.WaitGroup // the ends of visitors
 	closed  bool
 }
 
@@ -80,17 +81,28 @@ func (b *backend) CheckName(name string) error { return b.lay.check(name) }
 // Close implements driver.Backend.
 func (b *backend) Close() error {
 	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.dismiss()
+	b.visits.Wait()
+	return nil
+}
+
+// dismiss ends the visitor in the background, if there is one. It has no
+// entries: if its end is not heard, nobody waits for it.
+func (b *backend) dismiss() {
+	b.mu.Lock()
 	v := b.visitor
-	b.visitor, b.closed = nil, true
+	b.visitor = nil
 	b.mu.Unlock()
 	if v == nil {
-		return nil
+		return
 	}
-	v.Abandon() // it has no entries: nobody waits for its end
-	ctx, cancel := driver.WithTimeout(context.Background(), b.clock, time.Second)
-	defer cancel()
-	_ = v.Close(ctx)
-	return nil
+	b.visits.Go(func() {
+		ctx, cancel := driver.WithTimeout(context.Background(), b.clock, time.Second)
+		defer cancel()
+		_ = v.Close(ctx)
+	})
 }
 
 func (b *backend) remember(s *sess) {
@@ -112,13 +124,14 @@ const visitorTTL = 10 * time.Second
 var errClosed = errors.New("the backend is closed")
 
 // guest returns a session for requests that belong to none: one of those that
-// are open, or one that is opened for the purpose and kept.
+// are open, or one that is opened for the purpose and kept until there is
+// another.
 func (b *backend) guest(ctx context.Context) (*sess, error) {
 	if s := b.present(); s != nil {
 		return s, nil
 	}
-	b.visits.Lock()
-	defer b.visits.Unlock()
+	b.opening.Lock()
+	defer b.opening.Unlock()
 	if s := b.present(); s != nil {
 		return s, nil
 	}
@@ -133,7 +146,6 @@ func (b *backend) guest(ctx context.Context) (*sess, error) {
 	}
 	b.mu.Unlock()
 	if closed {
-		s.Abandon()
 		_ = s.Close(ctx)
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, errClosed)
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -106,11 +104,14 @@ func (j joinedError) Unwrap() []error { return j }
 func (b *backend) shuffle() int { return rand.N(len(b.servers)) }
 
 // Open implements driver.Backend.
+//
+//nolint:contextcheck // the visitor's end is not the caller's business
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	s, err := b.openSess(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: open a session: %w", err)
 	}
+	b.dismiss()
 	return s, nil
 }
 
@@ -140,8 +141,8 @@ func (b *backend) openSess(ctx context.Context, cfg driver.Config) (*sess, error
 		s.cancel()
 		return nil, err
 	}
-	b.remember(s)
 	cfg.Proof(l.sent, s.ttl)
+	b.remember(s)
 	go s.run(l)
 	return s, nil
 }
@@ -198,7 +199,7 @@ func (b *backend) standalone(ctx context.Context, l *link) (bool, error) {
 	}()
 	select {
 	case a := <-done:
-		if a.err == zk.ErrConnectionClosed || a.err == zk.ErrClosing {
+		if outcomeOf(a.err) == lost {
 			return false, fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, a.err)
 		}
 		// What cannot be read is taken for an ensemble: that is the safe side.

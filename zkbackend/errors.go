@@ -10,9 +10,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// ErrSequence: the line's sequence numbers are used up, or nearly, and the line
-// cannot be begun anew because it does not become empty: somebody else's entries
-// or folders are in it. It is in the chain of an error of Lock, beside
+// ErrSequence tells that the line's sequence numbers are used up, or nearly, and
+// that it cannot be begun anew because it does not become empty: somebody else's
+// entries or folders are in it. It is in the chain of an error of Lock, beside
 // session.ErrRefused. Delete the folder when nobody is in it.
 var ErrSequence = errors.New("zkbackend: sequence numbers of the line are used up")
 

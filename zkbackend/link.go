@@ -78,7 +78,7 @@ func (d dialing) dial(ctx context.Context, server, addr string) (*link, error) {
 	sent := d.b.clock.Now()
 	h, err := greet(socket, d.who, d.ttl, d.zxid, d.limit)
 	switch {
-	case err != nil && ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
+	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		err = context.Cause(ctx)
 	case err == nil && h.id == 0 || err == nil && d.who.id != 0 && h.id != d.who.id:
 		err = errExpired
@@ -229,7 +229,8 @@ func (l *link) end(err error) {
 	l.fail(err)
 	<-l.freed
 	if l.conn != nil {
-		for range l.events { //nolint:revive // until it is closed
+		for range l.events {
+			continue // until it is closed
 		}
 	}
 	l.rest()

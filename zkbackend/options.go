@@ -184,19 +184,19 @@ func (o *Options) checked() (Options, error) {
 func (o *Options) wrong() error {
 	switch {
 	case len(o.Root) > maxRoot:
-		return fmt.Errorf("Root has %d bytes, at most %d are allowed", len(o.Root), maxRoot)
+		return fmt.Errorf("the Root has %d bytes, at most %d are allowed", len(o.Root), maxRoot)
 	case !strings.HasPrefix(o.Root, "/"):
-		return fmt.Errorf("Root %q does not begin with a slash", o.Root)
+		return fmt.Errorf("the Root %q does not begin with a slash", o.Root)
 	case o.Root != "/" && checkPath(o.Root) != nil:
-		return fmt.Errorf("Root %q is no path: %w", o.Root, checkPath(o.Root))
+		return fmt.Errorf("the Root %q is no path: %w", o.Root, checkPath(o.Root))
 	case o.Layout != LayoutCurator && o.Layout != LayoutKazoo:
 		return fmt.Errorf("there is no %s", o.Layout)
 	case o.Proof < ProofAuto || o.Proof > ProofQuorum:
 		return fmt.Errorf("there is no %s", o.Proof)
 	case o.TickTime < time.Millisecond:
-		return fmt.Errorf("TickTime is %v, at least 1ms is needed", o.TickTime)
+		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)
 	case len(o.ACL) == 0:
-		return fmt.Errorf("ACL is empty: nobody could read an entry; use nil for the default")
+		return fmt.Errorf("the ACL is empty: nobody could read an entry; use nil for the default")
 	}
 	for _, a := range o.Auth {
 		if a.Scheme == "" {

@@ -1,0 +1,65 @@
+// Package zkbackend keeps the lines of locks in ZooKeeper.
+//
+//	s, err := zkbackend.Open(ctx, []string{"zk-1:2181", "zk-2:2181", "zk-3:2181"}, nil)
+//	defer s.Close()
+//
+// [Open] makes its own connections. The answer is a [session.Session], from
+// which recipes make locks.
+//
+// # What is in ZooKeeper
+//
+// A session is one ZooKeeper session, whatever the number of locks. A lock's
+// name is a path below the root, and an entry is an ephemeral sequential node
+// there,
+//
+//	/fairlock/<name>/<16 hex>-lock-<sequence>       a mutex, a writer, a candidate
+//	/fairlock/<name>/<16 hex>-__READ__<sequence>    a reader
+//	/fairlock/<name>/<16 hex>w3-lock-<sequence>     a semaphore's request for 3
+//
+// whose sequence number is its place in the line. Its fencing token is the
+// czxid, the transaction that created it: the sequence begins at 0 again when an
+// idle folder was removed, the czxid never goes back. The 16 digits are random,
+// so that no late request can meet another's entry.
+//
+// Folders are containers, which the servers remove when they have been empty for
+// a while. A folder's data is used: a holder that gives back leaves word there,
+// so that who comes next need not read the line. Children that are no entries
+// are left alone; what ZooKeeper does not take in a path, and "%", is written as
+// %XX.
+//
+// The line is shared with other programs on the same path: Curator's
+// InterProcessMutex and go-zookeeper's zk.Lock in [LayoutCurator], Kazoo's Lock
+// in [LayoutKazoo]. What the log says of "several protocols in one line" is to
+// be taken seriously: they do not see each other.
+//
+// # The deadline
+//
+// A server that is alone counts a session's timeout from the request that it
+// received last. In an ensemble the leader counts, from what the followers
+// report; a follower that was cut off from its leader goes on answering pings
+// for up to syncLimit × tickTime while the leader lets the session expire and
+// gives its locks away. So with an ensemble the proof is a heartbeat that the
+// leader answers (Sync), and it counts from two heartbeats before the newest;
+// see [Proof]. Heartbeats are an eighth of the TTL apart, on an ensemble at
+// least 1.25 ticks: tell [Options].TickTime if it is not 2 s.
+//
+// Of the deposed leader that does not know it yet only [ProofQuorum] knows.
+//
+// # The numbers at the end
+//
+// A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second.
+// Beyond, ZooKeeper hands out the same number again and again, and stock clients
+// all hold at once. Whoever gets one of the last million numbers here waits
+// beside the line until it is empty and begins it anew; where others keep it
+// from emptying, Lock returns [ErrSequence].
+//
+// # What it asks of the servers
+//
+// ZooKeeper 3.5.3 or later, for containers. Permissions READ, WRITE, CREATE and
+// DELETE on the folders of locks, and CREATE on the root, or on what lies above
+// it if that is to be made. The session timeout within what the servers allow:
+// by default 2 to 20 ticks, so 4 to 40 s.
+//
+// Do not restore a server's data from a backup under living clients: czxids
+// would go back, and tokens with them.
+package zkbackend
