@@ -6,26 +6,42 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/zktest"
 )
 
 // The servers of the suites are processes, so that no goroutine of theirs can
 // be taken for one of ours. The driver's suite counts goroutines, so it runs
 // beside nothing else; its own stories run beside each other.
 
-func TestDriverOnOneMember(t *testing.T) {
-	drivertest.Run(t, etcdHarness(etcdtest.New(t, &etcdtest.Options{Processes: true})))
+func etcdOf(t *testing.T, members int) drivertest.Harness {
+	return etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: members, Processes: true}))
 }
 
-func TestDriverOnThreeMembers(t *testing.T) {
-	drivertest.Run(t, etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})))
+func zkOf(t *testing.T, members int) drivertest.Harness {
+	return zkHarness(zktest.New(t, &zktest.Options{Members: members, Tick: zkTick}))
 }
 
-func TestRecipesOnOneMember(t *testing.T) {
+func TestDriverOnEtcd1(t *testing.T)      { drivertest.Run(t, etcdOf(t, 1)) }
+func TestDriverOnEtcd3(t *testing.T)      { drivertest.Run(t, etcdOf(t, 3)) }
+func TestDriverOnZooKeeper1(t *testing.T) { drivertest.Run(t, zkOf(t, 1)) }
+func TestDriverOnZooKeeper3(t *testing.T) { drivertest.Run(t, zkOf(t, 3)) }
+
+func TestRecipesOnEtcd1(t *testing.T) {
 	t.Parallel()
-	recipetest.Run(t, etcdHarness(etcdtest.New(t, &etcdtest.Options{Processes: true})))
+	recipetest.Run(t, etcdOf(t, 1))
 }
 
-func TestRecipesOnThreeMembers(t *testing.T) {
+func TestRecipesOnEtcd3(t *testing.T) {
 	t.Parallel()
-	recipetest.Run(t, etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})))
+	recipetest.Run(t, etcdOf(t, 3))
+}
+
+func TestRecipesOnZooKeeper1(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, zkOf(t, 1))
+}
+
+func TestRecipesOnZooKeeper3(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, zkOf(t, 3))
 }

@@ -1,0 +1,350 @@
+package itest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// zkTick is the tick of the ensembles that the suites run on.
+const zkTick = 50 * time.Millisecond
+
+// zkHarness runs the suites on an ensemble. Every story has a root of its own,
+// and every client its own proxies, one for each member.
+func zkHarness(e *zktest.Ensemble) drivertest.Harness {
+	var stories atomic.Int64
+	return drivertest.Harness{
+		TTL:      2 * time.Second,
+		Parallel: true,
+		// Two cores, the race detector and dozens of stories at once.
+		Prompt: 500 * time.Millisecond,
+		NoLate: "ZooKeeper sees the requests of a client on one ordered connection only",
+		Service: func(t *testing.T) drivertest.Service {
+			s := &zkService{
+				ensemble: e, admin: e.Conn(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64][]byte{},
+			}
+			// The line of most stories has been used before: the first join of
+			// a line makes its folder too.
+			s.folder(t, "orders/settle")
+			return s
+		},
+	}
+}
+
+// zkService is the part of an ensemble that one story sees.
+type zkService struct {
+	ensemble *zktest.Ensemble
+	admin    *zk.Conn
+	root     string
+
+	mu        sync.Mutex
+	passwords map[int64][]byte // of all sessions that were opened, by their number
+	stranger  *zk.Conn         // has the foreign entries
+}
+
+// dir is the folder of a line.
+func (s *zkService) dir(line string) string {
+	dir := s.root
+	for seg := range strings.SplitSeq(line, "/") {
+		dir += "/"
+		switch seg {
+		case "":
+			dir += "%"
+		case ".", "..":
+			dir += strings.ReplaceAll(seg, ".", "%2E")
+		}
+		for _, c := range seg {
+			switch {
+			case strings.Trim(seg, ".") == "" && len(seg) <= 2:
+			case c == '%' || c < ' ' || c >= 0x7f && c < 0xa0 || c >= 0xd800 && c < 0xf900 || c >= 0xfff0:
+				for _, b := range []byte(string(c)) {
+					dir += fmt.Sprintf("%%%02X", b)
+				}
+			default:
+				dir += string(c)
+			}
+		}
+	}
+	return dir
+}
+
+// folder makes a line's folder, and returns it.
+func (s *zkService) folder(t *testing.T, line string) string {
+	dir := s.dir(line)
+	for i := range dir {
+		if i > 0 && dir[i] == '/' {
+			s.container(t, dir[:i])
+		}
+	}
+	s.container(t, dir)
+	return dir
+}
+
+func (s *zkService) container(t *testing.T, dir string) {
+	_, err := s.admin.CreateContainer(dir, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		require.ErrorIs(t, err, zk.ErrNodeExists, dir)
+	}
+}
+
+func (s *zkService) Delete(t *testing.T, ref driver.Ref) {
+	require.NoError(t, s.admin.Delete(ref.Key, -1), "entry %v", ref)
+}
+
+func (s *zkService) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
+	dir := s.folder(t, line)
+	conn, flags := s.admin, int32(zk.FlagSequence)
+	if leased {
+		conn, flags = s.other(t), zk.FlagSequence|zk.FlagEphemeral
+	}
+	var guid [16]byte
+	_, _ = rand.Read(guid[:]) // never fails
+	key, err := conn.Create(dir+"/_c_"+hex.EncodeToString(guid[:])+"-lock-", []byte("not ours"), flags, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	place, err := strconv.ParseInt(key[len(key)-10:], 10, 64)
+	require.NoError(t, err)
+	return driver.Ref{Line: line, Key: key, Place: place}
+}
+
+// other is another client, whose session outlives the story.
+func (s *zkService) other(t *testing.T) *zk.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stranger == nil {
+		s.stranger = s.ensemble.Conn(t)
+	}
+	return s.stranger
+}
+
+func (s *zkService) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
+	if value == nil {
+		var err error
+		value, _, err = s.admin.Get(ref.Key)
+		require.NoError(t, err)
+	}
+	_, err := s.admin.Set(ref.Key, value, -1)
+	require.NoError(t, err)
+}
+
+// zkEntry is what the name of an entry ends with, whoever made it.
+var zkEntry = regexp.MustCompile(`(lock-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10}$`)
+
+func (s *zkService) Count(t *testing.T, line string) int {
+	dir := s.dir(line)
+	_, err := s.admin.Sync("/")
+	require.NoError(t, err)
+	children, _, err := s.admin.Children(dir)
+	if err != nil {
+		require.ErrorIs(t, err, zk.ErrNoNode, dir)
+	}
+	n := 0
+	for _, c := range children {
+		if zkEntry.MatchString(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// learn notes the password of a session, from the answer to its handshake:
+// version, timeout, number, password.
+func (s *zkService) learn(hello zkFrame) {
+	if len(hello) < 20 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.passwords[int64(binary.BigEndian.Uint64(hello[12:]))] = []byte(hello.path(20))
+}
+
+// Expire ends a session as anybody can who knows its password: there is no
+// command for it. Its owner, whose connection breaks by that, may come between.
+func (s *zkService) Expire(t *testing.T, session string) {
+	id, err := strconv.ParseUint(strings.TrimPrefix(session, "0x"), 16, 64)
+	require.NoError(t, err)
+	s.mu.Lock()
+	password := s.passwords[int64(id)]
+	s.mu.Unlock()
+	require.NotEmpty(t, password, "session %s", session)
+	for try := 0; ; try++ {
+		alive, err := s.end(t.Context(), int64(id), password)
+		if !alive && err == nil {
+			require.Positive(t, try, "session %s had ended before", session)
+			return
+		}
+		require.Less(t, try, 100, "session %s does not end: %v", session, err)
+	}
+}
+
+// end says whether there was such a session, and tries to end it.
+func (s *zkService) end(ctx context.Context, id int64, password []byte) (alive bool, err error) {
+	socket, err := new(net.Dialer).DialContext(ctx, "tcp", s.ensemble.Member(0).Direct())
+	if err != nil {
+		return true, err
+	}
+	defer socket.Close() //nolint:errcheck // all that matters has been answered
+	if err := socket.SetDeadline(time.Now().Add(patience)); err != nil {
+		return true, err
+	}
+	var b bytes.Buffer
+	for _, field := range []any{
+		// The handshake: length, version, newest transaction, timeout, session.
+		int32(28 + len(password)), int32(0), int64(0), int32(2000), id, int32(len(password)), password,
+		int32(8), int32(1), int32(zkClose),
+	} {
+		if err := binary.Write(&b, binary.BigEndian, field); err != nil {
+			return true, err
+		}
+	}
+	if _, err := socket.Write(b.Bytes()); err != nil {
+		return true, err
+	}
+	hello := make(zkFrame, 20)
+	if _, err := io.ReadFull(socket, hello); err != nil {
+		return true, err
+	}
+	if binary.BigEndian.Uint64(hello[12:]) == 0 {
+		return false, nil
+	}
+	_, err = io.Copy(io.Discard, socket) // the server closes it when it has answered
+	return true, err
+}
+
+func (s *zkService) Client(t *testing.T) drivertest.Client {
+	c := &zkClient{svc: s, strikes: map[drivertest.Op][]drivertest.Fault{}}
+	var servers []string
+	for i := range s.ensemble.Len() {
+		p, err := tcpproxy.New(s.ensemble.Member(i).Direct(), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, p.Close()) })
+		c.proxies = append(c.proxies, p)
+		servers = append(servers, p.Addr())
+	}
+	var err error
+	c.backend, err = zkbackend.NewBackend(servers, &zkbackend.Options{
+		Root: s.root, TickTime: zkTick,
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			socket, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return newZKConn(c, socket), nil
+		},
+	})
+	require.NoError(t, err)
+	return c
+}
+
+// zkClient is a client whose network can be harmed: whole, by its proxies, and
+// request by request, where it dials.
+type zkClient struct {
+	svc     *zkService
+	backend driver.Backend
+	proxies []*tcpproxy.Proxy
+	sent    atomic.Int64
+
+	mu      sync.Mutex
+	strikes map[drivertest.Op][]drivertest.Fault
+
+	hook      sync.Mutex // held while onRequest runs
+	onRequest func()
+}
+
+func (c *zkClient) Backend() driver.Backend { return c.backend }
+
+func (c *zkClient) Cut(d drivertest.Direction) {
+	dir := map[drivertest.Direction]tcpproxy.Direction{
+		drivertest.Both: tcpproxy.Both, drivertest.Requests: tcpproxy.Up, drivertest.Replies: tcpproxy.Down,
+	}[d]
+	for _, p := range c.proxies {
+		p.Hold(dir)
+	}
+}
+
+func (c *zkClient) Heal() {
+	for _, p := range c.proxies {
+		p.Delay(tcpproxy.Both, 0)
+		p.Heal(tcpproxy.Both)
+	}
+}
+
+func (c *zkClient) Delay(d time.Duration) {
+	for _, p := range c.proxies {
+		p.Delay(tcpproxy.Down, d)
+	}
+}
+
+func (c *zkClient) Strike(op drivertest.Op, f drivertest.Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.strikes[op] = append(c.strikes[op], f)
+}
+
+// Deliver has nothing to do: see Harness.NoLate.
+func (c *zkClient) Deliver() {}
+
+func (c *zkClient) OnRequest(f func()) {
+	c.hook.Lock()
+	defer c.hook.Unlock()
+	c.onRequest = f
+}
+
+func (c *zkClient) Requests() int { return int(c.sent.Load()) }
+
+// sends counts a request and tells of it.
+func (c *zkClient) sends() {
+	c.hook.Lock()
+	defer c.hook.Unlock()
+	c.sent.Add(1)
+	if c.onRequest != nil {
+		c.onRequest()
+	}
+}
+
+// strike returns the fault that hits a request, if one does.
+func (c *zkClient) strike(kinds []drivertest.Op, f zkFrame) (drivertest.Fault, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, op := range kinds {
+		fs := c.strikes[op]
+		if len(fs) == 0 || op == drivertest.Join && !c.svc.has(f.folder()) {
+			continue
+		}
+		c.strikes[op] = fs[1:]
+		return fs[0], true
+	}
+	return 0, false
+}
+
+// has says whether a folder is there. The servers refuse to make an entry where
+// it is not: a fault of that request would be one of no join.
+func (s *zkService) has(folder string) bool {
+	_, err := s.admin.Sync("/")
+	if err != nil {
+		return true
+	}
+	there, _, err := s.admin.Exists(folder)
+	return there || err != nil
+}

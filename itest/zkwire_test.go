@@ -1,0 +1,249 @@
+package itest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// The kinds of requests that ZooKeeper's protocol numbers.
+const (
+	zkCreate       = 1
+	zkDelete       = 2
+	zkExists       = 3
+	zkGetData      = 4
+	zkSync         = 9
+	zkPing         = 11
+	zkGetChildren2 = 12
+	zkCheck        = 13
+	zkMulti        = 14
+	zkLogin        = 100
+	zkSetWatches   = 101
+	zkClose        = -11
+)
+
+// zkFrame is a packet: the length of what follows in four bytes, then for a
+// request its number and its kind, for a reply the number of the request. The
+// first of a connection, in both directions, is the handshake and has neither.
+type zkFrame []byte
+
+func (f zkFrame) xid() int32 { return f.number(4) }
+func (f zkFrame) op() int32  { return f.number(8) }
+
+// number reads four bytes; 0 if there are none.
+func (f zkFrame) number(at int) int32 {
+	if len(f) < at+4 {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(f[at:]))
+}
+
+// path reads what stands at a place, as long as the four bytes before it say.
+func (f zkFrame) path(at int) string {
+	n := int(f.number(at))
+	if n < 0 || len(f) < at+4+n {
+		return ""
+	}
+	return string(f[at+4 : at+4+n])
+}
+
+// watches says whether a read asks for a watch too: its last byte.
+func (f zkFrame) watches() bool { return f[len(f)-1] != 0 }
+
+// opens says whether a handshake asks for a session, and does not go on with one.
+func (f zkFrame) opens() bool { return len(f) >= 28 && binary.BigEndian.Uint64(f[20:]) == 0 }
+
+// counts says whether a request is more than a sign of life, a login or a watch.
+// The proofs of a session are syncs of the root, or checks of it.
+func (f zkFrame) counts() bool {
+	switch f.op() {
+	case zkPing, zkLogin, zkSetWatches:
+		return false
+	case zkSync:
+		return f.path(12) != "/"
+	case zkMulti:
+		return f.number(12) != zkCheck
+	case zkGetData, zkExists:
+		return !f.watches()
+	}
+	return true
+}
+
+// kinds says what a request may be.
+func (f zkFrame) kinds() []drivertest.Op {
+	switch op := f.op(); op {
+	case zkClose:
+		return []drivertest.Op{drivertest.Close}
+	case zkDelete:
+		return []drivertest.Op{drivertest.Leave}
+	case zkGetChildren2, zkGetData, zkExists:
+		return []drivertest.Op{drivertest.Look, drivertest.List}
+	case zkMulti:
+		switch f.number(12) {
+		case zkCreate:
+			return []drivertest.Op{drivertest.Join}
+		case zkDelete:
+			return []drivertest.Op{drivertest.Leave}
+		}
+	}
+	return nil
+}
+
+// folder is where the first request of a transaction wants to create something.
+func (f zkFrame) folder() string {
+	path := f.path(21)
+	return path[:max(strings.LastIndexByte(path, '/'), 0)]
+}
+
+// zkConn is a connection of the client under test. Each of its writes is one
+// packet, and each packet that is read is seen before it is handed on.
+type zkConn struct {
+	net.Conn
+	c  *zkClient
+	in *bufio.Reader
+
+	greeted bool   // the handshake was sent
+	hello   bool   // its answer was read
+	ready   []byte // what is left of a packet to hand on
+
+	mu     sync.Mutex
+	deaf   bool // nothing more is sent
+	mute   bool // nothing more is handed on
+	awaits bool // a reply that is to be harmed
+	xid    int32
+	fault  drivertest.Fault
+
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newZKConn(c *zkClient, socket net.Conn) *zkConn {
+	return &zkConn{Conn: socket, c: c, in: bufio.NewReader(socket), closed: make(chan struct{})}
+}
+
+// errReset is what the story's faults do to a connection.
+var errReset = errors.New("connection reset by the story")
+
+func (z *zkConn) Close() error {
+	z.once.Do(func() { close(z.closed) })
+	return z.Conn.Close()
+}
+
+// Write sends one packet, unless a fault hits it.
+func (z *zkConn) Write(packet []byte) (int, error) {
+	f, first := zkFrame(packet), !z.greeted
+	z.greeted = true
+	if z.isDeaf() {
+		return len(packet), nil
+	}
+	if first || f.counts() {
+		z.c.sends()
+	}
+	var kinds []drivertest.Op
+	switch {
+	case !first:
+		kinds = f.kinds()
+	case f.opens():
+		kinds = []drivertest.Op{drivertest.Open}
+	}
+	fault, hit := z.c.strike(kinds, f)
+	if !hit {
+		return z.Conn.Write(packet)
+	}
+	z.mu.Lock()
+	switch fault {
+	case drivertest.LostRequest:
+		// One ordered connection: what is lost for good takes all with it.
+		z.deaf, z.mute = true, true
+	case drivertest.LostReply, drivertest.BrokenReply:
+		z.awaits, z.xid, z.fault = true, f.xid(), fault
+		if first {
+			z.xid = 0
+		}
+	case drivertest.BrokenRequest, drivertest.Kept:
+	}
+	deaf, broken := z.deaf, !z.awaits && !z.deaf
+	z.mu.Unlock()
+	switch {
+	case deaf:
+		return len(packet), nil
+	case broken:
+		_ = z.Close()
+		return 0, errReset
+	}
+	return z.Conn.Write(packet)
+}
+
+func (z *zkConn) isDeaf() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.deaf
+}
+
+// Read hands on what was received, unless a fault hits it.
+func (z *zkConn) Read(p []byte) (int, error) {
+	for len(z.ready) == 0 {
+		f, err := z.receive()
+		if z.isMute() {
+			if err != nil { // a path that is dead does not tell of the end either
+				<-z.closed
+				return 0, net.ErrClosed
+			}
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		first := !z.hello
+		z.hello = true
+		if first {
+			z.c.svc.learn(f)
+		}
+		switch fault, hit := z.meets(f, first); {
+		case hit && fault == drivertest.BrokenReply:
+			_ = z.Close()
+			return 0, errReset
+		case hit:
+			continue
+		}
+		z.ready = f
+	}
+	n := copy(p, z.ready)
+	z.ready = z.ready[n:]
+	return n, nil
+}
+
+// receive reads a whole packet.
+func (z *zkConn) receive() (zkFrame, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(z.in, head[:]); err != nil {
+		return nil, err
+	}
+	f := make(zkFrame, 4+binary.BigEndian.Uint32(head[:]))
+	copy(f, head[:])
+	_, err := io.ReadFull(z.in, f[4:])
+	return f, err
+}
+
+func (z *zkConn) isMute() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.mute
+}
+
+// meets says whether a reply is the one that a fault is for.
+func (z *zkConn) meets(f zkFrame, first bool) (drivertest.Fault, bool) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if !z.awaits || !first && f.xid() != z.xid {
+		return 0, false
+	}
+	z.awaits, z.mute = false, z.fault == drivertest.LostReply
+	return z.fault, true
+}
