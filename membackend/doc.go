@@ -21,9 +21,9 @@
 // renewal, not at once. A join whose answer is lost tells of one entry ahead at
 // most.
 //
-// [NewWith] makes it another kind of service, one that tells who held, or one
-// whose events have no numbers. What works on all kinds works on etcd and on
-// ZooKeeper, as far as their kinds go.
+// [NewWith] makes it another kind of service: one that tells who held, one whose
+// events have no numbers, one whose joins tell who is nearest. Without options
+// it is like etcd in these matters, with all of them like ZooKeeper.
 //
 // It is kinder in this: reads are never stale, and a healthy network has no
 // delay.

@@ -28,6 +28,10 @@ func (st *Store) join(l *lease, a *attempt, req driver.JoinRequest) {
 		a.joined.Ahead = len(ln.entries)
 		a.joined.Known = []driver.Entry{ln.entries[0].Entry}
 	}
+	if ln != nil && st.o.Near {
+		end := driver.LookRequest{Line: req.Line, Upto: st.rev, Nearest: req.Nearest}
+		a.joined.Known, a.joined.Near = st.look(end).Entries, true
+	}
 	a.made = st.own(l, req)
 	a.joined.Entry, a.joined.Rev = a.made.Entry, st.rev
 }

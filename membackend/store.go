@@ -40,6 +40,10 @@ type Options struct {
 	// NoRevs makes events come without a revision, as ZooKeeper's do. Then a
 	// watch on an entry that is gone already tells so, at once and after a cut.
 	NoRevs bool
+
+	// Near makes a join tell who is nearest ahead, as many as it asks for, not
+	// only who is first.
+	Near bool
 }
 
 // New returns an empty service of the zero kind. In a test with virtual time it
