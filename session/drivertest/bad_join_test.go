@@ -29,6 +29,10 @@ func knowsWrong(b *badBackend) {
 	joined(b, func(j *driver.Joined) { j.Known = []driver.Entry{j.Entry} })
 }
 
+func nearWrong(b *badBackend) {
+	joined(b, func(j *driver.Joined) { j.Near = true })
+}
+
 func tokenStays(b *badBackend) {
 	joined(b, func(j *driver.Joined) { j.Entry.Token = 7 })
 }

@@ -139,6 +139,16 @@ func loses(kind driver.EventKind) func(b *badBackend) {
 	}
 }
 
+// armedSinceEver says of an entry that is gone that nothing was missed.
+func armedSinceEver(b *badBackend) {
+	b.watch = func(s driver.Session, req driver.WatchRequest, f func(driver.Event)) func() {
+		return s.Watch(req, func(ev driver.Event) {
+			ev.Rev = 0
+			f(ev)
+		})
+	}
+}
+
 func deadAfterCut(b *badBackend) {
 	told(b, func(driver.WatchRequest) func(driver.Event) bool {
 		dead := false

@@ -25,6 +25,7 @@ var defects = map[string]struct {
 }{
 	"join counts one too few ahead":         {"order/PlacesRiseInTheOrderOfJoining", aheadTooFew},
 	"join knows nobody who is ahead":        {"order/JoinsAtOnceStandInOneOrder", knowsWrong},
+	"join takes the first for the nearest":  {"order/PlacesRiseInTheOrderOfJoining", nearWrong},
 	"tokens do not rise":                    {"order/TokensRiseAfterTheLineWasEmpty", tokenStays},
 	"join looks before it writes":           {"order/AloneItTakesOneRoundTrip", looksFirst},
 	"one entry for a session":               {"order/TwoEntriesOfASessionAreTwo", oneEntry},
@@ -39,6 +40,7 @@ var defects = map[string]struct {
 	"look shows who is behind":              {"look/LookShowsTheLineUptoAPlace", lookBehind},
 	"watch loses gone":                      {"watch/WatchTellsALeave", loses(driver.Gone)},
 	"watch is never armed":                  {"watch/WatchTellsADeletionByHand", loses(driver.Armed)},
+	"watch is armed since ever":             {"watch/WatchOnAnEntryThatIsGoneShowsIt", armedSinceEver},
 	"watch loses changes":                   {"watch/WatchTellsChangesToWhoWantsThem", loses(driver.Changed)},
 	"watch swallows broken":                 {"watch/WatchTellsOnAfterACut", loses(driver.Broken)},
 	"watch is dead after a cut":             {"watch/WatchMissesNothingOverACut", deadAfterCut},

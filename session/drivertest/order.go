@@ -30,7 +30,7 @@ func placesRise(w *world) {
 	owners := []*owner{a, w.open(), w.openOn(a.c)}
 	var joined []driver.Joined
 	for i := range 6 {
-		joined = append(joined, owners[i%3].join(line))
+		joined = append(joined, owners[i%3].joinWith(driver.JoinRequest{Line: line, Nearest: i % 3}))
 	}
 
 	for i, j := range joined {
@@ -60,6 +60,9 @@ func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
 	known := refs(j.Known)
 	assert.LessOrEqual(w.t, len(known), j.Ahead)
 	assert.Subset(w.t, there, known, "known are ahead")
+	if j.Near && len(known) <= len(there) {
+		assert.Equal(w.t, there[len(there)-len(known):], known, "nobody stands between them")
+	}
 	assert.True(w.t, slices.IsSortedFunc(known, func(a, b driver.Ref) int { return int(a.Place - b.Place) }), "known are in order")
 }
 

@@ -118,12 +118,13 @@ func (r *recorder) all() []driver.Event {
 }
 
 // awaitGone waits until the watch has told that the entry is gone: by Gone, or
-// by Armed and a look that is not older.
+// by Armed and a look that is not older. An Armed without a revision leaves
+// nothing untold, so Gone must follow it.
 func (r *recorder) awaitGone(ref driver.Ref) {
 	r.o.w.t.Helper()
 	for {
 		ev := r.await(driver.Gone, driver.Armed)
-		if ev.Kind == driver.Gone || !r.o.sees(ref, ev.Rev) {
+		if ev.Kind == driver.Gone || ev.Rev != 0 && !r.o.sees(ref, ev.Rev) {
 			return
 		}
 	}

@@ -26,7 +26,7 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "Plain"},
 		{Name: "Tells", Options: membackend.Options{Tells: true}},
-		{Name: "TellsWithoutRevs", Options: membackend.Options{Tells: true, NoRevs: true}},
+		{Name: "LikeZooKeeper", Options: membackend.Options{Tells: true, NoRevs: true, Near: true}},
 	}
 }
 
