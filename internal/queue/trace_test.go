@@ -40,6 +40,8 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	count look a b
 //	              how many requests of that kind sessions a and b have sent since
 //	              the last count
+//	forget look a b
+//	              begins to count anew
 //	wait 10s      time passes
 //	close a       session a is closed
 //

@@ -69,6 +69,8 @@ func (w *world) do(words []string) []string {
 	case "fault":
 		w.fault(arg, words[2], membackend.Op(words[3]))
 	case "count":
+		w.tell("%s: %s", arg, w.count(membackend.Op(arg), words[2:]))
+	case "forget":
 		w.count(membackend.Op(arg), words[2:])
 	case "foreign":
 		w.st.PutForeign("n", arg, true)
@@ -174,9 +176,9 @@ func (w *world) fault(name, how string, op membackend.Op) {
 	}
 }
 
-// count tells how many requests of a kind sessions have sent since the last
+// count returns how many requests of a kind sessions have sent since the last
 // count.
-func (w *world) count(op membackend.Op, names []string) {
+func (w *world) count(op membackend.Op, names []string) string {
 	var all []string
 	for _, name := range names {
 		w.session(name)
@@ -184,7 +186,7 @@ func (w *world) count(op membackend.Op, names []string) {
 		all = append(all, fmt.Sprint(name, " ", n-w.counts[of]))
 		w.counts[of] = n
 	}
-	w.tell("%s: %s", op, strings.Join(all, ", "))
+	return strings.Join(all, ", ")
 }
 
 // operator deletes an entry or ends a session. The one who does it is slower
