@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -27,8 +28,10 @@ const logback = `<configuration>
 // write lays the member's files out; its data, if there is any, stays.
 func (m *Member) write() error {
 	data := filepath.Join(m.dir, "data")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return fmt.Errorf("zktest: lay out %q: %w", m.Name(), err)
+	for _, dir := range []string{m.dir, data} { // of ours alone: Options.Dir must exist
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("zktest: lay out %q: %w", m.Name(), err)
+		}
 	}
 	for file, text := range map[string]string{
 		filepath.Join(data, "myid"):         strconv.Itoa(m.id()) + "\n",

@@ -105,7 +105,19 @@ func (e *Ensemble) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	return each(e.members, func(m *Member) error { return m.waitReady(ctx) })
+	waiting, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	err := each(e.members, func(m *Member) error {
+		err := m.waitReady(waiting)
+		if err != nil {
+			giveUp(err)
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		return context.Cause(waiting) // the others only gave up
+	}
+	return err
 }
 
 // Servers are the client addresses of all members, "host:port", through the

@@ -1,23 +1,31 @@
 package zktest_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/zktest"
 )
 
 func TestEveryKindOfEnsembleWorks(t *testing.T) {
 	for name, opts := range map[string]*zktest.Options{
-		"single":         nil,
-		"three":          {Members: 3},
-		"proxied":        {Members: 3, Proxied: true},
-		"single proxied": {Proxied: true},
-		"fsync":          {Fsync: true},
-		"tls":            {TLS: true},
-		"everything":     {Members: 3, Proxied: true, TLS: true, Fsync: true},
+		"single":             nil,
+		"three":              {Members: 3},
+		"five":               {Members: 5},
+		"proxied":            {Members: 3, Proxied: true},
+		"single proxied":     {Proxied: true},
+		"fsync":              {Fsync: true},
+		"tls":                {TLS: true},
+		"everything at once": {Members: 3, Proxied: true, TLS: true, Fsync: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
@@ -29,8 +37,269 @@ func TestEveryKindOfEnsembleWorks(t *testing.T) {
 				m := e.Member(i)
 				works(t, only(t, e, i))
 				assert.NotZero(t, m.Pid())
+				assert.Equal(t, "m"+strconv.Itoa(i), m.Name())
 				assert.Equal(t, e.Servers()[i], m.Addr())
+				if opts != nil && opts.Proxied {
+					assert.Equal(t, m.ClientProxy().Addr(), m.Addr())
+					assert.Equal(t, m.ClientProxy().Target(), m.Direct())
+				} else {
+					assert.Equal(t, m.Direct(), m.Addr())
+				}
+			}
+			leader(t, e)
+		})
+	}
+}
+
+func TestSessionsAreAsShortAndAsLongAsTheOptionsSay(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Tick: 30 * time.Millisecond, MaxSession: 5 * time.Second})
+	for ask, get := range map[time.Duration]string{
+		time.Millisecond: "to=60,",
+		time.Second:      "to=1000,",
+		time.Hour:        "to=5000,",
+	} {
+		conn, err := e.NewConn(&zktest.ConnOptions{Session: ask})
+		require.NoError(t, err)
+		_, _, err = conn.Get("/")
+		require.NoError(t, err)
+
+		cons, err := e.Member(0).Command(within(t, soon), "cons")
+		require.NoError(t, err)
+		assert.Contains(t, cons, get)
+		conn.Close()
+	}
+}
+
+func TestSessionEndsWithinATickOfItsTimeout(t *testing.T) {
+	const tick, timeout = 50 * time.Millisecond, 500 * time.Millisecond
+	e := zktest.New(t, &zktest.Options{Proxied: true, Tick: tick})
+	expired := make(chan struct{}, 10)
+	mortal, err := e.NewConn(&zktest.ConnOptions{
+		Servers: e.Servers(),
+		Session: timeout,
+		OnEvent: func(event zk.Event) {
+			if event.State == zk.StateExpired {
+				expired <- struct{}{}
+			}
+		},
+	})
+	require.NoError(t, err)
+	defer mortal.Close()
+	_, err = mortal.Create("/mortal", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, _, gone, err := e.Conn(t).GetW("/mortal")
+	require.NoError(t, err)
+
+	// The last sign of life is at most the client's own interval ago, timeout/3.
+	e.Member(0).ClientProxy().Drop(zktest.Up)
+	began := time.Now()
+	event := <-gone
+	lived := time.Since(began)
+	e.Member(0).ClientProxy().Heal(zktest.Up)
+
+	assert.Equal(t, zk.EventNodeDeleted, event.Type)
+	assert.Greater(t, lived, timeout-timeout/3-tick)
+	assert.Less(t, lived, timeout+tick+200*time.Millisecond)
+	<-expired
+}
+
+func TestEmptyContainersAreRemovedAtTheCheck(t *testing.T) {
+	conn := zktest.New(t, &zktest.Options{ContainerCheck: 100 * time.Millisecond}).Conn(t)
+	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, err = conn.Create("/box/only", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, _, gone, err := conn.GetW("/box")
+	require.NoError(t, err)
+	require.NoError(t, conn.Delete("/box/only", -1))
+
+	assert.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
+}
+
+func TestPropertiesAndConfigReachTheServer(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{
+		Properties: map[string]string{"zookeeper.extendedTypesEnabled": "true"},
+		Config:     map[string]string{"maxClientCnxns": "77", "maxSessionTimeout": "7000"},
+	})
+	_, err := e.Conn(t).CreateTTL("/short", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Minute)
+	require.NoError(t, err)
+
+	conf, err := e.Member(0).Command(within(t, soon), "conf")
+	require.NoError(t, err)
+	assert.Contains(t, conf, "maxClientCnxns=77\n")
+	assert.Contains(t, conf, "maxSessionTimeout=7000\n", "it wins over Options.MaxSession")
+}
+
+func TestDataIsSyncedAndKeptWhereTheOptionsSay(t *testing.T) {
+	memory := os.TempDir()
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		memory = "/dev/shm"
+	}
+	for name, c := range map[string]struct {
+		opts  zktest.Options
+		base  string
+		syncs bool
+	}{
+		"fast":  {zktest.Options{}, memory, false},
+		"fsync": {zktest.Options{Fsync: true}, os.TempDir(), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := zktest.Start(t.Context(), &c.opts)
+			require.NoError(t, err)
+			defer e.Close()
+			works(t, e.Conn(t))
+
+			mntr, err := e.Member(0).Command(within(t, soon), "mntr")
+			require.NoError(t, err)
+			assert.Equal(t, c.syncs, !strings.Contains(mntr, "zk_cnt_fsynctime\t0\n"))
+			conf, err := e.Member(0).Command(within(t, soon), "conf")
+			require.NoError(t, err)
+			_, dir, found := strings.Cut(conf, "dataDir=")
+			require.True(t, found)
+			dir, _, _ = strings.Cut(dir, "\n")
+			assert.True(t, strings.HasPrefix(dir, filepath.Join(c.base, "zktest-")), dir)
+			assert.DirExists(t, dir)
+
+			require.NoError(t, e.Close())
+			assert.NoDirExists(t, dir)
+		})
+	}
+}
+
+func TestCommandFailsWhenNobodyAnswers(t *testing.T) {
+	m := zktest.New(t, nil).Member(0)
+	require.NoError(t, m.Pause())
+	_, err := m.Command(within(t, 100*time.Millisecond), "srvr")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	m.Kill()
+	_, err = m.Command(within(t, soon), "srvr")
+	require.ErrorContains(t, err, `zktest: command "srvr" to "m0": `)
+}
+
+func TestClientOfOneServerReconnectsAtOnce(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Proxied: true})
+	conn, err := e.NewConn(&zktest.ConnOptions{Servers: e.Servers()})
+	require.NoError(t, err)
+	defer conn.Close()
+	works(t, conn)
+	id := conn.SessionID()
+	began := time.Now()
+
+	e.Member(0).ClientProxy().Reset()
+	recovers(t, conn)
+
+	assert.Less(t, time.Since(began), 900*time.Millisecond, "the library sleeps a second before it begins its list again")
+	assert.Equal(t, id, conn.SessionID())
+}
+
+func TestTLSTurnsStrangersAway(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{TLS: true})
+	stranger, err := e.CA().Client("stranger")
+	require.NoError(t, err)
+	stranger.Certificates = nil
+	for name, dial := range map[string]zk.Dialer{"without a certificate": dialer(stranger), "without TLS": dialer(nil)} {
+		t.Run(name, func(t *testing.T) {
+			states := make(chan zk.State, 1000)
+			conn, err := e.NewConn(&zktest.ConnOptions{
+				Dialer:  dial,
+				OnEvent: func(event zk.Event) { states <- event.State },
+			})
+			require.NoError(t, err)
+			defer conn.Close()
+
+			ctx := within(t, soon)
+			for attempts := 0; attempts < 4; { // the last one means that three failed
+				select {
+				case state := <-states:
+					require.NotEqual(t, zk.StateHasSession, state, "it was let in")
+					if state == zk.StateConnecting {
+						attempts++
+					}
+				case <-ctx.Done():
+					require.Fail(t, "the server does not hang up")
+				}
 			}
 		})
 	}
+	works(t, e.Conn(t))
+}
+
+func TestCertificateIsTheUser(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{TLS: true})
+	_, err := e.Conn(t).Create("/mine", nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=client"}})
+	require.NoError(t, err)
+	config, err := e.CA().Client("alice")
+	require.NoError(t, err)
+	alice, err := e.NewConn(&zktest.ConnOptions{Dialer: dialer(config)})
+	require.NoError(t, err)
+	defer alice.Close()
+
+	_, _, err = e.Conn(t).Get("/mine")
+	require.NoError(t, err)
+	_, _, err = alice.Get("/mine")
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	e, err := zktest.Start(t.Context(), &zktest.Options{Members: 3, Proxied: true, Dir: dir})
+	require.NoError(t, err)
+	works(t, e.Conn(t))
+	require.NoError(t, e.Member(0).Pause())
+	began := time.Now()
+
+	require.NoError(t, e.Close())
+	require.NoError(t, e.Close(), "closing twice is allowed")
+
+	assert.Less(t, time.Since(began), time.Second)
+	for i := range e.Len() {
+		assert.True(t, refused(e.Member(i).Direct()))
+		assert.DirExists(t, filepath.Join(dir, "m"+strconv.Itoa(i), "data", "version-2"), "a directory given is the caller's")
+	}
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	for name, opts := range map[string]zktest.Options{
+		"members":         {Members: -1},
+		"tick":            {Tick: time.Microsecond},
+		"session":         {Tick: time.Second, MaxSession: time.Second},
+		"container check": {ContainerCheck: time.Microsecond},
+		"timeout":         {StartTimeout: -1},
+		"property":        {Properties: map[string]string{"a=b": "c"}},
+		"config":          {Config: map[string]string{"a": "b\nc=d"}},
+		"dir":             {Dir: filepath.Join(os.DevNull, "nowhere")},
+		"no dir":          {Dir: filepath.Join(t.TempDir(), "nowhere")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := zktest.Start(t.Context(), &opts)
+			require.ErrorContains(t, err, "zktest: ")
+		})
+	}
+}
+
+func TestServerThatRefusesToStartSaysWhy(t *testing.T) {
+	_, err := zktest.Start(t.Context(), &zktest.Options{Config: map[string]string{"tickTime": "soon"}})
+	require.ErrorContains(t, err, `zktest: wait for "m0": process ended: `)
+	require.ErrorContains(t, err, `"soon"`)
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := zktest.Start(ctx, &zktest.Options{Members: 3})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestStartThatTakesTooLongLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	_, err := zktest.Start(t.Context(), &zktest.Options{Dir: dir, StartTimeout: 20 * time.Millisecond})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	config, err := os.ReadFile(filepath.Join(dir, "m0", "zoo.cfg"))
+	require.NoError(t, err)
+	_, port, found := strings.Cut(string(config), "clientPort=")
+	require.True(t, found)
+	port, _, _ = strings.Cut(port, "\n")
+	require.Never(t, func() bool { return !refused("127.0.0.1:" + port) }, 500*time.Millisecond, 10*time.Millisecond)
 }

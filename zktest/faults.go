@@ -30,9 +30,9 @@ func (m *Member) Resume() error {
 	return nil
 }
 
-// Stop asks the process to leave (SIGTERM), which closes its connections in good
-// order, and returns when it is gone. If ctx ends first it says so, and a process
-// that was paused leaves when it is resumed. It fails like Pause.
+// Stop asks the process to leave (SIGTERM) and returns when it is gone. If ctx ends
+// first it says so, and a process that was paused leaves when it is resumed. It
+// fails like Pause.
 func (m *Member) Stop(ctx context.Context) error {
 	p := m.running()
 	if err := p.Terminate(); err != nil {

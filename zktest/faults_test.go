@@ -11,68 +11,103 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3})
-	works(t, e.Conn(t))
-	old := leader(t, e)
-	pid := e.Member(old).Pid()
-
-	e.Member(old).Kill()
-	e.Member(old).Kill() // dead is dead
-
-	require.NotEqual(t, old, leader(t, e))
-	works(t, only(t, e, leader(t, e)))
-	require.Error(t, e.Member(old).Pause(), "nobody there to pause")
-
-	require.NoError(t, e.Member(old).Restart(within(t, soon)))
-	assert.NotEqual(t, pid, e.Member(old).Pid())
-	works(t, only(t, e, old))
+func proxied(t *testing.T) *zktest.Ensemble {
+	t.Helper()
+	return zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
 }
 
 func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
+	for name, ways := range map[string]struct {
+		cut, heal func(e *zktest.Ensemble, follower, leader int)
+	}{
+		"from all": {
+			func(e *zktest.Ensemble, follower, _ int) { e.Member(follower).CutPeers() },
+			func(e *zktest.Ensemble, follower, _ int) { e.Member(follower).HealPeers() },
+		},
+		"from the leader": {
+			func(e *zktest.Ensemble, follower, leader int) { e.Member(follower).CutFrom(leader) },
+			func(e *zktest.Ensemble, follower, leader int) { e.Member(leader).HealFrom(follower) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := proxied(t)
+			lead := leader(t, e)
+			cut := (lead + 1) % 3
+			alone, other := only(t, e, cut), only(t, e, (lead+2)%3)
+			works(t, alone)
+			works(t, other)
+
+			ways.cut(e, cut, lead)
+
+			create(t, other, "/news") // the majority goes on
+			assert.False(t, exists(t, alone, "/news"), "clients still reach it, but it cannot know")
+			written := make(chan error, 1)
+			go func() { // ends after the heal
+				_, err := alone.Create("/late", nil, 0, zk.WorldACL(zk.PermAll))
+				written <- err
+			}()
+			stats := func() zktest.Stats { return e.Member(cut).PeerProxy(lead).Stats() }
+			require.Eventually(t, func() bool { return stats().Up.Waiting > 0 && stats().Down.Waiting > 0 }, soon, time.Millisecond)
+			assert.Empty(t, written, "a write needs the leader")
+
+			ways.heal(e, cut, lead)
+
+			require.NoError(t, <-written, "nothing is lost")
+			assert.True(t, exists(t, alone, "/news"))
+			assert.Equal(t, lead, leader(t, e))
+		})
+	}
+}
+
+func TestCutBetweenFollowersIsNotNoticed(t *testing.T) {
+	e := proxied(t)
 	lead := leader(t, e)
-	cut := (lead + 1) % 3
-	alone, other := only(t, e, cut), only(t, e, (lead+2)%3)
-	works(t, alone)
-	works(t, other)
+	one, other := (lead+1)%3, (lead+2)%3
 
+	e.Member(one).CutFrom(other)
+
+	for i := range e.Len() {
+		works(t, only(t, e, i))
+	}
+	e.Member(lead).Kill()
+	ctx := within(t, time.Second)
+	_, err := e.Leader(ctx)
+	require.ErrorIs(t, err, ctx.Err(), "the two cannot elect")
+
+	e.Member(other).HealFrom(one)
+	recovers(t, only(t, e, leader(t, e)))
+}
+
+func TestCutFollowerGivesUpAfterTheLimit(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "5"}})
+	cut := (leader(t, e) + 1) % 3
 	e.Member(cut).CutPeers()
+	began := time.Now()
 
-	_, err := other.Create("/news", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err, "the majority goes on")
-	found, _, err := alone.Exists("/news")
-	require.NoError(t, err, "clients still reach it")
-	assert.False(t, found)
+	require.Eventually(t, func() bool {
+		answer, err := e.Member(cut).Command(within(t, soon), "srvr")
+		require.NoError(t, err)
+		return answer == "This ZooKeeper instance is not currently serving requests\n"
+	}, soon, 10*time.Millisecond)
 
-	e.Member(cut).HealPeers()
-
-	_, err = alone.Sync("/")
-	require.NoError(t, err)
-	found, _, err = alone.Exists("/news")
-	require.NoError(t, err)
-	assert.True(t, found)
+	assert.InDelta(t, 0.5, time.Since(began).Seconds(), 0.3, "5 ticks of 100 ms, twice as many until the connection ends")
 }
 
 func TestCutLeaderIsReplaced(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
+	e := proxied(t)
 	old := leader(t, e)
 	e.Member(old).CutPeers()
 
-	began := time.Now()
 	require.Eventually(t, func() bool { return leader(t, e) != old }, soon, 10*time.Millisecond)
-	t.Logf("after %v", time.Since(began))
-	works(t, only(t, e, leader(t, e)))
+	recovers(t, only(t, e, leader(t, e)))
 
 	e.Member(old).HealPeers()
-	began = time.Now()
 	recovers(t, only(t, e, old))
-	t.Logf("after %v", time.Since(began))
 }
 
-func TestWritesOfADelayedFollowerLag(t *testing.T) {
+func TestWritesThroughADelayedFollowerTakeLonger(t *testing.T) {
 	const delay = 300 * time.Millisecond
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
+	e := proxied(t)
 	lead := leader(t, e)
 	follower := (lead + 1) % 3
 	late, other := only(t, e, follower), only(t, e, (lead+2)%3)
@@ -81,11 +116,70 @@ func TestWritesOfADelayedFollowerLag(t *testing.T) {
 
 	e.Member(follower).DelayTo(lead, delay)
 	began := time.Now()
-	works(t, late)
-	took := time.Since(began)
+	works(t, other)
+	healthy := time.Since(began)
 	began = time.Now()
+	works(t, late)
+	delayed := time.Since(began)
+	e.Member(follower).DelayTo(lead, 0)
+	works(t, late) // behind what was still under way
+	began = time.Now()
+	works(t, late)
+	over := time.Since(began)
+
+	assert.Less(t, healthy, delay, "the majority does not wait for it")
+	assert.GreaterOrEqual(t, delayed, delay)
+	assert.Less(t, over, delay)
+}
+
+func TestFollowerOfADelayedLeaderLagsBehind(t *testing.T) {
+	const delay = 300 * time.Millisecond
+	e := proxied(t)
+	lead := leader(t, e)
+	follower := (lead + 1) % 3
+	late, other := only(t, e, follower), only(t, e, (lead+2)%3)
+	works(t, late)
 	works(t, other)
 
-	assert.GreaterOrEqual(t, took, delay)
-	assert.Less(t, time.Since(began), delay, "the majority does not wait for it")
+	e.Member(lead).DelayTo(follower, delay)
+	began := time.Now()
+	create(t, other, "/news")
+	require.False(t, exists(t, late, "/news"))
+	require.Eventually(t, func() bool { return exists(t, late, "/news") }, soon, time.Millisecond)
+
+	assert.GreaterOrEqual(t, time.Since(began), delay)
+}
+
+func TestHeldRepliesArriveAfterHeal(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Proxied: true})
+	conn, err := e.NewConn(&zktest.ConnOptions{Servers: e.Servers()})
+	require.NoError(t, err)
+	defer conn.Close()
+	works(t, conn)
+	direct := e.Conn(t)
+	proxy := e.Member(0).ClientProxy()
+
+	proxy.Hold(zktest.Down)
+	done := make(chan error, 1)
+	go func() { // ends after the heal
+		_, err := conn.Create("/unheard", nil, 0, zk.WorldACL(zk.PermAll))
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return exists(t, direct, "/unheard") }, soon, 10*time.Millisecond,
+		"the request has to reach the server")
+	assert.Empty(t, done, "and its reply not the client")
+
+	proxy.Heal(zktest.Down)
+	require.NoError(t, <-done)
+}
+
+func TestFaultsNeedTheirOptions(t *testing.T) {
+	m := zktest.New(t, nil).Member(0)
+	assert.Nil(t, m.ClientProxy())
+	assert.Nil(t, m.PeerProxy(0))
+	assert.Panics(t, m.CutPeers)
+	assert.Panics(t, m.HealPeers)
+	assert.Panics(t, func() { m.CutFrom(0) })
+	assert.Panics(t, func() { m.HealFrom(0) })
+	assert.Panics(t, func() { m.DelayTo(0, time.Second) })
 }

@@ -13,6 +13,9 @@ import (
 // anything.
 type Proxy = tcpproxy.Proxy
 
+// Stats are a proxy's counts since it was made.
+type Stats = tcpproxy.Stats
+
 // Direction says which bytes a fault is for: Up are requests to the member, Down
 // its replies.
 type Direction = tcpproxy.Direction
@@ -174,7 +177,8 @@ func (e *Ensemble) severed(a, b int) bool {
 }
 
 // DelayTo lets what the member says to another arrive d later, whichever of the
-// two has made the connection; 0 ends it. A follower whose leader it is delayed
+// two has made the connection; 0 ends it, but what is under way is not overtaken.
+// A follower whose leader it is delayed
 // to lags behind with all that its clients write. It panics without
 // Options.Proxied.
 func (m *Member) DelayTo(other int, d time.Duration) {

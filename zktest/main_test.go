@@ -2,6 +2,11 @@ package zktest_test
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +20,16 @@ import (
 // soon bounds what should happen at once on an idle machine.
 const soon = 20 * time.Second
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// orphanEnv makes the test binary a parent that is to be killed.
+const orphanEnv = "ZKTEST_ORPHAN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(orphanEnv) != "" {
+		orphanParent()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
@@ -33,11 +47,34 @@ func only(t *testing.T, e *zktest.Ensemble, i int) *zk.Conn {
 	return conn
 }
 
+// dialer dials with TLS if there is a config.
+func dialer(config *tls.Config) zk.Dialer {
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		if config == nil {
+			return net.DialTimeout(network, address, timeout)
+		}
+		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, config)
+	}
+}
+
 func leader(t *testing.T, e *zktest.Ensemble) int {
 	t.Helper()
 	i, err := e.Leader(within(t, soon))
 	require.NoError(t, err)
 	return i
+}
+
+func create(t *testing.T, conn *zk.Conn, path string) {
+	t.Helper()
+	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+}
+
+func exists(t *testing.T, conn *zk.Conn, path string) bool {
+	t.Helper()
+	found, _, err := conn.Exists(path)
+	require.NoError(t, err)
+	return found
 }
 
 // works checks that the ensemble takes a write and a read has it.
@@ -59,4 +96,12 @@ func recovers(t *testing.T, conn *zk.Conn) {
 		return err == nil
 	}, soon, 10*time.Millisecond)
 	works(t, conn)
+}
+
+func refused(addr string) bool {
+	nc, err := net.DialTimeout("tcp", addr, time.Second)
+	if err == nil {
+		_ = nc.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -1,6 +1,7 @@
 package zktest_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"path"
@@ -19,10 +20,9 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			e := zktest.New(t, &zktest.Options{Members: members})
 			conn := e.Conn(t)
-			_, err := conn.Create("/line", nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			create(t, conn, "/line")
 			assert.Equal(t, "0000000000", sequential(t, conn))
-			_, err = conn.Create("/line/mine", []byte("data"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			_, err := conn.Create("/line/mine", []byte("data"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 
 			began := time.Now()
@@ -52,4 +52,54 @@ func sequential(t *testing.T, conn *zk.Conn) string {
 		return err == nil
 	}, soon, 10*time.Millisecond)
 	return path.Base(child)[len(path.Base(child))-10:]
+}
+
+func TestSequenceIsRefused(t *testing.T) {
+	e := zktest.New(t, nil)
+	conn, pid := e.Conn(t), e.Member(0).Pid()
+	create(t, conn, "/line")
+	for range 3 {
+		sequential(t, conn)
+	}
+
+	err := e.SetSequence(within(t, soon), "/nowhere", 7)
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	err = e.SetSequence(within(t, soon), "/line", 2)
+	require.EqualError(t, err, `zktest: set sequence of "/line" to 2: the next child gets 3 already`)
+	require.NoError(t, e.SetSequence(within(t, soon), "/line", 3), "so it is")
+	assert.Equal(t, pid, e.Member(0).Pid(), "nothing to restart for")
+
+	require.NoError(t, e.Member(0).Pause())
+	err = e.SetSequence(within(t, 200*time.Millisecond), "/line", 7)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestSequenceIsSetWhateverTheMembersMissed(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
+	lead := leader(t, e)
+	behind, wiped := e.Member((lead+1)%3), (lead+2)%3
+	create(t, e.Conn(t), "/line")
+	behind.Kill()
+	conn := only(t, e, lead)
+	for range 5 {
+		sequential(t, conn)
+	}
+	e.Member(wiped).Kill()
+	require.NoError(t, e.Member(wiped).Wipe())
+	require.NoError(t, e.Member(wiped).Restart(within(t, soon)))
+
+	require.NoError(t, e.SetSequence(within(t, soon), "/line", 100))
+
+	for i := range e.Len() {
+		m := only(t, e, i)
+		assert.True(t, exists(t, m, "/line"))
+		assert.Equal(t, fmt.Sprintf("%010d", 100+i), sequential(t, m))
+		_, stat, err := m.Get("/line")
+		require.NoError(t, err)
+		assert.EqualValues(t, 6+i, stat.NumChildren, "the five from before and the new ones")
+	}
+	require.NoError(t, e.SetSequence(within(t, soon), "/", 50))
+	path, err := only(t, e, 0).Create("/top", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	assert.Equal(t, "/top0000000050", path)
 }

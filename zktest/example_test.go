@@ -1,0 +1,35 @@
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/zktest"
+)
+
+func ExampleStart() {
+	ensemble, err := zktest.Start(context.Background(), &zktest.Options{Members: 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ensemble.Close()
+	conn, err := ensemble.NewConn(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	path, err := conn.Create("/key-", []byte("value"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		log.Fatal(err)
+	}
+	value, _, err := conn.Get(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s is %s\n", path, value)
+	// Output: /key-0000000000 is value
+}

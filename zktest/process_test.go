@@ -1,0 +1,165 @@
+package zktest_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/zktest"
+)
+
+func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	works(t, e.Conn(t))
+	old := leader(t, e)
+	pid := e.Member(old).Pid()
+
+	e.Member(old).Kill()
+	e.Member(old).Kill() // dead is dead
+
+	require.NotEqual(t, old, leader(t, e))
+	recovers(t, only(t, e, leader(t, e)))
+	require.Error(t, e.Member(old).Pause(), "nobody there to pause")
+	require.Error(t, e.Member(old).Stop(within(t, soon)), "nobody there to stop")
+
+	require.NoError(t, e.Member(old).Restart(within(t, soon)))
+	assert.NotEqual(t, pid, e.Member(old).Pid())
+	recovers(t, only(t, e, old))
+}
+
+func TestRestartKeepsTheData(t *testing.T) {
+	e := zktest.New(t, nil)
+	m, conn := e.Member(0), e.Conn(t)
+	create(t, conn, "/kept")
+	require.NoError(t, m.Restart(within(t, soon)))
+	assert.True(t, exists(t, only(t, e, 0), "/kept"))
+
+	m.Kill()
+	require.NoError(t, m.Restart(within(t, soon)))
+	assert.True(t, exists(t, only(t, e, 0), "/kept"))
+
+	require.NoError(t, m.Stop(within(t, soon)))
+	assert.True(t, refused(m.Direct()))
+	require.NoError(t, m.Restart(within(t, soon)))
+	assert.True(t, exists(t, only(t, e, 0), "/kept"))
+}
+
+func TestWipedMemberKnowsNothing(t *testing.T) {
+	e := zktest.New(t, nil)
+	create(t, e.Conn(t), "/lost")
+	require.Error(t, e.Member(0).Wipe(), "it is running")
+
+	e.Member(0).Kill()
+	require.NoError(t, e.Member(0).Wipe())
+	require.NoError(t, e.Member(0).Restart(within(t, soon)))
+
+	assert.False(t, exists(t, only(t, e, 0), "/lost"))
+}
+
+func TestWipedFollowerLearnsFromTheOthers(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	create(t, e.Conn(t), "/known")
+	follower := (leader(t, e) + 1) % 3
+
+	require.NoError(t, e.Member(follower).Stop(within(t, soon)))
+	require.NoError(t, e.Member(follower).Wipe())
+	require.NoError(t, e.Member(follower).Restart(within(t, soon)))
+
+	assert.True(t, exists(t, only(t, e, follower), "/known"))
+}
+
+func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
+	e := zktest.New(t, nil)
+	m, conn := e.Member(0), e.Conn(t)
+	works(t, conn)
+
+	require.NoError(t, m.Pause())
+	answered := make(chan error, 1)
+	go func() { // ends after Resume
+		_, _, err := conn.Get("/")
+		answered <- err
+	}()
+	require.Never(t, func() bool { return len(answered) > 0 }, 300*time.Millisecond, 10*time.Millisecond)
+	require.ErrorIs(t, m.Stop(within(t, 50*time.Millisecond)), context.DeadlineExceeded, "it cannot hear that")
+
+	require.NoError(t, m.Resume())
+	_ = <-answered // the server may have left first
+	require.Eventually(t, func() bool { return refused(m.Direct()) }, soon, 10*time.Millisecond)
+}
+
+func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	old := leader(t, e)
+
+	require.NoError(t, e.Member(old).Pause())
+	require.NotEqual(t, old, leader(t, e))
+	recovers(t, only(t, e, leader(t, e)))
+
+	require.NoError(t, e.Member(old).Resume())
+	recovers(t, only(t, e, old))
+}
+
+// orphan is what a parent that is about to be killed tells of its children.
+type orphan struct {
+	Pid  int
+	Addr string
+}
+
+// orphanParent starts an ensemble, says what it started, and waits to be killed.
+// One member is paused, so that only the kernel can end it.
+func orphanParent() {
+	e, err := zktest.Start(context.Background(), &zktest.Options{Members: 3, Fsync: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var orphans []orphan
+	for i := range e.Len() {
+		orphans = append(orphans, orphan{e.Member(i).Pid(), e.Member(i).Direct()})
+	}
+	if runtime.GOOS == "linux" {
+		if err := e.Member(0).Pause(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(orphans)
+	_, _ = io.Copy(io.Discard, os.Stdin) // and leave when our own parent does
+	os.Exit(1)
+}
+
+func TestServersDieWithTheirParent(t *testing.T) {
+	parent := exec.CommandContext(t.Context(), os.Args[0])
+	// With Fsync its data goes to the directory for temporary files, which is ours
+	// to remove.
+	parent.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
+	parent.Stderr = os.Stderr
+	stdin, err := parent.StdinPipe()
+	require.NoError(t, err)
+	defer stdin.Close()
+	stdout, err := parent.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
+	var orphans []orphan
+	err = json.NewDecoder(bufio.NewReader(stdout)).Decode(&orphans)
+
+	require.NoError(t, parent.Process.Kill())
+	_ = parent.Wait() // it says "killed"
+
+	require.NoError(t, err)
+	require.Len(t, orphans, 3)
+	for _, o := range orphans {
+		require.Eventually(t, func() bool { return refused(o.Addr) }, soon, 10*time.Millisecond,
+			"process %d still has its port", o.Pid)
+	}
+}

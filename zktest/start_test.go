@@ -1,0 +1,51 @@
+package zktest
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/testserver"
+)
+
+// laidOut returns an ensemble that is ready to be started, closed after the test.
+func laidOut(t *testing.T, opts Options) *Ensemble {
+	t.Helper()
+	opts, err := opts.complete()
+	require.NoError(t, err)
+	java, classpath, err := Find()
+	require.NoError(t, err)
+	e := newEnsemble(opts, java, classpath)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	require.NoError(t, e.prepare(t.Context()))
+	return e
+}
+
+// Start tries again when somebody took a port after it was found free; this is
+// how it knows.
+func TestTakenPortIsRecognized(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts Options
+		of   func(addrs) string
+	}{
+		"client":      {Options{}, func(a addrs) string { return a.client }},
+		"TLS client":  {Options{TLS: true}, func(a addrs) string { return a.client }},
+		"client of 3": {Options{Members: 3}, func(a addrs) string { return a.client }},
+		"quorum":      {Options{Members: 3}, func(a addrs) string { return a.quorum }},
+		"election":    {Options{Members: 3}, func(a addrs) string { return a.election }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := laidOut(t, c.opts)
+			// The one with the highest number leads, and only a leader listens for
+			// its followers.
+			l, err := net.Listen("tcp", c.of(e.members[e.Len()-1].addrs))
+			require.NoError(t, err)
+			defer l.Close()
+
+			err = e.launch(t.Context())
+			require.Error(t, err)
+			require.True(t, testserver.PortTaken(err), "%v", err)
+		})
+	}
+}
