@@ -53,7 +53,7 @@ func placesRise(w *world) {
 
 // checkKnown holds what a join knows against who really is ahead.
 func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
-	var there []driver.Ref
+	there := make([]driver.Ref, 0, len(ahead))
 	for _, a := range ahead {
 		there = append(there, a.Entry.Ref)
 	}
