@@ -40,7 +40,7 @@ func demoCommand() *cobra.Command {
 		Long:  demoHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := demo.Run(cmd.Context(), demo.Options{Out: os.Stdout, Plain: plain, Worker: workerArgs})
+			err := demo.Run(cmd.Context(), demo.Options{On: demo.Services()[0], Out: os.Stdout, Plain: plain, Worker: workerArgs})
 			switch {
 			case err == nil:
 				return nil
@@ -75,7 +75,8 @@ func workerCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&cfg.Name, "name", "", "the worker's name")
 	f.StringVar(&cfg.Lock, "lock", "", "the lock")
-	f.StringVar(&cfg.Etcd, "etcd", "", "the endpoint of etcd")
+	f.StringVar(&cfg.On, "on", "", "the service")
+	f.StringVar(&cfg.Server, "server", "", "its address")
 	f.StringVar(&cfg.Ledger, "ledger", "", "the URL of the ledger")
 	f.DurationVar(&cfg.TTL, "ttl", 0, "of the session")
 	f.DurationVar(&cfg.Work, "work", 0, "how long a job takes")
@@ -86,8 +87,8 @@ func workerCommand() *cobra.Command {
 // workerArgs is the command line of a worker.
 func workerArgs(c worker.Config) []string {
 	args := []string{
-		"demo", "worker", "--name", c.Name, "--lock", c.Lock, "--etcd", c.Etcd, "--ledger", c.Ledger,
-		"--ttl", c.TTL.String(), "--work", c.Work.String(),
+		"demo", "worker", "--name", c.Name, "--lock", c.Lock, "--on", c.On, "--server", c.Server,
+		"--ledger", c.Ledger, "--ttl", c.TTL.String(), "--work", c.Work.String(),
 	}
 	if c.Careless {
 		args = append(args, "--careless")

@@ -75,7 +75,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestAWorkerUnderstandsWhatTheDemoTellsIt(t *testing.T) {
-	want := worker.Config{Name: "dan", Lock: "ledger", Etcd: "http://e", Ledger: "http://l", TTL: 2e9, Work: 3e8, Careless: true}
+	want := worker.Config{Name: "dan", Lock: "ledger", On: "etcd", Server: "http://e", Ledger: "http://l", TTL: 2e9, Work: 3e8, Careless: true}
 	cmd, args, err := root().Find(workerArgs(want))
 	require.NoError(t, err)
 
@@ -83,14 +83,14 @@ func TestAWorkerUnderstandsWhatTheDemoTellsIt(t *testing.T) {
 
 	assert.True(t, cmd.Hidden)
 	for flag, value := range map[string]string{
-		"name": "dan", "lock": "ledger", "etcd": "http://e", "ledger": "http://l", "ttl": "2s", "work": "300ms", "careless": "true",
+		"name": "dan", "lock": "ledger", "on": "etcd", "server": "http://e", "ledger": "http://l", "ttl": "2s", "work": "300ms", "careless": "true",
 	} {
 		assert.Equal(t, value, cmd.Flags().Lookup(flag).Value.String(), flag)
 	}
 }
 
 func TestAWorkerWithoutEtcdSaysSo(t *testing.T) {
-	code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--etcd", "")
+	code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--on", "etcd", "--server", "")
 
 	assert.Equal(t, exitSoftware, code)
 	assert.Contains(t, text, "fairlock: worker ada: etcdbackend: dial: invalid options: an endpoint is empty")

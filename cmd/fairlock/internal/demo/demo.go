@@ -1,4 +1,4 @@
-// Package demo is the demonstration: an etcd of its own, five worker processes
+// Package demo is the demonstration: a service of its own, five worker processes
 // that contend for one lock and write to a ledger that checks tokens, two faults,
 // and a check of everything that was promised. Nothing of it is canned: what is
 // shown is what happens, and what is said in the end was looked up.
@@ -24,6 +24,7 @@ var ErrBroken = errors.New("not as promised")
 
 // Options are what Run takes.
 type Options struct {
+	On    string   // the service, one of Services
 	Out   *os.File // where it shows what happens
 	Plain bool     // as lines, even if Out is a terminal
 
@@ -41,14 +42,18 @@ func Run(ctx context.Context, o Options) error {
 	if !supported {
 		return errors.New("demo: stopping and waking processes needs a Unix")
 	}
+	on, err := serviceOf(o.On)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	d := &director{exe: exe, opts: o, paint: paint(o.Out)}
+	d := &director{exe: exe, opts: o, on: on, paint: paint(o.Out)}
 	d.live = !o.Plain && view.Capable(o.Out)
 	book := &ledger.Ledger{}
-	d.stage = newStage(book, d.noted)
+	d.stage = newStage(on.terms, book, d.noted)
 	return d.run(ctx, book)
 }
 
@@ -61,10 +66,11 @@ func paint(f *os.File) view.Paint {
 type director struct {
 	exe   string
 	opts  Options
+	on    service
 	paint view.Paint
 	live  bool // the picture is shown, not lines
 	stage *stage
-	store *store
+	store store
 	url   string // of the ledger
 
 	mu   sync.Mutex
@@ -76,9 +82,9 @@ func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
 	defer cancel()
 	if !d.live {
-		d.print(view.Intro(lockName, ttl)...)
+		d.print(view.Intro(d.on.terms, lockName, ttl)...)
 	}
-	if d.store, err = openStore(ctx, lockName); err != nil {
+	if d.store, err = d.on.open(ctx, lockName); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, d.store.close()) }()
@@ -156,7 +162,7 @@ func (d *director) conclude(ctx context.Context, played error, killed int) error
 func (d *director) hire(name string) error {
 	d.stage.enter(name)
 	args := d.opts.Worker(worker.Config{
-		Name: name, Lock: lockName, Etcd: d.store.endpoint(), Ledger: d.url,
+		Name: name, Lock: lockName, On: d.on.name, Server: d.store.server(), Ledger: d.url,
 		TTL: ttl, Work: byHand, Careless: name == careless,
 	})
 	p, err := spawn(d.exe, name, args,

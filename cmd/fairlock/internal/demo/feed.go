@@ -124,7 +124,7 @@ func (s *stage) marked() {
 }
 
 // touched asks the store who is first, while a holder waits for the ledger.
-func (s *stage) touched(ctx context.Context, st *store, token int64) {
+func (s *stage) touched(ctx context.Context, st store, token int64) {
 	first, err := st.first(ctx)
 	if ctx.Err() != nil { // the worker is gone
 		return

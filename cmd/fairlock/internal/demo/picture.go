@@ -15,7 +15,7 @@ func (s *stage) model() *view.Model {
 	defer s.mu.Unlock()
 	now := stamp.Now()
 	m := &view.Model{
-		Lock: lockName, TTL: ttl, Elapsed: now.Sub(s.start), Expected: expected,
+		Terms: s.terms, Lock: lockName, TTL: ttl, Elapsed: now.Sub(s.start), Expected: expected,
 		Caption: s.caption, Highest: s.ledger.Highest(), Refused: s.ledger.Refused(),
 		Log: slices.Clone(s.notes), Grants: len(s.grants), Handoffs: s.measured, P50: s.p50, P99: s.p99,
 	}

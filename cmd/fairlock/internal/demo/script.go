@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 )
 
-// What the demonstration is made of. The TTL is the least on etcd: with the
+// What the demonstration is made of. The TTL is the least there is: with the
 // usual 15 s everybody would wait for the dead that long.
 const (
 	lockName = "ledger"
@@ -58,7 +58,7 @@ func (d *director) script(ctx context.Context) error {
 
 // open brings five workers on the stage.
 func (d *director) open(ctx context.Context) error {
-	d.stage.say(view.Plain, "Five processes start. Each opens a session on etcd: a lease of %s.", ttl)
+	d.stage.say(view.Plain, "Five processes start. Each opens a session on %s, TTL %s.", d.on.terms.Service, ttl)
 	for _, name := range []string{"ada", "bob", "cleo", careless, "eve"} {
 		if err := d.hire(name); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (d *director) kill(ctx context.Context) error {
 			s.grants[i].How, s.grants[i].End = check.Killed, now
 		}
 	})
-	s.say(view.Bad, "kill -9 %s, which holds. Its place goes when its lease runs out.", g.Who)
+	s.say(view.Bad, "kill -9 %s, which holds. Its place goes when its %s runs out.", g.Who, s.terms.Lease)
 	return d.movedOn(ctx, g.Who, at)
 }
 

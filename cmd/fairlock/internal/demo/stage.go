@@ -19,6 +19,7 @@ import (
 // store's events and the ledger, read by the script, the picture and, in the
 // end, the checks. Its methods may be called from any goroutine.
 type stage struct {
+	terms  check.Terms
 	start  stamp.Stamp
 	ledger *ledger.Ledger
 	told   func(view.Note) // is told every note, in order
@@ -62,9 +63,9 @@ type spot struct {
 	since stamp.Stamp // when the store told of it
 }
 
-func newStage(l *ledger.Ledger, told func(view.Note)) *stage {
+func newStage(t check.Terms, l *ledger.Ledger, told func(view.Note)) *stage {
 	return &stage{
-		start: stamp.Now(), ledger: l, told: told,
+		terms: t, start: stamp.Now(), ledger: l, told: told,
 		changed: make(chan struct{}),
 		cast:    map[string]*actor{},
 		joined:  map[int64]stamp.Stamp{},
@@ -157,6 +158,7 @@ func (s *stage) history() *check.History {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := &check.History{
+		Terms:   s.terms,
 		Grants:  slices.Clone(s.grants),
 		Heads:   slices.Clone(s.heads),
 		Refused: s.ledger.Refused(),

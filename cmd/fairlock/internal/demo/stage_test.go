@@ -21,7 +21,7 @@ import (
 
 // scene is a stage on which ada holds with token 3, and bob waits with 5.
 func scene() (s *stage, ada, bob *process) {
-	s = newStage(&ledger.Ledger{}, func(view.Note) {})
+	s = newStage(check.Terms{Service: "etcd", Key: "key", Lease: "lease"}, &ledger.Ledger{}, func(view.Note) {})
 	ada, bob = &process{name: "ada", pid: 7}, &process{name: "bob", pid: 8}
 	for _, p := range []*process{ada, bob} {
 		s.enter(p.name)

@@ -110,8 +110,8 @@ func Refusals(refused []ledger.Refusal, s Stop, grants []Grant) []string {
 
 // Faults returns one sentence for everything that keeps a fault from having
 // been one, or the line from having moved on after it.
-func Faults(k Kill, s Stop, grants []Grant) []string {
-	return append(killed(k, grants), stopped(s, grants)...)
+func Faults(t Terms, k Kill, s Stop, grants []Grant) []string {
+	return append(killed(k, grants), stopped(t, s, grants)...)
 }
 
 func killed(k Kill, grants []Grant) []string {
@@ -127,7 +127,7 @@ func killed(k Kill, grants []Grant) []string {
 	)
 }
 
-func stopped(s Stop, grants []Grant) []string {
+func stopped(t Terms, s Stop, grants []Grant) []string {
 	if s.Token == 0 {
 		return []string{"no holder was stopped"}
 	}
@@ -136,7 +136,7 @@ func stopped(s Stop, grants []Grant) []string {
 	return failures(
 		claim{s.Stopped != 0, s.Who + " was not seen to be stopped"},
 		claim{s.Woken != 0, s.Who + " was not woken"},
-		claim{asleep(s.Gone), "the lease of " + s.Who + " did not run out while it was stopped"},
+		claim{asleep(s.Gone), "the " + t.Lease + " of " + s.Who + " did not run out while it was stopped"},
 		claim{asleep(next.At), "the line did not move on while " + s.Who + " was stopped"},
 		claim{s.Late, s.Who + " did not find its lock lost when it was woken"},
 		claim{s.Valid == 0, fmt.Sprintf("%s, just woken, still called its hold valid for %s", s.Who, s.Valid)},
@@ -166,12 +166,12 @@ func Moved(grants []Grant, at stamp.Stamp) (time.Duration, bool) {
 }
 
 // Left returns one sentence for each kind of thing that stayed behind.
-func Left(l Leftovers) []string {
+func Left(t Terms, l Leftovers) []string {
 	var bad []string
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{l.Keys, "keys in etcd"}, {l.Leases, "leases in etcd"}, {l.Processes, "processes"}} {
+	}{{l.Keys, t.Key + "s in " + t.Service}, {l.Leases, t.Lease + "s in " + t.Service}, {l.Processes, "processes"}} {
 		if x.n != 0 {
 			bad = append(bad, fmt.Sprintf("%d %s were left behind", x.n, x.what))
 		}

@@ -18,6 +18,7 @@ func at(ms int64) stamp.Stamp { return stamp.Stamp(ms * int64(time.Millisecond))
 // then dan who is stopped, then eve, then ada.
 func good() *History {
 	return &History{
+		Terms: Terms{Service: "etcd", Key: "key", Lease: "lease"},
 		Grants: []Grant{
 			{Who: "ada", Token: 2, Joined: at(1), At: at(2), End: at(10), How: Released},
 			{Who: "bob", PID: 7, Token: 3, Joined: at(3), At: at(11), End: at(20), How: Killed},

@@ -46,8 +46,8 @@ type Grant struct {
 
 // Entry is one place in the line, as the store's events told of it.
 type Entry struct {
-	Token   int64 // the create revision
-	Deleted int64 // the revision of its deletion, 0 if it is still there
+	Token   int64 // the create revision, or the czxid
+	Deleted int64 // the revision, or the zxid, of its deletion; 0 if it is still there
 }
 
 // Head is what the store answered when it was asked, with a linearizable read,
@@ -55,7 +55,7 @@ type Entry struct {
 // its first touch.
 type Head struct {
 	Token int64 // the holder's
-	First int64 // the lowest live create revision, 0 if the line was empty
+	First int64 // the lowest token in the line, 0 if that was empty
 }
 
 // Kill is what was seen of a worker that was killed.
@@ -88,8 +88,16 @@ type Leftovers struct {
 	Keys, Leases, Processes int
 }
 
+// Terms are what the service calls things, each in the singular.
+type Terms struct {
+	Service string // itself: "etcd"
+	Key     string // what an entry is kept as: "key"
+	Lease   string // what keeps an entry alive, and runs out: "lease"
+}
+
 // History is all that was seen.
 type History struct {
+	Terms     Terms
 	Grants    []Grant
 	Entries   []Entry
 	Heads     []Head

@@ -11,6 +11,7 @@ import (
 
 // Report is what a demonstration comes down to.
 type Report struct {
+	Terms       Terms
 	Grants      int
 	Order       []string // each list: one sentence per violation
 	Overlaps    []string
@@ -44,11 +45,12 @@ func (r *Report) Violations() []string {
 // Verify looks at a history.
 func Verify(h *History) *Report {
 	r := &Report{
+		Terms:       h.Terms,
 		Grants:      len(h.Grants),
 		Order:       Order(h.Grants, h.Entries, h.Heads),
 		Overlaps:    Overlaps(h.Grants),
 		LostUpdates: LostUpdates(h.Writes),
-		Other:       slices.Concat(Faults(h.Kill, h.Stop, h.Grants), Refusals(h.Refused, h.Stop, h.Grants), Left(h.Leftovers)),
+		Other:       slices.Concat(Faults(h.Terms, h.Kill, h.Stop, h.Grants), Refusals(h.Refused, h.Stop, h.Grants), Left(h.Terms, h.Leftovers)),
 		Writes:      len(h.Writes),
 		Kill:        h.Kill,
 		Stop:        h.Stop,

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
 )
 
 // Model is all that the live picture shows.
 type Model struct {
+	Terms    check.Terms
 	Lock     string
 	TTL      time.Duration
 	Elapsed  time.Duration
@@ -91,20 +93,25 @@ func Frame(m *Model, width, height int) []Line {
 }
 
 func title(m *Model, width int) Line {
-	left := fmt.Sprintf("fairlock demo: lock %q on etcd, 5 processes, lease %s", m.Lock, m.TTL)
+	left := headline(m.Terms, m.Lock, m.TTL)
 	right := seconds(m.Elapsed)
 	gap := max(1, width-len(left)-len(right))
 	return Line{{left, Head}, {strings.Repeat(" ", gap) + right, Dim}}
 }
 
+// headline says what is demonstrated on what.
+func headline(t check.Terms, lock string, ttl time.Duration) string {
+	return fmt.Sprintf("fairlock demo: lock %q on %s, 5 processes, %s %s", lock, t.Service, t.Lease, ttl)
+}
+
 // line is the line itself.
 func line(m *Model) []Line {
-	out := []Line{{{"THE LINE", Head}, {"       pid   token  state (as etcd has it)", Dim}}}
+	out := []Line{{{"THE LINE", Head}, {fmt.Sprintf("       pid   token  state (as %s has it)", m.Terms.Service), Dim}}}
 	for i, p := range m.Line {
 		if i == places {
 			break
 		}
-		state, tone := p.State.show()
+		state, tone := p.State.show(m.Terms)
 		out = append(out, Line{
 			{fmt.Sprintf(" %d ", i+1), Dim},
 			{fmt.Sprintf("%-5.5s %8d  %6d  %s", printable(p.Who), p.PID, p.Token, state), tone},
@@ -120,15 +127,15 @@ func line(m *Model) []Line {
 }
 
 // show is what a state is called.
-func (s State) show() (string, Tone) {
+func (s State) show(t check.Terms) (string, Tone) {
 	switch s {
 	case Waits:
 	case Holds:
 		return "HOLDS", Good
 	case Killed:
-		return "KILLED, lease runs out,", Bad
+		return "KILLED, " + t.Lease + " runs out,", Bad
 	case Stopped:
-		return "STOPPED, lease runs out,", Warn
+		return "STOPPED, " + t.Lease + " runs out,", Warn
 	}
 	return "waits", Plain
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // Intro returns what those read first who see no picture.
-func Intro(lock string, ttl time.Duration) []Line {
+func Intro(t check.Terms, lock string, ttl time.Duration) []Line {
 	return []Line{
-		text(Head, "fairlock demo: lock %q on etcd, 5 processes, lease %s", lock, ttl),
+		text(Head, "%s", headline(t, lock, ttl)),
 		text(Dim, "each of them locks, reads a ledger, works, writes the ledger, unlocks"),
 		{},
 	}
@@ -40,12 +40,13 @@ func Summary(r *check.Report, took time.Duration) []Line {
 		row(name, tone, fmt.Sprint(n), meaning)
 	}
 	row("grants", Plain, fmt.Sprint(r.Grants), "to five processes that contend all the time")
-	zero("order violations", len(r.Order), "fair: in the order in which etcd got the requests")
+	zero("order violations", len(r.Order), fmt.Sprintf("fair: the order in which %s got the requests", r.Terms.Service))
 	zero("overlaps", len(r.Overlaps), "never two live holds at one instant")
 	row("refused writes", Good, fmt.Sprint(r.Refused), refusal(r))
 	zero("lost updates", len(r.LostUpdates), fmt.Sprintf("the ledger's balance counts all its %d writes", r.Writes))
 	left := r.Leftovers
-	zero("left behind", left.Keys+left.Leases+left.Processes, "no keys and no leases in etcd, no processes")
+	zero("left behind", left.Keys+left.Leases+left.Processes,
+		fmt.Sprintf("no %ss and no %ss in %s, no processes", r.Terms.Key, r.Terms.Lease, r.Terms.Service))
 	out = append(out, Line{}, Line{
 		{"  hand-off         ", Plain},
 		{fmt.Sprintf("p50 %s, p99 %s", millis(r.P50), millis(r.P99)), Good},

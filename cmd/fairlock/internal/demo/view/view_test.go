@@ -15,10 +15,12 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 )
 
+func etcd() check.Terms { return check.Terms{Service: "etcd", Key: "key", Lease: "lease"} }
+
 // full is a model in which there is as much of everything as there can be.
 func full() *Model {
 	m := &Model{
-		Lock: "ledger", TTL: 2 * time.Second, Elapsed: 12300 * time.Millisecond, Expected: 22 * time.Second,
+		Terms: etcd(), Lock: "ledger", TTL: 2 * time.Second, Elapsed: 12300 * time.Millisecond, Expected: 22 * time.Second,
 		Caption: "kill -STOP dan, which holds: it cannot notice that time passes.",
 		Line: []Place{
 			{Who: "bob", PID: 4194304, Token: 42, State: Killed, Since: 1900 * time.Millisecond},
@@ -136,7 +138,7 @@ func TestWhatAnEntrySaysOfItselfCannotReachTheTerminal(t *testing.T) {
 
 func report() *check.Report {
 	return &check.Report{
-		Grants: 1141, Writes: 1139, Refused: 1, High: 57, Handoffs: 99138,
+		Terms: etcd(), Grants: 1141, Writes: 1139, Refused: 1, High: 57, Handoffs: 99138,
 		Kill:      check.Kill{Who: "cleo", PID: 4194304, Token: 22},
 		Stop:      check.Stop{Who: "dan", PID: 4194304, Token: 42, At: stamp.Stamp(time.Second), Woken: stamp.Stamp(5100 * time.Millisecond)},
 		KillMoved: 1900 * time.Millisecond, StopMoved: 1700 * time.Millisecond,
@@ -151,7 +153,7 @@ func TestSummary(t *testing.T) {
 all as promised, in 21.5 s
 
   grants             1141  to five processes that contend all the time
-  order violations      0  fair: in the order in which etcd got the requests
+  order violations      0  fair: the order in which etcd got the requests
   overlaps              0  never two live holds at one instant
   refused writes        1  fenced: dan came late, with token 42 after 57
   lost updates          0  the ledger's balance counts all its 1139 writes

@@ -13,7 +13,6 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
-	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -22,7 +21,8 @@ import (
 type Config struct {
 	Name     string        // shown in the line
 	Lock     string        // what it contends for
-	Etcd     string        // the endpoint
+	On       string        // the service: Etcd
+	Server   string        // its address
 	Ledger   string        // the URL
 	TTL      time.Duration // of its session
 	Work     time.Duration // how long a job takes, until an Order says otherwise
@@ -35,8 +35,7 @@ type Config struct {
 //nolint:contextcheck // what is held is given back although ctx has ended
 func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) (err error) {
 	out := wire.NewWriter(stdout)
-	opts := etcdbackend.Options{Session: Session(cfg, out)}
-	s, err := etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: []string{cfg.Etcd}}, &opts)
+	s, err := open(ctx, cfg, Session(cfg, out))
 	if err != nil {
 		return fmt.Errorf("worker %s: %w", cfg.Name, err)
 	}

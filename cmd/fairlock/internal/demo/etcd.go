@@ -12,17 +12,15 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// store is an etcd of the demonstration's own, seen with etcd's own client: the
-// library under demonstration is not asked about itself.
-type store struct {
+// etcdStore is an etcd in this process, on a port of loopback, seen with etcd's
+// own client. Its events come from a watch, which misses nothing.
+type etcdStore struct {
 	cluster *etcdtest.Cluster
 	client  *clientv3.Client
 	prefix  string // of the line's keys
 }
 
-// openStore starts etcd in this process, on a port of loopback. It forgets all
-// when it is closed.
-func openStore(ctx context.Context, lock string) (*store, error) {
+func openEtcd(ctx context.Context, lock string) (store, error) {
 	cluster, err := etcdtest.Start(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
@@ -31,11 +29,10 @@ func openStore(ctx context.Context, lock string) (*store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start etcd: %w", err), cluster.Close())
 	}
-	return &store{cluster: cluster, client: client, prefix: etcdbackend.DefaultRoot + "/" + lock + "/"}, nil
+	return &etcdStore{cluster: cluster, client: client, prefix: etcdbackend.DefaultRoot + "/" + lock + "/"}, nil
 }
 
-// close ends it.
-func (s *store) close() error {
+func (s *etcdStore) close() error {
 	err := s.client.Close()
 	if errors.Is(err, context.Canceled) { // that it was closed
 		err = nil
@@ -43,25 +40,9 @@ func (s *store) close() error {
 	return errors.Join(err, s.cluster.Close())
 }
 
-func (s *store) endpoint() string { return s.cluster.Endpoints()[0] }
+func (s *etcdStore) server() string { return s.cluster.Endpoints()[0] }
 
-// place is what the store tells of an entry.
-type place struct {
-	token int64 // its create revision
-	meta  driver.Meta
-}
-
-// listener is told what happens in the line, in the order of the store.
-type listener interface {
-	put(place)             // an entry was made
-	gone(token, rev int64) // one was deleted, at this revision
-	marked()               // the end mark was made; see mark
-	fail(error)            // something may have been missed
-}
-
-// follow tells of everything that happens in the line. It returns when nothing
-// can be missed any more; run tells until ctx ends.
-func (s *store) follow(ctx context.Context, l listener) (run func(), err error) {
+func (s *etcdStore) follow(ctx context.Context, l listener) (run func(), err error) {
 	events := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	select {
 	case r := <-events:
@@ -88,7 +69,7 @@ func (s *store) follow(ctx context.Context, l listener) (run func(), err error) 
 	}, nil
 }
 
-func (s *store) tell(l listener, live map[string]int64, ev *clientv3.Event) {
+func (s *etcdStore) tell(l listener, live map[string]int64, ev *clientv3.Event) {
 	key := string(ev.Kv.Key)
 	switch {
 	case key == s.endMark():
@@ -103,20 +84,17 @@ func (s *store) tell(l listener, live map[string]int64, ev *clientv3.Event) {
 	}
 }
 
-// mark writes the end mark into the line, when nobody uses it any more: events
-// come in order, so whoever is told of it has been told of everything.
-func (s *store) mark(ctx context.Context) error {
+func (s *etcdStore) mark(ctx context.Context) error {
 	if _, err := s.client.Put(ctx, s.endMark(), ""); err != nil {
 		return fmt.Errorf("mark the end of the line: %w", err)
 	}
 	return nil
 }
 
-func (s *store) endMark() string { return s.prefix + "end" }
+func (s *etcdStore) endMark() string { return s.prefix + "end" }
 
-// first asks with a linearizable read for the lowest create revision in the
-// line, 0 if nobody stands there.
-func (s *store) first(ctx context.Context) (int64, error) {
+// first is a linearizable read.
+func (s *etcdStore) first(ctx context.Context) (int64, error) {
 	r, err := s.client.Get(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
@@ -128,8 +106,7 @@ func (s *store) first(ctx context.Context) (int64, error) {
 	return r.Kvs[0].CreateRevision, nil
 }
 
-// left counts all keys and leases in the store, whosever they are.
-func (s *store) left(ctx context.Context) (keys, leases int, err error) {
+func (s *etcdStore) left(ctx context.Context) (keys, leases int, err error) {
 	r, err := s.client.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, 0, fmt.Errorf("count what is left: %w", err)
