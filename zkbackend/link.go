@@ -53,6 +53,9 @@ var errBye = errors.New("no longer needed")
 // errExpired: the service has no such session any more.
 var errExpired = errors.New("zookeeper has no such session: it expired, or somebody ended it")
 
+// errShortened: the session lives for a shorter time than it did.
+var errShortened = errors.New("zookeeper: the session was given a shorter timeout")
+
 // dialing is what the making of a link takes.
 type dialing struct {
 	b      *backend

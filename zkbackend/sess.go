@@ -95,6 +95,10 @@ func (s *sess) redial() *link {
 	for {
 		l, err := s.dial(s.ctx)
 		switch {
+		case err == nil && l.hello.ttl < s.ttl:
+			l.end(errBye)
+			s.shortened(l)
+			return nil
 		case err == nil:
 			s.cfg.Proof(l.sent, s.ttl)
 			return l
@@ -109,6 +113,15 @@ func (s *sess) redial() *link {
 		s.cfg.Logger.Warn("zookeeper: cannot reconnect, trying again", "session", s.ID(), "err", err)
 		driver.Sleep(s.ctx, s.b.clock, s.ttl/8)
 	}
+}
+
+// shortened takes in that a server gives the session less time than was promised
+// until now: then it may end before the deadline that was told. What is held is
+// told at once; the session at the service is left alone.
+func (s *sess) shortened(l *link) {
+	s.cancel()
+	s.cfg.Gone(fmt.Errorf("%w: %s gives it %v, and %v was promised: the servers differ in maxSessionTimeout",
+		errShortened, l.server, l.hello.ttl, s.ttl))
 }
 
 // publish lets requests use the link, and arms the watches on it.
