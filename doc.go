@@ -40,7 +40,7 @@
 // # Tokens
 //
 // A hold carries a fencing token from the store's own sequence: etcd's create
-// revision. Within one lock tokens rise in the order of grants, over restarts
+// revision, ZooKeeper's czxid. Within one lock tokens rise in the order of grants, over restarts
 // and changes of leader, for as long as the store lives.
 //
 // No lock service can protect a resource by itself. A process that was stopped
@@ -49,8 +49,8 @@
 // every lower one, from the first touch on, reads included. To fence writes only
 // is not enough: of 5000 simulated runs in which a read was followed by a write,
 // 1059 lost an update with fenced writes and none with fenced first touches. A
-// write to the same etcd can be made conditional on the lock itself with
-// etcdbackend.Guard.
+// write to the same etcd or ZooKeeper can be made conditional on the lock itself
+// with etcdbackend.Guard or zkbackend.Guard.
 //
 // # What can happen to a hold
 //
@@ -78,8 +78,10 @@
 //	session        Session, Hold, Token, errors, hooks: what everything shares
 //	recipes/mutex  the lock that one holds at a time
 //	etcdbackend    lines in etcd
+//	zkbackend      lines in ZooKeeper
 //	membackend     lines in memory, with faults on demand, for unit tests
 //	etcdtest       starts a real etcd, or three, for a test
+//	zktest         starts a real ZooKeeper, or three, for a test
 //	session/driver, session/drivertest, recipes/recipetest
 //	               for those who write a backend: the contract and its suites
 package fairlock
