@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -277,7 +278,7 @@ func leaderMovesAndDies(t *testing.T) {
 		witness.sees(t, i+1)
 	}
 	tokens := witness.sees(t, n)
-	var turns []turn
+	var turns []child.Turn
 	next := 0
 	step := func(after string) {
 		t.Helper()
@@ -288,7 +289,7 @@ func leaderMovesAndDies(t *testing.T) {
 		for _, r := range line[next+1:] {
 			r.waits(t)
 		}
-		turns = append(turns, turn{Token: int64(h.Token()), Begin: line[next].at, End: now()})
+		turns = append(turns, child.Turn{Token: int64(h.Token()), Begin: line[next].at, End: now()})
 		givenBack(t, h)
 		next++
 	}

@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -165,9 +166,9 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 		witness.sees(t, i+1)
 	}
 	tokens := witness.sees(t, len(kinds))
-	var turns []turn
+	var turns []child.Turn
 	for i, s := range line {
-		u := turn{Token: tokens[i], Begin: wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
+		u := child.Turn{Token: tokens[i], Begin: wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
 		for j, other := range line[i+1:] {
 			assert.Empty(t, other.granted, "%s, number %d, before its turn", other.kind, i+1+j)
 		}

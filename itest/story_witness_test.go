@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -128,36 +129,13 @@ func (w *witness) seesNothingLeft(t testing.TB) {
 	assert.Empty(t, r.Kvs, "left under %q", w.prefix)
 }
 
-// turn is one hold as its holder saw it: from after Lock returned until before
-// Unlock was called.
-type turn struct {
-	Token      int64
-	PID        int
-	Begin, End driver.Instant
-}
-
-// checkTurns says that the turns did not overlap, that tokens rose from each to
-// the next, and that they were in the order in which the server made and
-// removed the entries, each of which had its turn.
-func checkTurns(t testing.TB, w *witness, turns []turn) {
+// checkTurns is child.CheckTurns for all entries that a witness saw.
+func checkTurns(t testing.TB, w *witness, turns []child.Turn) {
 	t.Helper()
-	slices.SortFunc(turns, func(a, b turn) int { return int(a.Begin - b.Begin) })
-	tokens := make([]int64, len(turns))
-	overlaps := 0
-	for i, u := range turns {
-		tokens[i] = u.Token
-		if i > 0 && u.Begin < turns[i-1].End {
-			overlaps++
-		}
-	}
 	made := w.sees(t, len(turns))
 	w.seesNothingLeft(t)
 	w.mu.Lock()
 	ended := slices.Clone(w.ended)
 	w.mu.Unlock()
-
-	assert.Zero(t, overlaps, "overlaps")
-	assert.True(t, slices.IsSorted(tokens), "tokens rise")
-	assert.Equal(t, made, tokens, "granted in the order of the create revisions")
-	assert.Equal(t, made, ended, "given back in that order")
+	child.CheckTurns(t, turns, func(u child.Turn) int64 { return u.Token }, made, ended)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package itest
+package child
 
 import (
 	"fmt"
@@ -8,25 +8,28 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// stopProcess stops a process, and returns when the kernel says that it is.
-func stopProcess(t testing.TB, pid int) {
+// Stop stops the process, and returns when the kernel says that it is.
+func (p *Process) Stop(t testing.TB) {
 	t.Helper()
+	pid := p.Pid()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	until(t, "stopped process", func() bool {
+	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			return true // no such file system; the signal cannot be refused
 		}
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(state, "T")
-	})
+	}, Patience, time.Millisecond, "stopped process")
 }
 
-func continueProcess(t testing.TB, pid int) {
+// Continue lets a stopped process go on.
+func (p *Process) Continue(t testing.TB) {
 	t.Helper()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+	require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGCONT))
 }

@@ -1,0 +1,191 @@
+// Package child runs clients as processes of their own, which can be stopped and
+// killed: the test binary starts itself again with a job to do.
+package child
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// env makes a test binary a client process; its value is a job.
+const env = "FAIRLOCK_ITEST_CHILD"
+
+// Patience bounds what should take milliseconds on a machine that is busy.
+const Patience = 20 * time.Second
+
+// The kinds of jobs.
+const (
+	Turns = "turns" // lock and unlock so many times, and report every Turn
+	Hold  = "hold"  // lock, report Held; write when told to, and report Written
+)
+
+// Job says what a client process is to do.
+type Job struct {
+	Do       string
+	Servers  []string
+	Root     string
+	Name     string // of the lock
+	TTL      time.Duration
+	Turns    int
+	Key      string // that the holder is to write, in the store that has the lock
+	Resource string // URL of a Resource that the holder is to write to; "" for none
+}
+
+// Client is what a job works with.
+type Client struct {
+	Session *session.Session
+
+	// Guard takes the guard of a hold.
+	Guard func(h *session.Hold) Write
+
+	// Close closes what is below the Session.
+	Close func() error
+}
+
+// Write writes a key if the guard holds, and says whether it did.
+type Write func(ctx context.Context, key, value string) (bool, error)
+
+// Held is what a holder says when it holds.
+type Held struct {
+	Token int64
+	Key   string // of its entry
+}
+
+// Written is what a holder says after it was told to write.
+type Written struct {
+	Before   bool // the write guarded by what was asked for right after Lock went through
+	After    bool // the same with the guard asked for now
+	Resource bool // the resource took the token
+	Valid    time.Duration
+	Cause    string        // of the end of the hold's context
+	IsLost   bool          // the cause is session.ErrLost
+	Unlock   bool          // Unlock returned session.ErrLost
+	Told     time.Duration // from the first look at the hold until its context ended
+}
+
+// Run does the job that this process was started for, with a client that open
+// makes. It returns an exit code; false if this process is a test as usual.
+func Run(open func(context.Context, Job) (*Client, error)) (code int, isChild bool) {
+	arg := os.Getenv(env)
+	if arg == "" {
+		return 0, false
+	}
+	var j Job
+	err := json.Unmarshal([]byte(arg), &j)
+	if err == nil {
+		err = j.run(open)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+func (j Job) run(open func(context.Context, Job) (*Client, error)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*Patience)
+	defer cancel()
+	c, err := open(ctx, j)
+	if err != nil {
+		return err
+	}
+	if j.Do == Hold {
+		err = j.hold(ctx, c)
+	} else {
+		err = j.takeTurns(ctx, c.Session)
+	}
+	return errors.Join(err, c.Session.Close(), c.Close())
+}
+
+// takeTurns locks and unlocks, and reports every turn.
+func (j Job) takeTurns(ctx context.Context, s *session.Session) error {
+	m := mutex.New(s, j.Name)
+	out := json.NewEncoder(os.Stdout)
+	for range j.Turns {
+		h, err := m.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		u := TurnOf(h)
+		u.End = now()
+		if err := h.Unlock(); err != nil {
+			return err
+		}
+		if err := out.Encode(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold locks, reports that, waits to be told to write, writes under the lock,
+// and reports what came of it.
+//
+//nolint:contextcheck // a hold has a context of its own
+func (j Job) hold(ctx context.Context, c *Client) error {
+	h, err := mutex.New(c.Session, j.Name).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	early := c.Guard(h)
+	out, in := json.NewEncoder(os.Stdout), bufio.NewReader(os.Stdin)
+	if err := out.Encode(Held{int64(h.Token()), h.Refs()[0].Key}); err != nil {
+		return err
+	}
+	if _, err := in.ReadString('\n'); err != nil {
+		return err // the parent is gone
+	}
+	woke := now()
+	r := Written{}
+	if r.Before, err = early(ctx, j.Key, "late"); err != nil {
+		return err
+	}
+	if r.After, err = c.Guard(h)(ctx, j.Key, "later"); err != nil {
+		return err
+	}
+	if r.Resource, err = j.put(ctx, h.Token()); err != nil {
+		return err
+	}
+	r.Valid = h.Valid()
+	select {
+	case <-h.Context().Done():
+		r.Cause = context.Cause(h.Context()).Error()
+		r.IsLost = errors.Is(context.Cause(h.Context()), session.ErrLost)
+		r.Told = now().Sub(woke)
+	case <-time.After(Patience):
+	}
+	r.Unlock = errors.Is(h.Unlock(), session.ErrLost)
+	return out.Encode(r)
+}
+
+// put writes to the job's Resource, and says whether that took the token.
+func (j Job) put(ctx context.Context, token session.Token) (bool, error) {
+	if j.Resource == "" {
+		return false, nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, fmt.Sprintf("%s?token=%d", j.Resource, token), strings.NewReader("late"))
+	if err != nil {
+		return false, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode == http.StatusOK, errors.Join(err, resp.Body.Close())
+}
+
+// now is the clock that all processes of this machine share.
+func now() driver.Instant { return driver.SystemClock().Now() }
