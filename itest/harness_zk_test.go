@@ -37,6 +37,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 	var stories atomic.Int64
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
+		Try:      2, // the line, and what its first entry says of its owner
 		Parallel: true,
 		// Two cores, the race detector and dozens of stories at once.
 		Prompt: 500 * time.Millisecond,

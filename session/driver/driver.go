@@ -113,8 +113,8 @@ type Session interface {
 	Look(ctx context.Context, req LookRequest) (View, error)
 
 	// Watch tells f what happens to an entry until cancel is called. The entry
-	// must be one that this Session has made or that a look of its own has
-	// shown: of any other, a server that lags behind may not know yet. See
+	// must be one that this Session has made, or was shown by a Look or a Join:
+	// of any other, a server that lags behind may not know yet. See
 	// Event for what comes and in which order. It does not block and sends in
 	// the background; f may be called once more while cancel runs, never
 	// after a Gone. Cancel is idempotent.
@@ -260,7 +260,9 @@ type EventKind int
 const (
 	// Armed: whatever happens to the entry after Rev will be told. A look that
 	// is not older than Rev therefore closes the gap before it. With Since, Rev
-	// is Since, or more if the service has forgotten what was between.
+	// is Since, or more if the service has forgotten what was between. With a
+	// Rev of 0 there is no gap: the entry lives at that moment, and one that
+	// does not is told by Gone instead, also after Broken.
 	Armed EventKind = iota + 1
 	// Changed: the entry's owner changed it.
 	Changed

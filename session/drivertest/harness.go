@@ -40,6 +40,10 @@ type Harness struct {
 	// service; "" if they can. ZooKeeper: a persistent child is no entry.
 	NoUnleased string
 
+	// Try is how many round trips a Join with IfEmpty takes to find out that
+	// the line is taken, and by whom; 0 means 1.
+	Try int
+
 	// NoLate says why a request cannot arrive after the client has given it up
 	// and sent others; "" if it can. It is for services that see the requests
 	// of a client on one ordered connection only.
