@@ -6,11 +6,17 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/itest/child"
 )
 
 // TestMain runs the tests and then looks for goroutines that they left, without
-// any exception.
+// any exception. Some tests start this binary again as a client process of its
+// own, which can be stopped and killed; see package child.
 func TestMain(m *testing.M) {
+	if code, isChild := child.Run(openChild); isChild {
+		os.Exit(code)
+	}
 	goleak.VerifyTestMain(tidied{m})
 }
 
