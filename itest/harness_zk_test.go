@@ -35,8 +35,15 @@ const zkTick = 50 * time.Millisecond
 // and every client its own proxies, one for each member.
 func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 	var stories atomic.Int64
+	var proof time.Duration
+	if e.Len() > 1 {
+		// Three heartbeats with a tick and a quarter before each; in their own
+		// time they take 750 ms.
+		proof = 500 * time.Millisecond
+	}
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
+		Proof:    proof,
 		Try:      2, // the line, and what its first entry says of its owner
 		Parallel: true,
 		// Two cores, the race detector and dozens of stories at once.

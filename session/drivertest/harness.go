@@ -40,6 +40,11 @@ type Harness struct {
 	// service; "" if they can. ZooKeeper: a persistent child is no entry.
 	NoUnleased string
 
+	// Proof is how soon Prove brings a proof; 0 means an eighth of the TTL. A
+	// service that takes several exchanges for one, with a pause between them,
+	// needs more.
+	Proof time.Duration
+
 	// Try is how many round trips a Join with IfEmpty takes to find out that
 	// the line is taken, and by whom; 0 means 1.
 	Try int
