@@ -71,17 +71,33 @@ func (s *sess) describe(ctx context.Context, e driver.Entry) (driver.Entry, erro
 	return e, nil
 }
 
-// visit calls f with a session to read through, and again if that one ends.
+// visit calls f with a session to read through, and again if that one ends. What
+// f reads is not older than the call: what somebody else's server has
+// acknowledged by then is seen.
 func (b *backend) visit(ctx context.Context, f func(*sess) error) error {
 	for {
 		s, err := b.guest(ctx)
 		if err != nil {
 			return err
 		}
-		if err = f(s); !errors.Is(err, driver.ErrSessionOver) || ctx.Err() != nil {
+		if err = s.catchUp(ctx); err == nil {
+			err = f(s)
+		}
+		if !errors.Is(err, driver.ErrSessionOver) || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// catchUp waits until the session's server knows all that was done before the
+// call. It stays so if the session changes servers: see handshakeRequest.
+func (s *sess) catchUp(ctx context.Context) error {
+	root := orRoot(s.b.lay.root)
+	_, err := ask(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(root) })
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return translate(err, "READ", root)
+	}
+	return nil
 }
 
 // Names implements driver.Backend. It walks through the folders below the root,
