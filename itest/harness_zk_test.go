@@ -72,28 +72,24 @@ type zkService struct {
 	stranger  *zk.Conn         // has the foreign entries
 }
 
+// zkOdd is what cannot stand in a path, or means something there.
+var zkOdd = regexp.MustCompile(`[%\x00-\x1f\x7f-\x9f\x{e000}-\x{f8ff}\x{fff0}-\x{10ffff}]`)
+
 // dir is the folder of a line.
 func (s *zkService) dir(line string) string {
 	dir := s.root
 	for seg := range strings.SplitSeq(line, "/") {
-		dir += "/"
 		switch seg {
 		case "":
-			dir += "%"
+			seg = "%"
 		case ".", "..":
-			dir += strings.ReplaceAll(seg, ".", "%2E")
+			seg = strings.Repeat("%2E", len(seg))
+		default:
+			seg = zkOdd.ReplaceAllStringFunc(seg, func(c string) string {
+				return "%" + strings.ReplaceAll(fmt.Sprintf("% X", c), " ", "%")
+			})
 		}
-		for _, c := range seg {
-			switch {
-			case strings.Trim(seg, ".") == "" && len(seg) <= 2:
-			case c == '%' || c < ' ' || c >= 0x7f && c < 0xa0 || c >= 0xd800 && c < 0xf900 || c >= 0xfff0:
-				for _, b := range []byte(string(c)) {
-					dir += fmt.Sprintf("%%%02X", b)
-				}
-			default:
-				dir += string(c)
-			}
-		}
+		dir += "/" + seg
 	}
 	return dir
 }
@@ -212,7 +208,7 @@ func (s *zkService) end(ctx context.Context, id int64, password []byte) (alive b
 	if err != nil {
 		return true, err
 	}
-	defer socket.Close() //nolint:errcheck // all that matters has been answered
+	defer socket.Close()
 	if err := socket.SetDeadline(time.Now().Add(patience)); err != nil {
 		return true, err
 	}

@@ -1,0 +1,60 @@
+package itest
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestZooKeeperDriverListsWhatAFollowerDoesNotKnowYet: a line is listed as it
+// was at some moment after the call, whichever member is asked.
+func TestZooKeeperDriverListsWhatAFollowerDoesNotKnowYet(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Tick: zkTick})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	leader, err := e.Leader(ctx)
+	require.NoError(t, err)
+	follower := (leader + 1) % e.Len()
+	at := func(member int) (driver.Backend, driver.Session) {
+		b, err := zkbackend.NewBackend([]string{e.Member(member).Addr()}, &zkbackend.Options{TickTime: zkTick})
+		require.NoError(t, err)
+		s, err := b.Open(ctx, driver.Config{
+			TTL: 5 * time.Second, Window: 4 * time.Second, Logger: slog.New(slog.DiscardHandler),
+			Proof: func(driver.Instant, time.Duration) {}, Gone: func(error) {},
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			assert.NoError(t, s.Close(context.Background()))
+			assert.NoError(t, b.Close())
+		})
+		return b, s
+	}
+	_, one := at(leader)
+	late, _ := at(follower)
+	first, err := one.Join(ctx, driver.JoinRequest{Line: "x"})
+	require.NoError(t, err)
+	e.Member(leader).DelayTo(follower, 200*time.Millisecond)
+	defer e.Member(leader).DelayTo(follower, 0)
+
+	second, err := one.Join(ctx, driver.JoinRequest{Line: "x"})
+	require.NoError(t, err)
+	line, err := late.List(ctx, "x", 0)
+	require.NoError(t, err)
+	require.Len(t, line, 2)
+	assert.Equal(t, first.Entry.Ref, line[0].Ref)
+	assert.Equal(t, second.Entry.Ref, line[1].Ref)
+
+	_, err = one.Join(ctx, driver.JoinRequest{Line: "y"})
+	require.NoError(t, err)
+	names, err := late.Names(ctx, "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"x", "y"}, names)
+}
