@@ -19,12 +19,13 @@ import (
 // own on top. It is used once and never again: when it is lost, the session
 // makes another.
 type link struct {
-	server string
-	hello  hello
-	sent   driver.Instant // when the handshake was sent
-	conn   *zk.Conn
-	tap    *tap
-	events <-chan zk.Event // closed when the library has come to its end
+	server   string
+	hello    hello
+	sent     driver.Instant // when the handshake was sent
+	unproven bool           // ... which proves nothing by itself, see chain
+	conn     *zk.Conn
+	tap      *tap
+	events   <-chan zk.Event // closed when the library has come to its end
 
 	zxid atomic.Int64 // the newest transaction that the server has shown
 	bye  atomic.Bool  // the end of the session was acknowledged

@@ -23,7 +23,10 @@ import (
 // stream. (Learner.ping, LearnerHandler.run and ExpiryQueue of ZooKeeper 3.8.)
 //
 // A handshake is different: the leader is asked, and touches, before the
-// follower answers.
+// follower answers. But a leader that was deposed answers it too, out of what it
+// remembers; so for ProofQuorum it proves nothing until the first commit on the
+// same link has shown that this leader leads. A session's first handshake is a
+// commit itself.
 
 // spacing is the least time between the answer to a heartbeat and the next, in
 // ticks of the servers: one of the leader's pings must fit between, twice.
@@ -48,7 +51,8 @@ func (s *sess) lag() time.Duration {
 
 // chain decides what an answered heartbeat proves.
 type chain struct {
-	direct bool // it proves itself
+	direct bool           // it proves itself
+	hello  driver.Instant // of a handshake that the first of them proves; 0 if none
 	sent   [2]driver.Instant
 	links  int
 }
@@ -61,6 +65,9 @@ func (c *chain) answered(sent driver.Instant) (proof driver.Instant, ok bool) {
 		return sent, true
 	}
 	proof, ok = c.sent[0], c.links >= 2
+	if c.links == 0 && c.hello != 0 {
+		proof, ok = c.hello, true
+	}
 	c.sent[0], c.sent[1] = c.sent[1], sent
 	c.links++
 	return proof, ok
@@ -78,7 +85,11 @@ func (s *sess) pulse(l *link) {
 		sent    = s.b.clock.Now()
 		back    = sent // when the last answer came
 	)
-	timer := time.NewTimer(s.period())
+	if l.unproven {
+		// At once: nothing has to happen between the handshake and this one.
+		chain.hello, hurry, back = l.sent, 1, back.Add(-s.spacing())
+	}
+	timer := time.NewTimer(max(s.due(sent, sent, back, hurry > 0), time.Millisecond))
 	defer timer.Stop()
 	for {
 		select {

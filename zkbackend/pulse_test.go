@@ -28,6 +28,19 @@ func TestAnEnsembleProvesTheHeartbeatTwoBefore(t *testing.T) {
 	}
 }
 
+// TestTheFirstCommitProvesTheHandshakeBeforeIt: the leader that answered both
+// leads. From then on it is as ever.
+func TestTheFirstCommitProvesTheHandshakeBeforeIt(t *testing.T) {
+	c := chain{hello: 5}
+	for i, want := range []driver.Instant{5, 0, 10, 20} {
+		proof, ok := c.answered(driver.Instant(10 * (i + 1)))
+		assert.Equal(t, i != 1, ok, "heartbeat %d", i)
+		if ok {
+			assert.Equal(t, want, proof)
+		}
+	}
+}
+
 // TestProofsAreTouchesThatTheLeaderHas plays the argument in pulse.go: a
 // follower that reports touches in its answers to pings, a leader that pings
 // every half tick, and streams between them that are in order and slow by any

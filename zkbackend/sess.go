@@ -100,7 +100,9 @@ func (s *sess) redial() *link {
 			s.shortened(l)
 			return nil
 		case err == nil:
-			s.cfg.Proof(l.sent, s.ttl)
+			if l.unproven = s.proof == ProofQuorum; !l.unproven {
+				s.cfg.Proof(l.sent, s.ttl)
+			}
 			return l
 		case errors.Is(err, errExpired):
 			s.expired(err)
