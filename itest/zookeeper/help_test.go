@@ -322,3 +322,17 @@ func ended(h *session.Hold) <-chan driver.Instant {
 	}()
 	return end
 }
+
+// each calls f for all numbers below n, some at a time.
+func each(n int, f func(i int)) {
+	const atOnce = 64
+	var wg sync.WaitGroup
+	for w := range min(n, atOnce) {
+		wg.Go(func() {
+			for i := w; i < n; i += atOnce {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,155 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// shortTTL is for sessions that are to expire: the least that there is.
+const shortTTL = 2 * time.Second
+
+// samples is how many sessions meet each fault, each at another moment between
+// two heartbeats.
+const samples = 4
+
+// contextsEndBeforeNodes breaks the network between client and server in all
+// the ways there are. The context of a hold ends before the server deletes the
+// node, measured by a client whose network is whole.
+func contextsEndBeforeNodes(t *testing.T) {
+	slow := func(p *tcpproxy.Proxy) {
+		p.Delay(tcpproxy.Down, 300*time.Millisecond)
+		<-time.After(700 * time.Millisecond) // let heartbeats meet it
+		p.Hold(tcpproxy.Both)
+	}
+	faults := map[string]func(*tcpproxy.Proxy){
+		"both directions": func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Both) },
+		requestsFault:     func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Up) },
+		"replies":         func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Down) },
+		"reset":           func(p *tcpproxy.Proxy) { p.Refuse(true); p.Reset() },
+		"slow replies":    slow,
+	}
+	var running sync.WaitGroup
+	for fault, harm := range faults {
+		running.Go(func() {
+			t.Run(fault, func(t *testing.T) {
+				var slacks [samples]time.Duration
+				e, root := shared.use(t)
+				each(samples, func(i int) {
+					slacks[i] = endsBeforeNode(t, e, fmt.Sprint(root, "-", i), fault == requestsFault, harm)
+				})
+				t.Logf("told before deleted: %v", slacks)
+			})
+		})
+	}
+	running.Wait()
+}
+
+// requestsFault is the one where a server can go on telling of events.
+const requestsFault = "requests"
+
+func endsBeforeNode(
+	t *testing.T, e *zktest.Ensemble, root string, events bool, harm func(*tcpproxy.Proxy),
+) (slack time.Duration) {
+	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
+	fire := func() {}
+	if events {
+		fire = p.eventsWhileCut(t, newParty(t, root, calmTTL).open(t, e.Servers()...), conn)
+	}
+	h := p.lock(t, "x")
+	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
+	<-time.After(rand.N(shortTTL / 8)) // anywhere between two heartbeats
+	harm(proxy)
+	began := now()
+	fire()
+	end := wait(t, told, "the end of the hold")
+	slack = wait(t, gone, "the end of the node").Sub(end)
+
+	assert.Greater(t, slack, 50*time.Millisecond, "from the end of the context to that of the node")
+	assert.Greater(t, end.Sub(began), shortTTL/4, "the time that the session had to recover")
+	var lost *session.LostError
+	if assert.ErrorAs(t, context.Cause(h.Context()), &lost) {
+		assert.Equal(t, session.ReasonDeadline, lost.Reason)
+	}
+	assert.Zero(t, h.Valid())
+	proxy.Refuse(false)
+	proxy.Delay(tcpproxy.Both, 0)
+	proxy.Heal(tcpproxy.Both)
+	assert.NoError(t, p.lock(t, "x").Unlock())
+	return slack
+}
+
+// eventsWhileCut has watches of the party fire one by one while it is cut off:
+// what a server tells unasked keeps the client library content and proves
+// nothing. The events are the ends of calm's entries.
+func (p *party) eventsWhileCut(t *testing.T, calm *party, conn *zk.Conn) (fire func()) {
+	const n = 10
+	held := make([]*session.Hold, n)
+	for i := range held {
+		name := fmt.Sprint("event", i)
+		held[i] = calm.lock(t, name)
+		p.ask(bounded(t), name)
+	}
+	for i := range held {
+		lined(t, conn, fmt.Sprint(p.opts.Root, "/event", i), 2)
+	}
+	return func() {
+		for _, h := range held {
+			<-time.After(150 * time.Millisecond)
+			givenBack(t, h)
+		}
+	}
+}
+
+// deadlineFollowsServer: the server decides on the timeout of a session, and may
+// give more or less than was asked for.
+func deadlineFollowsServer(t *testing.T) {
+	const given, margin = 3 * time.Second, 300 * time.Millisecond
+	e := zktest.New(t, &zktest.Options{
+		MaxSession: given, Config: map[string]string{"minSessionTimeout": fmt.Sprint(given.Milliseconds())},
+	})
+	conn := e.Conn(t)
+	each(2, func(i int) {
+		asked := []time.Duration{30 * time.Second, shortTTL}[i]
+		proxy := proxyOf(t, e, 0)
+		p := newParty(t, "/fairlock", asked)
+		p.opts.Session.Margin = margin
+		var left struct {
+			sync.Mutex
+			most time.Duration
+		}
+		p.opts.Session.Hooks.Renewed = func(ev session.Event) {
+			left.Lock()
+			defer left.Unlock()
+			left.most = max(left.most, ev.Left)
+		}
+		p.open(t, proxy.Addr())
+		h := p.lock(t, fmt.Sprint(asked))
+		gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
+		until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })
+		proxy.Hold(tcpproxy.Both)
+		began := now()
+		end := wait(t, told, "the end of the hold")
+		slack := wait(t, gone, "the end of the node").Sub(end)
+		t.Logf("asked for %v, given %v: ended %v after the cut, %v before the node", asked, given, end.Sub(began), slack)
+
+		assert.Contains(t, p.log.String(), "asked="+asked.String()+" given="+given.String())
+		assert.Greater(t, slack, margin/2)
+		assert.Less(t, end.Sub(began), given-margin)
+		left.Lock()
+		assert.LessOrEqual(t, left.most, given-margin)
+		left.Unlock()
+		proxy.Heal(tcpproxy.Both)
+	})
+}

@@ -1,0 +1,156 @@
+package zookeeper
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// connTo is a client of one member alone, past its proxy.
+func connTo(t *testing.T, e *zktest.Ensemble, member int, timeout time.Duration) *zk.Conn {
+	t.Helper()
+	conn, err := e.NewConn(&zktest.ConnOptions{Servers: []string{e.Member(member).Direct()}, Session: timeout})
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// rival is a hold whose server gets into trouble, and who stands behind it with
+// a server that does not.
+type rival struct {
+	hold    *session.Hold
+	told    <-chan driver.Instant
+	waiting *request
+}
+
+// newRival has a party with that proof hold, on one member, and another wait, on
+// a second one.
+func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, on, other int) *rival {
+	t.Helper()
+	name := proof.String()
+	p := newParty(t, "/fairlock", shortTTL)
+	p.opts.Proof = proof
+	p.open(t, e.Member(on).Direct())
+	r := &rival{hold: p.lock(t, name)}
+	r.told = ended(r.hold)
+	r.waiting = newParty(t, "/fairlock", calmTTL).open(t, e.Member(other).Direct()).ask(bounded(t), name)
+	return r
+}
+
+// cutFollowerProvesNothing cuts a follower off from its leader. It goes on
+// answering its clients' pings and reads until it has heard nothing for
+// syncLimit ticks, 5 s here, while the leader lets their sessions expire.
+func cutFollowerProvesNothing(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "50"}})
+	leader, err := e.Leader(bounded(t))
+	require.NoError(t, err)
+	follower, other := (leader+1)%3, (leader+2)%3
+	conn := connTo(t, e, leader, calmTTL)
+	proofs := []zkbackend.Proof{zkbackend.ProofAuto, zkbackend.ProofSync, zkbackend.ProofQuorum}
+	var rivals []*rival
+	var gone []<-chan driver.Instant
+	for _, proof := range proofs {
+		r := newRival(t, e, proof, follower, other)
+		lined(t, conn, "/fairlock/"+proof.String(), 2)
+		rivals = append(rivals, r)
+		gone = append(gone, deletion(t, conn, r.hold.Refs()[0].Key))
+	}
+	naive := newNaive(t, connTo(t, e, follower, shortTTL))
+	naiveGone := deletion(t, conn, naive.path)
+
+	e.Member(follower).CutFrom(leader)
+	defer e.Member(follower).HealFrom(leader)
+	began := now()
+	for i, r := range rivals {
+		told, at := wait(t, r.told, "the end of the hold"), wait(t, gone[i], "the end of the node")
+		next := r.waiting.granted(t)
+		t.Logf("proof %v: told %v after the cut, %v before the node was deleted, %v before the next one held",
+			proofs[i], told.Sub(began), at.Sub(told), r.waiting.at.Sub(told))
+
+		assert.Greater(t, at.Sub(told), 50*time.Millisecond, "proof %v", proofs[i])
+		assert.Greater(t, r.waiting.at, told)
+		assert.Greater(t, next.Token(), r.hold.Token())
+		assert.NoError(t, next.Unlock())
+	}
+	// Whoever believes what the follower says still holds.
+	at := wait(t, naiveGone, "the end of the naive one's node")
+	believed := naive.stop()
+	t.Logf("by the follower's answers: in force for at least %v after the node was deleted", believed.Sub(at))
+	assert.Positive(t, believed.Sub(at), "the cut is one that a ping does not notice")
+}
+
+// naive is a lock that takes any answer of its server for a proof.
+type naive struct {
+	path string
+	quit chan struct{}
+	done sync.WaitGroup
+	sent driver.Instant // when the newest request that was answered was sent
+}
+
+func newNaive(t *testing.T, conn *zk.Conn) *naive {
+	t.Helper()
+	path, err := conn.Create("/naive", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	n := &naive{path: path, quit: make(chan struct{})}
+	n.done.Go(func() {
+		for {
+			sent := now()
+			if _, _, err := conn.Get(path); err != nil {
+				return
+			}
+			n.sent = sent
+			select {
+			case <-n.quit:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+	return n
+}
+
+// stop returns the moment until which it would believe that it holds.
+func (n *naive) stop() driver.Instant {
+	close(n.quit)
+	n.done.Wait()
+	return n.sent.Add(shortTTL - shortTTL/10)
+}
+
+// deposedLeader cuts the leader off from the others, with its clients. It leads
+// on until it has heard of nobody for syncLimit ticks, and answers Sync; what it
+// cannot do is commit.
+func deposedLeader(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "40"}})
+	leader, err := e.Leader(bounded(t))
+	require.NoError(t, err)
+	conn := connTo(t, e, (leader+1)%3, calmTTL)
+	quorum := newRival(t, e, zkbackend.ProofQuorum, leader, (leader+1)%3)
+	sync := newRival(t, e, zkbackend.ProofSync, leader, (leader+2)%3)
+	lined(t, conn, "/fairlock/quorum", 2)
+	lined(t, conn, "/fairlock/sync", 2)
+
+	e.Member(leader).CutPeers()
+	began := now()
+	told := wait(t, quorum.told, "the end of the hold with ProofQuorum")
+	assert.Less(t, told.Sub(began), shortTTL)
+	assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
+	late := wait(t, sync.told, "the end of the hold with ProofSync")
+	for _, r := range []*rival{quorum, sync} {
+		next := r.waiting.granted(t)
+		assert.Greater(t, r.waiting.at, late)
+		assert.Greater(t, next.Token(), r.hold.Token())
+		assert.NoError(t, next.Unlock())
+	}
+	t.Logf("after the cut: told by quorum %v, by sync %v, the next ones held %v and %v",
+		told.Sub(began), late.Sub(began), quorum.waiting.at.Sub(began), sync.waiting.at.Sub(began))
+	e.Member(leader).HealPeers()
+}

@@ -1,0 +1,32 @@
+package zookeeper
+
+import (
+	"sync"
+	"testing"
+)
+
+// TestPitfalls tells of everything that has gone wrong with locks on ZooKeeper,
+// here or in the libraries that came before. The stories are told side by side:
+// most of the time each of them waits for its servers or for a session to
+// expire.
+func TestPitfalls(t *testing.T) {
+	const atOnce = 5
+	room := make(chan struct{}, atOnce)
+	var told sync.WaitGroup
+	for _, s := range []struct {
+		name string
+		tell func(*testing.T)
+	}{
+		{"ContextsEndBeforeNodes", contextsEndBeforeNodes},
+		{"AFollowerThatIsCutOffProvesNothing", cutFollowerProvesNothing},
+		{"ADeposedLeaderProvesNothingToAQuorum", deposedLeader},
+		{"TheDeadlineFollowsWhatTheServerGives", deadlineFollowsServer},
+	} {
+		told.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			t.Run(s.name, s.tell)
+		})
+	}
+	told.Wait()
+}
