@@ -13,34 +13,38 @@ import (
 
 const demoHelp = `Watch five processes share one lock, and what happens when two of them fail.
 
-The demo starts an etcd of its own inside this process, on loopback, and five
-worker processes. Each of them locks, reads a ledger, works a little, writes the
-ledger and unlocks, over and over. For some 20 seconds you see the line: who
-holds, who waits in which place, with which token, for how long.
+The demo starts an etcd of its own inside this process, or with --on zk a
+ZooKeeper server beside it (which needs Java), on loopback, and five worker
+processes. Each of them locks, reads a ledger, works a little, writes the ledger
+and unlocks, over and over. For some 20 seconds you see the line: who holds, who
+waits in which place, with which token, for how long.
 
   fair      They hold in the order in which they asked.
-  fenced    One holder is stopped (SIGSTOP) until its lease has run out and
+  fenced    One holder is stopped (SIGSTOP) until its session has run out and
             others have held. It is woken (SIGCONT) and writes without looking
             at its lock. The ledger refuses: it has seen a higher token.
   nothing   One holder is killed (SIGKILL) and can give nothing back. Its place
-  is left   goes when its lease runs out, two seconds later.
+  is left   goes when its session runs out, two seconds later.
 
-In the end all of it is checked: against the store's own events, the ledger's
-book and the clock of the machine. The exit status is 0 only if every promise
-was kept and both faults were seen to take effect, 1 if not, 130 after ^C.
+In the end all of it is checked: against the service's own record (a watch at
+etcd, the transaction log of ZooKeeper), the ledger's book and the clock of the
+machine. The exit status is 0 only if every promise was kept and both faults
+were seen to take effect, 1 if not, 130 after ^C.
 
 On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a
 live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.`
 
 func demoCommand() *cobra.Command {
 	var plain bool
+	on := choice{of: demo.Services()}
+	on.value = on.of[0]
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch workers take turns, lose a lock and be fenced off (20 s)",
 		Long:  demoHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := demo.Run(cmd.Context(), demo.Options{On: demo.Services()[0], Out: os.Stdout, Plain: plain, Worker: workerArgs})
+			err := demo.Run(cmd.Context(), demo.Options{On: on.value, Out: os.Stdout, Plain: plain, Worker: workerArgs})
 			switch {
 			case err == nil:
 				return nil
@@ -50,6 +54,7 @@ func demoCommand() *cobra.Command {
 			return &exit{exitSoftware, err}
 		},
 	}
+	cmd.Flags().Var(&on, "on", "the service to start and to lock on: "+on.words())
 	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, even on a terminal")
 	cmd.AddCommand(workerCommand())
 	return cmd

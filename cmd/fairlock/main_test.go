@@ -38,6 +38,8 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"demo", "--frob"}, "unknown flag: --frob"},
 		{[]string{"demo", "extra"}, `unknown command "extra" for "fairlock demo"`},
 		{[]string{"demo", "--plain=maybe"}, `invalid argument "maybe"`},
+		{[]string{"demo", "--on", "consul"}, `invalid argument "consul" for "--on" flag: must be etcd or zk`},
+		{[]string{"demo", "--on="}, `invalid argument "" for "--on" flag: must be etcd or zk`},
 		{[]string{"version", "extra"}, `unknown command "extra" for "fairlock version"`},
 	} {
 		code, text := call(t, c.args...)
@@ -89,9 +91,24 @@ func TestAWorkerUnderstandsWhatTheDemoTellsIt(t *testing.T) {
 	}
 }
 
-func TestAWorkerWithoutEtcdSaysSo(t *testing.T) {
-	code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--on", "etcd", "--server", "")
+func TestTheDemoIsOnEtcdUnlessToldOtherwise(t *testing.T) {
+	cmd := demoCommand()
+	require.Equal(t, "etcd", cmd.Flags().Lookup("on").Value.String())
 
-	assert.Equal(t, exitSoftware, code)
-	assert.Contains(t, text, "fairlock: worker ada: etcdbackend: dial: invalid options: an endpoint is empty")
+	require.NoError(t, cmd.ParseFlags([]string{"--on", "zk"}))
+
+	assert.Equal(t, "zk", cmd.Flags().Lookup("on").Value.String())
+}
+
+func TestAWorkerWithoutAServiceSaysSo(t *testing.T) {
+	for on, want := range map[string]string{
+		"etcd":   "etcdbackend: dial: invalid options: an endpoint is empty",
+		"zk":     `zkbackend: invalid options: "" is no server`,
+		"consul": `no service is called "consul"`,
+	} {
+		code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--on", on, "--server", "")
+
+		assert.Equal(t, exitSoftware, code)
+		assert.Contains(t, text, "fairlock: worker ada: "+want)
+	}
 }

@@ -32,7 +32,7 @@ func (e *exit) Unwrap() error { return e.err }
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "fairlock",
-		Short:         "Fair, fenced locks on etcd",
+		Short:         "Fair, fenced locks on etcd and ZooKeeper",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -81,13 +81,13 @@ type director struct {
 func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
 	defer cancel()
-	if !d.live {
-		d.print(view.Intro(d.on.terms, lockName, ttl)...)
-	}
 	if d.store, err = d.on.open(ctx, lockName); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, d.store.close()) }()
+	if !d.live {
+		d.print(view.Intro(d.on.terms, lockName, ttl)...)
+	}
 
 	server, err := ledger.Serve(ctx, book, ledger.Watch{
 		First:   func(ctx context.Context, token int64) { d.stage.touched(ctx, d.store, token) },

@@ -21,6 +21,7 @@ type service struct {
 func services() []service {
 	return []service{
 		{worker.Etcd, check.Terms{Service: "etcd", Key: "key", Lease: "lease"}, openEtcd},
+		{worker.ZooKeeper, check.Terms{Service: "ZooKeeper", Key: "node", Lease: "session"}, openZooKeeper},
 	}
 }
 

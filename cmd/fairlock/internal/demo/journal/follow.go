@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// often is how long Follow waits before it looks again.
-const often = 5 * time.Millisecond
+// often is how long Follow waits before it looks again: less than a hand-off
+// takes, so that who follows does not see a line that has long moved on.
+const often = time.Millisecond / 2
 
 // Follow calls f for every transaction of a server on its own, from the first
 // on, each soon after it was logged. It returns nil when ctx ends, and an error

@@ -169,6 +169,28 @@ all as promised, in 21.5 s
 	assert.Empty(t, Violations(report()))
 }
 
+func TestWhatZooKeeperCallsThingsFitsToo(t *testing.T) {
+	zk := check.Terms{Service: "ZooKeeper", Key: "node", Lease: "session"}
+	m, r := full(), report()
+	m.Terms, r.Terms = zk, zk
+
+	picture, summary := plain(Frame(m, 80, 24)), plain(Summary(r, 21500*time.Millisecond))
+
+	for _, want := range []string{
+		"fairlock demo: lock \"ledger\" on ZooKeeper, 5 processes, session 2s       12.3 s\n",
+		"state (as ZooKeeper has it)\n",
+		" 1 bob    4194304      42  KILLED, session runs out, for 1.9 s\n",
+		" 3 dan      12707      46  STOPPED, session runs out, for 1.0 s\n",
+	} {
+		assert.Contains(t, picture, want)
+	}
+	assert.Contains(t, summary, "  fair: the order in which ZooKeeper got the requests\n")
+	assert.Contains(t, summary, "  no nodes and no sessions in ZooKeeper, no processes\n")
+	for line := range strings.Lines(summary) {
+		assert.LessOrEqual(t, len(line), 80, "%s", line)
+	}
+}
+
 func TestSummaryOfAViolation(t *testing.T) {
 	r := report()
 	for range 20 {

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Name     string        // shown in the line
 	Lock     string        // what it contends for
-	On       string        // the service: Etcd
+	On       string        // the service: Etcd or ZooKeeper
 	Server   string        // its address
 	Ledger   string        // the URL
 	TTL      time.Duration // of its session

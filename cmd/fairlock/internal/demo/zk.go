@@ -1,0 +1,225 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/journal"
+	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// zkStore is a ZooKeeper server in a process of its own, seen with a plain
+// connection. Its events come from its transaction log: see package journal.
+type zkStore struct {
+	ensemble *zktest.Ensemble
+	conn     *zk.Conn
+	log      *testserver.Dir
+	line     string // the folder of the line's nodes
+}
+
+// round is how often the server removes containers that have become empty, the
+// folders of locks that nobody uses. Its own is a minute, for which nobody
+// would wait here to see it.
+const round = 100 * time.Millisecond
+
+func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
+	s := &zkStore{line: zkbackend.DefaultRoot + "/" + lock}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start ZooKeeper: %w", err), s.close())
+		}
+	}()
+	if s.log, err = testserver.MakeDir("fairlock-demo", true); err != nil {
+		return nil, err
+	}
+	s.ensemble, err = zktest.Start(ctx, &zktest.Options{
+		ContainerCheck: round,
+		Config:         map[string]string{"dataLogDir": s.log.Path()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.conn, err = s.ensemble.NewConn(nil); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *zkStore) close() error {
+	var errs []error
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	if s.ensemble != nil {
+		errs = append(errs, s.ensemble.Close())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Remove())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *zkStore) server() string { return s.ensemble.Servers()[0] }
+
+// follow begins with the first transaction, so nothing is missed.
+func (s *zkStore) follow(ctx context.Context, l listener) (run func(), err error) {
+	return func() {
+		live := map[string]int64{}
+		err := journal.Follow(ctx, s.log.Path(), func(t journal.Txn) { s.tell(l, live, t) })
+		if err != nil {
+			l.fail(err)
+		}
+	}, nil
+}
+
+func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
+	for _, op := range t.Ops {
+		switch {
+		case op.Path == endNode && op.Created:
+			l.marked()
+		case !strings.HasPrefix(op.Path, s.line+"/"):
+		case op.Created:
+			meta, _ := driver.DecodeMeta(op.Data)
+			live[op.Path] = t.Zxid
+			l.put(place{token: t.Zxid, meta: meta})
+		default:
+			l.gone(live[op.Path], t.Zxid)
+			delete(live, op.Path)
+		}
+	}
+}
+
+// endNode is the end mark. It is not in the line's folder, which is removed when
+// nobody is in it.
+const endNode = "/end"
+
+func (s *zkStore) mark(ctx context.Context) error {
+	_, err := within(ctx, func() (string, error) {
+		return s.conn.Create(endNode, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+	})
+	if err != nil {
+		return fmt.Errorf("mark the end of the line: %w", err)
+	}
+	return nil
+}
+
+// first is the czxid of the lowest number in the line. A Sync before the read
+// makes it linearizable.
+func (s *zkStore) first(ctx context.Context) (int64, error) {
+	token, err := within(ctx, func() (int64, error) {
+		if _, err := s.conn.Sync("/"); err != nil {
+			return 0, err
+		}
+		for {
+			names, _, err := s.conn.Children(s.line)
+			if errors.Is(err, zk.ErrNoNode) || err == nil && len(names) == 0 {
+				return 0, nil
+			}
+			if err != nil {
+				return 0, err
+			}
+			there, stat, err := s.conn.Exists(s.line + "/" + slices.MinFunc(names, bySequence))
+			if err != nil || there {
+				return stat.Czxid, err
+			} // else it left in between
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ask for the first in the line: %w", err)
+	}
+	return token, nil
+}
+
+// bySequence compares nodes by their numbers, the ten digits at the end.
+func bySequence(a, b string) int {
+	return strings.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
+}
+
+// left gives the server time to remove the line's folder and the one above it,
+// a round for each.
+func (s *zkStore) left(ctx context.Context) (nodes, sessions int, err error) {
+	for range 5 {
+		if nodes, err = within(ctx, func() (int, error) { return s.below("/") }); err != nil || nodes == 0 {
+			break
+		}
+		_ = rest(ctx, round) // if ctx has ended, what follows will say so
+	}
+	if err == nil {
+		sessions, err = s.sessions(ctx)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("count what is left: %w", err)
+	}
+	return nodes, sessions, nil
+}
+
+// below counts the nodes below one. ZooKeeper's own do not count.
+func (s *zkStore) below(path string) (int, error) {
+	names, _, err := s.conn.Children(path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for _, name := range names {
+		child := strings.TrimSuffix(path, "/") + "/" + name
+		if child == "/zookeeper" {
+			continue
+		}
+		n, err := s.below(child)
+		if err != nil {
+			return 0, err
+		}
+		sum += 1 + n
+	}
+	return sum, nil
+}
+
+// sessions asks the server how many there are beside our own.
+func (s *zkStore) sessions(ctx context.Context) (int, error) {
+	const figure = "zk_global_sessions"
+	text, err := s.ensemble.Member(0).Command(ctx, "mntr")
+	if err != nil {
+		return 0, err
+	}
+	for l := range strings.Lines(text) {
+		if key, value, _ := strings.Cut(strings.TrimSpace(l), "\t"); key == figure {
+			n, err := strconv.Atoi(value)
+			return n - 1, err
+		}
+	}
+	return 0, fmt.Errorf("mntr does not tell %s", figure)
+}
+
+// within calls f, which has no context, and does not wait for it for longer than
+// ctx lasts. It ends at the latest when the connection is closed.
+func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		v, err := f()
+		answered <- answer{v, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
