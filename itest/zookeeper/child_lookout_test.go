@@ -194,3 +194,13 @@ func entriesBelow(t testing.TB, admin *zk.Conn, path string) (entries []string) 
 	}
 	return entries
 }
+
+// newest is the path of the entry that was made last, or the root.
+func (w *lookout) newest() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.made) == 0 {
+		return w.root
+	}
+	return w.made[len(w.made)-1]
+}

@@ -1,0 +1,154 @@
+package zookeeper
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// program is other people's clients in a process of their own: see the texts in
+// testdata, which are told what to do line by line.
+type program struct {
+	process *testserver.Process
+	stdin   io.Writer
+
+	mu     sync.Mutex
+	actors map[string]*actor
+}
+
+// actor is one client in a program, with a lock of its own.
+type actor struct {
+	p       *program
+	name    string
+	answers chan []string
+}
+
+// theirTTL is the session timeout of other people's clients.
+const theirTTL = "4000" // ms
+
+// startProgram starts a program. It is killed at the latest when the test ends.
+func startProgram(t testing.TB, name string, args ...string) *program {
+	t.Helper()
+	p := &program{actors: map[string]*actor{}}
+	ready := make(chan struct{})
+	p.process = testserver.Start(exec.CommandContext(t.Context(), name, args...), func(stdin io.Writer, stdout io.Reader) {
+		p.stdin = stdin
+		close(ready)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			p.hears(strings.Fields(lines.Text()))
+		}
+	})
+	t.Cleanup(p.process.Halt)
+	select {
+	case <-ready:
+	case <-p.process.Done():
+		require.NoError(t, p.process.Err())
+	}
+	return p
+}
+
+// hears hands an answer to its actor.
+func (p *program) hears(words []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(words) > 1 && p.actors[words[0]] != nil {
+		p.actors[words[0]].answers <- words[1:]
+	}
+}
+
+// open makes an actor with a lock of a kind on a path.
+func (p *program) open(t testing.TB, kind, path string) *actor {
+	t.Helper()
+	p.mu.Lock()
+	a := &actor{p: p, name: fmt.Sprint("actor", len(p.actors)), answers: make(chan []string, 10)}
+	p.actors[a.name] = a
+	p.mu.Unlock()
+	a.does(t, "open", kind, path)
+	return a
+}
+
+// told gives an actor something to do.
+func (a *actor) told(t testing.TB, what string, args ...string) {
+	t.Helper()
+	_, err := fmt.Fprintln(a.p.stdin, strings.Join(append([]string{what, a.name}, args...), " "))
+	require.NoError(t, err)
+}
+
+// answer waits for an actor's next answer, and checks what it begins with.
+func (a *actor) answer(t testing.TB, want string) []string {
+	t.Helper()
+	answer := make(chan []string, 1)
+	go func() { // ends with the program
+		select {
+		case words := <-a.answers:
+			answer <- words
+		case <-a.p.process.Done():
+			answer <- []string{fmt.Sprint("the program ended: ", a.p.process.Err())}
+		}
+	}()
+	words := wait(t, answer, want)
+	require.Equal(t, want, words[0], "%v; the program said: %s", words, a.p.process.Said())
+	return words[1:]
+}
+
+// does is told and answer, of what is done in no time.
+func (a *actor) does(t testing.TB, what string, args ...string) {
+	t.Helper()
+	a.told(t, what, args...)
+	a.answer(t, map[string]string{"open": "open", "release": "released", "revoke": "revoked"}[what])
+}
+
+// acquired waits for the answer to "acquire", and returns what an actor knows of
+// its entry.
+func (a *actor) acquired(t testing.TB) (path string, czxid int64) {
+	t.Helper()
+	words := a.answer(t, "acquired")
+	require.Len(t, words, 3)
+	czxid, err := strconv.ParseInt(words[1], 10, 64)
+	require.NoError(t, err)
+	return words[0], czxid
+}
+
+// startCurator starts stock Curator.
+func startCurator(t testing.TB, e *zktest.Ensemble) *program {
+	t.Helper()
+	java, _, err := zktest.Find()
+	require.NoError(t, err)
+	classpath := os.Getenv("CURATOR_CLASSPATH")
+	if classpath == "" {
+		const jars = "/usr/share/java"
+		var all []string
+		for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "slf4j-nop"} {
+			file := filepath.Join(jars, jar+".jar") // their manifests name the rest
+			if _, err := os.Stat(file); err != nil {
+				t.Fatalf("Curator is not here (%v): install the Debian package libcurator-recipes-java, or set CURATOR_CLASSPATH to Curator's jars and theirs.", err)
+			}
+			all = append(all, file)
+		}
+		classpath = strings.Join(all, string(os.PathListSeparator))
+	}
+	return startProgram(t, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-cp", classpath, filepath.Join("testdata", "CuratorLock.java"), e.Member(0).Direct(), theirTTL)
+}
+
+// startKazoo starts stock Kazoo.
+func startKazoo(t testing.TB, e *zktest.Ensemble) *program {
+	t.Helper()
+	const python = "/usr/bin/python3"
+	if out, err := exec.CommandContext(t.Context(), python, "-c", "import kazoo").CombinedOutput(); err != nil {
+		t.Fatalf("Kazoo is not here (%v: %s): install the Debian package python3-kazoo.", err, out)
+	}
+	return startProgram(t, python, "-u", filepath.Join("testdata", "kazoo_lock.py"), e.Member(0).Direct(), theirTTL)
+}
