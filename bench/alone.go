@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 const metricCycle = "lock + unlock, p50"
@@ -12,11 +14,11 @@ const metricCycle = "lock + unlock, p50"
 // take turns block by block, so that each block has its counterpart right beside
 // it: here the two sides are closest, and the machine's moods are not.
 func runAlone(ctx context.Context, b *bench) error {
-	cs := apart()
+	cs := b.apart()
 	for _, kind := range b.plan.on(b.plan.alone.clusters) {
-		err := b.on(ctx, kind, nil, func(s *stand) error {
+		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
 			for range b.plan.rounds {
-				if err := b.alonePair(ctx, s, cs); err != nil {
+				if err := b.alonePair(ctx, s, kind, cs); err != nil {
 					return err
 				}
 			}
@@ -31,13 +33,15 @@ func runAlone(ctx context.Context, b *bench) error {
 }
 
 // alonePair measures one round.
-func (b *bench) alonePair(ctx context.Context, s *stand, cs []contestant) (err error) {
-	teams := make([]*team, len(cs))
+func (b *bench) alonePair(ctx context.Context, s stand.Stand, kind stand.Kind, cs []stand.Contestant) (err error) {
+	var teams []*stand.Team
 	defer func() { err = errors.Join(err, closeTeams(teams)) }()
-	for i, c := range cs {
-		if teams[i], err = s.team(ctx, c, 1, 1); err != nil {
+	for _, c := range cs {
+		t, err := s.Open(ctx, c, 1, 1)
+		if err != nil {
 			return err
 		}
+		teams = append(teams, t)
 	}
 	name := b.name("alone")
 	times := make([][]time.Duration, len(cs))
@@ -45,32 +49,40 @@ func (b *bench) alonePair(ctx context.Context, s *stand, cs []contestant) (err e
 	for block := range b.plan.alone.blocks {
 		for i := range cs {
 			i = (i + block) % len(cs) // A B, B A, A B, …
-			before := total(teams[i].clients)
-			ds, err := cycles(ctx, teams[i].contenders[0], name+cs[i].name, b.plan.alone.cycles)
+			before := teams[i].Sent()
+			ds, err := cycles(ctx, teams[i].Contenders[0], name, b.plan.alone.cycles)
 			if err != nil {
 				return err
 			}
-			sent[i] += total(teams[i].clients).since(before).sum()
 			if block > 0 { // the first warms up
 				times[i] = append(times[i], ds...)
+				sent[i] += teams[i].Sent().Since(before).Requests
 			}
 		}
 	}
 	for i, c := range cs {
-		k := key{Scenario: "alone", Cluster: s.kind, Size: 1, Contestant: c.name, Metric: metricCycle}
+		k := key{Scenario: "alone", Cluster: kind, Size: 1, Contestant: c.Name, Metric: metricCycle}
 		b.record.add(k, micros, median(toMicros(times[i])))
 		k.Metric = metricPerLock
-		b.record.add(k, count, float64(sent[i])/float64(b.plan.alone.blocks*b.plan.alone.cycles))
+		b.record.add(k, count, float64(sent[i])/float64(len(times[i])))
 	}
 	return nil
 }
 
+func closeTeams(ts []*stand.Team) error {
+	var errs []error
+	for _, t := range ts {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // cycles locks and unlocks n times.
-func cycles(ctx context.Context, c contender, name string, n int) ([]time.Duration, error) {
+func cycles(ctx context.Context, c stand.Contender, name string, n int) ([]time.Duration, error) {
 	ds := make([]time.Duration, n)
 	for i := range ds {
 		start := time.Now()
-		unlock, err := c.lock(ctx, name)
+		unlock, err := c.Lock(ctx, name)
 		if err != nil {
 			return nil, err
 		}

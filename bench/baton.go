@@ -3,6 +3,8 @@ package main
 import (
 	"sync"
 	"time"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 // A handOff is what passes between two holders.
@@ -16,16 +18,17 @@ type handOff struct {
 // contender has the lock, but they meet only at the server, which the race
 // detector cannot see: hence the mutex.
 type baton struct {
-	t     *team
-	bound int // so many hand-offs count; 0 is all
+	t    *stand.Team
+	want int // so many hand-offs count
 
 	mu       sync.Mutex
 	holder   int
-	sent     []counts // of each client, when the release began
+	sent     []int64 // requests of each client, when the release began
 	released time.Time
 	first    time.Time // the first release
 	last     time.Time // the last grant
 	handOffs []handOff
+	moved    stand.Counts // by all, from the first release to the last grant
 	over     bool
 }
 
@@ -34,8 +37,11 @@ func (b *baton) release(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.holder, b.sent = i, b.sent[:0]
-	for _, c := range b.t.clients {
-		b.sent = append(b.sent, c.now())
+	for _, c := range b.t.Tallies {
+		b.sent = append(b.sent, c.Requests())
+	}
+	if b.first.IsZero() {
+		b.moved = b.t.Sent()
 	}
 	b.released = time.Now()
 	if b.first.IsZero() {
@@ -52,16 +58,18 @@ func (b *baton) granted(i int, at time.Time) bool {
 		return false
 	}
 	h := handOff{took: at.Sub(b.released)}
-	from, to := b.holder%len(b.t.clients), i%len(b.t.clients)
-	for j, c := range b.t.clients {
-		n := c.now().since(b.sent[j]).sum()
+	from, to := b.holder%len(b.t.Tallies), i%len(b.t.Tallies)
+	for j, c := range b.t.Tallies {
+		n := c.Requests() - b.sent[j]
 		h.everyone += n
 		if j == from || j == to {
 			h.own += n
 		}
 	}
 	b.handOffs, b.last = append(b.handOffs, h), at
-	b.over = b.bound > 0 && len(b.handOffs) >= b.bound
+	if b.over = len(b.handOffs) >= b.want; b.over {
+		b.moved = b.t.Sent().Since(b.moved)
+	}
 	return b.over
 }
 

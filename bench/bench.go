@@ -9,16 +9,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// bench is one run of the program.
+// bench is one run of the program on one service.
 type bench struct {
+	service
 	plan     plan
 	record   *record
 	progress io.Writer
 	start    time.Time
 	names    int
+	version  string // of the servers
 }
 
 // A scenario is one way of using a lock.
@@ -51,9 +53,26 @@ func scenarioNames() []string {
 	return names
 }
 
+// run runs the scenarios that are wanted. Errors are told at once and returned at
+// the end: what was measured is worth telling all the same.
+func (b *bench) run(ctx context.Context, wanted func(name string) bool) error {
+	var err error
+	for _, s := range scenarios() {
+		if !slices.Contains(b.scenarios, s.name) || !wanted(s.name) || ctx.Err() != nil {
+			continue
+		}
+		b.say("%s: %s", s.name, s.about)
+		if e := s.run(ctx, b); e != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %s: %w", b.flag, s.name, e))
+			b.say("%s failed: %v", s.name, e)
+		}
+	}
+	return err
+}
+
 // say tells what is going on.
 func (b *bench) say(format string, args ...any) {
-	fmt.Fprintf(b.progress, "%6.1fs  %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(b.progress, "%4s %6.1fs  %s\n", b.flag, time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // name returns the name of a lock that nobody has used.
@@ -62,18 +81,31 @@ func (b *bench) name(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, b.names)
 }
 
-// on runs f against a fresh cluster. edit may be nil.
-func (b *bench) on(ctx context.Context, kind clusterKind, edit func(*etcdtest.Options), f func(*stand) error) error {
-	s, err := newStand(ctx, kind, edit)
+// on runs f against fresh servers.
+func (b *bench) on(ctx context.Context, want stand.Setting, f func(stand.Stand) error) error {
+	s, err := b.Start(ctx, want)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(s), s.close())
+	b.version = s.Version()
+	return errors.Join(f(s), s.Close())
 }
+
+// with runs f with a team that is closed afterwards.
+func with(ctx context.Context, s stand.Stand, c stand.Contestant, n, clients int, f func(*stand.Team) error) error {
+	t, err := s.Open(ctx, c, n, clients)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(t), t.Close())
+}
+
+// mostClients is over how many clients contenders with own sessions spread.
+const mostClients = 10
 
 // rounds runs f for each contestant in turn, and in the opposite order in every
 // second round: a machine that slows down or speeds up meanwhile favours nobody.
-func (b *bench) rounds(ctx context.Context, cs []contestant, f func(contestant) error) error {
+func (b *bench) rounds(ctx context.Context, cs []stand.Contestant, f func(stand.Contestant) error) error {
 	for round := range b.plan.rounds {
 		order := slices.Clone(cs)
 		if round%2 == 1 {
@@ -84,7 +116,7 @@ func (b *bench) rounds(ctx context.Context, cs []contestant, f func(contestant) 
 				return err
 			}
 			if err := f(c); err != nil {
-				return fmt.Errorf("%s: round %d: %w", c.name, round+1, err)
+				return fmt.Errorf("%s: round %d: %w", c.Name, round+1, err)
 			}
 		}
 	}
@@ -92,11 +124,11 @@ func (b *bench) rounds(ctx context.Context, cs []contestant, f func(contestant) 
 }
 
 // told says the medians of one metric of all contestants.
-func (b *bench) told(k key, cs []contestant) {
+func (b *bench) told(k key, cs []stand.Contestant) {
 	var parts []string
 	for _, c := range cs {
-		if f := b.record.versus(k, c.name); f != nil {
-			parts = append(parts, c.name+" "+f.Unit.format(spreadOf(f.Rounds).Median))
+		if f := b.record.versus(k, c.Name); f != nil {
+			parts = append(parts, c.Name+" "+f.Unit.format(spreadOf(f.Rounds).Median))
 		}
 	}
 	b.say("  %s, %d: %s: %s", k.Cluster, k.Size, k.Metric, strings.Join(parts, "; "))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 const (
@@ -16,15 +18,19 @@ const (
 
 // runChurn measures contenders that take a lock as often as they can.
 func runChurn(ctx context.Context, b *bench) error {
-	cs := everybody()
 	for _, kind := range b.plan.on(b.plan.churn.clusters) {
-		err := b.on(ctx, kind, nil, func(s *stand) error {
+		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
 			for _, n := range b.plan.churn.sizes {
-				err := b.rounds(ctx, cs, func(c contestant) error { return b.churn(ctx, s, c, n) })
+				k := key{Scenario: "churn", Cluster: kind, Size: n}
+				err := b.rounds(ctx, b.Contestants, func(c stand.Contestant) error {
+					k.Contestant = c.Name
+					return b.churn(ctx, s, c, k)
+				})
 				if err != nil {
 					return err
 				}
-				b.told(key{Scenario: "churn", Cluster: kind, Size: n, Metric: metricRate}, cs)
+				k.Metric = metricRate
+				b.told(k, b.Contestants)
 			}
 			return nil
 		})
@@ -35,46 +41,47 @@ func runChurn(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (b *bench) churn(ctx context.Context, s *stand, c contestant, n int) error {
-	return s.with(ctx, c, n, mostClients, func(t *team) error {
+func (b *bench) churn(ctx context.Context, s stand.Stand, c stand.Contestant, k key) error {
+	return with(ctx, s, c, k.Size, mostClients, func(t *stand.Team) error {
 		var (
 			name  = b.name("churn")
-			sent  = total(t.clients)
+			sent  = t.Sent()
 			start = time.Now()
 		)
-		done, err := t.churn(ctx, name, b.plan.churn.time)
+		done, err := churn(ctx, t, name, b.plan.churn.time)
 		if err != nil {
 			return err
 		}
 		took := time.Since(start)
-		sent = total(t.clients).since(sent)
+		sent = t.Sent().Since(sent)
 
 		sum := 0
 		for _, d := range done {
 			sum += d
 		}
-		k := key{Scenario: "churn", Cluster: s.kind, Size: n, Contestant: c.name, Metric: metricRate}
+		k.Metric = metricRate
 		b.record.add(k, perSec, float64(sum)/took.Seconds())
 		k.Metric = metricShare
-		b.record.add(k, count, float64(slices.Min(done)*n)/float64(sum))
-		k.Metric = metricPerLock
-		b.record.add(k, count, float64(sent.sum())/float64(sum))
-		b.recordKinds(k, sent, float64(sum))
+		b.record.add(k, count, float64(slices.Min(done)*k.Size)/float64(sum))
+		b.recordSent(k, sent, float64(sum))
 		return nil
 	})
 }
 
 // churn has all contenders lock and unlock for a while, and returns how often
 // each did. Those who wait at the end still get their turn, and it counts: so
-// everybody acquires at least once.
-func (t *team) churn(ctx context.Context, name string, d time.Duration) ([]int, error) {
+// everybody acquires at least once. After an error the team is of no more use.
+func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]int, error) {
 	var over atomic.Bool
-	done := make([]int, len(t.contenders))
+	done := make([]int, len(t.Contenders))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	g, waiting := errgroup.WithContext(ctx)
-	for i, contender := range t.contenders {
+	for i, contender := range t.Contenders {
 		g.Go(func() error {
 			for !over.Load() {
 				if _, err := cycles(waiting, contender, name, 1); err != nil {
+					_ = t.Disperse(cancel) // the others may wait for what is left of this
 					return err
 				}
 				done[i]++
@@ -82,7 +89,7 @@ func (t *team) churn(ctx context.Context, name string, d time.Duration) ([]int, 
 			return nil
 		})
 	}
-	err := sleep(waiting, d)
+	err := stand.Sleep(waiting, d)
 	over.Store(true)
 	if e := g.Wait(); e != nil {
 		err = e // why the sleep was cut short

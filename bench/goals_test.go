@@ -5,41 +5,73 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 func TestJudge(t *testing.T) {
+	etcd := serviceOf(t, "etcd")
 	r := newRecord()
-	add := func(scenario string, kind clusterKind, size int, who, metric string, rounds ...float64) {
+	add := func(scenario string, kind stand.Kind, size int, who, metric string, rounds ...float64) {
 		for _, v := range rounds {
 			r.add(key{scenario, kind, size, who, metric}, micros, v)
 		}
 	}
-	for _, k := range []clusterKind{single, three, threeFsync} {
-		add("churn", k, 2, fairlock, metricRate, 1000, 1000, 600)
-		add("churn", k, 2, peer, metricRate, 20, 30, 20)
+	for _, k := range []stand.Kind{stand.Single, stand.Three, stand.ThreeFsync} {
+		add("churn", k, 2, stand.Ours, metricRate, 1000, 1000, 600)
+		add("churn", k, 2, "Mutex", metricRate, 20, 30, 20)
 	}
-	add("line", single, 10, fairlockOneSession, metricHandOffP50, 100)
-	add("line", single, 10, peerOneClient, metricHandOffP50, 140)
-	add("line", single, 10_000, fairlockOneSession, metricHandOffP50, 150)
-	add("line", single, 2, fairlock, metricHandOffP50, 1) // nobody to compare with
-	add("memory", single, 100, fairlockOneSession, metricHeap, 4097)
+	add("line", stand.Single, 10, stand.OursOneSession, metricHandOffP50, 100)
+	add("line", stand.Single, 10, "Mutex, one client", metricHandOffP50, 140)
+	add("line", stand.Single, 10_000, stand.OursOneSession, metricHandOffP50, 150)
+	add("line", stand.Single, 2, stand.Ours, metricHandOffP50, 1) // nobody to compare with
+	add("memory", stand.Single, 100, stand.OursOneSession, metricHeap, 4097)
 
 	assert.Equal(t, []verdict{
-		{"churn: acquisitions per second", single, 2, "≥ 40 ×", spread{1000. / 30, 30, 50}, false},
-		{"churn: acquisitions per second", threeFsync, 2, "≥ 25 ×", spread{1000. / 30, 30, 50}, true},
-		{"hand-off in one process: time", single, 10, "≤ 0.7 ×", spread{100. / 140, 100. / 140, 100. / 140}, false},
-		{"hand-off in one process: our time at 10 000 : at 10", single, 10_000, "≤ 1.5 ×", spread{1.5, 1.5, 1.5}, true},
-		{"heap of a waiter, bytes", single, 100, "≤ 4096", spread{4097, 4097, 4097}, false},
-	}, judge(r, goals()))
+		{"churn: acquisitions per second", stand.Single, 2, "≥ 40 ×", spread{1000. / 30, 30, 50}, false},
+		{"churn: acquisitions per second", stand.ThreeFsync, 2, "≥ 25 ×", spread{1000. / 30, 30, 50}, true},
+		{"hand-off in one process: time", stand.Single, 10, "≤ 0.7 ×", spread{100. / 140, 100. / 140, 100. / 140}, false},
+		{"hand-off in one process: our time at 10 000 : at 10", stand.Single, 10_000, "≤ 1.5 ×", spread{1.5, 1.5, 1.5}, true},
+		{"heap of a waiter, bytes", stand.Single, 100, "≤ 4096", spread{4097, 4097, 4097}, false},
+	}, judge(&etcd, r))
 }
 
 func TestGoalsNameWhatIsMeasured(t *testing.T) {
-	for _, g := range goals() {
-		assert.Contains(t, scenarioNames(), g.scenario)
-		assert.True(t, contestantOf(g.ours).ours, "%s", g.text)
-		if g.over != nil {
-			k := g.over(key{Contestant: g.ours})
-			require.NotEmpty(t, k.Contestant)
+	for _, on := range services() {
+		for _, g := range on.goals {
+			assert.Contains(t, on.scenarios, g.scenario)
+			assert.True(t, on.contestant(g.ours).Ours, "%s: %s", on.flag, g.text)
+			if g.over != nil {
+				k := g.over(&on, key{Contestant: g.ours})
+				require.NotEmpty(t, k.Contestant)
+			}
+			for _, k := range g.clusters {
+				measured := on.plan(usual)
+				kinds := map[string][]stand.Kind{
+					"alone": measured.alone.clusters, "churn": measured.churn.clusters, "far": measured.far.clusters,
+				}
+				assert.Contains(t, kinds[g.scenario], k, "%s: %s", on.flag, g.text)
+			}
 		}
 	}
+}
+
+func TestServicesNameScenarios(t *testing.T) {
+	for _, on := range services() {
+		assert.Subset(t, scenarioNames(), on.scenarios)
+		for _, c := range on.Contestants {
+			rival := on.contestant(on.rival(c.Name))
+			assert.NotEqual(t, c.Ours, rival.Ours, "%s", c.Name)
+			assert.Equal(t, c.Alone, rival.Alone, "%s", c.Name)
+		}
+		assert.Empty(t, on.rival(unique))
+	}
+}
+
+func serviceOf(t *testing.T, flag string) service {
+	t.Helper()
+	all, err := parseServices(flag)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	return all[0]
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 const (
@@ -21,8 +23,8 @@ const (
 
 // An aging is a lock that gets old, and who takes it.
 type aging struct {
-	contestant
-	t    *team
+	stand.Contestant
+	t    *stand.Team
 	lock string
 }
 
@@ -30,12 +32,12 @@ type aging struct {
 // has compacted. etcd keeps every key name in its index until then, and whoever
 // ranges over the line visits them all; so it matters whether names come again.
 func runHistory(ctx context.Context, b *bench) error {
-	return b.on(ctx, single, nil, func(s *stand) (err error) {
-		var teams []*team
+	return b.on(ctx, stand.Setting{Kind: stand.Single}, func(s stand.Stand) (err error) {
+		var teams []*stand.Team
 		defer func() { err = errors.Join(err, closeTeams(teams)) }()
 		var locks []aging
-		for _, c := range append(apart(), contestant{name: unique, alone: true}) {
-			t, err := s.team(ctx, c, 1, 1)
+		for _, c := range append(b.apart(), stand.Contestant{Name: unique, Alone: true}) {
+			t, err := s.Open(ctx, c, 1, 1)
 			if err != nil {
 				return err
 			}
@@ -50,10 +52,10 @@ func runHistory(ctx context.Context, b *bench) error {
 		g, now := errgroup.WithContext(ctx)
 		for _, a := range locks {
 			g.Go(func() error {
-				if a.name == unique {
-					return s.pastNames(now, a.t.prefix(a.lock), past)
+				if a.Name == unique {
+					return pastNames(now, s, a.t.Line(a.lock), past)
 				}
-				return s.past(now, a, past, b.plan.history.workers)
+				return pastLocks(now, s, a, past, b.plan.history.workers)
 			})
 		}
 		if err := g.Wait(); err != nil {
@@ -63,18 +65,18 @@ func runHistory(ctx context.Context, b *bench) error {
 	})
 }
 
-// past takes a lock so many times, by workers that line up for it: those of ours
-// share a session. Of the peer it is one worker: its waiters need a session each
-// and would be slowed down by their own watches.
-func (s *stand) past(ctx context.Context, a aging, times, workers int) error {
-	c := a.contestant
-	if c.alone = false; !c.ours {
+// pastLocks takes a lock so many times, by workers that line up for it: those of
+// ours share a session. Of the peer it is one worker: its waiters need a session
+// each and would be slowed down by their own watches.
+func pastLocks(ctx context.Context, s stand.Stand, a aging, times, workers int) error {
+	c := a.Contestant
+	if c.Alone = false; !c.Ours {
 		workers = 1
 	}
-	return s.with(ctx, c, workers, 1, func(t *team) error {
+	return with(ctx, s, c, workers, 1, func(t *stand.Team) error {
 		var taken atomic.Int64
 		g, now := errgroup.WithContext(ctx)
-		for _, contender := range t.contenders {
+		for _, contender := range t.Contenders {
 			g.Go(func() error {
 				for taken.Add(1) <= int64(times) {
 					if _, err := cycles(now, contender, a.lock, 1); err != nil {
@@ -90,38 +92,38 @@ func (s *stand) past(ctx context.Context, a aging, times, workers int) error {
 
 // pastNames leaves in the index what so many acquisitions leave there that each
 // had a session of its own, without opening one 100 000 times.
-func (s *stand) pastNames(ctx context.Context, prefix string, times int) error {
-	if err := s.put(ctx, prefix, times); err != nil {
+func pastNames(ctx context.Context, s stand.Stand, line string, times int) error {
+	if err := s.Fill(ctx, line, times); err != nil {
 		return err
 	}
-	return s.clear(ctx, prefix)
+	return s.Clear(ctx, line)
 }
 
 // aged measures the locks with nobody else at work, in turns, block by block.
 func (b *bench) aged(ctx context.Context, locks []aging, metric string) error {
 	const blocks = 10
-	k := key{Scenario: "history", Cluster: single, Size: b.plan.history.past, Metric: metric}
+	k := key{Scenario: "history", Cluster: stand.Single, Size: b.plan.history.past, Metric: metric}
 	for range b.plan.rounds {
 		times := make([][]time.Duration, len(locks))
 		for block := range blocks {
 			for i := range locks {
 				i = (i + block) % len(locks)
 				a := locks[i]
-				ds, err := cycles(ctx, a.t.contenders[0], a.lock, b.plan.history.cycles/blocks)
+				ds, err := cycles(ctx, a.t.Contenders[0], a.lock, b.plan.history.cycles/blocks)
 				if err != nil {
-					return fmt.Errorf("%s: %w", a.name, err)
+					return fmt.Errorf("%s: %w", a.Name, err)
 				}
 				times[i] = append(times[i], ds...)
 			}
 		}
 		for i, a := range locks {
-			k.Contestant = a.name
+			k.Contestant = a.Name
 			b.record.add(k, micros, median(toMicros(times[i])))
 		}
 	}
-	var cs []contestant
+	var cs []stand.Contestant
 	for _, a := range locks {
-		cs = append(cs, a.contestant)
+		cs = append(cs, a.Contestant)
 	}
 	b.told(k, cs)
 	return nil

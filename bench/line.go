@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 const (
@@ -22,20 +24,21 @@ const fewJoins = 40
 // both sides the same number: the figure is that at the head of such a line. And
 // since it takes minutes to line up 10 000 of the peer's, who each have the
 // server read the whole line several times, all behind the plan's number of
-// them are plain keys, which is all that the server sees of those who wait.
+// them are entries without an owner, which is all that the server sees of those
+// who wait.
 func runLine(ctx context.Context, b *bench) error {
 	p := &b.plan.line
 	for _, kind := range b.plan.on(p.clusters) {
 		for _, n := range p.sizes {
-			if err := b.lines(ctx, kind, everybody(), n); err != nil {
+			if err := b.lines(ctx, kind, b.Contestants, n); err != nil {
 				return err
 			}
 		}
-		if kind != single && b.plan.line.bound < 10_000 { // long lines everywhere only with -full
+		if kind != stand.Single && p.bound < 10_000 { // long lines everywhere only with -full
 			continue
 		}
 		for _, n := range p.together {
-			if err := b.lines(ctx, kind, together(), n); err != nil {
+			if err := b.lines(ctx, kind, b.together(), n); err != nil {
 				return err
 			}
 		}
@@ -45,14 +48,18 @@ func runLine(ctx context.Context, b *bench) error {
 
 // lines measures one length on one kind of cluster, a fresh one: what a line of
 // 10 000 leaves in the server is not the next one's.
-func (b *bench) lines(ctx context.Context, kind clusterKind, cs []contestant, n int) error {
+func (b *bench) lines(ctx context.Context, kind stand.Kind, cs []stand.Contestant, n int) error {
 	b.say("  %s, %d waiters …", kind, n)
-	return b.on(ctx, kind, nil, func(s *stand) error {
-		err := b.rounds(ctx, cs, func(c contestant) error { return b.line(ctx, s, c, n) })
+	return b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
+		k := key{Scenario: "line", Cluster: kind, Size: n}
+		err := b.rounds(ctx, cs, func(c stand.Contestant) error {
+			k.Contestant = c.Name
+			return b.line(ctx, s, c, k)
+		})
 		if err != nil {
 			return err
 		}
-		k := key{Scenario: "line", Cluster: kind, Size: n, Metric: metricHandOffP50}
+		k.Metric = metricHandOffP50
 		b.told(k, cs)
 		if n >= fewJoins {
 			k.Metric = metricJoins
@@ -64,39 +71,43 @@ func (b *bench) lines(ctx context.Context, kind clusterKind, cs []contestant, n 
 
 // line measures one round: a line, or several one after the other if they are
 // short.
-func (b *bench) line(ctx context.Context, s *stand, c contestant, n int) error {
+func (b *bench) line(ctx context.Context, s stand.Stand, c stand.Contestant, k key) error {
 	p := &b.plan.line
-	waiters := n
-	if !c.ours {
-		waiters = min(n, p.peers)
+	waiters := k.Size
+	if !c.Ours {
+		waiters = min(k.Size, p.peers)
 	}
-	return s.with(ctx, c, waiters+1, mostClients, func(t *team) error {
+	return with(ctx, s, c, waiters+1, mostClients, func(t *stand.Team) error {
 		var (
 			joins, elapsed time.Duration
 			took           []time.Duration
-			joined         int
+			people         int
+			moved          stand.Counts
 		)
-		for joined == 0 || len(took) < min(p.handOffs, p.bound) {
-			q := queue{name: b.name("line"), waiters: waiters, behind: n - waiters, settle: p.settle, bound: p.bound}
+		for people == 0 || len(took) < min(p.handOffs, p.bound) {
+			q := queue{name: b.name("line"), waiters: waiters, behind: k.Size - waiters, settle: p.settle, bound: p.bound}
 			r, err := q.run(ctx, s, t)
 			if err != nil {
 				return err
 			}
-			joins, elapsed, joined = joins+r.joins, elapsed+r.elapsed, joined+waiters
+			joins, elapsed, people = joins+r.joins, elapsed+r.elapsed, people+waiters
 			for _, h := range r.handOffs {
 				took = append(took, h.took)
 			}
-			if err := s.clear(ctx, t.prefix(q.name)); err != nil {
+			moved.Requests, moved.Bytes = moved.Requests+r.moved.Requests, moved.Bytes+r.moved.Bytes
+			if err := s.Clear(ctx, t.Line(q.name)); err != nil {
 				return err
 			}
 		}
-		k := key{Scenario: "line", Cluster: s.kind, Size: n, Contestant: c.name, Metric: metricHandOff}
-		b.record.add(k, micros, inMicros(elapsed)/float64(len(took)))
+		n := float64(len(took))
+		k.Metric = metricHandOff
+		b.record.add(k, micros, inMicros(elapsed)/n)
 		k.Metric = metricHandOffP50
 		b.record.add(k, micros, median(toMicros(took)))
-		if n >= fewJoins && waiters == n {
+		b.recordMoved(k, moved, n)
+		if k.Size >= fewJoins && waiters == k.Size {
 			k.Metric = metricJoins
-			b.record.add(k, perSec, float64(joined)/joins.Seconds())
+			b.record.add(k, perSec, float64(people)/joins.Seconds())
 		}
 		return nil
 	})

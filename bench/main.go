@@ -1,20 +1,24 @@
-// Bench puts fairlock beside the Mutex of etcd's package concurrency: the same
-// servers, the same client settings, taking turns in one run.
+// Bench puts fairlock beside the locks that ship with the clients: the Mutex of
+// etcd's package concurrency and go-zookeeper's zk.Lock. Both sides have the
+// same servers and the same settings, and take turns in one run.
 //
-//	go run .                                  # about ten minutes on two cores
+//	go run .                                  # about twenty minutes on two cores
+//	go run . -on zk                           # one service
 //	go run . -run 'line|churn' -cluster single
+//	go run . -run alone -cluster three+10ms   # with a round trip added
 //	go run . -full                            # all sizes on all clusters
 //	go run . -quick                           # does it work? (seconds)
 //
-// It prints a table of medians, spread and ratios and a table of goals, and
-// writes both into a directory, with all figures as JSON and a plot of the
-// hand-off against the length of the line as SVG.
+// It prints a table of medians, spread and ratios and a table of goals for each
+// service, and writes them into a directory, with all figures as JSON and a plot
+// of the hand-off against the length of the line as SVG.
 //
-// What is compared: "fairlock" and "Mutex" are contenders with a session each,
-// spread over up to ten clients, as so many processes would be. "fairlock, one
-// session" and "Mutex, one client" are so many goroutines of one process; there
-// a Mutex still needs a session per contender, because two on one session own
-// the lock together. All leases have the same TTL.
+// What is compared: "fairlock" and its peer, with a session for each contender,
+// as so many processes would have; on etcd they are spread over up to ten
+// clients, on ZooKeeper a session is a connection. "fairlock, one session" and
+// "… one client" or "… one Conn" are so many goroutines of one process; there
+// etcd's Mutex still needs a session per contender, because two on one session
+// own the lock together. All sessions have the same TTL.
 //
 // A ratio is taken within a round, where both sides ran directly after one
 // another, and the median of these ratios is printed. Client and server share
@@ -32,6 +36,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 func main() {
@@ -52,67 +58,74 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{plan: p.plan, record: newRecord(), progress: progress, start: time.Now()}
-	for _, s := range scenarios() {
-		if !p.only.MatchString(s.name) {
-			continue
-		}
-		b.say("%s: %s", s.name, s.about)
-		if e := s.run(ctx, b); e != nil { // what was measured is worth telling all the same
-			err = errors.Join(err, fmt.Errorf("%s: %w", s.name, e))
-			b.say("%s failed: %v", s.name, e)
-		}
+	for _, s := range p.services {
 		if ctx.Err() != nil {
 			break
 		}
+		b := &bench{service: s, plan: p.planFor(s), record: newRecord(), progress: progress, start: time.Now()}
+		e := b.run(ctx, p.only.MatchString)
+		r := newReport(b, p.args)
+		err = errors.Join(err, e, r.print(out), r.write(p.dir, progress))
 	}
-	r := newReport(b.record, p.args, time.Since(b.start))
-	return errors.Join(err, r.print(out), r.write(p.dir, progress))
+	return err
 }
 
 // params are what the command line asks for.
 type params struct {
-	plan plan
-	only *regexp.Regexp
-	dir  string
-	args string
+	services []service
+	amount   amount
+	rounds   int          // 0 is the plan's
+	clusters []stand.Kind // nil is the plan's
+	only     *regexp.Regexp
+	dir      string
+	args     string
+}
+
+// planFor is a service's plan, with what the command line changes.
+func (p *params) planFor(s service) plan {
+	all := s.plan(p.amount)
+	if p.rounds > 0 {
+		all.rounds = p.rounds
+	}
+	all.only = p.clusters
+	return all
 }
 
 func parse(args []string, w io.Writer) (params, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
+	on := f.String("on", everything, "the `service` to measure on: etcd, zk or "+everything)
 	only := f.String("run", "", "run only scenarios whose name matches this `regexp`: "+strings.Join(scenarioNames(), ", "))
-	clusters := f.String("cluster", "", "run on these kinds only, a comma-separated `list` of "+strings.Join(clusterNames(), ", "))
-	rounds := f.Int("rounds", 0, "how often to repeat everything; 0 is 3, and 1 with -quick")
-	quick := f.Bool("quick", false, "tiny sizes on one member: the figures mean nothing")
-	full := f.Bool("full", false, "all sizes on all kinds of cluster, lines to their ends: about an hour")
+	clusters := f.String("cluster", "", "run on these kinds only, a comma-separated `list` of "+stand.Names()+", each also with a round trip such as single+4ms")
+	rounds := f.Int("rounds", 0, "how often to repeat everything; 0 is 3, 1 with -quick and 5 with -full")
+	tiny := f.Bool("quick", false, "tiny sizes on one member: the figures mean nothing")
+	all := f.Bool("full", false, "all sizes on all kinds of cluster, lines to their ends: about an hour for each service")
 	dir := f.String("out", "results", "write tables, figures and plot into this `directory`; \"\" writes nothing")
 	if err := f.Parse(args); err != nil {
 		return params{}, err
 	}
-	re, err := regexp.Compile(*only)
-	switch {
-	case err != nil:
+	p := params{rounds: *rounds, dir: *dir, args: strings.Join(args, " ")}
+	var err error
+	if p.services, err = parseServices(*on); err != nil {
+		return params{}, err
+	}
+	if p.only, err = regexp.Compile(*only); err != nil {
 		return params{}, fmt.Errorf("-run: %w", err)
-	case f.NArg() > 0:
-		return params{}, fmt.Errorf("there are no arguments beside flags: %q", f.Args())
-	case *quick && *full:
-		return params{}, errors.New("-quick and -full exclude each other")
-	}
-	p := defaultPlan()
-	switch {
-	case *quick:
-		p = quickPlan()
-	case *full:
-		p = fullPlan()
-	}
-	if *rounds > 0 {
-		p.rounds = *rounds
 	}
 	if *clusters != "" {
-		if p.only, err = parseClusters(*clusters); err != nil {
+		if p.clusters, err = parseKinds(*clusters); err != nil {
 			return params{}, err
 		}
 	}
-	return params{plan: p, only: re, dir: *dir, args: strings.Join(args, " ")}, nil
+	switch {
+	case f.NArg() > 0:
+		return params{}, fmt.Errorf("there are no arguments beside flags: %q", f.Args())
+	case *tiny && *all:
+		return params{}, errors.New("-quick and -full exclude each other")
+	case *tiny:
+		p.amount = quick
+	case *all:
+		p.amount = full
+	}
+	return p, nil
 }

@@ -9,23 +9,27 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// A quick run of everything, against a real etcd. It looks at counts, which do
-// not depend on the machine; times only have to be there.
-func TestQuickRunMeasuresEverything(t *testing.T) {
+// quickRun measures everything against real servers, and returns the figures and
+// the number of goals judged.
+func quickRun(t *testing.T, flag string) (value func(scenario string, size int, contestant, metric string) float64, goals int) {
 	dir := t.TempDir()
 	var out, progress strings.Builder
 
-	require.NoError(t, run(t.Context(), []string{"-quick", "-out", dir}, &out, &progress), "%s", &progress)
+	require.NoError(t, run(t.Context(), []string{"-on", flag, "-quick", "-out", dir}, &out, &progress), "%s", &progress)
 
 	var r report
-	text, err := os.ReadFile(filepath.Join(dir, "bench.json"))
+	text, err := os.ReadFile(filepath.Join(dir, flag+".json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &r))
+	assert.Regexp(t, `^(etcd|ZooKeeper) 3\.\d+\.\d+$`, r.Service)
 	record := newRecord()
 	for _, f := range r.Figures {
 		assert.Len(t, f.Rounds, 1, "%v", f.key)
@@ -34,51 +38,96 @@ func TestQuickRunMeasuresEverything(t *testing.T) {
 		}
 		record.byKey[f.key] = f
 	}
-	plan := quickPlan()
-	require.Len(t, r.Verdicts, 13, "goals that the sizes of a quick run can show")
+	for _, s := range scenarios() {
+		for _, wanted := range serviceOf(t, flag).scenarios {
+			if s.name == wanted {
+				assert.Contains(t, out.String(), s.name+": "+s.about)
+			}
+		}
+	}
+	markdown, err := os.ReadFile(filepath.Join(dir, flag+".md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(markdown), "| hand-off in one process: time | single | 5 |")
+	svg, err := os.Open(filepath.Join(dir, flag+"-handoff.svg"))
+	require.NoError(t, err)
+	defer svg.Close()
+	assertXML(t, svg)
 
-	value := func(scenario string, size int, contestant, metric string) float64 {
-		k := key{scenario, single, size, contestant, metric}
+	return func(scenario string, size int, contestant, metric string) float64 {
+		k := key{scenario, stand.Single, size, contestant, metric}
+		if scenario == "far" {
+			k.Cluster = k.Cluster.Far(2 * time.Millisecond)
+		}
 		if f := record.get(k); assert.NotNil(t, f, "%v", k) {
 			return f.Rounds[0]
 		}
 		return 0
-	}
-	for _, c := range everybody() {
-		waiters := plan.memory.waiters
-		if c.alone {
-			assert.InDelta(t, 2, value("alone", 1, c.name, metricPerLock), 0.5, "a lock and an unlock")
-			value("history", plan.history.past, c.name, metricAfter)
-			waiters = plan.memory.sessions
+	}, len(r.Verdicts)
+}
+
+// It looks at counts, which do not depend on the machine; times only have to be
+// there.
+func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
+	value, goals := quickRun(t, "etcd")
+	plan := quickPlan()
+
+	assert.Equal(t, 11, goals, "those that the sizes of a quick run can show")
+	for _, c := range serviceOf(t, "etcd").Contestants {
+		checkCounts(t, c, value)
+		if c.Alone {
+			assert.InDelta(t, 2, value("alone", 1, c.Name, metricPerLock), 0.5, "a lock and an unlock")
+			value("history", plan.history.past, c.Name, metricAfter)
 		}
-		value("memory", waiters, c.name, metricGoroutines)
-		value("far", plan.far.size, c.name, metricHandOffP50)
-		for _, n := range plan.line.sizes {
-			value("line", n, c.name, metricHandOff)
-		}
-		share := value("churn", plan.churn.sizes[0], c.name, metricShare)
-		assert.Greater(t, share, 0.0)
-		assert.LessOrEqual(t, share, 1.0)
-		perLock := value("requests", plan.requests.size, c.name, metricPerLock)
-		assert.GreaterOrEqual(t, perLock, 2.0, "%s: a join and a leave", c.name)
-		assert.LessOrEqual(t, perLock, 30.0, "%s", c.name)
-		assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.name, metricMost), 1.0, "%s: the delete", c.name)
-	}
-	for _, n := range plan.line.together {
-		value("line", n, fairlockOneSession, metricJoins)
 	}
 	value("history", plan.history.past, unique, metricAfter)
+}
 
-	for _, s := range scenarios() {
-		assert.Contains(t, out.String(), s.name+": "+s.about)
+func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
+	value, goals := quickRun(t, "zk")
+	plan := quickPlan()
+
+	assert.Equal(t, 11, goals, "those that the sizes of a quick run can show")
+	for _, c := range serviceOf(t, "zk").Contestants {
+		checkCounts(t, c, value)
+		if c.Alone {
+			want := map[bool]float64{true: 2, false: 3}[c.Ours]
+			assert.InDelta(t, want, value("alone", 1, c.Name, metricPerLock), 0.5, "zk.Lock lists as well")
+		}
+		for _, n := range plan.line.sizes {
+			assert.Greater(t, value("line", n, c.Name, metricBytes), 100.0, "a delete, its answer, an event")
+		}
 	}
-	markdown, err := os.ReadFile(filepath.Join(dir, "bench.md"))
-	require.NoError(t, err)
-	assert.Contains(t, string(markdown), "| lock + unlock, nobody else: time | single | 1 |")
-	svg, err := os.Open(filepath.Join(dir, "handoff.svg"))
-	require.NoError(t, err)
-	defer svg.Close()
-	assertXML(t, svg)
+	n := plan.line.together[0]
+	theirs, ours := value("line", n, "zk.Lock, one Conn", metricBytes), value("line", n, stand.OursOneSession, metricBytes)
+	assert.Greater(t, theirs, float64(n)*40, "each reads the names of all")
+	assert.Less(t, ours, theirs)
+}
+
+// checkCounts looks at what is the same on all services.
+func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, string, string) float64) {
+	t.Helper()
+	plan := quickPlan()
+	waiters := plan.memory.waiters
+	if c.Alone {
+		waiters = plan.memory.sessions
+		value("alone", 1, c.Name, metricCycle)
+	}
+	value("memory", waiters, c.Name, metricGoroutines)
+	value("far", plan.far.size, c.Name, metricHandOffP50)
+	for _, n := range plan.line.sizes {
+		value("line", n, c.Name, metricHandOff)
+	}
+	if c.Ours && !c.Alone {
+		value("line", plan.line.together[0], c.Name, metricJoins)
+	}
+	share := value("churn", plan.churn.sizes[0], c.Name, metricShare)
+	assert.Greater(t, share, 0.0)
+	assert.LessOrEqual(t, share, 1.0)
+	perLock := value("requests", plan.requests.size, c.Name, metricPerLock)
+	assert.GreaterOrEqual(t, perLock, 2.0, "%s: a join and a leave", c.Name)
+	assert.LessOrEqual(t, perLock, 30.0, "%s", c.Name)
+	assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.Name, metricMost), 1.0, "%s: the delete", c.Name)
+	assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.Name, metricPerHandOff), 1.0, "%s: the delete", c.Name)
 }
 
 func assertXML(t *testing.T, r io.Reader) {
@@ -97,7 +146,9 @@ func TestFlags(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"-on", "consul"}, `"consul" is none of etcd, zk, all`},
 		{[]string{"-cluster", "five"}, `"five" is none of single, single-fsync, three, three-fsync`},
+		{[]string{"-cluster", "three+soon"}, `"three+soon" does not end with a time`},
 		{[]string{"-run", "("}, "-run"},
 		{[]string{"-quick", "-full"}, "exclude each other"},
 		{[]string{"churn"}, "no arguments beside flags"},
@@ -106,11 +157,19 @@ func TestFlags(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 
-	p, err := parse([]string{"-run", "line|far", "-cluster", "single, three-fsync", "-rounds", "7"}, io.Discard)
+	p, err := parse([]string{"-run", "line|far", "-on", "zk", "-cluster", "single, three-fsync+10ms", "-rounds", "7"}, io.Discard)
 	require.NoError(t, err)
 	assert.True(t, p.only.MatchString("far"))
 	assert.False(t, p.only.MatchString("churn"))
-	assert.Equal(t, []clusterKind{single, threeFsync}, p.plan.on(allClusters()))
-	assert.Equal(t, 7, p.plan.rounds)
+	require.Len(t, p.services, 1)
+	plan := p.planFor(p.services[0])
+	assert.Equal(t, []stand.Kind{stand.Single, stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.on(stand.Kinds()))
+	assert.Equal(t, 7, plan.rounds)
 	assert.Equal(t, "results", p.dir)
+
+	p, err = parse(nil, io.Discard)
+	require.NoError(t, err)
+	assert.Len(t, p.services, 2)
+	plan = p.planFor(p.services[1])
+	assert.Equal(t, stand.Kinds(), plan.on(stand.Kinds()))
 }

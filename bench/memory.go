@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 const (
@@ -26,7 +26,7 @@ type footprint struct{ heap, stack, goroutines float64 }
 func (b *bench) footprint(ctx context.Context) (footprint, error) {
 	var last footprint
 	for range 10 {
-		if err := sleep(ctx, b.plan.memory.settle); err != nil {
+		if err := stand.Sleep(ctx, b.plan.memory.settle); err != nil {
 			return last, err
 		}
 		runtime.GC()
@@ -48,16 +48,16 @@ func (b *bench) footprint(ctx context.Context) (footprint, error) {
 // together from after, because there it is the waiter that counts.
 func runMemory(ctx context.Context, b *bench) error {
 	p := &b.plan.memory
-	outside := func(o *etcdtest.Options) { o.Processes = p.process }
-	measure := func(cs []contestant, n int) error {
+	want := stand.Setting{Kind: stand.Single, Outside: p.process}
+	measure := func(cs []stand.Contestant, n int) error {
 		if n == 0 {
 			return nil
 		}
-		k := key{Scenario: "memory", Cluster: single, Size: n}
+		k := key{Scenario: "memory", Cluster: want.Kind, Size: n}
 		for _, c := range cs {
-			b.say("  %s, %d waiters …", c.name, n)
-			err := b.on(ctx, single, outside, func(s *stand) error {
-				k.Contestant = c.name
+			b.say("  %s, %d waiters …", c.Name, n)
+			err := b.on(ctx, want, func(s stand.Stand) error {
+				k.Contestant = c.Name
 				return b.waiters(ctx, s, c, k)
 			})
 			if err != nil {
@@ -69,22 +69,22 @@ func runMemory(ctx context.Context, b *bench) error {
 		}
 		return nil
 	}
-	return errors.Join(measure(together()[:1], p.ours), measure(together(), p.waiters), measure(apart(), p.sessions))
+	return errors.Join(measure(b.together()[:1], p.ours), measure(b.together(), p.waiters), measure(b.apart(), p.sessions))
 }
 
 // waiters measures so many of them once; bytes do not have moods as times do.
-func (b *bench) waiters(ctx context.Context, s *stand, c contestant, k key) error {
+func (b *bench) waiters(ctx context.Context, s stand.Stand, c stand.Contestant, k key) error {
 	before, err := b.footprint(ctx)
 	if err != nil {
 		return err
 	}
-	return s.with(ctx, c, k.Size+1, 1, func(t *team) error {
+	return with(ctx, s, c, k.Size+1, 1, func(t *stand.Team) error {
 		name := b.name("memory")
-		unlock, err := t.contenders[0].lock(ctx, name)
+		unlock, err := t.Contenders[0].Lock(ctx, name)
 		if err != nil {
 			return err
 		}
-		if !c.alone {
+		if !c.Alone {
 			if before, err = b.footprint(ctx); err != nil {
 				return err
 			}
@@ -92,23 +92,23 @@ func (b *bench) waiters(ctx context.Context, s *stand, c contestant, k key) erro
 		waiting, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var g errgroup.Group
-		for _, waiter := range t.contenders[1:] {
+		for _, waiter := range t.Contenders[1:] {
 			g.Go(func() error {
-				if unlock, err := waiter.lock(waiting, name); err == nil {
+				if unlock, err := waiter.Lock(waiting, name); err == nil {
 					_ = unlock() // some get their turn while all are sent home
 				}
 				return nil
 			})
 		}
-		err = s.joined(ctx, t.prefix(name), k.Size+1)
+		err = joined(ctx, s, t.Line(name), k.Size+1)
 		if err == nil {
-			err = s.quiet(ctx, t.clients, b.plan.memory.settle)
+			err = t.Quiet(ctx, b.plan.memory.settle)
 		}
 		var after footprint
 		if err == nil {
 			after, err = b.footprint(ctx)
 		}
-		if err = errors.Join(err, unlock(), t.disperse(cancel), g.Wait()); err != nil {
+		if err = errors.Join(err, unlock(), t.Disperse(cancel), g.Wait()); err != nil {
 			return err
 		}
 		n := float64(k.Size)

@@ -2,60 +2,50 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// A clusterKind is a kind of etcd to measure on.
-type clusterKind string
-
-const (
-	single      clusterKind = "single"       // one member that does not wait for the disk
-	singleFsync clusterKind = "single-fsync" // one member that does, as etcd comes
-	three       clusterKind = "three"
-	threeFsync  clusterKind = "three-fsync"
-)
-
-func allClusters() []clusterKind { return []clusterKind{single, singleFsync, three, threeFsync} }
-
-func clusterNames() []string {
-	var names []string
-	for _, c := range allClusters() {
-		names = append(names, string(c))
-	}
-	return names
-}
-
-func parseClusters(list string) ([]clusterKind, error) {
-	var kinds []clusterKind
+func parseKinds(list string) ([]stand.Kind, error) {
+	var kinds []stand.Kind
 	for name := range strings.SplitSeq(list, ",") {
-		k := clusterKind(strings.TrimSpace(name))
-		if !slices.Contains(allClusters(), k) {
-			return nil, fmt.Errorf("-cluster: %q is none of %s", name, strings.Join(clusterNames(), ", "))
+		k, err := stand.ParseKind(name)
+		if err != nil {
+			return nil, fmt.Errorf("-cluster: %w", err)
 		}
 		kinds = append(kinds, k)
 	}
 	return kinds, nil
 }
 
+// An amount is how much is wanted of everything.
+type amount int
+
+const (
+	usual amount = iota // the goals, on the clusters that they name
+	quick               // shows that everything works
+	full                // leaves nothing out
+)
+
 // A plan says how much of everything is measured.
 type plan struct {
 	rounds int
-	only   []clusterKind // nil is as each scenario says
+	only   []stand.Kind // nil is as each scenario says
 
 	alone struct {
-		clusters []clusterKind
+		clusters []stand.Kind
 		blocks   int // A B A B … in one round
 		cycles   int // lock + unlock in one block
 	}
 	churn struct {
-		clusters []clusterKind
+		clusters []stand.Kind
 		sizes    []int
 		time     time.Duration // for each contestant in a round
 	}
 	line struct {
-		clusters []clusterKind
+		clusters []stand.Kind
 		sizes    []int
 		together []int         // sizes for goroutines of one process only
 		handOffs int           // at least so many in a round, by repeating short lines
@@ -64,8 +54,9 @@ type plan struct {
 		settle   time.Duration // how long nothing must happen before the first release
 	}
 	far struct {
-		oneWay, hold time.Duration
-		size, lines  int
+		clusters    []stand.Kind
+		hold        time.Duration
+		size, lines int
 	}
 	requests struct {
 		size int
@@ -82,49 +73,72 @@ type plan struct {
 }
 
 // on returns the kinds of cluster to measure on.
-func (p *plan) on(kinds []clusterKind) []clusterKind {
+func (p *plan) on(kinds []stand.Kind) []stand.Kind {
 	if p.only == nil {
 		return kinds
 	}
 	return p.only
 }
 
-// defaultPlan fits into ten minutes: the goals, on the clusters that they name.
-func defaultPlan() plan {
+// etcdPlan fits into ten minutes, and fully into an hour.
+func etcdPlan(a amount) plan {
+	if a == quick {
+		return quickPlan()
+	}
 	p := plan{rounds: 3}
-	p.alone.clusters, p.alone.blocks, p.alone.cycles = allClusters(), 10, 40
-	p.churn.clusters = []clusterKind{single, threeFsync}
+	p.alone.clusters, p.alone.blocks, p.alone.cycles = stand.Kinds(), 10, 40
+	p.churn.clusters = []stand.Kind{stand.Single, stand.ThreeFsync}
 	p.churn.sizes, p.churn.time = []int{2, 10, 100}, 2*time.Second
-	p.line.clusters = []clusterKind{single, threeFsync}
+	p.line.clusters = []stand.Kind{stand.Single, stand.ThreeFsync}
 	p.line.sizes, p.line.together = []int{2, 10, 100, 1000}, []int{10_000}
 	p.line.handOffs, p.line.peers, p.line.bound, p.line.settle = 40, 1000, 500, 150*time.Millisecond
-	p.far.oneWay, p.far.hold, p.far.size, p.far.lines = 2*time.Millisecond, 12*time.Millisecond, 10, 3
+	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
+	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
 	p.memory.process, p.memory.settle = true, time.Second
 	p.history.past, p.history.workers, p.history.cycles = 100_000, 32, 200
+	if a == full {
+		p.fill()
+	}
 	return p
 }
 
-// fullPlan leaves nothing out.
-func fullPlan() plan {
-	p := defaultPlan()
+// zkPlan fits into eight minutes. It has no history: names of nodes are never
+// used again and leave nothing behind in the servers.
+func zkPlan(a amount) plan {
+	if a == quick {
+		return quickPlan()
+	}
+	p := etcdPlan(usual)
+	p.alone.clusters = append(stand.Kinds(), stand.Single.Far(2*time.Millisecond), stand.Three.Far(2*time.Millisecond))
+	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond), stand.Single.Far(4 * time.Millisecond)}
+	p.line.settle = 100 * time.Millisecond
+	p.memory.sessions = 100 // with a connection each, and the peer's has 3 MiB of buffers
+	if a == full {
+		p.fill()
+	}
+	return p
+}
+
+// fill makes a usual plan leave nothing out.
+func (p *plan) fill() {
 	p.rounds = 5
-	p.churn.clusters, p.churn.time = allClusters(), 5*time.Second
-	p.line.clusters, p.line.handOffs, p.line.peers, p.line.bound = allClusters(), 200, 10_000, 10_000
+	p.churn.clusters, p.churn.time = stand.Kinds(), 5*time.Second
+	p.line.clusters, p.line.handOffs, p.line.peers, p.line.bound = stand.Kinds(), 200, 10_000, 10_000
 	p.memory.ours, p.memory.waiters = 0, 10_000
-	return p
 }
 
-// quickPlan shows that everything works.
+// quickPlan is of tiny sizes.
 func quickPlan() plan {
 	p := plan{rounds: 1}
-	one := []clusterKind{single}
+	one := []stand.Kind{stand.Single}
 	p.alone.clusters, p.alone.blocks, p.alone.cycles = one, 2, 10
 	p.churn.clusters, p.churn.sizes, p.churn.time = one, []int{2}, 300*time.Millisecond
 	p.line.clusters, p.line.sizes, p.line.together = one, []int{2, 5}, []int{40}
 	p.line.handOffs, p.line.peers, p.line.bound, p.line.settle = 4, 30, 20, 20*time.Millisecond
-	p.far.oneWay, p.far.hold, p.far.size, p.far.lines = time.Millisecond, 5*time.Millisecond, 3, 1
+	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond)}
+	p.far.hold, p.far.size, p.far.lines = 5*time.Millisecond, 3, 1
 	p.requests.size, p.requests.hold = 4, 20*time.Millisecond
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond
 	p.history.past, p.history.workers, p.history.cycles = 200, 8, 10

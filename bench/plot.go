@@ -11,6 +11,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 // Sizes of the plot: one tile for each kind of cluster.
@@ -21,8 +23,8 @@ const (
 
 // drawHandOffs plots hand-off against length of line, a tile for each kind of
 // cluster, as SVG; nil if no line was measured.
-func drawHandOffs(r *record) ([]byte, error) {
-	var kinds []clusterKind
+func drawHandOffs(on *service, r *record) ([]byte, error) {
+	var kinds []stand.Kind
 	low, high := 0.0, 0.0
 	for _, f := range r.figures {
 		if f.Scenario != "line" || f.Metric != metricHandOffP50 {
@@ -42,7 +44,7 @@ func drawHandOffs(r *record) ([]byte, error) {
 	}
 	tiles := make([]*plot.Plot, len(kinds))
 	for i, kind := range kinds {
-		p, err := handOffPlot(r, kind)
+		p, err := handOffPlot(on, r, kind)
 		if err != nil {
 			return nil, err
 		}
@@ -64,18 +66,18 @@ func drawHandOffs(r *record) ([]byte, error) {
 }
 
 // handOffPlot draws one line for each contestant, with the spread as bars.
-func handOffPlot(r *record, kind clusterKind) (*plot.Plot, error) {
+func handOffPlot(on *service, r *record, kind stand.Kind) (*plot.Plot, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
-	p.Title.Text = fmt.Sprintf("Hand-off down a line, etcd %s", kind)
+	p.Title.Text = fmt.Sprintf("Hand-off down a line, %s %s", on.Name, kind)
 	p.X.Label.Text, p.Y.Label.Text = "length of line", "hand-off in ms, p50"
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.Add(plotter.NewGrid())
-	for _, c := range everybody() {
-		points := pointsOf(r, kind, c.name)
+	for _, c := range on.Contestants {
+		points := pointsOf(r, kind, c.Name)
 		if len(points.XYs) == 0 {
 			continue
 		}
@@ -88,17 +90,17 @@ func handOffPlot(r *record, kind clusterKind) (*plot.Plot, error) {
 			return nil, err
 		}
 		colour := color.RGBA{R: 0xd5, G: 0x5e, A: 0xff} // told apart by colour-blind eyes
-		if c.ours {
+		if c.Ours {
 			colour = color.RGBA{G: 0x72, B: 0xb2, A: 0xff}
 		}
 		line.Color, dots.Color, bars.Color = colour, colour, colour
 		line.Width, dots.Radius, dots.Shape = vg.Points(1.5), vg.Points(2.5), draw.CircleGlyph{}
-		if !c.alone {
+		if !c.Alone {
 			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 			dots.Shape = draw.BoxGlyph{}
 		}
 		p.Add(line, dots, bars)
-		p.Legend.Add(c.name, line, dots)
+		p.Legend.Add(c.Name, line, dots)
 	}
 	return p, nil
 }
@@ -109,7 +111,7 @@ type spreadPoints struct {
 	plotter.YErrors
 }
 
-func pointsOf(r *record, kind clusterKind, contestant string) spreadPoints {
+func pointsOf(r *record, kind stand.Kind, contestant string) spreadPoints {
 	var p spreadPoints
 	for _, f := range r.figures {
 		if f.Scenario != "line" || f.Metric != metricHandOffP50 || f.Cluster != kind || f.Contestant != contestant {

@@ -5,15 +5,17 @@ import (
 	"slices"
 
 	"github.com/montanaflynn/stats"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 // A key says what a figure is of.
 type key struct {
-	Scenario   string      `json:"scenario"`
-	Cluster    clusterKind `json:"cluster"`
-	Size       int         `json:"size"` // contenders, waiters or past acquisitions, as the scenario says
-	Contestant string      `json:"contestant"`
-	Metric     string      `json:"metric"`
+	Scenario   string     `json:"scenario"`
+	Cluster    stand.Kind `json:"cluster"`
+	Size       int        `json:"size"` // contenders, waiters or past acquisitions, as the scenario says
+	Contestant string     `json:"contestant"`
+	Metric     string     `json:"metric"`
 }
 
 // A unit says how a figure is read.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 func TestSpreadOf(t *testing.T) {
@@ -24,15 +26,15 @@ func TestRatiosAreTakenRoundByRound(t *testing.T) {
 
 func TestRecordKeepsRoundsAndOrder(t *testing.T) {
 	r := newRecord()
-	b := key{"churn", single, 2, fairlock, metricRate}
+	b := key{"churn", stand.Single, 2, stand.Ours, metricRate}
 	a := b
-	a.Contestant = peer
+	a.Contestant = "Mutex"
 	r.add(b, perSec, 10)
 	r.add(a, perSec, 1)
 	r.add(b, perSec, 20)
 
 	assert.Equal(t, []float64{10, 20}, r.get(b).Rounds)
 	assert.Equal(t, []*figure{r.get(b), r.get(a)}, r.figures)
-	assert.Equal(t, r.get(a), r.versus(b, peer))
+	assert.Equal(t, r.get(a), r.versus(b, "Mutex"))
 	assert.Nil(t, r.versus(b, unique))
 }

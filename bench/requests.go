@@ -2,35 +2,39 @@ package main
 
 import (
 	"context"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 const (
-	metricPerLock  = "requests per acquisition"
-	metricBetween  = "requests from release to grant" // of the two clients involved
-	metricMost     = "most requests from release to grant"
-	metricEveryone = "requests from release to grant, all clients"
+	metricPerLock    = "requests per acquisition"
+	metricBetween    = "requests from release to grant" // of the two clients involved
+	metricMost       = "most requests from release to grant"
+	metricEveryone   = "requests from release to grant, all clients"
+	metricPerHandOff = "requests per hand-off, all clients" // from one release to the next
+	metricBytes      = "bytes per hand-off, all clients"    // both ways
 )
 
 // runRequests counts what clients send: everybody has a client, and holds long
 // enough for the others to finish what an event made them do.
 func runRequests(ctx context.Context, b *bench) error {
 	p := &b.plan.requests
-	cs := everybody()
-	return b.on(ctx, single, nil, func(s *stand) error {
-		k := key{Scenario: "requests", Cluster: single, Size: p.size}
-		err := b.rounds(ctx, cs, func(c contestant) error {
-			return s.with(ctx, c, p.size+1, p.size+1, func(t *team) error {
+	cs := b.Contestants
+	return b.on(ctx, stand.Setting{Kind: stand.Single}, func(s stand.Stand) error {
+		k := key{Scenario: "requests", Cluster: stand.Single, Size: p.size}
+		err := b.rounds(ctx, cs, func(c stand.Contestant) error {
+			return with(ctx, s, c, p.size+1, p.size+1, func(t *stand.Team) error {
 				q := queue{name: b.name("requests"), waiters: p.size, settle: b.plan.line.settle, hold: p.hold}
 				r, err := q.run(ctx, s, t)
 				if err != nil {
 					return err
 				}
-				k.Contestant = c.name
+				k.Contestant = c.Name
 				b.countRequests(k, r)
 				return nil
 			})
 		})
-		for _, k.Metric = range []string{metricBetween, metricMost, metricPerLock} {
+		for _, k.Metric = range []string{metricBetween, metricMost, metricPerLock, metricBytes} {
 			b.told(k, cs)
 		}
 		return err
@@ -46,7 +50,6 @@ func (b *bench) countRequests(k key, r queueResult) {
 		most = max(most, float64(h.own))
 	}
 	n := float64(len(r.handOffs))
-	grants := n + 1 // the first holder's, too
 	for _, m := range []struct {
 		metric string
 		value  float64
@@ -54,20 +57,30 @@ func (b *bench) countRequests(k key, r queueResult) {
 		{metricBetween, own / n},
 		{metricMost, most},
 		{metricEveryone, everyone / n},
-		{metricPerLock, float64(r.sent.sum()) / grants},
 	} {
 		k.Metric = m.metric
 		b.record.add(k, count, m.value)
 	}
-	b.recordKinds(k, r.sent, grants)
+	b.recordMoved(k, r.moved, n)
+	b.recordSent(k, r.sent, n+1) // the first holder's, too
 }
 
-// recordKinds records of what kinds the requests of an acquisition were.
-func (b *bench) recordKinds(k key, sent counts, acquisitions float64) {
-	for kind, n := range sent {
-		if requestKind(kind) != keepalive {
-			k.Metric = "… " + requestKind(kind).String()
-			b.record.add(k, count, float64(n)/acquisitions)
-		}
+// recordMoved records what so many hand-offs took of all clients together.
+func (b *bench) recordMoved(k key, moved stand.Counts, handOffs float64) {
+	k.Metric = metricPerHandOff
+	b.record.add(k, count, float64(moved.Requests)/handOffs)
+	if moved.Bytes > 0 {
+		k.Metric = metricBytes
+		b.record.add(k, octets, float64(moved.Bytes)/handOffs)
+	}
+}
+
+// recordSent records the requests of an acquisition, and of what kinds they were.
+func (b *bench) recordSent(k key, sent stand.Counts, acquisitions float64) {
+	k.Metric = metricPerLock
+	b.record.add(k, count, float64(sent.Requests)/acquisitions)
+	for i, n := range sent.Sent {
+		k.Metric = "… " + sent.Kinds[i]
+		b.record.add(k, count, float64(n)/acquisitions)
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 // format writes a value with three digits that mean something.
@@ -47,17 +49,17 @@ type row struct{ ours, theirs *figure }
 
 // rows pairs the figures of a scenario, in the order in which they were
 // measured.
-func rows(r *record, scenario string) []row {
+func rows(on *service, r *record, scenario string) []row {
 	var all []row
 	for _, f := range r.figures {
 		if f.Scenario != scenario {
 			continue
 		}
-		c := contestantOf(f.Contestant)
+		rival := r.versus(f.key, on.rival(f.Contestant))
 		switch {
-		case c.ours:
-			all = append(all, row{f, r.versus(f.key, c.against)})
-		case !slices.ContainsFunc(all, func(r row) bool { return r.theirs == f }) && r.versus(f.key, c.against) == nil:
+		case on.contestant(f.Contestant).Ours:
+			all = append(all, row{f, rival})
+		case !slices.ContainsFunc(all, func(r row) bool { return r.theirs == f }) && rival == nil:
 			all = append(all, row{nil, f})
 		}
 	}
@@ -65,13 +67,13 @@ func rows(r *record, scenario string) []row {
 }
 
 // figuresTable shows one scenario; nil if it was not measured.
-func figuresTable(r *record, s scenario) table.Writer {
-	all := rows(r, s.name)
+func figuresTable(on *service, r *record, s scenario) table.Writer {
+	all := rows(on, r, s.name)
 	if len(all) == 0 {
 		return nil
 	}
 	t := newTable()
-	t.AppendHeader(table.Row{"cluster", s.size, "", "", "fairlock", "Mutex", "fairlock : Mutex"})
+	t.AppendHeader(table.Row{"cluster", s.size, "", "", stand.Ours, on.Peer, stand.Ours + " : " + on.Peer})
 	for _, p := range all {
 		f, ours, theirs, ratio := p.ours, "", "", ""
 		if f != nil {
@@ -87,7 +89,7 @@ func figuresTable(r *record, s scenario) table.Writer {
 				ratio = count.formatSpread(spreadOf(rs)) + " ×"
 			}
 		}
-		t.AppendRow(table.Row{f.Cluster, f.Size, contestantOf(f.Contestant).use, f.Metric, ours, theirs, ratio})
+		t.AppendRow(table.Row{f.Cluster, f.Size, on.contestant(f.Contestant).Use, f.Metric, ours, theirs, ratio})
 	}
 	return t
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 func TestFormat(t *testing.T) {
@@ -27,27 +29,27 @@ func TestFormat(t *testing.T) {
 }
 
 func TestTablesPutBothSidesInARow(t *testing.T) {
-	r := newRecord()
-	for who, rounds := range map[string][]float64{fairlock: {50, 60}, peer: {100, 200}, unique: {7000, 7000}} {
+	etcd, r := serviceOf(t, "etcd"), newRecord()
+	for who, rounds := range map[string][]float64{stand.Ours: {50, 60}, "Mutex": {100, 200}, unique: {7000, 7000}} {
 		for _, v := range rounds {
-			r.add(key{"history", single, 5, who, metricAfter}, micros, v)
+			r.add(key{"history", stand.Single, 5, who, metricAfter}, micros, v)
 		}
 	}
 	ours, only := r.figures[0], r.figures[0]
 	for _, f := range r.figures {
 		switch f.Contestant {
-		case fairlock:
+		case stand.Ours:
 			ours = f
 		case unique:
 			only = f
 		}
 	}
-	theirs := r.versus(ours.key, peer)
-	assert.ElementsMatch(t, []row{{ours, theirs}, {nil, only}}, rows(r, "history"))
+	theirs := r.versus(ours.key, "Mutex")
+	assert.ElementsMatch(t, []row{{ours, theirs}, {nil, only}}, rows(&etcd, r, "history"))
 
 	s := scenario{name: "history", size: "past"}
-	text := figuresTable(r, s).RenderCSV()
+	text := figuresTable(&etcd, r, s).RenderCSV()
 	assert.Contains(t, text, "single,5,a session each,\""+metricAfter+"\",55.0 µs (50.0 µs – 60.0 µs),150 µs (100 µs – 200 µs),0.40 (0.30 – 0.50) ×")
 	assert.Contains(t, text, metricAfter+"\",,7.00 ms,")
-	assert.Nil(t, figuresTable(r, scenario{name: "line"}))
+	assert.Nil(t, figuresTable(&etcd, r, scenario{name: "line"}))
 }

@@ -1,0 +1,53 @@
+package stand
+
+import (
+	"context"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// A Contestant is a lock in one way of using it.
+type Contestant struct {
+	Name  string
+	Use   string // how it is used, which both sides of a comparison share
+	Ours  bool
+	Alone bool // a session for every contender, as so many processes would have
+}
+
+// Ours are the names of this library's contestants, on every service.
+const (
+	Ours           = "fairlock"
+	OursOneSession = "fairlock, one session"
+)
+
+// Contestants are ours beside the peer's, each alone and together.
+func Contestants(peer, peerTogether string) []Contestant {
+	const alone, together = "a session each", "one process"
+	return []Contestant{
+		{Name: Ours, Use: alone, Ours: true, Alone: true},
+		{Name: peer, Use: alone, Alone: true},
+		{Name: OursOneSession, Use: together, Ours: true},
+		{Name: peerTogether, Use: together},
+	}
+}
+
+// A Contender locks and unlocks, one lock at a time. Where the peer knows no
+// contexts, the end of ctx may go unnoticed: see Team.Disperse.
+type Contender interface {
+	Lock(ctx context.Context, name string) (unlock func() error, err error)
+}
+
+// Of returns a contender of ours who locks through a session.
+func Of(s *session.Session) Contender { return ours{s} }
+
+type ours struct{ s *session.Session }
+
+// Lock implements Contender.
+func (c ours) Lock(ctx context.Context, name string) (func() error, error) {
+	h, err := mutex.New(c.s, name).Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.Unlock, nil
+}

@@ -1,0 +1,92 @@
+package stand_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/bench/stand"
+)
+
+func TestKindSaysWhatItMeans(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		members int
+		fsync   bool
+		rtt     time.Duration
+	}{
+		{"single", 1, false, 0},
+		{"single-fsync", 1, true, 0},
+		{" three", 3, false, 0},
+		{"three-fsync+4ms", 3, true, 4 * time.Millisecond},
+	} {
+		k, err := stand.ParseKind(c.text)
+		require.NoError(t, err)
+
+		assert.Equal(t, c.members, k.Members(), "%s", k)
+		assert.Equal(t, c.fsync, k.Fsync(), "%s", k)
+		assert.Equal(t, c.rtt, k.RTT(), "%s", k)
+	}
+	assert.Equal(t, stand.Kind("single+2ms"), stand.Single.Far(2*time.Millisecond))
+	for _, bad := range []string{"", "five", "single+", "single+0s", "single+soon"} {
+		_, err := stand.ParseKind(bad)
+		require.Error(t, err, "%q", bad)
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Lock(context.Context, string) (func() error, error) { return nil, nil }
+
+func TestTeamSharesASessionOrDoesNot(t *testing.T) {
+	for _, share := range []bool{true, false} {
+		ended := make(chan int, 10)
+		p := stand.Parts{
+			Tallies: []*stand.Tally{stand.NewTally(nil)},
+			Session: func(i int) (stand.Contender, func() error, error) {
+				return nobody{}, func() error { ended <- i; return nil }, nil
+			},
+		}
+		team, err := stand.NewTeam(stand.Contestant{}, 3, share, p)
+		require.NoError(t, err)
+		assert.NotContains(t, team.Contenders, nil)
+
+		require.NoError(t, team.Disperse(nil))
+		require.NoError(t, team.Close())
+		assert.Len(t, ended, map[bool]int{true: 1, false: 3}[share], "each once")
+	}
+}
+
+func TestFailedTeamLeavesNothingOpen(t *testing.T) {
+	shut := false
+	p := stand.Parts{
+		Tallies: []*stand.Tally{stand.NewTally(nil)},
+		Session: func(int) (stand.Contender, func() error, error) { return nil, nil, errors.New("no") },
+		Shut:    func() error { shut = true; return nil },
+	}
+
+	_, err := stand.NewTeam(stand.Contestant{}, 2, false, p)
+
+	require.EqualError(t, err, "no")
+	assert.True(t, shut)
+}
+
+func TestTallyLeavesKeepalivesOut(t *testing.T) {
+	a, b := stand.NewTally([]string{"put", "get"}), stand.NewTally([]string{"put", "get"})
+	team, err := stand.NewTeam(stand.Contestant{}, 0, false, stand.Parts{Tallies: []*stand.Tally{a, b}})
+	require.NoError(t, err)
+	a.Request(0)
+	before := team.Sent()
+
+	a.Request(1)
+	b.Request(1)
+	b.Request(stand.Keepalive)
+	b.Moved(7)
+
+	got := team.Sent().Since(before)
+	assert.Equal(t, stand.Counts{Kinds: []string{"put", "get"}, Sent: []int64{0, 2}, Requests: 2, Bytes: 7}, got)
+}
