@@ -148,9 +148,9 @@ type party struct {
 	opts zkbackend.Options // to be changed before open
 	log  diary
 
-	mu             sync.Mutex
-	lost, rejoined []session.Event
-	opened         []string // the service sessions, in order
+	mu                     sync.Mutex
+	joined, lost, rejoined []session.Event
+	opened                 []string // the service sessions, in order
 }
 
 // newParty prepares a party; open makes its Session.
@@ -167,7 +167,7 @@ func newParty(t testing.TB, root string, ttl time.Duration) *party {
 		TTL:   ttl,
 		Label: t.Name()[strings.LastIndexByte(t.Name(), '/')+1:],
 		Hooks: session.Hooks{
-			SessionLost: note(&p.lost), Rejoined: note(&p.rejoined),
+			Joined: note(&p.joined), SessionLost: note(&p.lost), Rejoined: note(&p.rejoined),
 			SessionOpened: func(ev session.Event) {
 				p.mu.Lock()
 				defer p.mu.Unlock()
@@ -196,6 +196,16 @@ func (p *party) kept(t testing.TB) {
 	defer p.mu.Unlock()
 	assert.Empty(t, p.lost, "lost sessions")
 	assert.Empty(t, p.rejoined, "lost places")
+}
+
+// stands waits until the party has got its n-th place in a line.
+func (p *party) stands(t testing.TB, n int) {
+	t.Helper()
+	until(t, "a place in the line", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.joined) >= n
+	})
 }
 
 // service is the newest service session.

@@ -21,6 +21,16 @@ func TestPitfalls(t *testing.T) {
 		{"AFollowerThatIsCutOffProvesNothing", cutFollowerProvesNothing},
 		{"ADeposedLeaderProvesNothingToAQuorum", deposedLeader},
 		{"TheDeadlineFollowsWhatTheServerGives", deadlineFollowsServer},
+		{"RequestsStayWithTheirSession", requestsStayWithTheirSession},
+		{"EntriesBelongToTheSessionThatHolds", entriesBelongToTheSessionThatHolds},
+		{"AnotherSessionIsNotOurs", anotherSessionIsNotOurs},
+		{"AWipedServerCostsTheHoldAndNoMore", wipedServer},
+		{"CloseReturnsWithoutServers", closeWithoutServers},
+		{"CredentialsAreShownAgain", credentialsAreShownAgain},
+		{"LostRepliesLeaveNoOrphan", lostRepliesLeaveNoOrphan},
+		{"ALateCommitMakesOneEntry", lateCommitMakesOneEntry},
+		{"ImpatientCallersLeaveNothing", impatientCallersLeaveNothing},
+		{"SettledJoinsStayAway", settledJoinsStayAway},
 	} {
 		told.Go(func() {
 			room <- struct{}{}

@@ -20,6 +20,7 @@ const (
 	opCreateContainer = 19
 	opExists          = 3
 	opCheck           = 13
+	opLogin           = 100
 )
 
 // frame is a packet: the length of what follows in four bytes, then for a

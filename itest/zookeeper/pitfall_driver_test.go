@@ -1,0 +1,76 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+)
+
+// owner is a service session as the layers above see it, and what it reported.
+type owner struct {
+	driver.Session
+	backend driver.Backend
+	log     diary
+
+	mu   sync.Mutex
+	gone []error
+}
+
+// drive opens a service session.
+func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...string) *owner {
+	t.Helper()
+	o := &owner{}
+	var err error
+	o.backend, err = zkbackend.NewBackend(servers, &opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, o.backend.Close()) })
+	o.Session, err = o.backend.Open(bounded(t), driver.Config{
+		TTL: ttl, Window: ttl - o.backend.Profile().Margin(ttl), Logger: o.log.logger(t),
+		Proof: func(driver.Instant, time.Duration) {},
+		Gone: func(err error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.gone = append(o.gone, err)
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		assert.NoError(t, o.Close(ctx))
+	})
+	return o
+}
+
+// losses are what Gone was told.
+func (o *owner) losses() []error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]error(nil), o.gone...)
+}
+
+// join joins a line.
+func (o *owner) join(t *testing.T, line string) driver.Joined {
+	t.Helper()
+	j, err := o.Join(bounded(t), driver.JoinRequest{Line: line, Nearest: 2})
+	require.NoError(t, err)
+	return j
+}
+
+// settle brings what a Join has left unknown to a known end.
+func settle(t *testing.T, err error) {
+	t.Helper()
+	var p *driver.PendingError
+	if !errors.As(err, &p) {
+		return
+	}
+	until(t, "an unknown outcome becomes known", func() bool { return p.Settle(bounded(t)) == nil })
+}

@@ -1,0 +1,184 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// breaker breaks a connection at the reply to a request of each kind, one after
+// the other.
+type breaker struct {
+	mu    sync.Mutex
+	kinds []int32
+}
+
+func (b *breaker) reply(request, f frame) (frame, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if request.proves() || len(b.kinds) == 0 || request.op() != b.kinds[0] {
+		return f, true
+	}
+	b.kinds = b.kinds[1:]
+	return nil, false
+}
+
+func (b *breaker) left() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.kinds)
+}
+
+// lostRepliesLeaveNoOrphan loses the reply to a join, and those to what finds
+// out what became of it.
+func lostRepliesLeaveNoOrphan(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	for _, kinds := range [][]int32{
+		{opMulti},
+		{opMulti, opSync},
+		{opMulti, opGetChildren},
+		{opMulti, opExists},
+		{opMulti, opSync, opGetChildren, opExists},
+		{opMulti, opSync, opSync, opGetChildren, opGetChildren, opExists, opExists},
+	} {
+		line := fmt.Sprint(kinds)
+		dir := folder(t, conn, root+"/"+line)
+		b := &breaker{}
+		o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Servers()...)
+		b.mu.Lock()
+		b.kinds = slices.Clone(kinds)
+		b.mu.Unlock()
+		j := o.join(t, line)
+
+		assert.Zero(t, b.left(), "faults that did not come to pass: %v", kinds)
+		assert.Len(t, children(t, conn, dir), 1, "%v", kinds)
+		assert.Equal(t, 1, made(t, conn, dir), "%v", kinds)
+		assert.Equal(t, o.ID(), ownerOf(t, conn, j.Entry.Key))
+		_, stat, err := conn.Exists(j.Entry.Key)
+		require.NoError(t, err)
+		assert.Equal(t, stat.Czxid, j.Entry.Token)
+		assert.Zero(t, j.Ahead)
+		_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+		require.NoError(t, err)
+		assert.Empty(t, children(t, conn, dir))
+	}
+}
+
+// lateCommitMakesOneEntry: a server whose way to the leader is long has sent a
+// join there when its client goes to another, which has not heard of it yet.
+func lateCommitMakesOneEntry(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
+	leader, err := e.Leader(bounded(t))
+	require.NoError(t, err)
+	slow := (leader + 1) % 3
+	conn := connTo(t, e, leader, calmTTL)
+	slowly, fast := e.Member(slow).Direct(), e.Member(leader).Direct()
+	for i := range 5 {
+		line := fmt.Sprint("x", i)
+		dir := folder(t, conn, "/fairlock/"+line)
+		var struck atomic.Bool
+		w := &wire{refuse: func(addr string) bool { return (addr == slowly) == struck.Load() }}
+		w.after = func(f frame) bool { return !f.joins() || struck.Swap(true) }
+		o := drive(t, calmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, slowly, fast)
+		e.Member(slow).DelayTo(leader, 300*time.Millisecond)
+		j := o.join(t, line)
+		e.Member(slow).DelayTo(leader, 0)
+
+		assert.True(t, struck.Load())
+		assert.Positive(t, w.connections(fast), "it is with another server")
+		assert.Len(t, children(t, conn, dir), 1)
+		assert.Zero(t, j.Ahead)
+		assert.Equal(t, o.ID(), ownerOf(t, conn, j.Entry.Key))
+		_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+		require.NoError(t, err)
+		<-time.After(50 * time.Millisecond)
+		assert.Empty(t, children(t, conn, dir), "and nothing comes late")
+	}
+}
+
+// impatientCallersLeaveNothing: the context of a Lock ends while its join is on
+// its way, or its answer.
+func impatientCallersLeaveNothing(t *testing.T) {
+	faults := map[string]struct{ harm, heal func(*tcpproxy.Proxy) }{
+		"the request is late":         {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Up) }, func(p *tcpproxy.Proxy) { p.Heal(tcpproxy.Up) }},
+		"the answer is late":          {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Down) }, func(p *tcpproxy.Proxy) { p.Heal(tcpproxy.Down) }},
+		"the request is lost":         {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Up) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(tcpproxy.Up) }},
+		"the answer is lost":          {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Down) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(tcpproxy.Down) }},
+		"the answer is lost for long": {func(p *tcpproxy.Proxy) { p.Drop(tcpproxy.Down) }, func(p *tcpproxy.Proxy) { p.Heal(tcpproxy.Down) }},
+	}
+	for name, fault := range faults {
+		e, root := shared.use(t)
+		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+		w := &wire{}
+		p := newParty(t, root, calmTTL)
+		p.opts.Dial = w.dial
+		p.open(t, proxy.Addr())
+		before := p.service()
+		require.NoError(t, p.lock(t, "x").Unlock())
+		held := made(t, conn, root+"/x")
+		w.forget()
+
+		fault.harm(proxy)
+		ctx, cancel := context.WithCancel(bounded(t))
+		r := p.ask(ctx, "x")
+		until(t, "a join on its way", func() bool { return w.count(frame.joins) == 1 })
+		if name == "the answer is late" || name == "the answer is lost" {
+			until(t, "an entry", func() bool { return len(children(t, conn, root+"/x")) == 1 })
+		}
+		cancel()
+		ended := now()
+		wait(t, r.done, "Lock returns")
+		took := r.at.Sub(ended)
+		assert.Less(t, took, 200*time.Millisecond, name)
+		require.ErrorIs(t, r.err, session.ErrNotAcquired)
+		fault.heal(proxy)
+
+		// The next one in line shows it: it is first.
+		require.NoError(t, p.lock(t, "x").Unlock())
+		lined(t, conn, root+"/x", 0)
+		p.kept(t)
+		assert.Equal(t, before, p.service())
+		t.Logf("%s: returned after %v; entries made: %d", name, took, made(t, conn, root+"/x")-held)
+	}
+}
+
+// settledJoinsStayAway: what an ended Join leaves to be settled is settled while
+// the session lives, though nobody asks for the same line again.
+func settledJoinsStayAway(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	dir := folder(t, conn, root+"/x")
+	var struck atomic.Int64
+	ctx, cancel := context.WithCancel(bounded(t))
+	w := &wire{reply: func(request, f frame) (frame, bool) {
+		if request.joins() && struck.Add(1) == 1 {
+			cancel()
+			return nil, false
+		}
+		return f, true
+	}}
+	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	_, err := o.Join(ctx, driver.JoinRequest{Line: "x"})
+	var p *driver.PendingError
+	require.ErrorAs(t, err, &p)
+	require.Len(t, children(t, conn, dir), 1)
+	settle(t, err)
+
+	assert.Empty(t, children(t, conn, dir))
+	assert.Empty(t, o.losses())
+	assert.Equal(t, 1, made(t, conn, dir))
+}

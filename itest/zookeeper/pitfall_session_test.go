@@ -1,0 +1,268 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// folder makes the folder of a line.
+func folder(t *testing.T, conn *zk.Conn, dir string) string {
+	t.Helper()
+	for i := range dir {
+		if i > 0 && (dir[i] == '/') {
+			makeContainer(t, conn, dir[:i])
+		}
+	}
+	makeContainer(t, conn, dir)
+	return dir
+}
+
+func makeContainer(t *testing.T, conn *zk.Conn, dir string) {
+	t.Helper()
+	_, err := conn.CreateContainer(dir, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		require.ErrorIs(t, err, zk.ErrNodeExists, dir)
+	}
+}
+
+// requestsStayWithTheirSession: the client library goes on with a new session
+// when the old one has expired, and sends what was meant for the old one there.
+// A join whose answer is missing, and one that has no connection to go out on,
+// must end with the session.
+func requestsStayWithTheirSession(t *testing.T) {
+	e, root := shared.use(t)
+	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	for _, line := range []string{"held", "inflight", "queued"} {
+		folder(t, conn, root+"/"+line)
+	}
+	o := drive(t, shortTTL, zkbackend.Options{Root: root}, proxy.Addr())
+	gone := deletion(t, conn, o.join(t, "held").Entry.Key)
+
+	proxy.Hold(tcpproxy.Up)
+	errs := make(map[string]error)
+	var mu sync.Mutex
+	var joins sync.WaitGroup
+	join := func(line string) {
+		joins.Go(func() {
+			_, err := o.Join(bounded(t), driver.JoinRequest{Line: line})
+			mu.Lock()
+			defer mu.Unlock()
+			errs[line] = err
+		})
+	}
+	join("inflight")
+	before := proxy.Stats().Up.Waiting
+	until(t, "a request on its way", func() bool { return proxy.Stats().Up.Waiting > before })
+	proxy.Refuse(true)
+	until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
+	join("queued")
+	wait(t, gone, "the end of the session")
+	proxy.Refuse(false)
+	proxy.Heal(tcpproxy.Both)
+	joins.Wait()
+	for line, err := range errs {
+		assert.ErrorIs(t, err, driver.ErrSessionOver, line)
+		settle(t, err)
+	}
+
+	assert.NotEmpty(t, o.losses())
+	for _, line := range []string{"inflight", "queued"} {
+		assert.Zero(t, made(t, conn, root+"/"+line), line)
+	}
+	_, err := o.Leave(bounded(t), driver.LeaveRequest{Ref: driver.Ref{Line: "held", Key: root + "/held/0123456789abcdef-lock-0000000000"}})
+	assert.ErrorIs(t, err, driver.ErrGone)
+}
+
+// entriesBelongToTheSessionThatHolds is the same as its users see it.
+func entriesBelongToTheSessionThatHolds(t *testing.T) {
+	e, root := shared.use(t)
+	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	calm := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
+	first := p.service()
+	held, blocker := p.lock(t, "held"), calm.lock(t, "behind")
+	behind := p.ask(bounded(t), "behind")
+	p.stands(t, 2)
+	gone := deletion(t, conn, held.Refs()[0].Key)
+
+	proxy.Refuse(true)
+	proxy.Reset()
+	queued := p.ask(bounded(t), "queued")
+	wait(t, gone, "the end of the session")
+	require.NoError(t, blocker.Unlock())
+	proxy.Refuse(false)
+	for _, h := range []*session.Hold{queued.granted(t), behind.granted(t)} {
+		path := h.Refs()[0].Key
+		assert.NotEqual(t, first, p.service())
+		assert.Equal(t, p.service(), ownerOf(t, conn, path))
+		assert.NoError(t, h.Unlock())
+	}
+
+	require.ErrorIs(t, held.Unlock(), session.ErrLost)
+	assert.Equal(t, 1, made(t, conn, root+"/queued"))
+	assert.Equal(t, 3, made(t, conn, root+"/behind"), "the blocker's, the lost one, and its heir")
+	assert.Empty(t, children(t, conn, root+"/behind"))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assert.Len(t, p.lost, 1)
+	assert.Len(t, p.rejoined, 1)
+}
+
+// anotherSessionIsNotOurs: some servers that speak ZooKeeper's protocol give a
+// new session to whoever asks for one that they have lost, without a word.
+func anotherSessionIsNotOurs(t *testing.T) {
+	e, root := shared.use(t)
+	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	var forgetful atomic.Bool
+	w := &wire{hello: func(f frame) {
+		if forgetful.Load() {
+			clear(f[20:28]) // the session
+			clear(f[32:])   // its password
+		}
+	}}
+	p := newParty(t, root, shortTTL)
+	p.opts.Dial = w.dial
+	p.open(t, proxy.Addr())
+	old := p.service()
+	h := p.lock(t, "x")
+	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
+	waiting := newParty(t, root, calmTTL).open(t, e.Servers()...).ask(bounded(t), "x")
+	lined(t, conn, root+"/x", 2)
+
+	forgetful.Store(true)
+	proxy.Reset()
+	end := wait(t, told, "the end of the hold")
+	forgetful.Store(false)
+	again := p.ask(bounded(t), "x")
+	assert.Greater(t, wait(t, gone, "the end of the node").Sub(end), time.Duration(0))
+	next := waiting.granted(t)
+	assert.Greater(t, waiting.at, end)
+	require.NoError(t, next.Unlock())
+	mine := again.granted(t)
+
+	var lost *session.LostError
+	require.ErrorAs(t, context.Cause(h.Context()), &lost)
+	assert.Equal(t, session.ReasonExpired, lost.Reason)
+	assert.NotEqual(t, old, p.service())
+	assert.Equal(t, p.service(), ownerOf(t, conn, mine.Refs()[0].Key))
+	assert.Equal(t, 3, made(t, conn, root+"/x"), "nothing was made on a session that is not ours")
+	require.NoError(t, mine.Unlock())
+}
+
+// wipedServer has forgotten everything, and refuses clients that have seen more
+// than it has: the client library knocks for ever.
+func wipedServer(t *testing.T) {
+	e := zktest.New(t, nil)
+	p := newParty(t, "/fairlock", shortTTL).open(t, e.Servers()...)
+	h := p.lock(t, "x")
+	told := ended(h)
+	began := now()
+	e.Member(0).Kill()
+	require.NoError(t, e.Member(0).Wipe())
+	require.NoError(t, e.Member(0).Restart(bounded(t)))
+
+	assert.Less(t, wait(t, told, "the end of the hold").Sub(began), shortTTL)
+	require.ErrorIs(t, h.Unlock(), session.ErrLost)
+	again := p.lock(t, "x")
+	conn := e.Conn(t)
+	assert.Equal(t, p.service(), ownerOf(t, conn, again.Refs()[0].Key))
+	require.NoError(t, again.Unlock())
+	assert.Empty(t, children(t, conn, "/fairlock/x"))
+}
+
+// closeWithoutServers: contexts end first, and then Close tries for a while to
+// end the session.
+func closeWithoutServers(t *testing.T) {
+	for name, harm := range map[string]func(*tcpproxy.Proxy){
+		"refused": func(p *tcpproxy.Proxy) { p.Refuse(true); p.Reset() },
+		"silent":  func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Both) },
+	} {
+		e, root := shared.use(t)
+		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+		p := newParty(t, root, shortTTL)
+		var err error
+		p.Session, err = zkbackend.Open(bounded(t), []string{proxy.Addr()}, &p.opts)
+		require.NoError(t, err)
+		h := p.lock(t, "x")
+		waiting := p.ask(bounded(t), "x")
+		told := ended(h)
+		harm(proxy)
+		queued := p.ask(bounded(t), "y")
+
+		began := now()
+		err = p.Close()
+		took := now().Sub(began)
+		end := wait(t, told, "the end of the hold")
+		t.Logf("%s: told after %v, closed after %v: %v", name, end.Sub(began), took, err)
+		assert.Less(t, end.Sub(began), 50*time.Millisecond)
+		assert.Less(t, took, 2*shortTTL)
+		assert.ErrorIs(t, err, session.ErrUnavailable)
+		for _, r := range []*request{waiting, queued} {
+			wait(t, r.done, "Lock returns")
+			assert.ErrorIs(t, r.err, session.ErrClosed)
+		}
+		assert.ErrorIs(t, h.Unlock(), session.ErrLost)
+		lined(t, conn, root+"/x", 0)
+		proxy.Refuse(false)
+		proxy.Heal(tcpproxy.Both)
+	}
+}
+
+// credentialsAreShownAgain on every connection; what the library does by itself
+// there can block for ever.
+func credentialsAreShownAgain(t *testing.T) {
+	const workers, cuts = 8, 15
+	e, root := shared.use(t)
+	proxy := proxyOf(t, e, 0)
+	var logins, broken atomic.Int64
+	w := &wire{before: func(f frame) bool {
+		return f.op() != opLogin || logins.Add(1)%4 != 0 || broken.Add(1) == 0
+	}}
+	p := newParty(t, root, calmTTL)
+	p.opts.Dial = w.dial
+	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("fair", "lock")}
+	p.opts.ACL = zk.DigestACL(zk.PermAll, "fair", "lock")
+	p.open(t, proxy.Addr())
+	ctx, stop := context.WithCancel(bounded(t))
+	var turns atomic.Int64
+	var working sync.WaitGroup
+	for i := range workers {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				err := mutex.New(p.Session, fmt.Sprint("x", i%4)).Do(bounded(t), func(context.Context, *session.Hold) error { return nil })
+				assert.NoError(t, err)
+				turns.Add(1)
+			}
+		})
+	}
+	for range cuts {
+		n := turns.Load()
+		until(t, "work", func() bool { return turns.Load() > n+workers })
+		proxy.Reset()
+	}
+	stop()
+	working.Wait()
+	p.kept(t)
+	assert.GreaterOrEqual(t, logins.Load(), int64(cuts))
+	assert.Positive(t, broken.Load(), "logins that could not be written")
+	t.Logf("%d turns, %d logins of which %d broke", turns.Load(), logins.Load(), broken.Load())
+
+	stranger := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	_, err := mutex.New(stranger.Session, "x0").Lock(bounded(t))
+	assert.ErrorIs(t, err, session.ErrDenied)
+}
