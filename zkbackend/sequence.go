@@ -38,13 +38,17 @@ func (j *join) overflow(ctx context.Context, n node) (driver.Joined, error) {
 	return j.run(ctx)
 }
 
-// renew waits beside the line until it is empty and removes its folder. It gives
-// up where that will not come by itself.
+// renew waits beside the line until it is empty and removes its folder, or until
+// somebody else has: who went on waiting then would be overtaken by all who join
+// the new line. It gives up where the end will not come by itself.
 func (j *join) renew(ctx context.Context) error {
 	for n := 0; ; n++ {
 		c, err := j.s.children(ctx, j.dir)
 		if err != nil {
 			return translate(err, "READ", j.dir)
+		}
+		if nextSeq(c.stat) < sequenceGuard {
+			return nil
 		}
 		nodes := parseNodes(c.names)
 		if why := stuck(c.names, nodes); why != "" {
@@ -53,7 +57,7 @@ func (j *join) renew(ctx context.Context) error {
 			return err
 		}
 		if len(nodes) == 0 {
-			again, err := j.removeFolder(ctx)
+			again, err := j.removeFolder(ctx, c.stat.Version)
 			if !again {
 				return err
 			}
@@ -70,13 +74,19 @@ func (j *join) renew(ctx context.Context) error {
 	}
 }
 
-// removeFolder removes the empty folder; again says that it was not empty.
-func (j *join) removeFolder(ctx context.Context) (again bool, _ error) {
-	_, err := ask(ctx, j.s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(j.dir, -1) })
+// nextSeq is the number of a folder's next entry, 0 if there is no folder: how
+// many children it has ever had. What ZooKeeper shows as Cversion is that and
+// how many have gone, in 32 bits.
+func nextSeq(folder zk.Stat) int64 { return int64(uint32(folder.Cversion+folder.NumChildren) / 2) }
+
+// removeFolder removes the empty folder, unless somebody has joined since it had
+// that version; again says that it was not to be.
+func (j *join) removeFolder(ctx context.Context, version int32) (again bool, _ error) {
+	_, err := ask(ctx, j.s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(j.dir, version) })
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNoNode):
 		return false, nil
-	case errors.Is(err, zk.ErrNotEmpty):
+	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion):
 		return true, nil
 	}
 	parent, _ := split(j.dir)
