@@ -31,6 +31,13 @@ func TestPitfalls(t *testing.T) {
 		{"ALateCommitMakesOneEntry", lateCommitMakesOneEntry},
 		{"ImpatientCallersLeaveNothing", impatientCallersLeaveNothing},
 		{"SettledJoinsStayAway", settledJoinsStayAway},
+		{"NumbersComeAgain", numbersComeAgain},
+		{"FoldersVanishAtAnyMoment", foldersVanishAtAnyMoment},
+		{"ForeignChildrenAreLeftAlone", foreignChildrenAreLeftAlone},
+		{"TokensAlwaysRise", tokensAlwaysRise},
+		{"TheLastNumbersBeginTheLineAnew", theLastNumbers},
+		{"TryAtTheLastNumbers", tryAtTheLastNumbers},
+		{"OthersAtTheLastNumbers", othersAtTheLastNumbers},
 	} {
 		told.Go(func() {
 			room <- struct{}{}

@@ -1,0 +1,210 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// numbersComeAgain: the servers remove a folder that has become empty, and in
+// the next one the numbers begin at 0. A delete that comes late must not hit the
+// entry that has the number now, and tokens go on.
+func numbersComeAgain(t *testing.T) {
+	const reap = 300 * time.Millisecond
+	e := zktest.New(t, &zktest.Options{ContainerCheck: reap})
+	conn := e.Conn(t)
+	slow := drive(t, calmTTL, zkbackend.Options{}, e.Servers()...)
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	late := p.lock(t, "x")
+	require.NoError(t, conn.Delete(late.Refs()[0].Key, -1))
+	wait(t, ended(late), "the end of the hold")
+	old := slow.join(t, "x")
+	require.NoError(t, conn.Delete(old.Entry.Key, -1))
+	until(t, "the folder is removed", func() bool {
+		there, _, err := conn.Exists("/fairlock/x")
+		return err == nil && !there
+	})
+	token := session.Token(old.Entry.Token)
+	for i := range 3 {
+		heir := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...).lock(t, "x")
+		if i == 0 {
+			require.Equal(t, late.Refs()[0].Place, heir.Refs()[0].Place)
+			require.ErrorIs(t, late.Unlock(), session.ErrLost)
+		}
+		_, err := slow.Leave(bounded(t), driver.LeaveRequest{Ref: old.Entry.Ref})
+		require.ErrorIs(t, err, driver.ErrGone)
+
+		assert.EqualValues(t, 0, heir.Refs()[0].Place, "numbers have begun anew")
+		assert.Len(t, children(t, conn, "/fairlock/x"), 1, "nobody else's entry was deleted")
+		assert.Greater(t, heir.Token(), token)
+		token = heir.Token()
+		require.NoError(t, heir.Unlock())
+		until(t, "the folder is removed", func() bool {
+			there, _, err := conn.Exists("/fairlock/x")
+			return err == nil && !there
+		})
+	}
+}
+
+// foldersVanishAtAnyMoment has the servers remove folders as fast as they can,
+// and locks that are taken at just that rate.
+func foldersVanishAtAnyMoment(t *testing.T) {
+	const turns = 60
+	e := zktest.New(t, &zktest.Options{ContainerCheck: 5 * time.Millisecond})
+	conn := e.Conn(t)
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	fresh := 0
+	each(4, func(i int) {
+		m := mutex.New(p.Session, fmt.Sprint("a/b/x", i))
+		var token session.Token
+		for range turns {
+			lock := m.Lock
+			if rand.N(2) == 0 {
+				lock = m.TryLock
+			}
+			h, err := lock(bounded(t))
+			if !assert.NoError(t, err) {
+				return
+			}
+			assert.Greater(t, h.Token(), token)
+			token = h.Token()
+			if h.Refs()[0].Place == 0 && i == 0 {
+				fresh++
+			}
+			assert.NoError(t, h.Unlock())
+			<-time.After(rand.N(12 * time.Millisecond))
+		}
+	})
+	t.Logf("%d of %d turns were the first of a new folder", fresh, turns)
+	assert.Greater(t, fresh, turns/20)
+	until(t, "all is removed", func() bool {
+		there, _, err := conn.Exists("/fairlock/a")
+		return err == nil && !there
+	})
+	p.kept(t)
+}
+
+// foreignChildrenAreLeftAlone, whatever they are called, and names that go on
+// where others end do not meet.
+func foreignChildrenAreLeftAlone(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	foreign := []string{
+		"_c_x", "_c_", "README", "config", "lock-", "lock-1", "x-lock-000000000", "settle", "settle/deep", "settle/config",
+		"0000000000", "latch-0000000000", "_c_0b5d7a2e-latch-0000000003", "x-1-0000000000", "lease-0000000000",
+	}
+	dir := folder(t, conn, root+"/orders")
+	stats := map[string]zk.Stat{}
+	for _, name := range foreign {
+		_, err := conn.Create(dir+"/"+name, []byte("not ours"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err, name)
+	}
+	for _, name := range foreign {
+		_, stat, err := conn.Get(dir + "/" + name)
+		require.NoError(t, err)
+		stats[name] = *stat
+	}
+	names := []string{"orders", "orders/settle", "orders/settle/deep", "orders/settle/deep/er", "orders/config"}
+	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	other := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	var held []*session.Hold
+	for _, name := range names {
+		held = append(held, p.lock(t, name))
+	}
+	for i, name := range names {
+		line, err := other.Queue(bounded(t), name)
+		require.NoError(t, err)
+		assert.Len(t, line, 1, name)
+		_, err = mutex.New(other.Session, name).TryLock(bounded(t))
+		require.ErrorIs(t, err, session.ErrNotAcquired, name)
+		waiting := other.ask(bounded(t), name)
+		lined := func() bool { q, err := p.Queue(bounded(t), name); return err == nil && len(q) == 2 }
+		until(t, "a waiter", lined)
+		require.NoError(t, held[i].Unlock())
+		require.NoError(t, waiting.granted(t).Unlock())
+		h, err := mutex.New(other.Session, name).TryLock(bounded(t))
+		require.NoError(t, err, "free, whatever else is there")
+		require.NoError(t, h.Unlock())
+	}
+
+	for _, name := range foreign {
+		_, stat, err := conn.Get(dir + "/" + name)
+		require.NoError(t, err, name)
+		assert.Equal(t, stats[name].Czxid, stat.Czxid, name)
+		assert.Len(t, childrenNotFolders(t, conn, dir+"/"+name), 0, name)
+	}
+	p.kept(t)
+	other.kept(t)
+}
+
+// childrenNotFolders are the ephemeral children.
+func childrenNotFolders(t *testing.T, conn *zk.Conn, dir string) (names []string) {
+	t.Helper()
+	for _, name := range children(t, conn, dir) {
+		_, stat, err := conn.Exists(dir + "/" + name)
+		require.NoError(t, err)
+		if stat.EphemeralOwner != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// tokensAlwaysRise, whatever happens to servers and folders.
+func tokensAlwaysRise(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	conn := e.Conn(t)
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	var token session.Token
+	turn := func(after string) {
+		t.Helper()
+		h := p.lock(t, "x")
+		assert.Greater(t, h.Token(), token, after)
+		token = h.Token()
+		givenBack(t, h)
+	}
+	folderGone := func() {
+		t.Helper()
+		lined(t, conn, "/fairlock/x", 0)
+		require.NoError(t, conn.Delete("/fairlock/x", -1))
+	}
+	turn("at first")
+	turn("again")
+	leader, err := e.Leader(bounded(t))
+	require.NoError(t, err)
+	e.Member(leader).Kill()
+	turn("the leader was killed")
+	require.NoError(t, e.Member(leader).Restart(bounded(t)))
+	turn("it is back")
+	folderGone()
+	turn("the folder was deleted")
+	all := bounded(t)
+	for i := range e.Len() {
+		e.Member(i).Kill()
+	}
+	restarted := make(chan error, e.Len())
+	for i := range e.Len() {
+		go func(ctx context.Context) { restarted <- e.Member(i).Restart(ctx) }(all)
+	}
+	waiting := p.ask(bounded(t), "x")
+	for range e.Len() {
+		require.NoError(t, wait(t, restarted, "a member is back"))
+	}
+	h := waiting.granted(t)
+	assert.Greater(t, h.Token(), token, "all were restarted")
+	assert.Greater(t, h.Token()>>32, session.Token(1), "an epoch of its own")
+	givenBack(t, h)
+	p.kept(t)
+}

@@ -1,0 +1,150 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// lastNumbers is where zkbackend begins to call numbers the last ones.
+const lastNumbers = math.MaxInt32 - 1<<20
+
+// inside counts who holds at a time.
+type inside struct{ now, most atomic.Int64 }
+
+func (in *inside) visit() {
+	in.most.Store(max(in.most.Load(), in.now.Add(1)))
+	in.now.Add(-1)
+}
+
+// theLastNumbers: a folder's numbers end at 2147483647, which everybody gets
+// from then on.
+func theLastNumbers(t *testing.T) {
+	const lockers, turns = 20, 3
+	e := zktest.New(t, nil)
+	conn := e.Conn(t)
+	for _, last := range []int32{lastNumbers - 3, math.MaxInt32 - 7} {
+		name := fmt.Sprint("x", last)
+		dir := folder(t, conn, "/fairlock/"+name)
+		require.NoError(t, e.SetSequence(bounded(t), dir, last))
+		var parties [4]*party
+		for i := range parties {
+			parties[i] = newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+		}
+		var in inside
+		var token, place, low atomic.Int64
+		each(lockers, func(i int) {
+			for range turns {
+				err := mutex.New(parties[i%4].Session, name).Do(bounded(t), func(_ context.Context, h *session.Hold) error {
+					in.visit()
+					assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
+					ref := h.Refs()[0]
+					assert.Less(t, ref.Place, int64(lastNumbers))
+					if place.Store(ref.Place); ref.Place < 1<<20 {
+						low.Add(1)
+					}
+					return nil
+				})
+				assert.NoError(t, err)
+			}
+		})
+
+		assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
+		assert.Equal(t, low.Load()-1, place.Load(), "the line has begun anew, and once only")
+		t.Logf("from %d: %d of %d turns after the new beginning", last, low.Load(), lockers*turns)
+		assert.Contains(t, parties[0].log.String()+parties[1].log.String()+parties[2].log.String()+parties[3].log.String(),
+			"nearly used up")
+		for _, p := range parties {
+			p.kept(t)
+		}
+	}
+}
+
+// tryAtTheLastNumbers is for those who do not wait.
+func tryAtTheLastNumbers(t *testing.T) {
+	e := zktest.New(t, nil)
+	conn := e.Conn(t)
+	dir := folder(t, conn, "/fairlock/x")
+	require.NoError(t, e.SetSequence(bounded(t), dir, lastNumbers-1))
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	m := mutex.New(p.Session, "x")
+	h, err := m.TryLock(bounded(t))
+	require.NoError(t, err)
+	require.EqualValues(t, lastNumbers-1, h.Refs()[0].Place)
+	_, err = m.TryLock(bounded(t))
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	waiting := p.ask(bounded(t), "x")
+	until(t, "a request with one of the last numbers", func() bool { return made(t, conn, dir) == lastNumbers+1 })
+	_, err = m.TryLock(bounded(t))
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	waiting.waits(t)
+	require.NoError(t, h.Unlock())
+	next := waiting.granted(t)
+	assert.Zero(t, next.Refs()[0].Place)
+	assert.Greater(t, next.Token(), h.Token())
+	require.NoError(t, next.Unlock())
+
+	require.NoError(t, e.SetSequence(bounded(t), dir, lastNumbers))
+	h, err = m.TryLock(bounded(t))
+	require.NoError(t, err)
+	assert.Zero(t, h.Refs()[0].Place)
+	assert.Greater(t, h.Token(), next.Token())
+	require.NoError(t, h.Unlock())
+}
+
+// othersAtTheLastNumbers: clients that know nothing of the end keep the line
+// from being begun anew, and cannot be excluded.
+func othersAtTheLastNumbers(t *testing.T) {
+	e := zktest.New(t, nil)
+	conn := e.Conn(t)
+	dir := folder(t, conn, "/fairlock/x")
+	require.NoError(t, e.SetSequence(bounded(t), dir, math.MaxInt32-3))
+	other := zk.NewLock(conn, dir, zk.WorldACL(zk.PermAll))
+	require.NoError(t, other.Lock())
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	m := mutex.New(p.Session, "x")
+	for name, lock := range map[string]func(context.Context) (*session.Hold, error){"Lock": m.Lock, "TryLock": m.TryLock} {
+		_, err := lock(bounded(t))
+		t.Log(name, err)
+		if name == "TryLock" {
+			require.ErrorIs(t, err, session.ErrNotAcquired)
+			continue
+		}
+		require.ErrorIs(t, err, zkbackend.ErrSequence)
+		require.ErrorIs(t, err, session.ErrRefused)
+	}
+	assert.Contains(t, p.log.String(), "level=ERROR")
+	assert.Len(t, children(t, conn, dir), 1, "the other's")
+	require.NoError(t, other.Unlock())
+
+	h := p.lock(t, "x")
+	assert.Zero(t, h.Refs()[0].Place)
+	again := make(chan error, 1)
+	go func() { again <- other.Lock() }()
+	lined(t, conn, dir, 2)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, wait(t, again, "the other's turn in the new line"))
+	require.NoError(t, other.Unlock())
+
+	// A folder of another name in it keeps it from being removed.
+	require.NoError(t, e.SetSequence(bounded(t), dir, lastNumbers))
+	folder(t, conn, dir+"/y")
+	require.ErrorIs(t, second(m.Lock(bounded(t))), zkbackend.ErrSequence)
+	require.ErrorIs(t, second(m.TryLock(bounded(t))), zkbackend.ErrSequence)
+	assert.Equal(t, []string{"y"}, children(t, conn, dir))
+	require.NoError(t, p.lock(t, "x/y").Unlock())
+}
+
+// second is the error of a call that returns something else too.
+func second[T any](_ T, err error) error { return err }
