@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,41 +25,28 @@ func (m *Member) Command(ctx context.Context, word string) (string, error) {
 }
 
 func (m *Member) ask(ctx context.Context, word string) (string, error) {
-	nc, err := m.dial(ctx)
+	nc, err := m.ensemble.dial(ctx, "tcp", m.Direct())
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = nc.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := io.WriteString(nc, word); err != nil {
-		return "", first(ctx.Err(), err)
+		return "", cmp.Or(ctx.Err(), err)
 	}
 	answer, err := io.ReadAll(nc)
 	if err != nil {
-		return "", first(ctx.Err(), err)
+		return "", cmp.Or(ctx.Err(), err)
 	}
 	return string(answer), nil
 }
 
-func (m *Member) dial(ctx context.Context) (net.Conn, error) {
-	config, err := m.ensemble.tls()
-	if err != nil {
-		return nil, err
+// dial makes a connection with TLS if that is what the servers want.
+func (e *Ensemble) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if e.tls != nil {
+		return (&tls.Dialer{Config: e.tls}).DialContext(ctx, network, address)
 	}
-	if config != nil {
-		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", m.Direct())
-	}
-	return new(net.Dialer).DialContext(ctx, "tcp", m.Direct())
-}
-
-// first returns the first error that is one.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 // status is what a member that serves says of itself.

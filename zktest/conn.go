@@ -2,7 +2,6 @@ package zktest
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"testing"
@@ -63,10 +62,7 @@ func (e *Ensemble) NewConn(opts *ConnOptions) (*zk.Conn, error) {
 		o.Session = 10 * time.Second
 	}
 	if o.Dialer == nil {
-		var err error
-		if o.Dialer, err = e.dialer(); err != nil {
-			return nil, err
-		}
+		o.Dialer = e.dialNow
 	}
 	if o.OnEvent == nil {
 		o.OnEvent = func(zk.Event) {}
@@ -79,22 +75,13 @@ func (e *Ensemble) NewConn(opts *ConnOptions) (*zk.Conn, error) {
 	return conn, nil
 }
 
-// dialer returns the dialer that ConnOptions promises.
+// dialNow is what ConnOptions.Dialer is by itself.
 //
 //nolint:contextcheck // the library gives its dialers a timeout and no context
-func (e *Ensemble) dialer() (zk.Dialer, error) {
-	config, err := e.tls()
-	if err != nil {
-		return nil, err
-	}
-	return func(network, address string, timeout time.Duration) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
-		if config != nil {
-			return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
-		}
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}, nil
+func (e *Ensemble) dialNow(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return e.dial(ctx, network, address)
 }
 
 type silent struct{}

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"sync"
 	"testing"
@@ -15,8 +16,9 @@ type Ensemble struct {
 	opts            Options
 	java, classpath string
 	dir             *testserver.Dir
-	ca              *CA    // with Options.TLS
-	keyStore        string // the same
+	ca              *CA         // this and the next two with Options.TLS
+	keyStore        string      // of the servers
+	tls             *tls.Config // of our own clients
 	members         []*Member
 	close           func() error
 
@@ -88,10 +90,7 @@ func (e *Ensemble) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if e.opts.TLS {
-		if e.ca, err = testserver.NewCA(e.dir.Path()); err != nil {
-			return err
-		}
-		if e.keyStore, err = keyStore(e.ca); err != nil {
+		if err := e.secure(); err != nil {
 			return err
 		}
 	}

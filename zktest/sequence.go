@@ -64,7 +64,7 @@ func (e *Ensemble) sequence(ctx context.Context, path string) (int32, error) {
 	defer context.AfterFunc(ctx, conn.Close)() // it ends the request, too
 	_, stat, err := conn.Get(path)
 	if err != nil {
-		return 0, first(ctx.Err(), err)
+		return 0, cmp.Or(ctx.Err(), err)
 	}
 	// What the server shows as Cversion is creations plus deletions.
 	return int32(uint32(stat.Cversion+stat.NumChildren) / 2), nil

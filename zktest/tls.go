@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,12 +16,16 @@ import (
 // client with the name "web" is the user "CN=web" of the scheme "x509".
 type CA = testserver.CA
 
-// tls returns what a client needs; nil without Options.TLS.
-func (e *Ensemble) tls() (*tls.Config, error) {
-	if e.ca == nil {
-		return nil, nil //nolint:nilnil // no TLS is no error
+// secure makes what servers and our own clients need for TLS.
+func (e *Ensemble) secure() (err error) {
+	if e.ca, err = testserver.NewCA(e.dir.Path()); err != nil {
+		return err
 	}
-	return e.ca.Client("client")
+	if e.keyStore, err = keyStore(e.ca); err != nil {
+		return err
+	}
+	e.tls, err = e.ca.Client("client")
+	return err
 }
 
 // keyStore writes what the servers show clients, in the one file that ZooKeeper
