@@ -16,6 +16,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// demos are the services that the demonstration runs on, with the processes that
+// it starts of each beside the five workers.
+func demos() map[string]int { return map[string]int{"etcd": 0, "zk": 1} }
+
+// onEvery runs a test on every service, beside all others.
+func onEvery(t *testing.T, test func(t *testing.T, on string)) {
+	t.Helper()
+	t.Parallel()
+	for on := range demos() {
+		t.Run(on, func(t *testing.T) {
+			t.Parallel()
+			test(t, on)
+		})
+	}
+}
+
 // promises are the lines of the summary of a demonstration in which all is well.
 func promises() []*regexp.Regexp {
 	return []*regexp.Regexp{
@@ -33,9 +49,12 @@ func promises() []*regexp.Regexp {
 }
 
 func TestWithoutATerminalItPrintsPlainLines(t *testing.T) {
-	t.Parallel()
+	onEvery(t, plainLines)
+}
+
+func plainLines(t *testing.T, on string) {
 	var stdout, stderr output
-	cmd := program(t, "demo")
+	cmd := program(t, "demo", "--on", on)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	start := time.Now()
 
@@ -60,43 +79,63 @@ func TestWithoutATerminalItPrintsPlainLines(t *testing.T) {
 }
 
 func TestInterruptEndsItAtOnce(t *testing.T) {
-	t.Parallel()
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		t.Run(sig.String(), func(t *testing.T) {
-			cmd := program(t, "demo")
-			var stdout, stderr output
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			require.NoError(t, cmd.Start())
-			stdout.waitFor(t, "ada .*holds with token")
-			workers := children(t, cmd.Process.Pid)
-			require.Len(t, workers, 5)
-			start := time.Now()
-
-			require.NoError(t, cmd.Process.Signal(sig))
-			err := cmd.Wait()
-
-			assert.Equal(t, 130, code(t, err), stderr.String())
-			assert.Less(t, time.Since(start), 5*time.Second)
-			assert.False(t, alive(workers), "a worker survived")
-			assert.Equal(t, "fairlock: interrupted\n", stderr.String())
-		})
-	}
+	onEvery(t, func(t *testing.T, on string) {
+		for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			t.Run(sig.String(), func(t *testing.T) { interrupt(t, on, sig) })
+		}
+	})
 }
 
-func TestNoWorkerSurvivesADemoThatIsKilled(t *testing.T) {
-	t.Parallel()
-	cmd := program(t, "demo")
-	var stdout output
-	cmd.Stdout = &stdout
+func interrupt(t *testing.T, on string, sig os.Signal) {
+	t.Helper()
+	cmd := program(t, "demo", "--on", on)
+	var stdout, stderr output
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
-	stdout.waitFor(t, "kill -STOP dan") // the hard one: it cannot see its stdin end
-	workers := children(t, cmd.Process.Pid)
-	require.Len(t, workers, 5)
+	stdout.waitFor(t, "ada .*holds with token")
+	all := children(t, cmd.Process.Pid)
+	require.Len(t, all, 5+demos()[on])
+	start := time.Now()
 
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it says "killed"
+	require.NoError(t, cmd.Process.Signal(sig))
+	err := cmd.Wait()
 
-	require.Eventually(t, func() bool { return !alive(workers) }, longest, 10*time.Millisecond)
+	assert.Equal(t, 130, code(t, err), stderr.String())
+	assert.Less(t, time.Since(start), 5*time.Second)
+	assert.False(t, alive(all), "a process survived")
+	assert.Equal(t, "fairlock: interrupted\n", stderr.String())
+}
+
+func TestNoProcessSurvivesADemoThatIsKilled(t *testing.T) {
+	onEvery(t, func(t *testing.T, on string) {
+		cmd := program(t, "demo", "--on", on)
+		var stdout output
+		cmd.Stdout = &stdout
+		require.NoError(t, cmd.Start())
+		stdout.waitFor(t, "kill -STOP dan") // the hard one: it cannot see its stdin end
+		all := children(t, cmd.Process.Pid)
+		require.Len(t, all, 5+demos()[on])
+
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it says "killed"
+
+		require.Eventually(t, func() bool { return !alive(all) }, longest, 10*time.Millisecond)
+	})
+}
+
+func TestWithoutJavaADemoOnZooKeeperSaysWhatToInstall(t *testing.T) {
+	t.Parallel()
+	cmd := program(t, "demo", "--on", "zk")
+	cmd.Env = append(cmd.Env, "PATH=", "JAVA_HOME=")
+	var stdout, stderr output
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+
+	err := cmd.Run()
+
+	assert.Equal(t, 70, code(t, err))
+	assert.Equal(t, "fairlock: demo: start ZooKeeper: zktest: no java in PATH: install a Java runtime "+
+		"(Debian: apt-get install default-jre-headless) or set JAVA_HOME\n", stderr.String())
+	assert.Empty(t, stdout.String())
 }
 
 // output collects what a program writes.

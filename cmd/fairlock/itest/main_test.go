@@ -5,6 +5,8 @@ package itest
 import (
 	"bytes"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +24,10 @@ import (
 // with others; here there may be others.
 const longest = 45 * time.Second
 
+// atOnce is how many demonstrations run beside each other, unless -parallel says
+// otherwise: most of the time each of them waits for something to expire.
+const atOnce = "4"
+
 // binaryEnv tells the tests where the program is that TestMain built.
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
@@ -36,7 +42,7 @@ func TestMain(m *testing.M) {
 	code := 1
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-	} else if err = os.Setenv(binaryEnv, binary); err == nil {
+	} else if err = errors.Join(os.Setenv(binaryEnv, binary), flag.Set("test.parallel", atOnce)); err == nil {
 		code = m.Run()
 	}
 	_ = os.RemoveAll(dir)

@@ -34,11 +34,10 @@ func terminal(t *testing.T, columns, rows uint16) (ours, theirs *os.File) {
 }
 
 // onTerminal runs the demo on a terminal and returns all that it wrote there.
-func onTerminal(t *testing.T, columns, rows uint16, env ...string) string {
+func onTerminal(t *testing.T, columns, rows uint16, args ...string) string {
 	t.Helper()
 	ours, theirs := terminal(t, columns, rows)
-	cmd := program(t, "demo")
-	cmd.Env = append(cmd.Env, env...)
+	cmd := program(t, append([]string{"demo"}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
 	require.NoError(t, cmd.Start())
 	require.NoError(t, theirs.Close())
@@ -49,9 +48,17 @@ func onTerminal(t *testing.T, columns, rows uint16, env ...string) string {
 	return text.String()
 }
 
+// lapses are what is said of who is in the line and will not give back.
+func lapses() map[string]string {
+	return map[string]string{"etcd": "lease runs out,", "zk": "session runs out,"}
+}
+
 func TestOnATerminalOf80By24ItIsAPicture(t *testing.T) {
-	t.Parallel()
-	text := onTerminal(t, 80, 24)
+	onEvery(t, picture)
+}
+
+func picture(t *testing.T, on string) {
+	text := onTerminal(t, 80, 24, "--on", on)
 
 	require.True(t, strings.HasPrefix(text, "\x1b[?1049h\x1b[?25l"), "the other screen, no cursor")
 	picture, summary, left := strings.Cut(text, "\x1b[?25h\x1b[?1049l")
@@ -75,7 +82,7 @@ func TestOnATerminalOf80By24ItIsAPicture(t *testing.T) {
 		for _, line := range lines {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 79, "%s", line)
 		}
-		for _, state := range []string{" HOLDS for ", " waits for ", "KILLED, lease runs out,", "STOPPED, lease runs out,", "STOPPED, and does not know", "REFUSED: token"} {
+		for _, state := range []string{" HOLDS for ", " waits for ", "KILLED, " + lapses()[on], "STOPPED, " + lapses()[on], "STOPPED, and does not know", "REFUSED: token"} {
 			states[state] = states[state] || strings.Contains(f, state)
 		}
 	}
