@@ -7,6 +7,7 @@ MAKEFLAGS   += --no-print-directory
 
 GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
+ON       ?= etcd
 FUZZTIME ?= 20s
 BENCHFLAGS ?=
 
@@ -19,8 +20,8 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: ## Watch workers take turns, lose a lock and be fenced off.
-	@$(GO) run ./cmd/fairlock demo
+demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk is on ZooKeeper.
+	@$(GO) run ./cmd/fairlock demo --on '$(ON)'
 
 .PHONY: test
 test: gcc zookeeper ## Run go vet and every test under the race detector, real servers last.
