@@ -45,6 +45,7 @@ type join struct {
 	acl []zk.ACL
 
 	guid    string                   // of the attempt that is not settled; "" if all are
+	path    string                   // of its entry, if that is known to have been made
 	late    <-chan answer[madeEntry] // its answer, if it may still come
 	version int32                    // of the folder's data, for IfEmpty; -1 otherwise
 
@@ -100,7 +101,7 @@ func (j *join) run(ctx context.Context) (driver.Joined, error) {
 func (j *join) attempt(ctx context.Context, l *link) (madeEntry, error) {
 	var random [guidLen / 2]byte
 	_, _ = rand.Read(random[:]) // never fails
-	j.guid = hex.EncodeToString(random[:])
+	j.guid, j.path = hex.EncodeToString(random[:]), ""
 	name := j.s.b.lay.prefix(j.guid, j.req.Mode, j.req.Weight)
 	create := &zk.CreateRequest{
 		Path: j.dir + "/" + name, Data: j.req.Meta.Encode(), Acl: j.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
@@ -149,6 +150,7 @@ func (j *join) refused(ctx context.Context, step int, err error) error {
 
 // made takes in an entry that is known to exist.
 func (j *join) made(ctx context.Context, m madeEntry) (driver.Joined, error) {
+	j.path = m.path
 	_, name := split(m.path)
 	n, ok := parseNode(name)
 	if !ok {
@@ -164,7 +166,7 @@ func (j *join) made(ctx context.Context, m madeEntry) (driver.Joined, error) {
 	}
 	view, err := j.s.view(ctx, j.req.Line, n.seq, j.req.Nearest)
 	if err != nil {
-		return driver.Joined{}, j.giveUp(err)
+		return driver.Joined{}, j.cannotWait(ctx, joined.Entry.Ref, err)
 	}
 	joined.Ahead, joined.Known = view.ahead, view.near
 	if j.req.IfEmpty && view.ahead > 0 { // a stranger was faster by a moment
@@ -177,6 +179,17 @@ func (j *join) made(ctx context.Context, m madeEntry) (driver.Joined, error) {
 // removed, by the caller.
 func (j *join) giveUp(err error) error {
 	return &driver.PendingError{Err: err, Settle: j.settle}
+}
+
+// cannotWait leaves a line that cannot be looked at. Where waiting helps nothing,
+// the entry goes before that is told, so that the outcome is known.
+func (j *join) cannotWait(ctx context.Context, own driver.Ref, err error) error {
+	if driver.Incurable(err) {
+		if _, lerr := j.s.Leave(ctx, driver.LeaveRequest{Ref: own}); lerr == nil || errors.Is(lerr, driver.ErrGone) {
+			return err
+		}
+	}
+	return j.giveUp(err)
 }
 
 // taken leaves a line that was joined in the belief that it was empty.
@@ -199,10 +212,18 @@ func (j *join) takenBy(ctx context.Context, first driver.Entry, count int) error
 // peek reads the folder and says if somebody is there.
 func (j *join) peek(ctx context.Context) error {
 	c, err := j.s.children(ctx, j.dir)
+	nodes := parseNodes(c.names)
+	if len(nodes) > 0 && j.s.proof != ProofPing {
+		// A follower may not have heard yet that the last of them has left. That
+		// it has not heard of a new one does no harm: the version is checked.
+		if err = j.s.catchUp(ctx); err == nil {
+			c, err = j.s.children(ctx, j.dir)
+			nodes = parseNodes(c.names)
+		}
+	}
 	if err != nil {
 		return translate(err, "READ", j.dir)
 	}
-	nodes := parseNodes(c.names)
 	if j.version = c.stat.Version; len(nodes) == 0 {
 		return nil
 	}

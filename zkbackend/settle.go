@@ -24,6 +24,9 @@ func (j *join) settle(ctx context.Context) error {
 
 // undo is settle without the bookkeeping.
 func (j *join) undo(ctx context.Context) error {
+	if j.path != "" { // to find it again would take the permission READ
+		return j.remove(ctx, j.path)
+	}
 	if j.late != nil {
 		select {
 		case a := <-j.late:
