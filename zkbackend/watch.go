@@ -86,11 +86,8 @@ func (s *sess) arm(w *watched) {
 	w.busy = s.goes(func() {
 		_, err := once(s.ctx, s, l, func(c *zk.Conn) (struct{}, error) {
 			_, _, _, err := c.GetW(w.ref.Key)
-			if errors.Is(err, zk.ErrNoAuth) { // whether it is there may be asked without permission
-				var there bool
-				if there, _, _, err = c.ExistsW(w.ref.Key); err == nil && !there {
-					err = zk.ErrNoNode
-				}
+			if errors.Is(err, zk.ErrNoAuth) {
+				err = watchFolder(c, w.ref.Key)
 			}
 			return struct{}{}, err
 		})
@@ -103,6 +100,18 @@ func (s *sess) arm(w *watched) {
 			s.cfg.Logger.Warn("zookeeper: cannot watch an entry", "path", w.ref.Key, "err", err)
 		}
 	})
+}
+
+// watchFolder has the folder of an entry watched in its stead, because the entry
+// cannot be read. Whether it is there may be asked all the same, but servers that
+// have CVE-2024-23944 mended tell nobody of its end who may not read it.
+func watchFolder(c *zk.Conn, path string) error {
+	dir, name := split(path)
+	names, _, _, err := c.ChildrenW(dir)
+	if err == nil && !slices.Contains(names, name) {
+		err = zk.ErrNoNode
+	}
+	return err //nolint:wrapcheck // it is the answer to a request
 }
 
 // isArmed takes in that the watch of an entry stands. It runs in the dispatcher.
@@ -138,6 +147,10 @@ func (s *sess) tellArmed(w *watched) {
 
 // event is the library's callback.
 func (s *sess) event(ev zk.Event) {
+	if ev.Type == zk.EventNodeChildrenChanged {
+		s.folderEvent(ev.Path)
+		return
+	}
 	if ev.Type != zk.EventNodeDeleted && ev.Type != zk.EventNodeDataChanged {
 		return
 	}
@@ -150,6 +163,18 @@ func (s *sess) event(ev zk.Event) {
 		s.out.post(func() { s.hasGone(w) })
 	default:
 		s.out.post(func() { s.isChanged(w) })
+	}
+}
+
+// folderEvent is told of a folder that is watched for the sake of entries in it.
+// Making their watches again shows whether they are still there.
+func (s *sess) folderEvent(folder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		if dir, _ := split(w.ref.Key); dir == folder {
+			s.out.post(func() { s.isChanged(w) })
+		}
 	}
 }
 
