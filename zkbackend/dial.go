@@ -173,9 +173,17 @@ func (s *sess) tooShort() error {
 	if rest >= s.ttl/4 || s.cfg.Window == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: with a session timeout of %v, servers whose tickTime is %v and a margin of %v, the end of belief "+
-		"would be %v after a proof, less than a quarter: use a longer TTL, or set Options.TickTime if your servers' is smaller",
-		driver.ErrRefused, s.ttl, s.b.opts.TickTime, margin, rest)
+	given, advice := fmt.Sprintf("a session timeout of %v", s.ttl), "use a longer TTL"
+	if s.ttl < s.cfg.TTL {
+		given += fmt.Sprintf(" (the servers give no more, %v was asked for)", s.cfg.TTL)
+		advice = "ask for the TTL that they give, or for a smaller Margin"
+	}
+	if s.proof != ProofPing {
+		given += fmt.Sprintf(", servers whose tickTime is %v", s.b.opts.TickTime)
+		advice += ", or set Options.TickTime if your servers' is smaller"
+	}
+	return fmt.Errorf("%w: with %s and a margin of %v, the end of belief would be %v after a proof, less than a quarter: %s",
+		driver.ErrRefused, given, margin, rest, advice)
 }
 
 // standalone says whether the only server configured is the only one there is,
