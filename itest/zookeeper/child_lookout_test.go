@@ -28,7 +28,8 @@ var entryName = regexp.MustCompile(`(lock-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10
 
 // lookout watches all below a path at the server, independently of what is
 // tested and of its client library: a persistent, recursive watch, which misses
-// nothing and tells it in order.
+// nothing and tells it in order. What it is not allowed to read it is not told of,
+// so it is an admin.
 type lookout struct {
 	admin *zk.Conn
 	root  string
@@ -43,6 +44,7 @@ type lookout struct {
 
 // The kinds of packets and events that a lookout speaks of.
 const (
+	opAuth      = 100
 	opAddWatch  = 106
 	recursive   = 1
 	nodeCreated = 1
@@ -57,10 +59,13 @@ func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 	require.NoError(t, err)
 	require.NoError(t, socket.SetDeadline(time.Now().Add(patience)))
 	var b bytes.Buffer
+	const admin = "admin:" + adminPassword
 	for _, field := range []any{
 		// The handshake: length, version, newest transaction, timeout, session,
-		// password; and the watch: length, number, kind, path, mode.
+		// password; the login: length, number, kind, 0, scheme, credentials; and
+		// the watch: length, number, kind, path, mode.
 		int32(44), int32(0), int64(0), int32(60_000), int64(0), int32(16), make([]byte, 16),
+		int32(26 + len(admin)), int32(-4), int32(opAuth), int32(0), int32(6), []byte("digest"), int32(len(admin)), []byte(admin),
 		int32(16 + len(root)), int32(1), int32(opAddWatch), int32(len(root)), []byte(root), int32(recursive),
 	} {
 		require.NoError(t, binary.Write(&b, binary.BigEndian, field))
@@ -69,9 +74,11 @@ func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 	require.NoError(t, err)
 	_, err = packet(socket)
 	require.NoError(t, err, "handshake")
-	answer, err := packet(socket)
-	require.NoError(t, err, "watch")
-	require.Zero(t, binary.BigEndian.Uint32(answer[12:]), "watch")
+	for _, what := range []string{"login", "watch"} {
+		answer, err := packet(socket)
+		require.NoError(t, err, what)
+		require.Zero(t, binary.BigEndian.Uint32(answer[12:]), what)
+	}
 	require.NoError(t, socket.SetDeadline(time.Time{}))
 	done := make(chan struct{})
 	go func() {

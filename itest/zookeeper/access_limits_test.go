@@ -1,0 +1,179 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestWhatServersLimit is on a server that is strict.
+func TestWhatServersLimit(t *testing.T) {
+	t.Parallel()
+	e := zktest.New(t, &zktest.Options{
+		MaxSession: 3 * time.Second, Config: map[string]string{"minSessionTimeout": "2500"},
+	})
+	t.Run("TheSessionTimeout", func(t *testing.T) { timeoutIsShortened(t, e) })
+	t.Run("TheSessionTimeoutFromBelow", func(t *testing.T) { timeoutIsLengthened(t, e) })
+	t.Run("TooLittleIsLeft", func(t *testing.T) { tooLittleIsLeft(t, e) })
+}
+
+func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
+	const asked, given = 10 * time.Second, 3 * time.Second
+	proxy := proxyOf(t, e, 0)
+	p := newParty(t, "/short", asked).open(t, proxy.Addr())
+	assert.Equal(t, 1, logged(p, "another session timeout than was asked for"))
+	assert.Contains(t, p.log.String(), "asked=10s given=3s")
+	h := p.lock(t, "x")
+	assert.LessOrEqual(t, h.Valid(), given)
+	line, err := mutex.New(p.Session, "x").Queue(bounded(t))
+	require.NoError(t, err)
+	require.Len(t, line, 1)
+	admin := e.Conn(t)
+	gone := deletion(t, admin, h.Refs()[0].Key)
+	over := ended(h)
+	until(t, "it is renewed", func() bool { return h.Valid() > given/2 })
+
+	proxy.Hold(tcpproxy.Both)
+	cut := now()
+	told := wait(t, over, "the end of the hold")
+	deleted := wait(t, gone, "the end of the entry")
+	assert.Less(t, told, deleted, "told before the server gave the lock away")
+	assert.Less(t, told.Sub(cut), given)
+	assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
+	t.Logf("told %s after the cut, the entry went %s after that", told.Sub(cut), deleted.Sub(told))
+	proxy.Heal(tcpproxy.Both)
+	require.NoError(t, p.lock(t, "x").Unlock())
+}
+
+func timeoutIsLengthened(t *testing.T, e *zktest.Ensemble) {
+	p := newParty(t, "/long", 2*time.Second).open(t, e.Servers()...)
+	assert.Contains(t, p.log.String(), "asked=2s given=2.5s")
+	h := p.lock(t, "x")
+	assert.Greater(t, h.Valid(), 1500*time.Millisecond)
+	require.NoError(t, h.Unlock())
+	p.kept(t)
+}
+
+// tooLittleIsLeft asks for what cannot be held, and leaves no session behind.
+func tooLittleIsLeft(t *testing.T, e *zktest.Ensemble) {
+	before := sessions(t, e)
+	tellRefusals(t, []refusal{
+		{
+			name: "heartbeats too far apart", servers: e.Servers(), is: session.ErrRefused, most: shortly,
+			says: []string{"session timeout of 3s", "20s was asked for", "tickTime is 2s", "Options.TickTime"},
+			edit: func(o *zkbackend.Options) { o.Proof, o.TickTime = zkbackend.ProofSync, 0 },
+		},
+		{
+			name: "a margin as long as what is given", servers: e.Servers(), is: session.ErrRefused, most: shortly,
+			says: []string{"session timeout of 3s", "12s was asked for", "margin of", "ask for the TTL that they give"},
+			edit: func(o *zkbackend.Options) { o.Session.TTL, o.Session.Margin = 12*time.Second, 9*time.Second },
+		},
+	})
+	until(t, "no session left", func() bool { return sessions(t, e) <= before })
+}
+
+// sessions is how many sessions the server has.
+func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
+	t.Helper()
+	said, err := e.Member(0).Command(bounded(t), "mntr")
+	require.NoError(t, err)
+	for line := range strings.Lines(said) {
+		if _, err := fmt.Sscanf(line, "zk_global_sessions %d", &n); err == nil {
+			return n
+		}
+	}
+	require.Fail(t, "no count of sessions", said)
+	return 0
+}
+
+// TestAQuotaIsTold has room for a folder and two entries.
+func TestAQuotaIsTold(t *testing.T) {
+	t.Parallel()
+	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
+	admin := e.Conn(t)
+	for _, node := range [][2]string{
+		{"/zookeeper/quota/quota", ""},
+		{"/zookeeper/quota/quota/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=4"},
+		{"/zookeeper/quota/quota/zookeeper_stats", "count=1,bytes=0"}, // the root
+	} {
+		_, err := admin.Create(node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err, node[0])
+	}
+	_, err := admin.Create("/quota", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	p := newParty(t, "/quota", calmTTL).open(t, e.Servers()...)
+	h := p.lock(t, "x")
+	waiter := p.ask(bounded(t), "x")
+	lined(t, admin, "/quota/x", 2)
+	begin := time.Now()
+	for what, err := range map[string]error{
+		"lock":         failed(mutex.New(p.Session, "x").Lock(bounded(t))),
+		"another name": failed(mutex.New(p.Session, "y").Lock(bounded(t))),
+	} {
+		t.Log(err)
+		require.ErrorIs(t, err, session.ErrRefused, what)
+		assert.ErrorContains(t, err, "quota", what)
+		assert.ErrorContains(t, err, "/quota/", what)
+	}
+	assert.Less(t, time.Since(begin), 2*time.Second, "at once")
+	assert.Len(t, children(t, admin, "/quota/x"), 2)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, waiter.granted(t).Unlock())
+	require.NoError(t, p.lock(t, "x").Unlock())
+	assert.Empty(t, entriesBelow(t, admin, "/quota"))
+	p.kept(t)
+}
+
+// TestAFolderWithFourMegabytesOfChildrenIsNoTrouble has so much in it that is
+// not ours.
+func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	const count, long = 1050, 4000
+	e, root := shared.use(t)
+	admin := e.Conn(t)
+	one, two := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	require.NoError(t, one.lock(t, "x").Unlock())
+	for i := 0; i < count; {
+		var ops []any
+		for range 150 { // a server takes a megabyte at once
+			ops = append(ops, &zk.CreateRequest{Path: fmt.Sprintf("%s/x/%0*d-", root, long, i), Acl: zk.WorldACL(zk.PermAll)})
+			i++
+		}
+		_, err := admin.Multi(ops...)
+		require.NoError(t, err)
+	}
+	lookout := lookAt(t, e, root)
+	elsewhere := one.lock(t, "y")
+	begin := now()
+	h := one.lock(t, "x")
+	r, other := two.ask(bounded(t), "x"), one.ask(bounded(t), "y")
+	lookout.sees(t, 4)
+	line, err := mutex.New(one.Session, "x").Queue(bounded(t))
+	require.NoError(t, err)
+	require.Len(t, line, 2)
+	require.ErrorIs(t, failed(mutex.New(two.Session, "x").TryLock(bounded(t))), session.ErrNotAcquired)
+	require.NoError(t, elsewhere.Unlock())
+	require.NoError(t, other.granted(t).Unlock())
+	released := now()
+	require.NoError(t, h.Unlock())
+	second := r.granted(t)
+
+	t.Logf("all of it in %s, the hand-off in %s", now().Sub(begin), r.at.Sub(released))
+	assert.Greater(t, second.Token(), h.Token())
+	require.NoError(t, second.Unlock())
+	one.kept(t)
+	two.kept(t)
+	lookout.seesNothingLeft(t)
+}

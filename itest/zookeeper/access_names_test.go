@@ -1,0 +1,121 @@
+package zookeeper
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	lookout := lookAt(t, e, root)
+	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	names := []string{
+		"a", "a/b", "a/b/", "/a/b", "a//b", "a/./b", "a/../b", ".", "..", "/", "%", "%2F", "a%2Fb", " ", "a b", "tab\tline\nend",
+		"ünï/☃", "🔒", "\x01\x7f", "\u0085", "\uf8ff", "\ufff0", "zookeeper", "zookeeper/quota", "lock-", "lock-123", "x-lock-00000000001",
+		"READ__0000000001", "_c_x", "con", strings.Repeat("x", session.MaxName), strings.Repeat("/", 100), strings.Repeat("☃", session.MaxName/3),
+	}
+	holds := map[string]*session.Hold{}
+	for _, name := range names {
+		holds[name] = p.lock(t, name)
+		assert.Equal(t, name, holds[name].Name())
+	}
+	lookout.sees(t, len(names))
+	told, err := p.Names(bounded(t), "")
+	require.NoError(t, err)
+	assert.ElementsMatch(t, names, told)
+	below, err := p.Names(bounded(t), "a/")
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"a/b", "a/b/", "a//b", "a/./b", "a/../b"}, below)
+	for _, name := range names {
+		line, err := mutex.New(p.Session, name).Queue(bounded(t))
+		require.NoError(t, err, "%q", name)
+		require.Len(t, line, 1, "%q", name)
+		assert.EqualValues(t, holds[name].Token(), line[0].Token, "%q", name)
+		require.NoError(t, holds[name].Unlock(), "%q", name)
+	}
+	lookout.seesNothingLeft(t)
+	told, err = p.Names(bounded(t), "")
+	require.NoError(t, err)
+	assert.Empty(t, told)
+	p.kept(t)
+}
+
+func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	w := &wire{}
+	p := newParty(t, root, calmTTL)
+	p.opts.Dial = w.dial
+	p.open(t, e.Servers()...)
+	for name, says := range map[string]string{
+		"": "empty", strings.Repeat("x", session.MaxName+1): fmt.Sprint(session.MaxName), "a\x00b": "NUL", "\xff": "UTF-8",
+		"orders/lock-0000000001": "lock-0000000001", "x__lock__0000000001/y": "taken for an entry",
+		"a-__READ__0000000001": "__READ__0000000001", "__WRIT__-000000001/0": "", "c__rlock__-2147483648": "taken for an entry",
+	} {
+		if says == "" {
+			continue
+		}
+		w.forget()
+		m := mutex.New(p.Session, name)
+		_, queue := m.Queue(bounded(t))
+		for what, err := range map[string]error{
+			"lock": failed(m.Lock(bounded(t))), "try": failed(m.TryLock(bounded(t))), "queue": queue,
+		} {
+			require.ErrorIs(t, err, session.ErrInvalidName, "%s %q", what, name)
+			assert.ErrorContains(t, err, says, "%s %q", what, name)
+		}
+		requests, _ := w.seen()
+		assert.Empty(t, requests, "%q", name)
+	}
+	p.kept(t)
+}
+
+func TestRootsAreMadeHoweverDeep(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := e.Conn(t)
+	deep := root + "-deep" + strings.Repeat("/d", 240)
+	for _, r := range []string{root + "/not/there/yet", deep} {
+		p := newParty(t, r, calmTTL).open(t, e.Servers()...)
+		h := p.lock(t, "orders/settle")
+		assert.Equal(t, r+"/orders/settle/", h.Refs()[0].Key[:len(r)+len("/orders/settle/")])
+		require.NoError(t, h.Unlock())
+		require.NoError(t, p.lock(t, "orders/settle").Unlock())
+		assert.Empty(t, entriesBelow(t, admin, r))
+		p.kept(t)
+	}
+}
+
+func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	lookout := lookAt(t, e, root)
+	name := root[1:] + "/x" // of this test alone
+	whole, part := newParty(t, "/", calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	h := whole.lock(t, name)
+	r := part.ask(bounded(t), "x")
+	lookout.sees(t, 2)
+	r.waits(t)
+	names, err := whole.Names(bounded(t), root[1:]+"/")
+	require.NoError(t, err)
+	assert.Equal(t, []string{name}, names)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, r.granted(t).Unlock())
+
+	top := whole.lock(t, root[1:]+"-top")
+	require.NoError(t, top.Unlock())
+	_, err = mutex.New(whole.Session, "zookeeper/quota").Lock(bounded(t))
+	require.ErrorIs(t, err, session.ErrInvalidName)
+	assert.ErrorContains(t, err, "/zookeeper belongs to the servers")
+	whole.kept(t)
+	part.kept(t)
+	lookout.seesNothingLeft(t)
+}

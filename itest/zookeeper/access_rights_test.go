@@ -1,0 +1,298 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+const (
+	goodPassword  = "corr3ct-horse"
+	badPassword   = "wr0ng-horse"
+	adminPassword = "adm1n-horse"
+)
+
+// checkSecrets fails the test if an error or what a party logged tells a
+// password.
+func checkSecrets(t testing.TB, p *party, errs ...error) {
+	t.Helper()
+	for _, password := range []string{goodPassword, badPassword} {
+		assert.NotContains(t, p.log.String(), password)
+		for _, err := range errs {
+			if err != nil {
+				assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), password)
+			}
+		}
+	}
+	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", p.opts.Auth, p.opts.Auth, p.opts.Auth), goodPassword)
+}
+
+// asAdmin is a connection of somebody who may do everything.
+func asAdmin(t testing.TB, e *zktest.Ensemble) *zk.Conn {
+	t.Helper()
+	admin := e.Conn(t)
+	require.NoError(t, admin.AddAuth("digest", []byte("admin:"+adminPassword)))
+	return admin
+}
+
+// private makes a node that its owner may do everything with, and a user that
+// is called worker what is said here.
+func private(t testing.TB, admin *zk.Conn, path string, perms int32) {
+	t.Helper()
+	acl := append(zk.DigestACL(zk.PermAll, "admin", adminPassword), zk.DigestACL(perms, "worker", goodPassword)...)
+	_, err := admin.Create(path, nil, 0, acl)
+	require.NoError(t, err)
+}
+
+// as makes a party log in as worker.
+func as(p *party, password string) *party {
+	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("worker", password)}
+	p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword), zk.DigestACL(zk.PermAll, "worker", goodPassword)...)
+	return p
+}
+
+func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	const all = zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	private(t, admin, root, all)
+	for _, c := range []struct {
+		name    string
+		perms   int32 // on the folder
+		says    string
+		crowded bool // somebody else is in the line
+	}{
+		{"create", all &^ zk.PermCreate, "permission CREATE on " + root + "/create is missing", false},
+		{"write", all &^ zk.PermWrite, "permission WRITE on " + root + "/write is missing", false},
+		{"read", all &^ zk.PermRead, "permission READ on " + root + "/read is missing", true},
+		{"nothing", 0, "on " + root + "/nothing is missing", true},
+	} {
+		p := as(newParty(t, root, calmTTL), goodPassword).open(t, e.Servers()...)
+		dir := root + "/" + c.name
+		private(t, admin, dir, c.perms)
+		entries := 0
+		if c.crowded {
+			_, err := admin.Create(dir+"/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			entries = 1
+		}
+		m := mutex.New(p.Session, c.name)
+		begin := time.Now()
+		for what, err := range map[string]error{
+			"lock": failed(m.Lock(bounded(t))),
+			"try":  failed(m.TryLock(bounded(t))),
+			"do":   m.Do(bounded(t), func(context.Context, *session.Hold) error { return nil }),
+		} {
+			if what == "try" && c.crowded && c.perms&zk.PermRead != 0 {
+				continue
+			}
+			require.ErrorIs(t, err, session.ErrDenied, "%s, %s", c.name, what)
+			assert.ErrorContains(t, err, fmt.Sprintf("%q", c.name), what)
+			if what != "try" || c.name == "read" {
+				assert.ErrorContains(t, err, c.says, what)
+			}
+			checkSecrets(t, p, err)
+			t.Logf("%s, %s: %v", c.name, what, err)
+		}
+		_, err := m.Queue(bounded(t))
+		if c.perms&zk.PermRead == 0 {
+			require.ErrorIs(t, err, session.ErrDenied)
+			assert.ErrorContains(t, err, "permission READ on "+dir)
+		}
+		assert.Less(t, time.Since(begin), 3*time.Second, "at once")
+		until(t, "nothing left of "+c.name, func() bool { return len(entriesBelow(t, admin, dir)) == entries })
+		p.kept(t)
+	}
+}
+
+func failed(_ *session.Hold, err error) error { return err }
+
+// TestWithoutDeleteNothingIsHeldForGood is about the one permission whose want
+// shows too late: the entry is there, and cannot be given back before the
+// session ends.
+func TestWithoutDeleteNothingIsHeldForGood(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	private(t, admin, root, zk.PermAll)
+	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
+	p := as(newParty(t, root, calmTTL), goodPassword)
+	var err error
+	p.Session, err = zkbackend.Open(bounded(t), e.Servers(), &p.opts)
+	require.NoError(t, err)
+	h := p.lock(t, "x")
+	begin := time.Now()
+	err = h.Unlock()
+	t.Logf("%s: %v", time.Since(begin).Round(time.Millisecond), err)
+	assert.Error(t, err)
+	assert.ErrorIs(t, err, session.ErrDenied)
+	assert.ErrorContains(t, err, "permission DELETE on "+root+"/x is missing")
+	require.Error(t, context.Cause(h.Context()))
+	require.NoError(t, p.Close())
+	assert.Empty(t, entriesBelow(t, admin, root))
+}
+
+func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	private(t, admin, root, zk.PermRead)
+	for _, c := range []struct{ root, says string }{
+		{root, "permission CREATE on " + root + " is missing"},
+		{root + "/below/it", "permission CREATE on " + root + " is missing"},
+	} {
+		p := as(newParty(t, c.root, calmTTL), goodPassword).open(t, e.Servers()...)
+		err := failed(mutex.New(p.Session, "orders/settle").Lock(bounded(t)))
+		t.Log(err)
+		require.ErrorIs(t, err, session.ErrDenied)
+		assert.ErrorContains(t, err, c.says)
+		assert.ErrorContains(t, err, `"orders/settle"`)
+		checkSecrets(t, p, err)
+		p.kept(t)
+	}
+	assert.Empty(t, children(t, admin, root))
+	zookeeperNode := newParty(t, "/zookeeper/config/locks", calmTTL).open(t, e.Servers()...)
+	err := failed(mutex.New(zookeeperNode.Session, "x").Lock(bounded(t)))
+	require.ErrorIs(t, err, session.ErrDenied)
+	assert.ErrorContains(t, err, "permission CREATE on /zookeeper/config is missing")
+}
+
+func TestTheLeastPermissionsSuffice(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	private(t, admin, root, zk.PermCreate)
+	open := func() *party {
+		p := as(newParty(t, root, calmTTL), goodPassword)
+		p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword),
+			zk.DigestACL(zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermDelete, "worker", goodPassword)...)
+		return p.open(t, e.Servers()...)
+	}
+	one, two := open(), open()
+	everythingWorks(t, one, two, func(n int) { until(t, "line", func() bool { return len(entriesBelow(t, admin, root)) == n }) })
+	_, err := one.Names(bounded(t), "")
+	require.ErrorIs(t, err, session.ErrDenied, "the root cannot be listed")
+	assert.ErrorContains(t, err, "permission READ on "+root)
+	for _, p := range []*party{one, two} {
+		p.kept(t)
+		checkSecrets(t, p, err)
+	}
+	assert.Empty(t, entriesBelow(t, admin, root))
+}
+
+// everythingWorks goes through all that two sessions do at the server, on one
+// line. The line is waited for until it has so many.
+func everythingWorks(t *testing.T, one, two *party, line func(n int)) {
+	t.Helper()
+	h := one.lock(t, "orders/settle")
+	r := two.ask(bounded(t), "orders/settle")
+	line(2)
+	err := failed(mutex.New(two.Session, "orders/settle").TryLock(bounded(t)))
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	queue, err := mutex.New(two.Session, "orders/settle").Queue(bounded(t))
+	require.NoError(t, err)
+	require.Len(t, queue, 2)
+	assert.EqualValues(t, h.Token(), queue[0].Token)
+	assert.NotEmpty(t, queue[0].Meta.Host)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = failed(mutex.New(one.Session, "orders/settle").Lock(ctx))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, r.granted(t).Unlock())
+	try, err := mutex.New(two.Session, "orders/settle").TryLock(bounded(t))
+	require.NoError(t, err)
+	require.NoError(t, try.Unlock())
+	line(0)
+}
+
+func TestALoginIsToldApart(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	private(t, admin, root, zk.PermAll)
+	// Another password is another user, to whom nothing is given: no login
+	// fails, and nobody goes on trying.
+	w := &wire{}
+	wrong := as(newParty(t, root, calmTTL), badPassword)
+	wrong.opts.Dial = w.dial
+	wrong.open(t, e.Servers()...)
+	begin := time.Now()
+	err := failed(mutex.New(wrong.Session, "x").Lock(bounded(t)))
+	t.Log(err)
+	require.ErrorIs(t, err, session.ErrDenied)
+	assert.ErrorContains(t, err, "permission CREATE on "+root+" is missing")
+	assert.Less(t, time.Since(begin), 2*time.Second)
+	assert.Equal(t, 1, w.connections(e.Servers()[0]))
+	wrong.kept(t)
+	checkSecrets(t, wrong, err)
+
+	right := as(newParty(t, root, calmTTL), goodPassword).open(t, e.Servers()...)
+	require.NoError(t, right.lock(t, "x").Unlock())
+
+	tellRefusals(t, []refusal{{
+		name: "a scheme that nobody knows", servers: e.Servers(), is: session.ErrDenied, most: shortly,
+		says: []string{`"nosuch"`, "refused"},
+		edit: func(o *zkbackend.Options) {
+			o.Auth = []zkbackend.Auth{{Scheme: "nosuch", Credentials: []byte(goodPassword)}}
+		},
+	}})
+	for name, acl := range map[string][]zk.ACL{
+		"a scheme that nobody knows": {{Perms: zk.PermAll, Scheme: "nosuch", ID: "x"}},
+		"auth without a login":       zk.AuthACL(zk.PermAll),
+	} {
+		p := newParty(t, root+"-other", calmTTL)
+		p.opts.ACL = acl
+		p.open(t, e.Servers()...)
+		err := failed(mutex.New(p.Session, "x").Lock(bounded(t)))
+		t.Log(err)
+		require.ErrorIs(t, err, session.ErrRefused, name)
+		assert.ErrorContains(t, err, "Options.ACL is not valid", name)
+		assert.ErrorContains(t, err, root+"-other", name)
+		p.kept(t)
+	}
+	there, _, err := admin.Exists(root + "-other")
+	require.NoError(t, err)
+	assert.False(t, there)
+}
+
+// TestAnEntryThatNobodyMayReadIsWaitedFor has an entry in front whose owner lets
+// nobody look at it.
+func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	lookout := lookAt(t, e, root)
+	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	require.NoError(t, p.lock(t, "x").Unlock())
+	key, err := admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil,
+		zk.FlagSequence|zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "admin", adminPassword))
+	require.NoError(t, err)
+	r := p.ask(bounded(t), "x")
+	lookout.sees(t, 3)
+	line, err := mutex.New(p.Session, "x").Queue(bounded(t))
+	require.NoError(t, err)
+	require.Len(t, line, 2)
+	assert.Equal(t, key, line[0].Key)
+	assert.Equal(t, ownerOf(t, admin, key), line[0].Session)
+	r.waits(t)
+	left := now()
+	require.NoError(t, admin.Delete(key, -1))
+	h := r.granted(t)
+
+	assert.Less(t, r.at.Sub(left), relooks)
+	require.NoError(t, h.Unlock())
+	p.kept(t)
+	lookout.seesNothingLeft(t)
+}
