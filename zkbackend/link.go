@@ -84,7 +84,9 @@ func (d dialing) dial(ctx context.Context, server, addr string) (*link, error) {
 	switch {
 	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		err = context.Cause(ctx)
-	case err == nil && h.id == 0 || err == nil && d.who.id != 0 && h.id != d.who.id:
+	case err == nil && d.who.id == 0 && h.id == 0:
+		err = fmt.Errorf("%w: no session was given", errHello)
+	case err == nil && d.who.id != 0 && h.id != d.who.id: // 0, or one that is not ours
 		err = errExpired
 	}
 	if err != nil {
