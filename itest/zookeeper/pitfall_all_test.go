@@ -38,6 +38,15 @@ func TestPitfalls(t *testing.T) {
 		{"TheLastNumbersBeginTheLineAnew", theLastNumbers},
 		{"TryAtTheLastNumbers", tryAtTheLastNumbers},
 		{"OthersAtTheLastNumbers", othersAtTheLastNumbers},
+		{"AReleaseWhileAwayIsNoticed", releaseWhileAway},
+		{"WhoLeavesTheMiddleHandsOnNothing", whoLeavesTheMiddle},
+		{"ReconnectsLoseNoTurn", reconnectsLoseNoTurn},
+		{"DeletedEntriesGrantNobodyTwice", deletedEntriesGrantNobodyTwice},
+		{"ADeletedHoldEnds", deletedHoldEnds},
+		{"AStoppedServerKeepsNobody", stoppedServer},
+		{"ImpostorsKeepNobody", impostors},
+		{"RefusalsAreTold", refusalsAreTold},
+		{"AQuotaIsTold", realQuota},
 	} {
 		told.Go(func() {
 			room <- struct{}{}

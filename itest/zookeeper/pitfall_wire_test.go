@@ -75,12 +75,23 @@ func (f frame) failed(code int32) frame {
 	return g
 }
 
+// harmless is a request in the place of another, that asks for nothing.
+func (f frame) harmless() frame {
+	g := append(make(frame, 4, 21), f[4:8]...)
+	g = binary.BigEndian.AppendUint32(g, opExists)
+	g = binary.BigEndian.AppendUint32(g, 1)
+	g = append(g, '/', 0)
+	binary.BigEndian.PutUint32(g, uint32(len(g)-4))
+	return g
+}
+
 // wire is where a client dials, and sees every packet. Its hooks are set before
 // that, and may be nil.
 type wire struct {
 	refuse func(addr string) bool               // says that a connection cannot be had
 	hello  func(f frame)                        // may change a handshake
 	before func(f frame) bool                   // false: the connection breaks in its place
+	swap   func(f frame) frame                  // what is sent in its place
 	after  func(f frame) bool                   // false: the connection breaks when it was sent
 	reply  func(request, f frame) (frame, bool) // what is handed on; false: the connection breaks in its place
 
@@ -183,11 +194,14 @@ func (c *wireConn) Write(packet []byte) (int, error) {
 		c.w.requests = append(c.w.requests, f)
 		c.w.mu.Unlock()
 	}
-	n, err := c.Conn.Write(f)
-	if err == nil && c.w.after != nil && !c.w.after(f) {
-		return n, c.cut()
+	if c.w.swap != nil {
+		f = c.w.swap(f)
 	}
-	return n, err
+	_, err := c.Conn.Write(f)
+	if err == nil && c.w.after != nil && !c.w.after(f) {
+		return len(packet), c.cut()
+	}
+	return len(packet), err
 }
 
 func (c *wireConn) Read(p []byte) (int, error) {

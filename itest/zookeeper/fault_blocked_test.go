@@ -1,0 +1,192 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// late is by how much a call may return after its context on a busy machine.
+const late = 150 * time.Millisecond
+
+// inTime makes a call with a short context and returns its error.
+func inTime(t *testing.T, what string, d time.Duration, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	began := now()
+	err := call(ctx)
+	took := now().Sub(began)
+	assert.Less(t, took, d+late, what)
+	require.Error(t, err, what)
+	t.Logf("%s: after %v: %v", what, took.Round(time.Millisecond), err)
+	return err
+}
+
+// stoppedServer keeps its connections and says nothing: the client library has
+// no contexts, and waits for up to 6.7 session timeouts.
+func stoppedServer(t *testing.T) {
+	const short = 200 * time.Millisecond
+	e := zktest.New(t, nil)
+	addr := e.Member(0).Addr()
+	p := newParty(t, "/fairlock", calmTTL).open(t, addr)
+	h := p.lock(t, "x")
+	m, other := mutex.New(p.Session, "x"), mutex.New(p.Session, "y")
+	require.NoError(t, e.Member(0).Pause())
+	for what, call := range map[string]func(context.Context) error{
+		"Lock":    func(ctx context.Context) error { return second(other.Lock(ctx)) },
+		"TryLock": func(ctx context.Context) error { return second(m.TryLock(ctx)) },
+		"Queue":   func(ctx context.Context) error { return second(m.Queue(ctx)) },
+		"Names":   func(ctx context.Context) error { return second(p.Names(ctx, "")) },
+	} {
+		assert.ErrorIs(t, inTime(t, what, short, call), context.DeadlineExceeded, what)
+	}
+	err := inTime(t, "Open", 3*short, func(ctx context.Context) error {
+		return second(zkbackend.Open(ctx, []string{addr}, nil))
+	})
+	assert.ErrorIs(t, err, session.ErrUnavailable)
+	assert.ErrorContains(t, err, addr)
+	began := now()
+	assert.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
+	assert.Less(t, now().Sub(began), time.Second+late)
+	require.NoError(t, e.Member(0).Resume())
+
+	resumed := now()
+	require.NoError(t, p.lock(t, "x").Unlock())
+	require.NoError(t, p.lock(t, "y").Unlock())
+	t.Logf("locks again %v after the server went on", now().Sub(resumed))
+	conn := e.Conn(t)
+	lined(t, conn, "/fairlock/x", 0)
+	lined(t, conn, "/fairlock/y", 0)
+	p.kept(t)
+}
+
+// impostor listens where a server should, and answers every handshake with the
+// same bytes. It closes the connection then if it is told to.
+type impostor struct {
+	addr string
+	stop func()
+}
+
+func newImpostor(t *testing.T, answer []byte, hangUp bool) *impostor {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var open sync.Map
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open.Store(c, true)
+			serving.Go(func() {
+				defer c.Close() //nolint:errcheck // nothing was promised
+				head := make([]byte, 4)
+				if _, err := io.ReadFull(c, head); err != nil {
+					return
+				}
+				if _, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(head))); err != nil {
+					return
+				}
+				if _, err := c.Write(answer); err != nil || hangUp {
+					return
+				}
+				_, _ = io.Copy(io.Discard, c)
+			})
+		}
+	})
+	i := &impostor{addr: l.Addr().String(), stop: sync.OnceFunc(func() {
+		_ = l.Close()
+		open.Range(func(c, _ any) bool { _ = c.(net.Conn).Close(); return true }) //nolint:forcetypeassert // see Store
+		serving.Wait()
+	})}
+	t.Cleanup(i.stop)
+	return i
+}
+
+// impostors are servers that are none, and networks that end in the middle of a
+// packet. Nobody waits for them longer than was said.
+func impostors(t *testing.T) {
+	hello := make([]byte, 41)
+	binary.BigEndian.PutUint32(hello, 37)
+	const notOurs = "not ZooKeeper's"
+	fakes := map[string]struct {
+		answer []byte
+		hangUp bool
+		says   string
+		ends   bool // it is also how a server says that a session has ended
+	}{
+		"silence":          {says: "no answer from"},
+		"four bytes":       {answer: hello[:4], says: "no answer from"},
+		"half a handshake": {answer: hello[:20], says: "no answer from"},
+		"part and the end": {answer: hello[:20], hangUp: true, says: "EOF"},
+		"the end":          {hangUp: true, says: "EOF"},
+		"endless packet":   {answer: []byte{0x7f, 0xff, 0xff, 0xff}, says: notOurs},
+		"wrong protocol":   {answer: []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), hangUp: true, says: notOurs},
+		"no session":       {answer: hello, says: notOurs, ends: true},
+	}
+	e, root := shared.use(t)
+	var running sync.WaitGroup
+	for name, f := range fakes {
+		running.Go(func() {
+			t.Run(name, func(t *testing.T) {
+				fake := newImpostor(t, f.answer, f.hangUp)
+				opensInTime(t, fake.addr, f.says)
+				if !f.ends {
+					takesThePlace(t, e, root+name[:1], fake.addr)
+				}
+			})
+		})
+	}
+	running.Wait()
+}
+
+func opensInTime(t *testing.T, addr, says string) {
+	err := inTime(t, "Open", 700*time.Millisecond, func(ctx context.Context) error {
+		return second(zkbackend.Open(ctx, []string{addr}, nil))
+	})
+	assert.ErrorIs(t, err, session.ErrUnavailable)
+	assert.ErrorContains(t, err, addr)
+	assert.ErrorContains(t, err, says)
+}
+
+// takesThePlace has a server that was there become another.
+func takesThePlace(t *testing.T, e *zktest.Ensemble, root, fake string) {
+	var to atomic.Value
+	to.Store("")
+	proxy := proxyOf(t, e, 0)
+	p := newParty(t, root, 8*time.Second)
+	p.opts.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if a, _ := to.Load().(string); a != "" {
+			addr = a
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	p.open(t, proxy.Addr())
+	h := p.lock(t, "held")
+	to.Store(fake)
+	proxy.Reset()
+	err := inTime(t, "Lock", 200*time.Millisecond, func(ctx context.Context) error {
+		return second(mutex.New(p.Session, "x").Lock(ctx))
+	})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	to.Store("")
+	require.NoError(t, p.lock(t, "x").Unlock())
+	require.NoError(t, h.Unlock())
+	p.kept(t)
+}

@@ -1,0 +1,102 @@
+package zookeeper
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// refusalsAreTold: what the client library has no name for is an answer all the
+// same, and asking again would go on for ever.
+func refusalsAreTold(t *testing.T) {
+	const forever = 1 << 30
+	for name, c := range map[string]struct {
+		op, code int32
+		times    int64
+		want     error
+		says     string
+	}{
+		"a code from the future": {opMulti, -999, forever, session.ErrRefused, "-999"},
+		"an old server":          {opCreateContainer, -6, forever, session.ErrRefused, "3.5.3"},
+		"a used up quota":        {opMulti, -125, forever, session.ErrRefused, "quota"},
+		"a wrong ACL":            {opMulti, -114, forever, session.ErrRefused, "ACL"},
+		"no permission":          {opMulti, -102, forever, session.ErrDenied, "CREATE"},
+		"a server under load":    {opMulti, -127, 3, nil, ""},
+		"a server in trouble":    {opMulti, -1, 1, nil, ""},
+	} {
+		e, root := shared.use(t)
+		var hits, on atomic.Int64
+		w := &wire{
+			swap: func(f frame) frame {
+				if on.Load() == 1 && !f.proves() && f.op() == c.op && (c.op != opMulti || f.joins()) && hits.Add(1) <= c.times {
+					return f.harmless()
+				}
+				return f
+			},
+			reply: func(request, f frame) (frame, bool) {
+				if on.Load() == 1 && request.op() == c.op && hits.Load() <= c.times && (c.op != opMulti || request.joins()) {
+					return f.failed(c.code), true
+				}
+				return f, true
+			},
+		}
+		p := newParty(t, root, calmTTL)
+		p.opts.Dial = w.dial
+		p.open(t, e.Servers()...)
+		if c.op == opMulti {
+			require.NoError(t, p.lock(t, name).Unlock()) // makes the folder
+		}
+		w.forget()
+		on.Store(1)
+		h, err := mutex.New(p.Session, name).Lock(bounded(t))
+
+		assert.ErrorIs(t, err, c.want, name)
+		if c.want != nil {
+			assert.ErrorContains(t, err, c.says, name)
+			assert.LessOrEqual(t, hits.Load(), int64(4), "%s: requests", name)
+			t.Log(err)
+			continue
+		}
+		assert.Equal(t, c.times+1, hits.Load(), "%s: requests", name)
+		require.NoError(t, h.Unlock())
+	}
+}
+
+// realQuota is what a server says whose operator has set one.
+func realQuota(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
+	conn := e.Conn(t)
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	held := p.lock(t, "x")
+	const quota = "/zookeeper/quota/fairlock"
+	for _, node := range []struct{ path, data string }{
+		{quota, ""},
+		{quota + "/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3"},
+		{quota + "/zookeeper_stats", "count=3,bytes=0"},
+	} {
+		_, err := conn.Create(node.path, []byte(node.data), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err, node.path)
+	}
+	m := mutex.New(p.Session, "x")
+	for what, call := range map[string]func(context.Context) error{
+		"an entry": func(ctx context.Context) error { return second(m.Lock(ctx)) },
+		"a folder": func(ctx context.Context) error { return second(mutex.New(p.Session, "y").Lock(ctx)) },
+		"a try":    func(ctx context.Context) error { return second(mutex.New(p.Session, "y").TryLock(ctx)) },
+	} {
+		err := call(bounded(t))
+		require.ErrorIs(t, err, session.ErrRefused, what)
+		assert.ErrorContains(t, err, "quota", what)
+		t.Log(err)
+	}
+	require.NoError(t, held.Unlock())
+	require.NoError(t, p.lock(t, "x").Unlock(), "there is room again")
+	p.kept(t)
+}

@@ -1,0 +1,324 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// heap is how much is in use after a collection.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // pools are emptied by the second
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// watches is how many the server has.
+func watches(t *testing.T, e *zktest.Ensemble) int {
+	t.Helper()
+	said, err := e.Member(0).Command(bounded(t), "wchs")
+	require.NoError(t, err)
+	n, err := strconv.Atoi(regexp.MustCompile(`Total watches:(\d+)`).FindStringSubmatch(said)[1])
+	require.NoError(t, err)
+	return n
+}
+
+// TestCancelledWaitsLeaveNothing has many requests come, wait behind one holder,
+// and give up: a watch that nobody needs any more cannot be taken back, in the
+// server and in the client library.
+func TestCancelledWaitsLeaveNothing(t *testing.T) {
+	const n, atOnce = 10_000, 200
+	e := zktest.New(t, nil)
+	conn := e.Conn(t)
+	w := &wire{}
+	holder, p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...), newParty(t, "/fairlock", calmTTL)
+	p.opts.Dial = w.dial
+	var joined atomic.Int64
+	p.opts.Session.Hooks.Joined = func(session.Event) { joined.Add(1) }
+	p.open(t, e.Servers()...)
+	h := holder.lock(t, "x")
+	waits := func(n int) {
+		for range n / atOnce {
+			ctx, cancel := context.WithCancel(bounded(t))
+			requests := make([]*request, atOnce)
+			before := joined.Load()
+			for i := range requests {
+				requests[i] = p.ask(ctx, "x")
+			}
+			until(t, "places in the line", func() bool { return joined.Load() == before+atOnce })
+			for _, r := range requests {
+				r.waits(t)
+			}
+			cancel()
+			for _, r := range requests {
+				wait(t, r.done, "Lock returns")
+				assert.ErrorIs(t, r.err, session.ErrNotAcquired)
+			}
+			lined(t, conn, "/fairlock/x", 1)
+		}
+	}
+	waits(10 * atOnce)
+	rewatch(t, p, h, 1)
+	w.forget()
+	before, threads := heap(), runtime.NumGoroutine()
+	waits(n)
+	rewatch(t, p, h, n)
+	asked := w.count(func(f frame) bool { return f.op() == opGetData && f.path() == h.Refs()[0].Key })
+	w.forget()
+	after := heap()
+
+	t.Logf("%d waits: heap %d bytes more, %d goroutines more, %d watches asked for on the holder, %d watches at the server",
+		n, after-before, runtime.NumGoroutine()-threads, asked, watches(t, e))
+	assert.LessOrEqual(t, asked, 1, "watches asked for, all on the same entry")
+	assert.Less(t, after-before, int64(256<<10), "bytes of heap")
+	assert.InDelta(t, threads, runtime.NumGoroutine(), 10, "goroutines")
+	assert.LessOrEqual(t, watches(t, e), 4)
+	p.kept(t)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, p.Close())
+	require.NoError(t, holder.Close())
+	assert.Zero(t, watches(t, e))
+	assert.Empty(t, children(t, conn, "/fairlock/x"))
+}
+
+// rewatch has the entry of somebody else watched, and not any more, again and
+// again: so does every request that stands behind it for a while, alone.
+func rewatch(t *testing.T, p *party, h *session.Hold, n int) {
+	t.Helper()
+	term, err := p.Term(bounded(t))
+	require.NoError(t, err)
+	for range n {
+		armed := make(chan struct{}, 1)
+		stop := term.Driver().Watch(driver.WatchRequest{Ref: h.Refs()[0]}, func(ev driver.Event) {
+			if ev.Kind == driver.Armed {
+				armed <- struct{}{}
+			}
+		})
+		wait(t, armed, "a watch")
+		stop()
+	}
+}
+
+// releaseWhileAway: the entry before a waiter goes while the waiter has no
+// connection.
+func releaseWhileAway(t *testing.T) {
+	e, root := shared.use(t)
+	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	holder := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, calmTTL).open(t, proxy.Addr())
+	for i, end := range []func(*session.Hold){
+		func(h *session.Hold) { require.NoError(t, h.Unlock()) },
+		func(h *session.Hold) { require.NoError(t, conn.Delete(h.Refs()[0].Key, -1)) },
+	} {
+		h := holder.lock(t, "x")
+		waiting := p.ask(bounded(t), "x")
+		p.stands(t, i+1)
+		second := holder.ask(bounded(t), "x")
+		lined(t, conn, root+"/x", 3)
+		proxy.Refuse(true)
+		proxy.Reset()
+		until(t, "no connection", func() bool { return proxy.Stats().Open == 0 })
+		end(h)
+		lined(t, conn, root+"/x", 2)
+		waiting.waits(t)
+		healed := now()
+		proxy.Refuse(false)
+		next := waiting.granted(t)
+		t.Logf("granted %v after the network was back", waiting.at.Sub(healed))
+		assert.Less(t, waiting.at.Sub(healed), 5*time.Second)
+		second.waits(t)
+		require.NoError(t, next.Unlock())
+		require.NoError(t, second.granted(t).Unlock())
+	}
+	p.kept(t)
+}
+
+// whoLeavesTheMiddle: a waiter leaves in several ways while somebody before it
+// holds. Its successor does not hold.
+func whoLeavesTheMiddle(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	holder, last := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	held := holder.lock(t, "x")
+	ways := map[string]func(p *party, cancel func(), key string){
+		"gives up": func(_ *party, cancel func(), _ string) { cancel() },
+		"closes":   func(p *party, _ func(), _ string) { require.NoError(t, p.Close()) },
+		"is deleted": func(_ *party, cancel func(), key string) {
+			require.NoError(t, conn.Delete(key, -1))
+			cancel()
+		},
+	}
+	waiting := (*request)(nil)
+	for name, leave := range ways {
+		p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+		ctx, cancel := context.WithCancel(bounded(t))
+		middle := p.ask(ctx, "x")
+		p.stands(t, 1)
+		line, err := p.Queue(bounded(t), "x")
+		require.NoError(t, err)
+		third := last.ask(bounded(t), "x")
+		lined(t, conn, root+"/x", len(line)+1)
+		leave(p, cancel, line[len(line)-1].Key)
+		wait(t, middle.done, "Lock returns")
+		lined(t, conn, root+"/x", len(line))
+		// A grant would take less than a hand-off somewhere else does.
+		require.NoError(t, holder.lock(t, "elsewhere").Unlock())
+		<-time.After(20 * time.Millisecond)
+		third.waits(t)
+		assert.Positive(t, held.Valid(), name)
+		if waiting == nil {
+			waiting = third
+		}
+	}
+	require.NoError(t, held.Unlock())
+	require.NoError(t, waiting.granted(t).Unlock())
+	last.kept(t)
+}
+
+// reconnectsLoseNoTurn: sessions with many watches lose their connections again
+// and again while locks go from hand to hand.
+func reconnectsLoseNoTurn(t *testing.T) {
+	const parties, lines, rounds, cuts = 4, 20, 8, 20
+	e, root := shared.use(t)
+	var all [parties]*party
+	var cut [parties]func()
+	for i := range all {
+		proxy := proxyOf(t, e, 0)
+		all[i] = newParty(t, root, calmTTL).open(t, proxy.Addr())
+		cut[i] = proxy.Reset
+	}
+	var working, cutting sync.WaitGroup
+	stop := make(chan struct{})
+	cutting.Go(func() {
+		for range cuts {
+			cut[rand.N(parties)]()
+			select {
+			case <-time.After(rand.N(100 * time.Millisecond)):
+			case <-stop:
+				return
+			}
+		}
+	})
+	var turns atomic.Int64
+	for line := range lines {
+		in, token := &inside{}, new(atomic.Int64)
+		for _, p := range all {
+			working.Go(func() {
+				for range rounds {
+					err := mutex.New(p.Session, fmt.Sprint("x", line)).Do(bounded(t), func(_ context.Context, h *session.Hold) error {
+						in.visit()
+						turns.Add(1)
+						assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
+						return nil
+					})
+					assert.NoError(t, err)
+				}
+				assert.EqualValues(t, 1, in.most.Load())
+			})
+		}
+	}
+	working.Wait()
+	close(stop)
+	cutting.Wait()
+	assert.EqualValues(t, parties*lines*rounds, turns.Load())
+	for _, p := range all {
+		p.kept(t)
+	}
+}
+
+// deletedEntriesGrantNobodyTwice: an operator deletes the entry of a waiter
+// right before the one ahead is given back, at every distance.
+func deletedEntriesGrantNobodyTwice(t *testing.T) {
+	const rounds = 40
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	var in inside
+	var parties [3]*party
+	for i := range parties {
+		parties[i] = newParty(t, root, calmTTL).open(t, e.Servers()...)
+	}
+	work := func(r *request) <-chan struct{} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			<-r.done
+			if assert.NoError(t, r.err) {
+				in.most.Store(max(in.most.Load(), in.now.Add(1)))
+				<-time.After(3 * time.Millisecond)
+				in.now.Add(-1)
+				assert.NoError(t, r.hold.Unlock())
+			}
+		}()
+		return done
+	}
+	for round := range rounds {
+		name := fmt.Sprint("x", round)
+		held := parties[0].lock(t, name)
+		second := parties[1].ask(bounded(t), name)
+		names := lined(t, conn, root+"/"+name, 2)
+		third := parties[2].ask(bounded(t), name)
+		lined(t, conn, root+"/"+name, 3)
+		if round%2 == 0 { // in the other half, the watches may not stand yet
+			<-time.After(5 * time.Millisecond)
+		}
+		key := root + "/" + name + "/" + names[0]
+		if key == held.Refs()[0].Key {
+			key = root + "/" + name + "/" + names[1]
+		}
+		ends := []<-chan struct{}{work(second), work(third)}
+		require.NoError(t, conn.Delete(key, -1))
+		if round%4 > 1 {
+			<-time.After(rand.N(2 * time.Millisecond))
+		}
+		require.NoError(t, held.Unlock())
+		for _, end := range ends {
+			wait(t, end, "a turn")
+		}
+		lined(t, conn, root+"/"+name, 0)
+	}
+	assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
+	parties[0].kept(t)
+	parties[2].kept(t)
+}
+
+// deletedHoldEnds soon, and who waits behind it has its turn.
+func deletedHoldEnds(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	p, other := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	for _, hold := range []time.Duration{0, 100 * time.Millisecond} { // before and after it is watched
+		h := p.lock(t, "x")
+		told := ended(h)
+		<-time.After(hold)
+		waiting := other.ask(bounded(t), "x")
+		lined(t, conn, root+"/x", 2)
+		began := now()
+		require.NoError(t, conn.Delete(h.Refs()[0].Key, -1))
+		end := wait(t, told, "the end of the hold")
+		t.Logf("told %v after the deletion", end.Sub(began))
+		assert.Less(t, end.Sub(began), time.Second)
+		var lost *session.LostError
+		require.ErrorAs(t, context.Cause(h.Context()), &lost)
+		assert.Equal(t, session.ReasonDeleted, lost.Reason)
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+		require.NoError(t, waiting.granted(t).Unlock())
+	}
+	assert.Empty(t, p.lost)
+}
