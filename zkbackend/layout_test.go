@@ -149,3 +149,34 @@ func FuzzUnescape(f *testing.F) {
 		}
 	})
 }
+
+func TestProtocolsThatMissEachOtherAreTold(t *testing.T) {
+	const (
+		mutex, reader = "00112233445566aa-lock-0000000001", "00112233445566aa-__READ__0000000002"
+		kazooOurs     = "00112233445566aa__lock__0000000003"
+		kazooReader   = "00112233445566aa__rlock__0000000004"
+		stock         = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-0000000005"
+		stockReader   = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-__READ__0000000006"
+		stockWriter   = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-__WRIT__0000000007"
+		kazoo         = "650a0f30f9b34987ba0141457acea795__lock__0000000008"
+	)
+	for _, c := range []struct {
+		names []string
+		mixed bool
+	}{
+		{nil, false},
+		{[]string{mutex, stock}, false},
+		{[]string{kazooOurs, kazooReader, kazoo}, false},
+		{[]string{reader, stockReader, stockWriter}, false},
+		{[]string{mutex, reader}, false}, // a read-write lock of ours
+		{[]string{mutex, reader, stock}, true},
+		{[]string{mutex, stockWriter}, true},
+		{[]string{stock, stockReader}, true},
+		{[]string{mutex, kazoo}, true},
+		{[]string{mutex, kazooOurs}, true}, // two layouts
+		{[]string{kazoo, stockReader}, true},
+	} {
+		_, mixed := protocols(parseNodes(append(c.names, "README")))
+		assert.Equal(t, c.mixed, mixed, "%q", c.names)
+	}
+}

@@ -185,17 +185,8 @@ func (s *sess) checkLeases(ctx context.Context, entries []driver.Entry) error {
 // do not see each other: Kazoo looks for other names than Curator does, and
 // Curator's read-write lock sorts those of its mutex wrongly.
 func (s *sess) checkMixed(line string, nodes []node) {
-	var seen [3]string // by kind of protocol: an example
-	for _, n := range nodes {
-		seen[protocolOf(n)] = n.name
-	}
-	kinds := 0
-	for _, name := range seen {
-		if name != "" {
-			kinds++
-		}
-	}
-	if kinds < 2 {
+	seen, mixed := protocols(nodes)
+	if !mixed {
 		return
 	}
 	s.mu.Lock()
@@ -209,6 +200,21 @@ func (s *sess) checkMixed(line string, nodes []node) {
 		s.cfg.Logger.Warn("zookeeper: entries of several protocols in one line; their owners do not see each other",
 			"name", line, "mutex", seen[0], "readwrite", seen[1], "kazoo", seen[2])
 	}
+}
+
+// protocols gives an example of each protocol in a line, and says whether their
+// owners miss each other. We make both readers and mutexes, and see all.
+func protocols(nodes []node) (seen [3]string, mixed bool) {
+	kinds, foreign := 0, false
+	for _, n := range nodes {
+		k := protocolOf(n)
+		if seen[k] == "" {
+			kinds++
+		}
+		seen[k] = n.name
+		foreign = foreign || n.guid == ""
+	}
+	return seen, kinds > 1 && (foreign || seen[2] != "")
 }
 
 // protocolOf says whose names an entry has: those of Curator's mutex, which we
