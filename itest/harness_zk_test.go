@@ -35,8 +35,10 @@ const zkTick = 50 * time.Millisecond
 // and every client its own proxies, one for each member.
 func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 	var stories atomic.Int64
+	try := 2 // the line, and what its first entry says of its owner
 	var proof time.Duration
 	if e.Len() > 1 {
+		try += 2 // a Sync, and the line once more: a follower may be late
 		// Three heartbeats with a tick and a quarter before each; in their own
 		// time they take 750 ms.
 		proof = 500 * time.Millisecond
@@ -44,7 +46,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
 		Proof:    proof,
-		Try:      2, // the line, and what its first entry says of its owner
+		Try:      try,
 		Parallel: true,
 		// Two cores, the race detector and dozens of stories at once.
 		Prompt: 500 * time.Millisecond,
