@@ -144,6 +144,7 @@ func (s *sess) unpublish(l *link) {
 	s.epoch++
 	for _, w := range s.watches {
 		w.armed, w.busy, w.fired = false, false, false
+		s.drop(w)
 	}
 	s.zxid = max(s.zxid, l.zxid.Load())
 }

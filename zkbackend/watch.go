@@ -55,15 +55,35 @@ func (s *sess) Watch(req driver.WatchRequest, f func(driver.Event)) (cancel func
 	return func() { s.unwatch(w, sub) }
 }
 
-// unwatch takes a watcher away. What stands at the server stays there until the
-// entry goes, one at most for each living entry.
+// unwatch takes a watcher away. What stands at the server and in the library
+// cannot be taken back, so it is kept for whoever comes next, until the entry goes
+// or the link: there is one at most for each living entry, however often it is
+// watched.
 func (s *sess) unwatch(w *watched, sub *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub.canceled = true
 	w.subs = slices.DeleteFunc(w.subs, func(o *watcher) bool { return o == sub })
-	if len(w.subs) == 0 && s.watches[w.ref.Key] == w {
+	if !w.armed {
+		s.drop(w)
+	}
+}
+
+// drop forgets an entry that nobody watches, and that no watch is being made of.
+// The caller holds s.mu.
+func (s *sess) drop(w *watched) {
+	if len(w.subs) == 0 && !w.busy && s.watches[w.ref.Key] == w {
 		delete(s.watches, w.ref.Key)
+	}
+}
+
+// again makes a watch that has fired anew, if somebody needs it. The caller holds
+// s.mu.
+func (s *sess) again(w *watched) {
+	if len(w.subs) > 0 {
+		s.arm(w)
+	} else {
+		s.drop(w)
 	}
 }
 
@@ -124,7 +144,7 @@ func (s *sess) isArmed(w *watched, epoch int) {
 	w.busy, w.armed = false, !w.fired
 	if w.fired {
 		w.fired = false
-		s.arm(w)
+		s.again(w)
 	}
 	s.mu.Unlock()
 	s.tellArmed(w)
@@ -201,7 +221,7 @@ func (s *sess) isChanged(w *watched) {
 		}
 	}
 	w.armed, w.fired = false, w.busy
-	s.arm(w)
+	s.again(w)
 	s.mu.Unlock()
 	s.deliver(changed, driver.Event{Kind: driver.Changed})
 	s.deliver(broken, driver.Event{Kind: driver.Broken})
@@ -215,6 +235,7 @@ func (s *sess) hasGone(w *watched) {
 		s.mu.Unlock()
 		return
 	}
+	w.armed = false // nobody is told so any more
 	delete(s.watches, w.ref.Key)
 	delete(s.leased, w.ref.Key)
 	now, later := []*watcher{}, []*watcher{}
