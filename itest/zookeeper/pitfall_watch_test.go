@@ -80,7 +80,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	before, threads := heap(), runtime.NumGoroutine()
 	waits(n)
 	rewatch(t, p, h, n)
-	asked := w.count(func(f frame) bool { return f.op() == opGetData && f.path() == h.Refs()[0].Key })
+	asked := w.count(func(f frame) bool { return f.op() == opGetData && f.watches() && f.path() == h.Refs()[0].Key })
 	w.forget()
 	after := heap()
 

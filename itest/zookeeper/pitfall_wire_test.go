@@ -50,6 +50,9 @@ func (f frame) path() string {
 	return string(f[16 : 16+n])
 }
 
+// watches says that a read asks for a watch too.
+func (f frame) watches() bool { return f[len(f)-1] != 0 }
+
 // proves says that a request is a heartbeat.
 func (f frame) proves() bool {
 	switch f.op() {
