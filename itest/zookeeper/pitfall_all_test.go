@@ -47,6 +47,10 @@ func TestPitfalls(t *testing.T) {
 		{"ImpostorsKeepNobody", impostors},
 		{"RefusalsAreTold", refusalsAreTold},
 		{"AQuotaIsTold", realQuota},
+		{"AHandOffCostsLittle", handOffCostsLittle},
+		{"ALongLineIsNeverRead", longLineIsNeverRead},
+		{"ForeignWritesGrantNobody", foreignWritesGrantNobody},
+		{"OnlyHoldersLeaveWord", onlyHoldersLeaveWord},
 	} {
 		told.Go(func() {
 			room <- struct{}{}

@@ -74,3 +74,27 @@ func settle(t *testing.T, err error) {
 	}
 	until(t, "an unknown outcome becomes known", func() bool { return p.Settle(bounded(t)) == nil })
 }
+
+// quit leaves a line without a hold.
+func (o *owner) quit(t *testing.T, j driver.Joined) error {
+	t.Helper()
+	_, err := o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+	return err
+}
+
+// end is how a watch tells the end of another's entry.
+func (o *owner) end(t *testing.T, j driver.Joined) <-chan driver.Event {
+	t.Helper()
+	armed, gone := make(chan struct{}, 8), make(chan driver.Event, 1)
+	t.Cleanup(o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Tell: true}, func(ev driver.Event) {
+		switch ev.Kind {
+		case driver.Armed:
+			armed <- struct{}{}
+		case driver.Gone:
+			gone <- ev
+		case driver.Changed, driver.Broken:
+		}
+	}))
+	wait(t, armed, "a watch")
+	return gone
+}

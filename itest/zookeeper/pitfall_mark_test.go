@@ -1,0 +1,251 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+)
+
+// watched opens a party whose requests are seen.
+func watched(t *testing.T, root string, servers ...string) (*party, *wire) {
+	t.Helper()
+	w := &wire{}
+	p := newParty(t, root, calmTTL)
+	p.opts.Dial = w.dial
+	return p.open(t, servers...), w
+}
+
+// rests waits until nothing but signs of life has been sent for a moment, and
+// begins counting anew.
+func rests(t *testing.T, wires ...*wire) {
+	t.Helper()
+	sum := func() (n int) {
+		for _, w := range wires {
+			all, _ := w.seen()
+			n += len(all)
+		}
+		return n
+	}
+	last, since := sum(), now()
+	until(t, "a rest", func() bool {
+		if n := sum(); n != last {
+			last, since = n, now()
+		}
+		return now().Sub(since) > 60*time.Millisecond
+	})
+	for _, w := range wires {
+		w.forget()
+	}
+}
+
+// kinds counts requests.
+func kinds(wires ...*wire) (byKind map[int32]int, down int) {
+	byKind = map[int32]int{}
+	for _, w := range wires {
+		all, n := w.seen()
+		down += n
+		for _, f := range all {
+			byKind[f.op()]++
+		}
+	}
+	return byKind, down
+}
+
+// handOffCostsLittle, however long the line is: when a holder gives back, the
+// next one needs no read if it knew that nobody else was ahead, and one of
+// constant size if it did not.
+func handOffCostsLittle(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	one, oneWire := watched(t, root, e.Servers()...)
+	two, twoWire := watched(t, root, e.Servers()...)
+	three, threeWire := watched(t, root, e.Servers()...)
+	held := one.lock(t, "x")
+	second := two.ask(bounded(t), "x")
+	lined(t, conn, root+"/x", 2)
+	rests(t, oneWire, twoWire)
+	require.NoError(t, held.Unlock())
+	next := second.granted(t)
+	sent, _ := twoWire.seen()
+	assert.Empty(t, sent, "requests of the next one")
+	sent, _ = oneWire.seen()
+	assert.Len(t, sent, 1, "requests of the one before")
+
+	// Who stands third believes the word that the second one leaves.
+	third := three.ask(bounded(t), "x")
+	lined(t, conn, root+"/x", 2)
+	fourth := one.ask(bounded(t), "x")
+	lined(t, conn, root+"/x", 3)
+	rests(t, oneWire, twoWire, threeWire)
+	require.NoError(t, next.Unlock())
+	next = third.granted(t)
+	byKind, down := kinds(twoWire, threeWire)
+	assert.LessOrEqual(t, byKind[opGetData], 1)
+	assert.Zero(t, byKind[opGetChildren])
+	t.Logf("second to third: %v, %d bytes back", byKind, down)
+	rests(t, oneWire, twoWire, threeWire)
+	require.NoError(t, next.Unlock())
+	next = fourth.granted(t)
+	byKind, down = kinds(oneWire, threeWire)
+	t.Logf("third to fourth: %v, %d bytes back", byKind, down)
+	assert.LessOrEqual(t, byKind[opGetData], 1)
+	assert.Zero(t, byKind[opGetChildren])
+	assert.Less(t, down, 400)
+	require.NoError(t, next.Unlock())
+}
+
+// longLineIsNeverRead has a thousand stand in line, over a few sessions.
+func longLineIsNeverRead(t *testing.T) {
+	const n, sessions = 1000, 4
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	var parties [sessions]*party
+	var wires [sessions]*wire
+	for i := range parties {
+		parties[i], wires[i] = watched(t, root, e.Servers()...)
+	}
+	held := newParty(t, root, calmTTL).open(t, e.Servers()...).lock(t, "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	requests := make([]*request, n)
+	for i := range requests {
+		requests[i] = parties[i%sessions].ask(ctx, "x")
+	}
+	lined(t, conn, root+"/x", n+1)
+	for _, p := range parties {
+		p.stands(t, n/sessions)
+	}
+	rests(t, wires[:]...)
+	began := now()
+	require.NoError(t, held.Unlock())
+	var in inside
+	var drained sync.WaitGroup
+	for _, r := range requests {
+		drained.Go(func() {
+			<-r.done
+			if assert.NoError(t, r.err) {
+				in.visit()
+				assert.NoError(t, r.hold.Unlock())
+			}
+		})
+	}
+	drained.Wait()
+	took := now().Sub(began)
+	byKind, down := kinds(wires[:]...)
+	t.Logf("%d hand-offs in %v: requests by kind %v, %d bytes back", n, took, byKind, down)
+
+	assert.EqualValues(t, 1, in.most.Load())
+	assert.Zero(t, byKind[opGetChildren], "reads of the line")
+	assert.LessOrEqual(t, byKind[opGetData], n)
+	assert.Less(t, down/n, 400, "bytes for each hand-off")
+	for _, p := range parties {
+		p.kept(t)
+	}
+}
+
+// foreignWritesGrantNobody: third parties write to entries (Curator's Revoker
+// does) and to the folder at the worst moments, while waiters give up and holders
+// give back.
+func foreignWritesGrantNobody(t *testing.T) {
+	const rounds = 60
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	var parties [4]*party
+	for i := range parties {
+		parties[i] = newParty(t, root, calmTTL).open(t, e.Servers()...)
+	}
+	var in inside
+	for round := range rounds {
+		name := fmt.Sprint("x", round)
+		dir := root + "/" + name
+		held := parties[0].lock(t, name)
+		ctx, giveUp := context.WithCancel(bounded(t))
+		quitter := parties[1].ask(ctx, name)
+		lined(t, conn, dir, 2)
+		third := parties[2].ask(bounded(t), name)
+		lined(t, conn, dir, 3)
+		last := parties[3].ask(bounded(t), name)
+		names := lined(t, conn, dir, 4)
+		if round%3 > 0 {
+			<-time.After(5 * time.Millisecond) // let the watches stand
+		}
+		var writing sync.WaitGroup
+		for range 2 {
+			writing.Go(func() { scribble(conn, dir, names) })
+		}
+		<-time.After(rand.N(2 * time.Millisecond))
+		giveUp()
+		wait(t, quitter.done, "the one who gives up")
+		require.ErrorIs(t, quitter.err, session.ErrNotAcquired)
+		lined(t, conn, dir, 3)
+		<-time.After(rand.N(3 * time.Millisecond))
+		third.waits(t)
+		last.waits(t)
+		in.now.Add(1) // the first still holds
+		var turns sync.WaitGroup
+		for _, r := range []*request{third, last} {
+			turns.Go(func() {
+				<-r.done
+				if assert.NoError(t, r.err) {
+					in.visit()
+					assert.NoError(t, r.hold.Unlock())
+				}
+			})
+		}
+		in.now.Add(-1)
+		require.NoError(t, held.Unlock())
+		turns.Wait()
+		writing.Wait()
+	}
+	assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
+	for _, p := range parties {
+		p.kept(t)
+	}
+}
+
+// scribble writes to entries and to their folder, in any order.
+func scribble(conn *zk.Conn, dir string, names []string) {
+	for range 4 {
+		for _, i := range rand.Perm(len(names)) {
+			_, _ = conn.Set(dir+"/"+names[i], []byte("__REVOKE__"), -1) // it may be gone
+			_, _ = conn.Set(dir, []byte("fairlock1 "+strings.Repeat("x", i)), -1)
+		}
+	}
+}
+
+// onlyHoldersLeaveWord: the word of one who held before stands in the folder,
+// and joiners write it again; who only waited is not taken for a holder.
+func onlyHoldersLeaveWord(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	one, two := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...), drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	for round := range 20 {
+		held, middle, last := one.join(t, "x"), one.join(t, "x"), two.join(t, "x")
+		gone := two.end(t, middle)
+		require.NoError(t, one.quit(t, middle))
+		require.False(t, wait(t, gone, "the end of one who waited").Held)
+
+		gone = two.end(t, held)
+		if round%2 == 0 {
+			_, err := one.Leave(bounded(t), driver.LeaveRequest{Ref: held.Entry.Ref, Held: true})
+			require.NoError(t, err)
+		} else {
+			require.NoError(t, conn.Delete(held.Entry.Key, -1))
+		}
+		require.Equal(t, round%2 == 0, wait(t, gone, "the end of the holder").Held, "round %d", round)
+		require.NoError(t, two.quit(t, last))
+		lined(t, conn, root+"/x", 0)
+	}
+}
