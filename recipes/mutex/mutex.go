@@ -77,7 +77,8 @@ func (m *Mutex) Lock(ctx context.Context) (*session.Hold, error) {
 
 // TryLock is Lock for those who will not wait: it returns an error that is
 // session.ErrNotAcquired if anybody holds or waits, and names who. Then it has
-// written nothing at the service. It takes one round trip.
+// written nothing at the service. It takes one round trip on etcd, two on
+// ZooKeeper, which must be asked who is there before anything is written.
 func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 	return m.acquire(ctx, "try lock", true)
 }
