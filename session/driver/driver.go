@@ -98,7 +98,8 @@ type Session interface {
 	// was unknown whether the entry was made, an error that wraps
 	// ErrSessionOver if the session is over, and one that wraps ErrDenied or
 	// ErrRefused if waiting cannot cure it. Where nobody is ahead it costs one
-	// round trip, unless IfEmpty needs more, or the line has to be made first. Two entries of one Session on one line are two entries.
+	// round trip, unless IfEmpty needs more, or the line has to be made first.
+	// Two entries of one Session on one line are two entries.
 	Join(ctx context.Context, req JoinRequest) (Joined, error)
 
 	// Leave deletes an entry of this Session, and only that one: never a later
