@@ -98,44 +98,6 @@ func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
 	return 0
 }
 
-// TestAQuotaIsTold has room for a folder and two entries.
-func TestAQuotaIsTold(t *testing.T) {
-	t.Parallel()
-	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
-	admin := e.Conn(t)
-	for _, node := range [][2]string{
-		{"/zookeeper/quota/quota", ""},
-		{"/zookeeper/quota/quota/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=4"},
-		{"/zookeeper/quota/quota/zookeeper_stats", "count=1,bytes=0"}, // the root
-	} {
-		_, err := admin.Create(node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err, node[0])
-	}
-	_, err := admin.Create("/quota", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	p := newParty(t, "/quota", calmTTL).open(t, e.Servers()...)
-	h := p.lock(t, "x")
-	waiter := p.ask(bounded(t), "x")
-	lined(t, admin, "/quota/x", 2)
-	begin := time.Now()
-	for what, err := range map[string]error{
-		"lock":         failed(mutex.New(p.Session, "x").Lock(bounded(t))),
-		"another name": failed(mutex.New(p.Session, "y").Lock(bounded(t))),
-	} {
-		t.Log(err)
-		require.ErrorIs(t, err, session.ErrRefused, what)
-		assert.ErrorContains(t, err, "quota", what)
-		assert.ErrorContains(t, err, "/quota/", what)
-	}
-	assert.Less(t, time.Since(begin), 2*time.Second, "at once")
-	assert.Len(t, children(t, admin, "/quota/x"), 2)
-	require.NoError(t, h.Unlock())
-	require.NoError(t, waiter.granted(t).Unlock())
-	require.NoError(t, p.lock(t, "x").Unlock())
-	assert.Empty(t, entriesBelow(t, admin, "/quota"))
-	p.kept(t)
-}
-
 // TestAFolderWithFourMegabytesOfChildrenIsNoTrouble has so much in it that is
 // not ours.
 func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {

@@ -1,0 +1,198 @@
+package zookeeper
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestManyLocksInOneSessionCostLittle and the next test are alone on the
+// machine: they measure. The server is another process. The last round costs
+// no more than the one before: what stays after it are empty tables.
+func TestManyLocksInOneSessionCostLittle(t *testing.T) {
+	const n = 2000
+	e, root := shared.use(t)
+	admin := e.Conn(t)
+	p := newParty(t, root, 30*time.Second)
+	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
+	p.open(t, e.Servers()...)
+	require.NoError(t, p.lock(t, "warm").Unlock())
+	before, threads, watched := settled(t, e), runtime.NumGoroutine(), watches(t, e)
+	var after [3]int64
+	for round := range after {
+		holds := make([]*session.Hold, n)
+		begin := now()
+		each(n, func(i int) {
+			var err error
+			holds[i], err = mutex.New(p.Session, fmt.Sprint("lock", i)).Lock(t.Context())
+			assert.NoError(t, err)
+		})
+		locked := now()
+		require.False(t, t.Failed())
+		require.Equal(t, n, ephemerals(t, admin, root))
+		// Every entry comes to be watched when it has been held for a moment.
+		until(t, "a watch for each", func() bool { return watches(t, e) >= watched+n })
+		held, heldThreads := settled(t, e), runtime.NumGoroutine()
+		for _, h := range holds {
+			assert.Positive(t, h.Valid())
+		}
+		assert.Equal(t, n, watches(t, e)-watched, "watches at the server")
+		unlocking := now()
+		each(n, func(i int) { assert.NoError(t, holds[i].Unlock()) })
+		unlocked := now()
+		clear(holds)
+
+		assert.Zero(t, ephemerals(t, admin, root))
+		after[round] = settled(t, e)
+		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
+			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/n, (after[round]-before)/n, threads, heldThreads, runtime.NumGoroutine())
+		assert.Less(t, (held-before)/n, int64(6<<10), "bytes of heap for each lock that is held")
+		assert.InDelta(t, threads, heldThreads, 20, "goroutines")
+		assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
+		assert.LessOrEqual(t, watches(t, e), watched, "watches at the server")
+	}
+	p.kept(t)
+	assert.Less(t, after[2]-after[1], int64(256<<10), "bytes of heap that the last round left")
+}
+
+func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
+	const n = 1000
+	e, root := shared.use(t)
+	admin := e.Conn(t)
+	p := newParty(t, root, 30*time.Second)
+	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
+	p.open(t, e.Servers()...)
+	require.NoError(t, p.lock(t, "x").Unlock())
+	before, threads := settled(t, e), runtime.NumGoroutine()
+	h := p.lock(t, "x")
+	var waiters []*request
+	for range n {
+		waiters = append(waiters, p.ask(t.Context(), "x"))
+	}
+	lined(t, admin, root+"/x", n+1)
+	waiting, waitingThreads := settled(t, e), runtime.NumGoroutine()
+	t.Logf("%d bytes of heap for each that waits, %.2f goroutines, %.2f watches at the server",
+		(waiting-before)/n, float64(waitingThreads-threads)/n, float64(watches(t, e))/n)
+	begin := now()
+	require.NoError(t, h.Unlock())
+	// In the order of their tokens, which is not that of their asking.
+	granted := make(chan *session.Hold, n)
+	for _, r := range waiters {
+		go func() {
+			<-r.done
+			granted <- r.hold
+		}()
+	}
+	var last session.Token
+	for range n {
+		h := wait(t, granted, "a grant")
+		require.NotNil(t, h)
+		assert.Greater(t, h.Token(), last)
+		last = h.Token()
+		require.NoError(t, h.Unlock())
+	}
+	t.Logf("all had their turn in %s", now().Sub(begin))
+	clear(waiters)
+
+	assert.Less(t, (waiting-before)/n, int64(4<<10), "bytes of heap for each that waits")
+	assert.LessOrEqual(t, waitingThreads-threads, 2*n+20, "at most one goroutine beside the caller's")
+	assert.Zero(t, ephemerals(t, admin, root))
+	settled(t, e)
+	assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
+	p.kept(t)
+}
+
+// TestAnIdleSessionSendsHeartbeatsOnly has a hold and a waiter that nothing
+// happens to.
+func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
+	t.Parallel()
+	const ttl, watching = 4 * time.Second, 6 * time.Second
+	e, root := shared.use(t)
+	var mu sync.Mutex
+	sent := map[int32]int{}
+	w := &wire{before: func(f frame) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if f.proves() {
+			sent[f.op()]++
+		}
+		return true
+	}}
+	p := newParty(t, root, ttl)
+	p.opts.Dial = w.dial
+	p.open(t, e.Servers()...)
+	h := p.lock(t, "x")
+	r := p.ask(bounded(t), "x")
+	lined(t, e.Conn(t), root+"/x", 2)
+	// The watches are made, one of them after a moment.
+	until(t, "watches", func() bool { return w.count(func(f frame) bool { return f.op() == opGetData }) >= 2 })
+	time.Sleep(time.Second)
+	w.forget()
+	mu.Lock()
+	clear(sent)
+	mu.Unlock()
+	time.Sleep(watching) // nothing happens, so there is nothing to wait for
+	requests, _ := w.seen()
+	mu.Lock()
+	total := sent[opSync] + sent[opPing] + sent[opMulti]
+	mu.Unlock()
+	r.waits(t)
+	require.NoError(t, h.Unlock())
+	require.NoError(t, r.granted(t).Unlock())
+
+	var others []int32
+	for _, f := range requests {
+		if !f.proves() {
+			others = append(others, f.op())
+		}
+	}
+	perMinute := float64(total) * float64(time.Minute) / float64(watching)
+	t.Logf("%v in %s: %.0f a minute with a TTL of %s, %.0f with the default", sent, watching, perMinute, ttl,
+		perMinute*float64(ttl)/float64(session.DefaultTTL))
+	assert.Empty(t, others, "requests that are no heartbeats")
+	// Every eighth of the TTL, and the library's own pings every third.
+	assert.InDelta(t, float64(watching)/float64(ttl)*11, total, 6, "heartbeats")
+	p.kept(t)
+}
+
+// ephemerals is how many entries are below a path: two reads for each folder are
+// too many.
+func ephemerals(t testing.TB, admin *zk.Conn, root string) (n int) {
+	t.Helper()
+	for _, dir := range children(t, admin, root) {
+		names, _, err := admin.Children(root + "/" + dir)
+		require.NoError(t, err)
+		n += len(names)
+	}
+	return n
+}
+
+// settled returns how much heap is in use when that and the watches at the
+// server have stopped to change.
+func settled(t *testing.T, e *zktest.Ensemble) int64 {
+	t.Helper()
+	last, watched, still := heap(), watches(t, e), 0
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		<-time.After(50 * time.Millisecond)
+		h, w := heap(), watches(t, e)
+		if still++; max(h-last, last-h) > 64<<10 || w != watched {
+			still = 0
+		}
+		if still == 6 {
+			return h
+		}
+		last, watched = h, w
+	}
+	require.Fail(t, "the heap keeps moving")
+	return 0
+}
