@@ -145,10 +145,10 @@ func bySequence(a, b string) int {
 	return strings.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
 }
 
-// left gives the server time to remove the line's folder and the one above it,
-// a round for each.
+// left gives the server time to remove the line's folder and then the one above
+// it, which takes two rounds if it is not busy.
 func (s *zkStore) left(ctx context.Context) (nodes, sessions int, err error) {
-	for range 5 {
+	for range 12 {
 		if nodes, err = within(ctx, func() (int, error) { return s.below("/") }); err != nil || nodes == 0 {
 			break
 		}
