@@ -183,8 +183,9 @@ func (b *backend) openVisitor(ctx context.Context) (*sess, error) {
 // 2181). Opts may be nil. It fails with an error that wraps
 // session.ErrInvalidOptions (nothing was sent), session.ErrDenied (a login that
 // the servers refuse), session.ErrRefused (a TTL of which the servers leave too
-// little) or, when ctx ends and at the latest after 5 s, session.ErrUnavailable,
-// which says of each server why it could not be had.
+// little) or, when ctx ends (5 s if it has no deadline) and at the latest after
+// the TTL, session.ErrUnavailable, which says of each server why it could not be
+// had.
 func Open(ctx context.Context, servers []string, opts *Options) (*session.Session, error) {
 	b, err := NewBackend(servers, opts)
 	if err != nil {
