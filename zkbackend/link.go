@@ -159,11 +159,9 @@ const sendBuffer = 256 << 10
 // login shows one identity to the server.
 func (l *link) login(ctx context.Context, a Auth) error {
 	done := make(chan error, 1)
-	l.calls.Add(1)
-	go func() {
-		defer l.calls.Done()
+	l.calls.Go(func() {
 		done <- l.conn.AddAuth(a.Scheme, a.Credentials)
-	}()
+	})
 	select {
 	case err := <-done:
 		if errors.Is(err, zk.ErrAuthFailed) {
