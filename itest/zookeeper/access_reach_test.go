@@ -29,7 +29,7 @@ type refusal struct {
 }
 
 // shortly is how long the contexts of refusals are.
-const shortly = time.Second
+const shortly = 1500 * time.Millisecond
 
 // tellRefusals has all of them told at the same time.
 func tellRefusals(t *testing.T, all []refusal) {
@@ -57,7 +57,7 @@ func tellRefusals(t *testing.T, all []refusal) {
 			assert.NotContains(t, err.Error(), "\n", "%s: on one line", r.name)
 			most := r.most
 			if most == 0 {
-				most = shortly + 500*time.Millisecond
+				most = shortly + time.Second
 			}
 			assert.Less(t, took, most, r.name)
 			checkSecrets(t, p, err)
@@ -101,7 +101,9 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 	_, err = zkbackend.Open(context.Background(), []string{nobody}, nil)
 	require.ErrorIs(t, err, session.ErrUnavailable)
 	assert.ErrorContains(t, err, "connection refused")
-	assert.InDelta(t, 5, time.Since(begin).Seconds(), 1, "seconds, without a deadline of the caller's")
+	took := time.Since(begin)
+	assert.Greater(t, took, 4*time.Second, "without a deadline of the caller's")
+	assert.Less(t, took, 8*time.Second, "without a deadline of the caller's")
 }
 
 // saysBad is a web server that finds what it hears bad, as Jetty does.
@@ -139,7 +141,7 @@ func TestOptionsThatCannotBeAreToldAtOnce(t *testing.T) {
 		{name: "a TTL of nothing", servers: good, edit: func(o *zkbackend.Options) { o.Session.TTL = time.Second }, says: []string{"TTL", "2s"}},
 	}
 	for i := range all {
-		all[i].is, all[i].most = session.ErrInvalidOptions, 300*time.Millisecond
+		all[i].is, all[i].most = session.ErrInvalidOptions, time.Second
 	}
 	tellRefusals(t, all)
 }
