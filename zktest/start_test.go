@@ -37,13 +37,14 @@ func TestTakenPortIsRecognized(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := laidOut(t, c.opts)
-			// The one with the highest number leads, and only a leader listens for
-			// its followers.
-			l, err := net.Listen("tcp", c.of(e.members[e.Len()-1].addrs))
-			require.NoError(t, err)
-			defer l.Close()
+			for _, m := range e.members { // only the one that leads has followers to listen for
+				l, err := net.Listen("tcp", c.of(m.addrs))
+				require.NoError(t, err)
+				defer l.Close()
+			}
 
-			err = e.launch(t.Context())
+			err := e.launch(t.Context())
+
 			require.Error(t, err)
 			require.True(t, testserver.PortTaken(err), "%v", err)
 		})
