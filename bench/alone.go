@@ -37,11 +37,16 @@ func (b *bench) alonePair(ctx context.Context, s stand.Stand, kind stand.Kind, c
 	var teams []*stand.Team
 	defer func() { err = errors.Join(err, closeTeams(teams)) }()
 	for _, c := range cs {
-		t, err := s.Open(ctx, c, 1, 1)
+		err := as(ctx, c, func(ctx context.Context) error {
+			t, err := s.Open(ctx, c, 1, 1)
+			if err == nil {
+				teams = append(teams, t)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		teams = append(teams, t)
 	}
 	name := b.name("alone")
 	times := make([][]time.Duration, len(cs))
@@ -50,7 +55,11 @@ func (b *bench) alonePair(ctx context.Context, s stand.Stand, kind stand.Kind, c
 		for i := range cs {
 			i = (i + block) % len(cs) // A B, B A, A B, …
 			before := teams[i].Sent()
-			ds, err := cycles(ctx, teams[i].Contenders[0], name, b.plan.alone.cycles)
+			var ds []time.Duration
+			err := as(ctx, cs[i], func(ctx context.Context) (err error) {
+				ds, err = cycles(ctx, teams[i].Contenders[0], name, b.plan.alone.cycles)
+				return err
+			})
 			if err != nil {
 				return err
 			}

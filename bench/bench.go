@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +63,9 @@ func (b *bench) run(ctx context.Context, wanted func(name string) bool) error {
 			continue
 		}
 		b.say("%s: %s", s.name, s.about)
-		if e := s.run(ctx, b); e != nil {
+		var e error
+		pprof.Do(ctx, pprof.Labels("scenario", s.name), func(ctx context.Context) { e = s.run(ctx, b) })
+		if e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %s: %w", b.flag, s.name, e))
 			b.say("%s failed: %v", s.name, e)
 		}
@@ -93,11 +96,19 @@ func (b *bench) on(ctx context.Context, want stand.Setting, f func(stand.Stand) 
 
 // with runs f with a team that is closed afterwards.
 func with(ctx context.Context, s stand.Stand, c stand.Contestant, n, clients int, f func(*stand.Team) error) error {
-	t, err := s.Open(ctx, c, n, clients)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(t), t.Close())
+	return as(ctx, c, func(ctx context.Context) error {
+		t, err := s.Open(ctx, c, n, clients)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(t), t.Close())
+	})
+}
+
+// as runs f as what a contestant does, which a profile then shows.
+func as(ctx context.Context, c stand.Contestant, f func(context.Context) error) (err error) {
+	pprof.Do(ctx, pprof.Labels("contestant", c.Name), func(ctx context.Context) { err = f(ctx) })
+	return err
 }
 
 // mostClients is over how many clients contenders with own sessions spread.

@@ -81,7 +81,7 @@ func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]
 		g.Go(func() error {
 			for !over.Load() {
 				if _, err := cycles(waiting, contender, name, 1); err != nil {
-					_ = t.Disperse(cancel) // the others may wait for what is left of this
+					t.Abandon(cancel)
 					return err
 				}
 				done[i]++

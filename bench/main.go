@@ -34,6 +34,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second interrupt does not wait for anybody
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	switch {
@@ -58,6 +60,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	stop, err := profile(p.profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	for _, s := range p.services {
 		if ctx.Err() != nil {
 			break
@@ -70,6 +77,24 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return err
 }
 
+// profile begins a profile of this process, unless file is "".
+func profile(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close() // a profile that is cut short says so itself
+	}, nil
+}
+
 // params are what the command line asks for.
 type params struct {
 	services []service
@@ -78,6 +103,7 @@ type params struct {
 	clusters []stand.Kind // nil is the plan's
 	only     *regexp.Regexp
 	dir      string
+	profile  string // file
 	args     string
 }
 
@@ -101,10 +127,11 @@ func parse(args []string, w io.Writer) (params, error) {
 	tiny := f.Bool("quick", false, "tiny sizes on one member: the figures mean nothing")
 	all := f.Bool("full", false, "all sizes on all kinds of cluster, lines to their ends: about an hour for each service")
 	dir := f.String("out", "results", "write tables, figures and plot into this `directory`; \"\" writes nothing")
+	cpu := f.String("cpuprofile", "", "write a profile of the clients' processor time into this `file`; its tags contestant and scenario tell whose it is")
 	if err := f.Parse(args); err != nil {
 		return params{}, err
 	}
-	p := params{rounds: *rounds, dir: *dir, args: strings.Join(args, " ")}
+	p := params{rounds: *rounds, dir: *dir, profile: *cpu, args: strings.Join(args, " ")}
 	var err error
 	if p.services, err = parseServices(*on); err != nil {
 		return params{}, err

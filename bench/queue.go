@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,11 +46,6 @@ func (q queue) run(ctx context.Context, s stand.Stand, t *stand.Team) (queueResu
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Who fails takes all others along: the peer's may know no contexts.
-	home := sync.OnceFunc(func() {
-		cancel()
-		_ = t.Disperse(cancel) // there is an error already
-	})
 	g, waiting := errgroup.WithContext(ctx)
 	enough := make(chan struct{})
 	start := time.Now()
@@ -59,7 +53,7 @@ func (q queue) run(ctx context.Context, s stand.Stand, t *stand.Team) (queueResu
 		g.Go(func() error {
 			err := q.take(waiting, b, i, enough)
 			if err != nil {
-				home()
+				t.Abandon(cancel)
 			}
 			return err
 		})
@@ -69,7 +63,7 @@ func (q queue) run(ctx context.Context, s stand.Stand, t *stand.Team) (queueResu
 		err = unlock()
 	}
 	if err != nil {
-		home()
+		t.Abandon(cancel)
 		return r, errors.Join(err, g.Wait())
 	}
 	select {
@@ -78,7 +72,7 @@ func (q queue) run(ctx context.Context, s stand.Stand, t *stand.Team) (queueResu
 			err = t.Disperse(cancel)
 		}
 	case <-waiting.Done(): // somebody failed, or all is to end
-		home()
+		t.Abandon(cancel)
 	}
 	if e := g.Wait(); e != nil {
 		return r, e

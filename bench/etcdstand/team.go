@@ -37,12 +37,12 @@ func (c *cluster) Open(ctx context.Context, who stand.Contestant, n, clients int
 			}
 			return peer{s}, s.Close, nil
 		},
-		Deaf: true,
+		Home: stand.EndOfContext,
 		Shut: func() error { return closeAll(cs) },
 	}
 	if who.Ours {
 		p.Line = func(name string) string { return etcdbackend.DefaultRoot + "/" + name + "/" }
-		p.Deaf = false
+		p.Home = stand.EndOfSession
 		p.Session = func(i int) (stand.Contender, func() error, error) {
 			s, err := etcdbackend.Open(ctx, cs[i], &etcdbackend.Options{Session: session.Options{TTL: ttl * time.Second}})
 			if err != nil {

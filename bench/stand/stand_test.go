@@ -61,6 +61,23 @@ func TestTeamSharesASessionOrDoesNot(t *testing.T) {
 	}
 }
 
+func TestTeamGoesHomeInItsWay(t *testing.T) {
+	for way, want := range map[stand.WayHome]string{stand.EndOfSession: "end", stand.EndOfContext: "cancel", stand.OwnTurn: ""} {
+		did := ""
+		team, err := stand.NewTeam(stand.Contestant{}, 1, true, stand.Parts{
+			Tallies: []*stand.Tally{stand.NewTally(nil)},
+			Session: func(int) (stand.Contender, func() error, error) {
+				return nobody{}, func() error { did += "end"; return nil }, nil
+			},
+			Home: way,
+		})
+		require.NoError(t, err)
+
+		require.NoError(t, team.Disperse(func() { did += "cancel" }))
+		assert.Equal(t, want, did)
+	}
+}
+
 func TestFailedTeamLeavesNothingOpen(t *testing.T) {
 	shut := false
 	p := stand.Parts{

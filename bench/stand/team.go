@@ -18,7 +18,7 @@ type Team struct {
 
 	line func(name string) string
 	busy func() bool
-	deaf bool
+	way  WayHome
 	shut func() error // what is below the sessions
 
 	ending   sync.Once
@@ -36,20 +36,30 @@ type Parts struct {
 	// Busy says that some client waits for an answer.
 	Busy func() bool
 
-	// Session opens a session on client i: contenders are on it, and end ends
-	// it, and their waiting too unless Deaf says that they would not notice:
-	// then their contexts have to end.
+	// Session opens a session on client i, for contenders who are on it.
 	Session func(i int) (on Contender, end func() error, err error)
-	Deaf    bool
+
+	// Home is the cheapest way to make contenders who wait return.
+	Home WayHome
 
 	// Shut closes what sessions stand on. Nil is nothing.
 	Shut func() error
 }
 
+// A WayHome is what makes those who wait in a line return before their turn.
+type WayHome int
+
+// The ways home.
+const (
+	EndOfSession WayHome = iota
+	EndOfContext         // they would not notice the end of the session
+	OwnTurn              // they have none, and their line has to run out
+)
+
 // NewTeam opens the sessions of n contenders: one for each, or, for those who
 // can share one, one for all. After an error nothing stays open.
 func NewTeam(c Contestant, n int, share bool, p Parts) (*Team, error) {
-	t := &Team{Contestant: c, Tallies: p.Tallies, line: p.Line, busy: p.Busy, deaf: p.Deaf, shut: p.Shut}
+	t := &Team{Contestant: c, Tallies: p.Tallies, line: p.Line, busy: p.Busy, way: p.Home, shut: p.Shut}
 	opened := n
 	if share {
 		opened = 1
@@ -100,11 +110,22 @@ func (t *Team) Quiet(ctx context.Context, d time.Duration) error {
 // Disperse makes all who wait in a line return, in the cheapest way that each
 // side has. Cancel must end the contexts of those who wait.
 func (t *Team) Disperse(cancel context.CancelFunc) error {
-	if t.deaf {
+	switch t.way {
+	case EndOfContext:
 		cancel()
 		return nil
+	case EndOfSession:
+		return t.end()
+	case OwnTurn:
 	}
-	return t.end()
+	return nil
+}
+
+// Abandon is Disperse for a team of which somebody has failed: others may wait
+// for what is left of him. It does what it can.
+func (t *Team) Abandon(cancel context.CancelFunc) {
+	cancel()
+	_ = t.end() // there is an error already
 }
 
 // end ends the sessions, once.

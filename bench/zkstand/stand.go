@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -154,26 +155,34 @@ func entry(dir string, flags int32) *zk.CreateRequest {
 
 // Clear implements stand.Stand.
 func (e *ensemble) Clear(ctx context.Context, line string) error {
-	if _, err := e.control.Sync(line); err != nil { // our server may lag behind theirs
+	err := e.clear(ctx, line)
+	// The servers remove folders of ours by themselves, when they look and
+	// nobody is there.
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return fmt.Errorf("clear %q: %w", line, err)
+	}
+	return nil
+}
+
+func (e *ensemble) clear(ctx context.Context, line string) error {
+	if _, err := e.control.Sync(line); err != nil { // our server may lag behind theirs
+		return err
 	}
 	names, _, err := e.control.Children(line)
 	if err != nil {
-		return fmt.Errorf("clear %q: %w", line, err)
+		return err
 	}
-	for len(names) > 0 && ctx.Err() == nil {
-		n := min(len(names), batch)
+	for some := range slices.Chunk(names, batch) {
 		var deletes []any
-		for _, name := range names[:n] {
+		for _, name := range some {
 			deletes = append(deletes, &zk.DeleteRequest{Path: line + "/" + name, Version: -1})
 		}
 		if _, err := e.control.Multi(deletes...); err != nil {
-			return fmt.Errorf("clear %q: %w", line, err)
+			return err
 		}
-		names = names[n:]
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
-	if err := e.control.Delete(line, -1); err != nil {
-		return fmt.Errorf("clear %q: %w", line, err)
-	}
-	return ctx.Err()
+	return e.control.Delete(line, -1)
 }

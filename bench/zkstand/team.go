@@ -41,8 +41,12 @@ func (e *ensemble) Open(ctx context.Context, who stand.Contestant, n, _ int) (*s
 		Line:    func(name string) string { return peerRoot + "/" + name },
 		Busy:    func() bool { return slices.ContainsFunc(counters, (*counter).busy) },
 		Session: func(i int) (stand.Contender, func() error, error) { return e.peer(ctx, counters[i]) },
+		// A connection that is closed while requests are under way may hang for
+		// ever, and those requests with it (flushRequests of 1.0.4).
+		Home: stand.OwnTurn,
 	}
 	if who.Ours {
+		p.Home = stand.EndOfSession
 		p.Line = func(name string) string { return zkbackend.DefaultRoot + "/" + name }
 		p.Session = func(i int) (stand.Contender, func() error, error) { return e.ours(ctx, counters[i]) }
 	}
