@@ -31,6 +31,16 @@ import (
 // zkTick is the tick of the ensembles that the suites run on.
 const zkTick = 50 * time.Millisecond
 
+// The operator of the suites' ensembles. Nobody else may write an entry that is
+// not his.
+const operatorName, operatorPassword = "super", "of the suites"
+
+// zkOperator is what makes him known to the servers.
+func zkOperator() map[string]string {
+	id := zk.DigestACL(zk.PermAll, operatorName, operatorPassword)[0].ID
+	return map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": id}
+}
+
 // zkHarness runs the suites on an ensemble. Every story has a root of its own,
 // and every client its own proxies, one for each member.
 func zkHarness(e *zktest.Ensemble) drivertest.Harness {
@@ -55,6 +65,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 			s := &zkService{
 				ensemble: e, admin: e.Conn(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64][]byte{},
 			}
+			require.NoError(t, s.admin.AddAuth("digest", []byte(operatorName+":"+operatorPassword)))
 			// The line of most stories has been used before: the first join of
 			// a line makes its folder too.
 			s.folder(t, "orders/settle")

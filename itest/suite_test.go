@@ -22,6 +22,7 @@ func etcdOf(t *testing.T, members int) drivertest.Harness {
 func zkOf(t *testing.T, members int) drivertest.Harness {
 	return zkHarness(zktest.New(t, &zktest.Options{
 		Members: members, Tick: zkTick, Config: map[string]string{"syncLimit": "100"},
+		Properties: zkOperator(),
 	}))
 }
 

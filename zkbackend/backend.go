@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/session"
@@ -19,6 +20,9 @@ type backend struct {
 	ownDial bool // names are for the user's own dialer
 	lay     layout
 	clock   driver.Clock
+
+	enforced atomic.Bool // the servers enforce permissions
+	unsealed atomic.Bool // and yet entries are not to be sealed
 
 	mu      sync.Mutex
 	open    map[*sess]bool // opened and not closed

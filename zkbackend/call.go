@@ -60,6 +60,26 @@ func once[T any](ctx context.Context, s *sess, l *link, f func(*zk.Conn) (T, err
 	return a.v, a.err
 }
 
+// onLink makes one request on a link that no session uses yet.
+func onLink[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, error) {
+	var zero T
+	if !l.begin() {
+		return zero, zk.ErrConnectionClosed
+	}
+	answers := make(chan answer[T], 1)
+	go func() {
+		defer l.calls.Done()
+		v, err := f(l.conn)
+		answers <- answer[T]{v, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.v, a.err
+	case <-ctx.Done():
+		return zero, context.Cause(ctx)
+	}
+}
+
 // patience is how long a link may be silent while an answer is due, and how
 // long one attempt to end a session takes.
 func (s *sess) patience() time.Duration { return max(s.ttl/4, leastDial) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -34,7 +36,7 @@ func (s *sess) dial(ctx context.Context) (*link, error) {
 			for _, addr := range s.b.resolve(ctx, server) {
 				l, err := dialing{
 					b: s.b, who: s.who, ttl: ttl, zxid: zxid, events: s.event,
-					limit: max(ttl/8, leastDial) << min(pass, 2),
+					limit: max(ttl/8, leastDial) << min(pass, 2), auth: s.auth(),
 				}.dial(ctx, server, addr)
 				switch {
 				case err == nil, errors.Is(err, errExpired), errors.Is(err, driver.ErrDenied):
@@ -122,29 +124,35 @@ const connectTimeout = 5 * time.Second
 func (b *backend) openSess(ctx context.Context, cfg driver.Config) (*sess, error) {
 	ctx, cancel := driver.WithTimeout(ctx, b.clock, max(connectTimeout, cfg.TTL))
 	defer cancel()
-	s := b.newSess(cfg)
-	l, err := s.dial(ctx)
-	if err == nil {
-		if err = s.begin(ctx, l); err != nil {
-			// Nobody else knows the session, so it can be ended; if that does
-			// not work it expires.
-			bye, stop := driver.WithTimeout(context.WithoutCancel(ctx), b.clock, leastDial)
-			if ctx.Err() == nil {
-				l.farewell(bye, leastDial)
-			} else {
-				l.end(errBye)
+	for {
+		s := b.newSess(cfg)
+		l, err := s.dial(ctx)
+		if err == nil {
+			if err = s.begin(ctx, l); err == nil {
+				cfg.Proof(l.sent, s.ttl)
+				b.remember(s)
+				go s.run(l)
+				return s, nil
 			}
-			stop()
+			b.discard(ctx, l)
+		}
+		s.cancel()
+		if !errors.Is(err, errNoSeal) {
+			return nil, err
 		}
 	}
-	if err != nil {
-		s.cancel()
-		return nil, err
+}
+
+// discard ends a session that nobody else knows. If that does not work it
+// expires.
+func (b *backend) discard(ctx context.Context, l *link) {
+	if ctx.Err() != nil {
+		l.end(errBye)
+		return
 	}
-	cfg.Proof(l.sent, s.ttl)
-	b.remember(s)
-	go s.run(l)
-	return s, nil
+	bye, stop := driver.WithTimeout(context.WithoutCancel(ctx), b.clock, leastDial)
+	defer stop()
+	l.farewell(bye, leastDial)
 }
 
 // begin takes in what the first link tells of the session.
@@ -163,7 +171,13 @@ func (s *sess) begin(ctx context.Context, l *link) error {
 			s.proof = ProofPing
 		}
 	}
-	return s.tooShort()
+	if err := s.tooShort(); err != nil {
+		return err
+	}
+	if s.cfg.Window == 0 { // a visitor has no entries
+		return nil
+	}
+	return s.setSeal(ctx, l)
 }
 
 // tooShort refuses a TTL of which proofs would leave too little.
@@ -192,27 +206,13 @@ func (b *backend) standalone(ctx context.Context, l *link) (bool, error) {
 	if len(b.servers) > 1 {
 		return false, nil
 	}
-	type answer struct {
-		config []byte
-		err    error
+	config, err := onLink(ctx, l, func(c *zk.Conn) ([]byte, error) {
+		config, _, err := c.Get("/zookeeper/config")
+		return config, err
+	})
+	if outcomeOf(err) == lost {
+		return false, fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, err)
 	}
-	done := make(chan answer, 1)
-	if !l.begin() {
-		return false, fmt.Errorf("%w: %w", driver.ErrUnavailable, l.cause)
-	}
-	go func() {
-		defer l.calls.Done()
-		config, _, err := l.conn.Get("/zookeeper/config")
-		done <- answer{config, err}
-	}()
-	select {
-	case a := <-done:
-		if outcomeOf(a.err) == lost {
-			return false, fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, a.err)
-		}
-		// What cannot be read is taken for an ensemble: that is the safe side.
-		return a.err == nil && !strings.Contains(string(a.config), "server."), nil
-	case <-ctx.Done():
-		return false, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
-	}
+	// What cannot be read is taken for an ensemble: that is the safe side.
+	return err == nil && !strings.Contains(string(config), "server."), nil
 }

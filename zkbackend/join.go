@@ -42,7 +42,6 @@ type join struct {
 	s   *sess
 	req driver.JoinRequest
 	dir string
-	acl []zk.ACL
 
 	guid    string                   // of the attempt that is not settled; "" if all are
 	path    string                   // of its entry, if that is known to have been made
@@ -61,7 +60,7 @@ type madeEntry struct {
 }
 
 func (s *sess) newJoin(req driver.JoinRequest) *join {
-	return &join{s: s, req: req, dir: s.b.lay.dir(req.Line), acl: s.b.opts.ACL, version: -1}
+	return &join{s: s, req: req, dir: s.b.lay.dir(req.Line), version: -1}
 }
 
 // run makes attempts until one is answered.
@@ -102,9 +101,9 @@ func (j *join) attempt(ctx context.Context, l *link) (madeEntry, error) {
 	var random [guidLen / 2]byte
 	_, _ = rand.Read(random[:]) // never fails
 	j.guid, j.path = hex.EncodeToString(random[:]), ""
-	name := j.s.b.lay.prefix(j.guid, j.req.Mode, j.req.Weight)
+	name := j.s.b.lay.prefix(j.guid, j.s.seal != nil, j.req.Mode, j.req.Weight)
 	create := &zk.CreateRequest{
-		Path: j.dir + "/" + name, Data: j.req.Meta.Encode(), Acl: j.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
+		Path: j.dir + "/" + name, Data: j.req.Meta.Encode(), Acl: j.s.entryACL(), Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
 	count := &zk.SetDataRequest{Path: j.dir, Data: j.s.word(j.dir), Version: j.version}
 	made, err := once(ctx, j.s, l, func(c *zk.Conn) (madeEntry, error) {

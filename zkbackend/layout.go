@@ -165,6 +165,7 @@ type node struct {
 	marker string
 	seq    int64
 	guid   string // our random part; "" if the entry is not ours
+	sealed bool   // nobody but its owner may write it, see seal
 	mode   driver.Mode
 	weight int64
 }
@@ -206,27 +207,34 @@ func modeOf(marker string) driver.Mode {
 }
 
 // ours reads what stands before the marker, if it has the form of our entries:
-// the random part, and the weight of a semaphore's request.
+// the random part, whether it is sealed, and the weight of a semaphore's request.
 func (n *node) ours(before string) {
 	before = strings.TrimSuffix(before, "-")
-	guid, weight, weighted := strings.Cut(before, "w")
-	if len(guid) != guidLen || strings.IndexFunc(guid, func(r rune) bool {
+	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'f')
-	}) >= 0 {
+	}) {
 		return
 	}
-	if weighted {
+	rest, sealed := strings.CutPrefix(before[guidLen:], "x")
+	weight, weighted := strings.CutPrefix(rest, "w")
+	switch {
+	case weighted:
 		w, err := strconv.ParseInt(weight, 10, 64)
 		if err != nil || w < 0 || strconv.FormatInt(w, 10) != weight {
 			return
 		}
 		n.mode, n.weight = driver.Weighted, w
+	case rest != "":
+		return
 	}
-	n.guid = guid
+	n.guid, n.sealed = before[:guidLen], sealed
 }
 
 // prefix is the name of a new entry, up to its sequence number.
-func (l layout) prefix(guid string, mode driver.Mode, weight int64) string {
+func (l layout) prefix(guid string, sealed bool, mode driver.Mode, weight int64) string {
+	if sealed {
+		guid += "x"
+	}
 	if mode == driver.Weighted {
 		guid += "w" + strconv.FormatInt(weight, 10)
 	}

@@ -81,6 +81,9 @@ func TestNodesAreRead(t *testing.T) {
 		"_c_x-__WRIT__0000000002":                            {marker: markWrite, seq: 2},
 		"0123456789abcdef-lock-0000000005":                   {marker: markLock, seq: 5, guid: "0123456789abcdef"},
 		"0123456789abcdefw12-lock-0000000006":                {marker: markLock, seq: 6, guid: "0123456789abcdef", mode: driver.Weighted, weight: 12},
+		"0123456789abcdefx-lock-0000000005":                  {marker: markLock, seq: 5, guid: "0123456789abcdef", sealed: true},
+		"0123456789abcdefxx-lock-0000000005":                 {marker: markLock, seq: 5},
+		"0123456789abcdefwx3-lock-0000000005":                {marker: markLock, seq: 5},
 		"0123456789abcdefw012-lock-0000000006":               {marker: markLock, seq: 6},
 		"0123456789abcdefw-1-lock-0000000006":                {marker: markLock, seq: 6},
 		"0123456789ABCDEF-lock-0000000006":                   {marker: markLock, seq: 6},
@@ -105,11 +108,14 @@ func TestNodesAreRead(t *testing.T) {
 func TestOwnNamesAreReadBack(t *testing.T) {
 	const guid = "0123456789abcdef"
 	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
-		for _, want := range []node{{mode: driver.Exclusive}, {mode: driver.Shared}, {mode: driver.Weighted, weight: 3}} {
-			name := newLayout("/", kind).prefix(guid, want.mode, want.weight) + "0000000042"
+		for _, want := range []node{
+			{mode: driver.Exclusive}, {mode: driver.Shared}, {mode: driver.Weighted, weight: 3},
+			{mode: driver.Exclusive, sealed: true}, {mode: driver.Shared, sealed: true}, {mode: driver.Weighted, weight: 3, sealed: true},
+		} {
+			name := newLayout("/", kind).prefix(guid, want.sealed, want.mode, want.weight) + "0000000042"
 			got, ok := parseNode(name)
 			require.True(t, ok, name)
-			assert.Equal(t, node{name: name, marker: got.marker, seq: 42, guid: guid, mode: want.mode, weight: want.weight}, got)
+			assert.Equal(t, node{name: name, marker: got.marker, seq: 42, guid: guid, sealed: want.sealed, mode: want.mode, weight: want.weight}, got)
 		}
 	}
 }

@@ -22,7 +22,8 @@ func (s *sess) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left,
 
 func (s *sess) leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
 	ref := req.Ref
-	if _, ok := refNode(ref); !ok {
+	n, ok := refNode(ref)
+	if !ok {
 		return driver.Left{}, driver.ErrGone // no entry has this name and another place
 	}
 	by, err := s.forCleaning(ctx)
@@ -32,14 +33,18 @@ func (s *sess) leave(ctx context.Context, req driver.LeaveRequest) (driver.Left,
 	if by == nil {
 		return driver.Left{}, driver.ErrGone
 	}
-	d := deletion{ref: ref, probe: req.Probe, held: req.Held && by == s, dir: s.b.lay.dir(ref.Line)}
+	d := deletion{ref: ref, probe: req.Probe, sealed: n.sealed, dir: s.b.lay.dir(ref.Line)}
+	// Who is probed stands right behind, and is told by the answer.
+	d.held = req.Held && req.Probe.Zero() && by == s
 	unsure := s.isUnsure(ref)
+	s.setLeaving(d, true)
+	defer s.setLeaving(d, false)
 	for {
 		step, err := by.delete(ctx, d, &unsure)
 		switch {
 		case err == nil:
 			s.setUnsure(ref, false)
-			if d.held {
+			if d.held && !d.sealed {
 				_, name := split(ref.Key)
 				s.remember(d.dir, markOf(name))
 			}
@@ -61,7 +66,7 @@ func (s *sess) leave(ctx context.Context, req driver.LeaveRequest) (driver.Left,
 				return driver.Left{}, driver.ErrGone
 			}
 			d.held = false
-		case errors.Is(err, zk.ErrNoAuth) && d.held && step == d.probeStep()-1 && step > 0:
+		case errors.Is(err, zk.ErrNoAuth) && d.held && step == d.wordStep():
 			d.held = false // no word can be left, so those behind read the line
 		default:
 			s.setUnsure(ref, unsure)
@@ -72,16 +77,22 @@ func (s *sess) leave(ctx context.Context, req driver.LeaveRequest) (driver.Left,
 
 // deletion is a transaction that deletes an entry.
 type deletion struct {
-	ref   driver.Ref
-	probe driver.Ref // zero: none
-	held  bool       // leave word
-	dir   string
+	ref    driver.Ref
+	probe  driver.Ref // zero: none
+	held   bool       // leave word, in the entry itself if it is sealed
+	sealed bool
+	dir    string
 }
 
-// steps are the requests of the transaction: the delete, the word, the probe.
+// steps are the requests of the transaction: the delete, with the word before or
+// behind it, and the probe. If the entry is not there, the first fails.
 func (d deletion) steps() []any {
 	steps := []any{&zk.DeleteRequest{Path: d.ref.Key, Version: -1}}
-	if d.held {
+	switch {
+	case d.held && d.sealed:
+		word := &zk.SetDataRequest{Path: d.ref.Key, Data: []byte{}, Version: -1}
+		steps = []any{word, steps[0]}
+	case d.held:
 		_, name := split(d.ref.Key)
 		steps = append(steps, &zk.SetDataRequest{Path: d.dir, Data: []byte(markOf(name)), Version: -1})
 	}
@@ -89,6 +100,14 @@ func (d deletion) steps() []any {
 		steps = append(steps, &zk.CheckVersionRequest{Path: d.probe.Key, Version: -1})
 	}
 	return steps
+}
+
+// wordStep is where the word stands in the transaction.
+func (d deletion) wordStep() int {
+	if d.sealed {
+		return 0
+	}
+	return 1
 }
 
 // probeStep is where the probe stands in the transaction.
@@ -132,4 +151,17 @@ func (s *sess) setUnsure(ref driver.Ref, unsure bool) {
 	} else {
 		delete(s.unsure, ref)
 	}
+}
+
+// setLeaving notes that an entry is being deleted by a transaction that writes
+// it first, which its own watch is told of.
+func (s *sess) setLeaving(d deletion, leaving bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if leaving && d.held && d.sealed {
+		s.leaving[d.ref.Key] = true
+	} else {
+		delete(s.leaving, d.ref.Key)
+	}
+	delete(s.doubts, d.dir) // whoever gives back has no need to doubt its grant
 }

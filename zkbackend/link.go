@@ -64,6 +64,7 @@ type dialing struct {
 	ttl    time.Duration // to ask for
 	zxid   int64
 	limit  time.Duration // for the whole
+	auth   []Auth
 	events func(zk.Event)
 }
 
@@ -145,7 +146,7 @@ func (l *link) open(ctx context.Context, d dialing) error {
 	if err != nil { // only if the host provider had something to complain about
 		return fmt.Errorf("zookeeper client: %w", err)
 	}
-	for _, a := range d.b.opts.Auth {
+	for _, a := range d.auth {
 		if err := l.login(ctx, a); err != nil {
 			return err
 		}
@@ -158,22 +159,16 @@ const sendBuffer = 256 << 10
 
 // login shows one identity to the server.
 func (l *link) login(ctx context.Context, a Auth) error {
-	done := make(chan error, 1)
-	l.calls.Go(func() {
-		done <- l.conn.AddAuth(a.Scheme, a.Credentials)
+	_, err := onLink(ctx, l, func(c *zk.Conn) (struct{}, error) {
+		return struct{}{}, c.AddAuth(a.Scheme, a.Credentials)
 	})
-	select {
-	case err := <-done:
-		if errors.Is(err, zk.ErrAuthFailed) {
-			return fmt.Errorf("%w: the login with scheme %q was refused: %w", driver.ErrDenied, a.Scheme, err)
-		}
-		if err != nil {
-			return fmt.Errorf("login with scheme %q: %w", a.Scheme, err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("login with scheme %q: %w", a.Scheme, context.Cause(ctx))
+	if errors.Is(err, zk.ErrAuthFailed) {
+		return fmt.Errorf("%w: the login with scheme %q was refused: %w", driver.ErrDenied, a.Scheme, err)
 	}
+	if err != nil {
+		return fmt.Errorf("login with scheme %q: %w", a.Scheme, err)
+	}
+	return nil
 }
 
 // replied hears of every reply, in the library's receiving goroutine.

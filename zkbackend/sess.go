@@ -30,6 +30,7 @@ type sess struct {
 	who   identity
 	ttl   time.Duration // as the servers count it
 	proof Proof         // never ProofAuto
+	seal  *seal         // nil if entries cannot be sealed
 
 	mu      sync.Mutex
 	cur     *link         // nil while there is none
@@ -45,6 +46,8 @@ type sess struct {
 	watches map[string]*watched // by path
 	lists   map[string]*listing // by folder
 	marks   map[string]string   // the newest mark known of a folder
+	leaving map[string]bool     // own entries that are being given back
+	doubts  map[string]string   // by folder: the entry whose word was believed last
 	unsure  map[driver.Ref]bool // a delete was not answered
 	leased  map[string]bool     // foreign entries that are known to have a session or not
 	mixed   map[string]bool     // lines with a mixed protocol, which the log was told
@@ -57,6 +60,7 @@ func (b *backend) newSess(cfg driver.Config) *sess {
 		b: b, cfg: cfg, left: make(chan struct{}), prove: make(chan struct{}, 1), changed: make(chan struct{}),
 		next:    b.shuffle(),
 		watches: map[string]*watched{}, lists: map[string]*listing{}, marks: map[string]string{},
+		leaving: map[string]bool{}, doubts: map[string]string{},
 		unsure: map[driver.Ref]bool{}, leased: map[string]bool{}, mixed: map[string]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

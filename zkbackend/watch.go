@@ -115,7 +115,7 @@ func (s *sess) arm(w *watched) {
 		case err == nil:
 			s.out.post(func() { s.isArmed(w, epoch) })
 		case errors.Is(err, zk.ErrNoNode):
-			s.out.post(func() { s.hasGone(w) })
+			s.out.post(func() { s.hasGone(w, false) })
 		case outcomeOf(err) == refused:
 			s.cfg.Logger.Warn("zookeeper: cannot watch an entry", "path", w.ref.Key, "err", err)
 		}
@@ -180,7 +180,7 @@ func (s *sess) event(ev zk.Event) {
 	switch {
 	case w == nil:
 	case ev.Type == zk.EventNodeDeleted:
-		s.out.post(func() { s.hasGone(w) })
+		s.out.post(func() { s.hasGone(w, false) })
 	default:
 		s.out.post(func() { s.isChanged(w) })
 	}
@@ -200,11 +200,17 @@ func (s *sess) folderEvent(folder string) {
 
 // isChanged takes in that somebody wrote to an entry. The watch has fired, so
 // until it is made again the own entry could go without a word; for others that
-// is no loss, since they will be found gone. It runs in the dispatcher.
+// is no loss, since they will be found gone. Of a sealed entry it means that its
+// owner held and has given it back. It runs in the dispatcher.
 func (s *sess) isChanged(w *watched) {
 	s.mu.Lock()
 	if s.watches[w.ref.Key] != w {
 		s.mu.Unlock()
+		return
+	}
+	if s.isWord(w) {
+		s.mu.Unlock()
+		s.hasGone(w, true)
 		return
 	}
 	var changed, broken []*watcher
@@ -227,9 +233,22 @@ func (s *sess) isChanged(w *watched) {
 	s.deliver(broken, driver.Event{Kind: driver.Broken})
 }
 
-// hasGone takes in that an entry is no more. Who wants to know whether it held
-// is told one read later. It runs in the dispatcher.
-func (s *sess) hasGone(w *watched) {
+// isWord says that a change of an entry is the word of a hold that was given
+// back, in the transaction that has deleted it. The caller holds s.mu.
+func (s *sess) isWord(w *watched) bool {
+	if s.leaving[w.ref.Key] {
+		return true
+	}
+	if _, name := split(w.ref.Key); s.seal == nil || !sealed(name) {
+		return false
+	}
+	return !slices.ContainsFunc(w.subs, func(o *watcher) bool { return o.req.Own || o.req.Changes })
+}
+
+// hasGone takes in that an entry is no more, and whether it is known that it
+// held. Of entries that are not sealed, who wants to know is told one read
+// later. It runs in the dispatcher.
+func (s *sess) hasGone(w *watched, held bool) {
 	s.mu.Lock()
 	if s.watches[w.ref.Key] != w {
 		s.mu.Unlock()
@@ -238,24 +257,28 @@ func (s *sess) hasGone(w *watched) {
 	w.armed = false // nobody is told so any more
 	delete(s.watches, w.ref.Key)
 	delete(s.leased, w.ref.Key)
-	now, later := []*watcher{}, []*watcher{}
+	now, tell := []*watcher{}, []*watcher{}
 	for _, sub := range w.subs {
 		if sub.req.Tell {
-			later = append(later, sub)
+			tell = append(tell, sub)
 		} else {
 			now = append(now, sub)
 		}
 	}
-	l := s.cur
-	asked := len(later) > 0 && l != nil && s.goes(func() {
-		held := s.held(l, w.ref.Key)
-		s.out.post(func() { s.deliver(later, driver.Event{Kind: driver.Gone, Held: held}) })
-	})
-	if !asked {
-		now = append(now, later...)
+	if held && !s.leaving[w.ref.Key] && len(w.subs) > 0 {
+		s.doubt(w.ref.Key)
 	}
+	_, name := split(w.ref.Key)
+	l := s.cur
+	asked := len(tell) > 0 && !sealed(name) && l != nil && s.goes(func() {
+		held := s.held(l, w.ref.Key)
+		s.out.post(func() { s.deliver(tell, driver.Event{Kind: driver.Gone, Held: held}) })
+	})
 	s.mu.Unlock()
 	s.deliver(now, driver.Event{Kind: driver.Gone})
+	if !asked {
+		s.deliver(tell, driver.Event{Kind: driver.Gone, Held: held})
+	}
 }
 
 // breakWatches takes in that the link was lost. It runs in the dispatcher, after

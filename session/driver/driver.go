@@ -181,8 +181,9 @@ type LeaveRequest struct {
 	// that can leaves word of it for those who watch, see Event.Held.
 	Held bool
 
-	// Probe, unless zero, is another entry of this Session, whose life is to
-	// be checked at the moment of the deletion if that costs nothing.
+	// Probe, unless zero, is the entry of this Session that stands right
+	// behind, whose life is to be checked at the moment of the deletion if that
+	// costs nothing.
 	Probe Ref
 }
 

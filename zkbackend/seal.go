@@ -1,0 +1,168 @@
+package zkbackend
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// seal is what keeps everybody else from writing an entry: a login that only
+// this session knows, and that alone has the permission WRITE on its entries.
+//
+// A holder gives a sealed entry back by writing it and deleting it in one
+// transaction. The watch of whoever stands behind then tells of a change, where a
+// plain deletion, of a waiter that leaves or a session that dies, tells of a
+// deletion (seen on 3.8: DataTree.processTxn applies the parts of a transaction
+// one by one, and a watch fires once). So the hand-off needs no read at all. It
+// would be wrong if anybody else could write there: Curator's Revoker does.
+//
+// It takes servers that enforce permissions, which is asked when a session is
+// opened. What is left are operators who log in as "super": whoever believed the
+// word of an entry and holds for more than a moment sees whether it has gone.
+type seal struct {
+	auth Auth
+	acl  zk.ACL
+}
+
+// sealed says that an entry of that name is sealed.
+func sealed(name string) bool {
+	n, ok := parseNode(name)
+	return ok && n.sealed
+}
+
+// newSeal makes up a login.
+func newSeal() *seal {
+	var random [24]byte
+	_, _ = rand.Read(random[:]) // never fails
+	user, password := "fairlock-"+hex.EncodeToString(random[:8]), hex.EncodeToString(random[8:])
+	return &seal{auth: DigestAuth(user, password), acl: zk.DigestACL(zk.PermRead|zk.PermWrite, user, password)[0]}
+}
+
+// auth is what the session shows on every connection. Its first does not show
+// the seal yet: that follows when it is known to be of use.
+func (s *sess) auth() []Auth {
+	if s.seal == nil {
+		return s.b.opts.Auth
+	}
+	return append(slices.Clone(s.b.opts.Auth), s.seal.auth)
+}
+
+// entryACL is the ACL of new entries: what the user wants, without the permission
+// to write or to change that.
+func (s *sess) entryACL() []zk.ACL {
+	if s.seal == nil {
+		return s.b.opts.ACL
+	}
+	var acl []zk.ACL
+	for _, a := range s.b.opts.ACL {
+		if a.Perms &^= zk.PermWrite | zk.PermAdmin; a.Perms != 0 {
+			acl = append(acl, a)
+		}
+	}
+	return append(acl, s.seal.acl)
+}
+
+// setSeal gives the session a seal if the servers enforce permissions. That it
+// has none costs the hand-off a read.
+func (s *sess) setSeal(ctx context.Context, l *link) error {
+	if !s.b.enforced.Load() {
+		enforced, err := s.enforces(ctx, l)
+		if err != nil || !enforced {
+			return err
+		}
+		s.b.enforced.Store(true)
+	}
+	if s.b.unsealed.Load() {
+		return nil
+	}
+	seal := newSeal()
+	if err := l.login(ctx, seal.auth); errors.Is(err, zk.ErrAuthFailed) {
+		s.b.unsealed.Store(true)
+		return fmt.Errorf("%w: %w", errNoSeal, err)
+	} else if err != nil {
+		return err
+	}
+	s.seal = seal
+	return nil
+}
+
+// errNoSeal: the server knows no passwords, and closes the connection on one.
+var errNoSeal = errors.New("zookeeper: the login of a session of its own was refused")
+
+// enforces asks whether the servers enforce permissions, by a transaction that
+// writes what nobody may write. If they do it fails, and has done nothing.
+func (s *sess) enforces(ctx context.Context, l *link) (bool, error) {
+	for _, dir := range []string{s.b.lay.root, ""} {
+		var random [guidLen / 2]byte
+		_, _ = rand.Read(random[:])
+		path := dir + "/fairlock-" + hex.EncodeToString(random[:])
+		step, err := onLink(ctx, l, func(c *zk.Conn) (int, error) {
+			r, err := c.Multi(
+				&zk.CreateRequest{Path: path, Data: []byte{}, Acl: zk.WorldACL(zk.PermRead), Flags: zk.FlagEphemeral},
+				&zk.SetDataRequest{Path: path, Data: []byte{}, Version: -1},
+				&zk.DeleteRequest{Path: path, Version: -1},
+			)
+			return failedStep(r), err
+		})
+		switch {
+		case outcomeOf(err) == lost:
+			return false, fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, err)
+		case errors.Is(err, zk.ErrNoAuth) && step == 1:
+			return true, nil
+		case err == nil: // or we are "super" ourselves
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// moment is how long a grant lasts before the word that it rests on is doubted.
+const moment = 50 * time.Millisecond
+
+// doubt has the entry looked for in a moment whose word was believed, unless
+// that is of no interest any more by then. The caller holds s.mu.
+func (s *sess) doubt(path string) {
+	dir, _ := split(path)
+	s.doubts[dir] = path
+	if len(s.doubts) == 1 {
+		s.b.clock.AfterFunc(moment, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.doubts) > 0 {
+				doubts := s.doubts
+				s.doubts = map[string]string{}
+				s.goes(func() { s.verify(doubts) })
+			}
+		})
+	}
+}
+
+// verify ends the session if an entry is still there whose word was believed.
+func (s *sess) verify(doubts map[string]string) {
+	for _, path := range doubts {
+		there, err := ask(s.ctx, s, func(c *zk.Conn) (bool, error) {
+			there, _, err := c.Exists(path)
+			return there, err
+		})
+		if err != nil || !there {
+			continue
+		}
+		err = fmt.Errorf("%w: %s", errBroken, path)
+		s.b.unsealed.Store(true)
+		s.cfg.Logger.Error("zookeeper: a lock may have been granted twice; ending the session", "session", s.ID(), "err", err)
+		s.cancel()
+		s.cfg.Gone(err)
+		return
+	}
+}
+
+// errBroken: somebody wrote an entry that was not his.
+var errBroken = errors.New("zookeeper: somebody else wrote a sealed entry, which takes the login \"super\"")
