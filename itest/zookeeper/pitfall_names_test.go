@@ -22,40 +22,40 @@ import (
 // the next one the numbers begin at 0. A delete that comes late must not hit the
 // entry that has the number now, and tokens go on.
 func numbersComeAgain(t *testing.T) {
-	const reap = 300 * time.Millisecond
-	e := zktest.New(t, &zktest.Options{ContainerCheck: reap})
+	e := zktest.New(t, &zktest.Options{ContainerCheck: 300 * time.Millisecond})
 	conn := e.Conn(t)
-	slow := drive(t, calmTTL, zkbackend.Options{}, e.Servers()...)
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
-	late := p.lock(t, "x")
-	require.NoError(t, conn.Delete(late.Refs()[0].Key, -1))
-	wait(t, ended(late), "the end of the hold")
-	old := slow.join(t, "x")
-	require.NoError(t, conn.Delete(old.Entry.Key, -1))
-	until(t, "the folder is removed", func() bool {
-		there, _, err := conn.Exists("/fairlock/x")
-		return err == nil && !there
-	})
-	token := session.Token(old.Entry.Token)
-	for i := range 3 {
-		heir := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...).lock(t, "x")
-		if i == 0 {
-			require.Equal(t, late.Refs()[0].Place, heir.Refs()[0].Place)
-			require.ErrorIs(t, late.Unlock(), session.ErrLost)
-		}
-		_, err := slow.Leave(bounded(t), driver.LeaveRequest{Ref: old.Entry.Ref})
-		require.ErrorIs(t, err, driver.ErrGone)
-
-		assert.EqualValues(t, 0, heir.Refs()[0].Place, "numbers have begun anew")
-		assert.Len(t, children(t, conn, "/fairlock/x"), 1, "nobody else's entry was deleted")
-		assert.Greater(t, heir.Token(), token)
-		token = heir.Token()
-		require.NoError(t, heir.Unlock())
+	reaped := func() {
+		t.Helper()
 		until(t, "the folder is removed", func() bool {
 			there, _, err := conn.Exists("/fairlock/x")
 			return err == nil && !there
 		})
 	}
+	slow := drive(t, calmTTL, zkbackend.Options{}, e.Servers()...)
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	heirs := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+
+	old := slow.join(t, "x")
+	require.NoError(t, conn.Delete(old.Entry.Key, -1))
+	reaped()
+	late := p.lock(t, "x")
+	require.NoError(t, conn.Delete(late.Refs()[0].Key, -1))
+	wait(t, ended(late), "the end of the hold")
+	reaped()
+	heir := heirs.lock(t, "x")
+	_, err := slow.Leave(bounded(t), driver.LeaveRequest{Ref: old.Entry.Ref})
+	require.ErrorIs(t, err, driver.ErrGone)
+	require.ErrorIs(t, late.Unlock(), session.ErrLost)
+
+	for _, place := range []int64{old.Entry.Place, late.Refs()[0].Place, heir.Refs()[0].Place} {
+		assert.Zero(t, place, "numbers have begun anew")
+	}
+	assert.Len(t, children(t, conn, "/fairlock/x"), 1, "nobody else's entry was deleted")
+	assert.Positive(t, heir.Valid())
+	assert.Greater(t, heir.Token(), late.Token())
+	assert.Greater(t, int64(late.Token()), old.Entry.Token)
+	require.NoError(t, heir.Unlock())
+	heirs.kept(t)
 }
 
 // foldersVanishAtAnyMoment has the servers remove folders as fast as they can,

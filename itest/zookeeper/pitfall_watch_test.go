@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -283,6 +284,11 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 			key = root + "/" + name + "/" + names[1]
 		}
 		ends := []<-chan struct{}{work(second), work(third)}
+		if round%5 == 0 { // what watches it fires, and must be made again
+			if _, err := conn.Set(key, []byte("__REVOKE__"), -1); err != nil {
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+			}
+		}
 		require.NoError(t, conn.Delete(key, -1))
 		if round%4 > 1 {
 			<-time.After(rand.N(2 * time.Millisecond))

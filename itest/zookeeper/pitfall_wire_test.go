@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 )
 
@@ -29,9 +30,8 @@ const (
 // connection, in both directions, is the handshake and has none of these.
 type frame []byte
 
-func (f frame) xid() int32  { return f.number(4) }
-func (f frame) op() int32   { return f.number(8) }
-func (f frame) code() int32 { return f.number(16) }
+func (f frame) xid() int32 { return f.number(4) }
+func (f frame) op() int32  { return f.number(8) }
 
 // number reads four bytes; 0 if there are none.
 func (f frame) number(at int) int32 {
@@ -66,9 +66,13 @@ func (f frame) proves() bool {
 	return false
 }
 
-// joins says that a request is the transaction that creates an entry: the number
-// of its first step is that of a create.
-func (f frame) joins() bool { return f.op() == opMulti && f.number(12) == 1 }
+// joins says that a request is the transaction that creates an entry: its first
+// step is a create, and the path, behind the step's header of nine bytes, ends
+// with what the server is to put the number after.
+func (f frame) joins() bool {
+	n := int(f.number(21))
+	return f.op() == opMulti && f.number(12) == 1 && n >= 0 && len(f) >= 25+n && strings.HasSuffix(string(f[25:25+n]), "-lock-")
+}
 
 // failed is the reply that a server gives when it refuses.
 func (f frame) failed(code int32) frame {
