@@ -107,11 +107,16 @@ func TestNodesAreRead(t *testing.T) {
 
 func TestOwnNamesAreReadBack(t *testing.T) {
 	const guid = "0123456789abcdef"
+	kinds := []node{
+		{mode: driver.Exclusive},
+		{mode: driver.Shared},
+		{mode: driver.Weighted, weight: 3},
+		{mode: driver.Exclusive, sealed: true},
+		{mode: driver.Shared, sealed: true},
+		{mode: driver.Weighted, weight: 3, sealed: true},
+	}
 	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
-		for _, want := range []node{
-			{mode: driver.Exclusive}, {mode: driver.Shared}, {mode: driver.Weighted, weight: 3},
-			{mode: driver.Exclusive, sealed: true}, {mode: driver.Shared, sealed: true}, {mode: driver.Weighted, weight: 3, sealed: true},
-		} {
+		for _, want := range kinds {
 			name := newLayout("/", kind).prefix(guid, want.sealed, want.mode, want.weight) + "0000000042"
 			got, ok := parseNode(name)
 			require.True(t, ok, name)

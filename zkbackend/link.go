@@ -100,7 +100,7 @@ func (d dialing) dial(ctx context.Context, server, addr string) (*link, error) {
 		down: make(chan struct{}), made: make(chan struct{}), freed: make(chan struct{}),
 	}
 	l.zxid.Store(d.zxid)
-	l.tap = newTap(socket, h.packet, l.fail, l.replied)
+	l.tap = newTap(socket, h.packet, len(d.auth)+1, l.fail, l.replied)
 	if !stop() {
 		l.fail(context.Cause(ctx))
 	}
@@ -147,7 +147,11 @@ func (l *link) open(ctx context.Context, d dialing) error {
 		return fmt.Errorf("zookeeper client: %w", err)
 	}
 	for _, a := range d.auth {
-		if err := l.login(ctx, a); err != nil {
+		login := l.login
+		if d.who.id != 0 {
+			login = l.relogin
+		}
+		if err := login(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -169,6 +173,29 @@ func (l *link) login(ctx context.Context, a Auth) error {
 		return fmt.Errorf("login with scheme %q: %w", a.Scheme, err)
 	}
 	return nil
+}
+
+// relogin shows an identity that was accepted before, and does not wait for the
+// answer: what is sent behind it is served with it. If it is refused now, the
+// server closes the connection.
+func (l *link) relogin(ctx context.Context, a Auth) error {
+	if !l.begin() {
+		return l.cause
+	}
+	go func() {
+		defer l.calls.Done()
+		if err := l.conn.AddAuth(a.Scheme, a.Credentials); err != nil {
+			l.fail(fmt.Errorf("login with scheme %q: %w", a.Scheme, err))
+		}
+	}()
+	select {
+	case <-l.tap.logins:
+		return nil
+	case <-l.down:
+		return l.cause
+	case <-ctx.Done():
+		return fmt.Errorf("login with scheme %q: %w", a.Scheme, context.Cause(ctx))
+	}
 }
 
 // replied hears of every reply, in the library's receiving goroutine.

@@ -173,11 +173,33 @@ func (o *Options) checked() (Options, error) {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
-	c.ACL, c.Auth = slices.Clone(c.ACL), slices.Clone(c.Auth)
+	c.Auth = slices.Clone(c.Auth)
+	if c.TLS == nil { // a certificate is an identity too
+		c.ACL = explicit(c.ACL, c.Auth)
+	}
 	if err := c.wrong(); err != nil {
 		return c, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
 	}
 	return c, nil
+}
+
+// explicit returns an ACL in which "auth", all identities of the connection, is
+// replaced by those that the user gave, as far as they are logins by password:
+// the connection shows one more, which is nobody else's business.
+func explicit(acl []zk.ACL, auth []Auth) []zk.ACL {
+	plain := len(auth) > 0 && !slices.ContainsFunc(auth, func(a Auth) bool { return a.Scheme != "digest" })
+	var all []zk.ACL
+	for _, a := range acl {
+		if a.Scheme != "auth" || !plain {
+			all = append(all, a)
+			continue
+		}
+		for _, login := range auth {
+			user, password, _ := strings.Cut(string(login.Credentials), ":")
+			all = append(all, zk.DigestACL(a.Perms, user, password)...)
+		}
+	}
+	return all
 }
 
 // wrong says what is wrong with complete options.

@@ -30,6 +30,8 @@ type tap struct {
 	asked  []int32   // requests that were sent and not answered, in order
 	active time.Time // when something came back last, or began to be due
 
+	logins chan struct{} // one for each that was sent
+
 	greeting []byte // the answer to the handshake, still to be read
 	parser   replies
 	greeted  bool // the library has written its own handshake
@@ -43,9 +45,10 @@ type tap struct {
 	parting  sync.Once
 }
 
-func newTap(c net.Conn, greeting []byte, lost func(error), replied func(replyHeader)) *tap {
+func newTap(c net.Conn, greeting []byte, logins int, lost func(error), replied func(replyHeader)) *tap {
 	return &tap{
-		Conn: c, in: bufio.NewReaderSize(c, 16<<10), lost: lost, replied: replied, greeting: greeting,
+		logins: make(chan struct{}, logins),
+		Conn:   c, in: bufio.NewReaderSize(c, 16<<10), lost: lost, replied: replied, greeting: greeting,
 		broken: make(chan struct{}), quiet: make(chan struct{}), farewell: make(chan struct{}),
 	}
 }
@@ -107,6 +110,9 @@ func (t *tap) Write(packet []byte) (int, error) {
 	}
 	if ok && xid >= 0 {
 		t.asks(xid)
+	}
+	if ok && op == opAuth {
+		defer func() { t.logins <- struct{}{} }() // has room for all
 	}
 	if !t.isBroken() {
 		if _, err := t.Conn.Write(packet); err != nil {

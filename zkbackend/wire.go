@@ -15,6 +15,7 @@ import (
 
 const (
 	opClose    = -11 // closeSession
+	opAuth     = 100
 	maxReply   = 64 << 20
 	maxHello   = 1 << 10 // a handshake's answer is some 40 bytes
 	headerSize = 16      // of a reply: xid, zxid, error
