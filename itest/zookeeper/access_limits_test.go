@@ -32,7 +32,10 @@ func TestWhatServersLimit(t *testing.T) {
 func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	const asked, given = 10 * time.Second, 3 * time.Second
 	proxy := proxyOf(t, e, 0)
-	p := newParty(t, "/short", asked).open(t, proxy.Addr())
+	p := newParty(t, "/short", asked)
+	renewed := make(chan time.Duration, 1000)
+	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev.Left }
+	p.open(t, proxy.Addr())
 	assert.Equal(t, 1, logged(p, "another session timeout than was asked for"))
 	assert.Contains(t, p.log.String(), "asked=10s given=3s")
 	h := p.lock(t, "x")
@@ -43,7 +46,15 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	admin := e.Conn(t)
 	gone := deletion(t, admin, h.Refs()[0].Key)
 	over := ended(h)
-	until(t, "it is renewed", func() bool { return h.Valid() > given/2 })
+	proofs := func() { // of the opening, of heartbeats, and of a reconnection
+		for range 3 {
+			assert.LessOrEqual(t, wait(t, renewed, "a proof"), given-asked/10)
+		}
+	}
+	proofs()
+	proxy.Reset()
+	proofs()
+	require.NoError(t, context.Cause(h.Context()))
 
 	proxy.Hold(tcpproxy.Both)
 	cut := now()

@@ -2,8 +2,10 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/zktest"
 )
 
 func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
@@ -31,41 +34,58 @@ func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 		c.oneLine(t, "plain", []string{"curator", "fairlock", "fairlock", "curator", "fairlock"})
 		assert.Len(t, children(t, admin, root+"/plain"), 5)
 	})
-	t.Run("CuratorRevokes", func(t *testing.T) { curatorRevokes(t, root, curator, p) })
+	t.Run("CuratorRevokes", func(t *testing.T) { curatorRevokes(t, e, root, curator, false) })
+	t.Run("CuratorRevokesWherePermissionsDoNotCount", func(t *testing.T) {
+		curatorRevokes(t, zktest.New(t, lax()), root, curator, true)
+	})
 	t.Run("CuratorsReadWriteLockIsTold", func(t *testing.T) { readWriteIsTold(t, root, curator) })
 	p.kept(t)
 	// The last: it kills Curator.
 	t.Run("CuratorsHolderIsKilled", func(t *testing.T) { curatorIsKilled(t, root, curator, p) })
 }
 
+// lax are servers that do not enforce permissions: there anybody can write into
+// entries of ours.
+func lax() *zktest.Options {
+	return &zktest.Options{Properties: map[string]string{"zookeeper.skipACL": "yes"}}
+}
+
 // curatorRevokes is about Curator's way to ask a holder to yield: it writes into
-// the holder's entry. Ours do not yield, and nothing else comes of it.
-func curatorRevokes(t *testing.T, root string, curator *program, p *party) {
-	e := shared.ensemble
+// the holder's entry. Ours do not yield, and nothing else comes of it, whether
+// the servers let it write or not.
+func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *program, writable bool) {
 	lookout := lookAt(t, e, root+"/revoked")
-	other := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	h := p.lock(t, "revoked")
+	one, two := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	h := one.lock(t, "revoked")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	leaver := p.ask(ctx, "revoked")
+	leaver := one.ask(ctx, "revoked")
 	lookout.sees(t, 2)
-	next := other.ask(bounded(t), "revoked")
+	next := two.ask(bounded(t), "revoked")
 	lookout.sees(t, 3)
-	theirs := curator.open(t, "mutex", root+"/revoked")
+	theirs := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	theirs.told(t, "acquire")
 	lookout.sees(t, 4)
-	behind := other.ask(bounded(t), "revoked")
+	behind := two.ask(bounded(t), "revoked")
 	entries := lookout.sees(t, 5)
-	revoker := curator.open(t, "mutex", root+"/revoked")
+	revoker := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
+	revoke := func(i int) {
+		revoker.told(t, "revoke", entries[i])
+		if writable || i == 3 {
+			revoker.answer(t, "revoked")
+		} else {
+			assert.Contains(t, strings.Join(revoker.answer(t, "failed"), " "), "NoAuth")
+		}
+	}
 	for range 3 { // a watch fires once, and must be made again
-		for _, entry := range entries {
-			revoker.does(t, "revoke", entry)
+		for i := range entries {
+			revoke(i)
 		}
 	}
 	data, _, err := lookout.admin.Get(h.Refs()[0].Key)
 	require.NoError(t, err)
-	require.Equal(t, "__REVOKE__", string(data))
-	line, err := mutex.New(p.Session, "revoked").Queue(bounded(t))
+	assert.Equal(t, writable, string(data) == "__REVOKE__")
+	line, err := mutex.New(one.Session, "revoked").Queue(bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 5)
 	assert.EqualValues(t, h.Token(), line[0].Token)
@@ -73,7 +93,7 @@ func curatorRevokes(t *testing.T, root string, curator *program, p *party) {
 	cancel()
 	wait(t, leaver.done, "the end of the waiter")
 	lookout.seesEnd(t, entries[1])
-	revoker.does(t, "revoke", entries[2])
+	revoke(2)
 	next.waits(t)
 	assert.Positive(t, h.Valid())
 	require.NoError(t, context.Cause(h.Context()))
@@ -83,10 +103,13 @@ func curatorRevokes(t *testing.T, root string, curator *program, p *party) {
 	assert.Empty(t, theirs.answers)
 	require.NoError(t, second.Unlock())
 	theirs.acquired(t)
+	revoke(3) // the one ahead of ours, and Curator's own
+	revoke(4)
 	behind.waits(t)
 	theirs.does(t, "release")
 	require.NoError(t, behind.granted(t).Unlock())
-	other.kept(t)
+	one.kept(t)
+	two.kept(t)
 	lookout.seesNothingLeft(t)
 }
 
@@ -138,11 +161,23 @@ func readWriteIsTold(t *testing.T, root string, curator *program) {
 func logged(p *party, text string) int { return strings.Count(p.log.String(), text) }
 
 // TestWritesToEntriesGrantNobody has somebody write into every entry as soon as
-// it is there, as Curator's Revoker would, while three sessions take turns.
+// it is there, as Curator's Revoker would, while three sessions take turns. Where
+// permissions are enforced it is refused.
 func TestWritesToEntriesGrantNobody(t *testing.T) {
 	t.Parallel()
-	const parties, each = 3, 40
 	e, root := shared.use(t)
+	writes, refused := turnsUnderWrites(t, e, root)
+	assert.Zero(t, writes, "writes into entries")
+	assert.Greater(t, refused, 40)
+	e = zktest.New(t, lax())
+	writes, refused = turnsUnderWrites(t, e, root)
+	assert.Greater(t, writes, 40)
+	assert.Zero(t, refused, "writes refused")
+}
+
+func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, refused int) {
+	t.Helper()
+	const parties, each = 3, 40
 	lookout := lookAt(t, e, root)
 	turns := make(chan child.Turn, parties*each)
 	for range parties {
@@ -163,11 +198,17 @@ func TestWritesToEntriesGrantNobody(t *testing.T) {
 		}
 	}
 	var all []child.Turn
-	writes := 0
-	for len(all) < parties*each {
-		_, err := lookout.admin.Set(lookout.newest(), []byte("__REVOKE__"), -1)
-		if err == nil {
+	for end := time.Now().Add(patience); len(all) < parties*each; {
+		require.True(t, time.Now().Before(end), "%d turns", len(all))
+		path := lookout.newest()
+		if path == root {
+			continue
+		}
+		switch _, err := lookout.admin.Set(path, []byte("__REVOKE__"), -1); {
+		case err == nil:
 			writes++
+		case errors.Is(err, zk.ErrNoAuth):
+			refused++
 		}
 		for more := true; more; {
 			select {
@@ -179,6 +220,6 @@ func TestWritesToEntriesGrantNobody(t *testing.T) {
 		}
 	}
 	lookout.checkTurns(t, all)
-	t.Logf("%d writes into entries", writes)
-	assert.Greater(t, writes, each)
+	t.Logf("%d writes into entries, %d refused", writes, refused)
+	return writes, refused
 }

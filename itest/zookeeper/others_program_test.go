@@ -23,6 +23,7 @@ import (
 type program struct {
 	process *testserver.Process
 	stdin   io.Writer
+	needs   string // what must be here for it to run
 
 	mu     sync.Mutex
 	actors map[string]*actor
@@ -39,9 +40,9 @@ type actor struct {
 const theirTTL = "4000" // ms
 
 // startProgram starts a program. It is killed at the latest when the test ends.
-func startProgram(t testing.TB, name string, args ...string) *program {
+func startProgram(t testing.TB, needs, name string, args ...string) *program {
 	t.Helper()
-	p := &program{actors: map[string]*actor{}}
+	p := &program{needs: needs, actors: map[string]*actor{}}
 	ready := make(chan struct{})
 	p.process = testserver.Start(exec.CommandContext(t.Context(), name, args...), func(stdin io.Writer, stdout io.Reader) {
 		p.stdin = stdin
@@ -68,14 +69,15 @@ func (p *program) hears(words []string) {
 	}
 }
 
-// open makes an actor with a lock of a kind on a path.
-func (p *program) open(t testing.TB, kind, path string) *actor {
+// open makes an actor with a lock of a kind on a path, perhaps on other servers
+// than the program's.
+func (p *program) open(t testing.TB, kind, path string, servers ...string) *actor {
 	t.Helper()
 	p.mu.Lock()
 	a := &actor{p: p, name: fmt.Sprint("actor", len(p.actors)), answers: make(chan []string, 10)}
 	p.actors[a.name] = a
 	p.mu.Unlock()
-	a.does(t, "open", kind, path)
+	a.does(t, "open", append([]string{kind, path}, servers...)...)
 	return a
 }
 
@@ -95,10 +97,13 @@ func (a *actor) answer(t testing.TB, want string) []string {
 		case words := <-a.answers:
 			answer <- words
 		case <-a.p.process.Done():
-			answer <- []string{fmt.Sprint("the program ended: ", a.p.process.Err())}
+			answer <- nil
 		}
 	}()
 	words := wait(t, answer, want)
+	if words == nil {
+		t.Fatalf("The program has ended; it needs %s: %v", a.p.needs, a.p.process.Err())
+	}
 	require.Equal(t, want, words[0], "%v; the program said: %s", words, a.p.process.Said())
 	return words[1:]
 }
@@ -139,7 +144,8 @@ func startCurator(t testing.TB, e *zktest.Ensemble) *program {
 		}
 		classpath = strings.Join(all, string(os.PathListSeparator))
 	}
-	return startProgram(t, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+	return startProgram(t, "a JDK and Curator: the Debian packages default-jdk-headless and libcurator-recipes-java, or what JAVA_HOME and CURATOR_CLASSPATH say",
+		java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-cp", classpath, filepath.Join("testdata", "CuratorLock.java"), e.Member(0).Direct(), theirTTL)
 }
 
@@ -150,5 +156,5 @@ func startKazoo(t testing.TB, e *zktest.Ensemble) *program {
 	if out, err := exec.CommandContext(t.Context(), python, "-c", "import kazoo").CombinedOutput(); err != nil {
 		t.Fatalf("Kazoo is not here (%v: %s): install the Debian package python3-kazoo.", err, out)
 	}
-	return startProgram(t, python, "-u", filepath.Join("testdata", "kazoo_lock.py"), e.Member(0).Direct(), theirTTL)
+	return startProgram(t, "the Debian package python3-kazoo", python, "-u", filepath.Join("testdata", "kazoo_lock.py"), e.Member(0).Direct(), theirTTL)
 }

@@ -18,10 +18,10 @@ import org.apache.curator.retry.RetryOneTime;
  * them one line on standard output, when it is done.
  *
  * <pre>
- *   open ACTOR mutex|read|write PATH   ->  ACTOR open
- *   acquire ACTOR                      ->  ACTOR acquired PATH CZXID SESSION
- *   release ACTOR                      ->  ACTOR released
- *   revoke ACTOR PATH                  ->  ACTOR revoked
+ *   open ACTOR mutex|read|write PATH [SERVERS]  ->  ACTOR open
+ *   acquire ACTOR                               ->  ACTOR acquired PATH CZXID SESSION
+ *   release ACTOR                               ->  ACTOR released
+ *   revoke ACTOR PATH                           ->  ACTOR revoked
  * </pre>
  *
  * Every actor has a client, a thread and a lock of its own. What fails is
@@ -100,7 +100,7 @@ public class CuratorLock {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ");
             if (words[0].equals("open")) {
-                actors.put(words[1], new Actor(args[0], Integer.parseInt(args[1]), words[1], words[2], words[3]));
+                actors.put(words[1], new Actor(words.length > 4 ? words[4] : args[0], Integer.parseInt(args[1]), words[1], words[2], words[3]));
             }
             Actor actor = actors.get(words[1]);
             actor.thread.execute(() -> {
