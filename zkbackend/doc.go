@@ -12,20 +12,24 @@
 // name is a path below the root, and an entry is an ephemeral sequential node
 // there,
 //
-//	/fairlock/<name>/<16 hex>-lock-<sequence>       a mutex, a writer, a candidate
-//	/fairlock/<name>/<16 hex>-__READ__<sequence>    a reader
-//	/fairlock/<name>/<16 hex>w3-lock-<sequence>     a semaphore's request for 3
+//	/fairlock/<name>/<16 hex>x-lock-<sequence>       a mutex, a writer, a candidate
+//	/fairlock/<name>/<16 hex>x-__READ__<sequence>    a reader
+//	/fairlock/<name>/<16 hex>xw3-lock-<sequence>     a semaphore's request for 3
 //
 // whose sequence number is its place in the line. Its fencing token is the
 // czxid, the transaction that created it: the sequence begins at 0 again when an
 // idle folder was removed, the czxid never goes back. The 16 digits are random,
 // so that no late request can meet another's entry.
 //
+// Only its own session may write an entry (the x says so): each has a login of its
+// own for that, beside those that the user gives. So a holder can tell whoever
+// stands behind that it held, by writing its entry as it goes, and a hand-off
+// takes no read. Curator's Revoker is refused. On servers that do not enforce
+// permissions there is no x, and the holder leaves word in the folder's data.
+//
 // Folders are containers, which the servers remove when they have been empty for
-// a while. A folder's data is used: a holder that gives back leaves word there,
-// so that who comes next need not read the line. Children that are no entries
-// are left alone; what ZooKeeper does not take in a path, and "%", is written as
-// %XX.
+// a while; their data is used. Children that are no entries are left alone; what
+// ZooKeeper does not take in a path, and "%", is written as %XX.
 //
 // The line is shared with other programs on the same path: Curator's
 // InterProcessMutex and go-zookeeper's zk.Lock in [LayoutCurator], Kazoo's Lock

@@ -57,8 +57,9 @@ func orRoot(dir string) string {
 	return dir
 }
 
-// The word that a holder leaves when it gives back: its entry's name, in the
-// data of the folder, written in the transaction that deletes the entry. Who
+// The word that a holder leaves when it gives back an entry that is not sealed
+// (see seal): the entry's name, in the data of the folder, written in the
+// transaction that deletes it. Who
 // stood right behind reads it and knows that nobody is ahead: the holder was
 // first, and the set ahead of an entry only shrinks. Names have a random part,
 // so an old word is never taken for another's. A joiner writes there too (that

@@ -32,12 +32,12 @@ const defaultTick = 2 * time.Second
 type Layout int
 
 const (
-	// LayoutCurator names entries "<16 hex>-lock-<sequence>" and stands in one
+	// LayoutCurator names entries "<16 hex>x-lock-<sequence>" and stands in one
 	// line with Curator's InterProcessMutex and with go-zookeeper's zk.Lock on
 	// the same path. It is the default.
 	LayoutCurator Layout = iota
 
-	// LayoutKazoo names entries "<16 hex>__lock__<sequence>" and stands in one
+	// LayoutKazoo names entries "<16 hex>x__lock__<sequence>" and stands in one
 	// line with Kazoo's Lock. go-zookeeper's zk.Lock waits behind entries of
 	// this layout, but stock Kazoo does not wait behind those of zk.Lock.
 	LayoutKazoo
@@ -146,8 +146,11 @@ type Options struct {
 	// Auth is shown to the servers on every connection.
 	Auth []Auth
 
-	// ACL is what new entries, and folders for them, get. Nil means that
-	// everybody may do everything, which is what Curator does.
+	// ACL is what new folders get, and entries too, except that only the session
+	// itself may write its entries. Nil means that everybody may do everything,
+	// which is what Curator does. The scheme "auth" stands for the logins by
+	// password in Auth; with TLS, or logins of other kinds, it is left to the
+	// servers, and then a hand-off takes one read.
 	ACL []zk.ACL
 
 	// Dial makes connections. Nil means net.Dialer.
