@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/session"
@@ -156,4 +157,34 @@ func deadlineFollowsServer(t *testing.T) {
 		left.Unlock()
 		proxy.Heal(tcpproxy.Both)
 	})
+}
+
+// silentConnection is one that is open and dead. There is another way to the
+// service, and it is found while there is time: not by the client library, which
+// waits for two thirds of the timeout.
+func silentConnection(t *testing.T) {
+	const ttl = 2 * shortTTL
+	e, root := shared.use(t)
+	ways := []*tcpproxy.Proxy{proxyOf(t, e, 0), proxyOf(t, e, 0)}
+	p := newParty(t, root, ttl).open(t, ways[0].Addr(), ways[1].Addr())
+	h := p.lock(t, "x")
+	for range 3 {
+		used, other := ways[0], ways[1]
+		if other.Stats().Open > 0 {
+			used, other = other, used
+		}
+		require.Equal(t, 1, used.Stats().Open)
+		used.Hold(tcpproxy.Both)
+		began := now()
+		until(t, "another connection", func() bool { return other.Stats().Open > 0 })
+		took := now().Sub(began)
+		t.Logf("another connection after %v", took)
+		assert.Less(t, took, ttl/2)
+		require.NoError(t, p.lock(t, "y").Unlock())
+		used.Heal(tcpproxy.Both)
+		until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
+	}
+	assert.Positive(t, h.Valid())
+	require.NoError(t, h.Unlock())
+	p.kept(t)
 }

@@ -18,6 +18,7 @@ func TestPitfalls(t *testing.T) {
 		tell func(*testing.T)
 	}{
 		{"ContextsEndBeforeNodes", contextsEndBeforeNodes},
+		{"ASilentConnectionCostsNoSession", silentConnection},
 		{"AFollowerThatIsCutOffProvesNothing", cutFollowerProvesNothing},
 		{"ADeposedLeaderProvesNothingToAQuorum", deposedLeader},
 		{"TheDeadlineFollowsWhatTheServerGives", deadlineFollowsServer},

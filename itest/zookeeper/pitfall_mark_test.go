@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
 )
 
 // watched opens a party whose requests are seen.
@@ -68,6 +69,18 @@ func kinds(wires ...*wire) (byKind map[int32]int, down int) {
 // constant size if it did not.
 func handOffCostsLittle(t *testing.T) {
 	e, root := shared.use(t)
+	handsOnCheaply(t, e, root)
+	handsOnCheaply(t, everybodyWrites(t), root)
+}
+
+// everybodyWrites is a server that enforces no permissions, so that no entry is
+// safe from others.
+func everybodyWrites(t *testing.T) *zktest.Ensemble {
+	t.Helper()
+	return zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.skipACL": "yes"}})
+}
+
+func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string) {
 	conn := e.Conn(t)
 	one, oneWire := watched(t, root, e.Servers()...)
 	two, twoWire := watched(t, root, e.Servers()...)
@@ -159,8 +172,13 @@ func longLineIsNeverRead(t *testing.T) {
 // does) and to the folder at the worst moments, while waiters give up and holders
 // give back.
 func foreignWritesGrantNobody(t *testing.T) {
-	const rounds = 60
 	e, root := shared.use(t)
+	foreignWrites(t, e, root)
+	foreignWrites(t, everybodyWrites(t), root)
+}
+
+func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
+	const rounds = 40
 	conn := e.Conn(t)
 	var parties [4]*party
 	for i := range parties {
