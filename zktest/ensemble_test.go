@@ -52,11 +52,12 @@ func TestEveryKindOfEnsembleWorks(t *testing.T) {
 }
 
 func TestSessionsAreAsShortAndAsLongAsTheOptionsSay(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Tick: time.Second, MaxSession: 5 * time.Second})
+	e := zktest.New(t, &zktest.Options{Tick: time.Second, MaxSession: 20 * time.Second})
 	for ask, get := range map[time.Duration]string{
 		time.Second:     "to=2000,",
 		4 * time.Second: "to=4000,",
-		time.Hour:       "to=5000,",
+		0:               "to=10000,",
+		time.Hour:       "to=20000,",
 	} {
 		conn, err := e.NewConn(&zktest.ConnOptions{Session: ask})
 		require.NoError(t, err)

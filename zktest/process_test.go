@@ -54,6 +54,18 @@ func TestRestartKeepsTheData(t *testing.T) {
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 }
 
+func TestRestartedMemberGoesOnTrying(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	for i := range e.Len() {
+		e.Member(i).Kill()
+	}
+
+	require.ErrorIs(t, e.Member(0).Restart(within(t, 500*time.Millisecond)), context.DeadlineExceeded, "it is no majority")
+	require.NoError(t, e.Member(1).Restart(within(t, soon)))
+
+	recovers(t, only(t, e, 0))
+}
+
 func TestWipedMemberKnowsNothing(t *testing.T) {
 	e := zktest.New(t, nil)
 	create(t, e.Conn(t), "/lost")

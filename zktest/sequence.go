@@ -20,8 +20,8 @@ import (
 // restarted with data that says it was done: as if one more child had come and
 // gone. Running, paused or killed before, all of them run afterwards; sessions
 // live on if their timeouts are longer than that takes. If ctx ends first,
-// SetSequence says so, and members may be down. A container that is empty then
-// is due to be removed.
+// SetSequence says so, and members may be down. A container that is empty is due
+// to be removed at the next Options.ContainerCheck then.
 func (e *Ensemble) SetSequence(ctx context.Context, path string, n int32) error {
 	if err := e.setSequence(ctx, path, n); err != nil {
 		return fmt.Errorf("zktest: set sequence of %q to %d: %w", path, n, err)

@@ -3,7 +3,9 @@ package zktest
 import (
 	"net"
 	"testing"
+	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/testserver"
@@ -49,4 +51,20 @@ func TestTakenPortIsRecognized(t *testing.T) {
 			require.True(t, testserver.PortTaken(err), "%v", err)
 		})
 	}
+}
+
+func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
+	e := New(t, nil)
+	conn := e.Conn(t)
+	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.NoError(t, e.SetSequence(t.Context(), "/box", 7))
+
+	e.opts.ContainerCheck = 100 * time.Millisecond // SetSequence itself needs longer
+	require.NoError(t, e.Member(0).Restart(t.Context()))
+
+	require.Eventually(t, func() bool {
+		found, _, err := conn.Exists("/box")
+		return err == nil && !found
+	}, 20*time.Second, 50*time.Millisecond)
 }
