@@ -116,10 +116,9 @@ func callBack(addr func() string) func(head []byte) ([]byte, bool) {
 // Options.Proxied.
 func (m *Member) ClientProxy() *Proxy { return m.client }
 
-// PeerProxy stands in this member's way to member to, while this one follows that
-// one: Up is what the follower says. It is nil without Options.Proxied and to
-// itself. Faults of its own stay when CutPeers, CutFrom and their ends have come
-// and gone, except Hold and Drop, which they set as well.
+// PeerProxy stands in this member's way to another, which is in use while this one
+// follows that one: Up is what the follower says. Cuts and their ends call its Hold
+// and Heal, and DelayTo its Delay. It is nil without Options.Proxied and to itself.
 func (m *Member) PeerProxy(to int) *Proxy {
 	if m.links == nil || m.links[to] == nil {
 		return nil
@@ -149,7 +148,7 @@ func (m *Member) CutFrom(other int) { m.cut("CutFrom", other, true) }
 func (m *Member) HealFrom(other int) { m.cut("HealFrom", other, false) }
 
 func (m *Member) cut(op string, other int, on bool) {
-	m.mustBeProxied(op)
+	m.mustHaveLinks(op, other)
 	c := cut{m.index, other}
 	if other != allOthers {
 		c = cut{min(m.index, other), max(m.index, other)}
@@ -178,17 +177,19 @@ func (e *Ensemble) severed(a, b int) bool {
 
 // DelayTo lets what the member says to another arrive d later, whichever of the
 // two has made the connection; 0 ends it, but what is under way is not overtaken.
-// A follower whose leader it is delayed
-// to lags behind with all that its clients write. It panics without
-// Options.Proxied.
+// A follower that is delayed to its leader takes longer to write, one that the
+// leader is delayed to lags behind. It panics without Options.Proxied.
 func (m *Member) DelayTo(other int, d time.Duration) {
-	m.mustBeProxied("DelayTo")
+	m.mustHaveLinks("DelayTo", other)
 	m.links[other].each(func(p *Proxy) { p.Delay(Up, d) })
 	m.ensemble.members[other].links[m.index].each(func(p *Proxy) { p.Delay(Down, d) })
 }
 
-func (m *Member) mustBeProxied(op string) {
-	if m.links == nil {
+func (m *Member) mustHaveLinks(op string, other int) {
+	switch {
+	case m.links == nil:
 		panic("zktest: " + op + " needs Options.Proxied")
+	case other == m.index:
+		panic("zktest: " + op + " needs another member")
 	}
 }

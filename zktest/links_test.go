@@ -67,6 +67,9 @@ func TestCutsAddUp(t *testing.T) {
 	assert.Equal(t, [][2]int{{0, 1}}, severed())
 	e.Member(0).HealFrom(1)
 	assert.Empty(t, severed())
+
+	assert.Panics(t, func() { e.Member(1).CutFrom(1) })
+	assert.Panics(t, func() { e.Member(1).DelayTo(1, 0) })
 }
 
 func TestWhoLeads(t *testing.T) {
