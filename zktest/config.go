@@ -72,16 +72,15 @@ func (m *Member) config() string {
 			"ssl.trustStore.location": m.ensemble.ca.File(),
 		})
 	}
-	if n := len(m.ensemble.members); n > 1 {
-		for i := range n {
-			other := m.ensemble.members[i]
+	for _, other := range m.ensemble.members {
+		if opts.Members > 1 { // one alone is no ensemble to ZooKeeper
 			at := m.way(other)
 			_, election, _ := net.SplitHostPort(at.election)
 			lines["server."+strconv.Itoa(other.id())] = at.quorum + ":" + election
 		}
 	}
 	maps.Copy(lines, opts.Config)
-	return settings("", lines, "\n")
+	return strings.Join(settings("", lines), "\n") + "\n"
 }
 
 // arguments are what java is started with.
@@ -104,15 +103,14 @@ func (m *Member) arguments() []string {
 	// Of the flags, the first three make a small and quick Java; the last spares
 	// a file in /tmp that a killed Java leaves behind.
 	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"}
-	args = append(args, strings.Split(settings("-D", properties, "\x00"), "\x00")...)
+	args = append(args, settings("-D", properties)...)
 	return append(args, "-cp", m.ensemble.classpath, mainClass, filepath.Join(m.dir, "zoo.cfg"))
 }
 
-// settings writes one "key=value" after the other, always in the same order.
-func settings(prefix string, set map[string]string, separator string) string {
-	var all []string
+// settings are one "key=value" after the other, always in the same order.
+func settings(prefix string, set map[string]string) (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		all = append(all, prefix+key+"="+set[key])
 	}
-	return strings.Join(all, separator)
+	return all
 }

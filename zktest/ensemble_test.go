@@ -243,8 +243,8 @@ func TestCertificateIsTheUser(t *testing.T) {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	e, err := zktest.Start(t.Context(), &zktest.Options{Members: 3, Proxied: true, Dir: dir})
+	t.Chdir(t.TempDir())
+	e, err := zktest.Start(t.Context(), &zktest.Options{Members: 3, Proxied: true, Dir: "."})
 	require.NoError(t, err)
 	works(t, e.Conn(t))
 	require.NoError(t, e.Member(0).Pause())
@@ -256,7 +256,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	assert.Less(t, time.Since(began), time.Second)
 	for i := range e.Len() {
 		assert.True(t, refused(e.Member(i).Direct()))
-		assert.DirExists(t, filepath.Join(dir, "m"+strconv.Itoa(i), "data", "version-2"), "a directory given is the caller's")
+		assert.DirExists(t, filepath.Join("m"+strconv.Itoa(i), "data", "version-2"), "a directory given is the caller's")
 	}
 }
 

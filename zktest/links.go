@@ -48,9 +48,12 @@ func (l *link) close() error {
 	return errors.Join(errs...)
 }
 
-// addLinks makes every member's ways to the others.
-func (e *Ensemble) addLinks() (err error) {
+// addProxies makes the clients' ways to every member and its own to the others.
+func (e *Ensemble) addProxies() (err error) {
 	for _, m := range e.members {
+		if m.client, err = tcpproxy.New(m.addrs.client, nil); err != nil {
+			return err
+		}
 		m.links = make([]*link, len(e.members))
 		for i, other := range e.members {
 			if other == m {

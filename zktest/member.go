@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
@@ -43,23 +42,20 @@ func (e *Ensemble) addMembers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir := e.opts.Dir
-	if dir == "" {
-		dir = e.dir.Path()
+	dir := e.dir.Path()
+	if e.opts.Dir != "" {
+		// The servers have another working directory than we.
+		if dir, err = filepath.Abs(e.opts.Dir); err != nil {
+			return fmt.Errorf("zktest: data directory: %w", err)
+		}
 	}
 	for i := range n {
 		m := &Member{ensemble: e, index: i, addrs: addrs{free[3*i], free[3*i+1], free[3*i+2]}}
 		m.dir = filepath.Join(dir, m.Name())
 		e.members = append(e.members, m)
-		if !e.opts.Proxied {
-			continue
-		}
-		if m.client, err = tcpproxy.New(m.addrs.client, nil); err != nil {
-			return err
-		}
 	}
 	if e.opts.Proxied {
-		if err := e.addLinks(); err != nil {
+		if err := e.addProxies(); err != nil {
 			return err
 		}
 	}
