@@ -163,5 +163,7 @@ func (s *sess) setLeaving(d deletion, leaving bool) {
 	} else {
 		delete(s.leaving, d.ref.Key)
 	}
-	delete(s.doubts, d.dir) // whoever gives back has no need to doubt its grant
+	if d.held && leaving {
+		delete(s.doubts, d.dir) // what the hold rested on is of no interest any more
+	}
 }

@@ -1,0 +1,70 @@
+package zookeeper
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong: only the login "super" may
+// write an entry that is not its own. If it does, the one behind takes that for
+// the word of a holder. It finds out a moment later, ends its session, and asks
+// for the truth from then on.
+func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
+	t.Parallel()
+	const user, password, root = "super", "of this test", "/sealed"
+	e := zktest.New(t, &zktest.Options{Properties: map[string]string{
+		"zookeeper.DigestAuthenticationProvider.superDigest": zk.DigestACL(zk.PermAll, user, password)[0].ID,
+	}})
+	conn := e.Conn(t)
+	one, two, three := newParty(t, root, calmTTL), newParty(t, root, calmTTL), newParty(t, root, calmTTL)
+	for _, p := range []*party{one, two, three} {
+		p.open(t, e.Servers()...)
+	}
+	holder := one.lock(t, "x")
+	second := two.ask(bounded(t), "x")
+	lined(t, conn, root+"/x", 2)
+	third := three.ask(bounded(t), "x")
+	lined(t, conn, root+"/x", 3)
+	middle := func() string { // the entry of the one who waits behind the holder
+		line, err := one.Queue(bounded(t), "x")
+		require.NoError(t, err)
+		return line[1].Key
+	}
+	<-time.After(50 * time.Millisecond) // for the watches to stand
+	_, err := conn.Set(middle(), []byte("yield"), -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth, "others may not")
+
+	require.NoError(t, conn.AddAuth("digest", []byte(user+":"+password)))
+	_, err = conn.Set(middle(), []byte("yield"), -1)
+	require.NoError(t, err)
+	h := third.granted(t)
+	begin := now()
+	wait(t, h.Context().Done(), "the end of a hold that should not be")
+	t.Log("ended after", now().Sub(begin))
+	assert.Less(t, now().Sub(begin), time.Second)
+	var lost *session.LostError
+	require.ErrorAs(t, context.Cause(h.Context()), &lost)
+	assert.ErrorContains(t, lost, "super")
+	assert.Contains(t, three.log.String(), "may have been granted twice")
+	require.ErrorIs(t, h.Unlock(), session.ErrLost)
+
+	again := three.ask(bounded(t), "x")
+	lined(t, conn, root+"/x", 3)
+	<-time.After(50 * time.Millisecond)
+	_, err = conn.Set(middle(), []byte("yield"), -1)
+	require.NoError(t, err)
+	<-time.After(20 * time.Millisecond)
+	again.waits(t)
+	second.waits(t)
+	require.NoError(t, holder.Unlock())
+	require.NoError(t, second.granted(t).Unlock())
+	require.NoError(t, again.granted(t).Unlock())
+}
