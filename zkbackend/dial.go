@@ -124,7 +124,7 @@ const connectTimeout = 5 * time.Second
 func (b *backend) openSess(ctx context.Context, cfg driver.Config) (*sess, error) {
 	ctx, cancel := driver.WithTimeout(ctx, b.clock, max(connectTimeout, cfg.TTL))
 	defer cancel()
-	for {
+	for n := 0; ; n++ {
 		s := b.newSess(cfg)
 		l, err := s.dial(ctx)
 		if err == nil {
@@ -137,7 +137,11 @@ func (b *backend) openSess(ctx context.Context, cfg driver.Config) (*sess, error
 			b.discard(ctx, l)
 		}
 		s.cancel()
-		if !errors.Is(err, errNoSeal) {
+		switch {
+		case errors.Is(err, errNoSeal):
+		case l != nil && errors.Is(err, driver.ErrUnavailable) && driver.Sleep(ctx, b.clock, 10*time.Millisecond<<min(n, 6)):
+			// The connection was lost when it had just been made.
+		default:
 			return nil, err
 		}
 	}
