@@ -66,7 +66,7 @@ func stoppedServer(t *testing.T) {
 	assert.ErrorContains(t, err, addr)
 	began := now()
 	assert.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
-	assert.Less(t, now().Sub(began), time.Second+late)
+	assert.Less(t, now().Sub(began), 3*time.Second, "one second, and what a busy machine adds")
 	require.NoError(t, e.Member(0).Resume())
 
 	resumed := now()
@@ -162,7 +162,7 @@ func impostors(t *testing.T) {
 }
 
 func opensInTime(t *testing.T, addr, says string) {
-	err := inTime(t, "Open", 700*time.Millisecond, func(ctx context.Context) error {
+	err := inTime(t, "Open", 1500*time.Millisecond, func(ctx context.Context) error {
 		return second(zkbackend.Open(ctx, []string{addr}, nil))
 	})
 	assert.ErrorIs(t, err, session.ErrUnavailable)

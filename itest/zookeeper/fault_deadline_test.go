@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -46,12 +47,13 @@ func contextsEndBeforeNodes(t *testing.T) {
 	for name, f := range faults {
 		running.Go(func() {
 			t.Run(name, func(t *testing.T) {
-				var slacks [samples]time.Duration
+				var slacks, lasted [samples]time.Duration
 				e, root := shared.use(t)
 				each(samples, func(i int) {
-					slacks[i] = endsBeforeNode(t, e, fmt.Sprint(root, "-", i), f)
+					slacks[i], lasted[i] = endsBeforeNode(t, e, fmt.Sprint(root, "-", i), f)
 				})
 				t.Logf("told before deleted: %v", slacks)
+				assert.Greater(t, slices.Max(lasted[:]), f.least, "the time that a session has to recover")
 			})
 		})
 	}
@@ -65,7 +67,7 @@ type fault struct {
 	events bool          // the server goes on telling of events
 }
 
-func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (slack time.Duration) {
+func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (slack, lasted time.Duration) {
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
 	fire := func() {}
@@ -82,7 +84,6 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (sla
 	slack = wait(t, gone, "the end of the node").Sub(end)
 
 	assert.Greater(t, slack, 50*time.Millisecond, "from the end of the context to that of the node")
-	assert.Greater(t, end.Sub(began), f.least, "the time that the session had to recover")
 	var lost *session.LostError
 	if assert.ErrorAs(t, context.Cause(h.Context()), &lost) {
 		assert.Equal(t, session.ReasonDeadline, lost.Reason)
@@ -91,8 +92,8 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (sla
 	proxy.Refuse(false)
 	proxy.Delay(tcpproxy.Both, 0)
 	proxy.Heal(tcpproxy.Both)
-	assert.NoError(t, p.lock(t, "x").Unlock())
-	return slack
+	givenBack(t, p.lock(t, "x"))
+	return slack, end.Sub(began)
 }
 
 // eventsWhileCut has watches of the party fire one by one while it is cut off:
@@ -151,7 +152,7 @@ func deadlineFollowsServer(t *testing.T) {
 
 		assert.Contains(t, p.log.String(), "asked="+asked.String()+" given="+given.String())
 		assert.Greater(t, slack, margin/2)
-		assert.Less(t, end.Sub(began), given-margin)
+		assert.Less(t, end.Sub(began), given)
 		left.Lock()
 		assert.LessOrEqual(t, left.most, given-margin)
 		left.Unlock()
@@ -163,12 +164,12 @@ func deadlineFollowsServer(t *testing.T) {
 // service, and it is found while there is time: not by the client library, which
 // waits for two thirds of the timeout.
 func silentConnection(t *testing.T) {
-	const ttl = 2 * shortTTL
+	const ttl = 4 * shortTTL
 	e, root := shared.use(t)
 	ways := []*tcpproxy.Proxy{proxyOf(t, e, 0), proxyOf(t, e, 0)}
 	p := newParty(t, root, ttl).open(t, ways[0].Addr(), ways[1].Addr())
 	h := p.lock(t, "x")
-	for range 3 {
+	for range 2 {
 		used, other := ways[0], ways[1]
 		if other.Stats().Open > 0 {
 			used, other = other, used

@@ -311,6 +311,8 @@ func ownerOf(t testing.TB, conn *zk.Conn, path string) string {
 // deletion tells when the server deletes a node that is there now.
 func deletion(t testing.TB, conn *zk.Conn, path string) <-chan driver.Instant {
 	t.Helper()
+	_, err := conn.Sync("/") // another server may have made it
+	require.NoError(t, err)
 	there, _, events, err := conn.ExistsW(path)
 	require.NoError(t, err, path)
 	require.True(t, there, path)

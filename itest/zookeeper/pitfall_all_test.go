@@ -10,7 +10,7 @@ import (
 // most of the time each of them waits for its servers or for a session to
 // expire.
 func TestPitfalls(t *testing.T) {
-	const atOnce = 5
+	const atOnce = 4
 	room := make(chan struct{}, atOnce)
 	var told sync.WaitGroup
 	for _, s := range []struct {
@@ -27,6 +27,7 @@ func TestPitfalls(t *testing.T) {
 		{"AnotherSessionIsNotOurs", anotherSessionIsNotOurs},
 		{"AWipedServerCostsTheHoldAndNoMore", wipedServer},
 		{"CloseReturnsWithoutServers", closeWithoutServers},
+		{"OpenTriesAgain", openTriesAgain},
 		{"CredentialsAreShownAgain", credentialsAreShownAgain},
 		{"LostRepliesLeaveNoOrphan", lostRepliesLeaveNoOrphan},
 		{"ALateCommitMakesOneEntry", lateCommitMakesOneEntry},

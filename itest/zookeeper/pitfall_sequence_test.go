@@ -20,6 +20,14 @@ import (
 // lastNumbers is where zkbackend begins to call numbers the last ones.
 const lastNumbers = math.MaxInt32 - 1<<20
 
+// setSequence restarts the server, and returns a client that has not met it
+// before: the library may wait for minutes for one that was killed under it.
+func setSequence(t *testing.T, e *zktest.Ensemble, dir string, n int32) *zk.Conn {
+	t.Helper()
+	require.NoError(t, e.SetSequence(bounded(t), folder(t, e.Conn(t), dir), n))
+	return e.Conn(t)
+}
+
 // inside counts who holds at a time.
 type inside struct{ now, most atomic.Int64 }
 
@@ -33,11 +41,9 @@ func (in *inside) visit() {
 func theLastNumbers(t *testing.T) {
 	const lockers, turns = 20, 3
 	e := zktest.New(t, nil)
-	conn := e.Conn(t)
 	for _, last := range []int32{lastNumbers - 3, math.MaxInt32 - 7} {
 		name := fmt.Sprint("x", last)
-		dir := folder(t, conn, "/fairlock/"+name)
-		require.NoError(t, e.SetSequence(bounded(t), dir, last))
+		setSequence(t, e, "/fairlock/"+name, last)
 		var parties [4]*party
 		for i := range parties {
 			parties[i] = newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
@@ -74,9 +80,8 @@ func theLastNumbers(t *testing.T) {
 // tryAtTheLastNumbers is for those who do not wait.
 func tryAtTheLastNumbers(t *testing.T) {
 	e := zktest.New(t, nil)
-	conn := e.Conn(t)
-	dir := folder(t, conn, "/fairlock/x")
-	require.NoError(t, e.SetSequence(bounded(t), dir, lastNumbers-1))
+	const dir = "/fairlock/x"
+	conn := setSequence(t, e, dir, lastNumbers-1)
 	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
 	m := mutex.New(p.Session, "x")
 	h, err := m.TryLock(bounded(t))
@@ -95,7 +100,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	assert.Greater(t, next.Token(), h.Token())
 	require.NoError(t, next.Unlock())
 
-	require.NoError(t, e.SetSequence(bounded(t), dir, lastNumbers))
+	setSequence(t, e, dir, lastNumbers)
 	h, err = m.TryLock(bounded(t))
 	require.NoError(t, err)
 	assert.Zero(t, h.Refs()[0].Place)
@@ -107,9 +112,8 @@ func tryAtTheLastNumbers(t *testing.T) {
 // from being begun anew, and cannot be excluded.
 func othersAtTheLastNumbers(t *testing.T) {
 	e := zktest.New(t, nil)
-	conn := e.Conn(t)
-	dir := folder(t, conn, "/fairlock/x")
-	require.NoError(t, e.SetSequence(bounded(t), dir, math.MaxInt32-3))
+	const dir = "/fairlock/x"
+	conn := setSequence(t, e, dir, math.MaxInt32-3)
 	other := zk.NewLock(conn, dir, zk.WorldACL(zk.PermAll))
 	require.NoError(t, other.Lock())
 	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
@@ -138,7 +142,7 @@ func othersAtTheLastNumbers(t *testing.T) {
 	require.NoError(t, other.Unlock())
 
 	// A folder of another name in it keeps it from being removed.
-	require.NoError(t, e.SetSequence(bounded(t), dir, lastNumbers))
+	conn = setSequence(t, e, dir, lastNumbers)
 	folder(t, conn, dir+"/y")
 	require.ErrorIs(t, second(m.Lock(bounded(t))), zkbackend.ErrSequence)
 	require.ErrorIs(t, second(m.TryLock(bounded(t))), zkbackend.ErrSequence)

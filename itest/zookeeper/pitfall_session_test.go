@@ -266,3 +266,24 @@ func credentialsAreShownAgain(t *testing.T) {
 	_, err := mutex.New(stranger.Session, "x0").Lock(bounded(t))
 	assert.ErrorIs(t, err, session.ErrDenied)
 }
+
+// openTriesAgain when a connection is lost that has just been made.
+func openTriesAgain(t *testing.T) {
+	e, root := shared.use(t)
+	var broken atomic.Int64
+	w := &wire{before: func(f frame) bool { return f.proves() || broken.Add(1) > 3 }}
+	p := newParty(t, root, calmTTL)
+	p.opts.Dial = w.dial
+	p.open(t, e.Servers()...)
+	assert.Greater(t, broken.Load(), int64(3))
+	require.NoError(t, p.lock(t, "x").Unlock())
+
+	// For as long as it was told to.
+	w = &wire{before: frame.proves}
+	p = newParty(t, root, calmTTL)
+	p.opts.Dial = w.dial
+	err := inTime(t, "Open", 300*time.Millisecond, func(ctx context.Context) error {
+		return second(zkbackend.Open(ctx, e.Servers(), &p.opts))
+	})
+	assert.ErrorIs(t, err, session.ErrUnavailable)
+}
