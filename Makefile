@@ -33,7 +33,7 @@ test: gcc zookeeper ## Run go vet and every test under the race detector, real s
 	$(GO) -C bench vet ./...
 	$(GO) -C bench test -race -vet=off -count=1 -timeout 4m ./...
 	if [[ -n $$servers ]]; then
-		$(GO) test -race -vet=off -count=1 -timeout 6m -p 1 $$servers
+		$(GO) test -race -vet=off -count=1 -timeout 10m -p 1 $$servers
 	fi
 	echo "passed in $$SECONDS s: go vet, the bench's own tests, $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 

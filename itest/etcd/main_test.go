@@ -1,4 +1,4 @@
-package itest
+package etcd
 
 import (
 	"fmt"

@@ -1,0 +1,30 @@
+package etcd
+
+import (
+	"testing"
+
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// The servers of the suites are processes, so that no goroutine of theirs can
+// be taken for one of ours. The driver's suite counts goroutines, so it runs
+// beside nothing else; its own stories run beside each other.
+
+func members(t *testing.T, n int) drivertest.Harness {
+	return etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: n, Processes: true}))
+}
+
+func TestDriverOnOneMember(t *testing.T)    { drivertest.Run(t, members(t, 1)) }
+func TestDriverOnThreeMembers(t *testing.T) { drivertest.Run(t, members(t, 3)) }
+
+func TestRecipesOnOneMember(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, members(t, 1))
+}
+
+func TestRecipesOnThreeMembers(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, members(t, 3))
+}

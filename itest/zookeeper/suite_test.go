@@ -1,0 +1,34 @@
+package zookeeper
+
+import (
+	"testing"
+
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// The servers of the suites are processes, so that no goroutine of theirs can
+// be taken for one of ours. The driver's suite counts goroutines, so it runs
+// beside nothing else; its own stories run beside each other.
+
+// No server fails here, so a follower that is silent for a second wants nothing
+// but a core, and is waited for.
+func servers(t *testing.T, n int) drivertest.Harness {
+	return zkHarness(zktest.New(t, &zktest.Options{
+		Members: n, Tick: zkTick, Config: map[string]string{"syncLimit": "100"}, Properties: zkOperator(),
+	}))
+}
+
+func TestDriverOnOneServer(t *testing.T)    { drivertest.Run(t, servers(t, 1)) }
+func TestDriverOnThreeServers(t *testing.T) { drivertest.Run(t, servers(t, 3)) }
+
+func TestRecipesOnOneServer(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, servers(t, 1))
+}
+
+func TestRecipesOnThreeServers(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, servers(t, 3))
+}
