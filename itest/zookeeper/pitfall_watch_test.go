@@ -188,8 +188,8 @@ func whoLeavesTheMiddle(t *testing.T) {
 			waiting = third
 		}
 	}
-	require.NoError(t, held.Unlock())
-	require.NoError(t, waiting.granted(t).Unlock())
+	givenBack(t, held)
+	givenBack(t, waiting.granted(t))
 	last.kept(t)
 }
 
