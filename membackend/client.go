@@ -19,9 +19,10 @@ const (
 )
 
 // patience is how long a request outside of a session is waited for before it
-// is sent again; pause is how long after a broken connection.
+// is sent again: less than an Unlock waits in all, so that it learns the outcome.
+// pause is how long after a broken connection.
 const (
-	patience = time.Second
+	patience = 800 * time.Millisecond
 	pause    = 5 * time.Millisecond
 )
 

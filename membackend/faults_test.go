@@ -132,7 +132,7 @@ func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
 		c.LoseReply(membackend.OpJoin)
 		join(t, s, "jobs")
 		assert.Equal(t, 3, c.Requests(membackend.OpJoin))
-		assert.Equal(t, 2*time.Second, time.Since(begin))
+		assert.Equal(t, 1600*time.Millisecond, time.Since(begin))
 
 		c.BreakRequest(membackend.OpLook)
 		c.BreakReply(membackend.OpLook)
