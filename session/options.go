@@ -26,8 +26,9 @@ type Options struct {
 
 	// Margin is how long before the service's own expiry the contexts of holds
 	// end: the time that a worker has to stop. 0 means the backend's default
-	// (etcd: the larger of TTL/10 and 1 s). It may be at most three quarters
-	// of the TTL, so that a quarter is left to renew in.
+	// for the TTL that the service gives (etcd: the larger of TTL/10 and 1 s,
+	// ZooKeeper: of TTL/10 and 100 ms). It may be at most three quarters of the
+	// TTL, so that a quarter is left to renew in.
 	Margin time.Duration
 
 	// Label is shown to whoever looks at the line, beside host and pid. At

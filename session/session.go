@@ -23,7 +23,8 @@ type Session struct {
 	profile driver.Profile
 	clock   driver.Clock
 	opts    Options
-	meta    driver.Meta // host, pid and label
+	margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
+	meta    driver.Meta                           // host, pid and label
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -58,8 +59,11 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	// A host without a name is still told apart by its pid.
 	host, _ := os.Hostname()
 	s := &Session{
-		backend: b, profile: p, clock: b.Clock(), opts: opts, backoff: minBackoff,
+		backend: b, profile: p, clock: b.Clock(), opts: opts, margin: p.Margin, backoff: minBackoff,
 		meta: driver.Meta{Host: host, PID: os.Getpid(), Label: opts.Label},
+	}
+	if o != nil && o.Margin != 0 {
+		s.margin = func(time.Duration) time.Duration { return opts.Margin }
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if _, ok := ctx.Deadline(); !ok {

@@ -42,7 +42,7 @@ func (s *Session) openTerm(ctx context.Context) (*Term, error) {
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	drv, err := s.backend.Open(ctx, driver.Config{
-		TTL: s.opts.TTL, Window: s.opts.TTL - s.opts.Margin,
+		TTL: s.opts.TTL, Window: s.opts.TTL - s.opts.Margin, Margin: s.margin,
 		Proof: t.proof, Gone: t.gone, Logger: s.opts.Logger,
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Session) openTerm(ctx context.Context) (*Term, error) {
 func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
 	now := t.s.clock.Now()
 	t.mu.Lock()
-	ok := t.belief.prove(now, sent, ttl, t.s.opts.Margin)
+	ok := t.belief.prove(now, sent, ttl, t.s.margin(ttl))
 	left, ready := t.belief.left(now), t.drv != nil
 	t.mu.Unlock()
 	switch {

@@ -178,7 +178,7 @@ func (s *sess) begin(ctx context.Context, l *link) error {
 	if err := s.tooShort(); err != nil {
 		return err
 	}
-	if s.cfg.Window == 0 { // a visitor has no entries
+	if s.cfg.Margin == nil { // a visitor has no entries
 		return nil
 	}
 	return s.setSeal(ctx, l)
@@ -186,9 +186,12 @@ func (s *sess) begin(ctx context.Context, l *link) error {
 
 // tooShort refuses a TTL of which proofs would leave too little.
 func (s *sess) tooShort() error {
-	margin := min(s.cfg.TTL-s.cfg.Window, s.ttl*3/4)
+	if s.cfg.Margin == nil {
+		return nil
+	}
+	margin := min(s.cfg.Margin(s.ttl), s.ttl*3/4)
 	rest := s.ttl - s.lag() - margin
-	if rest >= s.ttl/4 || s.cfg.Window == 0 {
+	if rest >= s.ttl/4 {
 		return nil
 	}
 	given, advice := fmt.Sprintf("a session timeout of %v", s.ttl), "use a longer TTL"

@@ -63,9 +63,9 @@ const (
 	// that it is alone, and ProofSync otherwise. It is the default.
 	ProofAuto Proof = iota
 
-	// ProofPing takes every answer for a proof. On an ensemble that is unsafe:
-	// a follower that was cut off from its leader goes on answering while the
-	// leader lets the session expire.
+	// ProofPing takes the answer to a heartbeat for a proof of that heartbeat.
+	// On an ensemble that is unsafe: a follower that is cut off from its leader
+	// has not told it of the heartbeat yet, and nobody knows when it will.
 	ProofPing
 
 	// ProofSync takes answers to Sync, which come from the leader.

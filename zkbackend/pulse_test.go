@@ -124,7 +124,7 @@ func TestATTLThatLeavesTooLittleIsRefused(t *testing.T) {
 		{ProofSync, 100 * time.Millisecond, 2 * time.Second, true},
 	} {
 		s := &sess{b: &backend{opts: Options{TickTime: c.tick}}, ttl: c.ttl, proof: c.proof}
-		s.cfg = driver.Config{TTL: c.ttl, Window: c.ttl - c.ttl/10}
+		s.cfg = driver.Config{TTL: c.ttl, Margin: func(ttl time.Duration) time.Duration { return ttl / 10 }}
 		err := s.tooShort()
 		assert.Equal(t, c.ok, err == nil, "%+v: %v", c, err)
 		if err != nil {

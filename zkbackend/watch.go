@@ -3,6 +3,7 @@ package zkbackend
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -116,10 +117,27 @@ func (s *sess) arm(w *watched) {
 			s.out.post(func() { s.isArmed(w, epoch) })
 		case errors.Is(err, zk.ErrNoNode):
 			s.out.post(func() { s.hasGone(w, false) })
+		case hasCode(err, codeThrottled):
+			driver.Sleep(s.ctx, s.b.clock, throttled)
+			s.out.post(func() { s.rearm(w, epoch) })
 		case outcomeOf(err) == refused:
 			s.cfg.Logger.Warn("zookeeper: cannot watch an entry", "path", w.ref.Key, "err", err)
 		}
 	})
+}
+
+// throttled is how long a server that has too much to do is left alone.
+const throttled = 100 * time.Millisecond
+
+// rearm makes a watch again that the server had no time for. It runs in the
+// dispatcher.
+func (s *sess) rearm(w *watched, epoch int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch == epoch && s.watches[w.ref.Key] == w {
+		w.busy = false
+		s.again(w)
+	}
 }
 
 // watchFolder has the folder of an entry watched in its stead, because the entry

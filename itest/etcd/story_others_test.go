@@ -105,7 +105,7 @@ func inBackground(lock, unlock func(context.Context) error) stand {
 // etcdctlLock runs the real program, which prints its key when it holds and
 // gives the lock back at a signal.
 func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
 	binary := filepath.Join(t.TempDir(), "etcdctl")
 	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+filepath.Join(root, "tools", "go.mod"),

@@ -28,7 +28,8 @@ func TestZooKeeperDriverIsNotBehindItsFollower(t *testing.T) {
 		require.NoError(t, err)
 		s, err := b.Open(ctx, driver.Config{
 			TTL: 5 * time.Second, Window: 4 * time.Second, Logger: slog.New(slog.DiscardHandler),
-			Proof: func(driver.Instant, time.Duration) {}, Gone: func(error) {},
+			Margin: func(ttl time.Duration) time.Duration { return ttl / 5 },
+			Proof:  func(driver.Instant, time.Duration) {}, Gone: func(error) {},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() {

@@ -33,7 +33,7 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, o.backend.Close()) })
 	o.Session, err = o.backend.Open(bounded(t), driver.Config{
-		TTL: ttl, Window: ttl - o.backend.Profile().Margin(ttl), Logger: o.log.logger(t),
+		TTL: ttl, Window: ttl - o.backend.Profile().Margin(ttl), Margin: o.backend.Profile().Margin, Logger: o.log.logger(t),
 		Proof: func(driver.Instant, time.Duration) {},
 		Gone: func(err error) {
 			o.mu.Lock()

@@ -83,6 +83,10 @@ type Config struct {
 	// margin. Renewals are paced so that several fit into it.
 	Window time.Duration
 
+	// Margin is how long before the end of a TTL belief ends, if the service
+	// gives that TTL. Nil: nobody holds anything in this session.
+	Margin func(ttl time.Duration) time.Duration
+
 	// Logger is never nil.
 	Logger *slog.Logger
 }

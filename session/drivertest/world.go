@@ -82,7 +82,7 @@ func (w *world) tryOpen(ctx context.Context, c Client) (*owner, error) {
 	margin := c.Backend().Profile().Margin(w.h.TTL)
 	s, err := c.Backend().Open(ctx, driver.Config{
 		TTL:    w.h.TTL,
-		Window: w.h.TTL - margin,
+		Window: w.h.TTL - margin, Margin: c.Backend().Profile().Margin,
 		Logger: slog.New(slog.DiscardHandler),
 		Proof: func(sent driver.Instant, ttl time.Duration) {
 			o.mu.Lock()
