@@ -26,7 +26,7 @@
 //
 // On two idle cores one server starts in 0.2 s, with Options.TLS in 0.5 s, three
 // start in 0.8 s and five in 1.3 s; while other programs wanted ten cores more, the
-// same took 1 s, 1.6 s, 3 s and 6 s. A server is 60 MB of memory, with Options.TLS
+// same took 1 s, 1.5 s, 3 s and 3 s to 6 s. A server is 60 MB of memory, with Options.TLS
 // 115 MB. When the leader is killed, another leads after 0.4 s; when it is cut off
 // or paused, the others notice after 20 ticks, and another leads after 2.3 s to
 // 2.8 s. SetSequence takes 0.5 s with one member and 1.4 s with three. Measured
