@@ -115,9 +115,10 @@ func as(ctx context.Context, c stand.Contestant, f func(context.Context) error) 
 const mostClients = 10
 
 // rounds runs f for each contestant in turn, and in the opposite order in every
-// second round: a machine that slows down or speeds up meanwhile favours nobody.
-func (b *bench) rounds(ctx context.Context, cs []stand.Contestant, f func(stand.Contestant) error) error {
-	for round := range b.plan.rounds {
+// second of n rounds: a machine that slows down or speeds up meanwhile favours
+// nobody.
+func rounds(ctx context.Context, n int, cs []stand.Contestant, f func(stand.Contestant) error) error {
+	for round := range n {
 		order := slices.Clone(cs)
 		if round%2 == 1 {
 			slices.Reverse(order)

@@ -22,7 +22,7 @@ func runChurn(ctx context.Context, b *bench) error {
 		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
 			for _, n := range b.plan.churn.sizes {
 				k := key{Scenario: "churn", Cluster: kind, Size: n}
-				err := b.rounds(ctx, b.Contestants, func(c stand.Contestant) error {
+				err := rounds(ctx, b.plan.rounds, b.Contestants, func(c stand.Contestant) error {
 					k.Contestant = c.Name
 					return b.churn(ctx, s, c, k)
 				})

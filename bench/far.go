@@ -13,7 +13,7 @@ func runFar(ctx context.Context, b *bench) error {
 	for _, kind := range b.plan.on(b.plan.far.clusters) {
 		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
 			k := key{Scenario: "far", Cluster: kind, Size: b.plan.far.size, Metric: metricHandOffP50}
-			err := b.rounds(ctx, b.Contestants, func(c stand.Contestant) error {
+			err := rounds(ctx, b.plan.rounds, b.Contestants, func(c stand.Contestant) error {
 				us, err := b.farLines(ctx, s, c)
 				k.Contestant = c.Name
 				b.record.add(k, micros, us)

@@ -52,7 +52,7 @@ func (b *bench) lines(ctx context.Context, kind stand.Kind, cs []stand.Contestan
 	b.say("  %s, %d waiters …", kind, n)
 	return b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
 		k := key{Scenario: "line", Cluster: kind, Size: n}
-		err := b.rounds(ctx, cs, func(c stand.Contestant) error {
+		err := rounds(ctx, b.plan.rounds*b.plan.line.times(n), cs, func(c stand.Contestant) error {
 			k.Contestant = c.Name
 			return b.line(ctx, s, c, k)
 		})
@@ -77,6 +77,7 @@ func (b *bench) line(ctx context.Context, s stand.Stand, c stand.Contestant, k k
 	if !c.Ours {
 		waiters = min(k.Size, p.peers)
 	}
+	least := min(p.handOffs, p.bound) / p.times(k.Size)
 	return with(ctx, s, c, waiters+1, mostClients, func(t *stand.Team) error {
 		var (
 			joins, elapsed time.Duration
@@ -84,7 +85,7 @@ func (b *bench) line(ctx context.Context, s stand.Stand, c stand.Contestant, k k
 			people         int
 			moved          stand.Counts
 		)
-		for people == 0 || len(took) < min(p.handOffs, p.bound) {
+		for people == 0 || len(took) < least {
 			q := queue{name: b.name("line"), waiters: waiters, behind: k.Size - waiters, settle: p.settle, bound: p.bound}
 			r, err := q.run(ctx, s, t)
 			if err != nil {

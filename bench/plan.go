@@ -44,16 +44,8 @@ type plan struct {
 		sizes    []int
 		time     time.Duration // for each contestant in a round
 	}
-	line struct {
-		clusters []stand.Kind
-		sizes    []int
-		together []int         // sizes for goroutines of one process only
-		handOffs int           // at least so many in a round, by repeating short lines
-		peers    int           // no more waiters of the peer than so many
-		bound    int           // and no more than so many: what is left of a line goes home
-		settle   time.Duration // how long nothing must happen before the first release
-	}
-	far struct {
+	line linePlan
+	far  struct {
 		clusters    []stand.Kind
 		hold        time.Duration
 		size, lines int
@@ -70,6 +62,26 @@ type plan struct {
 		settle   time.Duration
 	}
 	history struct{ past, workers, cycles int }
+}
+
+// A linePlan is the plan for lines.
+type linePlan struct {
+	clusters []stand.Kind
+	sizes    []int
+	together []int         // sizes for goroutines of one process only
+	handOffs int           // at least so many in a round, by repeating short lines
+	split    int           // shorter lines than that have so many times as many rounds, with as many times fewer hand-offs
+	peers    int           // no more waiters of the peer than so many
+	bound    int           // no more hand-offs than so many: what is left of a line goes home
+	settle   time.Duration // how long nothing must happen before the first release
+}
+
+// times is into how many rounds each round is split for lines of that length.
+func (p *linePlan) times(length int) int {
+	if length < p.handOffs {
+		return p.split
+	}
+	return 1
 }
 
 // on returns the kinds of cluster to measure on.
@@ -91,7 +103,8 @@ func etcdPlan(a amount) plan {
 	p.churn.sizes, p.churn.time = []int{2, 10, 100}, 2*time.Second
 	p.line.clusters = []stand.Kind{stand.Single, stand.ThreeFsync}
 	p.line.sizes, p.line.together = []int{2, 10, 100, 1000}, []int{10_000}
-	p.line.handOffs, p.line.peers, p.line.bound, p.line.settle = 40, 1000, 500, 150*time.Millisecond
+	p.line.handOffs, p.line.split = 40, 1
+	p.line.peers, p.line.bound, p.line.settle = 1000, 500, 150*time.Millisecond
 	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
@@ -113,7 +126,10 @@ func zkPlan(a amount) plan {
 	p := etcdPlan(usual)
 	p.alone.clusters = append(stand.Kinds(), stand.Single.Far(2*time.Millisecond), stand.Three.Far(2*time.Millisecond))
 	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond), stand.Single.Far(4 * time.Millisecond)}
-	p.line.settle = 100 * time.Millisecond
+	p.alone.cycles, p.churn.time = 25, 1500*time.Millisecond
+	p.line.handOffs, p.line.split = 60, 3 // both sides are close there
+	p.line.settle = 60 * time.Millisecond // a holder is watched after 50
+	p.memory.settle = 500 * time.Millisecond
 	p.memory.sessions = 100 // with a connection each, and the peer's has 3 MiB of buffers
 	if a == full {
 		p.fill()
@@ -136,7 +152,8 @@ func quickPlan() plan {
 	p.alone.clusters, p.alone.blocks, p.alone.cycles = one, 2, 10
 	p.churn.clusters, p.churn.sizes, p.churn.time = one, []int{2}, 300*time.Millisecond
 	p.line.clusters, p.line.sizes, p.line.together = one, []int{2, 5}, []int{40}
-	p.line.handOffs, p.line.peers, p.line.bound, p.line.settle = 4, 30, 20, 20*time.Millisecond
+	p.line.handOffs, p.line.split = 4, 1
+	p.line.peers, p.line.bound, p.line.settle = 30, 20, 20*time.Millisecond
 	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 5*time.Millisecond, 3, 1
 	p.requests.size, p.requests.hold = 4, 20*time.Millisecond

@@ -22,7 +22,7 @@ func runRequests(ctx context.Context, b *bench) error {
 	cs := b.Contestants
 	return b.on(ctx, stand.Setting{Kind: stand.Single}, func(s stand.Stand) error {
 		k := key{Scenario: "requests", Cluster: stand.Single, Size: p.size}
-		err := b.rounds(ctx, cs, func(c stand.Contestant) error {
+		err := rounds(ctx, b.plan.rounds, cs, func(c stand.Contestant) error {
 			return with(ctx, s, c, p.size+1, p.size+1, func(t *stand.Team) error {
 				q := queue{name: b.name("requests"), waiters: p.size, settle: b.plan.line.settle, hold: p.hold}
 				r, err := q.run(ctx, s, t)
