@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,6 +35,13 @@ func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
 		Parallel: true,
 		// Two cores, the race detector and dozens of stories at once.
 		Prompt: 500 * time.Millisecond,
+		// A client makes connections anew when it likes; the backend makes none.
+		Leaks: []goleak.Option{
+			goleak.IgnoreAnyFunction("google.golang.org/grpc/internal/transport.(*loopyWriter).run"),
+			goleak.IgnoreAnyFunction("google.golang.org/grpc/internal/transport.(*http2Client).reader"),
+			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/internal/tcpproxy.(*pipe).read"),
+			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/internal/tcpproxy.(*pipe).write"),
+		},
 		Service: func(t *testing.T) drivertest.Service {
 			return &etcdService{cluster: c, admin: c.Client(t), root: fmt.Sprint("story", stories.Add(1))}
 		},
