@@ -10,7 +10,7 @@ import (
 // there is how often a hand-off crosses it. Everybody holds for a while, so that
 // what the next ones do beside the hand-off is done before it.
 func runFar(ctx context.Context, b *bench) error {
-	for _, kind := range b.plan.on(b.plan.far.clusters) {
+	for _, kind := range b.plan.farAway() {
 		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
 			k := key{Scenario: "far", Cluster: kind, Size: b.plan.far.size, Metric: metricHandOffP50}
 			err := rounds(ctx, b.plan.rounds, b.Contestants, func(c stand.Contestant) error {

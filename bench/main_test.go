@@ -164,6 +164,7 @@ func TestFlags(t *testing.T) {
 	require.Len(t, p.services, 1)
 	plan := p.planFor(p.services[0])
 	assert.Equal(t, []stand.Kind{stand.Single, stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.on(stand.Kinds()))
+	assert.Equal(t, []stand.Kind{stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.farAway())
 	assert.Equal(t, 7, plan.rounds)
 	assert.Equal(t, "results", p.dir)
 
@@ -172,4 +173,6 @@ func TestFlags(t *testing.T) {
 	assert.Len(t, p.services, 2)
 	plan = p.planFor(p.services[1])
 	assert.Equal(t, stand.Kinds(), plan.on(stand.Kinds()))
+	plan.only = []stand.Kind{stand.Single}
+	assert.Equal(t, plan.far.clusters, plan.farAway(), "there is none with a round trip among them")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,16 @@ func (p *plan) on(kinds []stand.Kind) []stand.Kind {
 		return kinds
 	}
 	return p.only
+}
+
+// farAway returns those of them with a round trip added to the network, for what
+// means nothing without; if none was asked for, the plan's.
+func (p *plan) farAway() []stand.Kind {
+	kinds := slices.DeleteFunc(slices.Clone(p.only), func(k stand.Kind) bool { return k.RTT() == 0 })
+	if len(kinds) == 0 {
+		return p.far.clusters
+	}
+	return kinds
 }
 
 // etcdPlan fits into ten minutes, and fully into an hour.
