@@ -48,7 +48,7 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	over := ended(h)
 	proofs := func() { // of the opening, of heartbeats, and of a reconnection
 		for range 3 {
-			assert.LessOrEqual(t, wait(t, renewed, "a proof"), given-asked/10)
+			assert.LessOrEqual(t, wait(t, renewed, "a proof"), given-given/10)
 		}
 	}
 	proofs()
