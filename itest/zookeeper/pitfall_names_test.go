@@ -206,5 +206,4 @@ func tokensAlwaysRise(t *testing.T) {
 	assert.Greater(t, h.Token(), token, "all were restarted")
 	assert.Greater(t, h.Token()>>32, session.Token(1), "an epoch of its own")
 	givenBack(t, h)
-	p.kept(t)
 }
