@@ -90,7 +90,8 @@ var zkOdd = regexp.MustCompile(`[%\x00-\x1f\x7f-\x9f\x{e000}-\x{f8ff}\x{fff0}-\x
 
 // dir is the folder of a line.
 func (s *zkService) dir(line string) string {
-	dir := s.root
+	var dir strings.Builder
+	dir.WriteString(s.root)
 	for seg := range strings.SplitSeq(line, "/") {
 		switch seg {
 		case "":
@@ -102,9 +103,9 @@ func (s *zkService) dir(line string) string {
 				return "%" + strings.ReplaceAll(fmt.Sprintf("% X", c), " ", "%")
 			})
 		}
-		dir += "/" + seg
+		dir.WriteString("/" + seg)
 	}
-	return dir
+	return dir.String()
 }
 
 // folder makes a line's folder, and returns it.
