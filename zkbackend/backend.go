@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -22,7 +25,7 @@ type backend struct {
 	clock   driver.Clock
 
 	enforced atomic.Bool // the servers enforce permissions
-	unsealed atomic.Bool // and yet entries are not to be sealed
+	unsealed atomic.Bool // entries are not to be sealed
 
 	mu      sync.Mutex
 	open    map[*sess]bool // opened and not closed
@@ -53,10 +56,13 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &backend{
+	b := &backend{
 		servers: all, opts: o, ownDial: opts != nil && opts.Dial != nil,
 		lay: newLayout(o.Root, o.Layout), clock: driver.SystemClock(), open: map[*sess]bool{},
-	}, nil
+	}
+	// A seal would be part of what "auth" stands for, in folders too.
+	b.unsealed.Store(slices.ContainsFunc(o.ACL, func(a zk.ACL) bool { return a.Scheme == "auth" }))
+	return b, nil
 }
 
 // service is ZooKeeper's name in errors and tools.

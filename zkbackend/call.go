@@ -27,21 +27,28 @@ type abandonedError[T any] struct {
 func (e *abandonedError[T]) Error() string { return e.cause.Error() }
 func (e *abandonedError[T]) Unwrap() error { return e.cause }
 
-// once makes one request on one link. The library knows no contexts, so the
-// request has a goroutine of its own, which ends with the answer or the link. It
-// has no timeout of its own either: a link on which nothing comes back is taken
-// down by its session, see link.silence.
-func once[T any](ctx context.Context, s *sess, l *link, f func(*zk.Conn) (T, error)) (T, error) {
-	var zero T
-	if !l.begin() {
-		return zero, zk.ErrConnectionClosed
-	}
+// send makes one request on one link. The library knows no contexts, so the
+// request has a goroutine of its own, which ends with the answer or the link.
+func send[T any](l *link, f func(*zk.Conn) (T, error)) <-chan answer[T] {
 	answers := make(chan answer[T], 1)
+	if !l.begin() {
+		answers <- answer[T]{err: zk.ErrConnectionClosed}
+		return answers
+	}
 	go func() {
 		defer l.calls.Done()
 		v, err := f(l.conn)
 		answers <- answer[T]{v, err}
 	}()
+	return answers
+}
+
+// once makes one request of a session on one link. It has no timeout of its own:
+// a link on which nothing comes back is taken down by its session, see
+// tap.silence.
+func once[T any](ctx context.Context, s *sess, l *link, f func(*zk.Conn) (T, error)) (T, error) {
+	var zero T
+	answers := send(l, f)
 	var a answer[T]
 	select {
 	case a = <-answers:
@@ -50,32 +57,30 @@ func once[T any](ctx context.Context, s *sess, l *link, f func(*zk.Conn) (T, err
 	case <-s.ctx.Done():
 		return zero, &abandonedError[T]{cause: driver.ErrSessionOver, late: answers}
 	}
-	switch outcomeOf(a.err) {
+	s.heed(l, a.err)
+	return a.v, a.err
+}
+
+// heed draws from an answer what it says of the session and of the link.
+func (s *sess) heed(l *link, err error) outcome {
+	out := outcomeOf(err)
+	switch out {
 	case expired:
-		s.expired(a.err)
+		s.expired(err)
 	case lost:
-		l.fail(a.err)
+		l.fail(err)
 	case done, refused:
 	}
-	return a.v, a.err
+	return out
 }
 
 // onLink makes one request on a link that no session uses yet.
 func onLink[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, error) {
-	var zero T
-	if !l.begin() {
-		return zero, zk.ErrConnectionClosed
-	}
-	answers := make(chan answer[T], 1)
-	go func() {
-		defer l.calls.Done()
-		v, err := f(l.conn)
-		answers <- answer[T]{v, err}
-	}()
 	select {
-	case a := <-answers:
+	case a := <-send(l, f):
 		return a.v, a.err
 	case <-ctx.Done():
+		var zero T
 		return zero, context.Cause(ctx)
 	}
 }

@@ -76,20 +76,15 @@ func (b *backend) resolve(ctx context.Context, server string) []string {
 
 // unreachable describes why no server could be had, one by one.
 func (b *backend) unreachable(cause error, failures map[string]error) error {
-	if len(failures) == 0 {
-		return fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.servers, ", "), cause)
-	}
-	all := []error{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.servers, ", "), cause)}
+	all := joinedError{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.servers, ", "), cause)}
 	for addr, err := range failures {
 		all = append(all, fmt.Errorf("%s: %w", addr, err))
 	}
-	return joined(all)
+	return all
 }
 
-// joined is errors.Join on one line.
+// joinedError is errors.Join on one line.
 type joinedError []error
-
-func joined(errs []error) error { return joinedError(errs) }
 
 func (j joinedError) Error() string {
 	texts := make([]string, len(j))
@@ -175,20 +170,17 @@ func (s *sess) begin(ctx context.Context, l *link) error {
 			s.proof = ProofPing
 		}
 	}
-	if err := s.tooShort(); err != nil {
-		return err
-	}
 	if s.cfg.Margin == nil { // a visitor has no entries
 		return nil
+	}
+	if err := s.tooShort(); err != nil {
+		return err
 	}
 	return s.setSeal(ctx, l)
 }
 
 // tooShort refuses a TTL of which proofs would leave too little.
 func (s *sess) tooShort() error {
-	if s.cfg.Margin == nil {
-		return nil
-	}
 	margin := min(s.cfg.Margin(s.ttl), s.ttl*3/4)
 	rest := s.ttl - s.lag() - margin
 	if rest >= s.ttl/4 {

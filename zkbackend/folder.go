@@ -91,10 +91,15 @@ func (s *sess) remember(dir string, word string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.marks) >= maxMarks {
-		clear(s.marks)
+	note(s.marks, dir, word)
+}
+
+// note puts something into what a session remembers.
+func note[V any](m map[string]V, key string, v V) {
+	if len(m) >= maxMarks {
+		clear(m)
 	}
-	s.marks[dir] = word
+	m[key] = v
 }
 
 // held reads the folder's word and says whether it is that of the entry which

@@ -2,8 +2,6 @@ package zkbackend
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,9 +96,7 @@ func (j *join) run(ctx context.Context) (driver.Joined, error) {
 
 // attempt sends the transaction under a new name.
 func (j *join) attempt(ctx context.Context, l *link) (madeEntry, error) {
-	var random [guidLen / 2]byte
-	_, _ = rand.Read(random[:]) // never fails
-	j.guid, j.path = hex.EncodeToString(random[:]), ""
+	j.guid, j.path = random(guidLen/2), ""
 	name := j.s.b.lay.prefix(j.guid, j.s.seal != nil, j.req.Mode, j.req.Weight)
 	create := &zk.CreateRequest{
 		Path: j.dir + "/" + name, Data: j.req.Meta.Encode(), Acl: j.s.entryACL(), Flags: zk.FlagEphemeral | zk.FlagSequence,
@@ -165,11 +161,11 @@ func (j *join) made(ctx context.Context, m madeEntry) (driver.Joined, error) {
 	}
 	view, err := j.s.view(ctx, j.req.Line, n.seq, j.req.Nearest)
 	if err != nil {
-		return driver.Joined{}, j.cannotWait(ctx, joined.Entry.Ref, err)
+		return driver.Joined{}, j.cannotWait(ctx, err)
 	}
 	joined.Ahead, joined.Known = view.ahead, view.near
 	if j.req.IfEmpty && view.ahead > 0 { // a stranger was faster by a moment
-		return driver.Joined{}, j.taken(ctx, view, joined.Entry.Ref)
+		return driver.Joined{}, j.taken(ctx, view)
 	}
 	return joined, nil
 }
@@ -182,18 +178,16 @@ func (j *join) giveUp(err error) error {
 
 // cannotWait leaves a line that cannot be looked at. Where waiting helps nothing,
 // the entry goes before that is told, so that the outcome is known.
-func (j *join) cannotWait(ctx context.Context, own driver.Ref, err error) error {
-	if driver.Incurable(err) {
-		if _, lerr := j.s.Leave(ctx, driver.LeaveRequest{Ref: own}); lerr == nil || errors.Is(lerr, driver.ErrGone) {
-			return err
-		}
+func (j *join) cannotWait(ctx context.Context, err error) error {
+	if driver.Incurable(err) && j.remove(ctx, j.path) == nil {
+		return err
 	}
 	return j.giveUp(err)
 }
 
 // taken leaves a line that was joined in the belief that it was empty.
-func (j *join) taken(ctx context.Context, v view, own driver.Ref) error {
-	if _, err := j.s.Leave(ctx, driver.LeaveRequest{Ref: own}); err != nil && !errors.Is(err, driver.ErrGone) {
+func (j *join) taken(ctx context.Context, v view) error {
+	if err := j.remove(ctx, j.path); err != nil {
 		return j.giveUp(err)
 	}
 	return j.takenBy(ctx, v.first, v.ahead)
@@ -253,7 +247,7 @@ func (j *join) resolve(ctx context.Context, cause error) (joined driver.Joined, 
 // by Sync.
 func (j *join) find(ctx context.Context, s *sess) (m madeEntry, found bool, err error) {
 	names, err := ask(ctx, s, func(c *zk.Conn) ([]string, error) {
-		if _, err := c.Sync(orRoot(j.dir)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if _, err := c.Sync(j.dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return nil, err
 		}
 		names, _, err := c.Children(j.dir)

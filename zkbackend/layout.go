@@ -1,6 +1,8 @@
 package zkbackend
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -277,6 +279,13 @@ func parseNodes(children []string) []node {
 		return strings.Compare(a.name, b.name)
 	})
 	return nodes
+}
+
+// random makes up a number of n bytes, in hex.
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
 }
 
 // split returns the folder and the name of a path.

@@ -281,11 +281,6 @@ func (l *link) rest() {
 	l.calls.Wait()
 }
 
-// silence is for how long nothing has come back on the link while something
-// should have. Requests are answered in order, so one that comes late behind
-// many others is no sign of trouble.
-func (l *link) silence() time.Duration { return l.tap.silence() }
-
 // farewell ends the service session. It says whether the service has
 // acknowledged that. The link is of no use afterwards.
 func (l *link) farewell(ctx context.Context, limit time.Duration) bool {

@@ -170,10 +170,7 @@ func (s *sess) checkLeases(ctx context.Context, entries []driver.Entry) error {
 			// If it has gone its Stat is empty: then its end will be told.
 			leased = stat.EphemeralOwner != 0 || stat.Czxid == 0
 			s.mu.Lock()
-			if len(s.leased) >= maxMarks {
-				clear(s.leased)
-			}
-			s.leased[e.Key] = leased
+			note(s.leased, e.Key, leased)
 			s.mu.Unlock()
 		}
 		e.Unleased = !leased
@@ -191,10 +188,7 @@ func (s *sess) checkMixed(line string, nodes []node) {
 	}
 	s.mu.Lock()
 	told := s.mixed[line]
-	if len(s.mixed) >= maxMarks {
-		clear(s.mixed)
-	}
-	s.mixed[line] = true
+	note(s.mixed, line, true)
 	s.mu.Unlock()
 	if !told {
 		s.cfg.Logger.Warn("zookeeper: entries of several protocols in one line; their owners do not see each other",

@@ -79,9 +79,8 @@ func (c *chain) answered(sent driver.Instant) (proof driver.Instant, ok bool) {
 func (s *sess) pulse(l *link) {
 	var (
 		chain   = chain{direct: s.proof == ProofPing}
-		answers = make(chan error, 1)
-		flying  bool
-		hurry   int // heartbeats to be sent as soon as possible
+		answers <-chan answer[string] // of the heartbeat under way; nil if there is none
+		hurry   int                   // heartbeats to be sent as soon as possible
 		sent    = s.b.clock.Now()
 		back    = sent // when the last answer came
 	)
@@ -101,9 +100,9 @@ func (s *sess) pulse(l *link) {
 			if hurry = 3; chain.direct {
 				hurry = 1
 			}
-		case err := <-answers:
-			flying, back = false, s.b.clock.Now()
-			if !s.beaten(l, err) {
+		case a := <-answers:
+			answers, back = nil, s.b.clock.Now()
+			if out := s.heed(l, a.err); out == expired || out == lost {
 				return
 			}
 			if proof, ok := chain.answered(sent); ok {
@@ -114,15 +113,15 @@ func (s *sess) pulse(l *link) {
 		now := s.b.clock.Now()
 		due := s.due(now, sent, back, hurry > 0)
 		switch {
-		case l.silence() >= s.patience():
+		case l.tap.silence() >= s.patience():
 			l.fail(errSilent)
 			return
-		case flying:
+		case answers != nil:
 			due = s.patience() / 4
 		case due <= 0:
-			sent, flying, due = now, true, s.patience()/4
+			sent, due = now, s.patience()/4
 			hurry = max(hurry-1, 0)
-			s.beat(l, answers)
+			answers = send(l, s.beat)
 		}
 		timer.Reset(max(due, time.Millisecond))
 	}
@@ -137,34 +136,11 @@ func (s *sess) due(now, sent, back driver.Instant, hurry bool) time.Duration {
 	return max(soonest, s.period()-now.Sub(sent))
 }
 
-// beat sends one heartbeat. Its goroutine ends with the link.
-func (s *sess) beat(l *link, answers chan<- error) {
-	if !l.begin() {
-		answers <- l.cause
-		return
+// beat is one heartbeat. Whatever the server answers, it has it.
+func (s *sess) beat(c *zk.Conn) (string, error) {
+	if s.proof != ProofQuorum {
+		return c.Sync("/")
 	}
-	go func() {
-		defer l.calls.Done()
-		var err error
-		if s.proof == ProofQuorum {
-			_, err = l.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
-		} else {
-			_, err = l.conn.Sync("/")
-		}
-		answers <- err
-	}()
-}
-
-// beaten looks at the answer to a heartbeat, and says whether it was one.
-func (s *sess) beaten(l *link, err error) bool {
-	switch outcomeOf(err) {
-	case expired:
-		s.expired(err)
-		return false
-	case lost:
-		l.fail(err)
-		return false
-	case done, refused:
-	}
-	return true
+	_, err := c.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+	return "", err
 }

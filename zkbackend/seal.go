@@ -2,8 +2,6 @@ package zkbackend
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,9 +38,7 @@ func sealed(name string) bool {
 
 // newSeal makes up a login.
 func newSeal() *seal {
-	var random [24]byte
-	_, _ = rand.Read(random[:]) // never fails
-	user, password := "fairlock-"+hex.EncodeToString(random[:8]), hex.EncodeToString(random[8:])
+	user, password := "fairlock-"+random(8), random(16)
 	return &seal{auth: DigestAuth(user, password), acl: zk.DigestACL(zk.PermRead|zk.PermWrite, user, password)[0]}
 }
 
@@ -73,8 +69,8 @@ func (s *sess) entryACL() []zk.ACL {
 // setSeal gives the session a seal if the servers enforce permissions. That it
 // has none costs the hand-off a read.
 func (s *sess) setSeal(ctx context.Context, l *link) error {
-	if slices.ContainsFunc(s.b.opts.ACL, func(a zk.ACL) bool { return a.Scheme == "auth" }) {
-		return nil // it would be part of what "auth" stands for, in folders too
+	if s.b.unsealed.Load() {
+		return nil
 	}
 	if !s.b.enforced.Load() {
 		enforced, err := s.enforces(ctx, l)
@@ -82,9 +78,6 @@ func (s *sess) setSeal(ctx context.Context, l *link) error {
 			return err
 		}
 		s.b.enforced.Store(true)
-	}
-	if s.b.unsealed.Load() {
-		return nil
 	}
 	seal := newSeal()
 	if err := l.login(ctx, seal.auth); errors.Is(err, zk.ErrAuthFailed) {
@@ -104,9 +97,7 @@ var errNoSeal = errors.New("zookeeper: the login of a session of its own was ref
 // writes what nobody may write. If they do it fails, and has done nothing.
 func (s *sess) enforces(ctx context.Context, l *link) (bool, error) {
 	for _, dir := range []string{s.b.lay.root, ""} {
-		var random [guidLen / 2]byte
-		_, _ = rand.Read(random[:])
-		path := dir + "/fairlock-" + hex.EncodeToString(random[:])
+		path := dir + "/fairlock-" + random(guidLen/2)
 		step, err := onLink(ctx, l, func(c *zk.Conn) (int, error) {
 			r, err := c.Multi(
 				&zk.CreateRequest{Path: path, Data: []byte{}, Acl: zk.WorldACL(zk.PermRead), Flags: zk.FlagEphemeral},

@@ -25,8 +25,7 @@ const sequenceGuard = maxSeq - 1<<20
 // overflow takes in an entry with one of the last numbers. It returns when the
 // join has been made in the folder's next life.
 func (j *join) overflow(ctx context.Context, n node) (driver.Joined, error) {
-	own := driver.Ref{Line: j.req.Line, Key: j.dir + "/" + n.name, Place: n.seq}
-	if _, err := j.s.Leave(ctx, driver.LeaveRequest{Ref: own}); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err := j.remove(ctx, j.path); err != nil {
 		return driver.Joined{}, j.giveUp(err)
 	}
 	j.guid = ""

@@ -158,7 +158,9 @@ func (t *tap) answered(xid int32) bool {
 	return true
 }
 
-// silence is for how long nothing has come back while a reply was due.
+// silence is for how long nothing has come back while a reply was due. Requests
+// are answered in order, so one that comes late behind many others is no sign of
+// trouble.
 func (t *tap) silence() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
