@@ -44,7 +44,9 @@ func (s *sess) dial(ctx context.Context) (*link, error) {
 				case ctx.Err() != nil:
 					return nil, s.b.unreachable(context.Cause(ctx), failures)
 				}
-				failures[addr] = err
+				if why, ok := errors.AsType[net.Error](err); failures[addr] == nil || !ok || !why.Timeout() {
+					failures[addr] = err // that it took too long says less than an earlier reason
+				}
 			}
 		}
 		d := 10 * time.Millisecond << min(pass, 5)
