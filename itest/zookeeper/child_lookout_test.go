@@ -42,10 +42,8 @@ type lookout struct {
 	err     error
 }
 
-// The kinds of packets and events that a lookout speaks of.
+// The kinds of watches and events that a lookout speaks of.
 const (
-	opAuth      = 100
-	opAddWatch  = 106
 	recursive   = 1
 	nodeCreated = 1
 	nodeDeleted = 2
@@ -65,7 +63,7 @@ func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 		// password; the login: length, number, kind, 0, scheme, credentials; and
 		// the watch: length, number, kind, path, mode.
 		int32(44), int32(0), int64(0), int32(60_000), int64(0), int32(16), make([]byte, 16),
-		int32(26 + len(admin)), int32(-4), int32(opAuth), int32(0), int32(6), []byte("digest"), int32(len(admin)), []byte(admin),
+		int32(26 + len(admin)), int32(-4), int32(opLogin), int32(0), int32(6), []byte("digest"), int32(len(admin)), []byte(admin),
 		int32(16 + len(root)), int32(1), int32(opAddWatch), int32(len(root)), []byte(root), int32(recursive),
 	} {
 		require.NoError(t, binary.Write(&b, binary.BigEndian, field))
@@ -94,15 +92,13 @@ func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 	return w
 }
 
-// packet reads one.
+// packet reads one, and returns what stands behind its length.
 func packet(r io.Reader) ([]byte, error) {
-	var size uint32
-	if err := binary.Read(r, binary.BigEndian, &size); err != nil {
+	f, err := readFrame(r)
+	if err != nil {
 		return nil, err
 	}
-	p := make([]byte, size)
-	_, err := io.ReadFull(r, p)
-	return p, err
+	return f[4:], nil
 }
 
 // see takes in an event: number, transaction, error, kind, state, path.

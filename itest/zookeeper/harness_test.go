@@ -188,13 +188,13 @@ func (s *zkService) Count(t *testing.T, line string) int {
 
 // learn notes the password of a session, from the answer to its handshake:
 // version, timeout, number, password.
-func (s *zkService) learn(hello zkFrame) {
+func (s *zkService) learn(hello frame) {
 	if len(hello) < 20 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.passwords[int64(binary.BigEndian.Uint64(hello[12:]))] = []byte(hello.path(20))
+	s.passwords[int64(binary.BigEndian.Uint64(hello[12:]))] = []byte(hello.text(20))
 }
 
 // Expire ends a session as anybody can who knows its password: there is no
@@ -230,7 +230,7 @@ func (s *zkService) end(ctx context.Context, id int64, password []byte) (alive b
 	for _, field := range []any{
 		// The handshake: length, version, newest transaction, timeout, session.
 		int32(28 + len(password)), int32(0), int64(0), int32(2000), id, int32(len(password)), password,
-		int32(8), int32(1), int32(zkClose),
+		int32(8), int32(1), int32(opClose),
 	} {
 		if err := binary.Write(&b, binary.BigEndian, field); err != nil {
 			return true, err
@@ -239,7 +239,7 @@ func (s *zkService) end(ctx context.Context, id int64, password []byte) (alive b
 	if _, err := socket.Write(b.Bytes()); err != nil {
 		return true, err
 	}
-	hello := make(zkFrame, 20)
+	hello := make(frame, 20)
 	if _, err := io.ReadFull(socket, hello); err != nil {
 		return true, err
 	}
@@ -342,7 +342,7 @@ func (c *zkClient) sends() {
 }
 
 // strike returns the fault that hits a request, if one does.
-func (c *zkClient) strike(kinds []drivertest.Op, f zkFrame) (drivertest.Fault, bool) {
+func (c *zkClient) strike(kinds []drivertest.Op, f frame) (drivertest.Fault, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, op := range kinds {

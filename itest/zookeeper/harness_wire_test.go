@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -12,83 +11,34 @@ import (
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
-// The kinds of requests that ZooKeeper's protocol numbers.
-const (
-	zkCreate       = 1
-	zkDelete       = 2
-	zkExists       = 3
-	zkGetData      = 4
-	zkSync         = 9
-	zkPing         = 11
-	zkGetChildren2 = 12
-	zkCheck        = 13
-	zkMulti        = 14
-	zkLogin        = 100
-	zkSetWatches   = 101
-	zkClose        = -11
-)
-
-// zkFrame is a packet: the length of what follows in four bytes, then for a
-// request its number and its kind, for a reply the number of the request. The
-// first of a connection, in both directions, is the handshake and has neither.
-type zkFrame []byte
-
-func (f zkFrame) xid() int32 { return f.number(4) }
-func (f zkFrame) op() int32  { return f.number(8) }
-
-// number reads four bytes; 0 if there are none.
-func (f zkFrame) number(at int) int32 {
-	if len(f) < at+4 {
-		return 0
-	}
-	return int32(binary.BigEndian.Uint32(f[at:]))
-}
-
-// path reads what stands at a place, as long as the four bytes before it say.
-func (f zkFrame) path(at int) string {
-	n := int(f.number(at))
-	if n < 0 || len(f) < at+4+n {
-		return ""
-	}
-	return string(f[at+4 : at+4+n])
-}
-
-// watches says whether a read asks for a watch too: its last byte.
-func (f zkFrame) watches() bool { return f[len(f)-1] != 0 }
-
 // opens says whether a handshake asks for a session, and does not go on with one.
-func (f zkFrame) opens() bool { return len(f) >= 28 && binary.BigEndian.Uint64(f[20:]) == 0 }
+func (f frame) opens() bool { return len(f) >= 28 && binary.BigEndian.Uint64(f[20:]) == 0 }
 
 // counts says whether a request is more than a sign of life, a login or a watch.
-// The proofs of a session are syncs of the root, or checks of it.
-func (f zkFrame) counts() bool {
+func (f frame) counts() bool {
 	switch f.op() {
-	case zkPing, zkLogin, zkSetWatches:
+	case opLogin, opSetWatches:
 		return false
-	case zkSync:
-		return f.path(12) != "/"
-	case zkMulti:
-		return f.number(12) != zkCheck
-	case zkGetData, zkExists:
+	case opGetData, opExists:
 		return !f.watches()
 	}
-	return true
+	return !f.proves()
 }
 
 // kinds says what a request may be.
-func (f zkFrame) kinds() []drivertest.Op {
+func (f frame) kinds() []drivertest.Op {
 	switch op := f.op(); op {
-	case zkClose:
+	case opClose:
 		return []drivertest.Op{drivertest.Close}
-	case zkDelete:
+	case opDelete:
 		return []drivertest.Op{drivertest.Leave}
-	case zkGetChildren2, zkGetData, zkExists:
+	case opGetChildren, opGetData, opExists:
 		return []drivertest.Op{drivertest.Look, drivertest.List}
-	case zkMulti:
+	case opMulti:
 		switch f.number(12) {
-		case zkCreate:
+		case opCreate:
 			return []drivertest.Op{drivertest.Join}
-		case zkDelete:
+		case opDelete:
 			return []drivertest.Op{drivertest.Leave}
 		}
 	}
@@ -96,8 +46,8 @@ func (f zkFrame) kinds() []drivertest.Op {
 }
 
 // folder is where the first request of a transaction wants to create something.
-func (f zkFrame) folder() string {
-	path := f.path(21)
+func (f frame) folder() string {
+	path := f.created()
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }
 
@@ -137,7 +87,7 @@ func (z *zkConn) Close() error {
 
 // Write sends one packet, unless a fault hits it.
 func (z *zkConn) Write(packet []byte) (int, error) {
-	f, first := zkFrame(packet), !z.greeted
+	f, first := frame(packet), !z.greeted
 	z.greeted = true
 	if z.isDeaf() {
 		return len(packet), nil
@@ -189,7 +139,7 @@ func (z *zkConn) isDeaf() bool {
 // Read hands on what was received, unless a fault hits it.
 func (z *zkConn) Read(p []byte) (int, error) {
 	for len(z.ready) == 0 {
-		f, err := z.receive()
+		f, err := readFrame(z.in)
 		if z.isMute() {
 			if err != nil { // a path that is dead does not tell of the end either
 				<-z.closed
@@ -219,18 +169,6 @@ func (z *zkConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive reads a whole packet.
-func (z *zkConn) receive() (zkFrame, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(z.in, head[:]); err != nil {
-		return nil, err
-	}
-	f := make(zkFrame, 4+binary.BigEndian.Uint32(head[:]))
-	copy(f, head[:])
-	_, err := io.ReadFull(z.in, f[4:])
-	return f, err
-}
-
 func (z *zkConn) isMute() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -238,7 +176,7 @@ func (z *zkConn) isMute() bool {
 }
 
 // meets says whether a reply is the one that a fault is for.
-func (z *zkConn) meets(f zkFrame, first bool) (drivertest.Fault, bool) {
+func (z *zkConn) meets(f frame, first bool) (drivertest.Fault, bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if !z.awaits || !first && f.xid() != z.xid {

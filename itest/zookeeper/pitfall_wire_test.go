@@ -5,73 +5,15 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"strings"
 	"sync"
 )
 
-// The kinds of requests that ZooKeeper's protocol numbers.
-const (
-	opGetData         = 4
-	opSync            = 9
-	opPing            = 11
-	opGetChildren     = 12
-	opMulti           = 14
-	opCreateContainer = 19
-	opExists          = 3
-	opCheck           = 13
-	opLogin           = 100
-)
-
-// frame is a packet: the length of what follows in four bytes, then for a
-// request its number and its kind, for a reply the number of the request, the
-// newest transaction in eight bytes, and an error code. The first of a
-// connection, in both directions, is the handshake and has none of these.
-type frame []byte
-
-func (f frame) xid() int32 { return f.number(4) }
-func (f frame) op() int32  { return f.number(8) }
-
-// number reads four bytes; 0 if there are none.
-func (f frame) number(at int) int32 {
-	if len(f) < at+4 {
-		return 0
-	}
-	return int32(binary.BigEndian.Uint32(f[at:]))
-}
-
-// path is that of a request for one node.
-func (f frame) path() string {
-	n := int(f.number(12))
-	if n < 0 || len(f) < 16+n {
-		return ""
-	}
-	return string(f[16 : 16+n])
-}
-
-// watches says that a read asks for a watch too.
-func (f frame) watches() bool { return f[len(f)-1] != 0 }
-
-// proves says that a request is a heartbeat.
-func (f frame) proves() bool {
-	switch f.op() {
-	case opPing:
-		return true
-	case opSync:
-		return f.path() == "/"
-	case opMulti:
-		return f.number(12) == opCheck
-	}
-	return false
-}
-
-// joins says that a request is the transaction that creates an entry: its first
-// step is a create, and the path, behind the step's header of nine bytes, ends
-// with what the server is to put the number after.
+// joins says that a request is the transaction that creates an entry: the path
+// of its first step ends with what the server is to put the number after.
 func (f frame) joins() bool {
-	n := int(f.number(21))
-	return f.op() == opMulti && f.number(12) == 1 && n >= 0 && len(f) >= 25+n && strings.HasSuffix(string(f[25:25+n]), "-lock-")
+	return f.op() == opMulti && f.number(12) == opCreate && strings.HasSuffix(f.created(), "-lock-")
 }
 
 // failed is the reply that a server gives when it refuses.
@@ -213,7 +155,7 @@ func (c *wireConn) Write(packet []byte) (int, error) {
 
 func (c *wireConn) Read(p []byte) (int, error) {
 	if len(c.ready) == 0 {
-		f, err := c.receive()
+		f, err := readFrame(c.in)
 		if err != nil {
 			return 0, err
 		}
@@ -239,16 +181,4 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	n := copy(p, c.ready)
 	c.ready = c.ready[n:]
 	return n, nil
-}
-
-// receive reads a whole packet.
-func (c *wireConn) receive() (frame, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(c.in, head[:]); err != nil {
-		return nil, err
-	}
-	f := make(frame, 4+binary.BigEndian.Uint32(head[:]))
-	copy(f, head[:])
-	_, err := io.ReadFull(c.in, f[4:])
-	return f, err
 }
