@@ -33,6 +33,9 @@ type Backend interface {
 	// has at least one entry.
 	Names(ctx context.Context, prefix string) ([]string, error)
 
+	// Limit reads a line's limit; 0 if it has none.
+	Limit(ctx context.Context, name string) (int64, error)
+
 	// Close frees what the backend itself owns (a connection that it dialled).
 	// It is called once, after the last Session is over.
 	Close() error
@@ -61,6 +64,21 @@ type Profile struct {
 	// Event.Held where the entry gave back a hold. Then nobody needs to look at
 	// a line in time to know that its turn comes next.
 	Tells bool
+
+	// Moves says that Share puts another entry, with another key, in the place
+	// of the old one. Then the end of an exclusive entry among readers may be
+	// that, unless Event.Held tells otherwise.
+	Moves bool
+
+	// Ends says that a watch OfAdmitted tells of the end of every entry ahead,
+	// not only of those that were admitted by Admit.
+	Ends bool
+
+	// MaxAll is the most entries that JoinAll makes in one transaction.
+	MaxAll int
+
+	// MaxValue is the most bytes that JoinRequest.Value takes.
+	MaxValue int
 }
 
 // Config is what a Session is opened with.
@@ -106,11 +124,58 @@ type Session interface {
 	// Two entries of one Session on one line are two entries.
 	Join(ctx context.Context, req JoinRequest) (Joined, error)
 
+	// JoinAll is Join for several different lines, in one transaction: all
+	// entries are made, or none. They have one token, and two JoinAll stand in
+	// the same order in every line that they share. It fails as Join does, with
+	// one *PendingError for all; a *TakenError is of the first line that is not
+	// empty, in the order of the requests. More than Profile.MaxAll are an error
+	// that wraps ErrRefused, and so are lines of which one contains the entries
+	// of the other. Requests have neither Limit nor Value, and nothing is
+	// entered in ledgers: that is left to Enter.
+	JoinAll(ctx context.Context, reqs []JoinRequest) ([]Joined, error)
+
 	// Leave deletes an entry of this Session, and only that one: never a later
-	// entry that got the same key. It works after Abandon too. Nil error: it is gone, and this call or an
-	// earlier unanswered one of its kind did it. ErrGone: it was gone before.
-	// Any other error: unknown; call again, it is idempotent.
+	// entry that got the same key. What hangs on the entry goes with it: its
+	// number (Claim), and what Admit has noted. It works after Abandon too. Nil
+	// error: it is gone, and this call or an earlier unanswered one of its kind
+	// did it. ErrGone: it was gone before. Any other error: unknown; call again,
+	// it is idempotent.
 	Leave(ctx context.Context, req LeaveRequest) (Left, error)
+
+	// LeaveAll is Leave for the entries of a JoinAll, in one transaction. Nil
+	// error: they are all gone; Left.Gone marks those that were gone before.
+	LeaveAll(ctx context.Context, reqs []LeaveRequest) ([]Left, error)
+
+	// Share makes an exclusive entry of this Session one that admits others of
+	// its kind: a writer becomes a reader, in its place and with its token, and
+	// nobody sees the line without it meanwhile. It returns the entry's name from
+	// then on, which is another where Profile.Moves. Errors are as of Leave, and
+	// a call for an entry that is shared already succeeds.
+	Share(ctx context.Context, ref Ref) (Ref, error)
+
+	// Admit notes at the service that an entry of this Session holds, in a line
+	// with a limit. Those who watch the entry with Changes are told, looks show
+	// it as Entry.Admitted, and watches OfAdmitted tell of its end. Errors are as
+	// of Leave.
+	Admit(ctx context.Context, ref Ref) error
+
+	// Claim gives an entry of this Session a number: the lowest one, from 0 on,
+	// that no other entry of the line has. It has it for as long as it lives.
+	// Errors are as of Leave, and a second call gives the same number.
+	Claim(ctx context.Context, ref Ref) (int, error)
+
+	// Write replaces the value of an entry of this Session that was made with
+	// JoinRequest.Value. Errors are as of Leave.
+	Write(ctx context.Context, ref Ref, value []byte) error
+
+	// Enter writes into the line's ledger that an entry of this Session holds,
+	// and returns how the hold before it ended. See JoinRequest.Ledger. Errors
+	// are as of Leave, and a second call returns the same.
+	Enter(ctx context.Context, ref Ref) (Past, error)
+
+	// SetLimit gives a line a limit, or another one. Nil error: it is done. Any
+	// other that wraps neither ErrDenied nor ErrRefused: unknown, call again.
+	SetLimit(ctx context.Context, line string, limit int64) error
 
 	// Look reads the part of a line that stands before and at a place. The
 	// state it shows is not older than req.NotBefore. It need not be the
@@ -139,141 +204,3 @@ type Session interface {
 	// everything in this process in any case. It is called once.
 	Close(ctx context.Context) error
 }
-
-// JoinRequest says what to put at the end of which line.
-type JoinRequest struct {
-	Line   string
-	Mode   Mode
-	Weight int64 // of a semaphore's request; 0 elsewhere
-	Meta   Meta
-
-	// IfEmpty makes Join write nothing unless the line has no entry at all.
-	IfEmpty bool
-
-	// Nearest is how many of the nearest entries ahead the caller would like to
-	// be told of, if that costs nothing more; 0 means all of them.
-	Nearest int
-}
-
-// Joined is an entry just made.
-type Joined struct {
-	Entry Entry
-
-	// Rev is when the entry was made: what happens to it after Rev is told by a
-	// watch with Since, and Ahead and Known are as of Rev or later. 0 if the
-	// service has no such number.
-	Rev int64
-
-	// Ahead is how many entries were ahead.
-	Ahead int
-
-	// Known are entries ahead, in order of place, as far as the answer happened
-	// to tell. It holds all of them if len(Known) == Ahead; otherwise it says
-	// nothing of who is nearest, unless Near does.
-	Known []Entry
-
-	// Near says that nobody stands between the last of Known and the entry, nor
-	// between any two of them: a Look with JoinRequest.Nearest would show them.
-	Near bool
-}
-
-// LeaveRequest names the entry to delete.
-type LeaveRequest struct {
-	Ref Ref
-
-	// Held says that the entry holds and admits nobody beside it. A backend
-	// that can leaves word of it for those who watch, see Event.Held.
-	Held bool
-
-	// Probe, unless zero, is the entry of this Session that stands right
-	// behind, whose life is to be checked at the moment of the deletion if that
-	// costs nothing.
-	Probe Ref
-}
-
-// Left is the answer to a Leave.
-type Left struct {
-	Rev    int64 // of the deletion; 0 if not known
-	Probed bool  // Probe was checked at the deletion ...
-	Alive  bool  // ... and was alive then
-}
-
-// LookRequest says which part of a line to read.
-type LookRequest struct {
-	Line string
-
-	// Upto is the last place of interest.
-	Upto int64
-
-	// Nearest is how many entries before Upto are wanted, those nearest to it;
-	// 0 means all of them.
-	Nearest int
-
-	// NotBefore is a Rev that the answer must not be older than.
-	NotBefore int64
-}
-
-// View is a line, or its end, as it was at Rev.
-type View struct {
-	Rev int64
-
-	// Entries stand in order of place, none behind Upto; the entry at Upto is
-	// the last, if it is alive.
-	Entries []Entry
-
-	// Complete says that nobody stands before Entries[0] (or at all, if there
-	// are none).
-	Complete bool
-}
-
-// WatchRequest names an entry to watch.
-type WatchRequest struct {
-	Ref Ref
-
-	// Own marks an entry of this Session. Watches on own entries of one line
-	// may share one at the service.
-	Own bool
-
-	// Since, unless 0, wants every event after that Rev, at the price of a
-	// late start. It is for entries that nobody waits for.
-	Since int64
-
-	// Changes wants Changed events too, not only Gone.
-	Changes bool
-
-	// Tell asks for Event.Held, for which the end of the entry may be told one
-	// read later.
-	Tell bool
-}
-
-// Event is what a watch tells.
-type Event struct {
-	Kind EventKind
-	Rev  int64 // 0 if the service has no such number, or none for this event
-
-	// Held comes with Gone, and only where WatchRequest.Tell asked for it: the
-	// entry held and admitted nobody beside it when its owner gave it back. So
-	// nobody was ahead of it, and whoever stood right behind it is first now.
-	// False means that this is not known.
-	Held bool
-}
-
-// EventKind says what happened.
-type EventKind int
-
-// The kinds of events. A watch begins with Armed or Gone. After Broken comes
-// Armed again (or Gone), and what lies between is unknown: look.
-const (
-	// Armed: whatever happens to the entry after Rev will be told. A look that
-	// is not older than Rev therefore closes the gap before it. With Since, Rev
-	// is Since, or more if the service has forgotten what was between. With a
-	// Rev of 0 there is no gap: the entry lives at that moment, and one that
-	// does not is told by Gone instead, also after Broken.
-	Armed EventKind = iota + 1
-	// Changed: the entry's owner changed it.
-	Changed
-	// Gone: the entry is no more. It is the last event.
-	Gone
-	// Broken: events may have been lost; the watch is being made anew.
-	Broken
-)

@@ -61,6 +61,19 @@ type Entry struct {
 	// until somebody deletes it.
 	Unleased bool
 
+	// Admitted marks an entry whose owner has noted that it holds, in a line with
+	// a limit.
+	Admitted bool
+
+	// Value is what the entry was made with, or given by Write, for others to
+	// read; nil if the answer did not tell. Of foreign entries it is all that
+	// they have.
+	Value []byte
+
+	// Past is how the hold before this one ended, if it is the holder and the
+	// line keeps account.
+	Past Past
+
 	// Meta is what the owner says of itself; zero if foreign, broken or not
 	// read.
 	Meta Meta

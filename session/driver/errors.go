@@ -22,6 +22,9 @@ var (
 	// corrupt member, a layout that it cannot hold.
 	ErrRefused = errors.New("refused by the service")
 
+	// ErrLimitMismatch: the line has another limit.
+	ErrLimitMismatch = errors.New("limit mismatch")
+
 	// ErrUnavailable: no server answered in time. Waiting may cure it.
 	ErrUnavailable = errors.New("service is unreachable")
 )
@@ -56,3 +59,17 @@ type TakenError struct {
 
 // Error says how many stand in the line.
 func (e *TakenError) Error() string { return fmt.Sprintf("line is taken: %d in it", e.Count) }
+
+// LimitError is the answer to a Join with another limit than the line has.
+type LimitError struct {
+	Limit int64 // the line's
+	Asked int64 // the caller's
+}
+
+// Error names both.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limit mismatch: the line has %d, the caller says %d", e.Limit, e.Asked)
+}
+
+// Is makes errors.Is(err, ErrLimitMismatch) true.
+func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }

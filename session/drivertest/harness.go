@@ -147,11 +147,12 @@ const (
 	Look            // reads the end of a line
 	List            // reads a line, or names
 	Close           // ends a session
+	Change          // changes an entry, or what lies beside its line: Share, Admit, Claim, Write, Enter, SetLimit
 )
 
 // String names the kind in the name of a story.
 func (o Op) String() string {
-	return [...]string{"Open", "Join", "Leave", "Look", "List", "Close"}[o]
+	return [...]string{"Open", "Join", "Leave", "Look", "List", "Close", "Change"}[o]
 }
 
 // Fault is what can happen to one request.
