@@ -141,13 +141,13 @@ type Op int
 
 // The kinds of requests.
 const (
-	Open  Op = iota // makes a session
-	Join            // makes an entry
-	Leave           // deletes one
-	Look            // reads the end of a line
-	List            // reads a line, or names
-	Close           // ends a session
-	Change          // changes an entry, or what lies beside its line: Share, Admit, Claim, Write, Enter, SetLimit
+	Open   Op = iota // makes a session
+	Join             // makes an entry
+	Leave            // deletes one
+	Look             // reads the end of a line
+	List             // reads a line, or names
+	Close            // ends a session
+	Change           // changes an entry, or what lies beside its line: Share, Admit, Claim, Write, Enter, SetLimit
 )
 
 // String names the kind in the name of a story.
