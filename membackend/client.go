@@ -16,6 +16,11 @@ const (
 	// minMargin is the least default margin; above ten times that, it is a
 	// tenth of the TTL.
 	minMargin = time.Millisecond
+
+	// maxAll is the most entries of one JoinAll, and maxValue the most bytes of
+	// a value: few enough for a test to go beyond.
+	maxAll   = 32
+	maxValue = 1 << 20
 )
 
 // patience is how long a request outside of a session is waited for before it
@@ -67,6 +72,11 @@ func (b backend) Profile() driver.Profile {
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, minMargin) },
 		Ordered: true,
 		Tells:   b.c.st.o.Tells,
+		Moves:   b.c.st.o.Moves,
+		Ends:    b.c.st.o.Ends,
+
+		MaxAll:   maxAll,
+		MaxValue: maxValue,
 	}
 }
 
@@ -94,6 +104,15 @@ func (b backend) Names(ctx context.Context, prefix string) ([]string, error) {
 		return nil, fmt.Errorf("memory: names %q: %w", prefix, err)
 	}
 	return all, nil
+}
+
+func (b backend) Limit(ctx context.Context, name string) (int64, error) {
+	limit, _, err := roundTrip(ctx, b.c, request{op: OpList, patience: patience},
+		func(driver.Instant) int64 { return b.c.st.beside[name].limit })
+	if err != nil {
+		return 0, fmt.Errorf("memory: limit of %q: %w", name, err)
+	}
+	return limit, nil
 }
 
 func (b backend) Close() error { return nil }

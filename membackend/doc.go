@@ -22,8 +22,10 @@
 // most.
 //
 // [NewWith] makes it another kind of service: one that tells who held, one whose
-// events have no numbers, one whose joins tell who is nearest. Without options
-// it is like etcd in these matters, with all of them like ZooKeeper.
+// events have no numbers, one whose joins tell who is nearest, one that gives a
+// shared entry another key, one that tells every end ahead. With Ends it is like
+// etcd in these matters, with all the others like ZooKeeper. Limits and ledgers
+// stay for as long as the Store.
 //
 // It is kinder in this: reads are never stale, and a healthy network has no
 // delay.

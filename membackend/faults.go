@@ -5,13 +5,15 @@ import "time"
 // Op is a kind of request.
 type Op string
 
-// The kinds of requests. OpList is List and Names; OpSettle is what
-// [driver.PendingError] sends, and OpTell what a watch with
+// The kinds of requests. OpJoin is JoinAll too, and OpLeave LeaveAll; OpChange is
+// Share, Admit, Claim, Write, Enter and SetLimit; OpList is List, Names and Limit;
+// OpSettle is what [driver.PendingError] sends, and OpTell what a watch with
 // [driver.WatchRequest.Tell] sends at its end, if [Options.Tells].
 const (
 	OpOpen   Op = "open"
 	OpJoin   Op = "join"
 	OpLeave  Op = "leave"
+	OpChange Op = "change"
 	OpLook   Op = "look"
 	OpWatch  Op = "watch"
 	OpTell   Op = "tell"

@@ -19,18 +19,33 @@ type line struct {
 type entry struct {
 	driver.Entry // as answers tell it
 	value        []byte
+	valued       bool  // value is the user's, and Meta lies beside the line
+	made         int64 // the revision at which the key was made
 	changed      int64 // the revision of the last change
+	wrote        int64 // which call wrote the value
 	lease        *lease
 	slot         int
+	was          driver.Ref // before Share, where that moves it
+	number       int        // from Claim, counted from 1; 0 is none
+}
+
+// brief is an entry as those answers tell it that are about places: without
+// its value, which may be large.
+func (e *entry) brief() driver.Entry {
+	shown := e.Entry
+	shown.Value = nil
+	return shown
 }
 
 // write sets an entry's value. One that cannot be read costs the entry its
 // Meta, never its place.
 func (e *entry) write(value []byte) {
 	e.value = value
-	if !e.Foreign {
-		e.Meta, _ = driver.DecodeMeta(value)
+	if e.Foreign || e.valued {
+		e.Value = value
+		return
 	}
+	e.Meta, _ = driver.DecodeMeta(value)
 }
 
 // lease is a session at the service.
@@ -64,10 +79,10 @@ func (st *Store) find(ref driver.Ref) *entry {
 	return nil
 }
 
-// put makes an entry at the end of its line. The lease may be nil.
+// put makes an entry at the end of its line, at the revision st.rev. The lease
+// may be nil.
 func (st *Store) put(e *entry) {
-	st.rev++
-	e.Place, e.Token, e.changed = st.rev, st.rev, st.rev
+	e.Place, e.Token, e.made, e.changed = st.rev, st.rev, st.rev, st.rev
 	ln := st.lines[e.Line]
 	if ln == nil {
 		ln = &line{}
@@ -78,6 +93,7 @@ func (st *Store) put(e *entry) {
 	if e.lease != nil {
 		e.lease.entries[e.Ref] = e
 	}
+	st.tellLine(e.Line, driver.OfLine, 0)
 }
 
 // own makes an entry of a session. Its key is the session's lowest free slot
@@ -97,7 +113,13 @@ func (st *Store) own(l *lease, req driver.JoinRequest) *entry {
 		Weight:  req.Weight,
 		Session: l.id,
 	}}
-	e.write(req.Meta.Encode())
+	if req.Value == nil {
+		e.write(req.Meta.Encode())
+	} else {
+		e.Meta, _ = driver.DecodeMeta(req.Meta.Encode())
+		e.valued = true
+		e.write(slices.Clone(req.Value))
+	}
 	st.put(e)
 	return e
 }
@@ -119,11 +141,10 @@ func (st *Store) remove(e *entry) {
 			}
 		}
 	}
-	watches := st.watches[e.Ref]
-	delete(st.watches, e.Ref)
-	for _, w := range watches {
-		w.armed = false
-		w.tell(driver.Event{Kind: driver.Gone, Rev: st.rev})
+	st.tellGone(e.Ref)
+	st.tellLine(e.Line, driver.OfLine, 0)
+	if e.Admitted || st.o.Ends {
+		st.tellLine(e.Line, driver.OfAdmitted, e.Place)
 	}
 }
 

@@ -52,6 +52,8 @@ func (st *Store) PutForeign(name, key string, leased bool) (driver.Ref, bool) {
 	if leased {
 		e.Session = "x"
 	}
+	e.write([]byte{})
+	st.rev++
 	st.put(e)
 	return e.Ref, true
 }
@@ -83,15 +85,11 @@ func (st *Store) Touch(name, key string) bool {
 	return true
 }
 
+// change gives an entry another value.
 func (st *Store) change(e *entry, value []byte) {
 	st.rev++
 	e.write(value)
-	e.changed = st.rev
-	for _, w := range st.watches[e.Ref] {
-		if w.req.Changes {
-			w.tell(driver.Event{Kind: driver.Changed, Rev: st.rev})
-		}
-	}
+	st.tellChanged(e)
 }
 
 func (st *Store) byKey(name, key string) *entry {

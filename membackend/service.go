@@ -9,8 +9,9 @@ import (
 // errNoLease is how the service says that it does not have the session.
 var errNoLease = errors.New("no such session")
 
-// join is the service's part of Join. It acts once for each attempt.
-func (st *Store) join(l *lease, a *attempt, req driver.JoinRequest) {
+// join is the service's part of Join and JoinAll. It acts once for each attempt:
+// all entries are made, at one revision, or none.
+func (st *Store) join(l *lease, a *attempt, reqs []driver.JoinRequest) {
 	if a.decided {
 		return
 	}
@@ -19,45 +20,90 @@ func (st *Store) join(l *lease, a *attempt, req driver.JoinRequest) {
 		a.err = errNoLease
 		return
 	}
-	ln := st.lines[req.Line]
-	if ln != nil && req.IfEmpty {
-		a.err = &driver.TakenError{First: ln.entries[0].Entry, Count: len(ln.entries)}
-		return
+	for _, req := range reqs {
+		if a.err = st.refuses(req); a.err != nil {
+			return
+		}
 	}
+	st.rev++
+	for _, req := range reqs {
+		made, joined := st.joinOne(l, req)
+		a.made, a.joined = append(a.made, made), append(a.joined, joined)
+	}
+}
+
+// refuses says why a line does not take a request, or nil.
+func (st *Store) refuses(req driver.JoinRequest) error {
+	if has := st.beside[req.Line].limit; req.Limit != 0 && has != 0 && has != req.Limit && !req.Follow {
+		return &driver.LimitError{Limit: has, Asked: req.Limit}
+	}
+	if ln := st.lines[req.Line]; ln != nil && req.IfEmpty {
+		return &driver.TakenError{First: ln.entries[0].brief(), Count: len(ln.entries)}
+	}
+	return nil
+}
+
+// joinOne makes an entry at the revision st.rev.
+func (st *Store) joinOne(l *lease, req driver.JoinRequest) (*entry, driver.Joined) {
+	var j driver.Joined
+	ln := st.lines[req.Line]
 	if ln != nil {
-		a.joined.Ahead = len(ln.entries)
-		a.joined.Known = []driver.Entry{ln.entries[0].Entry}
+		j.Ahead = len(ln.entries)
+		j.Known = []driver.Entry{ln.entries[0].brief()}
 	}
 	if ln != nil && st.o.Near {
 		end := driver.LookRequest{Line: req.Line, Upto: st.rev, Nearest: req.Nearest}
-		a.joined.Known, a.joined.Near = st.look(end).Entries, true
+		j.Known, j.Near = st.look(end).Entries, true
 	}
-	a.made = st.own(l, req)
-	a.joined.Entry, a.joined.Rev = a.made.Entry, st.rev
+	made := st.own(l, req)
+	j.Entry, j.Rev = made.brief(), st.rev
+	if req.Limit != 0 || req.Follow {
+		j.Limit = st.limitOr(req.Line, req.Limit)
+	}
+	if req.Ledger {
+		j.Entered, j.Past = st.enterClean(made)
+	}
+	return made, j
 }
 
-// leave is the service's part of Leave. It acts once for each departure.
-func (st *Store) leave(l *lease, d *departure, req driver.LeaveRequest) {
-	if d.done {
-		return
+// leave is the service's part of Leave and LeaveAll: it deletes entries at one
+// revision. It acts once for each departure.
+func (st *Store) leave(l *lease, ds []*departure, reqs []driver.LeaveRequest) {
+	first := true
+	for i, d := range ds {
+		if d.done {
+			continue
+		}
+		d.done = true
+		e := st.find(reqs[i].Ref)
+		if e == nil || e.lease != l {
+			d.err = driver.ErrGone
+			continue
+		}
+		if first {
+			st.rev++
+			first = false
+		}
+		d.left = st.leaveOne(l, e, reqs[i])
 	}
-	d.done = true
-	e := st.find(req.Ref)
-	if e == nil || e.lease != l {
-		d.err = driver.ErrGone
-		return
-	}
-	st.rev++
-	d.left.Rev = st.rev
+}
+
+// leaveOne deletes an entry at the revision st.rev.
+func (st *Store) leaveOne(l *lease, e *entry, req driver.LeaveRequest) driver.Left {
+	left := driver.Left{Rev: st.rev}
 	if !req.Probe.Zero() {
-		d.left.Probed = true
+		left.Probed = true
 		probe := st.find(req.Probe)
-		d.left.Alive = probe != nil && probe.lease == l
+		left.Alive = probe != nil && probe.lease == l
+	}
+	if req.Clean {
+		st.strike(e)
 	}
 	st.remove(e)
 	if ln := st.lines[e.Line]; ln != nil && req.Held {
 		ln.word = e.Ref
 	}
+	return left
 }
 
 // held says whether an entry that is gone has left word that it held.
@@ -69,6 +115,9 @@ func (st *Store) held(ref driver.Ref) bool {
 // look is the service's part of Look.
 func (st *Store) look(req driver.LookRequest) driver.View {
 	v := driver.View{Rev: st.rev, Complete: true}
+	if req.Limit {
+		v.Limit = st.beside[req.Line].limit
+	}
 	ln := st.lines[req.Line]
 	if ln == nil {
 		return v
@@ -83,7 +132,7 @@ func (st *Store) look(req driver.LookRequest) driver.View {
 	}
 	v.Complete = start == 0
 	for _, e := range ln.entries[start:end] {
-		v.Entries = append(v.Entries, e.Entry)
+		v.Entries = append(v.Entries, e.brief())
 	}
 	return v
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -35,98 +36,167 @@ type memSession struct {
 // attempt is one join, however many copies of it travel.
 type attempt struct {
 	decided bool
-	made    *entry
-	joined  driver.Joined
+	made    []*entry
+	joined  []driver.Joined
 	err     error
 }
 
 // Join sends copies of one attempt until one is answered; the service acts on
 // the first and repeats its answer to the rest.
 func (s *memSession) Join(ctx context.Context, req driver.JoinRequest) (driver.Joined, error) {
+	if len(req.Value) > maxValue {
+		return driver.Joined{}, fmt.Errorf("memory: join %q: value of %d bytes: %w", req.Line, len(req.Value), driver.ErrRefused)
+	}
+	joined, err := s.join(ctx, fmt.Sprintf("%q", req.Line), []driver.JoinRequest{req})
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	return joined[0], nil
+}
+
+// JoinAll is Join with several entries in one attempt.
+func (s *memSession) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+	reqs = slices.Clone(reqs)
+	seen := make(map[string]bool, len(reqs))
+	for i, r := range reqs {
+		if seen[r.Line] || r.Limit != 0 || r.Follow || r.Value != nil {
+			return nil, fmt.Errorf("memory: join all: request for %q: %w", r.Line, driver.ErrRefused)
+		}
+		seen[r.Line] = true
+		reqs[i].Ledger = false // Enter is for that
+	}
+	if len(reqs) > maxAll {
+		return nil, fmt.Errorf("memory: join %d lines: %w", len(reqs), driver.ErrRefused)
+	}
+	return s.join(ctx, fmt.Sprintf("%d lines", len(reqs)), reqs)
+}
+
+// join makes one attempt.
+func (s *memSession) join(ctx context.Context, what string, reqs []driver.JoinRequest) ([]driver.Joined, error) {
 	if s.isOver() {
-		return driver.Joined{}, fmt.Errorf("memory: join %q: %w", req.Line, driver.ErrSessionOver)
+		return nil, fmt.Errorf("memory: join %s: %w", what, driver.ErrSessionOver)
 	}
 	a := &attempt{}
 	r := request{op: OpJoin, patience: s.patience, over: s.over}
 	_, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) struct{} {
-		s.c.st.join(s.lease, a, req)
+		s.c.st.join(s.lease, a, reqs)
 		return struct{}{}
 	})
 	switch {
 	case err == nil && errors.Is(a.err, errNoLease):
-		err := fmt.Errorf("memory: join %q: session %s: %w", req.Line, s.id, driver.ErrSessionOver)
+		err := fmt.Errorf("memory: join %s: session %s: %w", what, s.id, driver.ErrSessionOver)
 		s.lose(err)
-		return driver.Joined{}, err
+		return nil, err
 	case err == nil && a.err != nil:
-		return driver.Joined{}, a.err
+		return nil, a.err
 	case err == nil:
 		return a.joined, nil
 	}
-	err = fmt.Errorf("memory: join %q: %w", req.Line, err)
+	err = fmt.Errorf("memory: join %s: %w", what, err)
 	if !sent {
-		return driver.Joined{}, err
+		return nil, err
 	}
-	return driver.Joined{}, &driver.PendingError{Err: err, Settle: func(ctx context.Context) error {
-		return s.settle(ctx, req.Line, a)
+	return nil, &driver.PendingError{Err: err, Settle: func(ctx context.Context) error {
+		return s.settle(ctx, what, a)
 	}}
 }
 
-// settle makes an attempt void: its entry is deleted if it was made, and is
-// refused if a copy of the request arrives later.
-func (s *memSession) settle(ctx context.Context, name string, a *attempt) error {
+// settle makes an attempt void: its entries are deleted if they were made, and
+// are refused if a copy of the request arrives later.
+func (s *memSession) settle(ctx context.Context, what string, a *attempt) error {
 	_, _, err := roundTrip(ctx, s.c, request{op: OpSettle, patience: s.patience}, func(driver.Instant) struct{} {
 		st := s.c.st
 		if !a.decided {
 			a.decided, a.err = true, driver.ErrGone
 		}
-		if a.made != nil && st.find(a.made.Ref) != nil {
+		if slices.ContainsFunc(a.made, func(e *entry) bool { return st.find(e.Ref) != nil }) {
 			st.rev++
-			st.remove(a.made)
+		}
+		for _, e := range a.made {
+			if st.find(e.Ref) != nil {
+				st.strike(e)
+				st.remove(e)
+			}
 		}
 		return struct{}{}
 	})
 	if err != nil {
-		return fmt.Errorf("memory: settle join of %q: %w", name, err)
+		return fmt.Errorf("memory: settle join of %s: %w", what, err)
 	}
 	return nil
 }
 
-// departure is one leave, until it is answered.
+// departure is the leave of one entry, until it is answered.
 type departure struct {
+	sent bool // by some call that was not answered
 	done bool
 	left driver.Left
 	err  error
 }
 
-// Leave deletes the entry if key and place are the entry's. The departure is
-// remembered until it is answered, so that a second call tells "an earlier call
-// did it" from "it was gone".
+// Leave deletes the entry if key and place are the entry's.
 func (s *memSession) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
-	st := s.c.st
-	st.mu.Lock()
-	d := s.leaving[req.Ref]
-	if d == nil {
-		d = &departure{}
-		s.leaving[req.Ref] = d
-	}
-	st.mu.Unlock()
-
-	got, sent, err := roundTrip(ctx, s.c, request{op: OpLeave, patience: s.patience}, func(driver.Instant) departure {
-		st.leave(s.lease, d, req)
-		return *d
-	})
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if err == nil || !sent {
-		delete(s.leaving, req.Ref)
-	}
+	got, err := s.leave(ctx, []driver.LeaveRequest{req})
 	if err == nil {
-		err = got.err
+		err = got[0].err
 	}
 	if err != nil {
 		return driver.Left{}, fmt.Errorf("memory: leave %q: %w", req.Ref.Line, err)
 	}
-	return got.left, nil
+	return got[0].left, nil
+}
+
+// LeaveAll is Leave of several entries in one request.
+func (s *memSession) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+	got, err := s.leave(ctx, slices.Clone(reqs))
+	if err != nil {
+		return nil, fmt.Errorf("memory: leave %d lines: %w", len(reqs), err)
+	}
+	all := make([]driver.Left, 0, len(got))
+	for _, d := range got {
+		d.left.Gone = d.err != nil
+		all = append(all, d.left)
+	}
+	return all, nil
+}
+
+// leave makes a departure for each entry, and returns how they went. They are
+// remembered until they are answered, so that a second call tells "an earlier
+// call did it" from "it was gone".
+func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]departure, error) {
+	st := s.c.st
+	ds := make([]*departure, 0, len(reqs))
+	st.mu.Lock()
+	for _, req := range reqs {
+		d := s.leaving[req.Ref]
+		if d == nil {
+			d = &departure{}
+			s.leaving[req.Ref] = d
+		}
+		ds = append(ds, d)
+	}
+	st.mu.Unlock()
+
+	r := request{op: OpLeave, patience: s.patience}
+	got, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) []departure {
+		st.leave(s.lease, ds, reqs)
+		all := make([]departure, 0, len(ds))
+		for _, d := range ds {
+			all = append(all, *d)
+		}
+		return all
+	})
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for i, req := range reqs {
+		// What an earlier call has sent may have been done, though this one has
+		// sent nothing.
+		if (err == nil || !sent && !ds[i].sent) && s.leaving[req.Ref] == ds[i] {
+			delete(s.leaving, req.Ref)
+		}
+		ds[i].sent = ds[i].sent || sent
+	}
+	return got, err
 }
 
 // Look reads the newest state, so it is never older than asked for.

@@ -21,8 +21,10 @@ type Store struct {
 
 	rev     int64 // of the last change; places and tokens are taken from it
 	lines   map[string]*line
+	beside  map[string]beside // by line; never deleted
 	leases  map[string]*lease
-	opened  int // leases made so far, for their ids
+	opened  int   // leases made so far, for their ids
+	calls   int64 // changes asked for so far, to tell an old one from a new
 	watches map[driver.Ref][]*watch
 	origin  time.Time
 }
@@ -44,6 +46,14 @@ type Options struct {
 	// Near makes a join tell who is nearest ahead, as many as it asks for, not
 	// only who is first.
 	Near bool
+
+	// Moves makes Share put another entry, with another key, in the place of the
+	// old one. Watchers of the old one are told that it is gone.
+	Moves bool
+
+	// Ends makes watches of driver.OfAdmitted tell of the end of every entry
+	// ahead, not only of those that were admitted.
+	Ends bool
 }
 
 // New returns an empty service of the zero kind. In a test with virtual time it
@@ -58,6 +68,7 @@ func NewWith(o *Options) *Store {
 	return &Store{
 		o:       *o,
 		lines:   make(map[string]*line),
+		beside:  make(map[string]beside),
 		leases:  make(map[string]*lease),
 		watches: make(map[driver.Ref][]*watch),
 		origin:  time.Now(),
@@ -97,8 +108,13 @@ func (st *Store) Sessions() []string {
 func (st *Store) read(name string) []driver.Entry {
 	var all []driver.Entry
 	if ln := st.lines[name]; ln != nil {
-		for _, e := range ln.entries {
-			all = append(all, e.Entry)
+		for i, e := range ln.entries {
+			shown := e.Entry
+			shown.Value = slices.Clone(e.Value)
+			if l := st.beside[name].ledger; i == 0 && l.names(e) {
+				shown.Past = l.past
+			}
+			all = append(all, shown)
 		}
 	}
 	return all

@@ -68,19 +68,64 @@ func (w *watch) arm() {
 	w.armed = true
 	w.retry.stop()
 	e := st.find(w.req.Ref)
-	if e == nil && (w.since != 0 || st.o.NoRevs) {
+	ofEntry := w.req.Of == driver.OfEntry
+	if ofEntry && e == nil && (w.since != 0 || st.o.NoRevs) {
 		w.tell(driver.Event{Kind: driver.Gone, Rev: st.rev})
 		return
 	}
-	st.watches[w.req.Ref] = append(st.watches[w.req.Ref], w)
-	if w.since == 0 {
-		// From now on: of an entry that is gone already nothing is told.
-		w.tell(driver.Event{Kind: driver.Armed, Rev: st.rev})
-		return
+	st.watches[w.key()] = append(st.watches[w.key()], w)
+	from, known := st.rev, st.rev // from now on: of an entry that is gone already nothing is told
+	switch {
+	case !ofEntry || e == nil:
+	case w.since != 0:
+		from, known = w.since, w.since
+	case st.o.NoRevs:
+		known = e.made // who gets no numbers cannot tell what a look has shown
 	}
-	w.tell(driver.Event{Kind: driver.Armed, Rev: w.since})
-	if w.req.Changes && e.changed > w.since {
+	w.tell(driver.Event{Kind: driver.Armed, Rev: from})
+	if ofEntry && w.req.Changes && e != nil && e.changed > known {
 		w.tell(driver.Event{Kind: driver.Changed, Rev: e.changed})
+	}
+}
+
+// key is under what the service keeps the watch: an entry, or, with nothing but
+// its Line, something of a line.
+func (w *watch) key() driver.Ref {
+	if w.req.Of == driver.OfEntry {
+		return w.req.Ref
+	}
+	return driver.Ref{Line: w.req.Ref.Line}
+}
+
+// tellGone tells those who watch an entry that it is no more.
+func (st *Store) tellGone(ref driver.Ref) {
+	watches := st.watches[ref]
+	delete(st.watches, ref)
+	for _, w := range watches {
+		w.armed = false
+		w.tell(driver.Event{Kind: driver.Gone, Rev: st.rev})
+	}
+}
+
+// tellChanged tells that an entry was changed at the revision st.rev.
+func (st *Store) tellChanged(e *entry) {
+	e.changed = st.rev
+	for _, w := range st.watches[e.Ref] {
+		if w.req.Changes {
+			w.tell(driver.Event{Kind: driver.Changed, Rev: st.rev})
+		}
+	}
+	st.tellLine(e.Line, driver.OfLine, 0)
+}
+
+// tellLine tells what happened to a line at the revision st.rev, to an entry at
+// place if not 0.
+func (st *Store) tellLine(name string, of driver.Aspect, place int64) {
+	for _, w := range st.watches[driver.Ref{Line: name}] {
+		end := w.req.Ref.Place
+		if w.req.Of == of && (place == 0 || end == 0 || place < end) {
+			w.tell(driver.Event{Kind: driver.Changed, Rev: st.rev})
+		}
 	}
 }
 
@@ -100,12 +145,12 @@ func (w *watch) drop() {
 func (w *watch) disarm() {
 	w.armed = false
 	st := w.s.c.st
-	left := slices.DeleteFunc(st.watches[w.req.Ref], func(o *watch) bool { return o == w })
+	left := slices.DeleteFunc(st.watches[w.key()], func(o *watch) bool { return o == w })
 	if len(left) == 0 {
-		delete(st.watches, w.req.Ref)
+		delete(st.watches, w.key())
 		return
 	}
-	st.watches[w.req.Ref] = left
+	st.watches[w.key()] = left
 }
 
 // note keeps what an event means for the watch, and returns what is to be

@@ -24,9 +24,9 @@ type Kind struct {
 // Kinds are those that the suites are to be run on.
 func Kinds() []Kind {
 	return []Kind{
-		{Name: "Plain"},
-		{Name: "Tells", Options: membackend.Options{Tells: true}},
-		{Name: "LikeZooKeeper", Options: membackend.Options{Tells: true, NoRevs: true, Near: true}},
+		{Name: "Plain", Options: membackend.Options{Ends: true}},
+		{Name: "Tells", Options: membackend.Options{Tells: true, Ends: true}},
+		{Name: "LikeZooKeeper", Options: membackend.Options{Tells: true, NoRevs: true, Near: true, Moves: true}},
 	}
 }
 
@@ -104,12 +104,13 @@ func (c client) Heal() {
 
 func (c client) Strike(op drivertest.Op, f drivertest.Fault) {
 	kind := map[drivertest.Op]membackend.Op{
-		drivertest.Open:  membackend.OpOpen,
-		drivertest.Join:  membackend.OpJoin,
-		drivertest.Leave: membackend.OpLeave,
-		drivertest.Look:  membackend.OpLook,
-		drivertest.List:  membackend.OpList,
-		drivertest.Close: membackend.OpClose,
+		drivertest.Open:   membackend.OpOpen,
+		drivertest.Join:   membackend.OpJoin,
+		drivertest.Leave:  membackend.OpLeave,
+		drivertest.Look:   membackend.OpLook,
+		drivertest.List:   membackend.OpList,
+		drivertest.Close:  membackend.OpClose,
+		drivertest.Change: membackend.OpChange,
 	}[op]
 	switch f {
 	case drivertest.LostRequest:
@@ -149,7 +150,7 @@ func (c client) Requests() int {
 	n := 0
 	for _, op := range []membackend.Op{
 		membackend.OpOpen, membackend.OpJoin, membackend.OpLeave, membackend.OpLook,
-		membackend.OpSettle, membackend.OpList, membackend.OpClose,
+		membackend.OpSettle, membackend.OpList, membackend.OpClose, membackend.OpChange,
 	} {
 		n += c.Client.Requests(op)
 	}

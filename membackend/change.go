@@ -1,0 +1,187 @@
+package membackend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// changed sends copies of one change until one is answered. The service acts on
+// the first and repeats its answer to the rest.
+func changed[T any](ctx context.Context, s *memSession, what, name string, act func() (T, error)) (T, error) {
+	type outcome struct {
+		done bool
+		v    T
+		err  error
+	}
+	var o outcome // guarded by the Store's mutex
+	r := request{op: OpChange, patience: s.patience}
+	got, _, err := roundTrip(ctx, s.c, r, func(driver.Instant) outcome {
+		if !o.done {
+			o.done = true
+			o.v, o.err = act()
+		}
+		return o
+	})
+	if err == nil {
+		err = got.err
+	}
+	if err != nil {
+		return got.v, fmt.Errorf("memory: %s %q: %w", what, name, err)
+	}
+	return got.v, nil
+}
+
+// own returns the session's entry that ref names, or ErrGone. It needs the
+// mutex.
+func (s *memSession) own(ref driver.Ref) (*entry, error) {
+	e := s.c.st.find(ref)
+	if e == nil || e.lease != s.lease {
+		return nil, driver.ErrGone
+	}
+	return e, nil
+}
+
+// call numbers a change, so that an old one that comes late undoes nothing.
+func (s *memSession) call() int64 {
+	s.c.st.mu.Lock()
+	defer s.c.st.mu.Unlock()
+	s.c.st.calls++
+	return s.c.st.calls
+}
+
+// Share makes an entry a shared one, in its place.
+func (s *memSession) Share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
+	return changed(ctx, s, "share", ref.Line, func() (driver.Ref, error) {
+		e, err := s.own(ref)
+		if err != nil {
+			e = s.c.st.moved(ref) // by an earlier call
+		}
+		if e == nil || e.lease != s.lease {
+			return driver.Ref{}, driver.ErrGone
+		}
+		s.c.st.share(e)
+		return e.Ref, nil
+	})
+}
+
+// moved returns the entry that Share has put in the place of another, or nil.
+func (st *Store) moved(ref driver.Ref) *entry {
+	ln := st.lines[ref.Line]
+	if ln == nil {
+		return nil
+	}
+	if i, ok := ln.at(ref.Place); ok && ln.entries[i].was == ref {
+		return ln.entries[i]
+	}
+	return nil
+}
+
+// share is the service's part of Share. Where it moves the entry, the old key
+// goes and the new one comes at one revision, so that nobody sees the line
+// without it.
+func (st *Store) share(e *entry) {
+	if e.Mode != driver.Exclusive {
+		return
+	}
+	st.rev++
+	e.Mode = driver.Shared
+	if !st.o.Moves {
+		st.tellChanged(e)
+		return
+	}
+	delete(e.lease.entries, e.Ref)
+	e.was = e.Ref
+	e.Key += "s"
+	e.made, e.changed = st.rev, st.rev
+	e.lease.entries[e.Ref] = e
+	st.tellGone(e.was)
+	st.tellLine(e.Line, driver.OfLine, 0)
+}
+
+// Admit notes at the entry that it holds.
+func (s *memSession) Admit(ctx context.Context, ref driver.Ref) error {
+	_, err := changed(ctx, s, "admit", ref.Line, func() (struct{}, error) {
+		e, err := s.own(ref)
+		if err == nil && !e.Admitted {
+			e.Admitted = true
+			s.c.st.rev++
+			s.c.st.tellChanged(e)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Claim gives the entry the lowest free number of its line.
+func (s *memSession) Claim(ctx context.Context, ref driver.Ref) (int, error) {
+	return changed(ctx, s, "claim", ref.Line, func() (int, error) {
+		e, err := s.own(ref)
+		if err != nil {
+			return 0, err
+		}
+		if e.number == 0 {
+			e.number = s.c.st.lines[ref.Line].free()
+		}
+		return e.number - 1, nil
+	})
+}
+
+// free returns the lowest number, from 1 on, that no entry has.
+func (ln *line) free() int {
+	taken := make([]bool, len(ln.entries)+1)
+	for _, e := range ln.entries {
+		if e.number > 0 && e.number <= len(taken) {
+			taken[e.number-1] = true
+		}
+	}
+	return slices.Index(taken, false) + 1 // there are more numbers than entries
+}
+
+// Write gives the entry another value.
+func (s *memSession) Write(ctx context.Context, ref driver.Ref, value []byte) error {
+	if len(value) > maxValue {
+		return fmt.Errorf("memory: write %q: value of %d bytes: %w", ref.Line, len(value), driver.ErrRefused)
+	}
+	value = append([]byte{}, value...)
+	call := s.call()
+	_, err := changed(ctx, s, "write", ref.Line, func() (struct{}, error) {
+		e, err := s.own(ref)
+		switch {
+		case err != nil:
+		case !e.valued:
+			err = fmt.Errorf("entry has no value: %w", driver.ErrRefused)
+		case call > e.wrote:
+			e.wrote = call
+			s.c.st.change(e, value)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Enter writes the entry's name into the ledger.
+func (s *memSession) Enter(ctx context.Context, ref driver.Ref) (driver.Past, error) {
+	return changed(ctx, s, "enter", ref.Line, func() (driver.Past, error) {
+		e, err := s.own(ref)
+		if err != nil {
+			return driver.PastUnknown, err
+		}
+		return s.c.st.enter(e), nil
+	})
+}
+
+// SetLimit gives a line another limit.
+func (s *memSession) SetLimit(ctx context.Context, name string, limit int64) error {
+	if limit <= 0 {
+		return fmt.Errorf("memory: limit %d of %q: %w", limit, name, driver.ErrRefused)
+	}
+	call := s.call()
+	_, err := changed(ctx, s, "limit", name, func() (struct{}, error) {
+		s.c.st.setLimit(name, limit, call)
+		return struct{}{}, nil
+	})
+	return err
+}
