@@ -87,7 +87,7 @@ func (st *Store) share(e *entry) {
 		return
 	}
 	st.rev++
-	e.Mode = driver.Shared
+	e.Mode, e.Movable = driver.Shared, false
 	if !st.o.Moves {
 		st.tellChanged(e)
 		return

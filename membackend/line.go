@@ -112,6 +112,7 @@ func (st *Store) own(l *lease, req driver.JoinRequest) *entry {
 		Mode:    req.Mode,
 		Weight:  req.Weight,
 		Session: l.id,
+		Movable: st.o.Moves && req.Kin == driver.KinReadWrite && req.Mode == driver.Exclusive,
 	}}
 	if req.Value == nil {
 		e.write(req.Meta.Encode())

@@ -32,6 +32,21 @@ var (
 	// that waiting for it would never end.
 	ErrReentrant = errors.New("caller holds this lock already")
 
+	// ErrNotWriter: the hold is not one that can be downgraded: it is a reader's,
+	// or that of another lock.
+	ErrNotWriter = errors.New("not a write hold of this lock")
+
+	// ErrNotLeader: the hold is not that of the election's leader.
+	ErrNotLeader = errors.New("not the leader's hold of this election")
+
+	// ErrWeight: a semaphore cannot give that many permits: none, or more than
+	// its limit.
+	ErrWeight = errors.New("no such number of permits")
+
+	// ErrLimitMismatch: the semaphore has another limit than the caller says; a
+	// *driver.LimitError names both.
+	ErrLimitMismatch = driver.ErrLimitMismatch
+
 	// ErrInvalidName: no lock can have this name.
 	ErrInvalidName = errors.New("invalid lock name")
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,18 +24,50 @@ type Grant struct {
 	Token Token        //
 	Refs  []driver.Ref // the entries that hold
 
+	// Past is how the hold before this one ended, if the lock keeps account.
+	Past Past
+
+	// Slot is the number that no other hold of the lock has; -1 if it was not
+	// asked for.
+	Slot int
+
+	// Mode is what the hold admits beside itself, at first.
+	Mode driver.Mode
+
 	// Release deletes the entries. It is idempotent, and its error is that of
 	// driver.Session's Leave.
 	Release func(ctx context.Context) error
+
+	// Drop deletes what is left of several entries when the hold was lost with one
+	// of them; nil if there is only one.
+	Drop func(ctx context.Context) error
+
+	// Share makes the entry admit others of its kind, and returns its name from
+	// then on; nil if that cannot be. Errors are as of Release.
+	Share func(ctx context.Context) (driver.Ref, error)
+
+	// Write changes the value of the entry; nil if it has none.
+	Write func(ctx context.Context, value []byte) error
 }
+
+// Past is how a hold ended, see Hold.Previous.
+type Past = driver.Past
+
+// The ways in which a hold can have ended.
+const (
+	PastUnknown = driver.PastUnknown // no account was kept, or the hold was a foreign program's
+	PastClean   = driver.PastClean   // it was given back, or there was none yet
+	PastDied    = driver.PastDied    // its owner died, or lost it
+)
 
 // Hold is a lock that is held. Its methods may be called from any goroutine.
 type Hold struct {
 	g        *grant
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	outer    *Hold // the hold that the caller's context came from
-	unlocked bool  // under g.mu
+	outer    *Hold       // the hold that the caller's context came from
+	unlocked bool        // under g.mu
+	mode     driver.Mode // under g.mu
 }
 
 // grant is what the handles of a reentrant hold share.
@@ -52,7 +85,7 @@ type grant struct {
 // in a starved process. ctx gives the hold's context its values.
 func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
 	g := &grant{Grant: gr, t: t, handles: make(map[*Hold]struct{}, 1)}
-	h := g.handle(ctx)
+	h := g.handle(ctx, gr.Mode)
 	t.mu.Lock()
 	alive := t.ended == nil && t.belief.alive(t.s.clock.Now())
 	if alive {
@@ -72,8 +105,8 @@ func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
 // handle makes a handle on g. Its context has ctx's values and not its end: a
 // hold ends by Unlock or by loss, for the work may go on after its caller has
 // lost interest.
-func (g *grant) handle(ctx context.Context) *Hold {
-	h := &Hold{g: g, outer: fromContext(ctx)}
+func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
+	h := &Hold{g: g, outer: fromContext(ctx), mode: mode}
 	c, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.ctx, h.cancel = context.WithValue(c, holdKey{}, h), cancel
 	g.mu.Lock()
@@ -85,9 +118,12 @@ func (g *grant) handle(ctx context.Context) *Hold {
 // Reenter returns one more handle on the same hold, with the same token, for
 // reentrant recipes. The lock is given back when the last handle is unlocked.
 // If the hold is over, the error says how it ended.
-func (h *Hold) Reenter(ctx context.Context) (*Hold, error) {
+//
+// A handle of mode Shared on an exclusive hold is that of a writer who reads
+// too. When no other handles are left, the entry admits readers.
+func (h *Hold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g := h.g
-	h2 := g.handle(ctx)
+	h2 := g.handle(ctx, mode)
 	g.mu.Lock()
 	err := g.lostErr()
 	if h.unlocked && err == nil {
@@ -119,8 +155,49 @@ func (h *Hold) Name() string { return h.g.Name }
 func (h *Hold) Kind() string { return h.g.Kind }
 
 // Refs names the entries behind the hold, for guarded writes to the same
-// store. Do not change it.
-func (h *Hold) Refs() []driver.Ref { return h.g.Refs }
+// store. A downgrade may change them.
+func (h *Hold) Refs() []driver.Ref {
+	h.g.mu.Lock()
+	defer h.g.mu.Unlock()
+	return slices.Clone(h.g.Refs)
+}
+
+// Previous says how the hold before this one ended, of a lock with the option
+// to keep account of that. PreviousDied asks the usual question.
+func (h *Hold) Previous() Past { return h.g.Past }
+
+// PreviousDied says that whoever held before did not give the lock back: the
+// process died, was cut off, or lost the lock in another way. So what it was
+// doing may be half done, and is to be repaired first. It stays true for whoever
+// comes next until somebody has given back cleanly.
+//
+// It is false where no account is kept (see mutex.Options.Robust), and of the
+// holds of foreign programs, which keep none. In rare cases it is true though
+// nothing was done: a request that died while it waited, and had joined at the
+// very moment when the line changed hands, looks like a holder.
+func (h *Hold) PreviousDied() bool { return h.g.Past == PastDied }
+
+// Slot is a number, from 0 on, that no other living hold of the same lock has,
+// so that things can be assigned and fenced by it; -1 if it was not asked for
+// (see semaphore.Options.Slots).
+func (h *Hold) Slot() int { return h.g.Slot }
+
+// Mode says what the hold admits beside itself. A downgrade changes it.
+func (h *Hold) Mode() driver.Mode {
+	h.g.mu.Lock()
+	defer h.g.mu.Unlock()
+	return h.mode
+}
+
+// Of says whether the hold is one of that lock, taken through that Session by
+// that recipe.
+func (h *Hold) Of(s *Session, kind, name string) bool {
+	return h.g.t.s == s && h.g.Kind == kind && h.g.Name == name
+}
+
+// SessionID is the service session that keeps the hold, as the service's own
+// tools show it.
+func (h *Hold) SessionID() string { return h.g.t.drv.ID() }
 
 // Service is the name of the service that gave the hold: "etcd".
 func (h *Hold) Service() string { return h.g.t.s.profile.Service }
@@ -159,13 +236,17 @@ func (h *Hold) Unlock() error {
 	h.unlocked = true
 	delete(g.handles, h)
 	last := len(g.handles) == 0
+	shares := !last && h.mode == driver.Exclusive && !g.writes()
 	err := g.lostErr()
 	g.mu.Unlock()
 
 	h.cancel(ErrUnlocked)
-	if last {
+	switch {
+	case last:
 		err = g.giveBack(err)
 		fire(g.t.s.opts.Hooks.Released, func() Event { return g.event(err) })
+	case shares && err == nil:
+		err = g.shareAtLast()
 	}
 	if err != nil {
 		return fmt.Errorf("%s: unlock %q: %w", g.Kind, g.Name, err)
@@ -187,6 +268,9 @@ func (g *grant) giveBack(lost error) error {
 		lost = g.lostNow()
 	}
 	if lost != nil {
+		if g.Drop != nil {
+			t.Clean(g.Drop)
+		}
 		return lost
 	}
 	ctx, cancel := driver.WithTimeout(t.ctx, t.s.clock, min(unlockTimeout, left))
@@ -202,13 +286,16 @@ func (g *grant) giveBack(lost error) error {
 		// session.
 		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.ctx).Error())
 	}
-	t.Clean(func(ctx context.Context) error {
-		if err := g.Release(ctx); err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-		return nil
-	})
+	t.Clean(g.release)
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)
+}
+
+// release is Release for the janitor: that the entries were gone is as good.
+func (g *grant) release(ctx context.Context) error {
+	if err := g.Release(ctx); err != nil && !errors.Is(err, driver.ErrGone) {
+		return err
+	}
+	return nil
 }
 
 // EntryGone tells the hold that its entry was deleted by somebody else.

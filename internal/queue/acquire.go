@@ -16,11 +16,38 @@ type Request struct {
 	Kind   string // the recipe, as people see it
 	Mode   driver.Mode
 	Weight int64
+	Kin    driver.Kin
+	Value  []byte // what the entry holds, for others to read; nil: nothing
+	Limit  int64  // of a semaphore; 0 elsewhere
+	Follow bool   // take any limit that the line has
 	Rule   Rule
+
+	// Slots has every hold get a number of its own.
+	Slots bool
+
+	// Ledger has the line keep account of how holds end, and Delay is how long
+	// to wait when the one before has died.
+	Ledger bool
+	Delay  time.Duration
 
 	// Try makes the request give up at once, without a trace, if anybody
 	// stands in the line.
 	Try bool
+}
+
+// checked says what is wrong with a set of requests, before anything is sent.
+func checked(s *session.Session, rs []Request) error {
+	names := make(map[string]bool, len(rs))
+	for _, r := range rs {
+		if err := s.CheckName(r.Name); err != nil {
+			return err
+		}
+		if names[r.Name] {
+			return fmt.Errorf("%w %q: it is there twice", session.ErrInvalidName, r.Name)
+		}
+		names[r.Name] = true
+	}
+	return nil
 }
 
 // errPlaceLost: the entry of a waiting seat was deleted by somebody else.
@@ -34,8 +61,13 @@ var errPlaceLost = errors.New("entry was deleted while waiting")
 //
 // If the place in the line is lost, with the term or by an operator's hand, the
 // request goes to the end of the line, which hooks and log tell.
-func Acquire(ctx context.Context, s *session.Session, r Request) (*session.Hold, error) {
-	if err := s.CheckName(r.Name); err != nil {
+//
+// Several requests are for several lines: the lines are joined in one
+// transaction, and the hold is one, with one token. Since two such requests stand
+// in the same order in every line that they share, they never wait for each
+// other in a circle. If the place in one line is lost, so are all.
+func Acquire(ctx context.Context, s *session.Session, rs ...Request) (*session.Hold, error) {
+	if err := checked(s, rs); err != nil {
 		return nil, err
 	}
 	rest := minRest
@@ -43,7 +75,7 @@ func Acquire(ctx context.Context, s *session.Session, r Request) (*session.Hold,
 		if ctx.Err() != nil {
 			return nil, &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
 		}
-		h, again, err := once(ctx, s, r)
+		h, again, err := once(ctx, s, rs)
 		if !again {
 			return h, err
 		}
@@ -72,9 +104,9 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// once goes through the line once. again says that the place was lost, or never
+// once goes through the lines once. again says that the place was lost, or never
 // had, by no fault of the caller.
-func once(ctx context.Context, s *session.Session, r Request) (h *session.Hold, again bool, err error) {
+func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hold, again bool, err error) {
 	t, err := s.Term(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -82,38 +114,43 @@ func once(ctx context.Context, s *session.Session, r Request) (h *session.Hold, 
 		}
 		return nil, false, err
 	}
-	ln := engineOf(t).open(r.Name)
-	defer ln.close()
-
-	meta := s.Meta()
-	meta.Kind, meta.Since, meta.Holds = r.Kind, s.Clock().Wall(), session.Held(ctx)
-	joined, err := t.Driver().Join(ctx, driver.JoinRequest{
-		Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
-	})
+	lines := make([]*line, len(rs))
+	for i, r := range rs {
+		lines[i] = engineOf(t).open(r.Name)
+		defer lines[i].close()
+	}
+	joined, err := join(ctx, t, rs)
 	if err != nil {
 		again, err = notJoined(ctx, t, err)
 		return nil, again, err
 	}
-	st := ln.add(joined, r)
-	select {
-	case <-st.done: // as good as ever when nobody is ahead
-	default:
-		select {
-		case <-st.done:
-		case <-ctx.Done():
-			return nil, false, st.giveUp(ctx)
-		case <-t.Context().Done():
-			return nil, true, st.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	g := newGroup(t, lines, rs, joined)
+	if again, err := g.wait(ctx); err != nil {
+		return nil, again, err
+	}
+	return g.take(ctx, rs[0])
+}
+
+// join joins the lines.
+func join(ctx context.Context, t *session.Term, rs []Request) ([]driver.Joined, error) {
+	s := t.Session()
+	reqs := make([]driver.JoinRequest, len(rs))
+	for i, r := range rs {
+		meta := s.Meta()
+		meta.Kind, meta.Since, meta.Holds = r.Kind, s.Clock().Wall(), session.Held(ctx)
+		reqs[i] = driver.JoinRequest{
+			Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
+			Kin: r.Kin, Value: r.Value, Limit: r.Limit, Follow: r.Follow, Ledger: r.Ledger,
 		}
 	}
-	if err := st.refused(); err != nil {
-		if errors.Is(err, errPlaceLost) {
-			return nil, true, st.rejoin(err)
-		}
-		t.Clean(st.leave)
-		return nil, false, err
+	if len(reqs) > 1 {
+		return t.Driver().JoinAll(ctx, reqs)
 	}
-	return st.take(ctx)
+	joined, err := t.Driver().Join(ctx, reqs[0])
+	if err != nil {
+		return nil, err
+	}
+	return []driver.Joined{joined}, nil
 }
 
 // notJoined sorts out why there is no entry.
@@ -130,7 +167,7 @@ func notJoined(ctx context.Context, t *session.Term, err error) (again bool, _ e
 		}
 	case ctx.Err() != nil:
 		return false, &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
-	case driver.Incurable(err):
+	case driver.Incurable(err), errors.Is(err, driver.ErrLimitMismatch):
 		return false, err
 	case errors.Is(err, driver.ErrSessionOver):
 		t.Driver().Prove()

@@ -14,6 +14,8 @@ type engine struct {
 	t       *session.Term
 	ordered bool // as the driver's Profile says
 	tells   bool // as the driver's Profile says
+	moves   bool // as the driver's Profile says
+	ends    bool // as the driver's Profile says
 
 	mu    sync.Mutex
 	lines map[string]*line // those with seats or users
@@ -25,7 +27,7 @@ func engineOf(t *session.Term) *engine {
 	//nolint:forcetypeassert // only this function fills the slot
 	return t.Engine(func(t *session.Term) any {
 		p := t.Session().Profile()
-		return &engine{t: t, ordered: p.Ordered, tells: p.Tells, lines: map[string]*line{}}
+		return &engine{t: t, ordered: p.Ordered, tells: p.Tells, moves: p.Moves, ends: p.Ends, lines: map[string]*line{}}
 	}).(*engine)
 }
 
@@ -36,7 +38,7 @@ func (e *engine) open(name string) *line {
 	defer e.mu.Unlock()
 	ln := e.lines[name]
 	if ln == nil {
-		ln = &line{e: e, name: name, seats: map[driver.Ref]*seat{}, subs: map[driver.Ref]*sub{}}
+		ln = &line{e: e, name: name, seats: map[driver.Ref]*seat{}, subs: map[spot]*sub{}}
 		e.lines[name] = ln
 	}
 	ln.users++
@@ -63,8 +65,8 @@ func (ln *line) tidy() {
 	}
 }
 
-// moment is how long a hold lasts before its entry is watched. Most holds are
-// shorter, and cost nothing.
+// moment is how long a hold lasts before its entry is watched, and in a line with
+// a limit noted as admitted. Most holds are shorter, and cost nothing.
 const moment = 50 * time.Millisecond
 
 // guardLater has the entry of a held seat watched if it is still held in a
@@ -91,6 +93,9 @@ func (e *engine) guard() {
 		s.ln.do(func() {
 			if s.state == held && !s.leaving {
 				s.ln.watchOwn(s, s.born)
+				if s.rule.Limited {
+					s.ln.acts = append(s.ln.acts, s.admit)
+				}
 			}
 		})
 	}

@@ -17,7 +17,7 @@ type line struct {
 
 	mu      sync.Mutex
 	seats   map[driver.Ref]*seat // waiting or held
-	subs    map[driver.Ref]*sub  // the entries that somebody here waits for
+	subs    map[spot]*sub        // what somebody here waits for
 	acts    []func()             // to be run when mu is free
 	wanted  []*seat              // want a look
 	looking bool                 // a goroutine makes looks
@@ -40,16 +40,22 @@ func (ln *line) do(f func()) {
 	}
 }
 
-// add gives a new entry its seat, and the hold at once if nobody is ahead.
-func (ln *line) add(j driver.Joined, r Request) *seat {
+// add gives a new entry its seat, and the hold at once if nobody is ahead. fall
+// is called when it is lost.
+func (ln *line) add(j driver.Joined, r Request, fall func()) *seat {
 	s := &seat{
-		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, done: make(chan struct{}),
-		born: j.Rev, rev: j.Rev, count: j.Ahead,
+		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, done: make(chan struct{}), fall: fall,
+		changing: make(chan struct{}, 1),
+		born:     j.Rev, rev: j.Rev, count: j.Ahead, waited: j.Ahead > 0, need: r.Rule.Need,
 	}
+	s.entry.Value = nil // it may be long, and nobody here wants it
 	// Some of those ahead say nothing of who is nearest, unless it is said so.
-	if all := len(j.Known) == j.Ahead; all || j.Near {
-		s.ahead = Ahead{Entries: slim(j.Known), Complete: all}
+	all := len(j.Known) == j.Ahead
+	if all || j.Near {
+		s.ahead.Entries, s.ahead.Complete = slim(j.Known), all
 	}
+	s.ahead.Limit = j.Limit
+	s.aliens()
 	if f := ln.e.t.Session().Options().Hooks.Joined; f != nil {
 		f(s.event(nil))
 	}
@@ -61,10 +67,17 @@ func (ln *line) add(j driver.Joined, r Request) *seat {
 	return s
 }
 
+// aliens notes whether a foreign entry stands right before the seat.
+func (s *seat) aliens() {
+	if n := len(s.ahead.Entries); n > 0 && s.ahead.Entries[n-1].Foreign {
+		s.alien = true
+	}
+}
+
 // adopt is for seats that took s for a stranger's, because they saw its entry
 // before the answer to its own join was taken in.
 func (ln *line) adopt(s *seat) {
-	b := ln.subs[s.entry.Ref]
+	b := ln.subs[spot{ref: s.entry.Ref}]
 	if b == nil || b.cancel == nil {
 		return
 	}
@@ -82,13 +95,18 @@ func (ln *line) judge(s *seat, sure bool) {
 	if s.state != waiting || s.leaving {
 		return
 	}
-	v := s.rule.Decide(s.ahead, s.entry)
+	v := s.decide()
 	switch {
+	case v.Err != nil:
+		ln.refuse(s, v.Err)
+		return
 	case v.Hold && sure:
 		ln.grant(s)
 		return
 	case v.Hold || v.More:
-		s.all = s.all || v.More && s.looked
+		if v.More && s.looked {
+			s.need *= wider
+		}
 		ln.want(s)
 		return
 	}
@@ -97,9 +115,18 @@ func (ln *line) judge(s *seat, sure bool) {
 		return
 	}
 	ln.watchOwn(s, 0)
-	ln.follow(s, ln.worth(s, v))
+	ln.follow(s, ln.worth(s, v), v.Changes)
 	ln.check(s)
 	ln.startTimer()
+}
+
+// wider is by how much a look grows that did not show enough.
+const wider = 8
+
+// decide asks the rule.
+func (s *seat) decide() Verdict {
+	s.ahead.Count = s.count
+	return s.rule.Decide(s.ahead, s.entry)
 }
 
 // stuckBehind returns an entry that the seat waits for and that has no session:
@@ -117,20 +144,61 @@ func (s *seat) stuckBehind(v Verdict) (driver.Entry, bool) {
 // worth returns what a verdict wants a seat to be told of. It has no need to
 // look in time where its waiting ends with the news whether that entry held:
 // of entries of our own this is known here, and others may leave word.
-func (ln *line) worth(s *seat, v Verdict) []driver.Ref {
-	silent := func(r driver.Ref) bool { return ln.seats[r] == nil && !ln.tells(s, r) }
-	if len(v.Soon) == 0 || !slices.ContainsFunc(v.Wait, silent) {
-		return v.Wait
+func (ln *line) worth(s *seat, v Verdict) []spot {
+	if s.rule.Limited {
+		return ln.worthLimited(s, v)
 	}
-	return append(slices.Clone(v.Wait), v.Soon...)
+	spots := spotsOf(v.Wait)
+	silent := func(r driver.Ref) bool { return ln.seats[r] == nil && !ln.tells(s, r) }
+	if len(v.Soon) > 0 && slices.ContainsFunc(v.Wait, silent) {
+		spots = append(spots, spotsOf(v.Soon)...)
+	}
+	return spots
+}
+
+// worthLimited is worth in a line with a limit. Who is first of those that wait
+// is told of the end of all that hold: of those of our own in this process, of
+// those that were admitted by one watch, and of the others by that too, or one
+// by one.
+func (ln *line) worthLimited(s *seat, v Verdict) []spot {
+	spots := []spot{{driver.Ref{Line: ln.name}, driver.OfLimit}}
+	if v.Changes {
+		return append(spots, spotsOf(v.Wait)...)
+	}
+	for _, e := range s.ahead.Entries {
+		if ln.seats[e.Ref] != nil || !e.Admitted && !ln.e.ends {
+			spots = append(spots, spot{ref: e.Ref})
+		}
+	}
+	if v.Admitted || ln.e.ends {
+		spots = append(spots, spot{driver.Ref{Line: ln.name, Place: s.entry.Place}, driver.OfAdmitted})
+	}
+	return spots
 }
 
 // grant lets the seat hold.
 func (ln *line) grant(s *seat) {
 	s.state, s.count = held, 0
 	ln.unfollow(s)
-	s.ahead = Ahead{Complete: true}
+	s.ahead = Ahead{Complete: true, Limit: s.ahead.Limit}
 	close(s.done)
+	if !s.rule.Limited {
+		return
+	}
+	if s.waited {
+		ln.acts = append(ln.acts, s.admit)
+	}
+	ln.stir(s) // whoever stands behind may be first of those that wait now
+}
+
+// stir has those in this process look again who wait for a seat of ours that is
+// not what it was.
+func (ln *line) stir(s *seat) {
+	if b := ln.subs[spot{ref: s.entry.Ref}]; b != nil {
+		for _, o := range b.seats {
+			ln.wantAgain(o)
+		}
+	}
 }
 
 // refuse lets the caller of a waiting seat go with an error. The entry is still
@@ -186,6 +254,10 @@ func (ln *line) ownEvent(s *seat, ev driver.Event) {
 	case driver.Broken:
 		s.own.armed = false
 	case driver.Gone:
+		if s.moving {
+			s.own = ownEye{} // it is of the key that the entry had, perhaps
+			return
+		}
 		ln.entryGone(s, ln.vouch)
 	case driver.Changed:
 	}
@@ -205,6 +277,9 @@ func (ln *line) entryGone(s *seat, sure func(*seat) bool) {
 			ln.acts = append(ln.acts, func() { h.EntryGone(nil) })
 		}
 		s.lost = true
+		if s.fall != nil {
+			s.fall()
+		}
 	}
 	ln.remove(s, sure)
 	if !told {
@@ -229,12 +304,12 @@ func (ln *line) remove(s *seat, sure func(*seat) bool) {
 	if s.own.cancel != nil {
 		s.own.cancel()
 	}
-	ln.gone(s.entry.Ref, wasHolder && s.entry.Mode == driver.Exclusive, sure)
+	ln.gone(s.entry.Ref, end{held: wasHolder && s.entry.Mode == driver.Exclusive}, sure)
 }
 
 // behind returns the seat of ours that stands right behind s, if there is one.
 func (ln *line) behind(s *seat) *seat {
-	if b := ln.subs[s.entry.Ref]; b != nil {
+	if b := ln.subs[spot{ref: s.entry.Ref}]; b != nil {
 		for _, o := range b.seats {
 			if o.state == waiting && o.ahead.nearest(s.entry.Ref) {
 				return o
@@ -242,49 +317,6 @@ func (ln *line) behind(s *seat) *seat {
 		}
 	}
 	return nil
-}
-
-// gone takes in that an entry that others wait for is gone. alone says that it
-// held and admitted nobody beside it, so that nobody was ahead of it; sure says
-// of a seat that it is known to have lived when the entry went.
-func (ln *line) gone(ref driver.Ref, alone bool, sure func(*seat) bool) {
-	b := ln.subs[ref]
-	if b == nil {
-		return
-	}
-	delete(ln.subs, ref)
-	if b.cancel != nil {
-		b.cancel()
-	}
-	for _, s := range b.seats {
-		s.subs = slices.DeleteFunc(s.subs, func(o *sub) bool { return o == b })
-		if s.state != waiting {
-			continue
-		}
-		s.departed = append(s.departed, ref)
-		next := alone && s.ahead.nearest(ref)
-		if s.ahead = s.ahead.without(ref); next {
-			s.ahead = Ahead{Complete: true}
-		}
-		v := s.rule.Decide(s.ahead, s.entry)
-		_, stuck := s.stuckBehind(v)
-		switch {
-		case v.Hold:
-			ln.judge(s, sure(s))
-		case stuck:
-			ln.judge(s, false)
-		case s.ahead.Complete && s.follows(ln.worth(s, v)):
-			// Still waiting for somebody who is watched, and no further look
-			// is needed when that one goes.
-		case !v.More && s.follows(v.Wait):
-			// Its turn is near. There is time to look, unless the line moves so
-			// fast that the next entry goes too before a look could be done:
-			// then one look is enough, after that.
-			ln.wantSoon(s)
-		default:
-			ln.want(s)
-		}
-	}
 }
 
 // position tells a waiting seat's new place.

@@ -90,8 +90,9 @@ func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 		for _, b := range s.subs {
 			req.NotBefore = max(req.NotBefore, b.rev)
 		}
-		req.Nearest = max(req.Nearest, s.rule.Need)
-		all = all || s.all || s.rule.Need == 0
+		req.Nearest = max(req.Nearest, s.need)
+		req.Limit = req.Limit || s.rule.Limited
+		all = all || s.all || s.need == 0
 	}
 	// Between the seats of a batch there may be others.
 	req.Nearest += 2 * (len(batch) - 1)
@@ -116,6 +117,8 @@ func (ln *line) learn(s *seat, v driver.View) {
 		s.all = true
 		ln.want(s)
 		return
+	case s.moving:
+		return // it stands there under another key, perhaps
 	default:
 		ln.entryGone(s, unsure)
 		return
@@ -129,12 +132,23 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}
-	s.ahead = Ahead{Complete: v.Complete}
-	if n := s.rule.Need; n > 0 && len(ahead) > n {
+	s.ahead = Ahead{Complete: v.Complete, Limit: v.Limit}
+	if n := s.need; n > 0 && len(ahead) > n && !s.rule.Limited {
 		ahead, s.ahead.Complete = ahead[len(ahead)-n:], false
 	}
 	s.ahead.Entries = slim(ahead)
+	s.aliens()
+	ln.noted(s.ahead.Entries)
 	ln.judge(s, !late || ln.vouch(s))
+}
+
+// noted marks those of our own that hold: their note may be on its way.
+func (ln *line) noted(es []driver.Entry) {
+	for i := range es {
+		if o := ln.seats[es[i].Ref]; o != nil && o.state == held && o.rule.Limited {
+			es[i].Admitted = true
+		}
+	}
 }
 
 // still returns those of a view that are not known to have gone since. late
@@ -156,7 +170,7 @@ func (s *seat) still(es []driver.Entry) (left []driver.Entry, late bool) {
 func slim(es []driver.Entry) []driver.Entry {
 	es = slices.Clone(es)
 	for i := range es {
-		es[i].Meta = driver.Meta{}
+		es[i].Meta, es[i].Value = driver.Meta{}, nil
 	}
 	return es
 }

@@ -35,11 +35,11 @@ func TestMutexRule(t *testing.T) {
 	}{
 		"nobody ahead":              {Ahead{Complete: true}, Verdict{Hold: true}},
 		"nothing known":             {Ahead{}, Verdict{More: true}},
-		"one ahead":                 {Ahead{entries(4), true}, Verdict{Wait: refs(4)}},
-		"the nearest of several":    {Ahead{entries(4), false}, Verdict{Wait: refs(4)}},
-		"two ahead":                 {Ahead{entries(4, 7), true}, Verdict{Wait: refs(7), Soon: refs(4)}},
-		"the two nearest of many":   {Ahead{entries(4, 7), false}, Verdict{Wait: refs(7), Soon: refs(4)}},
-		"more than it asked to see": {Ahead{entries(1, 4, 7), true}, Verdict{Wait: refs(7), Soon: refs(4)}},
+		"one ahead":                 {Ahead{Entries: entries(4), Complete: true}, Verdict{Wait: refs(4)}},
+		"the nearest of several":    {Ahead{Entries: entries(4), Complete: false}, Verdict{Wait: refs(4)}},
+		"two ahead":                 {Ahead{Entries: entries(4, 7), Complete: true}, Verdict{Wait: refs(7), Soon: refs(4)}},
+		"the two nearest of many":   {Ahead{Entries: entries(4, 7), Complete: false}, Verdict{Wait: refs(7), Soon: refs(4)}},
+		"more than it asked to see": {Ahead{Entries: entries(1, 4, 7), Complete: true}, Verdict{Wait: refs(7), Soon: refs(4)}},
 	} {
 		assert.Equal(t, c.want, mutex(c.ahead, driver.Entry{}), name)
 	}
@@ -84,7 +84,7 @@ func TestRulesNeverGrantOnHalfALine(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			line, known := drawLine(t)
 			v := r.Decide(known, driver.Entry{})
-			whole := r.Decide(Ahead{line, true}, driver.Entry{})
+			whole := r.Decide(Ahead{Entries: line, Complete: true}, driver.Entry{})
 			if v.Hold && !whole.Hold {
 				t.Fatal("granted by what is known, and not by the line")
 			}
@@ -111,7 +111,7 @@ func TestBlockingSetsBlock(t *testing.T) {
 			rest := slices.DeleteFunc(slices.Clone(line), func(e driver.Entry) bool {
 				return !slices.Contains(v.Wait, e.Ref) && rapid.Bool().Draw(t, "leaves")
 			})
-			if r.Decide(Ahead{rest, true}, driver.Entry{}).Hold {
+			if r.Decide(Ahead{Entries: rest, Complete: true}, driver.Entry{}).Hold {
 				t.Fatalf("admitted while %v stood", v.Wait)
 			}
 		}))
@@ -119,8 +119,8 @@ func TestBlockingSetsBlock(t *testing.T) {
 }
 
 func TestAheadWithout(t *testing.T) {
-	a := Ahead{entries(1, 4, 7), true}
-	assert.Equal(t, Ahead{entries(1, 7), true}, a.without(refs(4)[0]))
+	a := Ahead{Entries: entries(1, 4, 7), Complete: true}
+	assert.Equal(t, Ahead{Entries: entries(1, 7), Complete: true}, a.without(refs(4)[0]))
 	assert.Equal(t, entries(1, 4, 7), a.Entries, "what others share is not changed")
 	assert.Equal(t, a, a.without(refs(10)[0]), "the key of 1, 4 and 7 used again is another entry")
 	assert.True(t, a.nearest(refs(7)[0]))
@@ -137,7 +137,7 @@ func FuzzMutexRule(f *testing.F) {
 		for _, p := range slices.Compact(places) {
 			es = append(es, entries(int64(p))...)
 		}
-		v := mutex(Ahead{es, complete}, driver.Entry{})
+		v := mutex(Ahead{Entries: es, Complete: complete}, driver.Entry{})
 		if v.Hold != (len(es) == 0 && complete) {
 			t.Fatalf("hold %t with %d ahead, complete %t", v.Hold, len(es), complete)
 		}

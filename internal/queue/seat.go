@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -23,24 +22,33 @@ const (
 // mutex, but for those that never change.
 type seat struct {
 	ln    *line
-	entry driver.Entry // never changes
-	born  int64        // when the entry was made; never changes
-	rule  Rule         // never changes
-	kind  string       // never changes
-	done  chan struct{}
+	entry driver.Entry  // its Ref and Mode may change while held, see share
+	born  int64         // when the entry was made; never changes
+	rule  Rule          // never changes
+	kind  string        // never changes
+	done  chan struct{} // closed when the waiting is over
+	fall  func()        // tells the others of its group of a loss; nil if it has none
 
 	state   seatState
 	leaving bool          // our own delete is under way
 	err     error         // why the seat got no hold, when done is closed
 	hold    *session.Hold // once the caller has taken it
-	lost    bool          // the entry went before the hold was taken
+	lost    bool          // the entry went by no doing of ours
+
+	// changing is held while the entry is being changed or deleted.
+	changing chan struct{}
+	moving   bool // the entry may have another key than is known here
 
 	ahead  Ahead
 	rev    int64  // as of when ahead is known
 	count  int    // how many are ahead, as last seen
+	waited bool   // somebody was ahead when it joined
+	noted  bool   // the service has been told that it was admitted
+	alien  bool   // a foreign entry was seen right before it
 	wants  bool   // is among those who want a look
 	soon   bool   // will want one in a moment
 	looked bool   // has been looked for
+	need   int    // how many of the nearest a look must show; 0 means all
 	all    bool   // the next look must show the whole line
 	own    ownEye // the watch on the own entry
 	subs   []*sub // the watches on others that it shares
@@ -61,75 +69,141 @@ type ownEye struct {
 // the driver's events go.
 func (s *seat) mine() bool { return s.own.armed && s.own.rev <= s.rev }
 
-// refused is why the seat got no hold, nil if it did.
-func (s *seat) refused() error {
-	s.ln.mu.Lock()
-	defer s.ln.mu.Unlock()
-	return s.err
+// change keeps others from changing or deleting the entry, until changed.
+func (s *seat) change(ctx context.Context) error {
+	select {
+	case s.changing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
-// take makes the hold of a seat that was granted. If ctx has ended meanwhile,
-// the lock is given back.
-func (s *seat) take(ctx context.Context) (h *session.Hold, again bool, err error) {
-	t := s.ln.e.t
-	s.ln.mu.Lock()
-	lost := s.lost
-	s.ln.mu.Unlock()
-	switch {
-	case lost: // it went before anybody could use it
-		return nil, true, s.rejoin(errPlaceLost)
-	case ctx.Err() != nil:
-		return nil, false, s.giveUp(ctx)
-	}
-	h, err = t.Hold(ctx, session.Grant{
-		Name: s.ln.name, Kind: s.kind, Token: session.Token(s.entry.Token),
-		Refs: []driver.Ref{s.entry.Ref}, Release: s.leave,
-	})
-	if err != nil {
-		return nil, true, s.rejoin(err)
-	}
-	s.ln.mu.Lock()
-	s.hold, lost = h, s.lost
-	s.ln.mu.Unlock()
-	if lost {
-		h.EntryGone(errPlaceLost)
-	}
-	s.ln.e.guardLater(s)
-	return h, false, nil
-}
+func (s *seat) changed() { <-s.changing }
 
-// leave deletes the entry and tells who waits for it in this process. It is
-// idempotent; its error is that of the driver's Leave.
-func (s *seat) leave(ctx context.Context) error {
+// depart begins the deletion of the entry. next is the seat of ours right behind
+// it, if there is one.
+func (s *seat) depart() (next *seat, req driver.LeaveRequest, err error) {
 	ln := s.ln
 	ln.mu.Lock()
+	defer ln.mu.Unlock()
 	if s.state == over && !s.leaving {
-		ln.mu.Unlock()
-		return driver.ErrGone
+		return nil, req, driver.ErrGone
 	}
 	s.leaving = true
-	next := ln.behind(s)
 	// Who holds has been alone at the head of the line and stays so for as long
 	// as the entry lives; if it does not, there is nothing to be deleted, and no
 	// word is left. Who was only waiting is never granted once it leaves.
 	alone := s.state == held && s.entry.Mode == driver.Exclusive
-	ln.mu.Unlock()
+	return ln.behind(s), driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}, nil
+}
 
-	req := driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}
+// gone takes in that the entry was deleted.
+func (s *seat) gone(next *seat, left driver.Left) {
+	s.ln.do(func() {
+		if next != nil && left.Probed && !left.Alive {
+			s.ln.entryGone(next, unsure)
+			next = nil
+		}
+		s.ln.remove(s, func(o *seat) bool { return o == next && left.Probed })
+	})
+}
+
+// leave deletes the entry and tells who waits for it in this process. clean has
+// the line's ledger forget it. It is idempotent; its error is that of the
+// driver's Leave.
+func (s *seat) leave(ctx context.Context, clean bool) error {
+	if err := s.change(ctx); err != nil {
+		return err
+	}
+	defer s.changed()
+	next, req, err := s.depart()
+	if err != nil {
+		return err
+	}
+	req.Clean = clean
 	if next != nil {
 		req.Probe = next.entry.Ref
 	}
-	left, err := ln.e.t.Driver().Leave(ctx, req)
+	left, err := s.ln.e.t.Driver().Leave(ctx, req)
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		ln.do(func() {
-			if next != nil && left.Probed && !left.Alive {
-				ln.entryGone(next, unsure)
-				next = nil
-			}
-			ln.remove(s, func(o *seat) bool { return o == next && left.Probed })
-		})
+		s.gone(next, left)
 	}
 	return err
+}
+
+// share makes the entry of a seat that holds admit others of its kind, and
+// returns its name from then on. Its error is that of the driver's Share.
+func (s *seat) share(ctx context.Context) (driver.Ref, error) {
+	if err := s.change(ctx); err != nil {
+		return driver.Ref{}, err
+	}
+	defer s.changed()
+	ln := s.ln
+	ln.mu.Lock()
+	old, gone := s.entry.Ref, s.state == over
+	done := s.entry.Mode == driver.Shared
+	s.moving = !gone && !done && ln.e.moves
+	ln.mu.Unlock()
+	switch {
+	case gone:
+		return driver.Ref{}, driver.ErrGone
+	case done:
+		return old, nil
+	}
+	ref, err := ln.e.t.Driver().Share(ctx, old)
+	switch {
+	case err == nil:
+		ln.do(func() { ln.shared(s, ref) })
+	case errors.Is(err, driver.ErrGone):
+		ln.do(func() { ln.entryGone(s, unsure) })
+	}
+	return ref, err
+}
+
+// shared takes in that the entry of a seat admits others, under that name.
+func (ln *line) shared(s *seat, ref driver.Ref) {
+	s.moving = false
+	if s.state == over {
+		return
+	}
+	old := s.entry.Ref
+	s.entry.Mode = driver.Shared
+	if ref == old {
+		ln.stir(s)
+		return
+	}
+	delete(ln.seats, old)
+	s.entry.Ref = ref
+	ln.seats[ref] = s
+	if s.own.cancel != nil {
+		s.own.cancel()
+	}
+	s.own = ownEye{}
+	ln.watchOwn(s, 0)
+	ln.gone(old, end{told: true}, unsure)
+}
+
+// admit has the service note that the seat holds. That it cannot is known when
+// the entry is gone, or the session over.
+func (s *seat) admit() {
+	t := s.ln.e.t
+	t.Clean(func(ctx context.Context) error {
+		s.ln.mu.Lock()
+		idle := s.state != held || s.leaving || s.noted
+		s.ln.mu.Unlock()
+		if idle {
+			return nil
+		}
+		err := t.Driver().Admit(ctx, s.entry.Ref)
+		if err != nil && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err) {
+			return err
+		}
+		s.ln.mu.Lock()
+		defer s.ln.mu.Unlock()
+		s.noted = true
+		return nil
+	})
 }
 
 // rejoin tells that the place was lost and why.
@@ -146,43 +220,6 @@ func (s *seat) rejoin(why error) error {
 		f(s.event(why))
 	}
 	return why
-}
-
-// describeTimeout is how long a caller whose ctx has ended is kept for the sake
-// of a better error and of an entry that is gone when it returns.
-const describeTimeout = 25 * time.Millisecond
-
-// giveUp leaves the line for a caller whose ctx has ended, and says who was in
-// the way. The delete goes on in the background if it takes longer.
-func (s *seat) giveUp(ctx context.Context) error {
-	t := s.ln.e.t
-	e := &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
-	s.ln.mu.Lock()
-	if s.state == waiting {
-		e.Ahead = s.count
-	}
-	s.ln.mu.Unlock()
-
-	gone := make(chan struct{})
-	t.Clean(func(ctx context.Context) error {
-		err := s.leave(ctx)
-		if err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-		close(gone)
-		return nil
-	})
-	short, cancel := driver.WithTimeout(t.Context(), t.Session().Clock(), describeTimeout)
-	defer cancel()
-	//nolint:contextcheck // ctx has ended, that is why we are here
-	if first := s.ln.first.get(short, s.ln); first.Ref != s.entry.Ref {
-		e.Holder, e.Now = first, t.Session().Clock().Wall()
-	}
-	select {
-	case <-gone:
-	case <-short.Done():
-	}
-	return e
 }
 
 // unleased is the error of a seat behind something that will stay for ever.

@@ -6,22 +6,29 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// sub is the waiting of some seats for one entry. An entry of our own is not
-// watched for it: the seat there tells when it is gone.
-type sub struct {
-	ref    driver.Ref
-	cancel func() // nil for an entry of our own
-	armed  bool
-	rev    int64
-	seats  []*seat
+// spot is what seats wait for: the end of an entry, or something of the line.
+type spot struct {
+	ref driver.Ref
+	of  driver.Aspect
 }
 
-// follow makes the seat wait for exactly these entries.
-func (ln *line) follow(s *seat, refs []driver.Ref) {
+// sub is the waiting of some seats for one spot. An entry of our own is not
+// watched for it: the seat there tells when it is gone.
+type sub struct {
+	spot
+	cancel  func() // nil for an entry of our own
+	changes bool   // the watch tells of changes too
+	armed   bool
+	rev     int64
+	seats   []*seat
+}
+
+// follow makes the seat wait for exactly these spots.
+func (ln *line) follow(s *seat, spots []spot, changes bool) {
 	old := s.subs
 	s.subs = nil
-	for _, r := range refs {
-		s.subs = append(s.subs, ln.subscribe(s, r))
+	for _, x := range spots {
+		s.subs = append(s.subs, ln.subscribe(s, x, changes))
 	}
 	for _, b := range old {
 		if !slices.Contains(s.subs, b) {
@@ -30,17 +37,17 @@ func (ln *line) follow(s *seat, refs []driver.Ref) {
 	}
 }
 
-// follows says that the seat is told of all these entries.
-func (s *seat) follows(refs []driver.Ref) bool {
-	for _, r := range refs {
-		if !slices.ContainsFunc(s.subs, func(b *sub) bool { return b.ref == r }) {
+// follows says that the seat is told of all these spots.
+func (s *seat) follows(spots []spot) bool {
+	for _, x := range spots {
+		if !slices.ContainsFunc(s.subs, func(b *sub) bool { return b.spot == x }) {
 			return false
 		}
 	}
 	return true
 }
 
-// unfollow makes the seat wait for nobody.
+// unfollow makes the seat wait for nothing.
 func (ln *line) unfollow(s *seat) {
 	for _, b := range s.subs {
 		ln.unsubscribe(s, b)
@@ -48,20 +55,23 @@ func (ln *line) unfollow(s *seat) {
 	s.subs = nil
 }
 
-// subscribe adds the seat to those who wait for an entry.
-func (ln *line) subscribe(s *seat, r driver.Ref) *sub {
-	b := ln.subs[r]
+// subscribe adds the seat to those who wait for a spot.
+func (ln *line) subscribe(s *seat, x spot, changes bool) *sub {
+	b := ln.subs[x]
 	if b == nil {
-		b = &sub{ref: r}
-		ln.subs[r] = b
-		if o := ln.seats[r]; o != nil {
+		b = &sub{spot: x}
+		ln.subs[x] = b
+		if o := ln.seats[x.ref]; o != nil && x.of == driver.OfEntry {
 			b.armed = true
 			ln.watchOwn(o, o.born)
 		} else {
-			// If another seat should come to need Tell, it looks instead.
-			b.cancel = ln.e.t.Driver().Watch(driver.WatchRequest{Ref: r, Tell: ln.tells(s, r)},
-				func(ev driver.Event) { ln.do(func() { ln.event(b, ev) }) })
+			b.changes = changes
+			ln.watch(s, b)
 		}
+	} else if changes && !b.changes && b.cancel != nil {
+		b.cancel()
+		b.changes, b.armed = true, false
+		ln.watch(s, b)
 	}
 	if !slices.Contains(b.seats, s) {
 		b.seats = append(b.seats, s)
@@ -69,47 +79,79 @@ func (ln *line) subscribe(s *seat, r driver.Ref) *sub {
 	return b
 }
 
-// tells says that the end of an entry may come with word of whether it held,
-// and that the seat has use for that. It has none for an entry that is not
-// right before it, nor for the only one ahead, whose end alone decides; and
-// foreign programs leave no word, nor do those that admit others beside them.
-func (ln *line) tells(s *seat, r driver.Ref) bool {
-	if !ln.e.tells || !s.ahead.nearest(r) || s.ahead.Complete && len(s.ahead.Entries) == 1 {
-		return false
+// watch has the service tell of a spot.
+func (ln *line) watch(s *seat, b *sub) {
+	req := driver.WatchRequest{Ref: b.ref, Of: b.of, Changes: b.changes}
+	if b.of == driver.OfEntry {
+		// If another seat should come to need Tell, it looks instead.
+		req.Tell = ln.tells(s, b.ref)
 	}
-	e := s.ahead.Entries[len(s.ahead.Entries)-1]
-	return !e.Foreign && e.Mode == driver.Exclusive
+	b.cancel = ln.e.t.Driver().Watch(req, func(ev driver.Event) { ln.do(func() { ln.event(b, ev) }) })
 }
 
-// unsubscribe takes the seat from those who wait for an entry.
+// tells says that the end of an entry may come with word of whether it held,
+// and that the seat has use for that. It has none for an entry that is not
+// right before it, nor for the only one ahead, whose end alone decides unless it
+// may be a move; and foreign programs leave no word, nor do those that admit
+// others beside them.
+func (ln *line) tells(s *seat, r driver.Ref) bool {
+	i := s.ahead.index(r)
+	if !ln.e.tells || i < 0 || s.rule.Limited {
+		return false
+	}
+	e := s.ahead.Entries[i]
+	if e.Foreign || e.Mode != driver.Exclusive {
+		return false
+	}
+	if e.Movable {
+		return true
+	}
+	return s.ahead.nearest(r) && (!s.ahead.Complete || len(s.ahead.Entries) > 1)
+}
+
+// unsubscribe takes the seat from those who wait for a spot.
 func (ln *line) unsubscribe(s *seat, b *sub) {
 	b.seats = slices.DeleteFunc(b.seats, func(o *seat) bool { return o == s })
-	if len(b.seats) == 0 && ln.subs[b.ref] == b {
-		delete(ln.subs, b.ref)
+	if len(b.seats) == 0 && ln.subs[b.spot] == b {
+		delete(ln.subs, b.spot)
 		if b.cancel != nil {
 			b.cancel()
 		}
 	}
 }
 
-// event takes in what the watch on somebody else's entry tells.
+// event takes in what the watch on a spot tells.
 func (ln *line) event(b *sub, ev driver.Event) {
-	if ln.subs[b.ref] != b || b.cancel == nil {
+	if ln.subs[b.spot] != b || b.cancel == nil {
 		return
 	}
 	switch ev.Kind {
 	case driver.Armed:
 		b.armed, b.rev = true, ev.Rev
-		for _, s := range b.seats {
+		for _, s := range slices.Clone(b.seats) {
+			if b.of != driver.OfEntry && ev.Rev == 0 {
+				ln.wantAgain(s) // what was there before is not known
+			}
 			ln.check(s)
 		}
 	case driver.Broken:
 		b.armed = false
 	case driver.Changed:
 		for _, s := range b.seats {
-			ln.want(s)
+			ln.wantAgain(s)
 		}
 	case driver.Gone:
-		ln.gone(b.ref, ev.Held, ln.vouch)
+		ln.gone(b.ref, end{held: ev.Held, told: true}, ln.vouch)
+	}
+}
+
+// wantAgain wants a look that begins later than now: what an event means is what
+// the line shows after it. Looks that are under way may be taken in all the same,
+// since what a look shows was so at some moment, and by that alone somebody can
+// be admitted.
+func (ln *line) wantAgain(s *seat) {
+	if s.state == waiting && !s.leaving {
+		s.all = s.all || s.rule.Limited
+		ln.want(s)
 	}
 }

@@ -107,7 +107,7 @@ func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
 	if !m.opts.Reentrant {
 		return nil, session.ErrReentrant
 	}
-	h, err := h.Reenter(ctx)
+	h, err := h.Reenter(ctx, driver.Exclusive)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}

@@ -66,8 +66,8 @@ type Profile struct {
 	Tells bool
 
 	// Moves says that Share puts another entry, with another key, in the place
-	// of the old one. Then the end of an exclusive entry among readers may be
-	// that, unless Event.Held tells otherwise.
+	// of the old one. Then the end of an entry that is Movable may be that,
+	// unless Event.Held tells otherwise.
 	Moves bool
 
 	// Ends says that a watch OfAdmitted tells of the end of every entry ahead,

@@ -61,6 +61,10 @@ type Entry struct {
 	// until somebody deletes it.
 	Unleased bool
 
+	// Movable marks an exclusive entry whose end may be that its owner has put
+	// another in its place, see Session.Share and Profile.Moves.
+	Movable bool
+
 	// Admitted marks an entry whose owner has noted that it holds, in a line with
 	// a limit.
 	Admitted bool

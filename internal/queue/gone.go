@@ -1,0 +1,76 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// end is what is known of the end of an entry.
+type end struct {
+	held bool // it held and admitted nobody beside it, so nobody was ahead of it
+	told bool // by the service, which cannot always tell an end from a move
+}
+
+// gone takes in that an entry that others wait for is gone. sure says of a seat
+// that it is known to have lived when the entry went.
+func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
+	b := ln.subs[spot{ref: ref}]
+	if b == nil {
+		return
+	}
+	delete(ln.subs, b.spot)
+	if b.cancel != nil {
+		b.cancel()
+	}
+	for _, s := range b.seats {
+		s.subs = slices.DeleteFunc(s.subs, func(o *sub) bool { return o == b })
+		if s.state == waiting {
+			ln.goneFor(s, ref, how, sure)
+		}
+	}
+}
+
+// goneFor is gone for one who waits.
+func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
+	i := s.ahead.index(ref)
+	if s.rule.Limited || how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable {
+		// What older looks have shown must not be added to this.
+		s.ahead = s.ahead.without(ref)
+		ln.wantAgain(s)
+		return
+	}
+	s.departed = append(s.departed, ref)
+	if how.held {
+		s.ahead = s.ahead.behind(ref)
+	} else {
+		s.ahead = s.ahead.without(ref)
+	}
+	v := s.decide()
+	_, stuck := s.stuckBehind(v)
+	switch {
+	case v.Hold:
+		ln.judge(s, sure(s))
+	case stuck:
+		ln.judge(s, false)
+	case s.ahead.Complete && s.follows(ln.worth(s, v)):
+		// Still waiting for somebody who is watched, and no further look
+		// is needed when that one goes.
+	case !v.More && s.follows(spotsOf(v.Wait)):
+		// Its turn is near. There is time to look, unless the line moves so
+		// fast that the next entry goes too before a look could be done:
+		// then one look is enough, after that.
+		ln.wantSoon(s)
+	default:
+		ln.want(s)
+	}
+}
+
+// spotsOf are the spots of entries.
+func spotsOf(refs []driver.Ref) []spot {
+	spots := make([]spot, len(refs))
+	for i, r := range refs {
+		spots[i] = spot{ref: r}
+	}
+	return spots
+}

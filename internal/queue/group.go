@@ -1,0 +1,295 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// group is what one request has: a seat in one line, or one in each of several,
+// made in one transaction.
+type group struct {
+	t      *session.Term
+	seats  []*seat
+	joined []driver.Joined
+	fell   chan struct{} // closed when one of several was lost; nil if there is one
+	ledger bool
+	past   driver.Past // how the hold before ended, if that was learned
+	slot   int
+}
+
+// newGroup gives new entries their seats.
+func newGroup(t *session.Term, lines []*line, rs []Request, joined []driver.Joined) *group {
+	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), ledger: rs[0].Ledger, slot: -1}
+	var fall func()
+	if len(rs) > 1 {
+		g.fell = make(chan struct{})
+		fall = sync.OnceFunc(func() { close(g.fell) })
+	}
+	for i, r := range rs {
+		g.seats[i] = lines[i].add(joined[i], r, fall)
+	}
+	return g
+}
+
+// wait waits until all seats hold. Without error they do. again says that a
+// place was lost, by no fault of the caller.
+func (g *group) wait(ctx context.Context) (again bool, err error) {
+	for _, st := range g.seats {
+		select {
+		case <-st.done: // as good as ever when nobody is ahead
+		default:
+			select {
+			case <-st.done:
+			case <-g.fell:
+			case <-ctx.Done():
+				return false, g.giveUp(ctx)
+			case <-g.t.Context().Done():
+				return true, st.rejoin(context.Cause(g.t.Context())) //nolint:contextcheck // why the term has ended
+			}
+		}
+		if again, err := g.refused(); err != nil {
+			return again, err
+		}
+	}
+	return false, nil
+}
+
+// refused says why a seat got no hold, or has it no longer, and then leaves the
+// lines. Nil if none has been refused.
+func (g *group) refused() (again bool, err error) {
+	for _, st := range g.seats {
+		st.ln.mu.Lock()
+		err := st.err
+		if err == nil && st.lost {
+			err = errPlaceLost
+		}
+		st.ln.mu.Unlock()
+		if err == nil {
+			continue
+		}
+		if again = errors.Is(err, errPlaceLost); again {
+			err = st.rejoin(err)
+		}
+		if !again || len(g.seats) > 1 {
+			g.clean()
+		}
+		return again, err
+	}
+	return false, nil
+}
+
+// clean leaves the lines in the background.
+func (g *group) clean() { g.t.Clean(g.drop) }
+
+// drop leaves the lines without a hold that has done its work. The ledger keeps
+// what it said before, if that is not known to be clean.
+func (g *group) drop(ctx context.Context) error {
+	if err := g.leave(ctx, g.past != driver.PastDied); err != nil && !errors.Is(err, driver.ErrGone) {
+		return err
+	}
+	return nil
+}
+
+// release gives back a hold that has done its work.
+func (g *group) release(ctx context.Context) error { return g.leave(ctx, true) }
+
+// leave deletes all entries. It is idempotent. Of several, ErrGone means that
+// one was gone before.
+func (g *group) leave(ctx context.Context, clean bool) error {
+	clean = clean && g.ledger
+	if len(g.seats) == 1 {
+		return g.seats[0].leave(ctx, clean)
+	}
+	var present []*seat
+	var reqs []driver.LeaveRequest
+	lost := false
+	for _, st := range g.seats {
+		if err := st.change(ctx); err != nil {
+			return err
+		}
+		defer st.changed()
+		_, req, err := st.depart()
+		if err != nil {
+			lost = true
+			continue
+		}
+		req.Clean = clean
+		present, reqs = append(present, st), append(reqs, req)
+	}
+	if len(reqs) == 0 {
+		return driver.ErrGone
+	}
+	left, err := g.t.Driver().LeaveAll(ctx, reqs)
+	if err != nil {
+		return err
+	}
+	for i, st := range present {
+		lost = lost || left[i].Gone
+		st.gone(nil, left[i])
+	}
+	if lost {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// take makes the hold of seats that were granted. If ctx has ended meanwhile,
+// the locks are given back.
+func (g *group) take(ctx context.Context, r Request) (h *session.Hold, again bool, err error) {
+	if ctx.Err() != nil {
+		return nil, false, g.giveUp(ctx)
+	}
+	if again, err := g.prepare(ctx, r); err != nil {
+		return nil, again, err
+	}
+	if again, err := g.refused(); err != nil { // it went before anybody could use it
+		return nil, again, err
+	}
+	grant := session.Grant{
+		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.slot,
+		Token: session.Token(g.joined[0].Entry.Token), Release: g.release,
+	}
+	for _, j := range g.joined {
+		grant.Refs = append(grant.Refs, j.Entry.Ref)
+	}
+	if len(g.seats) > 1 {
+		grant.Drop = g.drop
+	} else {
+		st := g.seats[0]
+		grant.Share = st.share
+		if r.Value != nil {
+			grant.Write = func(ctx context.Context, value []byte) error {
+				return g.t.Driver().Write(ctx, st.entry.Ref, value)
+			}
+		}
+	}
+	h, err = g.t.Hold(ctx, grant)
+	if err != nil {
+		return nil, true, g.seats[0].rejoin(err)
+	}
+	for _, st := range g.seats {
+		st.ln.mu.Lock()
+		st.hold = h
+		lost := st.lost
+		st.ln.mu.Unlock()
+		if lost {
+			h.EntryGone(errPlaceLost)
+		}
+		st.ln.e.guardLater(st)
+	}
+	return h, false, nil
+}
+
+// prepare does at the service what is to be done before a hold can be used.
+func (g *group) prepare(ctx context.Context, r Request) (again bool, err error) {
+	if !g.ledger && !r.Slots {
+		return false, nil
+	}
+	// The term's end ends this too.
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.t.Context(), func() { cancel(context.Cause(g.t.Context())) })() //nolint:contextcheck // the term's end
+	if g.ledger {
+		err = g.enter(inner)
+	}
+	if err == nil && r.Slots {
+		g.slot, err = g.t.Driver().Claim(inner, g.seats[0].entry.Ref)
+	}
+	if err == nil && g.past == driver.PastDied {
+		err = g.rest(inner, r.Delay)
+	}
+	switch {
+	case err == nil:
+		return false, nil
+	case g.t.Context().Err() != nil:
+		return true, g.seats[0].rejoin(context.Cause(g.t.Context())) //nolint:contextcheck // why the term has ended
+	case ctx.Err() != nil:
+		return false, g.giveUp(ctx)
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
+		g.t.Driver().Prove()
+		g.clean()
+		return true, g.seats[0].rejoin(errPlaceLost)
+	}
+	g.clean()
+	return false, err
+}
+
+// enter writes into the ledgers who holds, where the join has not done so
+// already, and learns how the holds before ended: badly, if one of them did.
+func (g *group) enter(ctx context.Context) error {
+	g.past = driver.PastClean
+	for i, st := range g.seats {
+		past := g.joined[i].Past
+		if st.waited || !g.joined[i].Entered {
+			var err error
+			if past, err = g.t.Driver().Enter(ctx, st.entry.Ref); err != nil {
+				return err
+			}
+		}
+		st.ln.mu.Lock()
+		alien := st.alien
+		st.ln.mu.Unlock()
+		if past == driver.PastClean && alien {
+			past = driver.PastUnknown // the last holder was one that enters nothing
+		}
+		if past == driver.PastDied || g.past == driver.PastClean {
+			g.past = past
+		}
+	}
+	return nil
+}
+
+// rest lets the time pass in which the holder before, who did not give back, may
+// still be at work.
+func (g *group) rest(ctx context.Context, d time.Duration) error {
+	if d > 0 && !driver.Sleep(ctx, g.t.Session().Clock(), d) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// describeTimeout is how long a caller whose ctx has ended is kept for the sake
+// of a better error and of an entry that is gone when it returns.
+const describeTimeout = 25 * time.Millisecond
+
+// giveUp leaves the lines for a caller whose ctx has ended, and says who was in
+// the way. The delete goes on in the background if it takes longer.
+func (g *group) giveUp(ctx context.Context) error {
+	t := g.t
+	e := &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
+	st := g.seats[0]
+	for _, o := range g.seats {
+		o.ln.mu.Lock()
+		if o.state == waiting {
+			e.Ahead, st = o.count, o
+		}
+		o.ln.mu.Unlock()
+		if e.Ahead >= 0 {
+			break
+		}
+	}
+	gone := make(chan struct{})
+	t.Clean(func(ctx context.Context) error {
+		if err := g.drop(ctx); err != nil {
+			return err
+		}
+		close(gone)
+		return nil
+	})
+	short, cancel := driver.WithTimeout(t.Context(), t.Session().Clock(), describeTimeout)
+	defer cancel()
+	//nolint:contextcheck // ctx has ended, that is why we are here
+	if first := st.ln.first.get(short, st.ln); first.Ref != st.entry.Ref {
+		e.Holder, e.Now = first, t.Session().Clock().Wall()
+	}
+	select {
+	case <-gone:
+	case <-short.Done():
+	}
+	return e
+}
