@@ -34,7 +34,9 @@
 // which carries the way to settle it). An unknown outcome is never reported as
 // a guess. A backend retries by itself what it knows not to have been done,
 // and settles by itself what it does not know, for as long as the context lets
-// it; only then does it hand the rest to its caller.
+// it; only then does it hand the rest to its caller. What was sent for a call
+// takes no effect any more when a later call for the same thing (a value, a
+// limit) has returned nil.
 //
 // # Time
 //

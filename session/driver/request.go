@@ -87,8 +87,8 @@ type Past uint8
 
 // The ways to end, as far as a ledger tells.
 const (
-	PastUnknown Past = iota // there is no ledger, or it cannot be read
-	PastClean               // given back
+	PastUnknown Past = iota // no ledger was read
+	PastClean               // given back, or nobody has held under this ledger before
 	PastDied                // the entry went by itself: its owner died, or lost it
 )
 
