@@ -35,7 +35,7 @@ func (c *chronicle) watch(o *owner, ref driver.Ref, own bool) {
 	if !own {
 		o.meet(ref)
 	}
-	r := &recorder{o: o, what: ref.Key, more: make(chan struct{}, 1)}
+	r := &recorder{o: o, what: ref.Key, ends: true, more: make(chan struct{}, 1)}
 	o.Watch(driver.WatchRequest{Ref: ref, Own: own}, func(ev driver.Event) {
 		r.tell(ev)
 		if ev.Kind != driver.Gone {
@@ -113,7 +113,7 @@ func eventsOneAtATime(w *world) {
 		name := []string{line, "orders/ship", "gpu"}[i%3]
 		ref := o.join(name).Entry.Ref
 		by.meet(ref)
-		r := &recorder{o: by, what: name, more: make(chan struct{}, 1)}
+		r := &recorder{o: by, what: name, ends: true, more: make(chan struct{}, 1)}
 		by.Watch(driver.WatchRequest{Ref: ref}, func(ev driver.Event) {
 			r.tell(ev)
 			if ev.Kind == driver.Gone {
@@ -137,7 +137,7 @@ func eventsOneAtATime(w *world) {
 func eventsFromCallback(w *world) {
 	o, by := w.open(), w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
-	next := &recorder{o: by, what: "watch from a callback", more: make(chan struct{}, 1)}
+	next := &recorder{o: by, what: "watch from a callback", ends: true, more: make(chan struct{}, 1)}
 	silent, cancel := by.armed("canceled from a callback", driver.WatchRequest{Ref: b.Ref})
 	by.meet(a.Ref)
 	// next is told by the same goroutine as this callback, never inside it.

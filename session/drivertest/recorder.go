@@ -17,6 +17,7 @@ type recorder struct {
 	o     *owner
 	what  string
 	asked bool // for Event.Held
+	ends  bool // Gone may come: it is an entry that is watched
 
 	mu     sync.Mutex
 	events []driver.Event
@@ -24,9 +25,9 @@ type recorder struct {
 	seen   int // events that await has gone past
 }
 
-// watch watches an entry.
+// watch watches an entry, or something of a line.
 func (o *owner) watch(what string, req driver.WatchRequest) (*recorder, func()) {
-	r := &recorder{o: o, what: what, asked: req.Tell, more: make(chan struct{}, 1)}
+	r := &recorder{o: o, what: what, asked: req.Tell, ends: req.Of == driver.OfEntry, more: make(chan struct{}, 1)}
 	return r, o.Watch(req, r.tell)
 }
 
@@ -43,10 +44,11 @@ func (o *owner) meet(ref driver.Ref) {
 	}
 }
 
-// armed watches an entry that lives, and returns when the watch is armed.
+// armed watches an entry that lives, or something of a line, and returns when
+// the watch is armed.
 func (o *owner) armed(what string, req driver.WatchRequest) (*recorder, func()) {
 	o.w.t.Helper()
-	if !req.Own {
+	if !req.Own && req.Of == driver.OfEntry {
 		o.meet(req.Ref)
 	}
 	r, stop := o.watch(what, req)
@@ -75,6 +77,7 @@ func (r *recorder) tell(ev driver.Event) {
 	case driver.Armed, driver.Changed:
 	}
 	assert.Contains(t, allowed, ev.Kind, "%s: event %v after %v", r.what, ev, r.events)
+	assert.True(t, r.ends || ev.Kind != driver.Gone, "%s: a line is never gone", r.what)
 	if !r.asked || ev.Kind != driver.Gone {
 		assert.False(t, ev.Held, "%s: event %v", r.what, ev)
 	}
@@ -106,6 +109,17 @@ func (r *recorder) await(kinds ...driver.EventKind) driver.Event {
 		case <-r.more:
 		case <-late.C:
 			require.Fail(t, "an event is missing", "%s: want one of %v, have %v", r.what, kinds, r.all())
+		}
+	}
+}
+
+// awaitNews waits until a watch of a line has told that something happened which
+// a read shows that is not older: by Changed, or by Armed after it was Broken.
+func (r *recorder) awaitNews(shows func(rev int64) bool) {
+	r.o.w.t.Helper()
+	for {
+		if ev := r.await(driver.Changed, driver.Armed); shows(ev.Rev) {
+			return
 		}
 	}
 }

@@ -1,0 +1,291 @@
+package drivertest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// ledger: a line keeps account of how holds end. In these stories an entry holds
+// when nobody is ahead of it.
+func ledger() []story {
+	all := []story{
+		{"TheFirstHoldIsAfterACleanOne", ledgerFirst},
+		{"AHoldGivenBackIsClean", ledgerClean},
+		{"AHoldThatDiedIsTold", ledgerDied},
+		{"AHoldThatDiedIsToldToWhoWaited", ledgerWaited},
+		{"HoldersThatDieInTurnAreToldEach", ledgerInTurn},
+		{"AWaiterLeavesNoTrace", ledgerNoTrace},
+		{"AWaiterThatCameOverACleanLedgerLeavesNoTrace", ledgerOver},
+		{"AHolderAheadOfAWaitersNameIsMissed", ledgerAhead},
+		{"OnlyTheOwnNameIsStruck", ledgerOwn},
+		{"AJoinThatIsSettledLeavesNoTrace", ledgerSettled},
+		{"AListShowsHowTheHoldBeforeEnded", ledgerShown},
+		{"LinesHaveTheirOwnLedgers", ledgerLines},
+	}
+	for _, f := range faults() {
+		all = append(all,
+			story{"AHoldSurvivesA" + f.String(), func(w *world) { ledgerSurvives(w, f) }},
+			story{"ADeathIsToldOverA" + f.String(), func(w *world) { ledgerDiedOver(w, f) }},
+		)
+	}
+	return all
+}
+
+// kept is a request for a line that keeps account.
+func kept() driver.JoinRequest { return driver.JoinRequest{Line: line, Ledger: true} }
+
+// held is an entry that holds and has its name in the ledger.
+type held struct {
+	ref  driver.Ref
+	past driver.Past
+}
+
+// hold joins a line that is empty, and enters the name.
+func (o *owner) hold() held {
+	o.w.t.Helper()
+	j := o.joinWith(kept())
+	require.Zero(o.w.t, j.Ahead, "the line is empty")
+	if j.Entered {
+		assert.Equal(o.w.t, j.Past, o.enter(j.Entry.Ref), "Enter says what Join said")
+		return held{j.Entry.Ref, j.Past}
+	}
+	return held{j.Entry.Ref, o.enter(j.Entry.Ref)}
+}
+
+// enter enters the name of an entry that holds, or ends the story.
+func (o *owner) enter(ref driver.Ref) driver.Past {
+	o.w.t.Helper()
+	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
+	defer stop()
+	past, err := o.Enter(ctx, ref)
+	require.NoError(o.w.t, err, "Enter")
+	return past
+}
+
+// giveBack leaves and strikes the name, or ends the story.
+func (o *owner) giveBack(ref driver.Ref) {
+	o.w.t.Helper()
+	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
+	defer stop()
+	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Held: true, Clean: true})
+	require.NoError(o.w.t, err, "Leave")
+}
+
+// next requires what a new session learns that holds, and lets it give back.
+func (w *world) next(want driver.Past, why string) {
+	w.t.Helper()
+	o := w.open()
+	h := o.hold()
+	require.Equal(w.t, want, h.past, why)
+	o.giveBack(h.ref)
+	require.NoError(w.t, o.end())
+}
+
+// deaths are the ways of a hold to end without being given back.
+func deaths(w *world) map[string]func(o *owner, ref driver.Ref) {
+	return map[string]func(o *owner, ref driver.Ref){
+		"expired":      func(o *owner, _ driver.Ref) { w.svc.Expire(w.t, o.ID()) },
+		"closed":       func(o *owner, _ driver.Ref) { require.NoError(w.t, o.end()) },
+		"deleted":      func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) },
+		"left unclean": func(o *owner, ref driver.Ref) { o.leave(ref) },
+	}
+}
+
+func ledgerFirst(w *world) {
+	w.next(driver.PastClean, "nobody has died under it")
+	w.next(driver.PastClean, "nor now")
+}
+
+func ledgerClean(w *world) {
+	o := w.open()
+	for range 3 {
+		h := o.hold()
+		assert.Equal(w.t, driver.PastClean, h.past)
+		o.giveBack(h.ref)
+		w.count(0, line, "a ledger is no entry")
+	}
+	w.next(driver.PastClean, "another session sees the same")
+	names, err := o.c.Backend().Names(w.ctx, "")
+	require.NoError(w.t, err)
+	assert.Empty(w.t, names, "a ledger is no line")
+}
+
+func ledgerDied(w *world) {
+	for how, die := range deaths(w) {
+		o := w.open()
+		die(o, o.hold().ref)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, how)
+		w.next(driver.PastDied, "nobody waited when it "+how)
+		w.next(driver.PastClean, "the next has given back")
+	}
+}
+
+func ledgerWaited(w *world) {
+	for how, die := range deaths(w) {
+		o, waiter := w.open(), w.open()
+		h := o.hold()
+		j := waiter.joinWith(kept())
+		require.Equal(w.t, 1, j.Ahead)
+		die(o, h.ref)
+		w.eventually(func() bool { return !waiter.sees(h.ref, 0) }, how)
+		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), how)
+		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), "a second call tells the same")
+		waiter.giveBack(j.Entry.Ref)
+		w.next(driver.PastClean, how)
+	}
+}
+
+func ledgerInTurn(w *world) {
+	want := driver.PastClean
+	for range 4 {
+		o := w.open()
+		h := o.hold()
+		require.Equal(w.t, want, h.past)
+		w.svc.Expire(w.t, o.ID())
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "expired")
+		want = driver.PastDied
+	}
+	w.next(driver.PastDied, "the last one too")
+	w.next(driver.PastClean, "until one gives back")
+}
+
+// ledgerNoTrace: waiters leave or die behind a holder that gives back.
+func ledgerNoTrace(w *world) {
+	ends := deaths(w)
+	ends["left clean"] = func(o *owner, ref driver.Ref) { o.giveBack(ref) }
+	for how, end := range ends {
+		o, waiter := w.open(), w.open()
+		h := o.hold()
+		end(waiter, waiter.joinWith(kept()).Entry.Ref)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
+		o.giveBack(h.ref)
+		w.next(driver.PastClean, "a waiter "+how)
+	}
+}
+
+// overClean is a line whose ledger was clean for a moment in which last joined:
+// the first one has given back, and the second has not entered its name yet.
+func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
+	w.t.Helper()
+	first := w.open()
+	second, last = w.open(), w.open()
+	h := first.hold()
+	ahead = second.joinWith(kept()).Entry.Ref
+	first.giveBack(h.ref)
+	j := last.joinWith(kept())
+	require.Equal(w.t, 1, j.Ahead)
+	return second, last, ahead, j.Entry.Ref
+}
+
+func ledgerOver(w *world) {
+	for how, end := range deaths(w) {
+		second, last, ahead, behind := overClean(w)
+		end(last, behind)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
+		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "who %s did not hold", how)
+		second.giveBack(ahead)
+		w.next(driver.PastClean, how)
+	}
+}
+
+func ledgerAhead(w *world) {
+	for how, die := range deaths(w) {
+		second, last, ahead, behind := overClean(w)
+		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "who is behind does not hold")
+		die(second, ahead)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
+		assert.Equal(w.t, driver.PastDied, last.enter(behind), how)
+		last.giveBack(behind)
+	}
+	second, last, ahead, behind := overClean(w)
+	second.enter(ahead)
+	second.giveBack(ahead)
+	assert.Equal(w.t, driver.PastClean, last.enter(behind), "and not otherwise")
+}
+
+// ledgerOwn: a waiter that leaves in good order does not clear a dead holder.
+func ledgerOwn(w *world) {
+	o, waiter := w.open(), w.open()
+	o.hold()
+	ref := waiter.joinWith(kept()).Entry.Ref
+	w.svc.Expire(w.t, o.ID())
+	w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, "expired")
+	waiter.giveBack(ref) // before it has entered its name
+	w.next(driver.PastDied, "the name was that of the holder")
+}
+
+func ledgerSettled(w *world) {
+	for _, d := range Directions() {
+		o := w.open()
+		o.c.Cut(d)
+		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
+		_, err := o.Join(ctx, kept())
+		stop()
+		require.Error(w.t, err)
+		o.c.Heal()
+		w.settle(err)
+		w.count(0, line, "settled")
+		w.next(driver.PastClean, "who never knew that it had joined did not hold: "+d.String())
+	}
+}
+
+func ledgerShown(w *world) {
+	o := w.open()
+	h := o.hold()
+	list := w.list(o.c, line)
+	assert.Equal(w.t, driver.PastClean, list[0].Past)
+	w.svc.Delete(w.t, h.ref)
+	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "deleted")
+	o.hold()
+	o.joinWith(kept())
+	list = w.list(w.client(), line)
+	require.Len(w.t, list, 2)
+	assert.Equal(w.t, driver.PastDied, list[0].Past)
+	assert.Equal(w.t, driver.PastUnknown, list[1].Past, "it waits")
+}
+
+func ledgerLines(w *world) {
+	o := w.open()
+	o.hold()
+	w.svc.Expire(w.t, o.ID())
+	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "expired")
+	o = w.open()
+	for _, name := range []string{line + "/deep", line + "2", "orders"} {
+		ref := o.joinWith(driver.JoinRequest{Line: name, Ledger: true}).Entry.Ref
+		assert.Equal(w.t, driver.PastClean, o.enter(ref), name)
+	}
+	w.next(driver.PastDied, line)
+}
+
+// ledgerSurvives: nothing of a lost request or reply looks like a death.
+func ledgerSurvives(w *world, f Fault) {
+	o := w.open()
+	for range 2 {
+		o.c.Strike(Join, f)
+		h := o.hold()
+		assert.Equal(w.t, driver.PastClean, h.past, "the entry takes itself for nobody else")
+		o.c.Strike(Leave, f)
+		o.giveBack(h.ref)
+	}
+	w.next(driver.PastClean, "all were given back")
+}
+
+func ledgerDiedOver(w *world, f Fault) {
+	o := w.open()
+	o.hold()
+	w.svc.Expire(w.t, o.ID())
+	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "expired")
+	o = w.open()
+	o.c.Strike(Join, f)
+	o.c.Strike(Change, f)
+	h := o.hold()
+	assert.Equal(w.t, driver.PastDied, h.past)
+	assert.Equal(w.t, driver.PastDied, o.enter(h.ref))
+	o.c.Strike(Leave, f)
+	o.giveBack(h.ref)
+	w.next(driver.PastClean, "given back")
+}
