@@ -39,6 +39,9 @@ var (
 	// ErrNotLeader: the hold is not that of the election's leader.
 	ErrNotLeader = errors.New("not the leader's hold of this election")
 
+	// ErrNoLeader: nobody leads at the moment.
+	ErrNoLeader = errors.New("no leader")
+
 	// ErrWeight: a semaphore cannot give that many permits: none, or more than
 	// its limit.
 	ErrWeight = errors.New("no such number of permits")

@@ -20,6 +20,7 @@ type Token int64
 // Grant is what a recipe makes a Hold of.
 type Grant struct {
 	Name  string       // the lock
+	Names []string     // all of them, if they are several
 	Kind  string       // the recipe
 	Token Token        //
 	Refs  []driver.Ref // the entries that hold
@@ -148,8 +149,18 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // Token is the fencing token, the same for all handles of a reentrant hold.
 func (h *Hold) Token() Token { return h.g.Token }
 
-// Name is the name of the lock.
+// Name is the name of the lock; of several, as people see them.
 func (h *Hold) Name() string { return h.g.Name }
+
+// Names are the names of the locks that are held with it, usually one.
+func (h *Hold) Names() []string { return slices.Clone(h.g.names()) }
+
+func (g *grant) names() []string {
+	if len(g.Names) > 0 {
+		return g.Names
+	}
+	return []string{g.Name}
+}
 
 // Kind is the recipe that gave the hold: "mutex".
 func (h *Hold) Kind() string { return h.g.Kind }
@@ -192,7 +203,7 @@ func (h *Hold) Mode() driver.Mode {
 // Of says whether the hold is one of that lock, taken through that Session by
 // that recipe.
 func (h *Hold) Of(s *Session, kind, name string) bool {
-	return h.g.t.s == s && h.g.Kind == kind && h.g.Name == name
+	return h != nil && h.g.t.s == s && h.g.Kind == kind && h.g.Name == name
 }
 
 // SessionID is the service session that keeps the hold, as the service's own

@@ -1,6 +1,9 @@
 package session
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // holdKey is the context key under which a hold's context carries the hold.
 type holdKey struct{}
@@ -17,7 +20,7 @@ func fromContext(ctx context.Context) *Hold {
 // that was unlocked or lost does not count.
 func Inside(ctx context.Context, s *Session, name string) *Hold {
 	for h := fromContext(ctx); h != nil; h = h.outer {
-		if h.g.t.s == s && h.g.Name == name && h.Valid() > 0 {
+		if h.g.t.s == s && slices.Contains(h.g.names(), name) && h.Valid() > 0 {
 			return h
 		}
 	}
@@ -31,7 +34,7 @@ func Held(ctx context.Context) []string {
 	var names []string
 	for h := fromContext(ctx); h != nil; h = h.outer {
 		if h.Valid() > 0 {
-			names = append(names, h.g.Name)
+			names = append(names, h.g.names()...)
 		}
 	}
 	return names

@@ -273,6 +273,19 @@ func (s *Session) First(ctx context.Context, name string) (driver.Entry, error) 
 	return line[0], nil
 }
 
+// Limit returns how many permits the semaphore of that name gives, 0 if it has
+// none yet.
+func (s *Session) Limit(ctx context.Context, name string) (int64, error) {
+	if err := s.CheckName(name); err != nil {
+		return 0, fmt.Errorf("session: limit: %w", err)
+	}
+	limit, err := s.backend.Limit(ctx, name)
+	if err != nil {
+		return 0, fmt.Errorf("session: limit of %q: %w", name, err)
+	}
+	return limit, nil
+}
+
 // Names returns, sorted, the names of the locks that begin with prefix and that
 // somebody holds or waits for.
 func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {

@@ -120,6 +120,12 @@ func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hol
 		defer lines[i].close()
 	}
 	joined, err := join(ctx, t, rs)
+	if _, ok := errors.AsType[*driver.TakenError](err); ok && rs[0].Mode != driver.Exclusive {
+		// Whoever is there may admit us beside himself.
+		if err = peek(ctx, s, rs[0]); err == nil {
+			joined, err = join(ctx, t, rs, anyway)
+		}
+	}
 	if err != nil {
 		again, err = notJoined(ctx, t, err)
 		return nil, again, err
@@ -128,11 +134,14 @@ func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hol
 	if again, err := g.wait(ctx); err != nil {
 		return nil, again, err
 	}
-	return g.take(ctx, rs[0])
+	return g.take(ctx, rs)
 }
 
+// anyway makes a try join a line that is not empty.
+func anyway(r *driver.JoinRequest) { r.IfEmpty = false }
+
 // join joins the lines.
-func join(ctx context.Context, t *session.Term, rs []Request) ([]driver.Joined, error) {
+func join(ctx context.Context, t *session.Term, rs []Request, change ...func(*driver.JoinRequest)) ([]driver.Joined, error) {
 	s := t.Session()
 	reqs := make([]driver.JoinRequest, len(rs))
 	for i, r := range rs {
@@ -141,6 +150,9 @@ func join(ctx context.Context, t *session.Term, rs []Request) ([]driver.Joined, 
 		reqs[i] = driver.JoinRequest{
 			Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
 			Kin: r.Kin, Value: r.Value, Limit: r.Limit, Follow: r.Follow, Ledger: r.Ledger,
+		}
+		for _, c := range change {
+			c(&reqs[i])
 		}
 	}
 	if len(reqs) > 1 {

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,14 +18,13 @@ type group struct {
 	seats  []*seat
 	joined []driver.Joined
 	fell   chan struct{} // closed when one of several was lost; nil if there is one
-	ledger bool
-	past   driver.Past // how the hold before ended, if that was learned
+	past   driver.Past   // how the hold before ended, if that was learned
 	slot   int
 }
 
 // newGroup gives new entries their seats.
 func newGroup(t *session.Term, lines []*line, rs []Request, joined []driver.Joined) *group {
-	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), ledger: rs[0].Ledger, slot: -1}
+	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), slot: -1}
 	var fall func()
 	if len(rs) > 1 {
 		g.fell = make(chan struct{})
@@ -72,8 +72,11 @@ func (g *group) refused() (again bool, err error) {
 		if err == nil {
 			continue
 		}
-		if again = errors.Is(err, errPlaceLost); again {
-			err = st.rejoin(err)
+		switch {
+		case errors.Is(err, errPlaceLost):
+			again, err = true, st.rejoin(err)
+		case errors.Is(err, errMustWait):
+			err = st.taken()
 		}
 		if !again || len(g.seats) > 1 {
 			g.clean()
@@ -101,9 +104,8 @@ func (g *group) release(ctx context.Context) error { return g.leave(ctx, true) }
 // leave deletes all entries. It is idempotent. Of several, ErrGone means that
 // one was gone before.
 func (g *group) leave(ctx context.Context, clean bool) error {
-	clean = clean && g.ledger
 	if len(g.seats) == 1 {
-		return g.seats[0].leave(ctx, clean)
+		return g.seats[0].leave(ctx, clean && g.seats[0].ledger)
 	}
 	var present []*seat
 	var reqs []driver.LeaveRequest
@@ -118,7 +120,7 @@ func (g *group) leave(ctx context.Context, clean bool) error {
 			lost = true
 			continue
 		}
-		req.Clean = clean
+		req.Clean = clean && st.ledger
 		present, reqs = append(present, st), append(reqs, req)
 	}
 	if len(reqs) == 0 {
@@ -140,35 +142,17 @@ func (g *group) leave(ctx context.Context, clean bool) error {
 
 // take makes the hold of seats that were granted. If ctx has ended meanwhile,
 // the locks are given back.
-func (g *group) take(ctx context.Context, r Request) (h *session.Hold, again bool, err error) {
+func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, g.giveUp(ctx)
 	}
-	if again, err := g.prepare(ctx, r); err != nil {
+	if again, err := g.prepare(ctx, rs); err != nil {
 		return nil, again, err
 	}
 	if again, err := g.refused(); err != nil { // it went before anybody could use it
 		return nil, again, err
 	}
-	grant := session.Grant{
-		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.slot,
-		Token: session.Token(g.joined[0].Entry.Token), Release: g.release,
-	}
-	for _, j := range g.joined {
-		grant.Refs = append(grant.Refs, j.Entry.Ref)
-	}
-	if len(g.seats) > 1 {
-		grant.Drop = g.drop
-	} else {
-		st := g.seats[0]
-		grant.Share = st.share
-		if r.Value != nil {
-			grant.Write = func(ctx context.Context, value []byte) error {
-				return g.t.Driver().Write(ctx, st.entry.Ref, value)
-			}
-		}
-	}
-	h, err = g.t.Hold(ctx, grant)
+	h, err = g.t.Hold(ctx, g.grant(rs))
 	if err != nil {
 		return nil, true, g.seats[0].rejoin(err)
 	}
@@ -185,23 +169,55 @@ func (g *group) take(ctx context.Context, r Request) (h *session.Hold, again boo
 	return h, false, nil
 }
 
+// grant describes the hold.
+func (g *group) grant(rs []Request) session.Grant {
+	r := rs[0]
+	grant := session.Grant{
+		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.slot,
+		Token: session.Token(g.joined[0].Entry.Token), Release: g.release,
+		Refs: make([]driver.Ref, len(rs)),
+	}
+	for i, j := range g.joined {
+		grant.Refs[i] = j.Entry.Ref
+	}
+	if len(rs) > 1 {
+		for _, r := range rs {
+			grant.Names = append(grant.Names, r.Name)
+		}
+		grant.Name, grant.Drop = strings.Join(grant.Names, ", "), g.drop
+		return grant
+	}
+	st := g.seats[0]
+	grant.Share = st.share
+	if r.Value != nil {
+		grant.Write = func(ctx context.Context, value []byte) error {
+			return g.t.Driver().Write(ctx, grant.Refs[0], value)
+		}
+	}
+	return grant
+}
+
 // prepare does at the service what is to be done before a hold can be used.
-func (g *group) prepare(ctx context.Context, r Request) (again bool, err error) {
-	if !g.ledger && !r.Slots {
+func (g *group) prepare(ctx context.Context, rs []Request) (again bool, err error) {
+	ledger, delay := false, time.Duration(0)
+	for _, r := range rs {
+		ledger, delay = ledger || r.Ledger, max(delay, r.Delay)
+	}
+	if !ledger && !rs[0].Slots {
 		return false, nil
 	}
 	// The term's end ends this too.
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.t.Context(), func() { cancel(context.Cause(g.t.Context())) })() //nolint:contextcheck // the term's end
-	if g.ledger {
+	if ledger {
 		err = g.enter(inner)
 	}
-	if err == nil && r.Slots {
+	if err == nil && rs[0].Slots {
 		g.slot, err = g.t.Driver().Claim(inner, g.seats[0].entry.Ref)
 	}
 	if err == nil && g.past == driver.PastDied {
-		err = g.rest(inner, r.Delay)
+		err = g.rest(inner, delay)
 	}
 	switch {
 	case err == nil:
@@ -224,6 +240,9 @@ func (g *group) prepare(ctx context.Context, r Request) (again bool, err error) 
 func (g *group) enter(ctx context.Context) error {
 	g.past = driver.PastClean
 	for i, st := range g.seats {
+		if !st.ledger {
+			continue
+		}
 		past := g.joined[i].Past
 		if st.waited || !g.joined[i].Entered {
 			var err error

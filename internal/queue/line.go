@@ -44,7 +44,7 @@ func (ln *line) do(f func()) {
 // is called when it is lost.
 func (ln *line) add(j driver.Joined, r Request, fall func()) *seat {
 	s := &seat{
-		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, done: make(chan struct{}), fall: fall,
+		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, try: r.Try, ledger: r.Ledger, done: make(chan struct{}), fall: fall,
 		changing: make(chan struct{}, 1),
 		born:     j.Rev, rev: j.Rev, count: j.Ahead, waited: j.Ahead > 0, need: r.Rule.Need,
 	}
@@ -112,6 +112,10 @@ func (ln *line) judge(s *seat, sure bool) {
 	}
 	if e, ok := s.stuckBehind(v); ok {
 		ln.refuse(s, s.unleased(e))
+		return
+	}
+	if s.try {
+		ln.refuse(s, errMustWait)
 		return
 	}
 	ln.watchOwn(s, 0)

@@ -21,13 +21,15 @@ const (
 // seat is one entry of ours in a line. Its fields are guarded by the line's
 // mutex, but for those that never change.
 type seat struct {
-	ln    *line
-	entry driver.Entry  // its Ref and Mode may change while held, see share
-	born  int64         // when the entry was made; never changes
-	rule  Rule          // never changes
-	kind  string        // never changes
-	done  chan struct{} // closed when the waiting is over
-	fall  func()        // tells the others of its group of a loss; nil if it has none
+	ln     *line
+	entry  driver.Entry  // its Ref and Mode may change while held, see share
+	born   int64         // when the entry was made; never changes
+	rule   Rule          // never changes
+	kind   string        // never changes
+	try    bool          // it is not to wait; never changes
+	ledger bool          // the line keeps account of it; never changes
+	done   chan struct{} // closed when the waiting is over
+	fall   func()        // tells the others of its group of a loss; nil if it has none
 
 	state   seatState
 	leaving bool          // our own delete is under way

@@ -13,8 +13,8 @@ package mutex
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
@@ -41,6 +41,20 @@ type Options struct {
 	// lock is given back at the last Unlock. Without it such a call returns
 	// session.ErrReentrant, because it would wait for itself.
 	Reentrant bool
+
+	// Robust keeps account of how holds end, so that Hold.PreviousDied can tell
+	// a new holder that the one before did not give back and may have left its
+	// work half done. The account is one small key for each name, which stays at
+	// the service. All who use the lock must set this alike; who does not, and
+	// foreign programs, leave no trace in the account. It costs no round trip
+	// when nobody is ahead, and one when the lock had to be waited for.
+	Robust bool
+
+	// LockDelay is how long a new holder waits, as part of Lock, if the one
+	// before did not give back: for resources that cannot check a token, and may
+	// still be getting what a holder sent that is gone. 0 means not at all;
+	// otherwise it implies Robust.
+	LockDelay time.Duration
 }
 
 // New returns the lock of that name. It sends nothing and cannot fail; a bad
@@ -85,16 +99,29 @@ func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 
 // acquire is Lock and TryLock.
 func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold, error) {
-	h, err := m.enter(ctx)
+	r, err := m.request(try)
+	var h *session.Hold
+	if err == nil {
+		h, err = m.enter(ctx)
+	}
 	if h == nil && err == nil {
-		h, err = queue.Acquire(ctx, m.s, queue.Request{
-			Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Try: try,
-		})
+		h, err = queue.Acquire(ctx, m.s, r)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s %q: %w", op, m.name, err)
 	}
 	return h, nil
+}
+
+// request is what the engine is asked for.
+func (m *Mutex) request(try bool) (queue.Request, error) {
+	if m.opts.LockDelay < 0 {
+		return queue.Request{}, fmt.Errorf("%w: LockDelay %s is negative", session.ErrInvalidOptions, m.opts.LockDelay)
+	}
+	return queue.Request{
+		Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Try: try,
+		Ledger: m.opts.Robust || m.opts.LockDelay > 0, Delay: m.opts.LockDelay,
+	}, nil
 }
 
 // enter looks whether the caller is inside already. It returns neither hold nor
@@ -128,24 +155,11 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *session.
 	if err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancelCause(h.Context())
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer func() { // also after a panic, and after runtime.Goexit
-		stop()
-		if e := h.Unlock(); errors.Is(e, session.ErrLost) {
-			err = errors.Join(err, e)
-		}
-		cancel(session.ErrUnlocked)
-	}()
-	return fn(inner, h) //nolint:contextcheck // inner ends with ctx, and with the hold
+	return queue.Do(ctx, h, fn)
 }
 
 // Queue returns the line in order: the holder first, then those who wait, with
 // token, host, pid, label and since when. Entries of other programs are in it.
 func (m *Mutex) Queue(ctx context.Context) ([]driver.Entry, error) {
-	line, err := m.s.Queue(ctx, m.name)
-	if err != nil {
-		return nil, fmt.Errorf("mutex: %w", err)
-	}
-	return line, nil
+	return queue.List(ctx, m.s, kind, m.name)
 }

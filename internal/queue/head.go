@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Head tells who stands first in a line, a zero entry if nobody does: at once,
+// and whenever that or the entry's value changes. It ends with ctx, or with one
+// error where waiting cannot help.
+//
+// What it reads, it reads from the service; events only tell it when. It watches
+// the first entry, or the line while that is empty, and reads again when the
+// watch stands, since what happened before was not told.
+func Head(ctx context.Context, s *session.Session, name string) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		if err := s.CheckName(name); err != nil {
+			yield(driver.Entry{}, err)
+			return
+		}
+		h := &head{s: s, name: name, news: make(chan struct{}, 1)}
+		defer func() { h.unwatch() }()
+		for told := false; ctx.Err() == nil; {
+			e, err := h.read(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				yield(driver.Entry{}, err)
+				return
+			case !told || e.Ref != h.last.Ref || !bytes.Equal(e.Value, h.last.Value):
+				told, h.last = true, e
+				if !yield(e, nil) {
+					return
+				}
+			}
+			h.wait(ctx)
+		}
+	}
+}
+
+// head is one who looks at the head of a line.
+type head struct {
+	s    *session.Session
+	name string
+	last driver.Entry  // as it was told
+	news chan struct{} // something may have changed
+
+	t      *session.Term // that the watch is of
+	on     driver.Ref    // what it watches
+	cancel func()
+}
+
+// read reads the first entry, until that succeeds or cannot, and has it watched.
+func (h *head) read(ctx context.Context) (driver.Entry, error) {
+	rest := minRest
+	for {
+		t, err := h.s.Term(ctx)
+		if err != nil {
+			return driver.Entry{}, err // it has waited as long as that helps
+		}
+		e, err := h.s.First(ctx, h.name)
+		if err == nil {
+			h.watch(t, e.Ref)
+			return e, nil
+		}
+		if driver.Incurable(err) || ctx.Err() != nil {
+			return driver.Entry{}, err
+		}
+		driver.Sleep(ctx, h.s.Clock(), rest)
+		rest = min(2*rest, maxRest)
+	}
+}
+
+// watch has the entry watched, or the line if there is none.
+func (h *head) watch(t *session.Term, ref driver.Ref) {
+	if h.cancel != nil && h.t == t && h.on == ref {
+		return
+	}
+	h.unwatch()
+	h.t, h.on = t, ref
+	req := driver.WatchRequest{Ref: ref, Changes: true}
+	if ref.Zero() {
+		req = driver.WatchRequest{Ref: driver.Ref{Line: h.name}, Of: driver.OfLine}
+	}
+	h.cancel = t.Driver().Watch(req, func(ev driver.Event) {
+		if ev.Kind == driver.Broken {
+			return // it is armed again, or the term ends
+		}
+		select {
+		case h.news <- struct{}{}:
+		default:
+		}
+	})
+}
+
+func (h *head) unwatch() {
+	if h.cancel != nil {
+		h.cancel()
+		h.cancel = nil
+	}
+}
+
+// pause keeps one who is told of much from reading all the time.
+const pause = 5 * time.Millisecond
+
+// wait waits for news, for the end of the term, and at most as long as one who
+// waits for a lock does before it looks without being told.
+func (h *head) wait(ctx context.Context) {
+	d := max(h.s.Options().TTL, 10*time.Second)
+	ctx, cancel := driver.WithTimeout(ctx, h.s.Clock(), d-d/4+rand.N(d/2))
+	defer cancel()
+	select {
+	case <-h.news:
+		driver.Sleep(ctx, h.s.Clock(), pause)
+	case <-h.t.Context().Done():
+	case <-ctx.Done():
+	}
+}
+
+// SetLimit gives a line another limit.
+func SetLimit(ctx context.Context, s *session.Session, name string, limit int64) error {
+	if err := s.CheckName(name); err != nil {
+		return err
+	}
+	t, err := s.Term(ctx)
+	if err != nil {
+		return err
+	}
+	return t.Driver().SetLimit(ctx, name, limit)
+}

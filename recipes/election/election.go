@@ -1,0 +1,216 @@
+// Package election chooses one leader among those who want to lead.
+//
+//	e := election.New(s, "scheduler")
+//	err := e.Run(ctx, "10.0.0.7:8080", func(ctx context.Context, h *session.Hold) error {
+//		return schedule(ctx, h.Token()) // ctx ends when the leadership is lost
+//	})
+//
+// Candidates lead in the order in which they came. A leader that is cut off is
+// told before the next one starts. What it does not do is keep a stopped process
+// from writing when it goes on: that takes a resource that checks the token.
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// kind is the recipe's name in errors and in the line.
+const kind = "election"
+
+// Election is a post that one holds at a time. It is a name and a session,
+// nothing more: cheap, stateless, and safe for concurrent use.
+//
+// Everybody can read what the leader and the candidates say of themselves: the
+// value is stored as it is. So on etcd, in LayoutConcurrency, candidates stand in
+// one line with concurrency.Election and "etcdctl elect", which also read it; on
+// ZooKeeper with Curator's LeaderSelector or LeaderLatch, see Options.Latch.
+type Election struct {
+	s    *session.Session
+	name string
+	opts Options
+}
+
+// Options are what NewWith takes. The zero value is what New uses.
+type Options struct {
+	// Latch names the entries on ZooKeeper as Curator's LeaderLatch does, to
+	// stand in one line with it; otherwise they are named as its LeaderSelector
+	// does. On other services it makes no difference.
+	Latch bool
+}
+
+// New returns the election of that name. It sends nothing and cannot fail; a bad
+// name or session is told by the first call.
+func New(s *session.Session, name string) *Election { return NewWith(s, name, Options{}) }
+
+// NewWith is New with options.
+func NewWith(s *session.Session, name string, o Options) *Election {
+	return &Election{s: s, name: name, opts: o}
+}
+
+// Name is the name of the election.
+func (e *Election) Name() string { return e.name }
+
+// Campaign waits until the caller leads, and returns a hold, which leads until
+// Unlock (to resign) or until it is lost. value is what others are told, an
+// address for example, of at most 1 MiB (a little less on ZooKeeper). ctx bounds
+// the waiting only, and ends it as in mutex.Lock.
+func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, error) {
+	h, err := e.campaign(ctx, value)
+	if err != nil {
+		return nil, fmt.Errorf("election: campaign for %q: %w", e.name, err)
+	}
+	return h, nil
+}
+
+func (e *Election) campaign(ctx context.Context, value string) (*session.Hold, error) {
+	if err := e.check(value); err != nil {
+		return nil, err
+	}
+	if session.Inside(ctx, e.s, e.name) != nil {
+		return nil, session.ErrReentrant
+	}
+	kin := driver.KinMutex
+	if e.opts.Latch {
+		kin = driver.KinLatch
+	}
+	return queue.Acquire(ctx, e.s, queue.Request{
+		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Kin: kin, Value: append([]byte{}, value...),
+	})
+}
+
+// check says what is wrong with a value, before anything is sent.
+func (e *Election) check(value string) error {
+	if e.s == nil {
+		return nil // told by the first request
+	}
+	if p := e.s.Profile(); len(value) > p.MaxValue {
+		return fmt.Errorf("%w: a value of %d bytes, at most %d go into one on %s", session.ErrInvalidOptions, len(value), p.MaxValue, p.Service)
+	}
+	return nil
+}
+
+// Proclaim replaces the value of a leader. It returns session.ErrNotLeader if h
+// is not a hold of this election and Session, session.ErrLost or ErrUnlocked if
+// it is over. With any other error it is not known whether it was done; it may be
+// called again.
+func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
+	err := e.check(value)
+	switch {
+	case err != nil:
+	case !h.Of(e.s, kind, e.name):
+		err = session.ErrNotLeader
+	default:
+		err = h.Write(ctx, append([]byte{}, value...))
+	}
+	if err != nil {
+		return fmt.Errorf("election: proclaim for %q: %w", e.name, err)
+	}
+	return nil
+}
+
+// Leader is who leads, as the service knows it.
+type Leader struct {
+	Value string        // what it says of itself
+	Token session.Token // 0 if nobody leads
+	Entry driver.Entry  // its entry: host, pid, label, since when; little of a foreign one
+}
+
+// Vacant says that nobody leads.
+func (l Leader) Vacant() bool { return l.Token == 0 }
+
+func leader(e driver.Entry) Leader {
+	return Leader{Value: string(e.Value), Token: session.Token(e.Token), Entry: e}
+}
+
+// Leader returns who leads at this moment, or session.ErrNoLeader. It may have
+// lost the leadership already and not know, or know and not have been removed.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	first, err := e.s.First(ctx, e.name)
+	switch {
+	case err != nil:
+		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
+	case first.Zero():
+		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, session.ErrNoLeader)
+	}
+	return leader(first), nil
+}
+
+// Observe tells who leads: at once, and whenever that or the leader's value
+// changes, also that nobody does (Leader.Vacant). Changes that follow each other
+// quickly may be told as one; the last one is never left out. It goes on through
+// lost connections and sessions, and ends when the loop does, when ctx ends, or
+// with one error where waiting cannot help.
+//
+//	for l, err := range e.Observe(ctx) {
+//		...
+//	}
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		for first, err := range queue.Head(ctx, e.s, e.name) {
+			if err != nil {
+				yield(Leader{}, fmt.Errorf("election: observe %q: %w", e.name, err))
+				return
+			}
+			if !yield(leader(first), nil) {
+				return
+			}
+		}
+	}
+}
+
+// How long Run rests before it campaigns again after fn has failed, or has
+// returned at once: from the first to the second, doubled each time.
+const (
+	minRest = 100 * time.Millisecond
+	maxRest = 10 * time.Second
+)
+
+// Run campaigns, runs fn as the leader, waits for fn to return, resigns, and
+// campaigns again, until ctx ends. fn's context ends with ctx and when the
+// leadership is lost; another leader may start as soon as the margin of the
+// session has passed after that, so fn should return at once.
+//
+// It returns ctx's error, or that of a campaign where waiting cannot help. What fn
+// returns goes to the session's log: while it fails, or returns in no time, Run
+// rests before it campaigns again, up to ten seconds, and others lead meanwhile.
+func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Context, h *session.Hold) error) error {
+	rest := minRest
+	for {
+		h, err := e.Campaign(ctx, value)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return err
+		}
+		began := e.s.Clock().Now()
+		err = queue.Do(ctx, h, fn)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil && !errors.Is(err, session.ErrLost) {
+			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
+		}
+		if e.s.Clock().Now().Sub(began) > maxRest {
+			rest = minRest
+			continue
+		}
+		driver.Sleep(ctx, e.s.Clock(), rest/2+rand.N(rest/2))
+		rest = min(2*rest, maxRest)
+	}
+}
+
+// Queue returns the candidates in order, the leader first, with value, token,
+// host, pid, label and since when. Entries of other programs are in it.
+func (e *Election) Queue(ctx context.Context) ([]driver.Entry, error) {
+	return queue.List(ctx, e.s, kind, e.name)
+}

@@ -1,0 +1,87 @@
+package mutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/session"
+)
+
+// LockAll takes several locks as one: it joins all lines in one transaction,
+// waits until it holds in each, and returns one hold, with one token. The hold's
+// context ends when any of the locks is lost, and Unlock gives all back in one
+// transaction.
+//
+// Callers that hold nothing yet cannot deadlock, whatever the order in which
+// they name the locks: one transaction puts two requests into the same order in
+// every line that they share. Who holds a lock already, and asks for others, can.
+//
+// The locks must be at least two, of different names, of one Session, and no
+// more than the service takes in one transaction (32 with the backends of this
+// module); in a shared layout, no name may contain another. All else is told by
+// an error, and nothing is left. While it waits for one, LockAll holds those
+// that it has got already, so others wait for as long as that takes.
+func LockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
+	return all(ctx, "lock all", false, locks)
+}
+
+// TryLockAll is LockAll for those who will not wait: it takes all locks, or
+// returns an error that is session.ErrNotAcquired and has written nothing.
+func TryLockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
+	return all(ctx, "try lock all", true, locks)
+}
+
+// all is LockAll and TryLockAll.
+func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hold, error) {
+	rs, err := requests(ctx, try, locks)
+	if err != nil {
+		return nil, fmt.Errorf("mutex: %s: %w", op, err)
+	}
+	h, err := queue.Acquire(ctx, locks[0].s, rs...)
+	if err != nil {
+		return nil, fmt.Errorf("mutex: %s %s: %w", op, names(locks), err)
+	}
+	return h, nil
+}
+
+// What cannot be taken together.
+var (
+	errFew      = errors.New("give at least two locks; for one there is Lock")
+	errSessions = errors.New("the locks must be of one Session, since they are taken in one transaction of it")
+)
+
+// requests checks the locks, before anything is sent.
+func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, error) {
+	if len(locks) < 2 {
+		return nil, errFew
+	}
+	rs := make([]queue.Request, len(locks))
+	for i, m := range locks {
+		if m == nil {
+			return nil, fmt.Errorf("%w: lock %d is nil", session.ErrInvalidOptions, i+1)
+		}
+		if m.s != locks[0].s {
+			return nil, fmt.Errorf("%w: %q and %q are not", errSessions, locks[0].name, m.name)
+		}
+		if session.Inside(ctx, m.s, m.name) != nil {
+			return nil, fmt.Errorf("%q: %w", m.name, session.ErrReentrant)
+		}
+		var err error
+		if rs[i], err = m.request(try); err != nil {
+			return nil, fmt.Errorf("%q: %w", m.name, err)
+		}
+	}
+	return rs, nil
+}
+
+// names are those of the locks, as an error shows them.
+func names(locks []*Mutex) string {
+	quoted := make([]string, len(locks))
+	for i, m := range locks {
+		quoted[i] = fmt.Sprintf("%q", m.name)
+	}
+	return strings.Join(quoted, ", ")
+}

@@ -1,0 +1,151 @@
+// Package rwlock is a fair, fenced lock of readers and writers over one name.
+//
+//	rw := rwlock.New(s, "config")
+//	err := rw.RDo(ctx, func(ctx context.Context, h *session.Hold) error {
+//		return read(ctx, h.Token()) // beside other readers, never beside a writer
+//	})
+//
+// Requests are granted in the order in which the service received them. Readers
+// hold together until a writer is in line: readers that come after it wait for
+// it, so neither side can starve.
+//
+// Tokens rise with the order of the requests: a writer's is above all before it,
+// a reader's above that of every earlier writer. So a resource accepts a writer
+// if its token is not below any that it has seen, and a reader if its token is
+// not below that of any writer that it has seen.
+package rwlock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// kind is the recipe's name in errors and in the line.
+const kind = "rwlock"
+
+// RWLock is a lock that many read or one writes, over all processes that use the
+// same name on the same service. It is a name and a session, nothing more: cheap,
+// stateless, and safe for concurrent use. Two goroutines are two readers, or
+// exclude each other, also through the same Session.
+type RWLock struct {
+	s    *session.Session
+	name string
+}
+
+// New returns the lock of that name. It sends nothing and cannot fail; a bad
+// name or session is told by the first call.
+func New(s *session.Session, name string) *RWLock { return &RWLock{s: s, name: name} }
+
+// Name is the name of the lock.
+func (l *RWLock) Name() string { return l.name }
+
+// RLock waits until no writer is ahead, and returns a hold that others may share.
+// ctx bounds the waiting only, and ends it as in mutex.Lock.
+//
+// With a ctx that comes from a live hold of this lock, read or write, it returns
+// one more handle on that at once. If the write hold is given back first, it
+// becomes a read hold, in its place: a downgrade.
+func (l *RWLock) RLock(ctx context.Context) (*session.Hold, error) {
+	return l.acquire(ctx, "rlock", driver.Shared, false)
+}
+
+// Lock waits until nobody is ahead, and returns a hold that excludes everybody.
+// ctx bounds the waiting only, and ends it as in mutex.Lock. With a ctx that comes
+// from a live hold of this lock it returns session.ErrReentrant, because it would
+// wait for itself: two readers who both want to write would do so for ever.
+func (l *RWLock) Lock(ctx context.Context) (*session.Hold, error) {
+	return l.acquire(ctx, "lock", driver.Exclusive, false)
+}
+
+// TryRLock is RLock for those who will not wait: it returns an error that is
+// session.ErrNotAcquired if a writer holds or waits, and names who is first. Then
+// it has written nothing at the service, unless others joined in that instant.
+func (l *RWLock) TryRLock(ctx context.Context) (*session.Hold, error) {
+	return l.acquire(ctx, "try rlock", driver.Shared, true)
+}
+
+// TryLock is Lock for those who will not wait: it returns an error that is
+// session.ErrNotAcquired if anybody holds or waits, and names who is first. Then
+// it has written nothing at the service.
+func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
+	return l.acquire(ctx, "try lock", driver.Exclusive, true)
+}
+
+// acquire is all four.
+func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try bool) (*session.Hold, error) {
+	h, err := l.enter(ctx, mode)
+	if h == nil && err == nil {
+		h, err = queue.Acquire(ctx, l.s, queue.Request{
+			Name: l.name, Kind: kind, Mode: mode, Kin: driver.KinReadWrite, Rule: queue.ReadWrite(), Try: try,
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rwlock: %s %q: %w", op, l.name, err)
+	}
+	return h, nil
+}
+
+// enter looks whether the caller is inside already. It returns neither hold nor
+// error if not.
+func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, error) {
+	h := session.Inside(ctx, l.s, l.name)
+	switch {
+	case h == nil:
+		return nil, nil //nolint:nilnil // "not inside" is neither
+	case mode != driver.Shared, !h.Of(l.s, kind, l.name):
+		return nil, session.ErrReentrant
+	}
+	h, err := h.Reenter(ctx, driver.Shared)
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
+	}
+	return h, nil
+}
+
+// Downgrade makes a write hold a read hold: the readers behind it are let in, and
+// no writer can get in between. Place, token and context stay; ask for a Guard
+// anew. ctx bounds the asking.
+//
+// It returns session.ErrNotWriter for a read hold and for a hold of another lock
+// or Session, session.ErrLost or ErrUnlocked for one that is over. With any other
+// error it is not known whether it was done: the hold still excludes whoever must
+// be excluded, and Downgrade may be called again.
+func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
+	err := session.ErrNotWriter
+	if h.Of(l.s, kind, l.name) {
+		err = h.Downgrade(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("rwlock: downgrade %q: %w", l.name, err)
+	}
+	return nil
+}
+
+// RDo holds the lock as a reader while fn runs, as mutex.Do does.
+func (l *RWLock) RDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
+	h, err := l.RLock(ctx)
+	if err != nil {
+		return err
+	}
+	return queue.Do(ctx, h, fn)
+}
+
+// Do holds the lock as a writer while fn runs, as mutex.Do does.
+func (l *RWLock) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
+	h, err := l.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return queue.Do(ctx, h, fn)
+}
+
+// Queue returns the line in order: holders first, then those who wait, with mode,
+// token, host, pid, label and since when. Entries of other programs are in it, and
+// count as writers unless their names say that they read.
+func (l *RWLock) Queue(ctx context.Context) ([]driver.Entry, error) {
+	return queue.List(ctx, l.s, kind, l.name)
+}
