@@ -92,7 +92,7 @@ func (p *party) hold() *session.Hold {
 	return h
 }
 
-// request is a Lock under way.
+// request is a Lock, or one of its kind, under way.
 type request struct {
 	w     *world
 	token session.Token // of its place when it had joined
@@ -102,10 +102,21 @@ type request struct {
 	at    time.Time // when Lock returned
 }
 
+// lock is what a request of a mutex does.
+func lock(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	return mutex.New(s, name).Lock(ctx)
+}
+
 // queue starts a Lock and returns when it stands in the line.
 func (p *party) queue(ctx context.Context) *request {
 	p.w.t.Helper()
-	r := p.ask(ctx)
+	return p.queueFor(ctx, lock)
+}
+
+// queueFor starts a request for any lock and returns when it stands in the line.
+func (p *party) queueFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *request {
+	p.w.t.Helper()
+	r := p.askFor(ctx, want)
 	select {
 	case r.token = <-p.joined:
 	case <-time.After(p.w.patience()):
@@ -115,11 +126,14 @@ func (p *party) queue(ctx context.Context) *request {
 }
 
 // ask starts a Lock.
-func (p *party) ask(ctx context.Context) *request {
+func (p *party) ask(ctx context.Context) *request { return p.askFor(ctx, lock) }
+
+// askFor starts a request for any lock.
+func (p *party) askFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *request {
 	r := &request{w: p.w, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
-		r.hold, r.err = mutex.New(p.Session, name).Lock(ctx)
+		r.hold, r.err = want(ctx, p.Session)
 		r.at = time.Now()
 	}()
 	return r
