@@ -2,6 +2,7 @@ package drivertest_test
 
 import (
 	"context"
+	"sync"
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
@@ -15,13 +16,16 @@ type badBackend struct {
 	c     *membackend.Client
 	words *words
 
-	config  func(cfg driver.Config) driver.Config
-	list    func(name string, all []driver.Entry) []driver.Entry
-	names   func(all []string) []string
-	join    func(ctx context.Context, s driver.Session, req driver.JoinRequest) (driver.Joined, error)
-	leave   func(ctx context.Context, s driver.Session, req driver.LeaveRequest) (driver.Left, error)
-	look    func(ctx context.Context, s driver.Session, req driver.LookRequest) (driver.View, error)
-	watch   func(s driver.Session, req driver.WatchRequest, f func(driver.Event)) func()
+	blinking *sync.Map // entries that looks miss, for all clients of a store
+
+	config func(cfg driver.Config) driver.Config
+	list   func(name string, all []driver.Entry) []driver.Entry
+	names  func(all []string) []string
+	join   func(ctx context.Context, s driver.Session, req driver.JoinRequest) (driver.Joined, error)
+	leave  func(ctx context.Context, s driver.Session, req driver.LeaveRequest) (driver.Left, error)
+	look   func(ctx context.Context, s driver.Session, req driver.LookRequest) (driver.View, error)
+	watch  func(s driver.Session, req driver.WatchRequest, f func(driver.Event)) func()
+	several
 	prove   func(s driver.Session, cfg driver.Config)
 	abandon func(s driver.Session)
 	close   func(ctx context.Context, s driver.Session) error
@@ -35,7 +39,7 @@ func (b *badBackend) Open(ctx context.Context, cfg driver.Config) (driver.Sessio
 	if err != nil {
 		return nil, err
 	}
-	return &badSession{Session: s, b: b, cfg: cfg}, nil
+	return badSeveral{&badSession{Session: s, b: b, cfg: cfg}}, nil
 }
 
 func (b *badBackend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {

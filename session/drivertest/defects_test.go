@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,6 +80,48 @@ var defects = map[string]struct {
 	"a broken value loses the entry":        {"foreign/ABrokenValueNeverBreaksTheLine", brokenDropped},
 	"lines are prefixes":                    {"names/NamesThatBeginAlikeNeverMeet", linesMeet},
 	"names are not sorted":                  {"names/NamesAreListedSortedByPrefix", namesUnsorted},
+	"several joins are not one":             {"several/JoinsOfSeveralLinesStandInOneOrder", joinsOneByOne},
+	"a join of several is not all":          {"several/NothingIsMadeIfOneLineIsTaken", joinsOneByOne},
+	"too many lines are joined in parts":    {"several/AsManyLinesAsTheProfileSays", joinsMore},
+	"settle of several lies":                {"several/AJoinOfSeveralCanceledWhileCutRepliesIsSettled", severalSettleLies},
+	"leave of several finds itself gone":    {"several/SeveralLinesSurviveALostReply", retryFindsGone},
+	"leave of several marks none":           {"several/EntriesThatWereGoneAreMarked", leavesUnmarked},
+	"share of nothing is nil":               {"change/ShareOfAnEntryThatIsGoneSaysSo", changeGoneNil},
+	"share works once":                      {"change/ShareCutShortIsFinishedByTheNext", shareOnce},
+	"claim forgets its number":              {"change/ClaimTwiceIsLikeOnce", claimNext},
+	"admit does nothing":                    {"change/AdmitTwiceIsLikeOnce", admitIgnored},
+	"share joins anew":                      {"share/AnEntryIsSharedInItsPlace", shareJoins},
+	"share is seen without its entry":       {"share/ASharedEntryIsNeverAbsent", shareBlinks},
+	"share is not told":                     {"share/WhoStandsBehindIsTold", shareUntold},
+	"a limit is not checked":                {"limit/AnotherLimitIsRefusedAndNamed", limitUnchecked},
+	"a limit is not named":                  {"limit/AnotherLimitIsRefusedAndNamed", limitUnnamed},
+	"follow is refused":                     {"limit/WhoFollowsTakesTheLimitThatIsThere", followRefused},
+	"looks show an old limit":               {"limit/ALookShowsALimitNotOlderThanTheLine", limitOld},
+	"a limit is an entry":                   {"limit/ALimitAloneIsNoLine", limitEntry},
+	"a late limit undoes a newer":           {"limit/ALateSetLimitDoesNotUndoANewerOne", limitUndone},
+	"a limit is not told":                   {"limit/ANewLimitIsToldToWhoWatches", asAspect(driver.OfLimit, driver.OfAdmitted)},
+	"admission outlives its entry":          {"admit/AnAdmissionGoesWithItsEntry", admittedStays},
+	"admission is not told":                 {"admit/AnAdmissionIsShownAndTold", loses(driver.Changed)},
+	"the end of a holder is not told":       {"admit/TheLeaveOfAHolderIsTold", asAspect(driver.OfAdmitted, driver.OfLimit)},
+	"everything wakes who waits in front":   {"admit/AReleaseIsToldOnceWhateverTheNumberOfWaiters", asAspect(driver.OfAdmitted, driver.OfLine)},
+	"numbers are used once":                 {"claim/NumbersAreTheLowestThatAreFree", claimNext},
+	"numbers are places":                    {"claim/ANumberIsFreeWhenItsEntryHasGone", claimPlace},
+	"values are taken for meta":             {"value/AValueIsStoredAsItIs", valueDecoded},
+	"values are text":                       {"value/AValueIsStoredAsItIs", valueText},
+	"large values are cut":                  {"value/AValueMayBeAsLargeAsTheProfileSays", valueSmall},
+	"write joins anew":                      {"value/AWriteChangesTheValueInItsPlace", writeJoins},
+	"foreign values are hidden":             {"value/TheValueOfAForeignEntryIsShown", foreignValueHidden},
+	"a late write undoes a newer":           {"value/ALateWriteDoesNotUndoANewerOne", writeUndone},
+	"no ledger is not clean":                {"ledger/TheFirstHoldIsAfterACleanOne", entered(driver.PastClean, driver.PastUnknown)},
+	"death is not told":                     {"ledger/AHoldThatDiedIsTold", entered(driver.PastDied, driver.PastClean)},
+	"enter forgets what it said":            {"ledger/AHoldThatDiedIsToldToWhoWaited", enterForgets},
+	"every leave is clean":                  {"ledger/AHoldThatDiedIsTold", leavesClean(true)},
+	"no leave is clean":                     {"ledger/AHoldGivenBackIsClean", leavesClean(false)},
+	"a waiter strikes the name of a holder": {"ledger/OnlyTheOwnNameIsStruck", strikesAll},
+	"a waiter believes its join":            {"ledger/AHolderAheadOfAWaitersNameIsMissed", ledgerByOrder},
+	"the watch of a line ends with it":      {"aspect/AWatchOfALineGoesOnAfterItIsEmpty", lineGone},
+	"an empty line is not watched":          {"aspect/AJoinOfAnEmptyLineIsToldToWhoWatchesTheLine", lineEmptyUnseen},
+	"a line swallows broken":                {"aspect/ALineIsWatchedOverACut", deadAfterCut},
 	"goroutine is left behind":              {"leaks/AbandonLeavesNoGoroutine", goroutineLeft},
 	"deadline comes too late":               {"session/AContextEndsBeforeTheEntriesOfADeadClientGo", proofPromisesMore},
 }
@@ -89,9 +132,9 @@ const defectVar = "FAIRLOCK_DRIVERTEST_DEFECT"
 // must be green without a defect; with one, it is run by the test below.
 func TestWrapped(t *testing.T) {
 	name := os.Getenv(defectVar)
-	said := &words{}
-	drivertest.Run(t, memory.Harness(membackend.Options{Tells: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
-		b := &badBackend{Backend: c.Backend(), st: st, c: c, words: said}
+	said, blinking := &words{}, &sync.Map{}
+	drivertest.Run(t, memory.Harness(membackend.Options{Tells: true, Ends: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
+		b := &badBackend{Backend: c.Backend(), st: st, c: c, words: said, blinking: blinking}
 		if name != "" {
 			require.Contains(t, defects, name)
 			defects[name].plant(b)
