@@ -11,6 +11,7 @@ const (
 	opDelete          = 2
 	opExists          = 3
 	opGetData         = 4
+	opSetData         = 5
 	opSync            = 9
 	opPing            = 11
 	opGetChildren     = 12
@@ -66,6 +67,43 @@ func (f frame) text(at int) string {
 func (f frame) path() string    { return f.text(12) }
 func (f frame) created() string { return f.text(21) }
 
+// part is one request of a transaction, or a request that is alone.
+type part struct {
+	op    int32
+	path  string
+	flags int32 // of a create
+}
+
+// parts are the requests in a request: each of a transaction has a header of
+// nine bytes, a path, and what its kind needs.
+func (f frame) parts() (all []part) {
+	if f.op() != opMulti {
+		return []part{{op: f.op(), path: f.path(), flags: f.number(len(f) - 4)}}
+	}
+	for at := 12; len(f) >= at+9 && f[at+4] == 0; {
+		p := part{op: f.number(at), path: f.text(at + 9)}
+		at += 9 + 4 + len(p.path)
+		switch p.op {
+		case opCreate:
+			at += 4 + len(f.text(at)) // the data
+			n := f.number(at)
+			for at += 4; n > 0; n-- { // permissions: a number and two texts
+				at += 4
+				at += 4 + len(f.text(at))
+				at += 4 + len(f.text(at))
+			}
+			p.flags = f.number(at)
+			at += 4
+		case opSetData:
+			at += 4 + len(f.text(at)) + 4
+		default:
+			at += 4 // the version
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 // watches says that a read asks for a watch too: its last byte.
 func (f frame) watches() bool { return f[len(f)-1] != 0 }
 
@@ -77,7 +115,7 @@ func (f frame) proves() bool {
 	case opSync:
 		return f.path() == "/"
 	case opMulti:
-		return f.number(12) == opCheck
+		return f.number(12) == opCheck && f.created() == "/"
 	}
 	return false
 }

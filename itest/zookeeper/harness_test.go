@@ -167,7 +167,7 @@ func (s *zkService) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
 }
 
 // zkEntry is what the name of an entry ends with, whoever made it.
-var zkEntry = regexp.MustCompile(`(lock-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10}$`)
+var zkEntry = regexp.MustCompile(`(lock-|latch-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10}$`)
 
 func (s *zkService) Count(t *testing.T, line string) int {
 	dir := s.dir(line)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
@@ -19,7 +21,7 @@ func (f frame) counts() bool {
 	switch f.op() {
 	case opLogin, opSetWatches:
 		return false
-	case opGetData, opExists:
+	case opGetData, opExists, opGetChildren:
 		return !f.watches()
 	}
 	return !f.proves()
@@ -27,22 +29,32 @@ func (f frame) counts() bool {
 
 // kinds says what a request may be.
 func (f frame) kinds() []drivertest.Op {
-	switch op := f.op(); op {
+	switch f.op() {
 	case opClose:
 		return []drivertest.Op{drivertest.Close}
-	case opDelete:
-		return []drivertest.Op{drivertest.Leave}
 	case opGetChildren, opGetData, opExists:
 		return []drivertest.Op{drivertest.Look, drivertest.List}
-	case opMulti:
-		switch f.number(12) {
-		case opCreate:
-			return []drivertest.Op{drivertest.Join}
-		case opDelete:
-			return []drivertest.Op{drivertest.Leave}
-		}
+	case opCreate, opSetData, opDelete, opMulti:
+		return []drivertest.Op{f.writes()}
 	}
 	return nil
+}
+
+// writes says what a request that writes does. An entry is created as sequential
+// by a join only, and deleted by Share only to make another of it.
+func (f frame) writes() drivertest.Op {
+	op := drivertest.Change
+	for _, p := range f.parts() {
+		switch entry := zkEntry.MatchString(p.path); {
+		case p.op == opCreate && p.flags&zk.FlagSequence != 0:
+			return drivertest.Join
+		case p.op == opCreate && entry && !strings.Contains(p.path, "/holders/"):
+			return drivertest.Change
+		case p.op == opDelete && entry && !strings.Contains(p.path, "/holders/"):
+			op = drivertest.Leave
+		}
+	}
+	return op
 }
 
 // folder is where the first request of a transaction wants to create something.
