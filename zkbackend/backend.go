@@ -79,6 +79,10 @@ func (b *backend) Profile() driver.Profile {
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, 100*time.Millisecond) },
 		Ordered: true,
 		Tells:   true,
+		Moves:   true,
+
+		MaxAll:   maxAll,
+		MaxValue: maxValue,
 	}
 }
 

@@ -141,6 +141,9 @@ func tooBig(l *link) error {
 // each calls f for every item, a few at a time, and returns the first error.
 func each[T any](ctx context.Context, items []T, f func(context.Context, int) error) error {
 	const atOnce = 16
+	if len(items) == 1 {
+		return f(ctx, 0)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (

@@ -91,11 +91,11 @@ func (s *sess) remember(dir string, word string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	note(s.marks, dir, word)
+	jot(s.marks, dir, word)
 }
 
-// note puts something into what a session remembers.
-func note[V any](m map[string]V, key string, v V) {
+// jot puts something into what a session remembers.
+func jot[V any](m map[string]V, key string, v V) {
 	if len(m) >= maxMarks {
 		clear(m)
 	}

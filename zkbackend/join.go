@@ -5,12 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/session/driver"
+)
+
+// maxAll is the most lines that are joined in one transaction, and maxValue the
+// most bytes of a value: a request of more than 0xfffff bytes is refused by
+// servers with the default jute.maxbuffer, and there are paths, permissions and a
+// Meta in it too.
+const (
+	maxAll   = 32
+	maxValue = 1<<20 - 16<<10
 )
 
 // Join implements driver.Session.
@@ -20,71 +29,136 @@ import (
 // transaction that created the entry, its czxid, and NumChildren counts the
 // line. If that counts others they are listed, since they may be folders of
 // locks whose names go on where this one's ends.
+//
+// What else is asked for is done in the same transaction: the limit is checked, a
+// value's Meta is put beside the line, the name is entered in the ledger. Only if
+// that is refused it takes another.
 func (s *sess) Join(ctx context.Context, req driver.JoinRequest) (driver.Joined, error) {
-	joined, err := s.newJoin(req).run(ctx)
+	joined, err := s.join(ctx, []driver.JoinRequest{req})
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	return joined[0], nil
+}
+
+// JoinAll implements driver.Session. All entries have the same random part, by
+// which they are found if the answer is lost.
+func (s *sess) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	reqs = slices.Clone(reqs)
+	lines := map[string]bool{}
+	for i := range reqs {
+		r := &reqs[i]
+		if r.Limit != 0 || r.Value != nil {
+			return nil, fmt.Errorf("zookeeper: join %q with others: %w: with a limit or a value", r.Line, driver.ErrRefused)
+		}
+		r.Ledger = false
+		if lines[r.Line] {
+			return nil, fmt.Errorf("zookeeper: join %q: %w: twice in one transaction", r.Line, driver.ErrRefused)
+		}
+		lines[r.Line] = true
+	}
+	if len(reqs) > maxAll {
+		return nil, fmt.Errorf("zookeeper: join %q and others: %w: %d lines at once, more than %d",
+			reqs[0].Line, driver.ErrRefused, len(reqs), maxAll)
+	}
+	return s.join(ctx, reqs)
+}
+
+func (s *sess) join(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+	if n := len(reqs[0].Value); n > maxValue {
+		return nil, fmt.Errorf("zookeeper: join %q: %w", reqs[0].Line, tooLong(n))
+	}
+	joined, err := s.newJoin(reqs).run(ctx)
 	if err == nil {
 		return joined, nil
 	}
 	if _, ok := errors.AsType[*driver.TakenError](err); ok {
-		return joined, err
+		return nil, err
+	}
+	if _, ok := errors.AsType[*driver.LimitError](err); ok {
+		return nil, err
 	}
 	if p, ok := errors.AsType[*driver.PendingError](err); ok {
-		return joined, &driver.PendingError{Err: fmt.Errorf("zookeeper: join %q: %w", req.Line, p.Err), Settle: p.Settle}
+		return nil, &driver.PendingError{Err: fmt.Errorf("zookeeper: join %q: %w", reqs[0].Line, p.Err), Settle: p.Settle}
 	}
-	return joined, fmt.Errorf("zookeeper: join %q: %w", req.Line, err)
+	return nil, fmt.Errorf("zookeeper: join %q: %w", reqs[0].Line, err)
 }
 
-// join is one request to join, over all its attempts. Each attempt has a name of
-// its own, so that what becomes of it can be told.
+// join is one request to join, over all its attempts. Each attempt has a random
+// part of its own, so that what becomes of it can be told.
 type join struct {
-	s   *sess
-	req driver.JoinRequest
-	dir string
+	s     *sess
+	parts []part // one for each line
 
-	guid    string                   // of the attempt that is not settled; "" if all are
-	path    string                   // of its entry, if that is known to have been made
-	late    <-chan answer[madeEntry] // its answer, if it may still come
-	version int32                    // of the folder's data, for IfEmpty; -1 otherwise
+	limit  int64 // that the line is believed to have; 0: it does not matter
+	ledger bool  // the name is to be entered
+
+	guid string                     // of the attempt that is not settled; "" if all are
+	late <-chan answer[madeEntries] // its answer, if it may still come
 
 	settling sync.Mutex
 }
 
-// madeEntry is the answer to the transaction of a join.
-type madeEntry struct {
-	path  string
-	zxid  int64
-	ahead int // children of the folder beside this one
-	step  int // of the transaction, that failed
+// part is what a join has to do with one line.
+type part struct {
+	req     driver.JoinRequest
+	dir     string
+	version int32  // of the folder's data, for IfEmpty; -1 otherwise
+	path    string // of the entry, if that is known to have been made
 }
 
-func (s *sess) newJoin(req driver.JoinRequest) *join {
-	return &join{s: s, req: req, dir: s.b.lay.dir(req.Line), version: -1}
+// madeEntries is the answer to the transaction of a join.
+type madeEntries struct {
+	zxid   int64
+	of     []madeEntry // one for each line
+	failed step
+}
+
+type madeEntry struct {
+	path  string
+	ahead int // children of the folder beside this one
+}
+
+func (s *sess) newJoin(reqs []driver.JoinRequest) *join {
+	j := &join{s: s, limit: reqs[0].Limit}
+	for _, r := range reqs {
+		j.parts = append(j.parts, part{req: r, dir: s.b.lay.dir(r.Line), version: -1})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.limits[reqs[0].Line]; known != 0 && j.limit != 0 && reqs[0].Follow {
+		j.limit = known
+	}
+	// Behind others there is a name in the ledger, most likely.
+	j.ledger = reqs[0].Ledger && !s.crowded[reqs[0].Line]
+	return j
 }
 
 // run makes attempts until one is answered.
-func (j *join) run(ctx context.Context) (driver.Joined, error) {
+func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 	for {
-		if j.req.IfEmpty {
-			if err := j.peek(ctx); err != nil {
-				return driver.Joined{}, err
-			}
+		if err := j.peek(ctx); err != nil {
+			return nil, err
 		}
 		l, err := j.s.link(ctx)
 		if err != nil {
-			return driver.Joined{}, err
+			return nil, err
 		}
 		made, err := j.attempt(ctx, l)
 		switch outcomeOf(err) {
 		case done:
 			return j.made(ctx, made)
 		case refused:
-			j.guid = ""
-			if err := j.refused(ctx, made.step, err); err != nil {
-				return driver.Joined{}, err
+			j.closed()
+			if err := j.refused(ctx, made.failed, err); err != nil {
+				return nil, err
 			}
 		case expired:
-			j.guid = ""
-			return driver.Joined{}, fmt.Errorf("%w: %w", driver.ErrSessionOver, err)
+			j.closed()
+			return nil, fmt.Errorf("%w: %w", driver.ErrSessionOver, err)
 		case lost:
 			joined, again, err := j.resolve(ctx, err)
 			if !again {
@@ -94,29 +168,81 @@ func (j *join) run(ctx context.Context) (driver.Joined, error) {
 	}
 }
 
-// attempt sends the transaction under a new name.
-func (j *join) attempt(ctx context.Context, l *link) (madeEntry, error) {
-	j.guid, j.path = random(guidLen/2), ""
-	name := j.s.b.lay.prefix(j.guid, j.s.seal != nil, j.req.Mode, j.req.Weight)
-	create := &zk.CreateRequest{
-		Path: j.dir + "/" + name, Data: j.req.Meta.Encode(), Acl: j.s.entryACL(), Flags: zk.FlagEphemeral | zk.FlagSequence,
+// closed notes that nothing is left of the last attempt.
+func (j *join) closed() {
+	j.s.forgetNotes(j.guid)
+	j.guid = ""
+	for i := range j.parts {
+		j.parts[i].path = ""
 	}
-	count := &zk.SetDataRequest{Path: j.dir, Data: j.s.word(j.dir), Version: j.version}
-	made, err := once(ctx, j.s, l, func(c *zk.Conn) (madeEntry, error) {
-		r, err := c.Multi(create, count)
+}
+
+// attempt sends the transaction under a new name.
+func (j *join) attempt(ctx context.Context, l *link) (madeEntries, error) {
+	j.guid = random(guidLen / 2)
+	t := j.transaction()
+	made, err := once(ctx, j.s, l, func(c *zk.Conn) (madeEntries, error) {
+		r, err := t.on(c)
 		if err != nil {
-			return madeEntry{step: failedStep(r)}, err
+			return madeEntries{failed: r.failed}, err
 		}
-		if len(r) != 2 || r[1].Stat == nil {
-			return madeEntry{}, errOddAnswer
+		made := madeEntries{of: make([]madeEntry, len(j.parts))}
+		for i, s := range t {
+			switch stat := r.answers[i].Stat; {
+			case s.role == toCreate:
+				made.of[s.of].path = r.answers[i].String
+			case s.role == toCount && stat == nil:
+				return madeEntries{}, errOddAnswer
+			case s.role == toCount:
+				made.zxid, made.of[s.of].ahead = stat.Mzxid, int(stat.NumChildren)-1
+			}
 		}
-		return madeEntry{path: r[0].String, zxid: r[1].Stat.Mzxid, ahead: int(r[1].Stat.NumChildren) - 1}, nil
+		return made, nil
 	})
 	j.late = nil
-	if a, ok := errors.AsType[*abandonedError[madeEntry]](err); ok {
+	if a, ok := errors.AsType[*abandonedError[madeEntries]](err); ok {
 		j.late = a.late
 	}
 	return made, err
+}
+
+// transaction is what an attempt does.
+func (j *join) transaction() (t transaction) {
+	s := j.s
+	for i, p := range j.parts {
+		meta := p.req.Meta.Encode()
+		data := meta
+		if p.req.Value != nil {
+			data = p.req.Value
+		}
+		t = append(t, step{toCreate, i, &zk.CreateRequest{
+			Path: p.dir + "/" + s.b.lay.prefix(j.guid, s.seal != nil, p.req), Data: data,
+			Acl: s.entryACL(), Flags: zk.FlagEphemeral | zk.FlagSequence,
+		}}, step{toCount, i, &zk.SetDataRequest{Path: p.dir, Data: s.word(p.dir), Version: p.version}})
+	}
+	r := j.parts[0].req
+	lay := s.b.lay
+	if j.limit != 0 {
+		t = append(t, step{toLimit, 0, &zk.CheckVersionRequest{
+			Path: lay.limit(r.Line) + "/" + strconv.FormatInt(j.limit, 10), Version: -1,
+		}})
+	}
+	if r.Value != nil {
+		t = append(t, step{toTell, 0, &zk.CreateRequest{
+			Path: lay.metas(r.Line) + "/" + j.guid, Data: r.Meta.Encode(), Acl: s.entryACL(), Flags: zk.FlagEphemeral,
+		}})
+	}
+	if j.ledger {
+		t = append(t, step{toEnter, 0, &zk.CreateRequest{
+			Path: lay.ledger(r.Line), Data: ledgerLine{j.guid, driver.PastClean}.bytes(), Acl: s.b.opts.ACL,
+		}})
+	}
+	if r.Limit != 0 || r.Value != nil || r.Ledger || r.Kin == driver.KinReadWrite && r.Mode == driver.Exclusive {
+		s.note(j.guid, func(n *notes) {
+			n.meta, n.valued, n.entered = r.Meta.Encode(), r.Value != nil, j.ledger
+		})
+	}
+	return t
 }
 
 // errOddAnswer: a transaction was answered by something else. What it did is
@@ -131,152 +257,58 @@ func failedStep(rs []zk.MultiResponse) int {
 
 // refused looks at why an attempt was not done. Nil means that the next may go
 // better.
-func (j *join) refused(ctx context.Context, step int, err error) error {
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return j.s.makeFolder(ctx, j.dir)
-	case errors.Is(err, zk.ErrBadVersion):
-		return nil // somebody joined since the folder was read
-	case step == 0:
-		return translate(err, "CREATE", j.dir)
-	}
-	return translate(err, "WRITE", j.dir)
-}
-
-// made takes in an entry that is known to exist.
-func (j *join) made(ctx context.Context, m madeEntry) (driver.Joined, error) {
-	j.path = m.path
-	_, name := split(m.path)
-	n, ok := parseNode(name)
-	if !ok {
-		return driver.Joined{}, j.giveUp(fmt.Errorf("%w: the server named the entry %q", driver.ErrRefused, m.path))
-	}
-	if n.seq < 0 || n.seq >= sequenceGuard {
-		return j.overflow(ctx, n)
-	}
-	joined := driver.Joined{Entry: n.entry(j.req.Line, j.dir), Rev: m.zxid, Ahead: 0, Near: true}
-	joined.Entry.Token, joined.Entry.Session, joined.Entry.Meta = m.zxid, j.s.ID(), j.req.Meta
-	if m.ahead == 0 {
-		return joined, nil
-	}
-	view, err := j.s.view(ctx, j.req.Line, n.seq, j.req.Nearest)
-	if err != nil {
-		return driver.Joined{}, j.cannotWait(ctx, err)
-	}
-	joined.Ahead, joined.Known = view.ahead, view.near
-	if j.req.IfEmpty && view.ahead > 0 { // a stranger was faster by a moment
-		return driver.Joined{}, j.taken(ctx, view)
-	}
-	return joined, nil
-}
-
-// giveUp leaves with an error after the entry was made: then it is to be
-// removed, by the caller.
-func (j *join) giveUp(err error) error {
-	return &driver.PendingError{Err: err, Settle: j.settle}
-}
-
-// cannotWait leaves a line that cannot be looked at. Where waiting helps nothing,
-// the entry goes before that is told, so that the outcome is known.
-func (j *join) cannotWait(ctx context.Context, err error) error {
-	if driver.Incurable(err) && j.remove(ctx, j.path) == nil {
-		return err
-	}
-	return j.giveUp(err)
-}
-
-// taken leaves a line that was joined in the belief that it was empty.
-func (j *join) taken(ctx context.Context, v view) error {
-	if err := j.remove(ctx, j.path); err != nil {
-		return j.giveUp(err)
-	}
-	return j.takenBy(ctx, v.first, v.ahead)
-}
-
-// takenBy is the error of a line that is not empty. That it says little of who
-// is first is no reason to fail in another way.
-func (j *join) takenBy(ctx context.Context, first driver.Entry, count int) error {
-	if e, err := j.s.describe(ctx, first); err == nil {
-		first = e
-	}
-	return &driver.TakenError{First: first, Count: count}
-}
-
-// peek reads the folder and says if somebody is there.
-func (j *join) peek(ctx context.Context) error {
-	c, err := j.s.children(ctx, j.dir)
-	nodes := parseNodes(c.names)
-	if len(nodes) > 0 && j.s.proof != ProofPing {
-		// A follower may not have heard yet that the last of them has left. That
-		// it has not heard of a new one does no harm: the version is checked.
-		if err = j.s.catchUp(ctx); err == nil {
-			c, err = j.s.children(ctx, j.dir)
-			nodes = parseNodes(c.names)
+func (j *join) refused(ctx context.Context, failed step, err error) error {
+	p := j.parts[failed.of]
+	missing := errors.Is(err, zk.ErrNoNode)
+	switch failed.role {
+	case toCount:
+		if errors.Is(err, zk.ErrBadVersion) {
+			return nil // somebody joined since the folder was read
 		}
-	}
-	if err != nil {
-		return translate(err, "READ", j.dir)
-	}
-	if j.version = c.stat.Version; len(nodes) == 0 {
+		return translate(err, "WRITE", p.dir)
+	case toLimit:
+		if missing {
+			return j.otherLimit(ctx)
+		}
+		return translate(err, "READ", j.s.b.lay.limit(p.req.Line))
+	case toTell:
+		dir := j.s.b.lay.metas(p.req.Line)
+		if missing {
+			return j.s.makeFolder(ctx, dir)
+		}
+		return translate(err, "CREATE", dir)
+	case toEnter:
+		if missing {
+			return j.s.makeFolder(ctx, j.s.b.lay.beside(p.req.Line))
+		}
+		j.ledger = false // another name is there, or we may not write it: Enter will tell
 		return nil
+	case toCreate, toLeave, toMark, toDelete, toClear, toProbe, toChange:
 	}
-	return j.takenBy(ctx, nodes[0].entry(j.req.Line, j.dir), len(nodes))
+	if missing {
+		return j.s.makeFolder(ctx, p.dir)
+	}
+	return translate(err, "CREATE", p.dir)
 }
 
-// resolve finds out what became of an attempt that was not answered. It says
-// again if it was not done and never will be.
-func (j *join) resolve(ctx context.Context, cause error) (joined driver.Joined, again bool, err error) {
-	if errors.Is(cause, driver.ErrSessionOver) || ctx.Err() != nil {
-		return joined, false, j.giveUp(cause)
-	}
-	m, found, err := j.find(ctx, j.s)
+// otherLimit takes in that the line has not the limit that was believed.
+func (j *join) otherLimit(ctx context.Context) error {
+	r := j.parts[0].req
+	have, err := j.s.ownLimit(ctx, r.Line, r.Limit)
 	switch {
 	case err != nil:
-		return joined, false, j.giveUp(err)
-	case !found:
-		j.guid = ""
-		return joined, true, nil
+		return err
+	case have != r.Limit && !r.Follow:
+		return &driver.LimitError{Limit: have, Asked: r.Limit}
 	}
-	joined, err = j.made(ctx, m)
-	return joined, false, err
+	j.limit = have
+	j.s.mu.Lock()
+	defer j.s.mu.Unlock()
+	jot(j.s.limits, r.Line, have)
+	return nil
 }
 
-// find looks for the attempt's entry, in a state of the folder in which it is if
-// it was or will be made: requests of the session's older connections are
-// refused once the newer one is there, and what was proposed before is flushed
-// by Sync.
-func (j *join) find(ctx context.Context, s *sess) (m madeEntry, found bool, err error) {
-	names, err := ask(ctx, s, func(c *zk.Conn) ([]string, error) {
-		if _, err := c.Sync(j.dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return nil, err
-		}
-		names, _, err := c.Children(j.dir)
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, nil
-		}
-		return names, err
-	})
-	if err != nil {
-		return m, false, translate(err, "READ", j.dir)
-	}
-	i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, j.guid) })
-	if i < 0 {
-		return m, false, nil
-	}
-	m.path, m.ahead = j.dir+"/"+names[i], len(names)-1
-	stat, err := ask(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
-		there, stat, err := c.Exists(m.path)
-		if err == nil && !there {
-			err = zk.ErrNoNode
-		}
-		return stat, err
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode): // somebody deleted it
-		return m, false, nil
-	case err != nil:
-		return m, false, translate(err, "READ", m.path)
-	}
-	m.zxid = stat.Czxid
-	return m, true, nil
+// tooLong is the error of a value that no server takes.
+func tooLong(n int) error {
+	return fmt.Errorf("%w: a value of %d bytes, more than %d", driver.ErrRefused, n, maxValue)
 }

@@ -19,6 +19,7 @@ import (
 // entry.
 const (
 	markLock            = "lock-"     // Curator and go-zookeeper: mutex
+	markLatch           = "latch-"    // Curator: candidate
 	markRead            = "__READ__"  // Curator: reader
 	markWrite           = "__WRIT__"  // Curator: writer
 	markKazoo           = "__lock__"  // Kazoo: mutex, writer
@@ -167,7 +168,8 @@ type node struct {
 	marker string
 	seq    int64
 	guid   string // our random part; "" if the entry is not ours
-	sealed bool   // nobody but its owner may write it, see seal
+	sealed bool   // a change is word of a hold that was given back, see seal
+	valued bool   // its data is a value
 	mode   driver.Mode
 	weight int64
 }
@@ -186,7 +188,7 @@ func parseNode(name string) (node, bool) {
 	n := node{name: name}
 	n.seq, _ = strconv.ParseInt(name[digits:], 10, 64) // ten digits always fit
 	rest := name[:digits]
-	for _, m := range []string{markLock, markWrite, markRead, markKazoo, markKazooRead} {
+	for _, m := range []string{markLock, markLatch, markWrite, markRead, markKazoo, markKazooRead} {
 		if before, ok := strings.CutSuffix(rest, m); ok {
 			n.marker, n.mode = m, modeOf(m)
 			n.ours(before)
@@ -209,7 +211,8 @@ func modeOf(marker string) driver.Mode {
 }
 
 // ours reads what stands before the marker, if it has the form of our entries:
-// the random part, whether it is sealed, and the weight of a semaphore's request.
+// the random part, whether it is sealed or has a value, and the weight of a
+// semaphore's request.
 func (n *node) ours(before string) {
 	before = strings.TrimSuffix(before, "-")
 	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool {
@@ -218,8 +221,11 @@ func (n *node) ours(before string) {
 		return
 	}
 	rest, sealed := strings.CutPrefix(before[guidLen:], "x")
+	rest, valued := strings.CutPrefix(rest, "v")
 	weight, weighted := strings.CutPrefix(rest, "w")
 	switch {
+	case sealed && valued:
+		return
 	case weighted:
 		w, err := strconv.ParseInt(weight, 10, 64)
 		if err != nil || w < 0 || strconv.FormatInt(w, 10) != weight {
@@ -229,26 +235,57 @@ func (n *node) ours(before string) {
 	case rest != "":
 		return
 	}
-	n.guid, n.sealed = before[:guidLen], sealed
+	n.guid, n.sealed, n.valued = before[:guidLen], sealed, valued
 }
 
-// prefix is the name of a new entry, up to its sequence number.
-func (l layout) prefix(guid string, sealed bool, mode driver.Mode, weight int64) string {
-	if sealed {
-		guid += "x"
-	}
-	if mode == driver.Weighted {
-		guid += "w" + strconv.FormatInt(weight, 10)
-	}
+// prefix is the name of a new entry, up to its sequence number. Where the owner
+// changes an entry while he holds, in a line with a limit or with a value, that is
+// no word, and so it has no seal.
+func (l layout) prefix(guid string, sealed bool, req driver.JoinRequest) string {
+	n := node{guid: guid, mode: req.Mode, weight: req.Weight, valued: req.Value != nil, marker: l.marker(req.Mode, req.Kin)}
+	n.sealed = sealed && !n.valued && n.mode != driver.Weighted
+	return n.prefix()
+}
+
+// marker is what stands before the number of a new entry.
+func (l layout) marker(mode driver.Mode, kin driver.Kin) string {
 	switch {
 	case l.kind == LayoutKazoo && mode == driver.Shared:
-		return guid + markKazooRead
+		return markKazooRead
 	case l.kind == LayoutKazoo:
-		return guid + markKazoo
+		return markKazoo
 	case mode == driver.Shared:
-		return guid + "-" + markRead
+		return markRead
+	case mode == driver.Exclusive && kin == driver.KinReadWrite:
+		return markWrite
+	case mode == driver.Exclusive && kin == driver.KinLatch:
+		return markLatch
 	}
-	return guid + "-" + markLock
+	return markLock
+}
+
+// reader is the name of the entry that takes the place of a writer's.
+func (l layout) reader(n node) string {
+	n.mode, n.marker = driver.Shared, l.marker(driver.Shared, driver.KinReadWrite)
+	return fmt.Sprintf("%s%010d", n.prefix(), n.seq)
+}
+
+// prefix writes a name up to its number.
+func (n node) prefix() string {
+	before := n.guid
+	if n.sealed {
+		before += "x"
+	}
+	if n.valued {
+		before += "v"
+	}
+	if n.mode == driver.Weighted {
+		before += "w" + strconv.FormatInt(n.weight, 10)
+	}
+	if n.marker == markKazoo || n.marker == markKazooRead {
+		return before + n.marker
+	}
+	return before + "-" + n.marker
 }
 
 // entry makes the driver's entry of a child.

@@ -59,11 +59,11 @@ func TestNamesThatWouldBeEntriesAreRefused(t *testing.T) {
 		l := newLayout("/fairlock", kind)
 		for _, name := range []string{
 			"x-lock-0000000001", "lock-0000000001", "a/0123456789abcdef__lock__0000000001/b", "__READ__0000000009",
-			"x__rlock__-000000001" + "0", "__WRIT__2147483647",
+			"x__rlock__-000000001" + "0", "__WRIT__2147483647", "latch-0000000001",
 		} {
 			assert.Error(t, l.check(name), name)
 		}
-		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "0000000001", "latch-0000000001", "clock-face", "zookeeper"} {
+		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "0000000001", "lease-0000000001", "%beside", "clock-face", "zookeeper"} {
 			assert.NoError(t, l.check(name), name)
 		}
 	}
@@ -87,6 +87,10 @@ func TestNodesAreRead(t *testing.T) {
 		"0123456789abcdefw012-lock-0000000006":               {marker: markLock, seq: 6},
 		"0123456789abcdefw-1-lock-0000000006":                {marker: markLock, seq: 6},
 		"0123456789ABCDEF-lock-0000000006":                   {marker: markLock, seq: 6},
+		"0123456789abcdefv-latch-0000000006":                 {marker: markLatch, seq: 6, guid: "0123456789abcdef", valued: true},
+		"0123456789abcdefx-__WRIT__0000000006":               {marker: markWrite, seq: 6, guid: "0123456789abcdef", sealed: true},
+		"0123456789abcdefxv-lock-0000000006":                 {marker: markLock, seq: 6},
+		"_c_x-latch-0000000001":                              {marker: markLatch, seq: 1},
 		"x-lock--2147483648":                                 {marker: markLock, seq: -2147483648},
 		"a-lock-b-lock-0000000002":                           {marker: markLock, seq: 2},
 		"__lock__lock-0000000002":                            {marker: markLock, seq: 2},
@@ -98,7 +102,7 @@ func TestNodesAreRead(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", "README", "lock-", "lock-1", "lock-000000001", "lock-00000000001", "lock0000000001", "_c_x", "0000000001",
-		"_c_x-latch-0000000001", "_c_x-lease-0000000001", "lock-000000000x", "lock---0000000001", "leases", "locks",
+		"_c_x-lease-0000000001", "lock-000000000x", "lock---0000000001", "leases", "locks",
 	} {
 		_, ok := parseNode(name)
 		assert.False(t, ok, name)
@@ -107,22 +111,75 @@ func TestNodesAreRead(t *testing.T) {
 
 func TestOwnNamesAreReadBack(t *testing.T) {
 	const guid = "0123456789abcdef"
-	kinds := []node{
-		{mode: driver.Exclusive},
-		{mode: driver.Shared},
-		{mode: driver.Weighted, weight: 3},
-		{mode: driver.Exclusive, sealed: true},
-		{mode: driver.Shared, sealed: true},
-		{mode: driver.Weighted, weight: 3, sealed: true},
-	}
 	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
-		for _, want := range kinds {
-			name := newLayout("/", kind).prefix(guid, want.sealed, want.mode, want.weight) + "0000000042"
-			got, ok := parseNode(name)
-			require.True(t, ok, name)
-			assert.Equal(t, node{name: name, marker: got.marker, seq: 42, guid: guid, sealed: want.sealed, mode: want.mode, weight: want.weight}, got)
+		l := newLayout("/", kind)
+		for _, c := range []struct {
+			req  driver.JoinRequest
+			want node
+		}{
+			{driver.JoinRequest{}, node{marker: markLock, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Shared}, node{marker: markRead, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Shared, Kin: driver.KinReadWrite}, node{marker: markRead, sealed: true}},
+			{driver.JoinRequest{Kin: driver.KinReadWrite}, node{marker: markWrite, sealed: true}},
+			{driver.JoinRequest{Kin: driver.KinLatch}, node{marker: markLatch, sealed: true}},
+			{driver.JoinRequest{Kin: driver.KinLatch, Value: []byte{}}, node{marker: markLatch, valued: true}},
+			{driver.JoinRequest{Value: []byte("x")}, node{marker: markLock, valued: true}},
+			{driver.JoinRequest{Mode: driver.Weighted, Weight: 3}, node{marker: markLock, weight: 3}},
+		} {
+			for _, sealed := range []bool{false, true} {
+				name := l.prefix(guid, sealed, c.req) + "0000000042"
+				want := c.want
+				want.name, want.guid, want.seq, want.mode = name, guid, 42, c.req.Mode
+				want.sealed = want.sealed && sealed
+				switch {
+				case kind == LayoutKazoo && c.req.Mode == driver.Shared:
+					want.marker = markKazooRead
+				case kind == LayoutKazoo:
+					want.marker = markKazoo
+				}
+				got, ok := parseNode(name)
+				require.True(t, ok, name)
+				assert.Equal(t, want, got)
+			}
 		}
 	}
+}
+
+// fixForSorting is what Curator's InterProcessReadWriteLock orders by, as
+// strings: StandardLockInternalsDriver.standardFixForSorting for both names.
+func fixForSorting(name string) string {
+	for _, marker := range []string{"__READ__", "__WRIT__"} {
+		if i := strings.LastIndex(name, marker); i >= 0 {
+			name = name[i+len(marker):]
+		}
+	}
+	return name
+}
+
+// TestReadersAndWritersSortWithCurators: so do those that have taken the place of
+// a writer, in Kazoo's layout too.
+func TestReadersAndWritersSortWithCurators(t *testing.T) {
+	const guid = "0123456789abcdef"
+	l := newLayout("/", LayoutCurator)
+	for _, sealed := range []bool{false, true} {
+		writer := l.prefix(guid, sealed, driver.JoinRequest{Kin: driver.KinReadWrite}) + "0000000012"
+		n, ok := parseNode(writer)
+		require.True(t, ok)
+		reader := l.reader(n)
+		assert.Equal(t, "0000000012", fixForSorting(writer))
+		assert.Equal(t, "0000000012", fixForSorting(reader))
+		assert.Contains(t, writer, "__WRIT__", "Curator finds writers by it")
+		assert.NotContains(t, reader, "__WRIT__")
+
+		r, ok := parseNode(reader)
+		require.True(t, ok)
+		n.name, n.mode, n.marker = reader, driver.Shared, markRead
+		assert.Equal(t, n, r, "the same random part, seal and number")
+	}
+	k := newLayout("/", LayoutKazoo)
+	n, ok := parseNode(k.prefix(guid, false, driver.JoinRequest{Kin: driver.KinReadWrite}) + "0000000012")
+	require.True(t, ok)
+	assert.Equal(t, guid+"__rlock__0000000012", k.reader(n))
 }
 
 func TestLinesStandInTheOrderOfTheirNumbers(t *testing.T) {
@@ -164,6 +221,9 @@ func FuzzUnescape(f *testing.F) {
 func TestProtocolsThatMissEachOtherAreTold(t *testing.T) {
 	const (
 		mutex, reader = "00112233445566aa-lock-0000000001", "00112233445566aa-__READ__0000000002"
+		writer        = "00112233445566aax-__WRIT__0000000002"
+		latch         = "00112233445566aav-latch-0000000001"
+		stockLatch    = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-latch-0000000005"
 		kazooOurs     = "00112233445566aa__lock__0000000003"
 		kazooReader   = "00112233445566aa__rlock__0000000004"
 		stock         = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-0000000005"
@@ -179,7 +239,10 @@ func TestProtocolsThatMissEachOtherAreTold(t *testing.T) {
 		{[]string{mutex, stock}, false},
 		{[]string{kazooOurs, kazooReader, kazoo}, false},
 		{[]string{reader, stockReader, stockWriter}, false},
-		{[]string{mutex, reader}, false}, // a read-write lock of ours
+		{[]string{reader, writer}, false},
+		{[]string{mutex, reader}, true}, // two kinds of locks of ours
+		{[]string{mutex, latch}, true},
+		{[]string{latch, stockLatch}, false},
 		{[]string{mutex, reader, stock}, true},
 		{[]string{mutex, stockWriter}, true},
 		{[]string{stock, stockReader}, true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -13,127 +14,259 @@ import (
 // Leave implements driver.Session. It works after the end of the session too,
 // through another.
 func (s *sess) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
-	left, err := s.leave(ctx, req)
+	left, err := s.leave(ctx, []driver.LeaveRequest{req})
+	switch {
+	case err != nil:
+		return driver.Left{}, fmt.Errorf("zookeeper: leave %q: %w", req.Ref.Line, err)
+	case left[0].Gone:
+		return driver.Left{}, fmt.Errorf("zookeeper: leave %q: %w", req.Ref.Line, driver.ErrGone)
+	}
+	return left[0], nil
+}
+
+// LeaveAll implements driver.Session.
+func (s *sess) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	left, err := s.leave(ctx, reqs)
 	if err != nil {
-		return left, fmt.Errorf("zookeeper: leave %q: %w", req.Ref.Line, err)
+		return nil, fmt.Errorf("zookeeper: leave %q and others: %w", reqs[0].Ref.Line, err)
 	}
 	return left, nil
 }
 
-func (s *sess) leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
-	ref := req.Ref
-	n, ok := refNode(ref)
-	if !ok {
-		return driver.Left{}, driver.ErrGone // no entry has this name and another place
-	}
+// departure deletes entries of one session, all in one transaction.
+type departure struct {
+	s    *sess // whose they are
+	by   *sess // through which they are deleted
+	dels []*deletion
+}
+
+func (s *sess) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
 	by, err := s.forCleaning(ctx)
 	if err != nil {
-		return driver.Left{}, err
+		return nil, err
 	}
-	if by == nil {
-		return driver.Left{}, driver.ErrGone
+	d := departure{s: s, by: by}
+	for _, req := range reqs {
+		d.dels = append(d.dels, s.newDeletion(req, by))
 	}
-	d := deletion{ref: ref, probe: req.Probe, sealed: n.sealed, dir: s.b.lay.dir(ref.Line)}
-	// Who is probed stands right behind, and is told by the answer.
-	d.held = req.Held && req.Probe.Zero() && by == s
-	unsure := s.isUnsure(ref)
-	s.setLeaving(d, true)
-	defer s.setLeaving(d, false)
+	for _, del := range d.dels {
+		s.setLeaving(*del, true)
+		defer s.setLeaving(*del, false)
+	}
+	err = d.run(ctx)
+	left := make([]driver.Left, len(reqs))
+	for i, del := range d.dels {
+		s.setUnsure(del.req.Ref, del.unsure && !del.over)
+		left[i] = driver.Left{Gone: del.gone}
+		if del.over && !del.gone {
+			left[i].Probed, left[i].Alive = !del.req.Probe.Zero(), !del.probe.Zero()
+		}
+	}
+	return left, err
+}
+
+// run sends the transaction until it is answered, and without what turns out not
+// to be there.
+func (d *departure) run(ctx context.Context) error {
 	for {
-		step, err := by.delete(ctx, d, &unsure)
-		switch {
-		case err == nil:
-			s.setUnsure(ref, false)
-			if d.held && !d.sealed {
-				_, name := split(ref.Key)
-				s.remember(d.dir, markOf(name))
+		if d.by == nil { // nothing of the session can be left
+			for _, del := range d.dels {
+				del.gone, del.over = del.gone || !del.over, true
 			}
-			return driver.Left{Probed: !req.Probe.Zero(), Alive: !d.probe.Zero()}, nil
-		case errors.Is(err, zk.ErrNoNode) && step == 0:
-			s.setUnsure(ref, false)
-			if unsure {
-				return driver.Left{}, nil
+			return nil
+		}
+		if err := d.prepare(ctx); err != nil {
+			return err
+		}
+		t := d.transaction()
+		if len(t) == 0 {
+			return nil
+		}
+		o, err := d.by.transact(ctx, t, d.doubt)
+		if err == nil {
+			for _, del := range d.dels {
+				d.s.hasLeft(del)
 			}
-			return driver.Left{}, driver.ErrGone
-		case errors.Is(err, zk.ErrNoNode) && step == d.probeStep():
-			d.probe = driver.Ref{} // it is dead: leave without asking
-		case errors.Is(err, driver.ErrSessionOver):
-			if by, err = s.forCleaning(ctx); err != nil {
-				s.setUnsure(ref, unsure)
-				return driver.Left{}, err
-			}
-			if by == nil {
-				return driver.Left{}, driver.ErrGone
-			}
-			d.held = false
-		case errors.Is(err, zk.ErrNoAuth) && d.held && step == d.wordStep():
-			d.held = false // no word can be left, so those behind read the line
-		default:
-			s.setUnsure(ref, unsure)
-			return driver.Left{}, translate(err, "DELETE", d.dir)
+			return nil
+		}
+		if err := d.refused(ctx, o.failed, err); err != nil {
+			return err
 		}
 	}
 }
 
-// deletion is a transaction that deletes an entry.
-type deletion struct {
-	ref    driver.Ref
-	probe  driver.Ref // zero: none
-	held   bool       // leave word, in the entry itself if it is sealed
-	sealed bool
-	dir    string
+// prepare finds out what hangs on the entries.
+func (d *departure) prepare(ctx context.Context) error {
+	for _, del := range d.dels {
+		if del.over || del.prepared {
+			continue
+		}
+		if err := d.s.hanging(ctx, d.by, del); err != nil {
+			return err
+		}
+		del.prepared = true
+	}
+	return nil
 }
 
-// steps are the requests of the transaction: the delete, with the word before or
-// behind it, and the probe. If the entry is not there, the first fails.
-func (d deletion) steps() []any {
-	steps := []any{&zk.DeleteRequest{Path: d.ref.Key, Version: -1}}
+func (d *departure) transaction() (t transaction) {
+	for i, del := range d.dels {
+		if !del.over {
+			t = append(t, del.steps(i)...)
+		}
+	}
+	return t
+}
+
+// doubt notes that a transaction was not answered: then the entries may have gone
+// by that.
+func (d *departure) doubt() {
+	for _, del := range d.dels {
+		del.unsure = del.unsure || !del.over
+	}
+}
+
+// refused takes in why the transaction was not done. Nil means that the next may
+// be.
+func (d *departure) refused(ctx context.Context, failed step, err error) error {
+	if errors.Is(err, driver.ErrSessionOver) {
+		for _, del := range d.dels {
+			del.held = false
+		}
+		d.by, err = d.s.forCleaning(ctx)
+		return err
+	}
+	if outcomeOf(err) != refused {
+		return translate(err, "DELETE", d.dels[0].dir)
+	}
+	del := d.dels[failed.of]
+	missing := errors.Is(err, zk.ErrNoNode)
+	switch failed.role {
+	case toDelete, toLeave:
+		switch {
+		case missing && del.becomes != "": // a reader has taken its place, perhaps
+			del.key, del.becomes, del.held = del.becomes, "", false
+			return nil
+		case missing:
+			del.gone = !del.unsure
+			return d.sweep(ctx, del)
+		case errors.Is(err, zk.ErrNoAuth) && failed.role == toLeave:
+			del.held = false // no word can be left, so those behind read the line
+			return nil
+		}
+	case toMark:
+		if errors.Is(err, zk.ErrNoAuth) {
+			del.held = false
+			return nil
+		}
+	case toProbe:
+		if missing {
+			del.probe = driver.Ref{} // it is dead: leave without asking
+			return nil
+		}
+	case toClear:
+		// It was not there, or not ours any more; the rest goes all the same.
+		path, _ := failed.op.(*zk.DeleteRequest)
+		if path != nil && (missing || errors.Is(err, zk.ErrBadVersion)) {
+			del.hangs = slices.DeleteFunc(del.hangs, func(h *zk.DeleteRequest) bool { return h.Path == path.Path })
+			return nil
+		}
+	case toCreate, toCount, toLimit, toTell, toEnter, toChange:
+	}
+	return translate(err, "DELETE", del.dir)
+}
+
+// sweep deletes what hung on an entry that has gone without it. Its name stays in
+// the ledger: it was not struck out.
+func (d *departure) sweep(ctx context.Context, del *deletion) error {
+	for _, h := range del.hangs {
+		if h.Version != -1 {
+			continue
+		}
+		if err := d.by.clear(ctx, h.Path); err != nil {
+			return err
+		}
+	}
+	d.s.hasLeft(del)
+	return nil
+}
+
+// clear deletes a node; it is no error if it is not there.
+func (s *sess) clear(ctx context.Context, path string) error {
+	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		dir, _ := split(path)
+		return translate(err, "DELETE", dir)
+	}
+	return nil
+}
+
+// hasLeft takes in that an entry is no more.
+func (s *sess) hasLeft(del *deletion) {
+	if del.over {
+		return
+	}
+	del.over = true
+	if n, ok := refNode(del.req.Ref); ok && n.guid != "" {
+		s.forgetNotes(n.guid)
+	}
+	if del.held && !del.sealed && !del.gone {
+		_, name := split(del.key)
+		s.remember(del.dir, markOf(name))
+	}
+}
+
+// deletion is what becomes of one entry in a departure.
+type deletion struct {
+	req      driver.LeaveRequest
+	dir      string
+	key      string // its path ...
+	becomes  string // ... and the one that it has if an unanswered Share was done; "" if none was made
+	probe    driver.Ref
+	held     bool // leave word, in the entry itself if it is sealed
+	sealed   bool
+	hangs    []*zk.DeleteRequest
+	prepared bool // hangs is known
+	unsure   bool // a delete was not answered
+	over     bool // it is no more ...
+	gone     bool // ... and was not when this departure began
+}
+
+func (s *sess) newDeletion(req driver.LeaveRequest, by *sess) *deletion {
+	n, ok := refNode(req.Ref)
+	if !ok { // no entry has this name and another place
+		return &deletion{req: req, over: true, gone: true}
+	}
+	return &deletion{
+		req: req, key: req.Ref.Key, probe: req.Probe, sealed: n.sealed, dir: s.b.lay.dir(req.Ref.Line),
+		// Who is probed stands right behind, and is told by the answer.
+		held:   req.Held && req.Probe.Zero() && by == s && n.mode == driver.Exclusive,
+		unsure: s.isUnsure(req.Ref),
+	}
+}
+
+// steps are the requests for one entry: the delete, with the word before or
+// behind it, what hangs on it, and the probe. If the entry is not there, the
+// first fails.
+func (d *deletion) steps(of int) transaction {
+	t := transaction{{toDelete, of, &zk.DeleteRequest{Path: d.key, Version: -1}}}
 	switch {
 	case d.held && d.sealed:
-		word := &zk.SetDataRequest{Path: d.ref.Key, Data: []byte{}, Version: -1}
-		steps = []any{word, steps[0]}
+		t = transaction{{toLeave, of, &zk.SetDataRequest{Path: d.key, Data: []byte{}, Version: -1}}, t[0]}
 	case d.held:
-		_, name := split(d.ref.Key)
-		steps = append(steps, &zk.SetDataRequest{Path: d.dir, Data: []byte(markOf(name)), Version: -1})
+		_, name := split(d.key)
+		t = append(t, step{toMark, of, &zk.SetDataRequest{Path: d.dir, Data: []byte(markOf(name)), Version: -1}})
+	}
+	for _, h := range d.hangs {
+		t = append(t, step{toClear, of, h})
 	}
 	if !d.probe.Zero() {
-		steps = append(steps, &zk.CheckVersionRequest{Path: d.probe.Key, Version: -1})
+		t = append(t, step{toProbe, of, &zk.CheckVersionRequest{Path: d.probe.Key, Version: -1}})
 	}
-	return steps
-}
-
-// wordStep is where the word stands in the transaction.
-func (d deletion) wordStep() int {
-	if d.sealed {
-		return 0
-	}
-	return 1
-}
-
-// probeStep is where the probe stands in the transaction.
-func (d deletion) probeStep() int {
-	if d.held {
-		return 2
-	}
-	return 1
-}
-
-// delete sends a deletion until it is answered. It notes in unsure that one was
-// not: then the entry may have gone by that.
-func (s *sess) delete(ctx context.Context, d deletion, unsure *bool) (step int, err error) {
-	type result struct{ step int }
-	r, err := ask(ctx, s, func(c *zk.Conn) (result, error) {
-		steps := d.steps()
-		var err error
-		var rs []zk.MultiResponse
-		if len(steps) == 1 {
-			err = c.Delete(d.ref.Key, -1)
-		} else {
-			rs, err = c.Multi(steps...)
-		}
-		return result{step: failedStep(rs)}, err
-	}, func() { *unsure = true })
-	return r.step, err
+	return t
 }
 
 // isUnsure says that an earlier delete of the entry was not answered.
@@ -159,9 +292,9 @@ func (s *sess) setLeaving(d deletion, leaving bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if leaving && d.held && d.sealed {
-		s.leaving[d.ref.Key] = true
+		s.leaving[d.req.Ref.Key] = true
 	} else {
-		delete(s.leaving, d.ref.Key)
+		delete(s.leaving, d.req.Ref.Key)
 	}
 	if d.held && leaving {
 		delete(s.doubts, d.dir) // what the hold rested on is of no interest any more

@@ -158,8 +158,9 @@ func (l *link) open(ctx context.Context, d dialing) error {
 	return nil
 }
 
-// sendBuffer is the longest request that the library can send.
-const sendBuffer = 256 << 10
+// sendBuffer is the longest request that the library can send: one more than a
+// server takes by default. What is never used of it takes no memory.
+const sendBuffer = 1 << 20
 
 // login shows one identity to the server.
 func (l *link) login(ctx context.Context, a Auth) error {

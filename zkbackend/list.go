@@ -29,6 +29,9 @@ func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Ent
 		line = make([]driver.Entry, len(nodes))
 		return each(ctx, nodes, func(ctx context.Context, i int) (err error) {
 			line[i], err = s.describe(ctx, nodes[i].entry(name, dir))
+			if err == nil && i == 0 && !line[i].Foreign {
+				line[i].Past, err = s.pastIn(ctx, name, nodes[i])
+			}
 			return err
 		})
 	})
@@ -41,34 +44,59 @@ func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Ent
 // describe adds what the entry's node says of it. One that has gone meanwhile
 // keeps what its name says: it was in the line when that was read.
 func (s *sess) describe(ctx context.Context, e driver.Entry) (driver.Entry, error) {
-	type content struct {
-		data []byte
-		stat *zk.Stat
-	}
-	c, err := ask(ctx, s, func(c *zk.Conn) (content, error) {
-		data, stat, err := c.Get(e.Key)
-		if errors.Is(err, zk.ErrNoAuth) { // not its value, then
-			data = nil
-			_, stat, err = c.Exists(e.Key)
+	data, stat, err := s.content(ctx, e.Key)
+	if errors.Is(err, zk.ErrNoAuth) { // not its value, then
+		data = nil
+		if stat, err = s.exists(ctx, e.Key); err == nil && stat == nil {
+			err = zk.ErrNoNode
 		}
-		return content{data, stat}, err
-	})
+	}
 	switch {
-	case errors.Is(err, zk.ErrNoNode) || err == nil && c.stat.Czxid == 0:
+	case errors.Is(err, zk.ErrNoNode):
 		return e, nil
 	case err != nil:
 		return e, translate(err, "READ", e.Key)
 	}
-	e.Token = c.stat.Czxid
-	if c.stat.EphemeralOwner == 0 {
+	e.Token = stat.Czxid
+	if stat.EphemeralOwner == 0 {
 		e.Unleased = true
 	} else {
-		e.Session = sessionName(c.stat.EphemeralOwner)
+		e.Session = sessionName(stat.EphemeralOwner)
 	}
-	if !e.Foreign {
-		e.Meta, _ = driver.DecodeMeta(c.data)
+	_, name := split(e.Key)
+	n, _ := parseNode(name)
+	if e.Foreign || n.valued {
+		e.Value = append([]byte{}, data...)
+	}
+	switch {
+	case n.valued:
+		data, _, err = s.content(ctx, s.b.lay.metas(e.Line)+"/"+n.guid)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+			return e, translate(err, "READ", s.b.lay.metas(e.Line))
+		}
+		e.Meta, _ = driver.DecodeMeta(data)
+	case !e.Foreign:
+		e.Meta, _ = driver.DecodeMeta(data)
+		a := readAddition(data)
+		e.Admitted = a.Admitted
+		if a.Token != 0 {
+			e.Token = a.Token
+		}
 	}
 	return e, nil
+}
+
+// pastIn is how the hold before that of the first in line ended, if the ledger
+// has his name.
+func (s *sess) pastIn(ctx context.Context, line string, n node) (driver.Past, error) {
+	l, err := s.readLedger(ctx, line)
+	if errors.Is(err, driver.ErrDenied) {
+		err = nil // to know it, one would have to be somebody else
+	}
+	if l.guid != n.guid {
+		l.past = driver.PastUnknown
+	}
+	return l.past, err
 }
 
 // visit calls f with a session to read through, and again if that one ends. What

@@ -140,12 +140,39 @@ func bySeq(n node, seq int64) int { return int(min(max(n.seq-seq, -1), 1)) }
 
 // Look implements driver.Session. It needs no quorum and no Sync: what a session
 // sees never goes back, also not when it changes servers.
+//
+// The limit is read when the line has been: a smaller one that is in force
+// already by then must not be missed.
 func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
 	v, err := s.view(ctx, req.Line, req.Upto, req.Nearest)
+	out := driver.View{Rev: v.rev, Entries: append(v.near, v.at...), Complete: v.ahead == len(v.near)}
+	if err == nil && req.Limit {
+		out.Limit, err = s.lookBeside(ctx, req.Line, out.Entries)
+	}
 	if err != nil {
 		return driver.View{}, fmt.Errorf("zookeeper: look at %q: %w", req.Line, err)
 	}
-	return driver.View{Rev: v.rev, Entries: append(v.near, v.at...), Complete: v.ahead == len(v.near)}, nil
+	return out, nil
+}
+
+// lookBeside reads a line's limit, and marks the entries that were admitted.
+func (s *sess) lookBeside(ctx context.Context, line string, entries []driver.Entry) (int64, error) {
+	var (
+		f       limitFolder
+		holders map[string]bool
+	)
+	reads := []func(context.Context) error{
+		func(ctx context.Context) (err error) { f, err = s.readLimit(ctx, line); return err },
+		func(ctx context.Context) (err error) { holders, err = s.holdersOf(ctx, line); return err },
+	}
+	if err := each(ctx, reads, func(ctx context.Context, i int) error { return reads[i](ctx) }); err != nil {
+		return 0, err
+	}
+	for i := range entries {
+		_, name := split(entries[i].Key)
+		entries[i].Admitted = holders[name]
+	}
+	return f.limit, nil
 }
 
 // checkLeases marks foreign entries that have no session, and so would stay for
@@ -170,7 +197,7 @@ func (s *sess) checkLeases(ctx context.Context, entries []driver.Entry) error {
 			// If it has gone its Stat is empty: then its end will be told.
 			leased = stat.EphemeralOwner != 0 || stat.Czxid == 0
 			s.mu.Lock()
-			note(s.leased, e.Key, leased)
+			jot(s.leased, e.Key, leased)
 			s.mu.Unlock()
 		}
 		e.Unleased = !leased
@@ -179,8 +206,9 @@ func (s *sess) checkLeases(ctx context.Context, entries []driver.Entry) error {
 }
 
 // checkMixed tells the log, once for each line, that programs stand there which
-// do not see each other: Kazoo looks for other names than Curator does, and
-// Curator's read-write lock sorts those of its mutex wrongly.
+// do not see each other: Kazoo looks for other names than Curator does, and each
+// of Curator's locks sorts the names of the others wrongly. We see all of them,
+// and so the order among ours is right, but nobody else's is.
 func (s *sess) checkMixed(line string, nodes []node) {
 	seen, mixed := protocols(nodes)
 	if !mixed {
@@ -188,37 +216,39 @@ func (s *sess) checkMixed(line string, nodes []node) {
 	}
 	s.mu.Lock()
 	told := s.mixed[line]
-	note(s.mixed, line, true)
+	jot(s.mixed, line, true)
 	s.mu.Unlock()
 	if !told {
 		s.cfg.Logger.Warn("zookeeper: entries of several protocols in one line; their owners do not see each other",
-			"name", line, "mutex", seen[0], "readwrite", seen[1], "kazoo", seen[2])
+			"name", line, "mutex", seen[0], "readwrite", seen[1], "kazoo", seen[2], "latch", seen[3])
 	}
 }
 
-// protocols gives an example of each protocol in a line, and says whether their
-// owners miss each other. We make both readers and mutexes, and see all.
-func protocols(nodes []node) (seen [3]string, mixed bool) {
-	kinds, foreign := 0, false
+// protocols gives an example of each protocol in a line, and says whether there
+// are several.
+func protocols(nodes []node) (seen [4]string, mixed bool) {
+	kinds := 0
 	for _, n := range nodes {
 		k := protocolOf(n)
 		if seen[k] == "" {
 			kinds++
 		}
 		seen[k] = n.name
-		foreign = foreign || n.guid == ""
 	}
-	return seen, kinds > 1 && (foreign || seen[2] != "")
+	return seen, kinds > 1
 }
 
 // protocolOf says whose names an entry has: those of Curator's mutex, which we
-// and go-zookeeper share, of Curator's read-write lock, or Kazoo's.
+// and go-zookeeper share, of Curator's read-write lock, Kazoo's, or of Curator's
+// latch.
 func protocolOf(n node) int {
 	switch n.marker {
 	case markRead, markWrite:
 		return 1
 	case markKazoo, markKazooRead:
 		return 2
+	case markLatch:
+		return 3
 	}
 	return 0
 }

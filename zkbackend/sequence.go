@@ -24,15 +24,15 @@ const sequenceGuard = maxSeq - 1<<20
 
 // overflow takes in an entry with one of the last numbers. It returns when the
 // join has been made in the folder's next life.
-func (j *join) overflow(ctx context.Context, n node) (driver.Joined, error) {
-	if err := j.remove(ctx, j.path); err != nil {
-		return driver.Joined{}, j.giveUp(err)
+func (j *join) overflow(ctx context.Context, p part, n node) ([]driver.Joined, error) {
+	if err := j.removeAll(ctx); err != nil {
+		return nil, j.giveUp(err)
 	}
-	j.guid = ""
+	j.closed()
 	j.s.cfg.Logger.Warn("zookeeper: sequence numbers of a line are nearly used up; waiting for it to empty, to begin anew",
-		"name", j.req.Line, "path", j.dir, "sequence", n.seq)
-	if err := j.renew(ctx); err != nil {
-		return driver.Joined{}, err
+		"name", p.req.Line, "path", p.dir, "sequence", n.seq)
+	if err := j.renew(ctx, p); err != nil {
+		return nil, err
 	}
 	return j.run(ctx)
 }
@@ -40,35 +40,35 @@ func (j *join) overflow(ctx context.Context, n node) (driver.Joined, error) {
 // renew waits beside the line until it is empty and removes its folder, or until
 // somebody else has: who went on waiting then would be overtaken by all who join
 // the new line. It gives up where the end will not come by itself.
-func (j *join) renew(ctx context.Context) error {
+func (j *join) renew(ctx context.Context, p part) error {
 	for n := 0; ; n++ {
-		c, err := j.s.children(ctx, j.dir)
+		c, err := j.s.children(ctx, p.dir)
 		if err != nil {
-			return translate(err, "READ", j.dir)
+			return translate(err, "READ", p.dir)
 		}
 		if nextSeq(c.stat) < sequenceGuard {
 			return nil
 		}
 		nodes := parseNodes(c.names)
 		if why := stuck(c.names, nodes); why != "" {
-			err := sequenceError(j.dir, why)
-			j.s.cfg.Logger.Error("zookeeper: a line cannot be begun anew: its sequence numbers are used up", "name", j.req.Line, "err", err)
+			err := sequenceError(p.dir, why)
+			j.s.cfg.Logger.Error("zookeeper: a line cannot be begun anew: its sequence numbers are used up", "name", p.req.Line, "err", err)
 			return err
 		}
 		if len(nodes) == 0 {
-			again, err := j.removeFolder(ctx, c.stat.Version)
+			again, err := j.removeFolder(ctx, p, c.stat.Version)
 			if !again {
 				return err
 			}
 			continue
 		}
-		if j.req.IfEmpty {
-			return j.takenBy(ctx, nodes[0].entry(j.req.Line, j.dir), len(nodes))
+		if p.req.IfEmpty {
+			return j.takenBy(ctx, nodes[0].entry(p.req.Line, p.dir), len(nodes))
 		}
 		d := 10 * time.Millisecond << min(n, 5)
 		driver.Sleep(ctx, j.s.b.clock, d/2+rand.N(d))
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, j.dir, context.Cause(ctx))
+			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, p.dir, context.Cause(ctx))
 		}
 	}
 }
@@ -80,15 +80,15 @@ func nextSeq(folder zk.Stat) int64 { return int64(uint32(folder.Cversion+folder.
 
 // removeFolder removes the empty folder, unless somebody has joined since it had
 // that version; again says that it was not to be.
-func (j *join) removeFolder(ctx context.Context, version int32) (again bool, _ error) {
-	_, err := ask(ctx, j.s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(j.dir, version) })
+func (j *join) removeFolder(ctx context.Context, p part, version int32) (again bool, _ error) {
+	_, err := ask(ctx, j.s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(p.dir, version) })
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNoNode):
 		return false, nil
 	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion):
 		return true, nil
 	}
-	parent, _ := split(j.dir)
+	parent, _ := split(p.dir)
 	return false, translate(err, "DELETE", orRoot(parent))
 }
 

@@ -51,6 +51,10 @@ type sess struct {
 	unsure  map[driver.Ref]bool // a delete was not answered
 	leased  map[string]bool     // foreign entries that are known to have a session or not
 	mixed   map[string]bool     // lines with a mixed protocol, which the log was told
+	bells   map[string]*bell    // by the folder
+	mine    map[string]*notes   // own entries on which something hangs, by random part
+	limits  map[string]int64    // by line: the limit that it was seen to have
+	crowded map[string]bool     // by line: somebody was ahead when it was joined last
 }
 
 var _ driver.Session = (*sess)(nil)
@@ -62,6 +66,7 @@ func (b *backend) newSess(cfg driver.Config) *sess {
 		watches: map[string]*watched{}, lists: map[string]*listing{}, marks: map[string]string{},
 		leaving: map[string]bool{}, doubts: map[string]string{},
 		unsure: map[driver.Ref]bool{}, leased: map[string]bool{}, mixed: map[string]bool{},
+		bells: map[string]*bell{}, mine: map[string]*notes{}, limits: map[string]int64{}, crowded: map[string]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.out.over = s.ctx.Done()
@@ -149,6 +154,10 @@ func (s *sess) unpublish(l *link) {
 	for _, w := range s.watches {
 		w.armed, w.busy, w.fired = false, false, false
 		s.drop(w)
+	}
+	for _, b := range s.bells {
+		b.armed, b.busy, b.fired = false, false, false
+		s.takeDown(b)
 	}
 	s.zxid = max(s.zxid, l.zxid.Load())
 }

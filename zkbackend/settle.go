@@ -16,16 +16,16 @@ func (j *join) settle(ctx context.Context) error {
 		return nil
 	}
 	if err := j.undo(ctx); err != nil {
-		return fmt.Errorf("zookeeper: settle %q: %w", j.req.Line, err)
+		return fmt.Errorf("zookeeper: settle %q: %w", j.parts[0].req.Line, err)
 	}
-	j.guid = ""
+	j.closed()
 	return nil
 }
 
 // undo is settle without the bookkeeping.
 func (j *join) undo(ctx context.Context) error {
-	if j.path != "" { // to find it again would take the permission READ
-		return j.remove(ctx, j.path)
+	if j.parts[0].path != "" { // to find it again would take the permission READ
+		return j.removeAll(ctx)
 	}
 	if j.late != nil {
 		select {
@@ -33,7 +33,10 @@ func (j *join) undo(ctx context.Context) error {
 			j.late = nil
 			switch outcomeOf(a.err) {
 			case done:
-				return j.remove(ctx, a.v.path)
+				for i := range j.parts {
+					j.parts[i].path = a.v.of[i].path
+				}
+				return j.removeAll(ctx)
 			case refused:
 				return nil
 			case expired:
@@ -49,12 +52,12 @@ func (j *join) undo(ctx context.Context) error {
 	if err != nil || s == nil {
 		return err
 	}
-	m, found, err := j.find(ctx, s)
+	_, found, err := j.find(ctx, s)
 	switch {
 	case err != nil:
 		return err
-	case found:
-		return j.remove(ctx, m.path)
+	case found > 0:
+		return j.removeAll(ctx)
 	case s != j.s:
 		// From outside it cannot be seen whether the request is still on its
 		// way: that ends with the session, at the latest.
@@ -63,14 +66,19 @@ func (j *join) undo(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the entry of a join.
-func (j *join) remove(ctx context.Context, path string) error {
-	_, name := split(path)
-	n, _ := parseNode(name)
-	_, err := j.s.Leave(ctx, driver.LeaveRequest{Ref: driver.Ref{Line: j.req.Line, Key: path, Place: n.seq}})
-	if errors.Is(err, driver.ErrGone) {
-		return nil
+// removeAll deletes the entries of a join, and the name in the ledger that was
+// entered with them: they have held nothing.
+func (j *join) removeAll(ctx context.Context) error {
+	var reqs []driver.LeaveRequest
+	for _, p := range j.parts {
+		if p.path == "" {
+			continue
+		}
+		_, name := split(p.path)
+		n, _ := parseNode(name)
+		reqs = append(reqs, driver.LeaveRequest{Ref: driver.Ref{Line: p.req.Line, Key: p.path, Place: n.seq}, Clean: true})
 	}
+	_, err := j.s.LeaveAll(ctx, reqs)
 	return err
 }
 

@@ -24,6 +24,11 @@ type watched struct {
 	armed bool // the watch stands, on the present link
 	busy  bool // it is being made there ...
 	fired bool // ... and an event came meanwhile, perhaps its own
+	past  bool // it cannot be read, and its folder is watched in its stead
+
+	// changes is how many changes of the entry, of all in its life, those who
+	// were told that the watch stands know of.
+	changes int32
 }
 
 // watcher is one call of Watch. Its fields are guarded by sess.mu.
@@ -40,6 +45,9 @@ func (s *sess) Watch(req driver.WatchRequest, f func(driver.Event)) (cancel func
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return func() {}
+	}
+	if req.Of != driver.OfEntry {
+		return s.hear(req, f)
 	}
 	w := s.watches[req.Ref.Key]
 	if w == nil {
@@ -95,6 +103,9 @@ func (s *sess) armAll() {
 	for _, w := range s.watches {
 		s.arm(w)
 	}
+	for _, b := range s.bells {
+		s.hang(b)
+	}
 }
 
 // arm makes the watch of an entry at the server, unless that is being done. If
@@ -105,16 +116,20 @@ func (s *sess) arm(w *watched) {
 		return
 	}
 	w.busy = s.goes(func() {
-		_, err := once(s.ctx, s, l, func(c *zk.Conn) (struct{}, error) {
-			_, _, _, err := c.GetW(w.ref.Key)
+		changes, err := once(s.ctx, s, l, func(c *zk.Conn) (int32, error) {
+			_, stat, _, err := c.GetW(w.ref.Key)
 			if errors.Is(err, zk.ErrNoAuth) {
-				err = watchFolder(c, w.ref.Key)
+				s.passBy(w)
+				return 0, watchFolder(c, w.ref.Key)
 			}
-			return struct{}{}, err
+			if err != nil {
+				return 0, err
+			}
+			return stat.Version, nil
 		})
 		switch {
 		case err == nil:
-			s.out.post(func() { s.isArmed(w, epoch) })
+			s.out.post(func() { s.isArmed(w, epoch, changes) })
 		case errors.Is(err, zk.ErrNoNode):
 			s.out.post(func() { s.hasGone(w, false) })
 		case hasCode(err, codeThrottled):
@@ -140,6 +155,13 @@ func (s *sess) rearm(w *watched, epoch int) {
 	}
 }
 
+// passBy notes that an entry's folder is about to be watched in its stead.
+func (s *sess) passBy(w *watched) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.past = true
+}
+
 // watchFolder has the folder of an entry watched in its stead, because the entry
 // cannot be read. Whether it is there may be asked all the same, but servers that
 // have CVE-2024-23944 mended tell nobody of its end who may not read it.
@@ -152,8 +174,9 @@ func watchFolder(c *zk.Conn, path string) error {
 	return err //nolint:wrapcheck // it is the answer to a request
 }
 
-// isArmed takes in that the watch of an entry stands. It runs in the dispatcher.
-func (s *sess) isArmed(w *watched, epoch int) {
+// isArmed takes in that the watch of an entry stands, which was changed so many
+// times before. It runs in the dispatcher.
+func (s *sess) isArmed(w *watched, epoch int, changes int32) {
 	s.mu.Lock()
 	if s.epoch != epoch || s.watches[w.ref.Key] != w {
 		s.mu.Unlock()
@@ -164,54 +187,72 @@ func (s *sess) isArmed(w *watched, epoch int) {
 		w.fired = false
 		s.again(w)
 	}
+	var missed []*watcher
+	if changes > w.changes {
+		w.changes = changes
+		for _, sub := range w.subs {
+			if sub.told && sub.req.Changes {
+				missed = append(missed, sub)
+			}
+		}
+	}
 	s.mu.Unlock()
+	s.deliver(missed, driver.Event{Kind: driver.Changed})
 	s.tellArmed(w)
 }
 
 // tellArmed tells those who do not know it yet that the watch stands, if it
-// does. It runs in the dispatcher.
+// does, and who wants to know it that the entry was changed before. It runs in
+// the dispatcher.
 func (s *sess) tellArmed(w *watched) {
 	s.mu.Lock()
-	var news []*watcher
+	var news, changed []*watcher
 	for _, sub := range w.subs {
 		if w.armed && !sub.told {
 			sub.told = true
 			news = append(news, sub)
+			if sub.req.Changes && w.changes > 0 {
+				changed = append(changed, sub)
+			}
 		}
 	}
 	s.mu.Unlock()
 	s.deliver(news, driver.Event{Kind: driver.Armed})
+	s.deliver(changed, driver.Event{Kind: driver.Changed})
 }
 
 // event is the library's callback.
 func (s *sess) event(ev zk.Event) {
-	if ev.Type == zk.EventNodeChildrenChanged {
-		s.folderEvent(ev.Path)
-		return
-	}
-	if ev.Type != zk.EventNodeDeleted && ev.Type != zk.EventNodeDataChanged {
+	switch ev.Type {
+	case zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged:
+	default:
 		return
 	}
 	s.mu.Lock()
-	w := s.watches[ev.Path]
+	w, b := s.watches[ev.Path], s.bells[ev.Path]
 	s.mu.Unlock()
+	if b != nil {
+		s.out.post(func() { s.rings(b) })
+	}
 	switch {
+	case ev.Type == zk.EventNodeChildrenChanged:
+		s.folderEvent(ev.Path)
 	case w == nil:
 	case ev.Type == zk.EventNodeDeleted:
 		s.out.post(func() { s.hasGone(w, false) })
 	default:
-		s.out.post(func() { s.isChanged(w) })
+		s.out.post(func() { s.isChanged(w, true) })
 	}
 }
 
-// folderEvent is told of a folder that is watched for the sake of entries in it.
-// Making their watches again shows whether they are still there.
+// folderEvent is told of a folder that is watched, perhaps for the sake of
+// entries in it. Making their watches again shows whether they are still there.
 func (s *sess) folderEvent(folder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watches {
-		if dir, _ := split(w.ref.Key); dir == folder {
-			s.out.post(func() { s.isChanged(w) })
+		if dir, _ := split(w.ref.Key); w.past && dir == folder {
+			s.out.post(func() { s.isChanged(w, false) })
 		}
 	}
 }
@@ -219,14 +260,15 @@ func (s *sess) folderEvent(folder string) {
 // isChanged takes in that somebody wrote to an entry. The watch has fired, so
 // until it is made again the own entry could go without a word; for others that
 // is no loss, since they will be found gone. Of a sealed entry it means that its
-// owner held and has given it back. It runs in the dispatcher.
-func (s *sess) isChanged(w *watched) {
+// owner held and has given it back, unless it is not known that it was the entry.
+// It runs in the dispatcher.
+func (s *sess) isChanged(w *watched, entry bool) {
 	s.mu.Lock()
 	if s.watches[w.ref.Key] != w {
 		s.mu.Unlock()
 		return
 	}
-	if s.isWord(w) {
+	if entry && s.isWord(w) {
 		s.mu.Unlock()
 		s.hasGone(w, true)
 		return
@@ -243,6 +285,9 @@ func (s *sess) isChanged(w *watched) {
 			sub.told = false
 			broken = append(broken, sub)
 		}
+	}
+	if entry {
+		w.changes++
 	}
 	w.armed, w.fired = false, w.busy
 	s.again(w)
@@ -275,6 +320,7 @@ func (s *sess) hasGone(w *watched, held bool) {
 	w.armed = false // nobody is told so any more
 	delete(s.watches, w.ref.Key)
 	delete(s.leased, w.ref.Key)
+	s.orphaned(w.ref)
 	now, tell := []*watcher{}, []*watcher{}
 	for _, sub := range w.subs {
 		if sub.req.Tell {
@@ -306,6 +352,14 @@ func (s *sess) breakWatches() {
 	var broken []*watcher
 	for _, w := range s.watches {
 		for _, sub := range w.subs {
+			if sub.told {
+				sub.told = false
+				broken = append(broken, sub)
+			}
+		}
+	}
+	for _, b := range s.bells {
+		for _, sub := range b.subs {
 			if sub.told {
 				sub.told = false
 				broken = append(broken, sub)

@@ -1,0 +1,190 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Admit implements driver.Session.
+//
+// It is one transaction, which writes the entry, for those who watch that, and
+// puts a node of its name among the holders. Who is in line, and in which order,
+// is told by the line's folder alone. The holders are a bell: who watches that
+// folder is told when one of them goes, whichever it is.
+func (s *sess) Admit(ctx context.Context, ref driver.Ref) error {
+	if err := s.admit(ctx, ref); err != nil {
+		return fmt.Errorf("zookeeper: admit to %q: %w", ref.Line, err)
+	}
+	return nil
+}
+
+func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
+	n, ok := refNode(ref)
+	if !ok || n.guid == "" {
+		return driver.ErrGone
+	}
+	if n.sealed {
+		// A change of it would be taken for word of a hold that was given back.
+		return fmt.Errorf("%w: %q is not of a line with a limit", driver.ErrRefused, n.name)
+	}
+	known, err := s.writer(ctx, ref, n)
+	if err != nil {
+		return err
+	}
+	s.note(n.guid, func(k *notes) { k.bell = true })
+	bell := s.b.lay.holders(ref.Line) + "/" + n.name
+	for {
+		o, err := s.transact(ctx, transaction{
+			{toChange, 0, &zk.SetDataRequest{Path: ref.Key, Data: addition{Admitted: true}.onto(known.meta), Version: -1}},
+			{toTell, 0, &zk.CreateRequest{Path: bell, Data: []byte{}, Acl: s.b.opts.ACL, Flags: zk.FlagEphemeral}},
+		})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toChange:
+			return driver.ErrGone
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.folderOf(ctx, bell); err != nil {
+				return err
+			}
+		case o.failed.role == toChange:
+			return translate(err, "WRITE", ref.Key)
+		default:
+			return translate(err, "CREATE", bell)
+		}
+	}
+}
+
+// holdersOf are the names of a line's entries that were admitted.
+func (s *sess) holdersOf(ctx context.Context, line string) (map[string]bool, error) {
+	dir := s.b.lay.holders(line)
+	c, err := s.children(ctx, dir)
+	if err != nil {
+		return nil, translate(err, "READ", dir)
+	}
+	names := make(map[string]bool, len(c.names))
+	for _, n := range c.names {
+		names[n] = true
+	}
+	return names, nil
+}
+
+// Claim implements driver.Session. A number is a node whose data is the entry's
+// name.
+func (s *sess) Claim(ctx context.Context, ref driver.Ref) (int, error) {
+	slot, err := s.claim(ctx, ref)
+	if err != nil {
+		return 0, fmt.Errorf("zookeeper: claim a number of %q: %w", ref.Line, err)
+	}
+	return slot, nil
+}
+
+func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
+	n, ok := refNode(ref)
+	if !ok || n.guid == "" {
+		return 0, driver.ErrGone
+	}
+	known, _ := s.noted(n.guid)
+	var err error
+	if known.claims {
+		if known.slot, err = s.findSlot(ctx, ref); err != nil {
+			return 0, err
+		}
+	}
+	if known.slot >= 0 {
+		s.claimed(n, known.slot)
+		stat, err := s.exists(ctx, ref.Key)
+		if err == nil && stat == nil {
+			err = driver.ErrGone
+		}
+		return known.slot, err
+	}
+	s.note(n.guid, func(k *notes) { k.claims = true })
+	dir := s.b.lay.slots(ref.Line)
+	for {
+		names, err := s.newest(ctx, dir)
+		if err != nil {
+			return 0, err
+		}
+		slot := lowest(names)
+		unsure := false
+		o, err := s.transact(ctx, transaction{
+			{toProbe, 0, &zk.CheckVersionRequest{Path: ref.Key, Version: -1}},
+			{toCreate, 0, &zk.CreateRequest{
+				Path: dir + "/" + strconv.Itoa(slot), Data: []byte(n.name), Acl: s.b.opts.ACL, Flags: zk.FlagEphemeral,
+			}},
+		}, func() { unsure = true })
+		if unsure && errors.Is(err, zk.ErrNodeExists) {
+			if slot, err = s.findSlot(ctx, ref); err == nil && slot < 0 {
+				continue // it is another's
+			}
+		}
+		switch {
+		case err == nil:
+			s.claimed(n, slot)
+			return slot, nil
+		case errors.Is(err, zk.ErrNodeExists): // somebody was faster
+		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:
+			return 0, driver.ErrGone
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.makeFolder(ctx, dir); err != nil {
+				return 0, err
+			}
+		default:
+			return 0, translate(err, "CREATE", dir)
+		}
+	}
+}
+
+// claimed notes the number of an entry.
+func (s *sess) claimed(n node, slot int) {
+	s.note(n.guid, func(k *notes) { k.slot, k.claims = slot, false })
+}
+
+// lowest is the lowest number, from 0 on, that is not taken.
+func lowest(taken []string) int {
+	set := make(map[string]bool, len(taken))
+	for _, t := range taken {
+		set[t] = true
+	}
+	n := 0
+	for set[strconv.Itoa(n)] {
+		n++
+	}
+	return n
+}
+
+// findSlot looks for the number that an entry may have; -1 if it has none, and
+// will have none by what was sent before.
+func (s *sess) findSlot(ctx context.Context, ref driver.Ref) (int, error) {
+	dir := s.b.lay.slots(ref.Line)
+	names, err := s.newest(ctx, dir)
+	if err != nil {
+		return -1, err
+	}
+	_, entry := split(ref.Key)
+	found := make([]bool, len(names))
+	err = each(ctx, names, func(ctx context.Context, i int) error {
+		data, _, err := s.content(ctx, dir+"/"+names[i])
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return translate(err, "READ", dir+"/"+names[i])
+		}
+		found[i] = err == nil && string(data) == entry
+		return nil
+	})
+	if err != nil {
+		return -1, err
+	}
+	for i, name := range names {
+		if slot, err := strconv.Atoi(name); err == nil && found[i] {
+			return slot, nil
+		}
+	}
+	return -1, nil
+}
