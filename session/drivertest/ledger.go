@@ -25,6 +25,7 @@ func ledger() []story {
 		{"AJoinThatIsSettledLeavesNoTrace", ledgerSettled},
 		{"AListShowsHowTheHoldBeforeEnded", ledgerShown},
 		{"LinesHaveTheirOwnLedgers", ledgerLines},
+		{"AJoinOfSeveralEntersNoName", ledgerSeveral},
 	}
 	for _, f := range faults() {
 		all = append(all,
@@ -178,6 +179,9 @@ func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
 	first.giveBack(h.ref)
 	j := last.joinWith(kept())
 	require.Equal(w.t, 1, j.Ahead)
+	for _, e := range w.list(last.c, line) {
+		require.Equal(w.t, driver.PastUnknown, e.Past, "nobody has entered its name who holds")
+	}
 	return second, last, ahead, j.Entry.Ref
 }
 
@@ -259,6 +263,29 @@ func ledgerLines(w *world) {
 		assert.Equal(w.t, driver.PastClean, o.enter(ref), name)
 	}
 	w.next(driver.PastDied, line)
+}
+
+func ledgerSeveral(w *world) {
+	for _, enters := range []bool{false, true} {
+		o := w.open()
+		all, err := o.JoinAll(w.ctx, []driver.JoinRequest{kept(), {Line: "gpu", Ledger: true}})
+		require.NoError(w.t, err)
+		assert.False(w.t, all[0].Entered, "that is left to Enter")
+		want := driver.PastClean
+		if enters {
+			want = driver.PastDied
+			assert.Equal(w.t, driver.PastClean, o.enter(all[0].Entry.Ref))
+		}
+		w.svc.Expire(w.t, o.ID())
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "expired")
+		w.next(want, "and that only")
+	}
+	o := w.open()
+	ref := o.joinAll(line)[0].Entry.Ref
+	o.enter(ref)
+	_, err := o.LeaveAll(w.ctx, []driver.LeaveRequest{{Ref: ref, Clean: true}})
+	require.NoError(w.t, err)
+	w.next(driver.PastClean, "struck by LeaveAll")
 }
 
 // ledgerSurvives: nothing of a lost request or reply looks like a death.
