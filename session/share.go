@@ -13,9 +13,8 @@ import (
 // It is for recipes; users call rwlock.RWLock.Downgrade.
 //
 // It fails with ErrNotWriter if the hold is not exclusive, with ErrLost or
-// ErrUnlocked if it is over. Any other error means that it is not known whether
-// it was done; nothing is lost by calling it again, and the hold may be used and
-// unlocked as before.
+// ErrUnlocked if it is over. After any other error it is being finished in the
+// background, and it is not known whether others have been let in already.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	g := h.g
 	g.mu.Lock()
@@ -31,16 +30,14 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if err == nil && h.Valid() == 0 {
 		err = g.lostNow()
 	}
-	if err == nil {
-		err = g.share(ctx)
-	}
 	if err != nil {
 		return err
 	}
-	g.mu.Lock()
-	h.mode = driver.Shared
-	g.mu.Unlock()
-	return nil
+	err = g.share(ctx)
+	if err != nil && !errors.Is(err, ErrLost) {
+		g.shareLater()
+	}
+	return err
 }
 
 // share makes the entry admit others.
@@ -55,7 +52,20 @@ func (g *grant) share(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.Refs = []driver.Ref{ref}
+	for h := range g.handles {
+		h.mode = driver.Shared
+	}
 	return nil
+}
+
+// shareLater makes the entry admit others, in the background.
+func (g *grant) shareLater() {
+	g.t.Clean(func(ctx context.Context) error {
+		if err := g.share(ctx); err != nil && !errors.Is(err, ErrLost) {
+			return err
+		}
+		return nil
+	})
 }
 
 // writes says whether somebody holds a handle that excludes others. The caller
@@ -86,12 +96,7 @@ func (g *grant) shareAtLast() error {
 	if g.t.ctx.Err() != nil {
 		return g.lostNow()
 	}
-	g.t.Clean(func(ctx context.Context) error {
-		if err := g.share(ctx); err != nil && !errors.Is(err, ErrLost) {
-			return err
-		}
-		return nil
-	})
+	g.shareLater()
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }
 

@@ -8,8 +8,9 @@ import (
 
 // end is what is known of the end of an entry.
 type end struct {
-	held bool // it held and admitted nobody beside it, so nobody was ahead of it
-	told bool // by the service, which cannot always tell an end from a move
+	held  bool // it held and admitted nobody beside it, so nobody was ahead of it
+	told  bool // by the service, which cannot always tell an end from a move
+	moved bool // it stands under another key, in the same place
 }
 
 // gone takes in that an entry that others wait for is gone. sure says of a seat
@@ -34,7 +35,8 @@ func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
 // goneFor is gone for one who waits.
 func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
 	i := s.ahead.index(ref)
-	if s.rule.Limited || how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable {
+	movable := how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable
+	if s.rule.Limited || how.moved || movable {
 		// What older looks have shown must not be added to this.
 		s.ahead = s.ahead.without(ref)
 		ln.wantAgain(s)

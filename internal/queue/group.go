@@ -19,6 +19,7 @@ type group struct {
 	joined []driver.Joined
 	fell   chan struct{} // closed when one of several was lost; nil if there is one
 	past   driver.Past   // how the hold before ended, if that was learned
+	asked  bool          // that was asked, and the answer has not come
 	slot   int
 }
 
@@ -89,9 +90,15 @@ func (g *group) refused() (again bool, err error) {
 // clean leaves the lines in the background.
 func (g *group) clean() { g.t.Clean(g.drop) }
 
-// drop leaves the lines without a hold that has done its work. The ledger keeps
-// what it said before, if that is not known to be clean.
+// drop leaves the lines without a hold that has done its work. Then the ledger is
+// to say what it said before: so if that was asked it must be known, since our
+// name may have been written over that of one who died.
 func (g *group) drop(ctx context.Context) error {
+	if g.asked {
+		if err := g.enter(ctx); err != nil && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+	}
 	if err := g.leave(ctx, g.past != driver.PastDied); err != nil && !errors.Is(err, driver.ErrGone) {
 		return err
 	}
@@ -238,7 +245,7 @@ func (g *group) prepare(ctx context.Context, rs []Request) (again bool, err erro
 // enter writes into the ledgers who holds, where the join has not done so
 // already, and learns how the holds before ended: badly, if one of them did.
 func (g *group) enter(ctx context.Context) error {
-	g.past = driver.PastClean
+	g.past, g.asked = driver.PastClean, true
 	for i, st := range g.seats {
 		if !st.ledger {
 			continue
@@ -260,6 +267,7 @@ func (g *group) enter(ctx context.Context) error {
 			g.past = past
 		}
 	}
+	g.asked = false
 	return nil
 }
 

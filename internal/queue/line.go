@@ -52,7 +52,7 @@ func (ln *line) add(j driver.Joined, r Request, fall func()) *seat {
 	// Some of those ahead say nothing of who is nearest, unless it is said so.
 	all := len(j.Known) == j.Ahead
 	if all || j.Near {
-		s.ahead.Entries, s.ahead.Complete = slim(j.Known), all
+		s.ahead.Entries, s.ahead.Complete = slim(s.relevant(j.Known)), all
 	}
 	s.ahead.Limit = j.Limit
 	s.aliens()

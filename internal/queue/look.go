@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -128,11 +130,16 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if s.state == held {
 		return
 	}
+	if s.rule.Limited && v.Limit == 0 {
+		ln.refuse(s, errNoLimit)
+		return
+	}
 	ahead, late := s.still(v.Entries[:i])
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}
 	s.ahead = Ahead{Complete: v.Complete, Limit: v.Limit}
+	ahead = s.relevant(ahead)
 	if n := s.need; n > 0 && len(ahead) > n && !s.rule.Limited {
 		ahead, s.ahead.Complete = ahead[len(ahead)-n:], false
 	}
@@ -140,6 +147,18 @@ func (ln *line) learn(s *seat, v driver.View) {
 	s.aliens()
 	ln.noted(s.ahead.Entries)
 	ln.judge(s, !late || ln.vouch(s))
+}
+
+// errNoLimit: somebody has deleted the limit of a semaphore that is in use.
+var errNoLimit = fmt.Errorf("%w: the limit of the semaphore is not there any more", session.ErrRefused)
+
+// relevant leaves out those who will never be in the way: of readers, other
+// readers. A thousand of them need not remember each other.
+func (s *seat) relevant(ahead []driver.Entry) []driver.Entry {
+	if s.entry.Mode != driver.Shared {
+		return ahead
+	}
+	return slices.DeleteFunc(slices.Clone(ahead), func(e driver.Entry) bool { return e.Mode == driver.Shared })
 }
 
 // noted marks those of our own that hold: their note may be on its way.

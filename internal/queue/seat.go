@@ -183,7 +183,7 @@ func (ln *line) shared(s *seat, ref driver.Ref) {
 	}
 	s.own = ownEye{}
 	ln.watchOwn(s, 0)
-	ln.gone(old, end{told: true}, unsure)
+	ln.gone(old, end{moved: true}, unsure)
 }
 
 // admit has the service note that the seat holds. That it cannot is known when
@@ -198,7 +198,12 @@ func (s *seat) admit() {
 			return nil
 		}
 		err := t.Driver().Admit(ctx, s.entry.Ref)
-		if err != nil && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err) {
+		switch {
+		case err == nil, errors.Is(err, driver.ErrGone):
+		case driver.Incurable(err):
+			// Those behind wait longer than they must, until they look by themselves.
+			t.Session().Options().Logger.Warn("fairlock: cannot note that permits were taken", "name", s.ln.name, "err", err)
+		default:
 			return err
 		}
 		s.ln.mu.Lock()

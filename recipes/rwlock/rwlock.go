@@ -111,9 +111,9 @@ func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, er
 // anew. ctx bounds the asking.
 //
 // It returns session.ErrNotWriter for a read hold and for a hold of another lock
-// or Session, session.ErrLost or ErrUnlocked for one that is over. With any other
-// error it is not known whether it was done: the hold still excludes whoever must
-// be excluded, and Downgrade may be called again.
+// or Session, session.ErrLost or ErrUnlocked for one that is over. After any other
+// error it is being finished in the background: readers may have been let in
+// already, so write no more.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
 	if h.Of(l.s, kind, l.name) {
