@@ -34,11 +34,29 @@
 //
 // That the entry right before a seat is gone does not mean that the seat's turn
 // has come: its owner may only have given up waiting. Where the driver tells
-// that it held (Profile.Tells), it does. When that owner was granted, nobody was
-// ahead of it, and nobody has come there since. Nor has anybody come between it
-// and the seat, since the look that showed them side by side. So nobody is ahead
-// of the seat. This is believed of no entry but the nearest, and it says nothing
-// of the own entry, which must be known to have lived as for any grant.
+// that it held and admitted nobody (Profile.Tells), it does: when that owner was
+// granted, nobody was ahead of it, and nobody has come there since. Nor has
+// anybody come between it and the seat, since the look that showed all of them.
+// So nobody is ahead of the seat but those in between. This says nothing of the
+// own entry, which must be known to have lived as for any grant.
+//
+// # Where the line is not all
+//
+// Two things break the simple picture, and each has one rule here. A limit can
+// become less: so a seat in a line with a limit is admitted by one look, which
+// shows line and limit together, and never by an event that is added to an older
+// one. And where a writer that becomes a reader gets another entry in the place
+// of the old one (Profile.Moves), the end of an entry that is Movable may be
+// that: unless it is known to have held to its end, the next look tells.
+//
+// Whoever is admitted in a line with a limit has that noted at the service, in
+// the background: at once if it had to wait, else when it has held for a moment.
+// It is the note, or the end, that the one behind it waits for.
+//
+// # Several lines
+//
+// A request for several lines has a seat in each. It holds when all of them do,
+// loses all when it loses one, and gives all back in one transaction.
 //
 // # Who runs where
 //

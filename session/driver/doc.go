@@ -19,6 +19,16 @@
 //     rise over the life of the store: over restarts, changes of leader and
 //     lines that were empty for a year.
 //
+// # What lies beside a line
+//
+// Some things belong to a line and are no entries: its limit and its ledger,
+// which stay until somebody deletes them; the numbers that entries have claimed,
+// the note that they were admitted where that needs a place of its own, and what
+// they say of themselves where their value is for others, all of which go with
+// their entry. A backend keeps them where no program that shares the line can
+// take them for entries, and changes them in the transaction that changes the
+// entry. Nobody but its owner ever writes an entry.
+//
 // # What a backend decides, and what it does not
 //
 // A backend knows how to put, read, watch and delete entries, and which
