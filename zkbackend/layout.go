@@ -295,6 +295,7 @@ func (n node) entry(line, dir string) driver.Entry {
 		Mode:    n.mode,
 		Weight:  n.weight,
 		Foreign: n.guid == "",
+		Movable: n.marker == markWrite || n.marker == markKazoo, // a writer's, or perhaps one
 	}
 }
 
