@@ -88,6 +88,10 @@ func (b *backend) Profile() driver.Profile {
 		MinTTL:  2 * time.Second,
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, time.Second) },
 		Ordered: b.plain,
+		Ends:    true,
+
+		MaxAll:   maxAll,
+		MaxValue: maxValue,
 	}
 }
 
@@ -120,6 +124,10 @@ type pace struct {
 func (p pace) timeout(attempt int) time.Duration {
 	return min(p.first<<min(attempt/max(p.endpoints, 1), 16), p.most)
 }
+
+// maxAll is the most entries that are made at once. etcd takes 128 operations in
+// a transaction unless it is told otherwise, and an entry takes two or three.
+const maxAll = 32
 
 // firstAttempt is how long an endpoint may take at first. A dead connection
 // costs as much, and an Unlock, which has a second in all, must get to another

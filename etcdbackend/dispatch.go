@@ -42,9 +42,10 @@ type sub struct {
 	req      driver.WatchRequest
 	f        func(driver.Event)
 	told     told
-	checking bool // the entry is being read, see hub.check
-	dead     bool // cancelled, or Gone is queued: nothing more is put in
-	over     bool // cancelled, or Gone was delivered: nothing more comes out
+	changed  int64 // the revision that Changed was last told of
+	checking bool  // the entry is being read, see hub.check
+	dead     bool  // cancelled, or Gone is queued: nothing more is put in
+	over     bool  // cancelled, or Gone was delivered: nothing more comes out
 }
 
 // armedAt is after which revision a watch tells everything that began at rev,
@@ -94,9 +95,10 @@ func (d *dispatch) put(s *sub, kind driver.EventKind, rev int64) {
 		}
 		s.told = broken
 	case driver.Changed:
-		if s.told != armed || !s.req.Changes {
+		if s.told != armed || !s.req.Changes && s.req.Of == driver.OfEntry || rev == s.changed {
 			return
 		}
+		s.changed = rev
 	case driver.Gone:
 		s.dead = true
 	}

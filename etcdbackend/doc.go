@@ -16,13 +16,24 @@
 //	fairlock/<name>/<lease in hex>.<slot>        a mutex, a writer, a candidate
 //	fairlock/<name>/<lease in hex>.<slot>.r      a reader
 //	fairlock/<name>/<lease in hex>.<slot>.w3     a semaphore's request for 3
+//	fairlock/<name>/<lease in hex>.<slot>.v      a candidate with a value
 //
 // and its create revision is at once its place in the line and its fencing
 // token. Slots are small numbers that are used again, because etcd remembers
 // every key name until it compacts: with a fresh name per acquisition a lock
 // that was taken 100 000 times takes 15 ms instead of 0.4. Keys under
 // fairlock/%fence/ are not entries; they keep a request whose answer was lost
-// from being carried out late, and go with the lease.
+// from being carried out late, and go with the lease. What else a line needs lies
+// beside it, where nobody takes it for an entry:
+//
+//	fairlock/%beside/<name>/limit                how much a semaphore has, in decimal; stays
+//	fairlock/%beside/<name>/ledger               who holds, or that the last one gave back; stays
+//	fairlock/%beside/<name>/slot/<number>        who has this number
+//	fairlock/%beside/<name>/meta/<lease>.<slot>.v  who stands there, since the value is the user's
+//
+// The value of an entry is small JSON that says who stands there, and, once that
+// is so, that a writer has become a reader or that a request for permits was
+// admitted: both keep their key, and so their place and their token.
 //
 // In a name, "%", "/" and control characters are written as %XX, so that the
 // names "a" and "a/b" never meet. [LayoutConcurrency] uses the name as it is,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -20,29 +21,69 @@ import (
 // show the predecessor at once, but a transaction that writes runs on every
 // member, one after another, and with 5000 in line that stopped the cluster.
 func (s *leased) Join(ctx context.Context, req driver.JoinRequest) (driver.Joined, error) {
-	joined, err := s.join(ctx, req)
+	joined, err := s.join(ctx, []driver.JoinRequest{req})
 	if err != nil {
-		if _, ok := errors.AsType[*driver.TakenError](err); !ok {
-			err = wrapPending(fmt.Sprintf("etcd: join %q", req.Line), err)
-		}
+		return driver.Joined{}, wrapJoin(fmt.Sprintf("etcd: join %q", req.Line), err)
 	}
-	return joined, err
+	return joined[0], nil
 }
 
-// wrapPending adds context to an error and leaves a *driver.PendingError one.
-func wrapPending(what string, err error) error {
+// JoinAll implements driver.Session. It is Join with more keys: they have one
+// condition, that all are free, and one fence.
+func (s *leased) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+	what := fmt.Sprintf("etcd: join %d lines", len(reqs))
+	if err := s.b.lay.checkAll(reqs); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", what, driver.ErrRefused, err)
+	}
+	all := make([]driver.JoinRequest, len(reqs))
+	for i, req := range reqs {
+		req.Ledger = false // that is left to Enter
+		all[i] = req
+	}
+	joined, err := s.join(ctx, all)
+	if err != nil {
+		return nil, wrapJoin(what, err)
+	}
+	return joined, nil
+}
+
+// checkAll says why several lines cannot be joined at once.
+func (l layout) checkAll(reqs []driver.JoinRequest) error {
+	if n := len(reqs); n == 0 || n > maxAll {
+		return fmt.Errorf("%d lines, not 1 to %d", n, maxAll)
+	}
+	for i, a := range reqs {
+		if a.Limit != 0 || a.Follow || a.Value != nil {
+			return fmt.Errorf("%q is joined with a limit or a value", a.Line)
+		}
+		for _, b := range reqs[:i] {
+			pa, pb := l.prefix(a.Line), l.prefix(b.Line)
+			if strings.HasPrefix(pa, pb) || strings.HasPrefix(pb, pa) {
+				return fmt.Errorf("%q and %q are one line, or one contains the other", b.Line, a.Line)
+			}
+		}
+	}
+	return nil
+}
+
+// wrapJoin adds context to an error. A *driver.PendingError remains one, and
+// what the line itself answered is left as it is.
+func wrapJoin(what string, err error) error {
+	if _, ok := errors.AsType[*driver.TakenError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*driver.LimitError](err); ok {
+		return err
+	}
 	if p, ok := errors.AsType[*driver.PendingError](err); ok {
 		return &driver.PendingError{Err: fmt.Errorf("%s: %w", what, p.Err), Settle: p.Settle}
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-func (s *leased) join(ctx context.Context, req driver.JoinRequest) (driver.Joined, error) {
-	// The session's end ends the request too.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(driver.ErrSessionOver) })() //nolint:contextcheck // the session's end
-
+func (s *leased) join(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+	ctx, done := s.bound(ctx)
+	defer done()
 	select {
 	case s.flight <- struct{}{}:
 		defer func() { <-s.flight }()
@@ -50,63 +91,69 @@ func (s *leased) join(ctx context.Context, req driver.JoinRequest) (driver.Joine
 	}
 	switch {
 	case s.ended():
-		return driver.Joined{}, driver.ErrSessionOver
+		return nil, driver.ErrSessionOver
 	case ctx.Err() != nil:
-		return driver.Joined{}, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	if req.IfEmpty && s.deep.has(req.Line) {
-		if err := s.peek(ctx, req.Line); err != nil {
-			return driver.Joined{}, err
+	if req := reqs[0]; len(reqs) == 1 && req.IfEmpty && s.deep.has(req.Line) {
+		if err := s.peek(ctx, req); err != nil {
+			return nil, err
 		}
 	}
-	return s.newJoin(req).run(ctx)
+	for _, req := range reqs {
+		switch {
+		case len(req.Value) > maxValue:
+			return nil, tooLong(req.Value)
+		case req.Limit < 0:
+			return nil, fmt.Errorf("%w: limit %d", driver.ErrRefused, req.Limit)
+		}
+	}
+	return s.newJoin(reqs).run(ctx)
 }
 
 // join is one request to join, over all its attempts.
 type join struct {
-	s      *leased
-	req    driver.JoinRequest
-	prefix string
-	value  []byte
-	slot   int
-	key    string
-	fence  string // of the newest attempt
+	s     *leased
+	seats []seat
+	fence string // of the newest attempt
 
 	settling sync.Mutex
 	settled  bool
 }
 
-func (s *leased) newJoin(req driver.JoinRequest) *join {
-	j := &join{s: s, req: req, prefix: s.b.lay.prefix(req.Line), value: req.Meta.Encode()}
-	j.takeSlot()
+// newJoin takes a slot in every line.
+func (s *leased) newJoin(reqs []driver.JoinRequest) *join {
+	j := &join{s: s, seats: make([]seat, len(reqs))}
+	for i, req := range reqs {
+		j.seats[i] = s.newSeat(req)
+	}
 	j.newFence()
 	return j
 }
 
-func (j *join) takeSlot() {
-	j.slot = j.s.lines.take(j.req.Line)
-	j.key = j.prefix + entryKey{lease: j.s.id, slot: j.slot, mode: j.req.Mode, weight: j.req.Weight}.String()
+// free gives the slots back. It is called only when it is certain that no entry
+// is or will be in them.
+func (j *join) free() {
+	for i := range j.seats {
+		j.s.lines.release(j.seats[i].req.Line, j.seats[i].slot, 0)
+	}
 }
-
-// free gives the slot back. It is called only when it is certain that no entry
-// is or will be in it.
-func (j *join) free() { j.s.lines.release(j.req.Line, j.slot, 0) }
 
 // newFence begins an attempt that the fences of earlier ones do not stop.
 func (j *join) newFence() { j.fence = j.s.b.lay.fence(j.s.id, j.s.attempts.Add(1)) }
 
 // run makes attempts until one is answered.
-func (j *join) run(ctx context.Context) (driver.Joined, error) {
+func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 	tokens := 0
 	for n := 0; ; n++ {
 		resp, err := j.send(ctx, n)
 		if err == nil {
 			if resp.Succeeded {
-				return j.joined(resp), nil
+				return j.joined(ctx, resp)
 			}
 			if err := j.declined(resp); err != nil {
 				j.free()
-				return driver.Joined{}, err
+				return nil, err
 			}
 			continue
 		}
@@ -114,7 +161,7 @@ func (j *join) run(ctx context.Context) (driver.Joined, error) {
 		case sessionOver:
 			j.s.lost(err)
 			j.free()
-			return driver.Joined{}, translate(err)
+			return nil, translate(err)
 		case unknown, full:
 			joined, again, rerr := j.resolve(ctx, out == full, err)
 			if !again {
@@ -123,38 +170,40 @@ func (j *join) run(ctx context.Context) (driver.Joined, error) {
 		case badToken:
 			if tokens++; tokens > maxTokens {
 				j.free()
-				return driver.Joined{}, translate(err)
+				return nil, translate(err)
 			}
 		case denied, refused:
 			j.free()
-			return driver.Joined{}, translate(err)
+			return nil, translate(err)
 		case notDone:
 		}
 		if err := j.s.b.pause(ctx, n, err); err != nil {
 			j.free()
-			return driver.Joined{}, err
+			return nil, err
 		}
 	}
 }
 
-// send makes one attempt.
+// send makes one attempt. Without a condition that depends on the line, it is
+// not asked why the attempt failed: that would make every one longer.
 func (j *join) send(ctx context.Context, n int) (resp *pb.TxnResponse, err error) {
 	r := &pb.TxnRequest{
-		Compare: []*pb.Compare{createdAt(j.key, 0), {
+		Compare: []*pb.Compare{{
 			Key: []byte(j.fence), Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
 			TargetUnion: &pb.Compare_Version{},
 		}},
-		Success: []*pb.RequestOp{
-			// The order matters: the own entry is not to be counted.
-			opGet(&pb.RangeRequest{Key: []byte(j.prefix), RangeEnd: prefixEnd(j.prefix), Limit: 1}),
-			opPut(j.key, j.value, j.s.id),
-		},
 	}
-	if j.req.IfEmpty {
-		empty := createdAt(j.prefix, 0)
-		empty.RangeEnd = prefixEnd(j.prefix)
-		r.Compare = append(r.Compare, empty)
-		r.Failure = []*pb.RequestOp{opGet(firstOf(j.prefix)), opGet(keyOnly(j.key)), opGet(keyOnly(j.fence))}
+	conditional := false
+	for i := range j.seats {
+		st := &j.seats[i]
+		st.put(r)
+		conditional = conditional || st.conditional()
+	}
+	if conditional {
+		r.Failure = append(r.Failure, opGet(keyOnly(j.fence)))
+		for i := range j.seats {
+			j.seats[i].askWhy(r)
+		}
 	}
 	err = j.s.b.once(ctx, j.s.pace.timeout(n), func(ctx context.Context) (err error) {
 		resp, err = j.s.b.kv.txn(ctx, r)
@@ -164,48 +213,65 @@ func (j *join) send(ctx context.Context, n int) (resp *pb.TxnResponse, err error
 }
 
 // joined reads the answer to an attempt that was carried out.
-func (j *join) joined(resp *pb.TxnResponse) driver.Joined {
-	ahead := resp.Responses[0].GetResponseRange()
-	rev := resp.Header.Revision
-	joined := driver.Joined{Entry: j.entry(rev), Rev: rev, Ahead: int(ahead.Count)}
-	if ahead.Count == 1 && len(ahead.Kvs) == 1 {
-		joined.Known = j.s.b.lay.entries(j.req.Line, ahead.Kvs, true)
+func (j *join) joined(ctx context.Context, resp *pb.TxnResponse) ([]driver.Joined, error) {
+	all := make([]driver.Joined, len(j.seats))
+	var broken error
+	rest := answers(resp.Responses)
+	for i := range j.seats {
+		var err error
+		all[i], err = j.seats[i].joined(&rest, resp.Header.Revision)
+		broken = errors.Join(broken, err)
 	}
-	j.s.lines.fill(j.req.Line, j.slot, joined.Entry.Place, ahead.Count+1)
-	return joined
-}
-
-// entry is the own entry, made at a revision.
-func (j *join) entry(place int64) driver.Entry {
-	return driver.Entry{
-		Ref:     driver.Ref{Line: j.req.Line, Key: j.key, Place: place},
-		Mode:    j.req.Mode,
-		Weight:  j.req.Weight,
-		Token:   place,
-		Session: j.s.ID(),
-		Meta:    j.req.Meta,
+	if broken == nil {
+		j.fill(all)
+		return all, nil
 	}
+	// A limit to follow that cannot be read. It was not a condition.
+	if err := j.settle(ctx); err != nil {
+		return nil, j.pending(errors.Join(broken, err))
+	}
+	return nil, broken
 }
 
 // declined reads the answer to an attempt whose conditions did not hold. Nil
 // means that another attempt may go better.
 //
-// Of an attempt without IfEmpty it can only be that the key is there: nobody
-// writes the fence of an attempt that is waited for. Asking for the reason in
-// the transaction would make every one longer.
+// Of an attempt that did not ask why it can only be that a key is there: nobody
+// writes the fence of an attempt that is waited for.
 func (j *join) declined(resp *pb.TxnResponse) error {
-	if j.req.IfEmpty {
-		front, key, fence := resp.Responses[0].GetResponseRange(), resp.Responses[1].GetResponseRange(), resp.Responses[2].GetResponseRange()
-		if key.Count == 0 && fence.Count == 0 {
-			return j.s.taken(j.req.Line, front)
+	rest := answers(resp.Responses)
+	if len(rest) == 0 {
+		j.move()
+		return nil
+	}
+	stranger := rest.next().Count > 0
+	var why error
+	again := false
+	for i := range j.seats {
+		st := &j.seats[i]
+		there, changed, err := st.declined(&rest)
+		stranger, again = stranger || there, again || changed
+		if why == nil {
+			why = err
 		}
 	}
-	// Somebody put a key with our name there. It counts in the line like any
-	// other, and its slot is not used again.
-	j.s.cfg.Logger.Warn("etcd: a key of this session exists that it did not make", "key", j.key)
-	j.takeSlot()
-	j.newFence()
+	switch {
+	case stranger:
+		j.move()
+	case !again:
+		return why
+	}
 	return nil
+}
+
+// move goes to other keys. Somebody put one with our name where we wanted to: it
+// counts in the line like any other, and its slot is not used again.
+func (j *join) move() {
+	for i := range j.seats {
+		j.s.cfg.Logger.Warn("etcd: a key of this session may exist that it did not make", "key", j.seats[i].key)
+		j.seats[i].takeSlot()
+	}
+	j.newFence()
 }
 
 // resolve finds out what became of an attempt, and makes sure that it stays
@@ -213,7 +279,7 @@ func (j *join) declined(resp *pb.TxnResponse) error {
 //
 // full tells that etcd answered NOSPACE: then it may have been done, cannot be
 // later, and nothing more can be written.
-func (j *join) resolve(ctx context.Context, full bool, cause error) (joined driver.Joined, again bool, err error) {
+func (j *join) resolve(ctx context.Context, full bool, cause error) (joined []driver.Joined, again bool, err error) {
 	var kv *mvccpb.KeyValue
 	if full {
 		kv, err = j.find(ctx)
@@ -234,22 +300,22 @@ func (j *join) resolve(ctx context.Context, full bool, cause error) (joined driv
 		j.newFence()
 		return joined, true, nil
 	}
-	joined, err = j.adopt(ctx, kv)
-	return joined, false, err
+	for i := range j.seats {
+		one, err := j.seats[i].adopt(ctx, kv.CreateRevision)
+		if err != nil {
+			return nil, false, j.pending(err)
+		}
+		joined = append(joined, one)
+	}
+	j.fill(joined)
+	return joined, false, nil
 }
 
-// adopt takes over an entry that was made by an attempt without an answer. Who
-// is ahead is looked up; they can only have become fewer since.
-func (j *join) adopt(ctx context.Context, kv *mvccpb.KeyValue) (driver.Joined, error) {
-	place := kv.CreateRevision
-	view, err := j.s.look(ctx, driver.LookRequest{Line: j.req.Line, Upto: place, NotBefore: place}, true)
-	if err != nil {
-		return driver.Joined{}, j.pending(err)
+// fill notes what became of the slots: when it is certain that the caller gets
+// the entries, for until then free gives them back.
+func (j *join) fill(all []driver.Joined) {
+	for i := range j.seats {
+		st := &j.seats[i]
+		j.s.lines.fill(st.req.Line, st.slot, all[i].Entry.Place, int64(all[i].Ahead)+1, st.meta)
 	}
-	ahead := view.Entries
-	if n := len(ahead); n > 0 && ahead[n-1].Place == place {
-		ahead = ahead[:n-1]
-	}
-	j.s.lines.fill(j.req.Line, j.slot, place, int64(len(ahead)+1))
-	return driver.Joined{Entry: j.entry(place), Rev: place, Ahead: len(ahead), Known: ahead}, nil
 }

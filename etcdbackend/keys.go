@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -33,6 +34,58 @@ func (l layout) fence(id clientv3.LeaseID, attempt int64) string {
 	return l.fences() + leaseName(id) + "." + strconv.FormatInt(attempt, 10)
 }
 
+// besides is what the keys begin with that hang on a line and are no entries.
+// They lie beside it, because whoever stands in a line takes every key in it for
+// an entry. As with the fences, no escaped name reads like that.
+func (l layout) besides() string { return l.root + "/%beside/" }
+
+// beside is what such keys of one line begin with.
+func (l layout) beside(name string) string { return l.besides() + escape(name) + "/" }
+
+// limit is the key of a line's limit.
+func (l layout) limit(name string) string { return l.beside(name) + "limit" }
+
+// ledger is the key of the account that a line keeps of holds.
+func (l layout) ledger(name string) string { return l.beside(name) + "ledger" }
+
+// numbers is what the keys of the numbers that entries have begin with.
+func (l layout) numbers(name string) string { return l.beside(name) + "slot/" }
+
+// metas is what the keys begin with where entries with values keep what they
+// say of themselves; behind it stands what stands behind the line's prefix.
+func (l layout) metas(name string) string { return l.beside(name) + "meta/" }
+
+// meta is that key of one entry.
+func (l layout) meta(ref driver.Ref) string {
+	return l.metas(ref.Line) + strings.TrimPrefix(ref.Key, l.prefix(ref.Line))
+}
+
+// parse reads the key of an entry.
+func (l layout) parse(ref driver.Ref) (entryKey, bool) {
+	part, ok := strings.CutPrefix(ref.Key, l.prefix(ref.Line))
+	if !ok {
+		return entryKey{}, false
+	}
+	return parseEntry(part)
+}
+
+// slot is the slot of an own entry.
+func (l layout) slot(ref driver.Ref) (int, bool) {
+	k, ok := l.parse(ref)
+	return k.slot, ok
+}
+
+// valued says that an entry of ours was made with a value.
+func (l layout) valued(ref driver.Ref) bool {
+	k, _ := l.parse(ref)
+	return k.valued
+}
+
+// isValued says the same of a key of a line.
+func (l layout) isValued(line string, kv *mvccpb.KeyValue) bool {
+	return l.valued(driver.Ref{Line: line, Key: string(kv.Key)})
+}
+
 // own is what the keys of one session's entries in one line begin with, and the
 // end of the range that holds them: "/" is the byte after ".".
 func (l layout) own(name string, id clientv3.LeaseID) (from, to string) {
@@ -49,8 +102,11 @@ func (l layout) check(name string) error {
 	switch {
 	case strings.HasSuffix(name, "/"):
 		return fmt.Errorf("the %s layout cannot tell it from the name without the slash at the end", l.kind)
-	case strings.HasPrefix(l.fences(), p), strings.HasPrefix(p, l.fences()):
-		return fmt.Errorf("in the %s layout its line would contain the fences under %q", l.kind, l.fences())
+	}
+	for _, kept := range []string{l.fences(), l.besides()} {
+		if strings.HasPrefix(kept, p) || strings.HasPrefix(p, kept) {
+			return fmt.Errorf("in the %s layout its line would contain the keys under %q, which are no entries", l.kind, kept)
+		}
 	}
 	i := strings.LastIndexByte(name, '/')
 	if _, ok := parseEntry(name[i+1:]); ok && i >= 0 {
@@ -65,6 +121,7 @@ type entryKey struct {
 	slot   int
 	mode   driver.Mode
 	weight int64
+	valued bool // made with a value, which is not ours to read
 }
 
 // String returns the form that parseEntry reads.
@@ -72,10 +129,13 @@ func (k entryKey) String() string {
 	s := strconv.FormatUint(uint64(k.lease), 16) + "." + strconv.Itoa(k.slot)
 	switch k.mode {
 	case driver.Shared:
-		return s + ".r"
+		s += ".r"
 	case driver.Weighted:
-		return s + ".w" + strconv.FormatInt(k.weight, 10)
+		s += ".w" + strconv.FormatInt(k.weight, 10)
 	case driver.Exclusive:
+	}
+	if k.valued {
+		s += ".v"
 	}
 	return s
 }
@@ -93,6 +153,7 @@ func parseEntry(s string) (entryKey, bool) {
 	if err != nil || id == 0 {
 		return entryKey{}, false
 	}
+	rest, k.valued = strings.CutSuffix(rest, ".v")
 	slot, mode, marked := strings.Cut(rest, ".")
 	n, err := strconv.ParseInt(slot, 10, 32)
 	if err != nil || n < 0 {
@@ -174,7 +235,7 @@ func unescape(s string) (string, bool) {
 func (l layout) lineOf(key string) (name, from string, ok bool) {
 	if l.kind == LayoutConcurrency {
 		i := strings.LastIndexByte(key, '/')
-		if i <= 0 || strings.HasPrefix(key, l.fences()) {
+		if i <= 0 || strings.HasPrefix(key, l.fences()) || strings.HasPrefix(key, l.besides()) {
 			return "", key + "\x00", false
 		}
 		// "a/1.0" and "a/b/1.0" lie mixed, so nothing can be skipped.

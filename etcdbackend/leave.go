@@ -11,41 +11,117 @@ import (
 
 // Leave implements driver.Session. It works after the end of the session too.
 func (s *leased) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
+	d := s.departures([]driver.LeaveRequest{req})
+	resp, err := d.send(ctx, d.ops[0])
+	if err != nil {
+		return driver.Left{}, fmt.Errorf("etcd: leave %q: %w", req.Ref.Line, err)
+	}
+	left := d.left(0, resp, resp.Header.Revision)
+	if left.Gone {
+		return driver.Left{}, fmt.Errorf("etcd: leave %q: %w", req.Ref.Line, driver.ErrGone)
+	}
+	return left, nil
+}
+
+// LeaveAll implements driver.Session. Each entry has a transaction of its own
+// in the one that is sent, so that one that is gone does not keep the others.
+func (s *leased) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) > maxAll {
+		return nil, fmt.Errorf("etcd: leave %d lines: %w: at most %d", len(reqs), driver.ErrRefused, maxAll)
+	}
+	d := s.departures(reqs)
+	r := &pb.TxnRequest{}
+	for _, t := range d.ops {
+		r.Success = append(r.Success, opTxn(t))
+	}
+	resp, err := d.send(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: leave %d lines: %w", len(reqs), err)
+	}
+	lefts := make([]driver.Left, len(reqs))
+	for i := range reqs {
+		lefts[i] = d.left(i, resp.Responses[i].GetResponseTxn(), resp.Header.Revision)
+	}
+	return lefts, nil
+}
+
+// departures are requests to leave that are sent together.
+type departures struct {
+	s      *leased
+	reqs   []driver.LeaveRequest
+	ops    []*pb.TxnRequest
+	unsure []bool // an earlier attempt was not answered
+}
+
+func (s *leased) departures(reqs []driver.LeaveRequest) *departures {
+	d := &departures{s: s, reqs: reqs}
+	for _, req := range reqs {
+		d.unsure = append(d.unsure, s.lines.isUnsure(req.Ref))
+		d.ops = append(d.ops, s.departure(req))
+	}
+	return d
+}
+
+// departure deletes an entry and what hangs on it.
+func (s *leased) departure(req driver.LeaveRequest) *pb.TxnRequest {
 	ref := req.Ref
-	unsure := s.lines.isUnsure(ref)
-	probe := req.Probe.Key != "" && req.Probe.Key != ref.Key
 	// The key may have been used again, so it is the place that is left.
 	r := &pb.TxnRequest{
 		Compare: []*pb.Compare{createdAt(ref.Key, ref.Place)},
 		Success: []*pb.RequestOp{opDelete(ref.Key)},
 	}
-	if probe {
+	if probes(req) {
 		r.Success = append(r.Success, opGet(keyOnly(req.Probe.Key)))
 	}
-	var resp *pb.TxnResponse
-	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
+	if s.b.lay.valued(ref) {
+		r.Success = append(r.Success, opDelete(s.b.lay.meta(ref)))
+	}
+	numbers := s.unclaim(ref)
+	r.Success = append(r.Success, numbers...)
+	r.Failure = numbers // of an entry that was deleted by hand
+	if req.Clean {
+		r.Success = append(r.Success, strike(s.b.lay.ledger(ref.Line), ref))
+	}
+	return r
+}
+
+// probes says that a request asks for the life of another entry.
+func probes(req driver.LeaveRequest) bool {
+	return req.Probe.Key != "" && req.Probe.Key != req.Ref.Key
+}
+
+// send sends the requests until they are answered, and remembers if they were
+// not.
+func (d *departures) send(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResponse, err error) {
+	s := d.s
+	err = s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
 		resp, err = s.b.kv.txn(ctx, r)
 		if err != nil && classify(err) == unknown {
-			unsure = true
+			for i := range d.unsure {
+				d.unsure[i] = true
+			}
 		}
 		return err
 	})
-	if err != nil {
-		s.lines.setUnsure(ref, unsure)
-		return driver.Left{}, fmt.Errorf("etcd: leave %q: %w", ref.Line, err)
-	}
-	s.lines.setUnsure(ref, false)
-	s.lines.gone(s.b.lay, ref)
-	switch {
-	case resp.Succeeded:
-		left := driver.Left{Rev: resp.Header.Revision, Probed: probe}
-		if probe {
-			kv := first(resp.Responses[1].GetResponseRange().Kvs)
-			left.Alive = kv != nil && kv.CreateRevision == req.Probe.Place
+	for i, req := range d.reqs {
+		s.lines.setUnsure(req.Ref, err != nil && d.unsure[i])
+		if err == nil {
+			s.lines.gone(s.b.lay, req.Ref)
 		}
-		return left, nil
-	case unsure:
-		return driver.Left{}, nil
 	}
-	return driver.Left{}, fmt.Errorf("etcd: leave %q: %w", ref.Line, driver.ErrGone)
+	return resp, err
+}
+
+// left reads the answer to one of the requests.
+func (d *departures) left(i int, resp *pb.TxnResponse, rev int64) driver.Left {
+	if !resp.Succeeded {
+		return driver.Left{Gone: !d.unsure[i]}
+	}
+	left := driver.Left{Rev: rev}
+	if req := d.reqs[i]; probes(req) {
+		kv := first(resp.Responses[1].GetResponseRange().Kvs)
+		left.Probed = true
+		left.Alive = kv != nil && kv.CreateRevision == req.Probe.Place
+	}
+	return left
 }

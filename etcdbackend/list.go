@@ -17,17 +17,35 @@ const namesPage = 1000
 
 // List implements driver.Backend.
 func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
-	r := firstOf(b.lay.prefix(name))
-	r.Limit = int64(most)
-	var resp *pb.RangeResponse
+	line, metas := firstOf(b.lay.prefix(name)), b.lay.metas(name)
+	line.Limit = int64(most)
+	r := &pb.TxnRequest{Success: []*pb.RequestOp{
+		opGet(line),
+		opGet(&pb.RangeRequest{Key: []byte(metas), RangeEnd: prefixEnd(metas)}),
+		opGet(whole(b.lay.ledger(name))),
+	}}
+	var resp *pb.TxnResponse
 	err := b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
-		resp, err = b.kv.get(ctx, r)
+		resp, err = b.kv.txn(ctx, r)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd: list %q: %w", name, err)
 	}
-	return b.lay.entries(name, resp.Kvs, true), nil
+	said := make(map[string][]byte)
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		said[string(kv.Key)] = kv.Value
+	}
+	account := readLedger(first(resp.Responses[2].GetResponseRange().Kvs))
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	es := make([]driver.Entry, len(kvs))
+	for i, kv := range kvs {
+		es[i] = b.lay.listed(name, kv, said)
+		if account.names(es[i].Ref) {
+			es[i].Past = account.past
+		}
+	}
+	return es, nil
 }
 
 // Names implements driver.Backend. It reads page by page, so the answer is not

@@ -51,7 +51,7 @@ type Options struct {
 
 	// Root is where the keys are kept, "" means DefaultRoot. It may contain
 	// "/", must not end with it, and is at most 512 bytes of UTF-8. In
-	// LayoutConcurrency only fences are kept there.
+	// LayoutConcurrency only what is no entry is kept there.
 	Root string
 
 	// Layout says how names become keys. 0 means LayoutNative.

@@ -26,7 +26,7 @@ func (j *join) settle(ctx context.Context) error {
 		return nil
 	}
 	if err := j.undo(ctx); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return fmt.Errorf("etcd: settle %q: %w", j.req.Line, err)
+		return fmt.Errorf("etcd: settle %q: %w", j.seats[0].req.Line, err)
 	}
 	j.settled = true
 	j.free()
@@ -49,14 +49,16 @@ func (j *join) undo(ctx context.Context) error {
 	if err != nil || kv == nil {
 		return err
 	}
-	_, err = j.s.Leave(ctx, driver.LeaveRequest{
-		Ref: driver.Ref{Line: j.req.Line, Key: j.key, Place: kv.CreateRevision},
-	})
-	if errors.Is(err, driver.ErrGone) {
-		return nil
+	reqs := make([]driver.LeaveRequest, len(j.seats))
+	for i := range j.seats {
+		reqs[i] = driver.LeaveRequest{Ref: j.seats[i].ref(kv.CreateRevision), Clean: j.seats[i].req.Ledger}
 	}
+	_, err = j.s.LeaveAll(ctx, reqs)
 	return err
 }
+
+// key is that of the first entry. All were made or none, so one tells.
+func (j *join) key() string { return j.seats[0].key }
 
 // block writes the fence of the newest attempt, unless its key is there: then
 // it returns that. Either way the attempt's fate is sealed: that the key is
@@ -67,9 +69,9 @@ func (j *join) undo(ctx context.Context) error {
 func (j *join) block(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
 	err = j.s.b.ask(ctx, j.s.pace, func(ctx context.Context) error {
 		resp, err := j.s.b.kv.txn(ctx, &pb.TxnRequest{
-			Compare: []*pb.Compare{createdAt(j.key, 0)},
+			Compare: []*pb.Compare{createdAt(j.key(), 0)},
 			Success: []*pb.RequestOp{opPut(j.fence, nil, j.s.id)},
-			Failure: []*pb.RequestOp{opGet(keyOnly(j.key))},
+			Failure: []*pb.RequestOp{opGet(keyOnly(j.key()))},
 		})
 		if err != nil {
 			return err
@@ -86,7 +88,7 @@ func (j *join) block(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
 // find reads the key of an attempt that cannot be carried out any more.
 func (j *join) find(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
 	err = j.s.b.ask(ctx, j.s.pace, func(ctx context.Context) error {
-		resp, err := j.s.b.kv.get(ctx, keyOnly(j.key))
+		resp, err := j.s.b.kv.get(ctx, keyOnly(j.key()))
 		if err == nil {
 			kv = first(resp.Kvs)
 		}

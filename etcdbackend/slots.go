@@ -1,6 +1,7 @@
 package etcdbackend
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -20,10 +21,20 @@ type lines struct {
 }
 
 type line struct {
-	taken map[int]int64 // slot to the place of its entry, 0 until that is known
-	free  []int
-	next  int
-	depth int64 // how many entries there were when that was last told
+	taken  map[int]*mine // by slot
+	free   []int
+	next   int
+	depth  int64 // how many entries there were when that was last told
+	valued bool  // there are entries with values, which looks leave where they are
+}
+
+// mine is what a session remembers of an entry of its own.
+type mine struct {
+	place   int64 // 0 until that is known
+	meta    []byte
+	written int64        // when its key was last written, as far as we know
+	mark    mark         // what that has made of it
+	numbers map[int]bool // those that were asked for; true is the one it has
 }
 
 // take reserves a slot.
@@ -35,7 +46,7 @@ func (ls *lines) take(name string) int {
 		if ls.m == nil {
 			ls.m = make(map[string]*line)
 		}
-		l = &line{taken: make(map[int]int64, 1)}
+		l = &line{taken: make(map[int]*mine, 1)}
 		ls.m[name] = l
 	}
 	slot := l.next
@@ -44,16 +55,16 @@ func (ls *lines) take(name string) int {
 	} else {
 		l.next++
 	}
-	l.taken[slot] = 0
+	l.taken[slot] = &mine{}
 	return slot
 }
 
-// fill notes which entry a taken slot has become.
-func (ls *lines) fill(name string, slot int, place, depth int64) {
+// fill notes which entry a taken slot has become, and what it says of itself.
+func (ls *lines) fill(name string, slot int, place, depth int64, meta []byte) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.m[name]; l != nil {
-		l.taken[slot] = place
+		l.taken[slot] = &mine{place: place, written: place, meta: meta}
 		l.depth = depth
 	}
 }
@@ -67,7 +78,7 @@ func (ls *lines) release(name string, slot int, place int64) {
 	if l == nil {
 		return
 	}
-	if at, ok := l.taken[slot]; !ok || at != place {
+	if at := l.taken[slot]; at == nil || at.place != place {
 		return
 	}
 	delete(l.taken, slot)
@@ -79,25 +90,52 @@ func (ls *lines) release(name string, slot int, place int64) {
 
 // gone frees the slot of an own entry that is known to be gone.
 func (ls *lines) gone(lay layout, ref driver.Ref) {
-	p := lay.prefix(ref.Line)
-	if len(ref.Key) < len(p) {
-		return
+	if slot, ok := lay.slot(ref); ok {
+		ls.release(ref.Line, slot, ref.Place)
 	}
-	if k, ok := parseEntry(ref.Key[len(p):]); ok {
-		ls.release(ref.Line, k.slot, ref.Place)
+}
+
+// mine returns what is known of an own entry; nothing, if it is not there.
+func (ls *lines) mine(lay layout, ref driver.Ref) mine {
+	m := mine{}
+	ls.note(lay, ref, func(known *mine) {
+		m = *known
+		m.numbers = maps.Clone(known.numbers)
+	})
+	return m
+}
+
+// note changes what is known of an own entry, if it is there.
+func (ls *lines) note(lay layout, ref driver.Ref, f func(*mine)) {
+	slot, ok := lay.slot(ref)
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.m[ref.Line]; ok && l != nil {
+		if m := l.taken[slot]; m != nil && m.place == ref.Place {
+			f(m)
+		}
 	}
 }
 
 // depth returns how long the line was when last seen, and false if that is not
-// known.
+// known, or if there are values in it.
 func (ls *lines) depth(name string) (int64, bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.m[name]
-	if l == nil {
+	if l == nil || l.valued {
 		return 0, false
 	}
 	return l.depth, true
+}
+
+// setValued notes that there are values in the line.
+func (ls *lines) setValued(name string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.m[name]; l != nil {
+		l.valued = true
+	}
 }
 
 // setDepth notes how long the line is.

@@ -44,11 +44,7 @@ func (d direct) get(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse,
 type indirect struct{ kv clientv3.KV }
 
 func (i indirect) txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	cmps := make([]clientv3.Cmp, len(r.Compare))
-	for n, c := range r.Compare {
-		cmps[n] = toCmp(c)
-	}
-	resp, err := i.kv.Txn(ctx).If(cmps...).Then(toOps(r.Success)...).Else(toOps(r.Failure)...).Commit()
+	resp, err := i.kv.Txn(ctx).If(toCmps(r.Compare)...).Then(toOps(r.Success)...).Else(toOps(r.Failure)...).Commit()
 	return (*pb.TxnResponse)(resp), err
 }
 
@@ -62,19 +58,33 @@ func (i indirect) get(ctx context.Context, r *pb.RangeRequest) (*pb.RangeRespons
 
 // toCmp makes the client's form of a comparison that this package makes.
 func toCmp(c *pb.Compare) clientv3.Cmp {
+	key := string(c.Key)
 	var cmp clientv3.Cmp
 	switch c.Target {
 	case pb.Compare_CREATE:
-		cmp = clientv3.Compare(clientv3.CreateRevision(string(c.Key)), "=", c.GetCreateRevision())
+		cmp = clientv3.Compare(clientv3.CreateRevision(key), "=", c.GetCreateRevision())
+	case pb.Compare_MOD:
+		cmp = clientv3.Compare(clientv3.ModRevision(key), "=", c.GetModRevision())
+	case pb.Compare_VALUE:
+		cmp = clientv3.Compare(clientv3.Value(key), "=", string(c.GetValue()))
 	case pb.Compare_VERSION:
-		cmp = clientv3.Compare(clientv3.Version(string(c.Key)), "=", c.GetVersion())
-	case pb.Compare_MOD, pb.Compare_VALUE, pb.Compare_LEASE:
+		cmp = clientv3.Compare(clientv3.Version(key), "=", c.GetVersion())
+	case pb.Compare_LEASE:
 		panic(fmt.Sprintf("etcdbackend: comparison of %s", c.Target))
 	}
 	if len(c.RangeEnd) > 0 {
 		cmp = cmp.WithRange(string(c.RangeEnd))
 	}
 	return cmp
+}
+
+// toCmps makes the client's form of conditions.
+func toCmps(cs []*pb.Compare) []clientv3.Cmp {
+	out := make([]clientv3.Cmp, len(cs))
+	for i, c := range cs {
+		out[i] = toCmp(c)
+	}
+	return out
 }
 
 // toOps makes the client's form of operations.
@@ -89,6 +99,9 @@ func toOps(ops []*pb.RequestOp) []clientv3.Op {
 			out[i] = clientv3.OpPut(string(p.Key), string(p.Value), clientv3.WithLease(clientv3.LeaseID(p.Lease)))
 		case *pb.RequestOp_RequestDeleteRange:
 			out[i] = clientv3.OpDelete(string(r.RequestDeleteRange.Key))
+		case *pb.RequestOp_RequestTxn:
+			t := r.RequestTxn
+			out[i] = clientv3.OpTxn(toCmps(t.Compare), toOps(t.Success), toOps(t.Failure))
 		}
 	}
 	return out
@@ -121,6 +134,23 @@ func createdAt(key string, rev int64) *pb.Compare {
 	}
 }
 
+// writtenAt is the condition that a key was last written at a revision; 0 means
+// that it does not exist.
+func writtenAt(key string, rev int64) *pb.Compare {
+	return &pb.Compare{
+		Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL,
+		TargetUnion: &pb.Compare_ModRevision{ModRevision: rev},
+	}
+}
+
+// holds is the condition that a key exists and has a value.
+func holds(key string, value []byte) *pb.Compare {
+	return &pb.Compare{
+		Key: []byte(key), Target: pb.Compare_VALUE, Result: pb.Compare_EQUAL,
+		TargetUnion: &pb.Compare_Value{Value: value},
+	}
+}
+
 func opGet(r *pb.RangeRequest) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}}
 }
@@ -136,6 +166,13 @@ func opDelete(key string) *pb.RequestOp {
 		RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key)},
 	}}
 }
+
+func opTxn(r *pb.TxnRequest) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: r}}
+}
+
+// whole reads a key.
+func whole(key string) *pb.RangeRequest { return &pb.RangeRequest{Key: []byte(key)} }
 
 // keyOnly reads whether a key exists, and since when.
 func keyOnly(key string) *pb.RangeRequest {

@@ -83,11 +83,11 @@ func (h *hub) run() {
 func (h *hub) broken(err error) (done bool) {
 	h.mu.Lock()
 	h.st = nil
-	for w := range h.all {
-		w.live, w.ended = false, nil
+	for _, w := range h.all {
+		w.reset()
 		w.each(func(x *sub) { h.put(x, driver.Broken, 0) })
 	}
-	for _, w := range h.kept {
+	for _, w := range h.all {
 		if len(w.subs) == 0 {
 			h.drop(w)
 		}
@@ -130,7 +130,7 @@ func (h *hub) open(fails int) (*stream, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.st = st
-	for w := range h.all {
+	for _, w := range h.all {
 		st.create(w)
 	}
 	return st, nil
@@ -207,7 +207,8 @@ func (st *stream) create(w *serverWatch) {
 		st.awaited = now
 	}
 	st.h.lastID++
-	w.id, w.live, w.ended = st.h.lastID, false, nil
+	w.id = st.h.lastID
+	w.reset()
 	st.byID[w.id] = w
 	st.awaiting = append(st.awaiting, w)
 	st.queue(w.createRequest())

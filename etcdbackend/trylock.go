@@ -45,21 +45,24 @@ func (d *deepLines) note(name string, depth int64) {
 }
 
 // taken is the answer to a Join with IfEmpty, from a range that has the first
-// entry and the number of all.
-func (s *leased) taken(line string, r *pb.RangeResponse) error {
+// entry, in full or not, and the number of all.
+func (s *leased) taken(line string, r *pb.RangeResponse, full bool) error {
 	s.deep.note(line, r.Count)
 	t := &driver.TakenError{Count: int(r.Count)}
 	if kv := first(r.Kvs); kv != nil {
-		t.First = s.b.lay.entry(line, kv, true)
+		t.First = s.b.lay.entry(line, kv, full)
 	}
 	return t
 }
 
 // peek returns a *TakenError if somebody is in the line. Nil promises nothing.
-func (s *leased) peek(ctx context.Context, line string) error {
+func (s *leased) peek(ctx context.Context, req driver.JoinRequest) error {
+	line, full := req.Line, req.Value == nil
+	r := firstOf(s.b.lay.prefix(line))
+	r.KeysOnly = !full
 	var resp *pb.RangeResponse
 	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
-		resp, err = s.b.kv.get(ctx, firstOf(s.b.lay.prefix(line)))
+		resp, err = s.b.kv.get(ctx, r)
 		return err
 	})
 	switch {
@@ -69,5 +72,5 @@ func (s *leased) peek(ctx context.Context, line string) error {
 		s.deep.note(line, 0)
 		return nil
 	}
-	return s.taken(line, resp)
+	return s.taken(line, resp, full)
 }

@@ -3,7 +3,6 @@ package etcdbackend
 import (
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -27,32 +26,16 @@ type hub struct {
 	dispatch // its lock guards everything here, and in the stream
 
 	s       *leased
-	all     map[*serverWatch]struct{}
-	kept    map[string]*serverWatch // those that can be shared, by key
-	st      *stream                 // nil while there is none
-	running bool                    // run is at work
-	lastID  int64                   // ids are never used again, on no stream
-	warned  bool                    // that the stream is broken
-	refused bool                    // that a watch is
-}
-
-// serverWatch is a watch at the server: on the one entry of somebody else, or
-// on all own entries of a line.
-type serverWatch struct {
-	key, end string
-	puts     bool // PUT events are wanted
-	shared   bool // kept for others who want the same
-
-	subs  map[string][]*sub // by key
-	id    int64             // at the present stream
-	live  bool              // the server has it
-	rev   int64             // it tells everything after that
-	ended map[string]int64  // own keys that ended since, with the revision
-	idle  driver.Instant    // since when it has no subs
+	all     map[target]*serverWatch
+	st      *stream // nil while there is none
+	running bool    // run is at work
+	lastID  int64   // ids are never used again, on no stream
+	warned  bool    // that the stream is broken
+	refused bool    // that a watch is
 }
 
 func newHub(s *leased) *hub {
-	return &hub{s: s, all: make(map[*serverWatch]struct{}), kept: make(map[string]*serverWatch)}
+	return &hub{s: s, all: make(map[target]*serverWatch)}
 }
 
 // stop implements watcher. The goroutines end with the session's context.
@@ -66,8 +49,9 @@ func (h *hub) watch(req driver.WatchRequest, f func(driver.Event)) (cancel func(
 	if h.closed {
 		return func() {}
 	}
-	w := h.serverWatch(req)
-	w.subs[req.Ref.Key] = append(w.subs[req.Ref.Key], x)
+	w := h.serverWatch(h.s.target(req))
+	key := w.sub(req)
+	w.subs[key] = append(w.subs[key], x)
 	if w.live {
 		h.arm(w, x)
 	}
@@ -81,24 +65,13 @@ func (h *hub) watch(req driver.WatchRequest, f func(driver.Event)) (cancel func(
 	return func() { h.cancel(w, x) }
 }
 
-// serverWatch finds or makes the watch that tells what req asks for.
-func (h *hub) serverWatch(req driver.WatchRequest) *serverWatch {
-	shared := !req.Changes
-	key, end := req.Ref.Key, ""
-	if shared && req.Own {
-		key, end = h.s.b.lay.own(req.Ref.Line, h.s.id)
-	}
-	if w := h.kept[key]; shared && w != nil {
+// serverWatch finds or makes the watch on t.
+func (h *hub) serverWatch(t target) *serverWatch {
+	if w := h.all[t]; w != nil {
 		return w
 	}
-	w := &serverWatch{
-		key: key, end: end, puts: req.Changes, shared: shared,
-		subs: make(map[string][]*sub, 1),
-	}
-	if shared {
-		h.kept[key] = w
-	}
-	h.all[w] = struct{}{}
+	w := &serverWatch{target: t, subs: make(map[string][]*sub, 1)}
+	h.all[t] = w
 	if h.st != nil {
 		h.st.create(w)
 	}
@@ -115,10 +88,10 @@ func (h *hub) cancel(w *serverWatch, x *sub) {
 	h.end(x)
 }
 
-// remove takes a sub off its watch, and the watch off the server when it was
-// the last: at once, or after a while if others may want it again.
+// remove takes a sub off its watch. When it was the last the watch is kept for
+// a while, since others may want it again.
 func (h *hub) remove(w *serverWatch, x *sub) {
-	key := x.req.Ref.Key
+	key := w.sub(x.req)
 	subs := w.subs[key]
 	for i := range subs {
 		if subs[i] == x {
@@ -131,21 +104,14 @@ func (h *hub) remove(w *serverWatch, x *sub) {
 		return
 	}
 	delete(w.subs, key)
-	switch {
-	case len(w.subs) > 0:
-	case w.shared:
+	if len(w.subs) == 0 {
 		w.idle = h.s.b.clock.Now()
-	default:
-		h.drop(w)
 	}
 }
 
 // drop takes a watch off the server.
 func (h *hub) drop(w *serverWatch) {
-	delete(h.all, w)
-	if w.shared {
-		delete(h.kept, w.key)
-	}
+	delete(h.all, w.target)
 	if h.st != nil {
 		h.st.forget(w)
 	}
@@ -153,7 +119,7 @@ func (h *hub) drop(w *serverWatch) {
 
 // dropIdle drops the watches that nobody came back to.
 func (h *hub) dropIdle(now driver.Instant) {
-	for _, w := range h.kept {
+	for _, w := range h.all {
 		if len(w.subs) == 0 && now.Sub(w.idle) > linger {
 			h.drop(w)
 		}
@@ -164,6 +130,8 @@ func (h *hub) dropIdle(now driver.Instant) {
 func (h *hub) arm(w *serverWatch, x *sub) {
 	ref := x.req.Ref
 	switch end := w.ended[ref.Key]; {
+	case w.ofLine():
+		h.put(x, driver.Armed, w.rev)
 	case end > ref.Place:
 		h.gone(w, x, end)
 	case x.req.Own && !h.st.order.ok:
@@ -171,7 +139,11 @@ func (h *hub) arm(w *serverWatch, x *sub) {
 	case x.req.Since != 0 && w.rev > x.req.Since && w.rev > ref.Place:
 		h.check(w, x)
 	default:
-		h.put(x, driver.Armed, x.armedAt(w.rev))
+		at := x.armedAt(w.rev)
+		h.put(x, driver.Armed, at)
+		if c := w.changed[ref.Key]; c.made == ref.Place && c.rev > at {
+			h.put(x, driver.Changed, c.rev)
+		}
 	}
 }
 
@@ -220,26 +192,19 @@ func (h *hub) gone(w *serverWatch, x *sub, rev int64) {
 	h.remove(w, x)
 }
 
-// each calls f for all subs of a watch. f may take them out.
-func (w *serverWatch) each(f func(*sub)) {
-	for _, subs := range w.subs {
-		for _, x := range subs {
-			f(x)
-		}
-	}
-}
-
 // event takes in one change that the server told of.
 func (h *hub) event(w *serverWatch, ev *mvccpb.Event) {
+	w.latch(ev)
 	kv := ev.Kv
-	key := string(kv.Key)
-	if w.shared && ev.Type == mvccpb.Event_DELETE {
-		if w.ended == nil {
-			w.ended = make(map[string]int64, 1)
+	if w.ofLine() {
+		for _, x := range w.subs[""] {
+			if concerns(x.req, ev) {
+				h.put(x, driver.Changed, kv.ModRevision)
+			}
 		}
-		w.ended[key] = kv.ModRevision
+		return
 	}
-	for _, x := range w.subs[key] {
+	for _, x := range w.subs[string(kv.Key)] {
 		place := x.req.Ref.Place
 		switch {
 		case kv.ModRevision <= place:
@@ -254,7 +219,7 @@ func (h *hub) event(w *serverWatch, ev *mvccpb.Event) {
 
 // armOwn arms what waited for the order to be sure, or to be sure again.
 func (h *hub) armOwn() {
-	for w := range h.all {
+	for _, w := range h.all {
 		if w.live {
 			w.each(func(x *sub) {
 				if x.req.Own && x.told != armed {
@@ -267,24 +232,11 @@ func (h *hub) armOwn() {
 
 // disarmOwn tells that the order is not sure any more.
 func (h *hub) disarmOwn() {
-	for w := range h.all {
+	for _, w := range h.all {
 		w.each(func(x *sub) {
 			if x.req.Own {
 				h.put(x, driver.Broken, 0)
 			}
 		})
 	}
-}
-
-// createRequest is how a watch is asked for. It begins now: an older revision
-// would be served from a loop that runs every 100 ms.
-func (w *serverWatch) createRequest() *pb.WatchRequest {
-	r := &pb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.id}
-	if w.end != "" {
-		r.RangeEnd = []byte(w.end)
-	}
-	if !w.puts {
-		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
-	}
-	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}
 }

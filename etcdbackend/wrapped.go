@@ -49,13 +49,24 @@ func (p *wrapped) watch(req driver.WatchRequest, f func(driver.Event)) (cancel f
 
 // follow makes watches until one tells that the entry is gone.
 func (p *wrapped) follow(ctx context.Context, x *sub) {
+	t := p.s.target(x.req)
 	opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}
-	if !x.req.Changes {
+	if !t.puts {
 		opts = append(opts, clientv3.WithFilterPut())
+	}
+	if t.wantsPrev() {
+		opts = append(opts, clientv3.WithPrevKV())
+	}
+	key := x.req.Ref.Key // its own watch, where others have one for all own entries
+	if t.ofLine() {
+		key = t.key
+		if t.end != "" {
+			opts = append(opts, clientv3.WithRange(t.end))
+		}
 	}
 	for fails := 0; ; fails++ {
 		one, cancel := context.WithCancel(ctx)
-		for resp := range p.s.b.client.Watch(one, x.req.Ref.Key, opts...) {
+		for resp := range p.s.b.client.Watch(one, key, opts...) {
 			if resp.Err() != nil {
 				break
 			}
@@ -89,7 +100,7 @@ func (p *wrapped) follow(ctx context.Context, x *sub) {
 func (p *wrapped) created(ctx context.Context, x *sub, rev int64) bool {
 	var changed int64
 	ref, since := x.req.Ref, x.req.Since
-	check := since != 0 && rev > since && rev > ref.Place
+	check := x.req.Of == driver.OfEntry && since != 0 && rev > since && rev > ref.Place
 	if check {
 		var at int64
 		var err error
@@ -103,6 +114,10 @@ func (p *wrapped) created(ctx context.Context, x *sub, rev int64) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if x.req.Of != driver.OfEntry {
+		p.put(x, driver.Armed, rev)
+		return true
+	}
 	p.put(x, driver.Armed, x.armedAt(rev))
 	if check && changed > since && changed > ref.Place {
 		p.put(x, driver.Changed, changed)
@@ -114,6 +129,12 @@ func (p *wrapped) created(ctx context.Context, x *sub, rev int64) bool {
 func (p *wrapped) event(x *sub, ev *mvccpb.Event) {
 	place := x.req.Ref.Place
 	switch {
+	case x.req.Of != driver.OfEntry:
+		if concerns(x.req, ev) {
+			p.mu.Lock()
+			p.put(x, driver.Changed, ev.Kv.ModRevision)
+			p.mu.Unlock()
+		}
 	case ev.Kv.ModRevision <= place:
 	case ev.Type == mvccpb.Event_DELETE, ev.Kv.CreateRevision != place:
 		p.gone(x, ev.Kv.ModRevision)

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -258,17 +259,32 @@ func kinds(req any) []drivertest.Op {
 	case *pb.RangeRequest:
 		return []drivertest.Op{drivertest.Look, drivertest.List}
 	case *pb.TxnRequest:
-		for _, op := range r.Success {
-			switch {
-			case op.GetRequestPut() != nil && strings.Contains(string(op.GetRequestPut().Key), "/%fence/"):
-				return nil // settles a join
-			case op.GetRequestPut() != nil:
-				return []drivertest.Op{drivertest.Join}
-			case op.GetRequestDeleteRange() != nil:
-				return []drivertest.Op{drivertest.Leave}
-			}
-		}
-		return []drivertest.Op{drivertest.Look, drivertest.List}
+		return txnKinds(r)
 	}
 	return nil
+}
+
+// txnKinds tells transactions apart by what they would do. Only a join has a
+// fence for a condition, and only what settles one writes a fence.
+func txnKinds(r *pb.TxnRequest) []drivertest.Op {
+	isFence := func(key []byte) bool { return strings.Contains(string(key), "/%fence/") }
+	if slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) }) {
+		return []drivertest.Op{drivertest.Join}
+	}
+	for _, op := range r.Success {
+		switch put := op.GetRequestPut(); {
+		case put == nil:
+		case isFence(put.Key):
+			return nil // settles a join
+		default:
+			return []drivertest.Op{drivertest.Change}
+		}
+	}
+	for _, op := range r.Success {
+		inner := op.GetRequestTxn() // of those that leave several lines
+		if op.GetRequestDeleteRange() != nil || inner != nil && inner.Success[0].GetRequestDeleteRange() != nil {
+			return []drivertest.Op{drivertest.Leave}
+		}
+	}
+	return []drivertest.Op{drivertest.Look, drivertest.List}
 }
