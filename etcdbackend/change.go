@@ -84,7 +84,7 @@ func (s *leased) rewrite(ctx context.Context, ref driver.Ref, value []byte) (int
 		written = ref.Place
 	}
 	for {
-		resp, err := s.ask(ctx, &pb.TxnRequest{
+		resp, err := s.askFor(ctx, ref, &pb.TxnRequest{
 			Compare: []*pb.Compare{createdAt(ref.Key, ref.Place), writtenAt(ref.Key, written)},
 			Success: []*pb.RequestOp{opPut(ref.Key, value, s.id)},
 			Failure: []*pb.RequestOp{opGet(keyOnly(ref.Key))},
@@ -112,6 +112,14 @@ func (s *leased) bound(ctx context.Context) (context.Context, context.CancelFunc
 		stop()
 		cancel(nil)
 	}
+}
+
+// askFor is ask for an entry of this session.
+func (s *leased) askFor(ctx context.Context, ref driver.Ref, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	if !s.b.lay.isOwn(ref, s.id) {
+		return nil, fmt.Errorf("%w: it is another session's", driver.ErrGone)
+	}
+	return s.ask(ctx, r)
 }
 
 // ask sends a transaction that may be carried out more than once.

@@ -125,7 +125,7 @@ func (c claim) take(ctx context.Context, n int, was *mvccpb.KeyValue, r *pb.TxnR
 		opGet(keyOnly(c.ref.Key)),
 		opGet(&pb.RangeRequest{Key: []byte(p), RangeEnd: prefixEnd(p)}),
 	}
-	resp, err := c.s.ask(ctx, r)
+	resp, err := c.s.askFor(ctx, c.ref, r)
 	switch {
 	case err != nil:
 		return claimed{}, err

@@ -75,6 +75,12 @@ func (l layout) slot(ref driver.Ref) (int, bool) {
 	return k.slot, ok
 }
 
+// isOwn says that an entry is one of a session's.
+func (l layout) isOwn(ref driver.Ref, id clientv3.LeaseID) bool {
+	k, ok := l.parse(ref)
+	return ok && k.lease == id
+}
+
 // valued says that an entry of ours was made with a value.
 func (l layout) valued(ref driver.Ref) bool {
 	k, _ := l.parse(ref)

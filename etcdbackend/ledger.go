@@ -155,7 +155,7 @@ func (s *leased) enter(ctx context.Context, ref driver.Ref) (driver.Past, error)
 	expected, past := holds(ledger, cleanLedger()), driver.PastClean
 	for {
 		l := ledgerV1{Entry: ref.Key, Place: ref.Place, Died: past == driver.PastDied}
-		resp, err := s.ask(ctx, &pb.TxnRequest{
+		resp, err := s.askFor(ctx, ref, &pb.TxnRequest{
 			Compare: []*pb.Compare{createdAt(ref.Key, ref.Place), expected},
 			Success: []*pb.RequestOp{opPut(ledger, l.encode(), 0)},
 			Failure: []*pb.RequestOp{opGet(keyOnly(ref.Key)), opGet(whole(ledger))},
