@@ -29,6 +29,7 @@ var defects = map[string]struct {
 	"join takes the first for the nearest":  {"order/PlacesRiseInTheOrderOfJoining", nearWrong},
 	"tokens do not rise":                    {"order/TokensRiseAfterTheLineWasEmpty", tokenStays},
 	"join looks before it writes":           {"order/AloneItTakesOneRoundTrip", looksFirst},
+	"join looks first at a limit":           {"order/AloneItTakesOneRoundTripOfAnyKind", looksFirst},
 	"one entry for a session":               {"order/TwoEntriesOfASessionAreTwo", oneEntry},
 	"if-empty writes":                       {"order/IfEmptyWritesNothingBehindOthers", ifEmptyWrites},
 	"leave says nil when gone":              {"leave/LeaveSaysGoneAfterADeletionByHand", leaveNil},

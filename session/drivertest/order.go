@@ -18,6 +18,7 @@ func order() []story {
 		{"JoinsAtOnceStandInOneOrder", joinsAtOnce},
 		{"TokensRiseAfterTheLineWasEmpty", tokensRise},
 		{"AloneItTakesOneRoundTrip", aloneOneRoundTrip},
+		{"AloneItTakesOneRoundTripOfAnyKind", aloneAnyKind},
 		{"TwoEntriesOfASessionAreTwo", twoEntries},
 		{"IfEmptyJoinsAnEmptyLine", ifEmptyJoins},
 		{"IfEmptyWritesNothingBehindOthers", ifEmptyWritesNothing},
@@ -130,6 +131,35 @@ func aloneOneRoundTrip(w *world) {
 	assert.Equal(w.t, 1, left-joined, "requests of a leave")
 	assert.Zero(w.t, j.Ahead)
 	assert.Empty(w.t, j.Known)
+}
+
+// aloneAnyKind: nor does a limit, a value or a ledger cost more, once the line has
+// been made and its limit is known.
+func aloneAnyKind(w *world) {
+	for name, req := range map[string]driver.JoinRequest{
+		"read": {Mode: driver.Shared, Kin: driver.KinReadWrite}, "write": exclusive(),
+		"limit": weighted(2), "value": valued("v"), "ledger": kept(),
+	} {
+		req.Line = "kind/" + name
+		o := w.open()
+		o.giveBack(o.joinWith(req).Entry.Ref)
+		before := o.c.Requests()
+		j := o.joinWith(req)
+		joined := o.c.Requests()
+		_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
+		require.NoError(w.t, err)
+
+		assert.Equal(w.t, 1, joined-before, "requests of a join: %s", name)
+		assert.Equal(w.t, 1, o.c.Requests()-joined, "requests of a leave: %s", name)
+	}
+	o := w.open()
+	o.leaveAll(joinedRefs(o.joinAll(lines()...)))
+	before := o.c.Requests()
+	all := joinedRefs(o.joinAll(lines()...))
+	joined := o.c.Requests()
+	o.leaveAll(all)
+	assert.Equal(w.t, 1, joined-before, "requests of a join of several")
+	assert.Equal(w.t, 1, o.c.Requests()-joined, "requests of a leave of several")
 }
 
 func twoEntries(w *world) {
