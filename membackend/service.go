@@ -132,7 +132,9 @@ func (st *Store) look(req driver.LookRequest) driver.View {
 	}
 	v.Complete = start == 0
 	for _, e := range ln.entries[start:end] {
-		v.Entries = append(v.Entries, e.brief())
+		shown := e.brief()
+		shown.Admitted = e.Admitted && req.Limit // who asks for neither reads only the line
+		v.Entries = append(v.Entries, shown)
 	}
 	return v
 }

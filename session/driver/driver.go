@@ -136,10 +136,11 @@ type Session interface {
 
 	// Leave deletes an entry of this Session, and only that one: never a later
 	// entry that got the same key. What hangs on the entry goes with it: its
-	// number (Claim), and what Admit has noted. It works after Abandon too. Nil
-	// error: it is gone, and this call or an earlier unanswered one of its kind
-	// did it. ErrGone: it was gone before. Any other error: unknown; call again,
-	// it is idempotent.
+	// number (Claim), and what Admit has noted; where somebody else deleted the
+	// entry, when a watch on the own entry tells this Session so, or by Leave. It
+	// works after Abandon too. Nil error: it is gone, and this call or an earlier
+	// unanswered one of its kind did it. ErrGone: it was gone before. Any other
+	// error: unknown; call again, it is idempotent.
 	Leave(ctx context.Context, req LeaveRequest) (Left, error)
 
 	// LeaveAll is Leave for the entries of a JoinAll, in one transaction. Nil
@@ -154,9 +155,9 @@ type Session interface {
 	Share(ctx context.Context, ref Ref) (Ref, error)
 
 	// Admit notes at the service that an entry of this Session holds, in a line
-	// with a limit. Those who watch the entry with Changes are told, looks show
-	// it as Entry.Admitted, and watches OfAdmitted tell of its end. Errors are as
-	// of Leave.
+	// with a limit. Those who watch the entry with Changes are told, looks that
+	// ask for the limit show it as Entry.Admitted, and so does List, and watches
+	// OfAdmitted tell of its end. Errors are as of Leave.
 	Admit(ctx context.Context, ref Ref) error
 
 	// Claim gives an entry of this Session a number: the lowest one, from 0 on,
