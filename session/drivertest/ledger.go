@@ -179,9 +179,9 @@ func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
 	first.giveBack(h.ref)
 	j := last.joinWith(kept())
 	require.Equal(w.t, 1, j.Ahead)
-	for _, e := range w.list(last.c, line) {
-		require.Equal(w.t, driver.PastUnknown, e.Past, "nobody has entered its name who holds")
-	}
+	list := w.list(last.c, line)
+	require.Equal(w.t, []driver.Ref{ahead, j.Entry.Ref}, refs(list))
+	assert.Equal(w.t, driver.PastUnknown, list[1].Past, "its name is there, and it does not hold")
 	return second, last, ahead, j.Entry.Ref
 }
 
