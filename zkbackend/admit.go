@@ -46,6 +46,7 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 		})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			s.mind(ref, n)
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toChange:
 			return driver.ErrGone
@@ -59,20 +60,6 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 			return translate(err, "CREATE", bell)
 		}
 	}
-}
-
-// holdersOf are the names of a line's entries that were admitted.
-func (s *sess) holdersOf(ctx context.Context, line string) (map[string]bool, error) {
-	dir := s.b.lay.holders(line)
-	c, err := s.children(ctx, dir)
-	if err != nil {
-		return nil, translate(err, "READ", dir)
-	}
-	names := make(map[string]bool, len(c.names))
-	for _, n := range c.names {
-		names[n] = true
-	}
-	return names, nil
 }
 
 // Claim implements driver.Session. A number is a node whose data is the entry's
@@ -128,6 +115,7 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
 		switch {
 		case err == nil:
 			s.claimed(n, slot)
+			s.mind(ref, n)
 			return slot, nil
 		case errors.Is(err, zk.ErrNodeExists): // somebody was faster
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:

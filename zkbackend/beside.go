@@ -49,6 +49,7 @@ type notes struct {
 	ledger  int32 // ... in this version
 	enters  bool  // an Enter was not answered
 	leaving bool  // Leave has it in hand
+	minded  bool  // the session watches it, for the sake of what hangs on it
 }
 
 // noted returns what is known of an entry, by its random part.

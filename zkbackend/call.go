@@ -141,7 +141,10 @@ func tooBig(l *link) error {
 // each calls f for every item, a few at a time, and returns the first error.
 func each[T any](ctx context.Context, items []T, f func(context.Context, int) error) error {
 	const atOnce = 16
-	if len(items) == 1 {
+	switch len(items) {
+	case 0:
+		return nil
+	case 1:
 		return f(ctx, 0)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -142,12 +142,25 @@ func bySeq(n node, seq int64) int { return int(min(max(n.seq-seq, -1), 1)) }
 // sees never goes back, also not when it changes servers.
 //
 // The limit is read when the line has been: a smaller one that is in force
-// already by then must not be missed.
+// already by then must not be missed. Who was admitted is read with it, or where
+// there is a semaphore's request.
 func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
 	v, err := s.view(ctx, req.Line, req.Upto, req.Nearest)
 	out := driver.View{Rev: v.rev, Entries: append(v.near, v.at...), Complete: v.ahead == len(v.near)}
+	weighted := slices.ContainsFunc(out.Entries, func(e driver.Entry) bool { return e.Mode == driver.Weighted })
+	var beside []func(context.Context) error
 	if err == nil && req.Limit {
-		out.Limit, err = s.lookBeside(ctx, req.Line, out.Entries)
+		beside = append(beside, func(ctx context.Context) error {
+			f, err := s.readLimit(ctx, req.Line)
+			out.Limit = f.limit
+			return err
+		})
+	}
+	if err == nil && weighted {
+		beside = append(beside, func(ctx context.Context) error { return s.markAdmitted(ctx, req.Line, out.Entries) })
+	}
+	if err == nil {
+		err = each(ctx, beside, func(ctx context.Context, i int) error { return beside[i](ctx) })
 	}
 	if err != nil {
 		return driver.View{}, fmt.Errorf("zookeeper: look at %q: %w", req.Line, err)
@@ -155,24 +168,22 @@ func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, e
 	return out, nil
 }
 
-// lookBeside reads a line's limit, and marks the entries that were admitted.
-func (s *sess) lookBeside(ctx context.Context, line string, entries []driver.Entry) (int64, error) {
-	var (
-		f       limitFolder
-		holders map[string]bool
-	)
-	reads := []func(context.Context) error{
-		func(ctx context.Context) (err error) { f, err = s.readLimit(ctx, line); return err },
-		func(ctx context.Context) (err error) { holders, err = s.holdersOf(ctx, line); return err },
+// markAdmitted marks the entries of a line that were admitted.
+func (s *sess) markAdmitted(ctx context.Context, line string, entries []driver.Entry) error {
+	dir := s.b.lay.holders(line)
+	c, err := s.children(ctx, dir)
+	if err != nil {
+		return translate(err, "READ", dir)
 	}
-	if err := each(ctx, reads, func(ctx context.Context, i int) error { return reads[i](ctx) }); err != nil {
-		return 0, err
+	holders := make(map[string]bool, len(c.names))
+	for _, n := range c.names {
+		holders[n] = true
 	}
 	for i := range entries {
 		_, name := split(entries[i].Key)
 		entries[i].Admitted = holders[name]
 	}
-	return f.limit, nil
+	return nil
 }
 
 // checkLeases marks foreign entries that have no session, and so would stay for
