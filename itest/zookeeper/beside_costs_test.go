@@ -1,0 +1,169 @@
+package zookeeper
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+)
+
+// costing runs what drivers do, and holds the requests that it takes against
+// what it may cost.
+type costing struct {
+	t *testing.T
+	w *wire
+	o *owner
+}
+
+func (c *costing) costs(want int, what string, call func() error) {
+	c.t.Helper()
+	c.w.forget()
+	require.NoError(c.t, call(), what)
+	got := c.w.count(frame.counts)
+	assert.Equal(c.t, want, got, "requests of %s", what)
+}
+
+// join is a join that may cost so much.
+func (c *costing) join(want int, what string, req driver.JoinRequest) (j driver.Joined) {
+	c.t.Helper()
+	c.costs(want, what, func() (err error) {
+		j, err = c.o.Join(bounded(c.t), req)
+		return err
+	})
+	return j
+}
+
+func (c *costing) leave(want int, what string, req driver.LeaveRequest) {
+	c.t.Helper()
+	c.costs(want, what, func() error {
+		_, err := c.o.Leave(bounded(c.t), req)
+		return err
+	})
+}
+
+func newCosting(t *testing.T) *costing {
+	e, root := shared.use(t)
+	c := &costing{t: t, w: &wire{}}
+	c.o = drive(t, calmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	return c
+}
+
+// TestWhatIsAskedForWithAJoinCostsNoFurtherRequest, once the line was used.
+func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
+	c := newCosting(t)
+	for name, req := range map[string]driver.JoinRequest{
+		"a mutex":                 {},
+		"a writer":                {Kin: driver.KinReadWrite},
+		"a reader":                {Kin: driver.KinReadWrite, Mode: driver.Shared},
+		"a semaphore":             {Mode: driver.Weighted, Weight: 1, Limit: 7},
+		"a semaphore of any size": {Mode: driver.Weighted, Weight: 1, Limit: 7, Follow: true},
+		"a candidate":             {Kin: driver.KinLatch, Value: []byte("web-2")},
+		"a mutex with a ledger":   {Ledger: true},
+		"an election's ledger":    {Value: []byte("web-2"), Ledger: true},
+	} {
+		req.Line = name
+		j, err := c.o.Join(bounded(t), req)
+		require.NoError(t, err)
+		_, err = c.o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true})
+		require.NoError(t, err)
+		j = c.join(1, "to join "+name, req)
+		assert.Equal(t, req.Ledger, j.Entered, name)
+		c.leave(1, "to leave "+name, driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true, Held: req.Mode == driver.Exclusive})
+	}
+}
+
+// TestALimitThatASessionDoesNotKnowYetCostsNothing: it is checked, not read.
+func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
+	e, root := shared.use(t)
+	first := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	req := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
+	_, err := first.Join(bounded(t), req)
+	require.NoError(t, err)
+	c := &costing{t: t, w: &wire{}}
+	c.o = drive(t, calmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	c.join(2, "the first join, behind another", req)
+
+	require.NoError(t, first.SetLimit(bounded(t), "gpu", 9))
+	req.Follow = true
+	j := c.join(4, "a join that finds another limit: read it, join, look", req)
+	assert.EqualValues(t, 9, j.Limit)
+	j = c.join(2, "the next one", req)
+	assert.EqualValues(t, 9, j.Limit)
+}
+
+// TestWhatHoldersDoCostsLittle: each change is one transaction.
+func TestWhatHoldersDoCostsLittle(t *testing.T) {
+	c := newCosting(t)
+	ctx := bounded(t)
+	gpu := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
+	for i, admit := range []int{3, 1} { // the first makes the folder
+		j, err := c.o.Join(ctx, gpu)
+		require.NoError(t, err)
+		c.costs(admit, fmt.Sprint("to admit ", i), func() error { return c.o.Admit(ctx, j.Entry.Ref) })
+		if i > 0 {
+			c.costs(3, "to claim: a Sync, a list, a create", func() error {
+				n, err := c.o.Claim(ctx, j.Entry.Ref)
+				assert.Equal(t, i, n)
+				return err
+			})
+		} else {
+			_, err := c.o.Claim(ctx, j.Entry.Ref)
+			require.NoError(t, err)
+		}
+		defer c.leave(1, "to leave with a number", driver.LeaveRequest{Ref: j.Entry.Ref})
+	}
+	c.costs(3, "a look at line, holders and limit", func() error {
+		v, err := c.o.Look(ctx, driver.LookRequest{Line: "gpu", Upto: 1 << 40, Limit: true})
+		assert.EqualValues(t, 8, v.Limit)
+		return err
+	})
+
+	w, err := c.o.Join(ctx, driver.JoinRequest{Line: "cfg", Kin: driver.KinReadWrite})
+	require.NoError(t, err)
+	c.costs(1, "to share", func() error { _, err := c.o.Share(ctx, w.Entry.Ref); return err })
+
+	v, err := c.o.Join(ctx, driver.JoinRequest{Line: "leader", Kin: driver.KinLatch, Value: []byte("a")})
+	require.NoError(t, err)
+	c.costs(1, "to write a value", func() error { return c.o.Write(ctx, v.Entry.Ref, []byte("b")) })
+
+	h, err := c.o.Join(ctx, driver.JoinRequest{Line: "settle", Ledger: true})
+	require.NoError(t, err)
+	_, err = c.o.Enter(ctx, h.Entry.Ref)
+	require.NoError(t, err)
+	c.leave(1, "to give back cleanly", driver.LeaveRequest{Ref: h.Entry.Ref, Clean: true})
+	h, err = c.o.Join(ctx, driver.JoinRequest{Line: "settle"})
+	require.NoError(t, err)
+	c.costs(1, "to enter a clean ledger", func() error { _, err := c.o.Enter(ctx, h.Entry.Ref); return err })
+}
+
+// TestManyLinesAreOneTransaction to join, and one to leave.
+func TestManyLinesAreOneTransaction(t *testing.T) {
+	c := newCosting(t)
+	var reqs []driver.JoinRequest
+	for i := range c.o.backend.Profile().MaxAll {
+		reqs = append(reqs, driver.JoinRequest{Line: fmt.Sprint("many/", i)})
+	}
+	var joined []driver.Joined
+	join := func() (err error) {
+		joined, err = c.o.JoinAll(bounded(t), reqs)
+		return err
+	}
+	leave := func() error {
+		var all []driver.LeaveRequest
+		for _, j := range joined {
+			assert.Zero(t, j.Ahead)
+			assert.Equal(t, joined[0].Entry.Token, j.Entry.Token)
+			all = append(all, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
+		}
+		_, err := c.o.LeaveAll(bounded(t), all)
+		return err
+	}
+	require.NoError(t, join())
+	require.NoError(t, leave())
+	c.costs(1, "to join all", join)
+	c.costs(1, "to leave all", leave)
+}

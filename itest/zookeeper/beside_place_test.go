@@ -1,0 +1,258 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// gpu is a request for a semaphore's line.
+func gpu(limit int64) driver.JoinRequest {
+	return driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: limit}
+}
+
+// TestNothingForeignLiesInALine: whatever a line is used for, other programs find
+// entries there and nothing else, and go-zookeeper's Lock, which fails on all that
+// is none, takes its turn.
+func TestNothingForeignLiesInALine(t *testing.T) {
+	e, root := shared.use(t)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	conn := e.Conn(t)
+	ctx := bounded(t)
+	req := gpu(2)
+	req.Ledger = true
+	j, err := o.Join(ctx, req)
+	require.NoError(t, err)
+	require.NoError(t, o.Admit(ctx, j.Entry.Ref))
+	_, err = o.Claim(ctx, j.Entry.Ref)
+	require.NoError(t, err)
+	v, err := o.Join(ctx, driver.JoinRequest{Line: "gpu", Value: []byte("x")})
+	require.NoError(t, err)
+
+	for _, name := range children(t, conn, root+"/gpu") {
+		assert.Regexp(t, zkEntry, name)
+	}
+	assert.ElementsMatch(t, []string{"limit", "holders", "slot", "meta", "ledger"}, children(t, conn, root+"/%beside/gpu"))
+	names, err := o.backend.Names(ctx, "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"gpu"}, names)
+	stock := zk.NewLock(conn, root+"/gpu", zk.WorldACL(zk.PermAll))
+	taken := make(chan error, 1)
+	go func() { taken <- stock.Lock() }()
+	lined(t, conn, root+"/gpu", 3)
+	for _, ref := range []driver.Ref{j.Entry.Ref, v.Entry.Ref} {
+		_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Clean: true})
+		require.NoError(t, err)
+	}
+	require.NoError(t, wait(t, taken, "zk.Lock"))
+	require.NoError(t, stock.Unlock())
+	for _, dir := range []string{"/holders", "/slot", "/meta"} {
+		assert.Empty(t, children(t, conn, root+"/%beside/gpu"+dir), "what hung on an entry went with it")
+	}
+	assert.NotContains(t, children(t, conn, root+"/%beside/gpu"), "ledger", "a clean ledger is none")
+	assert.Equal(t, []string{"2"}, children(t, conn, root+"/%beside/gpu/limit"), "the limit stays")
+}
+
+// TestABrokenLimitIsNamed.
+func TestABrokenLimitIsNamed(t *testing.T) {
+	e, root := shared.use(t)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	conn := e.Conn(t)
+	j, err := o.Join(bounded(t), gpu(2))
+	require.NoError(t, err)
+	dir := root + "/%beside/gpu/limit"
+	for _, broken := range [][]string{{"x"}, {"0"}, {"02"}, {"-1"}, {"3", "4"}, {"99999999999999999999"}} {
+		for _, old := range children(t, conn, dir) {
+			require.NoError(t, conn.Delete(dir+"/"+old, -1))
+		}
+		for _, name := range broken {
+			_, err := conn.Create(dir+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		_, limit := o.backend.Limit(bounded(t), "gpu")
+		_, look := o.Look(bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
+		_, join := o.Join(bounded(t), gpu(2))
+		for _, err := range []error{limit, look, join, o.SetLimit(bounded(t), "gpu", 3)} {
+			require.ErrorIs(t, err, driver.ErrRefused, "%q", broken)
+			require.ErrorContains(t, err, dir)
+		}
+	}
+	assert.Len(t, children(t, conn, root+"/gpu"), 1)
+}
+
+// TestALimitThatWasMadeAnewIsNotTakenForTheOld: the folder's version is what it
+// was, and so would be that of a node with the number as its data.
+func TestALimitThatWasMadeAnewIsNotTakenForTheOld(t *testing.T) {
+	e, root := shared.use(t)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	other := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	conn := e.Conn(t)
+	_, err := o.Join(bounded(t), gpu(2))
+	require.NoError(t, err)
+	dir := root + "/%beside/gpu/limit"
+	require.NoError(t, conn.Delete(dir+"/2", -1))
+	require.NoError(t, conn.Delete(dir, -1))
+	_, err = other.Join(bounded(t), gpu(9))
+	require.NoError(t, err)
+
+	_, err = o.Join(bounded(t), gpu(2))
+	var mismatch *driver.LimitError
+	require.ErrorAs(t, err, &mismatch)
+	assert.Equal(t, driver.LimitError{Limit: 9, Asked: 2}, *mismatch)
+	follow := gpu(2)
+	follow.Follow = true
+	j, err := o.Join(bounded(t), follow)
+	require.NoError(t, err)
+	assert.EqualValues(t, 9, j.Limit)
+}
+
+// TestBellsAreHeardAfterTheirFolderWasRemoved: the servers remove empty folders
+// as fast as they can.
+func TestBellsAreHeardAfterTheirFolderWasRemoved(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
+	o := drive(t, calmTTL, zkbackend.Options{}, e.Servers()...)
+	other := drive(t, calmTTL, zkbackend.Options{}, e.Servers()...)
+	conn := e.Conn(t)
+	type bell struct {
+		of   driver.Aspect
+		dir  string
+		ring func(j driver.Joined) error
+	}
+	for _, b := range []bell{
+		{driver.OfAdmitted, "/fairlock/%beside/gpu/holders", func(j driver.Joined) error { return other.Admit(bounded(t), j.Entry.Ref) }},
+		{driver.OfLine, "/fairlock/gpu", func(driver.Joined) error { return nil }},
+	} {
+		heard := make(chan driver.EventKind, 1000)
+		cancel := o.Watch(driver.WatchRequest{Ref: driver.Ref{Line: "gpu"}, Of: b.of}, func(ev driver.Event) { heard <- ev.Kind })
+		require.Equal(t, driver.Armed, wait(t, heard, "the watch"))
+		for range 3 {
+			j, err := other.Join(bounded(t), gpu(2))
+			require.NoError(t, err)
+			require.NoError(t, b.ring(j))
+			require.Equal(t, driver.Changed, wait(t, heard, "news"))
+			_, before, err := conn.Exists(b.dir)
+			require.NoError(t, err)
+			_, err = other.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+			require.NoError(t, err)
+			until(t, "the folder is removed and made again", func() bool {
+				there, stat, err := conn.Exists(b.dir)
+				return err == nil && there && stat.Czxid > before.Czxid
+			})
+			for len(heard) > 0 {
+				<-heard
+			}
+		}
+		cancel()
+	}
+}
+
+// TestTheLongestValueIsTaken by servers with the default jute.maxbuffer, under the
+// longest paths, and one byte more is refused before anything is sent.
+func TestTheLongestValueIsTaken(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		e := zktest.New(t, &zktest.Options{Members: n})
+		w := &wire{}
+		root := "/" + strings.Repeat("r", 500)
+		o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+		most := o.backend.Profile().MaxValue
+		line := strings.Repeat("\x01", 512)
+		meta := driver.Meta{Label: strings.Repeat("l", 128), Holds: []string{strings.Repeat("h", 700)}}
+		j, err := o.Join(bounded(t), driver.JoinRequest{Line: line, Value: make([]byte, most), Meta: meta, Ledger: true})
+		require.NoError(t, err)
+		value := []byte(strings.Repeat("x", most))
+		require.NoError(t, o.Write(bounded(t), j.Entry.Ref, value))
+		all, err := o.backend.List(bounded(t), line, 0)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.Equal(t, len(value), len(all[0].Value))
+		assert.Equal(t, meta, all[0].Meta)
+
+		w.forget()
+		_, err = o.Join(bounded(t), driver.JoinRequest{Line: line, Value: make([]byte, most+1)})
+		require.ErrorIs(t, err, driver.ErrRefused)
+		require.ErrorIs(t, o.Write(bounded(t), j.Entry.Ref, make([]byte, most+1)), driver.ErrRefused)
+		assert.Zero(t, w.count(frame.counts))
+		assert.Empty(t, o.losses())
+	}
+}
+
+// TestAnAdmissionIsNoRelease: whoever asks for word of a hold behind an entry that
+// its owner changes is not told that it has gone.
+func TestAnAdmissionIsNoRelease(t *testing.T) {
+	e, root := shared.use(t)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	other := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	j, err := o.Join(bounded(t), gpu(2))
+	require.NoError(t, err)
+	v, err := o.Join(bounded(t), driver.JoinRequest{Line: "gpu", Value: []byte("x")})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		ref    driver.Ref
+		change func(ctx context.Context) error
+	}{
+		{j.Entry.Ref, func(ctx context.Context) error { return o.Admit(ctx, j.Entry.Ref) }},
+		{v.Entry.Ref, func(ctx context.Context) error { return o.Write(ctx, v.Entry.Ref, []byte("y")) }},
+	} {
+		events := make(chan driver.Event, 10)
+		defer other.Watch(driver.WatchRequest{Ref: c.ref, Tell: true}, func(ev driver.Event) { events <- ev })()
+		assert.Equal(t, driver.Armed, wait(t, events, "the watch").Kind)
+		require.NoError(t, c.change(bounded(t)))
+		_, err := o.Leave(bounded(t), driver.LeaveRequest{Ref: c.ref})
+		require.NoError(t, err)
+		assert.Equal(t, driver.Event{Kind: driver.Gone}, wait(t, events, "the end"), "the leave is told, and no hold")
+	}
+}
+
+// TestAMutexAndAReadWriteLockOnOnePathAreTold, once.
+func TestAMutexAndAReadWriteLockOnOnePathAreTold(t *testing.T) {
+	e, root := shared.use(t)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	for _, kin := range []driver.Kin{driver.KinMutex, driver.KinReadWrite, driver.KinMutex} {
+		_, err := o.Join(bounded(t), driver.JoinRequest{Line: "x", Kin: kin})
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, strings.Count(o.log.String(), "several protocols in one line"))
+}
+
+// TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader: its place was taken
+// by a reader of which it has not heard.
+func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
+	e, root := shared.use(t)
+	stop := make(chan struct{})
+	w := &wire{}
+	w.after = func(f frame) bool {
+		for _, p := range f.parts() {
+			if p.op == opCreate && p.flags == zk.FlagEphemeral && strings.Contains(p.path, "__READ__") {
+				close(stop)
+				return false
+			}
+		}
+		return true
+	}
+	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	j, err := o.Join(bounded(t), driver.JoinRequest{Line: "cfg", Kin: driver.KinReadWrite})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(bounded(t))
+	go func() {
+		<-stop
+		cancel()
+	}()
+	_, err = o.Share(ctx, j.Entry.Ref)
+	if err == nil {
+		t.Skip("answered before the context ended")
+	}
+	require.False(t, errors.Is(err, driver.ErrGone))
+	_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
+	require.NoError(t, err)
+	assert.Empty(t, children(t, e.Conn(t), root+"/cfg"))
+}
