@@ -19,6 +19,11 @@ func (s *sess) Write(ctx context.Context, ref driver.Ref, value []byte) error {
 	return nil
 }
 
+// errLatch: Curator's LeaderLatch watches the one before it by a watch that fires
+// once, and takes no notice of anything but its end. After a change it would wait
+// for ever (LeaderLatch.checkLeadership of 5.4, seen).
+var errLatch = fmt.Errorf("%w: a value there cannot be changed, because Curator's candidates would wait for ever", driver.ErrRefused)
+
 func (s *sess) write(ctx context.Context, ref driver.Ref, value []byte) error {
 	n, ok := refNode(ref)
 	switch {
@@ -28,6 +33,8 @@ func (s *sess) write(ctx context.Context, ref driver.Ref, value []byte) error {
 		return fmt.Errorf("%w: %q was made without a value", driver.ErrRefused, n.name)
 	case len(value) > maxValue:
 		return tooLong(len(value))
+	case n.marker == markLatch:
+		return fmt.Errorf("%w: %q stands in the line of a LeaderLatch", errLatch, n.name)
 	case value == nil:
 		value = []byte{}
 	}

@@ -119,6 +119,9 @@ func (s *seat) leave(ctx context.Context, clean bool) error {
 		return err
 	}
 	defer s.changed()
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	next, req, err := s.depart()
 	if err != nil {
 		return err
@@ -132,6 +135,30 @@ func (s *seat) leave(ctx context.Context, clean bool) error {
 		s.gone(next, left)
 	}
 	return err
+}
+
+// settle learns under which key the entry stands, if a share has left that open.
+func (s *seat) settle(ctx context.Context) error {
+	s.ln.mu.Lock()
+	moving, old := s.moving, s.entry.Ref
+	s.ln.mu.Unlock()
+	if !moving {
+		return nil
+	}
+	_, err := s.sharing(ctx, old)
+	return err
+}
+
+// sharing asks the service for a share, and takes in its answer.
+func (s *seat) sharing(ctx context.Context, old driver.Ref) (driver.Ref, error) {
+	ref, err := s.ln.e.t.Driver().Share(ctx, old)
+	switch {
+	case err == nil:
+		s.ln.do(func() { s.ln.shared(s, ref) })
+	case errors.Is(err, driver.ErrGone):
+		s.ln.do(func() { s.ln.entryGone(s, unsure) })
+	}
+	return ref, err
 }
 
 // share makes the entry of a seat that holds admit others of its kind, and
@@ -153,14 +180,7 @@ func (s *seat) share(ctx context.Context) (driver.Ref, error) {
 	case done:
 		return old, nil
 	}
-	ref, err := ln.e.t.Driver().Share(ctx, old)
-	switch {
-	case err == nil:
-		ln.do(func() { ln.shared(s, ref) })
-	case errors.Is(err, driver.ErrGone):
-		ln.do(func() { ln.entryGone(s, unsure) })
-	}
-	return ref, err
+	return s.sharing(ctx, old)
 }
 
 // shared takes in that the entry of a seat admits others, under that name.

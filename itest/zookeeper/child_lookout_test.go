@@ -24,7 +24,7 @@ import (
 )
 
 // entryName is what the name of an entry ends with, whoever made it.
-var entryName = regexp.MustCompile(`(lock-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10}$`)
+var entryName = regexp.MustCompile(`(lock-|latch-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10}$`)
 
 // lookout watches all below a path at the server, independently of what is
 // tested and of its client library: a persistent, recursive watch, which misses

@@ -215,7 +215,7 @@ func (p *party) service() string {
 	return p.opened[len(p.opened)-1]
 }
 
-// request is a Lock under way.
+// request is a Lock, or one of its kind, under way.
 type request struct {
 	done chan struct{} // closed when Lock has returned
 	hold *session.Hold
@@ -225,10 +225,15 @@ type request struct {
 
 // ask calls Lock. That ends at the latest when the Session is closed.
 func (p *party) ask(ctx context.Context, name string) *request {
+	return p.askFor(func() (*session.Hold, error) { return mutex.New(p.Session, name).Lock(ctx) })
+}
+
+// askFor asks for a hold in any way.
+func (p *party) askFor(want func() (*session.Hold, error)) *request {
 	r := &request{done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
-		r.hold, r.err = mutex.New(p.Session, name).Lock(ctx)
+		r.hold, r.err = want()
 		r.at = now()
 	}()
 	return r

@@ -43,7 +43,9 @@ type Election struct {
 type Options struct {
 	// Latch names the entries on ZooKeeper as Curator's LeaderLatch does, to
 	// stand in one line with it; otherwise they are named as its LeaderSelector
-	// does. On other services it makes no difference.
+	// does. On other services it makes no difference. There a value cannot be
+	// changed: Proclaim returns session.ErrRefused, because a LeaderLatch that
+	// waits behind an entry misses its end once the entry has been changed.
 	Latch bool
 }
 

@@ -2,11 +2,16 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
@@ -18,11 +23,15 @@ import org.apache.curator.retry.RetryOneTime;
  * them one line on standard output, when it is done.
  *
  * <pre>
- *   open ACTOR mutex|read|write PATH [SERVERS]  ->  ACTOR open
- *   acquire ACTOR                               ->  ACTOR acquired PATH CZXID SESSION
- *   release ACTOR                               ->  ACTOR released
- *   revoke ACTOR PATH                           ->  ACTOR revoked
+ *   open ACTOR KIND PATH [SERVERS]  ->  ACTOR open
+ *   acquire ACTOR                   ->  ACTOR acquired PATH CZXID SESSION
+ *   release ACTOR                   ->  ACTOR released
+ *   revoke ACTOR PATH               ->  ACTOR revoked
+ *   leader ACTOR                    ->  ACTOR leader ID
  * </pre>
+ *
+ * A KIND is mutex, read, write, latch (LeaderLatch) or selector (LeaderSelector);
+ * the last two have the actor's name for an id, and know who leads.
  *
  * Every actor has a client, a thread and a lock of its own. What fails is
  * answered by "ACTOR failed WHY". The program leaves when its input ends.
@@ -38,6 +47,78 @@ public class CuratorLock {
 
         String path() {
             return getLockPath();
+        }
+    }
+
+    /** Leads as a lock is held. */
+    private abstract static class Candidate implements InterProcessLock {
+        abstract String leader() throws Exception;
+
+        @Override
+        public boolean acquire(long time, TimeUnit unit) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public boolean isAcquiredInThisProcess() {
+            throw new UnsupportedOperationException();
+        }
+    }
+
+    private static class Latch extends Candidate {
+        private final LeaderLatch latch;
+
+        Latch(CuratorFramework client, String path, String id) {
+            latch = new LeaderLatch(client, path, id);
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            latch.start();
+            latch.await();
+        }
+
+        @Override
+        public void release() throws Exception {
+            latch.close();
+        }
+
+        @Override
+        String leader() throws Exception {
+            return latch.getLeader().getId();
+        }
+    }
+
+    private static class Selector extends Candidate {
+        private final CountDownLatch led = new CountDownLatch(1);
+        private final CountDownLatch done = new CountDownLatch(1);
+        private final LeaderSelector selector;
+
+        Selector(CuratorFramework client, String path, String id) {
+            selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
+                @Override
+                public void takeLeadership(CuratorFramework c) throws Exception {
+                    led.countDown();
+                    done.await();
+                }
+            });
+            selector.setId(id);
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            selector.start();
+            led.await();
+        }
+
+        @Override
+        public void release() {
+            done.countDown();
+        }
+
+        @Override
+        String leader() throws Exception {
+            return selector.getLeader().getId();
         }
     }
 
@@ -57,6 +138,12 @@ public class CuratorLock {
                     break;
                 case "write":
                     lock = new InterProcessReadWriteLock(client, path).writeLock();
+                    break;
+                case "latch":
+                    lock = new Latch(client, path, name);
+                    break;
+                case "selector":
+                    lock = new Selector(client, path, name);
                     break;
                 default:
                     lock = new Mutex(client, path);
@@ -81,6 +168,8 @@ public class CuratorLock {
                 case "release":
                     lock.release();
                     return "released";
+                case "leader":
+                    return "leader " + ((Candidate) lock).leader();
                 case "revoke":
                     Revoker.attemptRevoke(client, words[2]);
                     return "revoked";

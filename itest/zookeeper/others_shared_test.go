@@ -1,0 +1,239 @@
+package zookeeper
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// TestTheLineIsSharedWithCuratorsOtherRecipes has stock Curator stand in one line
+// with ours: its read-write lock, its LeaderLatch and its LeaderSelector.
+func TestTheLineIsSharedWithCuratorsOtherRecipes(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	curator := startCurator(t, e)
+	t.Run("ReadersAndWriters", func(t *testing.T) { curatorReadsAndWrites(t, root, curator) })
+	t.Run("DowngradeLetsNoWriterIn", func(t *testing.T) { curatorSeesDowngrades(t, root, curator) })
+	for kind, o := range map[string]election.Options{"latch": {Latch: true}, "selector": {}} {
+		t.Run(kind, func(t *testing.T) { curatorLeads(t, root, curator, kind, o) })
+	}
+}
+
+// inLine is a request of either side in a line.
+type inLine struct {
+	ours   *request
+	theirs *actor
+	got    chan struct{} // closed when it is granted
+}
+
+// readWriteLine is a line of readers and writers of both sides.
+type readWriteLine struct {
+	t       *testing.T
+	root    string
+	p       *party
+	curator *program
+	lookout *lookout
+	stands  int
+}
+
+// join puts a reader ("r") or a writer ("w") of ours, or of Curator's ("R", "W"),
+// at the end of the line.
+func (l *readWriteLine) join(kind string) *inLine {
+	l.t.Helper()
+	x := &inLine{got: make(chan struct{})}
+	ctx := bounded(l.t)
+	rw := rwlock.New(l.p.Session, "rw")
+	switch kind {
+	case "r":
+		x.ours = l.p.askFor(func() (*session.Hold, error) { return rw.RLock(ctx) })
+	case "w":
+		x.ours = l.p.askFor(func() (*session.Hold, error) { return rw.Lock(ctx) })
+	default:
+		x.theirs = l.curator.open(l.t, map[string]string{"R": "read", "W": "write"}[kind], l.root+"/rw")
+		x.theirs.told(l.t, "acquire")
+	}
+	go func() { // ends with the request, or with the program
+		if x.ours != nil {
+			<-x.ours.done
+			close(x.got)
+			return
+		}
+		select {
+		case <-x.theirs.answers:
+			close(x.got)
+		case <-l.curator.process.Done():
+		}
+	}()
+	l.stands++
+	l.lookout.sees(l.t, l.stands)
+	return x
+}
+
+func (l *readWriteLine) granted(xs ...*inLine) {
+	l.t.Helper()
+	for _, x := range xs {
+		wait(l.t, x.got, "a grant")
+		if x.ours != nil {
+			require.NoError(l.t, x.ours.err)
+		}
+	}
+}
+
+func (l *readWriteLine) waits(xs ...*inLine) {
+	l.t.Helper()
+	for _, x := range xs {
+		select {
+		case <-x.got:
+			require.Fail(l.t, "granted before its turn")
+		default:
+		}
+	}
+}
+
+func (l *readWriteLine) release(xs ...*inLine) {
+	l.t.Helper()
+	for _, x := range xs {
+		l.stands--
+		if x.ours != nil {
+			require.NoError(l.t, x.ours.hold.Unlock())
+		} else {
+			x.theirs.does(l.t, "release")
+		}
+	}
+}
+
+func newReadWriteLine(t *testing.T, root string, curator *program) *readWriteLine {
+	p := newParty(t, root, calmTTL).open(t, shared.ensemble.Servers()...)
+	return &readWriteLine{t: t, root: root, p: p, curator: curator, lookout: lookAt(t, shared.ensemble, root+"/rw")}
+}
+
+func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
+	l := newReadWriteLine(t, root, curator)
+	w1 := l.join("w")
+	l.granted(w1)
+	r2, r3 := l.join("R"), l.join("r")
+	w4 := l.join("W")
+	r5, r6 := l.join("r"), l.join("R")
+	w7 := l.join("w")
+	line, err := rwlock.New(l.p.Session, "rw").Queue(bounded(t))
+	require.NoError(t, err)
+	require.Len(t, line, 7)
+	for i, want := range []driver.Mode{driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive} {
+		assert.Equal(t, want, line[i].Mode, "number %d, %s", i, line[i].Key)
+	}
+	l.waits(r2, r3, w4, r5, r6, w7)
+	l.release(w1)
+	l.granted(r2, r3)
+	l.waits(w4, r5, r6, w7)
+	l.release(r3)
+	l.waits(w4)
+	l.release(r2)
+	l.granted(w4)
+	l.waits(r5, r6, w7)
+	l.release(w4)
+	l.granted(r5, r6)
+	l.waits(w7)
+	l.release(r6)
+	l.waits(w7)
+	l.release(r5)
+	l.granted(w7)
+	l.release(w7)
+	l.lookout.seesNothingLeft(t)
+	assert.Zero(t, logged(l.p, "several protocols"))
+	l.p.kept(t)
+}
+
+// curatorSeesDowngrades has a writer of ours become a reader, with readers and
+// writers of both sides behind it.
+func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
+	for _, behind := range []string{"RrWrw", "WRr", "wRr", "rRw"} {
+		l := newReadWriteLine(t, root, curator)
+		first := l.join("w")
+		l.granted(first)
+		var readers, others []*inLine
+		for i := range len(behind) {
+			kind := behind[i : i+1]
+			x := l.join(kind)
+			if (kind == "r" || kind == "R") && len(others) == 0 {
+				readers = append(readers, x)
+			} else {
+				others = append(others, x)
+			}
+		}
+		h := first.ours.hold
+		token := h.Token()
+		require.NoError(t, rwlock.New(l.p.Session, "rw").Downgrade(bounded(t), h))
+		l.granted(readers...)
+		l.waits(others...)
+		line, err := rwlock.New(l.p.Session, "rw").Queue(bounded(t))
+		require.NoError(t, err)
+
+		assert.Equal(t, driver.Shared, line[0].Mode, behind)
+		assert.EqualValues(t, token, line[0].Token, behind)
+		assert.Equal(t, h.Refs()[0], line[0].Ref, behind)
+		assert.Equal(t, token, h.Token())
+		require.NoError(t, h.Context().Err())
+		l.release(first)
+		l.waits(others...)
+		l.release(readers...)
+		for len(others) > 0 {
+			l.granted(others[0])
+			l.release(others[0])
+			others = others[1:]
+		}
+		l.lookout.seesNothingLeft(t)
+		l.p.kept(t)
+	}
+}
+
+// curatorLeads has candidates of both sides take turns, and know each other.
+func curatorLeads(t *testing.T, root string, curator *program, kind string, o election.Options) {
+	p := newParty(t, root, calmTTL).open(t, shared.ensemble.Servers()...)
+	lookout := lookAt(t, shared.ensemble, root+"/"+kind)
+	el := election.NewWith(p.Session, kind, o)
+	ctx := bounded(t)
+	campaign := func(value string) *request {
+		return p.askFor(func() (*session.Hold, error) { return el.Campaign(ctx, value) })
+	}
+	first := campaign("ours-1")
+	h := first.granted(t)
+	theirs := curator.open(t, kind, root+"/"+kind)
+	theirs.told(t, "acquire")
+	lookout.sees(t, 2)
+	second := campaign("ours-2")
+	lookout.sees(t, 3)
+	observer := curator.open(t, kind, root+"/"+kind)
+	leads := func(want string) {
+		t.Helper()
+		observer.told(t, "leader")
+		assert.Equal(t, []string{want}, observer.answer(t, "leader"))
+		l, err := el.Leader(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, want, l.Value)
+	}
+	leads("ours-1")
+	if err := el.Proclaim(ctx, h, "ours-1b"); o.Latch {
+		require.ErrorIs(t, err, session.ErrRefused)
+	} else {
+		require.NoError(t, err)
+		leads("ours-1b")
+	}
+	second.waits(t)
+	require.NoError(t, h.Unlock())
+	theirs.acquired(t)
+	leads(theirs.name)
+	second.waits(t)
+	theirs.does(t, "release")
+	h2 := second.granted(t)
+	leads("ours-2")
+	assert.Greater(t, h2.Token(), h.Token())
+	require.NoError(t, h2.Unlock())
+	lookout.seesNothingLeft(t)
+	p.kept(t)
+}
