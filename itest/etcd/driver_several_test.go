@@ -1,0 +1,369 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.etcd.io/etcd/client/v3/namespace"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// meter counts the requests of a client, and the bytes of their answers.
+type meter struct{ requests, bytes atomic.Int64 }
+
+func meteredClient(t *testing.T, c *etcdtest.Cluster) (*clientv3.Client, *meter) {
+	m := &meter{}
+	client, err := c.NewClient(func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				err := invoke(ctx, method, req, reply, cc, opts...)
+				m.requests.Add(1)
+				if r, ok := reply.(proto.Message); ok {
+					m.bytes.Add(int64(proto.Size(r)))
+				}
+				return err
+			}))
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client, m
+}
+
+// costs requires a number of round trips, exactly.
+func (m *meter) costs(t *testing.T, want int64, what string, f func()) {
+	t.Helper()
+	before := m.requests.Load()
+	f()
+	assert.Equal(t, want, m.requests.Load()-before, "round trips of %s", what)
+}
+
+func TestEtcdDriverRoundTrips(t *testing.T) {
+	client, m := meteredClient(t, etcdtest.New(t, nil))
+	l := lease(t, client, nil, 10*time.Second)
+	must := func(err error) { t.Helper(); require.NoError(t, err) }
+	join := func(req driver.JoinRequest) (j driver.Joined) {
+		t.Helper()
+		j, err := l.Join(t.Context(), req)
+		must(err)
+		return j
+	}
+	leave := func(req driver.LeaveRequest) {
+		_, err := l.Leave(t.Context(), req)
+		must(err)
+	}
+	permits := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 2}
+	var a, b, c driver.Joined
+	m.costs(t, 2, "the first join with a limit", func() { a = join(permits) })
+	m.costs(t, 1, "the next", func() { b = join(permits) })
+	follow := permits
+	follow.Limit, follow.Follow = 9, true
+	m.costs(t, 1, "one that follows", func() { c = join(follow) })
+	assert.EqualValues(t, 2, c.Limit)
+	m.costs(t, 1, "one that follows nobody", func() {
+		first := follow
+		first.Line = "tpu"
+		assert.EqualValues(t, 9, join(first).Limit)
+	})
+	m.costs(t, 1, "a join with another limit", func() {
+		other := permits
+		other.Limit = 3
+		_, err := l.Join(t.Context(), other)
+		assert.ErrorIs(t, err, driver.ErrLimitMismatch)
+	})
+	m.costs(t, 1, "a look at line and limit", func() {
+		v, err := l.Look(t.Context(), driver.LookRequest{Line: "gpu", Upto: c.Entry.Place, Limit: true})
+		must(err)
+		assert.EqualValues(t, 2, v.Limit)
+		assert.Len(t, v.Entries, 3)
+	})
+	claim := func(ref driver.Ref, want int) func() {
+		return func() {
+			n, err := l.Claim(t.Context(), ref)
+			must(err)
+			assert.Equal(t, want, n)
+		}
+	}
+	m.costs(t, 1, "a claim where 0 is free", claim(a.Entry.Ref, 0))
+	m.costs(t, 2, "a claim where it is not", claim(b.Entry.Ref, 1))
+	m.costs(t, 0, "a claim again", claim(b.Entry.Ref, 1))
+	m.costs(t, 1, "a note that it holds", func() { must(l.Admit(t.Context(), b.Entry.Ref)) })
+	m.costs(t, 1, "giving a permit and a number back", func() { leave(driver.LeaveRequest{Ref: a.Entry.Ref}) })
+	m.costs(t, 1, "a claim of what was given back", claim(c.Entry.Ref, 0))
+
+	lock := driver.JoinRequest{Line: "x", Ledger: true}
+	for range 3 {
+		m.costs(t, 1, "a join with a ledger", func() { a = join(lock) })
+		assert.True(t, a.Entered)
+		m.costs(t, 1, "a join behind", func() { b = join(lock) })
+		assert.False(t, b.Entered)
+		m.costs(t, 1, "giving back cleanly", func() { leave(driver.LeaveRequest{Ref: a.Entry.Ref, Clean: true, Probe: b.Entry.Ref}) })
+		m.costs(t, 1, "entering after that", func() {
+			past, err := l.Enter(t.Context(), b.Entry.Ref)
+			must(err)
+			assert.Equal(t, driver.PastClean, past)
+		})
+		leave(driver.LeaveRequest{Ref: b.Entry.Ref, Clean: true})
+	}
+
+	var all []driver.Joined
+	reqs := make([]driver.JoinRequest, l.b.Profile().MaxAll)
+	leaves := make([]driver.LeaveRequest, len(reqs))
+	for i := range reqs {
+		reqs[i] = driver.JoinRequest{Line: fmt.Sprint("all", i), IfEmpty: true}
+	}
+	m.costs(t, 1, "a join of several", func() {
+		var err error
+		all, err = l.JoinAll(t.Context(), reqs)
+		must(err)
+	})
+	for i, j := range all {
+		leaves[i] = driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true}
+	}
+	m.costs(t, 1, "giving several back", func() {
+		_, err := l.LeaveAll(t.Context(), leaves)
+		must(err)
+	})
+	writer := l.join(t, "rw")
+	m.costs(t, 1, "a downgrade", func() {
+		_, err := l.Share(t.Context(), writer.Entry.Ref)
+		must(err)
+	})
+}
+
+func TestEtcdDriverLooksLeaveValuesWhereTheyAre(t *testing.T) {
+	client, m := meteredClient(t, etcdtest.New(t, nil))
+	l := lease(t, client, nil, 20*time.Second)
+	long := bytes.Repeat([]byte("x"), l.b.Profile().MaxValue)
+	candidate := driver.JoinRequest{Line: "x", Value: long, Meta: driver.Meta{Kind: "election"}}
+	first, err := l.Join(t.Context(), candidate)
+	require.NoError(t, err)
+
+	second, err := l.Join(t.Context(), candidate)
+	require.NoError(t, err)
+	require.Len(t, second.Known, 1)
+	assert.Equal(t, first.Entry.Ref, second.Known[0].Ref)
+	v, err := l.Look(t.Context(), driver.LookRequest{Line: "x", Upto: second.Entry.Place})
+	require.NoError(t, err)
+	assert.Len(t, v.Entries, 2)
+	candidate.IfEmpty = true
+	_, err = l.Join(t.Context(), candidate)
+	var taken *driver.TakenError
+	require.ErrorAs(t, err, &taken)
+	assert.Equal(t, 2, taken.Count)
+	require.NoError(t, l.Write(t.Context(), first.Entry.Ref, append([]byte("y"), long[1:]...)))
+	_, err = l.Look(t.Context(), driver.LookRequest{Line: "x", Upto: second.Entry.Place})
+	require.NoError(t, err)
+
+	assert.Less(t, m.bytes.Load(), int64(8<<10), "all answers so far")
+	require.ErrorIs(t, l.Write(t.Context(), first.Entry.Ref, append(long, 'x')), driver.ErrRefused)
+	candidate.Value = append(long, 'x')
+	_, err = l.Join(t.Context(), candidate)
+	require.ErrorIs(t, err, driver.ErrRefused)
+}
+
+func TestEtcdDriverLimitThatIsBroken(t *testing.T) {
+	client := etcdtest.New(t, nil).Client(t)
+	l := lease(t, client, nil, 10*time.Second)
+	const key = "fairlock/%beside/gpu/limit"
+	_, err := client.Put(t.Context(), key, "plenty")
+	require.NoError(t, err)
+
+	for _, req := range []driver.JoinRequest{{Limit: 2}, {Limit: 2, Follow: true}, {Follow: true}} {
+		req.Line, req.Mode, req.Weight = "gpu", driver.Weighted, 1
+		_, err = l.Join(t.Context(), req)
+		require.ErrorIs(t, err, driver.ErrRefused)
+		require.ErrorContains(t, err, key)
+		assert.Equal(t, 0, count(t, client, "fairlock/gpu/"), "nothing stays of %+v", req)
+	}
+	_, err = l.b.Limit(t.Context(), "gpu")
+	require.ErrorIs(t, err, driver.ErrRefused)
+	_, err = l.Look(t.Context(), driver.LookRequest{Line: "gpu", Upto: 1, Limit: true})
+	require.ErrorIs(t, err, driver.ErrRefused)
+
+	require.NoError(t, l.SetLimit(t.Context(), "gpu", 3), "this is how to mend it")
+	limit, err := l.b.Limit(t.Context(), "gpu")
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, limit)
+	j := l.join(t, "gpu")
+	assert.True(t, strings.HasSuffix(j.Entry.Key, ".0"), "the slot of %q was given back", j.Entry.Key)
+	require.ErrorIs(t, l.SetLimit(t.Context(), "gpu", 0), driver.ErrRefused)
+}
+
+func TestEtcdDriverNumberOfADeletedEntryIsFree(t *testing.T) {
+	client := etcdtest.New(t, nil).Client(t)
+	l, other := lease(t, client, nil, 10*time.Second), lease(t, client, nil, 10*time.Second)
+	var refs []driver.Ref
+	for want := range 3 {
+		ref := l.join(t, "gpu").Entry.Ref
+		n, err := l.Claim(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+		refs = append(refs, ref)
+	}
+	_, err := client.Delete(t.Context(), refs[1].Key)
+	require.NoError(t, err)
+
+	next := other.join(t, "gpu").Entry.Ref
+	n, err := other.Claim(t.Context(), next)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n, "its entry is gone")
+	assert.Equal(t, 3, count(t, client, "fairlock/%beside/gpu/slot/"), "and one number each")
+
+	_, err = l.Leave(t.Context(), driver.LeaveRequest{Ref: refs[1]})
+	require.ErrorIs(t, err, driver.ErrGone)
+	assert.Equal(t, 3, count(t, client, "fairlock/%beside/gpu/slot/"), "what is another's by now stays")
+	l.leave(t, refs[0])
+	l.leave(t, refs[2])
+	other.leave(t, next)
+	assert.Equal(t, 0, count(t, client, "fairlock/%beside/gpu/slot/"))
+}
+
+// Through a client that renames keys, every request and every watch works as
+// it does without.
+func TestEtcdDriverSeveralInANamespace(t *testing.T) {
+	plain := etcdtest.New(t, nil).Client(t)
+	client := clientv3.NewCtxClient(t.Context())
+	client.KV = namespace.NewKV(plain.KV, "team/")
+	client.Watcher = namespace.NewWatcher(plain.Watcher, "team/")
+	client.Lease = namespace.NewLease(plain.Lease, "team/")
+	l := lease(t, client, nil, 10*time.Second)
+	permits := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 2, Ledger: true}
+	a, err := l.Join(t.Context(), permits)
+	require.NoError(t, err)
+	assert.True(t, a.Entered)
+	permits.Follow = true
+	b, err := l.Join(t.Context(), permits)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, b.Limit)
+	behind, err := l.Join(t.Context(), permits)
+	require.NoError(t, err)
+
+	line := func(of driver.Aspect, upto int64) events {
+		ch := l.watch(t, driver.WatchRequest{Of: of, Ref: driver.Ref{Line: "gpu", Place: upto}})
+		ch.next(t, driver.Armed)
+		return ch
+	}
+	whole, limit, ahead := line(driver.OfLine, 0), line(driver.OfLimit, 0), line(driver.OfAdmitted, b.Entry.Place)
+	require.NoError(t, l.SetLimit(t.Context(), "gpu", 3))
+	limit.next(t, driver.Changed)
+	require.NoError(t, l.Admit(t.Context(), a.Entry.Ref))
+	whole.next(t, driver.Changed)
+	v, err := l.Look(t.Context(), driver.LookRequest{Line: "gpu", Upto: b.Entry.Place, Limit: true})
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, v.Limit)
+	assert.True(t, v.Entries[0].Admitted)
+	for want, ref := range []driver.Ref{a.Entry.Ref, b.Entry.Ref} {
+		n, err := l.Claim(t.Context(), ref)
+		require.NoError(t, err)
+		assert.Equal(t, want, n)
+	}
+	l.leave(t, behind.Entry.Ref)
+	left, err := l.Leave(t.Context(), driver.LeaveRequest{Ref: a.Entry.Ref, Clean: true})
+	require.NoError(t, err)
+	assert.Equal(t, left.Rev, ahead.next(t, driver.Changed).Rev, "of those ahead only")
+	past, err := l.Enter(t.Context(), b.Entry.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, driver.PastClean, past)
+
+	all, err := l.JoinAll(t.Context(), []driver.JoinRequest{{Line: "p"}, {Line: "q"}})
+	require.NoError(t, err)
+	_, err = l.Share(t.Context(), all[0].Entry.Ref)
+	require.NoError(t, err)
+	list, err := l.b.List(t.Context(), "p", 0)
+	require.NoError(t, err)
+	assert.Equal(t, driver.Shared, list[0].Mode)
+	lefts, err := l.LeaveAll(t.Context(), []driver.LeaveRequest{{Ref: all[0].Entry.Ref}, {Ref: all[1].Entry.Ref}})
+	require.NoError(t, err)
+	assert.False(t, lefts[0].Gone || lefts[1].Gone)
+	require.NoError(t, l.Close(t.Context()))
+	assert.Equal(t, 2, count(t, plain, "team/fairlock/"), "limit and ledger stay")
+	assert.Equal(t, 2, count(t, plain, ""), "and nothing is elsewhere")
+}
+
+// Whoever comes late to a watch that others have is told where it stands, and
+// nothing of what was before.
+func TestEtcdDriverWatchesOnALineAreShared(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	l, other := lease(t, cluster.Client(t), nil, 10*time.Second), lease(t, cluster.Client(t), nil, 10*time.Second)
+	req := driver.WatchRequest{Of: driver.OfLine, Ref: driver.Ref{Line: "x"}}
+	early := l.watch(t, req)
+	early.next(t, driver.Armed)
+	e := other.join(t, "x").Entry
+	assert.Equal(t, e.Place, early.next(t, driver.Changed).Rev)
+
+	late := l.watch(t, req)
+	assert.GreaterOrEqual(t, late.next(t, driver.Armed).Rev, e.Place, "a look after it shows the entry")
+	left := other.leave(t, e.Ref)
+	assert.Equal(t, left.Rev, early.next(t, driver.Changed).Rev)
+	assert.Equal(t, left.Rev, late.next(t, driver.Changed).Rev)
+
+	// The same for an entry: what changed before is told, since the watch says
+	// that it began before that.
+	w := other.join(t, "y").Entry
+	entry := driver.WatchRequest{Ref: w.Ref, Changes: true}
+	_, err := l.Look(t.Context(), driver.LookRequest{Line: "y", Upto: w.Place})
+	require.NoError(t, err)
+	first := l.watch(t, entry)
+	first.next(t, driver.Armed)
+	_, err = other.Share(t.Context(), w.Ref)
+	require.NoError(t, err)
+	changed := first.next(t, driver.Changed)
+	second := l.watch(t, entry)
+	if ev := second.next(t, driver.Armed); ev.Rev < changed.Rev {
+		assert.Equal(t, changed.Rev, second.next(t, driver.Changed).Rev)
+	}
+}
+
+func TestEtcdDriverValuesAmongOthersElections(t *testing.T) {
+	client := etcdtest.New(t, nil).Client(t)
+	l := lease(t, client, &etcdbackend.Options{Layout: etcdbackend.LayoutConcurrency}, 10*time.Second)
+	theirs, err := concurrency.NewSession(client, concurrency.WithTTL(10))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, theirs.Close()) })
+	ours, err := l.Join(t.Context(), driver.JoinRequest{Line: "a/b", Value: []byte("web-1"), Meta: driver.Meta{Kind: "election"}})
+	require.NoError(t, err)
+
+	e := concurrency.NewElection(theirs, "a/b")
+	leader, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "web-1", string(leader.Kvs[0].Value))
+	require.NoError(t, l.Write(t.Context(), ours.Entry.Ref, []byte("web-1:80")))
+	leader, err = e.Leader(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "web-1:80", string(leader.Kvs[0].Value))
+	assert.Equal(t, ours.Entry.Token, leader.Kvs[0].CreateRevision)
+	assert.Equal(t, 1, count(t, client, "a/"), "nothing but the entry lies there")
+
+	m := concurrency.NewMutex(theirs, "a/b")
+	require.ErrorIs(t, m.TryLock(t.Context()), concurrency.ErrLocked)
+	l.leave(t, ours.Entry.Ref)
+	require.NoError(t, e.Campaign(t.Context(), "theirs"))
+	list, err := l.b.List(t.Context(), "a/b", 0)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	assert.True(t, list[0].Foreign)
+	assert.Equal(t, "theirs", string(list[0].Value))
+
+	_, err = l.JoinAll(t.Context(), []driver.JoinRequest{{Line: "a"}, {Line: "a/b"}})
+	require.ErrorIs(t, err, driver.ErrRefused)
+	all, err := l.JoinAll(t.Context(), []driver.JoinRequest{{Line: "a/b"}, {Line: "b"}})
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 0}, []int{all[0].Ahead, all[1].Ahead})
+	names, err := l.b.Names(t.Context(), "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a/b", "b"}, names)
+}
