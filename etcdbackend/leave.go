@@ -58,6 +58,7 @@ func (s *leased) departures(reqs []driver.LeaveRequest) *departures {
 	for _, req := range reqs {
 		d.unsure = append(d.unsure, s.lines.isUnsure(req.Ref))
 		d.ops = append(d.ops, s.departure(req))
+		s.lines.note(s.b.lay, req.Ref, func(m *mine) { m.leaving = true })
 	}
 	return d
 }
@@ -76,13 +77,39 @@ func (s *leased) departure(req driver.LeaveRequest) *pb.TxnRequest {
 	if s.b.lay.valued(ref) {
 		r.Success = append(r.Success, opDelete(s.b.lay.meta(ref)))
 	}
-	numbers := s.unclaim(ref)
-	r.Success = append(r.Success, numbers...)
-	r.Failure = numbers // of an entry that was deleted by hand
+	r.Success = append(r.Success, s.unclaim(ref)...)
+	r.Failure = s.leftovers(ref)
 	if req.Clean {
 		r.Success = append(r.Success, strike(s.b.lay.ledger(ref.Line), ref))
 	}
 	return r
+}
+
+// leftovers deletes what hung on an entry that somebody else deleted.
+func (s *leased) leftovers(ref driver.Ref) []*pb.RequestOp {
+	ops := s.unclaim(ref)
+	if s.b.lay.valued(ref) {
+		ops = append(ops, opTxn(&pb.TxnRequest{
+			Compare: []*pb.Compare{createdAt(ref.Key, 0)}, // or it is another's by now
+			Success: []*pb.RequestOp{opDelete(s.b.lay.meta(ref))},
+		}))
+	}
+	return ops
+}
+
+// gone takes in what a watch tells: an own entry is no more. If that is not by a
+// Leave, what hung on it is deleted in the background. If that does not succeed
+// it goes with the lease.
+func (s *leased) gone(ref driver.Ref) {
+	rest := s.leftovers(ref)
+	if len(rest) > 0 && !s.lines.mine(s.b.lay, ref).leaving && !s.ended() {
+		s.wg.Go(func() { // ends with the answer or the session
+			if _, err := s.ask(s.ctx, &pb.TxnRequest{Success: rest}); err != nil && !s.ended() {
+				s.cfg.Logger.Warn("etcd: what hung on an entry is left", "key", ref.Key, "err", err)
+			}
+		})
+	}
+	s.lines.gone(s.b.lay, ref)
 }
 
 // probes says that a request asks for the life of another entry.

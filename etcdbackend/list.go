@@ -41,7 +41,7 @@ func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Ent
 	es := make([]driver.Entry, len(kvs))
 	for i, kv := range kvs {
 		es[i] = b.lay.listed(name, kv, said)
-		if account.names(es[i].Ref) {
+		if i == 0 && account.names(es[i].Ref) { // who waits may stand there too, see Join
 			es[i].Past = account.past
 		}
 	}

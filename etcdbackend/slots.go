@@ -35,6 +35,7 @@ type mine struct {
 	written int64        // when its key was last written, as far as we know
 	mark    mark         // what that has made of it
 	numbers map[int]bool // those that were asked for; true is the one it has
+	leaving bool         // Leave was called, and sees to what hangs on it
 }
 
 // take reserves a slot.

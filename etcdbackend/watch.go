@@ -186,7 +186,7 @@ func (h *hub) gone(w *serverWatch, x *sub, rev int64) {
 		return
 	}
 	if x.req.Own {
-		h.s.lines.gone(h.s.b.lay, x.req.Ref)
+		h.s.gone(x.req.Ref)
 	}
 	h.put(x, driver.Gone, rev)
 	h.remove(w, x)

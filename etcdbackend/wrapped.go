@@ -155,7 +155,7 @@ func (p *wrapped) done(x *sub) bool {
 // gone tells that the entry is no more.
 func (p *wrapped) gone(x *sub, rev int64) {
 	if x.req.Own {
-		p.s.lines.gone(p.s.b.lay, x.req.Ref)
+		p.s.gone(x.req.Ref)
 	}
 	p.mu.Lock()
 	p.put(x, driver.Gone, rev)

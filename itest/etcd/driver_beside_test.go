@@ -1,0 +1,136 @@
+package etcd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestEtcdDriverLimitThatIsBroken(t *testing.T) {
+	client := etcdtest.New(t, nil).Client(t)
+	l := lease(t, client, nil, 10*time.Second)
+	const key = "fairlock/%beside/gpu/limit"
+	_, err := client.Put(t.Context(), key, "plenty")
+	require.NoError(t, err)
+
+	for _, req := range []driver.JoinRequest{{Limit: 2}, {Limit: 2, Follow: true}, {Follow: true}} {
+		req.Line, req.Mode, req.Weight = "gpu", driver.Weighted, 1
+		_, err = l.Join(t.Context(), req)
+		require.ErrorIs(t, err, driver.ErrRefused)
+		require.ErrorContains(t, err, key)
+		assert.Equal(t, 0, count(t, client, "fairlock/gpu/"), "nothing stays of %+v", req)
+	}
+	_, err = l.b.Limit(t.Context(), "gpu")
+	require.ErrorIs(t, err, driver.ErrRefused)
+	_, err = l.Look(t.Context(), driver.LookRequest{Line: "gpu", Upto: 1, Limit: true})
+	require.ErrorIs(t, err, driver.ErrRefused)
+
+	require.NoError(t, l.SetLimit(t.Context(), "gpu", 3), "this is how to mend it")
+	limit, err := l.b.Limit(t.Context(), "gpu")
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, limit)
+	j := l.join(t, "gpu")
+	assert.True(t, strings.HasSuffix(j.Entry.Key, ".0"), "the slot of %q was given back", j.Entry.Key)
+	require.ErrorIs(t, l.SetLimit(t.Context(), "gpu", 0), driver.ErrRefused)
+}
+
+func TestEtcdDriverNumberOfADeletedEntryIsFree(t *testing.T) {
+	client := etcdtest.New(t, nil).Client(t)
+	l, other := lease(t, client, nil, 10*time.Second), lease(t, client, nil, 10*time.Second)
+	var refs []driver.Ref
+	for want := range 3 {
+		ref := l.join(t, "gpu").Entry.Ref
+		n, err := l.Claim(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+		refs = append(refs, ref)
+	}
+	_, err := client.Delete(t.Context(), refs[1].Key)
+	require.NoError(t, err)
+
+	next := other.join(t, "gpu").Entry.Ref
+	n, err := other.Claim(t.Context(), next)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n, "its entry is gone")
+	assert.Equal(t, 3, count(t, client, "fairlock/%beside/gpu/slot/"), "and one number each")
+
+	_, err = l.Leave(t.Context(), driver.LeaveRequest{Ref: refs[1]})
+	require.ErrorIs(t, err, driver.ErrGone)
+	assert.Equal(t, 3, count(t, client, "fairlock/%beside/gpu/slot/"), "what is another's by now stays")
+	l.leave(t, refs[0])
+	l.leave(t, refs[2])
+	other.leave(t, next)
+	assert.Equal(t, 0, count(t, client, "fairlock/%beside/gpu/slot/"))
+}
+
+// What hangs on an entry goes when its owner hears that somebody deleted it,
+// and not a second time when the owner itself leaves.
+func TestEtcdDriverNothingHangsOnADeletedEntry(t *testing.T) {
+	client, m := meteredClient(t, etcdtest.New(t, nil))
+	l := lease(t, client, nil, 30*time.Second)
+	req := driver.JoinRequest{Line: "gpu", Value: []byte("web-1")}
+	join := func() (driver.Ref, events) {
+		j, err := l.Join(t.Context(), req)
+		require.NoError(t, err)
+		own := l.watch(t, driver.WatchRequest{Ref: j.Entry.Ref, Own: true})
+		own.next(t, driver.Armed)
+		_, err = l.Claim(t.Context(), j.Entry.Ref)
+		require.NoError(t, err)
+		return j.Entry.Ref, own
+	}
+	ref, own := join()
+	require.Equal(t, 2, count(t, client, "fairlock/%beside/gpu/"), "number and what it says of itself")
+	_, err := client.Delete(t.Context(), ref.Key)
+	require.NoError(t, err)
+	own.next(t, driver.Gone)
+	require.Eventually(t, func() bool { return count(t, client, "fairlock/%beside/gpu/") == 0 }, patience, time.Millisecond)
+
+	for range 20 {
+		ref, own = join()
+		m.costs(t, 1, "giving back with a number", func() {
+			l.leave(t, ref)
+			own.next(t, driver.Gone)
+		})
+	}
+	assert.Equal(t, 0, count(t, client, "fairlock/"))
+}
+
+// Whoever comes late to a watch that others have is told where it stands, and
+// nothing of what was before.
+func TestEtcdDriverWatchesOnALineAreShared(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	l, other := lease(t, cluster.Client(t), nil, 10*time.Second), lease(t, cluster.Client(t), nil, 10*time.Second)
+	req := driver.WatchRequest{Of: driver.OfLine, Ref: driver.Ref{Line: "x"}}
+	early := l.watch(t, req)
+	early.next(t, driver.Armed)
+	e := other.join(t, "x").Entry
+	assert.Equal(t, e.Place, early.next(t, driver.Changed).Rev)
+
+	late := l.watch(t, req)
+	assert.GreaterOrEqual(t, late.next(t, driver.Armed).Rev, e.Place, "a look after it shows the entry")
+	left := other.leave(t, e.Ref)
+	assert.Equal(t, left.Rev, early.next(t, driver.Changed).Rev)
+	assert.Equal(t, left.Rev, late.next(t, driver.Changed).Rev)
+
+	// The same for an entry: what changed before is told, since the watch says
+	// that it began before that.
+	w := other.join(t, "y").Entry
+	entry := driver.WatchRequest{Ref: w.Ref, Changes: true}
+	_, err := l.Look(t.Context(), driver.LookRequest{Line: "y", Upto: w.Place})
+	require.NoError(t, err)
+	first := l.watch(t, entry)
+	first.next(t, driver.Armed)
+	_, err = other.Share(t.Context(), w.Ref)
+	require.NoError(t, err)
+	changed := first.next(t, driver.Changed)
+	second := l.watch(t, entry)
+	if ev := second.next(t, driver.Armed); ev.Rev < changed.Rev {
+		assert.Equal(t, changed.Rev, second.next(t, driver.Changed).Rev)
+	}
+}
