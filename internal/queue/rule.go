@@ -151,10 +151,10 @@ func readWrite(a Ahead, mine driver.Entry) Verdict {
 func Semaphore() Rule { return Rule{Decide: semaphore, Need: 1, Limited: true} }
 
 func semaphore(a Ahead, mine driver.Entry) Verdict {
-	n := len(a.Entries)
+	n, want := len(a.Entries), max(mine.Weight, 1)
 	switch {
-	case a.Limit > 0 && mine.Weight > a.Limit:
-		return Verdict{Err: fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, mine.Weight, a.Limit)}
+	case a.Limit > 0 && want > a.Limit:
+		return Verdict{Err: fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, want, a.Limit)}
 	case a.Limit <= 0, !a.Complete && (n == 0 || a.Entries[n-1].Admitted):
 		return Verdict{More: true}
 	case !a.Complete && int64(a.Count) <= a.Limit:
@@ -163,7 +163,7 @@ func semaphore(a Ahead, mine driver.Entry) Verdict {
 		return Verdict{Wait: []driver.Ref{a.Entries[n-1].Ref}, Changes: true}
 	}
 	taken := weight(a)
-	if mine.Weight <= a.Limit-taken {
+	if want <= a.Limit-taken {
 		return Verdict{Hold: true}
 	}
 	if last := a.Entries[n-1]; !last.Admitted && taken > a.Limit {
@@ -180,18 +180,19 @@ func semaphore(a Ahead, mine driver.Entry) Verdict {
 	return v
 }
 
-// weight is how many permits those ahead have or want. An entry that is not a
-// semaphore's counts as all of them.
+// weight is how many permits those ahead have or want, math.MaxInt64 if it is
+// more than that. An entry that is not a semaphore's counts as all of them.
 func weight(a Ahead) int64 {
 	var sum int64
 	for _, e := range a.Entries {
-		w := e.Weight
+		w := max(e.Weight, 1)
 		if e.Mode != driver.Weighted || e.Foreign {
 			w = a.Limit
 		}
-		if sum += min(max(w, 1), math.MaxInt64/4); sum > math.MaxInt64/2 {
-			return math.MaxInt64 / 2
+		if w > math.MaxInt64-sum {
+			return math.MaxInt64
 		}
+		sum += w
 	}
 	return sum
 }
