@@ -296,7 +296,7 @@ func FuzzSemaphoreRule(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, limit, weight int64, half int) {
 		var line []driver.Entry // nine bytes each: a weight, and what it is
 		for ; len(raw) >= 9; raw = raw[9:] {
-			e := driver.Entry{Ref: permitRef(len(line) + 1), Mode: driver.Weighted, Weight: int64(binary.LittleEndian.Uint64(raw))} //nolint:gosec // any number will do
+			e := driver.Entry{Ref: permitRef(len(line) + 1), Mode: driver.Weighted, Weight: int64(binary.LittleEndian.Uint64(raw))}
 			e.Admitted, e.Foreign = raw[8]&1 != 0, raw[8]&2 != 0
 			line = append(line, e)
 		}
