@@ -1,0 +1,324 @@
+package recipetest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// semaphores are the stories of permits when all is well.
+func semaphores() []story {
+	return []story{
+		{"PermitsGoInOrderAndNobodyOvertakesALargeRequest", permitsInOrder},
+		{"TwoThatWantAllPermitsNeverDeadlock", permitsAllOfAll},
+		{"ARequestGetsAllItsPermitsOrNone", permitsAllOrNothing},
+		{"AReleaseAdmitsEveryoneWhoFits", permitsAdmitMany},
+		{"TryAcquireTakesWhatIsFreeAndOvertakesNobody", permitsTry},
+		{"TryAcquireAloneCostsOneRequest", permitsTryAlone},
+		{"PermitsOfBadRequestsSendNothing", permitsBad},
+		{"AcquireUnderAnOwnAcquireIsReentrant", permitsReentrant},
+		{"QueueShowsPermitsAndWhoWasAdmitted", permitsQueue},
+		{"AForeignEntryCountsAsAllPermits", permitsForeign},
+		{"AnEntryWithoutASessionInFrontOfPermitsIsNamed", permitsUnleased},
+	}
+}
+
+// wanting is a request for n permits of a semaphore with that limit.
+func wanting(n, limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return semaphore.New(s, name, limit).Acquire(ctx, n)
+	}
+}
+
+// take acquires permits that are free, and ends the story if it cannot.
+func (p *party) take(n, limit int64) *session.Hold {
+	p.w.t.Helper()
+	h := p.askFor(p.w.soon(), wanting(n, limit)).granted()
+	<-p.joined
+	return h
+}
+
+// wait asks for permits that are not free, and returns when the request stands
+// in the line.
+func (p *party) wait(n, limit int64) *request {
+	p.w.t.Helper()
+	return p.queueFor(p.w.soon(), wanting(n, limit))
+}
+
+// still checks for a while that none of the requests returns.
+func (w *world) still(why string, rs ...*request) {
+	w.t.Helper()
+	for range 10 {
+		time.Sleep(w.h.TTL / 1000) // what must not happen can only be waited for
+		for i, r := range rs {
+			require.True(w.t, r.waiting(), "request %d: %s", i, why)
+		}
+	}
+}
+
+func permitsInOrder(w *world) {
+	const limit = 4
+	ps := w.parties(6)
+	first := ps[0].take(3, limit)
+	large := ps[1].wait(4, limit)
+	small, middle, rest := ps[2].wait(1, limit), ps[3].wait(2, limit), ps[4].wait(2, limit)
+	w.still("one permit is free, and a large request came first", large, small, middle, rest)
+	w.unlock(first)
+	all := large.granted()
+	require.Equal(w.t, large.token, all.Token(), "it kept its place")
+	w.still("a large request has all", small, middle, rest)
+	last := ps[5].wait(1, limit)
+	w.unlock(all)
+	one, two := small.granted(), middle.granted()
+	assert.Less(w.t, one.Token(), two.Token())
+	w.still("one is free, and the next wants two", rest, last)
+	w.unlock(two)
+	tail := []*session.Hold{one, rest.granted(), last.granted()}
+	for _, h := range tail {
+		w.unlock(h)
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func permitsAllOfAll(w *world) {
+	ps := w.parties(4)
+	var inside atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 12 {
+		m := semaphore.New(ps[i%len(ps)].Session, name, 2)
+		wg.Go(func() {
+			for range 5 {
+				err := m.Do(w.soon(), 2, func(context.Context, *session.Hold) error {
+					assert.EqualValues(w.t, 2, inside.Add(2), "two have all permits")
+					inside.Add(-2)
+					return nil
+				})
+				if !assert.NoError(w.t, err) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	w.eventually(0, "nothing is left")
+}
+
+func permitsAllOrNothing(w *world) {
+	const limit = 3
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.take(2, limit)
+	ctx, cancel := context.WithCancel(w.soon())
+	two := b.queueFor(ctx, wanting(2, limit))
+	_, err := semaphore.New(c.Session, name, limit).TryAcquire(w.soon(), 1)
+	require.ErrorIs(w.t, err, session.ErrNotAcquired, "it would overtake")
+	w.still("one is free", two)
+	cancel()
+	two.returned()
+	require.ErrorIs(w.t, two.err, context.Canceled)
+	w.eventually(1, "the request has left")
+	one, err := semaphore.New(c.Session, name, limit).TryAcquire(w.soon(), 1)
+
+	require.NoError(w.t, err, "the one that was free is free")
+	w.unlock(one)
+	w.unlock(h)
+}
+
+func permitsAdmitMany(w *world) {
+	const limit = 5
+	ps := w.parties(7)
+	h := ps[0].take(limit, limit)
+	var waits []*request
+	for _, p := range ps[1:] {
+		waits = append(waits, p.wait(1, limit))
+	}
+	w.unlock(h)
+	var holds []*session.Hold
+	for i, r := range waits[:limit] {
+		holds = append(holds, r.granted())
+		assert.Equal(w.t, r.token, holds[i].Token())
+	}
+	w.still("all are taken", waits[limit])
+	w.unlock(holds[2]) // whoever it is that gives back
+	w.unlock(waits[limit].granted())
+	for i, h := range holds {
+		if i != 2 {
+			w.unlock(h)
+		}
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func permitsTry(w *world) {
+	const limit = 3
+	a, b := w.party("nightly"), w.party("b")
+	mine := semaphore.New(b.Session, name, limit)
+	h := a.take(2, limit)
+	beside, err := mine.TryAcquire(w.soon(), 1)
+	require.NoError(w.t, err, "it fits beside the other")
+	<-b.joined
+	before := a.entries()
+	_, err = mine.TryAcquire(w.soon(), 1)
+	require.ErrorIs(w.t, err, session.ErrNotAcquired)
+	var na *session.NotAcquiredError
+	require.ErrorAs(w.t, err, &na)
+	assert.Equal(w.t, h.Refs()[0].Place, na.Holder.Place)
+	assert.Contains(w.t, err.Error(), "(nightly)", "it names who is first")
+	assert.Equal(w.t, len(before), len(a.entries()), "it has written nothing")
+	w.unlock(beside)
+
+	large := b.wait(2, limit)
+	_, err = semaphore.New(a.Session, name, limit).TryAcquire(w.soon(), 1)
+	require.ErrorIs(w.t, err, session.ErrNotAcquired, "one is free, but somebody waits")
+	w.unlock(h)
+	w.unlock(large.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func permitsTryAlone(w *world) {
+	p := w.party("alone")
+	m := semaphore.New(p.Session, name, 3)
+	for i := range 3 { // the first makes the line, and the limit
+		before := p.net.Requests()
+		h, err := m.TryAcquire(w.soon(), 2)
+		require.NoError(w.t, err)
+		locked := p.net.Requests()
+		w.unlock(h)
+		if i > 0 {
+			assert.Equal(w.t, max(w.h.Try, 1), locked-before, "round trips to hold")
+			assert.Equal(w.t, 1, p.net.Requests()-locked, "round trips to give back")
+		}
+	}
+}
+
+func permitsBad(w *world) {
+	p := w.party("p")
+	sent := p.net.Requests()
+	for _, c := range []struct {
+		n, limit int64
+		want     error
+	}{
+		{0, 3, session.ErrWeight},
+		{-1, 3, session.ErrWeight},
+		{4, 3, session.ErrWeight},
+		{1, 0, session.ErrInvalidOptions},
+		{1, -7, session.ErrInvalidOptions},
+		{1, semaphore.MaxLimit + 1, session.ErrInvalidOptions},
+	} {
+		m := semaphore.New(p.Session, name, c.limit)
+		_, err := m.Acquire(w.soon(), c.n)
+		require.ErrorIs(w.t, err, c.want, "%d of %d", c.n, c.limit)
+		_, err = m.TryAcquire(w.soon(), c.n)
+		require.ErrorIs(w.t, err, c.want, "%d of %d", c.n, c.limit)
+		err = m.Do(w.soon(), c.n, func(context.Context, *session.Hold) error { panic("it runs") })
+		require.ErrorIs(w.t, err, c.want, "%d of %d", c.n, c.limit)
+	}
+	for _, limit := range []int64{0, -1, semaphore.MaxLimit + 1} {
+		require.ErrorIs(w.t, semaphore.New(p.Session, name, 3).Resize(w.soon(), limit), session.ErrInvalidOptions)
+	}
+	_, err := semaphore.New(p.Session, "", 3).Acquire(w.soon(), 1)
+	require.ErrorIs(w.t, err, session.ErrInvalidName)
+	require.ErrorIs(w.t, semaphore.New(p.Session, "", 3).Resize(w.soon(), 1), session.ErrInvalidName)
+	_, err = semaphore.New(p.Session, "", 3).Limit(w.soon())
+	require.ErrorIs(w.t, err, session.ErrInvalidName)
+
+	assert.Equal(w.t, sent, p.net.Requests(), "nothing was sent")
+	w.eventually(0, "nothing is left")
+}
+
+func permitsReentrant(w *world) {
+	p := w.party("p")
+	m := semaphore.New(p.Session, name, 3)
+	err := m.Do(w.soon(), 1, func(ctx context.Context, _ *session.Hold) error {
+		_, err := m.Acquire(ctx, 1)
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		_, err = m.TryAcquire(ctx, 1)
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		return semaphore.New(p.Session, "scarce", 1).Do(ctx, 1, func(ctx context.Context, _ *session.Hold) error {
+			_, err := m.Acquire(ctx, 1)
+			require.ErrorIs(w.t, err, session.ErrReentrant, "through another's context")
+			return nil
+		})
+	})
+	require.NoError(w.t, err)
+	w.eventually(0, "nothing is left")
+}
+
+func permitsQueue(w *world) {
+	const limit = 5
+	a, b, c := w.party("first"), w.party("second"), w.party("third")
+	one := a.take(2, limit)
+	two := b.take(3, limit) // it was not alone, so it notes that it holds
+	waits := c.wait(4, limit)
+	w.until("those who hold have noted it", func() bool {
+		line := a.entries()
+		return len(line) == 3 && line[0].Admitted && line[1].Admitted
+	})
+	line, err := semaphore.New(a.Session, name, limit).Queue(w.soon())
+	require.NoError(w.t, err)
+	for i, want := range []struct {
+		label  string
+		weight int64
+		token  session.Token
+	}{{"first", 2, one.Token()}, {"second", 3, two.Token()}, {"third", 4, waits.token}} {
+		e := line[i]
+		assert.Equal(w.t, want.label, e.Meta.Label)
+		assert.Equal(w.t, "semaphore", e.Meta.Kind)
+		assert.Equal(w.t, driver.Weighted, e.Mode)
+		assert.Equal(w.t, want.weight, e.Weight)
+		assert.EqualValues(w.t, want.token, e.Token)
+	}
+	assert.False(w.t, line[2].Admitted)
+	names, err := a.Names(w.soon(), "")
+	require.NoError(w.t, err)
+	assert.Equal(w.t, []string{name}, names)
+	w.unlock(one)
+	w.unlock(two)
+	w.unlock(waits.granted())
+}
+
+// until waits for what must come to be so.
+func (w *world) until(why string, so func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(w.patience())
+	for !so() {
+		require.True(w.t, time.Now().Before(deadline), why)
+		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
+	}
+}
+
+func permitsForeign(w *world) {
+	const limit = 3
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.take(1, limit)
+	ref := w.svc.PutForeign(w.t, name, true)
+	next, last := b.wait(1, limit), c.wait(1, limit)
+	w.still("two permits are free, but a foreign program waits for all", next, last)
+	w.unlock(h)
+	w.still("a foreign program has all", next, last)
+	w.svc.Delete(w.t, ref)
+	w.unlock(next.granted())
+	w.unlock(last.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func permitsUnleased(w *world) {
+	if w.h.NoUnleased != "" {
+		w.t.Skip(w.h.NoUnleased)
+	}
+	p := w.party("p")
+	ref := w.svc.PutForeign(w.t, name, false)
+	_, err := semaphore.New(p.Session, name, 3).Acquire(w.soon(), 1)
+	require.ErrorIs(w.t, err, session.ErrForeignKey)
+	require.ErrorContains(w.t, err, ref.Key)
+	w.eventually(1, "the request has left")
+	w.svc.Delete(w.t, ref)
+	w.unlock(p.askFor(w.soon(), wanting(1, 3)).granted())
+}

@@ -1,0 +1,120 @@
+package recipetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// semaphoreCrowds are the stories of many at once.
+func semaphoreCrowds() []story {
+	return []story{
+		{"ManyGoroutinesNeverHaveMorePermitsThanThereAre", func(w *world) { crowd(w, 6, 6) }},
+		{"ManyGoroutinesNeverHaveMorePermitsWhileTheyAreResized", func(w *world) { crowd(w, 3, 9) }},
+		{"ManyGoroutinesHaveSlotsOfTheirOwn", crowdOfSlots},
+	}
+}
+
+// crowd has hundreds of goroutines of a few sessions ask for permits, some of
+// which give up, while the limit goes up and down between the two.
+func crowd(w *world, least, most int64) {
+	seed := rand.Uint64()
+	w.t.Logf("seed %d", seed)
+	ps := w.parties(4)
+	ps[0].resize(most)
+	var inside, highest, granted atomic.Int64
+	work := func(p *party, random *rand.Rand) {
+		n := 1 + random.Int64N(least)
+		ctx, cancel := context.WithCancel(w.soon())
+		defer cancel()
+		if random.IntN(4) == 0 {
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(w.h.TTL/50))))
+			defer cancel()
+		}
+		h, err := following(n, most)(ctx, p.Session)
+		if err != nil {
+			assert.ErrorIs(w.t, err, context.DeadlineExceeded)
+			return
+		}
+		now := inside.Add(n)
+		assert.LessOrEqual(w.t, now, most, "more permits are out than there are")
+		highest.Store(max(highest.Load(), now))
+		granted.Add(1)
+		time.Sleep(time.Duration(random.Int64N(int64(w.h.TTL / 2000)))) // it works
+		inside.Add(-n)
+		assert.NoError(w.t, h.Unlock())
+	}
+	var wg sync.WaitGroup
+	for g := range 200 {
+		random := rand.New(rand.NewPCG(seed, uint64(g)))
+		wg.Go(func() {
+			for range 2 {
+				work(ps[g%len(ps)], random)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	w.resizeUntil(done, ps[0], rand.New(rand.NewPCG(seed, 1000)), least, most)
+	assert.Greater(w.t, granted.Load(), int64(100), "they get on")
+	assert.Greater(w.t, highest.Load(), least/2, "several hold at a time")
+	w.eventually(0, "nothing is left")
+}
+
+// resizeUntil gives the line one limit after another until done is closed.
+func (w *world) resizeUntil(done <-chan struct{}, p *party, random *rand.Rand, least, most int64) {
+	w.t.Helper()
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(w.h.TTL / 200):
+			if least < most {
+				p.resize(least + random.Int64N(most-least+1))
+			}
+		}
+	}
+}
+
+func crowdOfSlots(w *world) {
+	const limit = 5
+	ps := w.parties(3)
+	var mu sync.Mutex
+	taken := map[int]bool{}
+	var wg sync.WaitGroup
+	for g := range 60 {
+		m := semaphore.NewWith(ps[g%len(ps)].Session, name, limit, semaphore.Options{Slots: true})
+		wg.Go(func() {
+			for range 2 {
+				err := m.Do(w.soon(), 1, func(_ context.Context, h *session.Hold) error {
+					mu.Lock()
+					assert.False(w.t, taken[h.Slot()], "two have slot %d", h.Slot())
+					assert.Less(w.t, h.Slot(), limit)
+					assert.GreaterOrEqual(w.t, h.Slot(), 0)
+					taken[h.Slot()] = true
+					mu.Unlock()
+					time.Sleep(w.h.TTL / 5000) // it works
+					mu.Lock()
+					defer mu.Unlock()
+					delete(taken, h.Slot())
+					return nil
+				})
+				assert.NoError(w.t, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Empty(w.t, taken)
+	w.eventually(0, "nothing is left")
+}

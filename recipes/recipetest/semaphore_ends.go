@@ -1,0 +1,298 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// semaphoreEnds are the stories of permits that come back other than by Unlock,
+// of requests that give up, and of slots.
+func semaphoreEnds() []story {
+	all := []story{
+		{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
+		{"PermitsOfARevokedSessionComeBack", func(w *world) {
+			permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
+		}},
+		{"PermitsOfADeletedEntryComeBack", func(w *world) {
+			permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) })
+		}},
+		{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
+		{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
+		{"PermitsAWaiterCancelledInTheMiddleLetsNobodyIn", permitsMiddleCancelled},
+		{"PermitsAWaiterDeletedByHandJoinsAgain", permitsWaiterDeleted},
+		{"SlotsAreTheLowestFreeOnes", slotsLowest},
+		{"SlotsOfTheDeadAreFree", slotsDead},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all,
+			story{fmt.Sprintf("ANoteWith%vOnlyTakesLonger", f), func(w *world) { noteStruck(w, f) }},
+			story{fmt.Sprintf("ASlotWith%vOnlyTakesLonger", f), func(w *world) { slotStruck(w, f) }},
+			story{fmt.Sprintf("PermitsAskedForWith%vAreGrantedInTheEnd", f), func(w *world) { permitsJoinStruck(w, f) }},
+			story{fmt.Sprintf("PermitsGivenBackWith%vAdmitTheNext", f), func(w *world) { permitsLeaveStruck(w, f) }},
+		)
+	}
+	return all
+}
+
+func permitsCut(w *world) {
+	const limit = 3
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h, other := a.take(2, limit), b.take(1, limit)
+	x := tell(h)
+	r := c.wait(2, limit)
+	a.net.Cut(drivertest.Both)
+	h2 := r.granted()
+	valid := h.Valid()
+
+	assert.Zero(w.t, valid)
+	toldAt := w.when(x)
+	assert.True(w.t, toldAt.Before(r.at), "told %s after the next one was granted", toldAt.Sub(r.at))
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	require.NoError(w.t, other.Context().Err(), "others keep theirs")
+	a.net.Heal()
+	w.unlock(h2)
+	w.unlock(other)
+	w.eventually(0, "nothing is left after the heal")
+}
+
+// permitsGone has somebody end a hold from outside while others hold and wait.
+func permitsGone(w *world, strike func(*session.Hold)) {
+	const limit = 3
+	ps := w.parties(5)
+	h, other := ps[0].take(2, limit), ps[1].take(1, limit)
+	x := tell(h)
+	two, last := ps[2].wait(2, limit), ps[3].wait(1, limit)
+	w.unlock(other)
+	w.still("one is free, and the first wants two", two, last)
+	strike(h)
+	h2 := two.granted()
+	h3 := last.granted()
+	w.when(x)
+
+	assert.Equal(w.t, two.token, h2.Token())
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	one := ps[4].wait(1, limit)
+	w.still("all are taken again", one)
+	w.unlock(h2)
+	w.unlock(one.granted())
+	w.unlock(h3)
+	w.eventually(0, "nothing is left")
+}
+
+func permitsFrontCancelled(w *world) {
+	const limit = 3
+	ps := w.parties(4)
+	h := ps[0].take(2, limit)
+	ctx, cancel := context.WithCancel(w.soon())
+	front := ps[1].queueFor(ctx, wanting(3, limit))
+	next, last := ps[2].wait(1, limit), ps[3].wait(1, limit)
+	w.still("the first of them wants all", front, next, last)
+	cancel()
+	front.returned()
+	require.ErrorIs(w.t, front.err, context.Canceled)
+	require.ErrorIs(w.t, front.err, session.ErrNotAcquired)
+	h2 := next.granted() // while h is held
+
+	require.NoError(w.t, h.Context().Err())
+	w.still("all are taken", last)
+	w.unlock(h2)
+	w.unlock(last.granted())
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+func permitsFrontDies(w *world) {
+	const limit = 3
+	ps := w.parties(3)
+	h := ps[0].take(2, limit)
+	front := ps[1].wait(3, limit)
+	next := ps[2].wait(1, limit)
+	w.svc.Expire(w.t, w.holder(front.token))
+	h2 := next.granted()
+
+	again := <-ps[1].joined
+	assert.Greater(w.t, again, h2.Token(), "it went to the end of the line")
+	require.True(w.t, front.waiting())
+	w.unlock(h)
+	w.unlock(h2)
+	assert.Equal(w.t, again, front.granted().Token())
+	w.unlock(front.hold)
+	w.eventually(0, "nothing is left")
+}
+
+// holder is the service session of the entry with that token.
+func (w *world) holder(token session.Token) string {
+	w.t.Helper()
+	for _, e := range w.party("reader").entries() {
+		if e.Token == int64(token) {
+			return e.Session
+		}
+	}
+	require.Fail(w.t, "no such entry", "token %d", token)
+	return ""
+}
+
+func permitsMiddleCancelled(w *world) {
+	const limit = 3
+	ps := w.parties(4)
+	h := ps[0].take(2, limit)
+	front := ps[1].wait(2, limit)
+	ctx, cancel := context.WithCancel(w.soon())
+	middle := ps[2].queueFor(ctx, wanting(3, limit))
+	last := ps[3].wait(1, limit)
+	cancel()
+	middle.returned()
+	require.ErrorIs(w.t, middle.err, context.Canceled)
+	w.eventually(3, "it has left")
+	w.still("one is free, but the first of those who wait wants two", front, last)
+	w.unlock(h)
+
+	h2, h3 := front.granted(), last.granted()
+	w.unlock(h3)
+	w.unlock(h2)
+	w.eventually(0, "nothing is left")
+}
+
+func permitsWaiterDeleted(w *world) {
+	const limit = 2
+	ps := w.parties(3)
+	for range 5 {
+		h := ps[0].take(2, limit)
+		second, third := ps[1].wait(2, limit), ps[2].wait(2, limit)
+		for _, e := range ps[0].entries() {
+			if e.Token == int64(second.token) {
+				w.svc.Delete(w.t, e.Ref)
+			}
+		}
+		w.unlock(h)
+		w.onlyOne(second, third)
+		<-ps[1].joined
+	}
+	w.eventually(0, "nothing is left")
+}
+
+// numbered is a request for one of so many permits, with a slot.
+func numbered(limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return semaphore.NewWith(s, name, limit, semaphore.Options{Slots: true}).Acquire(ctx, 1)
+	}
+}
+
+func slotsLowest(w *world) {
+	const limit = 4
+	ps := w.parties(5)
+	var holds []*session.Hold
+	for i, p := range ps[:limit] {
+		h := p.askFor(w.soon(), numbered(limit)).granted()
+		assert.Equal(w.t, i, h.Slot())
+		holds = append(holds, h)
+	}
+	r := ps[4].queueFor(w.soon(), numbered(limit))
+	again := ps[0].askFor(w.soon(), numbered(limit))
+	w.eventually(limit+2, "both stand in the line")
+	w.unlock(holds[2])
+	h := r.granted()
+	assert.Equal(w.t, 2, h.Slot(), "the only free one")
+	w.unlock(holds[1])
+	w.unlock(holds[3])
+	second := again.granted()
+	assert.Contains(w.t, []int{1, 3}, second.Slot())
+	w.unlock(second)
+	third := ps[3].askFor(w.soon(), numbered(limit)).granted()
+	assert.Equal(w.t, 1, third.Slot(), "the lowest")
+
+	plain := ps[2].askFor(w.soon(), wanting(1, limit)).granted()
+	assert.Equal(w.t, -1, plain.Slot(), "it has not asked for one")
+	for _, h := range []*session.Hold{holds[0], h, third, plain} {
+		w.unlock(h)
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func slotsDead(w *world) {
+	const limit = 3
+	ps := w.parties(4)
+	strikes := []func(*testing.T, *session.Hold){
+		func(t *testing.T, h *session.Hold) { w.svc.Expire(t, h.SessionID()) },
+		func(t *testing.T, h *session.Hold) { w.svc.Delete(t, h.Refs()[0]) },
+	}
+	for _, strike := range strikes {
+		var holds []*session.Hold
+		for i, p := range ps[:limit] {
+			holds = append(holds, p.askFor(w.soon(), numbered(limit)).granted())
+			require.Equal(w.t, i, holds[i].Slot())
+		}
+		r := ps[3].askFor(w.soon(), numbered(limit))
+		w.eventually(limit+1, "it stands in the line")
+		strike(w.t, holds[1])
+		h := r.granted()
+		assert.Equal(w.t, 1, h.Slot())
+		require.ErrorIs(w.t, holds[1].Unlock(), session.ErrLost)
+		for _, h := range []*session.Hold{holds[0], h, holds[2]} {
+			w.unlock(h)
+		}
+		w.eventually(0, "nothing is left")
+	}
+}
+
+// noteStruck: whoever is admitted by another's end says so, and the one behind
+// waits for that word.
+func noteStruck(w *world, f drivertest.Fault) {
+	const limit = 2
+	ps := w.parties(3)
+	h := ps[0].take(2, limit)
+	front, next := ps[1].wait(1, limit), ps[2].wait(1, limit)
+	ps[1].net.Strike(drivertest.Change, f)
+	w.unlock(h)
+	one, two := front.granted(), next.granted()
+	w.unlock(one)
+	w.unlock(two)
+	w.eventually(0, "nothing is left")
+}
+
+func slotStruck(w *world, f drivertest.Fault) {
+	const limit = 2
+	ps := w.parties(2)
+	for i, p := range ps {
+		p.net.Strike(drivertest.Change, f)
+		h := p.askFor(w.soon(), numbered(limit)).granted()
+		assert.Equal(w.t, i, h.Slot(), "one number for one hold")
+		defer func() { w.unlock(h) }()
+	}
+}
+
+func permitsJoinStruck(w *world, f drivertest.Fault) {
+	const limit = 3
+	a, b := w.party("a"), w.party("b")
+	a.net.Strike(drivertest.Join, f)
+	h := a.askFor(w.soon(), wanting(2, limit)).granted()
+	b.net.Strike(drivertest.Join, f)
+	beside := b.askFor(w.soon(), wanting(1, limit)).granted()
+	w.eventually(2, "one entry for one request")
+	w.unlock(beside)
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+func permitsLeaveStruck(w *world, f drivertest.Fault) {
+	const limit = 2
+	a, b := w.party("a"), w.party("b")
+	h := a.take(2, limit)
+	r := b.wait(1, limit)
+	a.net.Strike(drivertest.Leave, f)
+	if err := h.Unlock(); err != nil {
+		require.ErrorIs(w.t, err, session.ErrReleasePending)
+	}
+	w.unlock(r.granted())
+	w.eventually(0, "nothing is left")
+}

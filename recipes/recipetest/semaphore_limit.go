@@ -1,0 +1,200 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// semaphoreLimits are the stories of how many permits there are.
+func semaphoreLimits() []story {
+	all := []story{
+		{"AnotherLimitIsAMismatchThatNamesBoth", limitMismatch},
+		{"WhoFollowsTakesTheLimitThatIsThere", limitFollowed},
+		{"ResizeUpAdmitsAtOnceAllWhoFit", resizeUp},
+		{"ResizeDownTakesNothingAndAdmitsNobodyTooEarly", resizeDown},
+		{"WhoWaitsForMoreThanThereAreLeaves", resizeBelow},
+		{"AResizeIsHeardOverACut", resizeCut},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all, story{fmt.Sprintf("AResizeWith%vIsDoneOnce", f), func(w *world) { resizeStruck(w, f) }})
+	}
+	return all
+}
+
+// following is a request for n permits, however many the line has; limit is what
+// a new one has.
+func following(n, limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return semaphore.NewWith(s, name, limit, semaphore.Options{Follow: true}).Acquire(ctx, n)
+	}
+}
+
+// resize gives the line another limit, or ends the story.
+func (p *party) resize(limit int64) {
+	p.w.t.Helper()
+	require.NoError(p.w.t, semaphore.New(p.Session, name, 1).Resize(p.w.soon(), limit), "resize")
+}
+
+func limitMismatch(w *world) {
+	a, b := w.party("a"), w.party("b")
+	check := func(err error) {
+		w.t.Helper()
+		require.ErrorIs(w.t, err, session.ErrLimitMismatch)
+		var mismatch *driver.LimitError
+		require.ErrorAs(w.t, err, &mismatch)
+		assert.EqualValues(w.t, 3, mismatch.Limit, "the line's")
+		assert.EqualValues(w.t, 5, mismatch.Asked, "the caller's")
+		assert.Contains(w.t, err.Error(), "has 3")
+		assert.Contains(w.t, err.Error(), "says 5")
+	}
+	other := semaphore.New(b.Session, name, 5)
+	limit, err := other.Limit(w.soon())
+	require.NoError(w.t, err)
+	assert.Zero(w.t, limit, "nobody has used it")
+	h := a.take(1, 3)
+	limit, err = other.Limit(w.soon())
+	require.NoError(w.t, err)
+	assert.EqualValues(w.t, 3, limit)
+	for range 2 { // the second time nobody stands there, and the limit stays
+		_, err = other.Acquire(w.soon(), 1)
+		check(err)
+		_, err = other.TryAcquire(w.soon(), 1)
+		check(err)
+		if h.Valid() > 0 {
+			w.eventually(1, "it has left nothing")
+			w.unlock(h)
+		}
+	}
+	w.eventually(0, "it has left nothing")
+	w.unlock(b.take(3, 3))
+}
+
+func limitFollowed(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.take(2, 3)
+	beside := b.askFor(w.soon(), following(1, 100)).granted()
+	<-b.joined
+	r := b.queueFor(w.soon(), following(1, 1))
+	w.still("all three are taken, whatever it says", r)
+	_, err := following(4, 100)(w.soon(), b.Session)
+	require.ErrorIs(w.t, err, session.ErrWeight)
+	require.ErrorContains(w.t, err, "3", "it names the limit")
+	w.eventually(3, "it has left nothing")
+	w.unlock(h)
+	w.unlock(r.granted())
+	w.unlock(beside)
+}
+
+func resizeUp(w *world) {
+	ps := w.parties(7)
+	h := ps[0].take(2, 2)
+	waits := []*request{ps[1].wait(1, 2), ps[2].wait(2, 2), ps[3].wait(2, 2), ps[4].wait(1, 2), ps[5].wait(1, 2)}
+	w.still("all are taken", waits...)
+	ps[6].resize(5)
+	holds := []*session.Hold{h, waits[0].granted(), waits[1].granted()}
+	w.still("none is free", waits[2:]...)
+	ps[6].resize(9)
+	for _, r := range waits[2:] {
+		holds = append(holds, r.granted())
+	}
+	last := ps[6].queueFor(w.soon(), following(1, 1))
+	w.still("none is free", last)
+	for _, h := range holds {
+		w.unlock(h)
+	}
+	w.unlock(last.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func resizeDown(w *world) {
+	ps := w.parties(6)
+	var holds []*session.Hold
+	for _, p := range ps[:4] {
+		holds = append(holds, p.take(1, 4))
+	}
+	m := semaphore.New(ps[5].Session, name, 4)
+	require.NoError(w.t, m.Resize(w.soon(), 2))
+	r := ps[4].queueFor(w.soon(), following(1, 4))
+	for i, h := range holds {
+		require.NoError(w.t, h.Context().Err(), "holders keep theirs")
+		if i == 3 {
+			break
+		}
+		w.still("four hold, and there are two", r)
+		_, err := m.TryAcquire(w.soon(), 1) // it has learned of the limit that it gave
+		require.ErrorIs(w.t, err, session.ErrNotAcquired)
+		w.unlock(h)
+	}
+	next := r.granted()
+	_, err := m.TryAcquire(w.soon(), 1)
+	require.ErrorIs(w.t, err, session.ErrNotAcquired, "two hold")
+	w.unlock(holds[3])
+	w.unlock(next)
+	w.eventually(0, "nothing is left")
+}
+
+func resizeBelow(w *world) {
+	ps := w.parties(5)
+	h := ps[0].take(2, 4)
+	behind := ps[1].wait(4, 4)
+	one, three := ps[2].wait(1, 4), ps[3].wait(3, 4)
+	w.still("the first of them wants all", behind, one, three)
+	ps[4].resize(3)
+	behind.returned()
+	require.ErrorIs(w.t, behind.err, session.ErrWeight)
+	require.ErrorContains(w.t, behind.err, "limit is 3")
+	beside := one.granted() // it blocks nobody
+
+	w.eventually(3, "it has left")
+	ps[4].resize(2)
+	three.returned()
+	require.ErrorIs(w.t, three.err, session.ErrWeight)
+	w.unlock(h)
+	w.unlock(beside)
+	w.eventually(0, "nothing is left")
+}
+
+// resizeCut: whoever cannot hear of a new limit acts on it when he can.
+func resizeCut(w *world) {
+	for _, d := range drivertest.Directions() {
+		a, b, c := w.party("a"), w.party("b"), w.party("c")
+		c.resize(2)
+		h := a.take(2, 2)
+		r := b.wait(1, 2)
+		b.net.Cut(d)
+		c.resize(3)
+		w.still("it cannot have heard of it", r)
+		b.net.Heal()
+		w.unlock(r.granted())
+		w.unlock(h)
+		w.eventually(0, "nothing is left")
+	}
+}
+
+func resizeStruck(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.take(2, 2)
+	r := b.wait(1, 2)
+	m := semaphore.New(a.Session, name, 2)
+	a.net.Strike(drivertest.Change, f)
+	require.NoError(w.t, m.Resize(w.soon(), 3))
+	limit, err := m.Limit(w.soon())
+	require.NoError(w.t, err)
+	assert.EqualValues(w.t, 3, limit)
+	w.unlock(r.granted())
+	w.unlock(h)
+	h, err = m.TryAcquire(w.soon(), 3) // under its new limit
+	require.NoError(w.t, err)
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
