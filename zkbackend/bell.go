@@ -114,13 +114,13 @@ func (s *sess) hang(b *bell) {
 // changed in its life, in a way that each event counts for one at least.
 func (b *bell) watch(c *zk.Conn) (int32, error) {
 	if b.data {
-		if _, _, _, err := c.GetW(b.path); err != nil {
-			return 0, err //nolint:wrapcheck // it is the answer to a request
+		if _, _, err := getWatched(c, b.path); err != nil {
+			return 0, err
 		}
 	}
-	_, stat, _, err := c.ChildrenW(b.path)
+	_, stat, err := childrenWatched(c, b.path)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // the same
+		return 0, err
 	}
 	return stat.Cversion, nil
 }

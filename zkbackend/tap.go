@@ -115,7 +115,7 @@ func (t *tap) Write(packet []byte) (int, error) {
 		defer func() { t.logins <- struct{}{} }() // has room for all
 	}
 	if !t.isBroken() {
-		if _, err := t.Conn.Write(packet); err != nil {
+		if _, err := t.Conn.Write(watching(packet)); err != nil {
 			t.lost(err)
 		}
 	}

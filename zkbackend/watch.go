@@ -11,7 +11,7 @@ import (
 )
 
 // watched is an entry with at least one watcher. There is one watch at the
-// server for all of them, made by GetW: of a node that is not there that fails,
+// server for all of them, made by a read of its data: of a node that is not there that fails,
 // where ExistsW would leave a watch behind for ever. A watch there fires once,
 // so after a change it is made again, and after a reconnect too.
 //
@@ -117,7 +117,7 @@ func (s *sess) arm(w *watched) {
 	}
 	w.busy = s.goes(func() {
 		changes, err := once(s.ctx, s, l, func(c *zk.Conn) (int32, error) {
-			_, stat, _, err := c.GetW(w.ref.Key)
+			_, stat, err := getWatched(c, w.ref.Key)
 			if errors.Is(err, zk.ErrNoAuth) {
 				s.passBy(w)
 				return 0, watchFolder(c, w.ref.Key)
@@ -167,11 +167,11 @@ func (s *sess) passBy(w *watched) {
 // have CVE-2024-23944 mended tell nobody of its end who may not read it.
 func watchFolder(c *zk.Conn, path string) error {
 	dir, name := split(path)
-	names, _, _, err := c.ChildrenW(dir)
+	names, _, err := childrenWatched(c, dir)
 	if err == nil && !slices.Contains(names, name) {
 		err = zk.ErrNoNode
 	}
-	return err //nolint:wrapcheck // it is the answer to a request
+	return err
 }
 
 // isArmed takes in that the watch of an entry stands, which was changed so many

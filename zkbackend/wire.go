@@ -14,11 +14,13 @@ import (
 // are big endian; a packet is its length in four bytes and its body.
 
 const (
-	opClose    = -11 // closeSession
-	opAuth     = 100
-	maxReply   = 64 << 20
-	maxHello   = 1 << 10 // a handshake's answer is some 40 bytes
-	headerSize = 16      // of a reply: xid, zxid, error
+	opClose        = -11 // closeSession
+	opGetData      = 4
+	opGetChildren2 = 12
+	opAuth         = 100
+	maxReply       = 64 << 20
+	maxHello       = 1 << 10 // a handshake's answer is some 40 bytes
+	headerSize     = 16      // of a reply: xid, zxid, error
 )
 
 // identity is what a connection needs to speak for a session; the zero value

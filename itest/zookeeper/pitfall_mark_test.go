@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,6 +74,10 @@ func handOffCostsLittle(t *testing.T) {
 	handsOnCheaply(t, everybodyWrites(t), root)
 }
 
+// doubts is the request of one who has believed an entry's word, when it has held
+// for a moment: it is not part of the hand-off.
+func doubts(f frame) bool { return f.op() == opExists }
+
 // everybodyWrites is a server that enforces no permissions, so that no entry is
 // safe from others.
 func everybodyWrites(t *testing.T) *zktest.Ensemble {
@@ -92,6 +97,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string) {
 	require.NoError(t, held.Unlock())
 	next := second.granted(t)
 	sent, _ := twoWire.seen()
+	sent = slices.DeleteFunc(sent, doubts)
 	assert.Empty(t, sent, "requests of the next one")
 	sent, _ = oneWire.seen()
 	assert.Len(t, sent, 1, "requests of the one before")

@@ -103,7 +103,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 	conn := e.Conn(t)
 	foreign := []string{
 		"_c_x", "_c_", "README", "config", "lock-", "lock-1", "x-lock-000000000", "settle", "settle/deep", "settle/config",
-		"0000000000", "latch-0000000000", "_c_0b5d7a2e-latch-0000000003", "x-1-0000000000", "lease-0000000000",
+		"0000000000", "x-1-0000000000", "lease-0000000000",
 	}
 	dir := folder(t, conn, root+"/orders")
 	stats := map[string]zk.Stat{}
