@@ -51,8 +51,9 @@ type Options struct {
 	Follow bool
 
 	// Slots gives each hold a number of its own, Hold.Slot: the lowest from 0 on
-	// that no other living hold has, below the limit unless that was lowered. It
-	// costs one or two round trips more.
+	// that no other living hold has, below the limit unless that was lowered, or
+	// somebody has just deleted a hold's entry by hand. It costs one or two round
+	// trips more.
 	Slots bool
 }
 
