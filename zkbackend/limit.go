@@ -30,6 +30,11 @@ func (s *sess) readLimit(ctx context.Context, line string) (limitFolder, error) 
 	if err != nil {
 		return limitFolder{}, translate(err, "READ", dir)
 	}
+	return c.limit(dir)
+}
+
+// limit takes a folder for that of a limit.
+func (c children) limit(dir string) (limitFolder, error) {
 	f := limitFolder{version: c.stat.Version, there: c.stat.Czxid != 0}
 	if len(c.names) == 0 {
 		return f, nil

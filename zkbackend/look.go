@@ -2,7 +2,6 @@ package zkbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -87,16 +86,7 @@ type children struct {
 // children reads a folder; one that does not exist has none, and a data version
 // that no write accepts.
 func (s *sess) children(ctx context.Context, dir string) (children, error) {
-	return ask(ctx, s, func(c *zk.Conn) (children, error) {
-		names, stat, err := c.Children(orRoot(dir))
-		if errors.Is(err, zk.ErrNoNode) {
-			return children{}, nil
-		}
-		if err != nil {
-			return children{}, err
-		}
-		return children{names: names, stat: *stat}, nil
-	})
+	return ask(ctx, s, readChildren(dir))
 }
 
 // view is what a line looks like from one place in it.
@@ -111,11 +101,16 @@ type view struct {
 // view reads a line and finds the nearest entries before a place; all of them
 // if nearest is 0.
 func (s *sess) view(ctx context.Context, line string, place int64, nearest int) (view, error) {
-	dir := s.b.lay.dir(line)
-	r, err := s.list(ctx, dir)
+	r, err := s.list(ctx, s.b.lay.dir(line))
 	if err != nil {
 		return view{}, err
 	}
+	return s.viewOf(ctx, r, line, place, nearest)
+}
+
+// viewOf finds the same in a reading.
+func (s *sess) viewOf(ctx context.Context, r *reading, line string, place int64, nearest int) (view, error) {
+	dir := s.b.lay.dir(line)
 	s.checkMixed(line, r.nodes)
 	at, _ := slices.BinarySearchFunc(r.nodes, place, bySeq)
 	after, _ := slices.BinarySearchFunc(r.nodes, place+1, bySeq)
@@ -145,36 +140,56 @@ func bySeq(n node, seq int64) int { return int(min(max(n.seq-seq, -1), 1)) }
 // already by then must not be missed. Who was admitted is read with it, or where
 // there is a semaphore's request.
 func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
-	v, err := s.view(ctx, req.Line, req.Upto, req.Nearest)
-	out := driver.View{Rev: v.rev, Entries: append(v.near, v.at...), Complete: v.ahead == len(v.near)}
-	weighted := slices.ContainsFunc(out.Entries, func(e driver.Entry) bool { return e.Mode == driver.Weighted })
-	var beside []func(context.Context) error
-	if err == nil && req.Limit {
-		beside = append(beside, func(ctx context.Context) error {
-			f, err := s.readLimit(ctx, req.Line)
-			out.Limit = f.limit
-			return err
-		})
-	}
-	if err == nil && weighted {
-		beside = append(beside, func(ctx context.Context) error { return s.markAdmitted(ctx, req.Line, out.Entries) })
-	}
-	if err == nil {
-		err = each(ctx, beside, func(ctx context.Context, i int) error { return beside[i](ctx) })
-	}
+	v, err := s.look(ctx, req)
 	if err != nil {
 		return driver.View{}, fmt.Errorf("zookeeper: look at %q: %w", req.Line, err)
 	}
+	return v, nil
+}
+
+func (s *sess) look(ctx context.Context, req driver.LookRequest) (out driver.View, _ error) {
+	lay := s.b.lay
+	var f folders
+	together := false
+	if req.Limit {
+		f, together = s.readTogether(ctx, req.Line)
+	}
+	r := &reading{nodes: parseNodes(f.line.names), rev: f.line.stat.Pzxid}
+	var err error
+	if !together {
+		if r, err = s.list(ctx, lay.dir(req.Line)); err != nil {
+			return out, err
+		}
+	}
+	v, err := s.viewOf(ctx, r, req.Line, req.Upto, req.Nearest)
+	if err != nil {
+		return out, err
+	}
+	out = driver.View{Rev: v.rev, Entries: append(v.near, v.at...), Complete: v.ahead == len(v.near)}
+	if req.Limit && !together {
+		if f.limit, err = s.children(ctx, lay.limit(req.Line)); err != nil {
+			return out, translate(err, "READ", lay.limit(req.Line))
+		}
+	}
+	if req.Limit {
+		limit, err := f.limit.limit(lay.limit(req.Line))
+		if err != nil {
+			return out, err
+		}
+		out.Limit = limit.limit
+	}
+	weighted := slices.ContainsFunc(out.Entries, func(e driver.Entry) bool { return e.Mode == driver.Weighted })
+	if weighted && !together {
+		if f.holders, err = s.children(ctx, lay.holders(req.Line)); err != nil {
+			return out, translate(err, "READ", lay.holders(req.Line))
+		}
+	}
+	f.holders.mark(out.Entries)
 	return out, nil
 }
 
-// markAdmitted marks the entries of a line that were admitted.
-func (s *sess) markAdmitted(ctx context.Context, line string, entries []driver.Entry) error {
-	dir := s.b.lay.holders(line)
-	c, err := s.children(ctx, dir)
-	if err != nil {
-		return translate(err, "READ", dir)
-	}
+// mark marks the entries that were admitted: those of whose names there is a child.
+func (c children) mark(entries []driver.Entry) {
 	holders := make(map[string]bool, len(c.names))
 	for _, n := range c.names {
 		holders[n] = true
@@ -183,7 +198,6 @@ func (s *sess) markAdmitted(ctx context.Context, line string, entries []driver.E
 		_, name := split(entries[i].Key)
 		entries[i].Admitted = holders[name]
 	}
-	return nil
 }
 
 // checkLeases marks foreign entries that have no session, and so would stay for

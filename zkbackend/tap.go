@@ -29,6 +29,7 @@ type tap struct {
 	mu     sync.Mutex
 	asked  []int32   // requests that were sent and not answered, in order
 	active time.Time // when something came back last, or began to be due
+	orders []*order  // that somebody wants to know of
 
 	logins chan struct{} // one for each that was sent
 
@@ -109,7 +110,7 @@ func (t *tap) Write(packet []byte) (int, error) {
 		t.last.Store(xid)
 	}
 	if ok && xid >= 0 {
-		t.asks(xid)
+		t.asks(xid, op, packet)
 	}
 	if ok && op == opAuth {
 		defer func() { t.logins <- struct{}{} }() // has room for all
@@ -136,9 +137,10 @@ func (t *tap) Close() error {
 }
 
 // asks notes a request that is about to be sent.
-func (t *tap) asks(xid int32) {
+func (t *tap) asks(xid, op int32, packet []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.leaves(packet, op)
 	if len(t.asked) == 0 {
 		t.active = time.Now()
 	}

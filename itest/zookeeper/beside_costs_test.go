@@ -2,6 +2,8 @@ package zookeeper
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -166,4 +168,42 @@ func TestManyLinesAreOneTransaction(t *testing.T) {
 	require.NoError(t, leave())
 	c.costs(1, "to join all", join)
 	c.costs(1, "to leave all", leave)
+}
+
+// TestALookAtALimitIsOneRoundTrip: the answer to the first request is held back
+// until all have been sent, the line's before the limit's.
+func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
+	e, root := shared.use(t)
+	var mu sync.Mutex
+	var asked []string
+	var on atomic.Bool
+	all := make(chan struct{})
+	w := &wire{after: func(f frame) bool {
+		if on.Load() && f.op() == opGetChildren {
+			mu.Lock()
+			defer mu.Unlock()
+			if asked = append(asked, f.path()); len(asked) == 3 {
+				close(all)
+			}
+		}
+		return true
+	}, reply: func(request, f frame) (frame, bool) {
+		if on.Load() && request.op() == opGetChildren {
+			wait(t, all, "all requests of the look")
+		}
+		return f, true
+	}}
+	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	j, err := o.Join(bounded(t), gpu(4))
+	require.NoError(t, err)
+	require.NoError(t, o.Admit(bounded(t), j.Entry.Ref))
+	on.Store(true)
+	v, err := o.Look(bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
+	require.NoError(t, err)
+
+	assert.EqualValues(t, 4, v.Limit)
+	require.Len(t, v.Entries, 1)
+	assert.True(t, v.Entries[0].Admitted)
+	require.Len(t, asked, 3)
+	assert.Equal(t, root+"/gpu", asked[0])
 }
