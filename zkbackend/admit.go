@@ -37,7 +37,7 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 	if err != nil {
 		return err
 	}
-	s.note(n.guid, func(k *notes) { k.bell = true })
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.bell = true })
 	bell := s.b.lay.holders(ref.Line) + "/" + n.name
 	for {
 		o, err := s.transact(ctx, transaction{
@@ -77,7 +77,7 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
 	if !ok || n.guid == "" {
 		return 0, driver.ErrGone
 	}
-	known, _ := s.noted(n.guid)
+	known, _ := s.noted(mark{ref.Line, n.guid})
 	var err error
 	if known.claims {
 		if known.slot, err = s.findSlot(ctx, ref); err != nil {
@@ -85,14 +85,14 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
 		}
 	}
 	if known.slot >= 0 {
-		s.claimed(n, known.slot)
+		s.claimed(ref, n, known.slot)
 		stat, err := s.exists(ctx, ref.Key)
 		if err == nil && stat == nil {
 			err = driver.ErrGone
 		}
 		return known.slot, err
 	}
-	s.note(n.guid, func(k *notes) { k.claims = true })
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.claims = true })
 	dir := s.b.lay.slots(ref.Line)
 	for {
 		names, err := s.newest(ctx, dir)
@@ -114,7 +114,7 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
 		}
 		switch {
 		case err == nil:
-			s.claimed(n, slot)
+			s.claimed(ref, n, slot)
 			s.mind(ref, n)
 			return slot, nil
 		case errors.Is(err, zk.ErrNodeExists): // somebody was faster
@@ -131,8 +131,8 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
 }
 
 // claimed notes the number of an entry.
-func (s *sess) claimed(n node, slot int) {
-	s.note(n.guid, func(k *notes) { k.slot, k.claims = slot, false })
+func (s *sess) claimed(ref driver.Ref, n node, slot int) {
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.slot, k.claims = slot, false })
 }
 
 // lowest is the lowest number, from 0 on, that is not taken.

@@ -52,32 +52,35 @@ type notes struct {
 	minded  bool  // the session watches it, for the sake of what hangs on it
 }
 
-// noted returns what is known of an entry, by its random part.
-func (s *sess) noted(guid string) (n notes, ok bool) {
+// mark is how an entry of ours is known before it has a number.
+type mark struct{ line, guid string }
+
+// noted returns what is known of an entry.
+func (s *sess) noted(m mark) (n notes, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.mine[guid]; p != nil {
+	if p := s.mine[m]; p != nil {
 		return *p, true
 	}
 	return notes{slot: -1}, false
 }
 
 // note has f change what is known of an entry.
-func (s *sess) note(guid string, f func(*notes)) {
+func (s *sess) note(m mark, f func(*notes)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.mine[guid]
+	p := s.mine[m]
 	if p == nil {
 		p = &notes{slot: -1}
-		s.mine[guid] = p
+		s.mine[m] = p
 	}
 	f(p)
 }
 
-func (s *sess) forgetNotes(guid string) {
+func (s *sess) forgetNotes(m mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.mine, guid)
+	delete(s.mine, m)
 }
 
 // addition is what an entry says beside its Meta, in the same JSON.

@@ -14,7 +14,7 @@ import (
 func (s *sess) hanging(ctx context.Context, by *sess, del *deletion) error {
 	ref := del.req.Ref
 	n, _ := refNode(ref)
-	known, ok := s.noted(n.guid)
+	known, ok := s.noted(mark{ref.Line, n.guid})
 	if !ok || n.guid == "" {
 		return nil
 	}
@@ -25,17 +25,50 @@ func (s *sess) hanging(ctx context.Context, by *sess, del *deletion) error {
 		}
 		known.slot = slot
 	}
-	if del.req.Clean && known.enters {
+	del.claims, del.enters = known.claims, del.req.Clean && known.enters
+	if del.enters {
 		l, err := by.newestLedger(ctx, ref.Line)
 		if err != nil {
 			return err
 		}
 		known.entered, known.ledger = l.guid == n.guid, l.version
 	}
-	s.note(n.guid, func(k *notes) { k.leaving = true })
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.leaving = true })
 	del.hangs = known.hangs(s.b.lay, n, ref.Line, del.req.Clean)
 	if known.shared && n.mode == driver.Exclusive {
 		del.becomes = del.dir + "/" + s.b.lay.reader(n)
+	}
+	return nil
+}
+
+// tidy deletes what came to hang on an entry while that was being deleted: by
+// requests of this session that had not been answered, or sent. Once the entry
+// has gone they are refused.
+func (s *sess) tidy(ctx context.Context, by *sess, del *deletion) error {
+	ref := del.req.Ref
+	late := del.late
+	if del.claims {
+		slot, err := by.findSlot(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if slot >= 0 {
+			late = append(late, &zk.DeleteRequest{Path: s.b.lay.slots(ref.Line) + "/" + strconv.Itoa(slot), Version: -1})
+		}
+	}
+	if n, _ := refNode(ref); del.enters {
+		l, err := by.newestLedger(ctx, ref.Line)
+		if err != nil {
+			return err
+		}
+		if l.there && l.guid == n.guid {
+			late = append(late, &zk.DeleteRequest{Path: s.b.lay.ledger(ref.Line), Version: l.version})
+		}
+	}
+	for _, h := range late {
+		if err := by.clear(ctx, h); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -65,7 +98,7 @@ func (k notes) hangs(lay layout, n node, line string, clean bool) (all []*zk.Del
 // others wait for what hangs on it.
 func (s *sess) mind(ref driver.Ref, n node) {
 	first := false
-	s.note(n.guid, func(k *notes) { first, k.minded = !k.minded, true })
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { first, k.minded = !k.minded, true })
 	if first {
 		_ = s.Watch(driver.WatchRequest{Ref: ref, Own: true}, func(driver.Event) {})
 	}
@@ -75,7 +108,7 @@ func (s *sess) mind(ref driver.Ref, n node) {
 // hung on it goes too. The caller holds s.mu.
 func (s *sess) orphaned(ref driver.Ref) {
 	n, ok := refNode(ref)
-	known := s.mine[n.guid]
+	known := s.mine[mark{ref.Line, n.guid}]
 	if !ok || n.guid == "" || known == nil || known.leaving || known.shared && n.mode == driver.Exclusive {
 		return // nothing of interest, or a reader has its place
 	}
@@ -85,7 +118,7 @@ func (s *sess) orphaned(ref driver.Ref) {
 	}
 	s.goes(func() {
 		for _, h := range hangs {
-			if s.clear(s.ctx, h.Path) != nil {
+			if s.clear(s.ctx, h) != nil {
 				return // it goes with the session, or by Leave
 			}
 		}

@@ -110,6 +110,8 @@ type part struct {
 	path    string // of the entry, if that is known to have been made
 }
 
+func (p part) mark(guid string) mark { return mark{p.req.Line, guid} }
+
 // madeEntries is the answer to the transaction of a join.
 type madeEntries struct {
 	zxid   int64
@@ -170,11 +172,11 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 
 // closed notes that nothing is left of the last attempt.
 func (j *join) closed() {
-	j.s.forgetNotes(j.guid)
-	j.guid = ""
 	for i := range j.parts {
+		j.s.forgetNotes(j.parts[i].mark(j.guid))
 		j.parts[i].path = ""
 	}
+	j.guid = ""
 }
 
 // attempt sends the transaction under a new name.
@@ -219,6 +221,9 @@ func (j *join) transaction() (t transaction) {
 			Path: p.dir + "/" + s.b.lay.prefix(j.guid, s.seal != nil, p.req), Data: data,
 			Acl: s.entryACL(), Flags: zk.FlagEphemeral | zk.FlagSequence,
 		}}, step{toCount, i, &zk.SetDataRequest{Path: p.dir, Data: s.word(p.dir), Version: p.version}})
+		if r := p.req; r.Limit != 0 || r.Value != nil || r.Ledger || r.Kin == driver.KinReadWrite && r.Mode == driver.Exclusive {
+			s.note(p.mark(j.guid), func(n *notes) { n.meta, n.valued, n.entered = meta, r.Value != nil, j.ledger })
+		}
 	}
 	r := j.parts[0].req
 	lay := s.b.lay
@@ -236,11 +241,6 @@ func (j *join) transaction() (t transaction) {
 		t = append(t, step{toEnter, 0, &zk.CreateRequest{
 			Path: lay.ledger(r.Line), Data: ledgerLine{j.guid, driver.PastClean}.bytes(), Acl: s.b.opts.ACL,
 		}})
-	}
-	if r.Limit != 0 || r.Value != nil || r.Ledger || r.Kin == driver.KinReadWrite && r.Mode == driver.Exclusive {
-		s.note(j.guid, func(n *notes) {
-			n.meta, n.valued, n.entered = r.Meta.Encode(), r.Value != nil, j.ledger
-		})
 	}
 	return t
 }

@@ -69,8 +69,10 @@ func (j *join) learned(m madeEntries, first driver.Joined) {
 	s := j.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.mine[j.guid]; n != nil {
-		n.token = m.zxid
+	for _, p := range j.parts {
+		if n := s.mine[p.mark(j.guid)]; n != nil {
+			n.token = m.zxid
+		}
 	}
 	if r.Limit != 0 {
 		jot(s.limits, r.Line, j.limit)

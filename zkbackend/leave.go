@@ -87,15 +87,27 @@ func (d *departure) run(ctx context.Context) error {
 		}
 		o, err := d.by.transact(ctx, t, d.doubt)
 		if err == nil {
-			for _, del := range d.dels {
-				d.s.hasLeft(del)
-			}
-			return nil
+			return d.finish(ctx)
 		}
 		if err := d.refused(ctx, o.failed, err); err != nil {
 			return err
 		}
 	}
+}
+
+// finish takes in that the transaction was done.
+func (d *departure) finish(ctx context.Context) error {
+	for _, del := range d.dels {
+		if del.over {
+			continue
+		}
+		if err := d.s.tidy(ctx, d.by, del); err != nil {
+			del.unsure = true // by this departure, whatever comes of the rest
+			return err
+		}
+		d.s.hasLeft(del)
+	}
+	return nil
 }
 
 // prepare finds out what hangs on the entries.
@@ -172,6 +184,9 @@ func (d *departure) refused(ctx context.Context, failed step, err error) error {
 		path, _ := failed.op.(*zk.DeleteRequest)
 		if path != nil && (missing || errors.Is(err, zk.ErrBadVersion)) {
 			del.hangs = slices.DeleteFunc(del.hangs, func(h *zk.DeleteRequest) bool { return h.Path == path.Path })
+			if path.Version == -1 {
+				del.late = append(del.late, path)
+			}
 			return nil
 		}
 	case toCreate, toCount, toLimit, toTell, toEnter, toChange:
@@ -186,7 +201,7 @@ func (d *departure) sweep(ctx context.Context, del *deletion) error {
 		if h.Version != -1 {
 			continue
 		}
-		if err := d.by.clear(ctx, h.Path); err != nil {
+		if err := d.by.clear(ctx, h); err != nil {
 			return err
 		}
 	}
@@ -194,11 +209,11 @@ func (d *departure) sweep(ctx context.Context, del *deletion) error {
 	return nil
 }
 
-// clear deletes a node; it is no error if it is not there.
-func (s *sess) clear(ctx context.Context, path string) error {
-	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		dir, _ := split(path)
+// clear deletes a node; it is no error if it is not there, or another one.
+func (s *sess) clear(ctx context.Context, h *zk.DeleteRequest) error {
+	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(h.Path, h.Version) })
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
+		dir, _ := split(h.Path)
 		return translate(err, "DELETE", dir)
 	}
 	return nil
@@ -211,7 +226,7 @@ func (s *sess) hasLeft(del *deletion) {
 	}
 	del.over = true
 	if n, ok := refNode(del.req.Ref); ok && n.guid != "" {
-		s.forgetNotes(n.guid)
+		s.forgetNotes(mark{del.req.Ref.Line, n.guid})
 	}
 	if del.held && !del.sealed && !del.gone {
 		_, name := split(del.key)
@@ -229,10 +244,13 @@ type deletion struct {
 	held     bool // leave word, in the entry itself if it is sealed
 	sealed   bool
 	hangs    []*zk.DeleteRequest
-	prepared bool // hangs is known
-	unsure   bool // a delete was not answered
-	over     bool // it is no more ...
-	gone     bool // ... and was not when this departure began
+	late     []*zk.DeleteRequest // what did not hang on it yet, and may have come before it went
+	claims   bool                // a number may have come so ...
+	enters   bool                // ... or its name into the ledger
+	prepared bool                // hangs is known
+	unsure   bool                // a delete was not answered
+	over     bool                // it is no more ...
+	gone     bool                // ... and was not when this departure began
 }
 
 func (s *sess) newDeletion(req driver.LeaveRequest, by *sess) *deletion {

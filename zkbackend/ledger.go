@@ -100,8 +100,8 @@ func (s *sess) enter(ctx context.Context, ref driver.Ref) (driver.Past, error) {
 	if !ok || n.guid == "" {
 		return driver.PastUnknown, driver.ErrGone
 	}
-	known, _ := s.noted(n.guid)
-	s.note(n.guid, func(k *notes) { k.enters = true })
+	known, _ := s.noted(mark{ref.Line, n.guid})
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.enters = true })
 	var l ledger // believed to be clean, which is right where everybody gives back
 	if known.entered || known.enters {
 		var err error
@@ -116,7 +116,7 @@ func (s *sess) enter(ctx context.Context, ref driver.Ref) (driver.Past, error) {
 			} else if stat == nil {
 				return driver.PastUnknown, driver.ErrGone
 			}
-			s.enteredAs(n, l.version)
+			s.enteredAs(ref, n, l.version)
 			return l.past, nil
 		}
 		past, again, err := s.enterOver(ctx, ref, n, l)
@@ -129,8 +129,8 @@ func (s *sess) enter(ctx context.Context, ref driver.Ref) (driver.Past, error) {
 	}
 }
 
-func (s *sess) enteredAs(n node, version int32) {
-	s.note(n.guid, func(k *notes) { k.entered, k.enters, k.ledger = true, false, version })
+func (s *sess) enteredAs(ref driver.Ref, n node, version int32) {
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.entered, k.enters, k.ledger = true, false, version })
 }
 
 // enterOver writes the name where another was read, or none. It says again if
@@ -152,7 +152,7 @@ func (s *sess) enterOver(ctx context.Context, ref driver.Ref, n node, l ledger) 
 	o, err := s.transact(ctx, t)
 	switch {
 	case err == nil:
-		s.enteredAs(n, l.version+1)
+		s.enteredAs(ref, n, l.version+1)
 		return past, false, nil
 	case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:
 		return past, false, driver.ErrGone
@@ -170,7 +170,7 @@ func (s *sess) pastOf(ctx context.Context, ref driver.Ref, n node, l ledger) (dr
 	if l.version > 0 {
 		return driver.PastDied, nil
 	}
-	known, _ := s.noted(n.guid)
+	known, _ := s.noted(mark{ref.Line, n.guid})
 	if known.token == 0 {
 		stat, err := s.exists(ctx, ref.Key)
 		switch {

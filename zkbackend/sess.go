@@ -52,7 +52,7 @@ type sess struct {
 	leased  map[string]bool     // foreign entries that are known to have a session or not
 	mixed   map[string]bool     // lines with a mixed protocol, which the log was told
 	bells   map[string]*bell    // by the folder
-	mine    map[string]*notes   // own entries on which something hangs, by random part
+	mine    map[mark]*notes     // own entries on which something hangs
 	limits  map[string]int64    // by line: the limit that it was seen to have
 	crowded map[string]bool     // by line: somebody was ahead when it was joined last
 }
@@ -66,7 +66,7 @@ func (b *backend) newSess(cfg driver.Config) *sess {
 		watches: map[string]*watched{}, lists: map[string]*listing{}, marks: map[string]string{},
 		leaving: map[string]bool{}, doubts: map[string]string{},
 		unsure: map[driver.Ref]bool{}, leased: map[string]bool{}, mixed: map[string]bool{},
-		bells: map[string]*bell{}, mine: map[string]*notes{}, limits: map[string]int64{}, crowded: map[string]bool{},
+		bells: map[string]*bell{}, mine: map[mark]*notes{}, limits: map[string]int64{}, crowded: map[string]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.out.over = s.ctx.Done()

@@ -44,7 +44,7 @@ func (s *sess) share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
 	dir := s.b.lay.dir(ref.Line)
 	to := ref
 	to.Key = dir + "/" + s.b.lay.reader(n)
-	s.note(n.guid, func(k *notes) { k.shared, k.meta, k.token = true, known.meta, known.token })
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.shared, k.meta, k.token = true, known.meta, known.token })
 	o, err := s.transact(ctx, transaction{
 		{toCreate, 0, &zk.CreateRequest{
 			Path: to.Key, Data: addition{Token: known.token}.onto(known.meta), Acl: s.entryACL(), Flags: zk.FlagEphemeral,
@@ -65,7 +65,7 @@ func (s *sess) share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
 // writer returns what an entry says of itself, and its token. It asks only if
 // the entry was not made as that of a read-write lock.
 func (s *sess) writer(ctx context.Context, ref driver.Ref, n node) (notes, error) {
-	known, _ := s.noted(n.guid)
+	known, _ := s.noted(mark{ref.Line, n.guid})
 	if known.meta != nil && known.token != 0 {
 		return known, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -255,4 +256,58 @@ func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 	_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
 	require.NoError(t, err)
 	assert.Empty(t, children(t, e.Conn(t), root+"/cfg"))
+}
+
+// TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot: Leave has found no bell, and
+// before it comes again there is one.
+func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	var bell string
+	w := &wire{reply: func(request, f frame) (frame, bool) {
+		if request.op() == opMulti && request.writes() == drivertest.Leave && bell != "" {
+			_, err := conn.Create(bell, nil, 0, zk.WorldACL(zk.PermAll))
+			assert.NoError(t, err)
+			bell = ""
+		}
+		return f, true
+	}}
+	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	first, err := o.Join(bounded(t), gpu(2))
+	require.NoError(t, err)
+	require.NoError(t, o.Admit(bounded(t), first.Entry.Ref))
+	j, err := o.Join(bounded(t), gpu(2))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, o.Admit(ctx, j.Entry.Ref))
+	bell = root + "/%beside/gpu/holders" + strings.TrimPrefix(j.Entry.Key, root+"/gpu")
+	_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+	require.NoError(t, err)
+	assert.Len(t, children(t, conn, root+"/%beside/gpu/holders"), 1)
+	assert.Len(t, children(t, conn, root+"/gpu"), 1)
+}
+
+// TestHoldsOnSeveralLinesHaveTheirOwnLedgers: their entries are made at once.
+func TestHoldsOnSeveralLinesHaveTheirOwnLedgers(t *testing.T) {
+	e, root := shared.use(t)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	dead, err := o.Join(bounded(t), driver.JoinRequest{Line: "b", Ledger: true})
+	require.NoError(t, err)
+	_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: dead.Entry.Ref})
+	require.NoError(t, err)
+	joined, err := o.JoinAll(bounded(t), []driver.JoinRequest{{Line: "a", Ledger: true}, {Line: "b", Ledger: true}})
+	require.NoError(t, err)
+	var all []driver.LeaveRequest
+	for i, want := range []driver.Past{driver.PastClean, driver.PastDied} {
+		past, err := o.Enter(bounded(t), joined[i].Entry.Ref)
+		require.NoError(t, err)
+		assert.Equal(t, want, past)
+		all = append(all, driver.LeaveRequest{Ref: joined[i].Entry.Ref, Held: true, Clean: true})
+	}
+	_, err = o.LeaveAll(bounded(t), all)
+	require.NoError(t, err)
+	for _, line := range []string{"a", "b"} {
+		assert.Empty(t, children(t, e.Conn(t), root+"/%beside/"+line), line)
+	}
 }
