@@ -46,7 +46,6 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 		})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
-			s.mind(ref, n)
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toChange:
 			return driver.ErrGone
@@ -115,7 +114,6 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
 		switch {
 		case err == nil:
 			s.claimed(ref, n, slot)
-			s.mind(ref, n)
 			return slot, nil
 		case errors.Is(err, zk.ErrNodeExists): // somebody was faster
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:

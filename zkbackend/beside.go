@@ -49,7 +49,6 @@ type notes struct {
 	ledger  int32 // ... in this version
 	enters  bool  // an Enter was not answered
 	leaving bool  // Leave has it in hand
-	minded  bool  // the session watches it, for the sake of what hangs on it
 }
 
 // mark is how an entry of ours is known before it has a number.

@@ -94,16 +94,6 @@ func (k notes) hangs(lay layout, n node, line string, clean bool) (all []*zk.Del
 	return all
 }
 
-// mind has the session watch an entry of its own: if somebody deletes it by hand,
-// others wait for what hangs on it.
-func (s *sess) mind(ref driver.Ref, n node) {
-	first := false
-	s.note(mark{ref.Line, n.guid}, func(k *notes) { first, k.minded = !k.minded, true })
-	if first {
-		_ = s.Watch(driver.WatchRequest{Ref: ref, Own: true}, func(driver.Event) {})
-	}
-}
-
 // orphaned takes in that an own entry has gone by somebody else's hand: then what
 // hung on it goes too. The caller holds s.mu.
 func (s *sess) orphaned(ref driver.Ref) {

@@ -137,8 +137,7 @@ func bySeq(n node, seq int64) int { return int(min(max(n.seq-seq, -1), 1)) }
 // sees never goes back, also not when it changes servers.
 //
 // The limit is read when the line has been: a smaller one that is in force
-// already by then must not be missed. Who was admitted is read with it, or where
-// there is a semaphore's request.
+// already by then must not be missed. Who was admitted is read with it.
 func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
 	v, err := s.look(ctx, req)
 	if err != nil {
@@ -147,7 +146,7 @@ func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, e
 	return v, nil
 }
 
-func (s *sess) look(ctx context.Context, req driver.LookRequest) (out driver.View, _ error) {
+func (s *sess) look(ctx context.Context, req driver.LookRequest) (out driver.View, err error) {
 	lay := s.b.lay
 	var f folders
 	together := false
@@ -155,7 +154,6 @@ func (s *sess) look(ctx context.Context, req driver.LookRequest) (out driver.Vie
 		f, together = s.readTogether(ctx, req.Line)
 	}
 	r := &reading{nodes: parseNodes(f.line.names), rev: f.line.stat.Pzxid}
-	var err error
 	if !together {
 		if r, err = s.list(ctx, lay.dir(req.Line)); err != nil {
 			return out, err
@@ -166,26 +164,21 @@ func (s *sess) look(ctx context.Context, req driver.LookRequest) (out driver.Vie
 		return out, err
 	}
 	out = driver.View{Rev: v.rev, Entries: append(v.near, v.at...), Complete: v.ahead == len(v.near)}
-	if req.Limit && !together {
+	if !req.Limit {
+		return out, nil
+	}
+	if !together {
 		if f.limit, err = s.children(ctx, lay.limit(req.Line)); err != nil {
 			return out, translate(err, "READ", lay.limit(req.Line))
 		}
-	}
-	if req.Limit {
-		limit, err := f.limit.limit(lay.limit(req.Line))
-		if err != nil {
-			return out, err
-		}
-		out.Limit = limit.limit
-	}
-	weighted := slices.ContainsFunc(out.Entries, func(e driver.Entry) bool { return e.Mode == driver.Weighted })
-	if weighted && !together {
 		if f.holders, err = s.children(ctx, lay.holders(req.Line)); err != nil {
 			return out, translate(err, "READ", lay.holders(req.Line))
 		}
 	}
+	limit, err := f.limit.limit(lay.limit(req.Line))
+	out.Limit = limit.limit
 	f.holders.mark(out.Entries)
-	return out, nil
+	return out, err
 }
 
 // mark marks the entries that were admitted: those of whose names there is a child.

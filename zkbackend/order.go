@@ -23,9 +23,6 @@ type order struct {
 	seen chan struct{} // closed when one for before has left
 }
 
-// opChildren is the request that lists a folder.
-const opChildren = 12
-
 // follow begins to look at what leaves.
 func (t *tap) follow(before, after string) *order {
 	o := &order{before: before, after: after, seen: make(chan struct{})}
@@ -51,7 +48,7 @@ func (t *tap) kept(o *order) bool {
 
 // leaves takes in a request that is about to leave. The caller holds t.mu.
 func (t *tap) leaves(packet []byte, op int32) {
-	if op != opChildren || len(t.orders) == 0 || len(packet) < 16 {
+	if op != opGetChildren2 || len(t.orders) == 0 || len(packet) < 16 {
 		return
 	}
 	n := int64(binary.BigEndian.Uint32(packet[12:]))
@@ -76,7 +73,7 @@ func (t *tap) leaves(packet []byte, op int32) {
 	}
 }
 
-// folders is what readTogether reads.
+// folders are a line's, as they were read.
 type folders struct {
 	line, limit, holders children
 }

@@ -1,34 +1,22 @@
 package zkbackend
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 )
 
-// listRequest is a packet that asks for a folder.
-func listRequest(op int32, path string) []byte {
-	b := make([]byte, 4, 32)
-	b = binary.BigEndian.AppendUint32(b, 7)
-	b = binary.BigEndian.AppendUint32(b, uint32(op))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(path)))
-	b = append(append(b, path...), 0)
-	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	return b
-}
-
 // TestAnOrderIsKeptOnlyIfNobodyElseCanHaveBrokenIt: whichever of the requests were
 // ours, they left in the right order.
 func TestAnOrderIsKeptOnlyIfNobodyElseCanHaveBrokenIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		paths := rapid.SliceOf(rapid.SampledFrom([]string{"/line", "/limit", "/other", "/li"})).Draw(t, "paths")
+		paths := rapid.SliceOf(rapid.SampledFrom([]string{"/line", "/limit", "/other", "/li", "/line" + watchMark})).Draw(t, "paths")
 		tp := newTap(nil, nil, 0, nil, nil)
 		o := tp.follow("/line", "/limit")
 		for i, p := range paths {
-			tp.asks(int32(i), opChildren, listRequest(opChildren, p))
-			tp.asks(int32(i), opAuth, listRequest(opAuth, p))
+			tp.asks(int32(i), opGetChildren2, read(opGetChildren2, p, 0))
+			tp.asks(int32(i), opAuth, read(opAuth, p, 0))
 		}
 		lines, limits, right := 0, 0, true
 		for i, p := range paths {
@@ -55,8 +43,8 @@ func TestAnOrderIsKeptOnlyIfNobodyElseCanHaveBrokenIt(t *testing.T) {
 func TestBrokenRequestsAreNoOrder(t *testing.T) {
 	tp := newTap(nil, nil, 0, nil, nil)
 	o := tp.follow("/line", "/limit")
-	for _, packet := range [][]byte{nil, listRequest(opChildren, "/line")[:18], {0: 1, 15: 255}} {
-		tp.asks(1, opChildren, packet)
+	for _, packet := range [][]byte{nil, read(opGetChildren2, "/line", 0)[:18], {0: 1, 15: 255}} {
+		tp.asks(1, opGetChildren2, packet)
 	}
 	assert.False(t, tp.kept(o))
 	assert.Zero(t, o.n)

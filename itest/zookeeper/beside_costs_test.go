@@ -128,7 +128,7 @@ func TestWhatHoldersDoCostsLittle(t *testing.T) {
 	require.NoError(t, err)
 	c.costs(1, "to share", func() error { _, err := c.o.Share(ctx, w.Entry.Ref); return err })
 
-	v, err := c.o.Join(ctx, driver.JoinRequest{Line: "leader", Kin: driver.KinLatch, Value: []byte("a")})
+	v, err := c.o.Join(ctx, driver.JoinRequest{Line: "leader", Value: []byte("a")})
 	require.NoError(t, err)
 	c.costs(1, "to write a value", func() error { return c.o.Write(ctx, v.Entry.Ref, []byte("b")) })
 
