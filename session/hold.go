@@ -69,6 +69,7 @@ type Hold struct {
 	outer    *Hold       // the hold that the caller's context came from
 	unlocked bool        // under g.mu
 	mode     driver.Mode // under g.mu
+	sharing  bool        // a downgrade goes on in the background, or did; under g.mu
 }
 
 // grant is what the handles of a reentrant hold share.

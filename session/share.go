@@ -13,31 +13,71 @@ import (
 // It is for recipes; users call rwlock.RWLock.Downgrade.
 //
 // It fails with ErrNotWriter if the hold is not exclusive, with ErrLost or
-// ErrUnlocked if it is over. After any other error it is being finished in the
-// background, and it is not known whether others have been let in already.
+// ErrUnlocked if it is over, at the latest when it is. After ErrDenied and
+// ErrRefused the hold is what it was. After any other error it is being finished
+// in the background, and it is not known whether others have been let in already;
+// it may be called again, to wait for that.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	g := h.g
 	g.mu.Lock()
-	err := g.lostErr()
-	switch {
-	case err != nil:
-	case h.unlocked:
-		err = ErrUnlocked
-	case h.mode != driver.Exclusive || g.Share == nil:
+	err := h.overErr()
+	done := err == nil && h.sharing && h.mode != driver.Exclusive
+	if err == nil && !done && (h.mode != driver.Exclusive || g.Share == nil) {
 		err = ErrNotWriter
 	}
 	g.mu.Unlock()
-	if err == nil && h.Valid() == 0 {
-		err = g.lostNow()
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case h.Valid() == 0:
+		return g.lostNow()
+	case done: // by what an earlier call has left
+		return nil
 	}
-	err = g.share(ctx)
-	if err != nil && !errors.Is(err, ErrLost) {
+	ctx, cancel := g.within(ctx)
+	defer cancel()
+	if err := g.share(ctx); err != nil {
+		return h.notShared(err)
+	}
+	return nil
+}
+
+// notShared says what the error of a share means for the hold, and has the share
+// finished if the outcome is unknown.
+func (h *Hold) notShared(err error) error {
+	g := h.g
+	g.mu.Lock()
+	over := h.overErr()
+	unknown := over == nil && !errors.Is(err, ErrLost) && !driver.Incurable(err)
+	first := unknown && !h.sharing
+	h.sharing = h.sharing || unknown
+	g.mu.Unlock()
+	switch {
+	case over != nil: // meanwhile
+		return over
+	case first:
 		g.shareLater()
 	}
 	return err
+}
+
+// overErr says how the hold ended; nil if it has not. The caller holds g.mu.
+func (h *Hold) overErr() error {
+	if h.unlocked && h.g.lost == nil {
+		return ErrUnlocked
+	}
+	return h.g.lostErr()
+}
+
+// within is a context that ends with ctx, and with the term: nothing is worth
+// waiting for then.
+func (g *grant) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(g.t.ctx, func() { cancel(context.Cause(g.t.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // share makes the entry admit others.
@@ -58,10 +98,11 @@ func (g *grant) share(ctx context.Context) error {
 	return nil
 }
 
-// shareLater makes the entry admit others, in the background.
+// shareLater makes the entry admit others, in the background, unless the service
+// refuses.
 func (g *grant) shareLater() {
 	g.t.Clean(func(ctx context.Context) error {
-		if err := g.share(ctx); err != nil && !errors.Is(err, ErrLost) {
+		if err := g.share(ctx); err != nil && !errors.Is(err, ErrLost) && !driver.Incurable(err) {
 			return err
 		}
 		return nil
@@ -90,10 +131,20 @@ func (g *grant) shareAtLast() error {
 	ctx, cancel := driver.WithTimeout(g.t.ctx, g.t.s.clock, min(unlockTimeout, g.t.Left()))
 	defer cancel()
 	err := g.share(ctx)
-	if err == nil || errors.Is(err, ErrLost) {
-		return err
+	if err == nil {
+		return nil
 	}
-	if g.t.ctx.Err() != nil {
+	g.mu.Lock()
+	idle, lost := len(g.handles) == 0, g.lostErr()
+	g.mu.Unlock()
+	switch {
+	case lost != nil:
+		return lost
+	case idle: // the readers have given back meanwhile: nothing is left to be shared
+		return nil
+	case errors.Is(err, ErrLost):
+		return err
+	case g.t.ctx.Err() != nil:
 		return g.lostNow()
 	}
 	g.shareLater()
@@ -106,10 +157,7 @@ func (g *grant) shareAtLast() error {
 func (h *Hold) Write(ctx context.Context, value []byte) error {
 	g := h.g
 	g.mu.Lock()
-	err := g.lostErr()
-	if h.unlocked && err == nil {
-		err = ErrUnlocked
-	}
+	err := h.overErr()
 	g.mu.Unlock()
 	switch {
 	case err != nil:
@@ -117,10 +165,19 @@ func (h *Hold) Write(ctx context.Context, value []byte) error {
 	case h.Valid() == 0:
 		return g.lostNow()
 	}
-	if err := g.Grant.Write(ctx, value); errors.Is(err, driver.ErrGone) {
+	ctx, cancel := g.within(ctx)
+	defer cancel()
+	err = g.Grant.Write(ctx, value)
+	g.mu.Lock()
+	over := h.overErr()
+	g.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case over != nil: // meanwhile
+		return over
+	case errors.Is(err, driver.ErrGone):
 		return g.lostError(ReasonDeleted, nil)
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
