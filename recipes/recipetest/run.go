@@ -16,7 +16,11 @@ type story struct {
 // stories are all of them, in the order in which they are best read.
 func stories() []story {
 	var all []story
-	for _, part := range [][]story{grants(), ends(), losses(), outcomes(), cuts(), semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds()} {
+	for _, part := range [][]story{
+		grants(), ends(), losses(), outcomes(), cuts(),
+		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(),
+		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
+	} {
 		all = append(all, part...)
 	}
 	return all

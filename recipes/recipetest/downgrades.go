@@ -1,0 +1,212 @@
+package recipetest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// downgrades are the stories of writers that become readers.
+func downgrades() []story {
+	return []story{
+		{"DowngradeKeepsTokenAndPlace", downgradeKeeps},
+		{"DowngradeLetsReadersInAndNoWriter", downgradeBetween},
+		{"DowngradeWithAWriterRightBehindLetsNobodyIn", downgradeBeforeWriter},
+		{"DowngradedHoldIsHandedOnWhenGivenBack", downgradeHandsOn},
+		{"DowngradedEntryThatIsDeletedIsTold", downgradeThenDeleted},
+		{"DowngradedHolderCutOffIsToldBeforeTheNextIsGranted", downgradeThenCutOff},
+		{"UnlockWhileDowngradeLeavesNothing", downgradeRace},
+		{"DowngradeOfAnotherHoldIsRefused", downgradeRefused},
+	}
+}
+
+// downgrade makes a reader of a writer, and ends the story if that fails.
+func (p *party) downgrade(h *session.Hold) {
+	p.w.t.Helper()
+	require.NoError(p.w.t, rwlock.New(p.Session, name).Downgrade(p.w.soon(), h), "downgrade")
+}
+
+func downgradeKeeps(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	token, before := h.Token(), b.entries()[0]
+	require.Equal(w.t, driver.Exclusive, before.Mode)
+	require.Equal(w.t, driver.Exclusive, h.Mode())
+	a.downgrade(h)
+
+	line := b.entries()
+	require.Len(w.t, line, 1)
+	assert.Equal(w.t, driver.Shared, line[0].Mode)
+	assert.Equal(w.t, before.Place, line[0].Place)
+	assert.EqualValues(w.t, token, line[0].Token)
+	assert.Equal(w.t, "a", line[0].Meta.Label)
+	assert.Equal(w.t, "rwlock", line[0].Meta.Kind)
+	assert.Equal(w.t, token, h.Token())
+	assert.Equal(w.t, driver.Shared, h.Mode())
+	assert.Equal(w.t, line[0].Ref, h.Refs()[0])
+	assert.NotZero(w.t, h.Valid())
+	require.NoError(w.t, h.Context().Err())
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+// downgradeBetween: in W, R, W2, R2 only R joins W when that reads.
+func downgradeBetween(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	for _, p := range []*party{a, b} { // also in the writer's own session
+		h := a.holds(writing)
+		in := []*request{p.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
+		writer := p.queueFor(w.soon(), writing)
+		out := c.queueFor(w.soon(), reading)
+		w.wait("a writer holds", in...)
+		a.downgrade(h)
+		for _, r := range in {
+			r.granted()
+		}
+		w.wait("readers hold, and stand before them", writer, out)
+		require.NoError(w.t, h.Context().Err())
+		for _, r := range in {
+			w.unlock(r.hold)
+		}
+		w.wait("the downgraded one holds", writer, out)
+		w.unlock(h)
+		h = writer.granted()
+		w.wait("a writer holds", out)
+		w.unlock(h)
+		w.unlock(out.granted())
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func downgradeBeforeWriter(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	for _, p := range []*party{a, b} {
+		h := a.holds(writing)
+		writer := p.queueFor(w.soon(), writing)
+		reader := c.queueFor(w.soon(), reading)
+		a.downgrade(h)
+		w.wait("no writer slips in, and no reader passes one", writer, reader)
+		late := c.queueFor(w.soon(), reading)
+		w.wait("a writer stands before it", late)
+		w.unlock(h)
+		h = writer.granted()
+		w.wait("a writer holds", reader, late)
+		w.unlock(h)
+		w.unlock(reader.granted())
+		w.unlock(late.granted())
+	}
+	w.eventually(0, "nothing is left")
+}
+
+// downgradeHandsOn: readers that join afterwards hold beside it, and a writer
+// behind them waits for all.
+func downgradeHandsOn(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	a.downgrade(h)
+	beside := b.holds(reading)
+	writer := b.queueFor(w.soon(), writing)
+	w.unlock(beside)
+	w.wait("the downgraded one holds", writer)
+	w.unlock(h)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func downgradeThenDeleted(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	writer := b.queueFor(w.soon(), writing)
+	a.downgrade(h)
+	x := tell(h)
+	w.wait("the downgraded one holds", writer) // the entry is watched by then
+	w.svc.Delete(w.t, b.entries()[0].Ref)
+	w.when(x)
+
+	var lost *session.LostError
+	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
+	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func downgradeThenCutOff(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	a.downgrade(h)
+	x := tell(h)
+	writer := b.queueFor(w.soon(), writing)
+	a.net.Cut(drivertest.Both)
+	next := w.endsBefore(h, x, writer)
+	a.net.Heal()
+	w.unlock(next[0])
+	w.eventually(0, "nothing is left after the heal")
+}
+
+func downgradeRace(w *world) {
+	a, b := w.party("a"), w.party("b")
+	for i := range 30 {
+		h := a.holds(writing)
+		reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
+		done := make(chan error, 1)
+		go func() { done <- rwlock.New(a.Session, name).Downgrade(w.soon(), h) }()
+		if i%3 > 0 {
+			a.net.OnRequest(nil) // a turn for the other, more or less
+		}
+		err := h.Unlock()
+		require.NoError(w.t, err, "given back, whatever became of the downgrade")
+		if err := <-done; err != nil {
+			require.ErrorIs(w.t, err, session.ErrUnlocked)
+		}
+		reader.granted()
+		w.unlock(reader.hold)
+		w.unlock(writer.granted())
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func downgradeRefused(w *world) {
+	a, b := w.party("a"), w.party("b")
+	rw := rwlock.New(a.Session, name)
+	refused := func(h *session.Hold, want error, why string) {
+		w.t.Helper()
+		sent := a.net.Requests()
+		require.ErrorIs(w.t, rw.Downgrade(w.soon(), h), want, why)
+		assert.Equal(w.t, sent, a.net.Requests(), "%s: nothing is sent", why)
+	}
+	refused(nil, session.ErrNotWriter, "no hold")
+	h := a.holds(reading)
+	refused(h, session.ErrNotWriter, "a read hold")
+	w.unlock(h)
+	h = a.holds(writing)
+	a.downgrade(h)
+	refused(h, session.ErrNotWriter, "downgraded before")
+	w.unlock(h)
+	refused(h, session.ErrUnlocked, "given back")
+	h = b.holds(writing)
+	refused(h, session.ErrNotWriter, "of another session")
+	w.unlock(h)
+	h, err := rwlock.New(a.Session, name+"2").Lock(w.soon())
+	require.NoError(w.t, err)
+	refused(h, session.ErrNotWriter, "of another lock")
+	w.unlock(h)
+	h, err = mutex.New(a.Session, name).Lock(w.soon())
+	require.NoError(w.t, err)
+	refused(h, session.ErrNotWriter, "of a mutex")
+	w.unlock(h)
+	<-a.joined
+	<-a.joined
+	h = a.holds(writing)
+	x := tell(h)
+	w.svc.Expire(w.t, h.SessionID())
+	a.queueFor(w.soon(), lock) // the service tells by the way
+	w.when(x)
+	refused(h, session.ErrLost, "lost")
+}

@@ -1,0 +1,204 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// insiders are the stories of callers who hold the lock already.
+func insiders() []story {
+	all := []story{
+		{"RLockInRLockSharesTheEntry", rlockInRLock},
+		{"RLockInLockOutlivesTheWriterAsADowngrade", writerFirst},
+		{"RLockInLockGivenBackFirstKeepsTheWriter", readerFirst},
+		{"LockInsideIsRefused", lockInside},
+		{"DowngradeWithinKeepsBoth", downgradeInside},
+		{"LossTellsAllWhoAreInside", lossInside},
+		{"UnlockOfBothAtOnceLeavesNothing", bothAtOnce},
+	}
+	for _, f := range []drivertest.Fault{drivertest.LostReply, drivertest.BrokenReply, drivertest.LostRequest} {
+		all = append(all, story{
+			fmt.Sprintf("WriterGivenBackFirstWith%vBecomesAReader", f),
+			func(w *world) { writerFirstFault(w, f) },
+		})
+	}
+	return all
+}
+
+// inside takes one more handle on a hold.
+func (p *party) inside(h *session.Hold) *session.Hold {
+	p.w.t.Helper()
+	before := p.net.Requests()
+	h2, err := rwlock.New(p.Session, name).RLock(h.Context())
+	require.NoError(p.w.t, err)
+	assert.Equal(p.w.t, before, p.net.Requests(), "nothing is sent")
+	assert.Equal(p.w.t, h.Token(), h2.Token())
+	assert.Equal(p.w.t, driver.Shared, h2.Mode())
+	return h2
+}
+
+// rlockInRLock: a second RLock does not queue up behind a writer that waits for
+// the first, which would be for ever.
+func rlockInRLock(w *world) {
+	a, b := w.party("a"), w.party("b")
+	outer := a.holds(reading)
+	writer := b.queueFor(w.soon(), writing)
+	inner := a.inside(outer)
+	innermost := a.inside(inner)
+	require.Equal(w.t, 2, w.svc.Count(w.t, name))
+	w.unlock(outer)
+	require.ErrorIs(w.t, context.Cause(outer.Context()), session.ErrUnlocked)
+	require.ErrorIs(w.t, outer.Unlock(), session.ErrUnlocked)
+	require.NoError(w.t, inner.Context().Err(), "it goes on")
+	w.unlock(inner)
+	w.wait("one is still inside", writer)
+	w.unlock(innermost)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func writerFirst(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	outer := a.holds(writing)
+	readers := []*request{b.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
+	writer := c.queueFor(w.soon(), writing)
+	inner := a.inside(outer)
+	token := inner.Token()
+	w.wait("a writer holds", readers...)
+	w.unlock(outer)
+	for _, r := range readers {
+		r.granted()
+	}
+	w.wait("readers hold", writer)
+
+	require.NoError(w.t, inner.Context().Err(), "the reader goes on")
+	assert.NotZero(w.t, inner.Valid())
+	assert.Equal(w.t, token, inner.Token())
+	line := c.entries()
+	assert.Equal(w.t, driver.Shared, line[0].Mode)
+	assert.EqualValues(w.t, token, line[0].Token)
+	assert.Equal(w.t, line[0].Ref, inner.Refs()[0])
+	for _, r := range readers {
+		w.unlock(r.hold)
+	}
+	w.wait("the first one still reads", writer)
+	w.unlock(inner)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func writerFirstFault(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	outer := a.holds(writing)
+	reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
+	inner := a.inside(outer)
+	a.net.Strike(drivertest.Change, f)
+	if err := outer.Unlock(); err != nil {
+		require.ErrorIs(w.t, err, session.ErrReleasePending)
+	}
+	reader.granted()
+	require.NoError(w.t, inner.Context().Err())
+	w.unlock(reader.hold)
+	w.wait("the first one still reads", writer)
+	w.unlock(inner)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func readerFirst(w *world) {
+	a, b := w.party("a"), w.party("b")
+	outer := a.holds(writing)
+	reader := b.queueFor(w.soon(), reading)
+	inner := a.inside(outer)
+	sent := a.net.Requests()
+	w.unlock(inner)
+	w.wait("the writer still holds", reader)
+
+	assert.Equal(w.t, sent, a.net.Requests(), "nothing is sent")
+	require.NoError(w.t, outer.Context().Err())
+	assert.Equal(w.t, driver.Exclusive, b.entries()[0].Mode)
+	w.unlock(outer)
+	w.unlock(reader.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func lockInside(w *world) {
+	p := w.party("p")
+	rw := rwlock.New(p.Session, name)
+	for _, want := range []locking{reading, writing} {
+		h := p.holds(want)
+		_, err := rw.Lock(h.Context())
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		_, err = rw.TryLock(h.Context())
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		_, err = lock(h.Context(), p.Session)
+		require.ErrorIs(w.t, err, session.ErrReentrant, "a mutex of that name stands in the same line")
+		h2, err := rw.TryRLock(h.Context())
+		require.NoError(w.t, err)
+		_, err = rw.Lock(h2.Context())
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		w.unlock(h2)
+		w.unlock(h)
+	}
+	h, err := lock(w.soon(), p.Session)
+	require.NoError(w.t, err)
+	<-p.joined
+	_, err = rw.RLock(h.Context())
+	require.ErrorIs(w.t, err, session.ErrReentrant, "a mutex of that name admits no reader")
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+func downgradeInside(w *world) {
+	a, b := w.party("a"), w.party("b")
+	outer := a.holds(writing)
+	inner := a.inside(outer)
+	require.ErrorIs(w.t, rwlock.New(a.Session, name).Downgrade(w.soon(), inner), session.ErrNotWriter)
+	a.downgrade(outer)
+	h := b.holds(reading)
+	writer := b.queueFor(w.soon(), writing)
+	w.unlock(h)
+	w.unlock(outer)
+	w.wait("one is still inside", writer)
+	w.unlock(inner)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func lossInside(w *world) {
+	a, b := w.party("a"), w.party("b")
+	outer := a.holds(writing)
+	inner := a.inside(outer)
+	b.queueFor(w.soon(), reading) // has the holder watched at once
+	x, y := tell(outer), tell(inner)
+	w.svc.Expire(w.t, outer.SessionID())
+	w.when(x)
+	w.when(y)
+	require.ErrorIs(w.t, outer.Unlock(), session.ErrLost)
+	require.ErrorIs(w.t, inner.Unlock(), session.ErrLost)
+}
+
+// bothAtOnce: the writer's part wants to share what the reader's part gives
+// back.
+func bothAtOnce(w *world) {
+	a, b := w.party("a"), w.party("b")
+	for range 30 {
+		outer := a.holds(writing)
+		next := b.queueFor(w.soon(), writing)
+		inner := a.inside(outer)
+		done := make(chan error, 1)
+		go func() { done <- inner.Unlock() }()
+		require.NoError(w.t, outer.Unlock())
+		require.NoError(w.t, <-done)
+		w.unlock(next.granted())
+	}
+	w.eventually(0, "nothing is left")
+}

@@ -1,0 +1,254 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+)
+
+// readWrites are the stories of readers and writers in one line.
+func readWrites() []story {
+	return []story{
+		{"ReadersHoldTogether", readersTogether},
+		{"WaitingWriterStopsLaterReaders", writerStopsReaders},
+		{"MixedLineIsGrantedInOrder", mixedInOrder},
+		{"ReadersDoNotStarveWriters", readersStarveNobody},
+		{"WritersDoNotStarveReaders", writersStarveNobody},
+		{"ReaderWaitsForTheNearestWriterOnly", nearestWriterOnly},
+		{"WriterEntersWhenTheLastReaderHasGone", lastReaderGone},
+		{"ReadersAndWritersByTheHundredExcludeEachOther", mixedByTheHundred},
+	}
+}
+
+// locking is a request for some lock.
+type locking = func(context.Context, *session.Session) (*session.Hold, error)
+
+// reading and writing are what requests of readers and writers do.
+func reading(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	return rwlock.New(s, name).RLock(ctx)
+}
+
+func writing(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	return rwlock.New(s, name).Lock(ctx)
+}
+
+// holds asks for a lock, and ends the story if it is not granted.
+func (p *party) holds(want locking) *session.Hold {
+	p.w.t.Helper()
+	return p.queueFor(p.w.soon(), want).granted()
+}
+
+// wait checks that none of the requests is granted, and gives a wrong grant the
+// time that it would take.
+func (w *world) wait(why string, rs ...*request) {
+	w.t.Helper()
+	rest := time.After(w.h.TTL / 20)
+	<-rest
+	for i, r := range rs {
+		require.True(w.t, r.waiting(), "request %d: %s", i, why)
+	}
+}
+
+func readersTogether(w *world) {
+	var holds []*session.Hold
+	for i, p := range w.parties(3) {
+		for range 2 { // also through one session
+			holds = append(holds, p.holds(reading))
+		}
+		require.Equal(w.t, 2*(i+1), w.svc.Count(w.t, name))
+	}
+	for _, h := range holds {
+		require.NoError(w.t, h.Context().Err())
+		w.unlock(h)
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func writerStopsReaders(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	first := a.holds(reading)
+	writer := b.queueFor(w.soon(), writing)
+	later := []*request{a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
+	w.wait("a writer came first", later...)
+	w.unlock(first)
+	h := writer.granted()
+	w.wait("a writer holds", later...)
+	w.unlock(h)
+	for _, r := range later { // all of them, while none gives back
+		require.Greater(w.t, r.granted().Token(), h.Token())
+	}
+	for _, r := range later {
+		w.unlock(r.hold)
+	}
+	w.eventually(0, "nothing is left")
+}
+
+// mixedInOrder walks down a line: readers that stand side by side hold
+// together, and whoever is behind holds only when all of them have gone.
+func mixedInOrder(w *world) {
+	ps := w.parties(4)
+	modes := "rrwrwwrrrwrw"
+	waits := make([]*request, len(modes))
+	h := ps[0].holds(writing)
+	for i, m := range modes {
+		want := reading
+		if m == 'w' {
+			want = writing
+		}
+		waits[i] = ps[i*i%len(ps)].queueFor(w.soon(), want)
+	}
+	before := h.Token()
+	w.unlock(h)
+	for from := 0; from < len(modes); {
+		upto := from + 1
+		for modes[from] == 'r' && modes[upto] == 'r' {
+			upto++
+		}
+		for i, r := range waits[from:upto] {
+			h := r.granted()
+			assert.Equal(w.t, r.token, h.Token(), "request %d kept its place", from+i)
+			assert.Greater(w.t, h.Token(), before, "request %d", from+i)
+			before = h.Token()
+		}
+		for i, j := range rand.Perm(upto - from) {
+			if i == upto-from-1 {
+				w.wait("somebody ahead still holds", waits[upto:]...)
+			}
+			w.unlock(waits[from+j].hold)
+		}
+		from = upto
+	}
+	w.eventually(0, "everything was given back")
+}
+
+// readersStarveNobody: there is a reader at every moment, and the writer comes
+// in all the same.
+func readersStarveNobody(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(reading)
+	for range 5 {
+		writer := b.queueFor(w.soon(), writing)
+		next := a.queueFor(w.soon(), reading) // before the last one goes
+		w.wait("readers hold, and a writer stands between", writer, next)
+		w.unlock(h)
+		w.unlock(writer.granted())
+		h = next.granted()
+	}
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+// writersStarveNobody: there is always a writer that waits, and the reader comes
+// in all the same.
+func writersStarveNobody(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	for range 5 {
+		reader := b.queueFor(w.soon(), reading)
+		next := a.queueFor(w.soon(), writing)
+		w.unlock(h)
+		w.wait("a reader holds", next)
+		w.unlock(reader.granted())
+		h = next.granted()
+	}
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+// nearestWriterOnly: what becomes of the writers before the nearest one costs a
+// reader nothing.
+func nearestWriterOnly(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.holds(writing)
+	ctx, cancel := context.WithCancel(w.soon())
+	cancelled := a.queueFor(ctx, writing)
+	second := a.queueFor(w.soon(), writing)
+	nearest := b.queueFor(w.soon(), writing)
+	readers := []*request{c.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
+	w.wait("writers are ahead", readers...)
+	before := c.net.Requests()
+	cancel()
+	cancelled.returned()
+	w.unlock(h)
+	w.unlock(second.granted())
+	h = nearest.granted()
+	w.wait("the nearest writer holds", readers...)
+
+	assert.Zero(w.t, c.net.Requests()-before, "requests of the readers while the writers before the nearest went")
+	w.unlock(h)
+	for _, r := range readers {
+		w.unlock(r.granted())
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func lastReaderGone(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}}
+	for _, order := range orders {
+		var readers []*session.Hold
+		for _, p := range []*party{a, b, a, c} {
+			readers = append(readers, p.holds(reading))
+		}
+		writer := b.queueFor(w.soon(), writing)
+		for i, j := range order {
+			w.wait(fmt.Sprint("readers are left, in the order ", order), writer)
+			require.NoError(w.t, readers[j].Context().Err())
+			w.unlock(readers[j])
+			if i == len(order)-1 {
+				w.unlock(writer.granted())
+			}
+		}
+	}
+	w.eventually(0, "nothing is left")
+}
+
+// mixedByTheHundred: a reader writes into a place of its own, and a writer reads
+// them all and writes into another, which all readers read. Nothing else orders
+// them: the race detector is the judge of exclusion.
+func mixedByTheHundred(w *world) {
+	const n, times = 200, 3
+	ps := w.parties(4)
+	written, read := []session.Token{0}, make([]session.Token, n)
+	done := make(chan struct{})
+	for i := range n {
+		rw := rwlock.New(ps[i%len(ps)].Session, name)
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for j := range times {
+				var err error
+				if (i/len(ps)+j)%3 == 0 {
+					err = rw.Do(w.soon(), func(_ context.Context, h *session.Hold) error {
+						assert.Greater(w.t, h.Token(), slices.Max(read), "a writer is above all readers before it")
+						written = append(written, h.Token())
+						return nil
+					})
+				} else {
+					err = rw.RDo(w.soon(), func(_ context.Context, h *session.Hold) error {
+						assert.Greater(w.t, h.Token(), written[len(written)-1], "a reader is above all writers before it")
+						read[i] = h.Token()
+						return nil
+					})
+				}
+				if !assert.NoError(w.t, err) {
+					return
+				}
+			}
+		}()
+	}
+	for range n {
+		<-done
+	}
+
+	assert.Len(w.t, written, 1+n)
+	assert.IsIncreasing(w.t, written)
+	w.eventually(0, "everything was given back")
+}

@@ -1,0 +1,200 @@
+package recipetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// readerLosses are the stories of readers and writers that are lost.
+func readerLosses() []story {
+	return []story{
+		{"WriterCutOffIsToldBeforeTheReadersAreGranted", writerCutOff},
+		{"ReaderCutOffIsToldBeforeTheWriterIsGranted", readerCutOff},
+		{"ReadersBehindARevokedWriterAreAllGranted", writerRevoked},
+		{"RevokedReaderLetsTheWriterIn", readerRevoked},
+		{"DeletedReaderIsToldAndTheOthersHold", deletedReader},
+		{"DeletedWaitingReaderThenReleaseGrantsNobodyTwice", deletedWaitingReader},
+		{"DeletedWaitingWriterLetsTheReadersBehindPass", deletedWaitingWriter},
+		{"WaitingReaderCutOffReturnsWithItsContext", readerGivesUp},
+	}
+}
+
+// endsBefore checks that the hold was told of its loss before the requests were
+// granted, and returns what they got.
+func (w *world) endsBefore(h *session.Hold, x *told, rs ...*request) []*session.Hold {
+	w.t.Helper()
+	var holds []*session.Hold
+	for _, r := range rs {
+		holds = append(holds, r.granted())
+		valid := h.Valid()
+		assert.Zero(w.t, valid)
+		assert.Greater(w.t, r.hold.Token(), h.Token())
+	}
+	at := w.when(x)
+	for _, r := range rs {
+		assert.True(w.t, at.Before(r.at), "told %s after the next one was granted", at.Sub(r.at))
+	}
+	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	return holds
+}
+
+func writerCutOff(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.holds(writing)
+	x := tell(h)
+	readers := []*request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
+	last := c.queueFor(w.soon(), writing)
+	a.net.Cut(drivertest.Both)
+	holds := w.endsBefore(h, x, readers...)
+	w.wait("readers hold", last)
+	a.net.Heal()
+	for _, h := range holds {
+		require.NoError(w.t, h.Context().Err())
+		w.unlock(h)
+	}
+	w.unlock(last.granted())
+	w.eventually(0, "nothing is left after the heal")
+}
+
+func readerCutOff(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h, other := a.holds(reading), b.holds(reading)
+	x := tell(h)
+	writer := c.queueFor(w.soon(), writing)
+	a.net.Cut(drivertest.Both)
+	w.when(x)
+	w.eventually(2, "the service has given the reader up")
+	w.wait("the other reader holds", writer)
+	require.NoError(w.t, other.Context().Err())
+	w.unlock(other)
+	holds := w.endsBefore(h, x, writer)
+	a.net.Heal()
+	w.unlock(holds[0])
+	w.eventually(0, "nothing is left after the heal")
+}
+
+func writerRevoked(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.holds(writing)
+	x := tell(h)
+	readers := []*request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
+	w.svc.Expire(w.t, h.SessionID())
+	for _, r := range readers {
+		r.granted()
+	}
+	w.when(x)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	for _, r := range readers {
+		w.unlock(r.hold)
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func readerRevoked(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h, other := a.holds(reading), b.holds(reading)
+	x := tell(h)
+	writer := c.queueFor(w.soon(), writing)
+	later := b.queueFor(w.soon(), reading)
+	w.svc.Expire(w.t, h.SessionID())
+	w.when(x)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.wait("the other reader holds", writer, later)
+	w.unlock(other)
+	h = writer.granted()
+	w.wait("the writer holds", later)
+	w.unlock(h)
+	w.unlock(later.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func deletedReader(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h, other := a.holds(reading), b.holds(reading)
+	x := tell(h)
+	writer := b.queueFor(w.soon(), writing)
+	w.wait("readers hold", writer) // and holds that last are watched by now, in real time too
+	time.Sleep(w.h.TTL / 20)
+	w.svc.Delete(w.t, h.Refs()[0])
+	w.when(x)
+
+	var lost *session.LostError
+	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
+	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	w.wait("the other reader holds", writer)
+	require.NoError(w.t, other.Context().Err())
+	w.unlock(other)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func deletedWaitingReader(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	for _, p := range []*party{a, b} { // of the holder's session too
+		for range 5 {
+			h := a.holds(writing)
+			reader := p.queueFor(w.soon(), reading)
+			next := c.queueFor(w.soon(), writing)
+			w.svc.Delete(w.t, a.entries()[1].Ref)
+			w.unlock(h)
+			h = next.granted()
+			w.wait("a writer holds", reader)
+			w.unlock(h)
+			require.Greater(w.t, reader.granted().Token(), h.Token(), "it went to the end of the line")
+			<-p.joined
+			w.unlock(reader.hold)
+		}
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func deletedWaitingWriter(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	for _, p := range []*party{a, b} { // of the readers' session too
+		for range 5 {
+			first := a.holds(reading)
+			writer := p.queueFor(w.soon(), writing)
+			later := []*request{c.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
+			w.svc.Delete(w.t, a.entries()[1].Ref)
+			for _, r := range later {
+				r.granted()
+			}
+			again := <-p.joined
+			w.wait("readers hold", writer)
+			w.unlock(first)
+			for _, r := range later {
+				w.unlock(r.hold)
+				require.Greater(w.t, again, r.token, "the writer went to the end of the line")
+			}
+			w.unlock(writer.granted())
+		}
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func readerGivesUp(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.holds(writing)
+	ctx, cancel := context.WithCancel(w.soon())
+	reader := b.queueFor(ctx, reading)
+	last := c.queueFor(w.soon(), writing)
+	b.net.Cut(drivertest.Both)
+	at := time.Now()
+	cancel()
+	reader.returned()
+
+	assert.Less(w.t, reader.at.Sub(at), w.h.Prompt)
+	require.ErrorIs(w.t, reader.err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, reader.err, context.Canceled)
+	b.net.Heal()
+	w.unlock(h)
+	w.unlock(last.granted())
+	w.eventually(0, "nothing is left after the heal")
+}

@@ -1,0 +1,171 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// unknowns are the stories of downgrades whose outcome is unknown.
+func unknowns() []story {
+	all := []story{
+		{"DowngradeCutOffReturnsWithItsContext", downgradeCutOff},
+		{"DowngradeCutOffForLongIsLost", downgradeCutLong},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all,
+			story{fmt.Sprintf("DowngradeWith%vIsDone", f), func(w *world) { downgradeFault(w, f) }},
+			story{fmt.Sprintf("DowngradeGivenUpWith%vThenAgain", f), func(w *world) { downgradeAgain(w, f) }},
+			story{fmt.Sprintf("DowngradeGivenUpWith%vThenUnlock", f), func(w *world) { downgradeUnlock(w, f) }},
+			story{fmt.Sprintf("DowngradeGivenUpWith%vThenDeletedIsTold", f), func(w *world) { downgradeUnknownDeleted(w, f) }},
+		)
+	}
+	return all
+}
+
+func downgradeCutOff(w *world) {
+	for _, d := range drivertest.Directions() {
+		a, b := w.party("a"), w.party("b")
+		h := a.holds(writing)
+		reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
+		a.net.Cut(d)
+		ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/20)
+		err := rwlock.New(a.Session, name).Downgrade(ctx, h)
+		deadline, _ := ctx.Deadline()
+		late := time.Since(deadline)
+		cancel()
+
+		require.ErrorIs(w.t, err, context.DeadlineExceeded)
+		require.NotErrorIs(w.t, err, session.ErrLost)
+		assert.Less(w.t, late, w.h.Prompt)
+		require.NoError(w.t, h.Context().Err(), "the hold is not lost")
+		a.net.Heal()
+		a.downgrade(h)
+		reader.granted()
+		w.unlock(h)
+		w.wait("a reader holds", writer)
+		w.unlock(reader.hold)
+		w.unlock(writer.granted())
+		w.eventually(0, "nothing is left")
+	}
+}
+
+// downgradeCutLong: the call ends with the hold, whatever its context.
+func downgradeCutLong(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	x := tell(h)
+	writer := b.queueFor(w.soon(), writing)
+	a.net.Cut(drivertest.Both)
+	err := rwlock.New(a.Session, name).Downgrade(w.t.Context(), h)
+	took := time.Since(w.when(x))
+
+	require.ErrorIs(w.t, err, session.ErrLost)
+	assert.Less(w.t, took, w.h.Prompt)
+	w.endsBefore(h, x, writer)
+	a.net.Heal()
+	w.unlock(writer.hold)
+	w.eventually(0, "nothing is left after the heal")
+}
+
+func downgradeFault(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	reader, writer := b.queueFor(w.soon(), reading), a.queueFor(w.soon(), writing)
+	a.net.Strike(drivertest.Change, f)
+	a.downgrade(h)
+	reader.granted()
+	w.unlock(h)
+	w.wait("a reader holds", writer)
+	w.unlock(reader.hold)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+// downgradeUnknown calls Downgrade so that its outcome is unknown, or is not
+// learned in time.
+func (p *party) downgradeUnknown(h *session.Hold, f drivertest.Fault) {
+	p.w.t.Helper()
+	ctx, cancel := context.WithCancel(p.w.soon())
+	defer cancel()
+	p.net.Strike(drivertest.Change, f)
+	p.net.OnRequest(func() { // the answer would come after this
+		time.AfterFunc(time.Millisecond, cancel)
+	})
+	err := rwlock.New(p.Session, name).Downgrade(ctx, h)
+	p.net.OnRequest(nil)
+	if err != nil {
+		require.ErrorIs(p.w.t, err, context.Canceled)
+		require.NotErrorIs(p.w.t, err, session.ErrLost)
+	}
+}
+
+func downgradeAgain(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	token := h.Token()
+	own, other := a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)
+	writer := b.queueFor(w.soon(), writing)
+	a.downgradeUnknown(h, f)
+	w.wait("the writer is behind a hold that lives", writer)
+	a.downgrade(h) // whether the first one is done or not
+	own.granted()
+	other.granted()
+	w.wait("readers hold", writer)
+
+	assert.Equal(w.t, driver.Shared, h.Mode())
+	assert.Equal(w.t, token, h.Token())
+	w.unlock(own.hold)
+	w.unlock(other.hold)
+	w.wait("the downgraded one holds", writer)
+	w.unlock(h)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func downgradeUnlock(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	for _, p := range []*party{a, b} {
+		h := a.holds(writing)
+		writer := p.queueFor(w.soon(), writing)
+		reader := b.queueFor(w.soon(), reading)
+		a.downgradeUnknown(h, f)
+		require.NoError(w.t, h.Context().Err())
+		w.unlock(h)
+		h = writer.granted()
+		w.wait("a writer holds", reader)
+		w.unlock(h)
+		w.unlock(reader.granted())
+		w.eventually(0, "nothing is left, and the sessions live")
+	}
+}
+
+// downgradeUnknownDeleted: also a hold whose entry may have another name by now
+// is told when that is deleted.
+func downgradeUnknownDeleted(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holds(writing)
+	x := tell(h)
+	reader, writer := a.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
+	a.downgradeUnknown(h, f)
+	reader.granted() // also of the same session; nobody has called again
+	w.wait("readers hold", writer)
+	w.svc.Delete(w.t, b.entries()[0].Ref)
+	w.when(x)
+
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.wait("a reader holds", writer)
+	w.unlock(reader.hold)
+	w.unlock(writer.granted())
+	w.eventually(0, "nothing is left")
+}
