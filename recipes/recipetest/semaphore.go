@@ -64,6 +64,20 @@ func (w *world) still(why string, rs ...*request) {
 	}
 }
 
+// wake is less than the time after which those who wait look without being told.
+const wake = 6 * time.Second
+
+// woken returns the hold of a request that has been told that its turn has come.
+func (r *request) woken() *session.Hold {
+	r.w.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(wake):
+		require.Fail(r.w.t, "nobody has woken it")
+	}
+	return r.granted()
+}
+
 func permitsInOrder(w *world) {
 	const limit = 4
 	ps := w.parties(6)
@@ -72,16 +86,16 @@ func permitsInOrder(w *world) {
 	small, middle, rest := ps[2].wait(1, limit), ps[3].wait(2, limit), ps[4].wait(2, limit)
 	w.still("one permit is free, and a large request came first", large, small, middle, rest)
 	w.unlock(first)
-	all := large.granted()
+	all := large.woken()
 	require.Equal(w.t, large.token, all.Token(), "it kept its place")
 	w.still("a large request has all", small, middle, rest)
 	last := ps[5].wait(1, limit)
 	w.unlock(all)
-	one, two := small.granted(), middle.granted()
+	one, two := small.woken(), middle.woken()
 	assert.Less(w.t, one.Token(), two.Token())
 	w.still("one is free, and the next wants two", rest, last)
 	w.unlock(two)
-	tail := []*session.Hold{one, rest.granted(), last.granted()}
+	tail := []*session.Hold{one, rest.woken(), last.woken()}
 	for _, h := range tail {
 		w.unlock(h)
 	}
@@ -142,12 +156,12 @@ func permitsAdmitMany(w *world) {
 	w.unlock(h)
 	var holds []*session.Hold
 	for i, r := range waits[:limit] {
-		holds = append(holds, r.granted())
+		holds = append(holds, r.woken())
 		assert.Equal(w.t, r.token, holds[i].Token())
 	}
 	w.still("all are taken", waits[limit])
 	w.unlock(holds[2]) // whoever it is that gives back
-	w.unlock(waits[limit].granted())
+	w.unlock(waits[limit].woken())
 	for i, h := range holds {
 		if i != 2 {
 			w.unlock(h)
@@ -178,7 +192,7 @@ func permitsTry(w *world) {
 	_, err = semaphore.New(a.Session, name, limit).TryAcquire(w.soon(), 1)
 	require.ErrorIs(w.t, err, session.ErrNotAcquired, "one is free, but somebody waits")
 	w.unlock(h)
-	w.unlock(large.granted())
+	w.unlock(large.woken())
 	w.eventually(0, "nothing is left")
 }
 
@@ -281,7 +295,7 @@ func permitsQueue(w *world) {
 	assert.Equal(w.t, []string{name}, names)
 	w.unlock(one)
 	w.unlock(two)
-	w.unlock(waits.granted())
+	w.unlock(waits.woken())
 }
 
 // until waits for what must come to be so.
@@ -304,8 +318,8 @@ func permitsForeign(w *world) {
 	w.unlock(h)
 	w.still("a foreign program has all", next, last)
 	w.svc.Delete(w.t, ref)
-	w.unlock(next.granted())
-	w.unlock(last.granted())
+	w.unlock(next.woken())
+	w.unlock(last.woken())
 	w.eventually(0, "nothing is left")
 }
 

@@ -74,8 +74,8 @@ func permitsGone(w *world, strike func(*session.Hold)) {
 	w.unlock(other)
 	w.still("one is free, and the first wants two", two, last)
 	strike(h)
-	h2 := two.granted()
-	h3 := last.granted()
+	h2 := two.woken()
+	h3 := last.woken()
 	w.when(x)
 
 	assert.Equal(w.t, two.token, h2.Token())
@@ -83,7 +83,7 @@ func permitsGone(w *world, strike func(*session.Hold)) {
 	one := ps[4].wait(1, limit)
 	w.still("all are taken again", one)
 	w.unlock(h2)
-	w.unlock(one.granted())
+	w.unlock(one.woken())
 	w.unlock(h3)
 	w.eventually(0, "nothing is left")
 }
@@ -100,12 +100,12 @@ func permitsFrontCancelled(w *world) {
 	front.returned()
 	require.ErrorIs(w.t, front.err, context.Canceled)
 	require.ErrorIs(w.t, front.err, session.ErrNotAcquired)
-	h2 := next.granted() // while h is held
+	h2 := next.woken() // while h is held
 
 	require.NoError(w.t, h.Context().Err())
 	w.still("all are taken", last)
 	w.unlock(h2)
-	w.unlock(last.granted())
+	w.unlock(last.woken())
 	w.unlock(h)
 	w.eventually(0, "nothing is left")
 }
@@ -156,7 +156,7 @@ func permitsMiddleCancelled(w *world) {
 	w.still("one is free, but the first of those who wait wants two", front, last)
 	w.unlock(h)
 
-	h2, h3 := front.granted(), last.granted()
+	h2, h3 := front.woken(), last.woken()
 	w.unlock(h3)
 	w.unlock(h2)
 	w.eventually(0, "nothing is left")

@@ -61,7 +61,7 @@ func limitMismatch(w *world) {
 	limit, err := other.Limit(w.soon())
 	require.NoError(w.t, err)
 	assert.Zero(w.t, limit, "nobody has used it")
-	h := a.take(1, 3)
+	h := a.take(3, 3)
 	limit, err = other.Limit(w.soon())
 	require.NoError(w.t, err)
 	assert.EqualValues(w.t, 3, limit)
@@ -91,7 +91,7 @@ func limitFollowed(w *world) {
 	require.ErrorContains(w.t, err, "3", "it names the limit")
 	w.eventually(3, "it has left nothing")
 	w.unlock(h)
-	w.unlock(r.granted())
+	w.unlock(r.woken())
 	w.unlock(beside)
 }
 
@@ -101,18 +101,18 @@ func resizeUp(w *world) {
 	waits := []*request{ps[1].wait(1, 2), ps[2].wait(2, 2), ps[3].wait(2, 2), ps[4].wait(1, 2), ps[5].wait(1, 2)}
 	w.still("all are taken", waits...)
 	ps[6].resize(5)
-	holds := []*session.Hold{h, waits[0].granted(), waits[1].granted()}
+	holds := []*session.Hold{h, waits[0].woken(), waits[1].woken()}
 	w.still("none is free", waits[2:]...)
 	ps[6].resize(9)
 	for _, r := range waits[2:] {
-		holds = append(holds, r.granted())
+		holds = append(holds, r.woken())
 	}
 	last := ps[6].queueFor(w.soon(), following(1, 1))
 	w.still("none is free", last)
 	for _, h := range holds {
 		w.unlock(h)
 	}
-	w.unlock(last.granted())
+	w.unlock(last.woken())
 	w.eventually(0, "nothing is left")
 }
 
@@ -135,7 +135,7 @@ func resizeDown(w *world) {
 		require.ErrorIs(w.t, err, session.ErrNotAcquired)
 		w.unlock(h)
 	}
-	next := r.granted()
+	next := r.woken()
 	_, err := m.TryAcquire(w.soon(), 1)
 	require.ErrorIs(w.t, err, session.ErrNotAcquired, "two hold")
 	w.unlock(holds[3])
@@ -153,7 +153,7 @@ func resizeBelow(w *world) {
 	behind.returned()
 	require.ErrorIs(w.t, behind.err, session.ErrWeight)
 	require.ErrorContains(w.t, behind.err, "limit is 3")
-	beside := one.granted() // it blocks nobody
+	beside := one.woken() // it blocks nobody
 
 	w.eventually(3, "it has left")
 	ps[4].resize(2)
