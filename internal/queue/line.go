@@ -206,8 +206,12 @@ func (ln *line) stir(s *seat) {
 }
 
 // refuse lets the caller of a waiting seat go with an error. The entry is still
-// there, and its seat with it, until the caller has made it leave.
+// there, and its seat with it, until the caller has made it leave. A look that is
+// under way by then may find one more reason; the first one counts.
 func (ln *line) refuse(s *seat, err error) {
+	if s.err != nil {
+		return
+	}
 	s.leaving, s.err = true, err
 	ln.unfollow(s)
 	close(s.done)

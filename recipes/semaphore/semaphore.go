@@ -82,7 +82,8 @@ func (m *Semaphore) Name() string { return m.name }
 // It returns session.ErrWeight at once if n is below 1 or above the limit, also
 // when the limit is lowered below n while it waits; session.ErrLimitMismatch if
 // the semaphore has another limit than the caller says; session.ErrReentrant if
-// ctx comes from a live hold of this semaphore, because it could wait for itself.
+// ctx comes from a live hold of this semaphore, because it could wait for itself;
+// session.ErrRefused if somebody deletes the limit at the service meanwhile.
 func (m *Semaphore) Acquire(ctx context.Context, n int64) (*session.Hold, error) {
 	return m.acquire(ctx, "acquire", n, false)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // TestATryThatOthersCameBeforeLeaves: the line is read, has room, and has none any
@@ -29,7 +30,9 @@ func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
 			}
 		})
 		at := time.Now()
-		_, err = m.TryAcquire(t.Context(), 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = m.TryAcquire(ctx, 1)
 
 		var na *session.NotAcquiredError
 		require.ErrorAs(t, err, &na)
@@ -39,6 +42,91 @@ func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
 		assert.Len(t, st.Entries("gpu"), 2, "its entry has left")
 		assert.Equal(t, 2, c.Requests(membackend.OpJoin), "the race was run")
 		st.Delete("gpu", "x")
+		require.NoError(t, h.Unlock())
+	})
+}
+
+// watched is a backend whose looks go through a function before anybody sees them.
+type watched struct {
+	driver.Backend
+	look func(*driver.View)
+}
+
+func (b watched) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	return watchedSession{s, b.look}, err
+}
+
+type watchedSession struct {
+	driver.Session
+	look func(*driver.View)
+}
+
+func (s watchedSession) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
+	v, err := s.Session.Look(ctx, req)
+	s.look(&v)
+	return v, err
+}
+
+// TestWhoFindsNoLimitIsRefused: an operator has deleted it. What it was is not for
+// those who wait to guess.
+func TestWhoFindsNoLimitIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		h, err := semaphore.New(open(t, st.Backend()), "gpu", 3).Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		deleted := false
+		m := semaphore.New(open(t, watched{st.Backend(), func(v *driver.View) {
+			if deleted {
+				v.Limit = 0
+			}
+		}}), "gpu", 3)
+		got := make(chan error, 1)
+		go func() { got <- m.Do(t.Context(), 1, func(context.Context, *session.Hold) error { return nil }) }()
+		synctest.Wait()
+		require.Empty(t, got)
+		deleted = true
+
+		require.ErrorIs(t, <-got, session.ErrRefused, "at the latest when it looks without being told")
+		synctest.Wait()
+		assert.Len(t, st.Entries("gpu"), 1)
+		require.NoError(t, h.Unlock())
+	})
+}
+
+// TestARefusedRequestIsRefusedOnce: a look that was asked for before comes after,
+// and finds another reason.
+func TestARefusedRequestIsRefusedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		other := semaphore.New(open(t, st.Backend()), "gpu", 3)
+		h, err := other.Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		c := st.NewClient()
+		looks := -1
+		m := semaphore.New(open(t, watched{c.Backend(), func(v *driver.View) {
+			switch looks {
+			case 0: // the limit is too low now; before it is seen, it changes again
+				assert.NoError(t, other.Resize(t.Context(), 1))
+				synctest.Wait()
+			case 1:
+				v.Limit = 0
+			}
+			if looks >= 0 {
+				looks++
+			}
+		}}), "gpu", 3)
+		got := make(chan error, 1)
+		go func() { got <- m.Do(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }) }()
+		synctest.Wait()
+		looks = 0
+		c.LoseRequest(membackend.OpLeave) // so that it stays until then
+		require.NoError(t, other.Resize(t.Context(), 2))
+
+		require.ErrorIs(t, <-got, session.ErrWeight)
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 2, looks, "both were made")
+		assert.Len(t, st.Entries("gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})
 }
