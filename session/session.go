@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -155,7 +154,7 @@ func (s *Session) openLater(a *attempt, backoff time.Duration, wait bool) {
 	defer s.wg.Done()
 	var t *Term
 	if wait {
-		driver.Sleep(s.ctx, s.clock, backoff/2+rand.N(backoff/2))
+		driver.Sleep(s.ctx, s.clock, backoff/2+driver.Jitter(s.clock, backoff/2))
 	}
 	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.opts.TTL, connectTimeout))
 	defer cancel()

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -105,5 +104,5 @@ func (e *engine) guard() {
 // the watches: a connection may be silent without being closed.
 func (e *engine) relook() time.Duration {
 	d := max(e.t.Session().Options().TTL, 10*time.Second)
-	return d - d/4 + rand.N(d/2)
+	return d - d/4 + driver.Jitter(e.t.Session().Clock(), d/2)
 }

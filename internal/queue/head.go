@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fairlock/fairlock/session"
@@ -114,7 +113,7 @@ const pause = 5 * time.Millisecond
 // waits for a lock does before it looks without being told.
 func (h *head) wait(ctx context.Context) {
 	d := max(h.s.Options().TTL, 10*time.Second)
-	ctx, cancel := driver.WithTimeout(ctx, h.s.Clock(), d-d/4+rand.N(d/2))
+	ctx, cancel := driver.WithTimeout(ctx, h.s.Clock(), d-d/4+driver.Jitter(h.s.Clock(), d/2))
 	defer cancel()
 	select {
 	case <-h.news:

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -70,8 +71,8 @@ func (ln *line) look(ctx context.Context) {
 	}
 }
 
-// nextLook takes the seats that want a look, and says what to look at; nil if
-// there are none.
+// nextLook takes the seats that want a look, in the order of their places, and
+// says what to look at; nil if there are none.
 func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -80,6 +81,7 @@ func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 		return s.state == over || s.state == held && s.rev >= s.own.rev
 	})
 	ln.wanted = nil
+	slices.SortFunc(batch, func(a, b *seat) int { return cmp.Compare(a.entry.Place, b.entry.Place) })
 	if len(batch) == 0 {
 		ln.looking = false
 		return driver.LookRequest{}, nil

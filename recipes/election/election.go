@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/queue"
@@ -206,7 +205,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 			rest = minRest
 			continue
 		}
-		driver.Sleep(ctx, e.s.Clock(), rest/2+rand.N(rest/2))
+		driver.Sleep(ctx, e.s.Clock(), rest/2+driver.Jitter(e.s.Clock(), rest/2))
 		rest = min(2*rest, maxRest)
 	}
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -28,6 +29,18 @@ type Clock interface {
 
 	// Wall is the time of day, to be shown to people only.
 	Wall() time.Time
+}
+
+// Jitter returns a random part of d, so that many who wait equally long do not
+// act together. A clock with a method of that name says how much: a simulation,
+// whose runs can be repeated, has chance of its own.
+func Jitter(c Clock, d time.Duration) time.Duration {
+	if j, ok := c.(interface {
+		Jitter(d time.Duration) time.Duration
+	}); ok {
+		return j.Jitter(d)
+	}
+	return rand.N(d)
 }
 
 // SystemClock is the clock of real services. On Linux it is CLOCK_BOOTTIME,
