@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/session/driver"
@@ -132,5 +133,29 @@ func TestEtcdDriverWatchesOnALineAreShared(t *testing.T) {
 	second := l.watch(t, entry)
 	if ev := second.next(t, driver.Armed); ev.Rev < changed.Rev {
 		assert.Equal(t, changed.Rev, second.next(t, driver.Changed).Rev)
+	}
+}
+
+// A look that leaves values where they are reads those of writers that were
+// written since: one may be a reader by now.
+func TestEtcdDriverLooksShowWhatAWriterHasBecome(t *testing.T) {
+	client, m := meteredClient(t, etcdtest.New(t, nil))
+	l, outside := lease(t, client, nil, 10*time.Second), lease(t, client, nil, 10*time.Second)
+	writer, written, plain := l.join(t, "rw").Entry, l.join(t, "rw").Entry, l.join(t, "rw").Entry
+	_, err := l.Share(t.Context(), writer.Ref)
+	require.NoError(t, err)
+	_, err = client.Put(t.Context(), written.Key, "by hand", clientv3.WithIgnoreLease())
+	require.NoError(t, err)
+	for range 40 {
+		l.join(t, "rw")
+	}
+	for what, s := range map[string]*leased{"deep": l, "unknown": outside} {
+		m.costs(t, 2, "a look at a line that is "+what, func() {
+			v, err := s.Look(t.Context(), driver.LookRequest{Line: "rw", Upto: plain.Place})
+			require.NoError(t, err)
+			require.Len(t, v.Entries, 3)
+			assert.Equal(t, []driver.Mode{driver.Shared, driver.Exclusive, driver.Exclusive},
+				[]driver.Mode{v.Entries[0].Mode, v.Entries[1].Mode, v.Entries[2].Mode})
+		})
 	}
 }
