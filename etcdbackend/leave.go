@@ -101,8 +101,9 @@ func (s *leased) leftovers(ref driver.Ref) []*pb.RequestOp {
 // Leave, what hung on it is deleted in the background. If that does not succeed
 // it goes with the lease.
 func (s *leased) gone(ref driver.Ref) {
-	rest := s.leftovers(ref)
-	if len(rest) > 0 && !s.lines.mine(s.b.lay, ref).leaving && !s.ended() {
+	m := s.lines.mine(s.b.lay, ref)
+	left := m.leaving || m.place == 0 // or has been left, and is forgotten
+	if rest := s.leftovers(ref); len(rest) > 0 && !left && !s.ended() {
 		s.wg.Go(func() { // ends with the answer or the session
 			if _, err := s.ask(s.ctx, &pb.TxnRequest{Success: rest}); err != nil && !s.ended() {
 				s.cfg.Logger.Warn("etcd: what hung on an entry is left", "key", ref.Key, "err", err)
