@@ -49,7 +49,7 @@ var importRules = []rule{
 	{folder: "recipes/...", ours: []string{"internal/queue", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
-	{folder: "membackend", ours: []string{"session", "session/driver", "internal/..."}},
+	{folder: "membackend", ours: []string{"session", "session/driver", "internal/schedule", "internal/..."}},
 	{
 		folder:  "etcdbackend",
 		ours:    []string{"session", "session/driver", "internal/..."},
@@ -63,6 +63,7 @@ var importRules = []rule{
 
 	{folder: "internal/tcpproxy", unshipped: true, forTests: true},
 	{folder: "internal/testserver", unshipped: true, forTests: true},
+	{folder: "internal/schedule", ours: []string{"session/driver"}},
 	{folder: "internal/..."},
 
 	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},

@@ -10,14 +10,14 @@ import (
 
 // changed sends copies of one change until one is answered. The service acts on
 // the first and repeats its answer to the rest.
-func changed[T any](ctx context.Context, s *memSession, what, name string, act func() (T, error)) (T, error) {
+func changed[T any](ctx context.Context, s *memSession, what string, ref driver.Ref, act func() (T, error)) (T, error) {
 	type outcome struct {
 		done bool
 		v    T
 		err  error
 	}
 	var o outcome // guarded by the Store's mutex
-	r := request{op: OpChange, patience: s.patience}
+	r := request{op: OpChange, of: what + " " + nameOf(ref), session: s.id, patience: s.patience}
 	got, _, err := roundTrip(ctx, s.c, r, func(driver.Instant) outcome {
 		if !o.done {
 			o.done = true
@@ -29,7 +29,7 @@ func changed[T any](ctx context.Context, s *memSession, what, name string, act f
 		err = got.err
 	}
 	if err != nil {
-		return got.v, fmt.Errorf("memory: %s %q: %w", what, name, err)
+		return got.v, fmt.Errorf("memory: %s %q: %w", what, ref.Line, err)
 	}
 	return got.v, nil
 }
@@ -54,7 +54,7 @@ func (s *memSession) call() int64 {
 
 // Share makes an entry a shared one, in its place.
 func (s *memSession) Share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
-	return changed(ctx, s, "share", ref.Line, func() (driver.Ref, error) {
+	return changed(ctx, s, "share", ref, func() (driver.Ref, error) {
 		e, err := s.own(ref)
 		if err != nil {
 			e = s.c.st.moved(ref) // by an earlier call
@@ -103,7 +103,7 @@ func (st *Store) share(e *entry) {
 
 // Admit notes at the entry that it holds.
 func (s *memSession) Admit(ctx context.Context, ref driver.Ref) error {
-	_, err := changed(ctx, s, "admit", ref.Line, func() (struct{}, error) {
+	_, err := changed(ctx, s, "admit", ref, func() (struct{}, error) {
 		e, err := s.own(ref)
 		if err == nil && !e.Admitted {
 			e.Admitted = true
@@ -117,7 +117,7 @@ func (s *memSession) Admit(ctx context.Context, ref driver.Ref) error {
 
 // Claim gives the entry the lowest free number of its line.
 func (s *memSession) Claim(ctx context.Context, ref driver.Ref) (int, error) {
-	return changed(ctx, s, "claim", ref.Line, func() (int, error) {
+	return changed(ctx, s, "claim", ref, func() (int, error) {
 		e, err := s.own(ref)
 		if err != nil {
 			return 0, err
@@ -147,7 +147,7 @@ func (s *memSession) Write(ctx context.Context, ref driver.Ref, value []byte) er
 	}
 	value = append([]byte{}, value...)
 	call := s.call()
-	_, err := changed(ctx, s, "write", ref.Line, func() (struct{}, error) {
+	_, err := changed(ctx, s, "write", ref, func() (struct{}, error) {
 		e, err := s.own(ref)
 		switch {
 		case err != nil:
@@ -164,7 +164,7 @@ func (s *memSession) Write(ctx context.Context, ref driver.Ref, value []byte) er
 
 // Enter writes the entry's name into the ledger.
 func (s *memSession) Enter(ctx context.Context, ref driver.Ref) (driver.Past, error) {
-	return changed(ctx, s, "enter", ref.Line, func() (driver.Past, error) {
+	return changed(ctx, s, "enter", ref, func() (driver.Past, error) {
 		e, err := s.own(ref)
 		if err != nil {
 			return driver.PastUnknown, err
@@ -179,7 +179,7 @@ func (s *memSession) SetLimit(ctx context.Context, name string, limit int64) err
 		return fmt.Errorf("memory: limit %d of %q: %w", limit, name, driver.ErrRefused)
 	}
 	call := s.call()
-	_, err := changed(ctx, s, "limit", name, func() (struct{}, error) {
+	_, err := changed(ctx, s, "limit", driver.Ref{Line: name}, func() (struct{}, error) {
 		s.c.st.setLimit(name, limit, call)
 		return struct{}{}, nil
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/schedule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -34,7 +35,8 @@ const (
 // Client is one process's view of a Store, with a network of its own, on which
 // faults can be set. It is safe for concurrent use.
 type Client struct {
-	st *Store
+	st   *Store
+	wire schedule.Client // takes all messages and timers; nil: there is none
 
 	// Guarded by st.mu.
 	cut       Direction
@@ -50,11 +52,15 @@ type Client struct {
 
 // NewClient returns a client with a healthy network.
 func (st *Store) NewClient() *Client {
-	return &Client{
+	c := &Client{
 		st:       st,
 		faults:   make(map[Op][]fault),
 		requests: make(map[Op]int),
 	}
+	if st.sched != nil {
+		c.wire = st.sched.Client()
+	}
+	return c
 }
 
 // Backend returns the client as a backend, for session.Open and for tests of
@@ -86,7 +92,7 @@ func (b backend) Clock() driver.Clock { return clock(b) }
 func (b backend) CheckName(string) error { return nil }
 
 func (b backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
-	all, _, err := roundTrip(ctx, b.c, request{op: OpList, patience: patience},
+	all, _, err := roundTrip(ctx, b.c, request{op: OpList, of: name, patience: patience},
 		func(driver.Instant) []driver.Entry { return b.c.st.read(name) })
 	if err != nil {
 		return nil, fmt.Errorf("memory: list %q: %w", name, err)
@@ -98,7 +104,7 @@ func (b backend) List(ctx context.Context, name string, most int) ([]driver.Entr
 }
 
 func (b backend) Names(ctx context.Context, prefix string) ([]string, error) {
-	all, _, err := roundTrip(ctx, b.c, request{op: OpList, patience: patience},
+	all, _, err := roundTrip(ctx, b.c, request{op: OpList, of: prefix, patience: patience},
 		func(driver.Instant) []string { return b.c.st.names(prefix) })
 	if err != nil {
 		return nil, fmt.Errorf("memory: names %q: %w", prefix, err)
@@ -107,7 +113,7 @@ func (b backend) Names(ctx context.Context, prefix string) ([]string, error) {
 }
 
 func (b backend) Limit(ctx context.Context, name string) (int64, error) {
-	limit, _, err := roundTrip(ctx, b.c, request{op: OpList, patience: patience},
+	limit, _, err := roundTrip(ctx, b.c, request{op: OpList, of: name, patience: patience},
 		func(driver.Instant) int64 { return b.c.st.beside[name].limit })
 	if err != nil {
 		return 0, fmt.Errorf("memory: limit of %q: %w", name, err)

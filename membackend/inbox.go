@@ -1,6 +1,7 @@
 package membackend
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -23,12 +24,26 @@ func (s *memSession) push(d delivery) {
 	if s.abandoned {
 		return
 	}
+	if w := s.c.wire; w != nil {
+		w.Tell(s.id, d.what(), func() { s.put(d) })
+		return
+	}
 	d.due = time.Now().Add(s.c.fromThere)
 	if n := len(s.inbox); n > 0 && d.due.Before(s.inbox[n-1].due) {
 		d.due = s.inbox[n-1].due // a delay that became shorter lets nothing overtake
 	}
 	s.inbox = append(s.inbox, d)
 	s.rouse()
+}
+
+// put is what a schedule calls for push, when the time has come.
+func (s *memSession) put(d delivery) {
+	s.c.st.mu.Lock()
+	defer s.c.st.mu.Unlock()
+	if !s.abandoned {
+		s.inbox = append(s.inbox, d)
+		s.rouse()
+	}
 }
 
 // rouse makes the session's goroutine look at the inbox.
@@ -93,6 +108,7 @@ func (s *memSession) disconnect() {
 // reconnect tells the watches that events may have been lost, and returns those
 // that must be made anew.
 func (s *memSession) reconnect() []*watch {
+	slices.SortStableFunc(s.watches, byName)
 	for _, w := range s.watches {
 		if w.told {
 			w.tell(driver.Event{Kind: driver.Broken})

@@ -78,11 +78,11 @@ func (s *memSession) renew() {
 	st.mu.Unlock()
 
 	sent := clock{s.c}.Now()
-	s.c.send(&message{op: OpRenew, carry: s.receive, apply: func() func() {
+	s.c.send(&message{op: OpRenew, session: s.id, carry: s.receive, apply: func() func() {
 		if st.leases[s.id] != s.lease {
 			return func() { s.lose(fmt.Errorf("memory: renew session %s: %w", s.id, errNoLease)) }
 		}
-		s.lease.renew()
+		st.renew(s.lease)
 		return func() { s.prove(sent) }
 	}})
 }
@@ -145,7 +145,7 @@ func (s *memSession) Abandon() {
 func (s *memSession) Close(ctx context.Context) error {
 	s.Abandon()
 	st := s.c.st
-	_, _, err := roundTrip(ctx, s.c, request{op: OpClose, patience: s.patience}, func(driver.Instant) struct{} {
+	_, _, err := roundTrip(ctx, s.c, request{op: OpClose, of: s.id, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
 		st.end(s.lease)
 		return struct{}{}
 	})

@@ -155,26 +155,21 @@ func (st *Store) grant(ttl time.Duration) *lease {
 	l := &lease{
 		id:      fmt.Sprintf("m%d", st.opened),
 		ttl:     ttl,
-		expires: time.Now().Add(ttl),
+		expires: st.now().Add(ttl),
 		entries: make(map[driver.Ref]*entry),
 		slots:   make(map[string][]bool),
 	}
 	st.leases[l.id] = l
-	l.timer = time.AfterFunc(ttl, func() {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		// A renewal may have come between the timer and the mutex.
-		if !time.Now().Before(l.expires) {
-			st.end(l)
-		}
-	})
+	st.expireLater(l)
 	return l
 }
 
 // renew lets a lease live for its TTL from now on.
-func (l *lease) renew() {
-	l.expires = time.Now().Add(l.ttl)
-	l.timer.Reset(l.ttl)
+func (st *Store) renew(l *lease) {
+	l.expires = st.now().Add(l.ttl)
+	if l.timer != nil {
+		l.timer.Reset(l.ttl)
+	}
 }
 
 // end removes a lease and all its entries, in one revision as etcd does.
@@ -183,7 +178,9 @@ func (st *Store) end(l *lease) {
 		return
 	}
 	delete(st.leases, l.id)
-	l.timer.Stop()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
 	all := make([]*entry, 0, len(l.entries))
 	for _, e := range l.entries {
 		all = append(all, e)

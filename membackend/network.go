@@ -10,7 +10,10 @@ import (
 
 // message is one copy of a request on its way.
 type message struct {
-	op Op
+	op      Op
+	who     context.Context //nolint:containedctx // its values say whose request it is; may be nil
+	of      string          // what it is about
+	session string
 
 	// apply acts at the service and returns what is to run when the answer
 	// arrives. A request that is sent again shares its state between the
@@ -30,6 +33,10 @@ type message struct {
 
 // send puts a message on the way.
 func (c *Client) send(m *message) {
+	if c.wire != nil {
+		c.schedule(m)
+		return
+	}
 	c.st.mu.Lock()
 	hook := c.onRequest
 	c.st.mu.Unlock()
@@ -116,6 +123,9 @@ func (c *Client) after(d time.Duration, f func()) {
 // request is what roundTrip must know beside the act.
 type request struct {
 	op       Op
+	of       string          // what it is about, for schedules and for people
+	session  string          // that sends it; "" if none does
+	who      context.Context //nolint:containedctx // as in message; nil: the caller's
 	patience time.Duration   // after which it is sent again
 	over     <-chan struct{} // ends the request; nil: never
 }
@@ -129,23 +139,26 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 		return answer, false, err
 	}
 	answers, broken := make(chan T, 1), make(chan struct{}, 1)
-	wait := time.NewTimer(r.patience)
-	defer wait.Stop()
+	if r.who == nil {
+		r.who = ctx
+	}
+	wait := c.alarm()
+	defer wait.stop()
 	for {
 		at := clock{c}.Now()
-		m := &message{op: r.op, broke: func() { offer(broken, struct{}{}) }, apply: func() func() {
+		m := &message{op: r.op, of: r.of, who: r.who, session: r.session, broke: func() { offer(broken, struct{}{}) }, apply: func() func() {
 			v := act(at)
 			return func() { offer(answers, v) }
 		}}
 		c.send(m)
-		wait.Reset(r.patience)
+		wait.set(r.patience)
 		for again := false; !again; {
 			select {
 			case answer = <-answers:
 				return answer, true, nil
 			case <-broken:
-				wait.Reset(pause)
-			case <-wait.C:
+				wait.set(pause)
+			case <-wait.rings:
 				again = true
 			case <-r.over:
 				err, again = driver.ErrSessionOver, true

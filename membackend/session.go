@@ -35,6 +35,7 @@ type memSession struct {
 
 // attempt is one join, however many copies of it travel.
 type attempt struct {
+	who     context.Context //nolint:containedctx // whose attempt it is, see message
 	decided bool
 	made    []*entry
 	joined  []driver.Joined
@@ -76,8 +77,8 @@ func (s *memSession) join(ctx context.Context, what string, reqs []driver.JoinRe
 	if s.isOver() {
 		return nil, fmt.Errorf("memory: join %s: %w", what, driver.ErrSessionOver)
 	}
-	a := &attempt{}
-	r := request{op: OpJoin, patience: s.patience, over: s.over}
+	a := &attempt{who: ctx}
+	r := request{op: OpJoin, of: what, session: s.id, patience: s.patience, over: s.over}
 	_, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) struct{} {
 		s.c.st.join(s.lease, a, reqs)
 		return struct{}{}
@@ -104,7 +105,7 @@ func (s *memSession) join(ctx context.Context, what string, reqs []driver.JoinRe
 // settle makes an attempt void: its entries are deleted if they were made, and
 // are refused if a copy of the request arrives later.
 func (s *memSession) settle(ctx context.Context, what string, a *attempt) error {
-	_, _, err := roundTrip(ctx, s.c, request{op: OpSettle, patience: s.patience}, func(driver.Instant) struct{} {
+	_, _, err := roundTrip(ctx, s.c, request{op: OpSettle, of: what, who: a.who, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
 		st := s.c.st
 		if !a.decided {
 			a.decided, a.err = true, driver.ErrGone
@@ -177,7 +178,7 @@ func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]d
 	}
 	st.mu.Unlock()
 
-	r := request{op: OpLeave, patience: s.patience}
+	r := request{op: OpLeave, of: nameOf(reqs[0].Ref), session: s.id, patience: s.patience}
 	got, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) []departure {
 		st.leave(s.lease, ds, reqs)
 		all := make([]departure, 0, len(ds))
@@ -201,7 +202,7 @@ func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]d
 
 // Look reads the newest state, so it is never older than asked for.
 func (s *memSession) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
-	v, _, err := roundTrip(ctx, s.c, request{op: OpLook, patience: s.patience}, func(driver.Instant) driver.View {
+	v, _, err := roundTrip(ctx, s.c, request{op: OpLook, of: req.Line, session: s.id, patience: s.patience}, func(driver.Instant) driver.View {
 		return s.c.st.look(req)
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/schedule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -27,6 +28,8 @@ type Store struct {
 	calls   int64 // changes asked for so far, to tell an old one from a new
 	watches map[driver.Ref][]*watch
 	origin  time.Time
+
+	sched schedule.Schedule // decides when things happen; nil: package time does
 }
 
 // Options say what kind of service a Store is. The zero value is the kind that

@@ -52,9 +52,11 @@ func (w *watch) request() {
 	w.retry = clock{w.s.c}.after(w.s.patience, w.request)
 	st.mu.Unlock()
 	w.s.c.send(&message{
-		op:    OpWatch,
-		apply: func() func() { return nil },
-		carry: func(func()) { w.arm() },
+		op:      OpWatch,
+		of:      w.name(),
+		session: w.s.id,
+		apply:   func() func() { return nil },
+		carry:   func(func()) { w.arm() },
 	})
 }
 
@@ -121,6 +123,9 @@ func (st *Store) tellChanged(e *entry) {
 // tellLine tells what happened to a line at the revision st.rev, to an entry at
 // place if not 0.
 func (st *Store) tellLine(name string, of driver.Aspect, place int64) {
+	if st.sched != nil {
+		st.sched.Changed(name)
+	}
 	for _, w := range st.watches[driver.Ref{Line: name}] {
 		end := w.req.Ref.Place
 		if w.req.Of == of && (place == 0 || end == 0 || place < end) {
@@ -198,7 +203,7 @@ func (w *watch) ask(gone driver.Event) {
 	w.retry.stop()
 	w.retry = clock{w.s.c}.after(w.s.patience, func() { w.ask(gone) })
 	st.mu.Unlock()
-	w.s.c.send(&message{op: OpTell, carry: w.s.receive, apply: func() func() {
+	w.s.c.send(&message{op: OpTell, of: w.name(), session: w.s.id, carry: w.s.receive, apply: func() func() {
 		ev := gone
 		ev.Held = st.held(w.req.Ref)
 		return func() { w.answered(ev) }
