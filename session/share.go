@@ -152,8 +152,8 @@ func (g *grant) shareAtLast() error {
 }
 
 // Write changes the value of the hold's entry, for recipes whose entries have
-// one. It fails with ErrLost or ErrUnlocked if the hold is over. Any other error
-// means that it is not known whether it was done.
+// one. It fails with ErrLost or ErrUnlocked if the hold is over, or ends
+// meanwhile. Any other error means that it is not known whether it was done.
 func (h *Hold) Write(ctx context.Context, value []byte) error {
 	g := h.g
 	g.mu.Lock()
@@ -177,6 +177,7 @@ func (h *Hold) Write(ctx context.Context, value []byte) error {
 	case over != nil: // meanwhile
 		return over
 	case errors.Is(err, driver.ErrGone):
+		h.EntryGone(err) // sooner than a watch may tell
 		return g.lostError(ReasonDeleted, nil)
 	}
 	return err
