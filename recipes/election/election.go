@@ -101,7 +101,8 @@ func (e *Election) check(value string) error {
 
 // Proclaim replaces the value of a leader. It returns session.ErrNotLeader if h
 // is not a hold of this election and Session, session.ErrLost or ErrUnlocked if
-// it is over. With any other error it is not known whether it was done; it may be
+// it is over, or ends meanwhile, and session.ErrInvalidOptions for a value that is
+// too long. With any other error it is not known whether it was done; it may be
 // called again.
 func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
 	err := e.check(value)
@@ -168,8 +169,9 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// How long Run rests before it campaigns again after fn has failed, or has
-// returned at once: from the first to the second, doubled each time.
+// How long Run rests before it campaigns again when fn has run for less than
+// maxRest: from the first to the second, doubled each time, less up to a half, so
+// that not all come back at once.
 const (
 	minRest = 100 * time.Millisecond
 	maxRest = 10 * time.Second
@@ -177,37 +179,61 @@ const (
 
 // Run campaigns, runs fn as the leader, waits for fn to return, resigns, and
 // campaigns again, until ctx ends. fn's context ends with ctx and when the
-// leadership is lost; another leader may start as soon as the margin of the
-// session has passed after that, so fn should return at once.
+// leadership is lost, and fn should return at once then. If ctx has ended, the
+// others wait for it, however long it takes; if the leadership is lost, another
+// leader may start as soon as the margin of the session has passed. In neither
+// case is fn called again before it has returned. Run resigns also if fn panics.
 //
-// It returns ctx's error, or that of a campaign where waiting cannot help. What fn
-// returns goes to the session's log: while it fails, or returns in no time, Run
-// rests before it campaigns again, up to ten seconds, and others lead meanwhile.
+// It returns an error that is ctx's, or that of a campaign where waiting cannot
+// help. What fn returns goes to the session's log. If fn has run for less than
+// ten seconds, Run rests before it campaigns again, and others lead meanwhile: at
+// first for up to a tenth of a second, then twice as long each time, up to ten
+// seconds.
 func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Context, h *session.Hold) error) error {
 	rest := minRest
 	for {
 		h, err := e.Campaign(ctx, value)
 		if err != nil {
 			if ctx.Err() != nil {
-				err = context.Cause(ctx)
+				err = e.ended(ctx)
 			}
 			return err
 		}
 		began := e.s.Clock().Now()
-		err = queue.Do(ctx, h, fn)
+		e.work(ctx, h, fn)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return e.ended(ctx)
 		}
-		if err != nil && !errors.Is(err, session.ErrLost) {
-			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
-		}
-		if e.s.Clock().Now().Sub(began) > maxRest {
+		if e.s.Clock().Now().Sub(began) >= maxRest {
 			rest = minRest
 			continue
 		}
 		driver.Sleep(ctx, e.s.Clock(), rest/2+driver.Jitter(e.s.Clock(), rest/2))
 		rest = min(2*rest, maxRest)
 	}
+}
+
+// work runs fn as the leader, and logs what it returns unless that is only the
+// end of its context.
+func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) {
+	// What Do adds, a loss, is in the log already.
+	_ = queue.Do(ctx, h, func(ctx context.Context, h *session.Hold) error {
+		err := fn(ctx, h)
+		told := ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
+		if err != nil && !told {
+			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
+		}
+		return err
+	})
+}
+
+// ended is what Run returns when its context has ended, with the cause if that
+// has one of its own.
+func (e *Election) ended(ctx context.Context) error {
+	if c := context.Cause(ctx); !errors.Is(c, ctx.Err()) {
+		return fmt.Errorf("election: run for %q: %w: %w", e.name, ctx.Err(), c)
+	}
+	return fmt.Errorf("election: run for %q: %w", e.name, ctx.Err())
 }
 
 // Queue returns the candidates in order, the leader first, with value, token,

@@ -1,0 +1,372 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// elections are the stories of leaders, and of what they say of themselves.
+func elections() []story {
+	all := []story{
+		{"CandidatesLeadInTheOrderInWhichTheyCame", leadInOrder},
+		{"TheLeaderIsKnownToAll", leaderKnown},
+		{"ProclaimChangesTheValueInItsPlace", proclaimInPlace},
+		{"ProclaimByWhoDoesNotLeadIsRefused", proclaimRefused},
+		{"ProclaimByWhoHasLostTheLeadershipSaysSo", proclaimLost},
+		{"ProclaimCutOffReturnsWithItsContext", proclaimCut},
+		{"ProclaimCutOffEndsWithTheLeadership", proclaimCutLong},
+		{"ValuesAreTakenUpToTheLargest", values},
+		{"CandidatesWaitForForeignLeaders", foreignLeader},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all, story{fmt.Sprintf("ProclaimWith%vIsDone", f), func(w *world) { proclaimOver(w, f) }})
+	}
+	return all
+}
+
+// elect is the election of the stories, as p sees it.
+func (p *party) elect() *election.Election { return election.New(p.Session, name) }
+
+// campaign starts a Campaign and returns when it stands in the line.
+func (p *party) campaign(ctx context.Context, value string) *request {
+	p.w.t.Helper()
+	return p.queueFor(ctx, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return election.New(s, name).Campaign(ctx, value)
+	})
+}
+
+// lead campaigns where nobody else does.
+func (p *party) lead(value string) *session.Hold {
+	p.w.t.Helper()
+	return p.campaign(p.w.soon(), value).granted()
+}
+
+// leader is who leads, as p sees it; the story ends if nobody does.
+func (p *party) leader() election.Leader {
+	p.w.t.Helper()
+	l, err := p.elect().Leader(p.w.soon())
+	require.NoError(p.w.t, err, "leader")
+	return l
+}
+
+// proclaim changes the value, and ends the story if it cannot.
+func (p *party) proclaim(h *session.Hold, value string) {
+	p.w.t.Helper()
+	require.NoError(p.w.t, p.elect().Proclaim(p.w.soon(), h, value), "proclaim")
+}
+
+func leadInOrder(w *world) {
+	ps := w.parties(3)
+	h := ps[0].lead("first")
+	var waits []*request
+	for i := range 9 { // several of each session, others between them
+		waits = append(waits, ps[i*i%3].campaign(w.soon(), fmt.Sprint("candidate ", i)))
+	}
+	last := h.Token()
+	for i, r := range waits {
+		w.unlock(h)
+		h = r.granted()
+		l := ps[(i+1)%3].leader()
+
+		assert.Equal(w.t, fmt.Sprint("candidate ", i), l.Value)
+		assert.Equal(w.t, r.token, l.Token)
+		assert.Equal(w.t, h.Token(), l.Token)
+		assert.Greater(w.t, l.Token, last)
+		last = l.Token
+		for _, later := range waits[i+1:] {
+			require.True(w.t, later.waiting(), "somebody overtook candidate %d", i)
+		}
+	}
+	w.unlock(h)
+	w.eventually(0, "everybody has resigned")
+}
+
+func leaderKnown(w *world) {
+	a, b := w.party("web-2"), w.party("b")
+	_, err := b.elect().Leader(w.soon())
+	require.ErrorIs(w.t, err, session.ErrNoLeader)
+	h := a.lead("10.0.0.7:8080")
+	r := b.campaign(w.soon(), "later")
+	l := b.leader()
+
+	assert.Equal(w.t, "10.0.0.7:8080", l.Value)
+	assert.Equal(w.t, h.Token(), l.Token)
+	assert.False(w.t, l.Vacant())
+	assert.Equal(w.t, h.Refs()[0], l.Entry.Ref)
+	assert.Equal(w.t, "web-2", l.Entry.Meta.Label)
+	assert.Equal(w.t, "election", l.Entry.Meta.Kind)
+	assert.NotZero(w.t, l.Entry.Meta.PID)
+	line, err := a.elect().Queue(w.soon())
+	require.NoError(w.t, err)
+	require.Len(w.t, line, 2)
+	assert.Equal(w.t, "later", string(line[1].Value))
+	w.unlock(h)
+	w.unlock(r.granted())
+	_, err = b.elect().Leader(w.soon())
+	require.ErrorIs(w.t, err, session.ErrNoLeader)
+}
+
+// proclaimInPlace has those behind watch an entry that changes all the time:
+// for them it must neither go nor move.
+func proclaimInPlace(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.lead("0")
+	own, other := a.campaign(w.soon(), "own"), b.campaign(w.soon(), "other")
+	o := c.observe()
+	first := c.leader()
+	for i := range 20 {
+		value := strings.Repeat("x", i*i) + fmt.Sprint(i)
+		a.proclaim(h, value)
+		l := c.leader()
+		require.Equal(w.t, value, l.Value)
+		require.Equal(w.t, first.Entry.Ref, l.Entry.Ref, "the place stays")
+		require.Equal(w.t, h.Token(), l.Token, "and the token")
+		assert.Equal(w.t, first.Entry.Meta, l.Entry.Meta, "and what it says of itself otherwise")
+		require.True(w.t, own.waiting() && other.waiting(), "two lead")
+		o.until(func(l election.Leader) bool { return l.Value == value && l.Token == h.Token() })
+	}
+	a.proclaim(h, "")
+	assert.Empty(w.t, c.leader().Value)
+	require.NoError(w.t, h.Context().Err())
+	w.eventually(3, "all stand in the line")
+	require.True(w.t, own.waiting() && other.waiting(), "two lead")
+	w.unlock(h)
+	w.unlock(own.granted())
+	assert.Equal(w.t, other.token, other.granted().Token())
+	assert.Equal(w.t, "other", c.leader().Value)
+	w.unlock(other.hold)
+}
+
+func proclaimRefused(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.lead("mine")
+	refused := func(p *party, e *election.Election, h *session.Hold, why string) {
+		w.t.Helper()
+		sent := p.net.Requests()
+		require.ErrorIs(w.t, e.Proclaim(w.soon(), h, "theirs"), session.ErrNotLeader, why)
+		assert.Equal(w.t, sent, p.net.Requests(), "nothing is sent: %s", why)
+	}
+	refused(a, a.elect(), nil, "no hold at all")
+	refused(b, b.elect(), h, "another session's")
+	refused(a, election.New(a.Session, "other"), h, "another election's")
+	refused(a, election.New(nil, name), h, "no session")
+	m, err := mutex.New(a.Session, "some mutex").Lock(w.soon())
+	require.NoError(w.t, err)
+	<-a.joined
+	refused(a, a.elect(), m, "a mutex's, of another name")
+	refused(a, election.New(a.Session, "some mutex"), m, "a mutex's, of that name")
+	w.unlock(m)
+	assert.Equal(w.t, "mine", b.leader().Value)
+
+	w.unlock(h)
+	sent := a.net.Requests()
+	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "too late"), session.ErrUnlocked)
+	assert.Equal(w.t, sent, a.net.Requests(), "nothing is sent for who has resigned")
+}
+
+func proclaimLost(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.lead("first")
+	w.svc.Delete(w.t, h.Refs()[0]) // nobody has told us yet
+	next := b.lead("second")
+	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "still me"), session.ErrLost)
+	w.when(tell(h))
+	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "still me"), session.ErrLost, "told")
+	assert.Equal(w.t, "second", a.leader().Value)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.unlock(next)
+
+	h = a.lead("third")
+	w.svc.Expire(w.t, h.SessionID())
+	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "still me"), session.ErrLost)
+	w.when(tell(h))
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	_, err := b.elect().Leader(w.soon())
+	require.ErrorIs(w.t, err, session.ErrNoLeader)
+}
+
+func proclaimOver(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.lead("before")
+	r := b.campaign(w.soon(), "b")
+	a.net.Strike(drivertest.Change, f)
+	a.proclaim(h, "after")
+	assert.Equal(w.t, "after", b.leader().Value)
+	a.proclaim(h, "at last")
+	assert.Equal(w.t, "at last", b.leader().Value, "no copy of the first undoes the second")
+	require.True(w.t, r.waiting())
+	require.NoError(w.t, h.Context().Err())
+	w.unlock(h)
+	w.unlock(r.granted())
+}
+
+func proclaimCut(w *world) {
+	for _, d := range drivertest.Directions() {
+		a, b := w.party("a"), w.party("b")
+		h := a.lead("before")
+		a.net.Cut(d)
+		ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
+		err := a.elect().Proclaim(ctx, h, "perhaps")
+		deadline, _ := ctx.Deadline()
+		late := time.Since(deadline)
+		cancel()
+
+		require.ErrorIs(w.t, err, context.DeadlineExceeded, "%v", d)
+		assert.Less(w.t, late, w.h.Prompt, "%v", d)
+		a.net.Heal()
+		a.proclaim(h, "certainly")
+		assert.Equal(w.t, "certainly", b.leader().Value)
+		w.unlock(h)
+	}
+}
+
+// proclaimCutLong has no end of its own: the leadership's is what is waited for.
+func proclaimCutLong(w *world) {
+	a := w.party("a")
+	h := a.lead("before")
+	x := tell(h)
+	a.net.Cut(drivertest.Both)
+	err := a.elect().Proclaim(w.soon(), h, "never")
+	returned := time.Now()
+
+	require.ErrorIs(w.t, err, session.ErrLost)
+	assert.Less(w.t, returned.Sub(w.when(x)), w.h.Prompt)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	a.net.Heal()
+	w.eventually(0, "expired")
+}
+
+func values(w *world) {
+	p, other := w.party("p"), w.party("other")
+	largest := strings.Repeat("v", p.Profile().MaxValue)
+	sent := p.net.Requests()
+	_, err := p.elect().Campaign(w.soon(), largest+"v")
+	require.ErrorIs(w.t, err, session.ErrInvalidOptions)
+	require.ErrorContains(w.t, err, fmt.Sprint(len(largest)))
+	assert.Equal(w.t, sent, p.net.Requests(), "nothing is sent")
+
+	for _, value := range []string{largest, "", "\x00\xff", `{"v":1,"label":"not ours"}`} {
+		h := p.lead(value)
+		l := other.leader()
+		require.True(w.t, value == l.Value, "%d bytes went in, %d came out", len(value), len(l.Value))
+		assert.Equal(w.t, "p", l.Entry.Meta.Label)
+		require.ErrorIs(w.t, p.elect().Proclaim(w.soon(), h, largest+"v"), session.ErrInvalidOptions)
+		p.proclaim(h, "small")
+		p.proclaim(h, value)
+		require.True(w.t, value == other.leader().Value)
+		w.unlock(h)
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func foreignLeader(w *world) {
+	p := w.party("p")
+	ref := w.svc.PutForeign(w.t, name, true)
+	r := p.campaign(w.soon(), "ours")
+	l := p.leader()
+	assert.True(w.t, l.Entry.Foreign)
+	assert.Equal(w.t, ref, l.Entry.Ref)
+	require.True(w.t, r.waiting())
+	w.svc.Delete(w.t, ref)
+	h := r.granted()
+	assert.Equal(w.t, "ours", p.leader().Value)
+	w.unlock(h)
+}
+
+// onlooker is one who observes.
+type onlooker struct {
+	w    *world
+	news chan election.Leader
+	done chan struct{} // closed when the loop has ended
+	stop context.CancelFunc
+
+	mu   sync.Mutex
+	last election.Leader
+	errs []error
+}
+
+// observe starts to observe the election.
+func (p *party) observe() *onlooker {
+	ctx, cancel := context.WithCancel(context.Background())
+	o := &onlooker{w: p.w, news: make(chan election.Leader, 10000), done: make(chan struct{}), stop: cancel}
+	go func() {
+		defer close(o.done)
+		for l, err := range p.elect().Observe(ctx) {
+			o.mu.Lock()
+			if err != nil {
+				o.errs = append(o.errs, err)
+			} else {
+				o.last = l
+				o.news <- l
+			}
+			o.mu.Unlock()
+		}
+	}()
+	p.w.t.Cleanup(func() {
+		cancel()
+		<-o.done
+	})
+	return o
+}
+
+// until waits until that is told. What is told before is passed over, since
+// quick changes may be told as one.
+func (o *onlooker) until(want func(election.Leader) bool) election.Leader {
+	o.w.t.Helper()
+	patience := time.After(o.w.patience())
+	for {
+		select {
+		case l := <-o.news:
+			if want(l) {
+				return l
+			}
+		case <-o.done:
+			require.Fail(o.w.t, "the observation has ended", "%v", o.errs)
+		case <-patience:
+			require.Fail(o.w.t, "not told", "last told: %+v", o.told())
+		}
+	}
+}
+
+// told is what was told last.
+func (o *onlooker) told() election.Leader {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
+}
+
+// sees waits for a leader with that value.
+func (o *onlooker) sees(value string) election.Leader {
+	o.w.t.Helper()
+	return o.until(func(l election.Leader) bool { return !l.Vacant() && l.Value == value })
+}
+
+// vacancy waits for the news that nobody leads.
+func (o *onlooker) vacancy() {
+	o.w.t.Helper()
+	o.until(election.Leader.Vacant)
+}
+
+// ended waits for the end of the loop, and returns the errors that it told.
+func (o *onlooker) ended() []error {
+	o.w.t.Helper()
+	select {
+	case <-o.done:
+	case <-time.After(o.w.patience()):
+		require.Fail(o.w.t, "the observation goes on")
+	}
+	return o.errs
+}

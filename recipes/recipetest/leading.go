@@ -1,0 +1,301 @@
+package recipetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// leading are the stories of Run.
+func leading() []story {
+	return []story{
+		{"RunLeadsAgainAndAgainUntilItsContextEnds", runAgain},
+		{"RunCutOffStopsBeforeTheNextStarts", runCut},
+		{"RunOfARevokedSessionIsToldAndCampaignsAgain", runRevoked},
+		{"RunWaitsForWhatItRuns", runWaits},
+		{"RunThatHasLostWaitsForWhatItRuns", runLostWaits},
+		{"RunEndsWithItsContextWhileItWaits", runCancelledWaiting},
+		{"RunRestsAfterAFailureAndOthersLead", runRests},
+		{"RunThatPanicsGivesBack", runPanics},
+		{"RunEndsWhereWaitingCannotHelp", runIncurable},
+	}
+}
+
+// stint is one time of leading.
+type stint struct {
+	p     *party
+	hold  *session.Hold
+	ctx   context.Context
+	began time.Time
+	told  *told
+	leave chan error // what the work returns
+
+	mu    sync.Mutex
+	ended time.Time
+}
+
+// runner is a Run under way.
+type runner struct {
+	w      *world
+	stints chan *stint
+	done   chan struct{}
+	err    error
+	stop   context.CancelCauseFunc
+}
+
+// run starts a Run. Each stint lasts until its leave is sent something.
+func (p *party) run(value string) *runner {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r := &runner{w: p.w, stints: make(chan *stint, 100), done: make(chan struct{}), stop: cancel}
+	go func() {
+		defer close(r.done)
+		r.err = p.elect().Run(ctx, value, func(ctx context.Context, h *session.Hold) error {
+			s := &stint{p: p, hold: h, ctx: ctx, began: time.Now(), told: tell(h), leave: make(chan error, 1)}
+			r.stints <- s
+			defer func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.ended = time.Now()
+			}()
+			return <-s.leave
+		})
+	}()
+	p.w.t.Cleanup(func() {
+		cancel(nil)
+		for {
+			select {
+			case s := <-r.stints:
+				close(s.leave)
+			case <-r.done:
+				return
+			}
+		}
+	})
+	return r
+}
+
+// leads waits for the next stint.
+func (r *runner) leads() *stint {
+	r.w.t.Helper()
+	select {
+	case s := <-r.stints:
+		return s
+	case <-r.done:
+		require.Fail(r.w.t, "Run has returned", "%v", r.err)
+	case <-time.After(r.w.patience()):
+		require.Fail(r.w.t, "does not lead")
+	}
+	return nil
+}
+
+// returned waits for the end of Run.
+func (r *runner) returned() error {
+	r.w.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(r.w.patience()):
+		require.Fail(r.w.t, "Run has not returned")
+	}
+	return r.err
+}
+
+func runAgain(w *world) {
+	a, b := w.party("a"), w.party("b")
+	ra := a.run("value of a")
+	first := ra.leads()
+	rb := b.run("value of b")
+	w.eventually(2, "both stand in the line")
+	assert.Equal(w.t, "value of a", b.leader().Value)
+	assert.Equal(w.t, first.hold.Token(), b.leader().Token)
+	last := first.hold.Token()
+	first.leave <- nil
+	for i := range 4 { // in turn, since who has led goes to the end of the line
+		s := []*runner{rb, ra}[i%2].leads()
+		assert.Greater(w.t, s.hold.Token(), last)
+		assert.Equal(w.t, s.hold.Token(), a.leader().Token)
+		require.NoError(w.t, s.ctx.Err())
+		last = s.hold.Token()
+		w.eventually(2, "the other waits")
+		s.leave <- nil
+	}
+	s := rb.leads()
+	why := errors.New("shutting down")
+	rb.stop(why)
+	<-s.ctx.Done()
+	require.ErrorIs(w.t, context.Cause(s.ctx), why)
+	s.leave <- nil
+	err := rb.returned()
+	require.ErrorIs(w.t, err, context.Canceled)
+	require.ErrorIs(w.t, err, why)
+	s = ra.leads()
+	ra.stop(nil)
+	s.leave <- errors.New("not of interest any more")
+	require.ErrorIs(w.t, ra.returned(), context.Canceled)
+	w.eventually(0, "nothing is left")
+}
+
+func runCut(w *world) {
+	for _, d := range drivertest.Directions() {
+		a, b := w.party("a"), w.party("b")
+		ra := a.run("a")
+		first := ra.leads()
+		rb := b.run("b")
+		w.eventually(2, "both stand in the line")
+		go func() { // stops when it is told
+			<-first.ctx.Done()
+			first.leave <- first.ctx.Err()
+		}()
+		a.net.Cut(d)
+		second := rb.leads()
+
+		assert.False(w.t, w.when(first.told).After(second.began), "%v: told %s after the next one began", d, first.told.at.Sub(second.began))
+		first.mu.Lock()
+		assert.True(w.t, !first.ended.IsZero() && !first.ended.After(second.began), "%v: it had stopped", d)
+		first.mu.Unlock()
+		require.ErrorIs(w.t, context.Cause(first.ctx), session.ErrLost)
+		a.net.Heal()
+		w.eventually(2, "it campaigns again")
+		require.NoError(w.t, second.ctx.Err())
+		second.leave <- nil
+		again := ra.leads()
+		assert.Greater(w.t, again.hold.Token(), second.hold.Token())
+		ra.stop(nil)
+		rb.stop(nil)
+		again.leave <- nil
+		require.ErrorIs(w.t, ra.returned(), context.Canceled)
+		require.ErrorIs(w.t, rb.returned(), context.Canceled)
+		w.eventually(0, "nothing is left")
+	}
+}
+
+func runRevoked(w *world) {
+	a, b := w.party("a"), w.party("b")
+	ra := a.run("a")
+	first := ra.leads()
+	r := b.campaign(w.soon(), "b")
+	w.svc.Expire(w.t, first.hold.SessionID())
+	w.when(first.told)
+	require.ErrorIs(w.t, context.Cause(first.ctx), session.ErrLost)
+	r.granted()
+	first.leave <- nil
+	w.eventually(2, "it campaigns again")
+	assert.Empty(w.t, ra.stints)
+	w.unlock(r.hold)
+	again := ra.leads()
+	assert.Greater(w.t, again.hold.Token(), r.hold.Token())
+	again.leave <- nil
+}
+
+// runWaits has the context end while the work goes on, for longer than a session
+// lives by itself.
+func runWaits(w *world) {
+	a, b := w.party("a"), w.party("b")
+	ra := a.run("a")
+	s := ra.leads()
+	r := b.campaign(w.soon(), "b")
+	ra.stop(nil)
+	<-s.ctx.Done()
+	select {
+	case <-r.done:
+	case <-time.After(w.h.TTL * 3 / 2):
+	}
+	require.True(w.t, r.waiting(), "another leads while the work goes on")
+	require.NoError(w.t, s.hold.Context().Err(), "it still leads")
+	assert.Equal(w.t, s.hold.Token(), b.leader().Token)
+	s.leave <- nil
+	require.ErrorIs(w.t, ra.returned(), context.Canceled)
+	w.unlock(r.granted())
+}
+
+// runLostWaits: who has lost and does not return does not campaign.
+func runLostWaits(w *world) {
+	a, b := w.party("a"), w.party("b")
+	ra := a.run("a")
+	s := ra.leads()
+	r := b.campaign(w.soon(), "b")
+	w.svc.Delete(w.t, s.hold.Refs()[0])
+	w.when(s.told)
+	r.granted()
+	w.eventually(1, "it is not in the line while its work goes on")
+	w.unlock(r.hold)
+	w.unlock(b.lead("b again"))
+	assert.Empty(w.t, ra.stints)
+	s.leave <- nil
+	ra.leads().leave <- nil
+}
+
+func runCancelledWaiting(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.lead("a")
+	rb := b.run("b")
+	w.eventually(2, "both stand in the line")
+	at := time.Now()
+	rb.stop(nil)
+	require.ErrorIs(w.t, rb.returned(), context.Canceled)
+	assert.Less(w.t, time.Since(at), w.h.Prompt)
+	w.eventually(1, "it has left")
+	w.unlock(h)
+}
+
+func runRests(w *world) {
+	a, b := w.party("a"), w.party("b")
+	ra := a.run("a")
+	var began []time.Time
+	for range 4 {
+		s := ra.leads()
+		began = append(began, s.began)
+		s.leave <- errors.New("boom")
+	}
+	r := b.campaign(w.soon(), "b") // before a comes again, or behind it
+	for r.waiting() {
+		select {
+		case s := <-ra.stints:
+			s.leave <- errors.New("boom")
+		case <-r.done:
+		}
+	}
+	w.unlock(r.granted())
+
+	for i, least := 1, 50*time.Millisecond; i < len(began); i, least = i+1, 2*least {
+		assert.GreaterOrEqual(w.t, began[i].Sub(began[i-1]), least, "rest %d", i)
+	}
+	at := time.Now()
+	ra.stop(nil)
+	require.ErrorIs(w.t, ra.returned(), context.Canceled)
+	assert.Less(w.t, time.Since(at), w.h.Prompt, "a rest ends with the context")
+}
+
+func runPanics(w *world) {
+	p := w.party("p")
+	assert.PanicsWithValue(w.t, "boom", func() {
+		_ = p.elect().Run(w.soon(), "p", func(context.Context, *session.Hold) error { panic("boom") })
+	})
+	w.eventually(0, "given back")
+	require.NoError(w.t, context.Cause(w.soon()))
+}
+
+func runIncurable(w *world) {
+	p := w.party("p")
+	never := func(context.Context, *session.Hold) error {
+		assert.Fail(w.t, "called")
+		return nil
+	}
+	long := strings.Repeat("v", p.Profile().MaxValue+1)
+	require.ErrorIs(w.t, p.elect().Run(w.soon(), long, never), session.ErrInvalidOptions)
+	require.ErrorIs(w.t, election.New(p.Session, "").Run(w.soon(), "v", never), session.ErrInvalidName)
+	require.ErrorIs(w.t, election.New(nil, name).Run(w.soon(), "v", never), session.ErrClosed)
+	h := p.lead("p")
+	require.ErrorIs(w.t, p.elect().Run(h.Context(), "v", never), session.ErrReentrant)
+	w.unlock(h)
+	require.NoError(w.t, p.Close())
+	require.ErrorIs(w.t, p.elect().Run(w.soon(), "v", never), session.ErrClosed)
+}

@@ -1,0 +1,281 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// observations are the stories of those who want to know who leads.
+func observations() []story {
+	all := []story{
+		{"ObserveTellsTheStateAtOnceAndEveryChange", observeChanges},
+		{"ObserveNeverMissesTheLastState", observeLast},
+		{"ObserveGoesOnAfterItsSessionExpired", observeExpired},
+		{"ObserveSeesForeignLeaders", observeForeign},
+		{"ObserveSeesWhoLeadsByDeath", observeDeaths},
+		{"ObserveEndsWithItsContext", observeEnds},
+		{"ObserveEndsWithItsLoop", observeBreaks},
+		{"ObserveEndsWithItsSession", observeClosed},
+		{"ObserveSaysWhatIsWrongWithTheName", observeInvalid},
+	}
+	for _, d := range drivertest.Directions() {
+		all = append(all,
+			story{fmt.Sprintf("ObserveGoesOnAfterACutOf%v", d), func(w *world) { observeCut(w, d) }},
+			story{fmt.Sprintf("ObserveGoesOnAfterALongCutOf%v", d), func(w *world) { observeCutLong(w, d) }},
+		)
+	}
+	return all
+}
+
+func observeChanges(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	o := c.observe()
+	o.vacancy()
+	h := a.lead("one")
+	assert.Equal(w.t, h.Token(), o.sees("one").Token)
+	late := c.observe()
+	assert.Equal(w.t, "a", late.sees("one").Entry.Meta.Label, "told at once to who comes later")
+	r := b.campaign(w.soon(), "three")
+	a.proclaim(h, "two")
+	assert.Equal(w.t, h.Token(), o.sees("two").Token)
+	w.unlock(h)
+	assert.Equal(w.t, r.granted().Token(), o.sees("three").Token)
+	w.unlock(r.hold)
+	o.vacancy()
+	h = a.lead("four")
+	o.sees("four")
+	assert.Equal(w.t, "four", late.sees("four").Value)
+	w.unlock(h)
+	late.vacancy()
+}
+
+// observeLast has many changes follow each other, by one leader and by many.
+// What comes between may be left out, the state in which it rests may not.
+func observeLast(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	o := c.observe()
+	for round := range 5 {
+		for i := range 10 {
+			p := []*party{a, b}[i%2]
+			h := p.lead("between")
+			for j := range i {
+				p.proclaim(h, fmt.Sprint("between ", j))
+			}
+			w.unlock(h)
+		}
+		last := fmt.Sprint("last of round ", round)
+		h := b.lead(last)
+		if round%2 == 0 {
+			last += ", changed"
+			b.proclaim(h, last)
+		}
+		o.sees(last)
+		w.unlock(h)
+		o.vacancy()
+	}
+}
+
+func observeCut(w *world, d drivertest.Direction) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.lead("one")
+	o := c.observe()
+	o.sees("one")
+	r := b.campaign(w.soon(), "three")
+	c.net.Cut(d)
+	a.proclaim(h, "two")
+	w.unlock(h)
+	r.granted()
+	c.net.Heal()
+	assert.Equal(w.t, r.hold.Token(), o.sees("three").Token)
+
+	c.net.Cut(d)
+	w.unlock(r.hold)
+	w.eventually(0, "resigned")
+	c.net.Heal()
+	o.vacancy()
+	w.unlock(a.lead("five"))
+	assert.Empty(w.t, o.errs)
+}
+
+// lose waits until the service session of a party is lost, which is brought
+// about by what strike does.
+func (p *party) lose(strike func(sessionID string)) {
+	p.w.t.Helper()
+	h, err := mutex.New(p.Session, "of "+p.Options().Label).Lock(p.w.soon())
+	require.NoError(p.w.t, err)
+	<-p.joined
+	x := tell(h)
+	strike(h.SessionID())
+	// An own request that is refused tells what is not told otherwise.
+	p.w.when(x)
+	require.ErrorIs(p.w.t, h.Unlock(), session.ErrLost)
+}
+
+func observeCutLong(w *world, d drivertest.Direction) {
+	a, c := w.party("a"), w.party("c")
+	h := a.lead("one")
+	o := c.observe()
+	o.sees("one")
+	c.lose(func(string) { c.net.Cut(d) })
+	a.proclaim(h, "two")
+	c.net.Heal()
+	o.sees("two")
+
+	c.lose(func(string) { c.net.Cut(d) })
+	w.unlock(h)
+	c.net.Heal()
+	o.vacancy()
+	h = a.lead("three")
+	o.sees("three")
+	w.unlock(h)
+	assert.Empty(w.t, o.errs)
+}
+
+func observeExpired(w *world) {
+	a, c := w.party("a"), w.party("c")
+	h := a.lead("one")
+	o := c.observe()
+	o.sees("one")
+	c.lose(func(id string) { w.svc.Expire(w.t, id) })
+	a.proclaim(h, "two")
+	o.sees("two")
+	w.unlock(h)
+	o.vacancy()
+	c.lose(func(id string) { w.svc.Expire(w.t, id) })
+	h = a.lead("three")
+	o.sees("three")
+	w.unlock(h)
+	o.vacancy()
+	assert.Empty(w.t, o.errs)
+}
+
+func observeForeign(w *world) {
+	a, c := w.party("a"), w.party("c")
+	o := c.observe()
+	o.vacancy()
+	ref := w.svc.PutForeign(w.t, name, true)
+	l := o.until(func(l election.Leader) bool { return !l.Vacant() })
+	assert.True(w.t, l.Entry.Foreign)
+	assert.Equal(w.t, ref, l.Entry.Ref)
+	second := w.svc.PutForeign(w.t, name, true)
+	r := a.campaign(w.soon(), "ours")
+	w.svc.Delete(w.t, second)
+	w.svc.Delete(w.t, ref)
+	assert.Equal(w.t, r.granted().Token(), o.sees("ours").Token)
+	w.unlock(r.hold)
+	o.vacancy()
+}
+
+func observeDeaths(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.lead("one")
+	o := c.observe()
+	o.sees("one")
+	r := b.campaign(w.soon(), "two")
+	w.svc.Expire(w.t, h.SessionID())
+	o.sees("two")
+	w.svc.Delete(w.t, r.granted().Refs()[0])
+	o.vacancy()
+	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "never"), session.ErrLost)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	_ = r.hold.Unlock() // it may not have been told yet, and then learns it now
+}
+
+// observeEnds has contexts end at every moment, also with nobody to be reached.
+func observeEnds(w *world) {
+	a, c := w.party("a"), w.party("c")
+	for _, cut := range []bool{false, true} {
+		h := a.lead("one")
+		o := c.observe()
+		o.sees("one")
+		if cut {
+			c.net.Cut(drivertest.Both)
+		}
+		at := time.Now()
+		o.stop()
+		assert.Empty(w.t, o.ended(), "the end of its context is no error")
+		assert.Less(w.t, time.Since(at), w.h.Prompt)
+		c.net.Heal()
+		w.unlock(h)
+	}
+	ctx, cancel := context.WithCancel(w.soon())
+	cancel()
+	for range c.elect().Observe(ctx) {
+		assert.Fail(w.t, "nothing is told after the end")
+	}
+}
+
+// observeBreaks leaves many loops; what they left behind would show in the
+// number of goroutines.
+func observeBreaks(w *world) {
+	a, c := w.party("a"), w.party("c")
+	h := a.lead("one")
+	once := func() {
+		for l, err := range c.elect().Observe(w.soon()) {
+			require.NoError(w.t, err)
+			require.Equal(w.t, "one", l.Value)
+			break
+		}
+	}
+	once()
+	before := runtime.NumGoroutine()
+	for range 200 {
+		once()
+	}
+	deadline := time.Now().Add(w.patience())
+	for runtime.NumGoroutine() > before+50 && time.Now().Before(deadline) {
+		time.Sleep(w.h.TTL / 200) // goroutines of watches take a moment to end
+	}
+	assert.Less(w.t, runtime.NumGoroutine(), before+50)
+	w.unlock(h)
+}
+
+func observeClosed(w *world) {
+	for _, cut := range []bool{false, true} {
+		c := w.party("c")
+		o := c.observe()
+		o.vacancy()
+		if cut {
+			c.net.Cut(drivertest.Both)
+		}
+		err := c.Close() // of a session that is cut off it fails, after a while
+		if !cut {
+			require.NoError(w.t, err)
+		}
+		at := time.Now()
+		errs := o.ended()
+		assert.Less(w.t, time.Since(at), w.h.Prompt)
+		require.Len(w.t, errs, 1)
+		require.ErrorIs(w.t, errs[0], session.ErrClosed)
+	}
+}
+
+func observeInvalid(w *world) {
+	c := w.party("c")
+	told := func(e *election.Election, want error) {
+		w.t.Helper()
+		n := 0
+		for _, err := range e.Observe(w.soon()) {
+			n++
+			require.ErrorIs(w.t, err, want)
+		}
+		assert.Equal(w.t, 1, n)
+		_, err := e.Leader(w.soon())
+		require.ErrorIs(w.t, err, want)
+		_, err = e.Campaign(w.soon(), "v")
+		require.ErrorIs(w.t, err, want)
+	}
+	told(election.New(c.Session, ""), session.ErrInvalidName)
+	told(election.New(c.Session, "a\x00b"), session.ErrInvalidName)
+	told(election.New(nil, name), session.ErrClosed)
+}
