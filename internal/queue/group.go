@@ -17,17 +17,17 @@ type group struct {
 	t      *session.Term
 	seats  []*seat
 	joined []driver.Joined
-	fell   chan struct{} // closed when one of several was lost; nil if there is one
-	past   driver.Past   // how the hold before ended, if that was learned
-	asked  bool          // that was asked, and the answer has not come
+	books  []book        // what is known of the lines' ledgers
+	fell   chan struct{} // closed when a seat was lost or refused; nil if done tells
+	past   driver.Past   // how the holds before ended, all in all
 	slot   int
 }
 
 // newGroup gives new entries their seats.
 func newGroup(t *session.Term, lines []*line, rs []Request, joined []driver.Joined) *group {
-	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), slot: -1}
+	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), books: make([]book, len(rs)), slot: -1}
 	var fall func()
-	if len(rs) > 1 {
+	if len(rs) > 1 || rs[0].Delay > 0 { // a seat that holds may have to wait for something else
 		g.fell = make(chan struct{})
 		fall = sync.OnceFunc(func() { close(g.fell) })
 	}
@@ -44,6 +44,7 @@ func (g *group) wait(ctx context.Context) (again bool, err error) {
 		select {
 		case <-st.done: // as good as ever when nobody is ahead
 		default:
+			g.watch()
 			select {
 			case <-st.done:
 			case <-g.fell:
@@ -87,37 +88,62 @@ func (g *group) refused() (again bool, err error) {
 	return false, nil
 }
 
+// watch has the entries of those watched that hold already: they are to hold for
+// longer than it takes to be told.
+func (g *group) watch() {
+	if g.fell == nil {
+		return
+	}
+	for _, st := range g.seats {
+		st.ln.do(func() {
+			if st.state == held && !st.leaving {
+				st.ln.watchOwn(st, st.born)
+			}
+		})
+	}
+}
+
 // clean leaves the lines in the background.
 func (g *group) clean() { g.t.Clean(g.drop) }
 
-// drop leaves the lines without a hold that has done its work. Then the ledger is
-// to say what it said before: so if that was asked it must be known, since our
-// name may have been written over that of one who died.
+// drop leaves the lines of a request whose caller has held nothing. The ledgers
+// go on to say what they said before.
 func (g *group) drop(ctx context.Context) error {
-	if g.asked {
-		if err := g.enter(ctx); err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-	}
-	if err := g.leave(ctx, g.past != driver.PastDied); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err := settled(g.reread(ctx)); err != nil {
 		return err
 	}
-	return nil
+	return settled(g.leave(ctx, func(i int) bool { return g.books[i].past != driver.PastDied }))
+}
+
+// abandon leaves the lines of a hold that was lost in one of them. What its
+// caller did may be half done, so all ledgers keep its name.
+func (g *group) abandon(ctx context.Context) error {
+	return settled(g.leave(ctx, func(int) bool { return false }))
+}
+
+// settled takes what is gone for left.
+func settled(err error) error {
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return err
 }
 
 // release gives back a hold that has done its work.
-func (g *group) release(ctx context.Context) error { return g.leave(ctx, true) }
+func (g *group) release(ctx context.Context) error {
+	return g.leave(ctx, func(int) bool { return true })
+}
 
-// leave deletes all entries. It is idempotent. Of several, ErrGone means that
-// one was gone before.
-func (g *group) leave(ctx context.Context, clean bool) error {
+// leave deletes all entries. clean says of which the ledger is to forget them. It
+// is idempotent. Of several, ErrGone means that one was gone before.
+func (g *group) leave(ctx context.Context, clean func(i int) bool) error {
 	if len(g.seats) == 1 {
-		return g.seats[0].leave(ctx, clean && g.seats[0].ledger)
+		return g.seats[0].leave(ctx, g.seats[0].ledger && clean(0))
 	}
 	var present []*seat
 	var reqs []driver.LeaveRequest
 	lost := false
-	for _, st := range g.seats {
+	for i, st := range g.seats {
 		if err := st.change(ctx); err != nil {
 			return err
 		}
@@ -127,7 +153,7 @@ func (g *group) leave(ctx context.Context, clean bool) error {
 			lost = true
 			continue
 		}
-		req.Clean = clean && st.ledger
+		req.Clean = st.ledger && clean(i)
 		present, reqs = append(present, st), append(reqs, req)
 	}
 	if len(reqs) == 0 {
@@ -191,7 +217,7 @@ func (g *group) grant(rs []Request) session.Grant {
 		for _, r := range rs {
 			grant.Names = append(grant.Names, r.Name)
 		}
-		grant.Name, grant.Drop = strings.Join(grant.Names, ", "), g.drop
+		grant.Name, grant.Drop = strings.Join(grant.Names, ", "), g.abandon
 		return grant
 	}
 	st := g.seats[0]
@@ -202,82 +228,6 @@ func (g *group) grant(rs []Request) session.Grant {
 		}
 	}
 	return grant
-}
-
-// prepare does at the service what is to be done before a hold can be used.
-func (g *group) prepare(ctx context.Context, rs []Request) (again bool, err error) {
-	ledger, delay := false, time.Duration(0)
-	for _, r := range rs {
-		ledger, delay = ledger || r.Ledger, max(delay, r.Delay)
-	}
-	if !ledger && !rs[0].Slots {
-		return false, nil
-	}
-	// The term's end ends this too.
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(g.t.Context(), func() { cancel(context.Cause(g.t.Context())) })() //nolint:contextcheck // the term's end
-	if ledger {
-		err = g.enter(inner)
-	}
-	if err == nil && rs[0].Slots {
-		g.slot, err = g.t.Driver().Claim(inner, g.seats[0].entry.Ref)
-	}
-	if err == nil && g.past == driver.PastDied {
-		err = g.rest(inner, delay)
-	}
-	switch {
-	case err == nil:
-		return false, nil
-	case g.t.Context().Err() != nil:
-		return true, g.seats[0].rejoin(context.Cause(g.t.Context())) //nolint:contextcheck // why the term has ended
-	case ctx.Err() != nil:
-		return false, g.giveUp(ctx)
-	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
-		g.t.Driver().Prove()
-		g.clean()
-		return true, g.seats[0].rejoin(errPlaceLost)
-	}
-	g.clean()
-	return false, err
-}
-
-// enter writes into the ledgers who holds, where the join has not done so
-// already, and learns how the holds before ended: badly, if one of them did.
-func (g *group) enter(ctx context.Context) error {
-	g.past, g.asked = driver.PastClean, true
-	for i, st := range g.seats {
-		if !st.ledger {
-			continue
-		}
-		past := g.joined[i].Past
-		if st.waited || !g.joined[i].Entered {
-			var err error
-			if past, err = g.t.Driver().Enter(ctx, st.entry.Ref); err != nil {
-				return err
-			}
-		}
-		st.ln.mu.Lock()
-		alien := st.alien
-		st.ln.mu.Unlock()
-		if past == driver.PastClean && alien {
-			past = driver.PastUnknown // the last holder was one that enters nothing
-		}
-		if past == driver.PastDied || g.past == driver.PastClean {
-			g.past = past
-		}
-	}
-	g.asked = false
-	return nil
-}
-
-// rest lets the time pass in which the holder before, who did not give back, may
-// still be at work.
-func (g *group) rest(ctx context.Context, d time.Duration) error {
-	if d > 0 && !driver.Sleep(ctx, g.t.Session().Clock(), d) {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // describeTimeout is how long a caller whose ctx has ended is kept for the sake

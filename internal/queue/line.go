@@ -215,6 +215,9 @@ func (ln *line) refuse(s *seat, err error) {
 	s.leaving, s.err = true, err
 	ln.unfollow(s)
 	close(s.done)
+	if s.fall != nil {
+		s.fall()
+	}
 }
 
 // vouch says that the own watch of a seat proves that its entry lived at the

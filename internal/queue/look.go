@@ -149,6 +149,7 @@ func (ln *line) learn(s *seat, v driver.View) {
 	s.aliens()
 	ln.noted(s.ahead.Entries)
 	ln.judge(s, !late || ln.vouch(s))
+	s.seen = s.state == held
 }
 
 // errNoLimit: somebody has deleted the limit of a semaphore that is in use.

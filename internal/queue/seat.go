@@ -29,7 +29,7 @@ type seat struct {
 	try    bool          // it is not to wait; never changes
 	ledger bool          // the line keeps account of it; never changes
 	done   chan struct{} // closed when the waiting is over
-	fall   func()        // tells the others of its group of a loss; nil if it has none
+	fall   func()        // tells who waits for another seat, or for time to pass; may be nil
 
 	state   seatState
 	leaving bool          // our own delete is under way
@@ -50,6 +50,7 @@ type seat struct {
 	wants  bool   // is among those who want a look
 	soon   bool   // will want one in a moment
 	looked bool   // has been looked for
+	seen   bool   // was granted by a look
 	need   int    // how many of the nearest a look must show; 0 means all
 	all    bool   // the next look must show the whole line
 	own    ownEye // the watch on the own entry

@@ -20,6 +20,7 @@ func stories() []story {
 		grants(), ends(), losses(), outcomes(), cuts(),
 		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
+		several(), severalLost(), robust(), givingUp(), delays(),
 	} {
 		all = append(all, part...)
 	}

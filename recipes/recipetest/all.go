@@ -1,0 +1,294 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// several are the stories of locks that are taken together.
+func several() []story {
+	return []story{
+		{"OppositeOrdersNeverDeadlock", allOrders},
+		{"AllHaveOneTokenThatRisesWithThoseOfOthers", allTokens},
+		{"AllCostTwoRequestsWhenNobodyIsThere", allCost},
+		{"AllAreFairToSinglesAndTheyToAll", allFair},
+		{"TryAllWritesNothingWhenOneIsTaken", allTry},
+		{"InsideAllIsInsideEach", allInside},
+		{"WhatCannotBeTakenTogetherIsRefused", allRefused},
+	}
+}
+
+// locks are the locks of those names.
+func locks(s *session.Session, names ...string) []*mutex.Mutex {
+	all := make([]*mutex.Mutex, len(names))
+	for i, n := range names {
+		all[i] = mutex.New(s, n)
+	}
+	return all
+}
+
+// wantAll is a request for the locks of those names.
+func wantAll(names ...string) func(context.Context, *session.Session) (*session.Hold, error) {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return mutex.LockAll(ctx, locks(s, names...)...)
+	}
+}
+
+// wantOne is a request for the lock of that name.
+func wantOne(name string) func(context.Context, *session.Session) (*session.Hold, error) {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return mutex.New(s, name).Lock(ctx)
+	}
+}
+
+// queueAll starts a LockAll and returns when it stands in all lines.
+func (p *party) queueAll(ctx context.Context, names ...string) *request {
+	p.w.t.Helper()
+	r := p.queueFor(ctx, wantAll(names...))
+	p.joins(len(names) - 1)
+	return r
+}
+
+// joins takes in that many more places.
+func (p *party) joins(n int) {
+	p.w.t.Helper()
+	for range n {
+		select {
+		case <-p.joined:
+		case <-time.After(p.w.patience()):
+			require.Fail(p.w.t, "has not joined")
+		}
+	}
+}
+
+// holdAll takes locks that are free.
+func (p *party) holdAll(names ...string) *session.Hold {
+	p.w.t.Helper()
+	return p.queueAll(p.w.soon(), names...).granted()
+}
+
+// holdOne takes a lock that is free.
+func (p *party) holdOne(name string) *session.Hold {
+	p.w.t.Helper()
+	return p.queueFor(p.w.soon(), wantOne(name)).granted()
+}
+
+// lineHas waits until a line has that many entries.
+func (w *world) lineHas(n int, line, why string) {
+	w.t.Helper()
+	deadline := time.Now().Add(w.patience())
+	for w.svc.Count(w.t, line) != n {
+		if time.Now().After(deadline) {
+			require.Equal(w.t, n, w.svc.Count(w.t, line), "%s: %s", line, why)
+		}
+		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
+	}
+}
+
+// empty waits until nothing is left in the lines.
+func (w *world) empty(lines ...string) {
+	w.t.Helper()
+	for _, l := range lines {
+		w.lineHas(0, l, "nothing is left")
+	}
+}
+
+// allOrders has many take some of several locks in any order, and singles too.
+// What they do inside is not synchronised otherwise: the race detector is the
+// judge of exclusion, and who waits in a circle does not come to the end.
+func allOrders(w *world) {
+	ps := w.parties(4)
+	names := []string{"a", "b", "c", "d"}
+	tokens := make([][]session.Token, len(names))
+	var wg sync.WaitGroup
+	for i := range 8 {
+		s := ps[i%len(ps)].Session
+		random := rand.New(rand.NewPCG(1, uint64(i)))
+		wg.Go(func() {
+			for range 12 {
+				some := random.Perm(len(names))[:1+random.IntN(len(names))]
+				want := wantOne(names[some[0]])
+				if len(some) > 1 {
+					var mine []string
+					for _, n := range some {
+						mine = append(mine, names[n])
+					}
+					want = wantAll(mine...)
+				}
+				h, err := want(w.soon(), s)
+				if !assert.NoError(w.t, err) {
+					return
+				}
+				for _, n := range some {
+					tokens[n] = append(tokens[n], h.Token())
+				}
+				assert.NoError(w.t, h.Unlock())
+			}
+		})
+	}
+	wg.Wait()
+	for n := range names {
+		assert.IsIncreasing(w.t, tokens[n], names[n])
+	}
+	w.empty(names...)
+}
+
+func allTokens(w *world) {
+	p := w.party("p")
+	var last session.Token
+	for range 3 {
+		for _, n := range []string{"a", "b", "c"} {
+			h := p.holdOne(n)
+			assert.Greater(w.t, h.Token(), last)
+			last = h.Token()
+			w.unlock(h)
+		}
+		h := p.holdAll("c", "a", "b")
+		assert.Greater(w.t, h.Token(), last)
+		last = h.Token()
+		assert.Equal(w.t, []string{"c", "a", "b"}, h.Names())
+		assert.Len(w.t, h.Refs(), 3)
+		for _, n := range h.Names() {
+			line, err := p.Queue(w.soon(), n)
+			require.NoError(w.t, err)
+			require.Len(w.t, line, 1)
+			assert.EqualValues(w.t, h.Token(), line[0].Token, "one token in all lines")
+		}
+		w.unlock(h)
+		require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	}
+	w.empty("a", "b", "c")
+}
+
+func allCost(w *world) {
+	p := w.party("alone")
+	w.unlock(p.holdAll("a", "b", "c")) // the first time lines may have to be made
+	before := p.net.Requests()
+	h := p.holdAll("a", "b", "c")
+	locked := p.net.Requests()
+	w.unlock(h)
+
+	assert.Equal(w.t, 1, locked-before, "round trips to hold")
+	assert.Equal(w.t, 1, p.net.Requests()-locked, "round trips to give back")
+}
+
+func allFair(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	held := a.holdOne("x")
+	before := b.queueFor(w.soon(), wantOne("x"))
+	all := c.queueAll(w.soon(), "y", "x")
+	behindX := a.queueFor(w.soon(), wantOne("x"))
+	behindY := b.queueFor(w.soon(), wantOne("y"))
+	other := b.queueAll(w.soon(), "x", "y")
+	w.unlock(held)
+	h := before.granted()
+	for _, r := range []*request{all, behindX, behindY, other} {
+		require.True(w.t, r.waiting(), "somebody overtook")
+	}
+	w.unlock(h)
+	h = all.granted()
+	for _, r := range []*request{behindX, behindY, other} {
+		require.True(w.t, r.waiting(), "somebody overtook")
+	}
+	w.unlock(h)
+	x, y := behindX.granted(), behindY.granted()
+	w.unlock(x)
+	require.True(w.t, other.waiting(), "it has one of two")
+	w.unlock(y)
+	w.unlock(other.granted())
+	w.empty("x", "y")
+}
+
+func allTry(w *world) {
+	a, b := w.party("holder"), w.party("b")
+	for i, n := range []string{"x", "y", "z"} {
+		held := a.holdOne(n)
+		_, err := mutex.TryLockAll(w.soon(), locks(b.Session, "x", "y", "z")...)
+		require.ErrorIs(w.t, err, session.ErrNotAcquired, "%d", i)
+		require.ErrorContains(w.t, err, "(holder)")
+		for _, line := range []string{"x", "y", "z"} {
+			want := 0
+			if line == n {
+				want = 1
+			}
+			assert.Equal(w.t, want, w.svc.Count(w.t, line), "it has written nothing")
+		}
+		assert.Empty(w.t, b.joined)
+		w.unlock(held)
+	}
+	h, err := mutex.TryLockAll(w.soon(), locks(b.Session, "x", "y", "z")...)
+	require.NoError(w.t, err)
+	w.unlock(h)
+	w.empty("x", "y", "z")
+}
+
+func allInside(w *world) {
+	p := w.party("p")
+	h := p.holdAll("x", "y")
+	for _, n := range []string{"x", "y"} {
+		_, err := mutex.New(p.Session, n).Lock(h.Context())
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		_, err = mutex.LockAll(h.Context(), locks(p.Session, "other", n)...)
+		require.ErrorIs(w.t, err, session.ErrReentrant)
+		h2, err := mutex.NewReentrant(p.Session, n).Lock(h.Context())
+		require.NoError(w.t, err)
+		assert.Equal(w.t, h.Token(), h2.Token())
+		w.unlock(h2)
+		require.NoError(w.t, h.Context().Err())
+	}
+	other, err := mutex.New(p.Session, "other").Lock(h.Context())
+	require.NoError(w.t, err)
+	line, err := p.Queue(w.soon(), "other")
+	require.NoError(w.t, err)
+	assert.Equal(w.t, []string{"x", "y"}, line[0].Meta.Holds)
+	w.unlock(other)
+	w.unlock(h)
+	h, err = mutex.LockAll(context.WithoutCancel(h.Context()), locks(p.Session, "x", "y")...)
+	require.NoError(w.t, err, "inside nothing any more")
+	w.unlock(h)
+}
+
+func allRefused(w *world) {
+	p, q := w.party("p"), w.party("q")
+	sent := p.net.Requests()
+	refused := func(want error, text string, ms ...*mutex.Mutex) {
+		w.t.Helper()
+		for _, lockAll := range []func(context.Context, ...*mutex.Mutex) (*session.Hold, error){mutex.LockAll, mutex.TryLockAll} {
+			_, err := lockAll(w.soon(), ms...)
+			require.ErrorIs(w.t, err, want)
+			require.ErrorContains(w.t, err, text)
+		}
+	}
+	x, y := mutex.New(p.Session, "x"), mutex.New(p.Session, "y")
+	refused(session.ErrInvalidOptions, "at least two")
+	refused(session.ErrInvalidOptions, "at least two", x)
+	refused(session.ErrInvalidName, `"x": it is there twice`, x, y, x)
+	refused(session.ErrInvalidOptions, "one Session", x, mutex.New(q.Session, "y"))
+	refused(session.ErrInvalidOptions, "lock 2 is nil", x, nil)
+	refused(session.ErrInvalidOptions, "lock 1 is nil", nil, x)
+	refused(session.ErrInvalidName, "empty", x, mutex.New(p.Session, ""))
+	refused(session.ErrInvalidOptions, "LockDelay", x, mutex.NewWith(p.Session, "y", mutex.Options{LockDelay: -1}))
+	refused(session.ErrClosed, "nil", mutex.New(nil, "x"), mutex.New(nil, "y"))
+	most := p.Profile().MaxAll
+	require.GreaterOrEqual(w.t, most, 32)
+	var names []string
+	for i := range most + 1 {
+		names = append(names, fmt.Sprintf("many%02d", i))
+	}
+	refused(session.ErrInvalidOptions, fmt.Sprint("at most ", most), locks(p.Session, names...)...)
+	assert.Equal(w.t, sent, p.net.Requests(), "nothing was sent")
+	w.unlock(p.holdAll(slices.Sorted(slices.Values(names[1:]))...))
+	w.empty(names...)
+	require.NoError(w.t, p.Close())
+	refused(session.ErrClosed, "", x, y)
+}

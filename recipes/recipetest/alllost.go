@@ -1,0 +1,259 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// severalLost are the stories of locks that are taken together, when one of them
+// goes, or it is not known what has become of them.
+func severalLost() []story {
+	all := []story{
+		{"AllEndWhenOneIsDeleted", allDeleted},
+		{"AllEndWithTheirSession", allRevoked},
+		{"AllCutOffAreToldBeforeTheNextIsGranted", allCut},
+		{"CancelledWhileItHoldsSomeLeavesNothing", allCancelled},
+		{"PlaceLostInOneLineIsLostInAll", allPlaceLost},
+		{"PlaceLostInALineItHasGotIsLostInAll", allGotLost},
+		{"AllOfARevokedSessionJoinAgain", allJoinAgain},
+		{"EntryWithoutASessionAheadInOneLineIsNamed", allUnleased},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all,
+			story{fmt.Sprintf("EnqueueAllWith%vIsAllOrNothing", f), func(w *world) { allJoinOver(w, f) }},
+			story{fmt.Sprintf("EnqueueAllWith%vIsGrantedInTheEnd", f), func(w *world) { allPatientOver(w, f) }},
+			story{fmt.Sprintf("ReleaseAllWith%vHandsOn", f), func(w *world) { allLeaveOver(w, f) }},
+		)
+	}
+	return all
+}
+
+// allDeleted deletes each of three entries in turn.
+func allDeleted(w *world) {
+	a, b := w.party("a"), w.party("b")
+	for i := range 3 {
+		names := []string{"x", "y", "z"}
+		h := a.holdAll(names...)
+		x := tell(h)
+		var behind []*request // who waits behind has the holder watched at once
+		for _, n := range names {
+			behind = append(behind, b.queueFor(w.soon(), wantOne(n)))
+		}
+		w.svc.Delete(w.t, h.Refs()[i])
+		w.when(x)
+
+		var lost *session.LostError
+		require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
+		assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+		assert.Zero(w.t, h.Valid())
+		w.unlock(behind[i].granted())
+		for j, r := range behind {
+			require.True(w.t, j == i || r.waiting(), "the others are held until the worker has stopped")
+		}
+		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+		for j, r := range behind {
+			if j != i {
+				w.unlock(r.granted())
+			}
+		}
+		w.empty(names...)
+	}
+}
+
+func allRevoked(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holdAll("x", "y")
+	x := tell(h)
+	r := b.queueAll(w.soon(), "y", "x")
+	w.svc.Expire(w.t, h.SessionID())
+	w.when(x)
+	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.unlock(r.granted())
+	w.unlock(a.holdAll("x", "y"))
+	w.empty("x", "y")
+}
+
+func allCut(w *world) {
+	for _, d := range drivertest.Directions() {
+		a, b := w.party("a"), w.party("b")
+		h := a.holdAll("x", "y")
+		x := tell(h)
+		one := b.queueFor(w.soon(), wantOne("x"))
+		a.net.Cut(d)
+		one.granted()
+		assert.True(w.t, w.when(x).Before(one.at), "%v: told %s after the next one was granted", d, x.at.Sub(one.at))
+		w.unlock(one.hold)
+		w.unlock(b.holdAll("y", "x"))
+		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+		a.net.Heal()
+		w.empty("x", "y")
+	}
+}
+
+// allCancelled holds some, and waits for others.
+func allCancelled(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	held := a.holdOne("y")
+	ctx, cancel := context.WithCancel(w.soon())
+	all := b.queueAll(ctx, "x", "y", "z")
+	x, y, z := c.queueFor(w.soon(), wantOne("x")), c.queueFor(w.soon(), wantOne("y")), c.queueFor(w.soon(), wantOne("z"))
+	at := time.Now()
+	cancel()
+	all.returned()
+
+	assert.Less(w.t, all.at.Sub(at), w.h.Prompt)
+	require.ErrorIs(w.t, all.err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, all.err, context.Canceled)
+	require.ErrorContains(w.t, all.err, `"x", "y", "z"`)
+	require.ErrorContains(w.t, all.err, "(a)", "it names the holder of the one that it waited for")
+	w.unlock(x.granted())
+	w.unlock(z.granted())
+	require.True(w.t, y.waiting(), "the cancelled one never held this")
+	w.unlock(held)
+	w.unlock(y.granted())
+	w.empty("x", "y", "z")
+}
+
+// allPlaceLost deletes the entry in the line in which it waits.
+func allPlaceLost(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	held := a.holdOne("y")
+	all := b.queueAll(w.soon(), "x", "y")
+	x := c.queueFor(w.soon(), wantOne("x"))
+	y := c.queueFor(w.soon(), wantOne("y"))
+	w.deletePlace(b, "y", all.token)
+	b.joins(2)
+	w.unlock(x.granted()) // it went to the end of this line too
+	w.unlock(held)
+	w.unlock(y.granted())
+	assert.Greater(w.t, all.granted().Token(), all.token)
+	w.unlock(all.hold)
+	b.mu.Lock()
+	assert.Equal(w.t, 1, b.rejoined)
+	b.mu.Unlock()
+	w.empty("x", "y")
+}
+
+// allGotLost deletes the entry in a line in which it holds already, while it
+// waits in another: nobody may hold that with it.
+func allGotLost(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	for _, later := range []bool{false, true} {
+		held := a.holdOne("y")
+		all := b.queueAll(w.soon(), "x", "y")
+		var x *request
+		if later {
+			x = c.queueFor(w.soon(), wantOne("x"))
+		}
+		w.deletePlace(b, "x", all.token)
+		if !later {
+			x = c.queueFor(w.soon(), wantOne("x"))
+		}
+		h := x.granted()
+		w.unlock(held)
+		b.joins(2)
+		require.True(w.t, all.waiting(), "two hold at once")
+		w.unlock(h)
+		assert.Greater(w.t, all.granted().Token(), h.Token())
+		w.unlock(all.hold)
+		w.empty("x", "y")
+	}
+}
+
+// deletePlace deletes the entry with that token in a line.
+func (w *world) deletePlace(p *party, line string, token session.Token) {
+	w.t.Helper()
+	entries, err := p.Queue(w.soon(), line)
+	require.NoError(w.t, err)
+	for _, e := range entries {
+		if e.Token == int64(token) {
+			w.svc.Delete(w.t, e.Ref)
+			return
+		}
+	}
+	require.Fail(w.t, "it is not there")
+}
+
+func allJoinAgain(w *world) {
+	a, b := w.party("a"), w.party("b")
+	held := a.holdOne("y")
+	all := b.queueAll(w.soon(), "x", "y")
+	line, err := a.Queue(w.soon(), "x")
+	require.NoError(w.t, err)
+	w.svc.Expire(w.t, line[0].Session)
+	b.joins(2)
+	w.unlock(held)
+	assert.Greater(w.t, all.granted().Token(), all.token)
+	w.unlock(all.hold)
+	w.empty("x", "y")
+}
+
+// allUnleased waits for one line, while it can never be granted in another.
+func allUnleased(w *world) {
+	if w.h.NoUnleased != "" {
+		return
+	}
+	a, b := w.party("a"), w.party("b")
+	held := a.holdOne("x")
+	ref := w.svc.PutForeign(w.t, "y", false)
+	r := b.askFor(w.soon(), wantAll("x", "y"))
+	r.returned()
+
+	require.ErrorIs(w.t, r.err, session.ErrForeignKey)
+	require.ErrorContains(w.t, r.err, ref.Key)
+	w.lineHas(1, "x", "only the holder")
+	w.lineHas(1, "y", "only the foreign one")
+	w.unlock(held)
+}
+
+func allJoinOver(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	a.net.Strike(drivertest.Join, f)
+	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
+	defer cancel()
+	r := a.askFor(ctx, wantAll("x", "y", "z"))
+	if r.returned(); r.err == nil {
+		w.unlock(r.hold)
+	} else {
+		require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+	}
+	w.unlock(b.holdAll("z", "y", "x"))
+	w.empty("x", "y", "z")
+}
+
+func allPatientOver(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	held := b.holdOne("y")
+	a.net.Strike(drivertest.Join, f)
+	r := a.queueAll(w.soon(), "x", "y", "z")
+	w.lineHas(1, "x", "one entry for one request")
+	w.lineHas(2, "y", "one entry for one request")
+	w.unlock(held)
+	w.unlock(r.granted())
+	w.empty("x", "y", "z")
+}
+
+func allLeaveOver(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.holdAll("x", "y", "z")
+	one, all := b.queueFor(w.soon(), wantOne("y")), b.queueAll(w.soon(), "z", "x", "y")
+	a.net.Strike(drivertest.Leave, f)
+	if err := h.Unlock(); err != nil {
+		require.ErrorIs(w.t, err, session.ErrReleasePending)
+	}
+	w.unlock(one.granted())
+	w.unlock(all.granted())
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	w.empty("x", "y", "z")
+	assert.Zero(w.t, a.rejoined)
+}

@@ -1,0 +1,206 @@
+package recipetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// delays are the stories of locks that let time pass after a death, and of several
+// that keep account.
+func delays() []story {
+	return []story{
+		{"LockDelayLetsTimePassAfterADeath", delayAfterDeath},
+		{"LockDelayIsForWhoWaitedToo", delayWaited},
+		{"CancelInALockDelayLeavesItToTheNext", delayCancelled},
+		{"PlaceLostInALockDelayIsLost", delayLost},
+		{"AllTellOfADeathInOneLine", robustAll},
+		{"AllThatAreLostInOneLineAreLostInAll", robustAllLost},
+		{"AllThatAreCancelledTaintNoOther", robustAllCancelled},
+	}
+}
+
+// delay is how long holders wait after a death in these stories: less than the
+// service takes to notice one, and much more than it takes to answer.
+func (w *world) delay() time.Duration { return w.h.TTL / 4 }
+
+// delayed starts a Lock with a delay, and returns when it has joined.
+func (p *party) delayed(ctx context.Context) *request {
+	p.w.t.Helper()
+	return p.queueFor(ctx, wantRobust(mutex.Options{LockDelay: p.w.delay()}))
+}
+
+// died leaves the account with a death, and nobody in the line.
+func (w *world) died() {
+	w.t.Helper()
+	w.svc.Expire(w.t, w.party("dies").robust().SessionID())
+	w.eventually(0, "died")
+}
+
+func delayAfterDeath(w *world) {
+	p := w.party("p")
+	timed := func() time.Duration {
+		at := time.Now()
+		r := p.delayed(w.soon())
+		r.granted()
+		w.unlock(r.hold)
+		return r.at.Sub(at)
+	}
+	assert.Less(w.t, timed(), w.delay(), "nobody has died")
+	w.died()
+	assert.GreaterOrEqual(w.t, timed(), w.delay())
+	assert.Less(w.t, timed(), w.delay(), "the last one has given back")
+}
+
+func delayWaited(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.robust()
+	second, third := b.delayed(w.soon()), c.delayed(w.soon())
+	at := time.Now()
+	w.svc.Expire(w.t, h.SessionID())
+	require.True(w.t, second.granted().PreviousDied())
+	assert.GreaterOrEqual(w.t, second.at.Sub(at), w.delay())
+	require.True(w.t, third.waiting())
+	require.NoError(w.t, second.hold.Context().Err())
+	assert.Positive(w.t, second.hold.Valid())
+	at = time.Now()
+	w.unlock(second.hold)
+	third.granted()
+	assert.Less(w.t, third.at.Sub(at), w.delay())
+	w.unlock(third.hold)
+}
+
+func delayCancelled(w *world) {
+	w.died()
+	a, b := w.party("a"), w.party("b")
+	ctx, cancel := context.WithTimeout(w.soon(), w.delay()/2)
+	defer cancel()
+	first := a.delayed(ctx)
+	at := time.Now()
+	second := b.delayed(w.soon())
+	first.returned()
+	end, _ := ctx.Deadline()
+	assert.Less(w.t, first.at.Sub(end), w.h.Prompt)
+	require.ErrorIs(w.t, first.err, context.DeadlineExceeded)
+	require.ErrorIs(w.t, first.err, session.ErrNotAcquired)
+	require.True(w.t, second.granted().PreviousDied(), "the one that waited in vain has cleared nothing")
+	assert.GreaterOrEqual(w.t, second.at.Sub(at), w.delay(), "and the time begins anew")
+	w.unlock(second.hold)
+
+	w.died()
+	ctx, cancel = context.WithTimeout(w.soon(), w.delay()/2)
+	defer cancel()
+	a.delayed(ctx).returned()
+	w.eventually(0, "nothing is left")
+	w.past(session.PastDied, "nor if nobody waited behind it")
+}
+
+// delayLost deletes the entry of one who waits for nothing but time.
+func delayLost(w *world) {
+	w.died()
+	a, b := w.party("a"), w.party("b")
+	r := a.delayed(w.soon())
+	next := b.accountable(w.soon())
+	w.svc.Delete(w.t, a.entries()[0].Ref)
+	h := next.granted()
+	select {
+	case again := <-a.joined:
+		assert.Greater(w.t, again, h.Token())
+	case <-time.After(w.patience()):
+		require.Fail(w.t, "has not joined again")
+	}
+	require.True(w.t, r.waiting(), "two hold at once")
+	require.True(w.t, h.PreviousDied())
+	w.unlock(h)
+	assert.Greater(w.t, r.granted().Token(), h.Token())
+	w.unlock(r.hold)
+}
+
+// wantAllRobust is a request for all of those locks, which keep account.
+func wantAllRobust(o mutex.Options, names ...string) func(context.Context, *session.Session) (*session.Hold, error) {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		ms := make([]*mutex.Mutex, len(names))
+		for i, n := range names {
+			ms[i] = mutex.NewWith(s, n, o)
+		}
+		return mutex.LockAll(ctx, ms...)
+	}
+}
+
+// pastOf requires what the next holder of each of those locks learns of the one
+// before, and gives back.
+func (w *world) pastOf(want map[string]session.Past, why string) {
+	w.t.Helper()
+	for n, past := range want {
+		p := w.party("asks")
+		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
+		require.NoError(w.t, err)
+		assert.Equal(w.t, past, h.Previous(), "%s: %s", n, why)
+		w.unlock(h)
+		require.NoError(w.t, p.Close())
+	}
+}
+
+var accountable = mutex.Options{Robust: true}
+
+func robustAll(w *world) {
+	a, b := w.party("a"), w.party("b")
+	all := wantAllRobust(accountable, "x", name, "z")
+	h := a.queueFor(w.soon(), all).granted()
+	a.joins(2)
+	assert.Equal(w.t, session.PastClean, h.Previous(), "nobody has held before")
+	w.unlock(h)
+	w.died() // in the middle one
+	h = a.queueFor(w.soon(), all).granted()
+	a.joins(2)
+	require.True(w.t, h.PreviousDied())
+	r := b.queueFor(w.soon(), all)
+	b.joins(2)
+	w.svc.Expire(w.t, h.SessionID())
+	require.True(w.t, r.granted().PreviousDied())
+	w.unlock(r.hold)
+	w.pastOf(map[string]session.Past{"x": session.PastClean, name: session.PastClean, "z": session.PastClean}, "given back")
+
+	w.died()
+	at := time.Now()
+	r = b.queueFor(w.soon(), wantAllRobust(mutex.Options{LockDelay: w.delay()}, "x", name))
+	b.joins(1)
+	require.True(w.t, r.granted().PreviousDied())
+	assert.GreaterOrEqual(w.t, r.at.Sub(at), w.delay())
+	w.unlock(r.hold)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+// robustAllLost: who has lost one of several has stopped in the middle, also of
+// what the others protect.
+func robustAllLost(w *world) {
+	a := w.party("a")
+	h := a.queueFor(w.soon(), wantAllRobust(accountable, "x", "y", "z")).granted()
+	a.joins(2)
+	x := tell(h)
+	behind := w.party("b").queueFor(w.soon(), wantOne("y")) // has it watched at once
+	w.svc.Delete(w.t, h.Refs()[1])
+	w.when(x)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.unlock(behind.granted())
+	w.empty("x", "y", "z")
+	w.pastOf(map[string]session.Past{"x": session.PastDied, "y": session.PastDied, "z": session.PastDied}, "lost")
+}
+
+// robustAllCancelled gives up in the delay that one of the lines asks for.
+func robustAllCancelled(w *world) {
+	w.died()
+	a := w.party("a")
+	ctx, cancel := context.WithTimeout(w.soon(), w.delay()/2)
+	defer cancel()
+	r := a.queueFor(ctx, wantAllRobust(mutex.Options{LockDelay: w.delay()}, "x", name, "z"))
+	r.returned()
+	require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+	w.empty("x", name, "z")
+	w.pastOf(map[string]session.Past{"x": session.PastClean, name: session.PastDied, "z": session.PastClean}, "cancelled")
+}

@@ -1,0 +1,184 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// givingUp are the stories of requests that have held nothing, and must leave the
+// account of a lock as it was.
+func givingUp() []story {
+	all := []story{
+		{"WaitersThatLeaveChangeNoAccount", robustWaiters},
+		{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all, story{
+			fmt.Sprintf("RequestThatGivesUpWith%vChangesNoAccount", f), func(w *world) { robustGivesUp(w, f) },
+		})
+	}
+	return all
+}
+
+// robustWaiters has waiters cancel, die and be deleted behind a holder that then
+// gives back, or dies.
+func robustWaiters(w *world) {
+	for _, died := range []bool{false, true} {
+		for _, d := range append(deaths(), death{name: "cancelled"}) {
+			a, p := w.party("holder"), w.party("waits")
+			h := a.robust()
+			ctx, cancel := context.WithCancel(w.soon())
+			r := p.accountable(ctx)
+			switch d.name {
+			case "cancelled":
+			case "closed":
+				require.NoError(w.t, p.Close())
+			case "cut off":
+				p.net.Cut(drivertest.Both)
+			case "deleted":
+				w.svc.Delete(w.t, a.entries()[1].Ref)
+				p.joins(1)
+			default:
+				w.svc.Expire(w.t, a.entries()[1].Session)
+				p.joins(1)
+			}
+			cancel()
+			r.returned()
+			require.Error(w.t, r.err)
+			w.eventually(1, d.name)
+			want := session.PastClean
+			if died {
+				w.svc.Expire(w.t, h.SessionID())
+				want = session.PastDied
+			} else {
+				w.unlock(h)
+			}
+			w.eventually(0, "gone")
+			w.past(want, "a waiter was "+d.name)
+			p.net.Heal()
+		}
+	}
+}
+
+// robustEveryStep has a request give up at the moment of its first request to the
+// service, of its second, and so on until it is granted, in a line that is free
+// and in one that becomes free, after a death and after none.
+func robustEveryStep(w *world) {
+	for _, died := range []bool{false, true} {
+		for _, waits := range []bool{false, true} {
+			for step := 1; ; step++ {
+				a, p := w.party("before"), w.party("gives up")
+				h := a.robust()
+				want := h.Previous()
+				if died {
+					want = session.PastDied
+				}
+				end := func() {
+					if died {
+						w.svc.Expire(w.t, h.SessionID())
+					} else {
+						w.unlock(h)
+					}
+				}
+				ctx, cancel := context.WithCancel(w.soon())
+				var r *request
+				if waits {
+					r = p.accountable(ctx)
+				} else {
+					end()
+					w.eventually(0, "gone")
+				}
+				p.onRequest(step, cancel)
+				if waits {
+					end()
+				} else {
+					r = p.askFor(ctx, wantRobust(mutex.Options{}))
+				}
+				r.returned()
+				cancel()
+				p.net.OnRequest(nil)
+				granted := r.err == nil
+				if granted {
+					assert.Equal(w.t, want, r.hold.Previous())
+					w.unlock(r.hold)
+					want = session.PastClean
+				}
+				w.eventually(0, "it has left")
+				w.past(want, fmt.Sprintf("died %t, waits %t, gave up at request %d, granted %t", died, waits, step, granted))
+				if granted && step > 1 {
+					break
+				}
+				require.Less(w.t, step, 20)
+			}
+		}
+	}
+}
+
+// onRequest calls f at the start of the nth request from now.
+func (p *party) onRequest(n int, f func()) {
+	var left = make(chan struct{}, n)
+	for range n - 1 {
+		left <- struct{}{}
+	}
+	p.net.OnRequest(func() {
+		select {
+		case <-left:
+		default:
+			f()
+		}
+	})
+}
+
+// robustGivesUp has a request give up while it is not known whether its name was
+// written.
+func robustGivesUp(w *world, f drivertest.Fault) {
+	for _, died := range []bool{false, true} {
+		for _, op := range []drivertest.Op{drivertest.Join, drivertest.Change, drivertest.Leave} {
+			a, p := w.party("before"), w.party("gives up")
+			h := a.robust()
+			want := session.PastClean
+			ctx, cancel := context.WithCancel(w.soon())
+			var r *request
+			if op == drivertest.Change {
+				r = p.accountable(ctx)
+			}
+			p.net.Strike(op, f)
+			if op == drivertest.Change {
+				p.onRequest(1, func() { time.AfterFunc(w.h.TTL/1000, cancel) })
+			}
+			if died {
+				w.svc.Expire(w.t, h.SessionID())
+				want = session.PastDied
+			} else {
+				w.unlock(h)
+			}
+			if r == nil {
+				w.eventually(0, "gone")
+				time.AfterFunc(w.h.TTL/1000, cancel)
+				r = p.askFor(ctx, wantRobust(mutex.Options{}))
+			}
+			r.returned()
+			cancel()
+			p.net.OnRequest(nil)
+			if r.err == nil {
+				if err := r.hold.Unlock(); err != nil {
+					require.ErrorIs(w.t, err, session.ErrReleasePending)
+				}
+				want = session.PastClean
+			}
+			w.eventually(0, "it has left")
+			w.past(want, fmt.Sprintf("died %t, struck at %v, it got %v", died, op, r.err))
+			w.past(session.PastClean, "given back")
+		}
+	}
+}

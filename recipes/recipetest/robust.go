@@ -1,0 +1,257 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// robust are the stories of locks that tell how the hold before ended.
+func robust() []story {
+	all := []story{
+		{"FirstHoldAndHoldsGivenBackAreClean", robustClean},
+		{"DeathIsToldThoughNobodyWaited", robustAlone},
+		{"DeathIsToldToWhoWaited", robustWaited},
+		{"DeathIsToldThroughHoldersThatDieInTurn", robustInTurn},
+		{"ForeignHolderBeforeIsUnknown", robustForeign},
+		{"PlainLocksKeepNoAccount", robustPlain},
+		{"AccountCostsNothingWhenAlone", robustCost},
+		{"AccountCostsOneRequestWhenWaited", robustCostWaited},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all,
+			story{fmt.Sprintf("NothingLooksLikeADeathWith%v", f), func(w *world) { robustOver(w, f, false) }},
+			story{fmt.Sprintf("DeathIsToldWith%v", f), func(w *world) { robustOver(w, f, true) }},
+		)
+	}
+	return all
+}
+
+// wantRobust is a request for a lock that keeps account.
+func wantRobust(o mutex.Options) func(context.Context, *session.Session) (*session.Hold, error) {
+	o.Robust = o.LockDelay == 0
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return mutex.NewWith(s, name, o).Lock(ctx)
+	}
+}
+
+// accountable starts a Lock that keeps account, and returns when it has joined.
+func (p *party) accountable(ctx context.Context) *request {
+	p.w.t.Helper()
+	return p.queueFor(ctx, wantRobust(mutex.Options{}))
+}
+
+// robust holds a lock that keeps account.
+func (p *party) robust() *session.Hold {
+	p.w.t.Helper()
+	return p.accountable(p.w.soon()).granted()
+}
+
+// past requires what the next holder learns of the one before, and gives back.
+func (w *world) past(want session.Past, why string) {
+	w.t.Helper()
+	p := w.party("next")
+	h := p.robust()
+	require.Equal(w.t, want, h.Previous(), why)
+	require.Equal(w.t, want == session.PastDied, h.PreviousDied(), why)
+	w.unlock(h)
+	require.NoError(w.t, p.Close())
+}
+
+// death is a way of a hold to end without being given back. The party must not
+// be used for anything else.
+type death struct {
+	name string
+	die  func(w *world, p *party, h *session.Hold)
+}
+
+func deaths() []death {
+	return []death{
+		{"expired", func(w *world, _ *party, h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) }},
+		{"deleted", func(w *world, _ *party, h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) }},
+		{"cut off", func(_ *world, p *party, _ *session.Hold) { p.net.Cut(drivertest.Both) }},
+		{"closed", func(w *world, p *party, h *session.Hold) {
+			stop := context.AfterFunc(h.Context(), func() { _ = h.Unlock() })
+			defer stop()
+			require.NoError(w.t, p.Close())
+		}},
+	}
+}
+
+// kill has a hold die of each cause, and calls after when it is gone.
+func (w *world) kill(after func(how string)) {
+	w.t.Helper()
+	for _, d := range deaths() {
+		p := w.party("dies")
+		h := p.robust()
+		d.die(w, p, h)
+		w.eventually(0, d.name)
+		after(d.name)
+		p.net.Heal()
+	}
+}
+
+func robustClean(w *world) {
+	w.past(session.PastClean, "nobody has held before")
+	w.past(session.PastClean, "given back")
+	a, b := w.party("a"), w.party("b")
+	h := a.robust()
+	own, other := a.accountable(w.soon()), b.accountable(w.soon())
+	w.unlock(h)
+	for _, r := range []*request{own, other} {
+		assert.Equal(w.t, session.PastClean, r.granted().Previous(), "given back to who waited")
+		w.unlock(r.hold)
+	}
+	h, err := mutex.NewWith(a.Session, name, mutex.Options{Robust: true}).TryLock(w.soon())
+	require.NoError(w.t, err)
+	assert.Equal(w.t, session.PastClean, h.Previous())
+	w.unlock(h)
+	names, err := a.Names(w.soon(), "")
+	require.NoError(w.t, err)
+	assert.Empty(w.t, names, "an account is no line")
+}
+
+func robustAlone(w *world) {
+	w.kill(func(how string) {
+		w.past(session.PastDied, how)
+		w.past(session.PastClean, how+", and then given back")
+	})
+}
+
+func robustWaited(w *world) {
+	for _, d := range deaths() {
+		p, b, c := w.party("dies"), w.party("b"), w.party("c")
+		h := p.robust()
+		second, third := b.accountable(w.soon()), c.accountable(w.soon())
+		d.die(w, p, h)
+		require.True(w.t, second.granted().PreviousDied(), d.name)
+		w.unlock(second.hold)
+		require.Equal(w.t, session.PastClean, third.granted().Previous(), d.name)
+		w.unlock(third.hold)
+		p.net.Heal()
+	}
+}
+
+func robustInTurn(w *world) {
+	want := session.PastClean
+	for round := range 2 {
+		for _, d := range deaths() {
+			p := w.party("dies")
+			h := p.robust()
+			require.Equal(w.t, want, h.Previous(), "%d, %s", round, d.name)
+			d.die(w, p, h)
+			w.eventually(0, d.name)
+			p.net.Heal()
+			want = session.PastDied
+		}
+	}
+	w.past(session.PastDied, "nobody has given back")
+	w.past(session.PastClean, "somebody has")
+}
+
+func robustForeign(w *world) {
+	p := w.party("p")
+	w.unlock(p.robust())
+	ref := w.svc.PutForeign(w.t, name, true)
+	r := p.accountable(w.soon())
+	w.svc.Delete(w.t, ref)
+	assert.Equal(w.t, session.PastUnknown, r.granted().Previous())
+	assert.False(w.t, r.hold.PreviousDied())
+	w.unlock(r.hold)
+	w.past(session.PastClean, "given back")
+
+	a := w.party("a") // who died before the foreign one is not forgotten
+	w.svc.Expire(w.t, a.robust().SessionID())
+	w.eventually(0, "died")
+	ref = w.svc.PutForeign(w.t, name, true)
+	r = p.accountable(w.soon())
+	w.svc.Delete(w.t, ref)
+	assert.True(w.t, r.granted().PreviousDied())
+	w.unlock(r.hold)
+}
+
+func robustPlain(w *world) {
+	p := w.party("p")
+	h := p.hold()
+	assert.Equal(w.t, session.PastUnknown, h.Previous())
+	assert.False(w.t, h.PreviousDied())
+	w.svc.Expire(w.t, h.SessionID())
+	w.eventually(0, "died")
+	w.past(session.PastClean, "who keeps no account leaves no trace")
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+func robustCost(w *world) {
+	p := w.party("alone")
+	w.unlock(p.robust()) // the first time the account may have to be opened
+	for range 3 {
+		before := p.net.Requests()
+		h := p.robust()
+		locked := p.net.Requests()
+		w.unlock(h)
+
+		assert.Equal(w.t, 1, locked-before, "round trips to hold")
+		assert.Equal(w.t, 1, p.net.Requests()-locked, "round trips to give back")
+	}
+}
+
+// robustCostWaited compares with a lock that keeps no account.
+func robustCostWaited(w *world) {
+	cost := map[bool]int{}
+	for _, account := range []bool{false, true} {
+		want := lock
+		if account {
+			want = wantRobust(mutex.Options{})
+		}
+		a, b := w.party("a"), w.party("b")
+		for range 2 { // the first time the account may have to be opened
+			h := a.queueFor(w.soon(), want).granted()
+			before := b.net.Requests()
+			r := b.queueFor(w.soon(), want)
+			w.unlock(h)
+			r.granted()
+			cost[account] = b.net.Requests() - before
+			w.unlock(r.hold)
+		}
+	}
+	assert.LessOrEqual(w.t, cost[true], cost[false]+1, "round trips from joining to holding")
+}
+
+// robustOver strikes each request that writes an account.
+func robustOver(w *world, f drivertest.Fault, died bool) {
+	want := session.PastClean
+	if died {
+		a := w.party("dies")
+		w.svc.Expire(w.t, a.robust().SessionID())
+		w.eventually(0, "died")
+		want = session.PastDied
+	}
+	a, b := w.party("a"), w.party("b")
+	a.net.Strike(drivertest.Join, f)
+	if died {
+		a.net.Strike(drivertest.Change, f)
+	}
+	h := a.robust()
+	require.Equal(w.t, want, h.Previous())
+	r := b.accountable(w.soon())
+	a.net.Strike(drivertest.Leave, f)
+	b.net.Strike(drivertest.Change, f)
+	if err := h.Unlock(); err != nil {
+		require.ErrorIs(w.t, err, session.ErrReleasePending)
+	}
+	require.Equal(w.t, session.PastClean, r.granted().Previous(), "given back")
+	b.net.Strike(drivertest.Leave, f)
+	if err := r.hold.Unlock(); err != nil {
+		require.ErrorIs(w.t, err, session.ErrReleasePending)
+	}
+	w.eventually(0, "given back")
+	w.past(session.PastClean, "given back")
+}
