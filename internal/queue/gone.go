@@ -58,10 +58,12 @@ func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool)
 	case s.ahead.Complete && s.follows(ln.worth(s, v)):
 		// Still waiting for somebody who is watched, and no further look
 		// is needed when that one goes.
+		s.aliens()
 	case !v.More && s.follows(spotsOf(v.Wait)):
 		// Its turn is near. There is time to look, unless the line moves so
 		// fast that the next entry goes too before a look could be done:
 		// then one look is enough, after that.
+		s.aliens()
 		ln.wantSoon(s)
 	default:
 		ln.want(s)
