@@ -47,13 +47,15 @@ type Options struct {
 	// work half done. The account is one small key for each name, which stays at
 	// the service. All who use the lock must set this alike; who does not, and
 	// foreign programs, leave no trace in the account. It costs no round trip
-	// when nobody is ahead, and one when the lock had to be waited for.
+	// when nobody is ahead and the last holder gave back, and one otherwise.
 	Robust bool
 
 	// LockDelay is how long a new holder waits, as part of Lock, if the one
 	// before did not give back: for resources that cannot check a token, and may
 	// still be getting what a holder sent that is gone. 0 means not at all;
-	// otherwise it implies Robust.
+	// otherwise it implies Robust, and a negative one is session.ErrInvalidOptions.
+	// The lock is held meanwhile: others wait, and if the holder is lost or gives
+	// up in that time, the next one waits as long again.
 	LockDelay time.Duration
 }
 
@@ -131,7 +133,7 @@ func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
 	if h == nil {
 		return nil, nil //nolint:nilnil // "not inside" is neither
 	}
-	if !m.opts.Reentrant {
+	if !m.opts.Reentrant || h.Kind() != kind { // a reader of this name excludes nobody
 		return nil, session.ErrReentrant
 	}
 	h, err := h.Reenter(ctx, driver.Exclusive)
