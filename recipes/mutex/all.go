@@ -2,7 +2,6 @@ package mutex
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -21,9 +20,19 @@ import (
 //
 // The locks must be at least two, of different names, of one Session, and no
 // more than the service takes in one transaction (32 with the backends of this
-// module); in a shared layout, no name may contain another. All else is told by
-// an error, and nothing is left. While it waits for one, LockAll holds those
-// that it has got already, so others wait for as long as that takes.
+// module); in a shared layout, no name may contain another. With anything else
+// LockAll returns session.ErrInvalidOptions, ErrInvalidName or ErrRefused; with a
+// ctx that comes from a live hold of one of them ErrReentrant, also for locks with
+// Options.Reentrant, since one entry would be there before the others. ctx ends
+// the waiting as in Mutex.Lock, and after any error nothing is left.
+//
+// While it waits for one lock, LockAll holds those that it has got already, so
+// others wait for as long as that takes. If its place in one line is lost, it
+// joins all of them again.
+//
+// Of locks that keep account (Options.Robust) the hold tells the worst: that one
+// of the holders before has died. It takes one round trip for each of them. If
+// the hold is lost with one of the locks, its end counts as unclean in all.
 func LockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 	return all(ctx, "lock all", false, locks)
 }
@@ -49,14 +58,19 @@ func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hol
 
 // What cannot be taken together.
 var (
-	errFew      = errors.New("give at least two locks; for one there is Lock")
-	errSessions = errors.New("the locks must be of one Session, since they are taken in one transaction of it")
+	errFew      = fmt.Errorf("%w: give at least two locks; for one there is Lock", session.ErrInvalidOptions)
+	errSessions = fmt.Errorf("%w: the locks must be of one Session, since they are taken in one transaction of it", session.ErrInvalidOptions)
 )
 
 // requests checks the locks, before anything is sent.
 func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, error) {
 	if len(locks) < 2 {
 		return nil, errFew
+	}
+	if m := locks[0]; m != nil && m.s != nil {
+		if p := m.s.Profile(); len(locks) > p.MaxAll {
+			return nil, fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), p.MaxAll, p.Service)
+		}
 	}
 	rs := make([]queue.Request, len(locks))
 	for i, m := range locks {
