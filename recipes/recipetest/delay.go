@@ -146,11 +146,12 @@ func (w *world) pastOf(want map[string]session.Past, why string) {
 	}
 }
 
-var accountable = mutex.Options{Robust: true}
+// account has a lock keep account of how its holds end.
+func account() mutex.Options { return mutex.Options{Robust: true} }
 
 func robustAll(w *world) {
 	a, b := w.party("a"), w.party("b")
-	all := wantAllRobust(accountable, "x", name, "z")
+	all := wantAllRobust(account(), "x", name, "z")
 	h := a.queueFor(w.soon(), all).granted()
 	a.joins(2)
 	assert.Equal(w.t, session.PastClean, h.Previous(), "nobody has held before")
@@ -180,7 +181,7 @@ func robustAll(w *world) {
 // what the others protect.
 func robustAllLost(w *world) {
 	a := w.party("a")
-	h := a.queueFor(w.soon(), wantAllRobust(accountable, "x", "y", "z")).granted()
+	h := a.queueFor(w.soon(), wantAllRobust(account(), "x", "y", "z")).granted()
 	a.joins(2)
 	x := tell(h)
 	behind := w.party("b").queueFor(w.soon(), wantOne("y")) // has it watched at once

@@ -126,7 +126,7 @@ func robustEveryStep(w *world) {
 
 // onRequest calls f at the start of the nth request from now.
 func (p *party) onRequest(n int, f func()) {
-	var left = make(chan struct{}, n)
+	left := make(chan struct{}, n)
 	for range n - 1 {
 		left <- struct{}{}
 	}

@@ -59,6 +59,7 @@ func (p *party) run(value string) *runner {
 	go func() {
 		defer close(r.done)
 		r.err = p.elect().Run(ctx, value, func(ctx context.Context, h *session.Hold) error {
+			//nolint:contextcheck // it is told of the end of the hold
 			s := &stint{p: p, hold: h, ctx: ctx, began: time.Now(), told: tell(h), leave: make(chan error, 1)}
 			r.stints <- s
 			defer func() {

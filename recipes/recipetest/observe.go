@@ -210,8 +210,8 @@ func observeEnds(w *world) {
 	}
 	ctx, cancel := context.WithCancel(w.soon())
 	cancel()
-	for range c.elect().Observe(ctx) {
-		assert.Fail(w.t, "nothing is told after the end")
+	for _, err := range c.elect().Observe(ctx) {
+		assert.Fail(w.t, "something was told after the end", "%v", err)
 	}
 }
 
