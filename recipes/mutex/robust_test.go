@@ -71,6 +71,35 @@ func TestForeignEntryThatGaveUpBehindAHolderIsNotTheHolderBefore(t *testing.T) {
 	})
 }
 
+func TestAccountCostsOneRequestMoreWhenWaited(t *testing.T) {
+	for _, account := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := membackend.New()
+			o := mutex.Options{Robust: account}
+			h, err := mutex.NewWith(open(t, st, nil), "n", o).Lock(t.Context())
+			require.NoError(t, err)
+			c := st.NewClient()
+			m := mutex.NewWith(open(t, c, nil), "n", o)
+			got := begin(t.Context(), t, m)
+			looks := c.Requests(membackend.OpLook)
+			require.NoError(t, h.Unlock())
+			h = <-got
+
+			want := 0
+			if account {
+				want = 1
+			}
+			assert.Equal(t, want, c.Requests(membackend.OpChange))
+			assert.Equal(t, looks, c.Requests(membackend.OpLook))
+			require.NoError(t, h.Unlock())
+			h, err = m.Lock(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, want, c.Requests(membackend.OpChange), "none when nobody is ahead")
+			require.NoError(t, h.Unlock())
+		})
+	}
+}
+
 func TestLockDelayIsAsLongAsItSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
