@@ -18,7 +18,8 @@ func stories() []story {
 	var all []story
 	for _, part := range [][]story{
 		grants(), ends(), losses(), outcomes(), cuts(),
-		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
+		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(),
+		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
 	} {
