@@ -45,28 +45,57 @@ func TestMutexRule(t *testing.T) {
 	}
 }
 
-// rules are all rules, with how many may hold beside each other by their own
-// account; each must keep the properties below.
-func rules() map[string]Rule { return map[string]Rule{"mutex": Mutex()} }
+// ruled is a rule, and the modes of those that stand in its lines.
+type ruled struct {
+	Rule
+	modes []driver.Mode
+}
 
-// drawLine draws a line of places, and the part of it that a look shows.
-func drawLine(t *rapid.T) (line []driver.Entry, known Ahead) {
+// rules are those that go by who is ahead, and by nothing else; each must keep the
+// properties below.
+func rules() map[string]ruled {
+	return map[string]ruled{
+		"mutex":     {Mutex(), []driver.Mode{driver.Exclusive}},
+		"readwrite": {ReadWrite(), []driver.Mode{driver.Exclusive, driver.Shared}},
+	}
+}
+
+// drawLine draws a line of places, the part of it that a look shows, and an entry
+// behind it.
+func (r ruled) drawLine(t *rapid.T) (line []driver.Entry, known Ahead, mine driver.Entry) {
 	places := rapid.SliceOfNDistinct(rapid.Int64Range(1, 1000), 0, 12, rapid.ID[int64]).Draw(t, "places")
 	slices.Sort(places)
 	line = entries(places...)
+	mode := rapid.SampledFrom(r.modes)
+	for i := range line {
+		line[i].Mode = mode.Draw(t, "mode")
+		line[i].Foreign = rapid.Bool().Draw(t, "foreign")
+	}
 	from := rapid.IntRange(0, len(line)).Draw(t, "known from")
-	return line, Ahead{Entries: line[from:], Complete: from == 0}
+	mine = driver.Entry{Ref: driver.Ref{Line: "n", Key: "mine", Place: 1001}, Mode: mode.Draw(t, "own mode")}
+	return line, Ahead{Entries: line[from:], Complete: from == 0}, mine
+}
+
+// shared is a line in which an entry is shared from now on.
+func shared(line []driver.Entry, i int) []driver.Entry {
+	line = slices.Clone(line)
+	line[i].Mode = driver.Shared
+	return line
 }
 
 func TestRulesAreMonotone(t *testing.T) {
 	for name, r := range rules() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			_, known := drawLine(t)
-			held := r.Decide(known, driver.Entry{}).Hold
+			_, known, mine := r.drawLine(t)
+			held := r.Decide(known, mine).Hold
 			for len(known.Entries) > 0 {
-				i := rapid.IntRange(0, len(known.Entries)-1).Draw(t, "leaves")
-				known = known.without(known.Entries[i].Ref)
-				now := r.Decide(known, driver.Entry{}).Hold
+				i := rapid.IntRange(0, len(known.Entries)-1).Draw(t, "which")
+				if len(r.modes) > 1 && rapid.Bool().Draw(t, "is shared") {
+					known.Entries = shared(known.Entries, i)
+				} else {
+					known = known.without(known.Entries[i].Ref)
+				}
+				now := r.Decide(known, mine).Hold
 				if held && !now {
 					t.Fatal("fewer ahead took a hold away")
 				}
@@ -82,9 +111,9 @@ func TestRulesAreMonotone(t *testing.T) {
 func TestRulesNeverGrantOnHalfALine(t *testing.T) {
 	for name, r := range rules() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			line, known := drawLine(t)
-			v := r.Decide(known, driver.Entry{})
-			whole := r.Decide(Ahead{Entries: line, Complete: true}, driver.Entry{})
+			line, known, mine := r.drawLine(t)
+			v := r.Decide(known, mine)
+			whole := r.Decide(Ahead{Entries: line, Complete: true}, mine)
 			if v.Hold && !whole.Hold {
 				t.Fatal("granted by what is known, and not by the line")
 			}
@@ -94,24 +123,34 @@ func TestRulesNeverGrantOnHalfALine(t *testing.T) {
 			if !v.Hold && !v.More && len(v.Wait) == 0 {
 				t.Fatal("waits for nothing: nobody would ever wake it")
 			}
+			if whole.More {
+				t.Fatal("the whole line does not suffice")
+			}
 		}))
 	}
 }
 
-// TestBlockingSetsBlock: while none of the set leaves, nothing that the others
-// do can admit the seat. So whoever waits for the set misses no admission.
+// TestBlockingSetsBlock: while none of the set leaves, nor changes if that matters,
+// nothing that the others do can admit the seat. So whoever waits for the set
+// misses no admission.
 func TestBlockingSetsBlock(t *testing.T) {
 	for name, r := range rules() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			line, known := drawLine(t)
-			v := r.Decide(known, driver.Entry{})
+			line, known, mine := r.drawLine(t)
+			v := r.Decide(known, mine)
 			if v.Hold || v.More {
 				return
 			}
+			blocks := func(e driver.Entry) bool { return slices.Contains(v.Wait, e.Ref) }
 			rest := slices.DeleteFunc(slices.Clone(line), func(e driver.Entry) bool {
-				return !slices.Contains(v.Wait, e.Ref) && rapid.Bool().Draw(t, "leaves")
+				return !blocks(e) && rapid.Bool().Draw(t, "leaves")
 			})
-			if r.Decide(Ahead{Entries: rest, Complete: true}, driver.Entry{}).Hold {
+			for i, e := range rest {
+				if len(r.modes) > 1 && !(blocks(e) && v.Changes) && rapid.Bool().Draw(t, "is shared") {
+					rest = shared(rest, i)
+				}
+			}
+			if r.Decide(Ahead{Entries: rest, Complete: true}, mine).Hold {
 				t.Fatalf("admitted while %v stood", v.Wait)
 			}
 		}))
