@@ -269,7 +269,7 @@ func (ln *line) ownEvent(s *seat, ev driver.Event) {
 			s.own = ownEye{} // it is of the key that the entry had, perhaps
 			return
 		}
-		ln.entryGone(s, ln.vouch)
+		ln.entryGone(s, ln.beside(s))
 	case driver.Changed:
 	}
 }
@@ -297,6 +297,16 @@ func (ln *line) entryGone(s *seat, sure func(*seat) bool) {
 		s.err = errPlaceLost
 		close(s.done)
 	}
+}
+
+// beside says who is known to have lived when an entry of our own went. If that
+// was not our doing, the session may have ended, and with it all that it had: the
+// news of the others is still on its way then.
+func (ln *line) beside(s *seat) func(*seat) bool {
+	if s.leaving {
+		return ln.vouch
+	}
+	return unsure
 }
 
 // unsure is for an entry that was found gone: when it went is not known.

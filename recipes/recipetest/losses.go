@@ -18,6 +18,7 @@ func losses() []story {
 		{"DeletedWaiterThenReleaseGrantsNobodyTwice", deletedWaiter},
 		{"DeletedWaiterOfTheSameSessionIsGrantedNothing", deletedChained},
 		{"WaiterOfARevokedSessionJoinsAgain", revokedWaiter},
+		{"WaiterBehindAHolderOfItsOwnRevokedSessionIsNotGranted", revokedTogether},
 	}
 }
 
@@ -116,4 +117,30 @@ func revokedWaiter(w *world) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	assert.Equal(w.t, 1, b.rejoined)
+}
+
+// revokedTogether: with the holder's entry goes that of the waiter behind it, and
+// the news of the one comes before that of the other.
+func revokedTogether(w *world) {
+	a, b := w.party("a"), w.party("b")
+	for range 20 {
+		h := a.hold()
+		x := tell(h)
+		own, other := a.queue(w.soon()), b.queue(w.soon())
+		w.svc.Expire(w.t, h.SessionID())
+		h2 := other.granted()
+		w.when(x)
+		var again session.Token
+		select {
+		case again = <-a.joined:
+		case <-own.done:
+			require.Fail(w.t, "granted without an entry")
+		}
+		require.Greater(w.t, again, own.token)
+		require.True(w.t, own.waiting(), "another holds")
+		w.unlock(h2)
+		require.Equal(w.t, again, own.granted().Token())
+		w.unlock(own.hold)
+		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	}
 }
