@@ -17,12 +17,25 @@ import (
 // mended. Repeat a run with -run and -rapid.seed.
 func TestRandomTraces(t *testing.T) {
 	for _, k := range memory.Kinds() {
-		t.Run(k.Name, func(t *testing.T) { playRandom(t, k.Options) })
+		t.Run(k.Name, func(t *testing.T) {
+			playRandom(t, k.Options, "lock", "lock", "lock", "lockall", "try")
+		})
 	}
 }
 
-func playRandom(t *testing.T, o membackend.Options) {
-	ops := []string{"join", "leave", "look", "watch"}
+// TestRandomReadersAndWriters is the same with readers and writers.
+func TestRandomReadersAndWriters(t *testing.T) {
+	for _, k := range memory.Kinds() {
+		t.Run(k.Name, func(t *testing.T) {
+			playRandom(t, k.Options, "rlock", "rlock", "wlock", "wlock", "tryr", "tryw", "downgrade", "downgrade")
+		})
+	}
+}
+
+// playRandom plays traces of these commands on requests, and of what can happen
+// to all.
+func playRandom(t *testing.T, o membackend.Options, requests ...string) {
+	ops := []string{"join", "leave", "look", "watch", "change"}
 	if o.Tells {
 		ops = append(ops, "tell")
 	}
@@ -31,28 +44,14 @@ func playRandom(t *testing.T, o membackend.Options) {
 		command := rapid.Custom(func(rt *rapid.T) string {
 			s := session.Draw(rt, "session")
 			request := fmt.Sprint(s, rapid.IntRange(1, 3).Draw(rt, "request"))
-			switch rapid.SampledFrom([]string{
-				"lock", "lock", "lock", "lockall", "try", "cancel", "unlock", "unlock", "delete",
+			switch cmd := rapid.SampledFrom(append([]string{
+				"cancel", "unlock", "unlock", "delete",
 				"expire", "cut", "heal", "heal", "foreign", "remove", "wait", "wait", "fault",
-			}).Draw(rt, "command") {
-			case "lock":
-				return "lock " + request
-			case "lockall":
-				return "lockall " + request
-			case "try":
-				return "try " + request
-			case "cancel":
-				return "cancel " + request
-			case "unlock":
-				return "unlock " + request
-			case "delete":
-				return "delete " + request
-			case "expire":
-				return "expire " + s
-			case "cut":
-				return "cut " + s
-			case "heal":
-				return "heal " + s
+			}, requests...)).Draw(rt, "command"); cmd {
+			default:
+				return cmd + " " + request
+			case "expire", "cut", "heal":
+				return cmd + " " + s
 			case "fault":
 				how := rapid.SampledFrom([]string{"lose-request", "lose-reply", "break-reply", "late-request"}).Draw(rt, "how")
 				return fmt.Sprintf("fault %s %s %s", s, how, rapid.SampledFrom(ops).Draw(rt, "op"))
@@ -60,8 +59,9 @@ func playRandom(t *testing.T, o membackend.Options) {
 				return "foreign x"
 			case "remove":
 				return "remove x"
+			case "wait":
+				return "wait " + rapid.SampledFrom([]string{"3ms", "10ms", "1s", "7s", "14s", "40s"}).Draw(rt, "time")
 			}
-			return "wait " + rapid.SampledFrom([]string{"3ms", "10ms", "1s", "7s", "14s", "40s"}).Draw(rt, "time")
 		})
 		delay := rapid.SampledFrom([]string{"0ms", "1ms", "2ms", "5ms", "30ms"})
 		var cmds []string
@@ -89,10 +89,10 @@ func fresh(cmds []string) []string {
 	for i, c := range cmds {
 		cmd, arg, _ := strings.Cut(c, " ")
 		switch cmd {
-		case "lock", "lockall", "try":
+		case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw":
 			made[arg]++
 			fallthrough
-		case "cancel", "unlock", "delete":
+		case "cancel", "unlock", "delete", "downgrade":
 			cmds[i] = fmt.Sprintf("%s %s.%d", cmd, arg, made[arg])
 		}
 	}

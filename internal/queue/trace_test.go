@@ -27,6 +27,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	lock a1       request 1 of session a joins (sessions are opened when named)
 //	try a1        the same, without waiting
 //	lockall a1    as lock, and a1 watches all who are ahead
+//	rlock a1, wlock a1, tryr a1, tryw a1
+//	              the same in the rule of readers and writers
+//	downgrade a1  makes a reader of a writer; it gives up after 100 ms
 //	cancel a1     its context ends
 //	unlock a1     gives back
 //	delete a1     an operator deletes the entry of a1
@@ -46,7 +49,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	close a       session a is closed
 //
 // After each command the line is shown, by the requests that stand in it, with
-// a star on those whose hold is believed in.
+// a star on those whose hold is believed in, and a tilde on readers.
 //
 // Those in testdata/traces go the same way on every kind of service, those in
 // testdata/tells on every kind that tells who held.

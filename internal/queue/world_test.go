@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -41,6 +39,7 @@ type req struct {
 	hold   *session.Hold
 	place  int64
 	over   bool // the call has returned
+	reads  bool // it will write no more, or never would
 }
 
 func (w *world) tell(format string, args ...any) {
@@ -53,8 +52,10 @@ func (w *world) tell(format string, args ...any) {
 func (w *world) do(words []string) []string {
 	cmd, arg := words[0], words[1]
 	switch cmd {
-	case "lock", "lockall", "try":
+	case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw":
 		w.request(arg, cmd)
+	case "downgrade":
+		w.downgrade(arg)
 	case "cancel":
 		w.named(arg).cancel()
 	case "unlock":
@@ -91,51 +92,6 @@ func (w *world) duration(s string) time.Duration {
 	d, err := time.ParseDuration(s)
 	require.NoError(w.t, err)
 	return d
-}
-
-// watchful is a rule that waits for everybody at once. So several seats wait for
-// one entry, which is the nearest of one of them only.
-func watchful(a queue.Ahead, _ driver.Entry) queue.Verdict {
-	if len(a.Entries) == 0 {
-		return queue.Verdict{Hold: a.Complete, More: !a.Complete}
-	}
-	var v queue.Verdict
-	for _, e := range a.Entries {
-		v.Wait = append(v.Wait, e.Ref)
-	}
-	return v
-}
-
-// request starts a request of the session that is its first letter.
-func (w *world) request(name, how string) {
-	s := w.session(name[:1])
-	ctx, cancel := context.WithCancel(w.t.Context())
-	r := &req{name: name, cancel: cancel}
-	w.mu.Lock()
-	w.reqs[name] = r
-	w.mu.Unlock()
-	rule := queue.Mutex()
-	if how == "lockall" {
-		rule = queue.Rule{Decide: watchful}
-	}
-	go func() {
-		h, err := queue.Acquire(ctx, s, queue.Request{
-			Name: "n", Kind: "trace " + name, Rule: rule, Mode: driver.Exclusive, Try: how == "try",
-		})
-		w.mu.Lock()
-		r.hold, r.over = h, true
-		w.mu.Unlock()
-		if err != nil {
-			w.tell("%s %s", name, short(err))
-			return
-		}
-		w.tell("%s granted", name)
-		context.AfterFunc(h.Context(), func() {
-			if err := context.Cause(h.Context()); !errors.Is(err, session.ErrUnlocked) {
-				w.tell("%s %s", name, short(err))
-			}
-		})
-	}()
 }
 
 // session returns the session of that name, opened when it is first named.
@@ -203,12 +159,12 @@ func (w *world) operator(cmd, arg string) {
 	if cmd == "expire" {
 		meant = func(e driver.Entry) bool { return e.Meta.Label == arg }
 	}
-	if line := w.st.Entries("n"); len(line) > 0 && meant(line[0]) { // it may hold
+	if len(w.mayHold(meant)) > 0 {
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 	}
 	e := w.find(meant)
-	if line := w.st.Entries("n"); len(line) > 0 && line[0].Ref == e.Ref {
+	for _, e := range w.mayHold(meant) {
 		w.strike(e.Place)
 	}
 	done := false
@@ -220,6 +176,19 @@ func (w *world) operator(cmd, arg string) {
 	if !done {
 		w.tell("%s has no entry", arg)
 	}
+}
+
+// mayHold returns those in the line that are meant and may hold: who is first, and
+// readers.
+func (w *world) mayHold(meant func(driver.Entry) bool) []driver.Entry {
+	line := w.st.Entries("n")
+	first := driver.Ref{}
+	if len(line) > 0 {
+		first = line[0].Ref
+	}
+	return slices.DeleteFunc(line, func(e driver.Entry) bool {
+		return !meant(e) || e.Ref != first && e.Mode != driver.Shared
+	})
 }
 
 // strike notes that the hold at a place was taken away. Until word of it has
@@ -255,18 +224,6 @@ func (w *world) named(name string) *req {
 	return &req{name: name, cancel: func() {}, place: -1}
 }
 
-func (w *world) unlock(name string) {
-	r := w.named(name)
-	if r.hold == nil {
-		w.tell("%s holds nothing", name)
-		return
-	}
-	if err := r.hold.Unlock(); err != nil {
-		w.tell("%s unlock: %s", name, short(err))
-	}
-	r.hold = nil
-}
-
 // find returns the first entry in the line that is meant, or a zero one.
 func (w *world) find(meant func(driver.Entry) bool) driver.Entry {
 	line := w.st.Entries("n")
@@ -274,59 +231,4 @@ func (w *world) find(meant func(driver.Entry) bool) driver.Entry {
 		return line[i]
 	}
 	return driver.Entry{}
-}
-
-// show returns what happened, and the line.
-func (w *world) show() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	news := w.news
-	w.news = nil
-	slices.Sort(news)
-	var line []string
-	believed := 0
-	for _, e := range w.st.Entries("n") {
-		who := e.Key
-		for _, r := range w.reqs {
-			if r.place == e.Place {
-				who = r.name
-			}
-		}
-		line = append(line, who)
-	}
-	for _, r := range w.reqs {
-		if r.hold == nil || r.hold.Valid() == 0 || w.struck[r.place] {
-			continue
-		}
-		believed++
-		if i := slices.Index(line, r.name); i >= 0 {
-			line[i] += "*"
-		} else {
-			line = append(line, "!"+r.name+"*") // believes, and has no entry
-		}
-	}
-	if believed > 1 {
-		news = append(news, "TWO HOLD")
-	}
-	if len(line) == 0 {
-		line = []string{"(empty)"}
-	}
-	return append(news, "line: "+strings.Join(line, " "))
-}
-
-// short names an error by what callers branch on.
-func short(err error) string {
-	var lost *session.LostError
-	if errors.As(err, &lost) {
-		return "lost: " + string(lost.Reason)
-	}
-	for _, e := range []error{
-		session.ErrNotAcquired, session.ErrForeignKey, session.ErrClosed,
-		session.ErrReleasePending, session.ErrUnlocked, session.ErrLost,
-	} {
-		if errors.Is(err, e) {
-			return e.Error()
-		}
-	}
-	return err.Error()
 }

@@ -1,0 +1,101 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// request starts a request of the session that is its first letter.
+func (w *world) request(name, how string) {
+	s := w.session(name[:1])
+	ctx, cancel := context.WithCancel(w.t.Context())
+	r := &req{name: name, cancel: cancel}
+	w.mu.Lock()
+	w.reqs[name] = r
+	w.mu.Unlock()
+	want := wanted(how)
+	want.Name, want.Kind = "n", "trace "+name
+	r.reads = want.Mode == driver.Shared
+	go func() {
+		h, err := queue.Acquire(ctx, s, want)
+		w.mu.Lock()
+		r.hold, r.over = h, true
+		w.mu.Unlock()
+		if err != nil {
+			w.tell("%s %s", name, short(err))
+			return
+		}
+		w.tell("%s granted", name)
+		context.AfterFunc(h.Context(), func() {
+			if err := context.Cause(h.Context()); !errors.Is(err, session.ErrUnlocked) {
+				w.tell("%s %s", name, short(err))
+			}
+		})
+	}()
+}
+
+// watchful is a rule that waits for everybody at once. So several seats wait for
+// one entry, which is the nearest of one of them only.
+func watchful(a queue.Ahead, _ driver.Entry) queue.Verdict {
+	if len(a.Entries) == 0 {
+		return queue.Verdict{Hold: a.Complete, More: !a.Complete}
+	}
+	var v queue.Verdict
+	for _, e := range a.Entries {
+		v.Wait = append(v.Wait, e.Ref)
+	}
+	return v
+}
+
+// wanted is what the requests of a trace ask for.
+func wanted(how string) queue.Request {
+	switch how {
+	case "lockall":
+		return queue.Request{Rule: queue.Rule{Decide: watchful}}
+	case "rlock", "tryr":
+		return queue.Request{Rule: queue.ReadWrite(), Kin: driver.KinReadWrite, Mode: driver.Shared, Try: how == "tryr"}
+	case "wlock", "tryw":
+		return queue.Request{Rule: queue.ReadWrite(), Kin: driver.KinReadWrite, Try: how == "tryw"}
+	}
+	return queue.Request{Rule: queue.Mutex(), Try: how == "try"}
+}
+
+// downgrade makes a reader of a writer, or gives up after a while. From the call
+// on it counts as a reader: others may have been let in.
+func (w *world) downgrade(name string) {
+	r := w.named(name)
+	if r.hold == nil {
+		w.tell("%s holds nothing", name)
+		return
+	}
+	if r.hold.Mode() == driver.Exclusive {
+		w.mu.Lock()
+		r.reads = true
+		w.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if err := r.hold.Downgrade(ctx); err != nil {
+		w.tell("%s downgrade: %s", name, short(err))
+	}
+}
+
+// patience is how long a downgrade waits for an answer.
+const patience = 100 * time.Millisecond
+
+func (w *world) unlock(name string) {
+	r := w.named(name)
+	if r.hold == nil {
+		w.tell("%s holds nothing", name)
+		return
+	}
+	if err := r.hold.Unlock(); err != nil {
+		w.tell("%s unlock: %s", name, short(err))
+	}
+	r.hold = nil
+}
