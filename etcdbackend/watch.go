@@ -197,6 +197,11 @@ func (h *hub) event(w *serverWatch, ev *mvccpb.Event) {
 	w.latch(ev)
 	kv := ev.Kv
 	if w.ofLine() {
+		if len(w.subs) == 0 {
+			// Others come and go there, and each time we would be told for
+			// nothing: with many who were first in line once, so would they all.
+			h.drop(w)
+		}
 		for _, x := range w.subs[""] {
 			if concerns(x.req, ev) {
 				h.put(x, driver.Changed, kv.ModRevision)
