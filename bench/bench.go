@@ -40,6 +40,7 @@ func scenarios() []scenario {
 		{"alone", "lock and unlock, nobody else", "contenders", runAlone},
 		{"churn", "contenders that lock and unlock in a loop", "contenders", runChurn},
 		{"requests", "what a hand-off costs the server", "waiters", runRequests},
+		{"sharing", "what a release causes among those who wait", "waiters", runSharing},
 		{"far", "hand-off with a round trip added to the network", "waiters", runFar},
 		{"line", "hand-off down a line of waiters", "waiters", runLine},
 		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},

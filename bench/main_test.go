@@ -80,6 +80,8 @@ func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
 		}
 	}
 	value("history", plan.history.past, unique, metricAfter)
+	checkSharing(t, 3, 6, value)
+	value("sharing", plan.sharing.peers[0], "Mutex", sharing{use: useMutex}.metric(metricEvents))
 }
 
 func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
@@ -101,6 +103,8 @@ func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
 	theirs, ours := value("line", n, "zk.Lock, one Conn", metricBytes), value("line", n, stand.OursOneSession, metricBytes)
 	assert.Greater(t, theirs, float64(n)*40, "each reads the names of all")
 	assert.Less(t, ours, theirs)
+	checkSharing(t, 2, 16, value)
+	value("sharing", plan.sharing.peers[0], "zk.Lock", sharing{use: useMutex}.metric(metricEvents))
 }
 
 // checkCounts looks at what is the same on all services.
@@ -128,6 +132,28 @@ func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, strin
 	assert.LessOrEqual(t, perLock, 30.0, "%s", c.Name)
 	assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.Name, metricMost), 1.0, "%s: the delete", c.Name)
 	assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.Name, metricPerHandOff), 1.0, "%s: the delete", c.Name)
+}
+
+// checkSharing looks at what a release causes among many. It is the same however
+// many wait: that a plan of one size can show it, the bounds are those that hold
+// at any size.
+func checkSharing(t *testing.T, inVain, requests float64, value func(string, int, string, string) float64) {
+	t.Helper()
+	p := quickPlan().sharing
+	n := p.sizes[0]
+	of := func(use, what string) float64 { return value("sharing", n, stand.Ours, sharing{use: use}.metric(what)) }
+	for _, use := range []string{useMutex, useElection, useSemaphore(p.limits[0]), useSemaphore(p.limits[1]), useWriters(p.writers)} {
+		assert.GreaterOrEqual(t, of(use, metricEvents), 1.0, "%s: who is let in was told", use)
+		assert.LessOrEqual(t, of(use, metricEvents), 6.0, use)
+		assert.LessOrEqual(t, of(use, metricInVain), inVain, use)
+		assert.GreaterOrEqual(t, of(use, metricInvolved), 1.0, "%s: a delete", use)
+		assert.LessOrEqual(t, of(use, metricAll), requests, use)
+	}
+	assert.LessOrEqual(t, of(useRapid(p.rapid), metricEvents), 6.0)
+	assert.GreaterOrEqual(t, of(useReadersBehind, metricEvents), float64(n), "all are let in")
+	assert.Zero(t, of(useReadersBehind, metricInVain))
+	assert.Zero(t, of(useOldestReader, metricInVain), "others stand between it and the writer")
+	assert.LessOrEqual(t, of(useNearestReader, metricInVain), 1.0, "one writer")
 }
 
 func assertXML(t *testing.T, r io.Reader) {

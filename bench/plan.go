@@ -55,7 +55,8 @@ type plan struct {
 		size int
 		hold time.Duration
 	}
-	memory struct {
+	sharing sharingPlan
+	memory  struct {
 		ours     int // waiters of ours only: with the peer's it takes minutes
 		waiters  int
 		sessions int  // waiters with a session each
@@ -75,6 +76,18 @@ type linePlan struct {
 	peers    int           // no more waiters of the peer than so many
 	bound    int           // no more hand-offs than so many: what is left of a line goes home
 	settle   time.Duration // how long nothing must happen before the first release
+}
+
+// A sharingPlan is the plan for locks of which more is known than that one has
+// them. It counts, so once is enough.
+type sharingPlan struct {
+	sizes    []int // of those who wait, ours
+	peers    []int // and the peer's: each has a client, and some have large ones
+	limits   []int // of semaphores
+	rapid    int   // the limit of one where releases follow upon each other
+	writers  int   // who wait before readers
+	releases int   // that are counted one by one
+	settle   time.Duration
 }
 
 // times is into how many rounds each round is split for lines of that length.
@@ -119,6 +132,10 @@ func etcdPlan(a amount) plan {
 	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
+	p.sharing = sharingPlan{
+		sizes: []int{10, 50, 200}, peers: []int{10, 50}, limits: []int{1, 10, 1000}, rapid: 10, writers: 5, releases: 4,
+		settle: 150 * time.Millisecond,
+	}
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
 	p.memory.process, p.memory.settle = true, time.Second
 	p.history.past, p.history.workers, p.history.cycles = 100_000, 32, 200
@@ -168,6 +185,10 @@ func quickPlan() plan {
 	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 5*time.Millisecond, 3, 1
 	p.requests.size, p.requests.hold = 4, 20*time.Millisecond
+	p.sharing = sharingPlan{
+		sizes: []int{7}, peers: []int{7}, limits: []int{1, 3}, rapid: 2, writers: 3, releases: 6,
+		settle: 60 * time.Millisecond,
+	}
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond
 	p.history.past, p.history.workers, p.history.cycles = 200, 8, 10
 	return p

@@ -33,7 +33,7 @@ func etcdGoals() []goal {
 	for _, ours := range []string{stand.Ours, stand.OursOneSession} {
 		gs = append(gs, farGoal(ours, 4*time.Millisecond, 0.4), requestsGoal(ours))
 	}
-	return append(gs, waiterGoals()...)
+	return append(append(gs, waiterGoals()...), sharingGoals()...)
 }
 
 // zkGoals are those for ZooKeeper. Of hand-offs the design says only that the peer
@@ -52,7 +52,7 @@ func zkGoals() []goal {
 	for _, ours := range []string{stand.Ours, stand.OursOneSession} {
 		gs = append(gs, farGoal(ours, rtt, 1.0), farGoal(ours, 2*rtt, 1.0), requestsGoal(ours))
 	}
-	return append(gs, waiterGoals()...)
+	return append(append(gs, waiterGoals()...), sharingGoals()...)
 }
 
 // handOffGoal is for lines of some sizes.
@@ -100,4 +100,29 @@ func waiterGoals() []goal {
 			ours: stand.OursOneSession, atMost: true, limit: 1,
 		},
 	}
+}
+
+// sharingGoals are that it does not matter how many wait.
+func sharingGoals() []goal {
+	var gs []goal
+	for _, use := range []string{
+		useMutex, useSemaphore(1), useSemaphore(10), useSemaphore(1000), useWriters(5), useOldestReader, useNearestReader,
+	} {
+		for _, what := range []string{metricEvents, metricAll} {
+			gs = append(gs, goal{
+				text: use + ": " + what + " of a release at 200 : at 10", scenario: "sharing", metric: sharing{use: use}.metric(what),
+				ours: stand.Ours, size: exactly(200), over: bySize(10), atMost: true, limit: 1.1,
+			})
+		}
+	}
+	for _, use := range []string{useSemaphore(1), useSemaphore(1000), useWriters(5)} {
+		gs = append(gs, goal{
+			text: use + ": events in vain of a release", scenario: "sharing", metric: sharing{use: use}.metric(metricInVain),
+			ours: stand.Ours, size: exactly(200), atMost: true, limit: 2,
+		})
+	}
+	return append(gs, goal{
+		text: useRapid(10) + ": events of a release", scenario: "sharing", metric: sharing{use: useRapid(10)}.metric(metricEvents),
+		ours: stand.Ours, size: exactly(200), atMost: true, limit: 6,
+	})
 }

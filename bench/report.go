@@ -62,7 +62,11 @@ const legend = "Medians over rounds (least – greatest). A ratio is ours : thei
 // notes is what must be known to read the table of a scenario; usually nothing.
 func (r *report) notes(scenario string) string {
 	p := r.plan.line
-	if scenario != "line" {
+	switch scenario {
+	case "sharing":
+		return sharingNote
+	case "line":
+	default:
 		return ""
 	}
 	return fmt.Sprintf("Of a line longer than %d the first %[1]d hand-offs are measured, on both sides. "+
@@ -74,7 +78,11 @@ func (r *report) notes(scenario string) string {
 func (r *report) tables(heading string, render func(table.Writer) string) string {
 	var b strings.Builder
 	for _, s := range scenarios() {
-		if t := figuresTable(r.service, r.record, s); t != nil {
+		t := figuresTable(r.service, r.record, s)
+		if s.name == "sharing" {
+			t = sharingTable(r)
+		}
+		if t != nil {
 			fmt.Fprintf(&b, "%s%s: %s\n\n%s%s\n\n", heading, s.name, s.about, r.notes(s.name), render(t))
 		}
 	}

@@ -26,11 +26,11 @@ func services() []service {
 	return []service{
 		{
 			Service: etcdstand.Service(), flag: "etcd", plan: etcdPlan, goals: etcdGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "far", "line", "history"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "far", "line", "history"},
 		},
 		{
 			Service: zkstand.Service(), flag: "zk", plan: zkPlan, goals: zkGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "far", "line"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "far", "line"},
 		},
 	}
 }

@@ -67,7 +67,7 @@ func (c counter) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return &countedStream{ClientStream: s, tally: c.Tally}, nil
 }
 
-// countedStream counts the messages to the server.
+// countedStream counts the messages to the server, and the events from it.
 type countedStream struct {
 	grpc.ClientStream
 	tally *stand.Tally
@@ -91,4 +91,13 @@ func (s *countedStream) SendMsg(m any) error {
 	}
 	s.tally.Request(kind)
 	return s.ClientStream.SendMsg(m)
+}
+
+// RecvMsg implements grpc.ClientStream. A message may tell of several events.
+func (s *countedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if r, ok := m.(*pb.WatchResponse); ok && err == nil {
+		s.tally.Event(len(r.Events))
+	}
+	return err
 }

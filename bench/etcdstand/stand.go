@@ -104,7 +104,7 @@ func (c *cluster) clients(n int) ([]*clientv3.Client, []*stand.Tally, error) {
 		tallies []*stand.Tally
 	)
 	for range n {
-		t := stand.NewTally(requestKinds())
+		t := stand.NewTally(requestKinds(), watchCancel, watchProgress)
 		client, err := c.NewClient(func(cfg *clientv3.Config) {
 			cfg.DialOptions = append(cfg.DialOptions, counter{t, c.gate}.options()...)
 			cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = 10*time.Second, 3*time.Second

@@ -42,6 +42,13 @@ type Contender interface {
 // Of returns a contender of ours who locks through a session.
 func Of(s *session.Session) Contender { return ours{s} }
 
+// Session returns what a contender of ours locks through, for those who want
+// another recipe than the mutex; nil if it is the peer's.
+func Session(c Contender) *session.Session {
+	o, _ := c.(ours)
+	return o.s
+}
+
 type ours struct{ s *session.Session }
 
 // Lock implements Contender.
@@ -50,11 +57,16 @@ func (c ours) Lock(ctx context.Context, name string) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Unlock(h), nil
+}
+
+// Unlock returns what gives back a hold.
+func Unlock(h *session.Hold) func() error {
 	return func() error {
 		err := h.Unlock()
 		if errors.Is(err, session.ErrReleasePending) {
 			return nil // it took a second, which is slow and no failure
 		}
 		return err
-	}, nil
+	}
 }

@@ -93,7 +93,8 @@ func TestFailedTeamLeavesNothingOpen(t *testing.T) {
 }
 
 func TestTallyLeavesKeepalivesOut(t *testing.T) {
-	a, b := stand.NewTally([]string{"put", "get"}), stand.NewTally([]string{"put", "get"})
+	kinds := []string{"put", "get"}
+	a, b := stand.NewTally(kinds), stand.NewTally(kinds, 1)
 	team, err := stand.NewTeam(stand.Contestant{}, 0, false, stand.Parts{Tallies: []*stand.Tally{a, b}})
 	require.NoError(t, err)
 	a.Request(0)
@@ -106,4 +107,6 @@ func TestTallyLeavesKeepalivesOut(t *testing.T) {
 
 	got := team.Sent().Since(before)
 	assert.Equal(t, stand.Counts{Kinds: []string{"put", "get"}, Sent: []int64{0, 2}, Requests: 2, Bytes: 7}, got)
+	assert.EqualValues(t, 2, a.Prompted())
+	assert.Zero(t, b.Prompted(), "the clock may have sent it")
 }

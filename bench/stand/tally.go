@@ -5,17 +5,20 @@ import "sync/atomic"
 // Keepalive is the kind of what is on nobody's path: sums leave it out.
 const Keepalive = -1
 
-// A Tally counts what one client sends, below its retries.
+// A Tally counts what one client sends, below its retries, and what it is told.
 type Tally struct {
 	kinds    []string
 	sent     []atomic.Int64
+	byClock  []int // the kinds that the clock sends, as well or alone
 	requests atomic.Int64
+	events   atomic.Int64
 	bytes    atomic.Int64
 }
 
-// NewTally counts requests of these kinds.
-func NewTally(kinds []string) *Tally {
-	return &Tally{kinds: kinds, sent: make([]atomic.Int64, len(kinds))}
+// NewTally counts requests of these kinds. Those of the kinds byClock are also
+// sent when nothing has happened, or not for a while.
+func NewTally(kinds []string, byClock ...int) *Tally {
+	return &Tally{kinds: kinds, sent: make([]atomic.Int64, len(kinds)), byClock: byClock}
 }
 
 // Request counts one request, by the number of its kind. To be called before it
@@ -28,11 +31,27 @@ func (t *Tally) Request(kind int) {
 	t.requests.Add(1)
 }
 
+// Event counts changes that a watch tells of.
+func (t *Tally) Event(n int) { t.events.Add(int64(n)) }
+
 // Moved counts bytes, in either direction.
 func (t *Tally) Moved(n int) { t.bytes.Add(int64(n)) }
 
 // Requests is how many there were.
 func (t *Tally) Requests() int64 { return t.requests.Load() }
+
+// Prompted is how many requests there were but for those of the kinds that the
+// clock sends: when nothing happens, it stays what it is.
+func (t *Tally) Prompted() int64 {
+	n := t.requests.Load()
+	for _, kind := range t.byClock {
+		n -= t.sent[kind].Load()
+	}
+	return n
+}
+
+// Events is of how many changes watches have told.
+func (t *Tally) Events() int64 { return t.events.Load() }
 
 // Counts are what was sent in some time.
 type Counts struct {

@@ -91,12 +91,15 @@ func (t *Team) Line(name string) string { return t.line(name) }
 // Sent is what all clients have sent.
 func (t *Team) Sent() Counts { return total(t.Tallies) }
 
-// Quiet waits until clients have sent nothing for a while and wait for no
-// answer: then everybody in line is where he wants to be. Keepalives do not
-// count.
+// Quiet waits until clients have sent nothing for a while, were told nothing and
+// wait for no answer: then everybody in line is where he wants to be. Keepalives
+// and what else the clock sends do not count.
 func (t *Team) Quiet(ctx context.Context, d time.Duration) error {
 	for before := int64(-1); ; {
-		now := t.Sent().Requests
+		now := int64(0)
+		for _, c := range t.Tallies {
+			now += c.Prompted() + c.Events()
+		}
 		if now == before && !t.busy() {
 			return nil
 		}

@@ -92,12 +92,19 @@ func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.Moved(n)
 	c.down.pass(b[:n], func(xid, _ int32) {
-		if xid >= 0 { // not an event, nor the answer to a ping
+		switch {
+		case xid >= 0:
 			c.due.Add(-1)
+		case xid == watchEvent:
+			c.Event(1)
 		}
 	})
 	return n, err
 }
+
+// watchEvent stands for a request where there is none: what follows is told by a
+// watch. Other numbers below 0 are the answers to a ping and to a login.
+const watchEvent = -1
 
 // headSize is what is read of a frame: its length, and two numbers. The first
 // says to which request it belongs; the second is a request's kind.

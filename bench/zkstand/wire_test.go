@@ -39,7 +39,7 @@ func TestFramesAreFoundHoweverTheyAreCut(t *testing.T) {
 	assert.EqualValues(t, 49, seen[48])
 }
 
-func TestConnectionCountsRequestsAnswersAndBytes(t *testing.T) {
+func TestConnectionCountsRequestsAnswersEventsAndBytes(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	c := &counted{Conn: near, counter: newCounter()}
@@ -66,6 +66,7 @@ func TestConnectionCountsRequestsAnswersAndBytes(t *testing.T) {
 
 	hear(frame(-1, 0, 20)) // an event
 	hear(frame(-2, 0, 8))
+	assert.EqualValues(t, 1, c.Events(), "a pong is none")
 	hear(frame(1, 0, 8))
 	assert.True(t, c.busy(), "the Sync was not answered")
 	hear(frame(2, 0, 8))
