@@ -294,5 +294,6 @@ const sharingNote = "What one release causes until all is quiet, on average. Eve
 	"in vain those to others than the one that gave back and those that were let in. " +
 	"Requests are those of all clients without what etcd's clients send by the clock (progress requests, and cancels of watches " +
 	"some seconds after they were of use); those involved are the same. Bytes include heartbeats. " +
-	"Nothing of Curator was run: its counts follow from its source, without the events of its own nodes. Its semaphore takes permits one by one, " +
-	"so what is there said of one release is what a request for several costs for each of them.\n\n"
+	"One of ours is told to the one that gave back, who watches its own entry. " +
+	"Nothing of Curator was run: its counts follow from its source, and its holders watch nothing. " +
+	"Its semaphore takes the permits of one request one by one, each at this price.\n\n"
