@@ -47,8 +47,11 @@ func (l *RWLock) Name() string { return l.name }
 // ctx bounds the waiting only, and ends it as in mutex.Lock.
 //
 // With a ctx that comes from a live hold of this lock, read or write, it returns
-// one more handle on that at once. If the write hold is given back first, it
-// becomes a read hold, in its place: a downgrade.
+// one more handle on that at once, with the same token, and without a word to the
+// service. The lock is given back with the last handle. If the write hold is given
+// back before that, it becomes a read hold, in its place: a downgrade. With a ctx
+// that comes from another recipe's hold of the same name it returns
+// session.ErrReentrant, because it would wait for itself.
 func (l *RWLock) RLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "rlock", driver.Shared, false)
 }
@@ -106,14 +109,17 @@ func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, er
 	return h, nil
 }
 
-// Downgrade makes a write hold a read hold: the readers behind it are let in, and
-// no writer can get in between. Place, token and context stay; ask for a Guard
-// anew. ctx bounds the asking.
+// Downgrade makes a write hold a read hold: the readers behind it are let in, up to
+// the next writer, and no writer can get in between. Place, token and context stay;
+// ask for a Guard anew. Write no more from the call on. ctx bounds the asking, and
+// so does the hold.
 //
 // It returns session.ErrNotWriter for a read hold and for a hold of another lock
-// or Session, session.ErrLost or ErrUnlocked for one that is over. After any other
-// error it is being finished in the background: readers may have been let in
-// already, so write no more.
+// or Session, session.ErrLost or ErrUnlocked for one that is over, and then nothing
+// was sent unless it ended meanwhile. After session.ErrDenied and ErrRefused the
+// hold is what it was. After any other error, ctx's own for example, it is being
+// finished in the background: readers may have been let in already. It may be
+// called again, to wait for that, and the hold may be unlocked at any time.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
 	if h.Of(l.s, kind, l.name) {
@@ -125,7 +131,9 @@ func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	return nil
 }
 
-// RDo holds the lock as a reader while fn runs, as mutex.Do does.
+// RDo holds the lock as a reader while fn runs, as mutex.Do does: fn's context ends
+// with ctx and when the lock is lost, the lock is given back when fn has returned,
+// and a loss is told even if fn returned nil.
 func (l *RWLock) RDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	h, err := l.RLock(ctx)
 	if err != nil {
@@ -134,7 +142,7 @@ func (l *RWLock) RDo(ctx context.Context, fn func(ctx context.Context, h *sessio
 	return queue.Do(ctx, h, fn)
 }
 
-// Do holds the lock as a writer while fn runs, as mutex.Do does.
+// Do holds the lock as a writer while fn runs, as mutex.Do does; see RDo.
 func (l *RWLock) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	h, err := l.Lock(ctx)
 	if err != nil {
