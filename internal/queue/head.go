@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/session"
@@ -53,6 +54,7 @@ type head struct {
 
 	t      *session.Term // that the watch is of
 	on     driver.Ref    // what it watches
+	over   *atomic.Bool  // it has told its last event
 	cancel func()
 }
 
@@ -64,7 +66,7 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 		if err != nil {
 			return driver.Entry{}, err // it has waited as long as that helps
 		}
-		e, err := h.s.First(ctx, h.name)
+		e, err := h.first(ctx, t)
 		if err == nil {
 			h.watch(t, e.Ref)
 			return e, nil
@@ -72,18 +74,29 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 		if driver.Incurable(err) || ctx.Err() != nil {
 			return driver.Entry{}, err
 		}
+		h.s.Options().Logger.Debug("fairlock: cannot read who is first", "name", h.name, "err", err)
 		driver.Sleep(ctx, h.s.Clock(), rest)
 		rest = min(2*rest, maxRest)
 	}
 }
 
+// first reads the first entry once. It ends with the term too: what is asked for
+// then is another term, which is told when the Session is closed.
+func (h *head) first(ctx context.Context, t *session.Term) (driver.Entry, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.Context(), func() { cancel(context.Cause(t.Context())) })() //nolint:contextcheck // the term's end
+	return h.s.First(ctx, h.name)
+}
+
 // watch has the entry watched, or the line if there is none.
 func (h *head) watch(t *session.Term, ref driver.Ref) {
-	if h.cancel != nil && h.t == t && h.on == ref {
+	if h.cancel != nil && h.t == t && h.on == ref && !h.over.Load() {
 		return
 	}
 	h.unwatch()
-	h.t, h.on = t, ref
+	over := new(atomic.Bool)
+	h.t, h.on, h.over = t, ref, over
 	req := driver.WatchRequest{Ref: ref, Changes: true}
 	if ref.Zero() {
 		req = driver.WatchRequest{Ref: driver.Ref{Line: h.name}, Of: driver.OfLine}
@@ -92,6 +105,7 @@ func (h *head) watch(t *session.Term, ref driver.Ref) {
 		if ev.Kind == driver.Broken {
 			return // it is armed again, or the term ends
 		}
+		over.Store(ev.Kind == driver.Gone) // read before it went, perhaps
 		select {
 		case h.news <- struct{}{}:
 		default:

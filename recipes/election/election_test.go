@@ -1,0 +1,180 @@
+package election_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/session"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens a session that is closed at the end of the test.
+func open(t *testing.T, c *membackend.Client, o *session.Options) *session.Session {
+	t.Helper()
+	s, err := c.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+func TestRunRestsLongerEachTimeUpToTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := election.New(open(t, membackend.New().NewClient(), nil), "n")
+		ctx, cancel := context.WithCancel(t.Context())
+		var began []time.Time
+		err := e.Run(ctx, "v", func(context.Context, *session.Hold) error {
+			if began = append(began, time.Now()); len(began) == 14 {
+				cancel()
+			}
+			return errors.New("boom")
+		})
+		require.ErrorIs(t, err, context.Canceled)
+
+		rest := 100 * time.Millisecond
+		for i := 1; i < len(began); i++ {
+			took := began[i].Sub(began[i-1])
+			assert.GreaterOrEqual(t, took, rest/2, "rest %d", i)
+			assert.Less(t, took, rest, "rest %d", i)
+			rest = min(2*rest, 10*time.Second)
+		}
+	})
+}
+
+func TestRunRestsNotAfterWorkThatTookItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := election.New(open(t, membackend.New().NewClient(), nil), "n")
+		ctx, cancel := context.WithCancel(t.Context())
+		runs := 0
+		start := time.Now()
+		err := e.Run(ctx, "v", func(context.Context, *session.Hold) error {
+			if runs++; runs == 5 {
+				cancel()
+			}
+			time.Sleep(10 * time.Second) // the work
+			return nil
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, 50*time.Second, time.Since(start))
+	})
+}
+
+func TestRunLogsWhatTheWorkReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		st := membackend.New()
+		o := &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		e := election.New(open(t, st.NewClient(), o), "n")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		runs := 0
+		err := e.Run(ctx, "v", func(ctx context.Context, h *session.Hold) error {
+			switch runs++; runs {
+			case 1:
+				return errors.New("first trouble")
+			case 2: // beside a loss
+				st.Delete("n", h.Refs()[0].Key)
+				<-ctx.Done()
+				return errors.New("second trouble")
+			case 3: // nothing but the loss
+				st.Delete("n", h.Refs()[0].Key)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			case 4: // at the end
+				cancel(errors.New("enough"))
+				return errors.New("third trouble")
+			}
+			return nil
+		})
+		require.ErrorContains(t, err, "enough")
+
+		assert.Contains(t, log.String(), "first trouble")
+		assert.Contains(t, log.String(), "second trouble")
+		assert.Contains(t, log.String(), "third trouble")
+		assert.Equal(t, 3, bytes.Count(log.Bytes(), []byte("the leader's work ended")))
+	})
+}
+
+// The read that finds out who leads must not outlive the session because no
+// server answers.
+func TestObserveEndsWithItsSessionWhileItReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		leads := election.New(open(t, st.NewClient(), nil), "n")
+		h, err := leads.Campaign(t.Context(), "one")
+		require.NoError(t, err)
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() {
+			var last error
+			for _, err := range election.New(s, "n").Observe(t.Context()) {
+				last = err
+			}
+			ended <- last
+		}()
+		time.Sleep(time.Second)
+		c.OnRequest(func(op membackend.Op) {
+			if op == membackend.OpList {
+				c.Cut(membackend.Both)
+			}
+		})
+		require.NoError(t, leads.Proclaim(t.Context(), h, "two"))
+		time.Sleep(time.Minute)
+		c.OnRequest(nil)
+		require.NoError(t, s.Close(), "its service session was over long ago")
+		synctest.Wait()
+
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, session.ErrClosed)
+		default:
+			assert.Fail(t, "Observe goes on")
+			c.Heal()
+		}
+		require.NoError(t, h.Unlock())
+	})
+}
+
+// Who observes reads when it is told, not all the time.
+func TestObserveReadsOnlyWhenItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		leads := election.New(open(t, st.NewClient(), nil), "n")
+		h, err := leads.Campaign(t.Context(), "v")
+		require.NoError(t, err)
+		c := st.NewClient()
+		e := election.New(open(t, c, nil), "n")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for _, err := range e.Observe(ctx) {
+				assert.NoError(t, err)
+			}
+		}()
+		time.Sleep(time.Second)
+		before := c.Requests(membackend.OpList)
+		time.Sleep(time.Minute)
+		assert.LessOrEqual(t, c.Requests(membackend.OpList)-before, 6, "the net under the watch")
+
+		before = c.Requests(membackend.OpList)
+		for range 1000 {
+			require.NoError(t, leads.Proclaim(t.Context(), h, time.Now().String()))
+			time.Sleep(100 * time.Microsecond)
+		}
+		time.Sleep(time.Second)
+		assert.Less(t, c.Requests(membackend.OpList)-before, 50, "many changes are one")
+		cancel()
+		require.NoError(t, h.Unlock())
+	})
+}
