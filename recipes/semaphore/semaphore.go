@@ -54,6 +54,10 @@ type Options struct {
 	// that no other living hold has, below the limit unless that was lowered, or
 	// somebody has just deleted a hold's entry by hand. It costs one or two round
 	// trips more.
+	//
+	// Tokens rise on a slot, but for one case: a hold that got its number late may
+	// have a lower token than the one that had the number before it. A resource
+	// that is fenced by slot refuses it; give it back and acquire again.
 	Slots bool
 }
 
