@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,9 +76,9 @@ func TestWhoFindsNoLimitIsRefused(t *testing.T) {
 		st := membackend.New()
 		h, err := semaphore.New(open(t, st.Backend()), "gpu", 3).Acquire(t.Context(), 3)
 		require.NoError(t, err)
-		deleted := false
+		var deleted atomic.Bool
 		m := semaphore.New(open(t, watched{st.Backend(), func(v *driver.View) {
-			if deleted {
+			if deleted.Load() {
 				v.Limit = 0
 			}
 		}}), "gpu", 3)
@@ -85,7 +86,7 @@ func TestWhoFindsNoLimitIsRefused(t *testing.T) {
 		go func() { got <- m.Do(t.Context(), 1, func(context.Context, *session.Hold) error { return nil }) }()
 		synctest.Wait()
 		require.Empty(t, got)
-		deleted = true
+		deleted.Store(true)
 
 		require.ErrorIs(t, <-got, session.ErrRefused, "at the latest when it looks without being told")
 		synctest.Wait()
@@ -103,29 +104,30 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		h, err := other.Acquire(t.Context(), 3)
 		require.NoError(t, err)
 		c := st.NewClient()
-		looks := -1
+		var looks atomic.Int64
+		looks.Store(-1)
 		m := semaphore.New(open(t, watched{c.Backend(), func(v *driver.View) {
-			switch looks {
+			switch looks.Load() {
 			case 0: // the limit is too low now; before it is seen, it changes again
 				assert.NoError(t, other.Resize(t.Context(), 1))
 				synctest.Wait()
 			case 1:
 				v.Limit = 0
 			}
-			if looks >= 0 {
-				looks++
+			if looks.Load() >= 0 {
+				looks.Add(1)
 			}
 		}}), "gpu", 3)
 		got := make(chan error, 1)
 		go func() { got <- m.Do(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }) }()
 		synctest.Wait()
-		looks = 0
+		looks.Store(0)
 		c.LoseRequest(membackend.OpLeave) // so that it stays until then
 		require.NoError(t, other.Resize(t.Context(), 2))
 
 		require.ErrorIs(t, <-got, session.ErrWeight)
 		time.Sleep(5 * time.Second)
-		assert.Equal(t, 2, looks, "both were made")
+		assert.EqualValues(t, 2, looks.Load(), "both were made")
 		assert.Len(t, st.Entries("gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})

@@ -91,16 +91,22 @@ func wait(t *testing.T, st *membackend.Store, n, limit int64) *waiter {
 	return r
 }
 
-// full takes all permits one by one, in one session, and lets the moment pass
-// after which holders have noted it.
+// full takes all permits in one session, one by one but for what is more than a
+// hundred, and lets the moment pass after which holders have noted it.
 func full(t *testing.T, st *membackend.Store, limit int64) []*session.Hold {
 	t.Helper()
 	m := semaphore.New(open(t, st.Backend()), "gpu", limit)
 	var holds []*session.Hold
-	for range limit {
-		h, err := m.Acquire(t.Context(), 1)
+	acquire := func(n int64) {
+		h, err := m.Acquire(t.Context(), n)
 		require.NoError(t, err)
 		holds = append(holds, h)
+	}
+	for range min(limit, 100) {
+		acquire(1)
+	}
+	if limit > 100 {
+		acquire(limit - 100)
 	}
 	time.Sleep(time.Second)
 	return holds
