@@ -11,6 +11,9 @@ ON       ?= etcd
 FUZZTIME ?= 20s
 BENCHFLAGS ?=
 
+# Modules of their own, so that what they need does not weigh on the library.
+MODULES := bench examples/fencing
+
 # Packages whose tests start real servers. They run alone, one package at a
 # time: two clusters on two cores take election timeouts from each other.
 SERVERS := /(itest|etcdtest|zktest)(/|$$)
@@ -30,19 +33,22 @@ test: gcc zookeeper ## Run go vet and every test under the race detector, real s
 	servers=$$(grep -E '$(SERVERS)' <<<"$$all" || true)
 	$(GO) vet ./...
 	$(GO) test -race -vet=off -count=1 -timeout 4m $$plain
-	$(GO) -C bench vet ./...
-	$(GO) -C bench test -race -vet=off -count=1 -timeout 4m ./...
+	for module in $(MODULES); do
+		$(GO) -C $$module vet ./...
+		$(GO) -C $$module test -race -vet=off -count=1 -timeout 4m ./...
+	done
 	if [[ -n $$servers ]]; then
 		$(GO) test -race -vet=off -count=1 -timeout 10m -p 1 $$servers
 	fi
-	echo "passed in $$SECONDS s: go vet, the bench's own tests, $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
+	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 
 .PHONY: lint
 lint: ## Check format, imports and house rules; change nothing.
 	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
 	$(GO) mod tidy -diff || untidy .
-	$(GO) -C tools mod tidy -diff || untidy tools
-	$(GO) -C bench mod tidy -diff || untidy bench
+	for module in tools $(MODULES); do
+		$(GO) -C $$module mod tidy -diff || untidy $$module
+	done
 	fixes=$$($(GO) fix -diff ./... 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
 	if [[ -n $$fixes ]]; then
 		echo "$$fixes"
@@ -50,7 +56,9 @@ lint: ## Check format, imports and house rules; change nothing.
 		exit 1
 	fi
 	$(TOOL) golangci-lint run
-	(cd bench && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...)
+	for module in $(MODULES); do
+		(cd $$module && $(GO) tool -modfile='$(CURDIR)/tools/go.mod' golangci-lint run ./...)
+	done
 	echo "passed in $$SECONDS s: go mod tidy, go fix, golangci-lint"
 
 .PHONY: check

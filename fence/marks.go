@@ -27,7 +27,7 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// ErrStale: the token is lower than one that the resource has seen, so its lock
+// ErrStale says that the token is lower than one that was seen: the lock
 // was lost, and nothing may be done for it. A *StaleError tells more.
 var ErrStale = errors.New("stale token")
 

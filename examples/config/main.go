@@ -1,0 +1,148 @@
+// Config is a value that many read and now and then one changes. The writer
+// downgrades its lock: it lets readers in, reads back with them what it wrote,
+// and no other writer gets in between.
+//
+//	go run ./examples/config -endpoints 127.0.0.1:2379
+//
+// Without endpoints it starts an etcd of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+)
+
+const key = "examples/config/value"
+
+func main() {
+	endpoints := flag.String("endpoints", "", "etcd endpoints, comma separated; none starts one")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *endpoints, 3, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run lets three read, and two change the value that often each.
+func run(ctx context.Context, endpoints string, changes int, out io.Writer) error {
+	if endpoints == "" {
+		c, err := etcdtest.Start(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		endpoints = strings.Join(c.Endpoints(), ",")
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(endpoints, ","), Context: ctx})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s, err := etcdbackend.Open(ctx, client, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c := &config{client: client, lock: rwlock.New(s, "config"), say: log.New(out, "", 0)}
+	readers, stop := context.WithCancel(ctx)
+	errs := make(chan error)
+	for range 3 {
+		go func() { errs <- c.reader(readers) }()
+	}
+	for range 2 {
+		go func() { errs <- c.writer(ctx, changes) }()
+	}
+	err = errors.Join(<-errs, <-errs) // the writers, unless something is wrong
+	stop()
+	return errors.Join(err, <-errs, <-errs, <-errs)
+}
+
+type config struct {
+	client *clientv3.Client
+	lock   *rwlock.RWLock
+	say    *log.Logger
+}
+
+// get reads the value.
+func (c *config) get(ctx context.Context) (int, error) {
+	got, err := c.client.Get(ctx, key)
+	if err != nil || len(got.Kvs) == 0 {
+		return 0, err
+	}
+	return strconv.Atoi(string(got.Kvs[0].Value))
+}
+
+// reader shows the value again and again.
+func (c *config) reader(ctx context.Context) error {
+	for range time.Tick(20 * time.Millisecond) {
+		err := c.lock.RDo(ctx, func(ctx context.Context, h *session.Hold) error {
+			value, err := c.get(ctx)
+			c.say.Printf("read %d, token %d", value, h.Token())
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil
+		} else if errors.Is(err, session.ErrLost) {
+			c.say.Print(err) // another may have been writing: trust nothing that was read
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writer changes the value until it has done so as often as it has to.
+func (c *config) writer(ctx context.Context, changes int) error {
+	for done := 0; done < changes; time.Sleep(50 * time.Millisecond) {
+		written, err := c.change(ctx)
+		if written { // for good, also if the lock was lost a moment later
+			done++
+		}
+		if errors.Is(err, session.ErrLost) {
+			c.say.Print("written ", written, ": ", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change counts the value up by one, and says whether it has done so.
+func (c *config) change(ctx context.Context) (written bool, err error) {
+	err = c.lock.Do(ctx, func(ctx context.Context, h *session.Hold) error {
+		value, err := c.get(ctx)
+		if err != nil {
+			return err
+		}
+		// Written only if the lock is still held at that moment.
+		resp, err := c.client.Txn(ctx).If(etcdbackend.Guard(h)...).Then(clientv3.OpPut(key, strconv.Itoa(value+1))).Commit()
+		if err != nil {
+			return err
+		} else if written = resp.Succeeded; !written {
+			return session.ErrLost
+		}
+		if err := c.lock.Downgrade(ctx, h); err != nil {
+			return err
+		}
+		now, err := c.get(ctx) // beside the readers; no writer has come in between
+		c.say.Printf("wrote %d, read back %d, token %d", value+1, now, h.Token())
+		return err
+	})
+	return written, err
+}

@@ -1,0 +1,148 @@
+//go:build unix
+
+// Fencing shows what a lock cannot do, and the resource must: a holder is stopped
+// until its lock is lost and the next one has worked, then it wakes up and writes.
+// The table, in SQLite here and much the same elsewhere, keeps the highest token
+// that has touched a row, from the first read on, and refuses every lower one.
+//
+//	cd examples/fencing && go run .
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+const schema = `CREATE TABLE account (name TEXT PRIMARY KEY, balance INT NOT NULL, token INT NOT NULL) STRICT;
+	INSERT INTO account VALUES ('ada', 100, 0)`
+
+// Each is one statement, so the check and what it guards are one step. Where a
+// step takes several, they go into one transaction that begins with touch.
+const (
+	touch = `UPDATE account SET token = ?2 WHERE name = ?1 AND token <= ?2 RETURNING balance`
+	write = `UPDATE account SET token = ?2, balance = ?3 WHERE name = ?1 AND token <= ?2 RETURNING balance`
+)
+
+var errFenced = errors.New("a newer token has touched the row")
+
+// step does one of the statements, and returns the balance after it.
+func step(ctx context.Context, db *sql.DB, statement string, args ...any) (balance int, err error) {
+	err = db.QueryRowContext(ctx, statement, args...).Scan(&balance)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = errFenced
+	}
+	return balance, err
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if etcd := os.Getenv("FENCING_ETCD"); etcd != "" {
+		err = withdraw(ctx, "first", etcd, os.Getenv("FENCING_DB"), os.Stdout, func() {
+			fmt.Println("first: ready to write") // and is stopped here, for longer than its lease
+			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		})
+	} else {
+		dir, _ := os.MkdirTemp("", "fencing-*")
+		err = errors.Join(play(ctx, dir, os.Stdout), os.RemoveAll(dir))
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// withdraw takes 10 from the account, under the lock.
+func withdraw(ctx context.Context, who, endpoint, path string, out io.Writer, stopped func()) error {
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	s, err := etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: []string{endpoint}},
+		&etcdbackend.Options{Session: session.Options{TTL: 2 * time.Second}})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	written := false
+	err = mutex.New(s, "account/ada").Do(ctx, func(ctx context.Context, h *session.Hold) error {
+		balance, err := step(ctx, db, touch, "ada", h.Token()) // the first touch, though it only reads
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s: token %d, balance %d\n", who, h.Token(), balance)
+		stopped()
+		// ctx tells that the lock is lost, but a process can be stopped after any
+		// look at it. So write without one, as if it were so.
+		balance, err = step(context.WithoutCancel(ctx), db, write, "ada", h.Token(), balance-10)
+		if written = err == nil; written {
+			fmt.Fprintf(out, "%s: wrote balance %d\n", who, balance)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errFenced):
+		fmt.Fprintf(out, "%s: write refused, lock lost: %t\n", who, errors.Is(err, session.ErrLost))
+		return nil // nothing was done; whoever wants the money asks again
+	case errors.Is(err, session.ErrLost) && written:
+		return nil // the write was in time, and the lock lost a moment later
+	}
+	return err
+}
+
+// play stops one process in its work, does the next one's work, and wakes it up.
+func play(ctx context.Context, dir string, out io.Writer) error {
+	cluster, err := etcdtest.Start(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	path, endpoint := filepath.Join(dir, "accounts.db"), cluster.Endpoints()[0]
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err = db.ExecContext(ctx, schema); err != nil {
+		return err
+	}
+	first := exec.CommandContext(ctx, os.Args[0])
+	first.Env = append(os.Environ(), "FENCING_ETCD="+endpoint, "FENCING_DB="+path)
+	stdin, err1 := first.StdinPipe()
+	stdout, err2 := first.StdoutPipe()
+	if err := errors.Join(err1, err2, first.Start()); err != nil {
+		return err
+	}
+	defer func() { _ = errors.Join(first.Process.Kill(), first.Wait()) }() // unless it has ended
+	said := bufio.NewScanner(stdout)
+	for said.Scan() {
+		fmt.Fprintln(out, said.Text())
+		if strings.HasSuffix(said.Text(), "ready to write") {
+			err = errors.Join(
+				first.Process.Signal(syscall.SIGSTOP),
+				withdraw(ctx, "second", endpoint, path, out, func() {}), // waits until the lease has run out
+				first.Process.Signal(syscall.SIGCONT), stdin.Close())
+		}
+	}
+	return errors.Join(err, said.Err())
+}

@@ -1,0 +1,145 @@
+// Leader is a job that has to run once a second, once in all, and goes on when a
+// process dies: three processes stand for election, and the leader runs it.
+//
+//	go run ./examples/leader
+//	FAIRLOCK_ETCD=127.0.0.1:2379 go run ./examples/leader -node a
+//
+// Without -node it starts three of itself, on FAIRLOCK_ETCD or an etcd of its
+// own, and kills the leader in between.
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/session"
+)
+
+func main() {
+	node := flag.String("node", "", "be one of the processes, of that name")
+	runs := flag.Int("runs", 6, "how often the job has to run")
+	job := flag.String("job", "hourly", "name of the job")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	endpoints, err := os.Getenv("FAIRLOCK_ETCD"), error(nil)
+	if *node != "" {
+		err = candidate(ctx, strings.Split(endpoints, ","), *node, *job, *runs)
+	} else {
+		err = company(ctx, endpoints, *runs, os.Stdout)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// candidate is one of the processes.
+func candidate(ctx context.Context, endpoints []string, node, job string, runs int) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Context: ctx})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s, err := etcdbackend.Open(ctx, client, &etcdbackend.Options{Session: session.Options{TTL: 2 * time.Second, Label: node}})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	err = election.New(s, job).Run(ctx, node, func(ctx context.Context, h *session.Hold) error {
+		last, err := lead(ctx, client, h, node, runs)
+		if last >= runs {
+			done() // nothing is left to do, so stand for election no more
+		}
+		return err // if the leadership was lost, Run waits in the line again
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lead runs the job every second, and returns the number of the last run.
+func lead(ctx context.Context, client *clientv3.Client, h *session.Hold, node string, runs int) (last int, err error) {
+	counter := "examples/leader/" + h.Name() // the key that says which run was the last
+	got, err := client.Get(ctx, counter)
+	if err != nil {
+		return 0, err
+	}
+	if len(got.Kvs) > 0 {
+		last, _ = strconv.Atoi(string(got.Kvs[0].Value))
+	}
+	for last < runs {
+		select {
+		case <-time.After(time.Second): // the job
+		case <-ctx.Done(): // lost: the next leader may start when the margin has passed
+			return last, context.Cause(ctx)
+		}
+		// Written only if we still lead at that moment, which no look at the
+		// clock could make sure of: two leaders never count the same run.
+		resp, err := client.Txn(ctx).If(etcdbackend.Guard(h)...).Then(clientv3.OpPut(counter, strconv.Itoa(last+1))).Commit()
+		switch {
+		case err != nil:
+			return last, err
+		case !resp.Succeeded:
+			return last, session.ErrLost
+		}
+		last++
+		fmt.Printf("run %d by %s, token %d\n", last, node, h.Token())
+	}
+	return last, nil
+}
+
+// company starts three candidates, kills the one that leads after two runs, and
+// returns when all have ended.
+func company(ctx context.Context, endpoints string, runs int, out io.Writer) error {
+	if endpoints == "" {
+		c, err := etcdtest.Start(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		endpoints = strings.Join(c.Endpoints(), ",")
+	}
+	said, say := io.Pipe()
+	nodes := map[string]*exec.Cmd{}
+	var ends sync.WaitGroup
+	for name := range strings.FieldsSeq("a b c") {
+		cmd := exec.CommandContext(ctx, os.Args[0], "-node", name, "-runs", strconv.Itoa(runs), "-job", fmt.Sprint("demo-", os.Getpid()))
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "FAIRLOCK_ETCD="+endpoints), say, os.Stderr
+		nodes[name] = cmd
+		ends.Go(func() {
+			if err := cmd.Run(); err != nil {
+				fmt.Fprintf(say, "%s: %v\n", name, err)
+			}
+		})
+	}
+	go func() { ends.Wait(); say.Close() }() // ends with the last of them, and then this function does
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		fmt.Fprintln(out, lines.Text())
+		if name, ok := strings.CutPrefix(lines.Text(), "run 2 by "); ok {
+			name, _, _ = strings.Cut(name, ",")
+			if err := nodes[name].Process.Kill(); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
