@@ -15,7 +15,8 @@
 //
 // Every lock is a line under a name. A request puts an entry at the end of the
 // line, and holds when the recipe's rule admits it: for a mutex, when nobody is
-// ahead. The service gives the places, so requests are granted in the order in
+// ahead; for a reader, when no writer is; for a semaphore, when the permits of
+// those ahead and its own are not more than the limit. The service gives the places, so requests are granted in the order in
 // which the service received them, whatever process they come from. A waiter
 // watches the entries right before its own and nothing else; nobody polls, and
 // a release wakes those whose turn it brings nearer, not everybody. The line
@@ -52,6 +53,10 @@
 // write to the same etcd or ZooKeeper can be made conditional on the lock itself
 // with etcdbackend.Guard or zkbackend.Guard.
 //
+// Holds that share have tokens too: a writer's must be at least all that were
+// seen, a reader's at least that of every writer that was seen, and the holders
+// of a semaphore are fenced by slot. Package fence has the rules.
+//
 // # What can happen to a hold
 //
 // The hold's context ends, and context.Cause tells why: a [session.LostError]
@@ -75,13 +80,17 @@
 //
 // # Packages
 //
-//	session        Session, Hold, Token, errors, hooks: what everything shares
-//	recipes/mutex  the lock that one holds at a time
-//	etcdbackend    lines in etcd
-//	zkbackend      lines in ZooKeeper
-//	membackend     lines in memory, with faults on demand, for unit tests
-//	etcdtest       starts a real etcd, or three, for a test
-//	zktest         starts a real ZooKeeper, or three, for a test
+//	session            Session, Hold, Token, errors, hooks: what everything shares
+//	recipes/mutex      the lock that one holds at a time, and several as one
+//	recipes/rwlock     many read or one writes
+//	recipes/semaphore  a number of permits, with slots if wanted
+//	recipes/election   one leads, and everybody can see who
+//	fence              the rules of a resource that checks tokens
+//	etcdbackend        lines in etcd
+//	zkbackend          lines in ZooKeeper
+//	membackend         lines in memory, with faults on demand, for unit tests
+//	etcdtest           starts a real etcd, or three, for a test
+//	zktest             starts a real ZooKeeper, or three, for a test
 //	session/driver, session/drivertest, recipes/recipetest
-//	               for those who write a backend: the contract and its suites
+//	                   for those who write a backend: the contract and its suites
 package fairlock

@@ -97,7 +97,7 @@ func (c *config) reader(ctx context.Context) error {
 			return err
 		})
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // all is done
 		} else if errors.Is(err, session.ErrLost) {
 			c.say.Print(err) // another may have been writing: trust nothing that was read
 		} else if err != nil {

@@ -1,0 +1,169 @@
+package fairlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// The README takes its recipes from these examples, see TestReadmeShowsWhatRuns.
+
+// open returns a store in memory and a session on it.
+func open(ctx context.Context) (*membackend.Store, *session.Session) {
+	store := membackend.New()
+	s, err := store.Open(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return store, s
+}
+
+func settle(_ context.Context, t session.Token) error {
+	fmt.Println("settling with a token:", t > 0)
+	return nil
+}
+
+func Example_mutex() {
+	ctx := context.Background()
+	_, s := open(ctx)
+	defer s.Close()
+
+	m := mutex.New(s, "orders/settle")
+	err := m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
+		return settle(ctx, h.Token()) // ctx ends when the lock is lost
+	})
+	if errors.Is(err, session.ErrLost) {
+		fmt.Println("somebody else may have started already")
+	}
+	// Output:
+	// settling with a token: true
+}
+
+func Example_severalLocks() {
+	ctx := context.Background()
+	_, s := open(ctx)
+	defer s.Close()
+	from, to := "ada", "bob"
+
+	a, b := mutex.New(s, "account/"+from), mutex.New(s, "account/"+to)
+	h, err := mutex.LockAll(ctx, a, b) // (b, a) elsewhere is no deadlock
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock() // both, in one transaction
+	fmt.Println("one token for both:", h.Token(), h.Names())
+	// Output:
+	// one token for both: 1 [account/ada account/bob]
+}
+
+func Example_robustMutex() {
+	ctx := context.Background()
+	store, s := open(ctx)
+	defer s.Close()
+	repair := func() { fmt.Println("repairing what is half done") }
+	dead, err := mutex.NewWith(s, "orders/settle", mutex.Options{Robust: true}).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	store.Expire(store.Sessions()[0]) // its holder dies
+	<-dead.Context().Done()
+
+	m := mutex.NewWith(s, "orders/settle", mutex.Options{Robust: true}) // or LockDelay: time.Minute
+	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
+		if h.PreviousDied() { // also if nobody was waiting then
+			repair()
+		}
+		return settle(ctx, h.Token())
+	})
+	fmt.Println(err)
+	// Output:
+	// repairing what is half done
+	// settling with a token: true
+	// <nil>
+}
+
+func Example_readersAndWriters() {
+	ctx := context.Background()
+	_, s := open(ctx)
+	defer s.Close()
+	config := 1
+	change := func(session.Token) { config++ }
+	read := func(context.Context, session.Token) error { fmt.Println("config", config); return nil }
+
+	rw := rwlock.New(s, "config") // many rw.RDo, or one rw.Do
+	err := rw.Do(ctx, func(ctx context.Context, h *session.Hold) error {
+		change(h.Token())
+		if err := rw.Downgrade(ctx, h); err != nil { // readers come in, no writer in between
+			return err
+		}
+		return read(ctx, h.Token())
+	})
+	fmt.Println(err)
+	// Output:
+	// config 2
+	// <nil>
+}
+
+func Example_semaphore() {
+	ctx := context.Background()
+	_, s := open(ctx)
+	defer s.Close()
+
+	gpus := semaphore.NewWith(s, "gpu", 8, semaphore.Options{Slots: true, Follow: true})
+	h, err := gpus.Acquire(ctx, 1) // or several at once: all or none
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+	fmt.Println("on gpu", h.Slot())
+	err = gpus.Resize(ctx, 12) // at the service, for all who follow
+	fmt.Println("resized:", err)
+	// Output:
+	// on gpu 0
+	// resized: <nil>
+}
+
+func Example_election() {
+	ctx, cancel := context.WithCancel(context.Background())
+	_, s := open(ctx)
+	defer s.Close()
+	schedule := func(ctx context.Context, _ session.Token) error { <-ctx.Done(); return nil }
+	addr := "10.0.0.7:8080"
+	var watching sync.WaitGroup
+	watching.Go(func() { watch(ctx, cancel, election.New(s, "scheduler")) })
+
+	e := election.New(s, "scheduler")
+	err := e.Run(ctx, addr, func(ctx context.Context, h *session.Hold) error {
+		return schedule(ctx, h.Token()) // as the leader, again and again until ctx ends
+	})
+	fmt.Println("stopped:", errors.Is(err, context.Canceled))
+	watching.Wait()
+	// Unordered output:
+	// led by 10.0.0.7:8080
+	// stopped: true
+}
+
+// watch ends the election when it has seen a leader.
+func watch(ctx context.Context, end func(), e *election.Election) {
+	show := func(l election.Leader, err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !l.Vacant() {
+			fmt.Println("led by", l.Value)
+			end()
+		}
+	}
+	for leader, err := range e.Observe(ctx) { // for everybody; leader.Vacant() if nobody leads
+		show(leader, err)
+	}
+}
