@@ -12,20 +12,35 @@
 // name is a path below the root, and an entry is an ephemeral sequential node
 // there,
 //
-//	/fairlock/<name>/<16 hex>x-lock-<sequence>       a mutex, a writer, a candidate
+//	/fairlock/<name>/<16 hex>x-lock-<sequence>       a mutex
+//	/fairlock/<name>/<16 hex>x-__WRIT__<sequence>    a writer
 //	/fairlock/<name>/<16 hex>x-__READ__<sequence>    a reader
-//	/fairlock/<name>/<16 hex>xw3-lock-<sequence>     a semaphore's request for 3
+//	/fairlock/<name>/<16 hex>w3-lock-<sequence>      a semaphore's request for 3
+//	/fairlock/<name>/<16 hex>v-latch-<sequence>      a candidate, with a value
 //
 // whose sequence number is its place in the line. Its fencing token is the
 // czxid, the transaction that created it: the sequence begins at 0 again when an
 // idle folder was removed, the czxid never goes back. The 16 digits are random,
-// so that no late request can meet another's entry.
+// so that no late request can meet another's entry. A reader that was a writer
+// keeps its number and its token, which it then says itself.
 //
-// Only its own session may write an entry (the x says so): each has a login of its
-// own for that, beside those that the user gives. So a holder can tell whoever
-// stands behind that it held, by writing its entry as it goes, and a hand-off
-// takes no read. Curator's Revoker is refused. On servers that do not enforce
+// Only its own session may write an entry: each has a login of its own for that,
+// beside those that the user gives. So a holder can tell whoever stands behind
+// that it held, by writing its entry as it goes, and a hand-off takes no read; the
+// x says that a change means this. Entries that are changed while they stand, w
+// and v, have no x. Curator's Revoker is refused. On servers that do not enforce
 // permissions there is no x, and the holder leaves word in the folder's data.
+//
+// What belongs to a line and is no entry lies beside it, since others stumble over
+// it in the line's folder:
+//
+//	/fairlock/%beside/<name>/limit/<n>       the limit; stays until somebody deletes it
+//	/fairlock/%beside/<name>/holders/        the entries that were admitted
+//	/fairlock/%beside/<name>/slot/<n>        whose number that is
+//	/fairlock/%beside/<name>/meta/           what entries with a value say of themselves
+//	/fairlock/%beside/<name>/ledger          who holds; none if the last gave back
+//
+// The name is one part of the path there, with %2F for "/".
 //
 // Folders are containers, which the servers remove when they have been empty for
 // a while; their data is used. Children that are no entries are left alone; what

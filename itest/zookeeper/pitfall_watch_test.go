@@ -19,6 +19,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -327,4 +328,30 @@ func deletedHoldEnds(t *testing.T) {
 		require.NoError(t, waiting.granted(t).Unlock())
 	}
 	assert.Empty(t, p.lost)
+}
+
+// TestNoChangeOfAnEntryIsMissed: one that was before the watch, and one between
+// the event and the watch that is made again after it.
+func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
+	e, root := shared.use(t)
+	owns := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	j, err := owns.Join(bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
+	require.NoError(t, err)
+	write := func(value string) { require.NoError(t, owns.Write(bounded(t), j.Entry.Ref, []byte(value))) }
+	var reads atomic.Int32
+	w := &wire{before: func(f frame) bool {
+		if f.op() == opGetData && f.path() == j.Entry.Key && reads.Add(1) == 2 {
+			assert.NoError(t, owns.Write(bounded(t), j.Entry.Ref, []byte("3")))
+		}
+		return true
+	}}
+	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	write("1")
+	events := make(chan driver.EventKind, 10)
+	defer o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Changes: true}, func(ev driver.Event) { events <- ev.Kind })()
+	require.Equal(t, driver.Armed, wait(t, events, "the watch"))
+	require.Equal(t, driver.Changed, wait(t, events, "the change before it"))
+	write("2")
+	require.Equal(t, driver.Changed, wait(t, events, "the change"))
+	require.Equal(t, driver.Changed, wait(t, events, "the change before the watch stood again"))
 }
