@@ -41,5 +41,7 @@
 // data, one pair for each lock. Tokens of different locks must not meet in one
 // Gate, nor those of two stores. The holders of a semaphore have no order among
 // each other; they are fenced by slot (semaphore.Options.Slots), with a Gate for
-// each and every hold exclusive in its own.
+// each and every hold exclusive in its own. There a hold that is alive can be
+// refused, if another one was admitted after it, had the slot before it and gave
+// it back already; it has lost nothing, and gives back and asks again.
 package fence
