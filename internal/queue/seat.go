@@ -173,6 +173,7 @@ func (s *seat) share(ctx context.Context) (driver.Ref, error) {
 	ln.mu.Lock()
 	old, gone := s.entry.Ref, s.state == over
 	done := s.entry.Mode == driver.Shared
+	unknown := s.moving // an earlier one may have been done
 	s.moving = !gone && !done && ln.e.moves
 	ln.mu.Unlock()
 	switch {
@@ -181,7 +182,19 @@ func (s *seat) share(ctx context.Context) (driver.Ref, error) {
 	case done:
 		return old, nil
 	}
-	return s.sharing(ctx, old)
+	ref, err := s.sharing(ctx, old)
+	if driver.Incurable(err) && !unknown {
+		ln.do(func() { ln.stays(s) })
+	}
+	return ref, err
+}
+
+// stays takes in that the entry of a seat was not moved.
+func (ln *line) stays(s *seat) {
+	s.moving = false
+	if s.state == held {
+		ln.watchOwn(s, 0) // its end was no news meanwhile
+	}
 }
 
 // shared takes in that the entry of a seat admits others, under that name.

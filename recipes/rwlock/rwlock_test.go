@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // What readers and writers are promised is told in recipes/recipetest, on every
@@ -50,4 +53,49 @@ func TestBadNamesAndClosedSessionsAreToldByEveryCall(t *testing.T) {
 		require.ErrorIs(t, c.rw.RDo(t.Context(), nothing), c.want)
 	}
 	require.NoError(t, s.Close())
+}
+
+// denied is a service that grants no permission to change an entry.
+type denied struct{ driver.Backend }
+
+func (b denied) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	return deniedSession{s}, err
+}
+
+type deniedSession struct{ driver.Session }
+
+func (deniedSession) Share(context.Context, driver.Ref) (driver.Ref, error) {
+	return driver.Ref{}, driver.ErrDenied
+}
+
+func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
+	for name, o := range map[string]membackend.Options{"in place": {}, "moving": {Moves: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := membackend.NewWith(&o)
+				s, err := session.Open(t.Context(), denied{st.NewClient().Backend()}, nil)
+				require.NoError(t, err)
+				rw := rwlock.New(s, "n")
+				h, err := rw.Lock(t.Context())
+				require.NoError(t, err)
+				require.ErrorIs(t, rw.Downgrade(t.Context(), h), session.ErrDenied)
+				time.Sleep(time.Second)
+				require.NoError(t, h.Context().Err())
+				require.Equal(t, driver.Exclusive, h.Mode())
+				require.NoError(t, h.Unlock(), "given back without asking once more")
+				require.Empty(t, st.Entries("n"))
+
+				h, err = rw.Lock(t.Context())
+				require.NoError(t, err)
+				require.ErrorIs(t, rw.Downgrade(t.Context(), h), session.ErrDenied)
+				time.Sleep(time.Second)
+				st.Delete("n", h.Refs()[0].Key)
+				synctest.Wait()
+				require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "still watched")
+				require.ErrorIs(t, h.Unlock(), session.ErrLost)
+				require.NoError(t, s.Close())
+			})
+		})
+	}
 }
