@@ -247,9 +247,16 @@ func (ln *line) watchOwn(s *seat, since int64) {
 	if s.own.cancel != nil {
 		return
 	}
+	ref := s.entry.Ref
 	s.own.cancel = ln.e.t.Driver().Watch(
-		driver.WatchRequest{Ref: s.entry.Ref, Own: true, Since: since},
-		func(ev driver.Event) { ln.do(func() { ln.ownEvent(s, ev) }) },
+		driver.WatchRequest{Ref: ref, Own: true, Since: since},
+		func(ev driver.Event) {
+			ln.do(func() {
+				if s.entry.Ref == ref { // or it has moved, and this is of its old name
+					ln.ownEvent(s, ev)
+				}
+			})
+		},
 	)
 }
 
