@@ -2,6 +2,7 @@ package recipetest
 
 import (
 	"context"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,9 @@ func downgradeKeeps(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
+// soonest is less than a request waits before it looks without being told.
+const soonest = 5 * time.Second
+
 // downgradeBetween: in W, R, W2, R2 only R joins W when that reads.
 func downgradeBetween(w *world) {
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
@@ -66,9 +70,11 @@ func downgradeBetween(w *world) {
 		writer := p.queueFor(w.soon(), writing)
 		out := c.queueFor(w.soon(), reading)
 		w.wait("a writer holds", in...)
+		at := time.Now()
 		a.downgrade(h)
 		for _, r := range in {
 			r.granted()
+			assert.Less(w.t, r.at.Sub(at), soonest, "told, and not found by chance")
 		}
 		w.wait("readers hold, and stand before them", writer, out)
 		require.NoError(w.t, h.Context().Err())
@@ -124,6 +130,7 @@ func downgradeThenDeleted(w *world) {
 	a, b := w.party("a"), w.party("b")
 	h := a.holds(writing)
 	writer := b.queueFor(w.soon(), writing)
+	w.wait("a writer holds", writer) // the entry is watched by then, under its old name
 	a.downgrade(h)
 	x := tell(h)
 	w.wait("the downgraded one holds", writer) // the entry is watched by then

@@ -67,7 +67,7 @@ func downgradeCutLong(w *world) {
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)
 	a.net.Cut(drivertest.Both)
-	err := rwlock.New(a.Session, name).Downgrade(w.t.Context(), h)
+	err := rwlock.New(a.Session, name).Downgrade(w.soon(), h)
 	took := time.Since(w.when(x))
 
 	require.ErrorIs(w.t, err, session.ErrLost)
