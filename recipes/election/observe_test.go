@@ -1,0 +1,176 @@
+package election_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// soon is how quickly news is told where nothing takes time: far below the
+// seconds after which one who observes reads without being told.
+const soon = 50 * time.Millisecond
+
+// observed starts to observe, and returns what gives the last value that was told;
+// "-" if nobody leads.
+func observed(t *testing.T, s *session.Session) (last func() string) {
+	t.Helper()
+	var value atomic.Value
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for l, err := range election.New(s, "n").Observe(ctx) {
+			assert.NoError(t, err)
+			if l.Vacant() {
+				l.Value = "-"
+			}
+			value.Store(l.Value)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return func() string {
+		time.Sleep(soon)
+		return value.Load().(string) //nolint:forcetypeassert // nothing else is stored
+	}
+}
+
+func TestObserveTellsAtOnce(t *testing.T) {
+	for _, kind := range []membackend.Options{{}, {Tells: true, NoRevs: true, Near: true, Moves: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			st := membackend.NewWith(&kind)
+			leads := election.New(open(t, st.NewClient(), nil), "n")
+			c := st.NewClient()
+			last := observed(t, open(t, c, nil))
+			campaign := func(value string) *session.Hold {
+				h, err := leads.Campaign(t.Context(), value)
+				require.NoError(t, err)
+				return h
+			}
+			require.Equal(t, "-", last())
+			h := campaign("one")
+			require.Equal(t, "one", last())
+			require.NoError(t, leads.Proclaim(t.Context(), h, "two"))
+			require.Equal(t, "two", last())
+			require.NoError(t, h.Unlock())
+			require.Equal(t, "-", last())
+
+			c.Cut(membackend.Both)
+			h = campaign("three")
+			time.Sleep(time.Second)
+			c.Heal()
+			time.Sleep(time.Second) // the request that the cut has swallowed is sent again
+			require.Equal(t, "three", last())
+
+			st.Expire(st.Sessions()[1])
+			time.Sleep(time.Minute) // it opens another session
+			require.NoError(t, leads.Proclaim(t.Context(), h, "four"))
+			require.Equal(t, "four", last(), "the watch is of the new session")
+			require.NoError(t, h.Unlock())
+			require.Equal(t, "-", last())
+			h = campaign("five")
+			require.Equal(t, "five", last())
+			require.NoError(t, h.Unlock())
+		})
+	}
+}
+
+// What happens between the read and the moment from which the watch tells.
+func TestObserveMissesNothingBeforeItsWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		leads := election.New(open(t, st.NewClient(), nil), "n")
+		h, err := leads.Campaign(t.Context(), "one")
+		require.NoError(t, err)
+		c := st.NewClient()
+		s := open(t, c, nil)
+		changed := false
+		c.OnRequest(func(op membackend.Op) {
+			if op == membackend.OpWatch && !changed {
+				changed = true
+				st.Overwrite("n", h.Refs()[0].Key, []byte("two"))
+			}
+		})
+		last := observed(t, s)
+		require.Equal(t, "two", last())
+		c.OnRequest(nil)
+		require.NoError(t, h.Unlock())
+	})
+}
+
+// watching counts the watches of a backend that were not cancelled.
+type watching struct {
+	driver.Backend
+	n *atomic.Int64
+}
+
+func (b watching) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	return watchingSession{s, b.n}, err
+}
+
+type watchingSession struct {
+	driver.Session
+	n *atomic.Int64
+}
+
+func (s watchingSession) Watch(req driver.WatchRequest, f func(driver.Event)) (cancel func()) {
+	s.n.Add(1)
+	stop := s.Session.Watch(req, f)
+	return func() {
+		s.n.Add(-1)
+		stop()
+	}
+}
+
+func TestObserveLeavesNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		var n atomic.Int64
+		s, err := session.Open(t.Context(), watching{st.Backend(), &n}, nil)
+		require.NoError(t, err)
+		e := election.New(s, "n")
+		for range 3 {
+			for _, err := range e.Observe(t.Context()) {
+				require.NoError(t, err)
+				assert.Zero(t, n.Load()-1, "one watch for one who observes")
+				break
+			}
+			assert.Zero(t, n.Load())
+			h, err := e.Campaign(t.Context(), "v")
+			require.NoError(t, err)
+			for _, err := range e.Observe(t.Context()) {
+				require.NoError(t, err)
+				break
+			}
+			require.NoError(t, h.Unlock())
+			assert.Zero(t, n.Load())
+		}
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestProclaimThatFindsNoEntryTellsTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		e := election.New(open(t, st.NewClient(), nil), "n")
+		h, err := e.Campaign(t.Context(), "v")
+		require.NoError(t, err)
+		st.Delete("n", h.Refs()[0].Key)
+		require.ErrorIs(t, e.Proclaim(t.Context(), h, "w"), session.ErrLost)
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "at once")
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+	})
+}
