@@ -29,7 +29,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case h.Valid() == 0:
+	case g.t.Left() == 0:
 		return g.lostNow()
 	case done: // by what an earlier call has left
 		return nil
@@ -162,7 +162,7 @@ func (h *Hold) Write(ctx context.Context, value []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case h.Valid() == 0:
+	case g.t.Left() == 0:
 		return g.lostNow()
 	}
 	ctx, cancel := g.within(ctx)
