@@ -26,19 +26,33 @@ func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Ent
 		if most > 0 {
 			nodes = nodes[:min(most, len(nodes))]
 		}
-		line = make([]driver.Entry, len(nodes))
-		return each(ctx, nodes, func(ctx context.Context, i int) (err error) {
-			line[i], err = s.describe(ctx, nodes[i].entry(name, dir))
-			if err == nil && i == 0 && !line[i].Foreign {
-				line[i].Past, err = s.pastIn(ctx, name, nodes[i])
-			}
-			return err
-		})
+		line, err = s.describeAll(ctx, name, nodes)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: list %q: %w", name, err)
 	}
 	return line, nil
+}
+
+// describeAll reads entries, and at the same time the ledger for the first.
+func (s *sess) describeAll(ctx context.Context, name string, nodes []node) ([]driver.Entry, error) {
+	if len(nodes) == 0 {
+		return []driver.Entry{}, nil
+	}
+	dir := s.b.lay.dir(name)
+	line := make([]driver.Entry, len(nodes))
+	past := driver.PastUnknown
+	err := each(ctx, make([]struct{}, len(nodes)+1), func(ctx context.Context, i int) (err error) {
+		if i--; i < 0 {
+			past, err = s.pastIn(ctx, name, nodes[0])
+			return err
+		}
+		line[i], err = s.describe(ctx, nodes[i].entry(name, dir))
+		return err
+	})
+	line[0].Past = past
+	return line, err
 }
 
 // describe adds what the entry's node says of it. One that has gone meanwhile
