@@ -37,8 +37,10 @@ func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool)
 	i := s.ahead.index(ref)
 	movable := how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable
 	if s.rule.Limited || how.moved || movable {
-		// What older looks have shown must not be added to this.
+		// What older looks have shown must not be added to this. Nor may the next
+		// event be: whoever moved stands ahead, and is not among those known.
 		s.ahead = s.ahead.without(ref)
+		s.ahead.Complete = s.ahead.Complete && !how.moved && !movable
 		ln.wantAgain(s)
 		return
 	}
