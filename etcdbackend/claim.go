@@ -35,28 +35,28 @@ type claim struct {
 
 // Claim implements driver.Session. It asks for 0 without having looked; if that
 // is taken, the answer shows all that are.
-func (s *leased) Claim(ctx context.Context, ref driver.Ref) (int, error) {
-	for n, has := range s.lines.mine(s.b.lay, ref).numbers {
-		if has {
-			return n, nil
+func (s *leased) Claim(ctx context.Context, ref driver.Ref) (driver.Number, error) {
+	for n, token := range s.lines.mine(s.b.lay, ref).numbers {
+		if token != 0 {
+			return driver.Number{N: n, Token: token}, nil
 		}
 	}
 	ctx, done := s.bound(ctx)
 	defer done()
-	n, err := claim{s: s, ref: ref}.run(ctx)
+	got, err := claim{s: s, ref: ref}.run(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("etcd: claim a number in %q: %w", ref.Line, err)
+		return driver.Number{}, fmt.Errorf("etcd: claim a number in %q: %w", ref.Line, err)
 	}
-	s.lines.note(s.b.lay, ref, func(m *mine) { m.numbers[n] = true })
-	return n, nil
+	s.lines.note(s.b.lay, ref, func(m *mine) { m.numbers[got.n] = got.token })
+	return driver.Number{N: got.n, Token: got.token}, nil
 }
 
-func (c claim) run(ctx context.Context) (int, error) {
+func (c claim) run(ctx context.Context) (claimed, error) {
 	got, err := c.take(ctx, 0, nil, &pb.TxnRequest{})
 	for err == nil && got.n < 0 {
 		got, err = c.lowest(ctx, got.taken)
 	}
-	return got.n, err
+	return got, err
 }
 
 // lowest asks for the lowest number that is not taken, and whether those who
@@ -99,6 +99,7 @@ const maxOwners = 100
 // claimed is the answer to a request for a number.
 type claimed struct {
 	n      int // -1 if it is taken
+	token  int64
 	taken  map[int]*mvccpb.KeyValue
 	owners []*pb.ResponseOp // the answers to what else was asked for
 }
@@ -114,9 +115,9 @@ func (c claim) key(n int) string { return c.s.b.lay.numbers(c.ref.Line) + strcon
 func (c claim) take(ctx context.Context, n int, was *mvccpb.KeyValue, r *pb.TxnRequest) (claimed, error) {
 	c.s.lines.note(c.s.b.lay, c.ref, func(m *mine) {
 		if m.numbers == nil {
-			m.numbers = make(map[int]bool, 1)
+			m.numbers = make(map[int]int64, 1)
 		}
-		m.numbers[n] = false
+		m.numbers[n] = 0
 	})
 	p := c.s.b.lay.numbers(c.ref.Line)
 	r.Compare = []*pb.Compare{createdAt(c.ref.Key, c.ref.Place), writtenAt(c.key(n), was.GetModRevision())}
@@ -130,7 +131,7 @@ func (c claim) take(ctx context.Context, n int, was *mvccpb.KeyValue, r *pb.TxnR
 	case err != nil:
 		return claimed{}, err
 	case resp.Succeeded:
-		return claimed{n: n, owners: resp.Responses[:len(resp.Responses)-1]}, nil
+		return claimed{n: n, token: resp.Header.Revision, owners: resp.Responses[:len(resp.Responses)-1]}, nil
 	}
 	kv := first(resp.Responses[0].GetResponseRange().Kvs)
 	if kv == nil || kv.CreateRevision != c.ref.Place {
@@ -142,7 +143,7 @@ func (c claim) take(ctx context.Context, n int, was *mvccpb.KeyValue, r *pb.TxnR
 		switch {
 		case err != nil:
 		case string(kv.Value) == string(owner(c.ref)):
-			return claimed{n: n}, nil // by an attempt that was not answered
+			return claimed{n: n, token: kv.ModRevision}, nil // by an attempt that was not answered
 		default:
 			got.taken[n] = kv
 		}

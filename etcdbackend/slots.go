@@ -32,10 +32,10 @@ type line struct {
 type mine struct {
 	place   int64 // 0 until that is known
 	meta    []byte
-	written int64        // when its key was last written, as far as we know
-	mark    mark         // what that has made of it
-	numbers map[int]bool // those that were asked for; true is the one it has
-	leaving bool         // Leave was called, and sees to what hangs on it
+	written int64         // when its key was last written, as far as we know
+	mark    mark          // what that has made of it
+	numbers map[int]int64 // those that were asked for, with the token of the one it has
+	leaving bool          // Leave was called, and sees to what hangs on it
 }
 
 // take reserves a slot.

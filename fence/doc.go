@@ -41,7 +41,6 @@
 // data, one pair for each lock. Tokens of different locks must not meet in one
 // Gate, nor those of two stores. The holders of a semaphore have no order among
 // each other; they are fenced by slot (semaphore.Options.Slots), with a Gate for
-// each and every hold exclusive in its own. There a hold that is alive can be
-// refused, if another one was admitted after it, had the slot before it and gave
-// it back already; it has lost nothing, and gives back and asks again.
+// each and every hold exclusive in its own. The token of a hold with a slot is one
+// of the slot, and rises with every hold that gets it.
 package fence

@@ -116,16 +116,17 @@ func (s *memSession) Admit(ctx context.Context, ref driver.Ref) error {
 }
 
 // Claim gives the entry the lowest free number of its line.
-func (s *memSession) Claim(ctx context.Context, ref driver.Ref) (int, error) {
-	return changed(ctx, s, "claim", ref, func() (int, error) {
+func (s *memSession) Claim(ctx context.Context, ref driver.Ref) (driver.Number, error) {
+	return changed(ctx, s, "claim", ref, func() (driver.Number, error) {
 		e, err := s.own(ref)
 		if err != nil {
-			return 0, err
+			return driver.Number{}, err
 		}
 		if e.number == 0 {
-			e.number = s.c.st.lines[ref.Line].free()
+			s.c.st.rev++
+			e.number, e.numbered = s.c.st.lines[ref.Line].free(), s.c.st.rev
 		}
-		return e.number - 1, nil
+		return driver.Number{N: e.number - 1, Token: e.numbered}, nil
 	})
 }
 

@@ -27,6 +27,7 @@ type entry struct {
 	slot         int
 	was          driver.Ref // before Share, where that moves it
 	number       int        // from Claim, counted from 1; 0 is none
+	numbered     int64      // the revision of that
 }
 
 // brief is an entry as those answers tell it that are about places: without

@@ -63,40 +63,41 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 
 // Claim implements driver.Session. A number is a node whose data is the entry's
 // name.
-func (s *sess) Claim(ctx context.Context, ref driver.Ref) (int, error) {
+func (s *sess) Claim(ctx context.Context, ref driver.Ref) (driver.Number, error) {
 	slot, err := s.claim(ctx, ref)
 	if err != nil {
-		return 0, fmt.Errorf("zookeeper: claim a number of %q: %w", ref.Line, err)
+		return driver.Number{}, fmt.Errorf("zookeeper: claim a number of %q: %w", ref.Line, err)
 	}
 	return slot, nil
 }
 
-func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
+func (s *sess) claim(ctx context.Context, ref driver.Ref) (driver.Number, error) {
 	n, ok := refNode(ref)
 	if !ok || n.guid == "" {
-		return 0, driver.ErrGone
+		return driver.Number{}, driver.ErrGone
 	}
 	known, _ := s.noted(mark{ref.Line, n.guid})
+	has := driver.Number{N: known.slot, Token: known.slotted}
 	var err error
 	if known.claims {
-		if known.slot, err = s.findSlot(ctx, ref); err != nil {
-			return 0, err
+		if has, err = s.findSlot(ctx, ref); err != nil {
+			return has, err
 		}
 	}
-	if known.slot >= 0 {
-		s.claimed(ref, n, known.slot)
+	if has.N >= 0 {
+		s.claimed(ref, n, has)
 		stat, err := s.exists(ctx, ref.Key)
 		if err == nil && stat == nil {
 			err = driver.ErrGone
 		}
-		return known.slot, err
+		return has, err
 	}
 	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.claims = true })
 	dir := s.b.lay.slots(ref.Line)
 	for {
 		names, err := s.newest(ctx, dir)
 		if err != nil {
-			return 0, err
+			return driver.Number{}, err
 		}
 		slot := lowest(names)
 		unsure := false
@@ -105,32 +106,38 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (int, error) {
 			{toCreate, 0, &zk.CreateRequest{
 				Path: dir + "/" + strconv.Itoa(slot), Data: []byte(n.name), Acl: s.b.opts.ACL, Flags: zk.FlagEphemeral,
 			}},
+			// The folder's Stat tells when that was.
+			{toCount, 0, &zk.SetDataRequest{Path: dir, Data: []byte{}, Version: -1}},
 		}, func() { unsure = true })
+		got := driver.Number{N: slot}
+		if err == nil && o.answers[2].Stat != nil {
+			got.Token = o.answers[2].Stat.Mzxid
+		}
 		if unsure && errors.Is(err, zk.ErrNodeExists) {
-			if slot, err = s.findSlot(ctx, ref); err == nil && slot < 0 {
+			if got, err = s.findSlot(ctx, ref); err == nil && got.N < 0 {
 				continue // it is another's
 			}
 		}
 		switch {
 		case err == nil:
-			s.claimed(ref, n, slot)
-			return slot, nil
+			s.claimed(ref, n, got)
+			return got, nil
 		case errors.Is(err, zk.ErrNodeExists): // somebody was faster
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:
-			return 0, driver.ErrGone
+			return got, driver.ErrGone
 		case errors.Is(err, zk.ErrNoNode):
 			if err := s.makeFolder(ctx, dir); err != nil {
-				return 0, err
+				return got, err
 			}
 		default:
-			return 0, translate(err, "CREATE", dir)
+			return got, translate(err, "CREATE", dir)
 		}
 	}
 }
 
 // claimed notes the number of an entry.
-func (s *sess) claimed(ref driver.Ref, n node, slot int) {
-	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.slot, k.claims = slot, false })
+func (s *sess) claimed(ref driver.Ref, n node, got driver.Number) {
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.slot, k.slotted, k.claims = got.N, got.Token, false })
 }
 
 // lowest is the lowest number, from 0 on, that is not taken.
@@ -148,29 +155,32 @@ func lowest(taken []string) int {
 
 // findSlot looks for the number that an entry may have; -1 if it has none, and
 // will have none by what was sent before.
-func (s *sess) findSlot(ctx context.Context, ref driver.Ref) (int, error) {
+func (s *sess) findSlot(ctx context.Context, ref driver.Ref) (driver.Number, error) {
+	none := driver.Number{N: -1}
 	dir := s.b.lay.slots(ref.Line)
 	names, err := s.newest(ctx, dir)
 	if err != nil {
-		return -1, err
+		return none, err
 	}
 	_, entry := split(ref.Key)
-	found := make([]bool, len(names))
+	found := make([]int64, len(names))
 	err = each(ctx, names, func(ctx context.Context, i int) error {
-		data, _, err := s.content(ctx, dir+"/"+names[i])
+		data, stat, err := s.content(ctx, dir+"/"+names[i])
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return translate(err, "READ", dir+"/"+names[i])
 		}
-		found[i] = err == nil && string(data) == entry
+		if err == nil && string(data) == entry {
+			found[i] = stat.Czxid
+		}
 		return nil
 	})
 	if err != nil {
-		return -1, err
+		return none, err
 	}
 	for i, name := range names {
-		if slot, err := strconv.Atoi(name); err == nil && found[i] {
-			return slot, nil
+		if slot, err := strconv.Atoi(name); err == nil && found[i] != 0 {
+			return driver.Number{N: slot, Token: found[i]}, nil
 		}
 	}
-	return -1, nil
+	return none, nil
 }

@@ -44,6 +44,7 @@ type notes struct {
 	shared  bool  // Share was called: a reader may be in its place
 	bell    bool  // Admit was called: there may be a node among the holders
 	slot    int   // the number that was claimed; -1: none
+	slotted int64 // when: its token
 	claims  bool  // a Claim was not answered
 	entered bool  // the ledger has its name ...
 	ledger  int32 // ... in this version

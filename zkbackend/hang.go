@@ -23,7 +23,7 @@ func (s *sess) hanging(ctx context.Context, by *sess, del *deletion) error {
 		if err != nil {
 			return err
 		}
-		known.slot = slot
+		known.slot = slot.N
 	}
 	del.claims, del.enters = known.claims, del.req.Clean && known.enters
 	if del.enters {
@@ -52,8 +52,8 @@ func (s *sess) tidy(ctx context.Context, by *sess, del *deletion) error {
 		if err != nil {
 			return err
 		}
-		if slot >= 0 {
-			late = append(late, &zk.DeleteRequest{Path: s.b.lay.slots(ref.Line) + "/" + strconv.Itoa(slot), Version: -1})
+		if slot.N >= 0 {
+			late = append(late, &zk.DeleteRequest{Path: s.b.lay.slots(ref.Line) + "/" + strconv.Itoa(slot.N), Version: -1})
 		}
 	}
 	if n, _ := refNode(ref); del.enters {

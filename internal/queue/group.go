@@ -20,12 +20,12 @@ type group struct {
 	books  []book        // what is known of the lines' ledgers
 	fell   chan struct{} // closed when a seat was lost or refused; nil if done tells
 	past   driver.Past   // how the holds before ended, all in all
-	slot   int
+	number driver.Number // of the hold; N is -1 if it was not asked for
 }
 
 // newGroup gives new entries their seats.
 func newGroup(t *session.Term, lines []*line, rs []Request, joined []driver.Joined) *group {
-	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), books: make([]book, len(rs)), slot: -1}
+	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), books: make([]book, len(rs)), number: driver.Number{N: -1}}
 	var fall func()
 	if len(rs) > 1 || rs[0].Delay > 0 { // a seat that holds may have to wait for something else
 		g.fell = make(chan struct{})
@@ -206,9 +206,13 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 func (g *group) grant(rs []Request) session.Grant {
 	r := rs[0]
 	grant := session.Grant{
-		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.slot,
+		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.number.N,
 		Token: session.Token(g.joined[0].Entry.Token), Release: g.release,
 		Refs: make([]driver.Ref, len(rs)),
+	}
+	if g.number.N >= 0 {
+		// The entries' tokens do not rise for what has the number: see driver.Number.
+		grant.Token = session.Token(g.number.Token)
 	}
 	for i, j := range g.joined {
 		grant.Refs[i] = j.Entry.Ref

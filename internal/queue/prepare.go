@@ -32,7 +32,7 @@ func (g *group) prepare(ctx context.Context, rs []Request) (again bool, err erro
 		err = g.enter(inner)
 	}
 	if err == nil && rs[0].Slots {
-		g.slot, err = g.t.Driver().Claim(inner, g.seats[0].entry.Ref)
+		g.number, err = g.t.Driver().Claim(inner, g.seats[0].entry.Ref)
 	}
 	if err == nil {
 		err = g.rest(inner, rs)

@@ -49,7 +49,7 @@ func TestEtcdDriverNumberOfADeletedEntryIsFree(t *testing.T) {
 		ref := l.join(t, "gpu").Entry.Ref
 		n, err := l.Claim(t.Context(), ref)
 		require.NoError(t, err)
-		require.Equal(t, want, n)
+		require.Equal(t, want, n.N)
 		refs = append(refs, ref)
 	}
 	_, err := client.Delete(t.Context(), refs[1].Key)
@@ -58,7 +58,7 @@ func TestEtcdDriverNumberOfADeletedEntryIsFree(t *testing.T) {
 	next := other.join(t, "gpu").Entry.Ref
 	n, err := other.Claim(t.Context(), next)
 	require.NoError(t, err)
-	assert.Equal(t, 1, n, "its entry is gone")
+	assert.Equal(t, 1, n.N, "its entry is gone")
 	assert.Equal(t, 3, count(t, client, "fairlock/%beside/gpu/slot/"), "and one number each")
 
 	_, err = l.Leave(t.Context(), driver.LeaveRequest{Ref: refs[1]})

@@ -93,7 +93,7 @@ func TestEtcdDriverRoundTrips(t *testing.T) {
 		return func() {
 			n, err := l.Claim(t.Context(), ref)
 			must(err)
-			assert.Equal(t, want, n)
+			assert.Equal(t, want, n.N)
 		}
 	}
 	m.costs(t, 1, "a claim where 0 is free", claim(a.Entry.Ref, 0))
@@ -211,7 +211,7 @@ func TestEtcdDriverSeveralInANamespace(t *testing.T) {
 	for want, ref := range []driver.Ref{a.Entry.Ref, b.Entry.Ref} {
 		n, err := l.Claim(t.Context(), ref)
 		require.NoError(t, err)
-		assert.Equal(t, want, n)
+		assert.Equal(t, want, n.N)
 	}
 	l.leave(t, behind.Entry.Ref)
 	left, err := l.Leave(t.Context(), driver.LeaveRequest{Ref: a.Entry.Ref, Clean: true})

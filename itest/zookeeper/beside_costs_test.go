@@ -109,7 +109,7 @@ func TestWhatHoldersDoCostsLittle(t *testing.T) {
 		if i > 0 {
 			c.costs(3, "to claim: a Sync, a list, a create", func() error {
 				n, err := c.o.Claim(ctx, j.Entry.Ref)
-				assert.Equal(t, i, n)
+				assert.Equal(t, i, n.N)
 				return err
 			})
 		} else {

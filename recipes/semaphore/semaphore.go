@@ -55,9 +55,9 @@ type Options struct {
 	// somebody has just deleted a hold's entry by hand. It costs one or two round
 	// trips more.
 	//
-	// Tokens rise on a slot, but for one case: a hold that got its number late may
-	// have a lower token than the one that had the number before it. A resource
-	// that is fenced by slot refuses it; give it back and acquire again.
+	// The hold's token is then one of the slot: it rises with every hold that gets
+	// the slot, and a resource that is fenced by slot accepts all that live. It is
+	// not the one that Queue shows, which tells the place in the line.
 	Slots bool
 }
 

@@ -162,8 +162,8 @@ type Session interface {
 
 	// Claim gives an entry of this Session a number: the lowest one, from 0 on,
 	// that no other entry of the line has. It has it for as long as it lives.
-	// Errors are as of Leave, and a second call gives the same number.
-	Claim(ctx context.Context, ref Ref) (int, error)
+	// Errors are as of Leave, and a second call gives the same.
+	Claim(ctx context.Context, ref Ref) (Number, error)
 
 	// Write replaces the value of an entry of this Session that was made with
 	// JoinRequest.Value. Errors are as of Leave.

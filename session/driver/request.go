@@ -82,6 +82,16 @@ type Joined struct {
 	Past    Past
 }
 
+// Number is what Claim gives an entry.
+type Number struct {
+	N int
+
+	// Token is a fencing token for what the number stands for. It rises with
+	// every entry that gets the number, which that of the entry need not: one
+	// that came later may have been faster with its claim, and gone again.
+	Token int64
+}
+
 // Past is how a hold ended.
 type Past uint8
 

@@ -211,17 +211,42 @@ func claim() []story {
 		{"ANumberBelongsToOneEntry", claimRace},
 		{"ANumberIsFreeWhenItsEntryHasGone", claimFreed},
 		{"LinesHaveTheirOwnNumbers", claimLines},
+		{"TheTokenOfANumberRises", claimTokens},
 	}
 }
 
 // claim claims a number, or ends the story.
 func (o *owner) claim(ref driver.Ref) int {
 	o.w.t.Helper()
+	return o.claimed(ref).N
+}
+
+// claimed is claim, with the token.
+func (o *owner) claimed(ref driver.Ref) driver.Number {
+	o.w.t.Helper()
 	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
 	defer stop()
 	n, err := o.Claim(ctx, ref)
 	require.NoError(o.w.t, err, "Claim")
 	return n
+}
+
+// claimTokens has entries get one number, not in the order in which they joined.
+func claimTokens(w *world) {
+	o, other := w.open(), w.open()
+	late, early := o.joinWith(weighted(3)).Entry.Ref, other.joinWith(weighted(3)).Entry.Ref
+	last := int64(0)
+	for _, x := range []struct {
+		by  *owner
+		ref driver.Ref
+	}{{other, early}, {o, late}, {other, other.joinWith(weighted(3)).Entry.Ref}} {
+		n := x.by.claimed(x.ref)
+		require.Zero(w.t, n.N)
+		assert.Greater(w.t, n.Token, last, "it rises with every entry that gets the number")
+		assert.Equal(w.t, n, x.by.claimed(x.ref), "a second call gives the same")
+		last = n.Token
+		x.by.leave(x.ref)
+	}
 }
 
 func claimLowest(w *world) {
@@ -260,7 +285,7 @@ func claimRace(w *world) {
 				assert.NoError(w.t, err)
 				mu.Lock()
 				defer mu.Unlock()
-				got = append(got, n)
+				got = append(got, n.N)
 			})
 		}
 	}

@@ -18,7 +18,7 @@ type several struct {
 	leaveAll func(ctx context.Context, s driver.Session, reqs []driver.LeaveRequest) ([]driver.Left, error)
 	share    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Ref, error)
 	admit    func(ctx context.Context, s driver.Session, ref driver.Ref) error
-	claim    func(ctx context.Context, s driver.Session, ref driver.Ref) (int, error)
+	claim    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Number, error)
 	write    func(ctx context.Context, s driver.Session, ref driver.Ref, value []byte) error
 	enter    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Past, error)
 	setLimit func(ctx context.Context, s driver.Session, line string, limit int64) error
@@ -55,7 +55,7 @@ func (s badSeveral) Admit(ctx context.Context, ref driver.Ref) error {
 	return s.b.admit(ctx, s.Session, ref)
 }
 
-func (s badSeveral) Claim(ctx context.Context, ref driver.Ref) (int, error) {
+func (s badSeveral) Claim(ctx context.Context, ref driver.Ref) (driver.Number, error) {
 	if s.b.claim == nil {
 		return s.Session.Claim(ctx, ref)
 	}
@@ -243,18 +243,28 @@ func asAspect(asked, instead driver.Aspect) func(b *badBackend) {
 // claimNext never gives a number twice.
 func claimNext(b *badBackend) {
 	next := 0
-	b.claim = func(ctx context.Context, s driver.Session, ref driver.Ref) (int, error) {
-		_, err := s.Claim(ctx, ref)
+	b.claim = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Number, error) {
+		n, err := s.Claim(ctx, ref)
 		next++
-		return next - 1, err
+		n.N = next - 1
+		return n, err
+	}
+}
+
+// claimWithPlace takes the place in line for the number's token.
+func claimWithPlace(b *badBackend) {
+	b.claim = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Number, error) {
+		n, err := s.Claim(ctx, ref)
+		n.Token = ref.Place
+		return n, err
 	}
 }
 
 // claimPlace takes the place in line for the number.
 func claimPlace(b *badBackend) {
-	b.claim = func(ctx context.Context, s driver.Session, ref driver.Ref) (int, error) {
-		_, err := s.Claim(ctx, ref)
-		i := slices.IndexFunc(b.st.Entries(ref.Line), func(e driver.Entry) bool { return e.Ref == ref })
-		return i, err
+	b.claim = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Number, error) {
+		n, err := s.Claim(ctx, ref)
+		n.N = slices.IndexFunc(b.st.Entries(ref.Line), func(e driver.Entry) bool { return e.Ref == ref })
+		return n, err
 	}
 }

@@ -70,8 +70,8 @@ func changes() []changing {
 		}},
 		{name: "Claim", ofEntry: true, req: weighted(2), call: func(ctx context.Context, o *owner, ref driver.Ref) error {
 			n, err := o.Claim(ctx, ref)
-			if err == nil && n != 0 {
-				return fmt.Errorf("number %d, want 0", n)
+			if err == nil && n.N != 0 {
+				return fmt.Errorf("number %d, want 0", n.N)
 			}
 			return err
 		}, done: func(o *owner, _ driver.Entry) {

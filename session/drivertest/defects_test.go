@@ -107,6 +107,7 @@ var defects = map[string]struct {
 	"everything wakes who waits in front":   {"admit/AReleaseIsToldOnceWhateverTheNumberOfWaiters", asAspect(driver.OfAdmitted, driver.OfLine)},
 	"numbers are used once":                 {"claim/NumbersAreTheLowestThatAreFree", claimNext},
 	"numbers are places":                    {"claim/ANumberIsFreeWhenItsEntryHasGone", claimPlace},
+	"numbers have the tokens of entries":    {"claim/TheTokenOfANumberRises", claimWithPlace},
 	"values are taken for meta":             {"value/AValueIsStoredAsItIs", valueDecoded},
 	"values are text":                       {"value/AValueIsStoredAsItIs", valueText},
 	"large values are cut":                  {"value/AValueMayBeAsLargeAsTheProfileSays", valueSmall},

@@ -207,10 +207,17 @@ func (w *world) count(want int, name, why string) {
 	require.Equal(w.t, want, w.svc.Count(w.t, name), "entries of %q: %s", name, why)
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition holds. It asks in the story's own goroutine,
+// so a condition may end the story.
 func (w *world) eventually(cond func() bool, why string) {
 	w.t.Helper()
-	require.Eventually(w.t, cond, w.patience(), w.h.TTL/200, why)
+	deadline := time.Now().Add(w.patience())
+	for !cond() {
+		if time.Now().After(deadline) {
+			require.Fail(w.t, "waited in vain", why)
+		}
+		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
+	}
 }
 
 // receive waits for a signal that must come.
