@@ -16,8 +16,6 @@ import (
 type group struct {
 	t      *session.Term
 	seats  []*seat
-	joined []driver.Joined
-	books  []book        // what is known of the lines' ledgers
 	fell   chan struct{} // closed when a seat was lost or refused; nil if done tells
 	past   driver.Past   // how the holds before ended, all in all
 	number driver.Number // of the hold; N is -1 if it was not asked for
@@ -25,7 +23,7 @@ type group struct {
 
 // newGroup gives new entries their seats.
 func newGroup(t *session.Term, lines []*line, rs []Request, joined []driver.Joined) *group {
-	g := &group{t: t, joined: joined, seats: make([]*seat, len(rs)), books: make([]book, len(rs)), number: driver.Number{N: -1}}
+	g := &group{t: t, seats: make([]*seat, len(rs)), number: driver.Number{N: -1}}
 	var fall func()
 	if len(rs) > 1 || rs[0].Delay > 0 { // a seat that holds may have to wait for something else
 		g.fell = make(chan struct{})
@@ -112,7 +110,7 @@ func (g *group) drop(ctx context.Context) error {
 	if err := settled(g.reread(ctx)); err != nil {
 		return err
 	}
-	return settled(g.leave(ctx, func(i int) bool { return g.books[i].past != driver.PastDied }))
+	return settled(g.leave(ctx, func(i int) bool { return g.seats[i].book.past != driver.PastDied }))
 }
 
 // abandon leaves the lines of a hold that was lost in one of them. What its
@@ -207,15 +205,15 @@ func (g *group) grant(rs []Request) session.Grant {
 	r := rs[0]
 	grant := session.Grant{
 		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.number.N,
-		Token: session.Token(g.joined[0].Entry.Token), Release: g.release,
+		Token: session.Token(g.seats[0].entry.Token), Release: g.release,
 		Refs: make([]driver.Ref, len(rs)),
 	}
 	if g.number.N >= 0 {
 		// The entries' tokens do not rise for what has the number: see driver.Number.
 		grant.Token = session.Token(g.number.Token)
 	}
-	for i, j := range g.joined {
-		grant.Refs[i] = j.Entry.Ref
+	for i, st := range g.seats {
+		grant.Refs[i] = st.entry.Ref
 	}
 	if len(rs) > 1 {
 		for _, r := range rs {

@@ -45,10 +45,11 @@ func (ln *line) do(f func()) {
 func (ln *line) add(j driver.Joined, r Request, fall func()) *seat {
 	s := &seat{
 		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, try: r.Try, ledger: r.Ledger, done: make(chan struct{}), fall: fall,
-		changing: make(chan struct{}, 1),
-		born:     j.Rev, rev: j.Rev, count: j.Ahead, waited: j.Ahead > 0, need: r.Rule.Need,
+		born: j.Rev, rev: j.Rev, count: j.Ahead, waited: j.Ahead > 0, need: r.Rule.Need,
 	}
-	s.entry.Value = nil // it may be long, and nobody here wants it
+	s.book = book{past: j.Past, entered: j.Entered}
+	// It may be long, and nobody here wants it.
+	s.entry.Meta, s.entry.Value = driver.Meta{}, nil
 	// Some of those ahead say nothing of who is nearest, unless it is said so.
 	all := len(j.Known) == j.Ahead
 	if all || j.Near {

@@ -11,8 +11,9 @@ import (
 
 // book is what is known of the ledger of a seat's line.
 type book struct {
-	past driver.Past // how the hold before ended, if that was learned
-	open bool        // Enter was sent and not answered: the name may be there or not
+	past    driver.Past // how the hold before ended, if that was learned
+	entered bool        // the join has entered the name
+	open    bool        // Enter was sent and not answered: the name may be there or not
 }
 
 // prepare does at the service what is to be done before a hold can be used. again
@@ -97,13 +98,12 @@ func (g *group) see(ctx context.Context, seats []*seat) error {
 // already, and learns how the holds before ended: badly, if one of them did.
 func (g *group) enter(ctx context.Context) error {
 	g.past = driver.PastClean
-	for i, st := range g.seats {
+	for _, st := range g.seats {
 		if !st.ledger {
 			continue
 		}
-		b := &g.books[i]
-		b.past = g.joined[i].Past
-		if st.waited || !g.joined[i].Entered {
+		b := &st.book
+		if st.waited || !b.entered {
 			b.open = true
 			if err := g.reread(ctx); err != nil {
 				return err
@@ -128,8 +128,8 @@ func (g *group) enter(ctx context.Context) error {
 // is gone, and comes when all others have been asked for.
 func (g *group) reread(ctx context.Context) error {
 	var gone error
-	for i, st := range g.seats {
-		b := &g.books[i]
+	for _, st := range g.seats {
+		b := &st.book
 		if !b.open {
 			continue
 		}
@@ -151,7 +151,7 @@ func (g *group) reread(ctx context.Context) error {
 func (g *group) rest(ctx context.Context, rs []Request) error {
 	var d time.Duration
 	for i, r := range rs {
-		if g.books[i].past == driver.PastDied {
+		if g.seats[i].book.past == driver.PastDied {
 			d = max(d, r.Delay)
 		}
 	}

@@ -37,10 +37,12 @@ type seat struct {
 	hold    *session.Hold // once the caller has taken it
 	lost    bool          // the entry went by no doing of ours
 
-	// changing is held while the entry is being changed or deleted.
+	// changing is there when the entry was to be changed or deleted, and full
+	// while that is being done.
 	changing chan struct{}
 	moving   bool // the entry may have another key than is known here
 
+	book   book // what is known of the line's ledger
 	ahead  Ahead
 	rev    int64  // as of when ahead is known
 	count  int    // how many are ahead, as last seen
@@ -74,6 +76,11 @@ func (s *seat) mine() bool { return s.own.armed && s.own.rev <= s.rev }
 
 // change keeps others from changing or deleting the entry, until changed.
 func (s *seat) change(ctx context.Context) error {
+	s.ln.mu.Lock()
+	if s.changing == nil {
+		s.changing = make(chan struct{}, 1)
+	}
+	s.ln.mu.Unlock()
 	select {
 	case s.changing <- struct{}{}:
 		return nil
