@@ -36,7 +36,7 @@ func insiders() []story {
 // inside takes one more handle on a hold.
 func (p *party) inside(h *session.Hold) *session.Hold {
 	p.w.t.Helper()
-	before := p.net.Requests()
+	before := p.rests()
 	h2, err := rwlock.New(p.Session, name).RLock(h.Context())
 	require.NoError(p.w.t, err)
 	assert.Equal(p.w.t, before, p.net.Requests(), "nothing is sent")
@@ -118,11 +118,11 @@ func readerFirst(w *world) {
 	outer := a.holds(writing)
 	reader := b.queueFor(w.soon(), reading)
 	inner := a.inside(outer)
-	sent := a.net.Requests()
+	sent := a.rests()
 	w.unlock(inner)
-	w.wait("the writer still holds", reader)
 
 	assert.Equal(w.t, sent, a.net.Requests(), "nothing is sent")
+	w.wait("the writer still holds", reader)
 	require.NoError(w.t, outer.Context().Err())
 	assert.Equal(w.t, driver.Exclusive, b.entries()[0].Mode)
 	w.unlock(outer)

@@ -185,6 +185,7 @@ func runRevoked(w *world) {
 	r := b.campaign(w.soon(), "b")
 	w.svc.Expire(w.t, first.hold.SessionID())
 	w.when(first.told)
+	<-first.ctx.Done() // the context of the work comes from that of the hold
 	require.ErrorIs(w.t, context.Cause(first.ctx), session.ErrLost)
 	r.granted()
 	first.leave <- nil

@@ -83,6 +83,19 @@ func (w *world) parties(n int) []*party {
 	return ps
 }
 
+// rests waits until the party has sent nothing for longer than a hold lasts before
+// its entry is watched, and returns how many requests it has sent so far.
+func (p *party) rests() int {
+	for sent := -1; ; {
+		now := p.net.Requests()
+		if now == sent {
+			return sent
+		}
+		sent = now
+		time.Sleep(p.w.h.TTL / 20)
+	}
+}
+
 // hold locks, and ends the story if it cannot.
 func (p *party) hold() *session.Hold {
 	p.w.t.Helper()
