@@ -186,7 +186,9 @@ func (st *Store) end(l *lease) {
 	for _, e := range l.entries {
 		all = append(all, e)
 	}
-	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Place, b.Place) })
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Line, b.Line)) // JoinAll's have one place
+	})
 	if len(all) > 0 {
 		st.rev++
 	}
