@@ -89,6 +89,14 @@ func (st *Store) Entries(name string) []driver.Entry {
 	return st.read(name)
 }
 
+// Limit returns a line's limit as the service has it, 0 if there is none. It sends
+// nothing.
+func (st *Store) Limit(name string) int64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.beside[name].limit
+}
+
 // Sessions returns the ids of the sessions that live at the service, oldest
 // first: "m1", "m2" and so on.
 func (st *Store) Sessions() []string {
