@@ -43,13 +43,13 @@ var importRules = []rule{
 	{folder: "session/driver"},
 	{folder: "session/drivertest", ours: []string{"session", "session/driver"}, forTests: true},
 	{folder: "session/drivertest/memory", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
-	{folder: "session", ours: []string{"session/driver"}},
-	{folder: "internal/queue", ours: []string{"session", "session/driver"}},
+	{folder: "session", ours: []string{"session/driver", "internal/defect"}},
+	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/defect"}},
 	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/drivertest"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
-	{folder: "membackend", ours: []string{"session", "session/driver", "internal/schedule", "internal/..."}},
+	{folder: "membackend", ours: []string{"session", "session/driver", "internal/schedule", "internal/defect", "internal/..."}},
 	{
 		folder:  "etcdbackend",
 		ours:    []string{"session", "session/driver", "internal/..."},
@@ -63,7 +63,13 @@ var importRules = []rule{
 
 	{folder: "internal/tcpproxy", unshipped: true, forTests: true},
 	{folder: "internal/testserver", unshipped: true, forTests: true},
+	{folder: "internal/defect"},
 	{folder: "internal/schedule", ours: []string{"session/driver"}},
+	{
+		folder:   "internal/sim",
+		ours:     []string{"membackend", "recipes/...", "internal/defect", "internal/queue", "internal/schedule", "session", "session/driver"},
+		forTests: true, unshipped: true,
+	},
 	{folder: "internal/..."},
 
 	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},

@@ -1,6 +1,7 @@
 package membackend
 
 import (
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -39,7 +40,7 @@ func (st *Store) limitOr(name string, limit int64) int64 {
 // late does not undo a newer one.
 func (st *Store) setLimit(name string, limit, call int64) {
 	b := st.beside[name]
-	if call < b.set {
+	if call < b.set && !defect.Is(defect.LimitCopied) {
 		return
 	}
 	b.set = call

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -87,6 +88,16 @@ func (st *Store) share(e *entry) {
 		return
 	}
 	st.rev++
+	if defect.Is(defect.DowngradeAnew) {
+		old := e.Ref
+		st.remove(e)
+		e.Mode, e.Movable = driver.Shared, false
+		e.lease.slots[e.Line] = append(e.lease.slots[e.Line], make([]bool, e.slot+1)...)
+		e.lease.slots[e.Line][e.slot] = true
+		st.put(e)
+		e.was = old
+		return
+	}
 	e.Mode, e.Movable = driver.Shared, false
 	if !st.o.Moves {
 		st.tellChanged(e)

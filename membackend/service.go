@@ -3,6 +3,7 @@ package membackend
 import (
 	"errors"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -12,7 +13,7 @@ var errNoLease = errors.New("no such session")
 // join is the service's part of Join and JoinAll. It acts once for each attempt:
 // all entries are made, at one revision, or none.
 func (st *Store) join(l *lease, a *attempt, reqs []driver.JoinRequest) {
-	if a.decided {
+	if a.decided && (a.err != nil || !defect.Is(defect.JoinTwice)) {
 		return
 	}
 	a.decided = true

@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -31,7 +32,7 @@ type belief struct {
 // believed in after it. A proof that arrives after the deadline comes too late
 // whatever it says: holders may have been told already.
 func (b *belief) prove(now, sent driver.Instant, ttl, margin time.Duration) bool {
-	if b.over || b.proven && !b.alive(now) {
+	if (b.over || b.proven && !b.alive(now)) && !defect.Is(defect.LossNotLatched) {
 		return false
 	}
 	if d := deadlineOf(sent, ttl, margin); !b.proven || d > b.until {
@@ -42,6 +43,12 @@ func (b *belief) prove(now, sent driver.Instant, ttl, margin time.Duration) bool
 
 // alive says whether the term is believed in at now, and latches if not.
 func (b *belief) alive(now driver.Instant) bool {
+	if defect.Is(defect.NoDeadline) && b.proven {
+		return !b.over
+	}
+	if defect.Is(defect.LossNotLatched) {
+		return !b.over && b.proven && now < b.until
+	}
 	if b.over || !b.proven || now >= b.until {
 		b.over = true
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -222,7 +223,7 @@ func (h *Hold) Valid() time.Duration {
 	left := h.g.t.Left()
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
-	if h.g.lost != nil || h.unlocked {
+	if h.g.lost != nil && !(defect.Is(defect.LossNotLatched) && h.g.lost.Reason == ReasonDeadline) || h.unlocked {
 		return 0
 	}
 	return left
@@ -298,7 +299,9 @@ func (g *grant) giveBack(lost error) error {
 		// session.
 		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.ctx).Error())
 	}
-	t.Clean(g.release)
+	if !defect.Is(defect.UnlockGivesUp) {
+		t.Clean(g.release)
+	}
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }
 

@@ -3,9 +3,12 @@ package session
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -71,6 +74,9 @@ func (s *Session) openTerm(ctx context.Context) (*Term, error) {
 // proof takes in an acknowledged request. It is the driver's callback.
 func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
 	now := t.s.clock.Now()
+	if defect.Is(defect.DeadlineByReceipt) {
+		sent = now
+	}
 	t.mu.Lock()
 	ok := t.belief.prove(now, sent, ttl, t.s.margin(ttl))
 	left, ready := t.belief.left(now), t.drv != nil
@@ -145,6 +151,10 @@ func (t *Term) Left() time.Duration {
 // waiters, then renewals stop. The service session is left to expire, so that
 // the holders have the margin, unless none of them is left.
 func (t *Term) end(reason Reason, err error) {
+	if defect.Is(defect.LossNotLatched) && reason == ReasonDeadline {
+		t.revivable()
+		return
+	}
 	t.mu.Lock()
 	if t.ended != nil && t.ended.Session != "" {
 		t.mu.Unlock()
@@ -180,6 +190,19 @@ func (t *Term) end(reason Reason, err error) {
 	if idle {
 		close(t.repaid)
 		t.closeLater()
+	}
+}
+
+// revivable tells of a loss that is none if a late answer comes: it is a defect.
+func (t *Term) revivable() {
+	t.mu.Lock()
+	told := slices.Collect(maps.Keys(t.grants))
+	if t.drv != nil && t.ended == nil {
+		t.tickLater(maxTick)
+	}
+	t.mu.Unlock()
+	for _, g := range told {
+		g.lose(ReasonDeadline, nil)
 	}
 }
 

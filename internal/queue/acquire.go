@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -154,6 +155,16 @@ func join(ctx context.Context, t *session.Term, rs []Request, change ...func(*dr
 		for _, c := range change {
 			c(&reqs[i])
 		}
+	}
+	if len(reqs) > 1 && defect.Is(defect.JoinInTurn) {
+		all := make([]driver.Joined, len(reqs))
+		for i, r := range reqs {
+			var err error
+			if all[i], err = t.Driver().Join(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
 	}
 	if len(reqs) > 1 {
 		return t.Driver().JoinAll(ctx, reqs)

@@ -3,6 +3,7 @@ package queue
 import (
 	"slices"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -36,16 +37,19 @@ func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
 func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
 	i := s.ahead.index(ref)
 	movable := how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable
+	if defect.Is(defect.MovedGone) {
+		movable, how.moved = false, false
+	}
 	if s.rule.Limited || how.moved || movable {
 		// What older looks have shown must not be added to this. Nor may the next
 		// event be: whoever moved stands ahead, and is not among those known.
 		s.ahead = s.ahead.without(ref)
-		s.ahead.Complete = s.ahead.Complete && !how.moved && !movable
+		s.ahead.Complete = s.ahead.Complete && (!how.moved && !movable || defect.Is(defect.MovedComplete))
 		ln.wantAgain(s)
 		return
 	}
 	s.departed = append(s.departed, ref)
-	if how.held {
+	if how.held || defect.Is(defect.PredecessorGone) {
 		s.ahead = s.ahead.behind(ref)
 	} else {
 		s.ahead = s.ahead.without(ref)

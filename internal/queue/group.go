@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -110,7 +111,7 @@ func (g *group) drop(ctx context.Context) error {
 	if err := settled(g.reread(ctx)); err != nil {
 		return err
 	}
-	return settled(g.leave(ctx, func(i int) bool { return g.seats[i].book.past != driver.PastDied }))
+	return settled(g.leave(ctx, func(i int) bool { return g.seats[i].book.past != driver.PastDied || defect.Is(defect.StruckByWaiter) }))
 }
 
 // abandon leaves the lines of a hold that was lost in one of them. What its
@@ -212,6 +213,9 @@ func (g *group) grant(rs []Request) session.Grant {
 		// The entries' tokens do not rise for what has the number: see driver.Number.
 		grant.Token = session.Token(g.number.Token)
 	}
+	if defect.Is(defect.TokenByClock) {
+		grant.Token = session.Token(g.t.Session().Clock().Now())
+	}
 	for i, st := range g.seats {
 		grant.Refs[i] = st.entry.Ref
 	}
@@ -254,6 +258,9 @@ func (g *group) giveUp(ctx context.Context) error {
 	}
 	gone := make(chan struct{})
 	t.Clean(func(ctx context.Context) error {
+		if defect.Is(defect.NoLeaveOnCancel) {
+			return nil
+		}
 		if err := g.drop(ctx); err != nil {
 			return err
 		}

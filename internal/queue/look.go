@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -140,7 +141,14 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}
-	s.ahead = Ahead{Complete: v.Complete, Limit: v.Limit}
+	if defect.Is(defect.ReaderPasses) && s.entry.Mode == driver.Shared && v.Complete && len(ahead) > 0 && ahead[0].Mode == driver.Shared {
+		ahead = nil
+	}
+	limit := v.Limit
+	if old := s.ahead.Limit; defect.Is(defect.OldLimit) && old != 0 {
+		limit = old
+	}
+	s.ahead = Ahead{Complete: v.Complete, Limit: limit}
 	ahead = s.relevant(ahead)
 	if n := s.need; n > 0 && len(ahead) > n && !s.rule.Limited {
 		ahead, s.ahead.Complete = ahead[len(ahead)-n:], false
@@ -213,7 +221,7 @@ func (ln *line) failed(batch []*seat, err error) {
 
 // startTimer sees to it that waiting seats look again even if no event comes.
 func (ln *line) startTimer() {
-	if ln.stop == nil {
+	if ln.stop == nil && !defect.Is(defect.LateWatch) && !defect.Is(defect.NoNote) {
 		ln.stop = ln.e.t.Session().Clock().AfterFunc(ln.e.relook(), func() { ln.do(ln.relook) })
 	}
 }

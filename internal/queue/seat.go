@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -104,7 +105,7 @@ func (s *seat) depart() (next *seat, req driver.LeaveRequest, err error) {
 	// Who holds has been alone at the head of the line and stays so for as long
 	// as the entry lives; if it does not, there is nothing to be deleted, and no
 	// word is left. Who was only waiting is never granted once it leaves.
-	alone := s.state == held && s.entry.Mode == driver.Exclusive
+	alone := (s.state == held || defect.Is(defect.WordOfWaiter)) && s.entry.Mode == driver.Exclusive
 	return ln.behind(s), driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}, nil
 }
 
@@ -230,6 +231,9 @@ func (ln *line) shared(s *seat, ref driver.Ref) {
 // admit has the service note that the seat holds. That it cannot is known when
 // the entry is gone, or the session over.
 func (s *seat) admit() {
+	if defect.Is(defect.NoNote) {
+		return
+	}
 	t := s.ln.e.t
 	t.Clean(func(ctx context.Context) error {
 		s.ln.mu.Lock()

@@ -3,6 +3,7 @@ package queue
 import (
 	"slices"
 
+	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -86,6 +87,9 @@ func (ln *line) watch(s *seat, b *sub) {
 		// If another seat should come to need Tell, it looks instead.
 		req.Tell = ln.tells(s, b.ref)
 	}
+	if defect.Is(defect.ProclaimEnds) {
+		req.Changes = true
+	}
 	b.cancel = ln.e.t.Driver().Watch(req, func(ev driver.Event) { ln.do(func() { ln.event(b, ev) }) })
 }
 
@@ -137,6 +141,10 @@ func (ln *line) event(b *sub, ev driver.Event) {
 	case driver.Broken:
 		b.armed = false
 	case driver.Changed:
+		if defect.Is(defect.ProclaimEnds) && !b.changes && b.of == driver.OfEntry {
+			ln.gone(b.ref, end{held: true, told: true}, ln.vouch)
+			return
+		}
 		for _, s := range b.seats {
 			ln.wantAgain(s)
 		}
