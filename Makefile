@@ -9,6 +9,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 ON       ?= etcd
 FUZZTIME ?= 20s
+DURATION ?= 5m
 BENCHFLAGS ?=
 
 # Modules of their own, so that what they need does not weigh on the library.
@@ -33,6 +34,7 @@ test: gcc zookeeper ## Run go vet and every test under the race detector, real s
 	servers=$$(grep -E '$(SERVERS)' <<<"$$all" || true)
 	$(GO) vet ./...
 	$(GO) test -race -vet=off -count=1 -timeout 4m $$plain
+	$(MAKE) mutants
 	for module in $(MODULES); do
 		$(GO) -C $$module vet ./...
 		$(GO) -C $$module test -race -vet=off -count=1 -timeout 4m ./...
@@ -41,6 +43,14 @@ test: gcc zookeeper ## Run go vet and every test under the race detector, real s
 		$(GO) test -race -vet=off -count=1 -timeout 10m -p 1 $$servers
 	fi
 	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
+
+.PHONY: mutants
+mutants: ## Plant known bugs one by one, and see that the simulation finds each.
+	@$(GO) test -tags mutants -vet=off -count=1 -v -run 'TestMutants$$' ./internal/sim
+
+.PHONY: sim
+sim: ## Simulate the recipes with faults on, for DURATION (5m).
+	@$(GO) test -vet=off -count=1 -timeout 0 -v -run 'TestRecipes$$' ./internal/sim -duration $(DURATION)
 
 .PHONY: lint
 lint: ## Check format, imports and house rules; change nothing.

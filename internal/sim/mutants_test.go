@@ -1,0 +1,72 @@
+//go:build mutants
+
+package sim
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/session/drivertest/memory"
+)
+
+// enough is within how many runs a planted defect must be found.
+const enough = 2000
+
+// TestMutants plants each defect, and holds that the simulation finds it.
+func TestMutants(t *testing.T) {
+	defer defect.Plant(defect.None)
+	caught := 0
+	began := time.Now()
+	kinds := memory.Kinds()
+	for _, d := range defect.All() {
+		defect.Plant(d)
+		found := false
+		for n := range enough {
+			k := kinds[n%len(kinds)]
+			cfg := Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: recipeOf(d)}
+			if r := Run(t, cfg); len(r.Violations) > 0 {
+				found = true
+				caught++
+				t.Logf("%-18s caught by run %4d (%s, %s): %s", d, n+1, r.Recipe, k.Name, r.Violations[0])
+				break
+			}
+		}
+		assert.True(t, found, "%s is not caught by %d runs", d, enough)
+	}
+	t.Logf("caught %d of %d planted defects in %s", caught, len(defect.All()), time.Since(began).Round(time.Millisecond))
+}
+
+var defectFlag = flag.String("defect", "", "the defect that TestMutantReplay plants")
+
+// TestMutantReplay is TestReplay with a defect.
+func TestMutantReplay(t *testing.T) {
+	defer defect.Plant(defect.None)
+	for _, d := range defect.All() {
+		if d.String() == *defectFlag {
+			defect.Plant(d)
+			TestReplay(t)
+		}
+	}
+}
+
+// recipeOf is the recipe that has a defect, if only one has it.
+func recipeOf(d defect.Defect) string {
+	switch d {
+	case defect.ReaderPasses, defect.DowngradeAnew, defect.MovedGone, defect.MovedComplete:
+		return "rwlock"
+	case defect.NoNote, defect.OldLimit, defect.LimitCopied:
+		return "semaphore"
+	case defect.ProclaimEnds:
+		return "election"
+	case defect.JoinInTurn:
+		return "all"
+	case defect.StruckByWaiter:
+		return "robust"
+	default:
+		return ""
+	}
+}

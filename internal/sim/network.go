@@ -1,0 +1,327 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// settle waits until all rest, and says when that happens which they want.
+func (w *world) settle() {
+	posted := w.rest()
+	for i := 0; i < len(posted); i++ {
+		e := posted[i]
+		if e.what == atTimer { // those that are due together
+			for i+1 < len(posted) && posted[i+1].what == atTimer && posted[i+1].c == e.c && posted[i+1].num == e.num {
+				i++
+				e.timers = append(e.timers, posted[i].timers...)
+			}
+		}
+		w.admit(e)
+	}
+	w.observe()
+}
+
+// step lets one thing happen, and says whether there was something.
+func (w *world) step() bool {
+	w.settle()
+	s := &w.scheduler
+	for {
+		e := s.pop()
+		if e == nil {
+			return false
+		}
+		if e.due > s.Now() {
+			s.now.Store(int64(e.due))
+		}
+		if e.c != nil && e.c.paused && e.what != atService && e.what != atFault {
+			e.c.kept = append(e.c.kept, e)
+			continue
+		}
+		if (e.idle == nil || !e.idle()) && w.deliver(e) {
+			s.steps++
+			return true
+		}
+	}
+}
+
+// admit says when a new event happens.
+func (w *world) admit(e *event) {
+	now := w.Now()
+	switch e.what {
+	case atLaunch:
+		w.launch(e.req)
+		return
+	case atTell:
+		if e.c.noReplies || e.epoch != e.c.epoch {
+			return
+		}
+		travel := w.latency(e.c, "event "+e.req.name)
+		if e.c.lag > 0 && e.req.name == "answer" {
+			travel, e.c.lag = e.c.lag, 0
+			w.suffer(e.c, "proof late", travel.String())
+			e.c.sick = max(e.c.sick, now+travel)
+		}
+		due := max(now+travel, e.c.told[e.name]+1)
+		e.c.told[e.name] = due
+		e.due = due
+	case atTimer:
+		e.due = now + e.num + w.in(0, 300*time.Microsecond)
+		if w.chance(50) {
+			e.due += w.in(0, late)
+		}
+	case atActor, atService, atReply, atFault:
+		e.due = now + e.num
+	}
+	w.push(e)
+}
+
+// late is how much later than due a timer goes off, at most.
+const late = 20 * time.Millisecond
+
+// deliver lets an event happen, and says whether that was worth a step.
+func (w *world) deliver(e *event) bool {
+	switch e.what {
+	case atTimer:
+		if !w.fire(e) {
+			return false
+		}
+		w.log(e.c, "timer", e.num.String())
+		w.woke = true
+	case atTell:
+		if e.epoch != e.c.epoch || e.c.noReplies {
+			return false
+		}
+		w.log(e.c, "told", e.req.name)
+		w.woke = true
+		e.run()
+	case atReply:
+		if e.c.noReplies {
+			w.log(e.c, "lost", e.name)
+			return true
+		}
+		w.log(e.c, "answer", e.name)
+		w.woke = true
+		e.run()
+	case atActor:
+		w.log(e.c, "goes on", e.name)
+		w.woke = true
+		e.run()
+	case atService, atFault:
+		e.run()
+		w.observe()
+	case atLaunch:
+	}
+	return true
+}
+
+// latency is how long something travels on a client's network.
+func (w *world) latency(c *client, what string) time.Duration {
+	if w.healed || w.storm == 0 {
+		return w.in(100*time.Microsecond, 3*time.Millisecond)
+	}
+	switch n := w.random.IntN(1000); {
+	case n < 4*w.storm:
+		w.suffer(c, "slow", what)
+		d := w.in(50*time.Millisecond, 2*ttl/3)
+		c.sick = max(c.sick, w.Now()+d)
+		return d
+	case n < 30*w.storm:
+		return w.in(3*time.Millisecond, 40*time.Millisecond)
+	}
+	return w.in(100*time.Microsecond, 3*time.Millisecond)
+}
+
+// launch lets a request leave its process, or not.
+func (w *world) launch(f *flight) {
+	c := f.c
+	if c.paused {
+		c.kept = append(c.kept, &event{what: atLaunch, c: c, name: f.name, req: f})
+		return
+	}
+	if !f.Launch() {
+		return
+	}
+	if !w.healed && w.storm > 0 && w.chance(300/w.storm) {
+		if w.atCall(f) {
+			return // it has not left yet
+		}
+	}
+	if c.noRequests {
+		w.log(c, "lost", f.name)
+		return
+	}
+	w.log(c, "sends", f.name)
+	fate := 1000
+	if !w.healed && w.storm > 0 {
+		fate = w.random.IntN(1000) / w.storm
+	}
+	travel := w.latency(c, f.name)
+	reply := replyComes
+	switch {
+	case fate < 4:
+		w.suffer(c, "request lost", f.name)
+		return
+	case fate < 7 && f.Broke != nil:
+		w.suffer(c, "request broken", f.name)
+		w.reply(f, w.latency(c, f.name), f.Broke)
+		return
+	case fate < 10:
+		w.suffer(c, "reply lost", f.name)
+		reply = replyLost
+	case fate < 13:
+		w.suffer(c, "reply broken", f.name)
+		reply = replyBroken
+	case fate < 17 && f.Broke != nil: // the client is told that it broke, and it arrives late
+		w.suffer(c, "request late", f.name)
+		w.reply(f, w.latency(c, f.name), f.Broke)
+		travel, reply = w.in(time.Millisecond, ttl), replyLost
+	case fate < 20: // there is a second copy
+		w.suffer(c, "doubled", f.name)
+		w.travel(f, w.in(time.Millisecond, ttl), replyLost)
+	}
+	w.travel(f, travel, reply)
+}
+
+// What becomes of a reply.
+type fate uint8
+
+const (
+	replyComes fate = iota
+	replyLost
+	replyBroken
+)
+
+// travel brings a request to the service, and its answer back.
+func (w *world) travel(f *flight, d time.Duration, how fate) {
+	c := f.c
+	w.push(&event{what: atService, due: w.Now() + d, c: c, name: f.name, run: func() {
+		if c.noRequests {
+			w.log(c, "lost", f.name)
+			return
+		}
+		if f.Session != "" {
+			w.owner[f.Session] = c
+		}
+		w.log(c, "arrives", f.name)
+		w.op = f.Op
+		answer := f.Arrive(how == replyComes && !c.noReplies)
+		if how == replyBroken {
+			answer = f.Broke
+		}
+		if answer != nil {
+			w.reply(f, w.latency(c, f.name), answer)
+		}
+	}})
+}
+
+// reply brings an answer to the process.
+func (w *world) reply(f *flight, d time.Duration, answer func()) {
+	w.push(&event{what: atReply, due: w.Now() + d, c: f.c, name: f.name, run: answer})
+}
+
+// suffer notes that something went wrong with a client.
+func (w *world) suffer(c *client, what, name string) {
+	w.log(c, what, name)
+	w.faults[what]++
+	c.sick = max(c.sick, w.Now())
+}
+
+// better notes that something is not wrong any more.
+func (w *world) better(c *client, what, name string) {
+	w.log(c, what, name)
+	c.sick = max(c.sick, w.Now())
+}
+
+// pause stops a process.
+func (w *world) pause(c *client, d time.Duration) {
+	w.suffer(c, "pause", d.String())
+	c.pausedTill = max(c.pausedTill, w.Now()+d)
+	c.paused = true
+	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.mend(c) }})
+}
+
+// cut cuts its network.
+func (w *world) cut(c *client, requests, replies bool, d time.Duration) {
+	what := "cut both"
+	switch {
+	case !replies:
+		what = "cut requests"
+	case !requests:
+		what = "cut replies"
+	}
+	w.suffer(c, what, d.String())
+	if requests {
+		c.noRequests, c.requestsTill = true, max(c.requestsTill, w.Now()+d)
+	}
+	if replies {
+		c.repliesTill = max(c.repliesTill, w.Now()+d)
+		if !c.noReplies {
+			c.noReplies = true
+			w.breakWatches(c)
+		}
+	}
+	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.mend(c) }})
+}
+
+// mend ends what is to end now.
+func (w *world) mend(c *client) {
+	now := w.Now()
+	if c.noRequests && c.requestsTill <= now {
+		c.noRequests = false
+		w.better(c, "heals", "requests")
+	}
+	if c.noReplies && c.repliesTill <= now {
+		c.noReplies = false
+		w.better(c, "heals", "replies")
+		c.mem.Heal()
+	}
+	if !c.paused || c.pausedTill > now {
+		return
+	}
+	c.paused = false
+	c.resumed = now
+	w.better(c, "runs again", "")
+	if !w.cfg.SlowClock && w.chance(2) { // to ask may end what would end by itself
+		w.awake(c)
+	}
+	kept := c.kept
+	c.kept = nil
+	for _, e := range kept {
+		switch e.what {
+		case atLaunch:
+			w.launch(e.req)
+			continue
+		case atTell:
+			e.due = max(now+w.in(0, time.Millisecond), c.told[e.name]+1)
+			c.told[e.name] = e.due
+		default:
+			e.due = now + w.in(0, 2*time.Millisecond)
+		}
+		w.push(e)
+	}
+	if len(kept) > 0 { // what launch has woken
+		w.woke = true
+	}
+}
+
+// breakWatches loses what was to be told.
+func (w *world) breakWatches(c *client) {
+	c.epoch++
+	clear(c.told)
+	c.mem.Cut(bothWays)
+}
+
+// heal ends all faults, for good.
+func (w *world) heal() {
+	w.log(nil, "healed", "")
+	w.healed = true
+	for _, c := range w.clients {
+		c.pausedTill, c.requestsTill, c.repliesTill = 0, 0, 0
+		w.mend(c)
+	}
+	for _, f := range slices.Clone(w.foreign) {
+		w.removeForeign(f)
+	}
+	w.healedAt = w.Now()
+	w.observe()
+}

@@ -1,0 +1,349 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// recipe is what the workers of a run use.
+type recipe struct {
+	name   string
+	lay    func(w *world)
+	round  func(k *worker)
+	finish func(k *worker)
+}
+
+func recipes() []recipe {
+	return []recipe{
+		{"mutex", layMutex, mutexRound, mutexFinish},
+		{"reentrant", layMutex, reentrantRound, mutexFinish},
+		{"robust", layRobust, robustRound, robustFinish},
+		{"all", layAll, allRound, allFinish},
+		{"rwlock", layOne, readWriteRound, readWriteFinish},
+		{"semaphore", layOne, semaphoreRound, semaphoreFinish},
+		{"election", layElection, electionRound, electionFinish},
+	}
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func layOne(w *world) {
+	ln := w.addLine("a", &w.recipe)
+	ln.resizes = []*resize{{limit: firstLimit, returned: 1, done: true}}
+}
+
+func layMutex(w *world) {
+	for i := range 1 + w.random.IntN(2) {
+		w.addLine(name("m", i), &w.recipe)
+	}
+}
+
+// one draws a line.
+func (k *worker) one() *line { return k.w.lines[k.random.IntN(len(k.w.lines))] }
+
+// lock takes a mutex, or tries to.
+func (k *worker) lock(ln *line, o mutex.Options, try bool) *hold {
+	m := mutex.NewWith(k.c.session, ln.name, o)
+	want := m.Lock
+	if try {
+		want = m.TryLock
+	}
+	return k.acquire(asked{lines: []*line{ln}, try: try, ends: 2}, want)
+}
+
+func mutexRound(k *worker) {
+	ln := k.one()
+	if k.chance(5) {
+		k.do(ln)
+		return
+	}
+	if hd := k.lock(ln, mutex.Options{}, k.chance(6)); hd != nil {
+		k.keep(hd)
+		k.giveBack(hd)
+	}
+}
+
+// do is a round in a function that the library calls.
+func (k *worker) do(ln *line) {
+	a := &attempt{k: k, called: k.w.Now(), ends: -1}
+	var hd *hold
+	err := mutex.New(k.c.session, ln.name).Do(k.ctx, func(_ context.Context, h *session.Hold) error {
+		hd = k.takes(a, asked{lines: []*line{ln}}, h)
+		k.sleep(0, 0)
+		k.keep(hd)
+		hd.given = true
+		hd.back = k.w.Now()
+		return nil
+	})
+	if hd == nil {
+		k.w.tell(k.name, func() { k.w.refused(a, asked{}, err) })
+		return
+	}
+	k.w.tell(k.name, func() {
+		if err == nil { // Do does not tell whether the release is pending
+			k.w.log(k.c, "gave back", k.name+" "+hd.name)
+			hd.forget()
+			return
+		}
+		k.w.unlocked(hd, hd.back, err, nil)
+	})
+	k.sleep(0, 0)
+}
+
+func mutexFinish(k *worker) {
+	for _, ln := range k.w.lines {
+		k.giveBack(k.acquire(asked{lines: []*line{ln}}, mutex.New(k.c.session, ln.name).Lock))
+	}
+}
+
+func reentrantRound(k *worker) {
+	ln := k.one()
+	o := mutex.Options{Reentrant: true}
+	hd := k.lock(ln, o, k.chance(6))
+	if hd == nil {
+		return
+	}
+	k.keep(hd)
+	outer := hd.h
+	inner, err := mutex.NewWith(k.c.session, ln.name, o).Lock(outer.Context())
+	switch {
+	case err != nil: // the hold was lost, and so was the place; or its context has ended
+		if outer.Context().Err() == nil {
+			k.w.tell(k.name, func() { k.w.fail("S6", "%s cannot enter again: %v", k.name, err) })
+		}
+	case inner.Token() != outer.Token(): // lost a moment ago: it waited its turn again
+		hd.given = true
+		k.w.ended(k, hd)
+		other := k.takes(&attempt{k: k, called: k.w.Now(), ends: -1}, asked{lines: hd.lines}, inner)
+		k.sleep(0, 0)
+		k.giveBack(other)
+		return
+	case k.chance(2):
+		_ = inner.Unlock()
+	default:
+		hd.h = inner
+		_ = outer.Unlock()
+	}
+	k.keep(hd)
+	k.giveBack(hd)
+}
+
+func layRobust(w *world) {
+	ln := w.addLine("r", &w.recipe)
+	ln.robust = true
+	if !w.chance(3) {
+		ln.delay = w.in(10*time.Millisecond, 400*time.Millisecond)
+	}
+}
+
+func robustRound(k *worker) {
+	ln := k.one()
+	if hd := k.lock(ln, mutex.Options{Robust: true, LockDelay: ln.delay}, k.chance(8)); hd != nil {
+		k.keep(hd)
+		k.giveBack(hd)
+	}
+}
+
+func robustFinish(k *worker) {
+	ln := k.one()
+	m := mutex.NewWith(k.c.session, ln.name, mutex.Options{Robust: true, LockDelay: ln.delay})
+	k.giveBack(k.acquire(asked{lines: []*line{ln}}, m.Lock))
+}
+
+func layAll(w *world) {
+	for i := range 2 + w.random.IntN(2) {
+		w.addLine(name("l", i), &w.recipe)
+	}
+}
+
+// some draws several lines, in any order.
+func (k *worker) some() (lines []*line, locks []*mutex.Mutex) {
+	n := 2 + k.random.IntN(len(k.w.lines)-1)
+	for _, i := range k.random.Perm(len(k.w.lines))[:n] {
+		lines = append(lines, k.w.lines[i])
+		locks = append(locks, mutex.New(k.c.session, k.w.lines[i].name))
+	}
+	return lines, locks
+}
+
+func allRound(k *worker) {
+	if k.chance(4) {
+		mutexRound(k)
+		return
+	}
+	lines, locks := k.some()
+	try := k.chance(8)
+	hd := k.acquire(asked{lines: lines, try: try, ends: 2}, func(ctx context.Context) (*session.Hold, error) {
+		if try {
+			return mutex.TryLockAll(ctx, locks...)
+		}
+		return mutex.LockAll(ctx, locks...)
+	})
+	if hd != nil {
+		k.keep(hd)
+		k.giveBack(hd)
+	}
+}
+
+func allFinish(k *worker) {
+	var locks []*mutex.Mutex
+	for _, ln := range k.w.lines {
+		locks = append(locks, mutex.New(k.c.session, ln.name))
+	}
+	k.giveBack(k.acquire(asked{lines: k.w.lines}, func(ctx context.Context) (*session.Hold, error) {
+		return mutex.LockAll(ctx, locks...)
+	}))
+}
+
+func readWriteRound(k *worker) {
+	ln := k.one()
+	l := rwlock.New(k.c.session, ln.name)
+	as := asked{lines: []*line{ln}, mode: driver.Shared, try: k.chance(6), ends: 2}
+	want := l.RLock
+	writes := k.chance(2)
+	switch {
+	case writes && as.try:
+		want = l.TryLock
+	case writes:
+		want = l.Lock
+	case as.try:
+		want = l.TryRLock
+	}
+	if writes {
+		as.mode = driver.Exclusive
+	}
+	hd := k.acquire(as, want)
+	if hd == nil {
+		return
+	}
+	k.keep(hd)
+	switch {
+	case k.chance(3):
+		k.nest(l, hd)
+	case writes && !k.chance(4):
+		k.downgrade(l, hd)
+	}
+	k.giveBack(hd)
+}
+
+// downgrade makes a writer a reader. From the call on readers may be let in.
+func (k *worker) downgrade(l *rwlock.RWLock, hd *hold) {
+	hd.mode = driver.Shared
+	token := hd.h.Token()
+	called := k.w.Now()
+	ctx, cancel := driver.WithTimeout(k.ctx, k.c, time.Second)
+	err := l.Downgrade(ctx, hd.h)
+	cancel()
+	k.w.tell(k.name, func() { k.w.downgraded(hd, token, called, err) })
+	k.sleep(0, 0)
+	k.keep(hd)
+}
+
+// nest reads within a hold, and gives one of the two back.
+func (k *worker) nest(l *rwlock.RWLock, hd *hold) {
+	outer := hd.h
+	inner, err := l.RLock(outer.Context())
+	switch {
+	case err != nil:
+		if outer.Context().Err() == nil {
+			k.w.tell(k.name, func() { k.w.fail("S6", "%s cannot read within its hold: %v", k.name, err) })
+		}
+		return
+	case inner.Token() != outer.Token():
+		_ = inner.Unlock() // the outer hold was lost
+		return
+	case k.chance(2):
+		_ = inner.Unlock()
+	default:
+		hd.mode, hd.h = driver.Shared, inner
+		_ = outer.Unlock()
+	}
+	k.sleep(0, 0)
+	k.keep(hd)
+}
+
+func readWriteFinish(k *worker) {
+	ln := k.one()
+	l := rwlock.New(k.c.session, ln.name)
+	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: driver.Exclusive}, l.Lock))
+	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: driver.Shared}, l.RLock))
+}
+
+// The permits of a run.
+const (
+	firstLimit = 3
+	mostLimit  = 5
+)
+
+func semaphoreRound(k *worker) {
+	ln := k.one()
+	m := semaphore.NewWith(k.c.session, ln.name, firstLimit, semaphore.Options{Follow: true, Slots: k.w.cfg.Seed%2 == 0})
+	if k.chance(4) {
+		// Some give up soon, and leave open whether it was done.
+		ctx, cancel := driver.WithTimeout(k.ctx, k.c, k.in(0, 40*time.Millisecond)*time.Duration(1+24*k.random.IntN(2)))
+		r := &resize{limit: 1 + k.random.Int64N(mostLimit), called: k.w.Now()}
+		k.w.tell(k.name, func() { ln.resizes = append(ln.resizes, r) })
+		err := m.Resize(ctx, r.limit)
+		cancel()
+		k.w.tell(k.name, func() { r.returned, r.done = k.w.Now(), err == nil })
+		k.sleep(0, 100*time.Millisecond)
+		return
+	}
+	n := 1 + k.random.Int64N(3)
+	as := asked{lines: []*line{ln}, mode: driver.Weighted, weight: n, try: k.chance(6), ends: 2}
+	hd := k.acquire(as, func(ctx context.Context) (*session.Hold, error) {
+		if as.try {
+			return m.TryAcquire(ctx, n)
+		}
+		return m.Acquire(ctx, n)
+	})
+	if hd != nil {
+		k.keep(hd)
+		k.giveBack(hd)
+	}
+}
+
+func semaphoreFinish(k *worker) {
+	ln := k.one()
+	m := semaphore.NewWith(k.c.session, ln.name, firstLimit, semaphore.Options{Follow: true})
+	hd := k.acquire(asked{lines: []*line{ln}, mode: driver.Weighted, weight: 1}, func(ctx context.Context) (*session.Hold, error) {
+		return m.Acquire(ctx, 1)
+	})
+	k.giveBack(hd)
+}
+
+func layElection(w *world) {
+	w.addLine("e", &w.recipe)
+	for range 1 + w.random.IntN(2) {
+		w.watch(w.clients[w.random.IntN(len(w.clients))])
+	}
+}
+
+func electionRound(k *worker) {
+	ln := k.one()
+	e := election.New(k.c.session, ln.name)
+	if k.chance(4) {
+		k.lead(e, ln)
+		return
+	}
+	hd := k.acquire(asked{lines: []*line{ln}, ends: 2}, func(ctx context.Context) (*session.Hold, error) {
+		return e.Campaign(ctx, k.name)
+	})
+	if hd == nil {
+		return
+	}
+	k.keep(hd)
+	k.proclaim(e, hd, k.name+" says more")
+	k.keep(hd)
+	k.giveBack(hd)
+}

@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/drivertest/memory"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "the seed that TestReplay repeats")
+	kindFlag = flag.String("kind", "", "the kind of service that TestReplay repeats it on; all if empty")
+)
+
+// configs are the runs of one seed, on each kind of service or on the one that
+// is asked for.
+func configs(seed uint64) []Config {
+	var all []Config
+	for _, k := range memory.Kinds() {
+		if *kindFlag == "" || *kindFlag == k.Name {
+			all = append(all, Config{Seed: seed, Kind: k.Name, Service: k.Options})
+		}
+	}
+	return all
+}
+
+// traceOf writes the trace of a run that failed, and says where.
+func traceOf(t *testing.T, cfg Config) string {
+	t.Helper()
+	cfg.Trace = true
+	path := filepath.Join(t.ArtifactDir(), fmt.Sprintf("sim-%s-%d.txt", cfg.Kind, cfg.Seed))
+	require.NoError(t, os.WriteFile(path, []byte(Run(t, cfg).Trace), 0o644))
+	return path
+}
+
+// TestReplay repeats a run, and shows its trace.
+func TestReplay(t *testing.T) {
+	for _, cfg := range configs(*seedFlag) {
+		t.Run(cfg.Kind, func(t *testing.T) {
+			cfg.Trace = true
+			r := Run(t, cfg)
+			if testing.Verbose() {
+				t.Log(r.Recipe + "\n" + r.Trace)
+			}
+			for _, v := range r.Violations {
+				t.Error(v)
+			}
+		})
+	}
+}
+
+// TestSeedIsOneRun holds what makes a failure worth printing: a seed gives the
+// same trace, byte for byte, however many processors there are.
+func TestSeedIsOneRun(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(procs)
+	seeds := uint64(15)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
+		for _, cfg := range configs(seed) {
+			cfg.Trace = true
+			runtime.GOMAXPROCS(1)
+			first := Run(t, cfg)
+			require.NotEmpty(t, first.Trace)
+			for _, n := range []int{1, 2, 2, 8} {
+				runtime.GOMAXPROCS(n)
+				again := Run(t, cfg)
+				if !assert.Equal(t, first.Trace, again.Trace, "seed %d, %s, %s, %d processors", seed, cfg.Kind, first.Recipe, n) {
+					return
+				}
+				require.Equal(t, first.Hash, again.Hash)
+			}
+		}
+	}
+}
