@@ -29,6 +29,7 @@ const Patience = 20 * time.Second
 const (
 	Turns = "turns" // lock and unlock so many times, and report every Turn
 	Hold  = "hold"  // lock, report Held; write when told to, and report Written
+	Work  = "work"  // take holds by a Recipe and report each Spell, until told to stop
 )
 
 // Job says what a client process is to do.
@@ -39,6 +40,7 @@ type Job struct {
 	Name     string // of the lock
 	TTL      time.Duration
 	Turns    int
+	Recipe   string // of Recipes
 	Key      string // that the holder is to write, in the store that has the lock
 	Resource string // URL of a Resource that the holder is to write to; "" for none
 }
@@ -101,9 +103,12 @@ func (j Job) run(open func(context.Context, Job) (*Client, error)) error {
 	if err != nil {
 		return err
 	}
-	if j.Do == Hold {
+	switch j.Do {
+	case Hold:
 		err = j.hold(ctx, c)
-	} else {
+	case Work:
+		err = j.work(ctx, c.Session)
+	default:
 		err = j.takeTurns(ctx, c.Session)
 	}
 	return errors.Join(err, c.Session.Close(), c.Close())
