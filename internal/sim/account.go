@@ -1,41 +1,55 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// account checks what a new holder is told of the one before it.
-func (w *world) account(hd *hold, ln *line) {
-	if !ln.robust {
-		return
-	}
-	mine := hd.h.Refs()[0].Place
-	died := hd.h.PreviousDied()
-	doubt := false // somebody died who may have looked like a holder
-	for i := len(ln.all) - 1; i >= 0; i-- {
-		e := ln.all[i]
-		if e.Place >= mine || e.Foreign || !e.gone {
-			continue
+// account checks what a new holder is told of those before it.
+func (w *world) account(hd *hold) {
+	must, may := false, false
+	delay, since := time.Duration(0), time.Duration(0)
+	for i, ln := range hd.lines {
+		if !ln.robust {
+			return
 		}
+		e := hd.entries[i]
+		died, perhaps := ln.past(e.Place)
+		must, may = must || died, may || died || perhaps
+		delay, since = max(delay, ln.delay), max(since, e.since)
+	}
+	switch died := hd.h.PreviousDied(); {
+	case must && !died:
+		w.fail("S5", "%s was not told that a holder of %s before it had died", hd.k.name, hd.name)
+	case died && !may:
+		w.fail("S5", "%s was told that a holder of %s before it had died, and none had", hd.k.name, hd.name)
+	case must && w.Now()-since < delay*9/10:
+		w.fail("S5", "%s did not wait on %s for %s", hd.k.name, hd.name, delay)
+	}
+}
+
+// past says whether the holder of a line before a place died, or perhaps. Who
+// died while waiting may have looked like a holder.
+func (ln *line) past(place int64) (died, perhaps bool) {
+	for _, e := range slices.Backward(ln.all) {
 		switch left := e.how == "leave" || e.how == "settle"; {
+		case e.Place >= place || e.Foreign || !e.gone:
 		case e.hold != nil && !left:
-			if !died {
-				w.fail("S5", "%s was not told that the holder of %s before it, %s, had died", hd.k.name, ln.name, e.hold.k.name)
-			}
-			if w.Now()-ln.byPlace[mine].since < ln.delay*9/10 {
-				w.fail("S5", "%s did not wait on %s for %s", hd.k.name, ln.name, ln.delay)
-			}
-			return
-		case e.hold != nil && e.hold.given:
-			if died && !doubt {
-				w.fail("S5", "%s was told that the holder of %s before it, %s, had died, who gave back", hd.k.name, ln.name, e.hold.k.name)
-			}
-			return
+			return true, true
+		case e.hold != nil && e.hold.fell():
+			return false, true // it was lost in another line
+		case e.hold != nil:
+			return false, perhaps
 		case !left:
-			doubt = true
+			perhaps = true
 		}
 	}
-	if died && !doubt {
-		w.fail("S5", "%s was told that a holder of %s had died before it", hd.k.name, ln.name)
-	}
+	return false, perhaps
+}
+
+// fell says that an entry of a hold went by no doing of its owner.
+func (hd *hold) fell() bool {
+	return slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone && e.how != "leave" })
 }
 
 // tidy checks that nothing is left.

@@ -20,6 +20,8 @@ type client struct {
 	session *session.Session // nil until it is open
 	drivers []driver.Session // the service sessions under it, one after the other
 	opened  chan struct{}
+	closing bool          // its session is being closed, and another one opened
+	shut    time.Duration // when that was last begun
 
 	// The clock: rate is how much of its own time passes in a million of true.
 	rate   int64

@@ -87,7 +87,7 @@ func (k *worker) proclaim(e *election.Election, hd *hold, value string) {
 		switch place := hd.entries[0]; {
 		case err == nil && !place.gone && string(place.Value) != value:
 			k.w.fail("S5", "%s has proclaimed %q, and it says %q", k.name, value, place.Value)
-		case err != nil && k.w.storm == 0:
+		case err != nil && k.w.calm(hd):
 			k.w.fail("S6", "%s cannot proclaim: %v", k.name, err)
 		}
 	})

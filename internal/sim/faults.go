@@ -77,7 +77,7 @@ func (w *world) strike() {
 // and says whether the request stays where it is.
 func (w *world) atCall(f *flight) (stays bool) {
 	c := f.c
-	switch w.random.IntN(11) {
+	switch w.random.IntN(10) {
 	case 0, 1:
 		w.pause(c, w.length())
 		c.kept = append(c.kept, &event{what: atLaunch, c: c, name: f.name, req: f})
@@ -93,10 +93,6 @@ func (w *world) atCall(f *flight) (stays bool) {
 	case 7:
 		if f.Session != "" {
 			w.expire(f.Session)
-		}
-	case 8:
-		if f.Op == string(membackend.OpRenew) {
-			w.proveLate(c)
 		}
 	default:
 		w.strike()

@@ -50,7 +50,7 @@ type entry struct {
 
 	// brief says that an operator ended its session, and with it the entry before
 	// it. If word of that one's end comes first, the entry may be believed to hold,
-	// until the next word. No clock and no network does that.
+	// until the next word. Expiry does that only to who has not noticed the deadline.
 	brief bool
 }
 
@@ -108,7 +108,7 @@ func (w *world) see(ln *line) {
 			continue
 		}
 		e.gone, e.goneAt, e.how = true, now, w.op
-		e.brief = w.op == outside && before != nil && before.Session == e.Session
+		e.brief = (w.op == outside || w.cfg.SlowClock) && before != nil && before.Session == e.Session
 		before = e
 	}
 	for i, e := range ln.alive {

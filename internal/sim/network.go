@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/fairlock/fairlock/membackend"
 )
 
 // settle waits until all rest, and says when that happens which they want.
@@ -146,6 +148,9 @@ func (w *world) launch(f *flight) {
 			return // it has not left yet
 		}
 	}
+	if f.Op == string(membackend.OpRenew) && !w.healed && w.storm > 0 && w.chance(400/w.storm) {
+		w.proveLate(c)
+	}
 	if c.noRequests {
 		w.log(c, "lost", f.name)
 		return
@@ -286,14 +291,20 @@ func (w *world) mend(c *client) {
 	}
 	kept := c.kept
 	c.kept = nil
-	for _, e := range kept {
+	events := make(map[string]time.Duration) // when a session is told what it has missed
+	for i, e := range kept {
 		switch e.what {
 		case atLaunch:
 			w.launch(e.req)
 			continue
-		case atTell:
-			e.due = max(now+w.in(0, time.Millisecond), c.told[e.name]+1)
-			c.told[e.name] = e.due
+		case atTell: // in their order, and before what has come later
+			at, ok := events[e.name]
+			if !ok {
+				at = w.before(c, e.name, now+w.in(0, time.Millisecond))
+				events[e.name] = at
+			}
+			e.due = at - time.Duration(len(kept)-i)
+			c.told[e.name] = max(c.told[e.name], e.due)
 		default:
 			e.due = now + w.in(0, 2*time.Millisecond)
 		}
@@ -302,6 +313,16 @@ func (w *world) mend(c *client) {
 	if len(kept) > 0 { // what launch has woken
 		w.woke = true
 	}
+}
+
+// before returns a time that is not after what is on its way to a session.
+func (w *world) before(c *client, session string, at time.Duration) time.Duration {
+	for _, e := range w.queue {
+		if e.what == atTell && e.c == c && e.name == session {
+			at = min(at, e.due)
+		}
+	}
+	return at
 }
 
 // breakWatches loses what was to be told.

@@ -42,10 +42,10 @@ func (w *world) grant(hd *hold) {
 	for _, ln := range hd.lines {
 		allowed += ln.delay * 5 / 4
 		w.order(hd, ln)
-		w.account(hd, ln)
 		ln.holds = append(ln.holds, hd)
 		ln.granted = append(ln.granted, hd)
 	}
+	w.account(hd)
 	if w.Now()-ready > allowed {
 		w.fail("L1", "%s learned of its turn on %s after %s", hd.k.name, hd.name, w.Now()-ready)
 	}
@@ -91,9 +91,14 @@ func (w *world) ofLine(hd *hold, ln *line, i int) bool {
 // holds.
 func (hd *hold) ready() time.Duration {
 	ready := max(hd.called, hd.k.c.sick)
-	if hd.mode == driver.Weighted { // others must note that they hold
+	if hd.mode == driver.Weighted { // others must note that they hold, if they live
 		for _, c := range hd.k.w.clients {
 			ready = max(ready, c.sick)
+		}
+		for _, e := range hd.lines[0].all {
+			if e.Place < hd.place && e.gone && e.how != "leave" {
+				ready = max(ready, e.goneAt)
+			}
 		}
 	}
 	for _, e := range hd.entries {
@@ -197,11 +202,16 @@ func (w *world) checked(hd *hold, valid, live bool) {
 	w.stale(hd)
 }
 
+// calm says that nothing can go wrong with a hold.
+func (w *world) calm(hd *hold) bool {
+	return w.storm == 0 && !w.cfg.SlowClock && hd.k.c.shut < hd.called
+}
+
 // spurious is a loss for which there is no reason.
 func (w *world) spurious(hd *hold) {
 	w.lost++
 	w.log(hd.k.c, "lost", hd.k.name+" "+hd.name)
-	if w.storm == 0 && !w.cfg.SlowClock {
+	if w.calm(hd) {
 		w.fail("L2", "%s lost %s without any fault", hd.k.name, hd.name)
 	}
 }
@@ -253,6 +263,7 @@ func (w *world) awake(c *client) {
 
 // inTime checks that a call returned soon after its context had ended.
 func (w *world) inTime(a *attempt) {
+	w.moved = w.Now()
 	if a.ends < 0 {
 		return
 	}
@@ -270,6 +281,7 @@ func (w *world) refused(a *attempt, as asked, err error) {
 	case errors.Is(err, session.ErrUnavailable) && a.ends >= 0:
 	case a.ends >= 0 && a.k.ctx.Err() == nil && isContext(err):
 	case errors.Is(err, session.ErrWeight) && as.mode == driver.Weighted:
+	case errors.Is(err, session.ErrClosed) && a.k.c.shut > 0:
 	case a.k.ctx.Err() != nil: // the run is being ended
 	case as.try && isContext(err):
 	default:
@@ -281,6 +293,7 @@ func (w *world) refused(a *attempt, as asked, err error) {
 func (w *world) unlocked(hd *hold, called time.Duration, err, again error) {
 	w.log(hd.k.c, "gave back", hd.k.name+" "+hd.name)
 	hd.forget()
+	w.moved = w.Now()
 	if took := w.Now() - max(called, hd.k.c.resumed); took > unlockBound {
 		w.fail("S6", "%s needed %s to give %s back", hd.k.name, took, hd.name)
 	}
@@ -303,7 +316,7 @@ func (w *world) unlocked(hd *hold, called time.Duration, err, again error) {
 		}
 	case !errors.Is(err, session.ErrReleasePending):
 		w.fail("S6", "%s unlocked %s: %v", hd.k.name, hd.name, err)
-	case w.storm == 0:
+	case w.calm(hd):
 		w.fail("S6", "%s unlocked %s without any fault: %v", hd.k.name, hd.name, err)
 	}
 }
@@ -335,7 +348,7 @@ func (w *world) downgraded(hd *hold, token session.Token, called time.Duration, 
 	switch {
 	case err == nil && (e.Mode != driver.Shared || e.gone && e.how == "change"):
 		w.fail("S5", "%s was told that %s is downgraded, and its entry is not", hd.k.name, hd.name)
-	case err != nil && w.storm == 0:
+	case err != nil && w.calm(hd):
 		w.fail("S6", "%s cannot downgrade %s: %v", hd.k.name, hd.name, err)
 	}
 }

@@ -139,14 +139,21 @@ func reentrantRound(k *worker) {
 }
 
 func layRobust(w *world) {
-	ln := w.addLine("r", &w.recipe)
-	ln.robust = true
+	delay := time.Duration(0)
 	if !w.chance(3) {
-		ln.delay = w.in(10*time.Millisecond, 400*time.Millisecond)
+		delay = w.in(10*time.Millisecond, 400*time.Millisecond)
+	}
+	for i := range 1 + w.random.IntN(2) {
+		ln := w.addLine(name("r", i), &w.recipe)
+		ln.robust, ln.delay = true, delay
 	}
 }
 
 func robustRound(k *worker) {
+	if len(k.w.lines) > 1 && k.chance(3) {
+		allRound(k)
+		return
+	}
 	ln := k.one()
 	if hd := k.lock(ln, mutex.Options{Robust: true, LockDelay: ln.delay}, k.chance(8)); hd != nil {
 		k.keep(hd)
@@ -155,9 +162,10 @@ func robustRound(k *worker) {
 }
 
 func robustFinish(k *worker) {
-	ln := k.one()
-	m := mutex.NewWith(k.c.session, ln.name, mutex.Options{Robust: true, LockDelay: ln.delay})
-	k.giveBack(k.acquire(asked{lines: []*line{ln}}, m.Lock))
+	for _, ln := range k.w.lines {
+		m := mutex.NewWith(k.c.session, ln.name, mutex.Options{Robust: true, LockDelay: ln.delay})
+		k.giveBack(k.acquire(asked{lines: []*line{ln}}, m.Lock))
+	}
 }
 
 func layAll(w *world) {
@@ -171,13 +179,14 @@ func (k *worker) some() (lines []*line, locks []*mutex.Mutex) {
 	n := 2 + k.random.IntN(len(k.w.lines)-1)
 	for _, i := range k.random.Perm(len(k.w.lines))[:n] {
 		lines = append(lines, k.w.lines[i])
-		locks = append(locks, mutex.New(k.c.session, k.w.lines[i].name))
+		ln := k.w.lines[i]
+		locks = append(locks, mutex.NewWith(k.c.session, ln.name, mutex.Options{Robust: ln.robust, LockDelay: ln.delay}))
 	}
 	return lines, locks
 }
 
 func allRound(k *worker) {
-	if k.chance(4) {
+	if k.chance(4) && !k.w.lines[0].robust {
 		mutexRound(k)
 		return
 	}

@@ -35,7 +35,7 @@ func configs(seed uint64) []Config {
 func traceOf(t *testing.T, cfg Config) string {
 	t.Helper()
 	cfg.Trace = true
-	path := filepath.Join(t.ArtifactDir(), fmt.Sprintf("sim-%s-%d.txt", cfg.Kind, cfg.Seed))
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("fairlock-sim-%s-%d.txt", cfg.Kind, cfg.Seed)) // it outlives the test
 	require.NoError(t, os.WriteFile(path, []byte(Run(t, cfg).Trace), 0o644))
 	return path
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -41,6 +42,9 @@ func (k *worker) work() {
 	<-k.c.opened
 	k.sleep(0, 500*time.Millisecond)
 	for range 2 + k.random.IntN(4) {
+		if k.chance(15) && !k.c.closing && len(k.w.watched) == 0 {
+			k.restart()
+		}
 		k.w.recipe.round(k)
 		switch {
 		case k.chance(4):
@@ -52,6 +56,18 @@ func (k *worker) work() {
 		}
 	}
 	k.w.tell(k.name+" done", func() { k.w.busy-- })
+}
+
+// restart closes the session of the worker's process, whoever uses it, and opens
+// another.
+func (k *worker) restart() {
+	k.c.closing, k.c.shut = true, k.w.Now()
+	_ = k.c.session.Close() // with an error its entries stay until it expires
+	k.sleep(0, 0)
+	s := k.c.dial(k.name)
+	k.c.session, k.c.closing = s, false
+	k.w.tell(k.name, func() { k.w.log(k.c, "restarted", k.name) })
+	k.sleep(0, 0)
 }
 
 // close is what the last worker does: it takes every lock once more.
@@ -85,6 +101,9 @@ type hold struct {
 	over    bool          // somebody has seen that it is over
 }
 
+// errNothing is a violation.
+var errNothing = errors.New("neither a hold nor an error")
+
 // asked says what a caller wants.
 type asked struct {
 	lines  []*line
@@ -113,6 +132,9 @@ func (k *worker) acquire(as asked, want func(context.Context) (*session.Hold, er
 	}
 	h, err := want(ctx)
 	a.returned = true
+	if h == nil && err == nil {
+		err = errNothing
+	}
 	if err != nil {
 		w.tell(k.name, func() { w.refused(a, as, err) })
 		k.sleep(0, time.Millisecond)

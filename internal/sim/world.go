@@ -76,6 +76,7 @@ type world struct {
 	foreigners int
 
 	end        context.CancelFunc // of all calls, when nothing else helps
+	moved      time.Duration      // when a call returned last
 	busy       int                // workers that are not done
 	grants     int
 	lost       int
@@ -155,10 +156,10 @@ func (x timeline) Changed(name string) {
 func (x timeline) Expired(session string)  { x.expired = append(x.expired, session) }
 func (x timeline) Client() schedule.Client { return x.joining }
 
-// How long a run may go on when all is healed, and how long it is then watched
-// while nobody does anything.
+// How long a run may go on when all is healed and no call returns, and how long
+// it is then watched while nobody does anything.
 const (
-	patience = 15 * time.Second
+	patience = 8 * time.Second
 	quiet    = 5 * time.Second / 2
 )
 
@@ -176,7 +177,7 @@ func (w *world) play() {
 	}
 	w.settle()
 	w.heal()
-	w.until("all have done their work", patience, func() bool { return w.busy == 0 })
+	w.until("all have done their work", func() bool { return w.busy == 0 })
 	w.busy++
 	ctx, cancel := context.WithCancel(context.Background())
 	w.end()
@@ -184,7 +185,7 @@ func (w *world) play() {
 	last := w.hire(ctx, w.clients[0])
 	go last.close()
 	w.woke = true
-	w.until("the locks can be taken", patience, func() bool { return w.busy == 0 })
+	w.until("the locks can be taken", func() bool { return w.busy == 0 })
 	calm := w.Now() + quiet
 	for w.Now() < calm && w.step() {
 	}
@@ -201,7 +202,7 @@ func (w *world) play() {
 		go c.close()
 	}
 	w.woke = true
-	w.until("all is closed", patience, func() bool { return w.busy == 0 })
+	w.until("all is closed", func() bool { return w.busy == 0 })
 	if left := w.store.Sessions(); len(left) > 0 && w.closeError == nil {
 		w.fail("S5", "sessions %v are left", left)
 	}
@@ -219,15 +220,16 @@ func (w *world) play() {
 }
 
 // until goes on until something is so.
-func (w *world) until(what string, d time.Duration, so func() bool) {
-	deadline := w.Now() + d
+func (w *world) until(what string, so func() bool) {
+	w.moved = w.Now()
+	hope := patience
 	for w.step() {
 		w.settle()
 		if so() {
 			return
 		}
-		if w.Now() > deadline {
-			w.fail("L1", "not within %s: %s", d, what)
+		if w.Now() > w.moved+hope {
+			w.fail("L1", "nothing moves for %s, and not so: %s", hope, what)
 			w.end() // so that the run can end
 			for _, c := range w.clients {
 				if c.session != nil {
@@ -235,7 +237,7 @@ func (w *world) until(what string, d time.Duration, so func() bool) {
 				}
 			}
 			w.woke = true
-			deadline += time.Hour
+			hope += time.Hour
 		}
 	}
 	if !so() {
@@ -254,15 +256,19 @@ func (w *world) fail(property, format string, args ...any) {
 
 // open opens the session of a client.
 func (c *client) open() {
-	ctx := context.WithValue(context.Background(), actor{}, "keeper")
+	c.session = c.dial("keeper")
+	close(c.opened)
+}
+
+// dial opens a session, until that succeeds.
+func (c *client) dial(who string) *session.Session {
+	ctx := context.WithValue(context.Background(), actor{}, who)
 	for {
 		s, err := session.Open(ctx, kept{c.mem.Backend(), c}, &session.Options{TTL: ttl, Label: c.name})
 		if err == nil {
-			c.session = s
-			close(c.opened)
-			return
+			return s
 		}
-		c.sleep("keeper", 50*time.Millisecond)
+		c.sleep(who, 50*time.Millisecond)
 	}
 }
 
