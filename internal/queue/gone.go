@@ -9,9 +9,10 @@ import (
 
 // end is what is known of the end of an entry.
 type end struct {
-	held  bool // it held and admitted nobody beside it, so nobody was ahead of it
-	told  bool // by the service, which cannot always tell an end from a move
-	moved bool // it stands under another key, in the same place
+	rev   int64 // when it was; 0 if that is not known
+	held  bool  // it held and admitted nobody beside it, so nobody was ahead of it
+	told  bool  // by the service, which cannot always tell an end from a move
+	moved bool  // it stands under another key, in the same place
 }
 
 // gone takes in that an entry that others wait for is gone. sure says of a seat
@@ -45,7 +46,7 @@ func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool)
 		// event be: whoever moved stands ahead, and is not among those known.
 		s.ahead = s.ahead.without(ref)
 		s.ahead.Complete = s.ahead.Complete && (!how.moved && !movable || defect.Is(defect.MovedComplete))
-		ln.wantAgain(s)
+		ln.wantAgain(s, how.rev)
 		return
 	}
 	s.departed = append(s.departed, ref)

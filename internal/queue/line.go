@@ -202,7 +202,7 @@ func (ln *line) grant(s *seat) {
 func (ln *line) stir(s *seat) {
 	if b := ln.subs[spot{ref: s.entry.Ref}]; b != nil {
 		for _, o := range b.seats {
-			ln.wantAgain(o)
+			ln.wantAgain(o, 0)
 		}
 	}
 }
@@ -283,6 +283,7 @@ func (ln *line) ownEvent(s *seat, ev driver.Event) {
 			s.own = ownEye{} // it is of the key that the entry had, perhaps
 			return
 		}
+		s.last = ev.Rev
 		ln.entryGone(s, ln.beside(s))
 	case driver.Changed:
 	}
@@ -339,7 +340,7 @@ func (ln *line) remove(s *seat, sure func(*seat) bool) {
 	if s.own.cancel != nil {
 		s.own.cancel()
 	}
-	ln.gone(s.entry.Ref, end{held: wasHolder && s.entry.Mode == driver.Exclusive}, sure)
+	ln.gone(s.entry.Ref, end{rev: s.last, held: wasHolder && s.entry.Mode == driver.Exclusive}, sure)
 }
 
 // behind returns the seat of ours that stands right behind s, if there is one.

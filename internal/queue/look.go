@@ -91,7 +91,7 @@ func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 	all := false
 	for _, s := range batch {
 		req.Upto = max(req.Upto, s.entry.Place)
-		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev)
+		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev, s.least)
 		for _, b := range s.subs {
 			req.NotBefore = max(req.NotBefore, b.rev)
 		}
@@ -149,13 +149,12 @@ func (ln *line) learn(s *seat, v driver.View) {
 		limit = old
 	}
 	s.ahead = Ahead{Complete: v.Complete, Limit: limit}
-	ahead = s.relevant(ahead)
+	ahead = s.relevant(ln.known(ahead))
 	if n := s.need; n > 0 && len(ahead) > n && !s.rule.Limited {
 		ahead, s.ahead.Complete = ahead[len(ahead)-n:], false
 	}
 	s.ahead.Entries = slim(ahead)
 	s.aliens()
-	ln.noted(s.ahead.Entries)
 	ln.judge(s, !late || ln.vouch(s))
 	s.seen = s.state == held
 }
@@ -172,13 +171,16 @@ func (s *seat) relevant(ahead []driver.Entry) []driver.Entry {
 	return slices.DeleteFunc(slices.Clone(ahead), func(e driver.Entry) bool { return e.Mode == driver.Shared })
 }
 
-// noted marks those of our own that hold: their note may be on its way.
-func (ln *line) noted(es []driver.Entry) {
+// known shows those of our own that hold as they are: what they have become may
+// be on its way to the service, or newer there than what was seen.
+func (ln *line) known(es []driver.Entry) []driver.Entry {
+	es = slices.Clone(es)
 	for i := range es {
-		if o := ln.seats[es[i].Ref]; o != nil && o.state == held && o.rule.Limited {
-			es[i].Admitted = true
+		if o := ln.seats[es[i].Ref]; o != nil && o.state == held {
+			es[i].Mode, es[i].Admitted = o.entry.Mode, es[i].Admitted || o.rule.Limited
 		}
 	}
+	return es
 }
 
 // still returns those of a view that are not known to have gone since. late

@@ -46,6 +46,8 @@ type seat struct {
 	book   book // what is known of the line's ledger
 	ahead  Ahead
 	rev    int64  // as of when ahead is known
+	least  int64  // the next look must not be older
+	last   int64  // when the entry went; 0 if that is not known
 	count  int    // how many are ahead, as last seen
 	waited bool   // somebody was ahead when it joined
 	noted  bool   // the service has been told that it was admitted
@@ -112,6 +114,7 @@ func (s *seat) depart() (next *seat, req driver.LeaveRequest, err error) {
 // gone takes in that the entry was deleted.
 func (s *seat) gone(next *seat, left driver.Left) {
 	s.ln.do(func() {
+		s.last = left.Rev
 		if next != nil && left.Probed && !left.Alive {
 			s.ln.entryGone(next, unsure)
 			next = nil

@@ -134,7 +134,7 @@ func (ln *line) event(b *sub, ev driver.Event) {
 		b.armed, b.rev = true, ev.Rev
 		for _, s := range slices.Clone(b.seats) {
 			if b.of != driver.OfEntry && ev.Rev == 0 {
-				ln.wantAgain(s) // what was there before is not known
+				ln.wantAgain(s, 0) // what was there before is not known
 			}
 			ln.check(s)
 		}
@@ -146,18 +146,20 @@ func (ln *line) event(b *sub, ev driver.Event) {
 			return
 		}
 		for _, s := range b.seats {
-			ln.wantAgain(s)
+			ln.wantAgain(s, ev.Rev)
 		}
 	case driver.Gone:
-		ln.gone(b.ref, end{held: ev.Held, told: true}, ln.vouch)
+		ln.gone(b.ref, end{rev: ev.Rev, held: ev.Held, told: true}, ln.vouch)
 	}
 }
 
-// wantAgain wants a look that begins later than now: what an event means is what
-// the line shows after it. Looks that are under way may be taken in all the same,
-// since what a look shows was so at some moment, and by that alone somebody can
-// be admitted.
-func (ln *line) wantAgain(s *seat) {
+// wantAgain wants a look that begins later than now, and that is not older than
+// what has happened: a server that lags behind would show the line as it was
+// before, and no more news would come. Looks that are under way may be taken in
+// all the same, since what a look shows was so at some moment, and by that alone
+// somebody can be admitted.
+func (ln *line) wantAgain(s *seat, rev int64) {
+	s.least = max(s.least, rev)
 	if s.state == waiting && !s.leaving {
 		s.all = s.all || s.rule.Limited
 		ln.want(s)
