@@ -65,6 +65,9 @@ func (o *observer) sees(l election.Leader, err error) {
 
 // check checks that the last state was told.
 func (o *observer) check() {
+	if o.w.Now()-max(o.w.lines[0].changed, o.c.sick) < prompt {
+		return // it may be on its way
+	}
 	var token session.Token
 	value := ""
 	if alive := o.w.lines[0].alive; len(alive) > 0 {

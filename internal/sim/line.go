@@ -17,6 +17,7 @@ type line struct {
 	limits  []limitAt
 	resizes []*resize // in the order of calls
 	dirty   bool
+	changed time.Duration // when something of it did last
 
 	holds   []*hold // that were not given back
 	granted []*hold // all, in the order in which callers got them
@@ -90,6 +91,7 @@ func (w *world) see(ln *line) {
 		ln.limits = append(ln.limits, limitAt{now, limit})
 		w.limited(ln, limit)
 	}
+	ln.changed = now
 	was := ln.alive
 	ln.alive = nil
 	for _, e := range w.store.Entries(ln.name) {
