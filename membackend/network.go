@@ -79,6 +79,7 @@ func (c *Client) arrive(m *message, f fault) {
 	if c.cut&Requests != 0 {
 		return
 	}
+	c.st.remember()
 	answer := m.apply()
 	switch {
 	case f.kind == replyLost, c.cut&Replies != 0:

@@ -115,6 +115,9 @@ func (st *Store) held(ref driver.Ref) bool {
 
 // look is the service's part of Look.
 func (st *Store) look(req driver.LookRequest) driver.View {
+	if v, ok := st.lookBack(req); ok {
+		return v
+	}
 	v := driver.View{Rev: st.rev, Complete: true}
 	if req.Limit {
 		v.Limit = st.beside[req.Line].limit

@@ -27,6 +27,7 @@ type Store struct {
 	opened  int   // leases made so far, for their ids
 	calls   int64 // changes asked for so far, to tell an old one from a new
 	watches map[driver.Ref][]*watch
+	past    []moment // if o.Stale
 	origin  time.Time
 
 	sched schedule.Schedule // decides when things happen; nil: package time does
@@ -57,6 +58,10 @@ type Options struct {
 	// Ends makes watches of driver.OfAdmitted tell of the end of every entry
 	// ahead, not only of those that were admitted.
 	Ends bool
+
+	// Stale makes looks show the line as it was as long ago as they allow, as a
+	// member of a cluster may that lags behind.
+	Stale bool
 }
 
 // New returns an empty service of the zero kind. In a test with virtual time it

@@ -83,10 +83,12 @@ func (g *grant) within(ctx context.Context) (context.Context, context.CancelFunc
 // share makes the entry admit others.
 func (g *grant) share(ctx context.Context) error {
 	ref, err := g.Share(ctx)
-	if errors.Is(err, driver.ErrGone) {
+	switch {
+	case errors.Is(err, driver.ErrGone):
 		return g.lostError(ReasonDeleted, nil)
-	}
-	if err != nil {
+	case errors.Is(err, driver.ErrSessionOver):
+		return g.expired(err)
+	case err != nil:
 		return err
 	}
 	g.mu.Lock()
@@ -96,6 +98,13 @@ func (g *grant) share(ctx context.Context) error {
 		h.mode = driver.Shared
 	}
 	return nil
+}
+
+// expired takes in that a request found the service session over, which may be
+// news, and returns what that means for the hold.
+func (g *grant) expired(err error) error {
+	g.t.end(ReasonExpired, err)
+	return g.lostNow()
 }
 
 // shareLater makes the entry admit others, in the background, unless the service
@@ -179,6 +188,8 @@ func (h *Hold) Write(ctx context.Context, value []byte) error {
 	case errors.Is(err, driver.ErrGone):
 		h.EntryGone(err) // sooner than a watch may tell
 		return g.lostError(ReasonDeleted, nil)
+	case errors.Is(err, driver.ErrSessionOver):
+		return g.expired(err)
 	}
 	return err
 }

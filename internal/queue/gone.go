@@ -36,6 +36,7 @@ func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
 
 // goneFor is gone for one who waits.
 func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
+	s.least = max(s.least, how.rev) // what is seen next must show it, and with it the own entry
 	i := s.ahead.index(ref)
 	movable := how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable
 	if defect.Is(defect.MovedGone) {

@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -142,9 +143,17 @@ func SetLimit(ctx context.Context, s *session.Session, name string, limit int64)
 	if err := s.CheckName(name); err != nil {
 		return err
 	}
-	t, err := s.Term(ctx)
-	if err != nil {
-		return err
+	for {
+		t, err := s.Term(ctx)
+		if err != nil {
+			return err
+		}
+		err = t.Driver().SetLimit(ctx, name, limit)
+		if !errors.Is(err, driver.ErrSessionOver) || ctx.Err() != nil {
+			return err
+		}
+		// The limit is no session's: another one can set it.
+		t.Driver().Prove()
+		driver.Sleep(ctx, s.Clock(), minRest)
 	}
-	return t.Driver().SetLimit(ctx, name, limit)
 }

@@ -298,10 +298,10 @@ func (ln *line) entryGone(s *seat, sure func(*seat) bool) {
 	}
 	told := s.state == held || s.err != nil
 	if !s.leaving {
-		ln.acts = append(ln.acts, ln.e.t.Driver().Prove)
-		if h := s.hold; h != nil {
+		if h := s.hold; h != nil { // first of all
 			ln.acts = append(ln.acts, func() { h.EntryGone(nil) })
 		}
+		ln.acts = append(ln.acts, ln.e.t.Driver().Prove)
 		s.lost = true
 		if s.fall != nil {
 			s.fall()

@@ -91,6 +91,9 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string) {
 	two, twoWire := watched(t, root, e.Servers()...)
 	three, threeWire := watched(t, root, e.Servers()...)
 	held := one.lock(t, "x")
+	until(t, "the watch of the holder, which is made after a moment", func() bool {
+		return oneWire.count(func(f frame) bool { return f.op() == opGetData }) > 0
+	})
 	second := two.ask(bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 	rests(t, oneWire, twoWire)

@@ -30,6 +30,13 @@ func Kinds() []Kind {
 	}
 }
 
+// Lagging is one more kind, for what lies above the driver: its looks are as old as
+// they may be, and stories of the driver's contract would have to ask for newer
+// ones at every step.
+func Lagging() Kind {
+	return Kind{Name: "Lagging", Options: membackend.Options{Ends: true, Stale: true}}
+}
+
 // Harness returns the harness of one kind, with each client's backend as seen
 // through a wrapper; nil for none.
 func Harness(o membackend.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {

@@ -1,0 +1,45 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// TestARequestThatFindsTheSessionOverEndsTheHold: it may be the first to find out.
+func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *session.Hold) error{
+		"downgrade": func(ctx context.Context, h *session.Hold) error { return h.Downgrade(ctx) },
+		"write":     func(ctx context.Context, h *session.Hold) error { return h.Write(ctx, []byte("v")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := membackend.New().Open(t.Context(), nil)
+				require.NoError(t, err)
+				term, err := s.Term(t.Context())
+				require.NoError(t, err)
+				h, err := term.Hold(t.Context(), session.Grant{
+					Name: "n", Kind: "k", Token: 7,
+					Share:   func(context.Context) (driver.Ref, error) { return driver.Ref{}, driver.ErrSessionOver },
+					Write:   func(context.Context, []byte) error { return driver.ErrSessionOver },
+					Release: func(context.Context) error { return driver.ErrGone },
+				})
+				require.NoError(t, err)
+
+				var lost *session.LostError
+				require.ErrorAs(t, ask(t.Context(), h), &lost)
+				assert.Equal(t, session.ReasonExpired, lost.Reason)
+				require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
+				require.ErrorIs(t, h.Unlock(), session.ErrLost)
+				require.NoError(t, s.Close())
+			})
+		})
+	}
+}
