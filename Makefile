@@ -40,7 +40,8 @@ test: gcc zookeeper ## Run go vet and every test under the race detector, real s
 		$(GO) -C $$module test -race -vet=off -count=1 -timeout 4m ./...
 	done
 	if [[ -n $$servers ]]; then
-		$(GO) test -race -vet=off -count=1 -timeout 10m -p 1 $$servers
+		# Stories mostly wait, so several go on at once, also on one core.
+		$(GO) test -race -vet=off -count=1 -timeout 12m -p 1 -parallel 6 $$servers
 	fi
 	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 

@@ -11,7 +11,7 @@ import (
 func TestEveryRecipeOutlivesItsProcesses(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
-	lookout := lookAt(t, e, root)
+	conn := e.Conn(t)
 	t.Run("recipes", func(t *testing.T) {
 		for _, recipe := range child.Recipes() {
 			t.Run(recipe, func(t *testing.T) {
@@ -20,5 +20,5 @@ func TestEveryRecipeOutlivesItsProcesses(t *testing.T) {
 			})
 		}
 	})
-	lookout.seesNothingLeft(t)
+	until(t, "nothing left", func() bool { return len(entriesBelow(t, conn, root)) == 0 })
 }
