@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -95,11 +96,7 @@ func permissionOnTheRoot(t *testing.T) {
 		require.NoError(t, err, "a lease needs no permission")
 		m := mutex.New(p.Session, "secret/plans")
 		begin := time.Now()
-		for what, err := range map[string]error{
-			"lock": second(m.Lock(bounded(t))),
-			"try":  second(m.TryLock(bounded(t))),
-			"do":   m.Do(bounded(t), func(context.Context, *session.Hold) error { return nil }),
-		} {
+		for what, err := range tour.Asked(bounded(t), p.Session, "secret/plans") {
 			require.ErrorIs(t, err, session.ErrDenied, what)
 			assert.ErrorContains(t, err, `"secret/plans"`, what)
 			assert.ErrorContains(t, err, "permission denied", what)
@@ -180,6 +177,7 @@ func workersCanDoEverything(t *testing.T, one, two *party, witness *witness) {
 	witness.seesNothingLeft(t)
 	one.kept(t)
 	two.kept(t)
+	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
 }
 
 // sessionSurvivesItsLogin is about logins that live for two seconds, while a

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -89,11 +90,10 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 		}
 		m := mutex.New(p.Session, c.name)
 		begin := time.Now()
-		for what, err := range map[string]error{
-			"lock": failed(m.Lock(bounded(t))),
-			"try":  failed(m.TryLock(bounded(t))),
-			"do":   m.Do(bounded(t), func(context.Context, *session.Hold) error { return nil }),
-		} {
+		for what, err := range tour.Asked(bounded(t), p.Session, c.name) {
+			if what == "resize" || what == "acquire" || what == "robust" || what == "all" {
+				continue // that lies elsewhere
+			}
 			if what == "try" && c.crowded && c.perms&zk.PermRead != 0 {
 				continue
 			}
@@ -215,6 +215,7 @@ func everythingWorks(t *testing.T, one, two *party, line func(n int)) {
 	require.NoError(t, err)
 	require.NoError(t, try.Unlock())
 	line(0)
+	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
 }
 
 func TestALoginIsToldApart(t *testing.T) {

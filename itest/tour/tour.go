@@ -1,0 +1,80 @@
+// Package tour goes through every recipe once, for tests of who may do what.
+package tour
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Asked is what a caller may ask of each recipe first, by what it is called. The
+// lock is always of that name.
+func Asked(ctx context.Context, s *session.Session, name string) map[string]error {
+	m, rw, sem := mutex.New(s, name), rwlock.New(s, name), semaphore.New(s, name, 2)
+	return map[string]error{
+		"lock":     failed(m.Lock(ctx)),
+		"try":      failed(m.TryLock(ctx)),
+		"do":       m.Do(ctx, func(context.Context, *session.Hold) error { return nil }),
+		"robust":   failed(mutex.NewWith(s, name, mutex.Options{Robust: true}).Lock(ctx)),
+		"all":      failed(mutex.LockAll(ctx, m, mutex.New(s, name+"-2"))),
+		"rlock":    failed(rw.RLock(ctx)),
+		"write":    failed(rw.Lock(ctx)),
+		"acquire":  failed(sem.Acquire(ctx, 1)),
+		"resize":   sem.Resize(ctx, 3),
+		"campaign": failed(election.New(s, name).Campaign(ctx, "me")),
+	}
+}
+
+func failed(_ *session.Hold, err error) error { return err }
+
+// Use goes through what two sessions do with each recipe but the plain mutex, on
+// locks whose names begin with prefix. Nothing of it is left.
+func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix string) {
+	t.Helper()
+	back := func(h *session.Hold, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock())
+	}
+	robust := func(s *session.Session) *mutex.Mutex {
+		return mutex.NewWith(s, prefix+"robust", mutex.Options{Robust: true})
+	}
+	back(robust(one).Lock(ctx))
+	back(robust(two).Lock(ctx))
+	back(mutex.LockAll(ctx, mutex.New(one, prefix+"a"), mutex.New(one, prefix+"b")))
+
+	w, err := rwlock.New(one, prefix+"rw").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, rwlock.New(one, prefix+"rw").Downgrade(ctx, w))
+	back(rwlock.New(two, prefix+"rw").RLock(ctx))
+	require.NoError(t, w.Unlock())
+
+	sem := func(s *session.Session) *semaphore.Semaphore {
+		return semaphore.NewWith(s, prefix+"sem", 1, semaphore.Options{Follow: true, Slots: true})
+	}
+	h, err := sem(one).Acquire(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, sem(two).Resize(ctx, 2))
+	h2, err := sem(two).Acquire(ctx, 1)
+	require.NoError(t, err)
+	assert.Equal(t, 1, h2.Slot())
+	require.NoError(t, h.Unlock())
+	require.NoError(t, h2.Unlock())
+
+	e := election.New(one, prefix+"leader")
+	h, err = e.Campaign(ctx, "one")
+	require.NoError(t, err)
+	require.NoError(t, e.Proclaim(ctx, h, "the one"))
+	l, err := election.New(two, prefix+"leader").Leader(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "the one", l.Value)
+	require.NoError(t, h.Unlock())
+}
