@@ -67,6 +67,7 @@ func (c *Client) schedule(m *message) {
 		Arrive: func(reply bool) (answer func()) {
 			c.st.mu.Lock()
 			defer c.st.mu.Unlock()
+			c.st.remember()
 			answer = m.apply()
 			switch {
 			case !reply:

@@ -35,6 +35,7 @@ const (
 	WordOfWaiter      // who only waited leaves word that it held
 	StruckByWaiter    // who gives up waiting strikes the dead out of the ledger
 	LimitCopied       // a resize that comes late undoes a newer one
+	OldLook           // a look that is made for news may be older than they are
 	end               // of the list
 )
 
@@ -52,7 +53,7 @@ func (d Defect) String() string {
 	names := [...]string{
 		"None", "NoDeadline", "DeadlineByReceipt", "LossNotLatched", "NoRecheck", "LateWatch", "PredecessorGone", "TokenByClock",
 		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew", "MovedGone", "MovedComplete",
-		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied",
+		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied", "OldLook",
 	}
 	if int(d) < len(names) {
 		return names[d]

@@ -91,7 +91,10 @@ func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 	all := false
 	for _, s := range batch {
 		req.Upto = max(req.Upto, s.entry.Place)
-		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev, s.least)
+		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev)
+		if !defect.Is(defect.OldLook) {
+			req.NotBefore = max(req.NotBefore, s.least)
+		}
 		for _, b := range s.subs {
 			req.NotBefore = max(req.NotBefore, b.rev)
 		}

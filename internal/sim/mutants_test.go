@@ -4,6 +4,7 @@ package sim
 
 import (
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,10 +22,9 @@ func TestMutants(t *testing.T) {
 	defer defect.Plant(defect.None)
 	caught := 0
 	began := time.Now()
-	kinds := memory.Kinds()
 	for _, d := range defect.All() {
 		defect.Plant(d)
-		found := false
+		kinds, found := kindsOf(d), false
 		for n := range enough {
 			k := kinds[n%len(kinds)]
 			cfg := Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: recipeOf(d)}
@@ -53,12 +53,27 @@ func TestMutantReplay(t *testing.T) {
 	}
 }
 
+// kindsOf are the kinds of service on which a defect can show.
+func kindsOf(d defect.Defect) []memory.Kind {
+	kinds := append(memory.Kinds(), memory.Lagging())
+	return slices.DeleteFunc(kinds, func(k memory.Kind) bool {
+		switch d {
+		case defect.MovedGone, defect.MovedComplete:
+			return !k.Options.Moves
+		case defect.OldLook:
+			return !k.Options.Stale
+		default:
+			return false
+		}
+	})
+}
+
 // recipeOf is the recipe that has a defect, if only one has it.
 func recipeOf(d defect.Defect) string {
 	switch d {
 	case defect.ReaderPasses, defect.DowngradeAnew, defect.MovedGone, defect.MovedComplete:
 		return "rwlock"
-	case defect.NoNote, defect.OldLimit, defect.LimitCopied:
+	case defect.NoNote, defect.OldLimit, defect.LimitCopied, defect.OldLook:
 		return "semaphore"
 	case defect.ProclaimEnds:
 		return "election"

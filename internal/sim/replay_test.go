@@ -23,7 +23,7 @@ var (
 // is asked for.
 func configs(seed uint64) []Config {
 	var all []Config
-	for _, k := range memory.Kinds() {
+	for _, k := range append(memory.Kinds(), memory.Lagging()) {
 		if *kindFlag == "" || *kindFlag == k.Name {
 			all = append(all, Config{Seed: seed, Kind: k.Name, Service: k.Options})
 		}
