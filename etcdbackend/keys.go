@@ -179,7 +179,10 @@ func parseEntry(s string) (entryKey, bool) {
 		return entryKey{}, false
 	}
 	// Leading zeros, signs and capitals parse too, but are not ours.
-	return k, k.String() == s
+	if k.String() != s {
+		return entryKey{}, false
+	}
+	return k, true
 }
 
 const upperHex = "0123456789ABCDEF"
