@@ -333,8 +333,10 @@ func semaphoreFinish(k *worker) {
 
 func layElection(w *world) {
 	w.addLine("e", &w.recipe)
-	for range 1 + w.random.IntN(2) {
-		w.watch(w.clients[w.random.IntN(len(w.clients))])
+	// Each at a client of its own: the watches of two at one client would have the
+	// same name, and it would not be settled whose comes first.
+	for _, i := range w.random.Perm(len(w.clients))[:1+w.random.IntN(2)] {
+		w.watch(w.clients[i])
 	}
 }
 
