@@ -63,6 +63,7 @@ var importRules = []rule{
 
 	{folder: "internal/tcpproxy", unshipped: true, forTests: true},
 	{folder: "internal/testserver", unshipped: true, forTests: true},
+	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/defect"},
 	{folder: "internal/schedule", ours: []string{"session/driver"}},
 	{
@@ -92,7 +93,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend",
+	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/heard",
 }
 
 // An arch is one package as the import rules see it.

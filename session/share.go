@@ -34,7 +34,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	case done: // by what an earlier call has left
 		return nil
 	}
-	ctx, cancel := g.within(ctx)
+	ctx, cancel := g.t.Within(ctx)
 	defer cancel()
 	if err := g.share(ctx); err != nil {
 		return h.notShared(err)
@@ -67,17 +67,6 @@ func (h *Hold) overErr() error {
 		return ErrUnlocked
 	}
 	return h.g.lostErr()
-}
-
-// within is a context that ends with ctx, and with the term: nothing is worth
-// waiting for then.
-func (g *grant) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(g.t.ctx, func() { cancel(context.Cause(g.t.ctx)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
 }
 
 // share makes the entry admit others.
@@ -174,7 +163,7 @@ func (h *Hold) Write(ctx context.Context, value []byte) error {
 	case g.t.Left() == 0:
 		return g.lostNow()
 	}
-	ctx, cancel := g.within(ctx)
+	ctx, cancel := g.t.Within(ctx)
 	defer cancel()
 	err = g.Grant.Write(ctx, value)
 	g.mu.Lock()

@@ -280,6 +280,17 @@ func (t *Term) Session() *Session { return t.s }
 // Context ends with the term; its cause is a *LostError.
 func (t *Term) Context() context.Context { return t.ctx }
 
+// Within returns a context that ends with ctx, and with the term, when nothing
+// of the term's is worth waiting for. Its cause is that of the one that ended.
+func (t *Term) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // Engine returns the one value that the engine keeps with the term, made by
 // init at the first call.
 func (t *Term) Engine(init func(*Term) any) any {

@@ -4,29 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/heard"
 )
-
-// watched is an output that calls f when the text was written for the first time.
-type watched struct {
-	bytes.Buffer
-	text string
-	once sync.Once
-	f    func()
-}
-
-func (w *watched) Write(b []byte) (int, error) {
-	if strings.Contains(string(b), w.text) {
-		defer w.once.Do(w.f)
-	}
-	return w.Buffer.Write(b)
-}
 
 // turns returns who was on which machine, in order, and how many were done.
 func turns(t *testing.T, out string) (on [gpus][]int, done int) {
@@ -61,13 +46,7 @@ func TestAllJobsAreDoneThreeAtATime(t *testing.T) {
 func TestLostPermitsAreQueuedForAnew(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
-	out := &watched{text: "on gpu 2", f: func() {
-		leases, err := client.Leases(t.Context())
-		if assert.NoError(t, err) && assert.Len(t, leases.Leases, 1) {
-			_, err = client.Revoke(t.Context(), leases.Leases[0].ID)
-			assert.NoError(t, err)
-		}
-	}}
+	out := &heard.Output{Text: "on gpu 2", Then: func() { heard.EndSession(t, client) }}
 
 	require.NoError(t, run(t.Context(), strings.Join(cluster.Endpoints(), ","), &display{out: out}))
 

@@ -84,9 +84,8 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 // first reads the first entry once. It ends with the term too: what is asked for
 // then is another term, which is told when the Session is closed.
 func (h *head) first(ctx context.Context, t *session.Term) (driver.Entry, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(t.Context(), func() { cancel(context.Cause(t.Context())) })() //nolint:contextcheck // the term's end
+	ctx, cancel := t.Within(ctx)
+	defer cancel()
 	return h.s.First(ctx, h.name)
 }
 

@@ -24,10 +24,8 @@ func (g *group) prepare(ctx context.Context, rs []Request) (again bool, err erro
 	if !ledger && !rs[0].Slots && len(doubtful) == 0 {
 		return false, nil
 	}
-	// The term's end ends this too.
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(g.t.Context(), func() { cancel(context.Cause(g.t.Context())) })() //nolint:contextcheck // the term's end
+	inner, cancel := g.t.Within(ctx)
+	defer cancel()
 	err = g.see(inner, doubtful)
 	if err == nil && ledger {
 		err = g.enter(inner)
