@@ -66,7 +66,7 @@ type Service interface {
 
 // Member is one server.
 type Member interface {
-	CutPeers()  // from all others, both ways
+	CutPeers() // from all others, both ways
 	HealPeers()
 	Kill() error
 	Restart(ctx context.Context) error
