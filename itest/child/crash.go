@@ -110,7 +110,7 @@ func (w *worker) crash(holding bool) {
 	w.killed = now()
 	for i := range w.spells {
 		if w.spells[i].End == 0 {
-			w.spells[i].End = w.killed
+			w.spells[i].End, w.spells[i].Killed = w.killed, true
 		}
 	}
 }
@@ -142,7 +142,7 @@ func checkSpells(t *testing.T, recipe string, kills int, spells []Spell) {
 		if recipe != "all" { // two of two pairs each may share no lock
 			assert.Greater(t, s.Token, before.Token)
 		}
-		if recipe == "robust" && !before.Given {
+		if recipe == "robust" && before.Killed {
 			assert.True(t, s.Died, "it came after one that was killed at work")
 		}
 	}

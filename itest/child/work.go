@@ -34,7 +34,8 @@ type Spell struct {
 	Died   bool // the hold says that the one before was not given back
 	Begin  driver.Instant
 	End    driver.Instant // 0 while it works
-	Given  bool
+	Given  bool           // it is known to have been given back
+	Killed bool           `json:"-"` // at work; who was killed later may have given back
 }
 
 // work takes holds by a recipe until somebody says something on standard input,
