@@ -31,10 +31,13 @@ type Service interface {
 	Locks() []string
 
 	// Client makes a client with a session and a network of its own. The servers
-	// that it may talk to are all three, or those that are named.
+	// that it may talk to are all three, or those that are named. It begins with
+	// the first of these, and stays there while nothing is wrong: its watch if it
+	// waits, its renewals if it holds.
 	Client(ctx context.Context, lock string, members ...int) (Client, error)
 
-	// Process starts a client in a process of its own, which holds a mutex.
+	// Process starts a client in a process of its own, and returns when it holds
+	// a mutex.
 	Process(ctx context.Context, lock, line string) (Process, error)
 
 	// Members can be harmed.
@@ -64,14 +67,31 @@ type Service interface {
 	Close() error
 }
 
+// Witness is a Service that hears of every change as it happens. Others are asked
+// for their Entries again and again, where a figure needs it.
+type Witness interface {
+	// Left is when it heard that an entry had gone; 0 if it has not.
+	Left(entry string) history.Instant
+}
+
+// Traffic is what proxies have seen. It is how a fault is known to have met
+// anything.
+type Traffic struct {
+	Waiting     int64 // bytes inside the proxies now: held back, or not yet due
+	Connections int64 // that were ever accepted
+}
+
 // Member is one server.
 type Member interface {
 	CutPeers() // from all others, both ways
 	HealPeers()
-	Kill() error
-	Restart(ctx context.Context) error
-	Pause() error
+	Kill() error                       // returns when the process is gone
+	Restart(ctx context.Context) error // returns when it serves
+	Pause() error                      // returns when the process has stopped (state T)
 	Resume() error
+
+	Traffic() Traffic // between it and the other members
+	Running() bool    // its process is there, stopped or not
 
 	// Fill lets every write to its disk fail from now on, until Restart.
 	Fill() error
@@ -92,6 +112,7 @@ type Client interface {
 	Heal()
 	Delay(d time.Duration)
 	Reset()
+	Traffic() Traffic
 
 	// Lose has the reply to the next request of a kind lost with its connection,
 	// when the server has carried it out. The kinds are the service's; hit says
@@ -122,9 +143,9 @@ type Hold interface {
 // Process is a client in another process. It holds, believes, and asks itself all
 // the time whether it still does.
 type Process interface {
-	Pause() error // SIGSTOP
+	Pause() error // SIGSTOP; returns when it has stopped (state T)
 	Resume() error
-	Kill() error
+	Kill() error // returns when it is gone
 
 	// Report is what its hold has seen until now; Stop gives back and ends it.
 	Report(ctx context.Context) (history.Attempt, error)
