@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -56,18 +57,10 @@ func lastZxid(data string) (int64, error) {
 
 // lastOfLog is the last transaction of a log, 0 if it has none.
 func lastOfLog(text []byte) (zxid int64) {
-	if len(text) < len(logMagic) {
-		return 0
-	}
-	for text = text[len(logMagic):]; len(text) > recordHead; {
-		sum, size := binary.BigEndian.Uint64(text), int(binary.BigEndian.Uint32(text[8:]))
-		text = text[recordHead:]
-		if size < txnHead || size >= len(text) || text[size] != endOfRecord || uint64(adler32.Checksum(text[:size])) != sum {
-			break
-		}
-		zxid = int64(binary.BigEndian.Uint64(text[txnZxid:]))
-		text = text[size+1:]
-	}
+	_ = eachRecord(bytes.NewReader(text), func(txn []byte) error { // which reports only what this says
+		zxid = int64(binary.BigEndian.Uint64(txn[txnZxid:]))
+		return nil
+	})
 	return zxid
 }
 

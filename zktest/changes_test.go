@@ -1,0 +1,98 @@
+package zktest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// changes are told without what a test cannot know beforehand.
+func changes(t *testing.T, e *zktest.Ensemble, below string) (all []zktest.Change) {
+	t.Helper()
+	told, err := e.Changes(within(t, soon), below)
+	require.NoError(t, err)
+	for i, c := range told {
+		if i > 0 {
+			require.GreaterOrEqual(t, c.Zxid, told[i-1].Zxid)
+		}
+		c.Zxid = 0
+		all = append(all, c)
+	}
+	return all
+}
+
+func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{ContainerCheck: 100 * time.Millisecond})
+	conn, world := e.Conn(t), zk.WorldACL(zk.PermAll)
+	create(t, conn, "/elsewhere")
+	create(t, conn, "/a")
+	_, err := conn.CreateContainer("/a/box", []byte("empty"), zk.FlagContainer, world)
+	require.NoError(t, err)
+	_, err = conn.Create("/a/box/plain", []byte("old"), 0, world)
+	require.NoError(t, err)
+	_, err = conn.Set("/a/box/plain", []byte("new"), -1)
+	require.NoError(t, err)
+	_, err = conn.Multi( // all or nothing
+		&zk.CreateRequest{Path: "/a/never", Acl: world}, &zk.CheckVersionRequest{Path: "/a", Version: 77})
+	require.Error(t, err)
+	other, err := e.NewConn(nil)
+	require.NoError(t, err)
+	done, err := other.Multi(
+		&zk.CreateRequest{Path: "/a/seq-", Data: []byte("s"), Acl: world, Flags: zk.FlagEphemeral | zk.FlagSequence},
+		&zk.SetDataRequest{Path: "/a", Data: []byte{}, Version: -1},
+		&zk.SetDataRequest{Path: "/a/box", Data: []byte("full"), Version: -1},
+		&zk.DeleteRequest{Path: "/a/box/plain", Version: -1},
+	)
+	require.NoError(t, err)
+	_, err = other.Create("/a/gone", nil, zk.FlagEphemeral, world)
+	require.NoError(t, err)
+	require.NoError(t, conn.Delete("/a/gone", -1))
+	us, them := conn.SessionID(), other.SessionID()
+	other.Close()
+	require.Eventually(t, func() bool { return !exists(t, conn, "/a/box") }, soon, time.Millisecond, "it is empty")
+
+	assert.Equal(t, []zktest.Change{
+		{Kind: zktest.Created, Path: "/a/box", Data: []byte("empty"), Session: us},
+		{Kind: zktest.Created, Path: "/a/box/plain", Data: []byte("old"), Session: us},
+		{Kind: zktest.Written, Path: "/a/box/plain", Data: []byte("new"), Session: us},
+		{Kind: zktest.Created, Path: "/a/seq-0000000001", Data: []byte("s"), Owner: them, Session: them},
+		{Kind: zktest.Written, Path: "/a/box", Data: []byte("full"), Session: them},
+		{Kind: zktest.Deleted, Path: "/a/box/plain", Session: them},
+		{Kind: zktest.Created, Path: "/a/gone", Data: []byte{}, Owner: them, Session: them},
+		{Kind: zktest.Deleted, Path: "/a/gone", Session: us},
+		{Kind: zktest.Deleted, Path: "/a/seq-0000000001", Session: them},
+		{Kind: zktest.Deleted, Path: "/a/box"},
+	}, changes(t, e, "/a"))
+	told, err := e.Changes(within(t, soon), "/a/")
+	require.NoError(t, err)
+	assert.Equal(t, done[1].Stat.Mzxid, told[3].Zxid, "the czxid, which the folder's last change has too")
+	assert.Len(t, changes(t, e, "/a/box"), 3)
+}
+
+// TestChangesAreWholeAfterLeadersHaveChanged: a member that comes back may be given
+// a snapshot, and then has no log of what is in it.
+func TestChangesAreWholeAfterLeadersHaveChanged(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Properties: map[string]string{"zookeeper.commitLogCount": "1"}})
+	conn := e.Conn(t)
+	create(t, conn, "/a")
+	var want []zktest.Change
+	for range 4 {
+		lead := leader(t, e)
+		e.Member(lead).Kill()
+		for range 3 {
+			recovers(t, conn)
+			path, err := conn.Create("/a/n-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			want = append(want, zktest.Change{Kind: zktest.Created, Path: path, Data: []byte{}, Session: conn.SessionID()})
+		}
+		require.NoError(t, e.Member(lead).Wipe())
+		require.NoError(t, e.Member(lead).Restart(within(t, soon)))
+
+		assert.Equal(t, want, changes(t, e, "/a"))
+	}
+}
