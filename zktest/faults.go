@@ -52,10 +52,31 @@ func (m *Member) Stop(ctx context.Context) error {
 // process goes on trying. Do not restart the same member twice at the same time.
 func (m *Member) Restart(ctx context.Context) error {
 	m.halt()
+	if err := m.clear(); err != nil {
+		return fmt.Errorf("zktest: restart %q: %w", m.Name(), err)
+	}
 	if err := m.start(ctx); err != nil {
 		return err
 	}
 	return m.waitReady(ctx)
+}
+
+// clear removes logs that have no header: a member whose disk was full has made
+// them, and does not start with them. It is what operators do (ZOOKEEPER-1621).
+func (m *Member) clear() error {
+	logs, err := filepath.Glob(filepath.Join(m.data(), "log.*"))
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		if info, err := os.Stat(log); err != nil || info.Size() >= int64(len(logMagic)) {
+			continue
+		}
+		if err := os.Remove(log); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Wipe deletes the data of a member that is killed or stopped: all of its

@@ -1,0 +1,44 @@
+package zktest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/zktest"
+)
+
+func TestMembersWithAFullDiskServeNobodyUntilRestarted(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	conn := e.Conn(t)
+	works(t, conn)
+	for range 2 {
+		full := leader(t, e)
+
+		require.NoError(t, e.Member(full).Fill())
+
+		require.Eventually(t, func() bool {
+			_, _ = conn.Create("/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)) // it does not know before it writes
+			return leader(t, e) != full
+		}, soon, 10*time.Millisecond)
+		recovers(t, conn)
+		require.NoError(t, e.Member(full).Restart(within(t, soon)))
+		works(t, only(t, e, full))
+	}
+	lead := leader(t, e)
+	follower := (lead + 1) % 3
+	require.NoError(t, e.Member(follower).Fill())
+	works(t, only(t, e, lead))
+	require.Eventually(t, func() bool {
+		answer, err := e.Member(follower).Command(t.Context(), "srvr")
+		return err != nil || answer == "This ZooKeeper instance is not currently serving requests\n"
+	}, soon, 10*time.Millisecond)
+	require.NoError(t, e.Member(follower).Restart(within(t, soon)))
+	works(t, only(t, e, follower))
+
+	e.Member(follower).Kill()
+	assert.ErrorContains(t, e.Member(follower).Fill(), "no such process")
+}
