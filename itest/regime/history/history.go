@@ -87,6 +87,10 @@ type Attempt struct {
 	Outcome Outcome
 	Done    Instant // giving back returned
 
+	// Stopped says that its process was stopped or killed while it held. Nobody
+	// can be told anything then, so L2 asks nothing of this hold.
+	Stopped bool
+
 	Fault string // what was done to this client meanwhile, for reports
 }
 
@@ -108,6 +112,10 @@ type Change struct {
 	Shared bool   // a reader, by now
 	Weight int64
 	Limit  int64 // that the line has from now on
+
+	// Seen is when somebody who looks on has learned of it; 0 if nobody did. It is
+	// needed only to tell how long something was left behind.
+	Seen Instant
 }
 
 // The kinds of changes.
