@@ -38,7 +38,11 @@ type rule struct {
 // importRules is the table of the house. The first rule that covers a folder
 // is the one that counts.
 var importRules = []rule{
-	{folder: "."},
+	{
+		folder:  ".", // what a URL can name
+		ours:    []string{"session", "etcdbackend", "zkbackend", "membackend", "internal/..."},
+		outside: []string{"github.com/go-zookeeper/zk"},
+	},
 
 	{folder: "session/driver"},
 	{folder: "session/drivertest", ours: []string{"session", "session/driver"}, forTests: true},
@@ -232,7 +236,8 @@ func TestImportRulesForbid(t *testing.T) {
 		folder, imports string
 		inTest          bool
 	}{
-		{folder: ".", imports: ours + "session"},
+		{folder: ".", imports: ours + "recipes/mutex"},
+		{folder: ".", imports: ours + "etcdtest", inTest: true},
 		{folder: "session/driver", imports: ours + "session"},
 		{folder: "session/driver", imports: ours + "internal/names"},
 		{folder: "session", imports: ours + "internal/queue"},

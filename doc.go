@@ -1,6 +1,8 @@
 // Package fairlock is the manual of Fairlock: fair, fenced locks on a service
-// that many processes share. It holds no code. The locks are in the packages
-// below recipes; they work over a [session.Session], which a backend opens.
+// that many processes share. The locks are in the packages below recipes; they
+// work over a [session.Session], which a backend opens. All the code here is
+// [Open], for programs that are told by a URL where their service is; others call
+// a backend, and link that one alone.
 //
 //	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
 //	s, err := etcdbackend.Open(ctx, client, nil) // once, for months

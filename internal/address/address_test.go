@@ -1,0 +1,210 @@
+package address
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseReadsWhatAURLSays(t *testing.T) {
+	for raw, want := range map[string]Address{
+		"etcd://db":                     {Service: Etcd, Hosts: []string{"db:2379"}},
+		"etcd://db/":                    {Service: Etcd, Hosts: []string{"db:2379"}},
+		"etcd://db?ttl=5s":              {Service: Etcd, Hosts: []string{"db:2379"}, TTL: 5 * time.Second},
+		"etcd://db/?ttl=5s":             {Service: Etcd, Hosts: []string{"db:2379"}, TTL: 5 * time.Second},
+		"etcd://a:1,b,[::1]:3/x/y":      {Service: Etcd, Hosts: []string{"a:1", "b:2379", "[::1]:3"}, Root: "x/y"},
+		"etcd://[fe80::1%25eth0]":       {Service: Etcd, Hosts: []string{"[fe80::1%eth0]:2379"}},
+		"etcd://db/caf%C3%A9%2F":        {Service: Etcd, Hosts: []string{"db:2379"}, Root: "café/"},
+		"etcds://ops:p%40ss%2F@db":      {Service: Etcd, Secure: true, Hosts: []string{"db:2379"}, User: "ops", Password: "p@ss/"},
+		"etcd://ops:a:b@c@db":           {Service: Etcd, Hosts: []string{"db:2379"}, User: "ops", Password: "a:b@c"},
+		"etcd://db?layout=concurrency":  {Service: Etcd, Hosts: []string{"db:2379"}, Layout: "concurrency"},
+		"zk://a,b/locks/prod":           {Service: ZooKeeper, Hosts: []string{"a:2181", "b:2181"}, Root: "/locks/prod"},
+		"zk://a?root=/&layout=kazoo":    {Service: ZooKeeper, Hosts: []string{"a:2181"}, Root: "/", Layout: "kazoo"},
+		"zks://a?proof=quorum&tick=1s":  {Service: ZooKeeper, Secure: true, Hosts: []string{"a:2181"}, Proof: "quorum", Tick: time.Second},
+		"zk://u:p@a?acl=auth&label=x+y": {Service: ZooKeeper, Hosts: []string{"a:2181"}, User: "u", Password: "p", ACL: "auth", Label: "x y"},
+		"mem://":                        {Service: Memory},
+		"mem://?ttl=3s&margin=500ms":    {Service: Memory, TTL: 3 * time.Second, Margin: 500 * time.Millisecond},
+		"etcd://u@a?password-file=/p&ca=c&cert=d&key=e&server-name=f&timeout=1s": {
+			Service: Etcd, Hosts: []string{"a:2379"}, User: "u", PasswordFile: "/p",
+			CAFile: "c", CertFile: "d", KeyFile: "e", ServerName: "f", Timeout: time.Second,
+		},
+	} {
+		a, err := Parse(raw)
+
+		if assert.NoError(t, err, raw) {
+			assert.Equal(t, want, *a, raw)
+		}
+	}
+}
+
+func TestParseSaysWhatIsWrong(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                            "want a URL such as etcd://host:2379 or zk://host:2181",
+		"db:2379":                     "want a URL such as etcd://host:2379 or zk://host:2181",
+		"consul://db":                 `unknown scheme "consul": want etcd, etcds, zk, zks or mem`,
+		"mems://":                     `unknown scheme "mems": want etcd, etcds, zk, zks or mem`,
+		"ops:secret@etcd://db":        "unknown scheme: want etcd, etcds, zk, zks or mem",
+		"etcd://":                     "no servers: want etcd://host:2379",
+		"zk:///locks":                 "no servers: want zk://host:2181",
+		"etcd://a,,b":                 "a server is empty",
+		"etcd://a,a:2379":             `the server "a:2379" is there twice`,
+		"etcd://::1":                  `server "::1": an IPv6 address stands in brackets`,
+		"etcd://a b":                  `"a b" is no server, want host or host:port`,
+		"etcd://a:b":                  `server "a:b": its port is no number from 1 to 65535`,
+		"etcd://a:70000":              `server "a:70000": its port is no number from 1 to 65535`,
+		"etcd://a:0":                  `server "a:0": its port is no number from 1 to 65535`,
+		"etcd://@a":                   `there is no user before the "@"`,
+		"etcd://u:%zz@a":              `user or password has a "%" without two hexadecimal digits: write it as %25`,
+		"etcd://u:s/e@a":              `there is an "@" or "#" behind the servers: in a user, a password or a path, "/", "?", "#" and "@" are written as %2F, %3F, %23 and %40`,
+		"etcd://a#x":                  `there is an "@" or "#" behind the servers: in a user, a password or a path, "/", "?", "#" and "@" are written as %2F, %3F, %23 and %40`,
+		"etcd://a/%":                  `the path has a "%" without two hexadecimal digits: write it as %25`,
+		"etcd://a?":                   "",
+		"etcd://a?&":                  `no parameter is called "": etcd:// has ca, cert, key, label, layout, margin, password-file, server-name, timeout or ttl`,
+		"etcd://a?tll=5s":             `no parameter is called "tll": etcd:// has ca, cert, key, label, layout, margin, password-file, server-name, timeout or ttl`,
+		"etcd://a?tick=5s":            `etcd:// has no parameter tick, but ca, cert, key, label, layout, margin, password-file, server-name, timeout or ttl`,
+		"etcd://a?password=x":         "no parameter is called password: the user stands before the servers, as in etcd://user@host, the password in a file (password-file=)",
+		"etcd://a?ttl=5s&ttl=6s":      "parameter ttl is given twice",
+		"etcd://a?ttl":                "parameter ttl has no value",
+		"etcd://a?ttl=":               "parameter ttl has no value",
+		"etcd://a?ttl=%":              `parameter ttl has a "%" without two hexadecimal digits: write it as %25`,
+		"etcd://a?ttl=5":              `parameter ttl: "5" is no duration, want one such as 15s or 500ms`,
+		"etcd://a?ttl=-5s":            "parameter ttl: -5s is not above zero",
+		"etcd://a?layout=kazoo":       `parameter layout: there is no "kazoo", want native or concurrency`,
+		"zk://a?layout=concurrency":   `parameter layout: there is no "concurrency", want curator or kazoo`,
+		"zk://a/x?root=/y":            "parameter root: the path has named one already",
+		"mem://a":                     "mem:// has no servers",
+		"mem:///x":                    "mem:// has no path",
+		"mem://u@":                    "mem:// has no users",
+		"mem://?ca=x":                 "mem:// has no parameter ca, but label, margin, timeout or ttl",
+		"etcd://a?password-file=x":    "parameter password-file has no user: want etcd://user@host",
+		"etcd://u:p@a?password-file=": "parameter password-file has no value",
+		"zk://u:p@a?password-file=x":  "there is a password, and parameter password-file: want one of them",
+		"etcd://a?cert=x":             "parameters cert and key go together",
+	} {
+		_, err := Parse(raw)
+
+		if want == "" {
+			assert.NoError(t, err, raw)
+			continue
+		}
+		assert.EqualError(t, err, want, raw)
+	}
+}
+
+func TestFilesForTLSTurnItOn(t *testing.T) {
+	for raw, want := range map[string]bool{
+		"etcd://a": false, "etcds://a": true, "zks://a": true, "etcd://a?ca=x": true,
+		"zk://a?cert=x&key=y": true, "etcd://a?server-name=x": true, "mem://": false,
+	} {
+		a, err := Parse(raw)
+		require.NoError(t, err)
+
+		assert.Equal(t, want, a.TLS(), raw)
+	}
+}
+
+func TestAnAddressDoesNotShowItsPassword(t *testing.T) {
+	a, err := Parse("zk://ops:hunter2@a,b/locks")
+	require.NoError(t, err)
+
+	assert.Equal(t, "ZooKeeper at a:2181, b:2181", a.String())
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		assert.NotContains(t, fmt.Sprintf(verb, a), "hunter2", verb)
+	}
+}
+
+func TestAPasswordIsTheOneLineOfItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "password")
+	for text, want := range map[string]string{"s e\n": "s e", "s": "s", "s\r\n": "s", "s \n": "s "} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+
+		got, err := (&Address{PasswordFile: path}).Secret()
+
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for text, want := range map[string]string{"": " is empty", "\n": " is empty", "hunter2\nx": " has more than one line"} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+
+		_, err := ReadPassword(path)
+
+		assert.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+// FuzzParse looks for a panic, for an address that does not say the same when it
+// is written and read again, and for passwords in errors.
+func FuzzParse(f *testing.F) {
+	f.Add("etcd://", "", "a:1,b/x?ttl=5s")
+	f.Add("zks://ops:", "s/e@?#%", "@a?layout=kazoo")
+	f.Add("", "hunter", "://x")
+	f.Fuzz(func(t *testing.T, before, secret, after string) {
+		// The mark is no part of anything that this package says by itself.
+		mark := "zQ" + hex.EncodeToString([]byte(secret)) + "zQ"
+		_, _ = Parse(before + secret + after)
+		if strings.Contains(before+after, "zQ") {
+			return
+		}
+		for _, password := range []string{mark + secret, secret + mark, url.PathEscape(secret) + mark} {
+			_, err := Parse("etcd://ops:" + password + "@" + after)
+			if err != nil {
+				require.NotContains(t, err.Error(), mark)
+			}
+		}
+		a, err := Parse(before + after)
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, a.String())
+		again, err := Parse(canonical(a))
+		require.NoError(t, err, canonical(a))
+		require.Equal(t, a, again)
+	})
+}
+
+// canonical writes a as a URL.
+func canonical(a *Address) string {
+	s := a.Service
+	if a.Secure {
+		s += "s"
+	}
+	s += "://"
+	if a.User != "" {
+		s += strings.ReplaceAll(url.PathEscape(a.User), ":", "%3A")
+		if a.Password != "" {
+			s += ":" + strings.ReplaceAll(url.PathEscape(a.Password), "@", "%40")
+		}
+		s += "@"
+	}
+	s += strings.ReplaceAll(strings.Join(a.Hosts, ","), "%", "%25")
+	q := url.Values{}
+	switch root := a.Root; {
+	case a.Service == ZooKeeper && root != "":
+		q.Set("root", root)
+	case root != "":
+		s += "/" + strings.ReplaceAll(url.PathEscape(root), "@", "%40")
+	}
+	for name, d := range map[string]time.Duration{"ttl": a.TTL, "margin": a.Margin, "timeout": a.Timeout, "tick": a.Tick} {
+		if d != 0 {
+			q.Set(name, d.String())
+		}
+	}
+	for name, v := range map[string]string{
+		"label": a.Label, "layout": a.Layout, "proof": a.Proof, "acl": a.ACL, "password-file": a.PasswordFile,
+		"ca": a.CAFile, "cert": a.CertFile, "key": a.KeyFile, "server-name": a.ServerName,
+	} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	return s + "?" + q.Encode()
+}

@@ -1,0 +1,197 @@
+package fairlock
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
+)
+
+// DefaultTimeout is how long Open tries unless it is told otherwise.
+const DefaultTimeout = 5 * time.Second
+
+// Options are what Open takes beside the URL. The zero value is ready to use. A
+// field that is not zero wins over what the URL says.
+type Options struct {
+	// Session is what all backends have in common: TTL, margin, label, hooks
+	// and log.
+	Session session.Options
+
+	// Username and Password log in. They are never logged nor part of an
+	// error. A Password without a user, here or in the URL, is an error.
+	Username, Password string
+
+	// CAFile, CertFile and KeyFile are PEM files, ServerName is the name that
+	// the servers' certificates are checked for, "" the host that was dialled.
+	// Any of them turns TLS on.
+	CAFile, CertFile, KeyFile, ServerName string
+
+	// TLS turns TLS on with this configuration, instead of with files.
+	TLS *tls.Config
+
+	// Timeout bounds connecting, logging in and opening the session together.
+	// 0 means what the URL says, or else DefaultTimeout.
+	Timeout time.Duration
+
+	// Memory is the service that mem:// stands for. Nil means a new one that
+	// nobody else sees, and that is gone with the Session.
+	Memory *membackend.Store
+}
+
+// Open opens a Session on the service that a URL names. Closing the Session
+// closes the connections that Open made. Opts may be nil.
+//
+//	etcd://[user[:password]@]host[:port][,…][/root][?parameters]
+//	zk://[user[:password]@]host[:port][,…][/root][?parameters]
+//	mem://[?parameters]
+//
+// The schemes etcds and zks encrypt; the others do too if a parameter says with
+// what. Ports are 2379 and 2181 unless said otherwise. The root is where the
+// lines are kept, without the slash before it on etcd. A user of ZooKeeper is one
+// of its scheme "digest". What means something in a URL ("/", "?", "#", "@", "%",
+// and ":" in a user) is written as %XX in user, password and root. The parameters,
+// each at most once:
+//
+//	ttl=15s margin=1s label=…     as in session.Options
+//	timeout=5s                    as in Options
+//	layout=…                      etcd: native, concurrency; zk: curator, kazoo
+//	ca=… cert=… key=…             PEM files for TLS, as in Options
+//	server-name=…                 the name to check the servers' certificates for
+//	password-file=…               a file with the password alone in it
+//	root=/                        zk: instead of the path, which cannot say that
+//	tick=2s proof=…               zk: as in zkbackend.Options; auto, ping, sync, quorum
+//	acl=…                         zk: world, or auth: entries are for our user alone
+//
+// A password in a URL is for tests: others may see the URL, in a list of
+// processes or a log. Use password-file, or Options.
+//
+// An error wraps session.ErrInvalidOptions (a URL, parameter or file that is
+// wrong; nothing was sent), session.ErrDenied, session.ErrRefused or, when ctx
+// ends or the timeout has passed, session.ErrUnavailable. It does not contain
+// the URL, nor a password.
+func Open(ctx context.Context, url string, opts *Options) (*session.Session, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	a, err := address.Parse(url)
+	if err == nil {
+		err = o.merge(a)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fairlock: open: %w: %w", session.ErrInvalidOptions, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	var s *session.Session
+	switch a.Service {
+	case address.Etcd:
+		s, err = o.openEtcd(ctx, a)
+	case address.ZooKeeper:
+		s, err = o.openZooKeeper(ctx, a)
+	default:
+		s, err = o.openMemory(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fairlock: open: %w", err)
+	}
+	return s, nil
+}
+
+// merge makes o complete with what the URL says, and a with what only o says.
+func (o *Options) merge(a *address.Address) error {
+	if a.Service == address.Memory && (o.Username != "" || o.Password != "" || o.TLS != nil || o.tlsFiles()) {
+		return errors.New("mem:// has no users and no TLS")
+	}
+	if o.TLS != nil && (o.tlsFiles() || a.CAFile != "" || a.CertFile != "" || a.KeyFile != "" || a.ServerName != "") {
+		return errors.New("TLS and files for it exclude each other")
+	}
+	if o.Username != "" && o.Username != a.User {
+		a.User, a.Password, a.PasswordFile = o.Username, "", "" // those of somebody else
+	}
+	if o.Password != "" {
+		a.Password, a.PasswordFile = o.Password, ""
+	}
+	if o.CertFile != "" || o.KeyFile != "" {
+		a.CertFile, a.KeyFile = o.CertFile, o.KeyFile
+	}
+	a.CAFile, a.ServerName = cmp.Or(o.CAFile, a.CAFile), cmp.Or(o.ServerName, a.ServerName)
+	o.Session.TTL, o.Session.Margin = cmp.Or(o.Session.TTL, a.TTL), cmp.Or(o.Session.Margin, a.Margin)
+	o.Session.Label = cmp.Or(o.Session.Label, a.Label)
+	if o.Timeout = cmp.Or(o.Timeout, a.Timeout, DefaultTimeout); o.Timeout < 0 {
+		return fmt.Errorf("the Timeout %s is negative", o.Timeout)
+	}
+	return o.readFiles(a)
+}
+
+func (o *Options) tlsFiles() bool {
+	return o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || o.ServerName != ""
+}
+
+// readFiles brings in what a names, so that nothing is opened if one is missing.
+func (o *Options) readFiles(a *address.Address) error {
+	var err error
+	if a.Password, err = a.Secret(); err != nil {
+		return err
+	}
+	switch {
+	case a.Password != "" && a.User == "":
+		return errors.New("there is a password and no user")
+	case a.Password == "" && a.User != "":
+		return fmt.Errorf("there is no password for user %q", a.User)
+	}
+	if o.TLS == nil {
+		o.TLS, err = a.TLSConfig()
+	}
+	return err
+}
+
+func (o *Options) openEtcd(ctx context.Context, a *address.Address) (*session.Session, error) {
+	eo := &etcdbackend.Options{Session: o.Session, Root: a.Root}
+	if a.Layout == etcdbackend.LayoutConcurrency.String() {
+		eo.Layout = etcdbackend.LayoutConcurrency
+	}
+	return etcdbackend.Dial(ctx, etcdbackend.DialConfig{
+		Endpoints: a.Hosts, TLS: o.TLS, Username: a.User, Password: a.Password, Timeout: o.Timeout,
+	}, eo)
+}
+
+func (o *Options) openZooKeeper(ctx context.Context, a *address.Address) (*session.Session, error) {
+	zo := &zkbackend.Options{Session: o.Session, Root: a.Root, TickTime: a.Tick, TLS: o.TLS}
+	if a.Layout == zkbackend.LayoutKazoo.String() {
+		zo.Layout = zkbackend.LayoutKazoo
+	}
+	for p := zkbackend.ProofAuto; p <= zkbackend.ProofQuorum; p++ {
+		if a.Proof == p.String() {
+			zo.Proof = p
+		}
+	}
+	if a.User != "" {
+		zo.Auth = []zkbackend.Auth{zkbackend.DigestAuth(a.User, a.Password)}
+	}
+	if a.ACL == "auth" {
+		if a.User == "" && (o.TLS == nil || len(o.TLS.Certificates) == 0) {
+			return nil, fmt.Errorf("%w: parameter acl=auth needs a user or a certificate", session.ErrInvalidOptions)
+		}
+		zo.ACL = zk.AuthACL(zk.PermAll)
+	}
+	return zkbackend.Open(ctx, a.Hosts, zo)
+}
+
+func (o *Options) openMemory(ctx context.Context) (*session.Session, error) {
+	store := o.Memory
+	if store == nil {
+		store = membackend.New()
+	}
+	return store.Open(ctx, &o.Session)
+}
