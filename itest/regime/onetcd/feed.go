@@ -126,6 +126,7 @@ func (f *feed) event(now history.Instant, ev *clientv3.Event) {
 	}
 	if c, ok := p.change(ev.Kv.ModRevision, created, ev.Kv.Version, ev.Kv.Value, deleted); ok {
 		id := [2]string{p.lock, p.line}
+		c.Seen = now
 		f.lines[id] = append(f.lines[id], c)
 	}
 }

@@ -91,7 +91,10 @@ type Member interface {
 	Resume() error
 
 	Traffic() Traffic // between it and the other members
-	Running() bool    // its process is there, stopped or not
+
+	// Running says that its process is there, stopped or not, and has not given up
+	// serving: false after Kill, and after Fill as soon as that was noticed.
+	Running() bool
 
 	// Fill lets every write to its disk fail from now on, until Restart.
 	Fill() error

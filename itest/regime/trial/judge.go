@@ -1,0 +1,111 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/itest/regime/history"
+)
+
+// judge looks for violations in what was recorded: those of the trial's own
+// story here, and all others by the oracles.
+func (st *stage) judge() {
+	if st.History == nil {
+		st.History = &History{}
+	}
+	h := st.History
+	if st.Hit() && len(h.Attempts) > 1 {
+		st.story(st.struckHold(), st.head().attempt())
+	}
+	for _, a := range h.Attempts {
+		st.returns(a)
+	}
+	st.Violations = append(st.Violations, judged(h, st.spoiled(), st.struck)...)
+}
+
+// struckHold is the hold that the fault was aimed at, or that was there.
+func (st *stage) struckHold() history.Attempt {
+	if st.record != nil {
+		return *st.record
+	}
+	if st.holder() == nil {
+		return history.Attempt{}
+	}
+	return st.holder().attempt()
+}
+
+// story looks at the holder that was struck, and at who came next.
+func (st *stage) story(held, next history.Attempt) {
+	if next.Token == 0 || held.Token == 0 {
+		return
+	}
+	st.figure(StruckToGrant, time.Duration(next.Got-st.struck))
+	kept := held.Back != 0 && held.Back <= next.Got // it had stopped before
+	told := told(held)
+	if told != 0 && !held.Stopped {
+		st.figure(StruckToTold, time.Duration(told-st.struck))
+	}
+	switch {
+	case kept || held.Stopped:
+	case told != 0:
+		st.figure(ToldBefore, time.Duration(next.Got-told))
+		late := time.Duration(told - st.struck)
+		if st.kind.foul && late > TTL {
+			st.violated("L2", fmt.Sprintf("client %d was told %s after somebody else had ended its hold", held.Client, late))
+		}
+		if !st.kind.foul && told > next.Got {
+			st.violated("L2", fmt.Sprintf("client %d was told %s after the next one held", held.Client, time.Duration(told-next.Got)))
+		}
+	default:
+		st.violated("L2", fmt.Sprintf("client %d was never told", held.Client))
+	}
+}
+
+// told is when a hold said that it was over, in either way; 0 if it did not.
+func told(a history.Attempt) history.Instant {
+	switch {
+	case a.Told == 0 || a.Over != 0 && a.Over < a.Told:
+		return a.Over
+	}
+	return a.Told
+}
+
+// returns looks at how soon a request returned whose context had ended (S6), and
+// at requests that failed without a reason of their own.
+func (st *stage) returns(a history.Attempt) {
+	switch {
+	case a.Ends != 0 && a.Got != 0:
+		late := time.Duration(a.Got - a.Ends)
+		st.figure(Return, late)
+		if late > promptly {
+			st.violated("S6", fmt.Sprintf("client %d returned %s after its context had ended", a.Client, late))
+		}
+	case a.Ends != 0:
+		st.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
+	case a.Failed != "" && st.lock == Ours:
+		st.violated("L1", fmt.Sprintf("client %d gave up: %s", a.Client, a.Failed))
+	}
+}
+
+// spoiled is the place of the hold that somebody else has ended; 0 if nobody has.
+func (st *stage) spoiled() int64 {
+	if !st.kind.foul {
+		return 0
+	}
+	return st.struckHold().Place
+}
+
+// judged asks the oracles. What a hold believed after somebody else had ended it
+// is left out: nobody can promise anything of that. So is that it was told.
+func judged(h *History, foul int64, struck history.Instant) []history.Violation {
+	attempts := slices.Clone(h.Attempts)
+	for i := range attempts {
+		a := &attempts[i]
+		if foul != 0 && a.Place == foul {
+			a.Held = min(a.Held, struck)
+			a.Stopped = true
+		}
+	}
+	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order})
+}

@@ -1,0 +1,347 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/itest/regime/history"
+)
+
+// Bounds. Those that promises are measured with are never widened.
+const (
+	patience  = 30 * time.Second       // for what takes milliseconds on a calm machine
+	failover  = 4 * time.Second        // for another leader, and for clients to find it
+	slack     = 2 * time.Second        // for the store's own delay in expiring what is due
+	promptly  = 100 * time.Millisecond // S6
+	work      = 20 * time.Millisecond  // that a waiter does when it holds
+	aftermath = 1500 * time.Millisecond
+)
+
+// progress is how long who is first in line may have to wait when the majority is
+// up (L1), and remains how long anything may stay when everybody has ended (S5).
+const (
+	progress = TTL + failover + slack
+	remains  = TTL + slack
+)
+
+// stage is one trial: a line of its own, a holder, a head waiter behind it, and
+// another waiter behind that, each with a client of its own.
+type stage struct {
+	svc  Service
+	lock string
+	kind *kind
+	rng  *rand.Rand // one goroutine at a time, the script's
+	n    int        // its number in the round
+	aim  *aim
+
+	line    history.Line
+	players []*player
+	process Process          // that holds, instead of a player
+	record  *history.Attempt // of the process
+
+	struck, freed history.Instant
+	lost          func() bool // the reply that is to be lost was
+	down          bool        // it could not be cast
+	Result
+}
+
+func (st *stage) holder() *player { return st.players[0] }
+func (st *stage) head() *player   { return st.players[1] }
+func (st *stage) last() *player   { return st.players[2] }
+
+// asks are what the players want of a line, each so that it has to wait for the
+// one before.
+func (st *stage) asks() []Ask {
+	asks := make([]Ask, 4)
+	reader := st.rng.IntN(2)
+	for i := range asks {
+		asks[i].Weight = 1
+		switch st.line.Recipe {
+		case history.ReadWrite:
+			asks[i].Shared = i%2 == reader
+		case history.Semaphore:
+			asks[i].Weight = 2
+		case history.Mutex, history.Reentrant:
+		}
+	}
+	if st.line.Recipe == history.Semaphore && !st.kind.four {
+		asks[2].Weight = 1 // fits in beside the head, and not before it
+	}
+	return asks
+}
+
+// cast opens the clients, and has the holder hold and the others wait.
+func (st *stage) cast(ctx context.Context) error {
+	n := 3
+	if st.kind.four {
+		n = 4
+	}
+	asks := st.asks()
+	st.players = make([]*player, n)
+	var g errgroup.Group
+	for i := range st.players {
+		var at []int
+		if st.kind.members != nil {
+			at = st.kind.members(st, i)
+		}
+		g.Go(func() error {
+			if i == 0 && st.kind.process {
+				return nil
+			}
+			c, err := st.svc.Client(ctx, st.lock, at...)
+			if err != nil {
+				return fmt.Errorf("open client %d: %w", i, err)
+			}
+			keep := work
+			if i == 0 || i == 1 && st.kind.headStays {
+				keep = -1
+			}
+			st.players[i] = newPlayer(i, c, st.line, asks[i], keep)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := st.begin(ctx); err != nil {
+		return err
+	}
+	for i, p := range st.players[1:] {
+		if i == 1 && st.kind.before != nil {
+			if err := st.kind.before(ctx, st); err != nil {
+				return err
+			}
+			continue
+		}
+		p.start()
+		if err := st.stands(ctx, i+2); err != nil {
+			return err
+		}
+	}
+	return st.ready()
+}
+
+// begin has the holder hold.
+func (st *stage) begin(ctx context.Context) (err error) {
+	if st.kind.process {
+		st.process, err = st.svc.Process(ctx, st.lock, st.line.Name)
+		return err
+	}
+	p := st.holder()
+	p.start()
+	if !await(ctx, p.got, patience) || !p.holds() {
+		return errors.New("the holder does not hold")
+	}
+	return nil
+}
+
+// stands waits until so many are in line.
+func (st *stage) stands(ctx context.Context, n int) error {
+	err := untilSeen(ctx, patience, func(ctx context.Context) (bool, error) {
+		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+		return len(line) == n, err
+	})
+	if err != nil {
+		return fmt.Errorf("%d in line: %w", n, err)
+	}
+	return nil
+}
+
+// ready says whether the fault finds what it is aimed at.
+func (st *stage) ready() error {
+	if !st.kind.process && !st.holder().holds() {
+		return errors.New("the holder did not hold any more")
+	}
+	if st.head().returned() {
+		return errors.New("the head waiter did not wait any more")
+	}
+	return nil
+}
+
+// miss notes why the trial does not count; the first reason stays.
+func (st *stage) miss(format string, args ...any) {
+	if st.Missed == "" {
+		st.Missed = fmt.Sprintf(format, args...)
+	}
+}
+
+// strike does something to a player, now.
+func (st *stage) strike(p *player, f func()) {
+	if p != nil {
+		p.harm(st.kind.name)
+	}
+	st.struck = Now()
+	f()
+}
+
+// release has the holder give back, from when the others are to go on.
+func (st *stage) release() {
+	if st.holder() != nil {
+		st.holder().let()
+	}
+	st.freed = Now()
+}
+
+// granted waits until a player holds, and takes it for a violation of L1 if it
+// takes longer than that may from a moment on. One whose request fails or whose
+// context has ended is not waited for.
+func (st *stage) granted(ctx context.Context, p *player, since history.Instant) {
+	left := progress - time.Duration(Now()-since)
+	await(ctx, p.got, max(left, 0))
+	a := p.attempt()
+	switch {
+	case a.Failed != "" || a.Ends != 0:
+	case a.Got == 0:
+		st.violated("L1", fmt.Sprintf("client %d was not granted within %s", p.id, progress))
+	default:
+		st.figure(Progress, max(0, time.Duration(a.Got-since)))
+	}
+}
+
+// passOn has the holder give back, and the others hold one after the other.
+func passOn(ctx context.Context, st *stage) {
+	st.release()
+	goOn(ctx, st)
+}
+
+// finish ends what has not ended, sees that nothing is left, and closes the
+// clients. It returns what was recorded.
+func (st *stage) finish(ctx context.Context) {
+	st.heal()
+	for _, p := range st.players {
+		if p != nil {
+			p.let()
+		}
+	}
+	st.stop(ctx)
+	if st.ended(ctx) {
+		st.empty(ctx)
+	}
+	st.close()
+	st.collect(ctx)
+}
+
+func (st *stage) heal() {
+	for _, p := range st.players {
+		if p != nil {
+			p.c.Heal()
+		}
+	}
+}
+
+// stop ends the process.
+func (st *stage) stop(ctx context.Context) {
+	if st.process == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if a, err := st.process.Stop(ctx); err != nil {
+		st.miss("the process did not end: %v", err)
+	} else {
+		a.Stopped = true
+		st.record = &a
+	}
+}
+
+// ended waits until every player is gone; who still waits is called back.
+func (st *stage) ended(ctx context.Context) bool {
+	for _, p := range st.players {
+		if p == nil || !p.started() || isClosed(p.gone) {
+			continue
+		}
+		p.end()
+		if !await(ctx, p.gone, patience) {
+			st.violated("S6", fmt.Sprintf("client %d has not returned %s after its context ended, with a network that is well", p.id, patience))
+			return false
+		}
+	}
+	return true
+}
+
+// empty looks whether anything is left in the line (S5), while all sessions are
+// there.
+func (st *stage) empty(ctx context.Context) {
+	began := Now()
+	var line []string
+	err := untilSeen(ctx, remains, func(ctx context.Context) (ok bool, err error) {
+		line, err = st.svc.Entries(ctx, st.lock, st.line.Name)
+		return err == nil && len(line) == 0, err
+	})
+	if err != nil && len(line) > 0 {
+		st.violated("S5", fmt.Sprintf("%d entries are left %s after everybody has ended: %q", len(line), time.Duration(Now()-began), line))
+	} else if err != nil {
+		st.miss("the line could not be looked at: %v", err)
+	}
+}
+
+// close closes all clients.
+func (st *stage) close() {
+	var wg sync.WaitGroup
+	for _, p := range st.players {
+		if p != nil {
+			wg.Go(func() { _ = p.c.Close() }) // its session may be over, or its requests unanswered
+		}
+	}
+	wg.Wait()
+	for _, p := range st.players {
+		if p != nil && p.started() {
+			<-p.gone // a closed client answers
+		}
+	}
+}
+
+// collect takes in the records.
+func (st *stage) collect(ctx context.Context) {
+	h := &History{Lines: []history.Line{st.line}}
+	for _, p := range st.players {
+		if p != nil && p.started() {
+			h.Attempts = append(h.Attempts, p.attempts()...)
+		}
+	}
+	if st.record != nil {
+		h.Attempts = append(h.Attempts, *st.record)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	order, err := st.svc.Order(ctx, st.lock, st.line.Name)
+	if err != nil {
+		st.miss("no order of the store's: %v", err)
+	}
+	h.Order = map[string][]history.Change{st.line.Name: order}
+	st.History = h
+	st.Clients = len(st.players)
+	st.count(h.Attempts)
+}
+
+// entry looks for an entry of the line by its number; "" if there is none.
+func (st *stage) entry(ctx context.Context, i int) string {
+	line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+	if err != nil || len(line) <= i {
+		return ""
+	}
+	return line[i]
+}
+
+// leaves waits until an entry is out of the line, and returns when that was.
+func (st *stage) leaves(ctx context.Context, entry string, d time.Duration) history.Instant {
+	if w, ok := st.svc.(Witness); ok {
+		until(ctx, d, func() bool { return w.Left(entry) != 0 })
+		return w.Left(entry)
+	}
+	err := untilSeen(ctx, d, func(ctx context.Context) (bool, error) {
+		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+		return err == nil && !slices.Contains(line, entry), err
+	})
+	if err != nil {
+		return 0
+	}
+	return Now()
+}
