@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 )
 
 const demoHelp = `Watch five processes share one lock, and what happens when two of them fail.
@@ -49,9 +50,9 @@ func demoCommand() *cobra.Command {
 			case err == nil:
 				return nil
 			case errors.Is(err, demo.ErrBroken):
-				return &exit{exitFailed, err}
+				return exit.With(exit.Failed, err)
 			}
-			return &exit{exitSoftware, err}
+			return exit.With(exit.Software, err)
 		},
 	}
 	cmd.Flags().Var(&on, "on", "the service to start and to lock on: "+on.words())
@@ -72,7 +73,7 @@ func workerCommand() *cobra.Command {
 			// and tells us to leave in its own time.
 			signal.Ignore(os.Interrupt)
 			if err := worker.Run(cmd.Context(), cfg, os.Stdin, os.Stdout); err != nil {
-				return &exit{exitSoftware, err}
+				return exit.With(exit.Software, err)
 			}
 			return nil
 		},

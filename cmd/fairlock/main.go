@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 )
 
 func main() {
@@ -23,17 +25,19 @@ func run(args []string) int {
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return exit.OK
 	}
-	var e *exit
+	var e *exit.Error
 	switch {
 	case !errors.As(err, &e): // cobra's own: what was typed makes no sense
 		fmt.Fprintf(os.Stderr, "fairlock: %v\nRun 'fairlock --help' for what there is.\n", err)
-		return exitUsage
+		return exit.Usage
+	case e.Err == nil:
+		return e.Code
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "fairlock: interrupted")
-		return exitInterrupted
+		return exit.Interrupted
 	}
-	fmt.Fprintf(os.Stderr, "fairlock: %v\n", e.err)
-	return e.code
+	fmt.Fprintf(os.Stderr, "fairlock: %v\n", e.Err)
+	return e.Code
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 )
 
 // call runs a command line and returns its exit code and what it wrote to
@@ -108,7 +109,7 @@ func TestAWorkerWithoutAServiceSaysSo(t *testing.T) {
 	} {
 		code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--on", on, "--server", "")
 
-		assert.Equal(t, exitSoftware, code)
+		assert.Equal(t, exit.Software, code)
 		assert.Contains(t, text, "fairlock: worker ada: "+want)
 	}
 }

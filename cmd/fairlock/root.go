@@ -2,40 +2,25 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 )
 
-// The exit codes, those of sysexits where there is one.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 64
-	exitSoftware    = 70
-	exitInterrupted = 130
-)
-
-// exit is the error of a command that ran: every other error means that it was
-// called in the wrong way.
-type exit struct {
-	code int
-	err  error
-}
-
-func (e *exit) Error() string { return e.err.Error() }
-
-func (e *exit) Unwrap() error { return e.err }
-
-// root is the whole command line.
+// root is the whole command line. Commands that work on a service take conn.
 func root() *cobra.Command {
+	conn := &connect.Flags{Getenv: os.Getenv}
 	cmd := &cobra.Command{
 		Use:           "fairlock",
 		Short:         "Fair, fenced locks on etcd and ZooKeeper",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	conn.Register(cmd)
 	cmd.AddCommand(demoCommand(), versionCommand())
 	return cmd
 }

@@ -1,0 +1,64 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Open finds the service, writes warnings, and opens a Session there. What o says
+// wins over the URL. Its errors have exit codes and are one sentence each.
+func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (*session.Session, error) {
+	t, err := f.Target()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range t.Warnings {
+		fmt.Fprintf(stderr, "fairlock: warning: %s\n", w)
+	}
+	return t.Open(ctx, o)
+}
+
+// Open opens a Session on the service. What o says wins over the URL.
+func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session, error) {
+	fo := t.Options
+	fo.Session = o
+	s, err := fairlock.Open(ctx, t.url, &fo)
+	if err == nil {
+		return s, nil
+	}
+	return nil, exit.Of(t.explain(ctx, err))
+}
+
+// told is an error in other words; what it was stays in the chain.
+type told struct {
+	text string
+	err  error
+}
+
+func (e *told) Error() string { return e.text }
+
+func (e *told) Unwrap() error { return e.err }
+
+// explain says in one sentence what went wrong, for somebody who does not know
+// the packages that the error came through.
+func (t *Target) explain(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil: // nobody waits for reasons any more
+		return exit.With(exit.Interrupted, context.Cause(ctx))
+	case errors.Is(err, session.ErrDenied) && t.Options.Username != "":
+		return &told{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or what %s says",
+			t.Address, t.Options.Username, t.From), err}
+	case errors.Is(err, session.ErrDenied):
+		return &told{fmt.Sprintf("%s wants to know who asks: say --user and --password-file, or --cert and --key", t.Address), err}
+	case errors.Is(err, session.ErrUnavailable):
+		return &told{t.unreachable(ctx), err}
+	}
+	return &told{t.From + ": " + strings.TrimPrefix(err.Error(), "fairlock: open: "), err}
+}

@@ -1,0 +1,126 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock"
+)
+
+// probeTimeout is how long a server gets that is asked for the reason only.
+const probeTimeout = time.Second
+
+// unreachable says which service could not be had, after how long, why, and what
+// to check. Clients know more or less of the reason, and say it each in its own
+// way: so every server is dialled once more to see for ourselves.
+func (t *Target) unreachable(ctx context.Context) string {
+	within := cmp.Or(t.Options.Timeout, t.Address.Timeout, fairlock.DefaultTimeout)
+	cfg, err := t.tlsConfig()
+	if err != nil {
+		cfg = nil // it was read before, so it has gone this moment
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	reasons := make([]string, len(t.Address.Hosts))
+	var all sync.WaitGroup
+	for i, host := range t.Address.Hosts {
+		all.Go(func() { reasons[i] = probe(ctx, host, cfg) })
+	}
+	all.Wait()
+	return fmt.Sprintf("cannot reach %s within %s: %s: check %s", t.Address, within, join(t.Address.Hosts, reasons), t.check(reasons))
+}
+
+// What a probe can find; everything else is an error's own text.
+const (
+	answersNot = "it takes connections and does not answer"
+	refused    = "connection refused"
+	noHost     = "no such host"
+	silent     = "no answer"
+)
+
+// check is what to look at first.
+func (t *Target) check(reasons []string) string {
+	switch {
+	case !slices.Contains(reasons, answersNot):
+		return t.From + ", the network, and whether the servers run"
+	case t.secure():
+		return "the port in " + t.From + ", and whether the servers speak TLS there and have a quorum"
+	}
+	return "the port in " + t.From + ", whether TLS is wanted there (" + t.Address.Service + "s://), and whether the servers have a quorum"
+}
+
+// probe says what is wrong with a server. With TLS it must shake hands too.
+func probe(ctx context.Context, host string, cfg *tls.Config) string {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return reason(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if cfg == nil {
+		return answersNot
+	}
+	cfg = cfg.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName, _, _ = net.SplitHostPort(host)
+	}
+	if err = tls.Client(conn, cfg).HandshakeContext(ctx); err != nil && !isTimeout(err) {
+		return err.Error()
+	}
+	return answersNot
+}
+
+func reason(err error) string {
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return noHost
+	case strings.Contains(err.Error(), "refused"):
+		return refused
+	case isTimeout(err):
+		return silent
+	case errors.As(err, &op):
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &e) && e.Timeout()
+}
+
+// join names the servers only if the reasons differ.
+func join(hosts, reasons []string) string {
+	if len(slices.Compact(slices.Clone(reasons))) == 1 {
+		return reasons[0]
+	}
+	each := make([]string, len(hosts))
+	for i := range hosts {
+		each[i] = hosts[i] + ": " + reasons[i]
+	}
+	return strings.Join(each, ", ")
+}
+
+// secure says that TLS is spoken.
+func (t *Target) secure() bool {
+	return t.Address.TLS() || t.Options.CAFile != "" || t.Options.CertFile != "" || t.Options.KeyFile != ""
+}
+
+// tlsConfig is what to encrypt with, nil if not at all.
+func (t *Target) tlsConfig() (*tls.Config, error) {
+	a := *t.Address
+	a.CAFile = cmp.Or(t.Options.CAFile, a.CAFile)
+	if t.Options.CertFile != "" || t.Options.KeyFile != "" {
+		a.CertFile, a.KeyFile = t.Options.CertFile, t.Options.KeyFile
+	}
+	return a.TLSConfig()
+}

@@ -1,0 +1,122 @@
+package connect
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/address"
+)
+
+// Target is the service that a command works on, found but not asked yet.
+type Target struct {
+	// Address is what the URL says.
+	Address *address.Address
+
+	// Options are what flags, environment and context say beside it.
+	Options fairlock.Options
+
+	// From says who named the service: "--on", "FAIRLOCK_ON", or a context.
+	From string
+
+	// Warnings are for people, a sentence each.
+	Warnings []string
+
+	url string
+}
+
+// login is what one place says of who we are. Places are asked in order.
+type login struct {
+	place                string
+	user, password, file string
+}
+
+// Target finds the service. Nothing is sent.
+func (f *Flags) Target() (*Target, error) {
+	if f.On != "" && f.Context != "" {
+		return nil, usage("--on and --context exclude each other")
+	}
+	t := &Target{From: "--on", url: f.On}
+	var c *config
+	var x namedContext
+	name := ""
+	switch {
+	case f.On != "":
+	case f.Context == "" && f.Getenv(envOn) != "":
+		t.From, t.url = envOn, f.Getenv(envOn)
+	default:
+		var err error
+		if c, err = f.readConfig(); err != nil {
+			return nil, err
+		}
+		if name = cmp.Or(f.Context, f.Getenv(envContext), c.Context); name == "" {
+			return nil, usage("no service: say --on etcd://host:2379 or --on zk://host:2181, or set " + envOn)
+		}
+		if x, err = c.context(name); err != nil {
+			return nil, err
+		}
+		t.From, t.url = c.describe(name), x.URL
+	}
+	var err error
+	if t.Address, err = address.Parse(t.url); err != nil {
+		return nil, usage("%s: %w", t.From, err)
+	}
+	t.Options = fairlock.Options{
+		CAFile: cmp.Or(f.CA, x.CA), CertFile: cmp.Or(f.Cert, x.Cert), KeyFile: cmp.Or(f.Key, x.Key), Timeout: f.Timeout,
+	}
+	t.warn(c, x)
+	return t, t.logIn(f.logins(t, x))
+}
+
+// logins are the places that may say who we are. What a URL says counts as much
+// as where it was found.
+func (f *Flags) logins(t *Target, x namedContext) []login {
+	url := login{place: t.From, user: t.Address.User, password: t.Address.Password, file: t.Address.PasswordFile}
+	env := login{user: f.Getenv(envUser), password: f.Getenv(envPassword), file: f.Getenv(envPasswordFile), place: envPassword}
+	if t.Address.Service == address.Memory {
+		env = login{} // it is set for services that have users
+	}
+	all := []login{{place: "--password-file", user: f.User, file: f.PasswordFile}}
+	if t.From == "--on" {
+		return append(all, url, env)
+	}
+	return append(all, env, login{place: t.From, user: x.User, password: x.Password, file: x.PasswordFile}, url)
+}
+
+// logIn takes the first user that is named, and the first password that is not
+// named together with another user.
+func (t *Target) logIn(places []login) error {
+	o := &t.Options
+	for _, l := range places {
+		o.Username = cmp.Or(o.Username, l.user)
+	}
+	for _, l := range places {
+		if l.password == "" && l.file == "" || l.user != "" && l.user != o.Username {
+			continue
+		}
+		if o.Username == "" {
+			return usage("%s gives a password, and nobody says for whom: want --user, or %s://user@… in the URL", l.place, t.Address.Service)
+		}
+		if o.Password = l.password; o.Password == "" {
+			var err error
+			if o.Password, err = address.ReadPassword(l.file); err != nil {
+				return usage("%w", err)
+			}
+		}
+		return nil
+	}
+	if o.Username != "" {
+		return usage("there is no password for user %q: want --password-file or %s", o.Username, envPassword)
+	}
+	return nil
+}
+
+// warn tells of passwords that others may read.
+func (t *Target) warn(c *config, x namedContext) {
+	switch {
+	case t.From == "--on" && t.Address.Password != "":
+		t.Warnings = append(t.Warnings, "others can see a password on the command line: better --password-file or "+envPassword)
+	case c != nil && c.open && (t.Address.Password != "" || x.Password != ""):
+		t.Warnings = append(t.Warnings, fmt.Sprintf("there is a password in %s, which others can read: chmod 600 it", c.path))
+	}
+}

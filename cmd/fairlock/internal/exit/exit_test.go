@@ -1,0 +1,41 @@
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+func TestOfKnowsTheLibrarysErrors(t *testing.T) {
+	for code, err := range map[int]error{
+		Lost:        &session.LostError{Err: session.ErrDenied},
+		Denied:      fmt.Errorf("open: %w", session.ErrDenied),
+		Unavailable: fmt.Errorf("open: %w", session.ErrRefused),
+		NotAcquired: &session.NotAcquiredError{},
+		Usage:       fmt.Errorf("open: %w", session.ErrInvalidName),
+		Software:    errors.New("disk on fire"),
+		44:          fmt.Errorf("run: %w", &Error{Code: 44, Err: session.ErrLost}),
+	} {
+		var e *Error
+		require.ErrorAs(t, Of(err), &e)
+
+		assert.Equal(t, code, e.Code, "%v", err)
+		assert.ErrorIs(t, Of(err), err)
+	}
+	assert.NoError(t, Of(nil))
+	assert.NoError(t, With(1, nil))
+}
+
+func TestARequestThatGaveUpForWantOfAServiceIsUnavailable(t *testing.T) {
+	err := &session.NotAcquiredError{Err: session.ErrUnavailable}
+
+	var e *Error
+	require.ErrorAs(t, Of(err), &e)
+
+	assert.Equal(t, Unavailable, e.Code)
+}
