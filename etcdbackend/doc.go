@@ -30,6 +30,7 @@
 //	fairlock/%beside/<name>/ledger               who holds, or that the last one gave back; stays
 //	fairlock/%beside/<name>/slot/<number>        who has this number
 //	fairlock/%beside/<name>/meta/<lease>.<slot>.v  who stands there, since the value is the user's
+//	fairlock/%beside/<name>/asks/                those who ask that somebody yields, and why
 //
 // The value of an entry is small JSON that says who stands there, and, once that
 // is so, that a writer has become a reader or that a request for permits was

@@ -19,6 +19,9 @@ type layout struct {
 
 // prefix is what the keys of a line's entries begin with.
 func (l layout) prefix(name string) string {
+	if _, asks := driver.AskedLine(name); asks {
+		return l.beside(name) + "line/"
+	}
 	if l.kind == LayoutConcurrency {
 		return name + "/"
 	}
@@ -39,8 +42,13 @@ func (l layout) fence(id clientv3.LeaseID, attempt int64) string {
 // an entry. As with the fences, no escaped name reads like that.
 func (l layout) besides() string { return l.root + "/%beside/" }
 
-// beside is what such keys of one line begin with.
-func (l layout) beside(name string) string { return l.besides() + escape(name) + "/" }
+// beside is what such keys of one line begin with. The line of asks is all there.
+func (l layout) beside(name string) string {
+	if of, asks := driver.AskedLine(name); asks {
+		return l.beside(of) + "asks/"
+	}
+	return l.besides() + escape(name) + "/"
+}
 
 // limit is the key of a line's limit.
 func (l layout) limit(name string) string { return l.beside(name) + "limit" }

@@ -121,4 +121,23 @@ func (b backend) Limit(ctx context.Context, name string) (int64, error) {
 	return limit, nil
 }
 
+// Evict sends copies of one request until one is answered. The service acts on
+// the first and repeats its answer to the rest.
+func (b backend) Evict(ctx context.Context, e driver.Entry) error {
+	st, done, gone := b.c.st, false, false // guarded by the Store's mutex
+	was, _, err := roundTrip(ctx, b.c, request{op: OpLeave, of: nameOf(e.Ref), patience: patience}, func(driver.Instant) bool {
+		if !done {
+			done, gone = true, !st.evict(e.Ref)
+		}
+		return gone
+	})
+	if err == nil && was {
+		err = driver.ErrGone
+	}
+	if err != nil {
+		return fmt.Errorf("memory: evict %q from %q: %w", e.Key, e.Line, err)
+	}
+	return nil
+}
+
 func (b backend) Close() error { return nil }

@@ -5,7 +5,7 @@ import "time"
 // Op is a kind of request.
 type Op string
 
-// The kinds of requests. OpJoin is JoinAll too, and OpLeave LeaveAll; OpChange is
+// The kinds of requests. OpJoin is JoinAll too, and OpLeave LeaveAll and Evict; OpChange is
 // Share, Admit, Claim, Write, Enter and SetLimit; OpList is List, Names and Limit;
 // OpSettle is what [driver.PendingError] sends, and OpTell what a watch with
 // [driver.WatchRequest.Tell] sends at its end, if [Options.Tells].

@@ -26,6 +26,12 @@ func (st *Store) Delete(name, key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	e := st.byKey(name, key)
+	return e != nil && st.evict(e.Ref)
+}
+
+// evict deletes the entry that ref names, and says whether it was there.
+func (st *Store) evict(ref driver.Ref) bool {
+	e := st.find(ref)
 	if e == nil {
 		return false
 	}

@@ -140,7 +140,7 @@ func (st *Store) read(name string) []driver.Entry {
 func (st *Store) names(prefix string) []string {
 	var all []string
 	for name := range st.lines {
-		if strings.HasPrefix(name, prefix) {
+		if _, asks := driver.AskedLine(name); strings.HasPrefix(name, prefix) && !asks {
 			all = append(all, name)
 		}
 	}

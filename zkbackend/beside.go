@@ -16,12 +16,17 @@ import (
 //	<root>/%beside/<name>/slot/<n>          the number of an entry, which is its data
 //	<root>/%beside/<name>/meta/<guid>       what an entry with a value says of itself
 //	<root>/%beside/<name>/ledger            who holds; none if the last gave back
+//	<root>/%beside/<name>/asks/line/        those who ask that somebody yields
+//	<root>/%beside/<name>/asks/meta/        what they say of themselves
 //
 // The name is one part of the path there, so that names in names do not meet. No
 // user's name is ever written %beside: escape makes capital digits.
 const besideLines = "/%beside/"
 
 func (l layout) beside(line string) string {
+	if of, asks := driver.AskedLine(line); asks {
+		return l.beside(of) + "/asks"
+	}
 	segs := strings.Split(line, "/")
 	for i, seg := range segs {
 		segs[i] = escape(seg)

@@ -53,6 +53,9 @@ func (l layout) check(name string) error {
 
 // dir is the folder of a line.
 func (l layout) dir(name string) string {
+	if _, asks := driver.AskedLine(name); asks {
+		return l.beside(name) + "/line"
+	}
 	var b strings.Builder
 	b.WriteString(l.root)
 	for seg := range strings.SplitSeq(name, "/") {

@@ -59,6 +59,9 @@ type etcdService struct {
 
 // prefix is where the entries of a line are.
 func (s *etcdService) prefix(line string) string {
+	if of, asks := driver.AskedLine(line); asks {
+		return s.root + "/%beside" + strings.TrimPrefix(s.prefix(of), s.root) + "asks/line/"
+	}
 	var b strings.Builder
 	for _, c := range []byte(line) {
 		if c < ' ' || c == 0x7f || c == '%' || c == '/' {

@@ -90,6 +90,10 @@ var zkOdd = regexp.MustCompile(`[%\x00-\x1f\x7f-\x9f\x{e000}-\x{f8ff}\x{fff0}-\x
 
 // dir is the folder of a line.
 func (s *zkService) dir(line string) string {
+	if of, asks := driver.AskedLine(line); asks {
+		name := strings.TrimPrefix(s.dir(of), s.root+"/")
+		return s.root + "/%beside/" + strings.ReplaceAll(name, "/", "%2F") + "/asks/line"
+	}
 	var dir strings.Builder
 	dir.WriteString(s.root)
 	for seg := range strings.SplitSeq(line, "/") {

@@ -29,6 +29,9 @@
 // take them for entries, and changes them in the transaction that changes the
 // entry. Nobody but its owner ever writes an entry.
 //
+// Who wants a holder to yield therefore stands in a line of his own beside that
+// of the lock, see [AskLine].
+//
 // # What a backend decides, and what it does not
 //
 // A backend knows how to put, read, watch and delete entries, and which

@@ -30,11 +30,21 @@ type Backend interface {
 	List(ctx context.Context, name string, most int) ([]Entry, error)
 
 	// Names returns, sorted, the names that begin with prefix and whose line
-	// has at least one entry.
+	// has at least one entry. Lines of asks are not told.
 	Names(ctx context.Context, prefix string) ([]string, error)
 
 	// Limit reads a line's limit; 0 if it has none.
 	Limit(ctx context.Context, name string) (int64, error)
+
+	// Evict deletes one entry, whoever owns it, as an operator does: it must be as
+	// List, a Look or a Join has told it, and another entry that has got its key is
+	// never deleted. What hangs on the entry goes as after any deletion that is not
+	// its owner's, see Session.Leave; its name stays in the ledger. Nil: it is gone,
+	// and this call did that, or an attempt of this call that was not answered may
+	// have. ErrGone: it was gone before, or there never was such an entry in that
+	// line. ErrDenied: a permission is missing, and the error names the path. Any
+	// other error: unknown; call again, it is idempotent.
+	Evict(ctx context.Context, e Entry) error
 
 	// Close frees what the backend itself owns (a connection that it dialled).
 	// It is called once, after the last Session is over.

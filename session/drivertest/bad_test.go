@@ -21,6 +21,7 @@ type badBackend struct {
 	config func(cfg driver.Config) driver.Config
 	list   func(name string, all []driver.Entry) []driver.Entry
 	names  func(all []string) []string
+	evict  func(ctx context.Context, e driver.Entry) error
 	join   func(ctx context.Context, s driver.Session, req driver.JoinRequest) (driver.Joined, error)
 	leave  func(ctx context.Context, s driver.Session, req driver.LeaveRequest) (driver.Left, error)
 	look   func(ctx context.Context, s driver.Session, req driver.LookRequest) (driver.View, error)

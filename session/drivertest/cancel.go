@@ -50,6 +50,7 @@ func cancelBefore(w *world) {
 		"Look":  func() error { _, err := o.Look(ctx, driver.LookRequest{Line: line, Upto: 1}); return err },
 		"List":  func() error { _, err := b.List(ctx, line, 0); return err },
 		"Names": func() error { _, err := b.Names(ctx, ""); return err },
+		"Evict": func() error { return b.Evict(ctx, e) },
 		"Open":  func() error { _, err := w.tryOpen(ctx, o.c); return err },
 	}
 	for name, call := range calls {

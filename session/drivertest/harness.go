@@ -143,7 +143,7 @@ type Op int
 const (
 	Open   Op = iota // makes a session
 	Join             // makes an entry
-	Leave            // deletes one
+	Leave            // deletes one: Leave, LeaveAll, Evict
 	Look             // reads the end of a line
 	List             // reads a line, or names
 	Close            // ends a session

@@ -40,6 +40,8 @@ func topics() []topic {
 		{name: "value", stories: value()},
 		{name: "ledger", stories: ledger()},
 		{name: "aspect", stories: aspect()},
+		{name: "asks", stories: asks()},
+		{name: "evict", stories: evict()},
 		{name: "foreign", stories: foreign()},
 		{name: "names", stories: names()},
 		{name: "session", stories: sessions()},
