@@ -53,6 +53,9 @@ var (
 	// ErrInvalidName: no lock can have this name.
 	ErrInvalidName = errors.New("invalid lock name")
 
+	// ErrInvalidReason: no ask can have this reason.
+	ErrInvalidReason = errors.New("invalid reason")
+
 	// ErrInvalidOptions: a field of the options has a value that it cannot
 	// have.
 	ErrInvalidOptions = errors.New("invalid options")
@@ -63,6 +66,10 @@ var (
 	// ErrForeignKey: something that has no session stands in the line. It
 	// would stay for ever; somebody must delete it.
 	ErrForeignKey = errors.New("entry without a session in the line")
+
+	// ErrGone: the entry that was to be evicted is not in the line, or not any
+	// more.
+	ErrGone = driver.ErrGone
 
 	// ErrDenied: wrong credentials, or a permission is missing.
 	ErrDenied = driver.ErrDenied

@@ -81,6 +81,7 @@ type grant struct {
 	mu      sync.Mutex
 	handles map[*Hold]struct{}
 	lost    *LostError
+	asked   map[string]int64 // by name: the newest ask that was told, see Asked
 }
 
 // Hold makes a Hold of a grant, or says why the term can give none any more:

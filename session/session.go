@@ -298,6 +298,27 @@ func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 	return names, nil
 }
 
+// Evict deletes an entry of a lock's line, as Queue has shown it, whoever owns it:
+// a holder's, a waiter's, or a foreign program's. It is what an operator does to
+// an entry that nobody gives back. ErrGone: it is not there any more. ErrDenied: a
+// permission is missing, and the error names the path. Any other error: it is not
+// known whether it was done; call again, never another entry is deleted.
+//
+// It breaks the lock. Whoever is next holds at once, and the evicted holder is told
+// (ErrLost, ReasonDeleted) when word of it has travelled: until then both believe,
+// and only a resource that checks tokens is safe. Ask first: see Session.Ask. A
+// waiter that is evicted goes to the end of the line. Nothing keeps an evicted
+// program from asking again.
+func (s *Session) Evict(ctx context.Context, e driver.Entry) error {
+	if err := s.CheckName(e.Line); err != nil {
+		return fmt.Errorf("session: evict: %w", err)
+	}
+	if err := s.backend.Evict(ctx, e); err != nil {
+		return fmt.Errorf("session: evict from %q: %w", e.Line, err)
+	}
+	return nil
+}
+
 // Meta is what this Session's entries say of their owner.
 func (s *Session) Meta() driver.Meta { return s.meta }
 

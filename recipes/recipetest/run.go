@@ -22,6 +22,7 @@ func stories() []story {
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
+		asks(), askedKinds(), evictions(),
 	} {
 		all = append(all, part...)
 	}

@@ -1,0 +1,329 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// asks are the stories of holders that are asked to yield.
+func asks() []story {
+	all := []story{
+		{"AHolderIsAskedAndToldByWhomAndWhy", askedTold},
+		{"AnAskBeforeTheGrantCounts", askedBefore},
+		{"SeveralAsksAreToldOnceEachInTheirOrder", askedOften},
+		{"AnAskIsOfNoConcernToTheLine", askedAside},
+		{"AnAskGoesWithItsAsker", askedByTheDead},
+		{"AWithdrawnAskIsNotTold", askedAndWithdrawn},
+		{"ListeningEndsWithItsContextAndItsHold", askedEnds},
+		{"AHolderCutOffIsAskedWhenItIsBack", askedCutOff},
+		{"AForeignNodeAmongTheAsksIsNoAsk", askedForeign},
+	}
+	for _, f := range []drivertest.Fault{
+		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	} {
+		all = append(all, story{fmt.Sprintf("AnAskWith%vIsOneAskAndWithdrawn", f), func(w *world) { askedStruck(w, f) }})
+	}
+	return all
+}
+
+// asksFor asks for a lock, and ends the story if it cannot.
+func (p *party) asksFor(lock, reason string) (withdraw func()) {
+	p.w.t.Helper()
+	f, err := p.Ask(p.w.soon(), lock, reason)
+	require.NoError(p.w.t, err, "ask")
+	return func() {
+		p.w.t.Helper()
+		require.NoError(p.w.t, f(), "withdraw")
+	}
+}
+
+// asked returns the reason that a hold is told next.
+func (w *world) asked(h *session.Hold) string {
+	w.t.Helper()
+	a, err := h.Asked(w.soon())
+	require.NoError(w.t, err, "asked")
+	return a.Reason
+}
+
+// unasked requires that nobody asks whom the hold was not told of.
+func (w *world) unasked(h *session.Hold) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), w.h.TTL/10)
+	defer cancel()
+	a, err := h.Asked(ctx)
+	require.ErrorIs(w.t, err, context.DeadlineExceeded, "%+v", a)
+}
+
+// listening is a call of Asked under way.
+type listening struct {
+	done chan struct{}
+	ask  session.Ask
+	err  error
+}
+
+func listen(ctx context.Context, h *session.Hold) *listening {
+	l := &listening{done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		l.ask, l.err = h.Asked(ctx)
+	}()
+	return l
+}
+
+// heard waits until Asked has returned, for less than the time after which it reads
+// without being told.
+func (w *world) heard(l *listening) (session.Ask, error) {
+	w.t.Helper()
+	select {
+	case <-l.done:
+	case <-time.After(wake):
+		require.Fail(w.t, "Asked has not returned")
+	}
+	return l.ask, l.err
+}
+
+func askedTold(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	l := listen(w.soon(), h)
+	w.still("nobody asks") // and the watch stands, or does not yet
+	before := b.Clock().Wall()
+	withdraw := b.asksFor(name, "a deploy\nat noon")
+
+	got, err := w.heard(l)
+	require.NoError(w.t, err)
+	host, _ := os.Hostname()
+	assert.WithinRange(w.t, got.Since, before.Add(-time.Millisecond), b.Clock().Wall())
+	got.Since = time.Time{}
+	assert.Equal(w.t, session.Ask{
+		Name: name, Reason: "a deploy\nat noon", Host: host, PID: os.Getpid(), Label: "b", Session: got.Session,
+	}, got)
+	assert.NotEmpty(w.t, got.Session)
+	require.NoError(w.t, h.Context().Err(), "it is only asked")
+	assert.NotZero(w.t, h.Valid())
+	withdraw()
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
+
+func askedBefore(w *world) {
+	a, b := w.party("a"), w.party("b")
+	b.asksFor(name, "early")
+	h := a.hold()
+	r := b.queue(w.soon())
+	require.Equal(w.t, "early", w.asked(h))
+	w.unasked(h)
+	w.unlock(h)
+	h = r.granted()
+	require.Equal(w.t, "early", w.asked(h), "the next one is asked too, also by himself")
+	w.unlock(h)
+}
+
+func askedOften(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.hold()
+	var want []string
+	for i, p := range []*party{b, c, b, a, c} {
+		want = append(want, fmt.Sprint("reason ", i))
+		p.asksFor(name, want[i])
+	}
+	for _, reason := range want {
+		require.Equal(w.t, reason, w.asked(h))
+	}
+	w.unasked(h)
+	withdraw := b.asksFor(name, "again")
+	require.Equal(w.t, "again", w.asked(h))
+	withdraw()
+	w.unasked(h)
+	b.asksFor(name, "again")
+	require.Equal(w.t, "again", w.asked(h), "asked anew it is another ask")
+	w.unlock(h)
+}
+
+// askedAside counts what asks cost those who do not listen, and looks for them in
+// the line.
+func askedAside(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.hold()
+	r := b.queue(w.soon())
+	line := refsOf(a.entries())
+	holder, waiter := a.rests(), b.rests()
+	for range 5 {
+		withdraw := c.asksFor(name, "hurry")
+		require.Equal(w.t, line, refsOf(c.entries()))
+		withdraw()
+	}
+	assert.Equal(w.t, holder, a.rests(), "requests of a holder that does not listen")
+	assert.Equal(w.t, waiter, b.rests(), "and of a waiter")
+	names, err := c.Names(w.soon(), "")
+	require.NoError(w.t, err)
+	assert.Equal(w.t, []string{name}, names)
+
+	l := listen(w.soon(), h)
+	c.asksFor(name, "hurry")
+	_, err = w.heard(l)
+	require.NoError(w.t, err)
+	assert.Equal(w.t, waiter, b.rests(), "that another listens costs a waiter nothing")
+	w.eventually(2, "asks are not in the line")
+	w.unlock(h)
+	w.unlock(r.granted())
+}
+
+func refsOf(line []driver.Entry) []driver.Ref {
+	all := make([]driver.Ref, 0, len(line))
+	for _, e := range line {
+		all = append(all, e.Ref)
+	}
+	return all
+}
+
+func askedByTheDead(w *world) {
+	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	h := a.hold()
+	b.asksFor(name, "the dead")
+	mine := b.hold2(name + "2")
+	w.svc.Expire(w.t, mine.SessionID())
+	c.asksFor(name, "the living")
+	require.Equal(w.t, "the living", w.asked(h))
+	w.unasked(h)
+	w.unlock(h)
+	require.Error(w.t, mine.Unlock(), "it was lost with the session")
+}
+
+// hold2 locks another lock.
+func (p *party) hold2(name string) *session.Hold {
+	p.w.t.Helper()
+	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
+	require.NoError(p.w.t, err, "lock")
+	<-p.joined
+	return h
+}
+
+func askedAndWithdrawn(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	withdraw := b.asksFor(name, "never mind")
+	withdraw()
+	withdraw()
+	w.unasked(h)
+	l := listen(w.soon(), h)
+	for range 5 { // told or not; but never what stands afterwards
+		b.asksFor(name, "never mind")()
+	}
+	b.asksFor(name, "mind")
+	got, err := w.heard(l)
+	for err == nil && got.Reason == "never mind" {
+		got, err = h.Asked(w.soon())
+	}
+	require.NoError(w.t, err)
+	assert.Equal(w.t, "mind", got.Reason)
+	w.unlock(h)
+}
+
+func askedEnds(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	ctx, cancel := context.WithCancel(w.soon())
+	l := listen(ctx, h)
+	w.still("nobody asks")
+	cancel()
+	_, err := w.heard(l)
+	require.ErrorIs(w.t, err, context.Canceled)
+	require.ErrorContains(w.t, err, fmt.Sprintf("%q", name))
+	require.NoError(w.t, h.Context().Err(), "the hold goes on")
+
+	l = listen(w.soon(), h)
+	w.still("nobody asks")
+	w.unlock(h)
+	_, err = w.heard(l)
+	require.ErrorIs(w.t, err, session.ErrUnlocked)
+	b.asksFor(name, "too late")
+	before := a.rests()
+	_, err = h.Asked(w.soon())
+	require.ErrorIs(w.t, err, session.ErrUnlocked, "whatever is there")
+	assert.Equal(w.t, before, a.net.Requests(), "nothing is sent")
+
+	h = w.holdLong(a)
+	require.Equal(w.t, "too late", w.asked(h))
+	l = listen(w.soon(), h)
+	w.still("it was told of that")
+	w.svc.Delete(w.t, h.Refs()[0])
+	_, err = w.heard(l)
+	var lost *session.LostError
+	require.ErrorAs(w.t, err, &lost)
+	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	_, err = h.Asked(w.soon())
+	require.ErrorIs(w.t, err, session.ErrLost)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+// askedCutOff: word of an ask that was lost on the way is not waited for in vain;
+// and who is cut off for good is told that the hold is lost.
+func askedCutOff(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	for _, d := range drivertest.Directions() {
+		l := listen(w.soon(), h)
+		w.still("nobody asks")
+		a.net.Cut(d)
+		b.asksFor(name, d.String())
+		time.Sleep(w.h.TTL / 20) // cut off for a while, and not long enough to lose the session
+		a.net.Heal()
+		got, err := w.heard(l)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, d.String(), got.Reason)
+	}
+	l := listen(w.soon(), h)
+	x := tell(h)
+	w.still("nobody asks")
+	a.net.Cut(drivertest.Both)
+	b.asksFor(name, "in vain")
+	w.when(x)
+	<-l.done
+	require.ErrorIs(w.t, l.err, session.ErrLost)
+	a.net.Heal()
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+func askedForeign(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	f := w.svc.PutForeign(w.t, driver.AskLine(name), true)
+	if w.h.NoUnleased == "" {
+		w.svc.PutForeign(w.t, driver.AskLine(name), false)
+	}
+	for _, v := range []string{`{"v":1,"kind":"ask"}`, "\xff", ""} {
+		w.svc.Overwrite(w.t, f, []byte(v))
+		w.unasked(h)
+	}
+	b.asksFor(name, "a real one")
+	require.Equal(w.t, "a real one", w.asked(h))
+	w.unlock(h)
+	w.eventually(0, "and the line knows nothing of it")
+}
+
+func askedStruck(w *world, f drivertest.Fault) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	b.asksFor(name, "so that what it takes is there")()
+	b.net.Strike(drivertest.Join, f)
+	withdraw := b.asksFor(name, "once")
+	require.Equal(w.t, "once", w.asked(h))
+	w.unasked(h)
+	b.net.Strike(drivertest.Leave, f)
+	withdraw()
+	w.unlock(h)
+	h = b.hold()
+	w.unasked(h)
+	w.unlock(h)
+}

@@ -1,0 +1,170 @@
+package recipetest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// evictions are the stories of entries that an operator removes.
+func evictions() []story {
+	return []story{
+		{"AnEvictedHolderIsToldAndTheNextHolds", evictHolder},
+		{"AnEvictedWaiterGoesToTheEnd", evictWaiter},
+		{"AnEvictedForeignEntryMakesWay", evictForeign},
+		{"AnEvictedReaderThatWasAWriterIsTold", evictDowngraded},
+		{"AnEvictedHolderOfPermitsMakesRoom", evictPermits},
+		{"AnEvictedPartOfSeveralLocksEndsThemAll", evictOfAll},
+		{"AnEvictedHolderOfARobustMutexHasDied", evictRobust},
+		{"WhoHasGoneIsNotEvictedTwiceNorInHisStead", evictStale},
+	}
+}
+
+// evicts removes an entry, and ends the story if it cannot.
+func (p *party) evicts(e driver.Entry) {
+	p.w.t.Helper()
+	require.NoError(p.w.t, p.Evict(p.w.soon(), e), "evict")
+}
+
+// evicted requires that a hold is told that its entry was deleted.
+func (w *world) evicted(h *session.Hold, x *told) {
+	w.t.Helper()
+	w.when(x)
+	var lost *session.LostError
+	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
+	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	assert.Zero(w.t, h.Valid())
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+func evictHolder(w *world) {
+	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+	h := a.hold()
+	x := tell(h)
+	r := b.queue(w.soon())
+	operator.evicts(operator.entries()[0])
+	next := r.granted()
+	require.Greater(w.t, next.Token(), h.Token(), "a resource can tell them apart")
+	w.evicted(h, x)
+	again := a.queue(w.soon())
+	w.unlock(next)
+	w.unlock(again.granted())
+	w.eventually(0, "nothing is left")
+}
+
+func evictWaiter(w *world) {
+	a, b, c, operator := w.party("a"), w.party("b"), w.party("c"), w.party("operator")
+	h := a.hold()
+	second, third := b.queue(w.soon()), c.queue(w.soon())
+	operator.evicts(operator.entries()[1])
+	again := <-b.joined
+	require.Greater(w.t, again, third.token)
+	require.NoError(w.t, h.Context().Err(), "the holder is not concerned")
+	w.unlock(h)
+	w.onlyOne(second, third)
+	w.eventually(0, "nothing is left")
+}
+
+func evictForeign(w *world) {
+	a, operator := w.party("a"), w.party("operator")
+	w.svc.PutForeign(w.t, name, true)
+	r := a.queue(w.soon())
+	e := operator.entries()[0]
+	require.True(w.t, e.Foreign)
+	require.True(w.t, r.waiting())
+	operator.evicts(e)
+	w.unlock(r.granted())
+	if w.h.NoUnleased == "" { // the one that nothing else would end
+		w.svc.PutForeign(w.t, name, false)
+		_, err := mutex.New(a.Session, name).Lock(w.soon())
+		require.ErrorIs(w.t, err, session.ErrForeignKey)
+		operator.evicts(operator.entries()[0])
+		<-a.joined
+		w.unlock(a.hold())
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func evictDowngraded(w *world) {
+	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+	h := a.holds(writing)
+	before := operator.entries()[0]
+	a.downgrade(h)
+	after := operator.entries()[0]
+	writer := b.queueFor(w.soon(), writing)
+	if before.Ref != after.Ref {
+		require.ErrorIs(w.t, operator.Evict(w.soon(), before), session.ErrGone)
+	}
+	w.wait("the downgraded one holds", writer)
+	x := tell(h)
+	operator.evicts(after)
+	w.unlock(writer.granted())
+	w.evicted(h, x)
+	w.eventually(0, "nothing is left")
+}
+
+func evictPermits(w *world) {
+	a, b, c, operator := w.party("a"), w.party("b"), w.party("c"), w.party("operator")
+	h, stays := a.take(2, 3), b.take(1, 3)
+	x := tell(h)
+	r := c.wait(2, 3)
+	operator.evicts(operator.entries()[0])
+	next := r.woken()
+	w.evicted(h, x)
+	require.NoError(w.t, stays.Context().Err())
+	w.unlock(next)
+	w.unlock(stays)
+	w.eventually(0, "nothing is left")
+}
+
+func evictOfAll(w *world) {
+	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+	h := a.holdAll("x", "y")
+	x := tell(h)
+	r := b.queueFor(w.soon(), wantOne("y")) // who waits behind has the holder watched at once
+	line, err := operator.Queue(w.soon(), "y")
+	require.NoError(w.t, err)
+	operator.evicts(line[0])
+	w.unlock(r.granted())
+	w.evicted(h, x)
+	w.empty("x", "y")
+}
+
+func evictRobust(w *world) {
+	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+	robust := func(p *party) *mutex.Mutex { return mutex.NewWith(p.Session, name, mutex.Options{Robust: true}) }
+	h, err := robust(a).Lock(w.soon())
+	require.NoError(w.t, err)
+	x := tell(h)
+	operator.evicts(operator.entries()[0])
+	next, err := robust(b).Lock(w.soon())
+	require.NoError(w.t, err)
+	assert.True(w.t, next.PreviousDied(), "what it was doing may be half done")
+	w.evicted(h, x)
+	w.unlock(next)
+}
+
+func evictStale(w *world) {
+	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+	h := a.hold()
+	seen := operator.entries()[0]
+	w.unlock(h)
+	require.ErrorIs(w.t, operator.Evict(w.soon(), seen), session.ErrGone, "given back")
+	h = a.hold() // often with the same key
+	r := b.queue(w.soon())
+	err := operator.Evict(w.soon(), seen)
+	require.ErrorIs(w.t, err, session.ErrGone)
+	require.ErrorContains(w.t, err, `"`+name+`"`)
+	moved := operator.entries()[1]
+	moved.Place = seen.Place
+	require.ErrorIs(w.t, operator.Evict(w.soon(), moved), session.ErrGone, "another place")
+	require.NoError(w.t, h.Context().Err())
+	w.eventually(2, "both stay")
+	w.unlock(h)
+	w.unlock(r.granted())
+}

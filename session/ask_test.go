@@ -1,0 +1,231 @@
+package session_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// two returns a client with a hold of the lock "n", and another session.
+func two(t *testing.T) (st *membackend.Store, c *membackend.Client, h *session.Hold, other *session.Session) {
+	t.Helper()
+	st = membackend.New()
+	c = st.NewClient()
+	s, err := c.Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	other, err = st.Open(t.Context(), &session.Options{Label: "operator"})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, other.Close()) })
+	h, err = mutex.New(s, "n").Lock(t.Context())
+	require.NoError(t, err)
+	return st, c, h, other
+}
+
+// sent is all that a client has sent but its renewals, watches included.
+func sent(c *membackend.Client) int {
+	n := 0
+	for _, op := range []membackend.Op{
+		membackend.OpJoin, membackend.OpLeave, membackend.OpChange, membackend.OpLook, membackend.OpWatch,
+		membackend.OpTell, membackend.OpSettle, membackend.OpList,
+	} {
+		n += c.Requests(op)
+	}
+	return n
+}
+
+func TestAHoldThatDoesNotListenSendsNothingForAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c, h, other := two(t)
+		time.Sleep(time.Second) // its own entry is watched by then
+		before := sent(c)
+		for range 100 {
+			withdraw, err := other.Ask(t.Context(), "n", "why not")
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			require.NoError(t, withdraw())
+		}
+		assert.Equal(t, before, sent(c))
+
+		withdraw, err := other.Ask(t.Context(), "n", "now")
+		require.NoError(t, err)
+		_, err = h.Asked(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.LessOrEqual(t, sent(c), before+2, "one watch and one read, and nothing after the call")
+		require.NoError(t, withdraw())
+	})
+}
+
+// Who listens for an hour reads now and then, since word of an ask may be lost.
+func TestListeningCostsAReadNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c, h, _ := two(t)
+		time.Sleep(time.Second)
+		before := sent(c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := h.Asked(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		cost := sent(c) - before
+		assert.Greater(t, cost, 100)
+		assert.Less(t, cost, 350, "each in 11 to 19 s")
+	})
+}
+
+func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c, h, _ := two(t)
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		defer s.Close()
+		before := sent(c)
+		_, err = s.Ask(t.Context(), "n", strings.Repeat("é", session.MaxReason/2)+"x")
+		require.ErrorIs(t, err, session.ErrInvalidReason)
+		require.EqualError(t, err, `session: ask for "n": invalid reason: 257 bytes long, at most 256 are allowed`)
+		_, err = s.Ask(t.Context(), "n", "a\xffb")
+		require.ErrorIs(t, err, session.ErrInvalidReason)
+		require.EqualError(t, err, `session: ask for "n": invalid reason "a\xffb": it is not UTF-8`)
+		_, err = s.Ask(t.Context(), "", "x")
+		require.ErrorIs(t, err, session.ErrInvalidName)
+		_, err = s.Ask(t.Context(), driver.AskLine("n"), "x")
+		require.ErrorIs(t, err, session.ErrInvalidName)
+		require.ErrorIs(t, s.Evict(t.Context(), driver.Entry{}), session.ErrInvalidName)
+		var none *session.Session
+		_, err = none.Ask(t.Context(), "n", "x")
+		require.ErrorIs(t, err, session.ErrClosed)
+		require.ErrorIs(t, none.Evict(t.Context(), driver.Entry{}), session.ErrClosed)
+		assert.Equal(t, before, sent(c))
+
+		long := strings.Repeat("é", session.MaxReason/2)
+		withdraw, err := s.Ask(t.Context(), "n", long)
+		require.NoError(t, err)
+		a, err := h.Asked(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, long, a.Reason)
+		require.NoError(t, withdraw())
+	})
+}
+
+// Whatever lies beside a line, it is told as far as it can be read, or not at all.
+func TestForeignValuesAmongTheAsksDoNoHarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, _, h, other := two(t)
+		asks := driver.AskLine("n")
+		for _, leased := range []bool{true, false} {
+			f, ok := st.PutForeign(asks, "x", leased)
+			require.True(t, ok)
+			st.Overwrite(asks, f.Key, []byte(`{"v":1,"kind":"ask"}`))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := h.Asked(ctx)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded, "nobody has asked")
+			require.True(t, st.Delete(asks, "x"))
+		}
+		for value, reason := range map[string]string{
+			"": "", "\xff\x00": "\x00", "{": "{", strings.Repeat("é", 1000) + "x": strings.Repeat("é", 128),
+			"x" + strings.Repeat("é", 1000): "x" + strings.Repeat("é", 127),
+		} {
+			withdraw, err := other.Ask(t.Context(), "n", "please")
+			require.NoError(t, err)
+			st.Overwrite(asks, st.Entries(asks)[0].Key, []byte(value))
+			a, err := h.Asked(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, reason, a.Reason, "%.10q", value)
+			assert.Equal(t, "operator", a.Label)
+			require.NoError(t, withdraw())
+		}
+	})
+}
+
+func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		withdraw, err := s.Ask(t.Context(), "n", "x")
+		require.NoError(t, err)
+		c.Cut(membackend.Both)
+		begin := time.Now()
+		require.ErrorIs(t, withdraw(), session.ErrReleasePending)
+		assert.Equal(t, time.Second, time.Since(begin))
+		require.Len(t, st.Entries(driver.AskLine("n")), 1)
+		c.Heal()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+
+		assert.Empty(t, st.Entries(driver.AskLine("n")))
+		require.ErrorIs(t, withdraw(), session.ErrReleasePending, "called again it says the same")
+		require.NoError(t, s.Close())
+		_, err = s.Ask(t.Context(), "n", "x")
+		require.ErrorIs(t, err, session.ErrClosed)
+	})
+}
+
+// An ask whose answer does not come is not left behind by who gave up waiting.
+func TestAnAskGivenUpLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		defer s.Close()
+		c.Cut(membackend.Replies)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = s.Ask(ctx, "n", "x")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Len(t, st.Entries(driver.AskLine("n")), 1, "it was made")
+		c.Heal()
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		assert.Empty(t, st.Entries(driver.AskLine("n")))
+	})
+}
+
+// An ask does not outlive the service session, and is made in the next one if that
+// is lost at the very moment.
+func TestAnAskIsMadeInASessionThatLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		defer s.Close()
+		st.Expire("m1")
+		withdraw, err := s.Ask(t.Context(), "n", "x")
+		require.NoError(t, err)
+		line := st.Entries(driver.AskLine("n"))
+		require.Len(t, line, 1)
+		assert.Equal(t, "m2", line[0].Session)
+		st.Expire("m2")
+		require.NoError(t, withdraw(), "it is gone, with the session")
+	})
+}
+
+func TestADeadlineThatPassesUnnoticedEndsTheListening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, h, ahead := holdStarved(t)
+		defer s.Close()
+		withdraw, err := s.Ask(t.Context(), "n", "too late")
+		require.NoError(t, err)
+		ahead.Add(int64(time.Hour))
+		_, err = h.Asked(t.Context())
+		require.ErrorIs(t, err, session.ErrLost)
+		require.Error(t, h.Unlock())
+		require.Error(t, withdraw())
+	})
+}

@@ -1,0 +1,191 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Asked waits until somebody asks for one of the hold's locks, see Session.Ask,
+// and returns who: at once if an ask is there that this hold was not told of,
+// however old, and the oldest of them first. Each ask is told once, to one caller,
+// for all handles of a reentrant hold together. What follows is up to the holder,
+// who may as well go on: nothing ends by itself, and an ask may have been withdrawn
+// by the time that it is told.
+//
+// It ends with ctx, whose cause it returns; with ErrLost or ErrUnlocked when the
+// hold is over, and then tells of no more asks; with ErrDenied or ErrRefused where
+// waiting cannot help. While the service cannot be reached it waits.
+//
+// It is where asks cost something, and for this caller only: one watch for each
+// name, a read at the beginning and whenever somebody asks or withdraws, and one
+// now and then. A hold that never calls it sends nothing for them. It may be called
+// from any goroutine.
+func (h *Hold) Asked(ctx context.Context) (Ask, error) {
+	a, err := h.waitAsked(ctx)
+	if err != nil {
+		return Ask{}, fmt.Errorf("%s: wait to be asked for %q: %w", h.g.Kind, h.g.Name, err)
+	}
+	return a, nil
+}
+
+func (h *Hold) waitAsked(ctx context.Context) (Ask, error) {
+	if err := h.over(); err != nil {
+		return Ask{}, err // and nothing is sent
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })() //nolint:contextcheck // it ends with both
+
+	e := h.g.listen()
+	defer e.close()
+	for rest := minRest; ; {
+		a, ok, err := h.nextAsk(ctx, e)
+		over := h.over()
+		switch {
+		case ok:
+			return a, nil
+		case over != nil:
+			return Ask{}, over
+		case ctx.Err() != nil:
+			return Ask{}, context.Cause(ctx)
+		case err == nil:
+			rest = minRest
+			e.wait(ctx)
+		case driver.Incurable(err):
+			return Ask{}, err
+		default:
+			h.g.t.s.opts.Logger.Debug("fairlock: cannot read who asks", "name", h.g.Name, "err", err)
+			driver.Sleep(ctx, h.g.t.s.clock, rest)
+			rest = min(2*rest, maxRest)
+		}
+	}
+}
+
+// over says how the hold ended, or that it does now; nil if it goes on.
+func (h *Hold) over() error {
+	left := h.g.t.Left()
+	h.g.mu.Lock()
+	err := h.overErr()
+	h.g.mu.Unlock()
+	if err == nil && left == 0 { // the deadline passed before its timer fired
+		err = h.g.lostNow()
+	}
+	return err
+}
+
+// nextAsk reads the lines of asks in which something may have happened, and takes
+// the first ask that nobody was told of.
+func (h *Hold) nextAsk(ctx context.Context, e *ear) (Ask, bool, error) {
+	g := h.g
+	for i, name := range g.names() {
+		if !e.news[i].Swap(false) {
+			continue
+		}
+		line, err := g.t.s.backend.List(ctx, driver.AskLine(name), 0)
+		if err != nil {
+			e.news[i].Store(true)
+			return Ask{}, false, err
+		}
+		for _, en := range line {
+			if isAsk(en) && h.take(name, en.Token) {
+				return readAsk(name, en), true, nil
+			}
+		}
+	}
+	return Ask{}, false, nil
+}
+
+// take notes that an ask is being told, unless it was before or the hold is over.
+// Asks are told in the order of their tokens, which rise; so the newest is all that
+// must be remembered.
+func (h *Hold) take(name string, token int64) bool {
+	if h.over() != nil {
+		return false
+	}
+	g := h.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if token <= g.asked[name] {
+		return false
+	}
+	if g.asked == nil {
+		g.asked = make(map[string]int64, 1)
+	}
+	g.asked[name] = token
+	return true
+}
+
+// isAsk says whether an entry in a line of asks is one. What a foreign program has
+// put there is not, nor what would never go away. One of which the answer does not
+// tell the value went while it was read.
+func isAsk(e driver.Entry) bool { return !e.Foreign && !e.Unleased && e.Value != nil }
+
+// readAsk makes an ask of whatever an entry says.
+func readAsk(name string, e driver.Entry) Ask {
+	reason := strings.ToValidUTF8(string(e.Value[:min(len(e.Value), MaxReason)]), "")
+	return Ask{
+		Name: name, Reason: reason, Session: e.Session,
+		Host: e.Meta.Host, PID: e.Meta.PID, Label: e.Meta.Label, Since: e.Meta.Since,
+	}
+}
+
+// ear is told when something happens in the lines of asks of a hold.
+type ear struct {
+	clock driver.Clock
+	again time.Duration // when to look without having been told
+	news  []atomic.Bool // by the number of the name: the line is to be read
+	wake  chan struct{}
+	stop  []func()
+}
+
+// listen has the lines of asks watched. They are to be read at once, and again when
+// the watches stand, since what happened before is not told.
+func (g *grant) listen() *ear {
+	names := g.names()
+	e := &ear{
+		clock: g.t.s.clock, again: max(g.t.s.opts.TTL, 10*time.Second),
+		news: make([]atomic.Bool, len(names)), wake: make(chan struct{}, 1),
+	}
+	for i, name := range names {
+		e.news[i].Store(true)
+		req := driver.WatchRequest{Ref: driver.Ref{Line: driver.AskLine(name)}, Of: driver.OfLine}
+		e.stop = append(e.stop, g.t.drv.Watch(req, func(ev driver.Event) {
+			if ev.Kind == driver.Broken {
+				return // it is armed again, or the hold ends
+			}
+			e.news[i].Store(true)
+			select {
+			case e.wake <- struct{}{}:
+			default:
+			}
+		}))
+	}
+	return e
+}
+
+// wait waits for news, for the end of ctx, and at most for as long as anybody waits
+// here before he looks without being told. Who is told of much is kept from reading
+// all the time.
+func (e *ear) wait(ctx context.Context) {
+	inner, cancel := driver.WithTimeout(ctx, e.clock, e.again-e.again/4+driver.Jitter(e.clock, e.again/2))
+	defer cancel()
+	select {
+	case <-e.wake:
+		driver.Sleep(ctx, e.clock, minRest)
+	case <-inner.Done():
+		for i := range e.news {
+			e.news[i].Store(true)
+		}
+	}
+}
+
+func (e *ear) close() {
+	for _, stop := range e.stop {
+		stop()
+	}
+}
