@@ -170,6 +170,15 @@ func (r *request) returned() {
 	}
 }
 
+// names requires of a request that was cancelled that its error says who holds.
+// It is kept for 25 ms to learn that, so one that took longer may not know.
+func (r *request) names(who string, cancelled time.Time) {
+	r.w.t.Helper()
+	if took := r.at.Sub(cancelled); took < 25*time.Millisecond {
+		assert.Contains(r.w.t, r.err.Error(), who, "after %s", took)
+	}
+}
+
 // waiting says that Lock has not returned.
 func (r *request) waiting() bool {
 	select {
