@@ -1,0 +1,191 @@
+package onzk_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/regime/history"
+	"github.com/fairlock/fairlock/itest/regime/onzk"
+	"github.com/fairlock/fairlock/itest/regime/trial"
+)
+
+func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
+	each(t, func(t *testing.T, lock string) {
+		line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
+		h := acquire(t, holder, line, trial.Ask{})
+		waiting := request(t, other, line, trial.Ask{})
+		lined(t, lock, line, 2)
+
+		require.NoError(t, service.EndSession(within(t), holder.Session()))
+
+		next := granted(t, waiting)
+		told(t, h)
+		require.NoError(t, service.Delete(within(t), next.Entry()))
+		lined(t, lock, line, 0)
+		if lock == trial.Ours {
+			told(t, next)
+		}
+		outcome, err := next.Release(within(t))
+		require.NoError(t, err)
+		assert.Equal(t, history.Lost, outcome)
+		assert.Error(t, service.Delete(within(t), next.Entry()))
+		assert.Error(t, service.EndSession(within(t), "0x77"))
+	})
+}
+
+func TestTheCarelessHearOfTheirSessionOnly(t *testing.T) {
+	line, holder := newLine(history.Mutex), newClient(t, onzk.StockCareless)
+	h := acquire(t, holder, line, trial.Ask{})
+	holder.Reset()
+	eventually(t, "another connection", func() bool { return holder.Traffic().Connections > 1 && holder.Member() >= 0 })
+	assert.True(t, h.Held())
+
+	require.NoError(t, service.EndSession(within(t), holder.Session()))
+
+	told(t, h)
+}
+
+// TestTheOrderIsThatOfTheEntries has entries come and go in all ways, over a change
+// of the leader.
+func TestTheOrderIsThatOfTheEntries(t *testing.T) {
+	each(t, func(t *testing.T, lock string) {
+		line := newLine(history.Mutex)
+		holder, waiter, third := newClient(t, lock), newClient(t, lock), newClient(t, lock)
+		h := acquire(t, holder, line, trial.Ask{})
+		waiting := request(t, waiter, line, trial.Ask{})
+		lined(t, lock, line, 2)
+		lead, err := service.Leader(within(t))
+		require.NoError(t, err)
+		require.NoError(t, service.Members()[lead].Kill())
+		require.NoError(t, service.Members()[lead].Restart(within(t)))
+		require.NoError(t, service.Healthy(within(t)))
+		require.NoError(t, service.EndSession(within(t), holder.Session()))
+		w := <-waiting
+		eventually(t, "another entry", func() bool {
+			_ = request(t, third, line, trial.Ask{})
+			return len(entries(t, lock, line)) > 0
+		})
+
+		replay := func() (living map[int64]bool) {
+			order, err := service.Order(within(t), lock, line.Name)
+			require.NoError(t, err)
+			living = map[int64]bool{}
+			for i, c := range order {
+				assert.True(t, i == 0 || c.At >= order[i-1].At)
+				assert.Equal(t, c.Kind != history.Joined, living[c.Place])
+				if living[c.Place] = true; c.Kind == history.Left {
+					delete(living, c.Place)
+				}
+			}
+			assert.False(t, living[h.Place()])
+			return living
+		}
+		if w.err == nil {
+			assert.True(t, replay()[w.hold.Place()])
+		}
+		assert.Len(t, replay(), len(entries(t, lock, line)))
+	})
+}
+
+func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
+	each(t, func(t *testing.T, lock string) {
+		line, other := newLine(history.Mutex), newClient(t, lock)
+		p, err := service.Process(within(t), lock, line.Name)
+		require.NoError(t, err)
+		var a history.Attempt
+		eventually(t, "it has asked its hold", func() bool {
+			a, err = p.Report(within(t))
+			require.NoError(t, err)
+			return a.Held != 0
+		})
+		assert.Zero(t, a.Over)
+		waiting := request(t, other, line, trial.Ask{})
+		lined(t, lock, line, 2)
+
+		require.NoError(t, p.Pause())
+		stopped := trial.Now()
+		next := granted(t, waiting)
+		assert.Greater(t, next.Place(), a.Place)
+		require.NoError(t, p.Resume())
+
+		eventually(t, "it knows", func() bool {
+			a, err := p.Report(within(t))
+			require.NoError(t, err)
+			return a.Over > stopped
+		})
+		a, err = p.Stop(within(t))
+		require.NoError(t, err)
+		assert.NotEqual(t, history.Given, a.Outcome)
+		if lock == trial.Ours {
+			assert.Less(t, a.Held, stopped+history.Instant(trial.Poll), "it asks for the time")
+		}
+		release(t, next)
+
+		p, err = service.Process(within(t), lock, line.Name)
+		require.NoError(t, err)
+		a, err = p.Stop(within(t))
+		require.NoError(t, err)
+		assert.Equal(t, history.Given, a.Outcome)
+		p, err = service.Process(within(t), lock, line.Name)
+		require.NoError(t, err)
+		require.NoError(t, p.Kill())
+		release(t, acquire(t, other, line, trial.Ask{}))
+	})
+}
+
+func TestMembersCanBeHarmed(t *testing.T) {
+	for name, harm := range map[string]func(trial.Member) (heal func() error, err error){
+		"cut": func(m trial.Member) (func() error, error) {
+			m.CutPeers()
+			return func() error { m.HealPeers(); return nil }, nil
+		},
+		"paused": func(m trial.Member) (func() error, error) { return m.Resume, m.Pause() },
+		"killed": func(m trial.Member) (func() error, error) {
+			return func() error { return m.Restart(within(t)) }, m.Kill()
+		},
+		"full": func(m trial.Member) (func() error, error) {
+			return func() error { return m.Restart(within(t)) }, m.Fill()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, service.Healthy(within(t)))
+			lead, err := service.Leader(within(t))
+			require.NoError(t, err)
+			c, line := newClient(t, trial.Ours), newLine(history.Mutex)
+			m := service.Members()[lead]
+			assert.True(t, m.Running())
+
+			heal, err := harm(m)
+			require.NoError(t, err)
+			eventually(t, "another leads", func() bool {
+				release(t, acquire(t, c, line, trial.Ask{})) // a full disk is met only by writing
+				now, err := service.Leader(within(t))
+				require.NoError(t, err)
+				return now != lead
+			})
+
+			if name != "full" { // such a process may end by itself
+				assert.Equal(t, name != "killed", m.Running())
+			}
+			if name == "cut" {
+				assert.Positive(t, m.Traffic().Waiting)
+			}
+			require.NoError(t, heal())
+			require.NoError(t, service.Healthy(within(t)))
+			assert.True(t, m.Running())
+			order, err := service.Order(within(t), trial.Ours, line.Name)
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, len(order), 2)
+		})
+	}
+}
+
+func TestWhatZooKeeperHasNot(t *testing.T) {
+	_, err := service.Quota(within(t))
+	for _, err := range []error{err, service.Compact(within(t)), service.MoveLeader(within(t), 0)} {
+		assert.ErrorIs(t, err, errors.ErrUnsupported)
+	}
+}
