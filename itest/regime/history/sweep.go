@@ -1,0 +1,266 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// never is later than every Instant of a history.
+const never = Instant(math.MaxInt64)
+
+// Figures are what a sweep has counted.
+type Figures struct {
+	Grants int
+	Failed int // attempts that ended with an error
+	Lost   int // holds whose loss was told
+
+	// Margin is the shortest time from when a holder knew of its loss to the first
+	// grant that needed what it held; negative if it came too late. Margins says
+	// how often there was such a grant.
+	Margin  time.Duration
+	Margins int
+
+	// Return is the longest time from the end of a call's context to its return.
+	Return time.Duration
+}
+
+// Sweep goes along the time line of each line, once, and judges S1, S1', S2, S4,
+// S6 and L2. A call has to return by bound after its context has ended. A call that
+// has not returned by until is judged as if it returned then; 0 leaves such calls
+// out.
+//
+// It looks at pairs of holds, where Model looks for an order of all: each grant
+// must have had room beside those holds with older tokens that somebody believes
+// in later. A grant counts from when it, or one with a newer token, was told.
+func Sweep(lines []Line, attempts []Attempt, bound time.Duration, until Instant) ([]Violation, Figures) {
+	s := &sweep{fig: Figures{Margin: math.MaxInt64}, bound: bound, until: until}
+	for _, line := range lines {
+		s.line = line
+		s.along(attempts)
+	}
+	if s.fig.Margins == 0 {
+		s.fig.Margin = 0
+	}
+	return s.found, s.fig
+}
+
+// sweep is under way.
+type sweep struct {
+	line  Line
+	bound time.Duration
+	until Instant
+	found []Violation
+	fig   Figures
+}
+
+// span is how long a hold was believed in.
+type span struct {
+	*Attempt
+	weight int64
+	from   Instant // it was granted by then, or one with a newer token was
+	to     Instant // the last moment of belief
+	knew   Instant // its holder knew, or had begun to give it back
+	lost   bool    // it knew of a loss
+	cover  Instant // it may have been there until then
+}
+
+func (s *sweep) report(property, format string, args ...any) {
+	s.found = append(s.found, Violation{property, "sweep", s.line.Name, fmt.Sprintf(format, args...)})
+}
+
+// along judges one line.
+func (s *sweep) along(attempts []Attempt) {
+	var spans []*span
+	var nested []*Attempt
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Line != s.line.Name {
+			continue
+		}
+		s.returned(a)
+		if a.Got == 0 || a.Failed != "" {
+			continue
+		}
+		s.latched(a)
+		if a.Nested {
+			nested = append(nested, a)
+			continue
+		}
+		sp := s.span(a)
+		if sp.lost {
+			s.fig.Lost++
+		}
+		spans = append(spans, sp)
+	}
+	s.inside(spans, nested)
+	s.tokens(spans)
+	s.room(s.inOrder(spans))
+}
+
+// returned judges S6, and counts.
+func (s *sweep) returned(a *Attempt) {
+	if a.Failed != "" {
+		s.fig.Failed++
+	} else if a.Got != 0 {
+		s.fig.Grants++
+	}
+	back, how := a.Got, "returned"
+	if back == 0 {
+		back, how = s.until, "had not returned"
+	}
+	if a.Ends == 0 || back <= a.Ends {
+		return
+	}
+	took := time.Duration(back - a.Ends)
+	s.fig.Return = max(s.fig.Return, took)
+	if took > s.bound {
+		s.report("S6", "client %d %s %s after its context had ended%s", a.Client, how, took, under(a))
+	}
+}
+
+// latched judges S1'.
+func (s *sweep) latched(a *Attempt) {
+	switch own := a.Back != 0 && a.Held >= a.Back; {
+	case a.Lied != 0:
+		s.report("S1'", "the hold %d of client %d said \"held\" after it had said \"over\"%s", a.Token, a.Client, under(a))
+	case own: // what an own giving back does to its answers is not asked
+	case a.Over != 0 && a.Held > a.Over, a.Told != 0 && a.Held > a.Told:
+		s.report("S1'", "the hold %d of client %d was over, and said \"held\" %s later%s",
+			a.Token, a.Client, time.Duration(a.Held-firstOf(a.Over, a.Told)), under(a))
+	}
+}
+
+// span finds out how long a hold was believed in.
+func (s *sweep) span(a *Attempt) *span {
+	sp := &span{Attempt: a, weight: 1, from: a.Got, cover: never, knew: never}
+	if s.line.Recipe == Semaphore && a.Weight > 1 {
+		sp.weight = a.Weight
+	}
+	knew := firstOf(a.Told, a.Over)
+	switch {
+	case a.Back != 0 && (knew == 0 || a.Back < knew): // it gave back by itself
+		sp.knew = a.Back
+		sp.to = min(a.Held, a.Back)
+		if a.Outcome == Given && a.Done != 0 {
+			sp.to, sp.cover = a.Back, a.Done
+		}
+	case knew != 0:
+		sp.knew, sp.lost, sp.to = knew, true, a.Held
+		if a.Back != 0 {
+			sp.to = min(a.Held, a.Back)
+		}
+	default:
+		sp.to = a.Held
+	}
+	if a.Stopped {
+		sp.knew, sp.lost = 0, false
+	}
+	return sp
+}
+
+// inside adds nested holds to those that they are in.
+func (s *sweep) inside(spans []*span, nested []*Attempt) {
+	outer := make(map[int64]*span)
+	for _, sp := range spans {
+		if outer[sp.Token] == nil {
+			outer[sp.Token] = sp
+		}
+	}
+	slices.SortStableFunc(nested, func(a, b *Attempt) int { return cmp.Compare(a.Asked, b.Asked) })
+	for _, a := range nested {
+		sp := outer[a.Token]
+		switch {
+		case sp == nil:
+			s.report("S1", "client %d is inside of a hold %d that nobody got%s", a.Client, a.Token, under(a))
+			continue
+		case sp.Client != a.Client:
+			s.report("S1", "client %d is inside of the hold %d of client %d%s", a.Client, a.Token, sp.Client, under(a))
+			continue
+		case a.Asked > sp.cover, a.Got < sp.Asked:
+			s.report("S1", "client %d is inside of its hold %d, which was not there any more%s", a.Client, a.Token, under(a))
+		}
+		// The hold is there until the last of them is given back, and was there at
+		// some time after this one was asked for.
+		in := s.span(a)
+		sp.to, sp.cover = max(sp.to, in.to, a.Asked), max(sp.cover, in.cover)
+		sp.knew, sp.lost = max(sp.knew, in.knew), sp.lost || in.lost
+	}
+}
+
+// tokens judges S2.
+func (s *sweep) tokens(spans []*span) {
+	with := 0
+	first := make(map[int64]*span)
+	for _, sp := range spans {
+		if sp.Token == 0 {
+			continue
+		}
+		with++
+		if other := first[sp.Token]; other != nil {
+			s.report("S2", "the token %d is of client %d and of client %d%s", sp.Token, other.Client, sp.Client, under(sp.Attempt))
+		}
+		first[sp.Token] = sp
+	}
+	if with > 0 && with < len(spans) {
+		s.report("S2", "%d of %d holds have no token", len(spans)-with, len(spans))
+	}
+	if with == len(spans) {
+		s.rising(spans, "S2", "token", func(sp *span) int64 { return sp.Token })
+	}
+	s.rising(spans, "S4", "place", func(sp *span) int64 { return sp.Place })
+}
+
+// rising checks that who asked after another one was granted is numbered higher.
+func (s *sweep) rising(spans []*span, property, what string, number func(*span) int64) {
+	granted, asked := slices.Clone(spans), slices.Clone(spans)
+	slices.SortFunc(granted, func(a, b *span) int { return cmp.Compare(a.Got, b.Got) })
+	slices.SortFunc(asked, func(a, b *span) int { return cmp.Compare(a.Asked, b.Asked) })
+	var highest *span
+	for _, sp := range asked {
+		for len(granted) > 0 && granted[0].Got < sp.Asked {
+			if highest == nil || number(granted[0]) > number(highest) {
+				highest = granted[0]
+			}
+			granted = granted[1:]
+		}
+		if highest != nil && number(sp) != 0 && number(sp) < number(highest) {
+			s.report(property, "client %d asked after client %d had been granted with %s %d, and has %d%s",
+				sp.Client, highest.Client, what, number(highest), number(sp), under(sp.Attempt))
+		}
+	}
+}
+
+// inOrder sorts by tokens, or by places where not all have tokens, or else by time.
+// In the first two cases a grant was there when a newer one was told.
+func (s *sweep) inOrder(spans []*span) []*span {
+	var number func(*span) int64
+	all := func(of func(*span) int64) bool {
+		return !slices.ContainsFunc(spans, func(sp *span) bool { return of(sp) == 0 })
+	}
+	token, place := func(sp *span) int64 { return sp.Token }, func(sp *span) int64 { return sp.Place }
+	switch {
+	case all(token):
+		number = token
+	case all(place):
+		number = place
+	default:
+		slices.SortStableFunc(spans, func(a, b *span) int { return cmp.Or(cmp.Compare(a.Got, b.Got), cmp.Compare(a.to, b.to)) })
+		return spans
+	}
+	slices.SortStableFunc(spans, func(a, b *span) int { return cmp.Compare(number(a), number(b)) })
+	if all(token) && all(place) {
+		for i := 1; i < len(spans); i++ {
+			if a, b := spans[i-1], spans[i]; a.Place >= b.Place {
+				s.report("S4", "token %d of client %d has place %d, and token %d of client %d place %d",
+					a.Token, a.Client, a.Place, b.Token, b.Client, b.Place)
+			}
+		}
+	}
+	for i := len(spans) - 2; i >= 0; i-- {
+		spans[i].from = min(spans[i].from, spans[i+1].from)
+	}
+	return spans
+}
