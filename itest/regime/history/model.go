@@ -260,8 +260,9 @@ func (l *lineup) room() int64 {
 		return everything
 	case Semaphore:
 		return l.line.Limit
+	default:
+		return 1
 	}
-	return 1
 }
 
 // checked is when the client last put the question to which its hold said "held".

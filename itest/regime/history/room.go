@@ -35,6 +35,17 @@ func (t *tail) add(at Instant, sp *span) {
 	}
 }
 
+// culprit is one of those that ended after a moment: where several held at once,
+// the first that cannot say that it was about to give back.
+func (t *tail) culprit(moment Instant, suspect func(*span) bool) *span {
+	for _, c := range t.latest {
+		if c.at > moment && suspect(c.of) {
+			return c.of
+		}
+	}
+	return t.latest[0].of
+}
+
 func (t *tail) forget(sp *span) {
 	t.latest = slices.DeleteFunc(t.latest, func(c closing) bool { return c.of == sp })
 }
@@ -51,7 +62,8 @@ func (t *tail) before(sp *span) closing {
 	return closing{}
 }
 
-// room judges S1, S4 and L2 of holds in the order of their grants.
+// room judges S1, S4 and L2 of holds in the order of their grants. A hold is told
+// of once, however many came after it.
 func (s *sweep) room(spans []*span) {
 	believed, knew := s.account(), s.account()
 	for _, sp := range spans {
@@ -59,12 +71,17 @@ func (s *sweep) room(spans []*span) {
 			s.report("S1", "client %d got %d permits of %d%s", sp.Client, sp.weight, s.line.Limit, under(sp.Attempt))
 			continue
 		}
-		if c := believed.before(sp); c.of != nil && c.at > sp.from {
-			s.exclusion(c.of, sp)
-			believed.forget(c.of) // one hold is one violation, however many came after it
+		if c := believed.of(sp).before(sp); c.of != nil && c.at > sp.from {
+			older := believed.of(sp).culprit(sp.from, func(o *span) bool { return o.Outcome != Given })
+			s.exclusion(older, sp)
+			believed.forget(older)
 		}
-		if c := knew.before(sp); c.of != nil && c.at != 0 && s.late(c, sp) {
-			knew.forget(c.of)
+		if c := knew.of(sp).before(sp); c.of != nil && c.at > sp.Got {
+			older := knew.of(sp).culprit(sp.Got, func(o *span) bool { return o.lost || o.knew == never })
+			s.late(older, sp)
+			knew.forget(older)
+		} else if c.of != nil && c.of.lost {
+			s.fig.margin(sp.Got, c.at)
 		}
 		believed.add(sp.to, sp)
 		knew.add(sp.knew, sp)
@@ -73,46 +90,43 @@ func (s *sweep) room(spans []*span) {
 
 // exclusion reports that older was believed in when newer was there.
 func (s *sweep) exclusion(older, newer *span) {
-	late := time.Duration(older.to - newer.from)
 	if older.Got > newer.from {
 		s.report("S4", "client %d (token %d) was granted %s before client %d, whose entry is older (token %d)%s",
 			newer.Client, newer.Token, time.Duration(older.Got-newer.from), older.Client, older.Token, under(older.Attempt))
 		return
 	}
 	s.report("S1", "client %d believed in its hold (token %d) for %s after client %d had been granted (token %d)%s",
-		older.Client, older.Token, late, newer.Client, newer.Token, under(older.Attempt))
+		older.Client, older.Token, time.Duration(older.to-newer.from), newer.Client, newer.Token, under(older.Attempt))
 }
 
-// late judges L2: whoever lost what another one was granted knew before.
-func (s *sweep) late(c closing, newer *span) bool {
-	margin := time.Duration(newer.Got - c.at)
-	if c.of.lost {
-		s.fig.Margins++
-		s.fig.Margin = min(s.fig.Margin, margin)
-	}
-	if margin >= 0 {
-		return false
-	}
+// late reports that who lost what another one was granted did not know before.
+func (s *sweep) late(older, newer *span) {
 	how := "was never told"
-	if c.at != never {
-		how = fmt.Sprintf("was told %s after it", -margin)
+	if older.knew != never {
+		how = fmt.Sprintf("was told %s after it", time.Duration(older.knew-newer.Got))
+		s.fig.margin(newer.Got, older.knew)
 	}
 	s.report("L2", "client %d lost its hold (token %d) to client %d (token %d), and %s%s",
-		c.of.Client, c.of.Token, newer.Client, newer.Token, how, under(c.of.Attempt))
-	return true
+		older.Client, older.Token, newer.Client, newer.Token, how, under(older.Attempt))
 }
 
-// account keeps the ends of holds as a line's rule needs them.
+func (f *Figures) margin(granted, knew Instant) {
+	f.Margins++
+	f.Margin = min(f.Margin, time.Duration(granted-knew))
+}
+
 func (s *sweep) account() *account {
 	switch s.line.Recipe {
 	case Semaphore:
 		return &account{all: tail{room: s.line.Limit, weigh: true}}
 	case ReadWrite:
 		return &account{all: tail{room: 1}, writers: &tail{room: 1}}
+	default:
+		return &account{all: tail{room: 1}}
 	}
-	return &account{all: tail{room: 1}}
 }
 
+// account is the tails that the rule of a line needs.
 type account struct {
 	all     tail
 	writers *tail // for readers
@@ -132,11 +146,12 @@ func (a *account) forget(sp *span) {
 	}
 }
 
-func (a *account) before(sp *span) closing {
+// of are the holds that the rule puts before one more.
+func (a *account) of(sp *span) *tail {
 	if a.writers != nil && sp.Shared {
-		return a.writers.before(sp)
+		return a.writers
 	}
-	return a.all.before(sp)
+	return &a.all
 }
 
 // firstOf is the first of two moments that may not have come.

@@ -141,6 +141,7 @@ func (a act) String() string {
 		return "released"
 	case ends:
 		return "ended"
+	case grants:
 	}
 	text := "granted"
 	if a.attempt.Nested {

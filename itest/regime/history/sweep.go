@@ -190,27 +190,34 @@ func (s *sweep) inside(spans []*span, nested []*Attempt) {
 	}
 }
 
-// tokens judges S2.
+// tokens judges S2, and S4 as far as clients see it.
 func (s *sweep) tokens(spans []*span) {
+	token, place := func(sp *span) int64 { return sp.Token }, func(sp *span) int64 { return sp.Place }
+	if with := s.once(spans, "S2", "token", token); with == len(spans) {
+		s.rising(spans, "S2", "token", token)
+	} else if with > 0 {
+		s.report("S2", "%d of %d holds have no token", len(spans)-with, len(spans))
+	}
+	s.once(spans, "S4", "place", place)
+	s.rising(spans, "S4", "place", place)
+}
+
+// once checks that no number is given to two, and counts those that have one.
+func (s *sweep) once(spans []*span, property, what string, number func(*span) int64) int {
 	with := 0
 	first := make(map[int64]*span)
 	for _, sp := range spans {
-		if sp.Token == 0 {
+		n := number(sp)
+		if n == 0 {
 			continue
 		}
 		with++
-		if other := first[sp.Token]; other != nil {
-			s.report("S2", "the token %d is of client %d and of client %d%s", sp.Token, other.Client, sp.Client, under(sp.Attempt))
+		if other := first[n]; other != nil {
+			s.report(property, "the %s %d is of client %d and of client %d%s", what, n, other.Client, sp.Client, under(sp.Attempt))
 		}
-		first[sp.Token] = sp
+		first[n] = sp
 	}
-	if with > 0 && with < len(spans) {
-		s.report("S2", "%d of %d holds have no token", len(spans)-with, len(spans))
-	}
-	if with == len(spans) {
-		s.rising(spans, "S2", "token", func(sp *span) int64 { return sp.Token })
-	}
-	s.rising(spans, "S4", "place", func(sp *span) int64 { return sp.Place })
+	return with
 }
 
 // rising checks that who asked after another one was granted is numbered higher.
@@ -253,7 +260,7 @@ func (s *sweep) inOrder(spans []*span) []*span {
 	slices.SortStableFunc(spans, func(a, b *span) int { return cmp.Compare(number(a), number(b)) })
 	if all(token) && all(place) {
 		for i := 1; i < len(spans); i++ {
-			if a, b := spans[i-1], spans[i]; a.Place >= b.Place {
+			if a, b := spans[i-1], spans[i]; a.Place > b.Place {
 				s.report("S4", "token %d of client %d has place %d, and token %d of client %d place %d",
 					a.Token, a.Client, a.Place, b.Token, b.Client, b.Place)
 			}
