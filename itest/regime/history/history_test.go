@@ -23,13 +23,13 @@ func verdicts(r record) map[string][]history.Violation {
 func TestWhatIsRightIsAccepted(t *testing.T) {
 	for _, line := range lines() {
 		for seed := range uint64(30) {
-			for _, anonymus := range []bool{false, true} {
-				name := fmt.Sprintf("%s, seed %d, no tokens %t", line.Name, seed, anonymus)
-				if anonymus && line.Recipe == history.Reentrant {
+			for _, anonymous := range []bool{false, true} {
+				name := fmt.Sprintf("%s, seed %d, no tokens %t", line.Name, seed, anonymous)
+				if anonymous && line.Recipe == history.Reentrant {
 					continue // what is nested is known by its token
 				}
 
-				r := play(line, seed, shape{clients: 8, attempts: 200, harm: 0.2, anonymus: anonymus})
+				r := play(line, seed, shape{clients: 8, attempts: 200, harm: 0.2, anonymous: anonymous})
 
 				for oracle, found := range verdicts(r) {
 					assert.Empty(t, found, "%s: %s", oracle, name)

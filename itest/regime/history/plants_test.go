@@ -13,6 +13,7 @@ import (
 type plant struct {
 	name    string
 	finds   []string // the oracles that must see it
+	as      string   // the properties as which they may
 	recipes []history.Recipe
 	do      func(*rand.Rand, *record) bool
 }
@@ -28,34 +29,34 @@ func plants() []plant {
 	sweep := []string{"sweep"}
 	replay := []string{"replay"}
 	return []plant{
-		{"two holders", all, []history.Recipe{history.Mutex, history.Reentrant}, squeeze},
-		{"reader beside writer", all, []history.Recipe{history.ReadWrite}, squeeze},
-		{"permits exceeded", all, []history.Recipe{history.Semaphore}, squeeze},
-		{"more permits than there are", clients, []history.Recipe{history.Semaphore}, tooMany},
-		{"held after a newer grant", clients, everyRecipe, zombie},
-		{"given back after a newer grant", all, everyRecipe, lateRelease},
-		{"told after a newer grant", sweep, everyRecipe, toldLate},
-		{"never told", sweep, everyRecipe, neverTold},
-		{"hold revived", sweep, everyRecipe, lied},
-		{"over, then held", sweep, everyRecipe, overThenHeld},
-		{"context ended, then held", sweep, everyRecipe, toldThenHeld},
-		{"token used twice", all, everyRecipe, tokenTwice},
-		{"neighbours swapped", all, everyRecipe, swapNeighbours},
-		{"tokens of two swapped", all, everyRecipe, swapTokens},
-		{"token far too low", all, everyRecipe, swapFar},
-		{"a hold without a token", sweep, everyRecipe, noToken},
-		{"token is not the place", replay, everyRecipe, counted},
-		{"entry granted twice", all, everyRecipe, placeTwice},
-		{"nested in another client's", all, nesting, otherClient},
-		{"nested in what was given back", clients, nesting, nestedLate},
-		{"granted and not admitted", replay, everyRecipe, behindForeigner},
-		{"granted without an entry", replay, everyRecipe, noEntry},
-		{"entry left in line", replay, everyRecipe, leftBehind},
-		{"entry left for long", replay, everyRecipe, leftLong},
-		{"own entry left for long", replay, everyRecipe, ownLeftLong},
-		{"entry of nobody", replay, everyRecipe, ofNobody},
-		{"late return", sweep, everyRecipe, lateReturn},
-		{"no return", sweep, everyRecipe, noReturn},
+		{"two holders", all, "S1 S4", []history.Recipe{history.Mutex, history.Reentrant}, squeeze},
+		{"reader beside writer", all, "S1 S4", []history.Recipe{history.ReadWrite}, squeeze},
+		{"permits exceeded", all, "S1 S4", []history.Recipe{history.Semaphore}, squeeze},
+		{"more permits than there are", clients, "S1", []history.Recipe{history.Semaphore}, tooMany},
+		{"held after a newer grant", clients, "S1", everyRecipe, zombie},
+		{"given back after a newer grant", all, "S1 S4", everyRecipe, lateRelease},
+		{"told after a newer grant", sweep, "L2", everyRecipe, toldLate},
+		{"never told", sweep, "L2", everyRecipe, neverTold},
+		{"hold revived", sweep, "S1'", everyRecipe, lied},
+		{"over, then held", sweep, "S1'", everyRecipe, overThenHeld},
+		{"context ended, then held", sweep, "S1'", everyRecipe, toldThenHeld},
+		{"token used twice", all, "S2", everyRecipe, tokenTwice},
+		{"neighbours swapped", all, "S2 S4", everyRecipe, swapNeighbours},
+		{"tokens of two swapped", all, "S2", everyRecipe, swapTokens},
+		{"token far too low", all, "S2 S4", everyRecipe, swapFar},
+		{"a hold without a token", sweep, "S2", everyRecipe, noToken},
+		{"token is not the place", replay, "S2", everyRecipe, counted},
+		{"entry granted twice", all, "S2", everyRecipe, placeTwice},
+		{"nested in another client's", all, "S1 S2", nesting, otherClient},
+		{"nested in what was given back", clients, "S1", nesting, nestedLate},
+		{"granted and not admitted", replay, "S4", everyRecipe, behindForeigner},
+		{"granted without an entry", replay, "S4", everyRecipe, noEntry},
+		{"entry left in line", replay, "S5", everyRecipe, leftBehind},
+		{"entry left for long", replay, "S5", everyRecipe, leftLong},
+		{"own entry left for long", replay, "S5", everyRecipe, ownLeftLong},
+		{"entry of nobody", replay, "S5", everyRecipe, ofNobody},
+		{"late return", sweep, "S6", everyRecipe, lateReturn},
+		{"no return", sweep, "S6", everyRecipe, noReturn},
 	}
 }
 

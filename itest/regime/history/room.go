@@ -35,15 +35,16 @@ func (t *tail) add(at Instant, sp *span) {
 	}
 }
 
-// culprit is one of those that ended after a moment: where several held at once,
-// the first that cannot say that it was about to give back.
-func (t *tail) culprit(moment Instant, suspect func(*span) bool) *span {
+// culprit is the one that ended last, after a moment, of those that were lost: who
+// gave back, and was told that it did, had not lost anything. It is nil if there is
+// none.
+func (t *tail) culprit(moment Instant) *span {
 	for _, c := range t.latest {
-		if c.at > moment && suspect(c.of) {
+		if c.at > moment && (c.of.lost || c.of.Outcome != Given) {
 			return c.of
 		}
 	}
-	return t.latest[0].of
+	return nil
 }
 
 func (t *tail) forget(sp *span) {
@@ -72,14 +73,18 @@ func (s *sweep) room(spans []*span) {
 			continue
 		}
 		if c := believed.of(sp).before(sp); c.of != nil && c.at > sp.from {
-			older := believed.of(sp).culprit(sp.from, func(o *span) bool { return o.Outcome != Given })
+			older := believed.of(sp).culprit(sp.from)
+			if older == nil {
+				older = c.of
+			}
 			s.exclusion(older, sp)
 			believed.forget(older)
 		}
 		if c := knew.of(sp).before(sp); c.of != nil && c.at > sp.Got {
-			older := knew.of(sp).culprit(sp.Got, func(o *span) bool { return o.lost || o.knew == never })
-			s.late(older, sp)
-			knew.forget(older)
+			if older := knew.of(sp).culprit(sp.Got); older != nil {
+				s.late(older, sp)
+				knew.forget(older)
+			}
 		} else if c.of != nil && c.of.lost {
 			s.fig.margin(sp.Got, c.at)
 		}

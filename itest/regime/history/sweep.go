@@ -261,7 +261,7 @@ func (s *sweep) inOrder(spans []*span) []*span {
 	if all(token) && all(place) {
 		for i := 1; i < len(spans); i++ {
 			if a, b := spans[i-1], spans[i]; a.Place > b.Place {
-				s.report("S4", "token %d of client %d has place %d, and token %d of client %d place %d",
+				s.report("S2", "token %d of client %d has place %d, and token %d of client %d place %d",
 					a.Token, a.Client, a.Place, b.Token, b.Client, b.Place)
 			}
 		}

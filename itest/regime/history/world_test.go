@@ -43,10 +43,10 @@ type world struct {
 
 // shape is what a run is like.
 type shape struct {
-	clients  int
-	attempts int
-	harm     float64 // the part of the holds that does not end by a release
-	anonymus bool    // no tokens
+	clients   int
+	attempts  int
+	harm      float64 // the part of the holds that does not end by a release
+	anonymous bool    // no tokens
 }
 
 type event struct {
@@ -85,7 +85,7 @@ func play(line history.Line, seed uint64, sh shape) record {
 	}
 	w.record.line, w.record.until = line, w.now+second
 	for _, a := range w.all {
-		if sh.anonymus {
+		if sh.anonymous {
 			a.Token = 0
 		}
 		w.record.attempts = append(w.record.attempts, *a)
@@ -102,7 +102,9 @@ func (w *world) after(d history.Instant, do func()) {
 	w.events = slices.Insert(w.events, i, event{at, do})
 }
 
-func (w *world) upTo(d history.Instant) history.Instant { return 1 + history.Instant(w.Int64N(int64(d))) }
+func (w *world) upTo(d history.Instant) history.Instant {
+	return 1 + history.Instant(w.Int64N(int64(d)))
+}
 
 func (w *world) trip() history.Instant { return 100*microsecond + w.upTo(millisecond) }
 
@@ -128,6 +130,7 @@ func (w *world) ask(client int) {
 		a.Shared = w.Float64() < 0.7
 	case history.Semaphore:
 		a.Weight = 1 + w.Int64N(w.line.Limit)
+	default:
 	}
 	w.all = append(w.all, a)
 	s := &seat{Attempt: a}
@@ -170,7 +173,7 @@ func (w *world) leave(s *seat) {
 
 // admit lets in whom the rule allows.
 func (w *world) admit() {
-	taken, writer, room := int64(0), false, map[history.Recipe]int64{history.Semaphore: w.line.Limit}[w.line.Recipe]
+	taken, writer := int64(0), false
 	for i, s := range w.alive {
 		taken += s.Weight
 		ok := i == 0
@@ -179,7 +182,8 @@ func (w *world) admit() {
 			ok = ok || s.Shared && !writer
 			writer = writer || !s.Shared
 		case history.Semaphore:
-			ok = taken <= room
+			ok = taken <= w.line.Limit
+		default:
 		}
 		if !ok {
 			return
