@@ -10,10 +10,10 @@ import (
 	"github.com/fairlock/fairlock/itest/regime/history"
 )
 
-// TestModelAndSweepAgree takes histories of which nothing is known: most are wrong.
+// TestOraclesAgree takes histories of which nothing is known: most are wrong.
 // Where one of the two looks for an order of all operations and the other only at
 // ends of holds, both must come to the same result.
-func TestModelAndSweepAgree(t *testing.T) {
+func TestOraclesAgree(t *testing.T) {
 	const times = 30 // what rapid does by itself is enough for a property that fails often
 	verdicts := map[bool]int{}
 	property := func(t *rapid.T) {
@@ -34,8 +34,10 @@ func TestModelAndSweepAgree(t *testing.T) {
 			}
 		}
 		verdicts[len(held) == 0]++
-		if (len(modelled) == 0) != (len(held) == 0) {
+		cut := history.ModelInPieces(line, attempts, time.Minute, 1)
+		if (len(modelled) == 0) != (len(held) == 0) || (len(modelled) == 0) != (len(cut) == 0) {
 			t.Logf("model: %v", modelled)
+			t.Logf("model in pieces: %v", cut)
 			t.Logf("sweep: %v", held)
 			t.Fatal("they do not agree")
 		}

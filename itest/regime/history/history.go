@@ -1,9 +1,23 @@
 // Package history holds what clients of a lock have seen against what the lock
 // promises. It knows no service and no lock: it judges records.
 //
-// Three oracles that share no code look at exclusion, so that a mistake in one of
-// them does not hide a defect: a model for porcupine, a sweep along the time line,
-// and a replay of the order that the store itself has kept, which needs no clock.
+// Oracles that share no code look at the same things, so that a mistake in one of
+// them does not hide a defect:
+//
+//   - Model looks for an order of all operations of a line, with porcupine. It sees
+//     S1, S2 and S4.
+//   - Sweep goes along the time line, once. It sees S1, S1', S2, S4, S6 and L2, and
+//     measures how long before the next grant a holder was told.
+//   - Replay plays what the store says has happened, in the store's order. It sees
+//     S2, S4 and S5, and lies of clients about it (S1). It needs no clock.
+//   - Fence looks at a resource that the lock protects, and sees S3.
+//
+// What cannot be judged is a violation too, of "model". L1 is not seen here: only
+// who has made the fault knows when all was well again.
+//
+// Model and Sweep come to the same result, but for holds without a token among
+// others that have one. That is tested with histories of which nothing is known,
+// and each oracle with planted defects that it must find.
 //
 // The properties are:
 //

@@ -69,10 +69,11 @@ type lineup struct {
 	turns  []turn
 	key    func(turn) int64 // nil if nothing tells the order
 	within time.Duration
+	piece  int
 }
 
 func newLineup(line Line, attempts []Attempt, within time.Duration) *lineup {
-	l := &lineup{line: line, within: within}
+	l := &lineup{line: line, within: within, piece: piece}
 	var inner []*Attempt
 	tokens, places := true, true
 	byToken := make(map[int64]int)
@@ -170,7 +171,7 @@ func (l *lineup) stretches() [][]turn {
 	for i := range turns {
 		operations += size[i]
 		last := i == len(turns)-1
-		if last || operations >= piece && ranks[i] != ranks[i+1] && begun[i] <= ended[i+1] {
+		if last || operations >= l.piece && ranks[i] != ranks[i+1] && begun[i] <= ended[i+1] {
 			parts = append(parts, turns[from:i+1])
 			from, operations = i+1, 0
 		}

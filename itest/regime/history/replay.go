@@ -10,9 +10,11 @@ import (
 // Replay plays what has happened to a line at the store, in the store's own order,
 // and holds against it what the clients say. It judges S2, S4 and S5: each grant's
 // entry was admitted by the line's rule, and not later than its client was told;
-// its token is its place; no place was granted twice; what an attempt has left in
-// the line was gone at the end, and within grace of its return as far as Changes
-// say when they were seen; nobody is in the line at the end.
+// its token is its place; no place was granted twice; nobody is in the line at the
+// end. Where Changes say when they were seen, what an attempt has left in the line
+// was gone within grace of its return; and, for S1, nobody believed in an entry
+// that had been seen to be gone. Stopped tells of an Attempt that this is no fault
+// of its lock's.
 //
 // It needs no clock but that of the clients, and that only in one way: what came
 // before something in the store cannot have been begun after that was known to be
@@ -50,8 +52,22 @@ type replay struct {
 	all   []*node
 	of    map[int64]*Attempt // the attempts whose places are known
 	order []int64            // these places, as the attempts were given
-	since Instant            // what happens in the store now is not before this
+	since moment             // what happens in the store now is not before this
 	found []Violation
+}
+
+// moment is a bound on the clients' clock, and whose it is.
+type moment struct {
+	at Instant
+	by *Attempt
+}
+
+// after raises a bound.
+func (m moment) after(at Instant, by *Attempt) moment {
+	if at > m.at {
+		return moment{at, by}
+	}
+	return m
 }
 
 // node is an entry.
@@ -63,7 +79,7 @@ type node struct {
 	gone     Instant
 	alive    bool
 	admitted bool
-	since    Instant // it was not admitted before this
+	since    moment // it was not admitted before this
 }
 
 func (r *replay) report(property, format string, args ...any) {
@@ -126,7 +142,7 @@ func (r *replay) apply(c Change) {
 		r.nodes[c.Place] = n
 		r.all, r.alive = append(r.all, n), append(r.alive, n)
 		if a := r.of[c.Place]; a != nil {
-			r.since = max(r.since, a.Asked)
+			r.since = r.since.after(a.Asked, a)
 		}
 	case Left:
 		if n == nil || !n.alive {
@@ -136,8 +152,8 @@ func (r *replay) apply(c Change) {
 		n.alive, n.gone = false, c.Seen
 		i, _ := slices.BinarySearchFunc(r.alive, c.Place, func(n *node, place int64) int { return cmp.Compare(n.place, place) })
 		r.alive = slices.Delete(r.alive, i, i+1)
-		if a := r.of[c.Place]; a != nil && gaveBack(a) {
-			r.since = max(r.since, a.Back)
+		if a := r.of[c.Place]; a != nil && gaveBack(a, c.Seen) {
+			r.since = r.since.after(a.Back, a)
 		}
 	case Shares:
 		if n == nil || !n.alive {
@@ -152,10 +168,24 @@ func (r *replay) apply(c Change) {
 	}
 }
 
-// gaveBack reports whether the entry went because the client gave it back: that was
-// acknowledged, and it did not know of a loss.
-func gaveBack(a *Attempt) bool {
-	return a.got() && a.Outcome == Given && (a.Told == 0 || a.Told > a.Back) && (a.Over == 0 || a.Over > a.Back)
+// gaveBack reports whether an entry went because its client gave it back: that was
+// acknowledged, the client did not know of a loss, and nobody had seen the entry
+// gone before.
+func gaveBack(a *Attempt, gone Instant) bool {
+	knew := firstOf(a.Told, a.Over)
+	return a.got() && a.Outcome == Given && (knew == 0 || knew > a.Back) && (gone == 0 || gone >= a.Back)
+}
+
+// lastBelief is when a client last took an entry for its own: when it asked whether
+// it held, or when it gave back and was told that it did.
+func lastBelief(a *Attempt) Instant {
+	switch {
+	case gaveBack(a, 0):
+		return a.Back
+	case a.Back != 0:
+		return min(a.Held, a.Back)
+	}
+	return a.Held
 }
 
 // admit lets in whom the rule allows to hold now. Those are always the first in
@@ -191,6 +221,7 @@ func (r *replay) admits(ahead []*node, n *node) bool {
 
 // grants judges what the clients say that they got.
 func (r *replay) grants() {
+	early := make(map[*Attempt]bool) // one that is told to have gone later than it did is told of once
 	for _, place := range r.order {
 		a, n := r.of[place], r.nodes[place]
 		switch {
@@ -199,11 +230,15 @@ func (r *replay) grants() {
 			r.report("S4", "client %d was granted, and its entry %d has never been in line%s", a.Client, place, under(a))
 		case !n.admitted:
 			r.report("S4", "client %d was granted, and its entry %d was never admitted%s", a.Client, place, under(a))
-		case n.since > a.Got:
-			r.report("S4", "client %d was granted at least %s before its entry %d was admitted%s",
-				a.Client, time.Duration(n.since-a.Got), place, under(a))
-		case a.Shared != n.shared && r.line.Recipe == ReadWrite && !n.shared:
+		case n.since.at > a.Got && !early[n.since.by]:
+			early[n.since.by] = true
+			r.report("S4", "client %d was granted at least %s before its entry %d was admitted, which was not before client %d had done with %d%s",
+				a.Client, time.Duration(n.since.at-a.Got), place, n.since.by.Client, placeOf(n.since.by), under(a))
+		case r.line.Recipe == ReadWrite && a.Shared && !n.shared:
 			r.report("S4", "client %d reads, and its entry %d is a writer's%s", a.Client, place, under(a))
+		case n.gone != 0 && !a.Stopped && lastBelief(a) > n.gone:
+			r.report("S1", "client %d believed in its entry %d for %s after that had been seen to be gone%s",
+				a.Client, place, time.Duration(lastBelief(a)-n.gone), under(a))
 		}
 	}
 }
