@@ -25,6 +25,7 @@ const (
 
 	txnHead  = 8 + 4 + 8 + 8 + 4 // session, xid, zxid, time, kind
 	txnZxid  = 8 + 4
+	txnTime  = txnZxid + 8
 	opCreate = 1
 	opDelete = 2
 )

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/adler32"
 	"io"
+	"time"
 )
 
 // What a transaction in a log may be. See org.apache.zookeeper.txn and
@@ -69,6 +70,7 @@ const maxRecord = 1 << 24
 // txnHeader is what all transactions begin with.
 type txnHeader struct {
 	session, zxid int64
+	at            time.Time
 	kind          int32
 }
 
@@ -76,6 +78,7 @@ func headOf(txn []byte) (txnHeader, []byte) {
 	return txnHeader{
 		session: int64(binary.BigEndian.Uint64(txn)),
 		zxid:    int64(binary.BigEndian.Uint64(txn[txnZxid:])),
+		at:      time.UnixMilli(int64(binary.BigEndian.Uint64(txn[txnTime:]))),
 		kind:    int32(binary.BigEndian.Uint32(txn[txnHead-4:])),
 	}, txn[txnHead:]
 }
@@ -83,7 +86,7 @@ func headOf(txn []byte) (txnHeader, []byte) {
 // decode says what a transaction does. Behind it there may be a digest.
 func decode(head txnHeader, rest []byte) ([]Change, error) {
 	d := decoder{rest: rest}
-	c := Change{Zxid: head.zxid, Session: head.session}
+	c := Change{Zxid: head.zxid, Session: head.session, At: head.at}
 	switch head.kind {
 	case txnMulti:
 		return decodeMulti(head, &d)
@@ -110,7 +113,8 @@ func decode(head txnHeader, rest []byte) ([]Change, error) {
 func decodeMulti(head txnHeader, d *decoder) (all []Change, err error) {
 	failed := false
 	for n := d.number(); n > 0 && d.err == nil; n-- {
-		part := txnHeader{session: head.session, zxid: head.zxid, kind: d.number()}
+		part := head
+		part.kind = d.number()
 		did, err := decode(part, d.bytes())
 		if err != nil {
 			return nil, fmt.Errorf("part of kind %d: %w", part.kind, err)

@@ -13,7 +13,7 @@ func TestTransactionsThatEndTooSoonAreErrors(t *testing.T) {
 	head, rest := headOf(whole)
 	all, err := decode(head, rest)
 	require.NoError(t, err)
-	require.Equal(t, []Change{{Zxid: 7, Kind: Deleted, Path: "/a/b"}}, all)
+	require.Equal(t, []Change{{Zxid: 7, Kind: Deleted, Path: "/a/b", At: head.at}}, all)
 
 	for n := range rest {
 		_, err := decode(head, rest[:n])
@@ -47,16 +47,20 @@ func TestAGapInTheLogsIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		done         map[int64][]Change
 		newest, want int64
+		after        int64
 	}{
-		"whole":           {logs(1, 2, epoch+1), epoch + 1, 0},
-		"no leader's yet": {logs(1, 2), 2 * epoch, 0},
-		"not written yet": {logs(1, 2), 3, 3},
-		"in the middle":   {logs(1, 3, epoch+1), epoch + 1, 2},
-		"the beginning":   {logs(1, epoch+2), epoch + 2, epoch + 1},
+		"whole":           {logs(1, 2, epoch+1), epoch + 1, 0, 0},
+		"no leader's yet": {logs(1, 2), 2 * epoch, 0, 0},
+		"not written yet": {logs(1, 2), 3, 3, 0},
+		"in the middle":   {logs(1, 3, epoch+1), epoch + 1, 2, 0},
+		"the beginning":   {logs(1, epoch+2), epoch + 2, epoch + 1, 0},
+		"known":           {logs(epoch + 2), epoch + 2, 0, epoch + 1},
+		"all known":       {logs(), epoch + 2, 0, epoch + 2},
+		"not all":         {logs(), epoch + 2, epoch + 2, epoch + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := history{newest: c.newest, done: c.done}
-			assert.Equal(t, c.want, h.missing())
+			r := reading{newest: c.newest, done: c.done, after: c.after}
+			assert.Equal(t, c.want, r.missing())
 		})
 	}
 }

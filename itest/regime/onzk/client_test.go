@@ -44,7 +44,7 @@ func TestEveryRecipeIsInTheOrderOfTheStore(t *testing.T) {
 	} {
 		t.Run(string(recipe), func(t *testing.T) {
 			line := newLine(recipe)
-			var waiting []<-chan asked
+			var waiting []chan asked
 			for i, ask := range asks {
 				waiting = append(waiting, request(t, newClient(t, trial.Ours), line, ask))
 				lined(t, trial.Ours, line, i+1)
@@ -60,15 +60,17 @@ func TestEveryRecipeIsInTheOrderOfTheStore(t *testing.T) {
 			require.NoError(t, err)
 
 			if recipe == history.Semaphore {
-				assert.Equal(t, history.Change{At: order[0].At, Kind: history.LimitSet, Limit: 3}, order[0])
+				assert.Equal(t, history.Change{At: order[0].At, Kind: history.LimitSet, Limit: 3, Seen: order[0].Seen}, order[0])
 				order = order[1:]
 			}
 			require.Len(t, order, 2*len(asks))
 			for i, ask := range asks {
-				want := history.Change{At: places[i], Kind: history.Joined, Place: places[i], Shared: ask.Shared, Weight: max(ask.Weight, 1)}
+				want := history.Change{
+					At: places[i], Kind: history.Joined, Place: places[i], Shared: ask.Shared, Weight: max(ask.Weight, 1), Seen: order[i].Seen,
+				}
 				assert.Equal(t, want, order[i])
 				left := order[len(asks)+i]
-				want.Kind, want.At = history.Left, left.At
+				want.Kind, want.At, want.Seen = history.Left, left.At, left.Seen
 				assert.Equal(t, want, left)
 			}
 		})
@@ -96,7 +98,7 @@ func TestNestedRequestsShareAHold(t *testing.T) {
 	order, err := service.Order(within(t), trial.Ours, line.Name)
 	require.NoError(t, err)
 	for i := range order {
-		order[i].At = 0
+		order[i].At, order[i].Seen = 0, 0
 	}
 	was, is := writer.Place(), behind.Place()
 	assert.Equal(t, []history.Change{

@@ -109,7 +109,7 @@ type asked struct {
 	err  error
 }
 
-func request(t *testing.T, c trial.Client, line history.Line, ask trial.Ask) <-chan asked {
+func request(t *testing.T, c trial.Client, line history.Line, ask trial.Ask) chan asked {
 	ctx := within(t)
 	answer := make(chan asked, 1)
 	go func() { // ends with ctx
@@ -119,7 +119,7 @@ func request(t *testing.T, c trial.Client, line history.Line, ask trial.Ask) <-c
 	return answer
 }
 
-func granted(t *testing.T, a <-chan asked) trial.Hold {
+func granted(t *testing.T, a chan asked) trial.Hold {
 	t.Helper()
 	r := <-a
 	require.NoError(t, r.err)

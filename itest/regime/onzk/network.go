@@ -22,7 +22,7 @@ type network struct {
 	learn   func(session int64, password string)
 
 	mu      sync.Mutex
-	began   bool // there has been a connection
+	dials   int // until the first answer
 	session int64
 	conns   map[*conn]int // those there are, and to whom
 	losses  []*loss       // that are to come
@@ -64,14 +64,17 @@ func (n *network) servers() (all []string) {
 	return all
 }
 
+// insistOn is how often the first member is tried before any other: it may be slow
+// to answer.
+const insistOn = 4
+
 // dial makes a connection. Clients begin anywhere in their lists, so the first
 // one goes where it is to go whatever address was asked for.
 func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
-	if !n.began {
+	if n.dials++; n.session == 0 && n.dials <= insistOn {
 		address = n.proxies[n.order[0]].Addr()
 	}
-	n.began = true
 	n.mu.Unlock()
 	socket, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {

@@ -1,9 +1,13 @@
 package onzk
 
 import (
+	"context"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/itest/regime/history"
 	"github.com/fairlock/fairlock/itest/regime/trial"
@@ -56,29 +60,60 @@ func parseEntry(name string) (entry, bool) {
 	return e, true
 }
 
-// orderOf makes the order of a line out of what has been done to the tree.
-func orderOf(lock, line string, done []zktest.Change) []history.Change {
-	l := lineOrder{living: map[string]living{}}
-	folder, limits := folderOf(lock, line)+"/", rootOf(lock)+"/%beside/"+line+"/limit/"
-	for _, c := range done {
-		if limit, ok := strings.CutPrefix(c.Path, limits); ok && c.Kind == zktest.Created {
-			n, err := strconv.ParseInt(limit, 10, 64)
-			if err == nil {
-				l.order = append(l.order, history.Change{At: c.Zxid, Kind: history.LimitSet, Limit: n})
-			}
-		}
-		name, ok := strings.CutPrefix(c.Path, folder)
-		if !ok {
-			continue
-		}
-		if e, ok := parseEntry(name); ok {
-			l.take(c, e)
-		}
-	}
-	return l.order
+// orders are what has been in the lines of all locks, as far as it was asked for.
+type orders struct {
+	mu      sync.Mutex
+	journal *zktest.Journal
+	lines   map[[2]string]*lineOrder
 }
 
-// lineOrder is the order of a line as far as it is known.
+func newOrders(e *zktest.Ensemble) *orders {
+	return &orders{journal: e.Journal("/"), lines: map[[2]string]*lineOrder{}}
+}
+
+// of is the order of a line, up to what was done before the call.
+func (o *orders) of(ctx context.Context, lock, line string) ([]history.Change, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	done, err := o.journal.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ahead := trial.Now() - history.Instant(time.Now().UnixNano())
+	for _, c := range done {
+		o.take(c, history.Instant(c.At.UnixNano())+ahead)
+	}
+	return slices.Clone(o.line(lock, line).order), nil
+}
+
+func (o *orders) line(lock, line string) *lineOrder {
+	key := [2]string{rootOf(lock), line}
+	l := o.lines[key]
+	if l == nil {
+		l = &lineOrder{living: map[string]living{}}
+		o.lines[key] = l
+	}
+	return l
+}
+
+func (o *orders) take(c zktest.Change, at history.Instant) {
+	parts := strings.Split(c.Path, "/")[1:]
+	lock := map[string]string{root: trial.Ours, stockRoot: Stock}["/"+parts[0]]
+	switch {
+	case len(parts) == 5 && lock == trial.Ours && parts[1] == "%beside" && parts[3] == "limit":
+		n, err := strconv.ParseInt(parts[4], 10, 64)
+		if err == nil && c.Kind == zktest.Created {
+			l := o.line(lock, parts[2])
+			l.order = append(l.order, history.Change{At: c.Zxid, Kind: history.LimitSet, Limit: n, Seen: at})
+		}
+	case len(parts) == 3 && lock != "":
+		if e, ok := parseEntry(parts[2]); ok {
+			o.line(lock, parts[1]).take(c, e, at)
+		}
+	}
+}
+
+// lineOrder is the order of a line.
 type lineOrder struct {
 	order  []history.Change
 	living map[string]living // entries by path
@@ -89,10 +124,10 @@ type living struct {
 	place int64
 }
 
-func (l *lineOrder) take(c zktest.Change, e entry) {
+func (l *lineOrder) take(c zktest.Change, e entry, at history.Instant) {
 	switch c.Kind {
 	case zktest.Created:
-		change := history.Change{At: c.Zxid, Kind: history.Joined, Place: c.Zxid, Shared: e.shared, Weight: e.weight}
+		change := history.Change{At: c.Zxid, Kind: history.Joined, Place: c.Zxid, Shared: e.shared, Weight: e.weight, Seen: at}
 		if place, ok := l.replaces(e); ok {
 			change.Kind, change.Place = history.Shares, place
 		}
@@ -103,7 +138,7 @@ func (l *lineOrder) take(c zktest.Change, e entry) {
 		delete(l.living, c.Path)
 		if ok {
 			l.order = append(l.order, history.Change{
-				At: c.Zxid, Kind: history.Left, Place: was.place, Shared: was.shared, Weight: was.weight,
+				At: c.Zxid, Kind: history.Left, Place: was.place, Shared: was.shared, Weight: was.weight, Seen: at,
 			})
 		}
 	case zktest.Written: // by its owner, as word of what it does

@@ -30,17 +30,22 @@ const (
 	tick = 200 * time.Millisecond
 )
 
-// Service implements trial.Service.
+// Service implements trial.Service and trial.Witness.
 type Service struct {
 	ensemble *zktest.Ensemble
 	admin    *admin
 	members  []trial.Member
+	orders   *orders
+	ends     *ends
 
 	mu        sync.Mutex
 	passwords map[int64]string // of all sessions that our clients have had
 }
 
-var _ trial.Service = (*Service)(nil)
+var (
+	_ trial.Service = (*Service)(nil)
+	_ trial.Witness = (*Service)(nil)
+)
 
 // Start starts three members. ctx is for starting only.
 func Start(ctx context.Context) (*Service, error) {
@@ -48,11 +53,12 @@ func Start(ctx context.Context) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{ensemble: e, passwords: map[int64]string{}}
+	s := &Service{ensemble: e, orders: newOrders(e), passwords: map[int64]string{}}
 	for i := range members {
 		s.members = append(s.members, &member{e.Member(i), e, i})
 	}
 	if s.admin, err = newAdmin(s.direct()); err == nil {
+		s.ends = newEnds(s.admin)
 		for _, path := range []string{markPath, root, stockRoot} {
 			err = errors.Join(err, s.admin.folder(ctx, path))
 		}
@@ -101,7 +107,7 @@ func (s *Service) placeOf(path string) int64 {
 	if zxid := s.admin.czxid(ctx, path); zxid != 0 {
 		return zxid
 	}
-	done, _ := s.ensemble.Changes(ctx, stockRoot)
+	done, _ := s.ensemble.Journal(stockRoot).Next(ctx)
 	i := slices.IndexFunc(done, func(c zktest.Change) bool { return c.Kind == zktest.Created && c.Path == path })
 	if i < 0 {
 		return 0
@@ -239,18 +245,24 @@ func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, err
 	return names, nil
 }
 
-// Order implements trial.Service. The servers must be healthy.
+// Order implements trial.Service. It waits until all servers serve. Changes were
+// seen when the leader began with them, which is earlier than when they were done,
+// by as long as that takes.
 func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Change, error) {
-	done, err := s.ensemble.Changes(ctx, rootOf(lock))
+	order, err := s.orders.of(ctx, lock, line)
 	if err != nil {
 		return nil, fmt.Errorf("onzk: order of %q: %w", line, err)
 	}
-	return orderOf(lock, line, done), nil
+	return order, nil
 }
+
+// Left implements trial.Witness. It begins to look on when it is asked first.
+func (s *Service) Left(entry string) history.Instant { return s.ends.of(entry) }
 
 // Close implements trial.Service.
 func (s *Service) Close() error {
 	if s.admin != nil {
+		s.ends.close()
 		s.admin.close()
 	}
 	return s.ensemble.Close()

@@ -3,6 +3,7 @@ package onzk_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,9 +20,19 @@ func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
 		waiting := request(t, other, line, trial.Ask{})
 		lined(t, lock, line, 2)
 
+		began := trial.Now()
+		assert.Zero(t, service.Left(h.Entry()))
 		require.NoError(t, service.EndSession(within(t), holder.Session()))
 
 		next := granted(t, waiting)
+		eventually(t, "its end", func() bool { return service.Left(h.Entry()) > began })
+		order, err := service.Order(within(t), lock, line.Name)
+		require.NoError(t, err)
+		assert.Equal(t, history.Left, order[2].Kind)
+		assert.Equal(t, h.Place(), order[2].Place)
+		// The log has milliseconds.
+		assert.Greater(t, order[2].Seen, began-history.Instant(time.Millisecond))
+		assert.Less(t, order[2].Seen, service.Left(h.Entry())+history.Instant(time.Millisecond))
 		told(t, h)
 		require.NoError(t, service.Delete(within(t), next.Entry()))
 		lined(t, lock, line, 0)
@@ -64,9 +75,22 @@ func TestTheOrderIsThatOfTheEntries(t *testing.T) {
 		require.NoError(t, service.Healthy(within(t)))
 		require.NoError(t, service.EndSession(within(t), holder.Session()))
 		w := <-waiting
+		n := 1
+		if w.err == nil {
+			n++
+		}
+		behind := request(t, third, line, trial.Ask{})
 		eventually(t, "another entry", func() bool {
-			_ = request(t, third, line, trial.Ask{})
-			return len(entries(t, lock, line)) > 0
+			select {
+			case r := <-behind:
+				if r.err == nil {
+					behind <- r // it holds
+				} else {
+					behind = request(t, third, line, trial.Ask{})
+				}
+			default:
+			}
+			return len(entries(t, lock, line)) == n
 		})
 
 		replay := func() (living map[int64]bool) {
@@ -86,7 +110,7 @@ func TestTheOrderIsThatOfTheEntries(t *testing.T) {
 		if w.err == nil {
 			assert.True(t, replay()[w.hold.Place()])
 		}
-		assert.Len(t, replay(), len(entries(t, lock, line)))
+		assert.Len(t, replay(), n)
 	})
 }
 

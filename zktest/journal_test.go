@@ -11,16 +11,17 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// changes are told without what a test cannot know beforehand.
-func changes(t *testing.T, e *zktest.Ensemble, below string) (all []zktest.Change) {
+// next returns what a journal tells, without what a test cannot know beforehand.
+func next(t *testing.T, j *zktest.Journal) (all []zktest.Change) {
 	t.Helper()
-	told, err := e.Changes(within(t, soon), below)
+	told, err := j.Next(within(t, soon))
 	require.NoError(t, err)
 	for i, c := range told {
 		if i > 0 {
 			require.GreaterOrEqual(t, c.Zxid, told[i-1].Zxid)
 		}
-		c.Zxid = 0
+		require.WithinDuration(t, time.Now(), c.At, soon)
+		c.Zxid, c.At = 0, time.Time{}
 		all = append(all, c)
 	}
 	return all
@@ -52,10 +53,13 @@ func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 	_, err = other.Create("/a/gone", nil, zk.FlagEphemeral, world)
 	require.NoError(t, err)
 	require.NoError(t, conn.Delete("/a/gone", -1))
+	j := e.Journal("/a")
+	require.Len(t, next(t, j), 8)
 	us, them := conn.SessionID(), other.SessionID()
 	other.Close()
 	require.Eventually(t, func() bool { return !exists(t, conn, "/a/box") }, soon, time.Millisecond, "it is empty")
 
+	assert.Len(t, next(t, j), 2, "what was there before has an end too")
 	assert.Equal(t, []zktest.Change{
 		{Kind: zktest.Created, Path: "/a/box", Data: []byte("empty"), Session: us},
 		{Kind: zktest.Created, Path: "/a/box/plain", Data: []byte("old"), Session: us},
@@ -67,11 +71,11 @@ func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 		{Kind: zktest.Deleted, Path: "/a/gone", Session: us},
 		{Kind: zktest.Deleted, Path: "/a/seq-0000000001", Session: them},
 		{Kind: zktest.Deleted, Path: "/a/box"},
-	}, changes(t, e, "/a"))
-	told, err := e.Changes(within(t, soon), "/a/")
+	}, next(t, e.Journal("/a")))
+	told, err := e.Journal("/a/").Next(within(t, soon))
 	require.NoError(t, err)
 	assert.Equal(t, done[1].Stat.Mzxid, told[3].Zxid, "the czxid, which the folder's last change has too")
-	assert.Len(t, changes(t, e, "/a/box"), 3)
+	assert.Len(t, next(t, e.Journal("/a/box")), 3)
 }
 
 // TestChangesAreWholeAfterLeadersHaveChanged: a member that comes back may be given
@@ -80,8 +84,10 @@ func TestChangesAreWholeAfterLeadersHaveChanged(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Properties: map[string]string{"zookeeper.commitLogCount": "1"}})
 	conn := e.Conn(t)
 	create(t, conn, "/a")
-	var want []zktest.Change
+	j := e.Journal("/a")
+	var all []zktest.Change
 	for range 4 {
+		var want []zktest.Change
 		lead := leader(t, e)
 		e.Member(lead).Kill()
 		for range 3 {
@@ -93,6 +99,9 @@ func TestChangesAreWholeAfterLeadersHaveChanged(t *testing.T) {
 		require.NoError(t, e.Member(lead).Wipe())
 		require.NoError(t, e.Member(lead).Restart(within(t, soon)))
 
-		assert.Equal(t, want, changes(t, e, "/a"))
+		assert.Equal(t, want, next(t, j))
+		assert.Empty(t, next(t, j))
+		all = append(all, want...)
+		assert.Equal(t, all, next(t, e.Journal("/a")))
 	}
 }

@@ -1,0 +1,232 @@
+package zktest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ChangeKind says what was done to a node.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Created ChangeKind = "created"
+	Written ChangeKind = "written"
+	Deleted ChangeKind = "deleted" // by a request, with its session, or as an empty container
+)
+
+// Change is something that a transaction did to a node. A transaction may do
+// several things.
+type Change struct {
+	Zxid  int64 // of the transaction: of a node that was created its czxid
+	Kind  ChangeKind
+	Path  string
+	Data  []byte // of a node that was created or written
+	Owner int64  // the session of an ephemeral node that was created; 0 if it is none
+
+	// Session asked for it: its own end, too. A container that was empty was
+	// deleted by none, 0.
+	Session int64
+
+	// At is when the leader began with it, in milliseconds of its clock.
+	At time.Time
+}
+
+// Journal reads the logs of an ensemble's members again and again, each time what
+// has come since. It is a witness against clients and watches, for it asks neither.
+type Journal struct {
+	e     *Ensemble
+	below string // nodes whose path begins so
+
+	mu        sync.Mutex
+	seen      int64            // the last transaction that was told
+	ephemeral map[string]int64 // the owners of nodes that there are
+}
+
+// Journal returns one of the nodes below a path. It begins with the first
+// transaction of the ensemble.
+func (e *Ensemble) Journal(below string) *Journal {
+	return &Journal{e: e, below: strings.TrimSuffix(below, "/") + "/", ephemeral: map[string]int64{}}
+}
+
+// Next returns what has been done since the last call, in the order in which it was
+// done: all that any client has seen done before this call. It may be called by
+// several goroutines; each change is told to one of them. ACLs are not told.
+//
+// All members must serve, and it waits until they do, for one that is cut off may
+// have transactions in its log that never were. It fails when ctx ends, and says
+// what is missing then; what was done is told by the next call.
+func (j *Journal) Next(ctx context.Context) ([]Change, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for {
+		done, err := j.next(ctx)
+		if err == nil {
+			return done, nil
+		}
+		// A server answers when a majority has written, which need not be all.
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("zktest: changes below %q: %w: %w", j.below, ctx.Err(), err)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// next is one attempt at Next.
+func (j *Journal) next(ctx context.Context) ([]Change, error) {
+	answers := make([]status, len(j.e.members))
+	err := each(j.e.members, func(m *Member) (err error) {
+		answers[m.index], err = m.status(ctx, answerWithin)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := reading{below: j.below, after: j.seen, done: map[int64][]Change{}}
+	for _, a := range answers {
+		r.newest = max(r.newest, a.zxid) // a member answers its clients when it has done that itself
+	}
+	for _, m := range j.e.members {
+		if err := r.read(m.data()); err != nil {
+			return nil, err
+		}
+		if r.missing() == 0 {
+			j.seen = max(j.seen, r.newest)
+			return j.inOrder(r.done), nil
+		}
+	}
+	return nil, fmt.Errorf("transaction %#x is not in the logs", r.missing())
+}
+
+// inOrder puts everything in its order, and has ephemeral nodes deleted where their
+// sessions ended.
+func (j *Journal) inOrder(done map[int64][]Change) []Change {
+	var all []Change
+	for _, zxid := range slices.Sorted(maps.Keys(done)) {
+		for _, c := range done[zxid] {
+			switch {
+			case c.Kind == ended:
+				all = append(all, j.ends(c)...)
+				continue
+			case c.Kind == Deleted:
+				delete(j.ephemeral, c.Path)
+			case c.Owner != 0:
+				j.ephemeral[c.Path] = c.Owner
+			}
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// ends are the deletions that come of the end of a session.
+func (j *Journal) ends(c Change) (all []Change) {
+	c.Kind = Deleted
+	for _, c.Path = range slices.Sorted(maps.Keys(j.ephemeral)) {
+		if j.ephemeral[c.Path] == c.Session {
+			delete(j.ephemeral, c.Path)
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// reading is what logs tell.
+type reading struct {
+	below  string
+	after  int64              // transactions to leave out
+	newest int64              // transaction to look at
+	done   map[int64][]Change // by transaction
+}
+
+// read adds what the logs of a member tell.
+func (r *reading) read(data string) error {
+	logs, err := logsOf(data)
+	if err != nil {
+		return err
+	}
+	for i, log := range logs {
+		if i+1 < len(logs) && logs[i+1].first <= r.after+1 {
+			continue
+		}
+		if err := r.readLog(log.name); err != nil {
+			return fmt.Errorf("%s: %w", log.name, err)
+		}
+	}
+	return nil
+}
+
+func (r *reading) readLog(name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return eachRecord(file, func(txn []byte) error {
+		head, rest := headOf(txn)
+		if head.zxid > r.newest {
+			return io.EOF
+		}
+		if _, known := r.done[head.zxid]; known || head.zxid <= r.after {
+			return nil
+		}
+		all, err := decode(head, rest)
+		if err != nil {
+			return fmt.Errorf("transaction %#x: %w", head.zxid, err)
+		}
+		r.done[head.zxid] = slices.DeleteFunc(all, func(c Change) bool {
+			return c.Kind != ended && !strings.HasPrefix(c.Path, r.below)
+		})
+		return nil
+	})
+}
+
+// log is a file of a member's.
+type log struct {
+	name  string
+	first int64 // transaction in it, if it has any
+}
+
+// logsOf returns the logs of a member, in order.
+func logsOf(data string) (all []log, err error) {
+	files, err := filepath.Glob(filepath.Join(data, "log.*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		if first, err := strconv.ParseUint(strings.TrimPrefix(filepath.Ext(name), "."), 16, 64); err == nil {
+			all = append(all, log{name, int64(first)})
+		}
+	}
+	slices.SortFunc(all, func(a, b log) int { return cmp.Compare(a.first, b.first) })
+	return all, nil
+}
+
+// missing is a transaction that must have been and is not known; 0 if there is
+// none. The upper half of a number is the leader's epoch; the first transaction of
+// an epoch is its number 1, for number 0 is the epoch itself.
+func (r *reading) missing() int64 {
+	last := map[int64]int64{r.newest >> 32: r.newest}
+	for zxid := range r.done {
+		last[zxid>>32] = max(last[zxid>>32], zxid)
+	}
+	for epoch, to := range last {
+		for zxid := max(epoch<<32, r.after) + 1; zxid <= to; zxid++ {
+			if _, known := r.done[zxid]; !known {
+				return zxid
+			}
+		}
+	}
+	return 0
+}
