@@ -24,17 +24,6 @@ func open(ctx context.Context, lock string, n *network) (trial.Client, error) {
 	return nil, fmt.Errorf("onetcd: there is no lock %q", lock)
 }
 
-// waits calls f, a request for a lock, and counts it as one that waits.
-func waits[H trial.Hold](n *network, f func() (H, error)) (trial.Hold, error) {
-	n.wait.Add(1)
-	h, err := f()
-	n.wait.Add(-1)
-	if err != nil {
-		return nil, err // not an H that is nil
-	}
-	return h, nil
-}
-
 // childArg is what the client of a process is made of.
 type childArg struct {
 	Lock      string

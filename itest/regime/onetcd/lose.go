@@ -144,9 +144,6 @@ func (st *stream) RecvMsg(m any) error {
 		if hit, ok := st.n.losses.take(kindRenewal); ok {
 			return st.n.lost(hit)
 		}
-		if st.n.wait.Load() == 0 {
-			st.n.started()
-		}
 	}
 	return nil
 }

@@ -25,7 +25,6 @@ type network struct {
 
 	// Where its newest streams went, as indexes into members; -1 for nowhere yet.
 	watching, renewing atomic.Int64
-	wait               atomic.Int64 // requests for locks that wait now
 
 	widen sync.Once // see start
 }
@@ -128,14 +127,13 @@ func (n *network) Traffic() (t trial.Traffic) {
 	return t
 }
 
-// Member implements trial.Client.
+// Member implements trial.Client: it is where its watch is, or its renewals if it
+// has none. Fairlock's renewals go to another member as soon as one is slow.
 func (n *network) Member() int {
-	at := &n.renewing
-	if n.wait.Load() > 0 {
-		at = &n.watching
-	}
-	if i := at.Load(); i >= 0 {
-		return n.members[i]
+	for _, at := range []*atomic.Int64{&n.watching, &n.renewing} {
+		if i := at.Load(); i >= 0 {
+			return n.members[i]
+		}
 	}
 	return -1
 }

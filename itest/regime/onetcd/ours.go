@@ -49,13 +49,14 @@ func (c *ours) Session() string { return c.id.Load().(string) }
 
 // Acquire implements trial.Client.
 func (c *ours) Acquire(ctx context.Context, line history.Line, ask trial.Ask) (trial.Hold, error) {
-	return waits(c.network, func() (ourHold, error) {
-		h, err := c.acquire(ctx, line, ask)
-		if errors.Is(err, session.ErrClosed) {
-			err = fmt.Errorf("%w: %w", trial.ErrUseless, err)
-		}
-		return ourHold{h}, err
-	})
+	h, err := c.acquire(ctx, line, ask)
+	switch {
+	case errors.Is(err, session.ErrClosed):
+		return nil, fmt.Errorf("%w: %w", trial.ErrUseless, err)
+	case err != nil:
+		return nil, err
+	}
+	return ourHold{h}, nil
 }
 
 func (c *ours) acquire(ctx context.Context, line history.Line, ask trial.Ask) (*session.Hold, error) {

@@ -42,14 +42,16 @@ func (c *stock) Acquire(ctx context.Context, line history.Line, _ trial.Ask) (tr
 	if line.Recipe != history.Mutex {
 		return nil, fmt.Errorf("onetcd: %s is no %s", Stock, line.Recipe)
 	}
-	return waits(c.network, func() (*stockHold, error) {
-		h := &stockHold{s: c.session, m: concurrency.NewMutex(c.session, stockRoot+"/"+line.Name)}
-		err := h.m.Lock(ctx)
-		if err != nil && h.done() {
-			err = fmt.Errorf("%w: %w", trial.ErrUseless, err)
-		}
-		return h, err
-	})
+	h := &stockHold{s: c.session, m: concurrency.NewMutex(c.session, stockRoot+"/"+line.Name)}
+	err := h.m.Lock(ctx)
+	switch {
+	case err != nil && h.done():
+		return nil, fmt.Errorf("%w: %w", trial.ErrUseless, err)
+	case err != nil:
+		return nil, err
+	}
+	c.started() // its renewals stay where they are, and a holder watches nothing
+	return h, nil
 }
 
 // Close implements trial.Client.

@@ -20,7 +20,8 @@ type kind struct {
 	// members says which servers the client of a player has; nil for all.
 	members func(st *stage, i int) []int
 
-	// before is what the third player does instead of asking and waiting.
+	// before is what the third player and the fourth do instead of asking and
+	// waiting.
 	before func(ctx context.Context, st *stage) error
 
 	// play is all of a client's fault.

@@ -118,7 +118,7 @@ func (st *stage) cast(ctx context.Context) error {
 			if err := st.kind.before(ctx, st); err != nil {
 				return err
 			}
-			continue
+			break
 		}
 		p.start()
 		if err := st.stands(ctx, i+2); err != nil {
@@ -224,8 +224,9 @@ func (st *stage) finish(ctx context.Context) {
 	if st.ended(ctx) {
 		st.empty(ctx)
 	}
+	order := st.order(ctx) // with what is left, which goes with its sessions
 	st.close()
-	st.collect(ctx)
+	st.collect(order)
 }
 
 func (st *stage) heal() {
@@ -298,9 +299,20 @@ func (st *stage) close() {
 	}
 }
 
-// collect takes in the records.
-func (st *stage) collect(ctx context.Context) {
-	h := &History{Lines: []history.Line{st.line}}
+// order is what has happened to the line at the store.
+func (st *stage) order(ctx context.Context) []history.Change {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	order, err := st.svc.Order(ctx, st.lock, st.line.Name)
+	if err != nil {
+		st.miss("no order of the store's: %v", err)
+	}
+	return order
+}
+
+// collect takes in the records, when everybody is gone.
+func (st *stage) collect(order []history.Change) {
+	h := &History{Lines: []history.Line{st.line}, Order: map[string][]history.Change{st.line.Name: order}}
 	for _, p := range st.players {
 		if p != nil && p.started() {
 			h.Attempts = append(h.Attempts, p.attempts()...)
@@ -309,13 +321,6 @@ func (st *stage) collect(ctx context.Context) {
 	if st.record != nil {
 		h.Attempts = append(h.Attempts, *st.record)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	order, err := st.svc.Order(ctx, st.lock, st.line.Name)
-	if err != nil {
-		st.miss("no order of the store's: %v", err)
-	}
-	h.Order = map[string][]history.Change{st.line.Name: order}
 	st.History = h
 	st.Clients = len(st.players)
 	st.count(h.Attempts)

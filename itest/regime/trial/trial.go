@@ -32,8 +32,7 @@ type Service interface {
 
 	// Client makes a client with a session and a network of its own. The servers
 	// that it may talk to are all three, or those that are named. It begins with
-	// the first of these, and stays there while nothing is wrong: its watch if it
-	// waits, its renewals if it holds.
+	// the first of these, and stays there while nothing is wrong.
 	Client(ctx context.Context, lock string, members ...int) (Client, error)
 
 	// Process starts a client in a process of its own, and returns when it holds

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/itest/regime/trial"
+)
+
+// campaign is one run of the program.
+type campaign struct {
+	service  service
+	lock     string
+	duration time.Duration
+	each     int
+	parallel int
+	soak     time.Duration
+	only     []string
+	seed     uint64
+	out      string
+
+	svc     trial.Service
+	regime  *trial.Regime
+	results *results
+	kinds   []string
+}
+
+// errFailed says that the table tells what is wrong.
+var errFailed = errors.New("see the table")
+
+func (c *campaign) run(ctx context.Context) (err error) {
+	if c.results, err = newResults(c.out, c.service.name, c.lock); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.results.close()) }()
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.svc.Close()) }()
+	fmt.Fprintf(os.Stderr, "regime: %s on %s, seed %d, results in %s\n", c.lock, c.service.name, c.seed, c.out)
+
+	end := make(<-chan time.Time)
+	if c.duration > 0 {
+		end = time.After(c.duration)
+	}
+	for pass := 1; ; pass++ {
+		more, err := c.pass(ctx, end)
+		if err != nil {
+			return errors.Join(err, c.report())
+		}
+		if !more || ctx.Err() != nil {
+			return c.report()
+		}
+	}
+}
+
+// open starts the service.
+func (c *campaign) open(ctx context.Context) (err error) {
+	if c.svc, err = c.service.start(ctx); err != nil {
+		return err
+	}
+	if !slices.Contains(c.svc.Locks(), c.lock) {
+		return errors.Join(fmt.Errorf("there is no lock %q on %s, but %q", c.lock, c.service.name, c.svc.Locks()), c.svc.Close())
+	}
+	c.regime = trial.New(c.svc, c.lock, c.seed)
+	clients, servers, err := c.regime.Kinds(ctx)
+	if err != nil {
+		return errors.Join(err, c.svc.Close())
+	}
+	c.kinds = slices.Concat(clients, servers)
+	for _, kind := range c.only {
+		if kind != trial.Soak && !slices.Contains(c.kinds, kind) {
+			return errors.Join(fmt.Errorf("there is no kind %q, but %q", kind, c.kinds), c.svc.Close())
+		}
+	}
+	if len(c.only) > 0 {
+		c.kinds = slices.DeleteFunc(c.kinds, func(kind string) bool { return !slices.Contains(c.only, kind) })
+	}
+	return nil
+}
+
+// pass plays one round of every kind that has not enough trials, and says whether
+// there is any for another pass. A service that is of no use any more is replaced.
+func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, err error) {
+	for _, kind := range slices.Clone(c.kinds) {
+		select {
+		case <-end:
+			return false, nil
+		default:
+		}
+		missing := c.each - c.results.tried(kind)
+		if missing <= 0 || ctx.Err() != nil {
+			continue
+		}
+		rs, err := c.round(ctx, kind, min(missing, c.parallel))
+		if errors.Is(err, errors.ErrUnsupported) {
+			fmt.Fprintf(os.Stderr, "regime: %s: %v\n", kind, err)
+			c.kinds = slices.DeleteFunc(c.kinds, func(k string) bool { return k == kind })
+			continue
+		}
+		if err := c.results.add(rs); err != nil {
+			return false, err
+		}
+		if err != nil && ctx.Err() == nil {
+			c.results.broken = append(c.results.broken, err)
+			fmt.Fprintf(os.Stderr, "regime: a new cluster, because of %s: %v\n", kind, err)
+			if err := errors.Join(c.svc.Close(), c.open(ctx)); err != nil {
+				return false, err
+			}
+		}
+		more = more || c.results.tried(kind) < c.each
+	}
+	return more, c.mixed(ctx)
+}
+
+// mixed is the mixed work at the end of a pass.
+func (c *campaign) mixed(ctx context.Context) error {
+	if c.soak == 0 || ctx.Err() != nil || len(c.only) > 0 && !slices.Contains(c.only, trial.Soak) {
+		return nil
+	}
+	r, err := c.regime.Soak(ctx, c.soak)
+	if err != nil {
+		return err
+	}
+	return c.results.add([]*trial.Result{r})
+}
+
+func (c *campaign) round(ctx context.Context, kind string, n int) ([]*trial.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, trial.Wait)
+	defer cancel()
+	began := trial.Now()
+	rs, err := c.regime.Round(ctx, kind, n)
+	hits, bad := 0, 0
+	for _, r := range rs {
+		if r.Hit() {
+			hits++
+		}
+		if len(r.Violations) > 0 {
+			bad++
+		}
+	}
+	fmt.Fprintf(os.Stderr, "regime: %-24s %3d trials, %3d hit, %3d with violations, %s\n",
+		kind, len(rs), hits, bad, time.Duration(trial.Now()-began).Round(100*time.Millisecond))
+	return rs, err
+}
+
+// report prints the table, and says whether the run has failed.
+func (c *campaign) report() error {
+	c.results.print(os.Stdout)
+	if c.results.missed() > 0 || len(c.results.broken) > 0 || c.lock == trial.Ours && c.results.violated() > 0 {
+		return errFailed
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/fairlock/fairlock/itest/regime/trial"
+)
+
+// results are those of all trials, and a folder that they are written to.
+type results struct {
+	folder string
+	file   *os.File
+	lines  *json.Encoder
+	kinds  []string // in the order in which they came
+	of     map[string][]*trial.Result
+	broken []error // what made a cluster useless
+}
+
+func newResults(folder, service, lock string) (*results, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(filepath.Join(folder, service+"-"+lock+".jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	return &results{folder: folder, file: file, lines: json.NewEncoder(file), of: map[string][]*trial.Result{}}, nil
+}
+
+func (r *results) close() error { return r.file.Close() }
+
+// add writes down results, and the histories of those that failed.
+func (r *results) add(rs []*trial.Result) error {
+	for _, res := range rs {
+		if r.of[res.Kind] == nil {
+			r.kinds = append(r.kinds, res.Kind)
+		}
+		err := r.lines.Encode(res)
+		if len(res.Violations) > 0 {
+			err = errors.Join(err, res.Write(r.folder))
+		}
+		if err != nil {
+			return err
+		}
+		for _, v := range res.Violations {
+			fmt.Fprintf(os.Stderr, "  %s %s: %s: %s (%s)\n", res.Line, res.Recipe, v.Property, v.Text, v.Oracle)
+		}
+		if !res.Hit() {
+			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Line, res.Recipe, res.Missed)
+		}
+		res.History = nil // four hours are long
+		r.of[res.Kind] = append(r.of[res.Kind], res)
+	}
+	return nil
+}
+
+// tried is how many trials of a kind there were. One that missed is not made up
+// for: it fails the run.
+func (r *results) tried(kind string) int { return len(r.of[kind]) }
+
+func (r *results) count(f func(*trial.Result) bool) (n int) {
+	for _, rs := range r.of {
+		for _, res := range rs {
+			if f(res) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (r *results) missed() int {
+	return r.count(func(res *trial.Result) bool { return !res.Hit() })
+}
+
+func (r *results) violated() int {
+	return r.count(func(res *trial.Result) bool { return len(res.Violations) > 0 })
+}
+
+// properties are the columns of the table, with what an oracle could not decide.
+func properties() []string {
+	return []string{"S1", "S1'", "S2", "S3", "S4", "S5", "S6", "L1", "L2", "model"}
+}
+
+// violating counts the trials with a violation of a property.
+func violating(rs []*trial.Result, property string) (n int) {
+	for _, res := range rs {
+		for _, v := range res.Violations {
+			if v.Property == property {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// worst is the worst of a figure; "" if there is none.
+func worst(rs []*trial.Result, f trial.Figure) string {
+	var all []time.Duration
+	for _, res := range rs {
+		if d, ok := res.Figures[f]; ok {
+			all = append(all, d)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	d := slices.Max(all)
+	if f.Least() {
+		d = slices.Min(all)
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// print prints a table, in which every number under a property is one of trials.
+func (r *results) print(w io.Writer) {
+	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return}
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	head := table.Row{"kind", "trials", "hit"}
+	for _, p := range properties() {
+		head = append(head, p)
+	}
+	for _, f := range figures {
+		head = append(head, string(f))
+	}
+	t.AppendHeader(append(head, "grants", "operations", "lost", "failed"))
+	var all []*trial.Result
+	for _, kind := range r.kinds {
+		t.AppendRow(row(kind, r.of[kind], figures))
+		all = append(all, r.of[kind]...)
+	}
+	t.AppendFooter(row("all", all, figures))
+	t.Render()
+	for _, err := range r.broken {
+		fmt.Fprintln(w, "a cluster became useless:", err)
+	}
+}
+
+func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
+	hits, grants, operations, lost, failed := 0, 0, 0, 0, 0
+	for _, res := range rs {
+		if res.Hit() {
+			hits++
+		}
+		grants += res.Grants
+		operations += res.Operations
+		lost += res.Lost
+		failed += res.Failed
+	}
+	row := table.Row{kind, len(rs), hits}
+	for _, p := range properties() {
+		row = append(row, violating(rs, p))
+	}
+	for _, f := range figures {
+		row = append(row, worst(rs, f))
+	}
+	return append(row, grants, operations, lost, failed)
+}

@@ -1,0 +1,25 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Write writes what was recorded of a trial into a folder that exists, with a
+// picture of what the model refuses.
+func (r *Result) Write(folder string) error {
+	text, err := json.MarshalIndent(struct {
+		*Result
+		History *History
+	}{r, r.History}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("trial: write %s: %w", r.Line, err)
+	}
+	name := fmt.Sprintf("%s-%s-%s.json", r.Service, r.Lock, r.Line)
+	if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+		return fmt.Errorf("trial: write %s: %w", r.Line, err)
+	}
+	return r.draw(folder)
+}
