@@ -75,7 +75,7 @@ func (n *network) start() {
 // started lets the client have all of its members.
 func (n *network) started() {
 	n.widen.Do(func() {
-		for _, p := range n.proxies[1:] {
+		for _, p := range n.proxies { // none in a process of its own
 			p.Refuse(false)
 		}
 	})

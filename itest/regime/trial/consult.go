@@ -1,9 +1,39 @@
 package trial
 
-import "github.com/fairlock/fairlock/itest/regime/history"
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlock/fairlock/itest/regime/history"
+)
+
+// thinking is how long the model may think about a stretch of a history. What it
+// has not decided by then is a violation.
+const thinking = 30 * time.Second
 
 // consult asks all oracles.
-func consult(*History) []history.Violation { return nil }
+func consult(h *History) []history.Violation {
+	found := history.Model(h.Lines, h.Attempts, thinking)
+	swept, _ := history.Sweep(h.Lines, h.Attempts, promptly, 0)
+	found = append(found, swept...)
+	for _, line := range h.Lines {
+		var own []history.Attempt
+		for _, a := range h.Attempts {
+			if a.Line == line.Name {
+				own = append(own, a)
+			}
+		}
+		found = append(found, history.Replay(line, h.Order[line.Name], own, remains)...)
+	}
+	return found
+}
 
 // draw draws what the model refuses.
-func (r *Result) draw(string) error { return nil }
+func (r *Result) draw(folder string) error {
+	for _, line := range r.History.Lines {
+		if _, err := history.Picture(folder, line, r.History.Attempts, thinking); err != nil {
+			return fmt.Errorf("trial: draw %s: %w", line.Name, err)
+		}
+	}
+	return nil
+}

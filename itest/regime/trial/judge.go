@@ -21,7 +21,8 @@ func (st *stage) judge() {
 	for _, a := range h.Attempts {
 		st.returns(a)
 	}
-	st.Violations = append(st.Violations, judged(h, st.spoiled(), st.struck)...)
+	st.figure(Stalled, st.beat.worst())
+	st.Violations = append(st.Violations, judged(h, st.beat, st.spoiled(), st.struck)...)
 }
 
 // struckHold is the hold that the fault was aimed at, or that was there.
@@ -76,11 +77,7 @@ func told(a history.Attempt) history.Instant {
 func (st *stage) returns(a history.Attempt) {
 	switch {
 	case a.Ends != 0 && a.Got != 0:
-		late := time.Duration(a.Got - a.Ends)
-		st.figure(Return, late)
-		if late > promptly {
-			st.violated("S6", fmt.Sprintf("client %d returned %s after its context had ended", a.Client, late))
-		}
+		st.figure(Return, time.Duration(a.Got-a.Ends))
 	case a.Ends != 0:
 		st.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
 	case a.Failed != "" && st.lock == Ours:
@@ -97,14 +94,19 @@ func (st *stage) spoiled() int64 {
 }
 
 // judged asks the oracles. What a hold believed after somebody else had ended it
-// is left out: nobody can promise anything of that. So is that it was told.
-func judged(h *History, foul int64, struck history.Instant) []history.Violation {
+// is left out, as is that it was told: nobody can promise anything of that. And
+// the time for which this process did not get to run does not count as one that
+// a call took to return (S6); everything else is as it was measured.
+func judged(h *History, beat *metronome, foul int64, struck history.Instant) []history.Violation {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
 		a := &attempts[i]
 		if foul != 0 && a.Place == foul {
 			a.Held = min(a.Held, struck)
 			a.Stopped = true
+		}
+		if a.Ends != 0 && a.Got > a.Ends {
+			a.Ends += history.Instant(beat.stalls(a.Ends, a.Got))
 		}
 	}
 	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order})

@@ -74,7 +74,10 @@ func goOn(ctx context.Context, st *stage) {
 	since := st.freed
 	for _, p := range st.players[1:] {
 		st.granted(ctx, p, since)
-		p.let()
+		if p.keep < 0 {
+			p.let()
+		}
+		await(ctx, p.gone, max(p.keep, 0)+givingBack)
 		since = max(since, Now())
 	}
 }

@@ -17,6 +17,7 @@ const (
 	ToldBefore    Figure = "told-before-next" // how long before the next grant the holder was told; less than 0 is too late
 	Return        Figure = "return-after-end" // the longest until a call returned whose context had ended
 	Progress      Figure = "longest-progress" // the longest until who was first in line held, when all was well
+	Stalled       Figure = "longest-stall"    // for which this process did not get to run: how far the others can be trusted
 )
 
 // Least says of a figure that the least of many is the worst, and not the most.

@@ -64,9 +64,11 @@ func (r *Regime) Round(ctx context.Context, name string, n int) ([]*Result, erro
 	_, _ = fmt.Fprint(hash, r.seed, name, number) // it cannot fail
 	seed := hash.Sum64()
 	a := &aim{svc: r.svc, rng: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // scripts, not secrets
+	beat := newMetronome()
 	all := make([]*stage, n)
 	for i := range all {
 		all[i] = r.stage(k, a, seed, number, i)
+		all[i].beat = beat
 	}
 	var err error
 	if k.server() {
@@ -78,6 +80,7 @@ func (r *Regime) Round(ctx context.Context, name string, n int) ([]*Result, erro
 		}
 		wg.Wait()
 	}
+	beat.end()
 	results := make([]*Result, n)
 	for i, st := range all {
 		st.judge()

@@ -40,6 +40,7 @@ type stage struct {
 	rng  *rand.Rand // one goroutine at a time, the script's
 	n    int        // its number in the round
 	aim  *aim
+	beat *metronome
 
 	line    history.Line
 	players []*player
@@ -272,9 +273,12 @@ func (st *stage) ended(ctx context.Context) bool {
 func (st *stage) empty(ctx context.Context) {
 	began := Now()
 	var line []string
-	err := untilSeen(ctx, remains, func(ctx context.Context) (ok bool, err error) {
-		line, err = st.svc.Entries(ctx, st.lock, st.line.Name)
-		return err == nil && len(line) == 0, err
+	err := untilSeen(ctx, remains, func(ctx context.Context) (bool, error) {
+		now, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+		if err == nil {
+			line = now
+		}
+		return err == nil && len(now) == 0, err
 	})
 	if err != nil && len(line) > 0 {
 		st.violated("S5", fmt.Sprintf("%d entries are left %s after everybody has ended: %q", len(line), time.Duration(Now()-began), line))

@@ -1,0 +1,81 @@
+package trial
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/itest/regime/history"
+)
+
+// metronome notes when this process did not get to run. What is measured in
+// hundredths of a second on a crowded machine would otherwise be blamed on the
+// lock.
+type metronome struct {
+	stop chan struct{}
+	done chan struct{}
+
+	mu   sync.Mutex
+	late []stall
+}
+
+// stall is a time in which nothing ran.
+type stall struct{ from, to history.Instant }
+
+// stalled is how late a tick has to be to be noted.
+const stalled = 5 * Poll
+
+// newMetronome ticks in a goroutine until it is ended.
+func newMetronome() *metronome {
+	m := &metronome{stop: make(chan struct{}), done: make(chan struct{})}
+	go m.tick()
+	return m
+}
+
+func (m *metronome) tick() {
+	defer close(m.done)
+	pace := time.NewTicker(Poll)
+	defer pace.Stop()
+	last := Now()
+	for {
+		select {
+		case <-m.stop:
+			return
+		case <-pace.C:
+		}
+		now := Now()
+		if time.Duration(now-last) > stalled {
+			m.mu.Lock()
+			m.late = append(m.late, stall{last, now})
+			m.mu.Unlock()
+		}
+		last = now
+	}
+}
+
+// end ends the ticking. What was noted stays.
+func (m *metronome) end() {
+	close(m.stop)
+	<-m.done
+}
+
+// stalls is how much of a time this process was kept from running.
+func (m *metronome) stalls(from, to history.Instant) (d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.late {
+		if from < s.to && s.from < to {
+			d += time.Duration(min(s.to, to) - max(s.from, from))
+		}
+	}
+	return d
+}
+
+// worst is the longest time in which nothing ran.
+func (m *metronome) worst() (d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.late {
+		d = max(d, time.Duration(s.to-s.from))
+	}
+	return d
+}
