@@ -124,7 +124,7 @@ func worst(rs []*trial.Result, f trial.Figure) string {
 
 // print prints a table, in which every number under a property is one of trials.
 func (r *results) print(w io.Writer) {
-	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return}
+	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return, trial.Stalled}
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
@@ -135,7 +135,7 @@ func (r *results) print(w io.Writer) {
 	for _, f := range figures {
 		head = append(head, string(f))
 	}
-	t.AppendHeader(append(head, "grants", "operations", "lost", "failed"))
+	t.AppendHeader(append(head, "grants", "operations", "faults", "lost", "failed", "starved"))
 	var all []*trial.Result
 	for _, kind := range r.kinds {
 		t.AppendRow(row(kind, r.of[kind], figures))
@@ -149,11 +149,15 @@ func (r *results) print(w io.Writer) {
 }
 
 func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
-	hits, grants, operations, lost, failed := 0, 0, 0, 0, 0
+	var hits, grants, operations, faults, lost, failed, starved int
 	for _, res := range rs {
 		if res.Hit() {
 			hits++
 		}
+		if res.Starved {
+			starved++
+		}
+		faults += res.Faults
 		grants += res.Grants
 		operations += res.Operations
 		lost += res.Lost
@@ -166,5 +170,5 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 	for _, f := range figures {
 		row = append(row, worst(rs, f))
 	}
-	return append(row, grants, operations, lost, failed)
+	return append(row, grants, operations, faults, lost, failed, starved)
 }

@@ -11,10 +11,10 @@ import (
 // has not decided by then is a violation.
 const thinking = 30 * time.Second
 
-// consult asks all oracles.
-func consult(h *History) []history.Violation {
+// consult asks all oracles. The figures are those of the sweep.
+func consult(h *History) ([]history.Violation, history.Figures) {
 	found := history.Model(h.Lines, h.Attempts, thinking)
-	swept, _ := history.Sweep(h.Lines, h.Attempts, promptly, 0)
+	swept, figures := history.Sweep(h.Lines, h.Attempts, promptly, 0)
 	found = append(found, swept...)
 	for _, line := range h.Lines {
 		var own []history.Attempt
@@ -25,7 +25,7 @@ func consult(h *History) []history.Violation {
 		}
 		found = append(found, history.Replay(line, h.Order[line.Name], own, remains)...)
 	}
-	return found
+	return found, figures
 }
 
 // draw draws what the model refuses.

@@ -21,8 +21,12 @@ func (st *stage) judge() {
 	for _, a := range h.Attempts {
 		st.returns(a)
 	}
+	if st.Hit() {
+		st.Faults = 1
+	}
 	st.figure(Stalled, st.beat.worst())
-	st.Violations = append(st.Violations, judged(h, st.beat, st.spoiled(), st.struck)...)
+	found, _ := judged(h, st.beat, st.spoiled(), st.struck)
+	st.Violations = append(st.Violations, found...)
 }
 
 // struckHold is the hold that the fault was aimed at, or that was there.
@@ -33,7 +37,16 @@ func (st *stage) struckHold() history.Attempt {
 	if st.holder() == nil {
 		return history.Attempt{}
 	}
-	return st.holder().attempt()
+	a := st.holder().attempt()
+	st.Starved = starved(a, st.beat)
+	a.Stopped = st.Starved
+	return a
+}
+
+// starved says that a hold was lost while its process did not get to run.
+func starved(a history.Attempt, beat *metronome) bool {
+	told := told(a)
+	return told != 0 && beat.starved(told-history.Instant(TTL), told)
 }
 
 // story looks at the holder that was struck, and at who came next.
@@ -95,9 +108,9 @@ func (st *stage) spoiled() int64 {
 
 // judged asks the oracles. What a hold believed after somebody else had ended it
 // is left out, as is that it was told: nobody can promise anything of that. And
-// the time for which this process did not get to run does not count as one that
-// a call took to return (S6); everything else is as it was measured.
-func judged(h *History, beat *metronome, foul int64, struck history.Instant) []history.Violation {
+// while this process did not get to run nobody in it could be told (L2), and no
+// call could return (S6). Exclusion is judged as it was seen, whatever ran.
+func judged(h *History, beat *metronome, foul int64, struck history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
 		a := &attempts[i]
@@ -105,6 +118,7 @@ func judged(h *History, beat *metronome, foul int64, struck history.Instant) []h
 			a.Held = min(a.Held, struck)
 			a.Stopped = true
 		}
+		a.Stopped = a.Stopped || starved(*a, beat)
 		if a.Ends != 0 && a.Got > a.Ends {
 			a.Ends += history.Instant(beat.stalls(a.Ends, a.Got))
 		}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -69,6 +70,20 @@ func (m *metronome) stalls(from, to history.Instant) (d time.Duration) {
 	}
 	return d
 }
+
+// starved says that in a time this process did not get to run for so long that it
+// is as if it had been stopped: nobody in it could be told anything.
+func (m *metronome) starved(from, to history.Instant) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.late, func(s stall) bool {
+		return from < s.to && s.from < to && time.Duration(s.to-s.from) > starving
+	})
+}
+
+// starving is a quarter of what is between the end of a context and the next
+// grant, with the shortest margin there is.
+const starving = TTL / 8
 
 // worst is the longest time in which nothing ran.
 func (m *metronome) worst() (d time.Duration) {

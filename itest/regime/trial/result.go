@@ -39,6 +39,8 @@ type Result struct {
 	Violations []history.Violation
 	Figures    map[Figure]time.Duration // in nanoseconds
 
+	Faults     int  // that hit
+	Starved    bool // the holder's process did not get to run, so that it could not be told (L2)
 	Clients    int
 	Grants     int
 	Operations int // requests, and givings back

@@ -78,8 +78,40 @@ func (st *stage) asks() []Ask {
 	return asks
 }
 
+// casts is how often the players are set up anew when one has lost its place
+// before anything was done to it, as happens to processes that are starved.
+const casts = 3
+
 // cast opens the clients, and has the holder hold and the others wait.
 func (st *stage) cast(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := st.castOnce(ctx)
+		if err == nil || n == casts || ctx.Err() != nil {
+			return err
+		}
+		st.abandon()
+		st.line.Name = fmt.Sprintf("%s-again", st.line.Name)
+		st.Line = st.line.Name
+	}
+}
+
+// abandon ends what castOnce has begun.
+func (st *stage) abandon() {
+	st.heal()
+	for _, p := range st.players {
+		if p != nil {
+			p.let()
+			p.end()
+		}
+	}
+	if st.process != nil {
+		_ = st.process.Kill() // it may be gone
+	}
+	st.close()
+	st.players, st.process = nil, nil
+}
+
+func (st *stage) castOnce(ctx context.Context) error {
 	n := 3
 	if st.kind.four {
 		n = 4
@@ -143,13 +175,18 @@ func (st *stage) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// stands waits until so many are in line.
+// stands waits until so many are in line, and says if somebody leaves it
+// meanwhile.
 func (st *stage) stands(ctx context.Context, n int) error {
+	var left error
 	err := untilSeen(ctx, patience, func(ctx context.Context) (bool, error) {
+		if left = st.ready(); left != nil {
+			return true, nil
+		}
 		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
 		return len(line) == n, err
 	})
-	if err != nil {
+	if err := errors.Join(left, err); err != nil {
 		return fmt.Errorf("%d in line: %w", n, err)
 	}
 	return nil
