@@ -96,25 +96,29 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 		if missing <= 0 || ctx.Err() != nil {
 			continue
 		}
-		rs, err := c.round(ctx, kind, min(missing, c.parallel))
-		if errors.Is(err, errors.ErrUnsupported) {
-			fmt.Fprintf(os.Stderr, "regime: %s: %v\n", kind, err)
+		rs, broken := c.round(ctx, kind, min(missing, c.parallel))
+		if errors.Is(broken, errors.ErrUnsupported) {
+			fmt.Fprintf(os.Stderr, "regime: %s: %v\n", kind, broken)
 			c.kinds = slices.DeleteFunc(c.kinds, func(k string) bool { return k == kind })
 			continue
 		}
-		if err := c.results.add(rs); err != nil {
-			return false, err
+		err := c.results.add(rs)
+		if broken != nil && ctx.Err() == nil {
+			err = errors.Join(err, c.replace(ctx, broken))
 		}
-		if err != nil && ctx.Err() == nil {
-			c.results.broken = append(c.results.broken, err)
-			fmt.Fprintf(os.Stderr, "regime: a new cluster, because of %s: %v\n", kind, err)
-			if err := errors.Join(c.svc.Close(), c.open(ctx)); err != nil {
-				return false, err
-			}
+		if err != nil {
+			return false, err
 		}
 		more = more || c.results.tried(kind) < c.each
 	}
 	return more, c.mixed(ctx)
+}
+
+// replace starts the service anew.
+func (c *campaign) replace(ctx context.Context, why error) error {
+	c.results.broken = append(c.results.broken, why)
+	fmt.Fprintf(os.Stderr, "regime: a new cluster, because of %v\n", why)
+	return errors.Join(c.svc.Close(), c.open(ctx))
 }
 
 // mixed is the mixed work at the end of a pass.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/itest/regime/onetcd"
+	"github.com/fairlock/fairlock/itest/regime/onzk"
 	"github.com/fairlock/fairlock/itest/regime/trial"
 )
 
@@ -37,6 +38,7 @@ type service struct {
 func services() []service {
 	return []service{
 		{onetcd.Name, func(ctx context.Context) (trial.Service, error) { return onetcd.Start(ctx) }, onetcd.OpenChild},
+		{onzk.Name, func(ctx context.Context) (trial.Service, error) { return onzk.Start(ctx) }, onzk.Open},
 	}
 }
 

@@ -59,9 +59,10 @@ func (c *ours) Acquire(ctx context.Context, line history.Line, ask trial.Ask) (t
 	return ourHold{h}, nil
 }
 
+//nolint:contextcheck // being inside is told by the context of the hold; nothing is waited for
 func (c *ours) acquire(ctx context.Context, line history.Line, ask trial.Ask) (*session.Hold, error) {
 	if outer, ok := ask.Within.(ourHold); ok {
-		ctx = outer.h.Context() //nolint:contextcheck // being inside is told by the context; nothing is waited for
+		ctx = outer.h.Context()
 	}
 	switch line.Recipe {
 	case history.Reentrant:

@@ -71,7 +71,7 @@ func (p *player) play(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	inner := p.enter(b)
+	inner := p.enter(ctx, b)
 	p.stay()
 	// It is on its own now: what a trial does to its connections ends in time.
 	giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingBack)
@@ -90,13 +90,13 @@ func (p *player) play(ctx context.Context) {
 const givingBack = 15 * time.Second
 
 // enter goes inside the own hold once more, where that can be done.
-func (p *player) enter(b *Belief) *Belief {
+func (p *player) enter(ctx context.Context, b *Belief) *Belief {
 	if p.line.Recipe != history.Reentrant {
 		return nil
 	}
 	ask := p.ask
 	ask.Within = b.hold
-	inner, err := acquire(context.Background(), p.c, p.line, ask, history.Attempt{Client: p.id})
+	inner, err := acquire(ctx, p.c, p.line, ask, history.Attempt{Client: p.id})
 	if err != nil {
 		return nil // the hold was over at once
 	}
