@@ -42,12 +42,17 @@ func services() []service {
 	}
 }
 
-func main() {
-	children := map[string]trial.Opener{}
+// openers are what client processes need.
+func openers() map[string]trial.Opener {
+	all := map[string]trial.Opener{}
 	for _, s := range services() {
-		children[s.name] = s.child
+		all[s.name] = s.child
 	}
-	if code, isChild := trial.Child(children); isChild {
+	return all
+}
+
+func main() {
+	if code, isChild := trial.Child(openers()); isChild {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

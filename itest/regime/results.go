@@ -41,9 +41,6 @@ func (r *results) close() error { return r.file.Close() }
 // add writes down results, and the histories of those that failed.
 func (r *results) add(rs []*trial.Result) error {
 	for _, res := range rs {
-		if r.of[res.Kind] == nil {
-			r.kinds = append(r.kinds, res.Kind)
-		}
 		err := r.lines.Encode(res)
 		if len(res.Violations) > 0 {
 			err = errors.Join(err, res.Write(r.folder))
@@ -58,9 +55,17 @@ func (r *results) add(rs []*trial.Result) error {
 			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Line, res.Recipe, res.Missed)
 		}
 		res.History = nil // four hours are long
-		r.of[res.Kind] = append(r.of[res.Kind], res)
+		r.keep(res.Kind, []*trial.Result{res})
 	}
 	return nil
+}
+
+// keep keeps results for the table.
+func (r *results) keep(kind string, rs []*trial.Result) {
+	if r.of[kind] == nil {
+		r.kinds = append(r.kinds, kind)
+	}
+	r.of[kind] = append(r.of[kind], rs...)
 }
 
 // tried is how many trials of a kind there were. One that missed is not made up

@@ -126,4 +126,3 @@ func (st *stage) collect(order []history.Change) {
 	st.Clients = len(st.players)
 	st.count(h.Attempts)
 }
-

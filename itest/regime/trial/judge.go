@@ -90,7 +90,7 @@ func told(a history.Attempt) history.Instant {
 func (st *stage) returns(a history.Attempt) {
 	switch {
 	case a.Ends != 0 && a.Got != 0:
-		st.figure(Return, time.Duration(a.Got-a.Ends))
+		st.figure(Return, time.Duration(a.Got-a.Ends)-st.beat.stalls(a.Ends, a.Got))
 	case a.Ends != 0:
 		st.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
 	case a.Failed != "" && st.lock == Ours:

@@ -15,7 +15,7 @@ const (
 	StruckToGone  Figure = "struck-to-gone"   // until the store had removed its entry
 	StruckToGrant Figure = "struck-to-grant"  // until the next one held
 	ToldBefore    Figure = "told-before-next" // how long before the next grant the holder was told; less than 0 is too late
-	Return        Figure = "return-after-end" // the longest until a call returned whose context had ended
+	Return        Figure = "return-after-end" // the longest until a call returned whose context had ended, less the time in which nothing ran
 	Progress      Figure = "longest-progress" // the longest until who was first in line held, when all was well
 	Stalled       Figure = "longest-stall"    // for which this process did not get to run: how far the others can be trusted
 )
