@@ -1,0 +1,197 @@
+package supervise
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+const s = time.Second
+
+// a course of ten seconds, of which two are the grace, that is renewed every
+// third.
+func tenSeconds() (*course, view) {
+	c := newCourse(Spec{Grace: 2 * s, RenewEvery: 3 * s}, 0)
+	v := view{left: 10 * s}
+	return c, v
+}
+
+// at is v when some time has passed.
+func (v view) at(now time.Duration) view {
+	v.left -= driver.Instant(now).Sub(v.now)
+	v.now = driver.Instant(now)
+	return v
+}
+
+func (v view) dead() view {
+	v.exited, v.empty = true, true
+	return v
+}
+
+func TestItIsToldAtTheGraceAndKilledAtTheDeadline(t *testing.T) {
+	c, v := tenSeconds()
+
+	assert.Equal(t, wait, c.next(v.at(0)))
+	assert.Equal(t, wait, c.next(v.at(8*s-1)))
+	assert.Equal(t, stop, c.next(v.at(8*s)))
+	assert.Equal(t, wait, c.next(v.at(8*s+1)), "once")
+	assert.Equal(t, wait, c.next(v.at(10*s-1)))
+	assert.Equal(t, kill, c.next(v.at(10*s)))
+	assert.Equal(t, kill, c.next(v.at(11*s)), "until nobody is left")
+	assert.Equal(t, end, c.next(v.at(11*s).dead()))
+	assert.True(t, c.lost)
+}
+
+func TestARenewalMovesTheEnd(t *testing.T) {
+	c, v := tenSeconds()
+	c.next(v)
+	v = v.at(7 * s)
+	v.left = 10 * s
+
+	assert.Equal(t, wait, c.next(v))
+	assert.Equal(t, wait, c.next(v.at(15*s-1)))
+	assert.Equal(t, stop, c.next(v.at(15*s)))
+}
+
+func TestARenewalComesTooLateForWhoWasToldToStop(t *testing.T) {
+	c, v := tenSeconds()
+	c.next(v)
+	assert.Equal(t, stop, c.next(v.at(8*s)))
+	v = v.at(9 * s)
+	v.left = 10 * s
+
+	assert.Equal(t, wait, c.next(v))
+	assert.Equal(t, kill, c.next(v.at(10*s)), "it was told until when")
+	assert.Equal(t, end, c.next(v.at(10*s).dead()))
+	assert.True(t, c.lost)
+}
+
+func TestWhoHasSleptPastTheDeadlineIsKilledFirst(t *testing.T) {
+	c, v := tenSeconds()
+	c.next(v)
+
+	late := v.at(3600 * s)
+	late.left = 0
+	assert.Equal(t, kill, c.next(late), "without a word before")
+	assert.Equal(t, Lost, c.state(late))
+}
+
+func TestAnEndThatIsFoundAfterTheDeadlineIsALoss(t *testing.T) {
+	c, v := tenSeconds()
+	c.next(v)
+
+	late := v.at(3600 * s).dead()
+	late.left = 0
+	assert.Equal(t, end, c.next(late))
+	assert.True(t, c.lost)
+}
+
+func TestWhatIsLeftOfAGroupIsKilledAtTheDeadlineToo(t *testing.T) {
+	c, v := tenSeconds()
+	c.next(v)
+
+	v.exited = true
+	assert.Equal(t, kill, c.next(v.at(10*s)))
+}
+
+func TestWhenOthersMayGoOnThereIsASecondToStop(t *testing.T) {
+	c, v := tenSeconds()
+	c.next(v)
+
+	v.gone = true
+	assert.Equal(t, stop, c.next(v.at(1*s)))
+	assert.Equal(t, wait, c.next(v.at(2*s-1)))
+	assert.Equal(t, kill, c.next(v.at(2*s)))
+	assert.True(t, c.lost)
+}
+
+func TestWhoIsStoppingAnywayHasNoMoreThanThatSecond(t *testing.T) {
+	c, v := tenSeconds()
+	c.next(v)
+	v.over = true
+	assert.Equal(t, stop, c.next(v.at(1*s)))
+
+	v.gone = true
+	assert.Equal(t, wait, c.next(v.at(1500*time.Millisecond)))
+	assert.Equal(t, kill, c.next(v.at(2500*time.Millisecond)))
+}
+
+func TestMaxRunAndTheCallerGiveTheGrace(t *testing.T) {
+	c, v := tenSeconds()
+	c.maxRun = 3 * s
+	c.next(v)
+
+	assert.Equal(t, stop, c.next(v.at(3*s)))
+	assert.Equal(t, wait, c.next(v.at(5*s-1)))
+	assert.Equal(t, kill, c.next(v.at(5*s)))
+	assert.True(t, c.tooLong)
+	assert.False(t, c.lost)
+
+	c, v = tenSeconds()
+	v.over = true
+	assert.Equal(t, stop, c.next(v.at(1*s)))
+	assert.Equal(t, kill, c.next(v.at(3*s)))
+	assert.False(t, c.lost)
+}
+
+func TestWhatACommandLeavesIsItsOwnUnlessSomebodyWantedItToEnd(t *testing.T) {
+	c, v := tenSeconds()
+	v.exited = true
+	assert.Equal(t, end, c.next(v.at(1*s)))
+
+	c, v = tenSeconds()
+	c.asked = true
+	assert.Equal(t, wait, c.next(v.at(1*s)), "it may take its time")
+	v.exited = true
+	assert.Equal(t, wait, c.next(v.at(5*s)))
+	assert.Equal(t, kill, c.next(v.at(7*s)))
+	assert.Equal(t, end, c.next(v.at(7*s).dead()))
+	assert.False(t, c.lost)
+}
+
+func TestWhoKeepsOnIsOnlyTold(t *testing.T) {
+	c, v := tenSeconds()
+	c.keepOn = true
+	c.next(v)
+
+	assert.Equal(t, wait, c.next(v.at(9*s)))
+	late := v.at(11 * s)
+	late.left, late.gone = 0, true
+	assert.Equal(t, wait, c.next(late))
+	assert.Equal(t, Lost, c.state(late))
+	assert.Equal(t, end, c.next(late.dead()))
+	assert.True(t, c.lost)
+}
+
+func TestAnOverdueRenewalMakesItSuspectUntilItComes(t *testing.T) {
+	c, v := tenSeconds()
+	state := func(v view) State {
+		c.next(v)
+		return c.state(v)
+	}
+
+	assert.Equal(t, Held, state(v))
+	assert.Equal(t, Held, state(v.at(4*s)))
+	assert.Equal(t, Suspect, state(v.at(4500*time.Millisecond)))
+	v = v.at(5 * s)
+	v.left = 10 * s
+	assert.Equal(t, Held, state(v))
+	assert.Equal(t, Stopping, state(v.at(13*s)))
+	assert.Equal(t, Lost, state(v.at(15*s)))
+}
+
+func TestItWakesForWhatComesNext(t *testing.T) {
+	c, v := tenSeconds()
+	c.maxRun = 5 * s
+	c.next(v)
+
+	assert.Equal(t, alarm, c.wake(v), "now and then in any case: a timer does not run while a machine sleeps")
+	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(4400*time.Millisecond)), "suspect")
+	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(4900*time.Millisecond)), "max-run")
+	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(7900*time.Millisecond)), "the grace")
+	c.next(v.at(8 * s))
+	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(9900*time.Millisecond)), "the deadline")
+}

@@ -1,0 +1,162 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// What a guard is told, newest counts: the group that it is to kill, and when on
+// the clock of the machine; 0 means only when the pipe ends.
+const (
+	orderGroup    = 8
+	orderDeadline = 8
+	orderSize     = orderGroup + orderDeadline // less than PIPE_BUF, so it comes whole
+)
+
+// guard is the process that outlives this one if need be. A nil one is none.
+type guard struct {
+	pid  int
+	pipe int // its stdin; it ends with this process, whatever ends that
+	told [orderSize]byte
+}
+
+// startGuard starts a guard. It has a session of its own, so that neither the
+// terminal nor a signal to the group reaches it.
+func startGuard(argv []string) (*guard, error) {
+	if len(argv) == 0 {
+		return nil, nil
+	}
+	// Writing must not wait for a guard that somebody has stopped, and the command
+	// must not inherit it.
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("start guard: %w", err)
+	}
+	in := os.NewFile(uintptr(p[0]), "guard")
+	defer func() { _ = in.Close() }()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err == nil {
+		defer func() { _ = null.Close() }()
+		err = unix.SetNonblock(p[1], true)
+	}
+	var proc *os.Process
+	if err == nil {
+		// By this name, since the file may have been replaced by a newer version.
+		proc, err = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
+			Dir: "/", Env: os.Environ(), Files: []*os.File{in, null, null}, Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+	}
+	if err != nil {
+		_ = unix.Close(p[1])
+		return nil, fmt.Errorf("start guard: %w", err)
+	}
+	g := &guard{pid: proc.Pid, pipe: p[1]}
+	_ = proc.Release()
+	return g, nil
+}
+
+// watch tells the guard which group to kill, and when at the latest.
+func (g *guard) watch(group int, deadline driver.Instant) {
+	if g == nil || g.pipe < 0 {
+		return
+	}
+	var o [orderSize]byte
+	binary.NativeEndian.PutUint64(o[:], uint64(group))              //nolint:gosec // a pid
+	binary.NativeEndian.PutUint64(o[orderGroup:], uint64(deadline)) //nolint:gosec // since the machine was started
+	if o == g.told {
+		return
+	}
+	if n, err := unix.Write(g.pipe, o[:]); err == nil && n == orderSize {
+		g.told = o
+	}
+}
+
+// dismiss ends the guard. It has done nothing.
+func (g *guard) dismiss() {
+	if g == nil || g.pipe < 0 {
+		return
+	}
+	_ = unix.Kill(g.pid, unix.SIGKILL)
+	for {
+		if _, err := unix.Wait4(g.pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	_ = unix.Close(g.pipe)
+	g.pipe = -1
+}
+
+// Guard is the whole life of a guard: it kills the group that it is told of when
+// in ends, or at the deadline, and returns when in has ended. It is for a process
+// of its own, which ignores signals from then on.
+func Guard(in *os.File) error {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE)
+	// So that "killall -9 fairlock" leaves it: that is when it is needed.
+	_ = os.WriteFile("/proc/self/comm", []byte("lock-guard"), 0)
+	clock := driver.SystemClock()
+	var group int
+	var deadline driver.Instant
+	for {
+		wake := alarm
+		if deadline != 0 {
+			wake = max(0, min(wake, deadline.Sub(clock.Now())))
+		}
+		orders, err := receive(int(in.Fd()), wake)
+		switch {
+		case errors.Is(err, io.EOF):
+			kill9(group)
+			return nil
+		case err != nil:
+			kill9(group) // whoever cannot be warned must not go on
+			return fmt.Errorf("guard: %w", err)
+		case len(orders) > 0: // there may be more, so a deadline that has passed may not be the newest
+			o := orders[len(orders)-orderSize:]
+			group = int(binary.NativeEndian.Uint64(o))                            //nolint:gosec // as above
+			deadline = driver.Instant(binary.NativeEndian.Uint64(o[orderGroup:])) //nolint:gosec // as above
+		case deadline != 0 && clock.Now() >= deadline:
+			kill9(group)
+			deadline = 0
+		}
+	}
+}
+
+// receive reads what there is, waiting for at most a while for it.
+func receive(fd int, wait time.Duration) ([]byte, error) {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // stdin
+	n, err := unix.Poll(p, int((wait+time.Millisecond-1)/time.Millisecond))
+	switch {
+	case errors.Is(err, unix.EINTR), err == nil && n == 0:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	b := make([]byte, 64*orderSize)
+	n, err = unix.Read(fd, b)
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case n == 0:
+		return nil, io.EOF
+	}
+	return b[:n], nil
+}
+
+// kill9 kills a group. One is only what a supervisor has told us of.
+func kill9(group int) {
+	if group > 1 {
+		_ = unix.Kill(-group, unix.SIGKILL)
+	}
+}

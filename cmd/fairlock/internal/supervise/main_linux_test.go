@@ -1,0 +1,239 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// longest is how long something may take that happens at once on a machine that
+// is not busy.
+const longest = 30 * time.Second
+
+// partEnv makes the test binary a supervisor; its value says of what.
+const partEnv = "FAIRLOCK_SUPERVISE_TEST"
+
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "guard":
+		if err := Guard(os.Stdin); err != nil {
+			os.Exit(1)
+		}
+	case os.Getenv(partEnv) != "":
+		os.Exit(supervise(os.Getenv(partEnv)))
+	default:
+		goleak.VerifyTestMain(m)
+	}
+}
+
+// plan is a Spec that can be told to another process.
+type plan struct {
+	Args       []string
+	Left       time.Duration // from the start
+	Gone       time.Duration // from the start; 0 is never
+	Grace      time.Duration
+	MaxRun     time.Duration
+	KeepOn     bool
+	Foreground bool
+	Unguarded  bool
+}
+
+// supervise is the whole life of a supervisor. Its states are lines of stderr.
+func supervise(text string) int {
+	var p plan
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		panic(err)
+	}
+	sigs := Listen()
+	defer sigs.Close()
+	clock := driver.SystemClock()
+	end := clock.Now().Add(p.Left)
+	spec := Spec{
+		Path: p.Args[0], Args: p.Args, Env: withoutPart(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Left:  func() time.Duration { return max(0, end.Sub(clock.Now())) },
+		Grace: p.Grace, MaxRun: p.MaxRun, KeepOn: p.KeepOn, Foreground: p.Foreground, Signals: sigs,
+		Report: func(s State) { fmt.Fprintf(os.Stderr, "state %s\n", s) },
+	}
+	if p.Gone > 0 {
+		gone := make(chan struct{})
+		time.AfterFunc(p.Gone, func() { close(gone) })
+		spec.Lost = gone
+	}
+	if !p.Unguarded {
+		spec.Guard = []string{"fairlock", "guard"}
+	}
+	res := Run(context.Background(), spec)
+	fmt.Fprintf(os.Stderr, "result lost=%t toolong=%t err=%v\n", res.Lost, res.TooLong, res.Err)
+	return res.Code
+}
+
+func withoutPart() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, partEnv+"=") {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// sh is a plan for a shell script, with an hour to run.
+func sh(script string) plan {
+	return plan{Args: []string{"/bin/sh", "-c", script}, Left: time.Hour}
+}
+
+// super is a supervisor under test.
+type super struct {
+	*exec.Cmd
+	out, err output
+	began    time.Time
+	done     chan struct{} // closed when it has ended
+}
+
+// start starts a supervisor.
+func start(t *testing.T, p plan) *super {
+	t.Helper()
+	s := prepare(t, p)
+	s.begin(t)
+	return s
+}
+
+func prepare(t *testing.T, p plan) *super {
+	t.Helper()
+	text, err := json.Marshal(p)
+	require.NoError(t, err)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	s := &super{Cmd: exec.CommandContext(t.Context(), exe), done: make(chan struct{})}
+	s.Env = append(os.Environ(), partEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
+	s.Stdout, s.Stderr = &s.out, &s.err
+	s.WaitDelay = time.Second // what a command leaves has our pipes
+	return s
+}
+
+func (s *super) begin(t *testing.T) {
+	t.Helper()
+	s.began = time.Now()
+	require.NoError(t, s.Start())
+	go func() { // ends with the process, which the cleanup kills
+		defer close(s.done)
+		_ = s.Wait() // it says what the code says
+	}()
+	t.Cleanup(func() {
+		_ = s.Process.Kill()
+		<-s.done
+	})
+}
+
+// code waits for the end and returns the exit code.
+func (s *super) code(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-s.done:
+	case <-time.After(longest):
+		require.Fail(t, "it goes on and on", "stdout: %s\nstderr: %s", &s.out, &s.err)
+	}
+	return s.ProcessState.ExitCode()
+}
+
+// pids are the numbers that were printed to stdout, when there are as many.
+func (s *super) pids(t *testing.T, n int) []int {
+	t.Helper()
+	s.out.waitFor(t, fmt.Sprintf(`(?s)(\d+\s+){%d}`, n))
+	var all []int
+	for _, f := range strings.Fields(s.out.String())[:n] {
+		pid, err := strconv.Atoi(f)
+		require.NoError(t, err)
+		all = append(all, pid)
+	}
+	return all
+}
+
+// alive are those of some processes that live; a zombie does not.
+func alive(pids ...int) []int {
+	var all []int
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		if f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]); f[0][0] != 'Z' {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// children are the processes that a process has, with their states.
+func children(t *testing.T, pid int) map[int]string {
+	t.Helper()
+	all := map[int]string{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it is gone
+		}
+		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if f[1] == strconv.Itoa(pid) {
+			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			require.NoError(t, err)
+			all[child] = f[0]
+		}
+	}
+	return all
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, longest, 5*time.Millisecond, what)
+}
+
+func signalTo(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, sig))
+}
+
+// output collects what a program writes.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+var _ io.Writer = (*output)(nil)
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func (o *output) waitFor(t *testing.T, pattern string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	require.Eventually(t, func() bool { return re.MatchString(o.String()) }, longest, 5*time.Millisecond, "%s\nin: %s", pattern, o)
+}

@@ -1,0 +1,271 @@
+package supervise
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheCodeIsTheCommands(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]int{
+		"exit 0": 0, "exit 3": 3, "exit 255": 255, "kill -9 $$": 137, "kill -TERM $$": 143, "kill -SEGV $$": 139,
+	} {
+		got := start(t, sh(script)).code(t)
+
+		assert.Equal(t, want, got, script)
+	}
+}
+
+func TestWhatCannotBeStartedIsTold(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+	for path, want := range map[string]int{"/nonexistent/x": 127, file: 126, "/": 126} {
+		s := start(t, plan{Args: []string{path}, Left: time.Hour})
+
+		assert.Equal(t, want, s.code(t), path)
+		assert.Contains(t, s.err.String(), "err=start "+path+": ")
+	}
+}
+
+// deaf is a shell with a child and a grandchild, none of which hears SIGTERM. Its
+// own number is the first.
+const deaf = `trap '' TERM; echo $$; (sleep 1000 & echo $!; wait) & echo $!; wait`
+
+func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
+	t.Parallel()
+	p := sh(deaf)
+	p.Left, p.Grace = 2*time.Second, time.Second
+	s := start(t, p)
+	pids := s.pids(t, 3)
+
+	code := s.code(t)
+
+	assert.Empty(t, alive(pids...))
+	assert.Equal(t, 79, code)
+	assert.GreaterOrEqual(t, time.Since(s.began), p.Left, "not before")
+	assert.Contains(t, s.err.String(), "state held\nstate stopping\n")
+}
+
+func TestWhoStopsInTimeIsNotKilled(t *testing.T) {
+	t.Parallel()
+	p := sh(`trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
+	p.Left, p.Grace = time.Minute, time.Minute-2*time.Second
+	s := start(t, p)
+
+	code := s.code(t)
+
+	assert.Equal(t, 79, code)
+	assert.Less(t, time.Since(s.began), longest)
+	assert.Equal(t, "ready\nasked\n", s.out.String())
+}
+
+func TestAStoppedCommandHearsThatItIsToStop(t *testing.T) {
+	t.Parallel()
+	p := sh(`kill -STOP $$`)
+	p.Left, p.Grace = time.Minute, time.Minute-time.Second
+	s := start(t, p)
+
+	assert.Equal(t, 79, s.code(t))
+	assert.Less(t, time.Since(s.began), longest)
+}
+
+func TestWhenTheTimeIsOverAtOnceThereIsASecond(t *testing.T) {
+	t.Parallel()
+	p := sh(deaf)
+	p.Gone, p.Grace = time.Second, time.Minute
+	s := start(t, p)
+	pids := s.pids(t, 3)
+
+	code := s.code(t)
+
+	assert.Equal(t, 79, code)
+	assert.Empty(t, alive(pids...))
+	assert.GreaterOrEqual(t, time.Since(s.began), p.Gone+goneGrace)
+	assert.Less(t, time.Since(s.began), longest)
+}
+
+func TestMaxRunIs124(t *testing.T) {
+	t.Parallel()
+	p := sh(`trap 'exit 0' TERM; while :; do sleep 0.05; done`)
+	p.MaxRun, p.Grace = time.Second, time.Minute
+	s := start(t, p)
+
+	assert.Equal(t, 124, s.code(t))
+	assert.Contains(t, s.err.String(), "result lost=false toolong=true")
+}
+
+func TestWhoKeepsOnEndsByItself(t *testing.T) {
+	t.Parallel()
+	p := sh(`sleep 1; exit 5`)
+	p.Left, p.KeepOn = 200*time.Millisecond, true
+	s := start(t, p)
+
+	assert.Equal(t, 5, s.code(t))
+	assert.Contains(t, s.err.String(), "state held\nstate lost\nresult lost=true")
+}
+
+func TestADaemonThatACommandLeavesLives(t *testing.T) {
+	t.Parallel()
+	s := start(t, sh(`sleep 1000 >/dev/null 2>&1 & echo $!`))
+	pid := s.pids(t, 1)[0]
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+
+	assert.Equal(t, 0, s.code(t))
+	assert.Equal(t, []int{pid}, alive(pid))
+}
+
+func TestAfterSIGTERMNothingOfTheGroupIsLeft(t *testing.T) {
+	t.Parallel()
+	p := sh(`(trap '' TERM; sleep 1000) >/dev/null 2>&1 & echo $! $$; wait`)
+	p.Grace = 200 * time.Millisecond
+	s := start(t, p)
+	pids := s.pids(t, 2)
+
+	signalTo(t, s.Process.Pid, syscall.SIGTERM)
+
+	assert.Equal(t, 143, s.code(t))
+	assert.Empty(t, alive(pids...))
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
+	s := start(t, sh(`for i in 1 2 3; do (sleep 0.1 & echo $!) ; done; sleep 1000`))
+	pids := s.pids(t, 3)
+
+	eventually(t, "zombies of the supervisor's", func() bool {
+		for pid, state := range children(t, s.Process.Pid) {
+			if state == "Z" {
+				return false
+			}
+			for _, p := range pids {
+				if p == pid {
+					return false
+				}
+			}
+		}
+		return len(alive(pids...)) == 0
+	})
+}
+
+func TestSignalsGoToTheGroup(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "TERM": syscall.SIGTERM,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "ALRM": syscall.SIGALRM,
+	} {
+		s := start(t, sh(`trap 'echo got `+name+`; exit 7' `+name+`; echo ready; while :; do sleep 0.05; done`))
+		s.out.waitFor(t, "ready")
+
+		signalTo(t, s.Process.Pid, sig)
+
+		assert.Equal(t, 7, s.code(t), name)
+		assert.Equal(t, "ready\ngot "+name+"\n", s.out.String())
+	}
+}
+
+func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, sh(`echo ready; sleep 2; grep SigIgn /proc/self/status`))
+	s.Args = append([]string{"/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`}, s.Args...)
+	s.Path = "/bin/sh"
+	s.begin(t)
+	s.out.waitFor(t, "ready")
+
+	signalTo(t, s.Process.Pid, syscall.SIGHUP)
+
+	assert.Equal(t, 0, s.code(t))
+	assert.Regexp(t, `SigIgn:\s+0000000000000001\n`, s.out.String(), "that one and no other")
+}
+
+func TestASupervisorThatIsKilledTakesTheGroupWithIt(t *testing.T) {
+	t.Parallel()
+	s := start(t, sh(deaf))
+	pids := s.pids(t, 3)
+
+	signalTo(t, s.Process.Pid, syscall.SIGKILL)
+
+	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
+}
+
+func TestWithoutAGuardTheCommandGoesWithItsSupervisor(t *testing.T) {
+	t.Parallel()
+	p := sh(deaf)
+	p.Unguarded = true
+	s := start(t, p)
+	pids := s.pids(t, 3)
+	t.Cleanup(func() { _ = syscall.Kill(-pids[0], syscall.SIGKILL) })
+
+	signalTo(t, s.Process.Pid, syscall.SIGKILL)
+
+	eventually(t, "the command is dead", func() bool { return len(alive(pids[0])) == 0 })
+}
+
+func TestASupervisorThatIsStoppedHasItsGroupKilledAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	p := sh(deaf)
+	p.Left, p.Grace = 3*time.Second, time.Second
+	s := start(t, p)
+	pids := s.pids(t, 3)
+
+	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
+	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
+	assert.GreaterOrEqual(t, time.Since(s.began), p.Left, "not before")
+	signalTo(t, s.Process.Pid, syscall.SIGCONT)
+
+	assert.Equal(t, 79, s.code(t))
+	assert.Contains(t, s.err.String(), "result lost=true")
+}
+
+func TestAStoppedSupervisorWithoutAGuardKillsWhenItWakes(t *testing.T) {
+	t.Parallel()
+	p := sh(`trap 'echo told; exit 0' TERM; echo $$; while :; do sleep 0.05; done`)
+	p.Left, p.Grace, p.Unguarded = 2*time.Second, time.Second, true
+	s := start(t, p)
+	pids := s.pids(t, 1)
+	running := time.Now()
+	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
+	time.Sleep(time.Until(running.Add(p.Left))) // the deadline is to pass
+
+	assert.Equal(t, pids, alive(pids...), "nobody has told it")
+	signalTo(t, s.Process.Pid, syscall.SIGCONT)
+
+	assert.Equal(t, 79, s.code(t))
+	assert.NotContains(t, s.out.String(), "told", "it was killed before anything else")
+}
+
+func TestNothingIsLeftOfAGuard(t *testing.T) {
+	t.Parallel()
+	s := start(t, sh("echo $PPID; sleep 0.3"))
+	pid := s.pids(t, 1)[0]
+	eventually(t, "command and guard", func() bool { return len(children(t, pid)) == 2 })
+	var guards []int
+	for child := range children(t, pid) {
+		guards = append(guards, child)
+	}
+
+	assert.Equal(t, 0, s.code(t))
+	for _, g := range guards {
+		require.ErrorIs(t, syscall.Kill(g, 0), syscall.ESRCH)
+	}
+}
+
+func TestAGuardThatIsStoppedHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t, sh("echo $$; sleep 1; exit 4"))
+	eventually(t, "command and guard", func() bool { return len(children(t, s.Process.Pid)) == 2 })
+	command := s.pids(t, 1)[0]
+	for child := range children(t, s.Process.Pid) {
+		if child != command {
+			signalTo(t, child, syscall.SIGSTOP)
+		}
+	}
+
+	assert.Equal(t, 4, s.code(t))
+}

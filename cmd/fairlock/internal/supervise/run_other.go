@@ -1,0 +1,96 @@
+//go:build !unix
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Signals are the interrupts that a process has got since Listen.
+type Signals struct{ c chan os.Signal }
+
+// Listen begins to collect interrupts. It ends with Close.
+func Listen() *Signals {
+	s := &Signals{c: make(chan os.Signal, 8)}
+	signal.Notify(s.c, os.Interrupt)
+	return s
+}
+
+// C brings the signals.
+func (s *Signals) C() <-chan os.Signal { return s.c }
+
+// Close stops to collect.
+func (s *Signals) Close() { signal.Stop(s.c) }
+
+// Ends says whether a signal asks a program to leave, and its number.
+func Ends(sig os.Signal) (number int, ends bool) { return 2, sig == os.Interrupt }
+
+// run is Run where there are no groups: the command is killed when it must stop,
+// and what it has started lives on.
+func run(ctx context.Context, spec Spec) Result {
+	clock := driver.SystemClock()
+	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
+		Env: spec.Env, Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr},
+	})
+	if err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return Result{Code: CodeNotFound, Err: err}
+		}
+		return Result{Code: CodeCannotStart, Err: err}
+	}
+	ended := make(chan int, 1)
+	go func() { // ends with the process, for which the loop waits
+		if st, err := p.Wait(); err == nil {
+			ended <- st.ExitCode()
+			return
+		}
+		ended <- CodeCannotStart
+	}()
+
+	c := newCourse(spec, clock.Now())
+	timer := time.NewTimer(alarm)
+	defer timer.Stop()
+	lost, done := spec.Lost, ctx.Done()
+	var v view
+	var state State
+	code := 0
+	for {
+		v.now = clock.Now()
+		v.left = spec.Left()
+		switch c.next(v) {
+		case kill, stop:
+			_ = p.Kill() // it may have ended
+		case end:
+			switch {
+			case c.lost && !spec.KeepOn:
+				code = CodeLost
+			case c.tooLong:
+				code = CodeTooLong
+			}
+			return Result{Code: code, Lost: c.lost, TooLong: c.tooLong}
+		case wait:
+		}
+		if s := c.state(v); s != state {
+			state = s
+			spec.Report(s)
+		}
+		timer.Reset(c.wake(v))
+		select {
+		case code = <-ended:
+			v.exited, v.empty = true, true
+		case <-spec.Signals.C(): // what is typed reaches the command too
+		case <-lost:
+			v.gone, lost = true, nil
+		case <-done:
+			v.over, done = true, nil
+		case <-timer.C:
+		}
+	}
+}

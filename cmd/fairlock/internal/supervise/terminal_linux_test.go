@@ -1,0 +1,204 @@
+package supervise
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// keyboard is our side of a pseudo-terminal.
+type keyboard struct {
+	*os.File
+	screen output
+	read   chan struct{} // closed when nobody has the other side
+}
+
+// openKeyboard makes a pseudo-terminal.
+func openKeyboard(t *testing.T) (ours *keyboard, theirs *os.File) {
+	t.Helper()
+	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	fd := int(f.Fd())
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	k := &keyboard{File: f, read: make(chan struct{})}
+	go func() { // ends when nobody has the other side
+		defer close(k.read)
+		_, _ = io.Copy(&k.screen, f)
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-k.read:
+		case <-time.After(longest):
+			assert.Fail(t, "somebody still has the terminal", "%s", &k.screen)
+		}
+		_ = f.Close()
+	})
+	return k, theirs
+}
+
+func (k *keyboard) types(t *testing.T, text string) {
+	t.Helper()
+	_, err := k.WriteString(text)
+	require.NoError(t, err)
+}
+
+// at starts a supervisor on a terminal of its own, in a session of its own.
+func at(t *testing.T, p plan, change func(*super)) (*super, *keyboard) {
+	t.Helper()
+	k, theirs := openKeyboard(t)
+	s := prepare(t, p)
+	s.Stdin, s.Stdout, s.Stderr = theirs, theirs, theirs
+	s.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if change != nil {
+		change(s)
+	}
+	s.begin(t)
+	require.NoError(t, theirs.Close())
+	return s, k
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+	ctrlZ = "\x1a"
+)
+
+func TestAnInteractiveCommandHasTheTerminal(t *testing.T) {
+	t.Parallel()
+	s, k := at(t, plan{Args: []string{"/bin/cat"}, Left: time.Hour}, nil)
+	k.screen.waitFor(t, "state held")
+
+	k.types(t, "hello\n")
+	k.screen.waitFor(t, `(?s)hello\r\n.*hello\r\n`) // the terminal's echo, and cat's
+	k.types(t, ctrlD)
+
+	assert.Equal(t, 0, s.code(t), k.screen.String())
+}
+
+func TestWhatIsTypedReachesTheCommandOnce(t *testing.T) {
+	t.Parallel()
+	s, k := at(t, sh(`trap 'echo got INT' INT; echo ready; read x; read y; exit 9`), nil)
+	k.screen.waitFor(t, "ready")
+
+	k.types(t, ctrlC)
+	k.screen.waitFor(t, "got INT")
+	k.types(t, "x\ny\n")
+	code := s.code(t)
+
+	assert.Equal(t, 1, strings.Count(k.screen.String(), "got INT"))
+	assert.Contains(t, []int{9, 130}, code) // read may end with the signal
+}
+
+func TestTypedEndIs130(t *testing.T) {
+	t.Parallel()
+	s, k := at(t, sh(`echo ready; sleep 1000`), nil)
+	k.screen.waitFor(t, "ready")
+
+	k.types(t, ctrlC)
+
+	assert.Equal(t, 130, s.code(t))
+}
+
+func TestWithNoShellAboveCtrlZStopsNothing(t *testing.T) {
+	t.Parallel()
+	s, k := at(t, sh(`echo ready; read x; echo "x is $x"`), nil)
+	k.screen.waitFor(t, "ready")
+
+	k.types(t, ctrlZ)
+	k.screen.waitFor(t, "state paused\r\nstate held")
+	k.types(t, "on\n")
+
+	assert.Equal(t, 0, s.code(t))
+	k.screen.waitFor(t, "x is on")
+}
+
+// underShell runs a supervisor as a job of an interactive shell.
+func underShell(t *testing.T, p plan, line string) (*super, *keyboard) {
+	t.Helper()
+	return at(t, p, func(s *super) {
+		s.Env = append(s.Env, "PS1=prompt> ", "ENV=", "SUPER="+s.Path)
+		s.Path, s.Args = "/bin/sh", []string{"sh", "-i", "-c", "unset ENV; set -m; " + line}
+	})
+}
+
+func TestCtrlZGoesBackToTheShellAndFgGoesOn(t *testing.T) {
+	t.Parallel()
+	s, k := underShell(t, sh(`echo ready; read x; echo "x is $x"`), `"$SUPER"; echo "shell has $?"; fg >/dev/null; echo "then $?"`)
+	k.screen.waitFor(t, "ready")
+
+	k.types(t, ctrlZ)
+	k.screen.waitFor(t, "shell has 147") // 128 and SIGSTOP: it saw its job stop
+	k.types(t, "on\n")
+	k.screen.waitFor(t, "then 0")
+
+	assert.Equal(t, 0, s.code(t))
+	k.screen.waitFor(t, "x is on")
+}
+
+func TestAPausedCommandIsKilledAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	p := sh(`echo "pid $$"; read x`)
+	p.Left, p.Grace = 3*time.Second, time.Second
+	s, k := underShell(t, p, `"$SUPER"; read go; fg >/dev/null; echo "then $?"`)
+	k.screen.waitFor(t, `pid \d+\r`)
+	_, rest, _ := strings.Cut(k.screen.String(), "pid ")
+	pid, err := strconv.Atoi(rest[:strings.IndexByte(rest, '\r')])
+	require.NoError(t, err)
+
+	k.types(t, ctrlZ)
+	k.screen.waitFor(t, "state paused")
+	eventually(t, "dead", func() bool { return len(alive(pid)) == 0 })
+	k.types(t, "go\n")
+	k.screen.waitFor(t, "then 79")
+
+	assert.Equal(t, 0, s.code(t))
+}
+
+func TestTheShellHasItsTerminalBack(t *testing.T) {
+	t.Parallel()
+	s, k := underShell(t, sh(`exit 3`), `"$SUPER"; echo "had $?"; read x; echo "x is $x"`)
+	k.screen.waitFor(t, "had 3")
+
+	k.types(t, "mine\n")
+
+	assert.Equal(t, 0, s.code(t))
+	k.screen.waitFor(t, "x is mine")
+}
+
+func TestInTheBackgroundItDoesNotTakeTheTerminal(t *testing.T) {
+	t.Parallel()
+	s, k := underShell(t, sh(`echo ready; sleep 1000`), `"$SUPER" & read x; echo "x is $x"; kill %1; wait $!; echo "had $?"`)
+	k.screen.waitFor(t, "ready")
+
+	k.types(t, "mine\n")
+	k.screen.waitFor(t, "x is mine")
+	k.screen.waitFor(t, "had 143")
+
+	assert.Equal(t, 0, s.code(t))
+}
+
+func TestBesideAPagerTheCommandGetsTheTerminalWhenItAsks(t *testing.T) {
+	t.Parallel()
+	// The first of the pipeline is us, the last wants the keyboard first.
+	s, k := underShell(t, sh(`sleep 1; read x; echo "command has $x"`),
+		`"$SUPER" | { read y </dev/tty; echo "pager has $y"; cat; }`)
+	k.types(t, "one\n")
+	k.screen.waitFor(t, "pager has one")
+	k.types(t, "two\n")
+
+	k.screen.waitFor(t, "command has two")
+	assert.Equal(t, 0, s.code(t))
+}
