@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 // ErrBroken says that something was not as promised. The summary has told what.
@@ -50,16 +51,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	d := &director{exe: exe, opts: o, on: on, paint: paint(o.Out)}
-	d.live = !o.Plain && view.Capable(o.Out)
+	d := &director{exe: exe, opts: o, on: on, paint: screen.NewPaint(screen.Colours(o.Out))}
+	d.live = !o.Plain && screen.Capable(o.Out, view.MinWidth, view.MinHeight)
 	book := &ledger.Ledger{}
 	d.stage = newStage(on.terms, book, d.noted)
 	return d.run(ctx, book)
-}
-
-// paint is in colours on a terminal, unless NO_COLOR asks for none.
-func paint(f *os.File) view.Paint {
-	return view.NewPaint(os.Getenv("NO_COLOR") == "" && view.IsTerminal(f) && os.Getenv("TERM") != "dumb")
 }
 
 // director runs the show.
@@ -67,7 +63,7 @@ type director struct {
 	exe   string
 	opts  Options
 	on    service
-	paint view.Paint
+	paint screen.Paint
 	live  bool // the picture is shown, not lines
 	stage *stage
 	store store
@@ -148,10 +144,10 @@ func (d *director) conclude(ctx context.Context, played error, killed int) error
 		}
 	}
 	if !d.live {
-		d.print(view.Line{})
+		d.print(screen.Line{})
 	}
 	d.print(view.Summary(r, d.stage.age())...)
-	view.Print(d.opts.Out, d.paint, 0, view.Violations(r)...)
+	screen.Print(d.opts.Out, d.paint, 0, view.Violations(r)...)
 	if !r.Kept() {
 		return fmt.Errorf("demo: %w: %s", ErrBroken, r.Violations()[0])
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 // enter puts a worker on the stage, before anything is heard of it.
@@ -75,7 +76,7 @@ func (s *stage) finished(e wire.Event, how check.Ending) {
 	}
 	s.grants[i].How, s.grants[i].End = how, e.At
 	if how == check.Lost {
-		s.note(view.Warn, "%s noticed in time that it lost the lock, token %d", s.grants[i].Who, e.Token)
+		s.note(screen.Warn, "%s noticed in time that it lost the lock, token %d", s.grants[i].Who, e.Token)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 // Pictures a second, and after how many of them the figures are worked out.
@@ -26,15 +27,16 @@ func (d *director) play(ctx context.Context) error {
 	if !d.live {
 		return <-ended
 	}
-	screen := view.Open(d.opts.Out, d.paint)
-	defer screen.Close()
+	pictures := screen.Open(d.opts.Out, d.paint)
+	defer pictures.Close()
 	ticker := time.NewTicker(frame)
 	defer ticker.Stop()
 	for n := 0; ; n++ {
 		if n%figure == 0 {
 			d.stage.measure()
 		}
-		screen.Draw(d.stage.model())
+		m := d.stage.model()
+		pictures.Draw(func(w, h int) []screen.Line { return view.Frame(m, w, h) })
 		select {
 		case err := <-ended:
 			return err
@@ -44,8 +46,8 @@ func (d *director) play(ctx context.Context) error {
 }
 
 // print prints lines below each other, cut if the terminal is narrow.
-func (d *director) print(lines ...view.Line) {
-	view.Print(d.opts.Out, d.paint, view.Width(d.opts.Out), lines...)
+func (d *director) print(lines ...screen.Line) {
+	screen.Print(d.opts.Out, d.paint, screen.Width(d.opts.Out), lines...)
 }
 
 // noted prints a line of the log for those who see no picture.

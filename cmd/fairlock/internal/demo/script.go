@@ -11,6 +11,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 // What the demonstration is made of. The TTL is the least there is: with the
@@ -58,7 +59,7 @@ func (d *director) script(ctx context.Context) error {
 
 // open brings five workers on the stage.
 func (d *director) open(ctx context.Context) error {
-	d.stage.say(view.Plain, "Five processes start. Each opens a session on %s, TTL %s.", d.on.terms.Service, ttl)
+	d.stage.say(screen.Plain, "Five processes start. Each opens a session on %s, TTL %s.", d.on.terms.Service, ttl)
 	for _, name := range []string{"ada", "bob", "cleo", careless, "eve"} {
 		if err := d.hire(name); err != nil {
 			return err
@@ -79,7 +80,7 @@ func (d *director) everybody() bool {
 
 // turns lets them take turns for a while.
 func (d *director) turns(ctx context.Context) error {
-	d.stage.say(view.Plain, "Five processes take turns: first come, first served.")
+	d.stage.say(screen.Plain, "Five processes take turns: first come, first served.")
 	return rest(ctx, 3*time.Second)
 }
 
@@ -90,7 +91,7 @@ func (d *director) kill(ctx context.Context) error {
 		return err
 	}
 	p, s := d.process(g.Who), d.stage
-	s.say(view.Plain, "%s holds, with a long job. It is about to be killed.", g.Who)
+	s.say(screen.Plain, "%s holds, with a long job. It is about to be killed.", g.Who)
 	if err := rest(ctx, 900*time.Millisecond); err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (d *director) kill(ctx context.Context) error {
 			s.grants[i].How, s.grants[i].End = check.Killed, now
 		}
 	})
-	s.say(view.Bad, "kill -9 %s, which holds. Its place goes when its %s runs out.", g.Who, s.terms.Lease)
+	s.say(screen.Bad, "kill -9 %s, which holds. Its place goes when its %s runs out.", g.Who, s.terms.Lease)
 	return d.movedOn(ctx, g.Who, at)
 }
 
@@ -130,7 +131,7 @@ func (d *director) movedOn(ctx context.Context, who string, at stamp.Stamp) erro
 	if err != nil {
 		return err
 	}
-	s.say(view.Good, "The line moved on after %.1f s: %s, who was next, holds.", next.At.Sub(at).Seconds(), next.Who)
+	s.say(screen.Good, "The line moved on after %.1f s: %s, who was next, holds.", next.At.Sub(at).Seconds(), next.Who)
 	return nil
 }
 
@@ -142,7 +143,7 @@ func (d *director) replace(ctx context.Context) error {
 	if err := d.hire("fay"); err != nil {
 		return err
 	}
-	d.stage.say(view.Plain, "fay comes for the dead one, and stands at the end of the line.")
+	d.stage.say(screen.Plain, "fay comes for the dead one, and stands at the end of the line.")
 	if err := d.stage.until(ctx, "the replacement gets its session", patience, d.everybody); err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (d *director) stop(ctx context.Context) error {
 		return err
 	}
 	p, s := d.process(g.Who), d.stage
-	s.say(view.Plain, "%s holds, with a long job. It is about to be stopped.", g.Who)
+	s.say(screen.Plain, "%s holds, with a long job. It is about to be stopped.", g.Who)
 	if err := rest(ctx, 900*time.Millisecond); err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (d *director) stop(ctx context.Context) error {
 			s.grants[i].How, s.grants[i].End = check.Stopped, now
 		}
 	})
-	s.say(view.Warn, "kill -STOP %s, which holds: it cannot notice that time passes.", g.Who)
+	s.say(screen.Warn, "kill -STOP %s, which holds: it cannot notice that time passes.", g.Who)
 	if err := d.movedOn(ctx, g.Who, at); err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func (d *director) wake(ctx context.Context) error {
 	if err := rest(ctx, 1200*time.Millisecond); err != nil {
 		return err
 	}
-	s.say(view.Plain, "%s still believes that it holds. It will be woken, and write.", careless)
+	s.say(screen.Plain, "%s still believes that it holds. It will be woken, and write.", careless)
 	if err := rest(ctx, 1200*time.Millisecond); err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (d *director) wake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say(view.Good, "kill -CONT %s: it writes with token %d. REFUSED: the ledger saw %d.", careless, token, late.Highest)
+	s.say(screen.Good, "kill -CONT %s: it writes with token %d. REFUSED: the ledger saw %d.", careless, token, late.Highest)
 	return rest(ctx, 2*time.Second)
 }
 
@@ -228,7 +229,7 @@ func (d *director) wake(ctx context.Context) error {
 // that the time is nearly up, that is for less long.
 func (d *director) race(ctx context.Context) error {
 	s := d.stage
-	s.say(view.Plain, "Now with jobs of about a millisecond, to measure the hand-off.")
+	s.say(screen.Plain, "Now with jobs of about a millisecond, to measure the hand-off.")
 	s.change(func() { s.brief = true })
 	before := len(s.history().Grants)
 	d.all(wire.Order{Work: quick})
@@ -241,7 +242,7 @@ func (d *director) race(ctx context.Context) error {
 		return err
 	}
 	turns := len(s.history().Grants) - before
-	s.say(view.Plain, "%d turns in %.1f s. Everybody leaves.", turns, stamp.Now().Sub(start).Seconds())
+	s.say(screen.Plain, "%d turns in %.1f s. Everybody leaves.", turns, stamp.Now().Sub(start).Seconds())
 	return nil
 }
 

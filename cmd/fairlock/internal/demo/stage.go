@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 // stage is all that is known of what goes on: fed by the workers' reports, the
@@ -112,14 +113,14 @@ func (s *stage) until(ctx context.Context, what string, patience time.Duration, 
 }
 
 // note writes a line of the log. The caller holds s.mu.
-func (s *stage) note(tone view.Tone, format string, args ...any) {
+func (s *stage) note(tone screen.Tone, format string, args ...any) {
 	n := view.Note{At: stamp.Now().Sub(s.start), Text: fmt.Sprintf(format, args...), Tone: tone}
 	s.notes = append(s.notes, n)
 	s.told(n)
 }
 
 // say makes a sentence the caption and a line of the log.
-func (s *stage) say(tone view.Tone, format string, args ...any) {
+func (s *stage) say(tone screen.Tone, format string, args ...any) {
 	s.change(func() {
 		s.caption = fmt.Sprintf(format, args...)
 		s.note(tone, "%s", s.caption)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 // Model is all that the live picture shows.
@@ -54,7 +55,7 @@ type Place struct {
 type Note struct {
 	At   time.Duration
 	Text string
-	Tone Tone
+	Tone screen.Tone
 }
 
 // The least terminal that the picture makes sense on.
@@ -77,26 +78,26 @@ const (
 // the last column of the terminal free. A terminal that has written its last
 // column is between two lines, and what clears the rest of the line there
 // differs from one to the other.
-func Frame(m *Model, width, height int) []Line {
+func Frame(m *Model, width, height int) []screen.Line {
 	width = min(width, maxWidth) - 1
-	lines := []Line{title(m, width), text(Head, "%s", m.Caption), {}}
+	lines := []screen.Line{title(m, width), screen.Text(screen.Head, "%s", m.Caption), {}}
 	lines = append(lines, line(m)...)
-	lines = append(lines, Line{})
+	lines = append(lines, screen.Line{})
 	lines = append(lines, book(m)...)
-	lines = append(lines, Line{})
+	lines = append(lines, screen.Line{})
 	lines = append(lines, notes(m, min(height-fixed-places-writes, maxNotes))...)
-	lines = append(lines, Line{}, progress(m))
+	lines = append(lines, screen.Line{}, progress(m))
 	for i := range lines {
-		lines[i] = lines[i].cut(width)
+		lines[i] = lines[i].Cut(width)
 	}
 	return lines[:min(len(lines), max(height, 1))]
 }
 
-func title(m *Model, width int) Line {
+func title(m *Model, width int) screen.Line {
 	left := headline(m.Terms, m.Lock, m.TTL)
 	right := seconds(m.Elapsed)
 	gap := max(1, width-len(left)-len(right))
-	return Line{{left, Head}, {strings.Repeat(" ", gap) + right, Dim}}
+	return screen.Line{{Text: left, Tone: screen.Head}, {Text: strings.Repeat(" ", gap) + right, Tone: screen.Dim}}
 }
 
 // headline says what is demonstrated on what.
@@ -105,66 +106,66 @@ func headline(t check.Terms, lock string, ttl time.Duration) string {
 }
 
 // line is the line itself.
-func line(m *Model) []Line {
-	out := []Line{{{"THE LINE", Head}, {fmt.Sprintf("       pid   token  state (as %s has it)", m.Terms.Service), Dim}}}
+func line(m *Model) []screen.Line {
+	out := []screen.Line{{{Text: "THE LINE", Tone: screen.Head}, {Text: fmt.Sprintf("       pid   token  state (as %s has it)", m.Terms.Service), Tone: screen.Dim}}}
 	for i, p := range m.Line {
 		if i == places {
 			break
 		}
 		state, tone := p.State.show(m.Terms)
-		out = append(out, Line{
-			{fmt.Sprintf(" %d ", i+1), Dim},
-			{fmt.Sprintf("%-5.5s %8d  %6d  %s", printable(p.Who), p.PID, p.Token, state), tone},
-			{fmt.Sprintf(" for %s", seconds(p.Since)), Dim},
+		out = append(out, screen.Line{
+			{Text: fmt.Sprintf(" %d ", i+1), Tone: screen.Dim},
+			{Text: fmt.Sprintf("%-5.5s %8d  %6d  %s", screen.Printable(p.Who), p.PID, p.Token, state), Tone: tone},
+			{Text: fmt.Sprintf(" for %s", seconds(p.Since)), Tone: screen.Dim},
 		})
 	}
 	for _, s := range m.Missing {
 		if len(out) <= places {
-			out = append(out, text(Warn, "   %s", s))
+			out = append(out, screen.Text(screen.Warn, "   %s", s))
 		}
 	}
 	return fill(out, 1+places)
 }
 
 // show is what a state is called.
-func (s State) show(t check.Terms) (string, Tone) {
+func (s State) show(t check.Terms) (string, screen.Tone) {
 	switch s {
 	case Waits:
 	case Holds:
-		return "HOLDS", Good
+		return "HOLDS", screen.Good
 	case Killed:
-		return "KILLED, " + t.Lease + " runs out,", Bad
+		return "KILLED, " + t.Lease + " runs out,", screen.Bad
 	case Stopped:
-		return "STOPPED, " + t.Lease + " runs out,", Warn
+		return "STOPPED, " + t.Lease + " runs out,", screen.Warn
 	}
-	return "waits", Plain
+	return "waits", screen.Plain
 }
 
 // book is the ledger.
-func book(m *Model) []Line {
-	head := Line{
-		{"THE LEDGER", Head},
-		{fmt.Sprintf("  balance %d, refuses every token below ", m.Balance), Dim},
-		{fmt.Sprint(m.Highest), Plain},
+func book(m *Model) []screen.Line {
+	head := screen.Line{
+		{Text: "THE LEDGER", Tone: screen.Head},
+		{Text: fmt.Sprintf("  balance %d, refuses every token below ", m.Balance), Tone: screen.Dim},
+		{Text: fmt.Sprint(m.Highest), Tone: screen.Plain},
 	}
-	var rows []Line
+	var rows []screen.Line
 	for _, w := range m.Writes {
-		rows = append(rows, Line{
-			{fmt.Sprintf("   %-5.5s writes balance %-6d", printable(w.Who), w.Balance), Plain},
-			{fmt.Sprintf(" token %d", w.Token), Dim},
+		rows = append(rows, screen.Line{
+			{Text: fmt.Sprintf("   %-5.5s writes balance %-6d", screen.Printable(w.Who), w.Balance), Tone: screen.Plain},
+			{Text: fmt.Sprintf(" token %d", w.Token), Tone: screen.Dim},
 		})
 	}
 	if n := len(m.Refused); n > 0 {
 		r := m.Refused[n-1]
-		rows = append(rows, text(Bad, "   %-5.5s REFUSED: token %d, and %d was here before", printable(r.Who), r.Token, r.Highest))
+		rows = append(rows, screen.Text(screen.Bad, "   %-5.5s REFUSED: token %d, and %d was here before", screen.Printable(r.Who), r.Token, r.Highest))
 	}
 	rows = rows[max(0, len(rows)-writes):]
-	return append([]Line{head}, fill(rows, writes)...)
+	return append([]screen.Line{head}, fill(rows, writes)...)
 }
 
 // notes is the end of the log.
-func notes(m *Model, n int) []Line {
-	out := []Line{text(Head, "WHAT HAPPENED")}
+func notes(m *Model, n int) []screen.Line {
+	out := []screen.Line{screen.Text(screen.Head, "WHAT HAPPENED")}
 	n = max(n, 0)
 	for _, x := range m.Log[max(0, len(m.Log)-n):] {
 		out = append(out, x.line())
@@ -173,14 +174,14 @@ func notes(m *Model, n int) []Line {
 }
 
 // line returns a note as it is shown, with its time.
-func (n Note) line() Line {
-	return Line{{fmt.Sprintf("%6s  ", seconds(n.At)), Dim}, {printable(n.Text), n.Tone}}
+func (n Note) line() screen.Line {
+	return screen.Line{{Text: fmt.Sprintf("%6s  ", seconds(n.At)), Tone: screen.Dim}, {Text: screen.Printable(n.Text), Tone: n.Tone}}
 }
 
 // barWidth leaves room for the figures, so that the bar does not move with them.
 const barWidth = 20
 
-func progress(m *Model) Line {
+func progress(m *Model) screen.Line {
 	done := 0
 	if m.Expected > 0 {
 		done = int(min(barWidth, barWidth*float64(m.Elapsed)/float64(m.Expected)))
@@ -189,10 +190,10 @@ func progress(m *Model) Line {
 	if m.Handoffs > 0 {
 		figures += fmt.Sprintf(", hand-off p50 %s, p99 %s", millis(m.P50), millis(m.P99))
 	}
-	return Line{{"[" + strings.Repeat("#", done) + strings.Repeat(".", barWidth-done) + "]", Dim}, {figures, Plain}}
+	return screen.Line{{Text: "[" + strings.Repeat("#", done) + strings.Repeat(".", barWidth-done) + "]", Tone: screen.Dim}, {Text: figures, Tone: screen.Plain}}
 }
 
 // fill adds empty lines, so that what is below stays where it is.
-func fill(lines []Line, n int) []Line {
-	return append(slices.Clip(lines), make([]Line, max(0, n-len(lines)))...)
+func fill(lines []screen.Line, n int) []screen.Line {
+	return append(slices.Clip(lines), make([]screen.Line, max(0, n-len(lines)))...)
 }

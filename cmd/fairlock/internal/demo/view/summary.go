@@ -2,72 +2,72 @@ package view
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 // Intro returns what those read first who see no picture.
-func Intro(t check.Terms, lock string, ttl time.Duration) []Line {
-	return []Line{
-		text(Head, "%s", headline(t, lock, ttl)),
-		text(Dim, "each of them locks, reads a ledger, works, writes the ledger, unlocks"),
+func Intro(t check.Terms, lock string, ttl time.Duration) []screen.Line {
+	return []screen.Line{
+		screen.Text(screen.Head, "%s", headline(t, lock, ttl)),
+		screen.Text(screen.Dim, "each of them locks, reads a ledger, works, writes the ledger, unlocks"),
 		{},
 	}
 }
 
 // Summary returns what a demonstration came down to: the verdict, then the
 // figures, each with what it means, in 79 columns.
-func Summary(r *check.Report, took time.Duration) []Line {
-	verdict := text(Good, "all as promised, in %s", seconds(took))
+func Summary(r *check.Report, took time.Duration) []screen.Line {
+	verdict := screen.Text(screen.Good, "all as promised, in %s", seconds(took))
 	if !r.Kept() {
-		verdict = text(Bad, "NOT as promised, see below, in %s", seconds(took))
+		verdict = screen.Text(screen.Bad, "NOT as promised, see below, in %s", seconds(took))
 	}
-	out := []Line{verdict, {}}
-	row := func(name string, tone Tone, figure, meaning string) {
-		l := Line{{fmt.Sprintf("  %-17s", name), Plain}, {fmt.Sprintf("%6s", figure), tone}}
+	out := []screen.Line{verdict, {}}
+	row := func(name string, tone screen.Tone, figure, meaning string) {
+		l := screen.Line{{Text: fmt.Sprintf("  %-17s", name), Tone: screen.Plain}, {Text: fmt.Sprintf("%6s", figure), Tone: tone}}
 		if meaning != "" {
-			l = append(l, Span{"  " + meaning, Dim})
+			l = append(l, screen.Span{Text: "  " + meaning, Tone: screen.Dim})
 		}
 		out = append(out, l)
 	}
 	zero := func(name string, n int, meaning string) {
-		tone := Good
+		tone := screen.Good
 		if n != 0 { // then it means something else
-			tone, meaning = Bad, ""
+			tone, meaning = screen.Bad, ""
 		}
 		row(name, tone, fmt.Sprint(n), meaning)
 	}
-	row("grants", Plain, fmt.Sprint(r.Grants), "to five processes that contend all the time")
+	row("grants", screen.Plain, fmt.Sprint(r.Grants), "to five processes that contend all the time")
 	zero("order violations", len(r.Order), fmt.Sprintf("fair: the order in which %s got the requests", r.Terms.Service))
 	zero("overlaps", len(r.Overlaps), "never two live holds at one instant")
-	row("refused writes", Good, fmt.Sprint(r.Refused), refusal(r))
+	row("refused writes", screen.Good, fmt.Sprint(r.Refused), refusal(r))
 	zero("lost updates", len(r.LostUpdates), fmt.Sprintf("the ledger's balance counts all its %d writes", r.Writes))
 	left := r.Leftovers
 	zero("left behind", left.Keys+left.Leases+left.Processes,
 		fmt.Sprintf("no %ss and no %ss in %s, no processes", r.Terms.Key, r.Terms.Lease, r.Terms.Service))
-	out = append(out, Line{}, Line{
-		{"  hand-off         ", Plain},
-		{fmt.Sprintf("p50 %s, p99 %s", millis(r.P50), millis(r.P99)), Good},
-		{fmt.Sprintf(", Unlock to next hold, %d times", r.Handoffs), Dim},
+	out = append(out, screen.Line{}, screen.Line{
+		{Text: "  hand-off         ", Tone: screen.Plain},
+		{Text: fmt.Sprintf("p50 %s, p99 %s", millis(r.P50), millis(r.P99)), Tone: screen.Good},
+		{Text: fmt.Sprintf(", Unlock to next hold, %d times", r.Handoffs), Tone: screen.Dim},
 	})
 	return append(out, faults(r)...)
 }
 
 // Violations returns what was not as promised, a line each, however long, but
 // not thousands of them.
-func Violations(r *check.Report) []Line {
-	var out []Line
+func Violations(r *check.Report) []screen.Line {
+	var out []screen.Line
 	for i, v := range r.Violations() {
 		if i == 0 {
-			out = append(out, Line{})
+			out = append(out, screen.Line{})
 		}
 		if i == 10 {
-			out = append(out, text(Bad, "  and %d more", len(r.Violations())-i))
+			out = append(out, screen.Text(screen.Bad, "  and %d more", len(r.Violations())-i))
 			break
 		}
-		out = append(out, text(Bad, "  %s", printable(v)))
+		out = append(out, screen.Text(screen.Bad, "  %s", screen.Printable(v)))
 	}
 	return out
 }
@@ -81,10 +81,10 @@ func refusal(r *check.Report) string {
 }
 
 // faults says what was done to workers and how the line went on.
-func faults(r *check.Report) []Line {
-	var out []Line
+func faults(r *check.Report) []screen.Line {
+	var out []screen.Line
 	add := func(name, figure, meaning string) {
-		out = append(out, Line{{fmt.Sprintf("  %-17s", name), Plain}, {figure, Good}, {meaning, Dim}})
+		out = append(out, screen.Line{{Text: fmt.Sprintf("  %-17s", name), Tone: screen.Plain}, {Text: figure, Tone: screen.Good}, {Text: meaning, Tone: screen.Dim}})
 	}
 	if k := r.Kill; k.Token != 0 && r.KillMoved > 0 {
 		add("killed", "next hold after "+seconds(r.KillMoved), fmt.Sprintf(": %s (pid %d) with token %d", k.Who, k.PID, k.Token))
@@ -95,15 +95,5 @@ func faults(r *check.Report) []Line {
 	return out
 }
 
-// Print writes lines, each with its end, cut to width unless that is 0.
-func Print(w io.Writer, p Paint, width int, lines ...Line) {
-	for _, l := range lines {
-		if width > 0 {
-			l = l.cut(width)
-		}
-		fmt.Fprintln(w, p.Line(l))
-	}
-}
-
 // Plainly returns a note as a line for whoever has no terminal.
-func Plainly(n Note) Line { return n.line() }
+func Plainly(n Note) screen.Line { return n.line() }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
 func etcd() check.Terms { return check.Terms{Service: "etcd", Key: "key", Lease: "lease"} }
@@ -45,9 +45,9 @@ func full() *Model {
 	return m
 }
 
-func plain(lines []Line) string {
+func plain(lines []screen.Line) string {
 	var b strings.Builder
-	Print(&b, NewPaint(false), 0, lines...)
+	screen.Print(&b, screen.NewPaint(false), 0, lines...)
 	return b.String()
 }
 
@@ -106,28 +106,6 @@ func TestAFrameStaysInPlaceWhileThingsComeAndGo(t *testing.T) {
 	}
 
 	assert.Equal(t, rows(full()), rows(&Model{}))
-}
-
-func TestAPictureIsOneWriteThatNeitherScrollsNorLeavesAnythingBehind(t *testing.T) {
-	s := picture([]Line{text(Plain, "one"), {}, text(Plain, "three")}, NewPaint(false))
-
-	assert.Equal(t, "\x1b[Hone\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J", s)
-}
-
-func TestPaint(t *testing.T) {
-	l := Line{{"good", Good}, {" and plain", Plain}}
-
-	assert.Equal(t, "good and plain", NewPaint(false).Line(l))
-	coloured := NewPaint(true).Line(l)
-	assert.Contains(t, coloured, "\x1b[")
-	assert.True(t, strings.HasSuffix(coloured, " and plain"))
-}
-
-func TestCutCountsWhatIsSeen(t *testing.T) {
-	l := Line{{"grün", Good}, {"blau", Bad}}
-
-	assert.Equal(t, Line{{"grün", Good}, {"b", Bad}}, l.cut(5))
-	assert.Equal(t, "grü", l.cut(3).String())
 }
 
 func TestWhatAnEntrySaysOfItselfCannotReachTheTerminal(t *testing.T) {
@@ -204,13 +182,6 @@ func TestSummaryOfAViolation(t *testing.T) {
 	assert.Contains(t, text, "NOT as promised, see below, in 1.0 s\n")
 	assert.Contains(t, text, "  overlaps             20\n")
 	assert.Equal(t, "\n"+strings.Repeat("  ada held while bob held\n", 10)+"  and 11 more\n", bad)
-}
-
-func TestPrintCuts(t *testing.T) {
-	var b bytes.Buffer
-	Print(&b, NewPaint(false), 3, text(Plain, "abcdef"), text(Plain, "ab"))
-
-	assert.Equal(t, "abc\nab\n", b.String())
 }
 
 func TestMillis(t *testing.T) {

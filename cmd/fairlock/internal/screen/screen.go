@@ -1,4 +1,6 @@
-package view
+// Package screen is text with colours for terminals: lines of it, and pictures that
+// are drawn again in place. Nothing of it knows what is shown.
+package screen
 
 import (
 	"io"
@@ -26,13 +28,19 @@ type Screen struct {
 	width, height int
 }
 
-// Capable says whether f is a terminal that can show the live picture.
-func Capable(f *os.File) bool {
+// Capable says whether f is a terminal that can show live pictures of some size.
+func Capable(f *os.File, width, height int) bool {
 	if t := os.Getenv("TERM"); t == "" || t == "dumb" || !IsTerminal(f) {
 		return false
 	}
 	w, h, err := term.GetSize(int(f.Fd()))
-	return err == nil && w >= MinWidth && h >= MinHeight
+	return err == nil && w >= width && h >= height
+}
+
+// Colours says whether f is to be written with colours: somebody looks at it, at
+// something that knows them, and has not set NO_COLOR.
+func Colours(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(f)
 }
 
 // IsTerminal says whether somebody may be looking at f.
@@ -54,8 +62,10 @@ func Open(f *os.File, paint Paint) *Screen {
 }
 
 // Draw shows a picture in the terminal's present size, with one write, so that
-// it does not flicker.
-func (s *Screen) Draw(m *Model) {
+// it does not flicker. The frame has at most height lines, each shorter than width:
+// a terminal that has written its last column is between two lines, and what
+// clears the rest of the line there differs from one to the other.
+func (s *Screen) Draw(frame func(width, height int) []Line) {
 	w, h, err := term.GetSize(int(s.f.Fd()))
 	if err != nil {
 		return
@@ -65,7 +75,7 @@ func (s *Screen) Draw(m *Model) {
 		s.width, s.height = w, h
 		b.WriteString(wipe)
 	}
-	b.WriteString(picture(Frame(m, w, h), s.paint))
+	b.WriteString(picture(frame(w, h), s.paint))
 	_, _ = io.WriteString(s.f, b.String())
 }
 

@@ -1,12 +1,10 @@
-// Package view makes the text that a demonstration shows: the live picture, the
-// plain lines for whoever has no terminal, and the summary. What it shows is
-// given to it; all but Screen is pure.
-package view
+package screen
 
 import (
 	"fmt"
+	"io"
 	"strings"
-	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/fatih/color"
@@ -34,8 +32,8 @@ type Span struct {
 // Line is one line of the terminal.
 type Line []Span
 
-// text returns a line of one tone.
-func text(tone Tone, format string, args ...any) Line {
+// Text returns a line of one tone.
+func Text(tone Tone, format string, args ...any) Line {
 	return Line{{Text: fmt.Sprintf(format, args...), Tone: tone}}
 }
 
@@ -48,9 +46,9 @@ func (l Line) String() string {
 	return b.String()
 }
 
-// cut shortens a line to a width, which counts what is seen, not what is
+// Cut shortens a line to a width, which counts what is seen, not what is
 // written to give it a colour.
-func (l Line) cut(width int) Line {
+func (l Line) Cut(width int) Line {
 	var out Line
 	for _, s := range l {
 		n := utf8.RuneCountInString(s.Text)
@@ -97,27 +95,22 @@ func (p Paint) Line(l Line) string {
 	return b.String()
 }
 
-// seconds is a duration as the picture shows it.
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-
-// millis is a short duration to two digits.
-func millis(d time.Duration) string {
-	ms := float64(d) / float64(time.Millisecond)
-	switch {
-	case ms < 1:
-		return fmt.Sprintf("%.2f ms", ms)
-	case ms < 10:
-		return fmt.Sprintf("%.1f ms", ms)
-	}
-	return fmt.Sprintf("%.0f ms", ms)
-}
-
-// printable makes text from elsewhere harmless to a terminal.
-func printable(s string) string {
+// Printable makes text from elsewhere harmless to a terminal.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
 	}, s)
+}
+
+// Print writes lines, each with its end, cut to width unless that is 0.
+func Print(w io.Writer, p Paint, width int, lines ...Line) {
+	for _, l := range lines {
+		if width > 0 {
+			l = l.Cut(width)
+		}
+		fmt.Fprintln(w, p.Line(l))
+	}
 }

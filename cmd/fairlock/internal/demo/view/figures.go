@@ -1,0 +1,24 @@
+// Package view makes the text that a demonstration shows: the live picture, the
+// plain lines for whoever has no terminal, and the summary. What it shows is given
+// to it, and all of it is pure.
+package view
+
+import (
+	"fmt"
+	"time"
+)
+
+// seconds is a duration as the picture shows it.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// millis is a short duration to two digits.
+func millis(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms < 1:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%.0f ms", ms)
+}
