@@ -185,7 +185,9 @@ func TestACarefulWorkerDoesNotWriteWhatItLost(t *testing.T) {
 
 	assert.Equal(t, token, lost.Token)
 	assert.Contains(t, lost.Err, "lost")
-	assert.Empty(t, l.Refused())
+	for _, r := range l.Refused() { // eve's may be: her last write can be under way when she leaves
+		assert.NotEqual(t, "dan", r.Who)
+	}
 	_, late := h.seen(wire.Late)
 	assert.False(t, late)
 }
