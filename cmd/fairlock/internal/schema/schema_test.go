@@ -1,0 +1,184 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// objects are the types of what stands by itself.
+func objects() map[string]any {
+	return map[string]any{
+		"line": &Line{}, "event": &Event{}, "grant": &Grant{}, "status": &Status{},
+		"finding": &Finding{}, "version": &Release{}, "error": &Error{},
+	}
+}
+
+// examples are the objects in docs/json.md.
+func examples(t *testing.T) [][]byte {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/json.md")
+	require.NoError(t, err)
+	var all [][]byte
+	for _, m := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+func TestTheDocumentedExamplesAreWhatIsWritten(t *testing.T) {
+	seen := map[string]bool{}
+	for _, text := range examples(t) {
+		var h Header
+		require.NoError(t, json.Unmarshal(text, &h), "%s", text)
+		assert.Equal(t, Version, h.V)
+		into, ok := objects()[h.Type]
+		require.True(t, ok, h.Type)
+		seen[h.Type] = true
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		require.NoError(t, d.Decode(into), "%s", text)
+
+		again, err := json.Marshal(into)
+
+		require.NoError(t, err)
+		assert.JSONEq(t, string(text), string(again), "what is documented is lost, or more is written")
+		var compact bytes.Buffer
+		require.NoError(t, json.Compact(&compact, text))
+		assert.Equal(t, compact.String(), string(again), "the order is another")
+	}
+	for kind := range objects() {
+		assert.True(t, seen[kind], "%s has no example", kind)
+	}
+}
+
+func TestEveryFieldIsInAnExample(t *testing.T) {
+	all := string(bytes.Join(examples(t), nil))
+	var visit func(reflect.Type)
+	visit = func(of reflect.Type) {
+		for _, f := range reflect.VisibleFields(of) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" {
+				continue
+			}
+			assert.Contains(t, all, `"`+name+`":`, "%s.%s", of.Name(), f.Name)
+			if f.Type == reflect.TypeFor[Entry]() {
+				visit(f.Type)
+			}
+		}
+	}
+	for _, o := range objects() {
+		visit(reflect.TypeOf(o).Elem())
+	}
+	visit(reflect.TypeFor[Entry]())
+}
+
+func TestConstructorsSetTheHeader(t *testing.T) {
+	now := time.Now()
+	for kind, o := range map[string]any{
+		"line": NewLine("x"), "event": NewEvent(Queued, "x", now, Entry{}), "grant": NewGrant(), "status": NewStatus(StateHeld, "x", now),
+		"finding": NewFinding("clock", Good, "x"), "version": NewRelease(), "error": NewError(1, "x"),
+	} {
+		b, err := json.Marshal(o)
+		require.NoError(t, err)
+		assert.True(t, strings.HasPrefix(string(b), `{"v":1,"type":"`+kind+`"`), "%s", b)
+	}
+}
+
+func TestTimesAreInUTCWithMilliseconds(t *testing.T) {
+	at := time.Date(2026, 11, 20, 18, 34, 10, 250999999, time.FixedZone("CET", 3600))
+
+	b, err := json.Marshal([]any{At(at), Seconds(1500 * time.Millisecond), Seconds(15 * time.Second)})
+
+	require.NoError(t, err)
+	assert.Equal(t, `["2026-11-20T17:34:10.250Z",1.5,15]`, string(b))
+	assert.True(t, At(time.Time{}).IsZero())
+}
+
+// entry is one of a line in a table below: e(exclusive), s(hared), a number for
+// a weight, and ! for one that was admitted.
+func line(text string) []driver.Entry {
+	var all []driver.Entry
+	for i, word := range strings.Fields(text) {
+		e := driver.Entry{Ref: driver.Ref{Key: word, Place: int64(i + 1)}, Token: int64(i + 10)}
+		word, e.Admitted = strings.CutSuffix(word, "!")
+		switch word {
+		case "e":
+		case "s":
+			e.Mode = driver.Shared
+		default:
+			e.Mode, e.Weight = driver.Weighted, int64(word[0]-'0')
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestWhoHoldsIsWhatTheRecipesSay(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		limit int64
+		holds string // of each entry
+	}{
+		{"", 0, ""},
+		{"e e e", 0, "+--"},
+		{"s s e s", 0, "++--"},
+		{"e s s", 0, "+--"},
+		{"3 2 1", 4, "+--"}, // nobody overtakes
+		{"3 1 1", 4, "++-"},
+		{"3! 2! 1", 4, "++-"}, // the limit was lowered
+		{"1 1", 0, "--"},      // it is not known how many may
+		{"e 1", 4, "+-"},
+	} {
+		l := Describe("x", c.limit, line(c.line), time.Now())
+
+		var got string
+		for i, e := range l.Entries {
+			assert.Equal(t, i+1, e.Place)
+			got += map[string]string{Holder: "+", Waiter: "-"}[e.State]
+		}
+		assert.Equal(t, c.holds, got, "%s", c.line)
+		assert.Equal(t, strings.Count(c.holds, "+"), l.Holders)
+		assert.Equal(t, strings.Count(c.holds, "-"), l.Waiters)
+	}
+}
+
+func TestALineSaysHowLongTheOldestWaits(t *testing.T) {
+	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
+	es := line("e e e e")
+	for i, ago := range []time.Duration{time.Hour, time.Second, time.Minute, -time.Hour} { // one clock is ahead
+		es[i].Meta.Since = now.Add(-ago)
+	}
+	es[1].Meta.Kind = "mutex"
+
+	l := Describe("x", 0, es, now)
+
+	assert.Equal(t, Seconds(time.Minute), l.OldestWait)
+	assert.Equal(t, "mutex", l.Kind)
+	assert.Equal(t, Seconds(0), l.Entries[3].Age)
+}
+
+func TestValuesOfOthersAreNotShown(t *testing.T) {
+	es := []driver.Entry{{Value: []byte("ours")}, {Value: []byte("secret"), Foreign: true}, {Value: []byte{0xff}}}
+
+	l := Describe("x", 0, es, time.Now())
+
+	assert.Equal(t, []string{"ours", "", ""}, []string{l.Entries[0].Value, l.Entries[1].Value, l.Entries[2].Value})
+}
+
+func TestWho(t *testing.T) {
+	assert.Equal(t, "web-2 pid 4 (nightly)", Entry{Host: "web-2", PID: 4, Label: "nightly"}.Who())
+	assert.Equal(t, "web-2", Entry{Host: "web-2"}.Who())
+	assert.Equal(t, "another program's a/b", Entry{Key: "a/b", Foreign: true}.Who())
+	assert.Equal(t, "a/b", Entry{Key: "a/b"}.Who())
+}
