@@ -10,7 +10,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 )
 
 func main() {
@@ -23,21 +27,31 @@ func run(args []string) int {
 	defer stop()
 	cmd := root()
 	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
+	ran, err := cmd.ExecuteContextC(ctx)
 	if err == nil {
 		return exit.OK
 	}
 	var e *exit.Error
 	switch {
 	case !errors.As(err, &e): // cobra's own: what was typed makes no sense
-		fmt.Fprintf(os.Stderr, "fairlock: %v\nRun 'fairlock --help' for what there is.\n", err)
-		return exit.Usage
+		return say(ran, exit.Usage, hint(ran, err))
 	case e.Err == nil:
 		return e.Code
 	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "fairlock: interrupted")
-		return exit.Interrupted
+		return say(ran, exit.Interrupted, errors.New("interrupted"))
 	}
-	fmt.Fprintf(os.Stderr, "fairlock: %v\n", e.Err)
-	return e.Code
+	return say(ran, e.Code, e.Err)
+}
+
+// say tells on stderr why a command did not do what it was asked to.
+func say(cmd *cobra.Command, code int, err error) int {
+	if show.WantsJSON(cmd) {
+		_ = show.Line(os.Stderr, schema.NewError(code, err.Error())) // who has closed stderr wants no errors
+		return code
+	}
+	fmt.Fprintf(os.Stderr, "fairlock: %v\n", err)
+	if code == exit.Usage {
+		fmt.Fprintf(os.Stderr, "Run '%s --help' for what there is.\n", cmd.CommandPath())
+	}
+	return code
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,6 +37,16 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 	}{
 		{[]string{"frob"}, `unknown command "frob"`},
 		{[]string{"--frob"}, "unknown flag: --frob"},
+		{[]string{"whi", "a"}, `unknown command "whi" for "fairlock": did you mean "who"?`},
+		{[]string{"lst"}, `unknown command "lst" for "fairlock": did you mean "ls"?`},
+		{[]string{"ls", "--outptu=json"}, "unknown flag: --outptu: did you mean --output?"},
+		{[]string{"ls", "--pass", "x"}, "unknown flag: --pass: did you mean --password-file?"},
+		{[]string{"ls", "-o", "yaml"}, `invalid argument "yaml" for "-o, --output" flag: want table, wide, json, jsonl or name`},
+		{[]string{"ls", "--connect-timeout", "0s"}, `invalid argument "0s" for "--connect-timeout" flag: it must be above zero`},
+		{[]string{"ls", "--connect-timeout", "5"}, `invalid argument "5" for "--connect-timeout" flag: want a duration such as 5s or 500ms`},
+		{[]string{"ls", "--on", "consul://x"}, `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
+		{[]string{"who", "--on", "mem://", ""}, "session: queue: invalid lock name: it is empty"},
+		{[]string{"who"}, "accepts 1 arg(s), received 0"},
 		{[]string{"demo", "--frob"}, "unknown flag: --frob"},
 		{[]string{"demo", "extra"}, `unknown command "extra" for "fairlock demo"`},
 		{[]string{"demo", "--plain=maybe"}, `invalid argument "maybe"`},
@@ -47,12 +58,64 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 
 		assert.Equal(t, 64, code, "%v", c.args)
 		assert.Contains(t, text, "fairlock: "+c.want)
-		assert.Contains(t, text, "Run 'fairlock --help'")
+		assert.Regexp(t, "\nRun 'fairlock( \\w+)? --help' for what there is.\n$", text)
 	}
 }
 
+func TestErrorsAreObjectsForWhoeverWantsObjects(t *testing.T) {
+	for _, format := range []string{"json", "jsonl"} {
+		code, text := call(t, "who", "--on", "mem://", "-o", format, "a")
+
+		assert.Equal(t, exit.NoSuchName, code)
+		assert.Equal(t, `{"v":1,"type":"error","code":1,"error":"nobody holds or waits for \"a\""}`+"\n", text)
+	}
+}
+
+func TestNothingIsAnEmptyListAndNoError(t *testing.T) {
+	for format, want := range map[string]string{"table": "", "name": "", "json": "[]\n", "jsonl": ""} {
+		cmd := root()
+		var stdout, stderr bytes.Buffer
+		cmd.SetOut(&stdout)
+		cmd.SetErr(&stderr)
+		cmd.SetArgs([]string{"ls", "--on", "mem://", "-o", format})
+
+		require.NoError(t, cmd.Execute())
+
+		assert.Equal(t, want, stdout.String())
+		assert.Equal(t, format == "table", stderr.Len() > 0, stderr.String())
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"ls", "list", "who", "watch", "orders/settle", "password-file"}
+	for word, want := range map[string]string{
+		"lss": "ls", "sl": "ls", "watcg": "watch", "wacth": "watch", "WHO": "who", "order/setle": "orders/settle", "password": "password-file",
+		"demo": "", "x": "", "": "", "orders/pay": "",
+	} {
+		assert.Equal(t, want, nearest(word, words), word)
+	}
+}
+
+func TestEveryCommandHasAManualPage(t *testing.T) {
+	dir := t.TempDir()
+
+	code, text := call(t, "man", dir)
+
+	require.Equal(t, exit.OK, code, text)
+	for _, c := range root().Commands() {
+		page, err := os.ReadFile(filepath.Join(dir, "fairlock-"+c.Name()+".1"))
+		require.NoError(t, err)
+		assert.Contains(t, string(page), ".SH NAME\nfairlock\\-"+c.Name())
+		for line := range bytes.Lines(page) {
+			assert.Regexp(t, `^(\.(TH|SH|PP|TP|B|BR|nf|fi)\b|[^.'])`, string(line), "it reads like a request")
+		}
+	}
+	_, err := os.Stat(filepath.Join(dir, "fairlock-demo-worker.1"))
+	assert.ErrorIs(t, err, os.ErrNotExist, "it is hidden")
+}
+
 func TestHelpIsThere(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"demo", "--help"}, {"version", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"demo", "--help"}, {"version", "--help"}, {"ls", "--help"}, {"who", "--help"}, {"man", "--help"}} {
 		cmd := root()
 		var out bytes.Buffer
 		cmd.SetOut(&out)

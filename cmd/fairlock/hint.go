@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// What cobra says of words that it does not know.
+var (
+	unknownCommand = regexp.MustCompile(`^unknown command "(.+)" for `)
+	unknownFlag    = regexp.MustCompile(`^unknown flag: --(\S+)`)
+)
+
+// hint is err with what may have been meant.
+func hint(cmd *cobra.Command, err error) error {
+	if m := unknownCommand.FindStringSubmatch(err.Error()); m != nil {
+		var words []string
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				words = append(append(words, c.Name()), c.Aliases...)
+			}
+		}
+		if near := nearest(m[1], words); near != "" {
+			return fmt.Errorf("%w: did you mean %q?", err, near)
+		}
+	}
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+		var words []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				words = append(words, f.Name)
+			}
+		})
+		word, _, _ := strings.Cut(m[1], "=")
+		if near := nearest(word, words); near != "" {
+			return fmt.Errorf("%w: did you mean --%s?", err, near)
+		}
+	}
+	return err
+}
+
+// nearest returns the word that takes the fewest changes to make of s, if they
+// are few for its length or s is how it begins; "" if there is none.
+func nearest(s string, words []string) string {
+	best, least := "", max(1, len(s)/3)+1
+	for _, w := range words {
+		d := distance(strings.ToLower(s), strings.ToLower(w))
+		if len(s) >= 2 && strings.HasPrefix(w, s) {
+			d = 1
+		}
+		if d < least {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
+// distance is how many characters must be put in, taken out, replaced, or swapped
+// with the next one, to make b of a.
+func distance(a, b string) int {
+	before, above := []int(nil), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			same := 1
+			if a[i-1] == b[j-1] {
+				same = 0
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+same)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above = above, row
+	}
+	return above[len(b)]
+}

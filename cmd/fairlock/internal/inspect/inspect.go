@@ -1,0 +1,97 @@
+// Package inspect reads the lines of a service and finds out what they mean: who
+// holds, what has changed between two looks, and who waits for whom.
+package inspect
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// atOnce is how many lines are read beside each other.
+const atOnce = 16
+
+// Read reads the line of a lock. It is empty if nobody holds or waits.
+func Read(ctx context.Context, s *session.Session, name string) (schema.Line, error) {
+	entries, err := s.Queue(ctx, name)
+	if err != nil {
+		return schema.Line{}, err
+	}
+	limit := int64(0)
+	for _, e := range entries {
+		if e.Mode != driver.Weighted || e.Foreign {
+			continue
+		}
+		// After the line, as the recipes do: it may have been made with it.
+		if limit, err = s.Limit(ctx, name); err != nil {
+			return schema.Line{}, err
+		}
+		break
+	}
+	return schema.Describe(name, limit, entries, s.Clock().Wall()), nil
+}
+
+// ReadAll reads all lines whose names begin with prefix, in the order of their
+// names. Each is of some moment during the call, and not all of the same. A line
+// that has become empty meanwhile is left out.
+func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Line, error) {
+	names, err := s.Names(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	// Where lines are not below a root, a key of somebody else's can read like
+	// that of an entry of a name that no lock can have.
+	names = slices.DeleteFunc(names, func(n string) bool { return s.CheckName(n) != nil })
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := make([]schema.Line, len(names))
+	next := make(chan int)
+	var readers sync.WaitGroup
+	for range min(atOnce, len(names)) {
+		readers.Go(func() { // ends with next
+			for i := range next {
+				var err error
+				if all[i], err = Read(ctx, s, names[i]); err != nil {
+					cancel(err) // the first one counts
+				}
+			}
+		})
+	}
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	readers.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	found := all[:0]
+	for _, l := range all {
+		if len(l.Entries) > 0 {
+			found = append(found, l)
+		}
+	}
+	return found, nil
+}
+
+// Every calls f at once and then at every interval, until f or ctx ends it. A
+// call that takes long delays the next one.
+func Every(ctx context.Context, interval time.Duration, f func() error) error {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		if err := f(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-t.C:
+		}
+	}
+}

@@ -1,0 +1,165 @@
+// Package man writes manual pages of commands. cobra's own writer does it by way
+// of Markdown, with three modules that the program would be linked with.
+package man
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Write writes a page for cmd and one for each command below it into a folder,
+// and returns how many. Pages of an older version are overwritten.
+func Write(cmd *cobra.Command, dir string) (int, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, fmt.Errorf("write manual pages: %w", err)
+	}
+	n := 0
+	for _, c := range family(cmd) {
+		path := filepath.Join(dir, name(c)+".1")
+		if err := os.WriteFile(path, []byte(Page(c)), 0o644); err != nil {
+			return n, fmt.Errorf("write manual pages: %w", err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+// family is a command and all below it that are to be seen.
+func family(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "help" {
+			all = append(all, family(c)...)
+		}
+	}
+	return all
+}
+
+// name is a command's page.
+func name(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+// Page is a command's manual page, as man(7) describes them.
+func Page(cmd *cobra.Command) string {
+	cmd.InitDefaultHelpFlag()
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"%s\" \"User Commands\"\n", quote(strings.ToUpper(name(cmd))), cmd.Root().Name())
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(name(cmd)), escape(lower(cmd.Short)))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", escape(cmd.UseLine()))
+	if cmd.Long != "" {
+		fmt.Fprintf(&b, ".SH DESCRIPTION\n%s", body(cmd.Long))
+	}
+	flags(&b, "OPTIONS", cmd.NonInheritedFlags())
+	flags(&b, "GLOBAL OPTIONS", cmd.InheritedFlags())
+	if cmd.Example != "" {
+		fmt.Fprintf(&b, ".SH EXAMPLES\n%s", body(cmd.Example))
+	}
+	var others []string
+	if p := cmd.Parent(); p != nil {
+		others = append(others, name(p))
+	}
+	for _, c := range family(cmd)[1:] {
+		if c.Parent() == cmd {
+			others = append(others, name(c))
+		}
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(&b, ".SH SEE ALSO\n")
+		for i, o := range others {
+			end := ","
+			if i == len(others)-1 {
+				end = ""
+			}
+			fmt.Fprintf(&b, ".BR %s (1)%s\n", escape(o), end)
+		}
+	}
+	return b.String()
+}
+
+// body is running text. What is indented is shown as it is.
+func body(text string) string {
+	var b strings.Builder
+	shown := false
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		indented := strings.HasPrefix(line, "  ")
+		switch {
+		case indented && !shown:
+			b.WriteString(".nf\n")
+		case !indented && shown:
+			b.WriteString(".fi\n")
+		}
+		shown = indented
+		if line == "" {
+			line = ".PP"
+		} else {
+			line = escape(line)
+		}
+		b.WriteString(line + "\n")
+	}
+	if shown {
+		b.WriteString(".fi\n")
+	}
+	return b.String()
+}
+
+func flags(b *strings.Builder, title string, set *pflag.FlagSet) {
+	if !set.HasAvailableFlags() {
+		return
+	}
+	fmt.Fprintf(b, ".SH %s\n", title)
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		word, usage := pflag.UnquoteUsage(f)
+		b.WriteString(".TP\n.B ")
+		if f.Shorthand != "" {
+			b.WriteString(escape("-" + f.Shorthand + ", "))
+		}
+		b.WriteString(escape("--" + f.Name))
+		if word != "" {
+			b.WriteString(escape("=" + word))
+		}
+		b.WriteString("\n" + escape(usage) + "\n")
+	})
+}
+
+// escaped are the characters that mean something to roff, or that it would make
+// others of.
+var escaped = regexp.MustCompile("[\\\\'`^~-]|^\\.")
+
+// escape makes text of a line.
+func escape(s string) string {
+	return escaped.ReplaceAllStringFunc(s, func(c string) string {
+		switch c {
+		case "\\":
+			return `\e`
+		case "'":
+			return `\(aq`
+		case "`":
+			return `\(ga`
+		case "^":
+			return `\(ha`
+		case "~":
+			return `\(ti`
+		case "-":
+			return `\-`
+		}
+		return `\&` + c
+	})
+}
+
+func quote(s string) string { return `"` + escape(s) + `"` }
+
+// lower begins a sentence as the NAME section wants it.
+func lower(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}

@@ -1,0 +1,136 @@
+// Package show writes what commands have found: tables for people, JSON for
+// programs, all from the values of package schema.
+package show
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+)
+
+// The formats.
+const (
+	Table = "table"
+	Wide  = "wide"
+	JSON  = "json"
+	Lines = "jsonl"
+	Names = "name"
+)
+
+// Output says how to write. Its fields are flags.
+type Output struct {
+	Format string
+	of     []string // the formats that the command has, the default first
+
+	// NoColour is a flag of the root, which is read after this one is made.
+	NoColour *bool
+}
+
+// FlagName is the name of the flag for the format.
+const FlagName = "output"
+
+// Register defines -o for a command that has these formats, the default first.
+func (o *Output) Register(cmd *cobra.Command, of ...string) {
+	o.Format, o.of = of[0], of
+	cmd.Flags().VarP((*format)(o), FlagName, "o", "`FORMAT`: "+strings.Join(of, ", "))
+	err := cmd.RegisterFlagCompletionFunc(FlagName, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return o.of, cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // the flag was defined above
+	}
+}
+
+// format is Output as a flag.
+type format Output
+
+// String implements pflag.Value.
+func (f *format) String() string { return f.Format }
+
+// Set implements pflag.Value.
+func (f *format) Set(s string) error {
+	if !slices.Contains(f.of, s) {
+		last := len(f.of) - 1
+		return errors.New("want " + strings.Join(f.of[:last], ", ") + " or " + f.of[last])
+	}
+	f.Format = s
+	return nil
+}
+
+// Type implements pflag.Value.
+func (f *format) Type() string { return "FORMAT" }
+
+// IsJSON says whether objects are wanted.
+func (o *Output) IsJSON() bool { return o.Format == JSON || o.Format == Lines }
+
+// WantsJSON says whether a command was asked for objects, so that errors are to
+// be objects too.
+func WantsJSON(cmd *cobra.Command) bool {
+	f := cmd.Flags().Lookup(FlagName)
+	return f != nil && (f.Value.String() == JSON || f.Value.String() == Lines)
+}
+
+// One writes one object, as JSON.
+func (o *Output) One(w io.Writer, v any) error {
+	if o.Format == Lines {
+		return write(w, v, "")
+	}
+	return write(w, v, "  ")
+}
+
+// All writes several objects, as JSON: an array, or one a line.
+func All[T any](o *Output, w io.Writer, all []T) error {
+	if o.Format != Lines {
+		if all == nil {
+			all = []T{}
+		}
+		return write(w, all, "  ")
+	}
+	for _, v := range all {
+		if err := write(w, v, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Line writes one object as one line.
+func Line(w io.Writer, v any) error { return write(w, v, "") }
+
+// write writes an object with one write, so that lines stay whole where several
+// write.
+func write(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Paint is in colours if w is a terminal that wants them.
+func (o *Output) Paint(w io.Writer) screen.Paint {
+	f, ok := w.(*os.File)
+	return screen.NewPaint(ok && !*o.NoColour && screen.Colours(f))
+}
+
+// width is that of the terminal, 0 if w is none: what is read by programs is not
+// cut.
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		return screen.Width(f)
+	}
+	return 0
+}

@@ -1,0 +1,186 @@
+package show
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+)
+
+// Rows are a table in the making. All cells are made harmless to terminals.
+type Rows struct {
+	cells [][]string
+	tones []screen.Tone
+}
+
+// NewRows begins a table with its head.
+func NewRows(head ...string) *Rows {
+	r := &Rows{}
+	r.Add(screen.Head, head...)
+	return r
+}
+
+// Add adds a row. An empty cell is shown as "-", so that columns can be counted.
+func (r *Rows) Add(tone screen.Tone, cells ...string) {
+	for i, c := range cells {
+		if cells[i] = screen.Printable(c); c == "" {
+			cells[i] = "-"
+		}
+	}
+	r.cells, r.tones = append(r.cells, cells), append(r.tones, tone)
+}
+
+// Lines are the rows, with the columns below each other.
+func (r *Rows) Lines() []screen.Line {
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, cells := range r.cells {
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	_ = t.Flush() // a Buffer takes everything
+	var all []screen.Line
+	for i, tone := range r.tones {
+		text, _ := b.ReadString('\n')
+		if i == 0 || text != "" {
+			all = append(all, screen.Line{{Text: strings.TrimRight(text, " \n"), Tone: tone}})
+		}
+	}
+	return all
+}
+
+// Print writes the table, cut to the terminal if w is one.
+func (o *Output) Print(w io.Writer, r *Rows) {
+	screen.Print(w, o.Paint(w), width(w), r.Lines()...)
+}
+
+// List is the table of locks. Wide has more columns.
+func List(lines []schema.Line, wide bool) *Rows {
+	head := []string{"NAME", "KIND", "HOLDER", "HELD", "WAITERS", "OLDEST"}
+	if wide {
+		head = append(head, "TOKEN", "LIMIT", "SESSION")
+	}
+	r := NewRows(head...)
+	for _, l := range lines {
+		tone := screen.Plain
+		if l.Waiters > 0 {
+			tone = screen.Warn
+		}
+		h := firstHolder(l)
+		row := []string{l.Name, kind(l), holders(l), ago(h.Age), strconv.Itoa(l.Waiters), ago(l.OldestWait)}
+		if wide {
+			row = append(row, number(h.Token), number(l.Limit), h.Session)
+		}
+		r.Add(tone, row...)
+	}
+	return r
+}
+
+// kind is the recipe, or what there is instead.
+func kind(l schema.Line) string {
+	if l.Kind == "" && len(l.Entries) > 0 {
+		return "foreign"
+	}
+	return l.Kind
+}
+
+func firstHolder(l schema.Line) schema.Entry {
+	if l.Holders == 0 {
+		return schema.Entry{}
+	}
+	return l.Entries[0]
+}
+
+// holders names the first, and how many there are beside it.
+func holders(l schema.Line) string {
+	switch l.Holders {
+	case 0:
+		return ""
+	case 1:
+		return l.Entries[0].Who()
+	}
+	return fmt.Sprintf("%s +%d", l.Entries[0].Who(), l.Holders-1)
+}
+
+// Queue is the table of a line: holders and waiters in order.
+func Queue(l schema.Line, wide bool) *Rows {
+	head := []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "SINCE", "AGE"}
+	if wide {
+		head = append(head, "HOLDS", "VALUE", "SESSION", "KEY")
+	}
+	r := NewRows(head...)
+	for _, e := range l.Entries {
+		tone := screen.Plain
+		switch {
+		case e.Unleased:
+			tone = screen.Bad
+		case e.State == schema.Holder:
+			tone = screen.Good
+		}
+		row := []string{
+			strconv.Itoa(e.Place), e.State, number(e.Token), mode(e), host(e), number(int64(e.PID)), e.Label, clock(e.Since), ago(e.Age),
+		}
+		if wide {
+			row = append(row, strings.Join(e.Holds, ","), e.Value, e.Session, e.Key)
+		}
+		r.Add(tone, row...)
+	}
+	return r
+}
+
+// mode is what an entry admits beside itself.
+func mode(e schema.Entry) string {
+	if e.Weight > 0 {
+		return "weight " + strconv.FormatInt(e.Weight, 10)
+	}
+	return e.Mode
+}
+
+// host says instead what is odd about an entry that does not tell.
+func host(e schema.Entry) string {
+	switch {
+	case e.Unleased:
+		return "(foreign, no session)"
+	case e.Host == "" && e.Foreign:
+		return "(foreign)"
+	}
+	return e.Host
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// clock is a time in the reader's own zone.
+func clock(t schema.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// ago is a duration with its two largest units.
+func ago(s schema.Seconds) string {
+	d := time.Duration(s)
+	switch {
+	case d == 0:
+		return ""
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Truncate(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}

@@ -1,0 +1,104 @@
+package itest
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// patience bounds what takes milliseconds on a calm machine.
+const patience = 30 * time.Second
+
+// withServices runs a story on an etcd and on a ZooKeeper of its own, given the
+// URL.
+func withServices(t *testing.T, story func(t *testing.T, url string)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		story(t, "etcd://"+strings.TrimPrefix(etcdtest.New(t, nil).Endpoints()[0], "http://"))
+	})
+	t.Run("zk", func(t *testing.T) {
+		t.Parallel()
+		story(t, "zk://"+zktest.New(t, nil).Servers()[0])
+	})
+}
+
+// visit opens a session on the service with the library.
+func visit(t *testing.T, url, label string) *session.Session {
+	t.Helper()
+	s, err := fairlock.Open(bounded(t), url, &fairlock.Options{Session: session.Options{Label: label}, Timeout: patience})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// bounded is a context for what must not take long.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// waiting calls f, which waits in a line, in the background, and returns when the
+// line has n entries. What f returns is not looked at: it ends with the test.
+func waiting(t *testing.T, s *session.Session, name string, n int, f func(ctx context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(done)
+		f(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	require.Eventually(t, func() bool {
+		line, err := s.Queue(t.Context(), name)
+		return err == nil && len(line) == n
+	}, patience, 5*time.Millisecond)
+}
+
+// result is how a program ended, and what it wrote.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// ask runs the program on a service and waits for its end. The environment has
+// nothing of the tester's.
+func ask(t *testing.T, url string, args ...string) result {
+	t.Helper()
+	return askIn(t, []string{"FAIRLOCK_ON=" + url}, args...)
+}
+
+func askIn(t *testing.T, env []string, args ...string) result {
+	t.Helper()
+	cmd := program(t, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TZ=UTC"}, env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	return result{code: code(t, err), stdout: stdout.String(), stderr: stderr.String()}
+}
+
+// columns are the words of a table's row.
+func columns(row string) []string {
+	return regexp.MustCompile(`\s{2,}`).Split(strings.TrimSpace(row), -1)
+}
+
+// rows are the lines of a text.
+func rows(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }

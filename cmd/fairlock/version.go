@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  cobra.NoArgs,
+	}
+	out := a.output(cmd, "text", show.JSON, show.Lines)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r := release(debug.ReadBuildInfo())
+		if out.IsJSON() {
+			return out.One(cmd.OutOrStdout(), r)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "fairlock %s %s", r.Version, r.Go)
+		for _, s := range []string{r.OS, r.Arch, r.Revision} {
+			if s != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), " %s", s)
+			}
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+		return nil
+	}
+	return cmd
+}
+
+// release describes this program as the go command built it.
+func release(info *debug.BuildInfo, ok bool) schema.Release {
+	r := schema.NewRelease()
+	if !ok { // built without module support
+		r.Version, r.Go = "unknown", "unknown"
+		return r
+	}
+	r.Version, r.Go = info.Main.Version, info.GoVersion
+	if r.Version == "" {
+		r.Version = "(devel)"
+	}
+	for _, x := range info.Settings {
+		switch x.Key {
+		case "GOOS":
+			r.OS = x.Value
+		case "GOARCH":
+			r.Arch = x.Value
+		case "vcs.revision":
+			r.Revision = x.Value
+		}
+	}
+	return r
+}
