@@ -23,6 +23,11 @@ func TestOraclesAgree(t *testing.T) {
 		for range rapid.IntRange(1, 7).Draw(t, "holds") {
 			attempts = append(attempts, anyHold(t, line, order))
 		}
+		for i := range attempts {
+			if attempts[i].Nested {
+				inside(&attempts[i], attempts[rapid.IntRange(0, len(attempts)-1).Draw(t, "inside of")])
+			}
+		}
 
 		modelled := history.Model([]history.Line{line}, attempts, time.Minute)
 		swept, _ := history.Sweep([]history.Line{line}, attempts, time.Hour, 0)
@@ -50,18 +55,31 @@ func TestOraclesAgree(t *testing.T) {
 	require.NotZero(t, verdicts[false])
 }
 
+// inside puts a hold into another one, which its client had got by then.
+func inside(a *history.Attempt, outer history.Attempt) {
+	a.Token = outer.Token
+	later := max(0, outer.Got-a.Asked)
+	for _, at := range []*history.Instant{&a.Asked, &a.Got, &a.Held, &a.Told, &a.Over, &a.Back, &a.Done} {
+		if *at != 0 {
+			*at += later
+		}
+	}
+}
+
 // anyHold is a hold whose times are in order, and nothing else.
 func anyHold(t *rapid.T, line history.Line, order string) history.Attempt {
 	step := func(what string) history.Instant { return history.Instant(rapid.IntRange(0, 12).Draw(t, what)) }
 	a := history.Attempt{Line: line.Name, Client: rapid.IntRange(0, 2).Draw(t, "client"), Weight: 1}
 	a.Asked = 1 + 2*step("asked")
 	a.Got = a.Asked + step("got")
-	number := rapid.Int64Range(1, 40).Draw(t, "number")
 	if order == "tokens" || order == "both" {
-		a.Token = number
+		a.Token = rapid.Int64Range(1, 40).Draw(t, "token")
 	}
-	if order == "places" || order == "both" {
-		a.Place = number
+	switch order {
+	case "places":
+		a.Place = rapid.Int64Range(1, 40).Draw(t, "place")
+	case "both":
+		a.Place = a.Token + rapid.Int64Range(0, 1).Draw(t, "place after token")
 	}
 	switch line.Recipe {
 	case history.Mutex:
@@ -89,6 +107,9 @@ func anyHold(t *rapid.T, line history.Line, order string) history.Attempt {
 		a.Outcome = rapid.SampledFrom([]history.Outcome{history.Lost, history.Pending, history.Given}).Draw(t, "outcome")
 	case 2:
 		a.Over = last + step("over")
+	}
+	if a.Held != 0 && rapid.IntRange(0, 5).Draw(t, "late") == 0 {
+		a.Held += 8 // perhaps after its client has begun to give it back
 	}
 	return a
 }
