@@ -18,6 +18,7 @@ type bell struct {
 	path string
 	data bool // the folder's data is watched too, which Write changes
 	soon bool // who listens is in a hurry
+	rare bool // the folder may never be used, see makeBell
 
 	subs  []*watcher
 	armed bool // the watches stand, on the present link
@@ -37,7 +38,8 @@ func (s *sess) bellOf(req driver.WatchRequest) *bell {
 		return &bell{path: lay.limit(line)}
 	case driver.OfLine, driver.OfEntry:
 	}
-	return &bell{path: lay.dir(line), data: true}
+	_, asks := driver.AskedLine(line)
+	return &bell{path: lay.dir(line), data: true, rare: asks}
 }
 
 // hear is Watch for an aspect of a line. The caller holds s.mu.
@@ -93,7 +95,7 @@ func (s *sess) hang(b *bell) {
 	b.busy = s.goes(func() {
 		changes, err := once(s.ctx, s, l, b.watch)
 		if errors.Is(err, zk.ErrNoNode) {
-			if err = s.makeFolder(s.ctx, b.path); err == nil {
+			if err = s.makeBell(b); err == nil {
 				s.out.post(func() { s.hangAgain(b, epoch) })
 				return
 			}
@@ -108,6 +110,31 @@ func (s *sess) hang(b *bell) {
 			s.cfg.Logger.Warn("zookeeper: cannot watch a folder", "path", b.path, "err", err)
 		}
 	})
+}
+
+// makeBell makes the folder of a bell. The servers remove a container that is empty
+// only if something has been in it, and who listens for asks may do so in vain, for
+// one lock after another: so of such a folder they are made to believe it. It then
+// goes at their next round, once a minute, and is made again for as long as somebody
+// listens.
+func (s *sess) makeBell(b *bell) error {
+	err := s.makeFolder(s.ctx, b.path)
+	if err != nil || !b.rare {
+		return err
+	}
+	mote := b.path + "/" + random(guidLen/2) // no entry has such a name
+	_, err = s.transact(s.ctx, transaction{
+		{role: toCreate, op: &zk.CreateRequest{Path: mote, Data: []byte{}, Acl: s.b.opts.ACL}},
+		{role: toDelete, op: &zk.DeleteRequest{Path: mote, Version: -1}},
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // removed already: it is made again
+		return nil
+	case outcomeOf(err) == refused:
+		s.cfg.Logger.Warn("zookeeper: an empty folder may stay", "path", b.path, "err", err)
+		return nil
+	}
+	return err
 }
 
 // watch makes the watches on a connection, and returns how often the folder has

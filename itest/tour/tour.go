@@ -29,11 +29,14 @@ func Asked(ctx context.Context, s *session.Session, name string) map[string]erro
 		"write":    failed(rw.Lock(ctx)),
 		"acquire":  failed(sem.Acquire(ctx, 1)),
 		"resize":   sem.Resize(ctx, 3),
+		"ask":      second(s.Ask(ctx, name, "please")),
 		"campaign": failed(election.New(s, name).Campaign(ctx, "me")),
 	}
 }
 
 func failed(_ *session.Hold, err error) error { return err }
+
+func second[T any](_ T, err error) error { return err }
 
 // Use goes through what two sessions do with each recipe but the plain mutex, on
 // locks whose names begin with prefix. Nothing of it is left.
@@ -77,4 +80,24 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	require.NoError(t, err)
 	assert.Equal(t, "the one", l.Value)
 	require.NoError(t, h.Unlock())
+	yields(ctx, t, one, two, prefix)
+}
+
+// yields has one asked by the other, and evicted.
+func yields(ctx context.Context, t testing.TB, one, two *session.Session, prefix string) {
+	t.Helper()
+	h, err := mutex.New(one, prefix+"asked").Lock(ctx)
+	require.NoError(t, err)
+	withdraw, err := two.Ask(ctx, prefix+"asked", "please")
+	require.NoError(t, err)
+	a, err := h.Asked(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "please", a.Reason)
+	assert.NotEmpty(t, a.Host)
+	require.NoError(t, withdraw())
+	line, err := two.Queue(ctx, prefix+"asked")
+	require.NoError(t, err)
+	require.Len(t, line, 1)
+	require.NoError(t, two.Evict(ctx, line[0]))
+	require.ErrorIs(t, h.Unlock(), session.ErrLost)
 }

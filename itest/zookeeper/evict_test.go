@@ -1,0 +1,110 @@
+package zookeeper
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestEvictTellsNodesOfOneNameApart: a folder that was removed and made again gives
+// the same numbers, and the names of some programs have nothing else in them.
+func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
+	e, root := shared.use(t)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	conn := e.Conn(t)
+	for _, dir := range []string{root, root + "/x"} {
+		_, err := conn.Create(dir, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	put := func() string {
+		path, err := conn.Create(root+"/x/lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		return path
+	}
+	path := put()
+	seen, err := o.backend.List(bounded(t), "x", 0)
+	require.NoError(t, err)
+	require.Len(t, seen, 1)
+	require.NoError(t, conn.Delete(path, -1))
+	require.NoError(t, conn.Delete(root+"/x", -1))
+	_, err = conn.Create(root+"/x", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	require.Equal(t, path, put())
+
+	require.ErrorIs(t, o.backend.Evict(bounded(t), seen[0]), driver.ErrGone)
+	lined(t, conn, root+"/x", 1)
+	seen, err = o.backend.List(bounded(t), "x", 0)
+	require.NoError(t, err)
+	require.NoError(t, o.backend.Evict(bounded(t), seen[0]))
+	lined(t, conn, root+"/x", 0)
+}
+
+func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	private(t, admin, root, zk.PermAll)
+	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
+	_, err := admin.Create(root+"/x/lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	p := as(newParty(t, root, calmTTL), goodPassword).open(t, e.Servers()...)
+	line, err := p.Queue(bounded(t), "x")
+	require.NoError(t, err)
+	require.Len(t, line, 1)
+
+	err = p.Evict(bounded(t), line[0])
+	require.ErrorIs(t, err, session.ErrDenied)
+	require.ErrorContains(t, err, "permission DELETE on "+root+"/x is missing")
+	checkSecrets(t, p, err)
+	lined(t, admin, root+"/x", 1)
+	p.kept(t)
+}
+
+// TestListeningLeavesNoFolder: where nobody has ever asked, and where somebody has,
+// and while the servers remove what is empty under those who listen.
+func TestListeningLeavesNoFolder(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	asker := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	conn := e.Conn(t)
+	const dir = "/fairlock/%beside/x/asks/line"
+	for _, asked := range []bool{false, true} {
+		h, err := mutex.New(p.Session, "x").Lock(bounded(t))
+		require.NoError(t, err)
+		heard := make(chan error, 1)
+		go func() {
+			_, err := h.Asked(bounded(t))
+			heard <- err
+		}()
+		made := int64(0)
+		until(t, "the folder is made, and made again", func() bool {
+			there, stat, err := conn.Exists(dir)
+			if err == nil && there && made == 0 {
+				made = stat.Czxid
+			}
+			return err == nil && there && stat.Czxid > made
+		})
+		if asked {
+			withdraw, err := asker.Ask(bounded(t), "x", "y")
+			require.NoError(t, err)
+			require.NoError(t, wait(t, heard, "word of it"))
+			require.NoError(t, withdraw())
+			require.NoError(t, h.Unlock())
+		} else {
+			require.NoError(t, h.Unlock())
+			require.ErrorIs(t, wait(t, heard, "the end"), session.ErrUnlocked)
+		}
+		until(t, "nothing is left", func() bool {
+			there, _, err := conn.Exists("/fairlock/%beside")
+			return err == nil && !there
+		})
+	}
+}
