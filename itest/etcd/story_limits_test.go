@@ -86,7 +86,7 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 	p := newParty(t, "root", 30*time.Second).open(t, client)
 	require.NoError(t, p.lock(t, "warm").Unlock())
 	count := func() int64 {
-		r, err := client.Get(bounded(t), "root/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		r, err := client.Get(bounded(t), "root/lock", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		require.NoError(t, err)
 		return r.Count
 	}
