@@ -73,6 +73,15 @@
 // work may still be running. Only Unlock does, and the return of the function
 // given to Do.
 //
+// # Asking and evicting
+//
+// Who needs a lock soon may ask: [session.Session.Ask] puts a reason beside the
+// line, and a holder that listens ([session.Hold.Asked]) is told who asks and why,
+// and goes on for as long as it likes. Who does not listen pays nothing for it.
+// Where a holder does not come to an end, an operator can remove its entry
+// ([session.Session.Evict]): the next one then holds before the evicted one knows,
+// and only the token protects the resource.
+//
 // # What is left behind
 //
 // Nothing. A request that is cancelled leaves the line, in the background if the

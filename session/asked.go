@@ -66,13 +66,14 @@ func (h *Hold) waitAsked(ctx context.Context) (Ask, error) {
 	}
 }
 
-// over says how the hold ended, or that it does now; nil if it goes on.
+// over says how the hold ended, or that it does now; nil if it goes on. It reads the
+// clock, and so is right also where a timer is late.
 func (h *Hold) over() error {
 	left := h.g.t.Left()
 	h.g.mu.Lock()
 	err := h.overErr()
 	h.g.mu.Unlock()
-	if err == nil && left == 0 { // the deadline passed before its timer fired
+	if err == nil && left == 0 { // it is being told at this moment
 		err = h.g.lostNow()
 	}
 	return err
