@@ -99,7 +99,7 @@ func anyHold(t *rapid.T, line history.Line, order string) history.Attempt {
 	case 0:
 		a.Back = last + step("back")
 		a.Done = a.Back + step("done")
-		a.Outcome = history.Given
+		a.Outcome = rapid.SampledFrom([]history.Outcome{history.Given, history.Given, history.Pending, history.Lost}).Draw(t, "outcome")
 	case 1:
 		a.Told = last + step("told")
 		a.Back = a.Told + step("back")

@@ -105,3 +105,29 @@ func TestSweepLooksAtWhatWasNeeded(t *testing.T) {
 	require.Len(t, found, 1)
 	assert.Equal(t, "client 1 lost its hold (token 1) to client 3 (token 3), and was never told", found[0].Text)
 }
+
+// A writer's grant is told late, when nobody reads any more. But a reader behind it
+// had been granted before, so the writer had held while the first one read.
+func TestNewerGrantShowsThatAnOlderOneWas(t *testing.T) {
+	const ms = millisecond
+	line := []history.Line{{Name: "rw", Recipe: history.ReadWrite}}
+	all := []history.Attempt{
+		{Line: "rw", Client: 1, Shared: true, Asked: 1 * ms, Got: 2 * ms, Held: 20 * ms, Token: 1},
+		{Line: "rw", Client: 2, Asked: 3 * ms, Got: 30 * ms, Token: 2, Stopped: true},
+		{Line: "rw", Client: 3, Shared: true, Asked: 4 * ms, Got: 10 * ms, Token: 3},
+	}
+
+	found, _ := history.Sweep(line, all, bound, 0)
+
+	require.NotEmpty(t, found)
+	assert.Equal(t, "client 1 believed in its hold (token 1) for 10ms after client 2 had been granted (token 2)", found[0].Text)
+	assert.Len(t, history.Model(line, all, time.Minute), 1)
+
+	all[2].Got = 25 * ms
+	all[0].Told = 21 * ms
+
+	found, _ = history.Sweep(line, all, bound, 0)
+
+	assert.Empty(t, found)
+	assert.Empty(t, history.Model(line, all, time.Minute))
+}
