@@ -105,3 +105,41 @@ func TestChangesAreWholeAfterLeadersHaveChanged(t *testing.T) {
 		assert.Equal(t, all, next(t, e.Journal("/a")))
 	}
 }
+
+func TestTailsFollowWhatMembersWrite(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Config: map[string]string{"snapCount": "20"}}) // many files
+	conn := e.Conn(t)
+	create(t, conn, "/a")
+	var tails []*zktest.Tail
+	for i := range e.Len() {
+		tail := e.Member(i).Tail()
+		t.Cleanup(func() { require.NoError(t, tail.Close()) })
+		tails = append(tails, tail)
+	}
+	follows := func(members ...int) {
+		var last int64
+		for range 30 {
+			stat, err := conn.Set("/a", make([]byte, 100_000), -1)
+			require.NoError(t, err)
+			require.Greater(t, stat.Mzxid, last)
+			last = stat.Mzxid
+		}
+		for _, i := range members {
+			require.Eventually(t, func() bool {
+				got, err := tails[i].Last()
+				require.NoError(t, err)
+				return got >= last
+			}, soon, time.Millisecond)
+		}
+	}
+	follows(0, 1, 2)
+	for range 2 {
+		lead := leader(t, e)
+		e.Member(lead).Kill()
+		recovers(t, conn)
+		follows((lead+1)%3, (lead+2)%3)
+		require.NoError(t, e.Member(lead).Restart(within(t, soon)))
+		recovers(t, conn)
+		follows(0, 1, 2)
+	}
+}

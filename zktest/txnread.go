@@ -38,6 +38,11 @@ func eachRecord(log io.Reader, f func(txn []byte) error) error {
 	if _, err := in.Discard(len(logMagic)); err != nil {
 		return nil //nolint:nilerr // a server that has just made the file
 	}
+	return eachRecordOf(in, f)
+}
+
+// eachRecordOf is eachRecord behind the header.
+func eachRecordOf(in io.Reader, f func(txn []byte) error) error {
 	for {
 		var head [recordHead]byte
 		if _, err := io.ReadFull(in, head[:]); err != nil {

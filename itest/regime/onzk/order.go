@@ -2,12 +2,12 @@ package onzk
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/fairlock/fairlock/itest/regime/history"
 	"github.com/fairlock/fairlock/itest/regime/trial"
@@ -64,11 +64,12 @@ func parseEntry(name string) (entry, bool) {
 type orders struct {
 	mu      sync.Mutex
 	journal *zktest.Journal
+	front   *front
 	lines   map[[2]string]*lineOrder
 }
 
-func newOrders(e *zktest.Ensemble) *orders {
-	return &orders{journal: e.Journal("/"), lines: map[[2]string]*lineOrder{}}
+func newOrders(e *zktest.Ensemble, f *front) *orders {
+	return &orders{journal: e.Journal("/"), front: f, lines: map[[2]string]*lineOrder{}}
 }
 
 // of is the order of a line, up to what was done before the call.
@@ -79,9 +80,13 @@ func (o *orders) of(ctx context.Context, lock, line string) ([]history.Change, e
 	if err != nil {
 		return nil, err
 	}
-	ahead := trial.Now() - history.Instant(time.Now().UnixNano())
 	for _, c := range done {
-		o.take(c, history.Instant(c.At.UnixNano())+ahead)
+		seen, waited := o.front.reaches(ctx, c.Zxid)
+		err = errors.Join(err, waited)
+		o.take(c, seen)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return slices.Clone(o.line(lock, line).order), nil
 }

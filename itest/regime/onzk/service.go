@@ -35,6 +35,7 @@ type Service struct {
 	ensemble *zktest.Ensemble
 	admin    *admin
 	members  []trial.Member
+	front    *front
 	orders   *orders
 	ends     *ends
 
@@ -53,7 +54,9 @@ func Start(ctx context.Context) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{ensemble: e, orders: newOrders(e), passwords: map[int64]string{}}
+	s := &Service{ensemble: e, passwords: map[int64]string{}}
+	s.front = follow(e)
+	s.orders = newOrders(e, s.front)
 	for i := range members {
 		s.members = append(s.members, &member{e.Member(i), e, i})
 	}
@@ -245,9 +248,7 @@ func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, err
 	return names, nil
 }
 
-// Order implements trial.Service. It waits until all servers serve. Changes were
-// seen when the leader began with them, which is earlier than when they were done,
-// by as long as that takes.
+// Order implements trial.Service. It waits until all servers serve.
 func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Change, error) {
 	order, err := s.orders.of(ctx, lock, line)
 	if err != nil {
@@ -265,5 +266,5 @@ func (s *Service) Close() error {
 		s.ends.close()
 		s.admin.close()
 	}
-	return s.ensemble.Close()
+	return errors.Join(s.front.close(), s.ensemble.Close())
 }

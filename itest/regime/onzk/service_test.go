@@ -3,7 +3,6 @@ package onzk_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,9 +29,10 @@ func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, history.Left, order[2].Kind)
 		assert.Equal(t, h.Place(), order[2].Place)
-		// The log has milliseconds.
-		assert.Greater(t, order[2].Seen, began-history.Instant(time.Millisecond))
-		assert.Less(t, order[2].Seen, service.Left(h.Entry())+history.Instant(time.Millisecond))
+		assert.NotZero(t, order[0].Seen)
+		assert.GreaterOrEqual(t, order[1].Seen, order[0].Seen)
+		assert.Greater(t, order[2].Seen, began)
+		assert.Less(t, order[2].Seen, trial.Now())
 		told(t, h)
 		require.NoError(t, service.Delete(within(t), next.Entry()))
 		lined(t, lock, line, 0)
@@ -59,8 +59,8 @@ func TestTheCarelessHearOfTheirSessionOnly(t *testing.T) {
 	told(t, h)
 }
 
-// TestTheOrderIsThatOfTheEntries has entries come and go in all ways, over a change
-// of the leader.
+// TestTheOrderIsThatOfTheEntries has entries come and go, over a change of the
+// leader. On a slow machine that may end their sessions, too.
 func TestTheOrderIsThatOfTheEntries(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
 		line := newLine(history.Mutex)
@@ -68,50 +68,40 @@ func TestTheOrderIsThatOfTheEntries(t *testing.T) {
 		h := acquire(t, holder, line, trial.Ask{})
 		waiting := request(t, waiter, line, trial.Ask{})
 		lined(t, lock, line, 2)
+		_ = request(t, third, line, trial.Ask{})
+		lined(t, lock, line, 3)
+		require.NoError(t, service.EndSession(within(t), holder.Session()))
+		next := granted(t, waiting)
+		before := living(t, lock, line)
+		assert.NotContains(t, before, h.Place())
+		assert.Contains(t, before, next.Place())
+		assert.Len(t, before, 2)
+
 		lead, err := service.Leader(within(t))
 		require.NoError(t, err)
 		require.NoError(t, service.Members()[lead].Kill())
 		require.NoError(t, service.Members()[lead].Restart(within(t)))
 		require.NoError(t, service.Healthy(within(t)))
-		require.NoError(t, service.EndSession(within(t), holder.Session()))
-		w := <-waiting
-		n := 1
-		if w.err == nil {
-			n++
-		}
-		behind := request(t, third, line, trial.Ask{})
-		eventually(t, "another entry", func() bool {
-			select {
-			case r := <-behind:
-				if r.err == nil {
-					behind <- r // it holds
-				} else {
-					behind = request(t, third, line, trial.Ask{})
-				}
-			default:
-			}
-			return len(entries(t, lock, line)) == n
-		})
 
-		replay := func() (living map[int64]bool) {
-			order, err := service.Order(within(t), lock, line.Name)
-			require.NoError(t, err)
-			living = map[int64]bool{}
-			for i, c := range order {
-				assert.True(t, i == 0 || c.At >= order[i-1].At)
-				assert.Equal(t, c.Kind != history.Joined, living[c.Place])
-				if living[c.Place] = true; c.Kind == history.Left {
-					delete(living, c.Place)
-				}
-			}
-			assert.False(t, living[h.Place()])
-			return living
-		}
-		if w.err == nil {
-			assert.True(t, replay()[w.hold.Place()])
-		}
-		assert.Len(t, replay(), n)
+		eventually(t, "the same", func() bool { return len(living(t, lock, line)) == len(entries(t, lock, line)) })
 	})
+}
+
+// living are the places of the entries that there are by the order.
+func living(t *testing.T, lock string, line history.Line) map[int64]bool {
+	t.Helper()
+	order, err := service.Order(within(t), lock, line.Name)
+	require.NoError(t, err)
+	all := map[int64]bool{}
+	for i, c := range order {
+		require.NotZero(t, c.Seen)
+		require.True(t, i == 0 || c.At >= order[i-1].At && c.Seen >= order[i-1].Seen)
+		require.Equal(t, c.Kind != history.Joined, all[c.Place])
+		if all[c.Place] = true; c.Kind == history.Left {
+			delete(all, c.Place)
+		}
+	}
+	return all
 }
 
 func TestProcessesHoldAndStopAndGoOn(t *testing.T) {

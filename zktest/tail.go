@@ -1,0 +1,134 @@
+package zktest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// lookEvery is how often a Tail looks whether the member has begun another file.
+const lookEvery = 20 * time.Millisecond
+
+// Tail follows the log of a member as it is written. What a majority of the
+// members have written will stay, and clients are told after that.
+type Tail struct {
+	m *Member
+
+	mu     sync.Mutex
+	file   *os.File // nil before the first
+	log    log
+	offset int64
+	last   int64
+	looked time.Time
+	chunk  []byte
+}
+
+// Tail returns one that begins with the first transaction. The caller closes it.
+func (m *Member) Tail() *Tail { return &Tail{m: m, chunk: make([]byte, 16<<10)} }
+
+// Last returns the last transaction that the member has written, 0 if there is none.
+// It does not ask the member, which may be cut off, stopped or dead: then this may
+// be one that never was.
+func (t *Tail) Last() (int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		if err := t.read(); err != nil {
+			return t.last, fmt.Errorf("zktest: tail of %q: %w", t.m.Name(), err)
+		}
+		more, err := t.next()
+		if err != nil {
+			return t.last, fmt.Errorf("zktest: tail of %q: %w", t.m.Name(), err)
+		}
+		if !more {
+			return t.last, nil
+		}
+	}
+}
+
+// read reads what has been added to the file.
+func (t *Tail) read() error {
+	for t.file != nil {
+		n, err := t.file.ReadAt(t.chunk, t.offset)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if n <= recordHead {
+			return nil
+		}
+		used, last := records(t.chunk[:n])
+		if used == 0 && n == len(t.chunk) && n < maxRecord {
+			t.chunk = make([]byte, 4*n) // a long record
+			continue
+		}
+		if used == 0 {
+			return nil
+		}
+		t.offset += int64(used)
+		t.last = last
+	}
+	return nil
+}
+
+// records returns how long the whole records are that a piece of a log begins
+// with, and the last transaction.
+func records(piece []byte) (used int, last int64) {
+	_ = eachRecordOf(bytes.NewReader(piece), func(txn []byte) error {
+		head, _ := headOf(txn)
+		used, last = used+recordHead+len(txn)+1, head.zxid
+		return nil
+	})
+	return used, last
+}
+
+// next goes on to the file that was begun after this one, if there is one. Nothing
+// is added to this one any more then: a member that restarts begins another.
+func (t *Tail) next() (bool, error) {
+	if time.Since(t.looked) < lookEvery {
+		return false, nil
+	}
+	t.looked = time.Now()
+	logs, err := logsOf(t.m.data())
+	if err != nil {
+		return false, err
+	}
+	for _, l := range logs {
+		if t.file != nil && l.first <= t.log.first {
+			continue
+		}
+		// What was written between the last look and now is still to be read.
+		if err := t.read(); err != nil {
+			return false, err
+		}
+		return true, t.open(l)
+	}
+	return false, nil
+}
+
+func (t *Tail) open(l log) error {
+	file, err := os.Open(l.name)
+	if err != nil {
+		return err
+	}
+	if t.file != nil {
+		_ = t.file.Close()
+	}
+	t.file, t.log, t.offset, t.looked = file, l, int64(len(logMagic)), time.Time{}
+	return nil
+}
+
+// Close ends it.
+func (t *Tail) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	return err
+}
