@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -24,11 +25,10 @@ type Tail struct {
 	offset int64
 	last   int64
 	looked time.Time
-	chunk  []byte
 }
 
 // Tail returns one that begins with the first transaction. The caller closes it.
-func (m *Member) Tail() *Tail { return &Tail{m: m, chunk: make([]byte, 16<<10)} }
+func (m *Member) Tail() *Tail { return &Tail{m: m} }
 
 // Last returns the last transaction that the member has written, 0 if there is none.
 // It does not ask the member, which may be cut off, stopped or dead: then this may
@@ -50,21 +50,24 @@ func (t *Tail) Last() (int64, error) {
 	}
 }
 
-// read reads what has been added to the file.
+// read reads what has been added to the file. Mostly that is nothing, and to read
+// what the member has made the file larger by is slow.
 func (t *Tail) read() error {
 	for t.file != nil {
-		n, err := t.file.ReadAt(t.chunk, t.offset)
+		var head [recordHead]byte
+		n, err := t.file.ReadAt(head[:], t.offset)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if n <= recordHead {
+		size := binary.BigEndian.Uint32(head[8:])
+		if n < recordHead || size == 0 || size > maxRecord {
 			return nil
 		}
-		used, last := records(t.chunk[:n])
-		if used == 0 && n == len(t.chunk) && n < maxRecord {
-			t.chunk = make([]byte, 4*n) // a long record
-			continue
+		chunk := make([]byte, max(recordHead+size+1, 16<<10))
+		if n, err = t.file.ReadAt(chunk, t.offset); err != nil && !errors.Is(err, io.EOF) {
+			return err
 		}
+		used, last := records(chunk[:n])
 		if used == 0 {
 			return nil
 		}

@@ -156,18 +156,17 @@ func (a *admin) close() {
 // so it is done until the servers know it no more.
 func endSession(ctx context.Context, addrs []string, id int64, password string) error {
 	var last error
-	for try, ended := 0, false; ; try++ {
-		alive, err := visit(ctx, addrs[try%len(addrs)], id, password)
+	for try, asked := 0, false; ; try++ {
+		there, err := visit(ctx, addrs[try%len(addrs)], id, password)
 		switch {
-		case err == nil && !alive && ended:
-			return nil
-		case err == nil && !alive:
-			return errors.New("there is no such session")
-		case err == nil:
-			ended = true
-		default:
+		case err != nil:
 			last = err
+		case there == gone && asked:
+			return nil
+		case there == gone:
+			return errors.New("there is no such session")
 		}
+		asked = asked || there == perhaps
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), last)
@@ -176,14 +175,22 @@ func endSession(ctx context.Context, addrs []string, id int64, password string) 
 	}
 }
 
-// visit goes on with a session on one member and closes it. It says whether there
-// was one.
-func visit(ctx context.Context, addr string, id int64, password string) (alive bool, err error) {
+// presence is what a visit has found.
+type presence int
+
+const (
+	unvisited presence = iota // nothing was sent
+	perhaps                   // it was asked to end, and may have
+	gone
+)
+
+// visit goes on with a session on one member and closes it.
+func visit(ctx context.Context, addr string, id int64, password string) (presence, error) {
 	ctx, cancel := context.WithTimeout(ctx, trial.TTL/2) // the member may be stopped
 	defer cancel()
 	socket, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return true, err
+		return unvisited, err
 	}
 	defer func() { _ = socket.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })()
@@ -194,20 +201,20 @@ func visit(ctx context.Context, addr string, id int64, password string) (alive b
 		int32(8), int32(1), int32(opClose),
 	} {
 		if err := binary.Write(&b, binary.BigEndian, field); err != nil {
-			return true, err
+			return unvisited, err
 		}
 	}
 	if _, err := socket.Write(b.Bytes()); err != nil {
-		return true, err
+		return perhaps, err
 	}
 	hello, err := readFrame(socket)
 	if err != nil {
-		return true, err
+		return perhaps, err
 	}
 	if session, _ := hello.identity(); session == 0 {
-		return false, nil
+		return gone, nil
 	}
 	// The server closes it when it has answered, if it does; the next visit shows.
 	_, _ = io.Copy(io.Discard, socket)
-	return true, nil
+	return perhaps, nil
 }
