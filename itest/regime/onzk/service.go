@@ -58,7 +58,7 @@ func Start(ctx context.Context) (*Service, error) {
 	s.front = follow(e)
 	s.orders = newOrders(e, s.front)
 	for i := range members {
-		s.members = append(s.members, &member{e.Member(i), e, i})
+		s.members = append(s.members, &member{Member: e.Member(i), ensemble: e, index: i})
 	}
 	if s.admin, err = newAdmin(s.direct()); err == nil {
 		s.ends = newEnds(s.admin)
