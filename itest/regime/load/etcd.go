@@ -1,0 +1,128 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session"
+)
+
+// onEtcd is one member.
+type onEtcd struct {
+	cluster *etcdtest.Cluster
+	control *clientv3.Client // looks from the side
+	scraper *http.Client
+}
+
+// Etcd starts one member. The caller closes it. The server is built in the
+// current directory, see etcdtest.Options.Processes.
+func Etcd(ctx context.Context) (Store, error) {
+	c, err := etcdtest.Start(ctx, &etcdtest.Options{Processes: true, QuotaBytes: 8 << 30})
+	if err != nil {
+		return nil, err
+	}
+	control, err := c.NewClient(nil)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	// A connection of its own for each answer leaves none that could be counted
+	// one time and be closed the next.
+	scraper := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return &onEtcd{c, control, scraper}, nil
+}
+
+// Name implements Store.
+func (*onEtcd) Name() string { return "etcd" }
+
+// Open implements Store.
+func (e *onEtcd) Open(ctx context.Context) (*session.Session, error) {
+	return etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: e.cluster.Endpoints(), Timeout: ttl},
+		&etcdbackend.Options{Session: session.Options{TTL: ttl}})
+}
+
+// Server implements Store.
+func (e *onEtcd) Server(ctx context.Context) (s Server, err error) {
+	r, err := e.control.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithCountOnly())
+	if err != nil {
+		return s, fmt.Errorf("load: count keys: %w", err)
+	}
+	s.Keys = r.Count
+	leases, err := e.control.Leases(ctx)
+	if err != nil {
+		return s, fmt.Errorf("load: list leases: %w", err)
+	}
+	s.Sessions = int64(len(leases.Leases))
+	return s, e.scrape(ctx, map[string]*int64{
+		"etcd_debugging_mvcc_watcher_total":      &s.Watches,
+		"etcd_debugging_mvcc_watch_stream_total": &s.Streams,
+		"process_open_fds":                       &s.Files,
+		"go_memstats_heap_inuse_bytes":           &s.Heap,
+	})
+}
+
+// scrape reads metrics.
+func (e *onEtcd) scrape(ctx context.Context, into map[string]*int64) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.cluster.Endpoints()[0]+"/metrics", nil)
+	if err != nil {
+		return fmt.Errorf("load: ask for metrics: %w", err)
+	}
+	resp, err := e.scraper.Do(req)
+	if err != nil {
+		return fmt.Errorf("load: ask for metrics: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	found := 0
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if into[name] == nil {
+			continue
+		}
+		f, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return fmt.Errorf("load: metric %q: %w", name, err)
+		}
+		*into[name] = int64(f)
+		found++
+	}
+	if found != len(into) {
+		return fmt.Errorf("load: %d of %d metrics are there", found, len(into))
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// Line implements Store.
+func (e *onEtcd) Line(ctx context.Context, name string) (int, error) {
+	prefix := etcdbackend.DefaultRoot + "/" + strings.ReplaceAll(name, "/", "%2F") + "/"
+	r, err := e.control.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, fmt.Errorf("load: count %q: %w", prefix, err)
+	}
+	return int(r.Count), nil
+}
+
+// Tidy implements Store. Without it the server keeps every name that ever was,
+// in its memory too: it is started with --auto-compaction-retention for that.
+func (e *onEtcd) Tidy(ctx context.Context) error {
+	r, err := e.control.Get(ctx, "\x00")
+	if err == nil {
+		_, err = e.control.Compact(ctx, r.Header.Revision, clientv3.WithCompactPhysical())
+	}
+	if err != nil && !strings.Contains(err.Error(), "has been compacted") { // nothing was written since
+		return fmt.Errorf("load: compact: %w", err)
+	}
+	return nil
+}
+
+// Close implements Store.
+func (e *onEtcd) Close() error { return errors.Join(e.control.Close(), e.cluster.Close()) }

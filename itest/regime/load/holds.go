@@ -1,0 +1,156 @@
+package load
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Holds has one session hold n locks. They are given back all at once: first when
+// each of them is watched, then in the moment in which the watches are being
+// made.
+func Holds(ctx context.Context, s Store, n int) (*Result, error) {
+	return scenario(ctx, s, "holds", n, 1, func(ctx context.Context, r *run) error {
+		for _, round := range []struct {
+			name  string
+			ready func(watches int64) bool
+			peak  bool
+		}{
+			{"when all are watched", func(w int64) bool { return w == int64(n) }, true},
+			{"while watches are made", func(w int64) bool { return w > 0 }, false},
+		} {
+			if err := r.holdAll(ctx, round.name, n, round.ready, round.peak); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// holdAll takes n locks, and gives them back when so many are watched.
+func (r *run) holdAll(ctx context.Context, name string, n int, ready func(int64) bool, peak bool) error {
+	var holds []*session.Hold
+	err := r.phase("take", func() (err error) {
+		holds, err = r.hold(ctx, "held", n)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = r.phase("wait for watches", func() error {
+		return r.watched(ctx, func(w int64) bool { return ready(w - r.idle.Watches) })
+	})
+	if err != nil {
+		return err
+	}
+	if peak {
+		if _, err := r.moment(ctx, momentPeak); err != nil {
+			return err
+		}
+	}
+	err = r.phase("give back "+name, func() error { return r.giveBack(holds) })
+	if err != nil {
+		return err
+	}
+	if err := r.phase("until none is there", func() error { return r.emptied(ctx) }); err != nil {
+		return err
+	}
+	for i, h := range holds {
+		if h.Context().Err() == nil {
+			return fmt.Errorf("hold %d of %d was given back and goes on", i, n)
+		}
+	}
+	return r.back(ctx, momentRest, r.idle)
+}
+
+// perLine is how many sessions share a line.
+const perLine = 50
+
+// Sessions opens n sessions. Each holds a lock of its own, and waits in a line
+// that it shares with others; the line is handed down, and then all is given
+// back.
+func Sessions(ctx context.Context, s Store, n int) (*Result, error) {
+	return scenario(ctx, s, "sessions", n, n, func(ctx context.Context, r *run) error {
+		var holds []*session.Hold
+		err := r.phase("take", func() (err error) {
+			holds, err = r.hold(ctx, "own", n)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.share(ctx, n); err != nil {
+			return err
+		}
+		if err := r.phase("give back", func() error { return r.giveBack(holds) }); err != nil {
+			return err
+		}
+		return r.back(ctx, momentRest, r.idle)
+	})
+}
+
+// share has n sessions stand in their lines, each behind one that holds, and
+// hands the lines down.
+func (r *run) share(ctx context.Context, n int) error {
+	var mine, others errgroup.Group
+	lines := (n + perLine - 1) / perLine
+	name := func(i int) string { return fmt.Sprintf("shared/%d", i%lines) }
+	crowds := make([]crowd, lines)
+	err := r.phase("join", func() error {
+		for i := range lines {
+			crowds[i].r = r
+			mine.Go(func() (err error) {
+				crowds[i].holder, err = mutex.New(r.sessions[i], name(i)).Lock(ctx)
+				return err
+			})
+		}
+		if err := mine.Wait(); err != nil {
+			return err
+		}
+		for i := lines; i < n; i++ {
+			others.Go(func() error { return crowds[i%lines].wait(ctx, r.sessions[i], name(i)) })
+		}
+		return until(ctx, "all stand in line", func() (bool, error) {
+			sum := 0
+			for i := range lines {
+				there, err := r.s.Line(ctx, name(i))
+				if err != nil {
+					return false, err
+				}
+				sum += there
+			}
+			return sum == n, nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.stand(ctx); err != nil {
+		return err
+	}
+	if _, err := r.moment(ctx, momentPeak); err != nil {
+		return err
+	}
+	err = r.phase("hand on", func() error {
+		for i := range crowds {
+			mine.Go(func() error { return r.unlock(crowds[i].holder) })
+		}
+		if err := mine.Wait(); err != nil {
+			return err
+		}
+		return others.Wait()
+	})
+	if err != nil {
+		return err
+	}
+	for i := range crowds {
+		if err := crowds[i].inOrder((n - i - 1) / lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}

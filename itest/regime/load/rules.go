@@ -1,0 +1,86 @@
+package load
+
+import (
+	"context"
+	"fmt"
+)
+
+// A rule says how far a figure may be from where it began.
+type rule struct {
+	figure string
+	of     func(*Figures) int64
+	above  int64 // how much more there may be; less of what is exact is wrong too
+	exact  bool
+}
+
+// rules are those for a scenario of so many.
+//
+// What is counted must be what it was. Memory need not: a map of Go's keeps the
+// room that it once needed, as do the slices behind queues, and so do pools in
+// the libraries and the tables of open requests. That is bounded by the largest
+// number of things that were there at once, not by how many there ever were:
+// mapRoom for each, which is what a key and a value of two words need at a load
+// of a half. heapSlack is what a Go process that has talked over the network
+// differs by from one moment to the next (timers, buffers of connections that
+// grew, gRPC's pools).
+//
+// At the server, descriptors come and go by a few with the files of its log, and
+// of its memory nothing is required: it has a collector of its own.
+func rules(atOnce int) []rule {
+	return []rule{
+		{figure: "keys at the server", of: func(f *Figures) int64 { return f.Keys }, exact: true},
+		{figure: "watches at the server", of: func(f *Figures) int64 { return f.Watches }, exact: true},
+		{figure: "sessions at the server", of: func(f *Figures) int64 { return f.Server.Sessions }, exact: true},
+		{figure: "streams at the server", of: func(f *Figures) int64 { return f.Streams }, exact: true},
+		{figure: "goroutines", of: func(f *Figures) int64 { return f.Goroutines }, exact: true},
+		{figure: "file descriptors", of: func(f *Figures) int64 { return f.Files }, exact: true},
+		{figure: "file descriptors of the server", of: func(f *Figures) int64 { return f.Server.Files }, above: serverFilesSlack},
+		{figure: "heap", of: func(f *Figures) int64 { return f.Heap }, above: heapSlack + mapRoom*int64(atOnce)},
+	}
+}
+
+const (
+	serverFilesSlack = 8
+	heapSlack        = 1 << 20
+	mapRoom          = 64
+)
+
+// broken says how a figure is not where it was, "" if it is.
+func (r rule) broken(was, is *Figures) string {
+	before, now := r.of(was), r.of(is)
+	if now > before+r.above || r.exact && now < before {
+		return fmt.Sprintf("%s: %d, was %d", r.figure, now, before)
+	}
+	return ""
+}
+
+// brokenRules says of all figures how they are not where they were.
+func brokenRules(rs []rule, was, is *Figures) []string {
+	var all []string
+	for _, r := range rs {
+		if b := r.broken(was, is); b != "" {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// returned waits until all figures are where they were. It returns the last ones,
+// and what was still wrong when the time was up.
+func returned(ctx context.Context, s Store, was Figures, atOnce int) (is Figures, wrong []string, err error) {
+	short, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	rs := rules(atOnce)
+	err = until(short, "all is back", func() (bool, error) {
+		now, err := figures(ctx, s)
+		if err != nil {
+			return false, err
+		}
+		is, wrong = now, brokenRules(rs, &was, &now)
+		return len(wrong) == 0, nil
+	})
+	if short.Err() != nil && ctx.Err() == nil {
+		err = nil // wrong tells it better
+	}
+	return is, wrong, err
+}

@@ -1,0 +1,41 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+// Table writes a result for people.
+func Table(w io.Writer, r *Result) {
+	fmt.Fprintf(w, "\n%v\n", r)
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{
+		"", "after", "heap KiB", "goroutines", "files",
+		"keys", "watches", "sessions", "streams", "server files", "server heap KiB",
+	})
+	for _, m := range r.Moments {
+		f := m.Figures
+		t.AppendRow(table.Row{
+			m.Name, m.At.Round(10 * time.Millisecond), f.Heap >> 10, f.Goroutines, f.Files,
+			f.Keys, f.Watches, f.Server.Sessions, f.Streams, f.Server.Files, f.Server.Heap >> 10,
+		})
+	}
+	t.Render()
+	var phases []string
+	for _, p := range r.Phases {
+		phases = append(phases, fmt.Sprintf("%s %v", p.Name, p.Took.Round(time.Millisecond)))
+	}
+	fmt.Fprintf(w, "%s\n", strings.Join(phases, ", "))
+	if r.Pending > 0 {
+		fmt.Fprintf(w, "%d Unlocks did not wait for their acknowledgement\n", r.Pending)
+	}
+	for _, b := range r.NotBack {
+		fmt.Fprintf(w, "NOT BACK %s\n", b)
+	}
+}
