@@ -2,8 +2,10 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -63,9 +65,7 @@ func (st *seat) put(r *pb.TxnRequest) {
 		value = st.req.Value
 	}
 	r.Success = append(r.Success,
-		// The order matters: the own entry is not to be counted. Among values
-		// the first entry is likely to have one too.
-		opGet(&pb.RangeRequest{Key: []byte(st.prefix), RangeEnd: prefixEnd(st.prefix), Limit: 1, KeysOnly: st.valued()}),
+		opGet(st.front()), // before the own entry, which is not to be counted
 		opPut(st.key, value, st.s.id),
 	)
 	if st.valued() {
@@ -92,6 +92,12 @@ func (st *seat) put(r *pb.TxnRequest) {
 	}
 }
 
+// front reads the first key of the line, and how many there are. Among values the
+// first entry is likely to have one too.
+func (st *seat) front() *pb.RangeRequest {
+	return &pb.RangeRequest{Key: []byte(st.prefix), RangeEnd: prefixEnd(st.prefix), Limit: 1, KeysOnly: st.valued()}
+}
+
 // answers are those to a transaction's operations, in order.
 type answers []*pb.ResponseOp
 
@@ -109,16 +115,8 @@ func (a *answers) next() *pb.RangeResponse { return a.pop().GetResponseRange() }
 func (st *seat) joined(rest *answers, rev int64) (driver.Joined, error) {
 	ahead := rest.next()
 	rest.pop() // the entry
-	j := driver.Joined{Entry: st.entry(rev), Rev: rev, Ahead: int(ahead.Count)}
-	if kv := first(ahead.Kvs); ahead.Count == 1 && kv != nil {
-		// What is unclear is left to a look.
-		if full := !st.valued(); full || !st.s.b.lay.unclear(st.req.Line, kv) {
-			j.Known = st.s.b.lay.entries(st.req.Line, ahead.Kvs, full)
-		}
-		if st.s.b.lay.isValued(st.req.Line, kv) {
-			st.s.lines.setValued(st.req.Line)
-		}
-	}
+	j := driver.Joined{Entry: st.entry(rev), Rev: rev}
+	st.ahead(&j, ahead)
 	if st.valued() {
 		rest.pop() // what it says of itself
 	}
@@ -130,6 +128,22 @@ func (st *seat) joined(rest *answers, rev int64) (driver.Joined, error) {
 	var err error
 	j.Limit, err = st.limit(rest)
 	return j, err
+}
+
+// ahead reads the answer to front.
+func (st *seat) ahead(j *driver.Joined, resp *pb.RangeResponse) {
+	j.Ahead = int(resp.Count)
+	kv := first(resp.Kvs)
+	if resp.Count != 1 || kv == nil {
+		return
+	}
+	// What is unclear is left to a look.
+	if full := !st.valued(); full || !st.s.b.lay.unclear(st.req.Line, kv) {
+		j.Known = st.s.b.lay.entries(st.req.Line, resp.Kvs, full)
+	}
+	if st.s.b.lay.isValued(st.req.Line, kv) {
+		st.s.lines.setValued(st.req.Line)
+	}
 }
 
 // limit reads what put has asked of the limit.
@@ -206,9 +220,57 @@ func (st *seat) declined(rest *answers) (there, changed bool, why error) {
 	return there, changed, why
 }
 
-// adopt takes over an entry that was made by an attempt without an answer. Who
-// is ahead is looked up; they can only have become fewer since.
+// adopt takes over an entry that was made by an attempt without an answer.
+//
+// What the answer told is read once more, as it was before the entry was made.
+// To look at the line instead is as long as the line is: answers get lost when
+// thousands join at once, and then each of them made the others' later, until
+// nothing else was done.
 func (st *seat) adopt(ctx context.Context, place int64) (driver.Joined, error) {
+	ahead, err := st.before(ctx, place)
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	if ahead == nil {
+		return st.adoptLate(ctx, place)
+	}
+	j := driver.Joined{Entry: st.entry(place), Rev: place}
+	st.ahead(&j, ahead)
+	switch {
+	case st.guarded():
+		j.Limit = st.req.Limit
+	case st.req.Follow:
+		key := st.s.b.lay.limit(st.req.Line)
+		resp, err := st.s.freshGet(ctx, whole(key), place)
+		if err != nil {
+			return driver.Joined{}, err
+		}
+		j.Limit, err = parseLimit(key, first(resp.Kvs))
+		return j, err
+	}
+	return j, nil
+}
+
+// before reads what put asks of the line, as of the revision before a place. It
+// returns nil if that has been compacted.
+func (st *seat) before(ctx context.Context, place int64) (ahead *pb.RangeResponse, err error) {
+	r := st.front()
+	r.Revision = place - 1
+	err = st.s.fresh(ctx, place, func(ctx context.Context, serializable bool) (rev int64, err error) {
+		r.Serializable = serializable
+		ahead, err = st.s.b.kv.get(ctx, r)
+		if errors.Is(err, rpctypes.ErrCompacted) {
+			ahead = nil
+			return place, nil
+		}
+		return ahead.GetHeader().GetRevision(), err
+	})
+	return ahead, err
+}
+
+// adoptLate is adopt where the line cannot be seen any more as it was. Those
+// ahead can only have become fewer since.
+func (st *seat) adoptLate(ctx context.Context, place int64) (driver.Joined, error) {
 	req := driver.LookRequest{Line: st.req.Line, Upto: place, NotBefore: place, Limit: st.req.Follow}
 	view, err := st.s.look(ctx, req, !st.valued())
 	if err != nil {

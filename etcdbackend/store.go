@@ -109,7 +109,7 @@ func toOps(ops []*pb.RequestOp) []clientv3.Op {
 
 // toGet makes the client's form of a read.
 func toGet(r *pb.RangeRequest) clientv3.Op {
-	opts := []clientv3.OpOption{clientv3.WithLimit(r.Limit), clientv3.WithMaxCreateRev(r.MaxCreateRevision)}
+	opts := []clientv3.OpOption{clientv3.WithLimit(r.Limit), clientv3.WithMaxCreateRev(r.MaxCreateRevision), clientv3.WithRev(r.Revision)}
 	if len(r.RangeEnd) > 0 {
 		opts = append(opts, clientv3.WithRange(string(r.RangeEnd)))
 	}
