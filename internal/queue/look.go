@@ -151,12 +151,8 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if old := s.ahead.Limit; defect.Is(defect.OldLimit) && old != 0 {
 		limit = old
 	}
-	s.ahead = Ahead{Complete: v.Complete, Limit: limit}
-	ahead = s.relevant(ln.known(ahead))
-	if n := s.need; n > 0 && len(ahead) > n && !s.rule.Limited {
-		ahead, s.ahead.Complete = ahead[len(ahead)-n:], false
-	}
-	s.ahead.Entries = slim(ahead)
+	near, all := ln.near(s, ahead)
+	s.ahead = Ahead{Entries: near, Complete: v.Complete && all, Limit: limit}
 	s.aliens()
 	ln.judge(s, !late || ln.vouch(s))
 	s.seen = s.state == held
@@ -174,16 +170,38 @@ func (s *seat) relevant(ahead []driver.Entry) []driver.Entry {
 	return slices.DeleteFunc(slices.Clone(ahead), func(e driver.Entry) bool { return e.Mode == driver.Shared })
 }
 
-// known shows those of our own that hold as they are: what they have become may
-// be on its way to the service, or newer there than what was seen.
-func (ln *line) known(es []driver.Entry) []driver.Entry {
-	es = slices.Clone(es)
-	for i := range es {
-		if o := ln.seats[es[i].Ref]; o != nil && o.state == held {
-			es[i].Mode, es[i].Admitted = o.entry.Mode, es[i].Admitted || o.rule.Limited
-		}
+// near copies those of a view that can be in the way of a seat: as many of the
+// nearest as it needs, and whether those are all. It must not take longer where
+// the view does: in a line of thousands who wait in this process, all of them
+// learn from one view.
+func (ln *line) near(s *seat, view []driver.Entry) (near []driver.Entry, all bool) {
+	most := s.need
+	if most == 0 || s.rule.Limited {
+		most = len(view)
 	}
-	return es
+	for _, e := range slices.Backward(view) {
+		e = ln.known(e)
+		if s.entry.Mode == driver.Shared && e.Mode == driver.Shared {
+			continue // see relevant
+		}
+		if len(near) == most {
+			slices.Reverse(near)
+			return near, false
+		}
+		e.Meta, e.Value = driver.Meta{}, nil // see slim
+		near = append(near, e)
+	}
+	slices.Reverse(near)
+	return near, true
+}
+
+// known shows one of our own that holds as it is: what it has become may be on
+// its way to the service, or newer there than what was seen.
+func (ln *line) known(e driver.Entry) driver.Entry {
+	if o := ln.seats[e.Ref]; o != nil && o.state == held {
+		e.Mode, e.Admitted = o.entry.Mode, e.Admitted || o.rule.Limited
+	}
+	return e
 }
 
 // still returns those of a view that are not known to have gone since. late
