@@ -45,9 +45,8 @@ func Etcd(ctx context.Context) (Store, error) {
 func (*onEtcd) Name() string { return "etcd" }
 
 // Open implements Store.
-func (e *onEtcd) Open(ctx context.Context) (*session.Session, error) {
-	return etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: e.cluster.Endpoints(), Timeout: ttl},
-		&etcdbackend.Options{Session: session.Options{TTL: ttl}})
+func (e *onEtcd) Open(ctx context.Context, opts session.Options) (*session.Session, error) {
+	return etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: e.cluster.Endpoints()}, &etcdbackend.Options{Session: opts})
 }
 
 // Server implements Store.
@@ -56,7 +55,11 @@ func (e *onEtcd) Server(ctx context.Context) (s Server, err error) {
 	if err != nil {
 		return s, fmt.Errorf("load: count keys: %w", err)
 	}
-	s.Keys = r.Count
+	fences, err := e.control.Get(ctx, etcdbackend.DefaultRoot+"/%fence/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return s, fmt.Errorf("load: count fences: %w", err)
+	}
+	s.Keys, s.Fences = r.Count-fences.Count, fences.Count
 	leases, err := e.control.Leases(ctx)
 	if err != nil {
 		return s, fmt.Errorf("load: list leases: %w", err)

@@ -21,8 +21,9 @@ type Figures struct {
 
 // Server is what a server says of itself.
 type Server struct {
-	Keys     int64 `json:"keys"`     // keys on etcd, nodes on ZooKeeper
-	Watches  int64 `json:"watches"`  //
+	Keys     int64 `json:"keys"`   // on etcd but for fences, nodes on ZooKeeper
+	Fences   int64 `json:"fences"` // on etcd: keys that keep a request that was given up from being carried out
+	Watches  int64 `json:"watches"`
 	Sessions int64 `json:"sessions"` // leases on etcd
 	Streams  int64 `json:"streams"`  // of watches on etcd, connections on ZooKeeper
 	Files    int64 `json:"server_files"`

@@ -14,21 +14,22 @@ import (
 // each of them is watched, then in the moment in which the watches are being
 // made.
 func Holds(ctx context.Context, s Store, n int) (*Result, error) {
-	return scenario(ctx, s, "holds", n, 1, func(ctx context.Context, r *run) error {
-		for _, round := range []struct {
-			name  string
-			ready func(watches int64) bool
-			peak  bool
-		}{
-			{"when all are watched", func(w int64) bool { return w == int64(n) }, true},
-			{"while watches are made", func(w int64) bool { return w > 0 }, false},
-		} {
-			if err := r.holdAll(ctx, round.name, n, round.ready, round.peak); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return scenario(ctx, s, "holds", n, 1, func(ctx context.Context, r *run) error { return r.holdTwice(ctx, n) })
+}
+
+func (r *run) holdTwice(ctx context.Context, n int) error {
+	all := func(w int64) bool { return w == int64(n) }
+	if err := r.holdAll(ctx, "when all are watched", n, all, true); err != nil {
+		return err
+	}
+	if err := r.back(ctx, momentRest, r.idle); err != nil {
+		return err
+	}
+	some := func(w int64) bool { return w > 0 }
+	if err := r.holdAll(ctx, "while watches are made", n, some, false); err != nil {
+		return err
+	}
+	return r.back(ctx, momentRest, r.idle)
 }
 
 // holdAll takes n locks, and gives them back when so many are watched.
@@ -64,7 +65,7 @@ func (r *run) holdAll(ctx context.Context, name string, n int, ready func(int64)
 			return fmt.Errorf("hold %d of %d was given back and goes on", i, n)
 		}
 	}
-	return r.back(ctx, momentRest, r.idle)
+	return nil
 }
 
 // perLine is how many sessions share a line.

@@ -55,6 +55,29 @@ func (z Size) Scenarios() []Scenario {
 	}
 }
 
+// Everything is all scenarios one after another through the same sessions, and
+// then a look whether everything has returned: what a test has the time for.
+func (z Size) Everything(ctx context.Context, s Store) (*Result, error) {
+	return scenario(ctx, s, "everything", max(z.Waiters, z.Holds), z.Sessions, func(ctx context.Context, r *run) error {
+		if err := r.handDown(ctx, z.Waiters); err != nil {
+			return err
+		}
+		if err := r.giveUp(ctx, z.Waiters); err != nil {
+			return err
+		}
+		if err := r.holdTwice(ctx, z.Holds); err != nil {
+			return err
+		}
+		if err := r.share(ctx, z.Sessions); err != nil {
+			return err
+		}
+		if _, err := r.names(ctx, z.Names); err != nil {
+			return err
+		}
+		return r.back(ctx, momentRest, r.idle)
+	})
+}
+
 // On starts a store by its name, runs a scenario there, and stops it.
 func On(ctx context.Context, store string, sc Scenario) (res *Result, err error) {
 	start, ok := map[string]func(context.Context) (Store, error){"etcd": Etcd, "zookeeper": ZooKeeper}[store]
@@ -84,6 +107,13 @@ type Result struct {
 	// Pending is how many Unlocks did not wait for their acknowledgement: see
 	// session.ErrReleasePending. They are finished in the background.
 	Pending int64 `json:"pending,omitempty"`
+
+	// Lost is how often a session, a hold or a place in a line was lost, and Logged
+	// how often something was logged that an operator should read. Told are the
+	// first of both.
+	Lost   int      `json:"lost"`
+	Logged int      `json:"logged"`
+	Told   []string `json:"told,omitempty"`
 }
 
 // Phase is something that took time.

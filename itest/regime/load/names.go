@@ -27,33 +27,37 @@ const (
 //
 // On the way it takes stock so many times; see Store.Tidy.
 func Names(ctx context.Context, s Store, d time.Duration) (*Result, error) {
-	return scenario(ctx, s, "names", 0, nameSessions, func(ctx context.Context, r *run) error {
-		var used atomic.Int64
-		err := r.phase("lock and unlock", func() error {
-			g, ctx := errgroup.WithContext(ctx)
-			over := time.Now().Add(d)
-			for w := range nameWorkers {
-				g.Go(func() error {
-					for time.Now().Before(over) && ctx.Err() == nil {
-						if err := r.oneName(ctx, w, used.Add(1)); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-			}
-			g.Go(func() error { return r.samples(ctx, over, d/nameSamples, &used) })
-			return g.Wait()
-		})
-		r.res.N = int(used.Load())
-		if err != nil {
-			return err
-		}
-		if err := r.s.Tidy(ctx); err != nil {
+	return scenario(ctx, s, "names", 0, nameSessions, func(ctx context.Context, r *run) (err error) {
+		if r.res.N, err = r.names(ctx, d); err != nil {
 			return err
 		}
 		return r.back(ctx, momentRest, r.idle)
 	})
+}
+
+// names uses names for a time, and says how many.
+func (r *run) names(ctx context.Context, d time.Duration) (int, error) {
+	var used atomic.Int64
+	err := r.phase("lock and unlock", func() error {
+		g, ctx := errgroup.WithContext(ctx)
+		over := time.Now().Add(d)
+		for w := range nameWorkers {
+			g.Go(func() error {
+				for time.Now().Before(over) && ctx.Err() == nil {
+					if err := r.oneName(ctx, w, used.Add(1)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		g.Go(func() error { return r.samples(ctx, over, d/nameSamples, &used) })
+		return g.Wait()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int(used.Load()), r.s.Tidy(ctx)
 }
 
 // samples takes stock now and then until it is over. Each moment is named after

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
 // A rule says how far a figure may be from where it began.
@@ -13,21 +14,32 @@ type rule struct {
 	exact  bool
 }
 
-// rules are those for a scenario of so many.
+// rules are those for a scenario of so many, while sessions are open or after.
 //
 // What is counted must be what it was. Memory need not: a map of Go's keeps the
 // room that it once needed, as do the slices behind queues, and so do pools in
 // the libraries and the tables of open requests. That is bounded by the largest
 // number of things that were there at once, not by how many there ever were:
 // mapRoom for each, which is what a key and a value of two words need at a load
-// of a half. heapSlack is what a Go process that has talked over the network
+// of a half, and goroutineRoom, since each of them has a goroutine that waits or
+// gives back, and Go keeps the descriptor of every goroutine that ever was for the
+// next one (runtime.allgs never shrinks; the stacks are given back). heapSlack is what a Go process that has talked over the network
 // differs by from one moment to the next (timers, buffers of connections that
 // grew, gRPC's pools).
 //
+// A fence on etcd stays for as long as the session that needed one, because nobody
+// can tell when the request that it keeps out has gone astray for good. There is
+// one for each Join that was not answered in time and had not been carried out.
+//
 // At the server, descriptors come and go by a few with the files of its log, and
 // of its memory nothing is required: it has a collector of its own.
-func rules(atOnce int) []rule {
+func rules(atOnce int, sessions bool) []rule {
+	fences := rule{figure: "fences at the server", of: func(f *Figures) int64 { return f.Fences }, exact: true}
+	if sessions {
+		fences.above = math.MaxInt32
+	}
 	return []rule{
+		fences,
 		{figure: "keys at the server", of: func(f *Figures) int64 { return f.Keys }, exact: true},
 		{figure: "watches at the server", of: func(f *Figures) int64 { return f.Watches }, exact: true},
 		{figure: "sessions at the server", of: func(f *Figures) int64 { return f.Server.Sessions }, exact: true},
@@ -35,7 +47,7 @@ func rules(atOnce int) []rule {
 		{figure: "goroutines", of: func(f *Figures) int64 { return f.Goroutines }, exact: true},
 		{figure: "file descriptors", of: func(f *Figures) int64 { return f.Files }, exact: true},
 		{figure: "file descriptors of the server", of: func(f *Figures) int64 { return f.Server.Files }, above: serverFilesSlack},
-		{figure: "heap", of: func(f *Figures) int64 { return f.Heap }, above: heapSlack + mapRoom*int64(atOnce)},
+		{figure: "heap", of: func(f *Figures) int64 { return f.Heap }, above: heapSlack + (mapRoom+goroutineRoom)*int64(atOnce)},
 	}
 }
 
@@ -43,6 +55,7 @@ const (
 	serverFilesSlack = 8
 	heapSlack        = 1 << 20
 	mapRoom          = 64
+	goroutineRoom    = 576
 )
 
 // broken says how a figure is not where it was, "" if it is.
@@ -67,12 +80,12 @@ func brokenRules(rs []rule, was, is *Figures) []string {
 
 // returned waits until all figures are where they were. It returns the last ones,
 // and what was still wrong when the time was up.
-func returned(ctx context.Context, s Store, was Figures, atOnce int) (is Figures, wrong []string, err error) {
-	short, cancel := context.WithTimeout(ctx, settleWithin)
+func (r *run) returned(ctx context.Context, was Figures) (is Figures, wrong []string, err error) {
+	short, cancel := context.WithTimeout(ctx, r.within)
 	defer cancel()
-	rs := rules(atOnce)
+	rs := rules(r.atOnce, len(r.sessions) > 0)
 	err = until(short, "all is back", func() (bool, error) {
-		now, err := figures(ctx, s)
+		now, err := figures(ctx, r.s)
 		if err != nil {
 			return false, err
 		}

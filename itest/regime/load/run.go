@@ -25,6 +25,8 @@ type run struct {
 	res      *Result
 	atOnce   int // the most things that are there at the same time
 	sessions []*session.Session
+	heard    heard
+	within   time.Duration // to return
 	pending  atomic.Int64
 	start    Figures // no session is open
 	idle     Figures // all are
@@ -32,9 +34,10 @@ type run struct {
 
 // scenario opens sessions, has f put weight on them, and closes them.
 func scenario(ctx context.Context, s Store, name string, n, sessions int, f func(context.Context, *run) error) (*Result, error) {
-	r := &run{s: s, began: time.Now(), atOnce: max(n, sessions), res: &Result{Scenario: name, Store: s.Name(), N: n, Sessions: sessions}}
+	r := &run{s: s, began: time.Now(), atOnce: max(n, sessions), within: settleWithin, res: &Result{Scenario: name, Store: s.Name(), N: n, Sessions: sessions}}
 	err := r.whole(ctx, sessions, f)
 	r.res.Pending = r.pending.Load()
+	r.heard.report(r.res)
 	if err == nil && len(r.res.NotBack) > 0 {
 		err = fmt.Errorf("%w: %s", ErrNotBack, strings.Join(r.res.NotBack, "; "))
 	}
@@ -91,7 +94,7 @@ func (r *run) note(name string, f Figures) {
 // back waits until all is where it was, and notes what is not.
 func (r *run) back(ctx context.Context, name string, was Figures) error {
 	return r.phase("until "+name, func() error {
-		is, wrong, err := returned(ctx, r.s, was, r.atOnce)
+		is, wrong, err := r.returned(ctx, was)
 		if err != nil {
 			return err
 		}
@@ -121,10 +124,11 @@ func (r *run) origin(ctx context.Context) (err error) {
 func (r *run) open(ctx context.Context, n int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(openers)
+	opts := r.heard.options()
 	var mu sync.Mutex
 	for range n {
 		g.Go(func() error {
-			s, err := r.s.Open(ctx)
+			s, err := r.s.Open(ctx, opts)
 			if err != nil {
 				return err
 			}
@@ -148,9 +152,11 @@ func (r *run) close() error {
 	return g.Wait()
 }
 
-// use has every session hold something until it is watched, and give it back:
-// what is made at the first use (on etcd the stream of watches, on ZooKeeper the
-// folders above the lines) belongs to a session that idles.
+// use has every session hold something until it is watched and the session has
+// been renewed, and give it back: what is made at the first use (on etcd a stream
+// for the watches and one for renewals, on ZooKeeper the folders above the lines)
+// belongs to a session that idles. The stream of watches is closed again after
+// 30 s for which nothing was watched, so no scenario rests for so long.
 func (r *run) use(ctx context.Context) error {
 	holds, err := r.hold(ctx, "first", len(r.sessions))
 	if err != nil {
@@ -160,7 +166,8 @@ func (r *run) use(ctx context.Context) error {
 	if err := r.watched(ctx, func(w int64) bool { return w >= want }); err != nil {
 		return err
 	}
-	if err := r.giveBack(holds); err != nil {
+	err = until(ctx, "all sessions were renewed", func() (bool, error) { return r.heard.allRenewed(len(r.sessions)), nil })
+	if err = errors.Join(err, r.giveBack(holds)); err != nil {
 		return err
 	}
 	if err := r.watched(ctx, func(w int64) bool { return w == r.start.Watches }); err != nil {

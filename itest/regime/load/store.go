@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"time"
 
 	"github.com/fairlock/fairlock/session"
 )
@@ -12,7 +11,7 @@ type Store interface {
 	Name() string // "etcd" or "zookeeper"
 
 	// Open opens a Session on a connection of its own, as another process would.
-	Open(ctx context.Context) (*session.Session, error)
+	Open(ctx context.Context, opts session.Options) (*session.Session, error)
 
 	// Server takes stock at the server.
 	Server(ctx context.Context) (Server, error)
@@ -26,7 +25,3 @@ type Store interface {
 
 	Close() error
 }
-
-// ttl is long enough that a machine with more to do than it can does not lose
-// sessions: loss is what other scenarios are about.
-const ttl = time.Minute

@@ -17,13 +17,13 @@ func Table(w io.Writer, r *Result) {
 	t.SetStyle(table.StyleLight)
 	t.AppendHeader(table.Row{
 		"", "after", "heap KiB", "goroutines", "files",
-		"keys", "watches", "sessions", "streams", "server files", "server heap KiB",
+		"keys", "fences", "watches", "sessions", "streams", "server files", "server heap KiB",
 	})
 	for _, m := range r.Moments {
 		f := m.Figures
 		t.AppendRow(table.Row{
 			m.Name, m.At.Round(10 * time.Millisecond), f.Heap >> 10, f.Goroutines, f.Files,
-			f.Keys, f.Watches, f.Server.Sessions, f.Streams, f.Server.Files, f.Server.Heap >> 10,
+			f.Keys, f.Fences, f.Watches, f.Server.Sessions, f.Streams, f.Server.Files, f.Server.Heap >> 10,
 		})
 	}
 	t.Render()
@@ -34,6 +34,9 @@ func Table(w io.Writer, r *Result) {
 	fmt.Fprintf(w, "%s\n", strings.Join(phases, ", "))
 	if r.Pending > 0 {
 		fmt.Fprintf(w, "%d Unlocks did not wait for their acknowledgement\n", r.Pending)
+	}
+	if r.Lost+r.Logged > 0 {
+		fmt.Fprintf(w, "%d losses, %d warnings, such as\n  %s\n", r.Lost, r.Logged, strings.Join(r.Told, "\n  "))
 	}
 	for _, b := range r.NotBack {
 		fmt.Fprintf(w, "NOT BACK %s\n", b)

@@ -32,7 +32,7 @@ type onZooKeeper struct {
 // locks more new names than that has them pile up.
 func ZooKeeper(ctx context.Context) (Store, error) {
 	e, err := zktest.Start(ctx, &zktest.Options{
-		Tick: 2 * time.Second, MaxSession: ttl, ContainerCheck: containerCheck,
+		Tick: 2 * time.Second, ContainerCheck: containerCheck,
 		Properties: map[string]string{"znode.container.maxPerMinute": "10000000"},
 		Config:     map[string]string{"maxClientCnxns": "0"},
 	})
@@ -50,8 +50,8 @@ func ZooKeeper(ctx context.Context) (Store, error) {
 func (*onZooKeeper) Name() string { return "zookeeper" }
 
 // Open implements Store.
-func (z *onZooKeeper) Open(ctx context.Context) (*session.Session, error) {
-	return zkbackend.Open(ctx, z.ensemble.Servers(), &zkbackend.Options{Session: session.Options{TTL: ttl}})
+func (z *onZooKeeper) Open(ctx context.Context, opts session.Options) (*session.Session, error) {
+	return zkbackend.Open(ctx, z.ensemble.Servers(), &zkbackend.Options{Session: opts})
 }
 
 // Server implements Store.

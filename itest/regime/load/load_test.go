@@ -1,0 +1,55 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What is counted is of the whole process, so one store has to be after the other.
+func TestAllReturnsToWhereItBegan(t *testing.T) {
+	for _, store := range []string{"etcd", "zookeeper"} {
+		t.Run(store, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+
+			res, err := On(ctx, store, Scenario{Name: "everything", Run: Small().Everything})
+
+			var table bytes.Buffer
+			if res != nil {
+				Table(&table, res)
+			}
+			t.Log(table.String())
+			require.NoError(t, err)
+			assert.Zero(t, res.Lost, res.Told)
+		})
+	}
+}
+
+func TestWhatIsForgottenIsNamed(t *testing.T) {
+	s, err := Etcd(t.Context())
+	require.NoError(t, err)
+	defer s.Close()
+
+	res, err := scenario(t.Context(), s, "forgetful", 1, 1, func(ctx context.Context, r *run) error {
+		h, err := mutex.New(r.sessions[0], "forgotten").Lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer h.Unlock()
+		r.within = time.Second
+		return r.back(ctx, momentRest, r.idle)
+	})
+
+	require.ErrorIs(t, err, ErrNotBack)
+	assert.ElementsMatch(t, res.NotBack, []string{"at rest, keys at the server: 1, was 0", "at rest, watches at the server: 1, was 0"})
+}
