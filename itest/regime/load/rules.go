@@ -21,9 +21,7 @@ type rule struct {
 // the libraries and the tables of open requests. That is bounded by the largest
 // number of things that were there at once, not by how many there ever were:
 // mapRoom for each, which is what a key and a value of two words need at a load
-// of a half, and goroutineRoom, since each of them has a goroutine that waits or
-// gives back, and Go keeps the descriptor of every goroutine that ever was for the
-// next one (runtime.allgs never shrinks; the stacks are given back). heapSlack is what a Go process that has talked over the network
+// of a half. heapSlack is what a Go process that has talked over the network
 // differs by from one moment to the next (timers, buffers of connections that
 // grew, gRPC's pools).
 //
@@ -47,7 +45,7 @@ func rules(atOnce int, sessions bool) []rule {
 		{figure: "goroutines", of: func(f *Figures) int64 { return f.Goroutines }, exact: true},
 		{figure: "file descriptors", of: func(f *Figures) int64 { return f.Files }, exact: true},
 		{figure: "file descriptors of the server", of: func(f *Figures) int64 { return f.Server.Files }, above: serverFilesSlack},
-		{figure: "heap", of: func(f *Figures) int64 { return f.Heap }, above: heapSlack + (mapRoom+goroutineRoom)*int64(atOnce)},
+		{figure: "heap", of: func(f *Figures) int64 { return f.Heap }, above: heapSlack + mapRoom*int64(atOnce)},
 	}
 }
 
@@ -55,7 +53,6 @@ const (
 	serverFilesSlack = 8
 	heapSlack        = 1 << 20
 	mapRoom          = 64
-	goroutineRoom    = 576
 )
 
 // broken says how a figure is not where it was, "" if it is.

@@ -109,6 +109,7 @@ func (r *run) back(ctx context.Context, name string, was Figures) error {
 // origin takes stock before anything is open. What was closed before may still
 // be on its way out.
 func (r *run) origin(ctx context.Context) (err error) {
+	prime(goroutinesEach * r.atOnce)
 	err = steady(ctx, "what there is at the start", func() (int64, error) {
 		r.start, err = figures(ctx, r.s)
 		f := &r.start
@@ -118,6 +119,23 @@ func (r *run) origin(ctx context.Context) (err error) {
 		r.note(momentStart, r.start)
 	}
 	return err
+}
+
+// goroutinesEach is how many goroutines there are at the most for one that waits:
+// its own, and one that asks or gives back for it.
+const goroutinesEach = 3
+
+// prime has so many goroutines at once, for a moment. Go keeps half a KiB of each
+// goroutine that ever was for the next one (runtime.allgs never shrinks), and that
+// is not to be taken for something that a session keeps.
+func prime(n int) {
+	var all sync.WaitGroup
+	end := make(chan struct{})
+	for range n {
+		all.Go(func() { <-end })
+	}
+	close(end)
+	all.Wait()
 }
 
 // open opens the sessions.
