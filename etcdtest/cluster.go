@@ -104,6 +104,7 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 		if c.tls, err = c.ca.Client("root"); err != nil {
 			return err
 		}
+		c.tls.InsecureSkipVerify = c.opts.ServerCA != nil
 	}
 	c.members, err = newMembers(ctx, c)
 	return err

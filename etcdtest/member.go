@@ -58,7 +58,11 @@ func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 	}
 	var clientTLS, peerTLS member.TLS
 	if c.opts.TLS {
-		if clientTLS, err = issue(c.ca, "server"); err != nil {
+		ca := c.ca
+		if c.opts.ServerCA != nil {
+			ca = c.opts.ServerCA(ca)
+		}
+		if clientTLS, err = issue(ca, "server"); err != nil {
 			return members, err
 		}
 	}

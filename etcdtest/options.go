@@ -50,6 +50,12 @@ type Options struct {
 	// the user.
 	TLS bool
 
+	// ServerCA, with TLS, gives the authority that issues what the servers show to
+	// clients, made from the one that signs everything else: (*CA).Expired for
+	// one. The cluster's own clients do not check it then. Nil is the same
+	// authority.
+	ServerCA func(*CA) *CA
+
 	// StartTimeout is how long starting may take, building not included. 0 is
 	// 30 s.
 	StartTimeout time.Duration

@@ -24,6 +24,12 @@ type Options struct {
 	// themselves.
 	TLS bool
 
+	// ServerCA, with TLS, gives the authority that issues what the servers show to
+	// clients, made from the one that signs everything else: (*CA).Expired for
+	// one. The ensemble's own clients do not check it then. Nil is the same
+	// authority.
+	ServerCA func(*CA) *CA
+
 	// Fsync makes members keep their promises to the disk. False leaves the
 	// writing to the operating system: a killed process loses nothing by that,
 	// a machine without power does.

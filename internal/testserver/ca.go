@@ -13,16 +13,23 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // CA is a throw-away certificate authority. Its certificates are valid for a day
-// and for the loopback addresses; its key never leaves the memory.
+// and for the loopback addresses; its key never leaves the memory. Expired and
+// Elsewhere are for tests of what must be refused.
 type CA struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	dir     string
+	cert    *x509.Certificate
+	key     *ecdsa.PrivateKey
+	expired bool
+	hosts   []string // instead of the loopback addresses
 }
+
+// lifetime is how long certificates are valid.
+const lifetime = 24 * time.Hour
 
 // NewCA makes an authority that writes its files into dir, which must exist.
 func NewCA(dir string) (*CA, error) {
@@ -34,7 +41,8 @@ func NewCA(dir string) (*CA, error) {
 		IsCA:                  true,
 	}
 	// It signs itself: the template is its own parent.
-	der, key, err := sign(template, template, nil)
+	// It is older than all that it signs, also than what has expired.
+	der, key, err := sign(template, template, nil, time.Now().Add(-2*lifetime), time.Now().Add(lifetime))
 	if err != nil {
 		return nil, err
 	}
@@ -51,18 +59,42 @@ func NewCA(dir string) (*CA, error) {
 // File is the authority's own certificate, for others to trust.
 func (ca *CA) File() string { return filepath.Join(ca.dir, "ca.pem") }
 
+// Expired is the same authority, whose certificates ended an hour ago.
+func (ca *CA) Expired() *CA {
+	other := *ca
+	other.expired = true
+	return &other
+}
+
+// Elsewhere is the same authority, whose certificates are good for these hosts
+// and not for the loopback addresses.
+func (ca *CA) Elsewhere(hosts ...string) *CA {
+	other := *ca
+	other.hosts = hosts
+	return &other
+}
+
 // Issue writes a certificate and its key, good for a server and for a client. A
 // server is trusted as 127.0.0.1, ::1, localhost and the further hosts given. The
 // key is PKCS #8, both are PEM. Issuing for the same name again overwrites the
 // files.
 func (ca *CA) Issue(name string, hosts ...string) (certFile, keyFile string, err error) {
-	der, key, err := sign(&x509.Certificate{
+	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		DNSNames:    append([]string{"localhost"}, hosts...),
-	}, ca.cert, ca.key)
+		DNSNames:    append(slices.Clone(ca.hosts), hosts...),
+	}
+	if ca.hosts == nil {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+		template.DNSNames = append(template.DNSNames, "localhost")
+	}
+	until := time.Now().Add(lifetime)
+	if ca.expired {
+		until = time.Now().Add(-time.Hour)
+	}
+	// It begins an hour ago at the latest: clocks of containers differ.
+	der, key, err := sign(template, ca.cert, ca.key, until.Add(-lifetime-time.Hour), until)
 	if err != nil {
 		return "", "", err
 	}
@@ -98,7 +130,9 @@ func (ca *CA) Client(user string) (*tls.Config, error) {
 
 // sign completes the template with a fresh key and signs it; without a parent's
 // key it is signed with its own.
-func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
+func sign(
+	template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, from, until time.Time,
+) ([]byte, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("testserver: generate key: %w", err)
@@ -111,8 +145,7 @@ func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) ([]by
 		parentKey = key
 	}
 	template.SerialNumber = serial
-	template.NotBefore = time.Now().Add(-time.Hour) // clocks of containers differ
-	template.NotAfter = time.Now().Add(24 * time.Hour)
+	template.NotBefore, template.NotAfter = from, until
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
 	if err != nil {
 		return nil, nil, fmt.Errorf("testserver: sign certificate: %w", err)
