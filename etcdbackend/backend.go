@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -31,9 +29,10 @@ type backend struct {
 	lay    layout
 	clock  driver.Clock
 	kv     store
-	plain  bool        // the client's KV and Watcher are etcd's own; see isPlain
-	leases bool        // and so is its Lease
-	leader metadata.MD // what clientv3.WithRequireLeader adds; never changed
+	plain  bool                        // the client's KV and Watcher are etcd's own; see isPlain
+	leases bool                        // and so is its Lease
+	knock  func(context.Context) error // why the cluster cannot be reached, nil if there is no such way to ask
+	leader metadata.MD                 // what clientv3.WithRequireLeader adds; never changed
 }
 
 var _ driver.Backend = (*backend)(nil)
@@ -215,29 +214,4 @@ func isTimeout(err error) bool {
 	code := status.Code(err)
 	return code == codes.Canceled || code == codes.DeadlineExceeded ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// unreachable describes a cluster that nobody answered for, with the reason of
-// one connection that did not come about: the client library keeps it to itself.
-func (b *backend) unreachable(err error) error {
-	where := strings.Join(b.client.Endpoints(), ", ")
-	if why := b.whyNot(); why != nil {
-		return fmt.Errorf("no answer from %s: %w: %w", where, err, why)
-	}
-	return fmt.Errorf("no answer from %s: %w", where, err)
-}
-
-// whyNot asks without waiting for a connection, only to see what that says.
-func (b *backend) whyNot() error {
-	if !b.plain {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	_, err := pb.NewMaintenanceClient(b.client.ActiveConnection()).
-		Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

@@ -24,9 +24,10 @@ type DialConfig struct {
 	// least one; give them all, so that one that dies costs nothing.
 	Endpoints []string
 
-	// TLS encrypts the connection. Instead of it, files may be named: CAFile
-	// to check the servers with (the system's authorities if empty), CertFile
-	// and KeyFile, both or none, to be known by. All PEM.
+	// TLS encrypts the connection. Its ServerName has no effect: etcd's client
+	// checks each server under the name in its endpoint. Instead of TLS, files
+	// may be named: CAFile to check the servers with (the system's authorities if
+	// empty), CertFile and KeyFile, both or none, to be known by. All PEM.
 	TLS                       *tls.Config
 	CAFile, CertFile, KeyFile string
 
@@ -147,12 +148,17 @@ func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session,
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
+	why := listen(ctx, cfg.knock)
 	client, err := newClient(ctx, cfg)
+	why.quiet()
 	if err != nil {
+		if errors.Is(err, session.ErrUnavailable) {
+			err = why.told(err)
+		}
 		return nil, fmt.Errorf("etcdbackend: dial %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
 	b := newBackend(client, o)
-	b.owned = true
+	b.owned, b.knock = true, cfg.knock
 	return open(ctx, b, &o)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,10 +48,12 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	defer cancel()
 	p := b.pace()
 	p.first, p.most = min(max(cfg.Window/3, 200*time.Millisecond), p.first), cfg.TTL
+	why := listen(ctx, b.whyNot)
 	id, err := b.grant(ctx, cfg, p)
+	why.quiet()
 	if err != nil {
 		if errors.Is(err, driver.ErrUnavailable) {
-			err = b.unreachable(err) //nolint:contextcheck // ctx has ended
+			err = why.told(fmt.Errorf("no answer from %s: %w", strings.Join(b.client.Endpoints(), ", "), err))
 		}
 		return nil, fmt.Errorf("etcd: grant a lease: %w", err)
 	}

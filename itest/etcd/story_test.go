@@ -32,6 +32,7 @@ func TestStories(t *testing.T) {
 		{"AReleaseDuringACutIsNoticedAfterIt", releaseDuringACut},
 		{"PermissionOnTheRootSuffices", permissionOnTheRoot},
 		{"TLSFromFilesAndNoOtherAuthority", tlsFromFiles},
+		{"ACertificateThatDoesNotServeIsNamedInTime", badCertificates},
 		{"AForeignKeyWithoutALeaseIsNamed", foreignKeyWithoutLease},
 		{"AForeignKeyWithoutALeaseIsNamedWhenItComesNext", foreignKeyComesNext},
 		{"AForeignLeasedKeyIsWaitedFor", foreignLeasedKey},

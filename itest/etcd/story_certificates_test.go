@@ -1,0 +1,142 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session"
+)
+
+// certificate is one that somebody does not accept.
+type certificate struct {
+	name, says string
+	cluster    *etcdtest.Cluster
+	edit       func(*etcdbackend.DialConfig)
+	ours       bool // it is the server that refuses
+}
+
+// badCertificates is about certificates that do not serve, each on a real
+// connection: they are refused, and Dial and Open say why when their time is up.
+func badCertificates(t *testing.T) {
+	good := etcdtest.New(t, &etcdtest.Options{TLS: true})
+	expired := etcdtest.New(t, &etcdtest.Options{TLS: true, ServerCA: (*etcdtest.CA).Expired})
+	elsewhere := etcdtest.New(t, &etcdtest.Options{
+		TLS: true, ServerCA: func(ca *etcdtest.CA) *etcdtest.CA { return ca.Elsewhere("localhost") },
+	})
+	other, err := etcdtest.NewCA(t.TempDir())
+	require.NoError(t, err)
+	shows := func(ca *etcdtest.CA) func(*etcdbackend.DialConfig) {
+		cert, key, err := ca.Issue("stranger")
+		require.NoError(t, err)
+		return func(c *etcdbackend.DialConfig) { c.CertFile, c.KeyFile = cert, key }
+	}
+
+	all := []certificate{
+		{
+			"servers of another authority", "certificate signed by unknown authority", good,
+			func(c *etcdbackend.DialConfig) { c.CAFile = other.File() }, false,
+		},
+		{
+			"the system's authorities", "certificate signed by unknown authority", good,
+			func(c *etcdbackend.DialConfig) { c.CAFile = "" }, false,
+		},
+		{"servers that have expired", "certificate has expired", expired, func(*etcdbackend.DialConfig) {}, false},
+		{"servers of another name", "cannot validate certificate for 127.0.0.1", elsewhere, func(*etcdbackend.DialConfig) {}, false},
+		{
+			"no certificate of one's own", "remote error: tls: certificate required", good,
+			func(c *etcdbackend.DialConfig) { c.CertFile, c.KeyFile = "", "" }, true,
+		},
+		{"an own one of another authority", "remote error: tls: unknown certificate authority", good, shows(other), true},
+		{"an own one that has expired", "remote error: tls: expired certificate", good, shows(good.CA().Expired()), true},
+	}
+	// The same clients are let in with what is right, so it is not something else.
+	require.NoError(t, newParty(t, "root", calmTTL).dial(t, configOf(t, good)))
+	right := configOf(t, elsewhere)
+	right.Endpoints = []string{strings.Replace(right.Endpoints[0], "127.0.0.1", "localhost", 1)}
+	require.NoError(t, newParty(t, "root", calmTTL).dial(t, right))
+
+	var told sync.WaitGroup
+	defer told.Wait()
+	for _, c := range all {
+		told.Go(func() { refusedInTime(t, c) })
+	}
+}
+
+// configOf is one that a cluster lets in.
+func configOf(t *testing.T, c *etcdtest.Cluster) etcdbackend.DialConfig {
+	t.Helper()
+	cert, key, err := c.CA().Issue("worker")
+	require.NoError(t, err)
+	return etcdbackend.DialConfig{Endpoints: c.Endpoints(), CAFile: c.CA().File(), CertFile: cert, KeyFile: key}
+}
+
+// refusedInTime dials, and opens a session on a client of the user's.
+func refusedInTime(t *testing.T, c certificate) {
+	const timeout = 2 * time.Second
+	cfg := configOf(t, c.cluster)
+	c.edit(&cfg)
+	cfg.Timeout = timeout
+	check := func(how string, most time.Duration, open func() error) {
+		begin := time.Now()
+		err := open()
+		took := time.Since(begin)
+		t.Logf("%s, %s: %s: %v", c.name, how, took.Round(time.Millisecond), err)
+		assert.ErrorIs(t, err, session.ErrUnavailable, "%s, %s", c.name, how)
+		assert.ErrorContains(t, err, c.says, "%s, %s", c.name, how)
+		assert.ErrorContains(t, err, c.cluster.Endpoints()[0], "%s, %s", c.name, how)
+		assert.Less(t, took, most+time.Second, "%s, %s", c.name, how)
+	}
+	check("dialled", timeout, func() error {
+		return second(etcdbackend.Dial(t.Context(), cfg, nil))
+	})
+	check("dialled with a login", timeout, func() error {
+		cfg := cfg
+		cfg.Username, cfg.Password = "worker", goodPassword
+		return second(etcdbackend.Dial(t.Context(), cfg, nil))
+	})
+
+	client, err := clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: tlsOf(t, cfg), Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer client.Close()
+	if c.ours {
+		// All that a user's client tells is what broke first on its connection,
+		// and that may be its own writing.
+		c.says = ""
+	}
+	check("a user's client", timeout, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		return second(etcdbackend.Open(ctx, client, nil))
+	})
+}
+
+// tlsOf is what Dial makes of the files, as a user would write it.
+func tlsOf(t *testing.T, cfg etcdbackend.DialConfig) *tls.Config {
+	t.Helper()
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		require.NoError(t, err)
+		c.RootCAs = x509.NewCertPool()
+		require.True(t, c.RootCAs.AppendCertsFromPEM(pem))
+	}
+	if cfg.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		require.NoError(t, err)
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c
+}
