@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -43,6 +42,8 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	require.NoError(t, err)
 	stranger, err := other.Client("worker")
 	require.NoError(t, err)
+	old, err := e.CA().Expired().Client("worker")
+	require.NoError(t, err)
 	with := func(edit func(*tls.Config)) func(*zkbackend.Options) {
 		return func(o *zkbackend.Options) {
 			o.TLS = worker.Clone()
@@ -60,12 +61,8 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 			edit: with(func(c *tls.Config) { c.RootCAs = nil }),
 		},
 		{
-			name: "a server of another name", says: []string{"TLS", "certificate is valid for localhost, not zk.example.org"},
+			name: "a server that was asked for by another name", says: []string{"TLS", "certificate is valid for localhost, not zk.example.org"},
 			edit: with(func(c *tls.Config) { c.ServerName = "zk.example.org" }),
-		},
-		{
-			name: "a certificate that has expired", says: []string{"TLS", "expired"},
-			edit: with(func(c *tls.Config) { c.Time = func() time.Time { return time.Now().Add(48 * time.Hour) } }),
 		},
 		{
 			// How a server refuses a client comes after the client's own part of
@@ -85,8 +82,40 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	}
 	plain, _ := shared.use(t)
 	all = append(all, refusal{
+		name: "an own certificate that has expired", servers: []string{server}, is: session.ErrUnavailable,
+		says: []string{"certificate", server}, edit: with(func(c *tls.Config) { c.Certificates = old.Certificates }),
+	})
+	all = append(all, refusal{
 		name: "TLS to a server in the clear", servers: plain.Servers(), is: session.ErrUnavailable,
 		says: []string{"TLS", plain.Servers()[0]}, edit: with(func(*tls.Config) {}),
 	})
 	tellRefusals(t, all)
+}
+
+// TestServersWhoseCertificateDoesNotServe has a server show one that has expired,
+// and one that is of another name than the one by which it is asked for.
+func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
+	t.Parallel()
+	expired := zktest.New(t, &zktest.Options{TLS: true, ServerCA: (*zktest.CA).Expired})
+	named := zktest.New(t, &zktest.Options{TLS: true, ServerCA: func(ca *zktest.CA) *zktest.CA { return ca.Elsewhere("localhost") }})
+	trusting := func(e *zktest.Ensemble) func(*zkbackend.Options) {
+		worker, err := e.CA().Client("worker")
+		require.NoError(t, err)
+		return func(o *zkbackend.Options) { o.TLS = worker }
+	}
+	right := newParty(t, "/locks", calmTTL)
+	trusting(named)(&right.opts)
+	right.open(t, strings.Replace(named.Servers()[0], "127.0.0.1", "localhost", 1))
+	require.NoError(t, right.lock(t, "x").Unlock())
+
+	tellRefusals(t, []refusal{
+		{
+			name: "expired", servers: expired.Servers(), is: session.ErrUnavailable, edit: trusting(expired),
+			says: []string{"TLS", "certificate has expired", expired.Servers()[0]},
+		},
+		{
+			name: "another name", servers: named.Servers(), is: session.ErrUnavailable, edit: trusting(named),
+			says: []string{"TLS", "cannot validate certificate for 127.0.0.1", named.Servers()[0]},
+		},
+	})
 }
