@@ -27,6 +27,13 @@ func parseOwner(value []byte) (key string, place int64, ok bool) {
 	return key, place, ok && err == nil
 }
 
+// parseNumber reads what a number's key ends with. It accepts only what key
+// writes.
+func parseNumber(s string) (n int, ok bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == s
+}
+
 // claim is one request for a number.
 type claim struct {
 	s   *leased
@@ -70,7 +77,10 @@ func (c claim) lowest(ctx context.Context, taken map[int]*mvccpb.KeyValue) (clai
 	var below []int
 	r := &pb.TxnRequest{}
 	for n := range min(free, maxOwners) {
-		if key, _, ok := parseOwner(taken[n].Value); ok {
+		// Whatever else stands there has no owner who could be gone, and may be no
+		// key that etcd lets be asked for.
+		key, _, ok := parseOwner(taken[n].Value)
+		if _, entry := c.s.b.lay.parse(driver.Ref{Line: c.ref.Line, Key: key}); ok && entry {
 			below = append(below, n)
 			r.Success = append(r.Success, opGet(keyOnly(key)))
 		}
@@ -139,9 +149,9 @@ func (c claim) take(ctx context.Context, n int, was *mvccpb.KeyValue, r *pb.TxnR
 	}
 	got := claimed{n: -1, taken: make(map[int]*mvccpb.KeyValue)}
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
-		n, err := strconv.Atoi(string(kv.Key[len(p):]))
+		n, ok := parseNumber(string(kv.Key[len(p):]))
 		switch {
-		case err != nil:
+		case !ok:
 		case string(kv.Value) == string(owner(c.ref)):
 			return claimed{n: n, token: kv.ModRevision}, nil // by an attempt that was not answered
 		default:

@@ -213,10 +213,15 @@ type request struct {
 
 // ask calls Lock. That ends at the latest when the Session is closed.
 func (p *party) ask(ctx context.Context, name string) *request {
+	return p.askFor(func() (*session.Hold, error) { return mutex.New(p.Session, name).Lock(ctx) })
+}
+
+// askFor asks for a hold in any way.
+func (p *party) askFor(want func() (*session.Hold, error)) *request {
 	r := &request{done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
-		r.hold, r.err = mutex.New(p.Session, name).Lock(ctx)
+		r.hold, r.err = want()
 		r.at = now()
 	}()
 	return r

@@ -33,6 +33,8 @@ func TestStories(t *testing.T) {
 		{"PermissionOnTheRootSuffices", permissionOnTheRoot},
 		{"TLSFromFilesAndNoOtherAuthority", tlsFromFiles},
 		{"ACertificateThatDoesNotServeIsNamedInTime", badCertificates},
+		{"StrangersOfAllKindsAreWaitedForInEveryLine", strangersInEveryLine},
+		{"WhatStrangersWriteBesideALineIsNotBelieved", strangersBeside},
 		{"AForeignKeyWithoutALeaseIsNamed", foreignKeyWithoutLease},
 		{"AForeignKeyWithoutALeaseIsNamedWhenItComesNext", foreignKeyComesNext},
 		{"AForeignLeasedKeyIsWaitedFor", foreignLeasedKey},

@@ -1,0 +1,192 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// strangerKeys are what somebody may call a key in a line: in our form, nearly in
+// our form, and in none.
+func strangerKeys(lease clientv3.LeaseID) []string {
+	ours := fmt.Sprintf("%x", int64(lease))
+	return []string{
+		ours + ".0", ours + ".1.r", ours + ".2.w1", ours + ".3.w9223372036854775807", ours + ".4.v", ours + ".5.w3.v", ours + ".6.r.v",
+		ours + ".-7", ours + ".8.w-1", ours + ".9.w1e99", ours + ".10.w99999999999999999999", ours + ".2147483648",
+		ours + ".99999999999999999999", ours + ".0x1", ours + ".01", ours, ours + ".", "." + ours, "-" + ours + ".0",
+		"fffffffffffffffff.0", "ffffffffffffffff.0", "0.0", "x", "\xff\xfe.0", "%beside", "%fence", "a/b", "/", "//", "..",
+		"w-1", ".v", ".r", strings.Repeat("k", 20_000),
+	}
+}
+
+// strangersInEveryLine has somebody fill the lines of all recipes with keys of
+// all kinds that say all kinds of things, on a lease of his.
+func strangersInEveryLine(t *testing.T) {
+	_, client, root := shared.use(t)
+	ss := [3]*session.Session{}
+	for i := range ss {
+		ss[i] = newParty(t, root, calmTTL).open(t, client).Session
+	}
+	all := len(strangerKeys(0))
+	for i, r := range tour.Recipes() {
+		t.Run(r.Name, func(t *testing.T) {
+			// Few at a time, since a short line is read with its values, and all.
+			for from := 0; from <= all; from += few {
+				to := from + few
+				if from+few > all {
+					from, to = 0, all
+				}
+				name := fmt.Sprintf("line%d-%d-%d", i, from, to)
+				tour.Turns(bounded(t), t, r, name, ss, func() tour.Strangers {
+					return strangersIn(t, client, root+"/"+name+"/", from, to)
+				})
+				if to == all {
+					break
+				}
+			}
+		})
+	}
+}
+
+// few is a short line.
+const few = 8
+
+// strangersIn puts some of them there, and one of whom nothing is known.
+func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to int) tour.Strangers {
+	ctx := bounded(t)
+	grant := func() clientv3.LeaseID {
+		l, err := client.Grant(ctx, 120)
+		require.NoError(t, err)
+		return l.ID
+	}
+	put := func(key, value string, lease clientv3.LeaseID) {
+		_, err := client.Put(ctx, prefix+key, value, clientv3.WithLease(lease))
+		require.NoError(t, err)
+	}
+	most, last := grant(), grant()
+	keys, values := strangerKeys(most), tour.Values()
+	for i := from; i < to; i++ {
+		put(keys[i], values[i%len(values)], most)
+		// Once more: what was written since is taken to say something.
+		put(keys[i], values[i%len(values)], most)
+	}
+	put("last", values[from%len(values)], last)
+	revoke := func(id clientv3.LeaseID) {
+		_, err := client.Revoke(ctx, id)
+		require.NoError(t, err)
+	}
+	return tour.Strangers{Count: to - from + 1, Leave: func() func() {
+		revoke(most)
+		return func() { revoke(last) }
+	}}
+}
+
+// strangersBeside has somebody write what lies beside the lines.
+func strangersBeside(t *testing.T) {
+	_, client, root := shared.use(t)
+	one := newParty(t, root, calmTTL).open(t, client)
+	two := newParty(t, root, calmTTL).open(t, client)
+	ctx := bounded(t)
+	put := func(t *testing.T, name, key, value string) {
+		_, err := client.Put(ctx, root+"/%beside/"+name+"/"+key, value)
+		require.NoError(t, err)
+	}
+	t.Run("limits", func(t *testing.T) {
+		for i, value := range []string{
+			"-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
+		} {
+			name := fmt.Sprint("limit", i)
+			sem := semaphore.New(one.Session, name, 2)
+			h, err := sem.Acquire(ctx, 2)
+			require.NoError(t, err)
+			waiter := one.askFor(func() (*session.Hold, error) { return semaphore.New(two.Session, name, 2).Acquire(ctx, 2) })
+			until(t, "a waiter", func() bool { es, err := sem.Queue(ctx); return err == nil && len(es) == 2 })
+			put(t, name, "limit", value)
+			refused(t, sem, waiter)
+			assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
+			require.NoError(t, h.Unlock())
+			require.NoError(t, sem.Resize(ctx, 2))
+			h, err = sem.Acquire(ctx, 2)
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock())
+		}
+	})
+	t.Run("numbers", func(t *testing.T) {
+		keys := []string{"slot/-1", "slot/+1", "slot/01", "slot/0x1", "slot/", "slot/99999999999999999999", "slot/a/b", "slot/\xff"}
+		for i, value := range append(tour.Values(), "5 ", "5 x", "-5 x", " ", "5 "+strings.Repeat("k", 900<<10), "99999999999999999999 x") {
+			name := fmt.Sprint("number", i)
+			sem := semaphore.NewWith(one.Session, name, 3, semaphore.Options{Slots: true})
+			put(t, name, "slot/0", value)
+			for _, key := range keys {
+				put(t, name, key, value)
+			}
+			h, err := sem.Acquire(ctx, 1)
+			require.NoError(t, err, "%.40q", value)
+			h2, err := sem.Acquire(ctx, 1)
+			require.NoError(t, err, "%.40q", value)
+			assert.NotEqual(t, h.Slot(), h2.Slot())
+			for _, h := range []*session.Hold{h, h2} {
+				assert.GreaterOrEqual(t, h.Slot(), 0)
+				require.NoError(t, h.Unlock())
+			}
+		}
+	})
+	t.Run("ledgers", func(t *testing.T) {
+		for i, value := range append(tour.Values(), `{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`) {
+			name := fmt.Sprint("ledger", i)
+			take := func(p *party) *session.Hold {
+				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(ctx)
+				require.NoError(t, err, "%.40q", value)
+				return h
+			}
+			put(t, name, "ledger", value)
+			require.NoError(t, take(one).Unlock())
+			h := take(two)
+			assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was given back: %.40q", value)
+			require.NoError(t, h.Unlock())
+		}
+	})
+	t.Run("what entries say", func(t *testing.T) {
+		for i, value := range tour.Values() {
+			name := fmt.Sprint("meta", i)
+			h, err := election.New(one.Session, name).Campaign(ctx, "me")
+			require.NoError(t, err)
+			entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
+			put(t, name, "meta/"+entry, value)
+			l, err := election.New(two.Session, name).Leader(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "me", l.Value)
+			require.NoError(t, h.Unlock())
+		}
+	})
+	one.kept(t)
+	two.kept(t)
+}
+
+// refused has a limit that cannot be read told to who waits and to who asks.
+func refused(t *testing.T, sem *semaphore.Semaphore, waiter *request) {
+	t.Helper()
+	ctx := bounded(t)
+	begin := time.Now()
+	wait(t, waiter.done, "the end of the waiting")
+	_, aerr := sem.Acquire(ctx, 1)
+	_, lerr := sem.Limit(ctx)
+	for what, err := range map[string]error{"waiter": waiter.err, "acquire": aerr, "limit": lerr} {
+		require.ErrorIs(t, err, session.ErrRefused, what)
+		assert.Less(t, len(err.Error()), 500, what)
+		assert.ErrorContains(t, err, "limit", what)
+	}
+	assert.Less(t, time.Since(begin), relooks, "told by an event")
+}
