@@ -143,11 +143,11 @@ func (e *NotAcquiredError) Error() string {
 	switch h := e.Holder; {
 	case h.Zero():
 	case h.Foreign || h.Meta.Host == "":
-		fmt.Fprintf(&b, ": held by %q", h.Key)
+		fmt.Fprintf(&b, ": held by %.256q", h.Key)
 	default:
-		fmt.Fprintf(&b, ": held by %s pid %d", h.Meta.Host, h.Meta.PID)
+		fmt.Fprintf(&b, ": held by %s pid %d", plain(h.Meta.Host), h.Meta.PID)
 		if h.Meta.Label != "" {
-			fmt.Fprintf(&b, " (%s)", h.Meta.Label)
+			fmt.Fprintf(&b, " (%s)", plain(h.Meta.Label))
 		}
 		if age := e.Now.Sub(h.Meta.Since); !h.Meta.Since.IsZero() && age >= 0 {
 			fmt.Fprintf(&b, " for %s", round(age))
@@ -160,6 +160,16 @@ func (e *NotAcquiredError) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	return b.String()
+}
+
+// plain is what an entry says of itself as it may stand in a log and on a
+// terminal: anybody may have written it. What cannot be printed is quoted, and
+// what is longer than any of ours is cut.
+func plain(s string) string {
+	if q := fmt.Sprintf("%.128q", s); q[1:len(q)-1] != s {
+		return q
+	}
+	return s
 }
 
 // round shortens d to what a person reads.

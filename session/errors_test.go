@@ -3,8 +3,12 @@ package session
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -36,6 +40,31 @@ func TestErrorsReadWell(t *testing.T) {
 		},
 	} {
 		assert.EqualError(t, err, want)
+	}
+}
+
+// TestErrorsCannotBeForgedByEntries has entries whose owners say of themselves
+// what a terminal or a log would take for more.
+func TestErrorsCannotBeForgedByEntries(t *testing.T) {
+	long := strings.Repeat("k", 1<<20)
+	for name, holder := range map[string]driver.Entry{
+		"a line break": {Meta: driver.Meta{Host: "web-1\nlevel=ERROR msg=forged", PID: 1}},
+		"an escape":    {Meta: driver.Meta{Host: "web-1", Label: "\x1b[2J\u009b31m\u202e"}},
+		"a long host":  {Meta: driver.Meta{Host: long, Label: long}},
+		"a long key":   {Ref: driver.Ref{Key: long}, Foreign: true},
+		"no UTF-8":     {Meta: driver.Meta{Host: "\xff\xfe"}},
+		"the end of time": {Meta: driver.Meta{
+			Host: "web-1", PID: math.MinInt, Since: time.UnixMilli(math.MaxInt64),
+		}},
+	} {
+		holder.Place = 1
+		text := (&NotAcquiredError{Holder: holder, Ahead: 1, Now: time.Unix(1_800_000_000, 0)}).Error()
+		assert.Less(t, len(text), 500, name)
+		assert.True(t, utf8.ValidString(text), name)
+		assert.NotContains(t, text, "\ufffd", name)
+		for _, r := range text {
+			assert.True(t, unicode.IsPrint(r), "%s: %q", name, text)
+		}
 	}
 }
 
