@@ -179,20 +179,23 @@ type node struct {
 
 // parseNode reads the name of a child; false if it is no entry. Curator and
 // go-zookeeper take what follows the last marker, so that is what counts; the
-// number may be negative after an overflow.
+// number may be negative after an overflow. The servers write it with ten
+// characters at least, of which the sign is one.
 func parseNode(name string) (node, bool) {
+	const width = 10
 	digits := len(name)
 	for digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9' {
 		digits--
 	}
-	if len(name)-digits != 10 {
+	wide := len(name) - digits
+	if wide != width && wide != width-1 {
 		return node{}, false
 	}
 	n := node{name: name}
 	n.seq, _ = strconv.ParseInt(name[digits:], 10, 64) // ten digits always fit
 	rest := name[:digits]
 	for _, m := range []string{markLock, markLatch, markWrite, markRead, markKazoo, markKazooRead} {
-		if before, ok := strings.CutSuffix(rest, m); ok {
+		if before, ok := strings.CutSuffix(rest, m); ok && wide == width {
 			n.marker, n.mode = m, modeOf(m)
 			n.ours(before)
 			return n, true

@@ -63,7 +63,7 @@ func TestNamesThatWouldBeEntriesAreRefused(t *testing.T) {
 		} {
 			assert.Error(t, l.check(name), name)
 		}
-		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "0000000001", "lease-0000000001", "%beside", "clock-face", "zookeeper"} {
+		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "lock-000000011", "lock--00000001", "0000000001", "lease-0000000001", "%beside", "clock-face", "zookeeper"} {
 			assert.NoError(t, l.check(name), name)
 		}
 	}
@@ -92,6 +92,8 @@ func TestNodesAreRead(t *testing.T) {
 		"0123456789abcdefxv-lock-0000000006":                 {marker: markLock, seq: 6},
 		"_c_x-latch-0000000001":                              {marker: markLatch, seq: 1},
 		"x-lock--2147483648":                                 {marker: markLock, seq: -2147483648},
+		"x-lock--000000001":                                  {marker: markLock, seq: -1},
+		"0123456789abcdefx-lock--000000005":                  {marker: markLock, seq: -5, guid: "0123456789abcdef", sealed: true},
 		"a-lock-b-lock-0000000002":                           {marker: markLock, seq: 2},
 		"__lock__lock-0000000002":                            {marker: markLock, seq: 2},
 	} {

@@ -60,6 +60,9 @@ func strangersInEveryLine(t *testing.T) {
 	}
 }
 
+// mostBytes is close to what a server takes in one request.
+const mostBytes = 900 << 10
+
 // few is a short line.
 const few = 8
 
@@ -76,7 +79,7 @@ func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to 
 		require.NoError(t, err)
 	}
 	most, last := grant(), grant()
-	keys, values := strangerKeys(most), tour.Values()
+	keys, values := strangerKeys(most), tour.Values(mostBytes)
 	for i := from; i < to; i++ {
 		put(keys[i], values[i%len(values)], most)
 		// Once more: what was written since is taken to say something.
@@ -125,7 +128,7 @@ func strangersBeside(t *testing.T) {
 	})
 	t.Run("numbers", func(t *testing.T) {
 		keys := []string{"slot/-1", "slot/+1", "slot/01", "slot/0x1", "slot/", "slot/99999999999999999999", "slot/a/b", "slot/\xff"}
-		for i, value := range append(tour.Values(), "5 ", "5 x", "-5 x", " ", "5 "+strings.Repeat("k", 900<<10), "99999999999999999999 x") {
+		for i, value := range append(tour.Values(mostBytes), "5 ", "5 x", "-5 x", " ", "5 "+strings.Repeat("k", 900<<10), "99999999999999999999 x") {
 			name := fmt.Sprint("number", i)
 			sem := semaphore.NewWith(one.Session, name, 3, semaphore.Options{Slots: true})
 			put(t, name, "slot/0", value)
@@ -144,7 +147,7 @@ func strangersBeside(t *testing.T) {
 		}
 	})
 	t.Run("ledgers", func(t *testing.T) {
-		for i, value := range append(tour.Values(), `{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`) {
+		for i, value := range append(tour.Values(mostBytes), `{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`) {
 			name := fmt.Sprint("ledger", i)
 			take := func(p *party) *session.Hold {
 				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(ctx)
@@ -159,7 +162,7 @@ func strangersBeside(t *testing.T) {
 		}
 	})
 	t.Run("what entries say", func(t *testing.T) {
-		for i, value := range tour.Values() {
+		for i, value := range tour.Values(mostBytes) {
 			name := fmt.Sprint("meta", i)
 			h, err := election.New(one.Session, name).Campaign(ctx, "me")
 			require.NoError(t, err)

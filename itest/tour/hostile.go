@@ -19,15 +19,15 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Values are what somebody may put where an entry says of itself what it is. None
-// is longer than what both services take.
-func Values() []string {
+// Values are what somebody may put where an entry says of itself what it is. The
+// longest have so many bytes, which a server may keep many times over.
+func Values(most int) []string {
 	return []string{
 		"", "null", "{", "[]", "\xff\xfe\x00", "-1", "1e99", "NaN",
-		strings.Repeat("x", 900<<10),
-		`{"v":1,"label":"` + strings.Repeat("x", 900<<10) + `"}`,
-		strings.Repeat("[", 100_000),
-		strings.Repeat(`{"v":1,"holds":`, 50_000) + "1" + strings.Repeat("}", 50_000),
+		strings.Repeat("x", most),
+		`{"v":1,"label":"` + strings.Repeat("x", most-20) + `"}`,
+		strings.Repeat("[", most),
+		strings.Repeat(`{"v":1,"holds":`, most/16) + "1" + strings.Repeat("}", most/16),
 		`{"v":1,"pid":1e99,"since":-99999999999999999999}`,
 		`{"v":1,"since":9223372036854775807,"pid":-9223372036854775808}`,
 		`{"v":1,"since":NaN,"pid":Infinity}`,

@@ -1,0 +1,99 @@
+package zookeeper
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// strangerNames are what somebody may call a node in a line. Those that end with
+// a dash get a number from the server, the others have what number they like.
+func strangerNames() (entries, others []string) {
+	const guid = "0123456789abcdef"
+	entries = []string{
+		"_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", guid + "x-lock-", guid + "-lock-", "-lock-", guid + "v-lock-", guid + "xv-lock-",
+		guid + "w1-lock-", guid + "w0-lock-", guid + "w-1-lock-", guid + "w9223372036854775807-lock-", guid + "w99999999999999999999-lock-",
+		guid + "w01-lock-", guid + "xw3-lock-", guid + "vw3-lock-", guid + "x-__WRIT__", guid + "-__READ__", "-__READ__", "-__WRIT__",
+		guid + "x__lock__", guid + "__rlock__", "__lock__", guid + "-latch-", "latch-", strings.ToUpper(guid) + "x-lock-",
+		guid + "x-lock-lock-", "READ__lock-", strings.Repeat("k", 4000) + "-lock-",
+		guid + "x-lock-2147483647", guid + "x-lock-9999999999", guid + "x-lock--2147483648", guid + "x-lock-0000000000", "lock-0000000000",
+		guid + "-__READ__-000000001", guid + "x-lock--000000000",
+	}
+	others = []string{
+		"lock-1", "lock-00000000001", "lock-000000000", "x-lock--00000000001", "README", "%", "%beside", "limit", "%2F", "☃",
+		guid + "x-lock-0x00000001", "lock-٠٠٠٠٠٠٠٠٠٠",
+	}
+	return entries, others
+}
+
+// mostBytes is less than a server takes, since it keeps its last 500 transactions
+// in memory, and these have a small one.
+const mostBytes = 20 << 10
+
+// sequential says that the server gives the number.
+func sequential(name string) bool { return strings.TrimRight(name, "0123456789") == name }
+
+// TestStrangersOfAllKindsAreWaitedForInEveryLine has somebody fill the lines of
+// all recipes with nodes of all kinds that say all kinds of things.
+func TestStrangersOfAllKindsAreWaitedForInEveryLine(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	for _, layout := range []zkbackend.Layout{zkbackend.LayoutCurator, zkbackend.LayoutKazoo} {
+		root := root + "-" + layout.String()
+		var ss [3]*session.Session
+		for i := range ss {
+			p := newParty(t, root, calmTTL)
+			p.opts.Layout = layout
+			ss[i] = p.open(t, e.Servers()...).Session
+			defer p.kept(t)
+		}
+		entries, _ := strangerNames()
+		for i, r := range tour.Recipes() {
+			t.Run(fmt.Sprint(layout, " ", r.Name), func(t *testing.T) {
+				const few = 8
+				for from := 0; from < len(entries); from += few {
+					name := fmt.Sprintf("line%d-%d", i, from)
+					tour.Turns(bounded(t), t, r, name, ss, func() tour.Strangers {
+						return strangersIn(t, e, root+"/"+name, from, min(from+few, len(entries)))
+					})
+				}
+			})
+		}
+	}
+}
+
+// strangersIn puts some of them into a folder, some that are no entries, and one
+// entry of whom nothing is known.
+func strangersIn(t *testing.T, e *zktest.Ensemble, dir string, from, to int) tour.Strangers {
+	entries, others := strangerNames()
+	values := tour.Values(mostBytes)
+	most, last := e.Conn(t), e.Conn(t)
+	put := func(conn *zk.Conn, name string, value string) {
+		flags := int32(zk.FlagEphemeral)
+		if sequential(name) {
+			flags |= zk.FlagSequence
+		}
+		_, err := conn.Create(dir+"/"+name, []byte(value), flags, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err, name)
+	}
+	for i := from; i < to; i++ {
+		put(most, entries[i], values[i%len(values)])
+	}
+	for i, name := range others {
+		_, err := most.Create(dir+"/"+name, []byte(values[(from+i)%len(values)]), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err, name)
+	}
+	put(last, "_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", values[from%len(values)])
+	return tour.Strangers{Count: to - from + 1, Leave: func() func() {
+		most.Close()
+		return last.Close
+	}}
+}
