@@ -26,6 +26,7 @@ type backend struct {
 
 	enforced atomic.Bool // the servers enforce permissions
 	unsealed atomic.Bool // entries are not to be sealed
+	wary     atomic.Bool // somebody's word was wrong: nobody's is believed
 
 	mu      sync.Mutex
 	open    map[*sess]bool // opened and not closed

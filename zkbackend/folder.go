@@ -106,6 +106,9 @@ func jot[V any](m map[string]V, key string, v V) {
 // has just gone. False means that this is not known. It asks once, on the link
 // that told of the end.
 func (s *sess) held(l *link, path string) bool {
+	if s.b.wary.Load() {
+		return false
+	}
 	dir, name := split(path)
 	data, err := once(s.ctx, s, l, func(c *zk.Conn) ([]byte, error) {
 		data, _, err := c.Get(dir)

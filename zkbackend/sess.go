@@ -47,7 +47,7 @@ type sess struct {
 	lists   map[string]*listing // by folder
 	marks   map[string]string   // the newest mark known of a folder
 	leaving map[string]bool     // own entries that are being given back
-	doubts  map[string]string   // by folder: the entry whose word was believed last
+	doubts  map[string]doubtful // by folder: the entry whose word was believed last
 	unsure  map[driver.Ref]bool // a delete was not answered
 	leased  map[string]bool     // foreign entries that are known to have a session or not
 	mixed   map[string]bool     // lines with a mixed protocol, which the log was told
@@ -64,7 +64,7 @@ func (b *backend) newSess(cfg driver.Config) *sess {
 		b: b, cfg: cfg, left: make(chan struct{}), prove: make(chan struct{}, 1), changed: make(chan struct{}),
 		next:    b.shuffle(),
 		watches: map[string]*watched{}, lists: map[string]*listing{}, marks: map[string]string{},
-		leaving: map[string]bool{}, doubts: map[string]string{},
+		leaving: map[string]bool{}, doubts: map[string]doubtful{},
 		unsure: map[driver.Ref]bool{}, leased: map[string]bool{}, mixed: map[string]bool{},
 		bells: map[string]*bell{}, mine: map[mark]*notes{}, limits: map[string]int64{}, crowded: map[string]bool{},
 	}

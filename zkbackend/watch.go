@@ -302,7 +302,7 @@ func (s *sess) isWord(w *watched) bool {
 	if s.leaving[w.ref.Key] {
 		return true
 	}
-	if _, name := split(w.ref.Key); s.seal == nil || !sealed(name) {
+	if _, name := split(w.ref.Key); s.seal == nil || s.b.wary.Load() || !sealed(name) {
 		return false
 	}
 	return !slices.ContainsFunc(w.subs, func(o *watcher) bool { return o.req.Own || o.req.Changes })
@@ -336,6 +336,11 @@ func (s *sess) hasGone(w *watched, held bool) {
 	l := s.cur
 	asked := len(tell) > 0 && !sealed(name) && l != nil && s.goes(func() {
 		held := s.held(l, w.ref.Key)
+		if held {
+			s.mu.Lock()
+			s.doubt(w.ref.Key)
+			s.mu.Unlock()
+		}
 		s.out.post(func() { s.deliver(tell, driver.Event{Kind: driver.Gone, Held: held}) })
 	})
 	s.mu.Unlock()

@@ -1,0 +1,99 @@
+package zookeeper
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestWhoLeavesFalseWordIsNotBelievedForLong is about a stranger who stands
+// behind a holder, never held, and leaves as one does who gives back a hold. Who
+// stands behind him cannot know better at that moment. It finds out a moment
+// later, and believes nobody from then on.
+func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	for name, lie := range map[string]struct {
+		node string
+		ops  func(dir, node string) []any
+	}{
+		"in a sealed entry": {"0123456789abcdefx-lock-", func(dir, node string) []any {
+			return []any{
+				&zk.SetDataRequest{Path: dir + "/" + node, Version: -1},
+				&zk.DeleteRequest{Path: dir + "/" + node, Version: -1},
+			}
+		}},
+		"in the folder": {"0123456789abcdef-lock-", func(dir, node string) []any {
+			return []any{
+				&zk.DeleteRequest{Path: dir + "/" + node, Version: -1},
+				&zk.SetDataRequest{Path: dir, Data: []byte("fairlock1 " + node), Version: -1},
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := root + "-" + name[len(name)-5:]
+			dir := root + "/x"
+			stranger := e.Conn(t)
+			one, two := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+			holder := one.lock(t, "x")
+			stand := func() (node string, r *request) {
+				path, err := stranger.Create(dir+"/"+lie.node, nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				r = two.ask(bounded(t), "x")
+				lined(t, stranger, dir, 3)
+				line, err := two.Queue(bounded(t), "x")
+				require.NoError(t, err)
+				until(t, "watches", func() bool { return two.watches(t, e, path) && two.watches(t, e, line[2].Key) })
+				return path[len(dir)+1:], r
+			}
+			node, r := stand()
+			_, err := stranger.Multi(lie.ops(dir, node)...)
+			require.NoError(t, err)
+			h := r.granted(t)
+			begin := now()
+			wait(t, h.Context().Done(), "the end of a hold that should not be")
+			t.Log("ended after", now().Sub(begin))
+			assert.Less(t, now().Sub(begin), time.Second)
+			assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
+			assert.Contains(t, two.log.String(), "may have been granted twice")
+			assert.ErrorIs(t, h.Unlock(), session.ErrLost)
+			lined(t, stranger, dir, 1)
+
+			node, r = stand()
+			_, err = stranger.Multi(lie.ops(dir, node)...)
+			require.NoError(t, err)
+			lined(t, stranger, dir, 2)
+			until(t, "a watch on the holder", func() bool { return two.watches(t, e, holder.Refs()[0].Key) })
+			r.waits(t)
+			require.NoError(t, context.Cause(holder.Context()))
+			require.NoError(t, holder.Unlock())
+			require.NoError(t, r.granted(t).Unlock())
+			one.kept(t)
+		})
+	}
+}
+
+// watches says whether the server knows of a watch of the party's on a node.
+func (p *party) watches(t testing.TB, e *zktest.Ensemble, path string) bool {
+	t.Helper()
+	said, err := e.Member(0).Command(bounded(t), "wchp")
+	require.NoError(t, err)
+	on := ""
+	for line := range strings.Lines(said) {
+		if session, ok := strings.CutPrefix(line, "\t"); !ok {
+			on = strings.TrimSpace(line)
+		} else if on == path && strings.TrimSpace(session) == p.service() {
+			return true
+		}
+	}
+	return false
+}
