@@ -180,11 +180,12 @@ func (d *departure) refused(ctx context.Context, failed step, err error) error {
 			return nil
 		}
 	case toClear:
-		// It was not there, or not ours any more; the rest goes all the same.
+		// It was not there, or not ours any more, or somebody has put something
+		// below it; the rest goes all the same.
 		path, _ := failed.op.(*zk.DeleteRequest)
-		if path != nil && (missing || errors.Is(err, zk.ErrBadVersion)) {
+		if path != nil && isElse(err) {
 			del.hangs = slices.DeleteFunc(del.hangs, func(h *zk.DeleteRequest) bool { return h.Path == path.Path })
-			if path.Version == -1 {
+			if path.Version == -1 && missing {
 				del.late = append(del.late, path)
 			}
 			return nil
@@ -209,10 +210,16 @@ func (d *departure) sweep(ctx context.Context, del *deletion) error {
 	return nil
 }
 
+// isElse says that what was to be deleted is not there, or not what it was: of what
+// hangs on an entry nothing has children.
+func isElse(err error) bool {
+	return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty)
+}
+
 // clear deletes a node; it is no error if it is not there, or another one.
 func (s *sess) clear(ctx context.Context, h *zk.DeleteRequest) error {
 	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(h.Path, h.Version) })
-	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
+	if err != nil && !isElse(err) {
 		dir, _ := split(h.Path)
 		return translate(err, "DELETE", dir)
 	}
