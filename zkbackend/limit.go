@@ -41,7 +41,7 @@ func (c children) limit(dir string) (limitFolder, error) {
 	}
 	n, err := strconv.ParseInt(c.names[0], 10, 64)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != c.names[0] || len(c.names) > 1 {
-		return f, fmt.Errorf("%w: %s must have one child, with the limit as its name, and has %q", driver.ErrRefused, dir, c.names)
+		return f, fmt.Errorf("%w: %s must have one child, with the limit as its name, and has %d, %.40q first", driver.ErrRefused, dir, len(c.names), c.names[0])
 	}
 	f.limit = n
 	return f, nil
