@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -117,85 +116,3 @@ func (s *sess) enforces(ctx context.Context, l *link) (bool, error) {
 	}
 	return false, nil
 }
-
-// moment is how long a grant lasts before the word that it rests on is doubted.
-const moment = 50 * time.Millisecond
-
-// doubtful is an entry whose word was believed, and the newest transaction that
-// the session knew of then.
-type doubtful struct {
-	path string
-	zxid int64
-}
-
-// doubt has the line looked at in a moment, because the word of an entry was
-// believed, unless that is of no interest any more by then. The caller holds s.mu.
-func (s *sess) doubt(path string) {
-	dir, _ := split(path)
-	d := doubtful{path: path, zxid: s.zxid}
-	if s.cur != nil {
-		d.zxid = max(d.zxid, s.cur.zxid.Load())
-	}
-	s.doubts[dir] = d
-	if len(s.doubts) == 1 {
-		s.b.clock.AfterFunc(moment, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if len(s.doubts) > 0 {
-				doubts := s.doubts
-				s.doubts = map[string]doubtful{}
-				s.goes(func() { s.verify(doubts) })
-			}
-		})
-	}
-}
-
-// verify ends the session if a word was wrong that it believed, and has nobody
-// believed from then on.
-func (s *sess) verify(doubts map[string]doubtful) {
-	for dir, d := range doubts {
-		err := s.refute(dir, d)
-		if err == nil {
-			continue
-		}
-		s.b.unsealed.Store(true)
-		s.b.wary.Store(true)
-		s.cfg.Logger.Error("zookeeper: a lock may have been granted twice; ending the session", "session", s.ID(), "err", err)
-		s.cancel()
-		s.cfg.Gone(err)
-		return
-	}
-}
-
-// refute looks for what shows that a word was wrong: the entry itself, or one
-// before it. Whoever gives back a hold was the first in line, but to say so takes
-// no more than an own entry. One with a low number that came after the word was
-// put there by a program that makes up numbers, and says nothing about it.
-func (s *sess) refute(dir string, d doubtful) error {
-	c, err := s.children(s.ctx, dir)
-	if err != nil {
-		return nil //nolint:nilerr // it is not known
-	}
-	_, name := split(d.path)
-	last, _ := parseNode(name)
-	for _, n := range slices.Backward(parseNodes(c.names)) {
-		if n.seq > last.seq {
-			continue
-		}
-		stat, err := s.exists(s.ctx, dir+"/"+n.name)
-		switch {
-		case err != nil || stat == nil || stat.Czxid > d.zxid:
-		case n.name == name:
-			return fmt.Errorf("%w: %s", errBroken, d.path)
-		default:
-			return fmt.Errorf("%w: %s, behind %s", errWord, d.path, n.name)
-		}
-	}
-	return nil
-}
-
-// errWord: the owner of an entry is a liar, or does not know what a seal means.
-var errWord = errors.New("zookeeper: an entry left word of a hold that it cannot have had")
-
-// errBroken: somebody wrote an entry that was not his.
-var errBroken = errors.New("zookeeper: somebody else wrote a sealed entry, which takes the login \"super\"")
