@@ -101,9 +101,8 @@ func strangersBeside(t *testing.T) {
 	_, client, root := shared.use(t)
 	one := newParty(t, root, calmTTL).open(t, client)
 	two := newParty(t, root, calmTTL).open(t, client)
-	ctx := bounded(t)
 	put := func(t *testing.T, name, key, value string) {
-		_, err := client.Put(ctx, root+"/%beside/"+name+"/"+key, value)
+		_, err := client.Put(bounded(t), root+"/%beside/"+name+"/"+key, value)
 		require.NoError(t, err)
 	}
 	t.Run("limits", func(t *testing.T) {
@@ -112,16 +111,16 @@ func strangersBeside(t *testing.T) {
 		} {
 			name := fmt.Sprint("limit", i)
 			sem := semaphore.New(one.Session, name, 2)
-			h, err := sem.Acquire(ctx, 2)
+			h, err := sem.Acquire(bounded(t), 2)
 			require.NoError(t, err)
-			waiter := one.askFor(func() (*session.Hold, error) { return semaphore.New(two.Session, name, 2).Acquire(ctx, 2) })
-			until(t, "a waiter", func() bool { es, err := sem.Queue(ctx); return err == nil && len(es) == 2 })
+			waiter := one.askFor(func() (*session.Hold, error) { return semaphore.New(two.Session, name, 2).Acquire(bounded(t), 2) })
+			until(t, "a waiter", func() bool { es, err := sem.Queue(bounded(t)); return err == nil && len(es) == 2 })
 			put(t, name, "limit", value)
 			refused(t, sem, waiter)
 			assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
 			require.NoError(t, h.Unlock())
-			require.NoError(t, sem.Resize(ctx, 2))
-			h, err = sem.Acquire(ctx, 2)
+			require.NoError(t, sem.Resize(bounded(t), 2))
+			h, err = sem.Acquire(bounded(t), 2)
 			require.NoError(t, err)
 			require.NoError(t, h.Unlock())
 		}
@@ -135,9 +134,9 @@ func strangersBeside(t *testing.T) {
 			for _, key := range keys {
 				put(t, name, key, value)
 			}
-			h, err := sem.Acquire(ctx, 1)
+			h, err := sem.Acquire(bounded(t), 1)
 			require.NoError(t, err, "%.40q", value)
-			h2, err := sem.Acquire(ctx, 1)
+			h2, err := sem.Acquire(bounded(t), 1)
 			require.NoError(t, err, "%.40q", value)
 			assert.NotEqual(t, h.Slot(), h2.Slot())
 			for _, h := range []*session.Hold{h, h2} {
@@ -150,7 +149,7 @@ func strangersBeside(t *testing.T) {
 		for i, value := range append(tour.Values(mostBytes), `{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`) {
 			name := fmt.Sprint("ledger", i)
 			take := func(p *party) *session.Hold {
-				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(ctx)
+				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(bounded(t))
 				require.NoError(t, err, "%.40q", value)
 				return h
 			}
@@ -164,11 +163,11 @@ func strangersBeside(t *testing.T) {
 	t.Run("what entries say", func(t *testing.T) {
 		for i, value := range tour.Values(mostBytes) {
 			name := fmt.Sprint("meta", i)
-			h, err := election.New(one.Session, name).Campaign(ctx, "me")
+			h, err := election.New(one.Session, name).Campaign(bounded(t), "me")
 			require.NoError(t, err)
 			entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
 			put(t, name, "meta/"+entry, value)
-			l, err := election.New(two.Session, name).Leader(ctx)
+			l, err := election.New(two.Session, name).Leader(bounded(t))
 			require.NoError(t, err)
 			assert.Equal(t, "me", l.Value)
 			require.NoError(t, h.Unlock())

@@ -1,0 +1,205 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// meddler writes what lies beside the lines of two parties.
+type meddler struct {
+	conn     *zk.Conn
+	root     string
+	one, two *party
+}
+
+// put makes a node beside a line, or gives it another value.
+func (m *meddler) put(t *testing.T, line, path, value string) {
+	t.Helper()
+	path = m.root + "/%beside/" + line + "/" + path
+	for i, c := range path {
+		if c == '/' && i > 0 {
+			_, err := m.conn.CreateContainer(path[:i], nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+			if err != nil {
+				require.ErrorIs(t, err, zk.ErrNodeExists)
+			}
+		}
+	}
+	_, err := m.conn.Create(path, []byte(value), 0, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		require.ErrorIs(t, err, zk.ErrNodeExists)
+		_, err = m.conn.Set(path, []byte(value), -1)
+	}
+	require.NoError(t, err)
+}
+
+func TestWhatStrangersWriteBesideALineIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	m := &meddler{conn: e.Conn(t), root: root}
+	m.one, m.two = newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	t.Run("limits", m.limits)
+	t.Run("numbers", m.numbers)
+	t.Run("ledgers", m.ledgers)
+	t.Run("what entries say", m.metas)
+	t.Run("what cannot be removed", m.stuck)
+	t.Run("a note that stays", m.note)
+	m.one.kept(t)
+	m.two.kept(t)
+}
+
+// limits: one that cannot be read is told to who waits and to who asks, and who
+// holds goes on.
+func (m *meddler) limits(t *testing.T) {
+	for i, child := range []string{"-1", "0", "1e99", " 8", "08", "+8", "NaN", "99999999999999999999", strings.Repeat("9", 100_000), "4"} {
+		name := fmt.Sprint("limit", i)
+		sem := semaphore.New(m.one.Session, name, 2)
+		h, err := sem.Acquire(bounded(t), 2)
+		require.NoError(t, err)
+		waiter := m.two.askFor(func() (*session.Hold, error) { return semaphore.New(m.two.Session, name, 2).Acquire(bounded(t), 2) })
+		until(t, "a waiter", func() bool { es, err := sem.Queue(bounded(t)); return err == nil && len(es) == 2 })
+		m.put(t, name, "limit/"+child, "")
+		begin := time.Now()
+		wait(t, waiter.done, "the end of the waiting")
+		_, aerr := semaphore.NewWith(m.two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(bounded(t), 1)
+		_, lerr := sem.Limit(bounded(t))
+		for what, err := range map[string]error{"waiter": waiter.err, "acquire": aerr, "limit": lerr} {
+			require.ErrorIs(t, err, session.ErrRefused, what)
+			assert.Less(t, len(err.Error()), 500, what)
+			assert.ErrorContains(t, err, "limit", what)
+		}
+		assert.Less(t, time.Since(begin), relooks, "told by an event")
+		assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
+		require.NoError(t, h.Unlock())
+		require.NoError(t, m.conn.Delete(m.root+"/%beside/"+name+"/limit/"+child, -1))
+		h, err = sem.Acquire(bounded(t), 2)
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock())
+	}
+}
+
+// numbers: what is no number of an entry's is another's.
+func (m *meddler) numbers(t *testing.T) {
+	for i, value := range append(tour.Values(mostBytes), "0123456789abcdef-lock-0000000000") {
+		name := fmt.Sprint("number", i)
+		sem := semaphore.NewWith(m.one.Session, name, 3, semaphore.Options{Slots: true})
+		for _, key := range []string{"0", "-1", "+1", "01", "0x1", "99999999999999999999", "☃"} {
+			m.put(t, name, "slot/"+key, value)
+		}
+		h, err := sem.Acquire(bounded(t), 1)
+		require.NoError(t, err, "%.40q", value)
+		h2, err := sem.Acquire(bounded(t), 1)
+		require.NoError(t, err, "%.40q", value)
+		assert.Equal(t, []int{1, 2}, []int{h.Slot(), h2.Slot()}, "%.40q", value)
+		require.NoError(t, h.Unlock())
+		require.NoError(t, h2.Unlock())
+	}
+}
+
+// ledgers: a name that nobody has is that of one who died, and the next knows it
+// better.
+func (m *meddler) ledgers(t *testing.T) {
+	for i, value := range append(tour.Values(mostBytes), "x died", " ", " clean", "0123456789abcdef died") {
+		name := fmt.Sprint("ledger", i)
+		take := func(p *party) *session.Hold {
+			h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(bounded(t))
+			require.NoError(t, err, "%.40q", value)
+			return h
+		}
+		m.put(t, name, "ledger", value)
+		require.NoError(t, take(m.one).Unlock())
+		h := take(m.two)
+		assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was given back: %.40q", value)
+		require.NoError(t, h.Unlock())
+	}
+}
+
+// metas: what an entry with a value says of itself lies beside the line too, and
+// is its owner's, like the entry. What is put there before is not.
+func (m *meddler) metas(t *testing.T) {
+	for i, value := range tour.Values(mostBytes) {
+		name := fmt.Sprint("meta", i)
+		h, err := election.New(m.one.Session, name).Campaign(bounded(t), "me")
+		require.NoError(t, err)
+		key := h.Refs()[0].Key
+		meta := m.root + "/%beside/" + name + "/meta/" + nodeOf(key)[:16]
+		_, err = m.conn.Set(meta, []byte(value), -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		m.put(t, name, "meta/0123456789abcdef", value)
+		_, err = m.conn.Create(m.root+"/"+name+"/0123456789abcdefv-lock-", []byte(value), zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		l, err := election.New(m.two.Session, name).Leader(bounded(t))
+		require.NoError(t, err)
+		assert.Equal(t, "me", l.Value)
+		line, err := mutex.New(m.two.Session, name).Queue(bounded(t))
+		require.NoError(t, err)
+		require.Len(t, line, 2)
+		require.NoError(t, h.Unlock())
+	}
+}
+
+// stuck: a node with children cannot be deleted. Who puts one where that of an
+// entry's belongs keeps nobody from giving back.
+func (m *meddler) stuck(t *testing.T) {
+	sem := semaphore.New(m.one.Session, "stuck", 1)
+	h, err := sem.Acquire(bounded(t), 1)
+	require.NoError(t, err)
+	waiter := m.two.askFor(func() (*session.Hold, error) { return semaphore.New(m.two.Session, "stuck", 1).Acquire(bounded(t), 1) })
+	var line []string
+	until(t, "a waiter", func() bool { line = entriesBelow(t, m.conn, m.root+"/stuck"); return len(line) == 2 })
+	m.put(t, "stuck", "holders/"+nodeOf(slices.MaxFunc(line, bySequence))+"/child", "") // he will note his admission there
+	require.NoError(t, h.Unlock())
+	second := waiter.granted(t)
+	third := m.one.askFor(func() (*session.Hold, error) { return sem.Acquire(bounded(t), 1) })
+	until(t, "another", func() bool { return len(entriesBelow(t, m.conn, m.root+"/stuck")) == 2 })
+	require.NoError(t, second.Unlock())
+	require.NoError(t, third.granted(t).Unlock())
+
+	robust := func(p *party) *session.Hold {
+		h, err := mutex.NewWith(p.Session, "stuck-ledger", mutex.Options{Robust: true}).Lock(bounded(t))
+		require.NoError(t, err)
+		return h
+	}
+	h = robust(m.one)
+	m.put(t, "stuck-ledger", "ledger/child", "")
+	require.NoError(t, h.Unlock())
+	h = robust(m.two)
+	assert.Equal(t, session.PastDied, h.Previous(), "the name could not be struck out")
+	require.NoError(t, h.Unlock())
+}
+
+// note: somebody says of an entry of his that it was admitted, by a node that
+// does not go with it. The end of that entry is noticed all the same.
+func (m *meddler) note(t *testing.T) {
+	sem := semaphore.New(m.one.Session, "note", 1)
+	h, err := sem.Acquire(bounded(t), 1)
+	require.NoError(t, err)
+	path, err := m.conn.Create(m.root+"/note/0123456789abcdefw1-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	m.put(t, "note", "holders/"+nodeOf(path), "")
+	waiter := m.two.askFor(func() (*session.Hold, error) { return semaphore.New(m.two.Session, "note", 1).Acquire(bounded(t), 1) })
+	until(t, "a waiter", func() bool { return len(entriesBelow(t, m.conn, m.root+"/note")) == 3 })
+	require.NoError(t, h.Unlock())
+	waiter.waits(t)
+	require.NoError(t, m.conn.Delete(path, -1))
+	require.NoError(t, waiter.granted(t).Unlock())
+}
+
+// nodeOf is the last part of a path.
+func nodeOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// bySequence orders entries as the servers numbered them.
+func bySequence(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) }
