@@ -18,8 +18,10 @@ import (
 )
 
 // TestManyLocksInOneSessionCostLittle and the next test are alone on the
-// machine: they measure. The server is another process. The last round costs
-// no more than the one before: what stays after it are empty tables.
+// machine: they measure. The server is another process. In the first rounds
+// tables grow, which stay when they are empty. Later, what a lock left would be
+// there after every round, and what else happens in the process, like one more
+// thread for a call that blocks, only after some.
 func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 	const n = 2000
 	e, root := shared.use(t)
@@ -29,7 +31,7 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 	p.open(t, e.Servers()...)
 	require.NoError(t, p.lock(t, "warm").Unlock())
 	before, threads, watched := settled(t, e), runtime.NumGoroutine(), watches(t, e)
-	var after [4]int64
+	var after [6]int64
 	for round := range after {
 		holds := make([]*session.Hold, n)
 		begin := now()
@@ -63,7 +65,8 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 		assert.LessOrEqual(t, watches(t, e), watched, "watches at the server")
 	}
 	p.kept(t)
-	assert.Less(t, after[3]-after[2], int64(160<<10), "bytes of heap that the last round left")
+	left := min(after[5]-after[4], after[4]-after[3], after[3]-after[2])
+	assert.Less(t, left/n, int64(32), "bytes of heap that each lock of the last rounds left")
 }
 
 func TestManyWaitersInOneSessionCostLittle(t *testing.T) {

@@ -35,7 +35,9 @@ func heap() int64 {
 // watches is how many the server has.
 func watches(t *testing.T, e *zktest.Ensemble) int {
 	t.Helper()
-	said, err := e.Member(0).Command(bounded(t), "wchs")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel() // at once: tests that measure the heap ask often
+	said, err := e.Member(0).Command(ctx, "wchs")
 	require.NoError(t, err)
 	n, err := strconv.Atoi(regexp.MustCompile(`Total watches:(\d+)`).FindStringSubmatch(said)[1])
 	require.NoError(t, err)
