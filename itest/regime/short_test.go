@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/itest/regime/onetcd"
+	"github.com/fairlock/fairlock/itest/regime/onzk"
 	"github.com/fairlock/fairlock/itest/regime/trial"
 )
 
@@ -27,28 +28,47 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// known is a defect of a peer's, which must be found in the same way in which ours
+// would be: a kind of fault, and how many trials find it at least once.
+type known struct {
+	lock, kind string
+	trials     int
+}
+
 // TestShortRegime plays a few trials of every kind: Fairlock's keep all promises,
-// and the peer's known defect is found in the same way in which ours would be.
+// and the peers' known defects are found.
 func TestShortRegime(t *testing.T) {
+	defects := map[string]known{
+		onetcd.Name: {onetcd.Stock, "holder-cut", 12},
+		onzk.Name:   {onzk.Stock, "waiter-entry-deleted", 4}, // whoever waits behind takes it for a release
+	}
+	for _, s := range services() {
+		t.Run(s.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			svc, err := s.start(ctx)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, svc.Close()) }()
+			shortRegime(ctx, t, svc, defects[s.name])
+		})
+	}
+}
+
+func shortRegime(ctx context.Context, t *testing.T, svc trial.Service, defect known) {
 	const seed = 1
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	svc, err := onetcd.Start(ctx)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, svc.Close()) }()
-	ours, theirs := trial.New(svc, trial.Ours, seed), trial.New(svc, onetcd.Stock, seed)
+	ours, theirs := trial.New(svc, trial.Ours, seed), trial.New(svc, defect.lock, seed)
 	clients, servers, err := ours.Kinds(ctx)
 	require.NoError(t, err)
-
 	rs := &results{of: map[string][]*trial.Result{}}
 	var mu sync.Mutex
 	play := func(kind string, n int) {
 		got, err := ours.Round(ctx, kind, n)
 		mu.Lock()
 		defer mu.Unlock()
-		if !errors.Is(err, errors.ErrUnsupported) {
-			assert.NoError(t, err)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return
 		}
+		assert.NoError(t, err)
 		rs.keep(kind, got)
 	}
 	room := make(chan struct{}, 4) // kinds at the same time
@@ -60,10 +80,10 @@ func TestShortRegime(t *testing.T) {
 			play(kind, 4)
 		})
 	}
-	var known []*trial.Result
+	var peers []*trial.Result
 	all.Go(func() {
 		var err error
-		known, err = theirs.Round(ctx, "holder-cut", 12)
+		peers, err = theirs.Round(ctx, defect.kind, defect.trials)
 		assert.NoError(t, err)
 	})
 	all.Wait()
@@ -80,14 +100,14 @@ func TestShortRegime(t *testing.T) {
 		}
 	}
 	found := 0
-	for _, r := range known {
+	for _, r := range peers {
 		assert.Empty(t, r.Missed, r.Line)
 		if len(r.Violations) > 0 {
 			found++
 		}
 	}
-	assert.Positive(t, found, "trials of %s with violations", onetcd.Stock)
-	rs.keep(onetcd.Stock, known)
+	assert.Positive(t, found, "trials of %s with violations", defect.lock)
+	rs.keep(defect.lock, peers)
 	rs.print(t.Output())
-	fmt.Fprintf(t.Output(), "%s: %d of %d trials of its holders being cut off with violations\n", onetcd.Stock, found, len(known))
+	fmt.Fprintf(t.Output(), "%s: %d of %d trials of %s with violations\n", defect.lock, found, len(peers), defect.kind)
 }

@@ -66,14 +66,19 @@ func (f *front) step() {
 		zxid, err := t.Last()
 		last, errs = append(last, zxid), append(errs, err)
 	}
-	slices.Sort(last)
-	majority := last[len(last)-len(last)/2-1]
+	majority := ofMajority(last)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = errors.Join(errs...) // a member may be about to change its files
 	if n := len(f.came); n == 0 || majority > f.came[n-1].zxid {
 		f.came = append(f.came, came{majority, trial.Now()})
 	}
+}
+
+// ofMajority is how far more than half of the members have come.
+func ofMajority(last []int64) int64 {
+	last = slices.Sorted(slices.Values(last))
+	return last[(len(last)-1)/2]
 }
 
 // reaches waits for a transaction to be known to stay, and says since when it is.
