@@ -23,6 +23,7 @@ type runner struct {
 	group  *group
 	tty    *terminal
 	state  State
+	told   syscall.Signal // see Result
 	paused syscall.Signal // what stopped the command at the terminal; we have been stopped too
 }
 
@@ -124,8 +125,12 @@ func (r *runner) pass(got os.Signal) {
 	if !ok || sig == syscall.SIGCHLD || sig == syscall.SIGPIPE {
 		return
 	}
-	if sig == syscall.SIGTERM {
-		r.course.asked = true
+	switch sig {
+	case syscall.SIGTERM:
+		r.course.asked, r.told = true, sig
+	case syscall.SIGINT, syscall.SIGQUIT:
+		r.told = sig
+	default:
 	}
 	r.group.signal(sig)
 }
@@ -165,7 +170,7 @@ func (r *runner) result() Result {
 	r.guard.dismiss() // as long as the group's number is ours
 	ws := r.group.bury()
 	r.tty.take()
-	res := Result{Code: ws.ExitStatus(), Lost: r.course.lost, TooLong: r.course.tooLong}
+	res := Result{Code: ws.ExitStatus(), Lost: r.course.lost, TooLong: r.course.tooLong, Told: r.told}
 	if ws.Signaled() {
 		res.Code = CodeSignal + int(ws.Signal())
 	}

@@ -101,6 +101,10 @@ type Result struct {
 	// TooLong says that it was told to stop because of MaxRun.
 	TooLong bool
 
+	// Told is the last of SIGINT, SIGQUIT and SIGTERM that went to the command
+	// through us; 0 if none did.
+	Told syscall.Signal
+
 	// Err is why the command could not be run, nil if it was.
 	Err error
 }
