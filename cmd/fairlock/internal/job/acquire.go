@@ -1,0 +1,86 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// acquire waits for the lock, or tries once, and shows the waiting. When a signal
+// comes first it leaves the line.
+func (j *job) acquire(ctx context.Context) (*session.Hold, error) {
+	ctx, stop := j.interruptible(ctx)
+	if err := j.open(ctx); err != nil {
+		if cause := stop(); cause != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	bounded, cancel := j.bounded(ctx)
+	defer cancel()
+	shown := j.tell.waiting(bounded, j.s)
+	h, err := j.request(bounded)
+	shown()
+	if cause := stop(); cause != nil {
+		if err == nil {
+			_ = h.Unlock() // the line moves on in any case
+		}
+		return nil, cause
+	}
+	return h, err
+}
+
+// bounded is ctx for as long as we wait for the lock.
+func (j *job) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if j.Wait == nil || *j.Wait == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, *j.Wait)
+}
+
+// request asks for the lock once. To wait for no time is to try.
+func (j *job) request(ctx context.Context) (*session.Hold, error) {
+	try := j.Nonblock || j.Wait != nil && *j.Wait == 0
+	if try { // nobody waits for more than an answer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, tryTimeout, session.ErrUnavailable)
+		defer cancel()
+	}
+	h, err := j.ask(ctx, try)
+	if err != nil && try && errors.Is(context.Cause(ctx), session.ErrUnavailable) {
+		return nil, exit.Errorf(exit.Unavailable, "%s does not answer: %w", j.target.Address, err)
+	}
+	return h, err
+}
+
+// tryTimeout is how long to wait for the answer to a try.
+const tryTimeout = 5 * time.Second
+
+func (j *job) ask(ctx context.Context, try bool) (*session.Hold, error) {
+	lock := map[bool]func(context.Context) (*session.Hold, error){}
+	switch j.kind() {
+	case "leader":
+		return election.New(j.s, j.Name).Campaign(ctx, j.Value)
+	case "semaphore":
+		m := semaphore.NewWith(j.s, j.Name, j.Permits, semaphore.Options{Slots: true})
+		lock[false] = func(ctx context.Context) (*session.Hold, error) { return m.Acquire(ctx, j.Take) }
+		lock[true] = func(ctx context.Context) (*session.Hold, error) { return m.TryAcquire(ctx, j.Take) }
+	case "read":
+		rw := rwlock.New(j.s, j.Name)
+		lock[false], lock[true] = rw.RLock, rw.TryRLock
+	case "write":
+		rw := rwlock.New(j.s, j.Name)
+		lock[false], lock[true] = rw.Lock, rw.TryLock
+	default:
+		m := mutex.New(j.s, j.Name)
+		lock[false], lock[true] = m.Lock, m.TryLock
+	}
+	return lock[try](ctx)
+}

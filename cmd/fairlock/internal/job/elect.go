@@ -1,0 +1,120 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// A command that ends soon after its start is not started again at once: others
+// lead meanwhile, who may have more luck.
+const (
+	leastRest = 100 * time.Millisecond
+	mostRest  = 10 * time.Second
+)
+
+// Elect runs a command while it leads, and campaigns again whenever the command
+// has ended or the leadership was lost, until a signal asks it to leave.
+func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
+	o.Leader = true
+	j, err := prepare(conn, std, o)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	if j.Value == "" {
+		j.Value = j.ID
+	}
+	rest := leastRest
+	for {
+		h, err := j.acquire(ctx)
+		if err != nil {
+			return j.leave(err)
+		}
+		began := j.clock.Now()
+		j.granted(h)
+		j.tell.say("leads, with token %d", h.Token())
+		if err = j.writeToken(h); err != nil {
+			j.release(h)
+			return err
+		}
+		res := j.supervise(ctx, h)
+		j.release(h)
+		// What is typed reaches the command alone, and ends us as well.
+		if res.Told != 0 || res.Err != nil || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
+			return j.end(res)
+		}
+		if j.clock.Now().Sub(began) >= mostRest {
+			rest = leastRest
+		}
+		j.tell.say("%s; campaigns again", ending(res))
+		if err = j.rest(ctx, rest); err != nil {
+			return j.leave(err)
+		}
+		rest = min(2*rest, mostRest)
+	}
+}
+
+// ending says for people how a command has ended.
+func ending(res supervise.Result) string {
+	switch {
+	case res.Lost:
+		return "lost the leadership, and the command is dead"
+	case res.TooLong:
+		return "the command ran for too long, and was stopped"
+	}
+	return fmt.Sprintf("the command has ended, with code %d", res.Code)
+}
+
+// rest waits, unless a signal comes.
+func (j *job) rest(ctx context.Context, d time.Duration) error {
+	ctx, stop := j.interruptible(ctx)
+	driver.Sleep(ctx, j.clock, d/2+driver.Jitter(j.clock, d/2+1))
+	return stop()
+}
+
+// Observe prints who leads, and every change of that, until a signal comes: a
+// line with the token and the value, or "-" while nobody leads.
+func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
+	o.Leader = true
+	j, err := prepare(conn, std, o)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	ctx, stop := j.interruptible(ctx)
+	err = j.observe(ctx)
+	var i *interrupted
+	if cause := stop(); errors.As(cause, &i) {
+		return exit.Silently(supervise.CodeSignal + i.number)
+	}
+	return exit.Of(err)
+}
+
+func (j *job) observe(ctx context.Context) error {
+	var err error
+	if j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL}); err != nil {
+		return err
+	}
+	for l, err := range election.New(j.s, j.Name).Observe(ctx) {
+		if err == nil && l.Vacant() {
+			_, err = fmt.Fprintln(j.std.Out, "-")
+		} else if err == nil {
+			_, err = fmt.Fprintf(j.std.Out, "%d %s\n", l.Token, screen.Printable(l.Value))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

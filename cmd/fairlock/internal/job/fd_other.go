@@ -1,0 +1,6 @@
+//go:build !unix
+
+package job
+
+// keep: files are not inherited here unless they are named.
+func keep(int) {}

@@ -1,0 +1,95 @@
+package job
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Hold holds a lock until a signal comes, or stdin ends if that is no terminal.
+// It writes one grant to stdout, as JSON. Its error has the exit code.
+func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
+	j, err := prepare(conn, std, o)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	asked := j.clock.Now()
+	h, err := j.acquire(ctx)
+	if err != nil {
+		return j.leave(err)
+	}
+	j.granted(h)
+	if err = j.writeToken(h); err == nil {
+		err = show.Line(std.Out, j.grant(h, j.clock.Now().Sub(asked)))
+	}
+	if err != nil {
+		j.release(h)
+		return exit.With(exit.Software, err)
+	}
+	if lost := j.keep(h); lost != nil {
+		j.release(h)
+		return exit.With(exit.Lost, lost)
+	}
+	j.release(h)
+	return nil
+}
+
+// keep waits for the end, and returns why the lock was lost if that is it.
+//
+//nolint:contextcheck // the hold's own context, which ends with the hold
+func (j *job) keep(h *session.Hold) error {
+	ctx, stop := j.interruptible(h.Context())
+	var ended chan struct{}
+	if !screen.IsTerminal(j.std.In) {
+		ended = make(chan struct{})
+		go func() { // ends with stdin, or with this process, which has nothing else to do then
+			defer close(ended)
+			_, _ = io.Copy(io.Discard, j.std.In) // an error is an end too
+		}()
+	}
+	tick := time.NewTicker(holdTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		case <-tick.C:
+			if h.Valid() > 0 {
+				continue
+			}
+		}
+		break
+	}
+	_ = stop() // a signal is the usual end
+	if lost := context.Cause(h.Context()); lost != nil {
+		return lost
+	}
+	if h.Valid() == 0 {
+		return session.ErrLost
+	}
+	return nil
+}
+
+// holdTick is how often the clock is looked at: timers stand still while a
+// machine sleeps.
+const holdTick = 500 * time.Millisecond
+
+// grant describes a hold.
+func (j *job) grant(h *session.Hold, waited time.Duration) schema.Grant {
+	g := schema.NewGrant()
+	g.Name, g.Kind, g.Token, g.Key = j.Name, j.kind(), int64(h.Token()), h.Refs()[0].Key
+	g.Session, g.Time = h.SessionID(), schema.At(j.clock.Wall())
+	g.Waited, g.TTL = schema.Seconds(waited), schema.Seconds(j.s.Options().TTL)
+	if slot := h.Slot(); slot >= 0 {
+		g.Slot = &slot
+	}
+	return g
+}

@@ -1,0 +1,147 @@
+package job
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestOrdinal(t *testing.T) {
+	for n, want := range map[int]string{
+		1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 101: "101st", 111: "111th", 1000: "1000th",
+	} {
+		assert.Equal(t, want, ordinal(n))
+	}
+}
+
+func TestAStackRefusesItsOwnNamesAtItsOwnService(t *testing.T) {
+	text, err := json.Marshal(stack{{Name: "a", PID: 7, At: "etcd://x:2379/"}})
+	require.NoError(t, err)
+	s, err := readStack(string(text))
+	require.NoError(t, err)
+
+	assert.NoError(t, s.against("b", "etcd://x:2379/"))
+	assert.NoError(t, s.against("a", "etcd://y:2379/"))
+	err = s.against("a", "etcd://x:2379/")
+	require.EqualError(t, err, `deadlock: "a" is already held by parent pid 7, which waits for us`)
+	var e *exit.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, exit.Usage, e.Code)
+
+	_, err = readStack("{")
+	assert.EqualError(t, err, "FAIRLOCK_STACK is not what fairlock sets: unset it, or leave it alone")
+}
+
+func TestAServiceIsTheSameInWhateverOrderItsServersAreNamed(t *testing.T) {
+	at := func(url string) string {
+		target, err := (&connect.Flags{On: url, Getenv: func(string) string { return "" }}).Target()
+		require.NoError(t, err)
+		return where(target)
+	}
+
+	assert.Equal(t, at("etcd://a,b/root"), at("etcd://ops:secret@b:2379,a"+"/root?ttl=5s"))
+	assert.NotContains(t, at("etcd://ops:secret@b"), "secret")
+	assert.NotEqual(t, at("etcd://a/root"), at("etcd://a/other"))
+	assert.NotEqual(t, at("etcd://a"), at("zk://a"))
+}
+
+func TestCheckOnce(t *testing.T) {
+	assert.NoError(t, CheckOnce("2026-11-20T17:34"))
+	assert.EqualError(t, CheckOnce(""), "--once wants a key, such as the time for which the job is")
+	assert.EqualError(t, CheckOnce(strings.Repeat("x", 257)), "--once takes at most 256 bytes, not 257")
+	assert.EqualError(t, CheckOnce("\xff"), "--once wants UTF-8")
+}
+
+func TestEscapeKeepsApartWhatIsApart(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"a/b", "a%2Fb", "a", "a\nb", "é", "a b"} {
+		e := escape(name)
+		assert.NotContains(t, e, "/")
+		assert.Empty(t, seen[e], name)
+		seen[e] = name
+	}
+}
+
+// How long a command has to stop depends on why the lock is gone.
+func TestALeaseThatWasDeletedLeavesTimeToStop(t *testing.T) {
+	st := membackend.New()
+	s, err := st.Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	h, err := mutex.New(s, "a").Lock(t.Context())
+	require.NoError(t, err)
+	l := &lease{hold: h, clock: driver.SystemClock()}
+	before := l.left()
+	require.Positive(t, before)
+
+	require.True(t, st.Delete("a", h.Refs()[0].Key))
+	<-h.Context().Done()
+
+	assert.Zero(t, h.Valid())
+	left := l.left()
+	assert.Positive(t, left)
+	assert.Less(t, left, before)
+}
+
+func TestTheTokenFileIsWrittenWhole(t *testing.T) {
+	s, err := membackend.New().Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	h, err := mutex.New(s, "a").Lock(t.Context())
+	require.NoError(t, err)
+	dir := t.TempDir()
+	j := &job{Options: Options{TokenFile: filepath.Join(dir, "token")}}
+
+	require.NoError(t, j.writeToken(h))
+
+	text, err := os.ReadFile(j.TokenFile)
+	require.NoError(t, err)
+	assert.Equal(t, "1\n", string(text))
+	all, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, all, 1)
+	j.TokenFile = filepath.Join(dir, "none", "token")
+	assert.ErrorContains(t, j.writeToken(h), "--token-file: ")
+}
+
+func TestTheGraceFitsTheSession(t *testing.T) {
+	for _, c := range []struct {
+		window time.Duration
+		grace  time.Duration // -1: not said
+		want   time.Duration // -1: refused
+	}{
+		{13500 * time.Millisecond, -1, 5 * time.Second},
+		{4 * time.Second, -1, 2 * time.Second},
+		{4 * time.Second, 0, 0},
+		{13500 * time.Millisecond, 6700 * time.Millisecond, 6700 * time.Millisecond},
+		{13500 * time.Millisecond, 6800 * time.Millisecond, -1},
+	} {
+		s, err := membackend.New().Open(t.Context(), nil)
+		require.NoError(t, err)
+		j := &job{s: s, window: &window{d: c.window}}
+		if c.grace >= 0 {
+			j.Grace = &c.grace
+		}
+
+		err = j.fitGrace()
+
+		if c.want < 0 {
+			assert.EqualError(t, err, "--grace 6.8s is too long for a session of 15s, which needs time to be renewed: want at most 6.7s, or a longer --ttl")
+		} else if assert.NoError(t, err) {
+			assert.Equal(t, c.want, *j.Grace)
+		}
+		require.NoError(t, s.Close())
+	}
+}

@@ -1,0 +1,94 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/session"
+)
+
+// The environment of a command that runs under a lock.
+const (
+	envName    = "FAIRLOCK_NAME"
+	envToken   = "FAIRLOCK_TOKEN"
+	envKind    = "FAIRLOCK_KIND"
+	envSlot    = "FAIRLOCK_SLOT"
+	envKey     = "FAIRLOCK_KEY"
+	envID      = "FAIRLOCK_ID"
+	envBackend = "FAIRLOCK_BACKEND"
+	envTTL     = "FAIRLOCK_TTL_MS"
+	envStack   = "FAIRLOCK_STACK"
+)
+
+// stack are the locks that the processes above us hold, outermost first.
+type stack []held
+
+// held is a lock that a process above us holds.
+type held struct {
+	Name string `json:"name"`
+	PID  int    `json:"pid"`
+	At   string `json:"at"` // the service, see where
+}
+
+func readStack(text string) (stack, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var s stack
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return nil, exit.Errorf(exit.Usage, "%s is not what fairlock sets: unset it, or leave it alone", envStack)
+	}
+	return s, nil
+}
+
+// against refuses to wait for what is held above.
+func (s stack) against(name, at string) error {
+	for _, h := range s {
+		if h.Name == name && h.At == at {
+			return exit.Errorf(exit.Usage, "deadlock: %q is already held by parent pid %d, which waits for us", name, h.PID)
+		}
+	}
+	return nil
+}
+
+// where tells one service from another, without anybody's password.
+func where(t *connect.Target) string {
+	a := t.Address
+	if a.Service == address.Memory {
+		return a.Service
+	}
+	hosts := slices.Clone(a.Hosts)
+	slices.Sort(hosts)
+	return a.Service + "://" + strings.Join(hosts, ",") + "/" + strings.TrimPrefix(a.Root, "/")
+}
+
+// environment is that of a command under the lock. Ours come last: a program
+// that finds a variable twice takes the last, and above us may be another lock.
+func (j *job) environment(h *session.Hold) []string {
+	outer := append(slices.Clone(j.stack), held{Name: j.Name, PID: os.Getpid(), At: where(j.target)})
+	text, err := json.Marshal(outer)
+	if err != nil {
+		panic(fmt.Sprintf("job: %v", err)) // strings and numbers
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, envSlot+"=") })
+	env = append(env,
+		envName+"="+j.Name,
+		envToken+"="+strconv.FormatInt(int64(h.Token()), 10),
+		envKind+"="+j.kind(),
+		envKey+"="+h.Refs()[0].Key,
+		envID+"="+j.ID,
+		envBackend+"="+h.Service(),
+		envTTL+"="+strconv.FormatInt(j.s.Options().TTL.Milliseconds(), 10),
+		envStack+"="+string(text))
+	if h.Slot() >= 0 {
+		env = append(env, envSlot+"="+strconv.Itoa(h.Slot()))
+	}
+	return env
+}
