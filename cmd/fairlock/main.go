@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ func main() {
 
 // run runs the command line and returns the exit code.
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), leaving()...)
 	defer stop()
 	cmd := root()
 	cmd.SetArgs(args)
@@ -41,6 +42,12 @@ func run(args []string) int {
 		return say(ran, exit.Interrupted, errors.New("interrupted"))
 	}
 	return say(ran, e.Code, e.Err)
+}
+
+// leaving are the signals that ask us to leave. One that was ignored when we were
+// started, as nohup does, stays so, also for the commands that we run.
+func leaving() []os.Signal {
+	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }
 
 // say tells on stderr why a command did not do what it was asked to.

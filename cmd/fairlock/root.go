@@ -42,6 +42,7 @@ lost, 130 interrupted.`
 
 // The groups that commands are listed in.
 const (
+	groupHold  = "hold"
 	groupLook  = "look"
 	groupOther = "other"
 )
@@ -65,7 +66,7 @@ func root() *cobra.Command {
 	}
 	a.conn.Register(cmd)
 	cmd.PersistentFlags().BoolVar(&a.noColour, "no-color", false, "write without colours, as with NO_COLOR=1")
-	cmd.AddGroup(&cobra.Group{ID: groupLook, Title: "See who holds what:"}, &cobra.Group{ID: groupOther, Title: "More:"})
+	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "See who holds what:"}, &cobra.Group{ID: groupOther, Title: "More:"})
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
 	add := func(group string, cmds ...*cobra.Command) {
@@ -74,8 +75,10 @@ func root() *cobra.Command {
 			cmd.AddCommand(c)
 		}
 	}
+	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
 	add(groupLook, a.lsCommand(), a.whoCommand())
 	add(groupOther, demoCommand(), a.versionCommand(), manCommand())
+	cmd.AddCommand(guardCommand())
 	return cmd
 }
 

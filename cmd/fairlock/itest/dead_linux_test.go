@@ -1,0 +1,148 @@
+package itest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+)
+
+// through puts a proxy before the service of a URL.
+func through(t *testing.T, url string) (*tcpproxy.Proxy, string) {
+	t.Helper()
+	scheme, host, _ := strings.Cut(url, "://")
+	p, err := tcpproxy.New(host, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Close() })
+	return p, scheme + "://" + p.Addr()
+}
+
+// stamps is a command with a grandchild that write the time to a file, again and
+// again, and do not hear that they are to stop.
+func stamps(file string) []string {
+	loop := `while :; do date +%s%N >>` + file + `; sleep 0.005; done`
+	return []string{"sh", "-c", `trap '' TERM INT HUP; echo $$; (` + loop + `) & echo $!; ` + loop}
+}
+
+// stamped are the first and the last of the times in a file.
+func stamped(t *testing.T, file string) (first, last int64) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, f := range strings.Fields(string(text)) {
+		at, err := strconv.ParseInt(f, 10, 64)
+		if err != nil || len(f) != 19 {
+			continue // it was killed while it wrote, or two wrote at once
+		}
+		if first == 0 {
+			first = at
+		}
+		last = max(last, at)
+	}
+	require.NotZero(t, first)
+	return first, last
+}
+
+// outlived runs a command under a lock, lets something befall its supervisor, and
+// wants the command dead when the next one starts. It says how long before.
+func outlived(t *testing.T, url, through string, befall func(r *running)) (*running, time.Duration) {
+	t.Helper()
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	args := append([]string{"run", "--ttl", "4s", "--grace", "500ms", "x/y", "--"}, stamps(one)...)
+	r := begin(t, through, args...)
+	r.out.waitFor(t, `\d+\n\d+\n`)
+	s := visit(t, url, "")
+	next := begin(t, url, "run", "x/y", "--", "sh", "-c", "date +%s%N >>"+two+"; exit 8")
+	inLine(t, s, "x/y", 2)
+
+	befall(r)
+	require.Equal(t, 8, next.code(t), next.err.String())
+
+	_, last := stamped(t, one)
+	first, _ := stamped(t, two)
+	assert.Less(t, last, first, "the command ran beside the next one")
+	for _, pid := range strings.Fields(r.out.String())[:2] {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid))
+		if err == nil { // a supervisor that is stopped has not reaped it
+			assert.Contains(t, string(text), ") Z ")
+		}
+	}
+	return r, time.Duration(first - last)
+}
+
+func TestACommandThatIsCutOffIsDeadBeforeTheNextStarts(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		p, cut := through(t, url)
+
+		r, gap := outlived(t, url, cut, func(*running) { p.Hold(tcpproxy.Up | tcpproxy.Down) })
+
+		assert.Equal(t, 79, r.code(t))
+		for _, said := range []string{
+			"no renewal is acknowledged, the lock is good for another", "the command is told to stop", "lost the lock while the command ran, and stopped it",
+		} {
+			assert.Contains(t, r.err.String(), "fairlock: x/y: "+said)
+		}
+		t.Logf("dead for %s", gap)
+	})
+}
+
+func TestACommandWhoseSupervisorIsKilledIsDeadAtOnce(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		_, gap := outlived(t, url, url, func(r *running) { assert.NoError(t, r.Process.Kill()) })
+
+		assert.Greater(t, gap, time.Second, "long before the session was over")
+	})
+}
+
+func TestACommandWhoseSupervisorIsStoppedIsDeadBeforeTheNextStarts(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		r, gap := outlived(t, url, url, func(r *running) { assert.NoError(t, r.Process.Signal(syscall.SIGSTOP)) })
+
+		require.NoError(t, r.Process.Signal(syscall.SIGCONT))
+		assert.Equal(t, 79, r.code(t))
+		t.Logf("dead for %s", gap)
+	})
+}
+
+func TestACommandWhoseEntryIsEvictedIsTold(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		r := begin(t, url, "run", "x", "--", "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
+		r.out.waitFor(t, "ready")
+		line, err := s.Queue(t.Context(), "x")
+		require.NoError(t, err)
+
+		require.NoError(t, s.Evict(t.Context(), line[0]))
+
+		assert.Equal(t, 79, r.code(t))
+		assert.Equal(t, "ready\ntold\n", r.out.String())
+		assert.Contains(t, r.err.String(), "x: the lock is lost: ")
+	})
+}
+
+func TestWhoOnlyWarnsLetsTheCommandGoOn(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		file := filepath.Join(t.TempDir(), "go")
+		r := begin(t, url, "run", "--on-lost", "warn", "x", "--", "sh", "-c", `echo ready; while ! test -e `+file+`; do sleep 0.02; done; exit 5`)
+		r.out.waitFor(t, "ready")
+		line, err := s.Queue(t.Context(), "x")
+		require.NoError(t, err)
+
+		require.NoError(t, s.Evict(t.Context(), line[0]))
+		r.err.waitFor(t, "x: the lock is lost: ")
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+
+		assert.Equal(t, 5, r.code(t))
+	})
+}

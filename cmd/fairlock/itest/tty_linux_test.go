@@ -1,0 +1,94 @@
+package itest
+
+import (
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// typed is the program at a terminal of its own, with a session of its own.
+type typed struct {
+	*running
+	*os.File // where one types
+	screen   output
+}
+
+func atTerminal(t *testing.T, url string, args ...string) *typed {
+	t.Helper()
+	ours, theirs := terminal(t, 80, 24)
+	x := &typed{running: prepared(t, url, args...), File: ours}
+	x.Stdin, x.Stdout, x.Stderr = theirs, theirs, theirs
+	x.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	x.start(t)
+	require.NoError(t, theirs.Close())
+	read := make(chan struct{})
+	go func() { // ends when nobody has the other side
+		defer close(read)
+		_, _ = io.Copy(&x.screen, ours)
+	}()
+	t.Cleanup(func() {
+		_ = x.Process.Kill()
+		<-read
+	})
+	return x
+}
+
+func (x *typed) types(t *testing.T, text string) {
+	t.Helper()
+	_, err := x.WriteString(text)
+	require.NoError(t, err)
+}
+
+func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "nightly")
+		holdOf(t, s, "busy")
+		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
+		const line = `\r\x1b\[Kbusy: waiting, 2nd of 2, held by \S+ pid \d+ \(nightly\) since \S+ ago`
+		x.screen.waitFor(t, line+`[^\n]*`+line) // painted again, with no line between
+
+		x.types(t, "\x03")
+
+		assert.Equal(t, 130, x.code(t))
+		x.screen.waitFor(t, `\r\x1b\[Kfairlock: busy: interrupted: left the line\r\n$`)
+		assert.NotContains(t, x.screen.String(), "ran")
+		for _, l := range strings.Split(x.screen.String(), "\r") {
+			assert.LessOrEqual(t, len(l), 80+len("\x1b[K")+1)
+		}
+		inLine(t, s, "busy", 1)
+	})
+}
+
+func TestTheLineIsGoneWhenTheCommandStarts(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		h := holdOf(t, s, "busy")
+		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
+		x.screen.waitFor(t, "busy: waiting, 2nd of 2")
+
+		require.NoError(t, h.Unlock())
+
+		assert.Equal(t, 0, x.code(t))
+		x.screen.waitFor(t, `\r\x1b\[Kran\r\n$`)
+	})
+}
+
+func TestATypedInterruptEndsTheCommandAndGivesBack(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		x := atTerminal(t, url, "run", "x", "--", "cat")
+		x.types(t, "hello\n")
+		x.screen.waitFor(t, `hello\r\nhello\r\n`) // the terminal's echo, and cat's
+		inLine(t, s, "x", 1)
+
+		x.types(t, "\x03")
+
+		assert.Equal(t, 130, x.code(t))
+		inLine(t, s, "x", 0)
+	})
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/job"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+)
+
+const runHelp = `Run a command while it holds a lock: a mutex, with -s as one of many readers,
+with -x as a writer among such readers, with --permits as one of N.
+
+Whoever asks first is first. The command is dead before the next one can start:
+when renewals are not acknowledged, its whole process group gets SIGTERM at the
+end of the session's time minus --grace, and SIGKILL at the end. A machine that
+is suspended cannot do that. So check the token where it matters: a resource
+that refuses every token lower than the highest it has seen is safe.
+
+The command finds in its environment FAIRLOCK_NAME, FAIRLOCK_TOKEN,
+FAIRLOCK_KIND (mutex, read, write, semaphore, leader), FAIRLOCK_SLOT (of a
+semaphore, from 0), FAIRLOCK_KEY (the entry, for conditional writes),
+FAIRLOCK_ID, FAIRLOCK_BACKEND and FAIRLOCK_TTL_MS.
+
+Exit codes: the command's own, 128+n if signal n ended it; 64 wrong use, 69
+service unreachable, 75 not acquired (-n, -w), 77 no permission, 79 the lock was
+lost while the command ran, 124 --max-run, 126 and 127 as of a shell.`
+
+const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
+  fairlock run -n jobs/nightly -- ./backup.sh     not if somebody has it
+  fairlock run -w 10m --max-run 1h deploy -- make deploy
+  fairlock run --permits 4 gpu -- ./train.sh
+  fairlock run --once "$(date +%FT%H:%M)" cron/report -- ./report.sh`
+
+// jobFlags are the flags of run, elect and hold.
+type jobFlags struct {
+	job.Options
+
+	wait, grace, ttl, maxRun, minHold span
+	signal                            string
+	onLost                            choice
+	observe                           bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use: "run [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while holding a lock",
+		Long: runHelp, Example: runExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.take(cmd, args, true); err != nil {
+				return err
+			}
+			return job.Run(calm(cmd), a.conn, std(), f.Options)
+		},
+	}
+	f.locks(cmd)
+	f.waits(cmd)
+	f.child(cmd)
+	f.shared(cmd)
+	fs := cmd.Flags()
+	fs.BoolVar(&f.SkipOK, "skip-ok", false, "exit 0 if the lock is not acquired")
+	fs.Var(&f.minHold, "min-hold", "keep the lock for at least this `TIME`")
+	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before")
+	return cmd
+}
+
+const electHelp = `Run a command while it leads, and campaign again whenever the command has ended
+or the leadership was lost, until a signal asks to leave (which goes on to the
+command). The command is dead before the next leader's can start, as with run.
+
+With --observe no command runs: the leaders are printed as they change, a line
+each with the token and the value, or - while nobody leads.`
+
+func (a *app) electCommand() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use: "elect [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while leading; campaign again and again",
+		Long: electHelp,
+		Example: `  fairlock elect scheduler -- ./scheduler --listen :7000
+  fairlock elect --observe scheduler`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.take(cmd, args, !f.observe); err != nil {
+				return err
+			}
+			if f.observe {
+				return job.Observe(calm(cmd), a.conn, std(), f.Options)
+			}
+			return job.Elect(calm(cmd), a.conn, std(), f.Options)
+		},
+	}
+	f.child(cmd)
+	f.shared(cmd)
+	fs := cmd.Flags()
+	fs.BoolVar(&f.observe, "observe", false, "print who leads instead")
+	fs.StringVar(&f.Value, "value", "", "what others are told of the leader (default the ID)")
+	return cmd
+}
+
+const holdHelp = `Hold a lock without a command, until a signal comes, or stdin ends if that is no
+terminal. One line of JSON tells of the grant. Exit code 0 when the lock was
+given back, 79 when it was lost; the others are those of run.`
+
+func (a *app) holdCommand() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use: "hold [flags] NAME", Short: "Hold a lock until a signal, or the end of stdin",
+		Long: holdHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.take(cmd, args, false); err != nil {
+				return err
+			}
+			return job.Hold(calm(cmd), a.conn, std(), f.Options)
+		},
+	}
+	f.locks(cmd)
+	f.waits(cmd)
+	f.shared(cmd)
+	return cmd
+}
+
+// guardCommand is what a supervisor starts; nobody else has a use for it.
+func guardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "guard", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return exit.With(exit.Software, supervise.Guard(os.Stdin))
+		},
+	}
+}
+
+// locks defines what kind of lock it is.
+func (f *jobFlags) locks(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.Shared, "shared", "s", false, "hold together with other readers")
+	fs.BoolVarP(&f.Exclusive, "exclusive", "x", false, "hold as a writer, among readers")
+	fs.Int64Var(&f.Permits, "permits", 0, "a semaphore of `N` permits")
+	fs.Int64Var(&f.Take, "take", 1, "take `K` of them")
+	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "permits")
+}
+
+// waits defines for how long to wait.
+func (f *jobFlags) waits(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.Nonblock, "nonblock", "n", false, "do not wait: exit 75 if somebody has it")
+	fs.VarP(&f.wait, "wait", "w", "wait for at most this `TIME`; a bare number is\nseconds (default for ever)")
+	fs.Var(&f.wait, "timeout", "the same as --wait")
+	fs.IntVarP(&f.ConflictCode, "conflict-exit-code", "E", exit.NotAcquired, "exit `CODE` if it is not acquired")
+	_ = fs.MarkHidden("timeout") // it is defined above
+	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait", "timeout")
+}
+
+// child defines what becomes of the command.
+func (f *jobFlags) child(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	f.onLost = choice{value: "kill", of: []string{"kill", "warn"}}
+	fs.StringVar(&f.signal, "signal", "TERM", "the `SIGNAL` to stop it with")
+	fs.VarP(&f.grace, "grace", "k", "kill the command this `TIME` later (default 5s)")
+	fs.Var(&f.onLost, "on-lost", "on loss: "+f.onLost.words())
+	fs.Var(&f.maxRun, "max-run", "stop the command after this `TIME`, code 124")
+	fs.BoolVar(&f.Foreground, "foreground", false, "the terminal is the command's in any case")
+}
+
+// shared defines what all of them have.
+func (f *jobFlags) shared(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.Var(&f.ttl, "ttl", "the dead keep the lock for this `TIME`\n(default 15s)")
+	fs.StringVar(&f.ID, "id", "", "what others see of us (default host and pid)")
+	fs.IntVar(&f.StatusFD, "status-fd", 0, "write states to file descriptor `N`, as JSON")
+	fs.StringVar(&f.TokenFile, "token-file", "", "write the token to this `FILE` too")
+	fs.BoolVarP(&f.Quiet, "quiet", "q", false, "say nothing while waiting")
+	fs.SetInterspersed(false) // what follows NAME is the command's
+}
+
+// take reads the arguments, and what flags cannot check one by one.
+func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return errors.New("want the NAME of the lock")
+	case command && len(args) > 1 && dash < 0 && args[1] != "--":
+		return fmt.Errorf(`want "--" before the command: %s %s -- %s`, cmd.CommandPath(), args[0], strings.Join(args[1:], " "))
+	}
+	f.Name = args[0]
+	rest := args[1:]
+	if dash < 0 && len(rest) > 0 && rest[0] == "--" { // flags end at NAME, so this is an argument
+		rest = rest[1:]
+	}
+	switch {
+	case command && len(rest) == 0:
+		return fmt.Errorf(`want a command: %s %s -- COMMAND`, cmd.CommandPath(), f.Name)
+	case !command && len(rest) > 0:
+		return fmt.Errorf("unexpected %q after the name", rest[0])
+	}
+	f.Command = rest
+	fs := cmd.Flags()
+	switch {
+	case fs.Changed("take") && f.Permits == 0:
+		return errors.New("--take is for --permits")
+	case fs.Changed("permits") && f.Permits < 1:
+		return errors.New("--permits must be at least 1")
+	case fs.Changed("conflict-exit-code") && (f.ConflictCode < 0 || f.ConflictCode > 255):
+		return errors.New("--conflict-exit-code must be from 0 to 255")
+	case fs.Changed("grace") && fs.Changed("ttl") && f.grace.d >= f.ttl.d:
+		return fmt.Errorf("--grace %s must be shorter than --ttl %s: the command must be dead before the lock can be lost", f.grace.d, f.ttl.d)
+	case fs.Changed("once"):
+		if err := job.CheckOnce(f.Once); err != nil {
+			return err
+		}
+	}
+	f.TTL, f.MaxRun, f.MinHold = f.ttl.d, f.maxRun.d, f.minHold.d
+	if fs.Changed("wait") || fs.Changed("timeout") {
+		f.Wait = &f.wait.d
+	}
+	if fs.Changed("grace") {
+		f.Grace = &f.grace.d
+	}
+	f.Warn = f.onLost.value == "warn"
+	if fs.Lookup("signal") == nil {
+		return nil
+	}
+	var err error
+	f.Signal, err = signalOf(f.signal)
+	return err
+}
+
+// std are the files of this process.
+func std() job.Std { return job.Std{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
+
+// calm is the context of a command that looks after signals itself.
+func calm(cmd *cobra.Command) context.Context { return context.WithoutCancel(cmd.Context()) }
+
+// signalOf reads the name or the number of a signal.
+func signalOf(s string) (syscall.Signal, error) {
+	name := strings.ToUpper(strings.TrimPrefix(strings.ToUpper(s), "SIG"))
+	if sig, ok := signals()[name]; ok {
+		return sig, nil
+	}
+	if n, err := strconv.Atoi(s); err == nil && n > 0 && n < 65 {
+		return syscall.Signal(n), nil
+	}
+	return 0, fmt.Errorf("--signal %s: want a name such as TERM, or a number", s)
+}
+
+// span is a duration. A bare number is seconds, as with flock and timeout.
+type span struct {
+	d   time.Duration
+	set bool
+}
+
+// String implements pflag.Value.
+func (s *span) String() string {
+	if !s.set {
+		return ""
+	}
+	return s.d.String()
+}
+
+// Set implements pflag.Value.
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		d, err = time.ParseDuration(text + "s")
+	}
+	switch {
+	case err != nil:
+		return errors.New("want a time such as 10, 1.5 or 5m")
+	case d < 0:
+		return errors.New("it must not be negative")
+	}
+	s.d, s.set = d, true
+	return nil
+}
+
+// Type implements pflag.Value.
+func (s *span) Type() string { return "time" }

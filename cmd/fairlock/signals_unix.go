@@ -1,0 +1,13 @@
+//go:build unix
+
+package main
+
+import "syscall"
+
+// signals are those that a command can be told to stop with.
+func signals() map[string]syscall.Signal {
+	return map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "KILL": syscall.SIGKILL,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "ALRM": syscall.SIGALRM, "TERM": syscall.SIGTERM,
+	}
+}
