@@ -55,6 +55,8 @@ func (c *ours) Acquire(ctx context.Context, line history.Line, ask trial.Ask) (t
 		return nil, fmt.Errorf("%w: %w", trial.ErrUseless, err)
 	case err != nil:
 		return nil, err
+	case h == nil: // with a defect that was planted
+		return nil, errors.New("onetcd: neither a hold nor an error")
 	}
 	return ourHold{h}, nil
 }
@@ -90,8 +92,11 @@ type ourHold struct{ h *session.Hold }
 func (h ourHold) Token() int64          { return int64(h.h.Token()) }
 func (h ourHold) Place() int64          { return h.h.Refs()[0].Place }
 func (h ourHold) Entry() string         { return h.h.Refs()[0].Key }
-func (h ourHold) Held() bool            { return h.h.Valid() > 0 && h.h.Context().Err() == nil }
 func (h ourHold) Told() <-chan struct{} { return h.h.Context().Done() }
+
+// Held implements trial.Hold. That the context is live is not asked beside: if one
+// of the two said that it is over and the other did not, that would be hidden.
+func (h ourHold) Held() bool { return h.h.Valid() > 0 }
 
 // Release implements trial.Hold. Unlock is bounded by itself.
 func (h ourHold) Release(context.Context) (history.Outcome, error) {

@@ -11,8 +11,9 @@ import (
 // has not decided by then is a violation.
 const thinking = 30 * time.Second
 
-// consult asks all oracles. The figures are those of the sweep.
-func consult(h *History) ([]history.Violation, history.Figures) {
+// consult asks all oracles. What nobody needs may stay for grace. The figures are
+// those of the sweep.
+func consult(h *History, grace time.Duration) ([]history.Violation, history.Figures) {
 	found := history.Model(h.Lines, h.Attempts, thinking)
 	swept, figures := history.Sweep(h.Lines, h.Attempts, promptly, 0)
 	found = append(found, swept...)
@@ -23,7 +24,7 @@ func consult(h *History) ([]history.Violation, history.Figures) {
 				own = append(own, a)
 			}
 		}
-		found = append(found, history.Replay(line, h.Order[line.Name], own, remains)...)
+		found = append(found, history.Replay(line, h.Order[line.Name], own, grace)...)
 	}
 	return found, figures
 }

@@ -25,7 +25,11 @@ func (st *stage) judge() {
 		st.Faults = 1
 	}
 	st.figure(Stalled, st.beat.worst())
-	found, _ := judged(h, st.beat, st.spoiled(), st.struck)
+	grace := remains
+	if st.kind.server() { // who cannot reach a leader cannot take anything away
+		grace = progress
+	}
+	found, _ := judged(h, st.beat, grace, st.spoiled(), st.struck)
 	st.Violations = append(st.Violations, found...)
 }
 
@@ -49,27 +53,27 @@ func starved(a history.Attempt, beat *metronome) bool {
 	return told != 0 && beat.starved(told-history.Instant(TTL), told)
 }
 
-// story looks at the holder that was struck, and at who came next.
+// story looks at the holder that was struck, and at who came next. Being told is
+// the end of the hold's context, whatever else the hold would have answered.
 func (st *stage) story(held, next history.Attempt) {
 	if next.Token == 0 || held.Token == 0 {
 		return
 	}
 	st.figure(StruckToGrant, time.Duration(next.Got-st.struck))
 	kept := held.Back != 0 && held.Back <= next.Got // it had stopped before
-	told := told(held)
-	if told != 0 && !held.Stopped {
-		st.figure(StruckToTold, time.Duration(told-st.struck))
+	if held.Told != 0 && !held.Stopped {
+		st.figure(StruckToTold, time.Duration(held.Told-st.struck))
 	}
 	switch {
 	case kept || held.Stopped:
-	case told != 0:
-		st.figure(ToldBefore, time.Duration(next.Got-told))
-		late := time.Duration(told - st.struck)
+	case held.Told != 0:
+		st.figure(ToldBefore, time.Duration(next.Got-held.Told))
+		late := time.Duration(held.Told - st.struck)
 		if st.kind.foul && late > TTL {
 			st.violated("L2", fmt.Sprintf("client %d was told %s after somebody else had ended its hold", held.Client, late))
 		}
-		if !st.kind.foul && told > next.Got {
-			st.violated("L2", fmt.Sprintf("client %d was told %s after the next one held", held.Client, time.Duration(told-next.Got)))
+		if !st.kind.foul && held.Told > next.Got {
+			st.violated("L2", fmt.Sprintf("client %d was told %s after the next one held", held.Client, time.Duration(held.Told-next.Got)))
 		}
 	default:
 		st.violated("L2", fmt.Sprintf("client %d was never told", held.Client))
@@ -110,7 +114,7 @@ func (st *stage) spoiled() int64 {
 // is left out, as is that it was told: nobody can promise anything of that. And
 // while this process did not get to run nobody in it could be told (L2), and no
 // call could return (S6). Exclusion is judged as it was seen, whatever ran.
-func judged(h *History, beat *metronome, foul int64, struck history.Instant) ([]history.Violation, history.Figures) {
+func judged(h *History, beat *metronome, grace time.Duration, foul int64, struck history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
 		a := &attempts[i]
@@ -123,5 +127,5 @@ func judged(h *History, beat *metronome, foul int64, struck history.Instant) ([]
 			a.Ends += history.Instant(beat.stalls(a.Ends, a.Got))
 		}
 	}
-	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order})
+	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace)
 }

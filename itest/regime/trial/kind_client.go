@@ -21,6 +21,9 @@ func cutHolder(requests, replies bool) func(context.Context, *stage) {
 		await(ctx, st.head().got, 3*TTL)
 		until(ctx, aftermath, h.over)
 		st.heal()
+		// What was held back reaches it now, and must not revive it.
+		until(ctx, TTL, func() bool { return h.c.Traffic().Waiting == 0 })
+		until(ctx, promptly, func() bool { return h.attempt().Lied != 0 })
 		if at := <-gone; at != 0 {
 			st.figure(StruckToGone, time.Duration(at-st.struck))
 		}
@@ -38,9 +41,27 @@ func (st *stage) watchesFor(ctx context.Context, entry string, d time.Duration) 
 
 // meets sees that a player's connections hold something back.
 func (st *stage) meets(ctx context.Context, p *player) {
-	if !until(ctx, TTL, func() bool { return p.c.Traffic().Waiting > 0 }) {
+	if !steadily(ctx, p.c.Traffic) {
 		st.miss("nothing waits in the proxies of client %d", p.id)
 	}
+}
+
+// steady is how long bytes have to stay in a proxy to be held back, and not only
+// on their way.
+const steady = 25 * Poll
+
+// steadily waits until bytes stay in proxies.
+func steadily(ctx context.Context, traffic func() Traffic) bool {
+	var since history.Instant
+	return until(ctx, TTL, func() bool {
+		now := Now()
+		if traffic().Waiting == 0 {
+			since = 0
+		} else if since == 0 {
+			since = now
+		}
+		return since != 0 && time.Duration(now-since) >= steady
+	})
 }
 
 // stopHolder stops the process that holds until the next one does, and for a

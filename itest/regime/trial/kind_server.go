@@ -68,7 +68,7 @@ func cutMember(who func(*stage) *player) func(context.Context, *aim, []*stage) e
 		for _, st := range all {
 			st.strike(who(st), a.target().CutPeers)
 		}
-		if !until(ctx, TTL, func() bool { return a.target().Traffic().Waiting > 0 }) {
+		if !steadily(ctx, a.target().Traffic) {
 			return errors.New("nothing waits between the member and the others")
 		}
 		return nil

@@ -88,7 +88,7 @@ func (r *Regime) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 	}
 	s.finish(ctx, res)
 	res.figure(Stalled, beat.worst())
-	found, figures := judged(res.History, beat, 0, 0)
+	found, figures := judged(res.History, beat, remains, 0, 0)
 	res.Violations = append(res.Violations, found...)
 	if figures.Margins > 0 {
 		res.figure(ToldBefore, figures.Margin)
@@ -238,7 +238,7 @@ func (s *soak) harm(ctx context.Context, p *player) {
 	way := s.draw(3)
 	p.harm([]string{"cut", "requests cut", "replies cut"}[way])
 	p.c.Cut(way != 2, way != 1)
-	hit := until(ctx, TTL, func() bool { return p.c.Traffic().Waiting > 0 })
+	hit := steadily(ctx, p.c.Traffic)
 	until(ctx, 2*TTL, p.over)
 	if s.draw(2) == 0 {
 		p.let()

@@ -1,0 +1,63 @@
+//go:build mutants
+
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/itest/regime/onetcd"
+	"github.com/fairlock/fairlock/itest/regime/trial"
+)
+
+// TestTheRegimeFindsPlantedDefects plants defects in the library, and wants each
+// found by few trials of the kind that aims at it, on real servers.
+func TestTheRegimeFindsPlantedDefects(t *testing.T) {
+	defer defect.Plant(defect.None)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	svc, err := onetcd.Start(ctx)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, svc.Close()) }()
+	regime := trial.New(svc, trial.Ours, 1)
+
+	const trials = 12
+	for _, c := range []struct {
+		planted  defect.Defect
+		kind     string
+		property string
+	}{
+		{defect.NoDeadline, "holder-cut", "L2"},
+		{defect.NoRecheck, "waiter-entry-deleted", "S4"},
+		{defect.PredecessorGone, "waiter-entry-deleted", "S1"},
+		{defect.NoLeaveOnCancel, "lost-watch", "S5"},
+		{defect.ReaderPasses, "leader-moved", "S4"},
+		{defect.TokenByClock, "leader-moved", "S2"},
+	} {
+		t.Run(c.planted.String(), func(t *testing.T) {
+			defect.Plant(c.planted)
+			rs, err := regime.Round(ctx, c.kind, trials)
+			defect.Plant(defect.None)
+			require.NoError(t, err)
+
+			found := map[string]int{}
+			for _, p := range properties() {
+				if n := violating(rs, p); n > 0 {
+					found[p] = n
+				}
+			}
+			for _, r := range rs {
+				if !r.Hit() {
+					t.Logf("%s missed: %s", r.Line, r.Missed)
+				}
+			}
+			t.Logf("%s finds it in so many of %d trials: %v", c.kind, len(rs), found)
+			assert.Positive(t, found[c.property], c.property)
+		})
+	}
+}
