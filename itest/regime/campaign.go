@@ -102,8 +102,11 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 			c.kinds = slices.DeleteFunc(c.kinds, func(k string) bool { return k == kind })
 			continue
 		}
+		if ctx.Err() != nil {
+			break // it was ended from outside, and shows nothing
+		}
 		err := c.results.add(rs)
-		if broken != nil && ctx.Err() == nil {
+		if broken != nil {
 			err = errors.Join(err, c.replace(ctx, broken))
 		}
 		if err != nil {
@@ -127,6 +130,9 @@ func (c *campaign) mixed(ctx context.Context) error {
 		return nil
 	}
 	r, err := c.regime.Soak(ctx, c.soak)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was ended from outside, and shows nothing
+	}
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (st *stage) empty(ctx context.Context) {
 	if err != nil && len(line) > 0 {
 		st.violated("S5", fmt.Sprintf("%d entries are left %s after everybody has ended: %q", len(line), time.Duration(Now()-began), line))
 	} else if err != nil {
-		st.miss("the line could not be looked at: %v", err)
+		st.void("the line could not be looked at: %v", err)
 	}
 }
 
@@ -106,7 +106,7 @@ func (st *stage) order(ctx context.Context) []history.Change {
 	defer cancel()
 	order, err := st.svc.Order(ctx, st.lock, st.line.Name)
 	if err != nil {
-		st.miss("no order of the store's: %v", err)
+		st.void("no order of the store's: %v", err)
 	}
 	return order
 }

@@ -15,6 +15,9 @@ func (st *stage) judge() {
 		st.History = &History{}
 	}
 	h := st.History
+	if st.blind {
+		return
+	}
 	if st.Hit() && len(h.Attempts) > 1 {
 		st.story(st.struckHold(), st.head().attempt())
 	}
@@ -113,7 +116,8 @@ func (st *stage) spoiled() int64 {
 // judged asks the oracles. What a hold believed after somebody else had ended it
 // is left out, as is that it was told: nobody can promise anything of that. And
 // while this process did not get to run nobody in it could be told (L2), and no
-// call could return (S6). Exclusion is judged as it was seen, whatever ran.
+// call could return (S6), and what is left behind may stay for longer (S5).
+// Exclusion is judged as it was seen, whatever ran.
 func judged(h *History, beat *metronome, grace time.Duration, foul int64, struck history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
@@ -127,5 +131,5 @@ func judged(h *History, beat *metronome, grace time.Duration, foul int64, struck
 			a.Ends += history.Instant(beat.stalls(a.Ends, a.Got))
 		}
 	}
-	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace)
+	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace+beat.all())
 }

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -230,9 +231,9 @@ func (st *stage) askAndLose(ctx context.Context, request string) error {
 	p.start()
 	err := untilSeen(ctx, patience, func(ctx context.Context) (bool, error) {
 		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
-		return st.lost() || p.returned() || len(line) > 2, err
+		return st.lost() || p.returned() || len(line) > 2 || st.ready() != nil, err
 	})
-	if err != nil {
+	if err = errors.Join(err, st.ready()); err != nil {
 		return err
 	}
 	// What it sends as it begins to wait it sends by now.
@@ -249,7 +250,7 @@ func (st *stage) askAndLose(ctx context.Context, request string) error {
 	behind.start()
 	return untilSeen(ctx, patience, func(ctx context.Context) (bool, error) {
 		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
-		if err == nil && len(line) < n {
+		if err == nil && st.ready() == nil && len(line) < n {
 			err = fmt.Errorf("%d in line, want %d", len(line), n)
 		}
 		return err == nil, err

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -70,6 +71,9 @@ func (m *metronome) stalls(from, to history.Instant) (d time.Duration) {
 	}
 	return d
 }
+
+// all is for how long in all this process was kept from running.
+func (m *metronome) all() time.Duration { return m.stalls(math.MinInt64, math.MaxInt64) }
 
 // starved says that in a time this process did not get to run for so long that it
 // is as if it had been stopped: nobody in it could be told anything.

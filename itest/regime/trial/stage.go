@@ -49,6 +49,7 @@ type stage struct {
 	struck, freed history.Instant
 	lost          func() bool // the reply that is to be lost was
 	down          bool        // it could not be cast
+	blind         bool        // what is at the store could not be seen
 	Result
 }
 
@@ -209,6 +210,12 @@ func (st *stage) miss(format string, args ...any) {
 	}
 }
 
+// void notes why nothing can be said of the trial at all.
+func (st *stage) void(format string, args ...any) {
+	st.miss(format, args...)
+	st.blind = true
+}
+
 // strike does something to a player, now.
 func (st *stage) strike(p *player, f func()) {
 	if p != nil {
@@ -228,10 +235,15 @@ func (st *stage) release() {
 
 // granted waits until a player holds, and takes it for a violation of L1 if it
 // takes longer than that may from a moment on. One whose request fails or whose
-// context has ended is not waited for.
+// context has ended is not waited for. Time in which nothing ran does not count.
 func (st *stage) granted(ctx context.Context, p *player, since history.Instant) {
-	left := progress - time.Duration(Now()-since)
-	await(ctx, p.got, max(left, 0))
+	for ctx.Err() == nil {
+		now := Now()
+		left := progress + st.beat.stalls(since, now) - time.Duration(now-since)
+		if left <= 0 || await(ctx, p.got, left) {
+			break
+		}
+	}
 	a := p.attempt()
 	switch {
 	case a.Failed != "" || a.Ends != 0:
