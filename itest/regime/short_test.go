@@ -71,13 +71,13 @@ func shortRegime(ctx context.Context, t *testing.T, svc trial.Service, defect kn
 		assert.NoError(t, err)
 		rs.keep(kind, got)
 	}
-	room := make(chan struct{}, 4) // kinds at the same time
+	room := make(chan struct{}, 3) // kinds at the same time
 	var all sync.WaitGroup
 	for _, kind := range clients {
 		all.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			play(kind, 4)
+			play(kind, 3)
 		})
 	}
 	var peers []*trial.Result

@@ -20,6 +20,9 @@ type kind struct {
 	// members says which servers the client of a player has; nil for all.
 	members func(st *stage, i int) []int
 
+	// who has to be at the member that is aimed at; nil if nobody has.
+	who func(st *stage) *player
+
 	// before is what the third player and the fourth do instead of asking and
 	// waiting.
 	before func(ctx context.Context, st *stage) error
@@ -80,11 +83,11 @@ func serverKinds() []*kind {
 	return []*kind{
 		{
 			name: "head-waiters-member-cut", choose: anyMember, members: headThere,
-			strike: cutMember(func(st *stage) *player { return st.head() }), after: passOn, heal: healMember,
+			who: (*stage).head, strike: cutMember, after: passOn, heal: healMember,
 		},
 		{
 			name: "holders-member-cut", headStays: true, choose: aFollower, members: holderThere,
-			strike: cutMember(func(st *stage) *player { return st.holder() }), after: holderWithoutLeader, heal: healMember,
+			who: (*stage).holder, strike: cutMember, after: holderWithoutLeader, heal: healMember,
 		},
 		{name: "leader-killed", choose: theLeader, strike: killLeader, after: passOn, heal: restartMember},
 		{name: "leader-stopped", choose: theLeader, strike: stopLeader, after: passOn, heal: resumeMember},

@@ -54,7 +54,7 @@ const steady = 25 * Poll
 // steadily waits until bytes stay in proxies.
 func steadily(ctx context.Context, traffic func() Traffic) bool {
 	var since history.Instant
-	return until(ctx, TTL, func() bool {
+	return until(ctx, sight, func() bool {
 		now := Now()
 		if traffic().Waiting == 0 {
 			since = 0
@@ -168,7 +168,7 @@ func (st *stage) ends(ctx context.Context, p *player, i int, f func() error) {
 	var err error
 	st.strike(p, func() { err = f() })
 	if err == nil {
-		err = untilSeen(ctx, TTL, func(ctx context.Context) (bool, error) {
+		err = untilSeen(ctx, sight, func(ctx context.Context) (bool, error) {
 			line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
 			// Who joins again may have the name again, at the end.
 			return err == nil && (len(line) <= i || line[i] != entry), err

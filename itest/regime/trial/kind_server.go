@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -55,24 +54,15 @@ func holderThere(st *stage, i int) []int {
 	return append([]int{st.aim.member}, st.aim.others()...)
 }
 
-// cutMember cuts a member off from the others, if somebody of each stage is
-// there.
-func cutMember(who func(*stage) *player) func(context.Context, *aim, []*stage) error {
-	return func(ctx context.Context, a *aim, all []*stage) error {
-		for _, st := range all {
-			p := who(st)
-			if !until(ctx, TTL, func() bool { return p.c.Member() == a.member }) {
-				st.miss("client %d is connected to member %d, not %d", p.id, p.c.Member(), a.member)
-			}
-		}
-		for _, st := range all {
-			st.strike(who(st), a.target().CutPeers)
-		}
-		if !steadily(ctx, a.target().Traffic) {
-			return errors.New("nothing waits between the member and the others")
-		}
-		return nil
+// cutMember cuts a member off from the others.
+func cutMember(ctx context.Context, a *aim, all []*stage) error {
+	for _, st := range all {
+		st.strike(st.kind.who(st), a.target().CutPeers)
 	}
+	if !steadily(ctx, a.target().Traffic) {
+		return errors.New("nothing waits between the member and the others")
+	}
+	return nil
 }
 
 func healMember(_ context.Context, a *aim, _ []*stage) error {
@@ -138,11 +128,11 @@ func compact(ctx context.Context, a *aim, all []*stage) error {
 			before := p.c.Traffic().Connections
 			st.strike(p, func() { p.c.Cut(true, true) })
 			p.c.Reset()
-			if !until(ctx, TTL, func() bool { return p.c.Traffic().Connections > before }) {
+			if !until(ctx, sight, func() bool { return p.c.Traffic().Connections > before }) {
 				st.miss("client %d made no new connections", p.id)
 			}
 			st.release()
-			if !await(ctx, st.holder().gone, TTL) {
+			if !await(ctx, st.holder().gone, sight) {
 				st.miss("the holder did not give back in time")
 			}
 			return nil
@@ -167,7 +157,7 @@ func fillMember(_ context.Context, a *aim, all []*stage) error {
 // replaceMember sees that the full disk was noticed, and starts the member anew
 // with an empty one. The store may take it for the end, or go on without.
 func replaceMember(ctx context.Context, a *aim, all []*stage) error {
-	if !until(ctx, 5*time.Second, func() bool { return !a.target().Running() }) {
+	if !until(ctx, sight, func() bool { return !a.target().Running() }) {
 		for _, st := range all {
 			st.miss("the member with the full disk runs on")
 		}

@@ -132,18 +132,7 @@ func playTogether(ctx context.Context, k *kind, a *aim, all []*stage) error {
 			return err
 		}
 	}
-	each(all, func(st *stage) {
-		if err := st.cast(ctx); err != nil {
-			st.miss("before the fault: %v", err)
-			st.down = true
-		}
-	})
-	var up []*stage
-	for _, st := range all {
-		if !st.down {
-			up = append(up, st)
-		}
-	}
+	up := castTogether(ctx, all)
 	struck := k.strike(ctx, a, up)
 	if struck == nil {
 		each(up, func(st *stage) { k.after(ctx, st) })
@@ -164,6 +153,39 @@ func playTogether(ctx context.Context, k *kind, a *aim, all []*stage) error {
 		return struck
 	}
 	return err
+}
+
+// castTogether casts all stages, and those again that are not as they should be
+// when the last one is. It returns those that the fault can strike.
+func castTogether(ctx context.Context, all []*stage) (up []*stage) {
+	todo := all
+	for len(todo) > 0 {
+		each(todo, func(st *stage) {
+			if st.casts > 0 {
+				st.anew()
+			}
+			if err := st.cast(ctx); err != nil {
+				st.miss("before the fault: %v", err)
+				st.down = true
+			}
+		})
+		up, todo = nil, nil
+		for _, st := range all {
+			switch {
+			case st.down:
+			case st.ready() != nil && st.casts < casts:
+				todo = append(todo, st)
+			default:
+				up = append(up, st)
+			}
+		}
+	}
+	for _, st := range up {
+		if err := errors.Join(st.ready(), st.there(ctx)); err != nil {
+			st.miss("before the fault: %v", err)
+		}
+	}
+	return up
 }
 
 // each calls f for all stages at the same time.

@@ -16,6 +16,7 @@ import (
 // Bounds. Those that promises are measured with are never widened.
 const (
 	patience  = 30 * time.Second       // for what takes milliseconds on a calm machine
+	sight     = 10 * time.Second       // in which a fault has to be seen to be in effect
 	failover  = 4 * time.Second        // for another leader, and for clients to find it
 	slack     = 2 * time.Second        // for the store's own delay in expiring what is due
 	promptly  = 100 * time.Millisecond // S6
@@ -48,8 +49,10 @@ type stage struct {
 
 	struck, freed history.Instant
 	lost          func() bool // the reply that is to be lost was
-	down          bool        // it could not be cast
-	blind         bool        // what is at the store could not be seen
+	first         string      // the name of its first line
+	casts         int
+	down          bool // it could not be cast
+	blind         bool // what is at the store could not be seen
 	Result
 }
 
@@ -80,19 +83,27 @@ func (st *stage) asks() []Ask {
 
 // casts is how often the players are set up anew when one has lost its place
 // before anything was done to it, as happens to processes that are starved.
-const casts = 3
+const casts = 6
 
 // cast opens the clients, and has the holder hold and the others wait.
 func (st *stage) cast(ctx context.Context) error {
-	for n := 1; ; n++ {
+	for ; ; st.anew() {
+		st.casts++
 		err := st.castOnce(ctx)
-		if err == nil || n == casts || ctx.Err() != nil {
+		if err == nil || st.casts >= casts || ctx.Err() != nil {
 			return err
 		}
-		st.abandon()
-		st.line.Name = fmt.Sprintf("%s-again", st.line.Name)
-		st.Line = st.line.Name
 	}
+}
+
+// anew ends what castOnce has begun, and takes another line.
+func (st *stage) anew() {
+	st.abandon()
+	if st.first == "" {
+		st.first = st.line.Name
+	}
+	st.line.Name = fmt.Sprintf("%s-%d", st.first, st.casts)
+	st.Line = st.line.Name
 }
 
 // abandon ends what castOnce has begun.
@@ -158,7 +169,7 @@ func (st *stage) castOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	return st.ready()
+	return errors.Join(st.ready(), st.there(ctx))
 }
 
 // begin has the holder hold.
@@ -201,6 +212,18 @@ func (st *stage) ready() error {
 		return errors.New("the head waiter did not wait any more")
 	}
 	return nil
+}
+
+// there says whether the player that the fault is aimed at is where it is aimed.
+func (st *stage) there(ctx context.Context) error {
+	if st.kind.who == nil {
+		return nil
+	}
+	p := st.kind.who(st)
+	if !until(ctx, TTL, func() bool { return p.c.Member() == st.aim.member }) {
+		return fmt.Errorf("client %d is connected to member %d, not %d", p.id, p.c.Member(), st.aim.member)
+	}
+	return st.ready()
 }
 
 // miss notes why the trial does not count; the first reason stays.
