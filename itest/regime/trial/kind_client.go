@@ -194,7 +194,9 @@ func delayReplies(ctx context.Context, st *stage) {
 		st.strike(p, func() { p.c.Delay(d) })
 	}
 	for _, p := range st.players {
-		st.meets(ctx, p)
+		if st.meets(ctx, p); !st.Hit() {
+			break
+		}
 	}
 	st.release()
 	if d > bearable {
