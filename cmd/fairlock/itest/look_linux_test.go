@@ -52,8 +52,10 @@ func lsAndWho(t *testing.T, url string) {
 		require.Len(t, r, 5)
 		assert.Equal(t, []string{"NAME", "KIND", "HOLDER", "HELD", "WAITERS", "OLDEST"}, columns(r[0]))
 		for i, want := range [][]string{
-			{"cfg", "rwlock", me + " (nightly) +1", "0"}, {"gpu", "semaphore", me + " (nightly)", "1"},
-			{"orders/leader", "election", me + " (nightly)", "0"}, {"orders/settle", "mutex", me + " (nightly)", "1"},
+			{"cfg", "rwlock", me + " (nightly) +1", "0"},
+			{"gpu", "semaphore", me + " (nightly)", "1"},
+			{"orders/leader", "election", me + " (nightly)", "0"},
+			{"orders/settle", "mutex", me + " (nightly)", "1"},
 		} {
 			c := columns(r[i+1])
 			assert.Equal(t, want, append(c[:3:3], c[4]), r[i+1])

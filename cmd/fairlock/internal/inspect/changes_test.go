@@ -1,0 +1,67 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+)
+
+// lines makes lines of "a: 1+ 2- 3-": a name, and tokens with + for a holder.
+func lines(text string) []schema.Line {
+	var all []schema.Line
+	for part := range strings.SplitSeq(text, ";") {
+		name, entries, ok := strings.Cut(strings.TrimSpace(part), ":")
+		if !ok {
+			continue
+		}
+		l := schema.NewLine(name)
+		for i, word := range strings.Fields(entries) {
+			e := schema.Entry{Place: i + 1, State: schema.Waiter, Mode: "exclusive"}
+			if strings.HasSuffix(word, "+") {
+				e.State = schema.Holder
+			}
+			if _, err := fmt.Sscan(word[:len(word)-1], &e.Token); err != nil {
+				e.Key = word[:len(word)-1]
+			}
+			l.Entries = append(l.Entries, e)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func TestChangesAreToldInTheOrderInWhichTheyCanHaveHappened(t *testing.T) {
+	for _, c := range []struct{ before, now, want string }{
+		{"", "", ""},
+		{"", "a: 1+ 2-", "granted a 1, queued a 2"},
+		{"a: 1+ 2-", "a: 1+ 2-", ""},
+		{"a: 1+ 2- 3-", "a: 2+ 3-", "released a 1, granted a 2, moved a 3 from 3"},
+		{"a: 1+ 2- 3-", "a: 1+ 3-", "gone a 2, moved a 3 from 3"},
+		{"a: 1+ 2- 3-", "a: 1+ 2- 3- 4-", "queued a 4"},
+		{"a: 1+", "a: 7+", "released a 1, granted a 7"},
+		{"a: 1+ 2- 3-", "a: 1+ 2+ 3+", "granted a 2, granted a 3"}, // it became a reader
+		{"a: 1+", "b: 2+", "released a 1, granted b 2"},
+		{"b: 1+", "a: 2+; b: 1+; c: 3+", "granted a 2, granted c 3"},
+		{"a: 1+; b: 2+; c: 3+", "b: 2+", "released a 1, released c 3"},
+		{"a: x+ y-", "a: y+", "released a x, granted a y"}, // without tokens
+	} {
+		var got []string
+		for _, e := range Changes(lines(c.before), lines(c.now), time.Now()) {
+			s := fmt.Sprintf("%s %s %d", e.Event, e.Name, e.Entry.Token)
+			if e.Entry.Token == 0 {
+				s = fmt.Sprintf("%s %s %s", e.Event, e.Name, e.Entry.Key)
+			}
+			if e.From != 0 {
+				s += fmt.Sprintf(" from %d", e.From)
+			}
+			got = append(got, s)
+		}
+
+		assert.Equal(t, c.want, strings.Join(got, ", "), "%s -> %s", c.before, c.now)
+	}
+}

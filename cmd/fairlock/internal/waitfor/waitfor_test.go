@@ -1,0 +1,218 @@
+package waitfor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+)
+
+// word is an entry in a text: the session, its mode (s shared, a number for a
+// weight), #token if it is shared with entries in other lines, + if it holds, and
+// what its owner holds already.
+var word = regexp.MustCompile(`^([A-Z])(s|\d)?(?:#(\d+))?(\+)?(?:\[(.*)\])?$`)
+
+// board makes lines of texts such as "a: X+ Y[b]; b: Y+ X[a]"; "a/4:" has the
+// limit 4.
+func board(t *testing.T, text string) []schema.Line {
+	t.Helper()
+	var all []schema.Line
+	token := int64(100)
+	for part := range strings.SplitSeq(text, ";") {
+		name, entries, _ := strings.Cut(strings.TrimSpace(part), ":")
+		name, limit, _ := strings.Cut(name, "/")
+		l := schema.NewLine(name)
+		l.Limit, _ = strconv.ParseInt(limit, 10, 64)
+		for i, w := range strings.Fields(entries) {
+			m := word.FindStringSubmatch(w)
+			require.NotNil(t, m, w)
+			token++
+			e := schema.Entry{State: schema.Waiter, Place: i + 1, Session: m[1], Mode: "exclusive", Token: token, Key: fmt.Sprint(name, i)}
+			switch m[2] {
+			case "":
+			case "s":
+				e.Mode = "shared"
+			default:
+				e.Mode = "weighted"
+				e.Weight, _ = strconv.ParseInt(m[2], 10, 64)
+			}
+			if m[3] != "" {
+				e.Token, _ = strconv.ParseInt(m[3], 10, 64)
+			}
+			if m[4] != "" {
+				e.State = schema.Holder
+			}
+			if m[5] != "" {
+				e.Holds = strings.Split(m[5], ",")
+			}
+			l.Entries = append(l.Entries, e)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// show writes a deadlock as "X owns a, waits for b; ...".
+func show(all []Deadlock) string {
+	var out []string
+	for _, d := range all {
+		var steps []string
+		for _, s := range d.Steps {
+			steps = append(steps, fmt.Sprintf("%s owns %s, waits for %s", s.Owns.Session, s.In, s.For))
+		}
+		out = append(out, fmt.Sprintf("%s (%d behind)", strings.Join(steps, "; "), d.Behind))
+	}
+	return strings.Join(out, " | ")
+}
+
+func TestFind(t *testing.T) {
+	for _, c := range []struct{ name, lines, want string }{
+		{"nothing", "", ""},
+		{"a line", "a: X+ Y Z", ""},
+		{"a chain", "a: X+ Y[b]; b: Y+ Z[c]; c: Z+", ""},
+		{"two", "a: X+ Y[b]; b: Y+ X[a]", "Y owns b, waits for a; X owns a, waits for b (0 behind)"},
+		{"three, and some behind", "a: X+ Z[c] W; b: Y+ X[a]; c: Z+ Y[b] V W", "Z owns"},
+		{"oneself", "a: X+ X[a]", "X owns a, waits for a (0 behind)"},
+		{"somebody says that he holds what he has given back", "a: Z+ Y[b]; b: X+ Z[a]", ""},
+		{"another session's hold of the name", "a: X+ Y[b]; b: Z+ X[a]", ""},
+		{"a hold of the same session that nobody speaks of", "a: X+ Y; b: Y+ X", ""},
+		{"two holds that cannot be told apart", "a: Xs+ Xs+ Y[b]; b: Y+ X[a]", ""},
+
+		{"a place in line is in the way too", "a: Zs+ X[b] Ys[c]; b: X+; c: Y+ W", ""},
+		{"behind a writer who waits for the reader behind him", "a: Zs+ X[b] Ys[c]; b: X+ Z[a]; c: Y+", "Z owns a"},
+		{"a reader behind a waiting writer", "a: Xs+ Y; b: X+ Z[c]; c: Z+ X[a,b]", "owns"},
+		{"readers do not wait for readers", "a: Xs+ Ys+; b: Y+ X[a]", ""},
+
+		{"one permit is enough of those that two have", "s/2: X1+ Y1+ Z1[b]; b: Z+ X[s]", ""},
+		{"all permits are in the cycle", "s/2: X1+ Y1+ Z1[b]; b: Z+ X[s] Y[s]", "owns"},
+		{"a big request waits for the one who waits for it", "s/3: X1+ Y3[b]; b: Y+ X[s]", "owns"},
+		{"a big request waits, and a small one behind it", "s/3: X1+ Y3 Z1[b]; b: Z+ X[s]", "owns"},
+
+		{"several locks at once, in one order", "a: X#1+ Y#2; b: X#1+ Y#2", ""},
+		{"several locks, one of them another's", "a: X#1+ Y#2; b: W+ X#1 Y#2", ""},
+		{"half of several locks, and the other half", "a: X#1+ Y[b]; b: Y+ X#1", "owns"},
+	} {
+		got := show(Find(board(t, c.lines)))
+
+		if c.want == "" {
+			assert.Empty(t, got, c.name)
+		} else {
+			assert.Contains(t, got, c.want, c.name)
+		}
+	}
+}
+
+func TestACycleIsNamedFromHoldToWait(t *testing.T) {
+	all := Find(board(t, "a: X+ Z[c] W; b: Y+ X[a]; c: Z+ Y[b] V W"))
+
+	require.Len(t, all, 1)
+	d := all[0]
+	assert.Equal(t, 3, d.Behind, "W in two lines, and V")
+	require.Len(t, d.Steps, 3)
+	for i, s := range d.Steps {
+		next := d.Steps[(i+1)%3]
+		assert.Equal(t, s.Owns.Session, s.Waits.Session, "one caller")
+		assert.Equal(t, s.For, next.In, "what he waits for is the next one's")
+		assert.Equal(t, s.In, d.Names()[i])
+	}
+	assert.ElementsMatch(t, []string{"a", "b", "c"}, d.Names())
+}
+
+func TestTwoCyclesAreTwo(t *testing.T) {
+	all := Find(board(t, "a: X+ Y[b]; b: Y+ X[a]; c: U+ V[d]; d: V+ U[c]"))
+
+	assert.Len(t, all, 2)
+}
+
+// Whoever plays by the rules with mutexes is in a deadlock if and only if the
+// graph of who waits for whom has a cycle. This is looked for here in another way,
+// on lines that can come about.
+func TestWithMutexesItIsACycleOfTheGraph(t *testing.T) {
+	found := 0
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		callers, names := 2+r.IntN(5), 2+r.IntN(4)
+		queues := make([][]int, names)     // of callers
+		holds := make([][]string, callers) // in the order of asking
+		asked := make([]string, callers)   // what it holds, when it asked
+		waits := make([]int, callers)      // for which lock
+		for i := range waits {
+			waits[i] = -1
+		}
+		for range 20 {
+			c, n := r.IntN(callers), r.IntN(names)
+			if waits[c] >= 0 || len(queues[n]) > 0 && queues[n][0] == c {
+				continue
+			}
+			queues[n] = append(queues[n], c)
+			asked[c] = strings.Join(holds[c], ",")
+			if len(queues[n]) == 1 {
+				holds[c] = append(holds[c], string(rune('a'+n)))
+			} else {
+				waits[c] = n
+			}
+		}
+		var lines []string
+		for n, q := range queues {
+			text := string(rune('a'+n)) + ":"
+			for i, c := range q {
+				text += " " + string(rune('A'+c))
+				if i == 0 {
+					text += "+"
+				} else if asked[c] != "" {
+					text += "[" + asked[c] + "]"
+				}
+			}
+			lines = append(lines, text)
+		}
+		cyclic := false
+		for c := range callers { // who waits has exactly one before it
+			at := c
+			for range callers + 1 {
+				if at < 0 || waits[at] < 0 {
+					at = -1
+					break
+				}
+				q := queues[waits[at]]
+				for i := range q {
+					if q[i] == at {
+						at = q[i-1]
+						break
+					}
+				}
+			}
+			cyclic = cyclic || at >= 0
+		}
+		if cyclic {
+			found++
+		}
+
+		got := Find(board(t, strings.Join(lines, "; ")))
+
+		require.Equal(t, cyclic, len(got) > 0, "seed %d: %s", seed, strings.Join(lines, "; "))
+	}
+	assert.Greater(t, found, 100, "too few were cycles")
+}
+
+func TestLongLinesTakeNoTime(t *testing.T) {
+	s := schema.NewLine("s")
+	s.Limit = 4
+	m := schema.NewLine("m")
+	for i := range 10000 {
+		s.Entries = append(s.Entries, schema.Entry{State: schema.Waiter, Place: i + 1, Mode: "weighted", Weight: 1, Token: int64(i + 1)})
+		m.Entries = append(m.Entries, schema.Entry{State: schema.Waiter, Place: i + 1, Mode: "exclusive", Token: int64(i + 1)})
+	}
+	for i := range 4 {
+		s.Entries[i].State = schema.Holder
+	}
+	m.Entries[0].State = schema.Holder
+
+	assert.Empty(t, Find([]schema.Line{s, m}))
+}
