@@ -118,7 +118,11 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 }
 
 func TestHelpIsThere(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"demo", "--help"}, {"version", "--help"}, {"run", "--help"}, {"elect", "--help"}, {"hold", "--help"}, {"ls", "--help"}, {"who", "--help"}, {"man", "--help"}} {
+	all := [][]string{{"--help"}}
+	for _, c := range root().Commands() {
+		all = append(all, []string{c.Name(), "--help"})
+	}
+	for _, args := range all {
 		cmd := root()
 		var out bytes.Buffer
 		cmd.SetOut(&out)

@@ -76,7 +76,7 @@ func root() *cobra.Command {
 		}
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
-	add(groupLook, a.lsCommand(), a.whoCommand())
+	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.doctorCommand())
 	add(groupOther, demoCommand(), a.versionCommand(), manCommand())
 	cmd.AddCommand(guardCommand())
 	return cmd

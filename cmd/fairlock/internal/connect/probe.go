@@ -23,7 +23,7 @@ const probeTimeout = time.Second
 // way: so every server is dialled once more to see for ourselves.
 func (t *Target) unreachable(ctx context.Context) string {
 	within := cmp.Or(t.Options.Timeout, t.Address.Timeout, fairlock.DefaultTimeout)
-	cfg, err := t.tlsConfig()
+	cfg, err := t.TLS()
 	if err != nil {
 		cfg = nil // it was read before, so it has gone this moment
 	}
@@ -32,7 +32,7 @@ func (t *Target) unreachable(ctx context.Context) string {
 	reasons := make([]string, len(t.Address.Hosts))
 	var all sync.WaitGroup
 	for i, host := range t.Address.Hosts {
-		all.Go(func() { reasons[i] = probe(ctx, host, cfg) })
+		all.Go(func() { reasons[i] = Probe(ctx, host, cfg) })
 	}
 	all.Wait()
 	return fmt.Sprintf("cannot reach %s within %s: %s: check %s", t.Address, within, join(t.Address.Hosts, reasons), t.check(reasons))
@@ -57,8 +57,9 @@ func (t *Target) check(reasons []string) string {
 	return "the port in " + t.From + ", whether TLS is wanted there (" + t.Address.Service + "s://), and whether the servers have a quorum"
 }
 
-// probe says what is wrong with a server. With TLS it must shake hands too.
-func probe(ctx context.Context, host string, cfg *tls.Config) string {
+// Probe says what is wrong with a server that does not answer as it should. With
+// TLS it must shake hands too.
+func Probe(ctx context.Context, host string, cfg *tls.Config) string {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	if err != nil {
 		return reason(err)
@@ -115,8 +116,8 @@ func (t *Target) secure() bool {
 	return t.Address.TLS() || t.Options.CAFile != "" || t.Options.CertFile != "" || t.Options.KeyFile != ""
 }
 
-// tlsConfig is what to encrypt with, nil if not at all.
-func (t *Target) tlsConfig() (*tls.Config, error) {
+// TLS is what to encrypt with, nil if not at all. Files are read now.
+func (t *Target) TLS() (*tls.Config, error) {
 	a := *t.Address
 	a.CAFile = cmp.Or(t.Options.CAFile, a.CAFile)
 	if t.Options.CertFile != "" || t.Options.KeyFile != "" {

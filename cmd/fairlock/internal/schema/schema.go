@@ -122,7 +122,7 @@ const (
 	Queued   = "queued"   // somebody stands in the line and waits
 	Granted  = "granted"  // somebody holds
 	Released = "released" // a holder's entry is gone
-	Gone     = "gone"     // a waiter's entry is gone
+	Gone     = "gone"     // a waiter's entry is gone, and it was not seen to hold
 	Moved    = "moved"    // a waiter has come closer
 )
 

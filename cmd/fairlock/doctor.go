@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/doctor"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+)
+
+const doctorHelp = `Examine the service and the lines in it; with NAME, the line of that lock, and
+the deadlocks of all:
+
+  connection  can a session be opened, and does every server answer
+  alarms      what the servers say of themselves: quorum, quota, alarms
+  round-trip  how long a read takes, against the TTL
+  clock       clocks of machines that are seen to be wrong
+  entries     entries of other programs, and those that will never go
+  tokens      fencing tokens that went backwards
+  deadlock    callers of whom each holds what another waits for
+
+Of deadlocks it knows what callers say that they held when they asked: in Go,
+who asks with the context of a hold. The exit status is 0 if there is no
+problem, 1 if there is one. Warnings are none.`
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "doctor [NAME]",
+		Short:             "Find out what is wrong: with the service, a line, or in a circle",
+		Long:              doctorHelp,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeNames,
+	}
+	out := a.output(cmd, "text", show.JSON, show.Lines)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		t, err := a.conn.Target()
+		if err != nil {
+			return err
+		}
+		for _, w := range t.Warnings {
+			fmt.Fprintf(cmd.ErrOrStderr(), "fairlock: warning: %s\n", w)
+		}
+		w := cmd.OutOrStdout()
+		problems := 0
+		found := []schema.Finding{}
+		err = doctor.Examine(cmd.Context(), t, first(args), func(f schema.Finding) {
+			if f.Level == schema.Bad {
+				problems++
+			}
+			switch out.Format {
+			case show.JSON:
+				found = append(found, f)
+			case show.Lines:
+				_ = show.Line(w, f) // nobody reads on; the exit code still tells
+			default:
+				screen.Print(w, out.Paint(w), 0, show.Finding(f)...)
+			}
+		})
+		switch {
+		case err != nil:
+			return exit.Of(err)
+		case out.Format == show.JSON:
+			err = show.All(out, w, found)
+		}
+		if problems > 0 {
+			return exit.Silently(exit.Failed)
+		}
+		return exit.With(exit.Failed, err)
+	}
+	return cmd
+}

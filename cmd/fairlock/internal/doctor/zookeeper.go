@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+)
+
+// ZooKeeper asks every server how it is, by the command "srvr", which servers
+// answer unless they were told not to.
+func ZooKeeper(ctx context.Context, t *connect.Target) []schema.Finding {
+	cfg, err := t.TLS()
+	if err != nil {
+		return []schema.Finding{schema.NewFinding(alarms, schema.Bad, err.Error())}
+	}
+	var all []schema.Finding
+	leaders := 0
+	for _, host := range t.Address.Hosts {
+		answer, err := srvr(ctx, host, cfg)
+		f, leads := judgeServer(host, answer, err)
+		all = append(all, f)
+		if leads {
+			leaders++
+		}
+	}
+	if leaders > 1 {
+		all = append(all, schema.NewFinding(alarms, schema.Bad, "two of the servers lead: they are not of one ensemble"))
+	}
+	return all
+}
+
+// judgeServer reads an answer to "srvr".
+func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) {
+	field := func(name string) string {
+		for line := range strings.Lines(answer) {
+			if value, ok := strings.CutPrefix(line, name+": "); ok {
+				return strings.TrimSpace(value)
+			}
+		}
+		return ""
+	}
+	mode := field("Mode")
+	switch {
+	case err != nil:
+		f = schema.NewFinding(connection, schema.Bad, host+" does not say how it is: "+err.Error())
+		f.Advice = "an ensemble lives without it, but not without another one"
+	case strings.Contains(answer, "not currently serving requests"):
+		f = schema.NewFinding(alarms, schema.Bad, host+" serves nobody: it has no quorum")
+		f.Advice = "without a quorum nothing can be locked, and holds are lost"
+	case mode == "":
+		f = schema.NewFinding(alarms, schema.Good, host+" does not tell how it is (4lw.commands.whitelist has no srvr)")
+	default:
+		version, _, _ := strings.Cut(field("Zookeeper version"), "-")
+		f = schema.NewFinding(alarms, schema.Good, fmt.Sprintf("%s is well: ZooKeeper %s, %s, latency min/avg/max %s ms, %s outstanding",
+			host, version, mode, field("Latency min/avg/max"), field("Outstanding")))
+	}
+	return f, mode == "leader" || mode == "standalone"
+}
+
+// srvr asks a server.
+func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	var conn net.Conn
+	var err error
+	if cfg != nil {
+		conn, err = (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", host)
+	} else {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if end, ok := ctx.Deadline(); ok {
+		if err = conn.SetDeadline(end); err != nil {
+			return "", err
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err = io.WriteString(conn, "srvr"); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.LimitReader(conn, 1<<16))
+	if len(b) > 0 {
+		err = nil // servers end the connection as they like
+	}
+	return string(b), err
+}

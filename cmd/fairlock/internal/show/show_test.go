@@ -1,0 +1,144 @@
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+)
+
+// output is one as a command has it.
+func output(t *testing.T, args ...string) *Output {
+	t.Helper()
+	colour := false
+	o := &Output{NoColour: &colour}
+	cmd := &cobra.Command{Use: "x", Run: func(*cobra.Command, []string) {}}
+	o.Register(cmd, Table, Wide, JSON, Lines)
+	cmd.SetArgs(args)
+	require.NoError(t, cmd.Execute())
+	return o
+}
+
+// printed is a table without colours.
+func printed(t *testing.T, r *Rows) string {
+	t.Helper()
+	var b bytes.Buffer
+	output(t).Print(&b, r)
+	return b.String()
+}
+
+// queue is a line as the service may have it.
+func queue() schema.Line {
+	l := schema.NewLine("jobs/nightly")
+	l.Kind, l.Holders, l.Waiters, l.OldestWait = "mutex", 1, 2, schema.Seconds(75*time.Second)
+	l.Entries = []schema.Entry{
+		{
+			State: schema.Holder, Place: 1, Token: 812, Mode: "exclusive", Host: "web-2", PID: 4121, Label: "backup.sh",
+			Age: schema.Seconds(133 * time.Second), Session: "s1", Key: "k1", Holds: []string{"a", "b"},
+		},
+		{State: schema.Waiter, Place: 2, Token: 815, Mode: "weighted", Weight: 3, Host: "web-3", PID: 77, Key: "k2", Value: "v"},
+		{State: schema.Waiter, Place: 3, Token: 816, Mode: "exclusive", Foreign: true, Unleased: true, Key: "k3"},
+	}
+	return l
+}
+
+func TestTables(t *testing.T) {
+	assert.Equal(t, strings.TrimPrefix(`
+NAME          KIND       HOLDER                      HELD   WAITERS  OLDEST
+jobs/nightly  mutex      web-2 pid 4121 (backup.sh)  2m13s  2        1m15s
+gpu           semaphore  web-2 pid 4121 +3           -      0        -
+x             foreign    -                           -      0        -
+`, "\n"), printed(t, List([]schema.Line{
+		queue(),
+		{Name: "gpu", Kind: "semaphore", Holders: 4, Entries: []schema.Entry{{Host: "web-2", PID: 4121}}},
+		{Name: "x", Entries: []schema.Entry{{Foreign: true}}},
+	}, false)))
+	assert.Equal(t, strings.TrimPrefix(`
+NAME          KIND   HOLDER                      HELD   WAITERS  OLDEST  TOKEN  LIMIT  SESSION
+jobs/nightly  mutex  web-2 pid 4121 (backup.sh)  2m13s  2        1m15s   812    -      s1
+`, "\n"), printed(t, List([]schema.Line{queue()}, true)))
+	assert.Equal(t, strings.TrimPrefix(`
+PLACE  STATE   TOKEN  MODE       HOST                   PID   LABEL      SINCE  AGE
+1      holder  812    exclusive  web-2                  4121  backup.sh  -      2m13s
+2      waiter  815    weight 3   web-3                  77    -          -      -
+3      waiter  816    exclusive  (foreign, no session)  -     -          -      -
+`, "\n"), printed(t, Queue(queue(), false)))
+	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      2m13s  a,b    -      s1       k1\n")
+}
+
+func TestWhatEntriesSayCannotReachTheTerminal(t *testing.T) {
+	l := queue()
+	l.Name, l.Entries[0].Label, l.Entries[1].Value = "a\x1b[2J", "x\ty\nz", "\x07"
+	l.Entries[0].Holds = []string{"\u202e"}
+
+	for _, r := range []*Rows{List([]schema.Line{l}, true), Queue(l, true)} {
+		text := printed(t, r)
+		assert.NotRegexp(t, `[\x00-\x09\x0b-\x1f\x{202e}]`, text)
+		assert.Equal(t, len(r.cells), strings.Count(text, "\n"))
+	}
+	assert.NotContains(t, Event(schema.NewEvent(schema.Granted, l.Name, time.Now(), l.Entries[0])).String(), "\x1b")
+}
+
+func TestAPictureFitsTheTerminal(t *testing.T) {
+	var lines []schema.Line
+	for range 30 {
+		lines = append(lines, queue())
+	}
+	lines[7].Name, lines[7].Waiters = "busiest", 40
+	for _, size := range [][2]int{{80, 24}, {40, 5}, {200, 60}, {40, 1}} {
+		p := Picture("fairlock top: etcd at db-1:2379", lines, time.Now(), size[0], size[1])
+
+		assert.LessOrEqual(t, len(p), size[1])
+		for _, l := range p {
+			assert.Less(t, len([]rune(l.String())), size[0], "the last column is free")
+		}
+	}
+	p := Picture("t", lines, time.Now(), 80, 24)
+	assert.Contains(t, p[1].String(), "30 locks, 30 holders, 98 waiters")
+	assert.Contains(t, p[4].String(), "busiest")
+	assert.Equal(t, "and 11 more", p[23].String())
+	assert.Len(t, Picture("t", lines[:2], time.Now(), 80, 24), 6)
+}
+
+func TestEventsAsText(t *testing.T) {
+	e := schema.NewEvent(schema.Moved, "a", time.Date(2026, 11, 20, 17, 0, 0, 0, time.Local), queue().Entries[1])
+	e.From = 4
+	assert.Equal(t, "17:00:00.000  moved     a  web-3 pid 77, place 2 after 4, weight 3", Event(e).String())
+	e = schema.NewEvent(schema.Granted, "a", time.Date(2026, 11, 20, 17, 0, 0, 0, time.Local), queue().Entries[0])
+	assert.Equal(t, "17:00:00.000  granted   a  web-2 pid 4121 (backup.sh), token 812", Event(e).String())
+}
+
+func TestFindingsAsText(t *testing.T) {
+	f := schema.NewFinding("entries", schema.Bad, "it is broken")
+	f.Advice = "mend it"
+	lines := Finding(f)
+	assert.Equal(t, "problem  entries     it is broken", lines[0].String())
+	assert.Equal(t, strings.Index(lines[0].String(), "it is"), strings.Index(lines[1].String(), "mend"), "advice stands below")
+	assert.Equal(t, screen.Bad, lines[0][0].Tone)
+}
+
+func TestObjectsAreOneALineOrAnArray(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, All(output(t, "-o", "jsonl"), &b, []int{1, 2}))
+	require.NoError(t, All(output(t, "-o", "json"), &b, []int{1}))
+	require.NoError(t, All(output(t, "-o", "json"), &b, []int(nil)))
+	require.NoError(t, output(t, "-o", "json").One(&b, map[string]string{"a": "<&>"}))
+
+	assert.Equal(t, "1\n2\n[\n  1\n]\n[]\n{\n  \"a\": \"<&>\"\n}\n", b.String())
+}
+
+func TestDurationsHaveTwoUnits(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "", 20 * time.Millisecond: "20ms", 12340 * time.Millisecond: "12.3s", 61 * time.Second: "1m01s",
+		61 * time.Minute: "1h01m", 49 * time.Hour: "2d01h",
+	} {
+		assert.Equal(t, want, ago(schema.Seconds(d)))
+	}
+}

@@ -1,0 +1,151 @@
+package itest
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// examined are the findings of doctor, by check, and its exit code.
+func examined(t *testing.T, url string, args ...string) (map[string][]schema.Finding, int) {
+	t.Helper()
+	got := ask(t, url, append([]string{"doctor", "-o", "json"}, args...)...)
+	assert.Empty(t, got.stderr)
+	var all []schema.Finding
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &all), got.stdout)
+	by := map[string][]schema.Finding{}
+	for _, f := range all {
+		by[f.Check] = append(by[f.Check], f)
+	}
+	return by, got.code
+}
+
+func TestDoctorFindsNothingWhereAllIsWell(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		a := visit(t, url, "")
+		_, err := mutex.New(a, "a").Lock(bounded(t))
+		require.NoError(t, err)
+
+		got := ask(t, url, "doctor")
+
+		assert.Equal(t, 0, got.code, got.stdout)
+		assert.Empty(t, got.stderr)
+		for _, want := range []string{
+			`ok +alarms +127.0.0.1:\d+ is well: (etcd|ZooKeeper) 3\.`, `ok +connection +a session on .* was opened in `,
+			`(ok|warning) +round-trip +a read takes `, `ok +clock +`, `ok +entries +1 entries in 1 lines`, `ok +tokens +`, `ok +deadlock +nobody`,
+		} {
+			assert.Regexp(t, want, got.stdout)
+		}
+	})
+}
+
+func TestDoctorNamesADeadlock(t *testing.T) {
+	withServices(t, deadlock)
+}
+
+func deadlock(t *testing.T, url string) {
+	a, b := visit(t, url, "ann"), visit(t, url, "bob")
+	ha, err := mutex.New(a, "x").Lock(bounded(t))
+	require.NoError(t, err)
+	hb, err := mutex.New(b, "y").Lock(bounded(t))
+	require.NoError(t, err)
+	inside := func(ctx, hold context.Context) context.Context {
+		in, cancel := context.WithCancel(hold)
+		context.AfterFunc(ctx, cancel)
+		return in
+	}
+	waiting(t, a, "y", 2, func(ctx context.Context) { _, _ = mutex.New(a, "y").Lock(inside(ctx, ha.Context())) })
+	by, exited := examined(t, url)
+	require.Equal(t, 0, exited, "one waits, and that is no circle: %v", by)
+	waiting(t, b, "x", 2, func(ctx context.Context) { _, _ = mutex.New(b, "x").Lock(inside(ctx, hb.Context())) })
+
+	by, exited = examined(t, url)
+
+	assert.Equal(t, 1, exited)
+	require.Len(t, by["deadlock"], 1)
+	d := by["deadlock"][0]
+	assert.Equal(t, schema.Bad, d.Level)
+	assert.ElementsMatch(t, []string{"x", "y"}, d.Names)
+	assert.Regexp(t, `\(ann\) holds "x" and waits for "y"`, d.Text)
+	assert.Regexp(t, `\(bob\) holds "y" and waits for "x"`, d.Text)
+
+	require.NoError(t, hb.Unlock())
+	by, exited = examined(t, url)
+	assert.Equal(t, 0, exited, "%v", by)
+}
+
+func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
+	t.Parallel()
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		cluster := etcdtest.New(t, nil)
+		url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
+		_, err := cluster.Client(t).Put(bounded(t), "fairlock/a/by-hand", "")
+		require.NoError(t, err)
+		stays(t, url, `"fairlock/a/by-hand" in the line "a" has no session: it will never go by itself`)
+	})
+	t.Run("zk", func(t *testing.T) {
+		t.Parallel()
+		ensemble := zktest.New(t, nil)
+		conn := ensemble.Conn(t)
+		for _, path := range []string{"/fairlock", "/fairlock/a", "/fairlock/a/by-hand-lock-0000000000"} {
+			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		stays(t, "zk://"+ensemble.Servers()[0], `"/fairlock/a/by-hand-lock-0000000000" in the line "a" has no session: it will never go by itself`)
+	})
+}
+
+func stays(t *testing.T, url, want string) {
+	t.Helper()
+	by, exited := examined(t, url)
+	assert.Equal(t, 1, exited)
+	assert.Equal(t, want, by["entries"][0].Text)
+	by, exited = examined(t, url, "b")
+	assert.Equal(t, 0, exited, "another name: %v", by)
+	assert.Contains(t, ask(t, url, "who", "a").stdout, "(foreign, no session)")
+	assert.Contains(t, ask(t, url, "ls").stdout, "foreign")
+}
+
+func TestDoctorTellsOfAnAlarmThatKeepsItFromLocking(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.New(t, nil)
+	client := cluster.Client(t)
+	_, err := pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(bounded(t),
+		&pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE})
+	require.NoError(t, err)
+
+	by, exited := examined(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"))
+
+	assert.Equal(t, 1, exited)
+	var texts []string
+	for _, f := range by["alarms"] {
+		texts = append(texts, f.Text)
+	}
+	assert.Contains(t, texts, "the alarm NOSPACE is raised")
+	require.Len(t, by["connection"], 1)
+	assert.Equal(t, schema.Bad, by["connection"][0].Level)
+}
+
+func TestDoctorSaysWhichServerDoesNotAnswer(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		by, exited := examined(t, url+",127.0.0.1:1")
+
+		assert.Equal(t, 1, exited)
+		require.Len(t, by["connection"], 2, "%v", by)
+		assert.Contains(t, by["connection"][0].Text, "127.0.0.1:1 does not say how it is: ")
+		assert.Contains(t, by["connection"][0].Text, "connection refused")
+		assert.Equal(t, schema.Good, by["connection"][1].Level)
+	})
+}

@@ -1,0 +1,141 @@
+package itest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+)
+
+func TestWatchTellsWhatHappens(t *testing.T) {
+	withServices(t, watch)
+}
+
+func watch(t *testing.T, url string) {
+	a := visit(t, url, "one")
+	m := mutex.New(a, "jobs/a")
+	_, err := mutex.New(a, "other").Lock(bounded(t))
+	require.NoError(t, err)
+	h, err := m.Lock(bounded(t))
+	require.NoError(t, err)
+	cmd := program(t, "watch", "jobs/", "-o", "jsonl", "--interval", "20ms")
+	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
+	var stdout, stderr output
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Start())
+	stdout.waitFor(t, "granted")
+
+	waiting(t, a, "jobs/a", 2, func(ctx context.Context) {
+		if next, err := m.Lock(ctx); err == nil {
+			_ = next.Unlock()
+		}
+	})
+	stdout.waitFor(t, "queued")
+	require.NoError(t, h.Unlock())
+	stdout.waitFor(t, `(?s)"released".*"(released|gone)"`)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	ended := cmd.Wait()
+
+	assert.Equal(t, 130, code(t, ended))
+	assert.Empty(t, stderr.String(), "it was meant to end")
+	var told []string
+	tokens := map[string]int64{}
+	for line := range bytes.Lines([]byte(stdout.String())) {
+		var e schema.Event
+		require.NoError(t, json.Unmarshal(line, &e), "%s", line)
+		assert.Equal(t, "jobs/a", e.Name)
+		told = append(told, e.Event)
+		tokens[e.Event] = e.Entry.Token
+	}
+	// The second one may hold for less than a look apart.
+	assert.Regexp(t, `^granted queued released (granted )?(released|gone)$`, strings.Join(told, " "))
+	assert.Greater(t, tokens["queued"], int64(h.Token()))
+}
+
+func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
+	url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
+	cmd := program(t, "watch", "--interval", "20ms")
+	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
+	var stdout, stderr output
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Start())
+	a := visit(t, url, "one")
+	_, err := mutex.New(a, "a").Lock(bounded(t))
+	require.NoError(t, err)
+	stdout.waitFor(t, `granted +a +.* \(one\), token \d+`)
+
+	proxy := cluster.Member(0).ClientProxy()
+	proxy.Refuse(true)
+	proxy.Reset()
+	stderr.waitFor(t, "warning: no look at the lines since ")
+	proxy.Refuse(false)
+	stderr.waitFor(t, "the service answers again")
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 130, code(t, cmd.Wait()))
+}
+
+func TestTopDrawsOnATerminal(t *testing.T) {
+	withServices(t, top)
+}
+
+func top(t *testing.T, url string) {
+	a := visit(t, url, "one")
+	_, err := mutex.New(a, "jobs/a").Lock(bounded(t))
+	require.NoError(t, err)
+	waiting(t, a, "jobs/a", 2, func(ctx context.Context) { _, _ = mutex.New(a, "jobs/a").Lock(ctx) })
+	ours, theirs := terminal(t, 80, 24)
+	cmd := program(t, "top", "--interval", "50ms")
+	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
+	var stderr output
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &stderr
+	require.NoError(t, cmd.Start())
+	require.NoError(t, theirs.Close())
+	var text output
+	read := make(chan struct{})
+	go func() { // ends with the program, which has the other side
+		defer close(read)
+		_, _ = io.Copy(&text, ours)
+	}()
+	text.waitFor(t, "1 lock, 1 holder, 1 waiter")
+	_, err = mutex.New(a, "jobs/b").Lock(bounded(t))
+	require.NoError(t, err)
+	text.waitFor(t, "2 locks, 2 holders, 1 waiter")
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	assert.Equal(t, 0, code(t, cmd.Wait()))
+	<-read
+
+	assert.Empty(t, stderr.String())
+	all := text.String()
+	assert.True(t, strings.HasPrefix(all, "\x1b[?1049h\x1b[?25l"), "the other screen, no cursor")
+	assert.True(t, strings.HasSuffix(all, "\x1b[?25h\x1b[?1049l"), "the terminal was given back")
+	frames := strings.Split(all, "\x1b[H")
+	last := strings.ReplaceAll(regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]").ReplaceAllString(frames[len(frames)-1], ""), "\r", "")
+	assert.Regexp(t, `^fairlock top: (etcd|ZooKeeper) at 127.0.0.1:\d+  \d\d:\d\d:\d\d\n`, last)
+	me := fmt.Sprintf("pid %d (one)", os.Getpid())
+	assert.Regexp(t, `(?s)\njobs/a +mutex +.*`+regexp.QuoteMeta(me)+`.*\njobs/b +mutex`, last)
+}
+
+func TestTopWithoutATerminalSaysWhatElse(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, result{
+		code:   64,
+		stderr: "fairlock: top needs a terminal of 40 columns and 5 lines: without one, use ls or watch\nRun 'fairlock top --help' for what there is.\n",
+	}, ask(t, "mem://", "top"))
+}

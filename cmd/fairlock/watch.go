@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/session"
+)
+
+// lookTimeout bounds a look of those that go on for ever. It is as long as a
+// service with a quorum can be without a leader.
+const lookTimeout = 10 * time.Second
+
+const watchHelp = `Tell what happens to the locks whose names begin with PREFIX, all without one, a
+line for each event, until it is interrupted:
+
+  queued    somebody stands in the line and waits
+  granted   somebody holds
+  released  a holder's entry is gone: given back, or its session is over
+  gone      a waiter's entry is gone: it gave up, or it held and gave back
+            between two looks
+  moved     a waiter has come closer
+
+First it tells of all who are there. It looks every --interval: what comes and
+goes between two looks is not told. While the service cannot be reached it says
+so on stderr, and goes on when it can.`
+
+func (a *app) watchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "watch [PREFIX]",
+		Short:             "Tell who comes, holds and goes, as it happens",
+		Long:              watchHelp,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeNames,
+	}
+	out := a.output(cmd, "text", show.Lines)
+	every := interval(200 * time.Millisecond)
+	cmd.Flags().Var(&every, "interval", "look every `TIME`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
+			w := cmd.OutOrStdout()
+			paint := out.Paint(w)
+			var before []schema.Line
+			return follow(ctx, s, first(args), time.Duration(every), cmd.ErrOrStderr(), func(now []schema.Line) error {
+				events := inspect.Changes(before, now, s.Clock().Wall())
+				before = now
+				for _, e := range events {
+					if err := tell(w, paint, out.IsJSON(), e); err != nil {
+						return exit.With(exit.Failed, err) // nobody reads on
+					}
+				}
+				return nil
+			})
+		})
+	}
+	return cmd
+}
+
+func tell(w io.Writer, paint screen.Paint, asJSON bool, e schema.Event) error {
+	if asJSON {
+		return show.Line(w, e)
+	}
+	_, err := fmt.Fprintln(w, paint.Line(show.Event(e)))
+	return err
+}
+
+// follow looks every so often and gives each look to f. It goes on while the
+// service cannot be reached, and ends with f's error, without a word when ctx
+// ends, and where waiting cannot help.
+func follow(ctx context.Context, s *session.Session, prefix string, every time.Duration, stderr io.Writer, f func([]schema.Line) error) error {
+	lost := false
+	err := inspect.Every(ctx, every, func() error {
+		looking, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		lines, err := inspect.ReadAll(looking, s, prefix)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			if lost {
+				fmt.Fprintln(stderr, "fairlock: the service answers again")
+			}
+			lost = false
+			return f(lines)
+		case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
+			return err
+		}
+		if !lost {
+			fmt.Fprintf(stderr, "fairlock: warning: no look at the lines since %s: %v\n", s.Clock().Wall().Format(time.TimeOnly), err)
+		}
+		lost = true
+		return nil
+	})
+	if ctx.Err() != nil {
+		return exit.Silently(exit.Interrupted) // as it is meant to end
+	}
+	return err
+}
+
+// interval is a flag for how often to look.
+type interval time.Duration
+
+// leastInterval is how often it is allowed to be.
+const leastInterval = 10 * time.Millisecond
+
+// String implements pflag.Value.
+func (d *interval) String() string { return time.Duration(*d).String() }
+
+// Set implements pflag.Value.
+func (d *interval) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil || v < leastInterval {
+		return fmt.Errorf("want a duration such as 500ms, at least %s", leastInterval)
+	}
+	*d = interval(v)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (d *interval) Type() string { return "duration" }
