@@ -127,8 +127,9 @@ type Change struct {
 	Weight int64
 	Limit  int64 // that the line has from now on
 
-	// Seen is when somebody who looks on has learned of it; 0 if nobody did. It is
-	// needed only to tell how long something was left behind.
+	// Seen is when somebody who looks on has learned of it; 0 if nobody did. It may
+	// be late, and is never before what it tells of was asked for: it shows how long
+	// something was left behind, and who believed in what was gone.
 	Seen Instant
 }
 

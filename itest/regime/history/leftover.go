@@ -68,9 +68,8 @@ func (r *replay) unclaimed(n *node, asked []request) {
 	case i == 0:
 		r.report("S5", "nobody had asked when the entry %d came", n.place)
 	case asked[i-1].over == never:
-	case n.joined > asked[i-1].over+r.grace:
-		r.report("S5", "the entry %d came when nobody had asked for %s", n.place, time.Duration(n.joined-asked[i-1].over))
 	case n.gone > asked[i-1].over+r.grace:
-		r.report("S5", "the entry %d, which nobody got, was left for %s", n.place, time.Duration(n.gone-asked[i-1].over))
+		r.report("S5", "the entry %d, which nobody got, was there until %s after all who may have made it had returned",
+			n.place, time.Duration(n.gone-asked[i-1].over))
 	}
 }

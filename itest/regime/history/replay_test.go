@@ -102,3 +102,27 @@ func TestReplayNeedsNoClockToSeeWhatIsEarly(t *testing.T) {
 	first.Told = 35 // then what it was told of giving back says nothing
 	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
 }
+
+// A client that is told that it gave back what had left long before is told of
+// once, and nobody behind it for having been granted.
+func TestReplayTellsOfTheOneThatBelieved(t *testing.T) {
+	line := history.Line{Name: "line", Recipe: history.Mutex}
+	order := []history.Change{
+		{At: 1, Kind: history.Joined, Place: 1, Seen: 12},
+		{At: 2, Kind: history.Joined, Place: 2, Seen: 17},
+		{At: 3, Kind: history.Left, Place: 1, Seen: 25},
+		{At: 4, Kind: history.Left, Place: 2, Seen: 45},
+	}
+	first := history.Attempt{Client: 1, Line: "line", Asked: 10, Got: 20, Held: 22, Back: 40, Done: 50, Outcome: history.Given, Place: 1}
+	next := history.Attempt{Client: 2, Line: "line", Asked: 15, Got: 30, Held: 35, Back: 41, Done: 51, Outcome: history.Given, Place: 2}
+
+	found := history.Replay(line, order, []history.Attempt{first, next}, grace)
+
+	assert.Equal(t, []history.Violation{{
+		Property: "S1", Oracle: "replay", Line: "line",
+		Text: "client 1 believed in its entry 1 for 15ns after that had been seen to be gone",
+	}}, found)
+
+	first.Stopped = true
+	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
+}
