@@ -22,7 +22,7 @@ func verdicts(r record) map[string][]history.Violation {
 
 func TestWhatIsRightIsAccepted(t *testing.T) {
 	for _, line := range lines() {
-		for seed := range uint64(30) {
+		for seed := range uint64(15) {
 			for _, anonymous := range []bool{false, true} {
 				name := fmt.Sprintf("%s, seed %d, no tokens %t", line.Name, seed, anonymous)
 				if anonymous && line.Recipe == history.Reentrant {

@@ -17,7 +17,7 @@ import (
 // TestPlantedDefectsAreFound puts each defect into histories of each recipe that
 // has it. The oracles that claim to see it must find it in all of them.
 func TestPlantedDefectsAreFound(t *testing.T) {
-	const seeds = 12
+	const seeds = 8
 	oracles := []string{"model", "sweep", "replay"}
 	var table strings.Builder
 	out := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
