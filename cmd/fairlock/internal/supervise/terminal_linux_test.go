@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -192,9 +193,11 @@ func TestInTheBackgroundItDoesNotTakeTheTerminal(t *testing.T) {
 
 func TestBesideAPagerTheCommandGetsTheTerminalWhenItAsks(t *testing.T) {
 	t.Parallel()
-	// The first of the pipeline is us, the last wants the keyboard first.
-	s, k := underShell(t, sh(`sleep 1; read x; echo "command has $x"`),
-		`"$SUPER" | { read y </dev/tty; echo "pager has $y"; cat; }`)
+	// The first of the pipeline is us. The last wants the keyboard when the command
+	// runs, and before the command does.
+	read := filepath.Join(t.TempDir(), "read")
+	s, k := underShell(t, sh(`echo go; while ! test -e `+read+`; do sleep 0.05; done; read x; echo "command has $x"`),
+		`"$SUPER" | { read go; read y </dev/tty; echo "pager has $y"; >`+read+`; cat; }`)
 	k.types(t, "one\n")
 	k.screen.waitFor(t, "pager has one")
 	k.types(t, "two\n")
