@@ -151,29 +151,35 @@ func askedOften(w *world) {
 }
 
 // askedAside counts what asks cost those who do not listen, and looks for them in
-// the line.
+// the line. A connection that is lost and made again is a request too; so what is
+// wanted is less than one for each ask.
 func askedAside(w *world) {
+	const many = 10
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
 	h := a.hold()
 	r := b.queue(w.soon())
 	line := refsOf(a.entries())
 	holder, waiter := a.rests(), b.rests()
-	for range 5 {
+	for range many {
 		withdraw := c.asksFor(name, "hurry")
 		require.Equal(w.t, line, refsOf(c.entries()))
 		withdraw()
 	}
-	assert.Equal(w.t, holder, a.rests(), "requests of a holder that does not listen")
-	assert.Equal(w.t, waiter, b.rests(), "and of a waiter")
+	assert.Less(w.t, a.rests(), holder+many, "requests of a holder that does not listen")
+	assert.Less(w.t, b.rests(), waiter+many, "and of a waiter")
 	names, err := c.Names(w.soon(), "")
 	require.NoError(w.t, err)
 	assert.Equal(w.t, []string{name}, names)
 
-	l := listen(w.soon(), h)
-	c.asksFor(name, "hurry")
-	_, err = w.heard(l)
-	require.NoError(w.t, err)
-	assert.Equal(w.t, waiter, b.rests(), "that another listens costs a waiter nothing")
+	waiter = b.rests()
+	for range many {
+		l := listen(w.soon(), h)
+		withdraw := c.asksFor(name, "hurry")
+		_, err = w.heard(l)
+		require.NoError(w.t, err)
+		withdraw()
+	}
+	assert.Less(w.t, b.rests(), waiter+many, "that another listens costs a waiter nothing")
 	w.eventually(2, "asks are not in the line")
 	w.unlock(h)
 	w.unlock(r.granted())
@@ -312,16 +318,21 @@ func askedForeign(w *world) {
 	w.eventually(0, "and the line knows nothing of it")
 }
 
+// askedStruck: what is not acknowledged in a second is finished in the background.
 func askedStruck(w *world, f drivertest.Fault) {
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	b.asksFor(name, "so that what it takes is there")()
 	b.net.Strike(drivertest.Join, f)
-	withdraw := b.asksFor(name, "once")
+	withdraw, err := b.Ask(w.soon(), name, "once")
+	require.NoError(w.t, err)
 	require.Equal(w.t, "once", w.asked(h))
 	w.unasked(h)
 	b.net.Strike(drivertest.Leave, f)
-	withdraw()
+	if err := withdraw(); err != nil {
+		require.ErrorIs(w.t, err, session.ErrReleasePending)
+	}
+	w.empty(driver.AskLine(name))
 	w.unlock(h)
 	h = b.hold()
 	w.unasked(h)
