@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ type group struct {
 
 // startGroup starts the command in a group of its own, and in front of the
 // terminal if that is to be.
-func startGroup(spec Spec, tty *terminal) (*group, error) {
+func startGroup(spec Spec, tty *terminal, guard *guard) (*group, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	tie(attr)
 	if tty.eager(spec) {
@@ -31,12 +32,13 @@ func startGroup(spec Spec, tty *terminal) (*group, error) {
 		tty.given = true
 	}
 	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
-		Env: spec.Env, Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr}, Sys: attr,
+		Env: append(slices.Clip(spec.Env), guard.badge()...), Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr}, Sys: attr,
 	})
 	if err != nil {
 		tty.take()
 		return nil, fmt.Errorf("start %s: %w", spec.Args[0], err)
 	}
+	guard.watch(p.Pid, 0)
 	g := &group{id: p.Pid}
 	_ = p.Release() // we wait for the whole group, and by its number
 	return g, nil

@@ -7,6 +7,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,6 +69,17 @@ func startGuard(argv []string) (*guard, error) {
 	return g, nil
 }
 
+// badge is what the command has in its environment, and all that it starts: by
+// it the guard knows the group if this process dies before it could name it.
+func (g *guard) badge() []string {
+	if g == nil {
+		return nil
+	}
+	return []string{badgeOf(g.pid)}
+}
+
+func badgeOf(pid int) string { return "FAIRLOCK_GUARD=" + strconv.Itoa(pid) }
+
 // watch tells the guard which group to kill, and when at the latest.
 func (g *guard) watch(group int, deadline driver.Instant) {
 	if g == nil || g.pipe < 0 {
@@ -115,6 +130,9 @@ func Guard(in *os.File) error {
 		orders, err := receive(int(in.Fd()), wake)
 		switch {
 		case errors.Is(err, io.EOF):
+			if group == 0 { // it died right after it had started the command, or before
+				killBadged(badgeOf(os.Getpid()))
+			}
 			kill9(group)
 			return nil
 		case err != nil:
@@ -152,6 +170,26 @@ func receive(fd int, wait time.Duration) ([]byte, error) {
 		return nil, io.EOF
 	}
 	return b[:n], nil
+}
+
+// killBadged kills the groups of the processes that have something in their
+// environment.
+func killBadged(badge string) {
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return // the pattern is good
+	}
+	for _, path := range all {
+		env, err := os.ReadFile(path)
+		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), badge) {
+			continue // it has gone, or is somebody else's
+		}
+		if f := stat(filepath.Base(filepath.Dir(path))); f != nil {
+			if group, err := strconv.Atoi(string(f[2])); err == nil && group != unix.Getpgrp() {
+				kill9(group)
+			}
+		}
+	}
 }
 
 // kill9 kills a group. One is only what a supervisor has told us of.

@@ -18,5 +18,7 @@ func (*guard) watch(int, driver.Instant) {}
 
 func (*guard) dismiss() {}
 
+func (*guard) badge() []string { return nil }
+
 // Guard is for Linux.
 func Guard(*os.File) error { return errors.New("guard: not on this system") }

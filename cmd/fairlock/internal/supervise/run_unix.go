@@ -41,7 +41,7 @@ func run(ctx context.Context, spec Spec) Result {
 	}
 	defer r.guard.dismiss()
 	r.course = newCourse(spec, r.clock.Now())
-	if r.group, err = startGroup(spec, r.tty); err != nil {
+	if r.group, err = startGroup(spec, r.tty, r.guard); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return Result{Code: CodeNotFound, Err: err}
 		}
