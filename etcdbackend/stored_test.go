@@ -1,6 +1,8 @@
 package etcdbackend
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -18,6 +20,11 @@ func FuzzStored(f *testing.F) {
 	f.Add("694d77aa9e8f4f01.1.r", []byte("\xff"), int64(0))
 	f.Add("694d77aa9e8f4f01.1.v", []byte("10.0.0.7:80"), int64(1))
 	f.Add("694d77aa9e8f4f01", []byte(""), int64(1))
+	f.Add("694d77aa9e8f4f01.2147483648", []byte("-9223372036854775808 x"), int64(2))
+	f.Add("694d77aa9e8f4f01.0.w-1", []byte(`{"v":99,"weight":-1,"place":1e99,"admitted":true}`), int64(2))
+	f.Add("694d77aa9e8f4f01.0.w99999999999999999999", []byte("99999999999999999999"), int64(2))
+	f.Add("-1", []byte("1e99"), int64(1))
+	f.Add("+1", []byte("5 "), int64(1))
 	f.Add("/", []byte(`{"v":1,"entry":"x","place":-1,"died":true}`), int64(-1))
 	f.Fuzz(func(t *testing.T, key string, value []byte, version int64) {
 		lay := layout{root: DefaultRoot}
@@ -46,10 +53,44 @@ func FuzzStored(f *testing.F) {
 		if a := readLedger(kv); a.broken && a.before(ref) != driver.PastUnknown {
 			t.Fatalf("%q tells how a hold ended", value)
 		}
+		if n, ok := parseNumber(key); ok && (n < 0 || strconv.Itoa(n) != key) {
+			t.Fatalf("%q is the number %d", key, n)
+		}
 		if key, place, ok := parseOwner(value); ok && len(value) > 0 {
 			again, p, ok := parseOwner(owner(driver.Ref{Key: key, Place: place}))
 			if !ok || again != key || p != place {
 				t.Fatalf("owner %q is read as %q, %d", value, again, p)
+			}
+		}
+	})
+}
+
+// FuzzNamesOfLines reads keys back to names: whoever is told of a line can find it
+// by that name, and no two names share a key.
+func FuzzNamesOfLines(f *testing.F) {
+	f.Add("fairlock/orders%2Fsettle/1.0", "orders", "orders/settle")
+	f.Add("fairlock/%beside/x/limit", "%beside", "x")
+	f.Add("fairlock/%fence/1.1", "%fence", "%2Fence")
+	f.Add("fairlock/\xff/1.0", "a", "a/")
+	f.Add("fairlock/%zz/1.0", "\x00", "%00")
+	f.Add("/", "", "/")
+	f.Fuzz(func(t *testing.T, key, a, b string) {
+		for _, lay := range []layout{{root: DefaultRoot}, {root: "a/b"}, {root: DefaultRoot, kind: LayoutConcurrency}} {
+			if name, from, ok := lay.lineOf(key); from <= key && strings.HasPrefix(key, lay.root+"/") || ok && name == "" {
+				t.Fatalf("%s: %q is in %q, and goes on at %q", lay.kind, key, name, from)
+			} else if ok && strings.HasPrefix(key, lay.root+"/") && !strings.HasPrefix(key, lay.prefix(name)) {
+				t.Fatalf("%s: %q is not in the line %q", lay.kind, key, name)
+			}
+			if a == b || lay.kind == LayoutConcurrency {
+				continue
+			}
+			for _, of := range []func(string) string{lay.prefix, lay.beside} {
+				if pa, pb := of(a), of(b); strings.HasPrefix(pa, pb) {
+					t.Fatalf("%q and %q meet in %q", a, b, pa)
+				}
+			}
+			if pa := lay.prefix(a); strings.HasPrefix(pa, lay.besides()) || strings.HasPrefix(pa, lay.fences()) {
+				t.Fatalf("%q is a line below %q", a, pa)
 			}
 		}
 	})

@@ -100,18 +100,17 @@ func escape(seg string) string {
 		return seg
 	}
 	var b strings.Builder
-	for i, r := range seg {
-		n := utf8.RuneLen(r)
-		if n < 0 {
-			n = 1
+	for len(seg) > 0 {
+		// Of what is no UTF-8 this is one byte, whose rune is refused.
+		r, n := utf8.DecodeRuneInString(seg)
+		if refusedRune(r) {
+			for _, c := range []byte(seg[:n]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteString(seg[:n])
 		}
-		if !refusedRune(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, c := range []byte(seg[i : i+n]) {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
+		seg = seg[n:]
 	}
 	return b.String()
 }

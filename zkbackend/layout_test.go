@@ -210,7 +210,7 @@ func FuzzParseNode(f *testing.F) {
 }
 
 func FuzzUnescape(f *testing.F) {
-	for _, s := range []string{"%", "%25", "%F0%9F%94%92", "a%zz"} {
+	for _, s := range []string{"%", "%25", "%F0%9F%94%92", "a%zz", "\xff", "a\xf0\x9f", "%FF"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, seg string) {
