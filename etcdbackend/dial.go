@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -51,6 +52,10 @@ func (c DialConfig) String() string {
 
 // GoString describes c without its password.
 func (c DialConfig) GoString() string { return c.String() }
+
+// MarshalJSON makes a string of c without its password: package log/slog encodes
+// what it is given as JSON.
+func (c DialConfig) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // secure says that the connection is to be encrypted.
 func (c DialConfig) secure() bool {

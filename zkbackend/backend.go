@@ -19,8 +19,9 @@ import (
 // backend is a list of servers and one layout.
 type backend struct {
 	servers []string
-	opts    Options
-	ownDial bool // names are for the user's own dialer
+	opts    Options       // without Auth
+	logins  func() []Auth // a func, or fmt would print what Auth hides: it asks no method of what is not exported
+	ownDial bool          // names are for the user's own dialer
 	lay     layout
 	clock   driver.Clock
 
@@ -57,8 +58,10 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	logins := o.Auth
+	o.Auth = nil
 	b := &backend{
-		servers: all, opts: o, ownDial: opts != nil && opts.Dial != nil,
+		servers: all, opts: o, logins: func() []Auth { return logins }, ownDial: opts != nil && opts.Dial != nil,
 		lay: newLayout(o.Root, o.Layout), clock: driver.SystemClock(), open: map[*sess]bool{},
 	}
 	// A seal would be part of what "auth" stands for, in folders too.

@@ -3,6 +3,7 @@ package zkbackend
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net"
 	"slices"
@@ -111,6 +112,9 @@ func (a Auth) String() string { return a.Scheme + ":(hidden)" }
 
 // GoString does the same for %#v.
 func (a Auth) GoString() string { return a.String() }
+
+// MarshalJSON does the same: package log/slog encodes what it is given as JSON.
+func (a Auth) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
 
 // Options are what Open and NewBackend take beside the servers. The zero value
 // is ready to use.

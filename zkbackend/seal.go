@@ -45,9 +45,9 @@ func newSeal() *seal {
 // the seal yet: that follows when it is known to be of use.
 func (s *sess) auth() []Auth {
 	if s.seal == nil {
-		return s.b.opts.Auth
+		return s.b.logins()
 	}
-	return append(slices.Clone(s.b.opts.Auth), s.seal.auth)
+	return append(slices.Clone(s.b.logins()), s.seal.auth)
 }
 
 // entryACL is the ACL of new entries: what the user wants, without the permission

@@ -35,6 +35,7 @@ func TestStories(t *testing.T) {
 		{"ACertificateThatDoesNotServeIsNamedInTime", badCertificates},
 		{"StrangersOfAllKindsAreWaitedForInEveryLine", strangersInEveryLine},
 		{"WhatStrangersWriteBesideALineIsNotBelieved", strangersBeside},
+		{"PasswordsAreKept", passwordsAreKept},
 		{"AForeignKeyWithoutALeaseIsNamed", foreignKeyWithoutLease},
 		{"AForeignKeyWithoutALeaseIsNamedWhenItComesNext", foreignKeyComesNext},
 		{"AForeignLeasedKeyIsWaitedFor", foreignLeasedKey},

@@ -1,0 +1,114 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// passwordsAreKept goes through all that a login meets, and then looks for the
+// passwords in all that was said, printed and stored.
+func passwordsAreKept(t *testing.T) {
+	const root = "team"
+	endpoint := etcdWithLogins(t, 300)
+	withUsers(t, endpoint, root+"/")
+	proxy, err := tcpproxy.New(endpoint, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
+	good, bad := tour.NewSecret(goodPassword), tour.NewSecret(badPassword)
+	var parties []*party
+	said := map[string]error{}
+	dial := func(what, endpoint, password string) (*party, etcdbackend.DialConfig) {
+		p := newParty(t, root, 2*time.Second)
+		p.opts.Session.Hooks = good.Hooks()
+		cfg := etcdbackend.DialConfig{
+			Endpoints: []string{endpoint}, Username: "worker", Password: password, Timeout: 5 * time.Second,
+		}
+		said[what] = p.dial(t, cfg)
+		parties = append(parties, p)
+		return p, cfg
+	}
+
+	dial("wrong password", endpoint, badPassword)
+	require.ErrorIs(t, said["wrong password"], session.ErrDenied)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, nobody.Close())
+	dial("unreachable", nobody.Addr().String(), goodPassword)
+	proxy.Hold(tcpproxy.Both)
+	dial("cut", proxy.Addr(), goodPassword)
+	require.ErrorIs(t, said["cut"], session.ErrUnavailable)
+	proxy.Heal(tcpproxy.Both)
+
+	one, cfg := dial("one", proxy.Addr(), goodPassword)
+	two, _ := dial("two", endpoint, goodPassword)
+	require.NoError(t, said["one"])
+	require.NoError(t, said["two"])
+	for what, err := range tour.Asked(bounded(t), two.Session, "../secret") {
+		said["asked "+what] = err
+	}
+	foreign := newParty(t, "elsewhere", calmTTL)
+	require.NoError(t, foreign.dial(t, cfg))
+	for what, err := range tour.Asked(bounded(t), foreign.Session, "x") {
+		require.ErrorIs(t, err, session.ErrDenied, what)
+		said["denied "+what] = err
+	}
+	parties = append(parties, foreign)
+	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
+	h := one.lock(t, "x")
+	r := two.ask(bounded(t), "x")
+	line := lineOf(t, two, "x", 2)
+	proxy.Hold(tcpproxy.Both)
+	wait(t, h.Context().Done(), "the loss")
+	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
+	proxy.Heal(tcpproxy.Both)
+	h2 := r.granted(t)
+	stored, err := loggedIn(t, endpoint, "root", nil).Get(bounded(t), "\x00", clientv3.WithFromKey())
+	require.NoError(t, err)
+	require.NotEmpty(t, stored.Kvs)
+	require.NoError(t, h2.Unlock())
+
+	for name, s := range map[string]*tour.Secret{"good": good, "bad": bad} {
+		for what, err := range said {
+			s.Kept(t, name+", error of "+what, err)
+		}
+		for _, p := range parties {
+			s.Nowhere(t, name+", log", p.log.String())
+			s.Kept(t, name+", options", p.opts)
+			s.Kept(t, name+", session", p.Session)
+		}
+		s.Kept(t, name+", hold", h2)
+		s.Nowhere(t, name+", line", line)
+		s.Nowhere(t, name+", hooks", good.Told())
+		for _, kv := range stored.Kvs {
+			s.Nowhere(t, fmt.Sprintf("%s, key %q", name, kv.Key), [][]byte{kv.Key, kv.Value})
+		}
+		s.Kept(t, name+", configuration", cfg)
+		s.Kept(t, name+", configuration", &cfg)
+		s.Kept(t, name+", several", []any{cfg, map[string]any{"a": cfg}, struct{ Config etcdbackend.DialConfig }{cfg}})
+	}
+	assert.NotEmpty(t, good.Told())
+}
+
+// lineOf waits until a line is so long.
+func lineOf(t *testing.T, p *party, name string, n int) (line any) {
+	t.Helper()
+	until(t, "a line", func() bool {
+		es, err := mutex.New(p.Session, name).Queue(bounded(t))
+		line = es
+		return err == nil && len(es) == n
+	})
+	return line
+}
