@@ -182,7 +182,9 @@ func (b *backend) ask(ctx context.Context, p pace, f func(context.Context) error
 			if tokens++; tokens > maxTokens {
 				return translate(err)
 			}
-		case sessionOver, denied, refused, full:
+		case denied:
+			return b.lay.explain(translate(err))
+		case sessionOver, refused, full:
 			return translate(err)
 		}
 		if err := b.pause(ctx, n, err); err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -28,4 +30,16 @@ func translate(err error) error {
 	case unknown, notDone:
 	}
 	return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+}
+
+// explain adds which permission a user needs, where one is missing: etcd does not
+// tell on which key.
+func (l layout) explain(err error) error {
+	if !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		return err
+	}
+	if l.kind == LayoutConcurrency {
+		return fmt.Errorf("%w: READWRITE on the prefix %q and on that of the lock is needed", err, l.root+"/")
+	}
+	return fmt.Errorf("%w: READWRITE on the prefix %q is needed", err, l.root+"/")
 }

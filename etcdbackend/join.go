@@ -174,7 +174,7 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 			}
 		case denied, refused:
 			j.free()
-			return nil, translate(err)
+			return nil, j.s.b.lay.explain(translate(err))
 		case notDone:
 		}
 		if err := j.s.b.pause(ctx, n, err); err != nil {

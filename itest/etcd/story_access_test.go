@@ -100,6 +100,7 @@ func permissionOnTheRoot(t *testing.T) {
 			require.ErrorIs(t, err, session.ErrDenied, what)
 			assert.ErrorContains(t, err, `"secret/plans"`, what)
 			assert.ErrorContains(t, err, "permission denied", what)
+			assert.ErrorContains(t, err, `READWRITE on the prefix "team/locks/"`, what)
 			said = append(said, err)
 		}
 		_, qerr := m.Queue(bounded(t))

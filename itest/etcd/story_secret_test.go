@@ -63,6 +63,7 @@ func passwordsAreKept(t *testing.T) {
 	require.NoError(t, foreign.dial(t, cfg))
 	for what, err := range tour.Asked(bounded(t), foreign.Session, "x") {
 		require.ErrorIs(t, err, session.ErrDenied, what)
+		assert.ErrorContains(t, err, `READWRITE on the prefix "elsewhere/"`, what)
 		said["denied "+what] = err
 	}
 	parties = append(parties, foreign)
