@@ -164,6 +164,7 @@ func TestTargetSaysWhatIsWrong(t *testing.T) {
 		{f: Flags{Config: bad}, text: "contexts:\n  a:\n    user: ops\n", want: "config file " + bad + `: context "a" has no URL: want a line such as "url: etcd://host:2379"`},
 		{f: Flags{Config: bad, Context: "a"}, text: "contexts:\n  a:\n    url: etcd:/db\n", want: `context "a" in ` + bad + ": want a URL such as etcd://host:2379 or zk://host:2181"},
 		{f: Flags{On: "etcd://db", User: "ops"}, want: `there is no password for user "ops": want --password-file or FAIRLOCK_PASSWORD`},
+		{f: Flags{Config: good, Context: "prod", User: "ann"}, want: `there is no password for user "ann": want --password-file or FAIRLOCK_PASSWORD`},
 		{f: Flags{On: "etcd://db"}, env: map[string]string{envPassword: "hunter2"}, want: "FAIRLOCK_PASSWORD gives a password, and nobody says for whom: want --user, or etcd://user@… in the URL"},
 		{f: Flags{On: "etcd://db", User: "ops", PasswordFile: gone}, want: "read the password: open " + gone + ": no such file or directory"},
 	} {

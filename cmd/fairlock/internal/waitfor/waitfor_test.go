@@ -88,6 +88,7 @@ func TestFind(t *testing.T) {
 		{"a place in line is in the way too", "a: Zs+ X[b] Ys[c]; b: X+; c: Y+ W", ""},
 		{"behind a writer who waits for the reader behind him", "a: Zs+ X[b] Ys[c]; b: X+ Z[a]; c: Y+", "Z owns a"},
 		{"a reader behind a waiting writer", "a: Xs+ Y; b: X+ Z[c]; c: Z+ X[a,b]", "owns"},
+		{"a reader waits for the writer that waits for a reader", "a: Xs+ W Vs[c]; c: V+ X[a]", "W owns a, waits for a"},
 		{"readers do not wait for readers", "a: Xs+ Ys+; b: Y+ X[a]", ""},
 
 		{"one permit is enough of those that two have", "s/2: X1+ Y1+ Z1[b]; b: Z+ X[s]", ""},
