@@ -142,12 +142,12 @@ func TestWhoHoldsIsWhatTheRecipesSay(t *testing.T) {
 	} {
 		l := Describe("x", c.limit, line(c.line), time.Now())
 
-		var got string
+		var got strings.Builder
 		for i, e := range l.Entries {
 			assert.Equal(t, i+1, e.Place)
-			got += map[string]string{Holder: "+", Waiter: "-"}[e.State]
+			got.WriteString(map[string]string{Holder: "+", Waiter: "-"}[e.State])
 		}
-		assert.Equal(t, c.holds, got, "%s", c.line)
+		assert.Equal(t, c.holds, got.String(), "%s", c.line)
 		assert.Equal(t, strings.Count(c.holds, "+"), l.Holders)
 		assert.Equal(t, strings.Count(c.holds, "-"), l.Waiters)
 	}

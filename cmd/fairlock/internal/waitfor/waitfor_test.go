@@ -162,16 +162,17 @@ func TestWithMutexesItIsACycleOfTheGraph(t *testing.T) {
 		}
 		var lines []string
 		for n, q := range queues {
-			text := string(rune('a'+n)) + ":"
+			var text strings.Builder
+			text.WriteString(string(rune('a'+n)) + ":")
 			for i, c := range q {
-				text += " " + string(rune('A'+c))
+				text.WriteString(" " + string(rune('A'+c)))
 				if i == 0 {
-					text += "+"
+					text.WriteString("+")
 				} else if asked[c] != "" {
-					text += "[" + asked[c] + "]"
+					text.WriteString("[" + asked[c] + "]")
 				}
 			}
-			lines = append(lines, text)
+			lines = append(lines, text.String())
 		}
 		cyclic := false
 		for c := range callers { // who waits has exactly one before it
