@@ -229,6 +229,7 @@ func slotsDead(w *world) {
 		}
 		r := ps[3].askFor(w.soon(), numbered(limit))
 		w.eventually(limit+1, "it stands in the line")
+		x := tell(holds[1])
 		if byHand {
 			w.svc.Delete(w.t, holds[1].Refs()[0])
 		} else {
@@ -240,6 +241,7 @@ func slotsDead(w *world) {
 		} else {
 			assert.Equal(w.t, 1, h.Slot())
 		}
+		w.when(x) // who unlocks at that very moment is told that it goes with the session
 		require.ErrorIs(w.t, holds[1].Unlock(), session.ErrLost)
 		for _, h := range []*session.Hold{holds[0], h, holds[2]} {
 			w.unlock(h)
