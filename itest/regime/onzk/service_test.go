@@ -27,6 +27,7 @@ func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
 		eventually(t, "its end", func() bool { return service.Left(h.Entry()) > began })
 		order, err := service.Order(within(t), lock, line.Name)
 		require.NoError(t, err)
+		require.Len(t, order, 3)
 		assert.Equal(t, history.Left, order[2].Kind)
 		assert.Equal(t, h.Place(), order[2].Place)
 		assert.NotZero(t, order[0].Seen)

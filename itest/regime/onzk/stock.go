@@ -101,7 +101,12 @@ func (c *stock) Acquire(ctx context.Context, line history.Line, want trial.Ask) 
 		return c.hold(lock), nil
 	case <-ctx.Done():
 		c.giveUp()
-		return nil, c.failed(errors.Join(ctx.Err(), <-locked))
+		select {
+		case err := <-locked:
+			return nil, c.failed(errors.Join(ctx.Err(), err))
+		case <-time.After(patience): // the library can block for good
+			return nil, c.failed(errors.Join(ctx.Err(), errors.New("onzk: Lock has not returned")))
+		}
 	}
 }
 
