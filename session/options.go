@@ -35,6 +35,11 @@ type Options struct {
 	// most MaxLabel bytes of UTF-8.
 	Label string
 
+	// Holds are names of locks that this program works under and did not take
+	// itself, because a parent process holds them. Whoever looks at the line
+	// sees them with those that the program holds, and can tell a deadlock.
+	Holds []string
+
 	// Hooks are told what happens. All may be nil.
 	Hooks Hooks
 

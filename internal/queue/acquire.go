@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/defect"
@@ -147,7 +148,7 @@ func join(ctx context.Context, t *session.Term, rs []Request, change ...func(*dr
 	reqs := make([]driver.JoinRequest, len(rs))
 	for i, r := range rs {
 		meta := s.Meta()
-		meta.Kind, meta.Since, meta.Holds = r.Kind, s.Clock().Wall(), session.Held(ctx)
+		meta.Kind, meta.Since, meta.Holds = r.Kind, s.Clock().Wall(), slices.Concat(s.Options().Holds, session.Held(ctx))
 		reqs[i] = driver.JoinRequest{
 			Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
 			Kin: r.Kin, Value: r.Value, Limit: r.Limit, Follow: r.Follow, Ledger: r.Ledger,

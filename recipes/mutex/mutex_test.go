@@ -272,3 +272,21 @@ func TestLocker(t *testing.T) {
 		assert.Panics(t, m.Locker(ctx).Lock)
 	})
 }
+
+// A program that was started under locks says so in its entries, with those that
+// it takes itself.
+func TestAnEntrySaysWhatItsOwnerWorksUnder(t *testing.T) {
+	store := membackend.New()
+	s, err := store.Open(t.Context(), &session.Options{Holds: []string{"parent's"}})
+	require.NoError(t, err)
+	defer s.Close()
+	outer, err := mutex.New(s, "outer").Lock(t.Context())
+	require.NoError(t, err)
+	_, err = mutex.New(s, "inner").Lock(outer.Context())
+	require.NoError(t, err)
+
+	line, err := mutex.New(s, "inner").Queue(t.Context())
+
+	require.NoError(t, err)
+	assert.Equal(t, []string{"parent's", "outer"}, line[0].Meta.Holds)
+}

@@ -3,7 +3,11 @@ package itest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -83,6 +87,34 @@ func deadlock(t *testing.T, url string) {
 	require.NoError(t, hb.Unlock())
 	by, exited = examined(t, url)
 	assert.Equal(t, 0, exited, "%v", by)
+}
+
+// Each of two commands runs under one lock and starts one that needs the other's.
+func TestDoctorNamesADeadlockOfNestedCommands(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s, exe, ready := visit(t, url, ""), os.Getenv(binaryEnv), filepath.Join(t.TempDir(), "go")
+		late := fmt.Sprintf("until [ -e %s ]; do sleep 0.02; done; exec %s run x -- true", ready, exe)
+		second := begin(t, url, "run", "y", "--", "sh", "-c", late)
+		inLine(t, s, "y", 1)
+		first := begin(t, url, "run", "x", "--", exe, "run", "y", "--", "true")
+		inLine(t, s, "y", 2)
+		by, exited := examined(t, url)
+		require.Equal(t, 0, exited, "one waits, and that is no circle: %v", by)
+		require.NoError(t, os.WriteFile(ready, nil, 0o600))
+		inLine(t, s, "x", 2)
+
+		by, exited = examined(t, url)
+
+		assert.Equal(t, 1, exited)
+		require.Len(t, by["deadlock"], 1)
+		assert.ElementsMatch(t, []string{"x", "y"}, by["deadlock"][0].Names)
+
+		require.NoError(t, first.Process.Signal(syscall.SIGTERM))
+		assert.NotZero(t, first.code(t))
+		assert.Zero(t, second.code(t), second.err.String())
+		by, exited = examined(t, url)
+		assert.Equal(t, 0, exited, "%v", by)
+	})
 }
 
 func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {

@@ -144,7 +144,7 @@ func (j *job) open(ctx context.Context) error {
 		label = o
 	}
 	var err error
-	j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL, Label: label, Hooks: j.hooks()})
+	j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL, Label: label, Holds: j.stack.names(where(j.target)), Hooks: j.hooks()})
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,16 @@ func (s stack) against(name, at string) error {
 	return nil
 }
 
+// names are those that are held above on the same service.
+func (s stack) names(at string) (names []string) {
+	for _, h := range s {
+		if h.At == at {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
 // where tells one service from another, without anybody's password.
 func where(t *connect.Target) string {
 	a := t.Address

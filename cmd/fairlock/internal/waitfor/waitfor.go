@@ -144,19 +144,30 @@ func newGame(lines []schema.Line) *game {
 	return g
 }
 
-// claim finds the hold that a waiter says its owner has. Two of the same session
-// cannot be told apart, and then neither is claimed: better a deadlock that is not
-// found than one that is none.
+// claim finds the hold that a waiter says its owner has: one of its own session,
+// or else one that another process of the same host asked for earlier, since a
+// command says what those hold that it runs under. Where several may be meant,
+// none is claimed: better a deadlock that is not found than one that is none.
 func (g *game) claim(row []*piece, waiter *piece) {
-	var own []*piece
-	for _, p := range row {
-		if p.holds && p != waiter && p.entry.Session != "" && p.entry.Session == waiter.entry.Session {
-			own = append(own, p)
-		}
+	own := holding(row, waiter, func(e, w schema.Entry) bool { return e.Session == w.Session })
+	if len(own) == 0 {
+		own = holding(row, waiter, func(e, w schema.Entry) bool {
+			return e.Host != "" && e.Host == w.Host && e.PID != w.PID && !e.Since.After(w.Since.Time)
+		})
 	}
 	if len(own) == 1 {
 		own[0].needs = append(own[0].needs, waiter)
 	}
+}
+
+// holding are the pieces of a row that hold and may be a waiter's owner's.
+func holding(row []*piece, waiter *piece, may func(e, w schema.Entry) bool) (all []*piece) {
+	for _, p := range row {
+		if p.holds && p != waiter && p.entry.Session != "" && may(p.entry, waiter.entry) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // play takes away what can be given back and lets hold who then may, until

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -124,6 +125,41 @@ func TestACycleIsNamedFromHoldToWait(t *testing.T) {
 		assert.Equal(t, s.In, d.Names()[i])
 	}
 	assert.ElementsMatch(t, []string{"a", "b", "c"}, d.Names())
+}
+
+// The processes of commands under locks have a session each.
+func TestWhatAParentProcessHoldsIsClaimed(t *testing.T) {
+	at := func(l []schema.Line, line, entry int, host string, pid int, since int64) {
+		e := &l[line].Entries[entry]
+		e.Host, e.PID, e.Since = host, pid, schema.At(time.Unix(since, 0))
+	}
+	for _, c := range []struct {
+		name, host string
+		pid        int
+		since      int64
+		found      int
+	}{
+		{"of the same host, and earlier", "web-1", 11, 15, 1},
+		{"of another host", "web-2", 11, 15, 0},
+		{"of the same process", "web-1", 10, 15, 0},
+		{"asked for after it", "web-1", 11, 5, 0},
+	} {
+		l := board(t, "a: P+ D[b]; b: Q+ C[a]")
+		at(l, 0, 0, "web-1", 10, 10)
+		at(l, 1, 1, c.host, c.pid, c.since)
+		at(l, 1, 0, "web-3", 20, 10)
+		at(l, 0, 1, "web-3", 21, 15)
+
+		assert.Len(t, Find(l), c.found, c.name)
+	}
+	l := board(t, "a: Ps+ Rs+ D[b]; b: Q+ C[a]")
+	for i := range 2 {
+		at(l, 0, i, "web-1", 10+i, 10)
+	}
+	at(l, 0, 2, "web-3", 21, 15)
+	at(l, 1, 0, "web-3", 20, 10)
+	at(l, 1, 1, "web-1", 12, 15)
+	assert.Empty(t, Find(l), "either may be the parent's")
 }
 
 func TestTwoCyclesAreTwo(t *testing.T) {
