@@ -16,9 +16,8 @@ import (
 // made again, for as long as somebody listens.
 type bell struct {
 	path string
-	data bool // the folder's data is watched too, which Write changes
+	data bool // the folder is a line's: its data is watched too, which Write changes
 	soon bool // who listens is in a hurry
-	rare bool // the folder may never be used, see makeBell
 
 	subs  []*watcher
 	armed bool // the watches stand, on the present link
@@ -38,8 +37,7 @@ func (s *sess) bellOf(req driver.WatchRequest) *bell {
 		return &bell{path: lay.limit(line)}
 	case driver.OfLine, driver.OfEntry:
 	}
-	_, asks := driver.AskedLine(line)
-	return &bell{path: lay.dir(line), data: true, rare: asks}
+	return &bell{path: lay.dir(line), data: true}
 }
 
 // hear is Watch for an aspect of a line. The caller holds s.mu.
@@ -113,13 +111,13 @@ func (s *sess) hang(b *bell) {
 }
 
 // makeBell makes the folder of a bell. The servers remove a container that is empty
-// only if something has been in it, and who listens for asks may do so in vain, for
-// one lock after another: so of such a folder they are made to believe it. It then
-// goes at their next round, once a minute, and is made again for as long as somebody
-// listens.
+// only if something has been in it, and who listens for asks, or looks who leads,
+// may do so in vain, for one lock after another: so of such a folder they are made
+// to believe it. It then goes at their next round, once a minute, and is made again
+// for as long as somebody listens.
 func (s *sess) makeBell(b *bell) error {
 	err := s.makeFolder(s.ctx, b.path)
-	if err != nil || !b.rare {
+	if err != nil || !b.data {
 		return err
 	}
 	mote := b.path + "/" + random(guidLen/2) // no entry has such a name

@@ -1,12 +1,15 @@
 package zookeeper
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -107,4 +110,32 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 			return err == nil && !there
 		})
 	}
+}
+
+// TestLookingWhoLeadsLeavesNoFolder: where nobody has ever led.
+func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
+	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	conn := e.Conn(t)
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		for leader, err := range election.New(p.Session, "x").Observe(ctx) {
+			assert.NoError(t, err)
+			assert.Zero(t, leader.Token)
+		}
+	}()
+	until(t, "the folder is made", func() bool {
+		there, _, err := conn.Exists("/fairlock/x")
+		return err == nil && there
+	})
+	cancel()
+	wait(t, looked, "the end")
+
+	until(t, "nothing is left", func() bool {
+		there, _, err := conn.Exists("/fairlock/x")
+		return err == nil && !there
+	})
 }
