@@ -127,16 +127,13 @@ func (c *campaign) replace(ctx context.Context, why error) error {
 // mixed is the mixed work at the end of a pass.
 func (c *campaign) mixed(ctx context.Context) error {
 	if c.soak == 0 || ctx.Err() != nil || len(c.only) > 0 && !slices.Contains(c.only, trial.Soak) {
-		return nil
+		return nil //nolint:nilerr // a run that was ended is reported as far as it went
 	}
 	r, err := c.regime.Soak(ctx, c.soak)
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was ended from outside, and shows nothing
+	if err == nil && ctx.Err() == nil { // one that was ended from outside shows nothing
+		err = c.results.add([]*trial.Result{r})
 	}
-	if err != nil {
-		return err
-	}
-	return c.results.add([]*trial.Result{r})
+	return err
 }
 
 func (c *campaign) round(ctx context.Context, kind string, n int) ([]*trial.Result, error) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/fairlock/fairlock/itest/regime/onetcd"
 	"github.com/fairlock/fairlock/itest/regime/trial"
 )
+
+// verify runs the tests. A defect may leave goroutines.
+func verify(m *testing.M) { os.Exit(m.Run()) }
 
 // TestTheRegimeFindsPlantedDefects plants defects in the library, and wants each
 // found by few trials of the kind that aims at it, on real servers.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/itest/regime/onetcd"
 	"github.com/fairlock/fairlock/itest/regime/onzk"
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 	if code, isChild := trial.Child(openers()); isChild {
 		os.Exit(code)
 	}
-	goleak.VerifyTestMain(m)
+	verify(m)
 }
 
 // known is a defect of a peer's, which must be found in the same way in which ours

@@ -43,6 +43,10 @@ func (c *stock) Acquire(ctx context.Context, line history.Line, _ trial.Ask) (tr
 		return nil, fmt.Errorf("onetcd: %s is no %s", Stock, line.Recipe)
 	}
 	h := &stockHold{s: c.session, m: concurrency.NewMutex(c.session, stockRoot+"/"+line.Name)}
+	// The lease may live on, and then Lock would find the key of a lost hold.
+	if h.done() {
+		return nil, fmt.Errorf("%w: onetcd: the session is done", trial.ErrUseless)
+	}
 	err := h.m.Lock(ctx)
 	switch {
 	case err != nil && h.done():

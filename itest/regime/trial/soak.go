@@ -38,7 +38,8 @@ type soak struct {
 	attempts []history.Attempt
 	hits     int
 	missed   []string
-	made     int // clients
+	stuck    []string // requests that were not granted
+	made     int      // clients
 	cause    error
 }
 
@@ -140,8 +141,8 @@ func (s *soak) work(ctx context.Context, d time.Duration) float64 {
 	}
 	until(ctx, d, s.stopped)
 	close(end)
-	aiming.Wait()
 	close(s.stop)
+	aiming.Wait()
 	team.Wait()
 	return float64(grants) / quiet.Seconds()
 }
@@ -164,6 +165,7 @@ func (s *soak) serve(ctx context.Context, w *worker) {
 			p.keep = -1
 		}
 		p.start()
+		ended := s.ends(ctx, p)
 		if f != nil {
 			<-p.got
 			f.met <- p
@@ -173,6 +175,7 @@ func (s *soak) serve(ctx context.Context, w *worker) {
 			late.Stop()
 		}
 		<-p.gone
+		<-ended
 		s.mu.Lock()
 		s.attempts = append(s.attempts, p.attempts()...)
 		s.mu.Unlock()
@@ -180,6 +183,29 @@ func (s *soak) serve(ctx context.Context, w *worker) {
 			return
 		}
 	}
+}
+
+// ends sees that a request does not outlive the work: one that waits when all is
+// over has as long as whoever is first in line may have to wait, and then its
+// context ends, and that is noted.
+func (s *soak) ends(ctx context.Context, p *player) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { // ends with the request
+		defer close(done)
+		select {
+		case <-p.gone:
+			return
+		case <-s.stop:
+		}
+		if await(ctx, p.got, progress) {
+			return
+		}
+		s.mu.Lock()
+		s.stuck = append(s.stuck, fmt.Sprintf("client %d was not granted %q within %s of the end of all faults", p.id, p.line.Name, progress))
+		s.mu.Unlock()
+		p.end()
+	}()
+	return done
 }
 
 // request draws what a worker asks for.
@@ -282,6 +308,9 @@ func (s *soak) finish(ctx context.Context, res *Result) {
 	_ = g.Wait()
 	res.History, res.Clients, res.Faults = h, s.made, s.hits
 	res.count(h.Attempts)
+	for _, text := range s.stuck {
+		res.violated("L1", text)
+	}
 	switch {
 	case len(s.missed) > 0:
 		res.Missed = s.missed[0]
