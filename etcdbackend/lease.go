@@ -29,6 +29,7 @@ type leased struct {
 
 	over     atomic.Bool   // etcd has no such lease any more
 	flight   chan struct{} // a token for each Join under way
+	leaving  chan struct{} // and for each Leave
 	attempts atomic.Int64  // numbers the fences
 	lines    lines
 	deep     deepLines
@@ -36,8 +37,10 @@ type leased struct {
 	watches  watcher
 }
 
-// maxFlight bounds the Joins under way. A server refuses everybody's requests
-// when more than 5000 wait for it.
+// maxFlight bounds the Joins under way, and the Leaves. A server refuses everybody's
+// requests when more than 5000 wait for it. And the time of an attempt must be the
+// server's: of thousands that are sent at once most would wait for longer than an
+// attempt may take, and be sent again and again.
 const maxFlight = 256
 
 var _ driver.Session = (*leased)(nil)
@@ -59,8 +62,9 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	}
 	s := &leased{
 		b: b, cfg: cfg, id: id, pace: p,
-		flight: make(chan struct{}, maxFlight),
-		prove:  make(chan struct{}, 1),
+		flight:  make(chan struct{}, maxFlight),
+		leaving: make(chan struct{}, maxFlight),
+		prove:   make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.watches = newWatcher(s)

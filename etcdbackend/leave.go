@@ -122,6 +122,12 @@ func probes(req driver.LeaveRequest) bool {
 // not.
 func (d *departures) send(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResponse, err error) {
 	s := d.s
+	select {
+	case s.leaving <- struct{}{}:
+		defer func() { <-s.leaving }()
+	case <-ctx.Done(): // nothing was sent, so nobody is less sure than before
+		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+	}
 	err = s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
 		resp, err = s.b.kv.txn(ctx, r)
 		if err != nil && classify(err) == unknown {
