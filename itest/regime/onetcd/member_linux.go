@@ -7,7 +7,9 @@ import (
 )
 
 // fill lets every write of a process to a file fail, as a full disk does: the
-// kernel allows its files no size. It needs no root.
+// kernel allows its files no size, and writing within them fails too (EFBIG). Go
+// programs ignore the signal that comes with it. It needs no root. etcd ends itself
+// at the first thing that it has to write, and the others go on.
 func fill(pid int) error {
 	return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: 0}, nil)
 }
