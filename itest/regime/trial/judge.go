@@ -3,9 +3,11 @@ package trial
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlock/fairlock/itest/regime/history"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // judge looks for violations in what was recorded: those of the trial's own
@@ -100,6 +102,7 @@ func (st *stage) returns(a history.Attempt) {
 		st.figure(Return, time.Duration(a.Got-a.Ends)-st.beat.stalls(a.Ends, a.Got))
 	case a.Ends != 0:
 		st.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
+	case st.kind.refuses && strings.Contains(a.Failed, driver.ErrRefused.Error()):
 	case a.Failed != "" && st.lock == Ours:
 		st.violated("L1", fmt.Sprintf("client %d gave up: %s", a.Client, a.Failed))
 	}

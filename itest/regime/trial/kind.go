@@ -17,6 +17,10 @@ type kind struct {
 	headStays bool // the head waiter holds until it is told to give back
 	foul      bool // somebody else ends the holder's hold: nobody can be told before
 
+	// refuses says that the service gives no new sessions meanwhile, so that who has
+	// lost one, for whatever reason, is told so instead of waiting.
+	refuses bool
+
 	// members says which servers the client of a player has; nil for all.
 	members func(st *stage, i int) []int
 
@@ -94,7 +98,7 @@ func serverKinds() []*kind {
 		{name: "leader-moved", choose: aFollower, strike: moveLeader, after: passOn},
 		{name: "compaction", strike: compact, after: goOn},
 		{name: "disk-full", choose: anyMember, strike: fillMember, after: passOn, heal: replaceMember},
-		{name: "quota", strike: reachQuota, after: passOn, heal: endQuota},
+		{name: "quota", refuses: true, strike: reachQuota, after: passOn, heal: endQuota},
 	}
 }
 
