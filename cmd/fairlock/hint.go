@@ -44,9 +44,10 @@ func hint(cmd *cobra.Command, err error) error {
 }
 
 // nearest returns the word that takes the fewest changes to make of s, if they
-// are few for its length or s is how it begins; "" if there is none.
+// are few for its length or s is how it begins; "" if there is none. A word of
+// which nothing is left was not meant.
 func nearest(s string, words []string) string {
-	best, least := "", max(1, len(s)/3)+1
+	best, least := "", min(max(1, len(s)/3)+1, len(s))
 	for _, w := range words {
 		d := distance(strings.ToLower(s), strings.ToLower(w))
 		if len(s) >= 2 && strings.HasPrefix(w, s) {

@@ -33,7 +33,8 @@ FAIRLOCK_ID, FAIRLOCK_BACKEND and FAIRLOCK_TTL_MS.
 
 Exit codes: the command's own, 128+n if signal n ended it; 64 wrong use, 69
 service unreachable, 75 not acquired (-n, -w), 77 no permission, 79 the lock was
-lost while the command ran, 124 --max-run, 126 and 127 as of a shell.`
+lost while the command ran, 80 it was stopped because somebody asked for the
+lock (fairlock ask, --on-ask stop), 124 --max-run, 126 and 127 as of a shell.`
 
 const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
   fairlock run -n jobs/nightly -- ./backup.sh     not if somebody has it
@@ -47,7 +48,7 @@ type jobFlags struct {
 
 	wait, grace, ttl, maxRun, minHold span
 	signal                            string
-	onLost                            choice
+	onLost, onAsk                     choice
 	observe                           bool
 }
 
@@ -77,6 +78,7 @@ func (a *app) runCommand() *cobra.Command {
 const electHelp = `Run a command while it leads, and campaign again whenever the command has ended
 or the leadership was lost, until a signal asks to leave (which goes on to the
 command). The command is dead before the next leader's can start, as with run.
+With --on-ask stop it yields once to each who asks (fairlock ask).
 
 With --observe no command runs: the leaders are printed as they change, a line
 each with the token and the value, or - while nobody leads.`
@@ -165,7 +167,7 @@ func (f *jobFlags) child(cmd *cobra.Command) {
 	f.onLost = choice{value: "kill", of: []string{"kill", "warn"}}
 	fs.StringVar(&f.signal, "signal", "TERM", "the `SIGNAL` to stop it with")
 	fs.VarP(&f.grace, "grace", "k", "kill the command this `TIME` later (default 5s)")
-	fs.Var(&f.onLost, "on-lost", "on loss: "+f.onLost.words())
+	fs.Var(&f.onLost, "on-lost", "on loss, `ACTION`: "+f.onLost.words())
 	fs.Var(&f.maxRun, "max-run", "stop the command after this `TIME`, code 124")
 	fs.BoolVar(&f.Foreground, "foreground", false, "the terminal is the command's in any case")
 }
@@ -174,6 +176,8 @@ func (f *jobFlags) child(cmd *cobra.Command) {
 func (f *jobFlags) shared(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.Var(&f.ttl, "ttl", "the dead keep the lock for this `TIME`\n(default 15s)")
+	f.onAsk = choice{value: "warn", of: []string{"warn", "stop"}}
+	fs.Var(&f.onAsk, "on-ask", "if asked to yield, `ACTION`: warn, or stop\nwith code 80")
 	fs.StringVar(&f.ID, "id", "", "what others see of us (default host and pid)")
 	fs.IntVar(&f.StatusFD, "status-fd", 0, "write states to file descriptor `N`, as JSON")
 	fs.StringVar(&f.TokenFile, "token-file", "", "write the token to this `FILE` too")
@@ -224,7 +228,7 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 	if fs.Changed("grace") {
 		f.Grace = &f.grace.d
 	}
-	f.Warn = f.onLost.value == "warn"
+	f.Warn, f.Yield = f.onLost.value == "warn", f.onAsk.value == "stop"
 	if fs.Lookup("signal") == nil {
 		return nil
 	}

@@ -52,6 +52,10 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"demo", "--plain=maybe"}, `invalid argument "maybe"`},
 		{[]string{"demo", "--on", "consul"}, `invalid argument "consul" for "--on" flag: must be etcd or zk`},
 		{[]string{"demo", "--on="}, `invalid argument "" for "--on" flag: must be etcd or zk`},
+		{[]string{"ask", "--on", "mem://"}, "accepts 1 arg(s), received 0"},
+		{[]string{"ask", "-w", "x", "a"}, `invalid argument "x" for "-w, --wait" flag: want a time such as 10, 1.5 or 5m`},
+		{[]string{"evict", "a"}, "at least one of the flags in the group [token holder waiter] is required"},
+		{[]string{"evict", "--holder", "--token", "3", "a"}, "if any flags in the group [token holder waiter] are set none of the others can be"},
 		{[]string{"version", "extra"}, `unknown command "extra" for "fairlock version"`},
 	} {
 		code, text := call(t, c.args...)
@@ -90,7 +94,7 @@ func TestNearest(t *testing.T) {
 	words := []string{"ls", "list", "who", "watch", "orders/settle", "password-file"}
 	for word, want := range map[string]string{
 		"lss": "ls", "sl": "ls", "watcg": "watch", "wacth": "watch", "WHO": "who", "order/setle": "orders/settle", "password": "password-file",
-		"demo": "", "x": "", "": "", "orders/pay": "",
+		"demo": "", "x": "", "l": "", "": "", "orders/pay": "",
 	} {
 		assert.Equal(t, want, nearest(word, words), word)
 	}

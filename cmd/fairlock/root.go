@@ -38,13 +38,14 @@ FAIRLOCK_PASSWORD, or in the file that FAIRLOCK_PASSWORD_FILE names.
 
 Exit codes: 0 done, 1 nothing found, 64 wrong use, 69 service unreachable, 70 an
 error in here, 75 lock not acquired, 77 wrong password or no permission, 79 lock
-lost, 130 interrupted.`
+lost, 80 given back because somebody asked, 130 interrupted.`
 
 // The groups that commands are listed in.
 const (
-	groupHold  = "hold"
-	groupLook  = "look"
-	groupOther = "other"
+	groupHold    = "hold"
+	groupLook    = "look"
+	groupOperate = "operate"
+	groupOther   = "other"
 )
 
 // app is what commands share.
@@ -66,7 +67,7 @@ func root() *cobra.Command {
 	}
 	a.conn.Register(cmd)
 	cmd.PersistentFlags().BoolVar(&a.noColour, "no-color", false, "write without colours, as with NO_COLOR=1")
-	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "See who holds what:"}, &cobra.Group{ID: groupOther, Title: "More:"})
+	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "See who holds what:"}, &cobra.Group{ID: groupOperate, Title: "Have a lock given back:"}, &cobra.Group{ID: groupOther, Title: "More:"})
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
 	add := func(group string, cmds ...*cobra.Command) {
@@ -77,6 +78,7 @@ func root() *cobra.Command {
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
 	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.doctorCommand())
+	add(groupOperate, a.askCommand(), a.evictCommand())
 	add(groupOther, demoCommand(), a.versionCommand(), manCommand())
 	cmd.AddCommand(guardCommand())
 	return cmd

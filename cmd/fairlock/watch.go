@@ -51,7 +51,8 @@ func (a *app) watchCommand() *cobra.Command {
 			w := cmd.OutOrStdout()
 			paint := out.Paint(w)
 			var before []schema.Line
-			return follow(ctx, s, first(args), time.Duration(every), cmd.ErrOrStderr(), func(now []schema.Line) error {
+			look := func(ctx context.Context) ([]schema.Line, error) { return inspect.ReadAll(ctx, s, first(args)) }
+			return follow(ctx, s, time.Duration(every), cmd.ErrOrStderr(), look, func(now []schema.Line) error {
 				events := inspect.Changes(before, now, s.Clock().Wall())
 				before = now
 				for _, e := range events {
@@ -77,12 +78,12 @@ func tell(w io.Writer, paint screen.Paint, asJSON bool, e schema.Event) error {
 // follow looks every so often and gives each look to f. It goes on while the
 // service cannot be reached, and ends with f's error, without a word when ctx
 // ends, and where waiting cannot help.
-func follow(ctx context.Context, s *session.Session, prefix string, every time.Duration, stderr io.Writer, f func([]schema.Line) error) error {
+func follow[T any](ctx context.Context, s *session.Session, every time.Duration, stderr io.Writer, look func(context.Context) (T, error), f func(T) error) error {
 	lost := false
 	err := inspect.Every(ctx, every, func() error {
 		looking, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
-		lines, err := inspect.ReadAll(looking, s, prefix)
+		seen, err := look(looking)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -91,7 +92,7 @@ func follow(ctx context.Context, s *session.Session, prefix string, every time.D
 				fmt.Fprintln(stderr, "fairlock: the service answers again")
 			}
 			lost = false
-			return f(lines)
+			return f(seen)
 		case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
 			return err
 		}

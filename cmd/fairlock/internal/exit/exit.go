@@ -20,6 +20,7 @@ const (
 	NotAcquired   = 75  // the lock was not to be had in time
 	Denied        = 77  // wrong credentials, or a permission is missing
 	Lost          = 79  // the lock was lost while the command ran
+	Yielded       = 80  // it was given back before its time, because somebody asked for it
 	TimedOut      = 124 // the command took too long
 	NotExecutable = 126 // it is there, and cannot be run
 	NotFound      = 127 // it is not there
@@ -86,6 +87,8 @@ func code(err error) int {
 		{session.ErrUnavailable, Unavailable},
 		{session.ErrNotAcquired, NotAcquired},
 		{session.ErrInvalidName, Usage},
+		{session.ErrInvalidReason, Usage},
+		{session.ErrGone, Failed},
 		{session.ErrInvalidOptions, Usage},
 		{session.ErrWeight, Usage},
 		{session.ErrLimitMismatch, Usage},

@@ -18,9 +18,15 @@ const atOnce = 16
 
 // Read reads the line of a lock. It is empty if nobody holds or waits.
 func Read(ctx context.Context, s *session.Session, name string) (schema.Line, error) {
+	line, _, err := Both(ctx, s, name)
+	return line, err
+}
+
+// Both is Read, with the entries as the service has them beside it.
+func Both(ctx context.Context, s *session.Session, name string) (schema.Line, []driver.Entry, error) {
 	entries, err := s.Queue(ctx, name)
 	if err != nil {
-		return schema.Line{}, err
+		return schema.Line{}, nil, err
 	}
 	limit := int64(0)
 	for _, e := range entries {
@@ -29,11 +35,11 @@ func Read(ctx context.Context, s *session.Session, name string) (schema.Line, er
 		}
 		// After the line, as the recipes do: it may have been made with it.
 		if limit, err = s.Limit(ctx, name); err != nil {
-			return schema.Line{}, err
+			return schema.Line{}, nil, err
 		}
 		break
 	}
-	return schema.Describe(name, limit, entries, s.Clock().Wall()), nil
+	return schema.Describe(name, limit, entries, s.Clock().Wall()), entries, nil
 }
 
 // ReadAll reads all lines whose names begin with prefix, in the order of their

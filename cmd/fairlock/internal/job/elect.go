@@ -72,6 +72,8 @@ func ending(res supervise.Result) string {
 		return "lost the leadership, and the command is dead"
 	case res.TooLong:
 		return "the command ran for too long, and was stopped"
+	case res.Ended:
+		return "was asked to yield, and stopped the command"
 	}
 	return fmt.Sprintf("the command has ended, with code %d", res.Code)
 }

@@ -34,19 +34,25 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.release(h)
 		return exit.With(exit.Software, err)
 	}
-	if lost := j.keep(h); lost != nil {
-		j.release(h)
-		return exit.With(exit.Lost, lost)
-	}
+	yielded, lost := j.keep(h)
 	j.release(h)
+	switch {
+	case lost != nil:
+		return exit.With(exit.Lost, lost)
+	case yielded:
+		j.tell.alarm("was asked to yield, and gave the lock back")
+		return exit.Silently(exit.Yielded)
+	}
 	return nil
 }
 
-// keep waits for the end, and returns why the lock was lost if that is it.
+// keep waits for the end, and returns whether it was asked to yield, or why the lock
+// was lost, if that is it.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
-func (j *job) keep(h *session.Hold) error {
+func (j *job) keep(h *session.Hold) (yielded bool, lost error) {
 	ctx, stop := j.interruptible(h.Context())
+	ctx, deafen := j.heed(ctx, h)
 	var ended chan struct{}
 	if !screen.IsTerminal(j.std.In) {
 		ended = make(chan struct{})
@@ -68,14 +74,12 @@ func (j *job) keep(h *session.Hold) error {
 		}
 		break
 	}
+	yielded = deafen()
 	_ = stop() // a signal is the usual end
-	if lost := context.Cause(h.Context()); lost != nil {
-		return lost
+	if lost = context.Cause(h.Context()); lost == nil && h.Valid() == 0 {
+		lost = session.ErrLost
 	}
-	if h.Valid() == 0 {
-		return session.ErrLost
-	}
-	return nil
+	return yielded, lost
 }
 
 // holdTick is how often the clock is looked at: timers stand still while a

@@ -41,6 +41,7 @@ type Options struct {
 	Grace                *time.Duration
 	Signal               syscall.Signal
 	Warn                 bool // when lost, only warn
+	Yield                bool // when asked to, give the lock back
 	Once                 string
 
 	ID         string
@@ -81,6 +82,7 @@ type job struct {
 
 	s      *session.Session
 	window *window
+	heeded heeded
 }
 
 // prepare does all that can be done before the service is asked: whoever has
@@ -93,7 +95,7 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 		}
 		o.ID = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	j := &job{Options: o, std: std, clock: driver.SystemClock(), window: &window{}}
+	j := &job{Options: o, std: std, clock: driver.SystemClock(), window: &window{}, heeded: heeded{}}
 	var err error
 	if len(o.Command) > 0 {
 		if j.path, err = lookUp(o.Command[0]); err != nil {

@@ -58,7 +58,9 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 //nolint:contextcheck // the hold's own context, which ends with the hold
 func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 	l := &lease{hold: h, clock: j.clock}
-	return supervise.Run(ctx, supervise.Spec{
+	ctx, stop := j.heed(ctx, h)
+	defer stop()
+	res := supervise.Run(ctx, supervise.Spec{
 		Path: j.path, Args: j.Command, Env: j.environment(h),
 		Stdin: j.std.In, Stdout: j.std.Out, Stderr: j.std.Err,
 		Left: l.left, Lost: h.Context().Done(), RenewEvery: j.window.renewEvery(),
@@ -66,6 +68,10 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 		Guard: []string{"fairlock", "guard"}, Signals: j.sigs,
 		Report: func(s supervise.State) { j.state(h, l, s) },
 	})
+	if res.Ended && !res.Lost && !res.TooLong {
+		res.Code = exit.Yielded
+	}
+	return res
 }
 
 // state tells of a state of the command.
@@ -147,6 +153,8 @@ func (j *job) end(res supervise.Result) error {
 		return exit.With(res.Code, res.Err)
 	case res.Lost && !j.Warn:
 		j.tell.alarm("lost the lock while the command ran, and stopped it")
+	case res.Ended:
+		j.tell.alarm("was asked to yield, and stopped the command")
 	case res.TooLong:
 		j.tell.alarm("the command ran for longer than %s, and was stopped", j.MaxRun)
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -67,12 +68,28 @@ func (e Entry) Who() string {
 	case e.Host == "":
 		return e.Key
 	}
-	who := e.Host
-	if e.PID != 0 {
-		who += " pid " + strconv.Itoa(e.PID)
+	return who(e.Host, e.PID, e.Label)
+}
+
+// NewAsk describes an ask.
+func NewAsk(a session.Ask) Ask {
+	return Ask{Reason: a.Reason, Host: a.Host, PID: a.PID, Label: a.Label, Since: At(a.Since), Session: a.Session}
+}
+
+// Who names the one who asks for people.
+func (a Ask) Who() string {
+	if a.Host == "" {
+		return "session " + a.Session
 	}
-	if e.Label != "" {
-		who += " (" + e.Label + ")"
+	return who(a.Host, a.PID, a.Label)
+}
+
+func who(host string, pid int, label string) string {
+	if pid != 0 {
+		host += " pid " + strconv.Itoa(pid)
 	}
-	return who
+	if label != "" {
+		host += " (" + label + ")"
+	}
+	return host
 }

@@ -124,13 +124,14 @@ const (
 	Released = "released" // a holder's entry is gone
 	Gone     = "gone"     // a waiter's entry is gone, and it was not seen to hold
 	Moved    = "moved"    // a waiter has come closer
+	Evicted  = "evicted"  // an operator has deleted the entry
 )
 
 // Event is one change of a line.
 type Event struct {
 	Header
 
-	// Event is "queued", "granted", "released", "gone" or "moved".
+	// Event is "queued", "granted", "released", "gone", "moved" or "evicted".
 	Event string `json:"event"`
 	Name  string `json:"name"`
 	// Time is when it was seen, by our clock.
@@ -165,6 +166,7 @@ const (
 	StateQueued   = "queued"   // in the line; Place says where
 	StateHeld     = "held"     // it holds
 	StateSuspect  = "suspect"  // it holds, and the service has not answered for long
+	StateAsked    = "asked"    // it holds, and somebody asks it to yield
 	StateStopping = "stopping" // the command is told to end
 	StateLost     = "lost"     // the lock is lost
 	StateReleased = "released" // it was given back
@@ -174,7 +176,8 @@ const (
 type Status struct {
 	Header
 
-	// State is "queued", "held", "suspect", "stopping", "lost" or "released".
+	// State is "queued", "held", "suspect", "asked", "stopping", "lost" or
+	// "released".
 	State string `json:"state"`
 	Name  string `json:"name"`
 	Time  Time   `json:"time"`
@@ -184,9 +187,22 @@ type Status struct {
 	Of    int `json:"of,omitempty"`
 	// Holder is who stands first, while we wait.
 	Holder *Entry `json:"holder,omitempty"`
+	// Ask is who asks us to yield.
+	Ask *Ask `json:"ask,omitempty"`
 	// Left is the time until the deadline, while we hold.
 	Left   Seconds `json:"left,omitempty"`
 	Reason string  `json:"reason,omitempty"`
+}
+
+// Ask is a request that a holder yields. All of it is what the one who asks says.
+type Ask struct {
+	Reason string `json:"reason,omitempty"`
+	Host   string `json:"host,omitempty"`
+	PID    int    `json:"pid,omitempty"`
+	Label  string `json:"label,omitempty"`
+	Since  Time   `json:"since,omitzero"`
+	// Session is what the service calls the session of the one who asks.
+	Session string `json:"session,omitempty"`
 }
 
 // The levels of a Finding.

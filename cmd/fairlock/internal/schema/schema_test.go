@@ -72,15 +72,13 @@ func TestEveryFieldIsInAnExample(t *testing.T) {
 				continue
 			}
 			assert.Contains(t, all, `"`+name+`":`, "%s.%s", of.Name(), f.Name)
-			if f.Type == reflect.TypeFor[Entry]() {
-				visit(f.Type)
-			}
 		}
 	}
 	for _, o := range objects() {
 		visit(reflect.TypeOf(o).Elem())
 	}
 	visit(reflect.TypeFor[Entry]())
+	visit(reflect.TypeFor[Ask]())
 }
 
 func TestConstructorsSetTheHeader(t *testing.T) {
@@ -181,4 +179,6 @@ func TestWho(t *testing.T) {
 	assert.Equal(t, "web-2", Entry{Host: "web-2"}.Who())
 	assert.Equal(t, "another program's a/b", Entry{Key: "a/b", Foreign: true}.Who())
 	assert.Equal(t, "a/b", Entry{Key: "a/b"}.Who())
+	assert.Equal(t, "web-9 pid 8 (ops)", Ask{Host: "web-9", PID: 8, Label: "ops", Session: "7f"}.Who())
+	assert.Equal(t, "session 7f", Ask{Session: "7f"}.Who())
 }

@@ -18,7 +18,7 @@ func Event(e schema.Event) screen.Line {
 		tone = screen.Good
 	case schema.Released:
 		tone = screen.Head
-	case schema.Gone:
+	case schema.Gone, schema.Evicted:
 		tone = screen.Warn
 	case schema.Queued:
 		what = fmt.Sprintf(", place %d", e.Entry.Place)

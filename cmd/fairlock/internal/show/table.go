@@ -2,6 +2,7 @@ package show
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -166,6 +167,9 @@ func clock(t schema.Time) string {
 	}
 	return t.Local().Format(time.DateTime)
 }
+
+// Age is how long something has been so.
+func Age(s schema.Seconds) string { return cmp.Or(ago(s), "a moment") }
 
 // ago is a duration with its two largest units.
 func ago(s schema.Seconds) string {

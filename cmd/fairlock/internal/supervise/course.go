@@ -55,6 +55,7 @@ type course struct {
 	killAt  driver.Instant // when we will, unless it has gone; 0 while it may stop in its own time
 	lost    bool
 	tooLong bool
+	ended   bool // we told it because the caller's context has ended
 }
 
 func newCourse(s Spec, now driver.Instant) *course {
@@ -102,6 +103,7 @@ func (c *course) mustStop(v view) bool {
 		c.lost = true // it will not run to its end
 		c.killBy(v.now.Add(v.left))
 	case v.over:
+		c.ended = true
 		c.killBy(v.now.Add(c.grace))
 	case c.maxRun > 0 && v.now >= c.began.Add(c.maxRun):
 		c.tooLong = true

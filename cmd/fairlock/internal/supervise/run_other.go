@@ -74,7 +74,7 @@ func run(ctx context.Context, spec Spec) Result {
 			case c.tooLong:
 				code = CodeTooLong
 			}
-			return Result{Code: code, Lost: c.lost, TooLong: c.tooLong}
+			return Result{Code: code, Lost: c.lost, TooLong: c.tooLong, Ended: c.ended}
 		case wait:
 		}
 		if s := c.state(v); s != state {

@@ -170,7 +170,7 @@ func (r *runner) result() Result {
 	r.guard.dismiss() // as long as the group's number is ours
 	ws := r.group.bury()
 	r.tty.take()
-	res := Result{Code: ws.ExitStatus(), Lost: r.course.lost, TooLong: r.course.tooLong, Told: r.told}
+	res := Result{Code: ws.ExitStatus(), Lost: r.course.lost, TooLong: r.course.tooLong, Ended: r.course.ended, Told: r.told}
 	if ws.Signaled() {
 		res.Code = CodeSignal + int(ws.Signal())
 	}

@@ -101,6 +101,10 @@ type Result struct {
 	// TooLong says that it was told to stop because of MaxRun.
 	TooLong bool
 
+	// Ended says that it was told to stop because Run's context had ended. The
+	// code is its own nevertheless.
+	Ended bool
+
 	// Told is the last of SIGINT, SIGQUIT and SIGTERM that went to the command
 	// through us; 0 if none did.
 	Told syscall.Signal

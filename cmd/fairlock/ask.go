@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/session"
+)
+
+const askHelp = `Ask whoever holds a lock to yield. Nobody is forced: a program on the library
+hears it if it listens (Hold.Asked), and commands under fairlock run, elect and
+hold do what their --on-ask says: warn, which is the default, or stop.
+
+The ask stands until it is withdrawn, and whoever holds next is asked too: until
+^C, or the end of --wait, or with --until-yielded until a holder has gone. Who
+holds, and who goes, is told in a line each, as fairlock watch does.
+
+Exit codes: 0 if a holder has gone while it was asked, 75 if none has within
+--wait, 130 if interrupted before; 1 if nobody holds.`
+
+// asking are the flags of ask.
+type asking struct {
+	reason       string
+	wait         span
+	untilYielded bool
+	out          *show.Output
+}
+
+func (a *app) askCommand() *cobra.Command {
+	var k asking
+	cmd := &cobra.Command{
+		Use:   "ask NAME",
+		Short: "Ask the holder of a lock to yield",
+		Long:  askHelp,
+		Example: `  fairlock ask --reason "hotfix at noon" deploy
+  fairlock ask --until-yielded -w 10m deploy && echo "it is on its way"`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNames,
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&k.reason, "reason", "", "tell the holder this `TEXT`, at most 256 bytes")
+	fs.VarP(&k.wait, "wait", "w", "ask for at most this `TIME`; a bare number is\nseconds (default for ever)")
+	fs.BoolVar(&k.untilYielded, "until-yielded", false, "ask until a holder has gone")
+	k.out = a.output(cmd, "text", show.Lines)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p := &plea{asking: k, name: args[0], stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
+		var err error
+		if p.s, err = a.open(cmd, session.Options{Hooks: session.Hooks{SessionLost: p.lapsed}}); err != nil {
+			return err
+		}
+		err = p.stand(cmd.Context(), a)
+		_ = p.s.Close() // what is left of the ask goes with its session
+		return exit.Of(err)
+	}
+	return cmd
+}
+
+// plea is an ask that stands.
+type plea struct {
+	asking
+
+	name           string
+	s              *session.Session
+	stdout, stderr io.Writer
+
+	before   []schema.Line
+	yielded  bool
+	lost     atomic.Bool // the ask went with its session, and is to be made again
+	withdraw func() error
+}
+
+// lapsed is the hook for a session that was lost.
+func (p *plea) lapsed(session.Event) {
+	p.lost.Store(true)
+	fmt.Fprintln(p.stderr, "fairlock: warning: the session is lost, and the ask with it: it is made again when the service answers")
+}
+
+// stand asks, and tells of holders until the end.
+func (p *plea) stand(ctx context.Context, a *app) error {
+	line, err := inspect.Read(ctx, p.s, p.name)
+	if err != nil {
+		return err
+	}
+	if line.Holders == 0 {
+		return a.nobody(ctx, p.s, p.name)
+	}
+	if err = p.seen(ctx, line); err != nil { // before they can go because of us
+		return err
+	}
+	if err = p.ask(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = p.withdraw() }() // at the latest it goes with the session
+	bounded, cancel := ctx, context.CancelFunc(func() {})
+	if p.wait.set {
+		bounded, cancel = context.WithTimeout(ctx, p.wait.d)
+	}
+	defer cancel()
+	look := func(ctx context.Context) (schema.Line, error) { return inspect.Read(ctx, p.s, p.name) }
+	err = follow(bounded, p.s, askInterval, p.stderr, look, func(now schema.Line) error { return p.seen(bounded, now) })
+	switch {
+	case p.yielded && (bounded.Err() != nil || errors.Is(err, errEnough)):
+		return nil
+	case ctx.Err() != nil:
+		return exit.Silently(exit.Interrupted)
+	case bounded.Err() != nil:
+		return exit.Errorf(exit.NotAcquired, "nobody who holds %q has yielded within %s", p.name, p.wait.d)
+	}
+	return err
+}
+
+// errEnough ends an ask that has had its effect.
+var errEnough = errors.New("a holder has yielded")
+
+// askInterval is how often ask looks who holds.
+const askInterval = 200 * time.Millisecond
+
+func (p *plea) ask(ctx context.Context) (err error) {
+	p.withdraw, err = p.s.Ask(ctx, p.name, p.reason)
+	return err
+}
+
+// seen tells what has changed of the holders, and asks again if the ask is gone.
+func (p *plea) seen(ctx context.Context, now schema.Line) error {
+	if p.lost.Swap(false) {
+		if err := p.ask(ctx); err != nil {
+			p.lost.Store(true)
+			return err
+		}
+		fmt.Fprintln(p.stderr, "fairlock: asked again")
+	}
+	events := inspect.Changes(p.before, []schema.Line{now}, p.s.Clock().Wall())
+	p.before = []schema.Line{now}
+	for _, e := range events {
+		if e.Event != schema.Granted && e.Event != schema.Released {
+			continue
+		}
+		p.yielded = p.yielded || e.Event == schema.Released
+		if err := tell(p.stdout, p.out.Paint(p.stdout), p.out.IsJSON(), e); err != nil {
+			return exit.With(exit.Failed, err) // nobody reads on
+		}
+	}
+	if p.yielded && p.untilYielded {
+		return errEnough
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/session"
+)
+
+const evictHelp = `Delete an entry of a lock's line, whoever it belongs to. Better ask first:
+fairlock ask.
+
+To evict a holder breaks the lock. The next one holds at once, and the program
+that was evicted goes on until word of it has travelled: under fairlock run its
+command gets SIGTERM, and SIGKILL after --grace or a second. Until then two may
+be at work, and only a resource that refuses tokens lower than the highest it
+has seen is safe. A waiter that is evicted goes to the end of the line, if it
+lives.
+
+On a terminal it says whom, and asks back. Elsewhere say --yes. Scripts do best
+with --token, which is nobody else's, ever.
+
+Exit codes: 0 evicted, 1 nobody like that is there any more, or the answer was
+no; 77 no permission.`
+
+// evicting are the flags of evict: whom.
+type evicting struct {
+	token  int64
+	holder bool
+	waiter int
+	yes    bool
+}
+
+func (a *app) evictCommand() *cobra.Command {
+	var k evicting
+	cmd := &cobra.Command{
+		Use:   "evict NAME (--token N | --holder | --waiter PLACE)",
+		Short: "Delete somebody's entry from a line, by force",
+		Long:  evictHelp,
+		Example: `  fairlock who deploy
+  fairlock evict --token 815 deploy`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeNames,
+	}
+	fs := cmd.Flags()
+	fs.Int64Var(&k.token, "token", 0, "the entry with token `N`, as who shows it")
+	fs.BoolVar(&k.holder, "holder", false, "the holder, if there is one only")
+	fs.IntVar(&k.waiter, "waiter", 0, "the waiter in this `PLACE`, as who shows it")
+	fs.BoolVarP(&k.yes, "yes", "y", false, "do not ask back")
+	cmd.MarkFlagsMutuallyExclusive("token", "holder", "waiter")
+	cmd.MarkFlagsOneRequired("token", "holder", "waiter")
+	out := a.output(cmd, "text", show.JSON, show.Lines)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !k.yes && !asksBack(cmd) {
+			return errors.New("stdin is no terminal, so nobody can be asked back: say --yes")
+		}
+		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
+			return a.evict(ctx, cmd, s, args[0], k, out)
+		})
+	}
+	return cmd
+}
+
+// evict finds whom, warns, asks back, and does it.
+func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, k evicting, out *show.Output) error {
+	line, entries, err := inspect.Both(ctx, s, name)
+	switch {
+	case err != nil:
+		return err
+	case len(entries) == 0:
+		return a.nobody(ctx, s, name)
+	}
+	i, err := k.find(line)
+	if err != nil {
+		return err
+	}
+	stderr, e := cmd.ErrOrStderr(), line.Entries[i]
+	if e.State == schema.Holder {
+		fmt.Fprintf(stderr, "fairlock: warning: %s\n", fenceWarning)
+	}
+	if !k.yes {
+		if err = confirm(ctx, cmd, name, e); err != nil {
+			return err
+		}
+	}
+	err = s.Evict(ctx, entries[i])
+	switch {
+	case errors.Is(err, session.ErrGone):
+		return exit.Errorf(exit.Failed, "%s has gone from %q by itself: nobody was evicted", screen.Printable(e.Who()), name)
+	case errors.Is(err, session.ErrDenied):
+		return exit.Errorf(exit.Denied, "nobody was evicted: %w", err)
+	case err != nil:
+		return fmt.Errorf("it is not known whether %s was evicted: look with who, or say the same with --token %d again: %w", screen.Printable(e.Who()), e.Token, err)
+	}
+	done := schema.NewEvent(schema.Evicted, name, s.Clock().Wall(), e)
+	if out.IsJSON() {
+		return out.One(cmd.OutOrStdout(), done)
+	}
+	return tell(cmd.OutOrStdout(), out.Paint(cmd.OutOrStdout()), false, done)
+}
+
+const fenceWarning = "this breaks the lock: the next one holds at once, while the holder may go on for a moment; " +
+	"only what checks tokens is safe from that"
+
+// find returns which of a line's entries is meant.
+func (k evicting) find(line schema.Line) (int, error) {
+	var found []int
+	for i, e := range line.Entries {
+		if k.token != 0 && e.Token == k.token || k.holder && e.State == schema.Holder || k.waiter != 0 && e.Place == k.waiter {
+			found = append(found, i)
+		}
+	}
+	switch {
+	case len(found) > 1:
+		tokens := make([]string, len(found))
+		for i, f := range found {
+			tokens[i] = strconv.FormatInt(line.Entries[f].Token, 10)
+		}
+		return 0, exit.Errorf(exit.Usage, "%d hold %q: say which, with --token %s", len(found), line.Name, strings.Join(tokens, " or "))
+	case len(found) == 0:
+		return 0, k.none(line)
+	case k.waiter != 0 && line.Entries[found[0]].State == schema.Holder:
+		return 0, exit.Errorf(exit.Usage, "place %d of %q is a holder's, and no waiter's: if that is meant, say --token %d",
+			k.waiter, line.Name, line.Entries[found[0]].Token)
+	}
+	return found[0], nil
+}
+
+// none is the error for an entry that is not there.
+func (k evicting) none(line schema.Line) error {
+	switch {
+	case k.token != 0:
+		return exit.Errorf(exit.NoSuchName, "nobody in the line of %q has token %d: gone, or never there", line.Name, k.token)
+	case k.holder:
+		return exit.Errorf(exit.NoSuchName, "nobody holds %q", line.Name)
+	}
+	return exit.Errorf(exit.NoSuchName, "nobody is in place %d of %q: its line has %d", k.waiter, line.Name, len(line.Entries))
+}
+
+// asksBack says whether somebody is there to be asked.
+func asksBack(cmd *cobra.Command) bool {
+	f, ok := cmd.InOrStdin().(*os.File)
+	return ok && screen.IsTerminal(f)
+}
+
+// confirm asks whether it is meant. All but a yes is a no.
+func confirm(ctx context.Context, cmd *cobra.Command, name string, e schema.Entry) error {
+	does := "waits for"
+	if e.State == schema.Holder {
+		does = "holds"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "Evict %s, which %s %q with token %d, for %s? [y/N] ",
+		screen.Printable(e.Who()), does, name, e.Token, show.Age(e.Age))
+	answer := make(chan string, 1)
+	go func() { // ends with a line, or with this process, which has nothing else to do then
+		text, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of it is a no
+		answer <- strings.ToLower(strings.TrimSpace(text))
+	}()
+	select {
+	case <-ctx.Done():
+		_, _ = io.WriteString(cmd.ErrOrStderr(), "\n")
+		return exit.Silently(exit.Interrupted)
+	case text := <-answer:
+		if text == "y" || text == "yes" {
+			return nil
+		}
+	}
+	return exit.Errorf(exit.Failed, "nobody was evicted")
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+)
+
+func TestWhoIsMeantToBeEvicted(t *testing.T) {
+	one := schema.Line{Name: "x", Holders: 1, Waiters: 2, Entries: []schema.Entry{
+		{State: schema.Holder, Place: 1, Token: 12}, {State: schema.Waiter, Place: 2, Token: 15}, {State: schema.Waiter, Place: 3, Token: 19},
+	}}
+	two := schema.Line{Name: "x", Holders: 2, Entries: []schema.Entry{
+		{State: schema.Holder, Place: 1, Token: 12}, {State: schema.Holder, Place: 2, Token: 15},
+	}}
+	none := schema.Line{Name: "x", Waiters: 1, Entries: []schema.Entry{{State: schema.Waiter, Place: 1, Token: 12}}}
+	for _, c := range []struct {
+		line schema.Line
+		k    evicting
+		want int
+		says string
+		code int
+	}{
+		{one, evicting{holder: true}, 0, "", 0},
+		{one, evicting{token: 12}, 0, "", 0},
+		{one, evicting{token: 19}, 2, "", 0},
+		{one, evicting{waiter: 2}, 1, "", 0},
+		{one, evicting{waiter: 1}, 0, `place 1 of "x" is a holder's, and no waiter's: if that is meant, say --token 12`, exit.Usage},
+		{one, evicting{waiter: 4}, 0, `nobody is in place 4 of "x": its line has 3`, exit.NoSuchName},
+		{one, evicting{waiter: -1}, 0, `nobody is in place -1 of "x": its line has 3`, exit.NoSuchName},
+		{one, evicting{token: 13}, 0, `nobody in the line of "x" has token 13: gone, or never there`, exit.NoSuchName},
+		{two, evicting{holder: true}, 0, `2 hold "x": say which, with --token 12 or 15`, exit.Usage},
+		{none, evicting{holder: true}, 0, `nobody holds "x"`, exit.NoSuchName},
+	} {
+		i, err := c.k.find(c.line)
+
+		assert.Equal(t, c.want, i)
+		if c.says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		var e *exit.Error
+		require.ErrorAs(t, err, &e, "%+v", c.k)
+		assert.Equal(t, c.says, e.Error())
+		assert.Equal(t, c.code, e.Code)
+	}
+}
