@@ -64,8 +64,7 @@ func TestTheDocumentedExamplesAreWhatIsWritten(t *testing.T) {
 
 func TestEveryFieldIsInAnExample(t *testing.T) {
 	all := string(bytes.Join(examples(t), nil))
-	var visit func(reflect.Type)
-	visit = func(of reflect.Type) {
+	visit := func(of reflect.Type) {
 		for _, f := range reflect.VisibleFields(of) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name == "" {
