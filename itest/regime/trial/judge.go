@@ -59,9 +59,10 @@ func starved(a history.Attempt, beat *metronome) bool {
 }
 
 // story looks at the holder that was struck, and at who came next. Being told is
-// the end of the hold's context, whatever else the hold would have answered.
+// the end of the hold's context, whatever else the hold would have answered. Not
+// every lock has tokens, so a hold is known by its grant.
 func (st *stage) story(held, next history.Attempt) {
-	if next.Token == 0 || held.Token == 0 {
+	if !granted(held) || !granted(next) {
 		return
 	}
 	st.figure(StruckToGrant, time.Duration(next.Got-st.struck))
@@ -84,6 +85,9 @@ func (st *stage) story(held, next history.Attempt) {
 		st.violated("L2", fmt.Sprintf("client %d was never told", held.Client))
 	}
 }
+
+// granted says whether a request has become a hold.
+func granted(a history.Attempt) bool { return a.Got != 0 && a.Failed == "" }
 
 // told is when a hold said that it was over, in either way; 0 if it did not.
 func told(a history.Attempt) history.Instant {
