@@ -22,11 +22,14 @@ type campaign struct {
 	only     []string
 	seed     uint64
 	out      string
+	anew     time.Duration
+	drawn    *drawing // instead of all that
 
 	svc     trial.Service
 	regime  *trial.Regime
 	results *results
 	kinds   []string
+	since   time.Time // when the service was started
 }
 
 // errFailed says that the table tells what is wrong.
@@ -37,10 +40,18 @@ func (c *campaign) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.results.close()) }()
+	about := c.about(ctx)
+	if err := about.Write(c.out); err != nil { // a run may be killed
+		return err
+	}
+	defer func() {
+		about.Took, about.Load = time.Since(about.Began), busy()
+		err = errors.Join(err, about.Write(c.out))
+	}()
 	if err := c.open(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.svc.Close()) }()
+	defer func() { err = errors.Join(err, c.close()) }()
 	fmt.Fprintf(os.Stderr, "regime: %s on %s, seed %d, results in %s\n", c.lock, c.service.name, c.seed, c.out)
 
 	end := make(<-chan time.Time)
@@ -55,26 +66,44 @@ func (c *campaign) run(ctx context.Context) (err error) {
 		if !more || ctx.Err() != nil {
 			return c.report()
 		}
+		if c.anew > 0 && time.Since(c.since) > c.anew {
+			if err := c.start(ctx); err != nil {
+				return errors.Join(err, c.report())
+			}
+		}
 	}
+}
+
+// close ends the service, if there is one: it may not have come up again.
+func (c *campaign) close() error {
+	if c.svc == nil {
+		return nil
+	}
+	svc := c.svc
+	c.svc = nil
+	return svc.Close()
 }
 
 // open starts the service.
 func (c *campaign) open(ctx context.Context) (err error) {
-	if c.svc, err = c.service.start(ctx); err != nil {
+	svc, err := c.service.start(ctx)
+	if err != nil {
 		return err
 	}
+	c.svc = svc
 	if !slices.Contains(c.svc.Locks(), c.lock) {
-		return errors.Join(fmt.Errorf("there is no lock %q on %s, but %q", c.lock, c.service.name, c.svc.Locks()), c.svc.Close())
+		return errors.Join(fmt.Errorf("there is no lock %q on %s, but %q", c.lock, c.service.name, c.svc.Locks()), c.close())
 	}
+	c.since = time.Now()
 	c.regime = trial.New(c.svc, c.lock, c.seed)
 	clients, servers, err := c.regime.Kinds(ctx)
 	if err != nil {
-		return errors.Join(err, c.svc.Close())
+		return errors.Join(err, c.close())
 	}
 	c.kinds = slices.Concat(clients, servers)
 	for _, kind := range c.only {
 		if kind != trial.Soak && !slices.Contains(c.kinds, kind) {
-			return errors.Join(fmt.Errorf("there is no kind %q, but %q", kind, c.kinds), c.svc.Close())
+			return errors.Join(fmt.Errorf("there is no kind %q, but %q", kind, c.kinds), c.close())
 		}
 	}
 	if len(c.only) > 0 {
@@ -121,7 +150,14 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 func (c *campaign) replace(ctx context.Context, why error) error {
 	c.results.broken = append(c.results.broken, why)
 	fmt.Fprintf(os.Stderr, "regime: a new cluster, because of %v\n", why)
-	return errors.Join(c.svc.Close(), c.open(ctx))
+	return c.start(ctx)
+}
+
+// start starts the service anew, and draws other scripts from now on: the first
+// ones have been played.
+func (c *campaign) start(ctx context.Context) error {
+	c.seed++
+	return errors.Join(c.close(), c.open(ctx))
 }
 
 // mixed is the mixed work at the end of a pass.

@@ -2,12 +2,14 @@
 // and not kept.
 //
 //	go run . -on etcd -lock fairlock -each 300 -out /tmp/regime
+//	go run . -page ../../docs/reliability.md -report /tmp/regime
 //
 // It plays rounds of all kinds of faults until each has so many trials, or the
 // time is up, writes every trial as a line of JSON, and the history of every one
 // that failed, and prints a table. With a lock of others' it only counts; with
 // Fairlock's it exits with 1 if a promise was not kept. It does so, too, if a
-// fault was not seen to be in effect.
+// fault was not seen to be in effect. With -report it plays nothing, and draws what
+// is in folders of results.
 package main
 
 import (
@@ -64,10 +66,12 @@ func main() {
 // run is main with an exit code.
 func run(ctx context.Context, args []string) int {
 	c, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
 		return 0
-	}
-	if err == nil {
+	case err == nil && c.drawn != nil:
+		err = c.drawn.write(os.Stdout, os.Stderr)
+	case err == nil:
 		err = c.run(ctx)
 	}
 	if err != nil {
@@ -80,7 +84,8 @@ func run(ctx context.Context, args []string) int {
 // parse reads the command line.
 func parse(args []string) (*campaign, error) {
 	c := &campaign{}
-	var on, kinds string
+	var on, kinds, page string
+	var drawn bool
 	flags := flag.NewFlagSet("regime", flag.ContinueOnError)
 	flags.StringVar(&on, "on", onetcd.Name, "the service")
 	flags.StringVar(&c.lock, "lock", trial.Ours, "the lock: "+trial.Ours+", or a peer's")
@@ -91,8 +96,18 @@ func parse(args []string) (*campaign, error) {
 	flags.StringVar(&kinds, "kinds", "", "the kinds of faults, with commas; all if empty")
 	flags.Uint64Var(&c.seed, "seed", rand.Uint64(), "what the scripts are drawn from") //nolint:gosec // scripts, not secrets
 	flags.StringVar(&c.out, "out", filepath.Join(os.TempDir(), "regime"), "the folder for results")
+	flags.DurationVar(&c.anew, "anew", 30*time.Minute, "start the service anew after the pass in which this has gone by: ZooKeeper keeps all logs; 0 for never")
+	flags.BoolVar(&drawn, "report", false, "play nothing, and draw the results in the folders that are the arguments")
+	flags.StringVar(&page, "page", "", "with -report: the page to draw in, which has a plot beside it; prints if empty")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
+	}
+	if drawn {
+		c.drawn = &drawing{folders: flags.Args(), page: page}
+		return c, nil
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("there are no arguments beside flags without -report: %q", flags.Args())
 	}
 	if kinds != "" {
 		c.only = strings.Split(kinds, ",")

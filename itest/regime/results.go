@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/fairlock/fairlock/itest/regime/report"
 	"github.com/fairlock/fairlock/itest/regime/trial"
 )
 
@@ -29,7 +29,7 @@ func newResults(folder, service, lock string) (*results, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.Create(filepath.Join(folder, service+"-"+lock+".jsonl"))
+	file, err := os.Create(report.Results(folder, service, lock))
 	if err != nil {
 		return nil, err
 	}
