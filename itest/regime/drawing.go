@@ -23,7 +23,10 @@ type drawing struct {
 func reported() []report.Service {
 	return []report.Service{
 		{Name: onetcd.Name, Title: "etcd", Peers: []string{onetcd.Stock}},
-		{Name: onzk.Name, Title: "ZooKeeper", Peers: []string{onzk.Stock, onzk.StockCareless}},
+		{
+			Name: onzk.Name, Title: "ZooKeeper", Peers: []string{onzk.Stock, onzk.StockCareless},
+			Without: []string{"leader-moved", "compaction", "quota"},
+		},
 	}
 }
 

@@ -41,7 +41,7 @@ func (d *Data) draw(dc draw.Canvas, services []Service) (drawn bool, err error) 
 	// The same for all tiles, so that they can be compared.
 	most := 0.0
 	for _, s := range services {
-		for _, lock := range append([]string{trial.Ours}, s.Peers...) {
+		for _, lock := range s.locks() {
 			for _, p := range d.told(s.Name, lock) {
 				most = max(most, p.X, p.Y)
 			}
@@ -120,7 +120,7 @@ func (d *Data) tile(s Service, most float64) (*plot.Plot, error) {
 		said.TextStyle[i].Color = color.Gray{Y: 0x40}
 	}
 	p.Add(late, plotter.NewGrid(), said)
-	for i, lock := range append([]string{trial.Ours}, s.Peers...) {
+	for i, lock := range s.locks() {
 		points := d.told(s.Name, lock)
 		if len(points) == 0 {
 			continue

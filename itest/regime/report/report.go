@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fairlock/fairlock/itest/regime/trial"
 )
 
 // Service is one that is reported on, with the locks of others' that were tried
@@ -17,7 +19,13 @@ type Service struct {
 	Name  string // as in results
 	Title string
 	Peers []string
+
+	// Without are the kinds of faults that it does not know.
+	Without []string
 }
+
+// locks are Fairlock and the peers.
+func (s Service) locks() []string { return append([]string{trial.Ours}, s.Peers...) }
 
 // The marks in a page between which all is drawn.
 const (

@@ -118,7 +118,7 @@ func plantedOnServers(text string) []table.Row {
 		if i+1 < len(starts) {
 			until = starts[i+1][0]
 		}
-		row := table.Row{text[at[2]:at[3]], "", "", notRun}
+		row := table.Row{text[at[2]:at[3]], "", "", "did not come to its end"}
 		if m := foundBy.FindStringSubmatch(text[at[1]:until]); m != nil {
 			row = table.Row{text[at[2]:at[3]], m[1], m[2], strings.ReplaceAll(m[3], ":", " in ")}
 		}

@@ -29,7 +29,7 @@ func (d *Data) runs(services []Service) string {
 	tried := []table.Row{}
 	worst := []table.Row{}
 	for _, s := range services {
-		for _, lock := range append([]string{trial.Ours}, s.Peers...) {
+		for _, lock := range s.locks() {
 			y := d.tallied(s.Name, lock)
 			if y.trials == 0 {
 				tried = append(tried, table.Row{s.Title, code(lock), notRun})
@@ -81,8 +81,7 @@ func (d *Data) made() string {
 
 // ours tells of each kind of fault what came of it with Fairlock.
 func (d *Data) ours(s Service) string {
-	kinds := d.kinds(s.Name, trial.Ours)
-	if len(kinds) == 0 {
+	if d.tallied(s.Name, trial.Ours).trials == 0 {
 		return notRun
 	}
 	head := table.Row{"fault", "trials", "hit"}
@@ -90,8 +89,12 @@ func (d *Data) ours(s Service) string {
 		head = append(head, p)
 	}
 	var rows []table.Row
-	for _, kind := range kinds {
+	for _, kind := range d.kinds(s) {
 		y := d.tallied(s.Name, trial.Ours, kind)
+		if y.trials == 0 {
+			rows = append(rows, table.Row{kind, notRun})
+			continue
+		}
 		row := table.Row{kind, y.trials, y.hit}
 		for _, p := range properties() {
 			row = append(row, y.broken[p])
@@ -104,10 +107,6 @@ func (d *Data) ours(s Service) string {
 
 // figures tells the worst that was measured with each kind.
 func (d *Data) figures(s Service) string {
-	kinds := d.kinds(s.Name, trial.Ours)
-	if len(kinds) == 0 {
-		return ""
-	}
 	all := []trial.Figure{
 		trial.StruckToTold, trial.StruckToGone, trial.StruckToGrant, trial.ToldBefore, trial.Return, trial.Progress, trial.Stalled,
 	}
@@ -116,13 +115,19 @@ func (d *Data) figures(s Service) string {
 		head = append(head, strings.ReplaceAll(string(f), "-", " "))
 	}
 	var rows []table.Row
-	for _, kind := range kinds {
+	for _, kind := range d.kinds(s) {
 		y := d.tallied(s.Name, trial.Ours, kind)
+		if y.trials == 0 {
+			continue
+		}
 		row := table.Row{kind}
 		for _, f := range all {
 			row = append(row, y.figure(f))
 		}
 		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return ""
 	}
 	return "The worst of each figure: the greatest, and of *told before next* the least. Where somebody else has ended the hold (`holder-session-ended`, `holder-entry-deleted`) it cannot be told before, " +
 		"and in mixed work (`soak`) a holder that was told gives back by itself, which lets the next one in at once.\n\n" +
@@ -135,27 +140,22 @@ func (d *Data) beside(s Service) string {
 	for _, lock := range s.Peers {
 		head = append(head, code(lock))
 	}
-	locks := append([]string{trial.Ours}, s.Peers...)
 	var rows []table.Row
-	for _, kind := range d.kinds(s.Name, locks...) {
+	for _, kind := range d.kinds(s) {
 		row := table.Row{kind}
-		for _, lock := range locks {
+		for _, lock := range s.locks() {
 			row = append(row, d.tallied(s.Name, lock, kind).share())
 		}
 		rows = append(rows, row)
 	}
-	if len(rows) == 0 {
-		return notRun
-	}
-	return "Trials with a violation, of those that hit, and the properties.\n\n" + markdown(head, rows...)
+	return "Trials with a violation, of those that hit, and the properties. A lock that makes no such request cannot lose the reply to it: that is *not run* too.\n\n" + markdown(head, rows...)
 }
 
 // commands are those that play the cells again.
 func (d *Data) commands(s Service) string {
-	locks := append([]string{trial.Ours}, s.Peers...)
 	var b strings.Builder
-	for _, kind := range d.kinds(s.Name, locks...) {
-		for _, lock := range locks {
+	for _, kind := range d.kinds(s) {
+		for _, lock := range s.locks() {
 			if y := d.tallied(s.Name, lock, kind); y.trials > 0 {
 				fmt.Fprintln(&b, d.command(s.Name, lock, kind, y.trials))
 			}

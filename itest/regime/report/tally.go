@@ -73,6 +73,9 @@ func (y *tally) add(r *trial.Result) {
 	y.lost += r.Lost
 	y.failed += r.Failed
 	y.seeds[r.Seed] = true
+	if !r.Hit() {
+		return // what was measured shows nothing
+	}
 	for f, v := range r.Figures {
 		old, ok := y.worst[f]
 		if !ok || f.Least() && v < old || !f.Least() && v > old {
@@ -142,18 +145,20 @@ func (y *tally) share() string {
 	return s
 }
 
-// kinds are those of a service's trials, of any of the locks, in the order in which
-// they were first played.
-func (d *Data) kinds(service string, locks ...string) []string {
-	var all []string
-	for _, lock := range locks {
+// kinds are those that can be played on a service, and beside them those that were,
+// with any of its locks: first those aimed at clients, then those at servers.
+func (d *Data) kinds(s Service) []string {
+	clients, servers := trial.Aimed()
+	servers = append(servers, trial.Soak)
+	for _, lock := range s.locks() {
 		for _, r := range d.trials {
-			if r.Service == service && r.Lock == lock && !slices.Contains(all, r.Kind) {
-				all = append(all, r.Kind)
+			known := slices.Contains(clients, r.Kind) || slices.Contains(servers, r.Kind)
+			if r.Service == s.Name && r.Lock == lock && !known {
+				clients = append(clients, r.Kind) // it loses a reply
 			}
 		}
 	}
-	return all
+	return slices.DeleteFunc(append(clients, servers...), func(kind string) bool { return slices.Contains(s.Without, kind) })
 }
 
 // seedsOf are the seeds that a kind's trials were drawn from, in their order.

@@ -102,6 +102,19 @@ func serverKinds() []*kind {
 	}
 }
 
+// Aimed are the names of all kinds of faults but those that lose a reply, which
+// depend on the requests that a service knows: those aimed at clients, and those
+// aimed at servers.
+func Aimed() (clients, servers []string) {
+	for _, k := range clientKinds() {
+		clients = append(clients, k.name)
+	}
+	for _, k := range serverKinds() {
+		servers = append(servers, k.name)
+	}
+	return clients, servers
+}
+
 // find returns the kind of that name, nil if there is none.
 func find(name string) *kind {
 	if request, ok := strings.CutPrefix(name, losing); ok {

@@ -34,18 +34,13 @@ func New(svc Service, lock string, seed uint64) *Regime {
 // rounds may be played at the same time, and those aimed at servers, of which one
 // round must be alone. Not every service knows all of them, see Round.
 func (r *Regime) Kinds(ctx context.Context) (clients, servers []string, err error) {
-	for _, k := range clientKinds() {
-		clients = append(clients, k.name)
-	}
+	clients, servers = Aimed()
 	c, err := r.svc.Client(ctx, r.lock)
 	if err != nil {
 		return nil, nil, fmt.Errorf("trial: %w", err)
 	}
 	for _, request := range c.Kinds() {
 		clients = append(clients, losing+request)
-	}
-	for _, k := range serverKinds() {
-		servers = append(servers, k.name)
 	}
 	return clients, servers, c.Close()
 }

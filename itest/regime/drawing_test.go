@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestReportDrawsIntoThePage draws the made-up results of package report.
+func TestReportDrawsIntoThePage(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "reliability.md")
+	require.NoError(t, os.WriteFile(page, []byte("by hand\n<!-- regime:begin -->\n<!-- regime:end -->\nby hand too\n"), 0o600))
+	c, err := parse([]string{"-page", page, "-report", "report/testdata/one", "report/testdata/two"})
+	require.NoError(t, err)
+	require.NotNil(t, c.drawn)
+	var out, progress bytes.Buffer
+
+	require.NoError(t, c.drawn.write(&out, &progress))
+
+	is, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Regexp(t, `(?s)^by hand\n.*\| holder-cut \| 5 \| 4 \|.*\nby hand too\n$`, string(is))
+	assert.FileExists(t, filepath.Join(filepath.Dir(page), "reliability-told.svg"))
+	assert.Empty(t, out.String())
+	assert.Contains(t, progress.String(), "not read: one/etcd-fairlock.jsonl: line 11")
+}
+
+// TestReportLeavesAPageWithoutMarks has nowhere to draw.
+func TestReportLeavesAPageWithoutMarks(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, os.WriteFile(page, []byte("by hand\n"), 0o600))
+
+	err := (&drawing{folders: []string{"report/testdata/one"}, page: page}).write(&bytes.Buffer{}, &bytes.Buffer{})
+
+	require.ErrorContains(t, err, page)
+	is, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Equal(t, "by hand\n", string(is))
+}
+
+func TestReportPrintsWithoutAPage(t *testing.T) {
+	var out bytes.Buffer
+
+	require.NoError(t, (&drawing{folders: []string{"report/testdata/one"}}).write(&out, &bytes.Buffer{}))
+
+	assert.Contains(t, out.String(), "## Beside the peers on etcd")
+}
+
+func TestFoldersAreForReportsOnly(t *testing.T) {
+	_, err := parse([]string{"some/folder"})
+
+	assert.ErrorContains(t, err, "-report")
+}

@@ -1,0 +1,148 @@
+package report
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden tables anew")
+
+// services are those that the made-up results are of; nobody has tried zk.Lock.
+func services() []Service {
+	return []Service{
+		{Name: "etcd", Title: "etcd", Peers: []string{"concurrency.Mutex"}},
+		{Name: "zookeeper", Title: "ZooKeeper", Peers: []string{"zk.Lock", "zk.Lock, session only"}, Without: []string{"compaction"}},
+	}
+}
+
+func read(t *testing.T, folders ...string) *Data {
+	t.Helper()
+	var paths []string
+	for _, f := range folders {
+		paths = append(paths, filepath.Join("testdata", f))
+	}
+	d, err := Read(paths)
+	require.NoError(t, err)
+	return d
+}
+
+// TestTablesOfSeveralRuns adds up two folders, with damaged lines and files in
+// them.
+func TestTablesOfSeveralRuns(t *testing.T) {
+	const golden = "testdata/tables.md"
+	is := read(t, "one", "two").Markdown(services())
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(is), 0o644))
+	}
+
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), is)
+}
+
+// TestAFolderCountsOnce names a folder in two ways.
+func TestAFolderCountsOnce(t *testing.T) {
+	once, twice := read(t, "one"), read(t, "one", "../testdata/one")
+
+	assert.Equal(t, once, twice)
+}
+
+// TestWhatIsDamagedIsNamed has half a line, things that are no trials, and files
+// that are no results.
+func TestWhatIsDamagedIsNamed(t *testing.T) {
+	d := read(t, "one", "two")
+
+	var files []string
+	for _, text := range d.Damaged() {
+		file, _, _ := strings.Cut(text, ": ")
+		files = append(files, file)
+	}
+	assert.Equal(t, []string{
+		"one/etcd-fairlock.jsonl", "two/etcd-fairlock.jsonl", "two/etcd-fairlock.jsonl", "two/etcd-fairlock.jsonl",
+		"two/load-zookeeper.json", "two/zookeeper-fairlock.about.json",
+	}, files)
+	for _, r := range d.trials {
+		assert.NotEmpty(t, r.Kind)
+	}
+}
+
+func TestFoldersWithoutResultsAreAnError(t *testing.T) {
+	_, err := Read([]string{t.TempDir()})
+	require.ErrorContains(t, err, "no results")
+	_, err = Read([]string{filepath.Join(t.TempDir(), "none")})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Read(nil)
+	require.ErrorContains(t, err, "no results")
+}
+
+// TestWhatARunWritesIsFound writes as a run does.
+func TestWhatARunWritesIsFound(t *testing.T) {
+	folder := t.TempDir()
+	trials, err := os.ReadFile("testdata/two/etcd-concurrency.Mutex.jsonl")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(Results(folder, "etcd", "concurrency.Mutex"), trials, 0o600))
+	require.NoError(t, (&About{Service: "etcd", Lock: "concurrency.Mutex", Commit: "0123abc"}).Write(folder))
+
+	d, err := Read([]string{folder})
+
+	require.NoError(t, err)
+	assert.Len(t, d.trials, 3)
+	assert.Len(t, d.abouts, 1)
+	assert.Empty(t, d.Damaged())
+}
+
+func TestIntoReplacesWhatIsBetweenTheMarks(t *testing.T) {
+	page, err := Into([]byte("# Page\n\n"+begin+"\nold\n"+end+"\n\nafter\n"), "new\n\n")
+	require.NoError(t, err)
+	assert.Equal(t, "# Page\n\n"+begin+"\n\nnew\n\n"+end+"\n\nafter\n", string(page))
+
+	again, err := Into(page, "new")
+	require.NoError(t, err)
+	assert.Equal(t, string(page), string(again))
+
+	for _, bad := range []string{"", begin, end, end + begin, begin + end + begin, begin + end + end} {
+		_, err := Into([]byte(bad), "new")
+		assert.ErrorIs(t, err, errMarks, bad)
+	}
+}
+
+// TestThePlotShowsEveryCutThatWasSeen counts: three of ours were told and seen to
+// be gone, one was starved, and one was missed.
+func TestThePlotShowsEveryCutThatWasSeen(t *testing.T) {
+	d := read(t, "one", "two")
+	svg, err := d.Plot(services())
+	require.NoError(t, err)
+
+	for _, want := range []string{"<svg", "fairlock (3 cuts)", "concurrency.Mutex (2 cuts)", "zk.Lock, session only (1 cuts)"} {
+		assert.Contains(t, string(svg), want)
+	}
+	assert.NotContains(t, string(svg), "zk.Lock (")
+
+	svg, err = (&Data{}).Plot(services())
+	require.NoError(t, err)
+	assert.Nil(t, svg)
+}
+
+func TestTheBoundIsThatOfTheRuleOfThree(t *testing.T) {
+	for _, c := range []struct {
+		y    tally
+		want string
+	}{
+		{tally{}, ""},
+		{tally{hit: 3}, ""},
+		{tally{hit: 6}, "≤ 50 %"},
+		{tally{hit: 300}, "≤ 1.0 %"},
+		{tally{hit: 3000}, "≤ 0.10 %"},
+		{tally{hit: 320, starved: 20}, "≤ 1.0 %"},
+		{tally{hit: 300, violated: 1}, ""},
+		{tally{hit: 300, unaimed: 1}, ""},
+	} {
+		assert.Equal(t, c.want, c.y.bound(), "%+v", c.y)
+	}
+}
