@@ -20,8 +20,8 @@ type rule struct {
 // room that it once needed, as do the slices behind queues, and so do pools in
 // the libraries and the tables of open requests. That is bounded by the largest
 // number of things that were there at once, not by how many there ever were:
-// mapRoom for each, which is what a key and a value of two words need at a load
-// of a half. heapSlack is what a Go process that has talked over the network
+// mapRoom for each, which is four maps (of lines, seats, watches, folders) whose
+// keys are strings, each half empty. heapSlack is what a Go process that has talked over the network
 // differs by from one moment to the next (timers, buffers of connections that
 // grew, gRPC's pools).
 //
@@ -56,7 +56,7 @@ func rules(atOnce int, sessions bool) []rule {
 const (
 	serverFilesSlack = 8
 	heapSlack        = 1 << 20
-	mapRoom          = 64
+	mapRoom          = 256
 )
 
 // broken says how a figure is not where it was, "" if it is.
