@@ -47,8 +47,8 @@ type Scenario struct {
 // got with every other error.
 func (z Size) Scenarios() []Scenario {
 	return []Scenario{
-		{"waiters, one session", func(ctx context.Context, s Store) (*Result, error) { return Waiters(ctx, s, z.Waiters, 1) }},
-		{"waiters, many sessions", func(ctx context.Context, s Store) (*Result, error) { return Waiters(ctx, s, z.Waiters, z.Crowd) }},
+		{"waiters", func(ctx context.Context, s Store) (*Result, error) { return Waiters(ctx, s, z.Waiters, 1) }},
+		{"crowd", func(ctx context.Context, s Store) (*Result, error) { return Waiters(ctx, s, z.Waiters, z.Crowd) }},
 		{"holds", func(ctx context.Context, s Store) (*Result, error) { return Holds(ctx, s, z.Holds) }},
 		{"sessions", func(ctx context.Context, s Store) (*Result, error) { return Sessions(ctx, s, z.Sessions) }},
 		{"names", func(ctx context.Context, s Store) (*Result, error) { return Names(ctx, s, z.Names) }},

@@ -21,9 +21,9 @@ type rule struct {
 // the libraries and the tables of open requests. That is bounded by the largest
 // number of things that were there at once, not by how many there ever were:
 // mapRoom for each, which is four maps (of lines, seats, watches, folders) whose
-// keys are strings, each half empty. heapSlack is what a Go process that has talked over the network
-// differs by from one moment to the next (timers, buffers of connections that
-// grew, gRPC's pools).
+// keys are strings, each half empty. heapSlack is what a Go process that has
+// talked over the network differs by from one moment to the next (timers, buffers
+// of connections that grew, gRPC's pools).
 //
 // While sessions are open there may be fewer streams than before, and with each of
 // them fewer goroutines: on etcd one that breaks while nothing is watched is not

@@ -56,10 +56,26 @@ func (r *run) gather(ctx context.Context, n int) (c *crowd, err error) {
 	c.leave = leave
 	for i := range n {
 		c.waiting.Go(func() error { return c.wait(waiting, r.sessions[i%len(r.sessions)], line) })
+		if came := i + 1; came == n || len(r.sessions) > 1 && came%wave == 0 {
+			if err := r.stood(ctx, came+1); err != nil {
+				return c, err
+			}
+		}
 	}
-	return c, until(ctx, "all stand in line", func() (bool, error) {
+	return c, nil
+}
+
+// wave is how many come at once where they are of several sessions. One session
+// sends no more requests at a time than a server can answer in time; a hundred
+// that each send a hundred are more than one etcd member bears when each request
+// counts a line of thousands: leases are not renewed in time then.
+const wave = 500
+
+// stood waits until so many stand in line.
+func (r *run) stood(ctx context.Context, n int) error {
+	return until(ctx, fmt.Sprintf("%d stand in line", n), func() (bool, error) {
 		there, err := r.s.Line(ctx, line)
-		return there == n+1, err
+		return there == n, err
 	})
 }
 

@@ -29,7 +29,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	size := load.Full()
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	on := flags.String("on", "etcd,zookeeper", "stores")
-	only := flags.String("only", "", "scenarios whose names contain this")
+	only := flags.String("only", "", "waiters (of one session), crowd (of many), holds, sessions or names; all if empty")
 	file := flags.String("json", "", "also write the results there")
 	flags.IntVar(&size.Waiters, "waiters", size.Waiters, "how many wait for one lock")
 	flags.IntVar(&size.Crowd, "crowd", size.Crowd, "through how many sessions they wait, the second time")
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var errs []error
 	for store := range strings.SplitSeq(*on, ",") {
 		for _, sc := range size.Scenarios() {
-			if !strings.Contains(sc.Name, *only) {
+			if *only != "" && sc.Name != *only {
 				continue
 			}
 			res, err := load.On(ctx, store, sc)
