@@ -130,6 +130,8 @@ func knockAt(ctx context.Context, addr string, t *tls.Config) error {
 		return err //nolint:wrapcheck // net's errors name the server
 	}
 	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // nobody waits for the answer any more
+	defer stop()
 	if t == nil {
 		return nil
 	}
