@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -63,33 +64,33 @@ func badCertificates(t *testing.T) {
 		{"an own one that has expired", "remote error: tls: expired certificate", good, shows(good.CA().Expired()), true},
 	}
 	// The same clients are let in with what is right, so it is not something else.
-	require.NoError(t, newParty(t, "root", calmTTL).dial(t, configOf(t, good)))
-	right := configOf(t, elsewhere)
+	require.NoError(t, newParty(t, "root", calmTTL).dial(t, configOf(t, good, "worker")))
+	right := configOf(t, elsewhere, "worker")
 	right.Endpoints = []string{strings.Replace(right.Endpoints[0], "127.0.0.1", "localhost", 1)}
 	require.NoError(t, newParty(t, "root", calmTTL).dial(t, right))
 
 	var told sync.WaitGroup
 	defer told.Wait()
-	for _, c := range all {
-		told.Go(func() { refusedInTime(t, c) })
+	for i, c := range all {
+		cfg := configOf(t, c.cluster, fmt.Sprint("worker", i)) // whose files nobody else writes meanwhile
+		c.edit(&cfg)
+		told.Go(func() { refusedInTime(t, c, cfg) })
 	}
 }
 
 // configOf is one that a cluster lets in.
-func configOf(t *testing.T, c *etcdtest.Cluster) etcdbackend.DialConfig {
+func configOf(t *testing.T, c *etcdtest.Cluster, user string) etcdbackend.DialConfig {
 	t.Helper()
-	cert, key, err := c.CA().Issue("worker")
+	cert, key, err := c.CA().Issue(user)
 	require.NoError(t, err)
 	return etcdbackend.DialConfig{Endpoints: c.Endpoints(), CAFile: c.CA().File(), CertFile: cert, KeyFile: key}
 }
 
 // refusedInTime dials, and opens a session on a client of the user's.
-func refusedInTime(t *testing.T, c certificate) {
+func refusedInTime(t *testing.T, c certificate, cfg etcdbackend.DialConfig) {
 	const timeout = 2 * time.Second
-	cfg := configOf(t, c.cluster)
-	c.edit(&cfg)
 	cfg.Timeout = timeout
-	check := func(how string, most time.Duration, open func() error) {
+	check := func(how string, open func() error) {
 		begin := time.Now()
 		err := open()
 		took := time.Since(begin)
@@ -97,12 +98,12 @@ func refusedInTime(t *testing.T, c certificate) {
 		assert.ErrorIs(t, err, session.ErrUnavailable, "%s, %s", c.name, how)
 		assert.ErrorContains(t, err, c.says, "%s, %s", c.name, how)
 		assert.ErrorContains(t, err, c.cluster.Endpoints()[0], "%s, %s", c.name, how)
-		assert.Less(t, took, most+time.Second, "%s, %s", c.name, how)
+		assert.Less(t, took, 3*timeout, "%s, %s: on a busy machine, not for ever", c.name, how)
 	}
-	check("dialled", timeout, func() error {
+	check("dialled", func() error {
 		return second(etcdbackend.Dial(t.Context(), cfg, nil))
 	})
-	check("dialled with a login", timeout, func() error {
+	check("dialled with a login", func() error {
 		cfg := cfg
 		cfg.Username, cfg.Password = "worker", goodPassword
 		return second(etcdbackend.Dial(t.Context(), cfg, nil))
@@ -116,7 +117,7 @@ func refusedInTime(t *testing.T, c certificate) {
 		// and that may be its own writing.
 		c.says = ""
 	}
-	check("a user's client", timeout, func() error {
+	check("a user's client", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		return second(etcdbackend.Open(ctx, client, nil))

@@ -30,8 +30,9 @@ func passwordsAreKept(t *testing.T) {
 	good, bad := tour.NewSecret(goodPassword), tour.NewSecret(badPassword)
 	var parties []*party
 	said := map[string]error{}
+	ttl := calmTTL
 	dial := func(what, endpoint, password string) (*party, etcdbackend.DialConfig) {
-		p := newParty(t, root, 2*time.Second)
+		p := newParty(t, root, ttl)
 		p.opts.Session.Hooks = good.Hooks()
 		cfg := etcdbackend.DialConfig{
 			Endpoints: []string{endpoint}, Username: "worker", Password: password, Timeout: 5 * time.Second,
@@ -68,7 +69,10 @@ func passwordsAreKept(t *testing.T) {
 	}
 	parties = append(parties, foreign)
 	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
-	h := one.lock(t, "x")
+	ttl = 5 * time.Second // this one is to be lost
+	lost, _ := dial("to be lost", proxy.Addr(), goodPassword)
+	require.NoError(t, said["to be lost"])
+	h := lost.lock(t, "x")
 	r := two.ask(bounded(t), "x")
 	line := lineOf(t, two, "x", 2)
 	proxy.Hold(tcpproxy.Both)
@@ -80,6 +84,11 @@ func passwordsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, stored.Kvs)
 	require.NoError(t, h2.Unlock())
+	for _, p := range parties { // fmt takes no lock
+		if p.Session != nil {
+			assert.NoError(t, p.Close())
+		}
+	}
 
 	for name, s := range map[string]*tour.Secret{"good": good, "bad": bad} {
 		for what, err := range said {

@@ -33,8 +33,9 @@ func TestPasswordsAreKept(t *testing.T) {
 	var parties []*party
 	said := map[string]error{}
 	w := &wire{}
+	ttl := calmTTL
 	open := func(what, server, password string) *party {
-		p := as(newParty(t, root, 2*time.Second), password)
+		p := as(newParty(t, root, ttl), password)
 		p.opts.Session.Hooks = secrets["good"].Hooks()
 		p.opts.Dial = w.dial
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -68,7 +69,10 @@ func TestPasswordsAreKept(t *testing.T) {
 	}
 	require.ErrorIs(t, said["denied lock"], session.ErrDenied)
 	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
-	h := one.lock(t, "x")
+	ttl = 5 * time.Second // this one is to be lost
+	lost := open("to be lost", proxy.Addr(), goodPassword)
+	require.NoError(t, said["to be lost"])
+	h := lost.lock(t, "x")
 	r := two.ask(bounded(t), "x")
 	var line any
 	until(t, "a line", func() bool {
@@ -76,8 +80,9 @@ func TestPasswordsAreKept(t *testing.T) {
 		line = es
 		return err == nil && len(es) == 2
 	})
-	proxy.Reset() // it shows its logins anew
-	until(t, "another connection", func() bool { return w.connections(proxy.Addr()) > 2 })
+	connections := w.connections(proxy.Addr()) + 1 // of two sessions
+	proxy.Reset()                                  // it shows its logins anew
+	until(t, "another connection", func() bool { return w.connections(proxy.Addr()) > connections })
 	proxy.Hold(tcpproxy.Both)
 	wait(t, h.Context().Done(), "the loss")
 	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
@@ -86,6 +91,11 @@ func TestPasswordsAreKept(t *testing.T) {
 	stored := everything(t, admin, root)
 	require.NotEmpty(t, stored)
 	require.NoError(t, h2.Unlock())
+	for _, p := range parties { // fmt takes no lock
+		if p.Session != nil {
+			assert.NoError(t, p.Close())
+		}
+	}
 
 	for i, seal := range w.logins() {
 		if !strings.Contains(seal, goodPassword) && !strings.Contains(seal, badPassword) {
