@@ -79,7 +79,7 @@ func root() *cobra.Command {
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
 	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.doctorCommand())
 	add(groupOperate, a.askCommand(), a.evictCommand())
-	add(groupOther, demoCommand(), a.versionCommand(), manCommand())
+	add(groupOther, a.benchCommand(), demoCommand(), a.versionCommand(), manCommand())
 	cmd.AddCommand(guardCommand())
 	return cmd
 }

@@ -18,7 +18,7 @@ const Version = 1
 // Header is what every object that stands by itself begins with.
 type Header struct {
 	V    int    `json:"v"`
-	Type string `json:"type"` // "line", "event", "grant", "status", "finding", "version" or "error"
+	Type string `json:"type"` // "line", "event", "grant", "status", "finding", "bench", "version" or "error"
 }
 
 func head(kind string) Header { return Header{V: Version, Type: kind} }

@@ -20,7 +20,7 @@ import (
 func objects() map[string]any {
 	return map[string]any{
 		"line": &Line{}, "event": &Event{}, "grant": &Grant{}, "status": &Status{},
-		"finding": &Finding{}, "version": &Release{}, "error": &Error{},
+		"finding": &Finding{}, "bench": &Bench{}, "version": &Release{}, "error": &Error{},
 	}
 }
 
@@ -78,13 +78,14 @@ func TestEveryFieldIsInAnExample(t *testing.T) {
 	}
 	visit(reflect.TypeFor[Entry]())
 	visit(reflect.TypeFor[Ask]())
+	visit(reflect.TypeFor[Spread]())
 }
 
 func TestConstructorsSetTheHeader(t *testing.T) {
 	now := time.Now()
 	for kind, o := range map[string]any{
 		"line": NewLine("x"), "event": NewEvent(Queued, "x", now, Entry{}), "grant": NewGrant(), "status": NewStatus(StateHeld, "x", now),
-		"finding": NewFinding("clock", Good, "x"), "version": NewRelease(), "error": NewError(1, "x"),
+		"finding": NewFinding("clock", Good, "x"), "bench": NewBench(), "version": NewRelease(), "error": NewError(1, "x"),
 	} {
 		b, err := json.Marshal(o)
 		require.NoError(t, err)

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/bench"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
+)
+
+const benchHelp = `Measure a service: so many clients take locks, keep each for the time of --hold,
+give back and ask again, for the time of --duration. Each has a session of its
+own, all are in this process, and their locks are nobody else's.
+
+  acquire           from asking to holding, with the time in the line
+  hand-off          from when a holder begins to give back until one who was
+                    waiting then holds
+  fairness          Jain's index of how often each client of a lock had it
+  order violations  grants whose token is not above the one before: must be 0
+  overlaps          grants while somebody else held: must be 0
+  lost              holds that ended early, where the service was too slow
+
+It is load for the service: think before you measure one that others work with.
+The exit status is 0 if all was in order, 1 if not, 130 after ^C, which shows
+what was measured until then.`
+
+func (a *app) benchCommand() *cobra.Command {
+	o := bench.Options{Locks: 1, Clients: 10}
+	hold, duration := span{set: true}, span{d: 10 * time.Second, set: true}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure how fast and how fairly a service gives locks",
+		Long:  benchHelp,
+		Example: `  fairlock bench
+  fairlock bench --locks 100 --clients 100 --duration 30s`,
+		Args: cobra.NoArgs,
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&o.Locks, "locks", o.Locks, "how many locks, `N`")
+	fs.IntVar(&o.Clients, "clients", o.Clients, "how many clients, `N`, in turn on the locks")
+	fs.Var(&hold, "hold", "how long each holds, `TIME`")
+	fs.Var(&duration, "duration", "for how long to measure, `TIME`")
+	out := a.output(cmd, "text", show.JSON, show.Lines)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o.Hold, o.Duration = hold.d, duration.d
+		switch {
+		case o.Locks < 1 || o.Clients < o.Locks:
+			return fmt.Errorf("--locks %d and --clients %d: want at least one lock, and a client for each", o.Locks, o.Clients)
+		case o.Duration <= 0:
+			return errors.New("--duration must be above zero")
+		}
+		ctx := cmd.Context()
+		t, err := a.conn.Target()
+		if err != nil {
+			return err
+		}
+		for _, w := range t.Warnings {
+			fmt.Fprintf(cmd.ErrOrStderr(), "fairlock: warning: %s\n", w)
+		}
+		t.Options.Memory = membackend.New() // one for all, if it is mem://
+		b, err := bench.Run(ctx, func(ctx context.Context) (*session.Session, error) {
+			return t.Open(ctx, session.Options{Label: "bench"})
+		}, o)
+		if err != nil {
+			return exit.Of(err)
+		}
+		return benchResult(ctx, cmd, out, b)
+	}
+	return cmd
+}
+
+// benchResult shows what was measured, and ends as it was.
+func benchResult(ctx context.Context, cmd *cobra.Command, out *show.Output, b schema.Bench) error {
+	w := cmd.OutOrStdout()
+	if out.IsJSON() {
+		if err := out.One(w, b); err != nil {
+			return exit.With(exit.Failed, err)
+		}
+	} else {
+		screen.Print(w, out.Paint(w), 0, show.Bench(b)...)
+	}
+	switch {
+	case b.OrderViolations > 0 || b.Overlaps > 0:
+		return exit.Silently(exit.Failed)
+	case ctx.Err() != nil:
+		return exit.Silently(exit.Interrupted)
+	}
+	return nil
+}
