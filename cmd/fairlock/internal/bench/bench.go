@@ -53,7 +53,7 @@ func Run(ctx context.Context, open func(context.Context) (*session.Session, erro
 	for i, s := range sessions {
 		clients.Go(func() { // ends with running
 			if err := contend(running, s, lines[i%o.Locks], i/o.Locks, o.Hold); err != nil {
-				fail(err) // the first one counts
+				fail(err) // the first one counts, and none after the end
 			}
 		})
 	}
@@ -115,16 +115,13 @@ func newLines(o Options) ([]*line, error) {
 	return lines, nil
 }
 
-// contend takes a lock again and again until ctx ends.
+// contend takes a lock again and again until ctx ends, which may be the error.
 func contend(ctx context.Context, s *session.Session, l *line, client int, hold time.Duration) error {
 	m, clock := mutex.New(s, l.name), s.Clock()
 	for ctx.Err() == nil {
 		asked := clock.Now()
 		h, err := m.Lock(ctx)
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
 		l.granted(client, h, asked, clock.Now())

@@ -1,0 +1,227 @@
+package itest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdtest"
+)
+
+// What the table in the README says of those beside fairlock run: of flock as it is
+// on this machine, and of etcdctl as its module has it.
+
+// peer starts another program, as begin does ours.
+func peer(t *testing.T, name string, args ...string) *running {
+	t.Helper()
+	r := peerPrepared(t, name, args...)
+	r.start(t)
+	return r
+}
+
+func peerPrepared(t *testing.T, name string, args ...string) *running {
+	t.Helper()
+	r := &running{Cmd: exec.CommandContext(t.Context(), name, args...), done: make(chan struct{})}
+	r.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	r.Stdout, r.Stderr = &r.out, &r.err
+	r.WaitDelay = time.Second
+	return r
+}
+
+// processOf is the pid of the command, which writes it, and ends with the test.
+func processOf(t *testing.T, r *running) int {
+	t.Helper()
+	r.out.waitFor(t, `^\d+\n`)
+	word, _, _ := strings.Cut(r.out.String(), "\n")
+	pid, err := strconv.Atoi(word)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // nobody else does
+	return pid
+}
+
+func TestWhatTheTableSaysOfFlock(t *testing.T) {
+	t.Parallel()
+	flock, err := exec.LookPath("flock")
+	require.NoError(t, err, "util-linux")
+	file := func(t *testing.T) string { return filepath.Join(t.TempDir(), "lock") }
+
+	t.Run("exit codes", func(t *testing.T) {
+		t.Parallel()
+		f := file(t)
+		assert.Equal(t, 3, peer(t, flock, f, "sh", "-c", "exit 3").code(t))
+		assert.Equal(t, 143, peer(t, flock, f, "sh", "-c", "kill $$").code(t))
+		held := peer(t, flock, f, "sh", "-c", "echo $$; sleep 1000")
+		processOf(t, held)
+		assert.Equal(t, 1, peer(t, flock, "-n", f, "true").code(t))
+		assert.Equal(t, 9, peer(t, flock, "-n", "-E", "9", f, "true").code(t))
+	})
+	t.Run("it reads stdin, and knows readers", func(t *testing.T) {
+		t.Parallel()
+		f := file(t)
+		r := peerPrepared(t, flock, "-s", f, "sh", "-c", "read line; echo $line; read line")
+		stdin, err := r.StdinPipe()
+		require.NoError(t, err)
+		r.start(t)
+		_, err = stdin.Write([]byte("hello\n"))
+		require.NoError(t, err)
+		r.out.waitFor(t, "hello\n")
+		assert.Equal(t, 0, peer(t, flock, "-n", "-s", f, "true").code(t))
+		assert.Equal(t, 1, peer(t, flock, "-n", "-x", f, "true").code(t))
+		assert.NotContains(t, strings.Join(r.Env, " "), "LOCK", "nothing is told to the command")
+	})
+	t.Run("a signal reaches flock alone", func(t *testing.T) {
+		t.Parallel()
+		f := file(t)
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+			held := peer(t, flock, f, "sh", "-c", "echo $$; exec sleep 1000")
+			pid := processOf(t, held)
+			require.NoError(t, held.Process.Signal(sig))
+			assert.Equal(t, -1, held.code(t), "it dies of it")
+			assert.NoError(t, syscall.Kill(pid, 0), "the command goes on")
+			assert.Equal(t, 1, peer(t, flock, "-n", f, "true").code(t), "and has the lock, with the file")
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+			require.Equal(t, 0, peer(t, flock, "-w", "20", f, "true").code(t))
+		}
+	})
+	t.Run("who waits dies of a signal, and is told nothing", func(t *testing.T) {
+		t.Parallel()
+		f := file(t)
+		processOf(t, peer(t, flock, f, "sh", "-c", "echo $$; exec sleep 1000"))
+		waits := peer(t, flock, "--verbose", f, "true")
+		require.Eventually(t, func() bool { return blocked(waits.Process.Pid) }, patience, 5*time.Millisecond)
+		require.NoError(t, waits.Process.Signal(syscall.SIGTERM))
+		assert.Equal(t, -1, waits.code(t))
+		assert.Empty(t, waits.out.String()+waits.err.String())
+	})
+}
+
+// blocked says whether a process waits for a lock on a file.
+func blocked(pid int) bool {
+	text, err := os.ReadFile("/proc/locks")
+	return err == nil && strings.Contains(string(text), fmt.Sprintf("-> FLOCK  ADVISORY  WRITE %d ", pid))
+}
+
+// etcdctl builds that program, of the version that the tools name.
+func etcdctl(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	binary := filepath.Join(t.TempDir(), "etcdctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+filepath.Join(root, "tools", "go.mod"),
+		"-o", binary, "go.etcd.io/etcd/etcdctl/v3")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return binary
+}
+
+func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
+	t.Parallel()
+	binary := etcdctl(t)
+	cluster := etcdtest.New(t, nil)
+	client := cluster.Client(t)
+	lock := func(name string, command ...string) []string {
+		return append([]string{"--endpoints", cluster.Endpoints()[0], "lock", "--ttl", "5", name, "--"}, command...)
+	}
+	line := func(t *testing.T, name string, n int) []int64 {
+		t.Helper()
+		var leases []int64
+		require.Eventually(t, func() bool {
+			resp, err := client.Get(t.Context(), name+"/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+			if err != nil || len(resp.Kvs) != n {
+				return false
+			}
+			leases = nil
+			for _, kv := range resp.Kvs {
+				leases = append(leases, kv.Lease)
+			}
+			return true
+		}, patience, 5*time.Millisecond)
+		return leases
+	}
+
+	t.Run("in order", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "turns")
+		processOf(t, peer(t, binary, lock("order", "sh", "-c", "echo $$; exec sleep 1000")...))
+		first := line(t, "order", 1)
+		var all []*running
+		for i := range 3 {
+			all = append(all, peer(t, binary, lock("order", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, file))...))
+			line(t, "order", i+2)
+		}
+		_, err := client.Revoke(bounded(t), clientv3.LeaseID(first[0]))
+		require.NoError(t, err)
+		for _, r := range all {
+			require.Equal(t, 0, r.code(t), r.err.String())
+		}
+		turns, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, "0\n1\n2\n", string(turns))
+	})
+	t.Run("exit codes and stdin", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, 3, peer(t, binary, lock("codes", "sh", "-c", "exit 3")...).code(t))
+		assert.Equal(t, 255, peer(t, binary, lock("codes", "sh", "-c", "kill $$")...).code(t))
+		r := peerPrepared(t, binary, lock("codes", "cat")...)
+		r.Stdin = strings.NewReader("hello\n")
+		r.start(t)
+		assert.Equal(t, 0, r.code(t))
+		assert.Empty(t, r.out.String(), "stdin does not reach the command")
+	})
+	t.Run("nobody is told that the lock is lost", func(t *testing.T) {
+		t.Parallel()
+		stop := filepath.Join(t.TempDir(), "stop")
+		held := peer(t, binary, lock("lost", "sh", "-c", "echo $$; while ! test -e "+stop+"; do sleep 0.02; done")...)
+		pid := processOf(t, held)
+		_, err := client.Revoke(bounded(t), clientv3.LeaseID(line(t, "lost", 1)[0]))
+		require.NoError(t, err)
+		next := peer(t, binary, lock("lost", "sh", "-c", "echo mine")...)
+		require.Equal(t, 0, next.code(t))
+		require.NoError(t, syscall.Kill(pid, 0), "it ran beside the next one")
+		require.NoError(t, os.WriteFile(stop, nil, 0o600))
+		assert.Equal(t, 0, held.code(t), "and ends as if nothing had happened")
+	})
+	t.Run("a signal reaches etcdctl alone", func(t *testing.T) {
+		t.Parallel()
+		held := peer(t, binary, lock("signal", "sh", "-c", "echo $$; exec sleep 1000")...)
+		pid := processOf(t, held)
+		waits := peer(t, binary, lock("signal", "echo", "ran")...)
+		line(t, "signal", 2)
+		require.NoError(t, waits.Process.Signal(syscall.SIGTERM))
+		assert.Equal(t, 1, waits.code(t), "it leaves the line")
+		line(t, "signal", 1)
+		assert.NotContains(t, waits.out.String()+waits.err.String(), "signal/", "of place and holder it says nothing")
+		require.NoError(t, held.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, held.Process.Kill())
+		<-held.done
+		assert.NoError(t, syscall.Kill(pid, 0), "the command is told of neither")
+	})
+	t.Run("its revision is not the key's", func(t *testing.T) {
+		t.Parallel()
+		held := peer(t, binary, lock("rev", "sh", "-c", "echo $$; exec sleep 1000")...)
+		processOf(t, held)
+		r := peer(t, binary, lock("rev", "sh", "-c", "echo $ETCD_LOCK_KEY $ETCD_LOCK_REV; sleep 1000")...)
+		first := line(t, "rev", 2)[0]
+		_, err := client.Put(bounded(t), "elsewhere", "x")
+		require.NoError(t, err)
+		_, err = client.Revoke(bounded(t), clientv3.LeaseID(first))
+		require.NoError(t, err)
+		r.out.waitFor(t, `\S+ \d+\n`)
+		key, rev, _ := strings.Cut(strings.TrimSpace(r.out.String()), " ")
+		resp, err := client.Get(bounded(t), key)
+		require.NoError(t, err)
+		require.Len(t, resp.Kvs, 1)
+		assert.NotEqual(t, strconv.FormatInt(resp.Kvs[0].CreateRevision, 10), rev)
+	})
+}

@@ -1,0 +1,138 @@
+package itest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// What the table in the README says of fairlock run and no other test shows.
+
+func TestWhoAsksFirstRunsFirst(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		h := holdOf(t, s, "x")
+		file := filepath.Join(t.TempDir(), "turns")
+		var all []*running
+		want := ""
+		for i := range 6 {
+			all = append(all, begin(t, url, "run", "x", "--", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, file)))
+			inLine(t, s, "x", i+2)
+			want += fmt.Sprintln(i)
+		}
+
+		require.NoError(t, h.Unlock())
+
+		for _, r := range all {
+			require.Equal(t, 0, r.code(t), r.err.String())
+		}
+		turns, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(turns))
+	})
+}
+
+func TestTheCommandReadsOurStdin(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		r := prepared(t, url, "run", "x", "--", "cat")
+		r.Stdin = strings.NewReader("one\ntwo\n")
+		r.start(t)
+
+		assert.Equal(t, 0, r.code(t))
+		assert.Equal(t, "one\ntwo\n", r.out.String())
+	})
+}
+
+func TestReadersRunTogetherAndWritersDoNot(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		for range 2 {
+			r := prepared(t, url, "run", "-s", "cfg", "--", "sh", "-c", "echo reads; read line; exit 3")
+			_, err := r.StdinPipe()
+			require.NoError(t, err)
+			r.start(t)
+			r.out.waitFor(t, "reads")
+		}
+		inLine(t, s, "cfg", 2)
+
+		assert.Equal(t, 75, ask(t, url, "run", "-n", "-x", "cfg", "--", "true").code)
+		assert.Equal(t, 0, ask(t, url, "run", "-n", "-s", "cfg", "--", "true").code)
+		inLine(t, s, "cfg", 2)
+	})
+}
+
+func TestOfNPermitsNRunTogether(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		slots := map[string]bool{}
+		for range 2 {
+			r := prepared(t, url, "run", "--permits", "2", "gpu", "--", "sh", "-c", "echo slot $FAIRLOCK_SLOT; read line")
+			_, err := r.StdinPipe()
+			require.NoError(t, err)
+			r.start(t)
+			r.out.waitFor(t, `slot \d\n`)
+			slots[r.out.String()] = true
+		}
+
+		assert.Equal(t, map[string]bool{"slot 0\n": true, "slot 1\n": true}, slots)
+		got := ask(t, url, "run", "-n", "--permits", "2", "gpu", "--", "true")
+		assert.Equal(t, 75, got.code)
+		got = ask(t, url, "run", "-n", "--permits", "3", "gpu", "--", "true")
+		assert.Equal(t, 64, got.code, "another limit")
+	})
+}
+
+// The token and the key are such that a write can be made to depend on them.
+func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
+	t.Parallel()
+	script := "echo $FAIRLOCK_TOKEN $FAIRLOCK_KEY; read line"
+	held := func(t *testing.T, url string) (token int64, key string) {
+		t.Helper()
+		s := visit(t, url, "")
+		first := begin(t, url, "run", "x/y", "--", "sh", "-c", "echo first; sleep 1000")
+		first.out.waitFor(t, "first")
+		r := prepared(t, url, "run", "x/y", "--", "sh", "-c", script)
+		_, err := r.StdinPipe()
+		require.NoError(t, err)
+		r.start(t)
+		inLine(t, s, "x/y", 2) // it had to wait, and other things have happened meanwhile
+		_ = ask(t, url, "run", "other", "--", "true")
+		require.NoError(t, first.Process.Signal(os.Interrupt))
+		r.out.waitFor(t, `\d+ .*\n`)
+		word, key, _ := strings.Cut(strings.TrimSpace(r.out.String()), " ")
+		token, err = strconv.ParseInt(word, 10, 64)
+		require.NoError(t, err)
+		return token, key
+	}
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		cluster := etcdtest.New(t, nil)
+		token, key := held(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"))
+		guarded := func(token int64) bool {
+			resp, err := cluster.Client(t).Txn(bounded(t)).
+				If(clientv3.Compare(clientv3.CreateRevision(key), "=", token)).
+				Then(clientv3.OpPut("result", "mine")).Commit()
+			require.NoError(t, err)
+			return resp.Succeeded
+		}
+		assert.True(t, guarded(token))
+		assert.False(t, guarded(token+1))
+	})
+	t.Run("zk", func(t *testing.T) {
+		t.Parallel()
+		ensemble := zktest.New(t, nil)
+		token, key := held(t, "zk://"+ensemble.Servers()[0])
+		_, stat, err := ensemble.Conn(t).Get(key)
+		require.NoError(t, err)
+		assert.Equal(t, stat.Czxid, token)
+	})
+}
