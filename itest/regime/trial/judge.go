@@ -75,6 +75,9 @@ func (st *stage) story(held, next history.Attempt) {
 	case held.Told != 0:
 		st.figure(ToldBefore, time.Duration(next.Got-held.Told))
 		late := time.Duration(held.Told - st.struck)
+		if st.kind.foul && st.lock == Ours && held.Outcome == history.Given {
+			st.violated("L2", fmt.Sprintf("client %d gave back what somebody else had ended, and was not told", held.Client))
+		}
 		if st.kind.foul && late > TTL {
 			st.violated("L2", fmt.Sprintf("client %d was told %s after somebody else had ended its hold", held.Client, late))
 		}
@@ -121,7 +124,8 @@ func (st *stage) spoiled() int64 {
 }
 
 // judged asks the oracles. What a hold believed after somebody else had ended it
-// is left out, as is that it was told: nobody can promise anything of that. And
+// is left out, as is that it was told, and that it could be given back: nobody can
+// promise anything of that, and story asks what can be asked. And
 // while this process did not get to run nobody in it could be told (L2), and no
 // call could return (S6), and what is left behind may stay for longer (S5).
 // Exclusion is judged as it was seen, whatever ran.
@@ -132,6 +136,9 @@ func judged(h *History, beat *metronome, grace time.Duration, foul int64, struck
 		if foul != 0 && a.Place == foul {
 			a.Held = min(a.Held, struck)
 			a.Stopped = true
+			if a.Outcome == history.Given { // it was not there any more
+				a.Outcome = history.Lost
+			}
 		}
 		a.Stopped = a.Stopped || starved(*a, beat)
 		if a.Ends != 0 && a.Got > a.Ends {
