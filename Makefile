@@ -10,7 +10,13 @@ TOOL     := $(GO) tool -modfile=tools/go.mod
 ON       ?= etcd
 FUZZTIME ?= 20s
 DURATION ?= 5m
+BACKEND  ?= etcd
+LOCK     ?= fairlock
 BENCHFLAGS ?=
+LOADFLAGS ?=
+
+# Where long runs leave what they have seen, each in a folder of its own.
+RESULTS ?= $(CURDIR)/itest/regime/results
 
 # Modules of their own, so that what they need does not weigh on the library.
 MODULES := bench examples/fencing
@@ -19,9 +25,12 @@ MODULES := bench examples/fencing
 # time: two clusters on two cores take election timeouts from each other.
 SERVERS := /(itest|etcdtest|zktest)(/|$$)
 
+# The same for modules of their own.
+SERVER_MODULES := itest/regime
+
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk is on ZooKeeper.
@@ -43,7 +52,11 @@ test: gcc zookeeper ## Run go vet and every test under the race detector, real s
 		# Stories mostly wait, so several go on at once, also on one core.
 		$(GO) test -race -vet=off -count=1 -timeout 12m -p 1 -parallel 6 $$servers
 	fi
-	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
+	for module in $(SERVER_MODULES); do
+		$(GO) -C $$module vet ./...
+		$(GO) -C $$module test -race -vet=off -count=1 -timeout 8m -p 1 ./...
+	done
+	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES) $(SERVER_MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 
 .PHONY: mutants
 mutants: ## Plant known bugs one by one, and see that the simulation finds each.
@@ -53,11 +66,27 @@ mutants: ## Plant known bugs one by one, and see that the simulation finds each.
 sim: ## Simulate the recipes with faults on, for DURATION (5m).
 	@$(GO) test -vet=off -count=1 -timeout 0 -v -run 'TestRecipes$$' ./internal/sim -duration $(DURATION)
 
+.PHONY: soak
+soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION (5m), with new servers now and then.
+	@out='$(abspath $(RESULTS))'/soak-$$(date -u +%Y%m%dT%H%M%SZ)
+	$(GO) -C itest/regime run . -on '$(BACKEND)' -lock '$(LOCK)' -duration $(DURATION) -each 1000000000 -anew 30m -out "$$out"
+
+.PHONY: load
+load: zookeeper ## Put weight on both stores and see all of it go again: hours; LOADFLAGS=-h tells more.
+	@out='$(abspath $(RESULTS))'/load
+	mkdir -p "$$out"
+	$(GO) -C itest/regime run ./load/run -json "$$out/load.json" $(LOADFLAGS)
+
+.PHONY: reliability
+reliability: ## Draw what soak and load have left in RESULTS into docs/reliability.md.
+	@mapfile -t folders < <(find '$(abspath $(RESULTS))' -type d | sort)
+	$(GO) -C itest/regime run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
+
 .PHONY: lint
 lint: ## Check format, imports and house rules; change nothing.
 	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
 	$(GO) mod tidy -diff || untidy .
-	for module in tools $(MODULES); do
+	for module in tools $(MODULES) $(SERVER_MODULES); do
 		$(GO) -C $$module mod tidy -diff || untidy $$module
 	done
 	fixes=$$($(GO) fix -diff ./... 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
@@ -67,7 +96,7 @@ lint: ## Check format, imports and house rules; change nothing.
 		exit 1
 	fi
 	$(TOOL) golangci-lint run
-	for module in $(MODULES); do
+	for module in $(MODULES) $(SERVER_MODULES); do
 		(cd $$module && $(GO) tool -modfile='$(CURDIR)/tools/go.mod' golangci-lint run ./...)
 	done
 	echo "passed in $$SECONDS s: go mod tidy, go fix, golangci-lint"
