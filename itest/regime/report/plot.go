@@ -50,7 +50,7 @@ func (d *Data) draw(dc draw.Canvas, services []Service) (drawn bool, err error) 
 	if most == 0 {
 		return false, nil
 	}
-	most *= 1.1
+	most *= 1.2 // room for the legend
 	tiles := make([]*plot.Plot, len(services))
 	for i, s := range services {
 		if tiles[i], err = d.tile(s, most); err != nil {
