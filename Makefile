@@ -36,6 +36,11 @@ help: ## Show this list.
 demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk is on ZooKeeper.
 	@$(GO) run ./cmd/fairlock demo --on '$(ON)'
 
+.PHONY: recording
+recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else runs.
+	@$(GO) build -o bin/fairlock ./cmd/fairlock
+	$(GO) run ./cmd/fairlock/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' bin/fairlock demo
+
 .PHONY: test
 test: gcc zookeeper ## Run go vet and every test under the race detector, real servers last.
 	@all=$$($(GO) list ./...)
