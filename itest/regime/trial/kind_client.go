@@ -168,15 +168,33 @@ func (st *stage) ends(ctx context.Context, p *player, i int, f func() error) {
 	var err error
 	st.strike(p, func() { err = f() })
 	if err == nil {
-		err = untilSeen(ctx, sight, func(ctx context.Context) (bool, error) {
-			line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
-			// Who joins again may have the name again, at the end.
-			return err == nil && (len(line) <= i || line[i] != entry), err
-		})
+		err = st.leavesAtOnce(ctx, i, entry)
 	}
 	if err != nil {
 		st.miss("entry %q: %v", entry, err)
 	}
+}
+
+// leavesAtOnce sees that an entry has gone when whoever ended it says so. One that
+// goes later has gone by itself, as on a crowded machine sessions do. A look that
+// was begun in time counts, however long it takes.
+func (st *stage) leavesAtOnce(ctx context.Context, i int, entry string) error {
+	since, stays := Now(), false
+	err := untilSeen(ctx, sight, func(ctx context.Context) (bool, error) {
+		began := Now()
+		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+		if err != nil {
+			return false, err
+		}
+		// Who joins again may have the name again, at the end.
+		there := len(line) > i && line[i] == entry
+		stays = there && time.Duration(began-since) > promptly+st.beat.stalls(since, began)
+		return stays || !there, nil
+	})
+	if stays {
+		return errors.New("it was ended, and is still there")
+	}
+	return err
 }
 
 // bearable is how late replies may be for a session to be opened and kept: the
