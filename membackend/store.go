@@ -43,8 +43,9 @@ type Options struct {
 	// f is told when the answer is there, so that it costs a round trip.
 	Tells bool
 
-	// NoRevs makes events come without a revision, as ZooKeeper's do. Then a
-	// watch on an entry that is gone already tells so, at once and after a cut.
+	// NoRevs makes events and answers to Leave come without a revision, as
+	// ZooKeeper's do. Then a watch on an entry that is gone already tells so, at
+	// once and after a cut.
 	NoRevs bool
 
 	// Near makes a join tell who is nearest ahead, as many as it asks for, not

@@ -1,15 +1,19 @@
 package queue
 
 import (
+	"math"
 	"slices"
 
 	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// undated is when something was that is only known to have been.
+const undated = math.MaxInt64
+
 // end is what is known of the end of an entry.
 type end struct {
-	rev   int64 // when it was; 0 if that is not known
+	rev   int64 // when it was; undated, or 0 where nothing has a date
 	held  bool  // it held and admitted nobody beside it, so nobody was ahead of it
 	told  bool  // by the service, which cannot always tell an end from a move
 	moved bool  // it stands under another key, in the same place
@@ -36,7 +40,10 @@ func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
 
 // goneFor is gone for one who waits.
 func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
-	s.least = max(s.least, how.rev) // what is seen next must show it, and with it the own entry
+	if how.rev != undated {
+		s.least = max(s.least, how.rev) // what is seen next must show it, and with it the own entry
+	}
+	s.ends = max(s.ends, how.rev)
 	i := s.ahead.index(ref)
 	movable := how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable
 	if defect.Is(defect.MovedGone) {
@@ -47,7 +54,7 @@ func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool)
 		// event be: whoever moved stands ahead, and is not among those known.
 		s.ahead = s.ahead.without(ref)
 		s.ahead.Complete = s.ahead.Complete && (!how.moved && !movable || defect.Is(defect.MovedComplete))
-		ln.wantAgain(s, how.rev)
+		ln.wantAgain(s, 0)
 		return
 	}
 	s.departed = append(s.departed, ref)

@@ -23,6 +23,7 @@ type line struct {
 	wanted  []*seat              // want a look
 	looking bool                 // a goroutine makes looks
 	stop    func() bool          // the timer of the next look without an event
+	heard   int64                // when the newest thing was that an event told
 }
 
 // do runs f under the line's mutex, and afterwards what f has left to do.
@@ -222,10 +223,13 @@ func (ln *line) refuse(s *seat, err error) {
 	}
 }
 
-// vouch says that the own watch of a seat proves that its entry lived at the
-// event that is being taken in.
+// vouch says that the own watch of a seat proves that its entry lived when the
+// last of those ended that are known to have. By the event that is being taken in
+// that is proved only if it is the newest end: the answer to one who leaves in
+// this process overtakes events, and what is told late may be older. The end of
+// the own entry may have been in between, and not been told yet.
 func (ln *line) vouch(s *seat) bool {
-	return ln.e.ordered && s.mine() || defect.Is(defect.NoRecheck)
+	return ln.e.ordered && s.mine() && s.ends <= max(ln.heard, s.rev) || defect.Is(defect.NoRecheck)
 }
 
 // check wants a look if all watches are armed, and something may have happened
@@ -266,6 +270,7 @@ func (ln *line) watchOwn(s *seat, since int64) {
 
 // ownEvent takes in what the watch on an own entry tells.
 func (ln *line) ownEvent(s *seat, ev driver.Event) {
+	ln.hear(ev)
 	if s.state == over {
 		return
 	}
@@ -286,6 +291,13 @@ func (ln *line) ownEvent(s *seat, ev driver.Event) {
 		s.last = ev.Rev
 		ln.entryGone(s, ln.beside(s))
 	case driver.Changed:
+	}
+}
+
+// hear takes in when something happened that is told.
+func (ln *line) hear(ev driver.Event) {
+	if ev.Kind == driver.Gone || ev.Kind == driver.Changed {
+		ln.heard = max(ln.heard, ev.Rev)
 	}
 }
 
@@ -324,7 +336,14 @@ func (ln *line) beside(s *seat) func(*seat) bool {
 	return unsure
 }
 
-// unsure is for an entry that was found gone: when it went is not known.
+// foundGone is entryGone for an entry that was found gone: when it went is not
+// known.
+func (ln *line) foundGone(s *seat) {
+	s.last = undated
+	ln.entryGone(s, unsure)
+}
+
+// unsure says of nobody that it is known to have lived.
 func unsure(*seat) bool { return false }
 
 // remove takes a seat out whose entry is gone, and tells those in this process

@@ -128,7 +128,7 @@ func (ln *line) learn(s *seat, v driver.View) {
 	case s.moving:
 		return // it stands there under another key, perhaps
 	default:
-		ln.entryGone(s, unsure)
+		ln.foundGone(s)
 		return
 	}
 	s.all, s.looked = false, true
@@ -141,6 +141,9 @@ func (ln *line) learn(s *seat, v driver.View) {
 		return
 	}
 	ahead, late := s.still(v.Entries[:i])
+	if !late {
+		s.ends = 0 // all of them are older than the view, which shows the own entry
+	}
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}

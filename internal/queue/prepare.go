@@ -85,7 +85,7 @@ func (g *group) see(ctx context.Context, seats []*seat) error {
 			return err
 		}
 		if first.Ref != st.entry.Ref {
-			st.ln.do(func() { st.ln.entryGone(st, unsure) })
+			st.ln.do(func() { st.ln.foundGone(st) })
 			return driver.ErrGone
 		}
 	}

@@ -47,7 +47,8 @@ type seat struct {
 	ahead  Ahead
 	rev    int64  // as of when ahead is known
 	least  int64  // the next look must not be older
-	last   int64  // when the entry went; 0 if that is not known
+	ends   int64  // when the newest end was of those that are known, see vouch
+	last   int64  // when the entry went; undated, or 0 where nothing has a date
 	count  int    // how many are ahead, as last seen
 	waited bool   // somebody was ahead when it joined
 	noted  bool   // the service has been told that it was admitted
@@ -111,12 +112,14 @@ func (s *seat) depart() (next *seat, req driver.LeaveRequest, err error) {
 	return ln.behind(s), driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}, nil
 }
 
-// gone takes in that the entry was deleted.
+// gone takes in that the entry was deleted, or had gone before.
 func (s *seat) gone(next *seat, left driver.Left) {
 	s.ln.do(func() {
-		s.last = left.Rev
+		if s.last = left.Rev; left.Gone {
+			s.last = undated
+		}
 		if next != nil && left.Probed && !left.Alive {
-			s.ln.entryGone(next, unsure)
+			s.ln.foundGone(next)
 			next = nil
 		}
 		s.ln.remove(s, func(o *seat) bool { return o == next && left.Probed })
@@ -144,6 +147,7 @@ func (s *seat) leave(ctx context.Context, clean bool) error {
 	}
 	left, err := s.ln.e.t.Driver().Leave(ctx, req)
 	if err == nil || errors.Is(err, driver.ErrGone) {
+		left.Gone = err != nil
 		s.gone(next, left)
 	}
 	return err
@@ -168,7 +172,7 @@ func (s *seat) sharing(ctx context.Context, old driver.Ref) (driver.Ref, error) 
 	case err == nil:
 		s.ln.do(func() { s.ln.shared(s, ref) })
 	case errors.Is(err, driver.ErrGone):
-		s.ln.do(func() { s.ln.entryGone(s, unsure) })
+		s.ln.do(func() { s.ln.foundGone(s) })
 	}
 	return ref, err
 }
@@ -228,7 +232,7 @@ func (ln *line) shared(s *seat, ref driver.Ref) {
 	}
 	s.own = ownEye{}
 	ln.watchOwn(s, 0)
-	ln.gone(old, end{moved: true}, unsure)
+	ln.gone(old, end{rev: undated, moved: true}, unsure)
 }
 
 // admit has the service note that the seat holds. That it cannot is known when

@@ -126,6 +126,7 @@ func (ln *line) unsubscribe(s *seat, b *sub) {
 
 // event takes in what the watch on a spot tells.
 func (ln *line) event(b *sub, ev driver.Event) {
+	ln.hear(ev)
 	if ln.subs[b.spot] != b || b.cancel == nil {
 		return
 	}
