@@ -39,12 +39,13 @@ type asking struct {
 func (a *app) askCommand() *cobra.Command {
 	var k asking
 	cmd := &cobra.Command{
-		Use:   "ask NAME",
-		Short: "Ask the holder of a lock to yield",
-		Long:  askHelp,
+		SuggestFor: []string{"yield", "revoke"},
+		Use:        "ask NAME",
+		Short:      "Ask the holder of a lock to yield",
+		Long:       askHelp,
 		Example: `  fairlock ask --reason "hotfix at noon" deploy
   fairlock ask --until-yielded -w 10m deploy && echo "it is on its way"`,
-		Args:              cobra.ExactArgs(1),
+		Args:              aName,
 		ValidArgsFunction: a.completeNames,
 	}
 	fs := cmd.Flags()

@@ -47,12 +47,13 @@ type evicting struct {
 func (a *app) evictCommand() *cobra.Command {
 	var k evicting
 	cmd := &cobra.Command{
-		Use:   "evict NAME (--token N | --holder | --waiter PLACE)",
-		Short: "Delete somebody's entry from a line, by force",
-		Long:  evictHelp,
+		SuggestFor: []string{"unlock", "release", "kill", "break", "steal", "rm", "delete"},
+		Use:        "evict NAME (--token N | --holder | --waiter PLACE)",
+		Short:      "Delete somebody's entry from a line, by force",
+		Long:       evictHelp,
 		Example: `  fairlock who deploy
   fairlock evict --token 815 deploy`,
-		Args:              cobra.ExactArgs(1),
+		Args:              aName,
 		ValidArgsFunction: a.completeNames,
 	}
 	fs := cmd.Flags()
@@ -61,9 +62,11 @@ func (a *app) evictCommand() *cobra.Command {
 	fs.IntVar(&k.waiter, "waiter", 0, "the waiter in this `PLACE`, as who shows it")
 	fs.BoolVarP(&k.yes, "yes", "y", false, "do not ask back")
 	cmd.MarkFlagsMutuallyExclusive("token", "holder", "waiter")
-	cmd.MarkFlagsOneRequired("token", "holder", "waiter")
 	out := a.output(cmd, "text", show.JSON, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if k.token == 0 && !k.holder && k.waiter == 0 {
+			return errors.New("say whom: --holder, --waiter PLACE or --token N, as fairlock who shows them")
+		}
 		if !k.yes && !asksBack(cmd) {
 			return errors.New("stdin is no terminal, so nobody can be asked back: say --yes")
 		}

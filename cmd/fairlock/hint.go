@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,8 @@ import (
 var (
 	unknownCommand = regexp.MustCompile(`^unknown command "(.+)" for `)
 	unknownFlag    = regexp.MustCompile(`^unknown flag: --(\S+)`)
+	notTogether    = regexp.MustCompile(`^if any flags in the group .* \[(\S+) (.+)\] were all set$`)
+	noNumber       = regexp.MustCompile(`^(invalid argument .*): strconv\.Parse(Int|Bool): .*$`)
 )
 
 // hint is err with what may have been meant.
@@ -20,6 +24,9 @@ func hint(cmd *cobra.Command, err error) error {
 	if m := unknownCommand.FindStringSubmatch(err.Error()); m != nil {
 		var words []string
 		for _, c := range cmd.Commands() {
+			if slices.Contains(c.SuggestFor, strings.ToLower(m[1])) { // another tool's word for it
+				return fmt.Errorf("%w: did you mean %q?", err, c.Name())
+			}
 			if c.IsAvailableCommand() {
 				words = append(append(words, c.Name()), c.Aliases...)
 			}
@@ -40,7 +47,24 @@ func hint(cmd *cobra.Command, err error) error {
 			return fmt.Errorf("%w: did you mean --%s?", err, near)
 		}
 	}
+	if m := notTogether.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("--%s and --%s do not go together", m[1], strings.Join(strings.Fields(m[2]), " and --"))
+	}
+	if m := noNumber.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%s: want %s", m[1], map[string]string{"Int": "a whole number", "Bool": "true or false"}[m[2]])
+	}
 	return err
+}
+
+// aName checks that there is one argument, the name of a lock.
+func aName(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return errors.New("want the NAME of a lock")
+	case len(args) > 1:
+		return fmt.Errorf("unexpected %q after the name", args[1])
+	}
+	return nil
 }
 
 // nearest returns the word that takes the fewest changes to make of s, if they

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/job"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+	"github.com/fairlock/fairlock/session"
 )
 
 const runHelp = `Run a command while it holds a lock: a mutex, with -s as one of many readers,
@@ -55,7 +59,8 @@ type jobFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use: "run [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while holding a lock",
+		SuggestFor: []string{"lock", "flock", "exec", "with"},
+		Use:        "run [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while holding a lock",
 		Long: runHelp, Example: runExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.take(cmd, args, true); err != nil {
@@ -86,7 +91,8 @@ each with the token and the value, or - while nobody leads.`
 func (a *app) electCommand() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use: "elect [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while leading; campaign again and again",
+		SuggestFor: []string{"leader", "lead", "campaign", "election"},
+		Use:        "elect [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while leading; campaign again and again",
 		Long: electHelp,
 		Example: `  fairlock elect scheduler -- ./scheduler --listen :7000
   fairlock elect --observe scheduler`,
@@ -156,9 +162,12 @@ func (f *jobFlags) waits(cmd *cobra.Command) {
 	fs.BoolVarP(&f.Nonblock, "nonblock", "n", false, "do not wait: exit 75 if somebody has it")
 	fs.VarP(&f.wait, "wait", "w", "wait for at most this `TIME`; a bare number is\nseconds (default for ever)")
 	fs.Var(&f.wait, "timeout", "the same as --wait")
+	fs.BoolVar(&f.Nonblock, "nb", false, "the same as --nonblock") // both are flock's
 	fs.IntVarP(&f.ConflictCode, "conflict-exit-code", "E", exit.NotAcquired, "exit `CODE` if it is not acquired")
-	_ = fs.MarkHidden("timeout") // it is defined above
-	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait", "timeout")
+	for _, old := range []string{"timeout", "nb"} {
+		_ = fs.MarkHidden(old) // it is defined above
+	}
+	cmd.MarkFlagsMutuallyExclusive("nonblock", "nb", "wait", "timeout")
 }
 
 // child defines what becomes of the command.
@@ -192,7 +201,7 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 	case len(args) == 0 || dash == 0:
 		return errors.New("want the NAME of the lock")
 	case command && len(args) > 1 && dash < 0 && args[1] != "--":
-		return fmt.Errorf(`want "--" before the command: %s %s -- %s`, cmd.CommandPath(), args[0], strings.Join(args[1:], " "))
+		return noDash(cmd, args[0], args[1:])
 	}
 	f.Name = args[0]
 	rest := args[1:]
@@ -216,6 +225,8 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 		return errors.New("--conflict-exit-code must be from 0 to 255")
 	case fs.Changed("grace") && fs.Changed("ttl") && f.grace.d >= f.ttl.d:
 		return fmt.Errorf("--grace %s must be shorter than --ttl %s: the command must be dead before the lock can be lost", f.grace.d, f.ttl.d)
+	case len(f.ID) > session.MaxLabel || !utf8.ValidString(f.ID):
+		return fmt.Errorf("--id takes at most %d bytes of UTF-8", session.MaxLabel)
 	case fs.Changed("once"):
 		if err := job.CheckOnce(f.Once); err != nil {
 			return err
@@ -235,6 +246,23 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 	var err error
 	f.Signal, err = signalOf(f.signal)
 	return err
+}
+
+// noDash says how it should have been typed that the command begins after "--".
+func noDash(cmd *cobra.Command, name string, rest []string) error {
+	words := slices.Clone(rest)
+	for i, w := range words {
+		if plain := regexp.MustCompile(`^[\w@%+=:,./-]+$`); !plain.MatchString(w) {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	switch {
+	case rest[0] == "-c" && len(rest) > 1: // as with flock
+		return fmt.Errorf(`want "--" before the command: %s %s -- sh %s`, cmd.CommandPath(), name, strings.Join(words, " "))
+	case strings.HasPrefix(rest[0], "-"):
+		return fmt.Errorf(`flags stand before the name: %s %s %s`, cmd.CommandPath(), rest[0], name)
+	}
+	return fmt.Errorf(`want "--" before the command: %s %s -- %s`, cmd.CommandPath(), name, strings.Join(words, " "))
 }
 
 // std are the files of this process.

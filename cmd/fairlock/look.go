@@ -14,9 +14,10 @@ import (
 
 func (a *app) lsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "ls [PREFIX]",
-		Aliases: []string{"list"},
-		Short:   "List the locks that somebody holds or waits for",
+		SuggestFor: []string{"ps", "locks", "dir"},
+		Use:        "ls [PREFIX]",
+		Aliases:    []string{"list"},
+		Short:      "List the locks that somebody holds or waits for",
 		Long: `List the locks whose names begin with PREFIX, all without one: the recipe, who
 holds and for how long, how many wait and for how long the oldest has.
 
@@ -52,15 +53,16 @@ HELD and OLDEST count from when the one asked, by the clock of its machine.`,
 
 func (a *app) whoCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "who NAME",
-		Aliases: []string{"queue"},
-		Short:   "Show who holds a lock and who waits for it, in order",
+		SuggestFor: []string{"status", "show", "holder", "holders", "waiters", "get"},
+		Use:        "who NAME",
+		Aliases:    []string{"queue"},
+		Short:      "Show who holds a lock and who waits for it, in order",
 		Long: `Show the line of a lock: holders first, then who waits, in the order in which
 they will hold. TOKEN is the fencing token of the hold. The exit status is 1 if
 nobody holds or waits.
 
 SINCE is when the one asked, by the clock of its machine.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              aName,
 		ValidArgsFunction: a.completeNames,
 	}
 	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.Lines)

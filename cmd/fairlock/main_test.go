@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -46,16 +47,25 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"ls", "--connect-timeout", "5"}, `invalid argument "5" for "--connect-timeout" flag: want a duration such as 5s or 500ms`},
 		{[]string{"ls", "--on", "consul://x"}, `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
 		{[]string{"who", "--on", "mem://", ""}, "session: queue: invalid lock name: it is empty"},
-		{[]string{"who"}, "accepts 1 arg(s), received 0"},
+		{[]string{"who"}, "want the NAME of a lock"},
 		{[]string{"demo", "--frob"}, "unknown flag: --frob"},
 		{[]string{"demo", "extra"}, `unknown command "extra" for "fairlock demo"`},
 		{[]string{"demo", "--plain=maybe"}, `invalid argument "maybe"`},
 		{[]string{"demo", "--on", "consul"}, `invalid argument "consul" for "--on" flag: must be etcd or zk`},
 		{[]string{"demo", "--on="}, `invalid argument "" for "--on" flag: must be etcd or zk`},
-		{[]string{"ask", "--on", "mem://"}, "accepts 1 arg(s), received 0"},
+		{[]string{"who", "a", "b"}, `unexpected "b" after the name`},
+		{[]string{"flock", "a"}, `unknown command "flock" for "fairlock": did you mean "run"?`},
+		{[]string{"unlock", "a"}, `unknown command "unlock" for "fairlock": did you mean "evict"?`},
+		{[]string{"run", "-E", "x", "a", "--", "true"}, `invalid argument "x" for "-E, --conflict-exit-code" flag: want a whole number`},
+		{[]string{"run", "a", "-c", "echo it's"}, `want "--" before the command: fairlock run a -- sh -c 'echo it'\''s'`},
+		{[]string{"run", "a", "-n", "--", "true"}, `flags stand before the name: fairlock run -n a`},
+		{[]string{"run", "a", "echo", "$x"}, `want "--" before the command: fairlock run a -- echo '$x'`},
+		{[]string{"run", "-n", "--wait", "3", "a", "--", "true"}, `--nonblock and --wait do not go together`},
+		{[]string{"run", "--id", strings.Repeat("x", 129), "a", "--", "true"}, "--id takes at most 128 bytes of UTF-8"},
+		{[]string{"ask", "--on", "mem://"}, "want the NAME of a lock"},
 		{[]string{"ask", "-w", "x", "a"}, `invalid argument "x" for "-w, --wait" flag: want a time such as 10, 1.5 or 5m`},
-		{[]string{"evict", "a"}, "at least one of the flags in the group [token holder waiter] is required"},
-		{[]string{"evict", "--holder", "--token", "3", "a"}, "if any flags in the group [token holder waiter] are set none of the others can be"},
+		{[]string{"evict", "a"}, "say whom: --holder, --waiter PLACE or --token N, as fairlock who shows them"},
+		{[]string{"evict", "--holder", "--token", "3", "a"}, "--holder and --token do not go together"},
 		{[]string{"version", "extra"}, `unknown command "extra" for "fairlock version"`},
 	} {
 		code, text := call(t, c.args...)

@@ -15,6 +15,11 @@ import (
 const rootHelp = `Fair, fenced locks on etcd and ZooKeeper: who asks first holds first, and every
 hold has a token that a resource can check.
 
+  export FAIRLOCK_ON=etcd://localhost:2379
+  fairlock run nightly -- ./backup.sh      wait for the lock, run, give it back
+  fairlock run -n nightly -- ./backup.sh   as flock -n: not if somebody has it
+  fairlock who nightly                     who holds, who waits
+
 The service is named by a URL:
 
   etcd://host:2379,host:2379/root?ttl=15s       etcds:// with TLS

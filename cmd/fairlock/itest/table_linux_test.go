@@ -66,6 +66,7 @@ func TestReadersRunTogetherAndWritersDoNot(t *testing.T) {
 		inLine(t, s, "cfg", 2)
 
 		assert.Equal(t, 75, ask(t, url, "run", "-n", "-x", "cfg", "--", "true").code)
+		assert.Equal(t, 75, ask(t, url, "run", "-n", "cfg", "--", "true").code, "as flock, which excludes unless told otherwise")
 		assert.Equal(t, 0, ask(t, url, "run", "-n", "-s", "cfg", "--", "true").code)
 		inLine(t, s, "cfg", 2)
 	})

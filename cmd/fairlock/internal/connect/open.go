@@ -33,6 +33,10 @@ func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session,
 	if err == nil {
 		return s, nil
 	}
+	if o.TTL != 0 && errors.Is(err, session.ErrInvalidOptions) {
+		_, why, _ := strings.Cut(err.Error(), session.ErrInvalidOptions.Error()+": ")
+		return nil, exit.Of(&told{"--ttl: " + why, err})
+	}
 	return nil, exit.Of(t.explain(ctx, err))
 }
 

@@ -11,11 +11,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -138,19 +140,25 @@ func (j *job) open(ctx context.Context) error {
 	if j.s != nil {
 		return nil
 	}
-	label := j.Options.ID
-	if len(j.Command) > 0 {
-		label = filepath.Base(j.Command[0])
-	}
-	if o := j.Options.ID; o != "" && len(o) <= session.MaxLabel && !defaultID(o) {
-		label = o
-	}
 	var err error
-	j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL, Label: label, Holds: j.stack.names(where(j.target)), Hooks: j.hooks()})
+	j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL, Label: j.label(), Holds: j.stack.names(where(j.target)), Hooks: j.hooks()})
 	if err != nil {
 		return err
 	}
 	return j.fitGrace()
+}
+
+// label is what others see of us beside host and pid: what we were told to say, or
+// else what we run.
+func (j *job) label() string {
+	switch {
+	case !defaultID(j.ID):
+		return j.ID
+	case len(j.Command) == 0:
+		return ""
+	}
+	base := filepath.Base(j.Command[0])
+	return strings.ToValidUTF8(base[:min(len(base), session.MaxLabel)], "")
 }
 
 // defaultID says whether an ID says no more than host and pid, which the service
@@ -234,11 +242,37 @@ func (j *job) leave(err error) error {
 		j.tell.say("interrupted: left the line")
 		return exit.Silently(supervise.CodeSignal + i.number)
 	case errors.Is(err, session.ErrNotAcquired) && !errors.Is(err, session.ErrUnavailable):
+		err = j.notAcquired(err)
 		if j.SkipOK {
 			j.tell.say("skipped: %v", err)
 			return nil
 		}
-		return exit.With(cmp.Or(j.ConflictCode, exit.NotAcquired), err)
+		return exit.With(cmp.Or(j.ConflictCode, exit.NotAcquired), &told{j.Name + ": " + err.Error(), err})
 	}
 	return fmt.Errorf("%w", exit.Of(err))
+}
+
+// told is an error in words for people; what it was stays in the chain.
+type told struct {
+	text string
+	err  error
+}
+
+func (e *told) Error() string { return screen.Printable(e.text) }
+
+func (e *told) Unwrap() error { return e.err }
+
+// notAcquired says who has the lock, and not how that was found out.
+func (j *job) notAcquired(err error) error {
+	var n *session.NotAcquiredError
+	if !errors.As(err, &n) {
+		return err
+	}
+	plain := *n
+	plain.Err = nil
+	text := plain.Error()
+	if n.Err != nil && j.Wait != nil {
+		text += fmt.Sprintf(", waited for %s", *j.Wait)
+	}
+	return &told{text, err}
 }
