@@ -46,7 +46,7 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 	host := strings.TrimPrefix(cluster.Endpoints()[0], "http://")
 	url, good, bad := "etcd://"+host, password(t, goodPassword), password(t, badPassword)
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	require.NoError(t, os.WriteFile(config, []byte(fmt.Sprintf("contexts:\n  it:\n    url: %s\n    user: root\n    password: %q\n", url, goodPassword)), 0o644))
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "contexts:\n  it:\n    url: %s\n    user: root\n    password: %q\n", url, goodPassword), 0o644))
 
 	for name, c := range map[string]struct {
 		env  []string

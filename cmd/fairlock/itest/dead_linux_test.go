@@ -38,7 +38,7 @@ func stamped(t *testing.T, file string) (first, last int64) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	for _, f := range strings.Fields(string(text)) {
+	for f := range strings.FieldsSeq(string(text)) {
 		at, err := strconv.ParseInt(f, 10, 64)
 		if err != nil || len(f) != 19 {
 			continue // it was killed while it wrote, or two wrote at once

@@ -24,11 +24,11 @@ func TestWhoAsksFirstRunsFirst(t *testing.T) {
 		h := holdOf(t, s, "x")
 		file := filepath.Join(t.TempDir(), "turns")
 		var all []*running
-		want := ""
+		var want strings.Builder
 		for i := range 6 {
 			all = append(all, begin(t, url, "run", "x", "--", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, file)))
 			inLine(t, s, "x", i+2)
-			want += fmt.Sprintln(i)
+			want.WriteString(fmt.Sprintln(i))
 		}
 
 		require.NoError(t, h.Unlock())
@@ -38,7 +38,7 @@ func TestWhoAsksFirstRunsFirst(t *testing.T) {
 		}
 		turns, err := os.ReadFile(file)
 		require.NoError(t, err)
-		assert.Equal(t, want, string(turns))
+		assert.Equal(t, want.String(), string(turns))
 	})
 }
 

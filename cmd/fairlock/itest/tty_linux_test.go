@@ -49,7 +49,7 @@ func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 		s := visit(t, url, "nightly")
 		holdOf(t, s, "busy")
 		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
-		const line = `\r\x1b\[Kbusy: waiting, 2nd of 2, held by \S+ pid \d+ \(nightly\) since \S+ ago`
+		const line = `\r\x1b\[Kbusy: waiting, 2nd of 2, held by \S+ pid \d+ \(nightly\) for \S+`
 		x.screen.waitFor(t, line+`[^\n]*`+line) // painted again, with no line between
 
 		x.types(t, "\x03")
@@ -57,7 +57,7 @@ func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 		assert.Equal(t, 130, x.code(t))
 		x.screen.waitFor(t, `\r\x1b\[Kfairlock: busy: interrupted: left the line\r\n$`)
 		assert.NotContains(t, x.screen.String(), "ran")
-		for _, l := range strings.Split(x.screen.String(), "\r") {
+		for l := range strings.SplitSeq(x.screen.String(), "\r") {
 			assert.LessOrEqual(t, len(l), 80+len("\x1b[K")+1)
 		}
 		inLine(t, s, "busy", 1)

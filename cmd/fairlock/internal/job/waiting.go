@@ -101,7 +101,7 @@ func (t *teller) showPlace(p place, l queueView, fresh bool) {
 	if l.holder != nil {
 		text += ", held by " + l.holder.Who()
 		if !l.since.IsZero() {
-			text += " since " + age(t.clock.Wall().Sub(l.since)) + " ago"
+			text += " for " + age(t.clock.Wall().Sub(l.since))
 		}
 		text += fmt.Sprintf(", token %d", l.holder.Token)
 	}

@@ -3,6 +3,7 @@ package supervise
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -144,10 +145,8 @@ func TestOrphansAreReaped(t *testing.T) {
 			if state == "Z" {
 				return false
 			}
-			for _, p := range pids {
-				if p == pid {
-					return false
-				}
+			if slices.Contains(pids, pid) {
+				return false
 			}
 		}
 		return len(alive(pids...)) == 0
