@@ -49,7 +49,7 @@ func (d *Data) runs(services []Service) string {
 	return strings.Join([]string{
 		d.made(),
 		markdown(table.Row{"service", "lock", "trials", "hit", "with violations", "faults that hit", "clients", "seeds", "grants", "operations", "holds lost"}, tried...),
-		"The worst that was measured. The first three figures are of holders that were cut off, alone or with their server: *told after removal* is by how much a holder was told after the store had removed its entry, below 0 is before; *told before next grant* below 0 is a holder that was told after the next one held. " +
+		"The worst that was measured. The first three figures are of holders that were cut off, alone or with their server: *told after removal* is by how much a holder was told after the store had removed its entry, below 0 is before; *told before next grant* below 0 is a holder that was told after the next one held. One that was never told has no figure: it is a violation of L2. " +
 			"The last two say how far the others can be trusted: the longest time for which the harness did not get to run, and how many holders could not be told for that reason, so that nothing is asked of when they were (L2).",
 		markdown(table.Row{"service", "lock", "cut to told", "told after removal", "least told before next grant", "return after context's end", "longest progress", "longest stall", "starved"}, worst...),
 	}, "\n\n")
