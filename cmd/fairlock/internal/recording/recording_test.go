@@ -36,7 +36,7 @@ func TestTheScreenIsATerminals(t *testing.T) {
 		{"rest of the screen", "ab\r\ncd\r\nef\x1b[Hx\x1b[J", "x"},
 		{"all of the screen", "ab\r\ncd\x1b[2Jx", "\n  x"},
 		{"a place", "\x1b[2;3Hx\x1b[9;9Hy", "\n  x\n     y"},
-		{"the other screen", "ab\x1b[?1049hcd\x1b[?1049l!", "ab!"},
+		{"the other screen", "ab\x1b[?1049hcde\x1b[?1049l!", "ab!"},
 		{"while it is there", "ab\x1b[?1049hcd", "cd"},
 		{"what has no look", "\x1b[?25l\x1b[1;32ma\x1b[0mb\x07\x1b(c", "abc"},
 		{"more than a byte", "grün✓", "grün✓"},
