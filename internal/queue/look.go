@@ -141,6 +141,9 @@ func (ln *line) learn(s *seat, v driver.View) {
 		return
 	}
 	ahead, late := s.still(v.Entries[:i])
+	if !late {
+		s.ends = 0 // all of them are older than the view, which shows the own entry
+	}
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}
@@ -151,13 +154,7 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if old := s.ahead.Limit; defect.Is(defect.OldLimit) && old != 0 {
 		limit = old
 	}
-	near, all, newer := ln.near(s, ahead)
-	switch {
-	case newer:
-		late, s.ends = true, undated
-	case !late:
-		s.ends = 0 // all of them are older than the view, which shows the own entry
-	}
+	near, all := ln.near(s, ahead)
 	s.ahead = Ahead{Entries: near, Complete: v.Complete && all, Limit: limit}
 	s.aliens()
 	ln.judge(s, !late || ln.vouch(s))
@@ -177,31 +174,28 @@ func (s *seat) relevant(ahead []driver.Entry) []driver.Entry {
 }
 
 // near copies those of a view that can be in the way of a seat: as many of the
-// nearest as it needs, whether those are all, and whether one of them has become
-// something else since the view was taken. It must not take longer where the view
-// does: in a line of thousands who wait in this process, all of them learn from one
-// view.
-func (ln *line) near(s *seat, view []driver.Entry) (near []driver.Entry, all, newer bool) {
+// nearest as it needs, and whether those are all. It must not take longer where
+// the view does: in a line of thousands who wait in this process, all of them
+// learn from one view.
+func (ln *line) near(s *seat, view []driver.Entry) (near []driver.Entry, all bool) {
 	most := s.need
 	if most == 0 || s.rule.Limited {
 		most = len(view)
 	}
 	for _, e := range slices.Backward(view) {
-		mode := e.Mode
 		e = ln.known(e)
-		newer = newer || e.Mode != mode
 		if s.entry.Mode == driver.Shared && e.Mode == driver.Shared {
 			continue // see relevant
 		}
 		if len(near) == most {
 			slices.Reverse(near)
-			return near, false, newer
+			return near, false
 		}
 		e.Meta, e.Value = driver.Meta{}, nil // see slim
 		near = append(near, e)
 	}
 	slices.Reverse(near)
-	return near, true, newer
+	return near, true
 }
 
 // known shows one of our own that holds as it is: what it has become may be on

@@ -29,7 +29,7 @@ func TestNearIsTheEndOfWhatIsRelevant(t *testing.T) {
 		s := &seat{need: rapid.IntRange(0, 4).Draw(t, "need"), rule: Rule{Limited: rapid.Bool().Draw(t, "limited")}}
 		s.entry.Mode = mode.Draw(t, "mine")
 
-		near, all, _ := ln.near(s, view)
+		near, all := ln.near(s, view)
 
 		want := make([]driver.Entry, len(view))
 		for i, e := range view {
@@ -61,7 +61,7 @@ func TestWhatIsLearnedFromALongViewIsShort(t *testing.T) {
 
 	for i := range 100 {
 		s := &seat{rule: Mutex(), need: Mutex().Need, entry: driver.Entry{Ref: driver.Ref{Place: int64(len(view) - i)}}}
-		near, all, _ := ln.near(s, view[:len(view)-i-1])
+		near, all := ln.near(s, view[:len(view)-i-1])
 		assert.Equal(t, view[len(view)-i-3:len(view)-i-1], slices.Clip(near))
 		assert.False(t, all)
 	}
