@@ -94,8 +94,8 @@ func Parse(raw string) (*Address, error) {
 	path, query := rest, ""
 	if slash == '?' {
 		path, query = "", rest
-	} else if i := strings.IndexByte(rest, '?'); i >= 0 {
-		path, query = rest[:i], rest[i+1:]
+	} else if before, after, ok := strings.Cut(rest, "?"); ok {
+		path, query = before, after
 	}
 	if err := a.path(path); err != nil {
 		return nil, err
