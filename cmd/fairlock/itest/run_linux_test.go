@@ -298,7 +298,11 @@ func TestElectCampaignsAgain(t *testing.T) {
 		s := visit(t, url, "")
 		seen := begin(t, url, "elect", "--observe", "post")
 		seen.out.waitFor(t, "^-\n")
-		r := begin(t, url, "elect", "--value", "one", "post", "--", "sh", "-c", "echo led; exit 4")
+		looked := filepath.Join(t.TempDir(), "looked") // a short reign may go unseen
+		r := begin(t, url, "elect", "--value", "one", "post", "--", "sh", "-c",
+			fmt.Sprintf("echo led; until [ -e %s ]; do sleep 0.02; done; exit 4", looked))
+		seen.out.waitFor(t, `(?m)^\d+ one\n`)
+		require.NoError(t, os.WriteFile(looked, nil, 0o600))
 		r.out.waitFor(t, "(led\n){3}")
 		r.err.waitFor(t, `post: leads, with token \d+\n.*post: the command has ended, with code 4; campaigns again\n`)
 		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
