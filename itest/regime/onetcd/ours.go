@@ -100,14 +100,5 @@ func (h ourHold) Held() bool { return h.h.Valid() > 0 }
 
 // Release implements trial.Hold. Unlock is bounded by itself.
 func (h ourHold) Release(context.Context) (history.Outcome, error) {
-	switch err := h.h.Unlock(); {
-	case err == nil:
-		return history.Given, nil
-	case errors.Is(err, session.ErrReleasePending):
-		return history.Pending, nil
-	case errors.Is(err, session.ErrLost):
-		return history.Lost, nil
-	default:
-		return history.NotGiven, err
-	}
+	return trial.Outcome(h.h.Unlock())
 }

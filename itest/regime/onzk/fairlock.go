@@ -108,14 +108,5 @@ func (h *ourHold) Told() <-chan struct{} { return h.Context().Done() }
 
 // Release implements trial.Hold. Unlock is bounded by its own clock.
 func (h *ourHold) Release(context.Context) (history.Outcome, error) {
-	switch err := h.Unlock(); {
-	case err == nil:
-		return history.Given, nil
-	case errors.Is(err, session.ErrReleasePending):
-		return history.Pending, nil
-	case errors.Is(err, session.ErrLost):
-		return history.Lost, nil
-	default:
-		return history.NotGiven, err
-	}
+	return trial.Outcome(h.Unlock())
 }
