@@ -14,29 +14,29 @@ import (
 const maxValue = 1 << 20
 
 // Share implements driver.Session.
-func (s *leased) Share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
+func (s *leased) Share(ctx context.Context, ref driver.Ref) (driver.Turned, error) {
 	k, _ := s.b.lay.parse(ref)
-	err := s.remark(ctx, ref, k.valued || k.mode == driver.Weighted, func(m *mark) { m.Shared = true })
+	rev, err := s.remark(ctx, ref, k.valued || k.mode == driver.Weighted, func(m *mark) { m.Shared = true })
 	if err != nil {
-		return driver.Ref{}, fmt.Errorf("etcd: share %q: %w", ref.Line, err)
+		return driver.Turned{}, fmt.Errorf("etcd: share %q: %w", ref.Line, err)
 	}
-	return ref, nil
+	return driver.Turned{Ref: ref, Rev: rev}, nil
 }
 
 // Admit implements driver.Session.
 func (s *leased) Admit(ctx context.Context, ref driver.Ref) error {
-	err := s.remark(ctx, ref, s.b.lay.valued(ref), func(m *mark) { m.Admitted = true })
+	_, err := s.remark(ctx, ref, s.b.lay.valued(ref), func(m *mark) { m.Admitted = true })
 	if err != nil {
 		return fmt.Errorf("etcd: admit in %q: %w", ref.Line, err)
 	}
 	return nil
 }
 
-// remark writes what has become of an entry into it. An entry with a value has
+// remark writes what has become of an entry into it, and returns when. An entry with a value has
 // no room for it, and a semaphore's has only one meaning, see unclear.
-func (s *leased) remark(ctx context.Context, ref driver.Ref, cannot bool, f func(*mark)) error {
+func (s *leased) remark(ctx context.Context, ref driver.Ref, cannot bool, f func(*mark)) (int64, error) {
 	if cannot {
-		return fmt.Errorf("%w: not an entry of this kind", driver.ErrRefused)
+		return 0, fmt.Errorf("%w: not an entry of this kind", driver.ErrRefused)
 	}
 	known := s.lines.mine(s.b.lay, ref)
 	m := known.mark
@@ -48,7 +48,7 @@ func (s *leased) remark(ctx context.Context, ref driver.Ref, cannot bool, f func
 	if err == nil {
 		s.lines.note(s.b.lay, ref, func(x *mine) { x.written, x.mark = written, m })
 	}
-	return err
+	return written, err
 }
 
 // Write implements driver.Session.

@@ -54,17 +54,20 @@ func (s *memSession) call() int64 {
 }
 
 // Share makes an entry a shared one, in its place.
-func (s *memSession) Share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
-	return changed(ctx, s, "share", ref, func() (driver.Ref, error) {
+func (s *memSession) Share(ctx context.Context, ref driver.Ref) (driver.Turned, error) {
+	return changed(ctx, s, "share", ref, func() (driver.Turned, error) {
 		e, err := s.own(ref)
 		if err != nil {
 			e = s.c.st.moved(ref) // by an earlier call
 		}
 		if e == nil || e.lease != s.lease {
-			return driver.Ref{}, driver.ErrGone
+			return driver.Turned{}, driver.ErrGone
 		}
 		s.c.st.share(e)
-		return e.Ref, nil
+		if s.c.st.o.NoRevs {
+			return driver.Turned{Ref: e.Ref}, nil
+		}
+		return driver.Turned{Ref: e.Ref, Rev: s.c.st.rev}, nil
 	})
 }
 

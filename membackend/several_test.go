@@ -139,8 +139,8 @@ func TestSharedEntryOfAnotherSessionIsNotOurs(t *testing.T) {
 			e := join(t, s, "jobs")
 			after, err := s.Share(t.Context(), e.Ref)
 			require.NoError(t, err)
-			assert.Equal(t, moves, after != e.Ref)
-			for _, ref := range []driver.Ref{e.Ref, after} {
+			assert.Equal(t, moves, after.Ref != e.Ref)
+			for _, ref := range []driver.Ref{e.Ref, after.Ref} {
 				_, err = other.Share(t.Context(), ref)
 				require.ErrorIs(t, err, driver.ErrGone)
 				again, err := s.Share(t.Context(), ref)

@@ -15,12 +15,12 @@ import (
 // It is one transaction, as Curator's downgrade is two requests: a reader is made
 // with the number of the writer, and the writer is deleted. What the reader says
 // of itself tells the writer's token, which is not its own czxid.
-func (s *sess) Share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
+func (s *sess) Share(ctx context.Context, ref driver.Ref) (driver.Turned, error) {
 	to, err := s.share(ctx, ref)
 	if err != nil {
-		return driver.Ref{}, fmt.Errorf("zookeeper: share %q: %w", ref.Line, err)
+		return driver.Turned{}, fmt.Errorf("zookeeper: share %q: %w", ref.Line, err)
 	}
-	return to, nil
+	return driver.Turned{Ref: to}, nil
 }
 
 func (s *sess) share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {

@@ -40,10 +40,7 @@ func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
 
 // goneFor is gone for one who waits.
 func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
-	if how.rev != undated {
-		s.least = max(s.least, how.rev) // what is seen next must show it, and with it the own entry
-	}
-	s.ends = max(s.ends, how.rev)
+	s.outdated(how.rev)
 	i := s.ahead.index(ref)
 	movable := how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable
 	if defect.Is(defect.MovedGone) {
@@ -83,6 +80,15 @@ func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool)
 	default:
 		ln.want(s)
 	}
+}
+
+// outdated takes in that something happened ahead: what is seen next must show it,
+// and with it the own entry.
+func (s *seat) outdated(rev int64) {
+	if rev != undated {
+		s.least = max(s.least, rev)
+	}
+	s.ends = max(s.ends, rev)
 }
 
 // spotsOf are the spots of entries.

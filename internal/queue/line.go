@@ -54,17 +54,19 @@ func (ln *line) add(j driver.Joined, r Request, fall func()) *seat {
 	s.entry.Meta, s.entry.Value = driver.Meta{}, nil
 	// Some of those ahead say nothing of who is nearest, unless it is said so.
 	all := len(j.Known) == j.Ahead
-	if all || j.Near {
-		s.ahead.Entries, s.ahead.Complete = slim(s.relevant(j.Known)), all
-	}
 	s.ahead.Limit = j.Limit
-	s.aliens()
 	if f := ln.e.t.Session().Options().Hooks.Joined; f != nil {
 		f(s.event(nil))
 	}
 	ln.do(func() {
 		ln.seats[s.entry.Ref] = s
-		ln.judge(s, true)
+		if all || j.Near {
+			known, turned := ln.asKnown(s, j.Known)
+			s.outdated(turned)
+			s.ahead.Entries, s.ahead.Complete = slim(s.relevant(known)), all
+		}
+		s.aliens()
+		ln.judge(s, s.ends == 0)
 		ln.adopt(s)
 	})
 	return s
@@ -195,15 +197,15 @@ func (ln *line) grant(s *seat) {
 	if s.waited {
 		ln.acts = append(ln.acts, s.admit)
 	}
-	ln.stir(s) // whoever stands behind may be first of those that wait now
+	ln.stir(s, 0) // whoever stands behind may be first of those that wait now
 }
 
 // stir has those in this process look again who wait for a seat of ours that is
-// not what it was.
-func (ln *line) stir(s *seat) {
+// not what it was before rev.
+func (ln *line) stir(s *seat, rev int64) {
 	if b := ln.subs[spot{ref: s.entry.Ref}]; b != nil {
 		for _, o := range b.seats {
-			ln.wantAgain(o, 0)
+			ln.wantAgain(o, rev)
 		}
 	}
 }

@@ -141,9 +141,6 @@ func (ln *line) learn(s *seat, v driver.View) {
 		return
 	}
 	ahead, late := s.still(v.Entries[:i])
-	if !late {
-		s.ends = 0 // all of them are older than the view, which shows the own entry
-	}
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}
@@ -154,7 +151,14 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if old := s.ahead.Limit; defect.Is(defect.OldLimit) && old != 0 {
 		limit = old
 	}
-	near, all := ln.near(s, ahead)
+	near, all, turned := ln.near(s, ahead)
+	switch {
+	case turned > 0:
+		late = true
+		s.outdated(turned)
+	case !late:
+		s.ends = 0 // all of them are older than the view, which shows the own entry
+	}
 	s.ahead = Ahead{Entries: near, Complete: v.Complete && all, Limit: limit}
 	s.aliens()
 	ln.judge(s, !late || ln.vouch(s))
@@ -174,28 +178,56 @@ func (s *seat) relevant(ahead []driver.Entry) []driver.Entry {
 }
 
 // near copies those of a view that can be in the way of a seat: as many of the
-// nearest as it needs, and whether those are all. It must not take longer where
-// the view does: in a line of thousands who wait in this process, all of them
-// learn from one view.
-func (ln *line) near(s *seat, view []driver.Entry) (near []driver.Entry, all bool) {
+// nearest as it needs, and whether those are all; turned is as of turn. It must
+// not take longer where the view does: in a line of thousands who wait in this
+// process, all of them learn from one view.
+func (ln *line) near(s *seat, view []driver.Entry) (near []driver.Entry, all bool, turned int64) {
 	most := s.need
 	if most == 0 || s.rule.Limited {
 		most = len(view)
 	}
 	for _, e := range slices.Backward(view) {
+		turned = max(turned, ln.turn(s, e))
 		e = ln.known(e)
 		if s.entry.Mode == driver.Shared && e.Mode == driver.Shared {
 			continue // see relevant
 		}
 		if len(near) == most {
 			slices.Reverse(near)
-			return near, false
+			return near, false, turned
 		}
 		e.Meta, e.Value = driver.Meta{}, nil // see slim
 		near = append(near, e)
 	}
 	slices.Reverse(near)
-	return near, true
+	return near, true, turned
+}
+
+// turn says by when an entry that a view shows in the way of a seat had turned
+// into one that is not, as is known here: the view is older than that. 0 if it has
+// not. What comes of it is about a later moment than the view, in which the own
+// entry was seen, and the next look must show it.
+func (ln *line) turn(s *seat, e driver.Entry) int64 {
+	if s.entry.Mode != driver.Shared || e.Mode == driver.Shared {
+		return 0
+	}
+	if o := ln.seats[e.Ref]; o != nil && o.state == held && o.entry.Mode == driver.Shared {
+		return o.turned
+	}
+	return 0
+}
+
+// asKnown is near for what an answer to Join shows.
+func (ln *line) asKnown(s *seat, es []driver.Entry) (known []driver.Entry, turned int64) {
+	if s.entry.Mode != driver.Shared {
+		return es, 0 // it makes no difference
+	}
+	known = slices.Clone(es)
+	for i, e := range known {
+		turned = max(turned, ln.turn(s, e))
+		known[i] = ln.known(e)
+	}
+	return known, turned
 }
 
 // known shows one of our own that holds as it is: what it has become may be on

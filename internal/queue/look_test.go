@@ -22,14 +22,16 @@ func TestNearIsTheEndOfWhatIsRelevant(t *testing.T) {
 			view[i].Value = []byte("of the owner")
 			if rapid.Bool().Draw(t, fmt.Sprint("holds here ", i)) {
 				o := &seat{entry: view[i], state: held}
-				o.entry.Mode = mode.Draw(t, fmt.Sprint("is by now ", i))
+				if o.entry.Mode == driver.Exclusive && rapid.Bool().Draw(t, fmt.Sprint("is a reader by now ", i)) {
+					o.entry.Mode, o.turned = driver.Shared, 100+view[i].Place
+				}
 				ln.seats[view[i].Ref] = o
 			}
 		}
 		s := &seat{need: rapid.IntRange(0, 4).Draw(t, "need"), rule: Rule{Limited: rapid.Bool().Draw(t, "limited")}}
 		s.entry.Mode = mode.Draw(t, "mine")
 
-		near, all := ln.near(s, view)
+		near, all, turned := ln.near(s, view)
 
 		want := make([]driver.Entry, len(view))
 		for i, e := range view {
@@ -44,6 +46,21 @@ func TestNearIsTheEndOfWhatIsRelevant(t *testing.T) {
 			assert.Equal(t, want[i], near[i])
 		}
 		assert.Equal(t, wantAll, all)
+
+		known, turnedSince := ln.asKnown(s, view)
+		var wantTurned int64
+		for i, e := range view {
+			if s.entry.Mode == driver.Shared {
+				assert.Equal(t, ln.known(e), known[i])
+				if known[i].Mode != e.Mode {
+					wantTurned = max(wantTurned, 100+e.Place)
+				}
+			}
+		}
+		assert.Equal(t, wantTurned, turnedSince)
+		if all {
+			assert.Equal(t, wantTurned, turned)
+		}
 	})
 }
 
@@ -61,7 +78,7 @@ func TestWhatIsLearnedFromALongViewIsShort(t *testing.T) {
 
 	for i := range 100 {
 		s := &seat{rule: Mutex(), need: Mutex().Need, entry: driver.Entry{Ref: driver.Ref{Place: int64(len(view) - i)}}}
-		near, all := ln.near(s, view[:len(view)-i-1])
+		near, all, _ := ln.near(s, view[:len(view)-i-1])
 		assert.Equal(t, view[len(view)-i-3:len(view)-i-1], slices.Clip(near))
 		assert.False(t, all)
 	}

@@ -47,8 +47,9 @@ type seat struct {
 	ahead  Ahead
 	rev    int64  // as of when ahead is known
 	least  int64  // the next look must not be older
-	ends   int64  // when the newest end was of those that are known, see vouch
+	ends   int64  // when the newest end was of those that are known, or turn; see vouch
 	last   int64  // when the entry went; undated, or 0 where nothing has a date
+	turned int64  // by when the entry admitted others; undated if that is not known
 	count  int    // how many are ahead, as last seen
 	waited bool   // somebody was ahead when it joined
 	noted  bool   // the service has been told that it was admitted
@@ -167,14 +168,14 @@ func (s *seat) settle(ctx context.Context) error {
 
 // sharing asks the service for a share, and takes in its answer.
 func (s *seat) sharing(ctx context.Context, old driver.Ref) (driver.Ref, error) {
-	ref, err := s.ln.e.t.Driver().Share(ctx, old)
+	turned, err := s.ln.e.t.Driver().Share(ctx, old)
 	switch {
 	case err == nil:
-		s.ln.do(func() { s.ln.shared(s, ref) })
+		s.ln.do(func() { s.ln.shared(s, turned) })
 	case errors.Is(err, driver.ErrGone):
 		s.ln.do(func() { s.ln.foundGone(s) })
 	}
-	return ref, err
+	return turned.Ref, err
 }
 
 // share makes the entry of a seat that holds admit others of its kind, and
@@ -213,20 +214,23 @@ func (ln *line) stays(s *seat) {
 }
 
 // shared takes in that the entry of a seat admits others, under that name.
-func (ln *line) shared(s *seat, ref driver.Ref) {
+func (ln *line) shared(s *seat, now driver.Turned) {
 	s.moving = false
 	if s.state == over {
 		return
 	}
 	old := s.entry.Ref
 	s.entry.Mode = driver.Shared
-	if ref == old {
-		ln.stir(s)
+	if s.turned = now.Rev; now.Rev == 0 {
+		s.turned = undated
+	}
+	if now.Ref == old {
+		ln.stir(s, now.Rev)
 		return
 	}
 	delete(ln.seats, old)
-	s.entry.Ref = ref
-	ln.seats[ref] = s
+	s.entry.Ref = now.Ref
+	ln.seats[now.Ref] = s
 	if s.own.cancel != nil {
 		s.own.cancel()
 	}

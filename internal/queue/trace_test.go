@@ -54,7 +54,8 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 // Those in testdata/traces go the same way on every kind of service, those in
 // testdata/tells on every kind that tells who held, those in testdata/dated where
 // events have revisions: elsewhere no answer overtakes an event by so much, since
-// both come on one connection.
+// both come on one connection. Those in testdata/lagging are played where looks are
+// as old as they may be.
 func TestTraces(t *testing.T) {
 	for _, k := range memory.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
@@ -67,6 +68,8 @@ func TestTraces(t *testing.T) {
 			}
 		})
 	}
+	k := memory.Lagging()
+	t.Run(k.Name, func(t *testing.T) { playAll(t, k.Options, "testdata/lagging") })
 }
 
 // playAll plays the traces in a folder.

@@ -65,8 +65,8 @@ func (b denied) Open(ctx context.Context, cfg driver.Config) (driver.Session, er
 
 type deniedSession struct{ driver.Session }
 
-func (deniedSession) Share(context.Context, driver.Ref) (driver.Ref, error) {
-	return driver.Ref{}, driver.ErrDenied
+func (deniedSession) Share(context.Context, driver.Ref) (driver.Turned, error) {
+	return driver.Turned{}, driver.ErrDenied
 }
 
 func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {

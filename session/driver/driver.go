@@ -159,10 +159,9 @@ type Session interface {
 
 	// Share makes an exclusive entry of this Session one that admits others of
 	// its kind: a writer becomes a reader, in its place and with its token, and
-	// nobody sees the line without it meanwhile. It returns the entry's name from
-	// then on, which is another where Profile.Moves. Errors are as of Leave, and
-	// a call for an entry that is shared already succeeds.
-	Share(ctx context.Context, ref Ref) (Ref, error)
+	// nobody sees the line without it meanwhile. Errors are as of Leave, and a
+	// call for an entry that is shared already succeeds.
+	Share(ctx context.Context, ref Ref) (Turned, error)
 
 	// Admit notes at the service that an entry of this Session holds, in a line
 	// with a limit. Those who watch the entry with Changes are told, looks that

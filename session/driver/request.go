@@ -127,6 +127,16 @@ type Left struct {
 	Gone   bool  // it was gone before; only from LeaveAll
 }
 
+// Turned is the answer to a Share.
+type Turned struct {
+	Ref Ref // the entry's name from then on, which is another where Profile.Moves
+
+	// Rev is a moment by which the entry admitted others: a look that is not older
+	// shows it so, if it is still there. 0 if the service has no such number: then
+	// the looks show it that this Session begins after the answer.
+	Rev int64
+}
+
 // LookRequest says which part of a line to read.
 type LookRequest struct {
 	Line string

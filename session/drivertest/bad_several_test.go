@@ -16,7 +16,7 @@ import (
 type several struct {
 	joinAll  func(ctx context.Context, s driver.Session, reqs []driver.JoinRequest) ([]driver.Joined, error)
 	leaveAll func(ctx context.Context, s driver.Session, reqs []driver.LeaveRequest) ([]driver.Left, error)
-	share    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Ref, error)
+	share    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Turned, error)
 	admit    func(ctx context.Context, s driver.Session, ref driver.Ref) error
 	claim    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Number, error)
 	write    func(ctx context.Context, s driver.Session, ref driver.Ref, value []byte) error
@@ -41,7 +41,7 @@ func (s badSeveral) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([
 	return s.b.leaveAll(ctx, s.Session, reqs)
 }
 
-func (s badSeveral) Share(ctx context.Context, ref driver.Ref) (driver.Ref, error) {
+func (s badSeveral) Share(ctx context.Context, ref driver.Ref) (driver.Turned, error) {
 	if s.b.share == nil {
 		return s.Session.Share(ctx, ref)
 	}
@@ -149,10 +149,10 @@ func leavesUnmarked(b *badBackend) {
 
 // changeGoneNil takes it for done that there is nothing to do it to.
 func changeGoneNil(b *badBackend) {
-	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Ref, error) {
+	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Turned, error) {
 		after, err := s.Share(ctx, ref)
 		if errors.Is(err, driver.ErrGone) {
-			return ref, nil
+			return driver.Turned{Ref: ref}, nil
 		}
 		return after, err
 	}
@@ -160,10 +160,10 @@ func changeGoneNil(b *badBackend) {
 
 // shareOnce finds no exclusive entry the second time.
 func shareOnce(b *badBackend) {
-	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Ref, error) {
+	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Turned, error) {
 		for _, e := range b.st.Entries(ref.Line) {
 			if e.Ref == ref && e.Mode == driver.Shared {
-				return ref, driver.ErrGone
+				return driver.Turned{}, driver.ErrGone
 			}
 		}
 		return s.Share(ctx, ref)
@@ -172,19 +172,28 @@ func shareOnce(b *badBackend) {
 
 // shareJoins leaves the line and joins it anew.
 func shareJoins(b *badBackend) {
-	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Ref, error) {
+	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Turned, error) {
 		if _, err := s.Leave(ctx, driver.LeaveRequest{Ref: ref}); err != nil {
-			return ref, err
+			return driver.Turned{}, err
 		}
 		j, err := s.Join(ctx, driver.JoinRequest{Line: ref.Line, Mode: driver.Shared})
-		return j.Entry.Ref, err
+		return driver.Turned{Ref: j.Entry.Ref, Rev: j.Rev}, err
+	}
+}
+
+// shareEarly tells of a moment from before the share.
+func shareEarly(b *badBackend) {
+	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Turned, error) {
+		after, err := s.Share(ctx, ref)
+		after.Rev--
+		return after, err
 	}
 }
 
 // shareBlinks has looks miss an entry while it is shared.
 func shareBlinks(b *badBackend) {
 	blinking := b.blinking
-	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Ref, error) {
+	b.share = func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Turned, error) {
 		blinking.Store(word{b.st, ref}, true)
 		defer blinking.Delete(word{b.st, ref})
 		time.Sleep(10 * time.Millisecond)

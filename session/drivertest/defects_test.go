@@ -88,6 +88,7 @@ var defects = map[string]struct {
 	"leave of several finds itself gone":    {"several/SeveralLinesSurviveALostReply", retryFindsGone},
 	"leave of several marks none":           {"several/EntriesThatWereGoneAreMarked", leavesUnmarked},
 	"share of nothing is nil":               {"change/ShareOfAnEntryThatIsGoneSaysSo", changeGoneNil},
+	"share is dated too early":              {"share/TheAnswerSaysByWhenItShows", shareEarly},
 	"share works once":                      {"change/ShareCutShortIsFinishedByTheNext", shareOnce},
 	"claim forgets its number":              {"change/ClaimTwiceIsLikeOnce", claimNext},
 	"admit does nothing":                    {"change/AdmitTwiceIsLikeOnce", admitIgnored},

@@ -17,6 +17,7 @@ func share() []story {
 	return []story{
 		{"AnEntryIsSharedInItsPlace", shareInPlace},
 		{"ASharedEntryIsNeverAbsent", shareNeverAbsent},
+		{"TheAnswerSaysByWhenItShows", shareDated},
 		{"WhoStandsBehindIsTold", shareTold},
 		{"WhoStandsBehindIsToldOverACut", shareOverCut},
 		{"ASharedEntryIsWatchedAndLeft", shareLeft},
@@ -30,8 +31,9 @@ func (o *owner) share(ref driver.Ref) driver.Ref {
 	o.w.t.Helper()
 	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
 	defer stop()
-	after, err := o.Share(ctx, ref)
+	turned, err := o.Share(ctx, ref)
 	require.NoError(o.w.t, err, "Share")
+	after := turned.Ref
 	require.Equal(o.w.t, ref.Line, after.Line)
 	require.Equal(o.w.t, ref.Place, after.Place, "it keeps its place")
 	if !o.c.Backend().Profile().Moves {
@@ -59,6 +61,36 @@ func shareInPlace(w *world) {
 	v := b.look(driver.LookRequest{Line: line, Upto: own.Place})
 	require.Equal(w.t, []driver.Ref{first.Ref, after}, refs(v.Entries))
 	assert.Equal(w.t, driver.Shared, v.Entries[1].Mode, "a look shows it too")
+}
+
+// shareDated: looks that are not older than the answer show what was done,
+// whoever makes them.
+func shareDated(w *world) {
+	o, by := w.open(), w.open()
+	for range 3 {
+		e := o.joinWith(exclusive()).Entry
+		own := by.joinWith(exclusive()).Entry
+		r, _ := by.armed("entry ahead", driver.WatchRequest{Ref: e.Ref, Changes: true, Tell: true})
+		turned, err := o.Share(w.ctx, e.Ref)
+		require.NoError(w.t, err, "Share")
+		again, err := o.Share(w.ctx, turned.Ref)
+		require.NoError(w.t, err, "Share")
+		assert.Equal(w.t, turned.Ref, again.Ref)
+		ev := r.await(driver.Changed, driver.Gone)
+		for _, rev := range []int64{turned.Rev, again.Rev} {
+			shows := by
+			if rev == 0 {
+				shows = o
+			} else {
+				assert.GreaterOrEqual(w.t, rev, ev.Rev)
+			}
+			v := shows.look(driver.LookRequest{Line: line, Upto: own.Place, NotBefore: rev})
+			require.Equal(w.t, []driver.Ref{turned.Ref, own.Ref}, refs(v.Entries))
+			assert.Equal(w.t, driver.Shared, v.Entries[0].Mode)
+		}
+		by.leave(own.Ref)
+		o.leave(turned.Ref)
+	}
 }
 
 // shareNeverAbsent: others look as fast as they can while an entry is shared.
