@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestTheCodeIsTheCommands(t *testing.T) {
@@ -170,6 +173,37 @@ func TestSignalsGoToTheGroup(t *testing.T) {
 		assert.Equal(t, 7, s.code(t), name)
 		assert.Equal(t, "ready\ngot "+name+"\n", s.out.String())
 	}
+}
+
+// The command ends between the signal and the look at who lives.
+func TestASignalThatComesTooLateForTheCommandIsTold(t *testing.T) {
+	in, theirIn, err := os.Pipe()
+	require.NoError(t, err)
+	theirOut, out, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = errors.Join(in.Close(), out.Close(), theirOut.Close()) })
+	sigs := &Signals{c: make(chan os.Signal, 1)}
+	var pid int
+	left := func() time.Duration {
+		switch {
+		case pid == 0:
+			_, err := fmt.Fscan(theirOut, &pid)
+			assert.NoError(t, err)
+			sigs.c <- syscall.SIGTERM
+		case len(sigs.c) == 0 && theirIn != nil:
+			assert.NoError(t, theirIn.Close())
+			theirIn = nil
+			assert.NoError(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+		}
+		return time.Hour
+	}
+
+	res := Run(t.Context(), Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "echo $$; read x; exit 4"}, Env: os.Environ(),
+		Stdin: in, Stdout: out, Stderr: os.Stderr, Left: left, Signals: sigs,
+	})
+
+	assert.Equal(t, Result{Code: 4, Told: syscall.SIGTERM}, res)
 }
 
 func TestAnIgnoredSignalStaysIgnored(t *testing.T) {

@@ -70,6 +70,7 @@ func (r *runner) loop(ctx context.Context) {
 			r.group.signal(r.spec.Signal)
 			r.group.signal(syscall.SIGCONT) // or who is stopped would not hear of it
 		case end:
+			r.hear(got) // too late for the command, and not for who called us
 			return
 		case wait:
 		}
@@ -121,10 +122,16 @@ func (r *runner) show(s State) {
 // pass gives a signal on. That one was sent by hand also if the command has the
 // terminal: what is typed there reaches the command alone.
 func (r *runner) pass(got os.Signal) {
-	sig, ok := got.(syscall.Signal)
+	sig, ok := r.hear(got)
 	if !ok || sig == syscall.SIGCHLD || sig == syscall.SIGPIPE {
 		return
 	}
+	r.group.signal(sig)
+}
+
+// hear takes in which signal it was.
+func (r *runner) hear(got os.Signal) (sig syscall.Signal, ok bool) {
+	sig, ok = got.(syscall.Signal)
 	switch sig {
 	case syscall.SIGTERM:
 		r.course.asked, r.told = true, sig
@@ -132,7 +139,7 @@ func (r *runner) pass(got os.Signal) {
 		r.told = sig
 	default:
 	}
-	r.group.signal(sig)
+	return sig, ok
 }
 
 // job is job control: a command that wants the terminal gets it; if it was stopped

@@ -105,8 +105,9 @@ type Result struct {
 	// code is its own nevertheless.
 	Ended bool
 
-	// Told is the last of SIGINT, SIGQUIT and SIGTERM that went to the command
-	// through us; 0 if none did.
+	// Told is the last of SIGINT, SIGQUIT and SIGTERM that Run took from Signals,
+	// also if the command had ended by then; 0 if there was none. One that Run did
+	// not take is still there.
 	Told syscall.Signal
 
 	// Err is why the command could not be run, nil if it was.
