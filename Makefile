@@ -14,6 +14,7 @@ BACKEND  ?= etcd
 LOCK     ?= fairlock
 BENCHFLAGS ?=
 LOADFLAGS ?=
+RUNS     ?= 100
 
 # Where long runs leave what they have seen, each in a folder of its own.
 RESULTS ?= $(CURDIR)/itest/regime/results
@@ -75,6 +76,11 @@ sim: ## Simulate the recipes with faults on, for DURATION (5m).
 soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION (5m), with new servers now and then.
 	@out='$(abspath $(RESULTS))'/soak-$$(date -u +%Y%m%dT%H%M%SZ)
 	$(GO) -C itest/regime run . -on '$(BACKEND)' -lock '$(LOCK)' -duration $(DURATION) -each 1000000000 -anew 30m -out "$$out"
+
+.PHONY: cutoff
+cutoff: zookeeper ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
+	@$(GO) test -vet=off -count=1 -timeout 0 -parallel 8 -run 'TestInEveryCutOff' ./cmd/fairlock/itest -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
+	sed -n '/cutoff:begin/,/cutoff:end/p' docs/cutoff.md
 
 .PHONY: load
 load: zookeeper ## Put weight on both stores and see all of it go again: hours; LOADFLAGS=-h tells more.

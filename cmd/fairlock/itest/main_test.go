@@ -28,7 +28,8 @@ const longest = 45 * time.Second
 // otherwise: most of the time each of them waits for something to expire.
 const atOnce = "4"
 
-// binaryEnv tells the tests where the program is that TestMain built.
+// binaryEnv tells the tests where the program is that TestMain built. What the
+// cut-off trials run under a lock lies beside it.
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
 func TestMain(m *testing.M) {
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary := filepath.Join(dir, "fairlock")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "github.com/fairlock/fairlock/cmd/fairlock").CombinedOutput()
+	const here = "github.com/fairlock/fairlock/cmd/fairlock"
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", dir, here, here+"/itest/beat").CombinedOutput()
 	code := 1
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)

@@ -1,0 +1,145 @@
+// Command beat is what the cut-off trials run under a lock. It writes signs of
+// life with the machine's own time to a file that it shares with others, and
+// shares a lock on another file for as long as it lives, which the kernel takes
+// from it: so who comes next can tell in two ways that nobody is left.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+const (
+	// every is the time between two signs of life.
+	every = 5 * time.Millisecond
+
+	// longest is how long one lives that nobody ends. Then something else is broken.
+	longest = 2 * time.Minute
+
+	// codeNext is the exit code of who comes next, whatever it has found.
+	codeNext = 8
+)
+
+// beat is one process.
+type beat struct {
+	clock driver.Clock
+	as    string   // what it calls itself in its signs
+	deaf  bool     // it does not end when it is told to
+	child string   // how to call its child; empty for none
+	signs *os.File // append-only: each sign is one write, so they never mix
+	alone *os.File // locked for as long as one of them lives
+}
+
+func main() {
+	clock := driver.SystemClock()
+	began := clock.Now() // before anything else is done
+	code, err := run(clock, began)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "beat:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(clock driver.Clock, began driver.Instant) (int, error) {
+	b := &beat{clock: clock}
+	signs := flag.String("signs", "", "where signs of life go")
+	alone := flag.String("alone", "", "the file to lock")
+	next := flag.Bool("next", false, "only look whether anybody lives")
+	flag.StringVar(&b.as, "as", "child", "what it calls itself")
+	flag.BoolVar(&b.deaf, "deaf", false, "go on when told to stop")
+	flag.StringVar(&b.child, "child", "", "start a child that is mortal or deaf")
+	flag.Parse()
+	var err error
+	if b.signs, err = os.OpenFile(*signs, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+		return 0, err
+	}
+	// A description of its own: a lock that was inherited would live with any of them.
+	if b.alone, err = os.OpenFile(*alone, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return 0, err
+	}
+	if *next {
+		return codeNext, b.look(began)
+	}
+	return 0, b.live()
+}
+
+// sign writes one line.
+func (b *beat) sign(at driver.Instant, what string) error {
+	_, err := fmt.Fprintf(b.signs, "%d %s %s\n", int64(at), b.as, what)
+	return err
+}
+
+// look says when it began, and whether anybody of those before lives.
+func (b *beat) look(began driver.Instant) error {
+	b.as = "next"
+	err := syscall.Flock(int(b.alone.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case err == nil:
+		return b.sign(began, "alone")
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return b.sign(began, "beside")
+	}
+	return err
+}
+
+// live gives signs of life until it is told to stop, or killed.
+func (b *beat) live() error {
+	if err := syscall.Flock(int(b.alone.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock %s: %w", b.alone.Name(), err)
+	}
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	if b.child != "" {
+		if err := b.start(ctx); err != nil {
+			return err
+		}
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for ready := false; ; {
+		if err := b.sign(b.clock.Now(), "alive"); err != nil {
+			return err
+		}
+		if !ready {
+			ready = true
+			fmt.Println("ready")
+		}
+		select {
+		case <-told:
+			if err := b.sign(b.clock.Now(), "told"); err != nil || !b.deaf {
+				return err
+			}
+		case <-ticker.C:
+		case <-ctx.Done():
+			return errors.New("nobody has ended it")
+		}
+	}
+}
+
+// start starts a child that is like it. Nobody waits for it: what becomes of it is
+// what the trial is about.
+func (b *beat) start(ctx context.Context) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{"-signs", b.signs.Name(), "-alone", b.alone.Name(), "-as", "grand" + b.as}
+	if b.child == "deaf" {
+		args = append(args, "-deaf")
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Start()
+}

@@ -1,0 +1,142 @@
+package itest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+)
+
+// fault is what befalls a supervisor.
+type fault struct {
+	name   string
+	befall func(v *victim)
+	met    func(v *victim) bool // whether it befell anything; asked before it is healed
+	heal   func(v *victim)      // nil leaves it as it is
+
+	hears    bool     // the command is told to stop
+	killed   bool     // the supervisor does not live to say how it ended
+	deafOnly bool     // it is for commands that do not end when told to
+	control  bool     // two are to run beside each other, or the trials are blind
+	args     []string // of the supervisor
+}
+
+// held keeps back what goes in a direction. Connections stay, as in a partition,
+// so nobody is told that they are broken.
+func held(name string, dir tcpproxy.Direction) fault {
+	return fault{
+		name:   name,
+		befall: func(v *victim) { v.each(func(p *tcpproxy.Proxy) { p.Hold(dir) }) },
+		met:    func(v *victim) bool { return v.waiting(dir) > 0 },
+		hears:  true,
+	}
+}
+
+func faults() []fault {
+	both := held("cut", tcpproxy.Both)
+	frozen := held("cut, then stopped", tcpproxy.Both)
+	frozen.deafOnly = true
+	frozen.befall = func(v *victim) {
+		both.befall(v)
+		v.err.waitFor(v.t, "the command is told to stop")
+		v.signal(syscall.SIGSTOP)
+	}
+	frozen.met = func(v *victim) bool { return v.stopped() && both.met(v) }
+	frozen.heal = func(v *victim) { v.signal(syscall.SIGCONT) }
+	control := held("cut, --on-lost warn", tcpproxy.Both)
+	control.control, control.args = true, []string{"--on-lost", "warn"}
+	return []fault{
+		both, held("requests cut", tcpproxy.Up), held("replies cut", tcpproxy.Down),
+		{
+			name: "refused",
+			befall: func(v *victim) {
+				v.each(func(p *tcpproxy.Proxy) { p.Refuse(true) })
+				v.each(func(p *tcpproxy.Proxy) { p.Reset() })
+			},
+			met:   func(v *victim) bool { return v.refused() > 0 },
+			hears: true,
+		},
+		{
+			name:   "stopped",
+			befall: func(v *victim) { v.signal(syscall.SIGSTOP) },
+			met:    (*victim).stopped,
+			heal:   func(v *victim) { v.signal(syscall.SIGCONT) },
+		},
+		frozen,
+		{
+			name:   "killed",
+			befall: func(v *victim) { v.signal(syscall.SIGKILL) },
+			met:    func(v *victim) bool { return v.code(v.t) == -1 },
+			killed: true,
+		},
+		control,
+	}
+}
+
+// victim is a supervisor with its own way to every server.
+type victim struct {
+	*running
+	t       *testing.T
+	proxies []*tcpproxy.Proxy
+}
+
+// meet starts one, and returns when its command and the command's child live.
+func meet(t *testing.T, x *servers, f fault, lock string, command []string) *victim {
+	t.Helper()
+	v := &victim{t: t}
+	var hosts []string
+	for _, h := range x.hosts {
+		p, err := tcpproxy.New(h, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = p.Close() })
+		v.proxies, hosts = append(v.proxies, p), append(hosts, p.Addr())
+	}
+	args := append([]string{"run", "--ttl", trialTTL.String()}, f.args...)
+	args = append(args, lock, "--")
+	v.running = begin(t, x.url(hosts), append(args, command...)...)
+	v.out.waitFor(t, "ready\nready\n")
+	return v
+}
+
+func (v *victim) each(do func(*tcpproxy.Proxy)) {
+	for _, p := range v.proxies {
+		do(p)
+	}
+}
+
+func (v *victim) signal(s syscall.Signal) {
+	v.t.Helper()
+	assert.NoError(v.t, v.Process.Signal(s))
+}
+
+// waiting is how many bytes do not go on in a direction.
+func (v *victim) waiting(dir tcpproxy.Direction) (n int64) {
+	v.each(func(p *tcpproxy.Proxy) {
+		s := p.Stats()
+		if dir&tcpproxy.Up != 0 {
+			n += s.Up.Waiting
+		}
+		if dir&tcpproxy.Down != 0 {
+			n += s.Down.Waiting
+		}
+	})
+	return n
+}
+
+// refused is how many connections were.
+func (v *victim) refused() (n int64) {
+	v.each(func(p *tcpproxy.Proxy) { n += p.Stats().Refused })
+	return n
+}
+
+// stopped says whether the supervisor stands still.
+func (v *victim) stopped() bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.Process.Pid))
+	return err == nil && bytes.Contains(text, []byte(") T "))
+}

@@ -1,0 +1,209 @@
+package itest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+var (
+	cutoffFlag = flag.Int("cutoff", 2, "how many trials of each fault there are on each service")
+	pageFlag   = flag.String("cutoff-page", "", "a page to draw the trials into")
+)
+
+// trialTTL is that of all sessions in the trials. Of less, ZooKeeper's heartbeats
+// on an ensemble would leave little.
+const trialTTL = 3 * time.Second
+
+// servers are three that all trials share, each through proxies of its own.
+type servers struct {
+	scheme, query string
+	hosts         []string
+	s             *session.Session // to look at lines, past all proxies
+}
+
+func (x *servers) url(hosts []string) string {
+	return x.scheme + "://" + strings.Join(hosts, ",") + x.query
+}
+
+// clusters are the services of the trials, by the name that people know.
+func clusters() map[string]func(t *testing.T) *servers {
+	return map[string]func(t *testing.T) *servers{
+		"etcd": func(t *testing.T) *servers {
+			x := &servers{scheme: "etcd"}
+			for _, e := range etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true}).Endpoints() {
+				x.hosts = append(x.hosts, strings.TrimPrefix(e, "http://"))
+			}
+			return x
+		},
+		"ZooKeeper": func(t *testing.T) *servers {
+			return &servers{scheme: "zk", query: "?tick=100ms", hosts: zktest.New(t, &zktest.Options{Members: 3}).Servers()}
+		},
+	}
+}
+
+// The trials of "make cutoff", a few of each.
+func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	all := map[string][]*outcome{}
+	t.Run("on", func(t *testing.T) { // returns when all have
+		for name, start := range clusters() {
+			var drawn []*outcome
+			for first, f := range faults() {
+				n := *cutoffFlag
+				if f.control {
+					n = (n + 9) / 10
+				}
+				for i := range n {
+					all := kinds(f)
+					drawn = append(drawn, &outcome{fault: f, kind: all[(first+i)%len(all)], number: i})
+				}
+			}
+			all[name] = drawn
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				x := start(t)
+				x.s = visit(t, x.url(x.hosts), "")
+				for _, o := range drawn {
+					t.Run(fmt.Sprintf("%s/%d", o.name, o.number), func(t *testing.T) {
+						t.Parallel()
+						o.play(t, x)
+					})
+				}
+			})
+		}
+	})
+	tables := draw(all, time.Since(began))
+	t.Log("\n" + tables)
+	if *pageFlag != "" {
+		require.NoError(t, intoPage(*pageFlag, tables))
+	}
+}
+
+// outcome is what came of a trial. Times are since the fault.
+type outcome struct {
+	fault
+	kind
+
+	number int
+	told   time.Duration // the command, or its child, heard SIGTERM; 0 if it did not
+	dead   time.Duration // the last sign of life of either
+	next   time.Duration // the next command's first instruction
+	alone  bool          // it got at once what those before hold for as long as they live
+	code   int           // of the supervisor
+	over   bool          // all of the above is known
+}
+
+// beside says that two ran at once.
+func (o *outcome) beside() bool { return o.next <= o.dead || !o.alone }
+
+// play is one trial.
+func (o *outcome) play(t *testing.T, x *servers) {
+	dir, clock := t.TempDir(), driver.SystemClock()
+	lock := fmt.Sprintf("%s/%d", strings.ReplaceAll(o.name, " ", "-"), o.number)
+	v := meet(t, x, o.fault, lock, o.command(dir))
+	next := begin(t, x.url(x.hosts), append([]string{"run", "--ttl", trialTTL.String(), lock, "--"}, beat(dir, "-next")...)...)
+	inLine(t, x.s, lock, 2)
+	phase := rand.N(trialTTL / 2) // renewals are made more often than that, so it comes at any time between two
+	<-time.After(phase)
+
+	at := clock.Now()
+	o.befall(v)
+
+	require.Equal(t, 8, next.code(t), next.err.String())
+	assert.True(t, o.met(v), "the fault befell nobody")
+	if o.heal != nil {
+		o.heal(v)
+	}
+	if o.control {
+		require.NoError(t, v.Process.Kill())
+	}
+	o.code = v.code(t)
+	o.read(t, filepath.Join(dir, "signs"), at)
+	o.judge(t, v)
+	if t.Failed() {
+		t.Logf("the fault came %s after the next one was in line; stderr: %s", phase, &v.err)
+	}
+}
+
+// judge fails what must not be.
+func (o *outcome) judge(t *testing.T, v *victim) {
+	if o.control {
+		assert.Less(t, o.next, o.dead, "the signs of life do not show it")
+		assert.False(t, o.alone, "the lock of the file does not show it")
+		return
+	}
+	assert.Less(t, o.dead, o.next, "the command lived when the next one started")
+	assert.True(t, o.alone, "the command lived when the next one started, says the kernel")
+	assert.Equal(t, o.hears, o.told != 0, "told to stop")
+	if !o.killed {
+		assert.Equal(t, 79, o.code, v.err.String())
+		assert.Contains(t, v.err.String(), "lost the lock while the command ran, and stopped it")
+	}
+}
+
+// read takes the times from the signs of life.
+func (o *outcome) read(t *testing.T, file string, at driver.Instant) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, sign := range rows(string(text)) {
+		f := strings.Fields(sign)
+		require.Len(t, f, 3, "%q", sign)
+		n, err := strconv.ParseInt(f[0], 10, 64)
+		require.NoError(t, err)
+		since := driver.Instant(n).Sub(at)
+		switch {
+		case f[1] == "next":
+			o.next, o.alone, o.over = since, f[2] == "alone", true
+		case f[2] == "told" && (o.told == 0 || since < o.told):
+			o.told = since
+		}
+		if f[1] != "next" {
+			o.dead = max(o.dead, since)
+		}
+	}
+	require.True(t, o.over, "the next command has not said when it began")
+}
+
+// kind says who does not end when told to.
+type kind struct{ deaf, deafChild bool }
+
+// kinds are the commands that a fault is tried on, in turn.
+func kinds(f fault) []kind {
+	all := []kind{{}, {deaf: true, deafChild: true}, {deafChild: true}}
+	return slices.DeleteFunc(all, func(k kind) bool { return f.deafOnly && !k.deaf })
+}
+
+func (k kind) command(dir string) []string {
+	args := []string{"-child", "mortal"}
+	if k.deafChild {
+		args[1] = "deaf"
+	}
+	if k.deaf {
+		args = append(args, "-deaf")
+	}
+	return beat(dir, args...)
+}
+
+// beat is a command that gives signs of life, or looks for such.
+func beat(dir string, args ...string) []string {
+	exe := filepath.Join(filepath.Dir(os.Getenv(binaryEnv)), "beat")
+	return append([]string{exe, "-signs", filepath.Join(dir, "signs"), "-alone", filepath.Join(dir, "alone")}, args...)
+}

@@ -1,0 +1,124 @@
+package itest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// draw is what came of all trials, as Markdown.
+func draw(all map[string][]*outcome, took time.Duration) string {
+	var b strings.Builder
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		load = []byte("unknown")
+	}
+	fmt.Fprintf(&b, "Commit %s, %s, %s, %d CPUs, load at the end %s, up to %s trials at a time, took %s.\n", commit(), time.Now().UTC().Format("2006-01-02 15:04 UTC"),
+		runtime.Version(), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], " "), flag.Lookup("test.parallel").Value, took.Round(time.Second))
+	b.WriteString(`
+| service | fault | trials | two at once | told to stop after | dead after | next started after | dead for at least | exit code 79 |
+| --- | --- | ---:| ---:| --- | --- | --- | --- | ---:|
+`)
+	for _, service := range slices.Sorted(maps.Keys(all)) {
+		for _, f := range faults() {
+			of := slices.DeleteFunc(slices.Clone(all[service]), func(o *outcome) bool { return o.name != f.name || !o.over })
+			b.WriteString(row(service, f, of))
+		}
+	}
+	return b.String()
+}
+
+// row is what came of one fault on one service.
+func row(service string, f fault, of []*outcome) string {
+	beside, lost := 0, 0
+	var told, dead, next, gap []time.Duration
+	for _, o := range of {
+		if o.beside() {
+			beside++
+		}
+		if o.code == 79 {
+			lost++
+		}
+		if o.told != 0 {
+			told = append(told, o.told)
+		}
+		dead, next, gap = append(dead, o.dead), append(next, o.next), append(gap, o.next-o.dead)
+	}
+	exits := fmt.Sprintf("%d of %d", lost, len(of))
+	if f.killed || f.control {
+		exits = ""
+	}
+	died, least := spread(dead), ""
+	if len(gap) > 0 {
+		least = inWords(slices.Min(gap))
+	}
+	if f.control { // it dies when the trial is over
+		died, least = "", ""
+	}
+	return fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %s | %s | %s |\n", service, f.name, len(of), beside, spread(told), died, spread(next), least, exits)
+}
+
+// spread is the least, the middle and the most of some times.
+func spread(all []time.Duration) string {
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("%s, %s, %s", inWords(all[0]), inWords(all[len(all)/2]), inWords(all[len(all)-1]))
+}
+
+func inWords(d time.Duration) string {
+	if max(d, -d) < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// commit is the one that is checked out here.
+func commit() string {
+	out, err := exec.CommandContext(context.Background(), "git", "describe", "--always", "--dirty", "--exclude=*").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// intoPage writes tables between the marks of a page.
+func intoPage(page, tables string) error {
+	const begins, ends = "<!-- cutoff:begin -->\n", "<!-- cutoff:end -->\n"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), begins)
+	_, after, too := strings.Cut(rest, ends)
+	if !ok || !too {
+		return errors.New(page + " has no marks between which tables are drawn")
+	}
+	return os.WriteFile(page, []byte(before+begins+"\n"+tables+"\n"+ends+after), 0o600)
+}
+
+func TestTheTableSaysWhatCameOfTheTrials(t *testing.T) {
+	const ms = time.Millisecond
+	f := fault{name: "cut"}
+	of := []*outcome{
+		{told: 900 * ms, dead: 1900 * ms, next: 2 * time.Second, alone: true, code: 79},
+		{told: 700 * ms, dead: 1700 * ms, next: 3 * time.Second, alone: true, code: 79},
+		{told: 800 * ms, dead: 1800 * ms, next: 3 * time.Second, code: 79},
+		{dead: 2100 * ms, next: 2 * time.Second, alone: true, code: 3},
+	}
+
+	assert.Equal(t, "| etcd | cut | 4 | 2 | 700 ms, 800 ms, 900 ms | 1.70 s, 1.90 s, 2.10 s | 2.00 s, 3.00 s, 3.00 s | -100 ms | 3 of 4 |\n", row("etcd", f, of))
+	assert.Equal(t, "| etcd | cut | 0 | 0 |  |  |  |  | 0 of 0 |\n", row("etcd", f, nil))
+}
