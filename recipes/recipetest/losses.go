@@ -138,6 +138,7 @@ func revokedTogether(w *world) {
 		}
 		require.Greater(w.t, again, own.token)
 		require.True(w.t, own.waiting(), "another holds")
+		w.t.Logf("token %d lost, %d after it in place %d", h.Token(), h2.Token(), again)
 		w.unlock(h2)
 		require.Equal(w.t, again, own.granted().Token())
 		w.unlock(own.hold)

@@ -3,6 +3,7 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func (w *world) party(label string) *party {
 	w.t.Helper()
 	p := &party{w: w, net: w.svc.Client(w.t), joined: make(chan session.Token, 1000)}
 	s, err := session.Open(w.soon(), p.net.Backend(), &session.Options{
-		TTL: w.h.TTL, Label: label,
+		TTL: w.h.TTL, Label: label, Logger: w.logger(label),
 		Hooks: session.Hooks{
 			Joined: func(e session.Event) { p.joined <- e.Token },
 			Rejoined: func(session.Event) {
@@ -73,6 +74,12 @@ func (w *world) party(label string) *party {
 		assert.NoError(w.t, s.Close(), "close")
 	})
 	return p
+}
+
+// logger writes into the log of the test, which is shown if the story fails.
+func (w *world) logger(label string) *slog.Logger {
+	h := slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})
+	return slog.New(h).With("party", label)
 }
 
 func (w *world) parties(n int) []*party {
