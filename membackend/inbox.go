@@ -17,7 +17,16 @@ type delivery struct {
 }
 
 // receive is the way of an answer that stands in order with the events.
-func (s *memSession) receive(answer func()) { s.push(delivery{f: answer}) }
+func (s *memSession) receive(answer func()) bool {
+	s.push(delivery{f: answer})
+	return true
+}
+
+// receiveLeave is the way of an answer to Leave. On one connection for everything
+// it stands in order with the events, for as long as there are any.
+func (s *memSession) receiveLeave(answer func()) bool {
+	return s.c.st.o.NoRevs && !s.abandoned && s.receive(answer)
+}
 
 // push needs the mutex.
 func (s *memSession) push(d delivery) {

@@ -24,8 +24,9 @@ type message struct {
 	broke func()
 
 	// carry, if not nil, takes the answer at the service unless it is lost,
-	// and sees to its way back: in order with a session's events.
-	carry func(answer func())
+	// and sees to its way back: in order with a session's events. If it does not
+	// take it, the answer goes as any other.
+	carry func(answer func()) bool
 
 	sent     bool
 	canceled bool // do not send it any more
@@ -85,8 +86,7 @@ func (c *Client) arrive(m *message, f fault) {
 	case f.kind == replyLost, c.cut&Replies != 0:
 	case f.kind == replyBroken:
 		c.deliver(m.broke)
-	case m.carry != nil:
-		m.carry(answer)
+	case m.carry != nil && m.carry(answer):
 	default:
 		c.deliver(answer)
 	}
@@ -129,6 +129,9 @@ type request struct {
 	who      context.Context //nolint:containedctx // as in message; nil: the caller's
 	patience time.Duration   // after which it is sent again
 	over     <-chan struct{} // ends the request; nil: never
+
+	// carry is as in message.
+	carry func(answer func()) bool
 }
 
 // roundTrip sends a request until it is answered. With an error, sent says
@@ -147,7 +150,7 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 	defer wait.stop()
 	for {
 		at := clock{c}.Now()
-		m := &message{op: r.op, of: r.of, who: r.who, session: r.session, broke: func() { offer(broken, struct{}{}) }, apply: func() func() {
+		m := &message{op: r.op, of: r.of, who: r.who, session: r.session, carry: r.carry, broke: func() { offer(broken, struct{}{}) }, apply: func() func() {
 			v := act(at)
 			return func() { offer(answers, v) }
 		}}

@@ -72,8 +72,7 @@ func (c *Client) schedule(m *message) {
 			switch {
 			case !reply:
 				return nil
-			case m.carry != nil:
-				m.carry(answer)
+			case m.carry != nil && m.carry(answer):
 				return nil
 			}
 			return answer

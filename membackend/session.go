@@ -179,7 +179,7 @@ func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]d
 	}
 	st.mu.Unlock()
 
-	r := request{op: OpLeave, of: nameOf(reqs[0].Ref), session: s.id, patience: s.patience}
+	r := request{op: OpLeave, of: nameOf(reqs[0].Ref), session: s.id, patience: s.patience, carry: s.receiveLeave}
 	got, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) []departure {
 		st.leave(s.lease, ds, reqs)
 		all := make([]departure, 0, len(ds))
@@ -197,6 +197,9 @@ func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]d
 			delete(s.leaving, req.Ref)
 		}
 		ds[i].sent = ds[i].sent || sent
+	}
+	for i := range got {
+		got[i].left.Told = st.o.NoRevs && !s.abandoned
 	}
 	return got, err
 }

@@ -56,7 +56,10 @@ func (w *watch) request() {
 		of:      w.name(),
 		session: w.s.id,
 		apply:   func() func() { return nil },
-		carry:   func(func()) { w.arm() },
+		carry: func(func()) bool {
+			w.arm()
+			return true
+		},
 	})
 }
 

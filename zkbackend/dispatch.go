@@ -1,6 +1,9 @@
 package zkbackend
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // dispatcher calls back one at a time, in the order of posting. It has a
 // goroutine only while there is something to call.
@@ -26,6 +29,31 @@ func (d *dispatcher) post(f func()) {
 		d.running = true
 		d.wg.Go(d.run)
 	}
+}
+
+// flush waits until all that was posted before has been called, and says whether
+// that is so: not if ctx ended first, or nothing is called any more. It must not
+// be called by what is being called.
+func (d *dispatcher) flush(ctx context.Context) bool {
+	d.mu.Lock()
+	switch {
+	case d.closed || d.isOver():
+		d.mu.Unlock()
+		return false
+	case !d.running:
+		d.mu.Unlock()
+		return true
+	}
+	called := make(chan struct{})
+	d.queue = append(d.queue, func() { close(called) })
+	d.mu.Unlock()
+	select {
+	case <-called:
+		return true
+	case <-ctx.Done():
+	case <-d.over:
+	}
+	return false
 }
 
 func (d *dispatcher) isOver() bool {

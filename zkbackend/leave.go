@@ -57,10 +57,14 @@ func (s *sess) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.
 		defer s.setLeaving(*del, false)
 	}
 	err = d.run(ctx)
+	// The library calls back with the events of a connection before it hands out
+	// a later reply, so they have been posted by now; and those of the link before
+	// have been followed by breakWatches.
+	told := err == nil && s.out.flush(ctx)
 	left := make([]driver.Left, len(reqs))
 	for i, del := range d.dels {
 		s.setUnsure(del.req.Ref, del.unsure && !del.over)
-		left[i] = driver.Left{Gone: del.gone}
+		left[i] = driver.Left{Gone: del.gone, Told: told}
 		if del.over && !del.gone {
 			left[i].Probed, left[i].Alive = !del.req.Probe.Zero(), !del.probe.Zero()
 		}

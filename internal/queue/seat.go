@@ -116,7 +116,8 @@ func (s *seat) depart() (next *seat, req driver.LeaveRequest, err error) {
 // gone takes in that the entry was deleted, or had gone before.
 func (s *seat) gone(next *seat, left driver.Left) {
 	s.ln.do(func() {
-		if s.last = left.Rev; left.Gone {
+		s.last = left.Rev
+		if left.Gone || left.Rev == 0 && !left.Told {
 			s.last = undated
 		}
 		if next != nil && left.Probed && !left.Alive {

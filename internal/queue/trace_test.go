@@ -53,9 +53,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //
 // Those in testdata/traces go the same way on every kind of service, those in
 // testdata/tells on every kind that tells who held, those in testdata/dated where
-// events have revisions: elsewhere no answer overtakes an event by so much, since
-// both come on one connection. Those in testdata/lagging are played where looks are
-// as old as they may be.
+// events have revisions, and those in testdata/undated where they have none: there
+// an answer may wait for the events before it, and elsewhere it overtakes them.
+// Those in testdata/lagging are played where looks are as old as they may be.
 func TestTraces(t *testing.T) {
 	for _, k := range memory.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
@@ -63,7 +63,9 @@ func TestTraces(t *testing.T) {
 			if k.Options.Tells {
 				playAll(t, k.Options, "testdata/tells")
 			}
-			if !k.Options.NoRevs {
+			if k.Options.NoRevs {
+				playAll(t, k.Options, "testdata/undated")
+			} else {
 				playAll(t, k.Options, "testdata/dated")
 			}
 		})

@@ -63,9 +63,9 @@
 //
 // The callbacks given to [Session.Watch] run one at a time for each Session, in
 // the order of the store where [Profile.Ordered] says so. They must not block;
-// they may call Watch and cancel. An event is a hint with a floor under it:
-// losing one may delay a grant until the next look, and must never make a wrong
-// one.
+// they may call Watch and cancel, and nothing that waits: an answer may wait for
+// them, see [Session.Leave]. An event is a hint with a floor under it: losing one
+// may delay a grant until the next look, and must never make a wrong one.
 //
 // # Ends
 //

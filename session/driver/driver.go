@@ -151,6 +151,15 @@ type Session interface {
 	// works after Abandon too. Nil error: it is gone, and this call or an earlier
 	// unanswered one of its kind did it. ErrGone: it was gone before. Any other
 	// error: unknown; call again, it is idempotent.
+	//
+	// The answer is news of an end, and stands beside the events: Left.Rev says
+	// between which of them. Where there is none, Left.Told says that the callback
+	// of every armed watch of this Session has returned from all that the service
+	// did to its entry before the deletion, or from Broken; WatchRequest.Tell may
+	// still put off a Gone. A service whose events have no Rev owes that to every
+	// answer that it can give in time: it waits for the callbacks, until ctx or the
+	// session ends, and for nothing else. With neither Rev nor Told the answer is
+	// sound, and nobody is admitted by it without a look.
 	Leave(ctx context.Context, req LeaveRequest) (Left, error)
 
 	// LeaveAll is Leave for the entries of a JoinAll, in one transaction. Nil

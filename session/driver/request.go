@@ -122,6 +122,7 @@ type LeaveRequest struct {
 // Left is the answer to a Leave.
 type Left struct {
 	Rev    int64 // of the deletion; 0 if not known
+	Told   bool  // whatever was before the deletion has been told; see Session.Leave
 	Probed bool  // Probe was checked at the deletion ...
 	Alive  bool  // ... and was alive then
 	Gone   bool  // it was gone before; only from LeaveAll

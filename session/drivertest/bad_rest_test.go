@@ -185,6 +185,20 @@ func ownLate(b *badBackend) {
 	}
 }
 
+// leaving plants a defect into the answers to Leave.
+func leaving(b *badBackend, change func(left *driver.Left)) {
+	b.leave = func(ctx context.Context, s driver.Session, req driver.LeaveRequest) (driver.Left, error) {
+		left, err := s.Leave(ctx, req)
+		change(&left)
+		return left, err
+	}
+}
+
+// leaveOvertakes says that everything was told, and waits for nothing.
+func leaveOvertakes(b *badBackend) { leaving(b, func(left *driver.Left) { left.Told = true }) }
+
+func leaveUndated(b *badBackend) { leaving(b, func(left *driver.Left) { left.Rev = 0 }) }
+
 func callbacksTogether(b *badBackend) {
 	b.watch = func(s driver.Session, req driver.WatchRequest, f func(driver.Event)) func() {
 		return s.Watch(req, func(ev driver.Event) { go f(ev) })

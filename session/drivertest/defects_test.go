@@ -60,6 +60,8 @@ var defects = map[string]struct {
 	"a lost word counts":                    {"tell/JoinsAfterAReleaseDoNotMakeItWrong", lostWord},
 	"a retry leaves word of another":        {"tell/AReleaseSurvivesALostReply", retrySpeaks},
 	"own events come late":                  {"events/TheOwnEndComesBeforeALaterEndAhead", ownLate},
+	"leave overtakes what it has told":      {"events/AnAnswerToALeaveIsDatedOrComesBehindEarlierEvents", leaveOvertakes},
+	"leave has no place among the events":   {"events/AnAnswerToALeaveIsDatedOrComesBehindEarlierEvents", leaveUndated},
 	"callbacks run together":                {"events/CallbacksRunOneAtATime", callbacksTogether},
 	"proof counts from receipt":             {"expiry/ProofsCountFromSending", proofFromReceipt},
 	"proof promises more":                   {"expiry/ProofsGoOn", proofPromisesMore},

@@ -17,6 +17,7 @@ func events() []story {
 	return []story{
 		{"EventsComeInTheOrderOfTheStore", eventsInOrder},
 		{"TheOwnEndComesBeforeALaterEndAhead", eventsOwnFirst},
+		{"AnAnswerToALeaveIsDatedOrComesBehindEarlierEvents", eventsBeforeAnswer},
 		{"CallbacksRunOneAtATime", eventsOneAtATime},
 		{"ACallbackMayWatchAndCancel", eventsFromCallback},
 		{"AnAbandonedSessionIsSilent", eventsAbandoned},
@@ -101,6 +102,54 @@ func eventsOwnFirst(w *world) {
 		require.Equal(w.t, []driver.Ref{own, ahead}, c.gone, "who waits must learn first that it is not in line")
 		c.mu.Unlock()
 	}
+}
+
+// eventsBeforeAnswer: a callback that takes a moment holds up the news of the
+// next deletion, and the answer to one who leaves after both.
+func eventsBeforeAnswer(w *world) {
+	o := w.open()
+	if !o.c.Backend().Profile().Ordered {
+		w.t.Skip("the service does not order events: Profile.Ordered")
+	}
+	for _, all := range []bool{false, true} {
+		leaver, slow, own := o.join(line).Entry.Ref, o.join(line).Entry.Ref, o.join(line).Entry.Ref
+		first := &recorder{o: o, what: "callback that takes a moment", ends: true, more: make(chan struct{}, 1)}
+		o.Watch(driver.WatchRequest{Ref: slow}, func(ev driver.Event) {
+			if ev.Kind == driver.Gone {
+				time.Sleep(10 * time.Millisecond) // so that an answer can overtake
+			}
+			first.tell(ev)
+		})
+		first.await(driver.Armed)
+		r, _ := o.armed("own entry", driver.WatchRequest{Ref: own, Own: true})
+		w.svc.Delete(w.t, slow)
+		w.svc.Delete(w.t, own)
+		left := o.leaveBy(all, leaver)
+		if left.Told {
+			for _, told := range []*recorder{first, r} {
+				evs := told.all()
+				assert.NotEqual(w.t, driver.Armed, evs[len(evs)-1].Kind, "%s: told before the answer", told.what)
+			}
+		}
+		gone := r.await(driver.Gone)
+		if left.Rev != 0 {
+			assert.Less(w.t, gone.Rev, left.Rev)
+		} else {
+			assert.True(w.t, left.Told, "a healthy service gives every answer its place")
+		}
+	}
+}
+
+// leaveBy leaves by LeaveAll, or by Leave.
+func (o *owner) leaveBy(all bool, ref driver.Ref) driver.Left {
+	o.w.t.Helper()
+	if !all {
+		return o.leave(ref)
+	}
+	left, err := o.LeaveAll(o.w.ctx, []driver.LeaveRequest{{Ref: ref}})
+	require.NoError(o.w.t, err, "LeaveAll")
+	require.Len(o.w.t, left, 1)
+	return left[0]
 }
 
 // eventsOneAtATime: a callback that takes a moment is not met by another.
