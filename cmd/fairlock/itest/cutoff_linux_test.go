@@ -60,7 +60,7 @@ func clusters() map[string]func(t *testing.T) *servers {
 // The trials of "make cutoff", a few of each.
 func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
+	began, of := time.Now(), commit() // what is checked out now, whatever is later
 	all := map[string][]*outcome{}
 	t.Run("on", func(t *testing.T) { // returns when all have
 		for name, start := range clusters() {
@@ -89,7 +89,7 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 			})
 		}
 	})
-	tables := draw(all, time.Since(began))
+	tables := draw(all, of, began)
 	t.Log("\n" + tables)
 	if *pageFlag != "" {
 		require.NoError(t, intoPage(*pageFlag, tables))

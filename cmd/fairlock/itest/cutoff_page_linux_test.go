@@ -17,15 +17,15 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// draw is what came of all trials, as Markdown.
-func draw(all map[string][]*outcome, took time.Duration) string {
+// draw is what came of all trials of a commit, as Markdown.
+func draw(all map[string][]*outcome, of string, began time.Time) string {
 	var b strings.Builder
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		load = []byte("unknown")
 	}
-	fmt.Fprintf(&b, "Commit %s, %s, %s, %d CPUs, load at the end %s, up to %s trials at a time, took %s.\n", commit(), time.Now().UTC().Format("2006-01-02 15:04 UTC"),
-		runtime.Version(), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], " "), flag.Lookup("test.parallel").Value, took.Round(time.Second))
+	fmt.Fprintf(&b, "Commit %s, %s, %s, %d CPUs, load at the end %s, up to %s trials at a time, took %s.\n", of, began.UTC().Format("2006-01-02 15:04 UTC"),
+		runtime.Version(), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], " "), flag.Lookup("test.parallel").Value, time.Since(began).Round(time.Second))
 	b.WriteString(`
 | service | fault | trials | two at once | told to stop after | dead after | next started after | dead for at least | exit code 79 |
 | --- | --- | ---:| ---:| --- | --- | --- | --- | ---:|
