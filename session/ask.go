@@ -61,6 +61,26 @@ func (s *Session) Ask(ctx context.Context, name, reason string) (withdraw func()
 	}), nil
 }
 
+// Asks returns those who ask for a lock now, the oldest first, whether a holder
+// listens or not: for tools, since a holder that listens is told (Hold.Asked). None
+// is no error. It takes one read, and needs nobody to hold.
+func (s *Session) Asks(ctx context.Context, name string) ([]Ask, error) {
+	if err := s.CheckName(name); err != nil {
+		return nil, fmt.Errorf("session: list the asks: %w", err)
+	}
+	line, err := s.backend.List(ctx, driver.AskLine(name), 0)
+	if err != nil {
+		return nil, fmt.Errorf("session: list the asks for %q: %w", name, err)
+	}
+	var all []Ask
+	for _, e := range line {
+		if isAsk(e) {
+			all = append(all, readAsk(name, e))
+		}
+	}
+	return all, nil
+}
+
 // ask joins the line of asks, in one term after another.
 func (s *Session) ask(ctx context.Context, name, reason string) (*Term, driver.Ref, error) {
 	if err := s.CheckName(name); err != nil {

@@ -64,6 +64,19 @@ func (w *world) unasked(h *session.Hold) {
 	require.ErrorIs(w.t, err, context.DeadlineExceeded, "%+v", a)
 }
 
+// asking are the reasons of all who ask for the lock now.
+func (w *world) asking(s *session.Session) (reasons []string) {
+	w.t.Helper()
+	all, err := s.Asks(w.soon(), name)
+	require.NoError(w.t, err, "asks")
+	for _, a := range all {
+		assert.Equal(w.t, name, a.Name)
+		assert.NotEmpty(w.t, a.Session)
+		reasons = append(reasons, a.Reason)
+	}
+	return reasons
+}
+
 // listening is a call of Asked under way.
 type listening struct {
 	done chan struct{}
@@ -137,9 +150,11 @@ func askedOften(w *world) {
 		want = append(want, fmt.Sprint("reason ", i))
 		p.asksFor(name, want[i])
 	}
+	require.Equal(w.t, want, w.asking(c.Session), "and anybody may look")
 	for _, reason := range want {
 		require.Equal(w.t, reason, w.asked(h))
 	}
+	require.Equal(w.t, want, w.asking(c.Session), "told or not")
 	w.unasked(h)
 	withdraw := b.asksFor(name, "again")
 	require.Equal(w.t, "again", w.asked(h))
@@ -312,8 +327,10 @@ func askedForeign(w *world) {
 		w.svc.Overwrite(w.t, f, []byte(v))
 		w.unasked(h)
 	}
+	require.Empty(w.t, w.asking(b.Session))
 	b.asksFor(name, "a real one")
 	require.Equal(w.t, "a real one", w.asked(h))
+	require.Equal(w.t, []string{"a real one"}, w.asking(b.Session))
 	w.unlock(h)
 	w.eventually(0, "and the line knows nothing of it")
 }
