@@ -43,7 +43,7 @@ recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else 
 	$(GO) run ./cmd/fairlock/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' bin/fairlock demo
 
 .PHONY: test
-test: gcc zookeeper ## Run go vet and every test under the race detector, real servers last.
+test: gcc systemd zookeeper ## Run go vet and every test under the race detector, real servers last.
 	@all=$$($(GO) list ./...)
 	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
 	servers=$$(grep -E '$(SERVERS)' <<<"$$all" || true)
@@ -158,6 +158,38 @@ gcc:
 		exit 1
 	fi
 
+# Installs the Debian packages in $missing, which $need needs, or says what to do;
+# $or is what else would do.
+define install
+	if [[ $${#missing[@]} == 0 ]]; then
+		exit 0
+	fi
+	as=()
+	if [[ $$(id -u) != 0 ]]; then
+		as=(sudo -n)
+	fi
+	if ! command -v apt-get >/dev/null || ! "$${as[@]}" true 2>/dev/null; then
+		echo "$$need need more than is here: install $${missing[*]} (Debian's names, for apt-get install)$$or." >&2
+		exit 1
+	fi
+	echo "installing $${missing[*]} with apt-get: $$need need it"
+	apt() { "$${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=60 "$$@"; }
+	said=$$({ apt update && apt install -y --no-install-recommends "$${missing[@]}"; } 2>&1 </dev/null) || {
+		echo "$$said" >&2
+		exit 1
+	}
+endef
+
+# Only systemd-analyze is used, and nothing of it has to run.
+.PHONY: systemd
+systemd:
+	@missing=()
+	if [[ $$(uname) == Linux ]] && ! command -v systemd-analyze >/dev/null; then
+		missing+=(systemd)
+	fi
+	need='The tests of the systemd units' or=
+	$(install)
+
 # What the tests with ZooKeeper run: its server, and the clients Curator, as
 # "java Program.java", and Kazoo, by /usr/bin/python3. Debian's libraries start no
 # service; its package zookeeperd would.
@@ -183,20 +215,5 @@ zookeeper:
 	elif ! command -v javac >/dev/null; then
 		missing+=(default-jdk-headless)
 	fi
-	if [[ $${#missing[@]} == 0 ]]; then
-		exit 0
-	fi
-	as=()
-	if [[ $$(id -u) != 0 ]]; then
-		as=(sudo -n)
-	fi
-	if ! command -v apt-get >/dev/null || ! "$${as[@]}" true 2>/dev/null; then
-		echo "The tests with ZooKeeper need more than is here: install $${missing[*]} (those are Debian's names, for apt-get install), or set ZOOKEEPER_HOME to an unpacked Apache release, CURATOR_CLASSPATH to Curator's jars and JAVA_HOME to a JDK." >&2
-		exit 1
-	fi
-	echo "installing $${missing[*]} with apt-get: the tests with ZooKeeper need it"
-	apt() { "$${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=60 "$$@"; }
-	said=$$({ apt update && apt install -y --no-install-recommends "$${missing[@]}"; } 2>&1 </dev/null) || {
-		echo "$$said" >&2
-		exit 1
-	}
+	need='The tests with ZooKeeper' or=', or set ZOOKEEPER_HOME to an unpacked Apache release, CURATOR_CLASSPATH to the jars of Curator and JAVA_HOME to a JDK'
+	$(install)

@@ -69,22 +69,6 @@ func TestTheSystemdUnitIsOne(t *testing.T) {
 
 	understood(t, "/usr/local/bin/backup", strings.Fields(line)...)
 	reachable(t, settings(unit, "Environment="))
-
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("no systemd-analyze here: whether it is a unit was not looked at")
-	}
-	dir := t.TempDir()
-	here := strings.ReplaceAll(unit, "/usr/local/bin/fairlock", "/bin/true") // or it says that it is not here
-	for name, text := range map[string]string{"backup.service": here, "backup.timer": example(t, "backup.timer")} {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput()
-		assert.NoError(t, err, "%s", out)
-		for said := range strings.Lines(string(out)) {
-			assert.NotContains(t, said, "backup.", "%s", out)
-		}
-	}
 }
 
 func TestTheCrontabIsOne(t *testing.T) {
