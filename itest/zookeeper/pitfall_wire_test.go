@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ type wire struct {
 	to       map[string]int // connections by address
 	requests []frame        // all but signs of life
 	down     int            // bytes of the replies to them
+	back     map[int32]int  // the same by the number of the request
 }
 
 // errCut is what the test does to a connection.
@@ -82,7 +84,7 @@ func (w *wire) connections(addr string) int {
 func (w *wire) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.requests, w.down = nil, 0
+	w.requests, w.down, w.back = nil, 0, nil
 }
 
 // seen is what was sent since then, and how much came back.
@@ -90,6 +92,14 @@ func (w *wire) seen() (requests []frame, down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]frame(nil), w.requests...), w.down
+}
+
+// answered is what was sent since then, with how much came back for each by its
+// number, which says nothing if there was more than one session.
+func (w *wire) answered() (requests []frame, back map[int32]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]frame(nil), w.requests...), maps.Clone(w.back)
 }
 
 // count is how many of the requests are of that kind.
@@ -168,6 +178,10 @@ func (c *wireConn) Read(p []byte) (int, error) {
 		if !first && request != nil && !request.proves() {
 			c.w.mu.Lock()
 			c.w.down += len(f)
+			if c.w.back == nil {
+				c.w.back = map[int32]int{}
+			}
+			c.w.back[f.xid()] = len(f)
 			c.w.mu.Unlock()
 		}
 		if !first && request != nil && c.w.reply != nil {
