@@ -67,6 +67,7 @@ var importRules = []rule{
 
 	{folder: "internal/tcpproxy", unshipped: true, forTests: true},
 	{folder: "internal/testserver", unshipped: true, forTests: true},
+	{folder: "internal/zkframe", unshipped: true, forTests: true},
 	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/defect"},
 	{folder: "internal/schedule", ours: []string{"session/driver"}},

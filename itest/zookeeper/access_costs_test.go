@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
@@ -124,11 +125,11 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	e, root := shared.use(t)
 	var mu sync.Mutex
 	sent := map[int32]int{}
-	w := &wire{before: func(f frame) bool {
+	w := &wire{before: func(f zkframe.Frame) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if f.proves() {
-			sent[f.op()]++
+		if proves(f) {
+			sent[f.Op()]++
 		}
 		return true
 	}}
@@ -139,7 +140,7 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	r := p.ask(bounded(t), "x")
 	lined(t, e.Conn(t), root+"/x", 2)
 	// The watches are made, one of them after a moment.
-	until(t, "watches", func() bool { return w.count(func(f frame) bool { return f.op() == opGetData }) >= 2 })
+	until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
 	time.Sleep(time.Second)
 	w.forget()
 	mu.Lock()
@@ -150,15 +151,15 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	mu.Lock()
 	proofs := maps.Clone(sent) // the session goes on
 	mu.Unlock()
-	total := proofs[opSync] + proofs[opPing] + proofs[opMulti]
+	total := proofs[zkframe.OpSync] + proofs[zkframe.OpPing] + proofs[zkframe.OpMulti]
 	r.waits(t)
 	require.NoError(t, h.Unlock())
 	require.NoError(t, r.granted(t).Unlock())
 
 	var others []int32
 	for _, f := range requests {
-		if !f.proves() {
-			others = append(others, f.op())
+		if !proves(f) {
+			others = append(others, f.Op())
 		}
 	}
 	perMinute := float64(total) * float64(time.Minute) / float64(watching)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -151,11 +152,11 @@ func everything(t *testing.T, admin *zk.Conn, path string) (all []any) {
 func (w *wire) logins() (all []string) {
 	requests, _ := w.seen()
 	for _, f := range requests {
-		if f.op() != opLogin {
+		if f.Op() != zkframe.OpLogin {
 			continue
 		}
 		const scheme = 16 // behind length, number, kind and type
-		if login := f.text(scheme + 4 + len(f.text(scheme))); !slices.Contains(all, login) {
+		if login := f.Text(scheme + 4 + len(f.Text(scheme))); !slices.Contains(all, login) {
 			all = append(all, login)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -25,7 +26,7 @@ func (c *costing) costs(want int, what string, call func() error) {
 	c.t.Helper()
 	c.w.forget()
 	require.NoError(c.t, call(), what)
-	got := c.w.count(frame.counts)
+	got := c.w.count(counts)
 	assert.Equal(c.t, want, got, "requests of %s", what)
 }
 
@@ -178,17 +179,17 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 	var asked []string
 	var on atomic.Bool
 	all := make(chan struct{})
-	w := &wire{after: func(f frame) bool {
-		if on.Load() && f.op() == opGetChildren {
+	w := &wire{after: func(f zkframe.Frame) bool {
+		if on.Load() && f.Op() == zkframe.OpGetChildren2 {
 			mu.Lock()
 			defer mu.Unlock()
-			if asked = append(asked, f.path()); len(asked) == 3 {
+			if asked = append(asked, f.Path()); len(asked) == 3 {
 				close(all)
 			}
 		}
 		return true
-	}, reply: func(request, f frame) (frame, bool) {
-		if on.Load() && request.op() == opGetChildren {
+	}, reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		if on.Load() && request.Op() == zkframe.OpGetChildren2 {
 			wait(t, all, "all requests of the look")
 		}
 		return f, true

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -182,7 +183,7 @@ func TestTheLongestValueIsTaken(t *testing.T) {
 		_, err = o.Join(bounded(t), driver.JoinRequest{Line: line, Value: make([]byte, most+1)})
 		require.ErrorIs(t, err, driver.ErrRefused)
 		require.ErrorIs(t, o.Write(bounded(t), j.Entry.Ref, make([]byte, most+1)), driver.ErrRefused)
-		assert.Zero(t, w.count(frame.counts))
+		assert.Zero(t, w.count(counts))
 		assert.Empty(t, o.losses())
 	}
 }
@@ -231,9 +232,9 @@ func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 	e, root := shared.use(t)
 	stop := make(chan struct{})
 	w := &wire{}
-	w.after = func(f frame) bool {
-		for _, p := range f.parts() {
-			if p.op == opCreate && p.flags == zk.FlagEphemeral && strings.Contains(p.path, "__READ__") {
+	w.after = func(f zkframe.Frame) bool {
+		for _, p := range f.Parts() {
+			if p.Op == zkframe.OpCreate && p.Flags == zk.FlagEphemeral && strings.Contains(p.Path, "__READ__") {
 				close(stop)
 				return false
 			}
@@ -264,8 +265,8 @@ func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
 	var bell string
-	w := &wire{reply: func(request, f frame) (frame, bool) {
-		if request.op() == opMulti && request.writes() == drivertest.Leave && bell != "" {
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		if request.Op() == zkframe.OpMulti && writes(request) == drivertest.Leave && bell != "" {
 			_, err := conn.Create(bell, nil, 0, zk.WorldACL(zk.PermAll))
 			assert.NoError(t, err)
 			bell = ""

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
@@ -63,8 +64,8 @@ func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 		// password; the login: length, number, kind, 0, scheme, credentials; and
 		// the watch: length, number, kind, path, mode.
 		int32(44), int32(0), int64(0), int32(60_000), int64(0), int32(16), make([]byte, 16),
-		int32(26 + len(admin)), int32(-4), int32(opLogin), int32(0), int32(6), []byte("digest"), int32(len(admin)), []byte(admin),
-		int32(16 + len(root)), int32(1), int32(opAddWatch), int32(len(root)), []byte(root), int32(recursive),
+		int32(26 + len(admin)), int32(-4), int32(zkframe.OpLogin), int32(0), int32(6), []byte("digest"), int32(len(admin)), []byte(admin),
+		int32(16 + len(root)), int32(1), int32(zkframe.OpAddWatch), int32(len(root)), []byte(root), int32(recursive),
 	} {
 		require.NoError(t, binary.Write(&b, binary.BigEndian, field))
 	}
@@ -94,7 +95,7 @@ func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 
 // packet reads one, and returns what stands behind its length.
 func packet(r io.Reader) ([]byte, error) {
-	f, err := readFrame(r)
+	f, err := zkframe.Read(r)
 	if err != nil {
 		return nil, err
 	}

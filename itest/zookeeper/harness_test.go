@@ -1,10 +1,8 @@
 package zookeeper
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -22,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -63,7 +62,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 		NoLate: "ZooKeeper sees the requests of a client on one ordered connection only",
 		Service: func(t *testing.T) drivertest.Service {
 			s := &zkService{
-				ensemble: e, admin: e.Conn(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64][]byte{},
+				ensemble: e, admin: e.Conn(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64]string{},
 			}
 			require.NoError(t, s.admin.AddAuth("digest", []byte(operatorName+":"+operatorPassword)))
 			// The line of most stories has been used before: the first join of
@@ -81,7 +80,7 @@ type zkService struct {
 	root     string
 
 	mu        sync.Mutex
-	passwords map[int64][]byte // of all sessions that were opened, by their number
+	passwords map[int64]string // of all sessions that were opened, by their number
 	stranger  *zk.Conn         // has the foreign entries
 }
 
@@ -192,13 +191,11 @@ func (s *zkService) Count(t *testing.T, line string) int {
 
 // learn notes the password of a session, from the answer to its handshake:
 // version, timeout, number, password.
-func (s *zkService) learn(hello frame) {
-	if len(hello) < 20 {
-		return
-	}
+func (s *zkService) learn(hello zkframe.Frame) {
+	session, password := hello.Identity()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.passwords[int64(binary.BigEndian.Uint64(hello[12:]))] = []byte(hello.text(20))
+	s.passwords[session] = password
 }
 
 // Expire ends a session as anybody can who knows its password: there is no
@@ -225,7 +222,7 @@ func (s *zkService) Expire(t *testing.T, session string) {
 }
 
 // end says whether there was such a session, and tries to end it.
-func (s *zkService) end(ctx context.Context, id int64, password []byte) (alive bool, err error) {
+func (s *zkService) end(ctx context.Context, id int64, password string) (alive bool, err error) {
 	socket, err := new(net.Dialer).DialContext(ctx, "tcp", s.ensemble.Member(0).Direct())
 	if err != nil {
 		return true, err
@@ -234,24 +231,14 @@ func (s *zkService) end(ctx context.Context, id int64, password []byte) (alive b
 	if err := socket.SetDeadline(time.Now().Add(patience)); err != nil {
 		return true, err
 	}
-	var b bytes.Buffer
-	for _, field := range []any{
-		// The handshake: length, version, newest transaction, timeout, session.
-		int32(28 + len(password)), int32(0), int64(0), int32(2000), id, int32(len(password)), password,
-		int32(8), int32(1), int32(opClose),
-	} {
-		if err := binary.Write(&b, binary.BigEndian, field); err != nil {
-			return true, err
-		}
-	}
-	if _, err := socket.Write(b.Bytes()); err != nil {
+	if _, err := socket.Write(zkframe.End(id, password, 2*time.Second)); err != nil {
 		return true, err
 	}
-	hello := make(frame, 20)
-	if _, err := io.ReadFull(socket, hello); err != nil {
+	hello, err := zkframe.Read(socket)
+	if err != nil {
 		return true, err
 	}
-	if binary.BigEndian.Uint64(hello[12:]) == 0 {
+	if session, _ := hello.Identity(); session == 0 {
 		return false, nil
 	}
 	_, err = io.Copy(io.Discard, socket) // the server closes it when it has answered
@@ -350,12 +337,12 @@ func (c *zkClient) sends() {
 }
 
 // strike returns the fault that hits a request, if one does.
-func (c *zkClient) strike(kinds []drivertest.Op, f frame) (drivertest.Fault, bool) {
+func (c *zkClient) strike(kinds []drivertest.Op, f zkframe.Frame) (drivertest.Fault, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, op := range kinds {
 		fs := c.strikes[op]
-		if len(fs) == 0 || op == drivertest.Join && !c.svc.has(f.folder()) {
+		if len(fs) == 0 || op == drivertest.Join && !c.svc.has(folderOf(f)) {
 			continue
 		}
 		c.strikes[op] = fs[1:]

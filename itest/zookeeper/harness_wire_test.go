@@ -10,56 +10,70 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
 // opens says whether a handshake asks for a session, and does not go on with one.
-func (f frame) opens() bool { return len(f) >= 28 && binary.BigEndian.Uint64(f[20:]) == 0 }
+func opens(f zkframe.Frame) bool { return len(f) >= 28 && binary.BigEndian.Uint64(f[20:]) == 0 }
 
 // counts says whether a request is more than a sign of life, a login or a watch.
-func (f frame) counts() bool {
-	switch f.op() {
-	case opLogin, opSetWatches:
+func counts(f zkframe.Frame) bool {
+	switch f.Op() {
+	case zkframe.OpLogin, zkframe.OpSetWatches:
 		return false
-	case opGetData, opExists, opGetChildren:
-		return !f.watches()
+	case zkframe.OpGetData, zkframe.OpExists, zkframe.OpGetChildren2:
+		return !f.Watches()
 	}
-	return !f.proves()
+	return !proves(f)
 }
 
-// kinds says what a request may be.
-func (f frame) kinds() []drivertest.Op {
-	switch f.op() {
-	case opClose:
+// proves says that a request is a heartbeat: a sync of the root, or a check of it.
+func proves(f zkframe.Frame) bool {
+	switch f.Op() {
+	case zkframe.OpPing:
+		return true
+	case zkframe.OpSync:
+		return f.Path() == "/"
+	case zkframe.OpMulti:
+		return f.Number(12) == zkframe.OpCheck && f.FirstPath() == "/"
+	}
+	return false
+}
+
+// opsOf says what a request may be.
+func opsOf(f zkframe.Frame) []drivertest.Op {
+	switch f.Op() {
+	case zkframe.OpClose:
 		return []drivertest.Op{drivertest.Close}
-	case opGetChildren, opGetData, opExists:
+	case zkframe.OpGetChildren2, zkframe.OpGetData, zkframe.OpExists:
 		return []drivertest.Op{drivertest.Look, drivertest.List}
-	case opCreate, opSetData, opDelete, opMulti:
-		return []drivertest.Op{f.writes()}
+	case zkframe.OpCreate, zkframe.OpSetData, zkframe.OpDelete, zkframe.OpMulti:
+		return []drivertest.Op{writes(f)}
 	}
 	return nil
 }
 
 // writes says what a request that writes does. An entry is created as sequential
 // by a join only, and deleted by Share only to make another of it.
-func (f frame) writes() drivertest.Op {
+func writes(f zkframe.Frame) drivertest.Op {
 	op := drivertest.Change
-	for _, p := range f.parts() {
-		switch entry := zkEntry.MatchString(p.path); {
-		case p.op == opCreate && p.flags&zk.FlagSequence != 0:
+	for _, p := range f.Parts() {
+		switch entry := zkEntry.MatchString(p.Path); {
+		case p.Op == zkframe.OpCreate && p.Flags&zk.FlagSequence != 0:
 			return drivertest.Join
-		case p.op == opCreate && entry && !strings.Contains(p.path, "/holders/"):
+		case p.Op == zkframe.OpCreate && entry && !strings.Contains(p.Path, "/holders/"):
 			return drivertest.Change
-		case p.op == opDelete && entry && !strings.Contains(p.path, "/holders/"):
+		case p.Op == zkframe.OpDelete && entry && !strings.Contains(p.Path, "/holders/"):
 			op = drivertest.Leave
 		}
 	}
 	return op
 }
 
-// folder is where the first request of a transaction wants to create something.
-func (f frame) folder() string {
-	path := f.created()
+// folderOf is where the first request of a transaction wants to create something.
+func folderOf(f zkframe.Frame) string {
+	path := f.FirstPath()
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }
 
@@ -99,19 +113,19 @@ func (z *zkConn) Close() error {
 
 // Write sends one packet, unless a fault hits it.
 func (z *zkConn) Write(packet []byte) (int, error) {
-	f, first := frame(packet), !z.greeted
+	f, first := zkframe.Frame(packet), !z.greeted
 	z.greeted = true
 	if z.isDeaf() {
 		return len(packet), nil
 	}
-	if first || f.counts() {
+	if first || counts(f) {
 		z.c.sends()
 	}
 	var kinds []drivertest.Op
 	switch {
 	case !first:
-		kinds = f.kinds()
-	case f.opens():
+		kinds = opsOf(f)
+	case opens(f):
 		kinds = []drivertest.Op{drivertest.Open}
 	}
 	fault, hit := z.c.strike(kinds, f)
@@ -124,7 +138,7 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 		// One ordered connection: what is lost for good takes all with it.
 		z.deaf, z.mute = true, true
 	case drivertest.LostReply, drivertest.BrokenReply:
-		z.awaits, z.xid, z.fault = true, f.xid(), fault
+		z.awaits, z.xid, z.fault = true, f.Xid(), fault
 		if first {
 			z.xid = 0
 		}
@@ -151,7 +165,7 @@ func (z *zkConn) isDeaf() bool {
 // Read hands on what was received, unless a fault hits it.
 func (z *zkConn) Read(p []byte) (int, error) {
 	for len(z.ready) == 0 {
-		f, err := readFrame(z.in)
+		f, err := zkframe.Read(z.in)
 		if z.isMute() {
 			if err != nil { // a path that is dead does not tell of the end either
 				<-z.closed
@@ -188,10 +202,10 @@ func (z *zkConn) isMute() bool {
 }
 
 // meets says whether a reply is the one that a fault is for.
-func (z *zkConn) meets(f frame, first bool) (drivertest.Fault, bool) {
+func (z *zkConn) meets(f zkframe.Frame, first bool) (drivertest.Fault, bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if !z.awaits || !first && f.xid() != z.xid {
+	if !z.awaits || !first && f.Xid() != z.xid {
 		return 0, false
 	}
 	z.awaits, z.mute = false, z.fault == drivertest.LostReply

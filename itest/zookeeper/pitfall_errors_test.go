@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
@@ -24,26 +25,26 @@ func refusalsAreTold(t *testing.T) {
 		want     error
 		says     string
 	}{
-		"a code from the future": {opMulti, -999, forever, session.ErrRefused, "-999"},
-		"an old server":          {opCreateContainer, -6, forever, session.ErrRefused, "3.5.3"},
-		"a used up quota":        {opMulti, -125, forever, session.ErrRefused, "quota"},
-		"a wrong ACL":            {opMulti, -114, forever, session.ErrRefused, "ACL"},
-		"no permission":          {opMulti, -102, forever, session.ErrDenied, "CREATE"},
-		"a server under load":    {opMulti, -127, 3, nil, ""},
-		"a server in trouble":    {opMulti, -1, 1, nil, ""},
+		"a code from the future": {zkframe.OpMulti, -999, forever, session.ErrRefused, "-999"},
+		"an old server":          {zkframe.OpCreateContainer, -6, forever, session.ErrRefused, "3.5.3"},
+		"a used up quota":        {zkframe.OpMulti, -125, forever, session.ErrRefused, "quota"},
+		"a wrong ACL":            {zkframe.OpMulti, -114, forever, session.ErrRefused, "ACL"},
+		"no permission":          {zkframe.OpMulti, -102, forever, session.ErrDenied, "CREATE"},
+		"a server under load":    {zkframe.OpMulti, -127, 3, nil, ""},
+		"a server in trouble":    {zkframe.OpMulti, -1, 1, nil, ""},
 	} {
 		e, root := shared.use(t)
 		var hits, on atomic.Int64
 		w := &wire{
-			swap: func(f frame) frame {
-				if on.Load() == 1 && !f.proves() && f.op() == c.op && (c.op != opMulti || f.joins()) && hits.Add(1) <= c.times {
-					return f.harmless()
+			swap: func(f zkframe.Frame) zkframe.Frame {
+				if on.Load() == 1 && !proves(f) && f.Op() == c.op && (c.op != zkframe.OpMulti || joins(f)) && hits.Add(1) <= c.times {
+					return harmless(f)
 				}
 				return f
 			},
-			reply: func(request, f frame) (frame, bool) {
-				if on.Load() == 1 && request.op() == c.op && hits.Load() <= c.times && (c.op != opMulti || request.joins()) {
-					return f.failed(c.code), true
+			reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+				if on.Load() == 1 && request.Op() == c.op && hits.Load() <= c.times && (c.op != zkframe.OpMulti || joins(request)) {
+					return refused(f, c.code), true
 				}
 				return f, true
 			},
@@ -51,7 +52,7 @@ func refusalsAreTold(t *testing.T) {
 		p := newParty(t, root, calmTTL)
 		p.opts.Dial = w.dial
 		p.open(t, e.Servers()...)
-		if c.op == opMulti {
+		if c.op == zkframe.OpMulti {
 			require.NoError(t, p.lock(t, name).Unlock()) // makes the folder
 		}
 		w.forget()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -26,10 +27,10 @@ type breaker struct {
 	kinds []int32
 }
 
-func (b *breaker) reply(request, f frame) (frame, bool) {
+func (b *breaker) reply(request, f zkframe.Frame) (zkframe.Frame, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if request.proves() || len(b.kinds) == 0 || request.op() != b.kinds[0] {
+	if proves(request) || len(b.kinds) == 0 || request.Op() != b.kinds[0] {
 		return f, true
 	}
 	b.kinds = b.kinds[1:]
@@ -48,12 +49,12 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
 	for _, kinds := range [][]int32{
-		{opMulti},
-		{opMulti, opSync},
-		{opMulti, opGetChildren},
-		{opMulti, opExists},
-		{opMulti, opSync, opGetChildren, opExists},
-		{opMulti, opSync, opSync, opGetChildren, opGetChildren, opExists, opExists},
+		{zkframe.OpMulti},
+		{zkframe.OpMulti, zkframe.OpSync},
+		{zkframe.OpMulti, zkframe.OpGetChildren2},
+		{zkframe.OpMulti, zkframe.OpExists},
+		{zkframe.OpMulti, zkframe.OpSync, zkframe.OpGetChildren2, zkframe.OpExists},
+		{zkframe.OpMulti, zkframe.OpSync, zkframe.OpSync, zkframe.OpGetChildren2, zkframe.OpGetChildren2, zkframe.OpExists, zkframe.OpExists},
 	} {
 		line := fmt.Sprint(kinds)
 		dir := folder(t, conn, root+"/"+line)
@@ -98,7 +99,7 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		first, then := e.Member(ways[round%3][0]).Direct(), e.Member(ways[round%3][1]).Direct()
 		var struck atomic.Bool
 		w := &wire{refuse: func(addr string) bool { return first != then && (addr == first) == struck.Load() }}
-		w.after = func(f frame) bool { return !f.joins() || struck.Swap(true) }
+		w.after = func(f zkframe.Frame) bool { return !joins(f) || struck.Swap(true) }
 		o := drive(t, calmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, first, then)
 		delay := func(d time.Duration) {
 			e.Member(slow).DelayTo(leader, d)
@@ -145,7 +146,7 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		fault.harm(proxy)
 		ctx, cancel := context.WithCancel(bounded(t))
 		r := p.ask(ctx, "x")
-		until(t, "a join on its way", func() bool { return w.count(frame.joins) == 1 })
+		until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
 		if name == "the answer is late" || name == "the answer is lost" {
 			until(t, "an entry", func() bool { return len(children(t, conn, root+"/x")) == 1 })
 		}
@@ -174,8 +175,8 @@ func settledJoinsStayAway(t *testing.T) {
 	dir := folder(t, conn, root+"/x")
 	var struck atomic.Int64
 	ctx, cancel := context.WithCancel(bounded(t))
-	w := &wire{reply: func(request, f frame) (frame, bool) {
-		if request.joins() && struck.Add(1) == 1 {
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		if joins(request) && struck.Add(1) == 1 {
 			cancel()
 			return nil, false
 		}

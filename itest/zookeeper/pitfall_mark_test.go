@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -39,7 +40,7 @@ func rests(t *testing.T, wires ...*wire) {
 			all, back := w.answered()
 			sent += len(all)
 			for _, f := range all {
-				_, is := back[f.xid()]
+				_, is := back[f.Xid()]
 				idle = idle && is
 			}
 		}
@@ -63,7 +64,7 @@ func rests(t *testing.T, wires ...*wire) {
 func stands(t *testing.T, w *wire, entries int) {
 	t.Helper()
 	until(t, "watches", func() bool {
-		return w.count(func(f frame) bool { return f.op() == opGetData && f.watches() }) == entries
+		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData && f.Watches() }) == entries
 	})
 }
 
@@ -77,15 +78,15 @@ func handOff(wires ...*wire) (byKind map[int32]int, down int) {
 		all, back := w.answered()
 		doubts := map[string]int{}
 		for _, f := range all {
-			path := f.path()
+			path := f.Path()
 			switch {
-			case f.op() == opExists && !zkEntry.MatchString(path):
+			case f.Op() == zkframe.OpExists && !zkEntry.MatchString(path):
 				doubts[path]++
-			case f.op() == opGetChildren && doubts[path] > 0:
+			case f.Op() == zkframe.OpGetChildren2 && doubts[path] > 0:
 				doubts[path]--
 			default:
-				byKind[f.op()]++
-				down += back[f.xid()]
+				byKind[f.Op()]++
+				down += back[f.Xid()]
 			}
 		}
 	}
@@ -97,7 +98,7 @@ func handOff(wires ...*wire) (byKind map[int32]int, down int) {
 func doubted(t *testing.T, w *wire) {
 	t.Helper()
 	until(t, "a look at the line", func() bool {
-		return w.count(func(f frame) bool { return f.op() == opGetChildren }) > 0
+		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetChildren2 }) > 0
 	})
 }
 
@@ -145,7 +146,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	sent, _ := handOff(twoWire)
 	assert.Empty(t, sent, "requests of the next one")
 	sent, _ = handOff(oneWire)
-	assert.Equal(t, map[int32]int{opMulti: 1}, sent, "requests of the one before")
+	assert.Equal(t, map[int32]int{zkframe.OpMulti: 1}, sent, "requests of the one before")
 	granted(t, twoWire)
 	rests(t, oneWire, twoWire)
 
@@ -162,7 +163,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	next = third.granted(t)
 	sent, down := handOff(twoWire, threeWire)
 	t.Logf("second to third: %v, %d bytes back", sent, down)
-	assert.Equal(t, map[int32]int{opMulti: 1}, sent, "third knew that only the second was ahead")
+	assert.Equal(t, map[int32]int{zkframe.OpMulti: 1}, sent, "third knew that only the second was ahead")
 	granted(t, threeWire)
 	rests(t, oneWire, twoWire, threeWire)
 
@@ -172,9 +173,9 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	next = fourth.granted(t)
 	sent, down = handOff(oneWire, threeWire)
 	t.Logf("third to fourth: %v, %d bytes back", sent, down)
-	assert.LessOrEqual(t, sent[opGetData], 1, "the word of the third")
-	delete(sent, opGetData)
-	assert.Equal(t, map[int32]int{opMulti: 1}, sent)
+	assert.LessOrEqual(t, sent[zkframe.OpGetData], 1, "the word of the third")
+	delete(sent, zkframe.OpGetData)
+	assert.Equal(t, map[int32]int{zkframe.OpMulti: 1}, sent)
 	assert.Less(t, down, 400)
 	answered(t, next.Unlock())
 	return true
@@ -232,8 +233,8 @@ func longLineIsNeverRead(t *testing.T) {
 	t.Logf("%d hand-offs in %v: requests by kind %v, %d bytes back", n, took, byKind, down)
 
 	assert.EqualValues(t, 1, in.most.Load())
-	assert.Zero(t, byKind[opGetChildren], "reads of the line")
-	assert.LessOrEqual(t, byKind[opGetData], n)
+	assert.Zero(t, byKind[zkframe.OpGetChildren2], "reads of the line")
+	assert.LessOrEqual(t, byKind[zkframe.OpGetData], n)
 	assert.Less(t, down/n, 400, "bytes for each hand-off")
 	for _, p := range parties {
 		p.kept(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -129,7 +130,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	e, root := shared.use(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 	var forgetful atomic.Bool
-	w := &wire{hello: func(f frame) {
+	w := &wire{hello: func(f zkframe.Frame) {
 		if forgetful.Load() {
 			clear(f[20:28]) // the session
 			clear(f[32:])   // its password
@@ -230,8 +231,8 @@ func credentialsAreShownAgain(t *testing.T) {
 	e, root := shared.use(t)
 	proxy := proxyOf(t, e, 0)
 	var logins, broken atomic.Int64
-	w := &wire{before: func(f frame) bool {
-		return f.op() != opLogin || logins.Add(1)%4 != 0 || broken.Add(1) == 0
+	w := &wire{before: func(f zkframe.Frame) bool {
+		return f.Op() != zkframe.OpLogin || logins.Add(1)%4 != 0 || broken.Add(1) == 0
 	}}
 	p := newParty(t, root, calmTTL)
 	p.opts.Dial = w.dial
@@ -271,7 +272,7 @@ func credentialsAreShownAgain(t *testing.T) {
 func openTriesAgain(t *testing.T) {
 	e, root := shared.use(t)
 	var broken atomic.Int64
-	w := &wire{before: func(f frame) bool { return f.proves() || broken.Add(1) > 3 }}
+	w := &wire{before: func(f zkframe.Frame) bool { return proves(f) || broken.Add(1) > 3 }}
 	p := newParty(t, root, calmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
@@ -279,7 +280,7 @@ func openTriesAgain(t *testing.T) {
 	require.NoError(t, p.lock(t, "x").Unlock())
 
 	// For as long as it was told to.
-	w = &wire{before: frame.proves}
+	w = &wire{before: proves}
 	p = newParty(t, root, calmTTL)
 	p.opts.Dial = w.dial
 	err := inTime(t, "Open", 300*time.Millisecond, func(ctx context.Context) error {

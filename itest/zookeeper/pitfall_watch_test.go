@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -84,7 +85,9 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	before, threads := heap(), runtime.NumGoroutine()
 	waits(n)
 	rewatch(t, p, h, n)
-	asked := w.count(func(f frame) bool { return f.op() == opGetData && f.watches() && f.path() == h.Refs()[0].Key })
+	asked := w.count(func(f zkframe.Frame) bool {
+		return f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == h.Refs()[0].Key
+	})
 	w.forget()
 	after := heap()
 
@@ -341,8 +344,8 @@ func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	require.NoError(t, err)
 	write := func(value string) { require.NoError(t, owns.Write(bounded(t), j.Entry.Ref, []byte(value))) }
 	var reads atomic.Int32
-	w := &wire{before: func(f frame) bool {
-		if f.op() == opGetData && f.path() == j.Entry.Key && reads.Add(1) == 2 {
+	w := &wire{before: func(f zkframe.Frame) bool {
+		if f.Op() == zkframe.OpGetData && f.Path() == j.Entry.Key && reads.Add(1) == 2 {
 			assert.NoError(t, owns.Write(bounded(t), j.Entry.Ref, []byte("3")))
 		}
 		return true

@@ -9,26 +9,28 @@ import (
 	"net"
 	"strings"
 	"sync"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
 // joins says that a request is the transaction that creates an entry: the path
 // of its first step ends with what the server is to put the number after.
-func (f frame) joins() bool {
-	return f.op() == opMulti && f.number(12) == opCreate && strings.HasSuffix(f.created(), "-lock-")
+func joins(f zkframe.Frame) bool {
+	return f.Op() == zkframe.OpMulti && f.Number(12) == zkframe.OpCreate && strings.HasSuffix(f.FirstPath(), "-lock-")
 }
 
-// failed is the reply that a server gives when it refuses.
-func (f frame) failed(code int32) frame {
-	g := append(frame(nil), f[:20]...)
+// refused is the reply that a server gives when it refuses.
+func refused(f zkframe.Frame, code int32) zkframe.Frame {
+	g := append(zkframe.Frame(nil), f[:20]...)
 	binary.BigEndian.PutUint32(g, 16)
 	binary.BigEndian.PutUint32(g[16:], uint32(code))
 	return g
 }
 
 // harmless is a request in the place of another, that asks for nothing.
-func (f frame) harmless() frame {
-	g := append(make(frame, 4, 21), f[4:8]...)
-	g = binary.BigEndian.AppendUint32(g, opExists)
+func harmless(f zkframe.Frame) zkframe.Frame {
+	g := append(make(zkframe.Frame, 4, 21), f[4:8]...)
+	g = binary.BigEndian.AppendUint32(g, zkframe.OpExists)
 	g = binary.BigEndian.AppendUint32(g, 1)
 	g = append(g, '/', 0)
 	binary.BigEndian.PutUint32(g, uint32(len(g)-4))
@@ -38,18 +40,18 @@ func (f frame) harmless() frame {
 // wire is where a client dials, and sees every packet. Its hooks are set before
 // that, and may be nil.
 type wire struct {
-	refuse func(addr string) bool               // says that a connection cannot be had
-	hello  func(f frame)                        // may change a handshake
-	before func(f frame) bool                   // false: the connection breaks in its place
-	swap   func(f frame) frame                  // what is sent in its place
-	after  func(f frame) bool                   // false: the connection breaks when it was sent
-	reply  func(request, f frame) (frame, bool) // what is handed on; false: the connection breaks in its place
+	refuse func(addr string) bool                               // says that a connection cannot be had
+	hello  func(f zkframe.Frame)                                // may change a handshake
+	before func(f zkframe.Frame) bool                           // false: the connection breaks in its place
+	swap   func(f zkframe.Frame) zkframe.Frame                  // what is sent in its place
+	after  func(f zkframe.Frame) bool                           // false: the connection breaks when it was sent
+	reply  func(request, f zkframe.Frame) (zkframe.Frame, bool) // what is handed on; false: the connection breaks in its place
 
 	mu       sync.Mutex
-	to       map[string]int // connections by address
-	requests []frame        // all but signs of life
-	down     int            // bytes of the replies to them
-	back     map[int32]int  // the same by the number of the request
+	to       map[string]int  // connections by address
+	requests []zkframe.Frame // all but signs of life
+	down     int             // bytes of the replies to them
+	back     map[int32]int   // the same by the number of the request
 }
 
 // errCut is what the test does to a connection.
@@ -70,7 +72,7 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		w.to = map[string]int{}
 	}
 	w.to[addr]++
-	return &wireConn{Conn: socket, w: w, in: bufio.NewReader(socket), sent: map[int32]frame{}}, nil
+	return &wireConn{Conn: socket, w: w, in: bufio.NewReader(socket), sent: map[int32]zkframe.Frame{}}, nil
 }
 
 // connections is how many there were to an address.
@@ -88,22 +90,22 @@ func (w *wire) forget() {
 }
 
 // seen is what was sent since then, and how much came back.
-func (w *wire) seen() (requests []frame, down int) {
+func (w *wire) seen() (requests []zkframe.Frame, down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]frame(nil), w.requests...), w.down
+	return append([]zkframe.Frame(nil), w.requests...), w.down
 }
 
 // answered is what was sent since then, with how much came back for each by its
 // number, which says nothing if there was more than one session.
-func (w *wire) answered() (requests []frame, back map[int32]int) {
+func (w *wire) answered() (requests []zkframe.Frame, back map[int32]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]frame(nil), w.requests...), maps.Clone(w.back)
+	return append([]zkframe.Frame(nil), w.requests...), maps.Clone(w.back)
 }
 
 // count is how many of the requests are of that kind.
-func (w *wire) count(is func(frame) bool) (n int) {
+func (w *wire) count(is func(zkframe.Frame) bool) (n int) {
 	all, _ := w.seen()
 	for _, f := range all {
 		if is(f) {
@@ -121,11 +123,11 @@ type wireConn struct {
 	greeted bool // the handshake was sent
 
 	in    *bufio.Reader
-	heard bool  // its answer was read
-	ready frame // what is left of a packet to hand on
+	heard bool          // its answer was read
+	ready zkframe.Frame // what is left of a packet to hand on
 
 	mu   sync.Mutex
-	sent map[int32]frame // requests that were not answered yet
+	sent map[int32]zkframe.Frame // requests that were not answered yet
 }
 
 func (c *wireConn) cut() error {
@@ -134,7 +136,7 @@ func (c *wireConn) cut() error {
 }
 
 func (c *wireConn) Write(packet []byte) (int, error) {
-	f := append(frame(nil), packet...)
+	f := append(zkframe.Frame(nil), packet...)
 	if !c.greeted {
 		c.greeted = true
 		if c.w.hello != nil {
@@ -143,12 +145,12 @@ func (c *wireConn) Write(packet []byte) (int, error) {
 		return c.Conn.Write(f)
 	}
 	c.mu.Lock()
-	c.sent[f.xid()] = f
+	c.sent[f.Xid()] = f
 	c.mu.Unlock()
 	if c.w.before != nil && !c.w.before(f) {
 		return 0, c.cut()
 	}
-	if !f.proves() {
+	if !proves(f) {
 		c.w.mu.Lock()
 		c.w.requests = append(c.w.requests, f)
 		c.w.mu.Unlock()
@@ -165,23 +167,23 @@ func (c *wireConn) Write(packet []byte) (int, error) {
 
 func (c *wireConn) Read(p []byte) (int, error) {
 	if len(c.ready) == 0 {
-		f, err := readFrame(c.in)
+		f, err := zkframe.Read(c.in)
 		if err != nil {
 			return 0, err
 		}
 		first := !c.heard
 		c.heard = true
 		c.mu.Lock()
-		request := c.sent[f.xid()]
-		delete(c.sent, f.xid())
+		request := c.sent[f.Xid()]
+		delete(c.sent, f.Xid())
 		c.mu.Unlock()
-		if !first && request != nil && !request.proves() {
+		if !first && request != nil && !proves(request) {
 			c.w.mu.Lock()
 			c.w.down += len(f)
 			if c.w.back == nil {
 				c.w.back = map[int32]int{}
 			}
-			c.w.back[f.xid()] = len(f)
+			c.w.back[f.Xid()] = len(f)
 			c.w.mu.Unlock()
 		}
 		if !first && request != nil && c.w.reply != nil {

@@ -1,9 +1,7 @@
 package onzk
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/regime/trial"
 )
 
@@ -194,24 +193,14 @@ func visit(ctx context.Context, addr string, id int64, password string) (presenc
 	}
 	defer func() { _ = socket.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })()
-	var b bytes.Buffer
-	for _, field := range []any{
-		// The handshake: length, version, newest transaction, timeout, session.
-		int32(28 + len(password)), int32(0), int64(0), int32(trial.TTL.Milliseconds()), id, int32(len(password)), []byte(password),
-		int32(8), int32(1), int32(opClose),
-	} {
-		if err := binary.Write(&b, binary.BigEndian, field); err != nil {
-			return unvisited, err
-		}
-	}
-	if _, err := socket.Write(b.Bytes()); err != nil {
+	if _, err := socket.Write(zkframe.End(id, password, trial.TTL)); err != nil {
 		return perhaps, err
 	}
-	hello, err := readFrame(socket)
+	hello, err := zkframe.Read(socket)
 	if err != nil {
 		return perhaps, err
 	}
-	if session, _ := hello.identity(); session == 0 {
+	if session, _ := hello.Identity(); session == 0 {
 		return gone, nil
 	}
 	// The server closes it when it has answered, if it does; the next visit shows.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
 // conn is a connection of a client under trial. Each of its writes is one packet,
@@ -46,32 +48,32 @@ func (c *conn) Write(packet []byte) (int, error) {
 	return c.Conn.Write(packet)
 }
 
-func (c *conn) mark(f frame) {
+func (c *conn) mark(f zkframe.Frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.asked {
 		c.asked = true
 		return
 	}
-	kind := f.kind()
+	kind := kindOf(f)
 	if kind == "" || c.loss != nil {
 		return
 	}
 	if c.loss = c.n.loses(kind); c.loss != nil {
-		c.xid, c.op = f.xid(), f.op()
+		c.xid, c.op = f.Xid(), f.Op()
 	}
 }
 
 // Read hands on what was received, but for a reply that is to be lost.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.ready) == 0 {
-		f, err := readFrame(c.in)
+		f, err := zkframe.Read(c.in)
 		if err != nil {
 			return 0, err
 		}
 		if !c.hello {
 			c.hello = true
-			session, password := f.identity()
+			session, password := f.Identity()
 			c.n.greeted(c, session, password)
 		} else if c.loses(f) {
 			_ = c.Close()
@@ -86,16 +88,16 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // loses says whether a reply is the one to be lost. A request that was refused
 // has not been carried out, and another is waited for.
-func (c *conn) loses(f frame) bool {
+func (c *conn) loses(f zkframe.Frame) bool {
 	c.mu.Lock()
 	l := c.loss
-	if l == nil || f.xid() != c.xid {
+	if l == nil || f.Xid() != c.xid {
 		c.mu.Unlock()
 		return false
 	}
 	c.loss = nil
 	c.mu.Unlock()
-	if !f.done(c.op) {
+	if !f.Done(c.op) {
 		c.n.spared(l)
 		return false
 	}
