@@ -34,7 +34,7 @@ type client struct {
 	epoch                                 int      // of its connection
 	told                                  map[string]time.Duration
 	lag                                   time.Duration // of the next answer that comes in order
-	sick                                  time.Duration // when something was last wrong with it
+	sick                                  time.Duration // when something began or ceased to be wrong with it, see ill
 	resumed                               time.Duration
 }
 
@@ -44,6 +44,16 @@ func (c *client) number() int {
 		return -1
 	}
 	return c.n
+}
+
+// ill is when something was last wrong with a client. While it is stopped or cut
+// off that is now: by what still gets through it may learn of its turn long after
+// its requests are lost, and then it does so at once.
+func (c *client) ill() time.Duration {
+	if c.paused || c.noRequests || c.noReplies {
+		return max(c.sick, c.w.Now())
+	}
+	return c.sick
 }
 
 // true is how long a span of the client's time takes, or a little longer.

@@ -65,7 +65,7 @@ func (o *observer) sees(l election.Leader, err error) {
 
 // check checks that the last state was told.
 func (o *observer) check() {
-	if o.w.Now()-max(o.w.lines[0].changed, o.c.sick) < prompt {
+	if o.w.Now()-max(o.w.lines[0].changed, o.c.ill()) < prompt {
 		return // it may be on its way
 	}
 	var token session.Token

@@ -14,8 +14,11 @@ const (
 	// clock that may be slow, with timers that may be late.
 	bound = 130*time.Millisecond + 2*late
 
-	// prompt is how soon a caller learns that it was admitted: a request that was
-	// lost is repeated after a quarter of the TTL.
+	// prompt is how soon a caller learns that it was admitted, from when nothing is
+	// wrong with it any more. The last request of a cut is given up after a quarter
+	// of TTL - margin, 484 ms by the slowest clock, and repeated after a rest, 86 ms
+	// at most: more than four are not lost before the session is. Both timers may be
+	// late, and two requests may travel for 80 ms each, there and back: 770 ms.
 	prompt = time.Second
 
 	// heard is how soon a holder learns that its entry is gone: by a watch, or by
@@ -90,10 +93,10 @@ func (w *world) ofLine(hd *hold, ln *line, i int) bool {
 // ready is when nothing was in the way any more of a caller learning that it
 // holds.
 func (hd *hold) ready() time.Duration {
-	ready := max(hd.called, hd.k.c.sick)
+	ready := max(hd.called, hd.k.c.ill())
 	if hd.mode == driver.Weighted { // others must note that they hold, if they live
 		for _, c := range hd.k.w.clients {
-			ready = max(ready, c.sick)
+			ready = max(ready, c.ill())
 		}
 		for _, e := range hd.lines[0].all {
 			if e.Place < hd.place && e.gone && e.how != "leave" {
@@ -220,7 +223,7 @@ func (w *world) spurious(hd *hold) {
 // with the network.
 func (w *world) stale(hd *hold) {
 	for _, e := range hd.entries {
-		if e.gone && !hd.given && w.believes(hd) && w.Now()-max(e.goneAt, hd.k.c.sick) > heard {
+		if e.gone && !hd.given && w.believes(hd) && w.Now()-max(e.goneAt, hd.k.c.ill()) > heard {
 			w.fail("L2", "%s does not know after %s that its entry in %s is gone", hd.k.name, w.Now()-e.goneAt, e.Line)
 		}
 	}

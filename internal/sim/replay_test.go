@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -78,6 +79,40 @@ func TestSeedIsOneRun(t *testing.T) {
 					return
 				}
 				require.Equal(t, first.Hash, again.Hash)
+			}
+		}
+	}
+}
+
+// TestWhoIsCutOffIsIll holds that nobody is expected to learn of its turn in time
+// while its requests are lost, however long ago that began.
+func TestWhoIsCutOffIsIll(t *testing.T) {
+	w := newWorld(Config{Calm: true})
+	defer w.end()
+	c := w.clients[0]
+	w.now.Store(int64(time.Minute))
+	w.suffer(c, "cut requests", "")
+	c.noRequests = true
+	w.now.Store(int64(2 * time.Minute))
+
+	assert.Equal(t, 2*time.Minute, c.ill(), "it still is")
+	c.noRequests = false
+	assert.Equal(t, time.Minute, c.ill())
+}
+
+// TestFoundSeeds repeats runs that found something. A change of what is drawn makes
+// them runs like any other.
+func TestFoundSeeds(t *testing.T) {
+	for _, found := range []struct {
+		seed uint64
+		kind string
+	}{
+		{77550804338425, "Plain"}, // told of the next release by a watch, with requests cut off
+		{77550804333213, "Lagging"},
+	} {
+		for _, cfg := range configs(found.seed) {
+			if cfg.Kind == found.kind {
+				assert.Empty(t, Run(t, cfg).Violations, cfg.Command())
 			}
 		}
 	}
