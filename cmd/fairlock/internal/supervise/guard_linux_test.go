@@ -1,8 +1,13 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -34,4 +39,45 @@ func TestAGuardThatWasToldNothingFindsTheGroup(t *testing.T) {
 	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
 	require.Equal(t, others, alive(others...), "and nobody else")
 	g.pipe = -1
+}
+
+// Whatever the command gets of the processors, its guard must get too.
+func TestAGuardIsScheduledAsTheCommandOrBefore(t *testing.T) {
+	g, err := startGuard([]string{"fairlock", "guard"})
+	require.NoError(t, err)
+	t.Cleanup(g.dismiss)
+	ours, err := unix.Getsid(0)
+	require.NoError(t, err)
+	its, err := unix.Getsid(g.pid)
+	require.NoError(t, err)
+	group, err := unix.Getpgid(g.pid)
+	require.NoError(t, err)
+
+	require.Equal(t, ours, its, "processors are shared out to sessions")
+	require.Equal(t, g.pid, group, "a signal to our group is not for the guard")
+	if !mayHurry(t) {
+		t.Log("nobody may run before others here")
+		return
+	}
+	eventually(t, "a thread that runs before others", func() bool {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", g.pid))
+		require.NoError(t, err)
+		return slices.ContainsFunc(tasks, func(task string) bool {
+			tid, err := strconv.Atoi(filepath.Base(task))
+			require.NoError(t, err)
+			a, err := unix.SchedGetAttr(tid, 0)
+			return err == nil && a.Policy == unix.SCHED_RR
+		})
+	})
+}
+
+// mayHurry says whether a thread may run before all others.
+func mayHurry(t *testing.T) bool {
+	t.Helper()
+	may := make(chan bool, 1)
+	go func() { // ends with its thread, since that is not given back
+		runtime.LockOSThread()
+		may <- unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0) == nil
+	}()
+	return <-may
 }
