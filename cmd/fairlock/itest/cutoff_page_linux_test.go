@@ -27,25 +27,33 @@ func draw(all map[string][]*outcome, of string, began time.Time) string {
 	fmt.Fprintf(&b, "Commit %s, %s, %s, %d CPUs, load at the end %s, up to %s trials at a time, took %s.\n", of, began.UTC().Format("2006-01-02 15:04 UTC"),
 		runtime.Version(), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], " "), flag.Lookup("test.parallel").Value, time.Since(began).Round(time.Second))
 	b.WriteString(`
-| service | fault | trials | two at once | told to stop after | dead after | next started after | dead for at least | exit code 79 |
-| --- | --- | ---:| ---:| --- | --- | --- | --- | ---:|
+| service | fault | trials | two at once | not buried | told to stop after | dead after | next started after | dead for at least | exit code 79 |
+| --- | --- | ---:| ---:| ---:| --- | --- | --- | --- | ---:|
 `)
+	again := 0
 	for _, service := range slices.Sorted(maps.Keys(all)) {
+		for _, o := range all[service] {
+			again += o.again
+		}
 		for _, f := range faults() {
 			of := slices.DeleteFunc(slices.Clone(all[service]), func(o *outcome) bool { return o.name != f.name || !o.over })
 			b.WriteString(row(service, f, of))
 		}
 	}
+	fmt.Fprintf(&b, "\nTrials that began anew because load had cost the lock before the fault came: %d.\n", again)
 	return b.String()
 }
 
 // row is what came of one fault on one service.
 func row(service string, f fault, of []*outcome) string {
-	beside, lost := 0, 0
+	beside, dying, lost := 0, 0, 0
 	var told, dead, next, gap []time.Duration
 	for _, o := range of {
 		if o.beside() {
 			beside++
+		}
+		if o.found == "dying" {
+			dying++
 		}
 		if o.code == 79 {
 			lost++
@@ -66,7 +74,7 @@ func row(service string, f fault, of []*outcome) string {
 	if f.control { // it dies when the trial is over
 		died, least = "", ""
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %s | %s | %s |\n", service, f.name, len(of), beside, spread(told), died, spread(next), least, exits)
+	return fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", service, f.name, len(of), beside, dying, spread(told), died, spread(next), least, exits)
 }
 
 // spread is the least, the middle and the most of some times.
@@ -113,12 +121,12 @@ func TestTheTableSaysWhatCameOfTheTrials(t *testing.T) {
 	const ms = time.Millisecond
 	f := fault{name: "cut"}
 	of := []*outcome{
-		{told: 900 * ms, dead: 1900 * ms, next: 2 * time.Second, alone: true, code: 79},
-		{told: 700 * ms, dead: 1700 * ms, next: 3 * time.Second, alone: true, code: 79},
-		{told: 800 * ms, dead: 1800 * ms, next: 3 * time.Second, code: 79},
-		{dead: 2100 * ms, next: 2 * time.Second, alone: true, code: 3},
+		{told: 900 * ms, dead: 1900 * ms, next: 2 * time.Second, found: "alone", code: 79},
+		{told: 700 * ms, dead: 1700 * ms, next: 3 * time.Second, found: "dying", code: 79},
+		{told: 800 * ms, dead: 1800 * ms, next: 3 * time.Second, found: "beside", code: 79},
+		{dead: 2100 * ms, next: 2 * time.Second, found: "alone", code: 3},
 	}
 
-	assert.Equal(t, "| etcd | cut | 4 | 2 | 700 ms, 800 ms, 900 ms | 1.70 s, 1.90 s, 2.10 s | 2.00 s, 3.00 s, 3.00 s | -100 ms | 3 of 4 |\n", row("etcd", f, of))
-	assert.Equal(t, "| etcd | cut | 0 | 0 |  |  |  |  | 0 of 0 |\n", row("etcd", f, nil))
+	assert.Equal(t, "| etcd | cut | 4 | 2 | 1 | 700 ms, 800 ms, 900 ms | 1.70 s, 1.90 s, 2.10 s | 2.00 s, 3.00 s, 3.00 s | -100 ms | 3 of 4 |\n", row("etcd", f, of))
+	assert.Equal(t, "| etcd | cut | 0 | 0 | 0 |  |  |  |  | 0 of 0 |\n", row("etcd", f, nil))
 }

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -75,21 +77,69 @@ func run(clock driver.Clock, began driver.Instant) (int, error) {
 
 // sign writes one line.
 func (b *beat) sign(at driver.Instant, what string) error {
-	_, err := fmt.Fprintf(b.signs, "%d %s %s\n", int64(at), b.as, what)
+	_, err := fmt.Fprintf(b.signs, "%d %s %d %s\n", int64(at), b.as, os.Getpid(), what)
 	return err
 }
 
-// look says when it began, and whether anybody of those before lives.
+// look says when it began, and whether anybody of those before lives. Who was
+// killed and did not get to die yet has done its last deed.
 func (b *beat) look(began driver.Instant) error {
 	b.as = "next"
 	err := syscall.Flock(int(b.alone.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
 	case err == nil:
 		return b.sign(began, "alone")
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return b.sign(began, "beside")
+	case !errors.Is(err, syscall.EWOULDBLOCK):
+		return err
 	}
-	return err
+	text, err := os.ReadFile(b.signs.Name())
+	if err != nil {
+		return err
+	}
+	found, saw, pids := "dying", "", map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 2 && !pids[f[2]] {
+			pids[f[2]] = true
+			s := standing(f[2])
+			saw += fmt.Sprintf(" %s %+v", f[1], s)
+			if s.alive() {
+				found = "beside"
+			}
+		}
+	}
+	return b.sign(began, found+saw)
+}
+
+// status is what the kernel says of a process.
+type status struct {
+	state   string // empty if it has gone
+	pending uint64 // signals
+}
+
+func standing(pid string) (s status) {
+	text, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return s
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); name {
+		case "State":
+			s.state = value[:1]
+		case "SigPnd", "ShdPnd":
+			n, err := strconv.ParseUint(value, 16, 64)
+			if err == nil {
+				s.pending |= n
+			}
+		}
+	}
+	return s
+}
+
+// alive says that it may do something yet.
+func (s status) alive() bool {
+	const killed = 1 << (syscall.SIGKILL - 1)
+	return s.state != "" && s.state != "Z" && s.state != "X" && s.pending&killed == 0
 }
 
 // live gives signs of life until it is told to stop, or killed.
