@@ -109,9 +109,11 @@ func (r *run) stand(ctx context.Context) error {
 	return err
 }
 
-func (r *run) handDown(ctx context.Context, n int) error {
+// crowded has n wait behind a holder, in a phase of that name, and calls f when no
+// watch of theirs is being made any more. Who waits after that is told to leave.
+func (r *run) crowded(ctx context.Context, phase string, n int, f func(*crowd) error) error {
 	var c *crowd
-	err := r.phase("join", func() (err error) {
+	err := r.phase(phase, func() (err error) {
 		c, err = r.gather(ctx, n)
 		return err
 	})
@@ -124,14 +126,20 @@ func (r *run) handDown(ctx context.Context, n int) error {
 	if err := r.stand(ctx); err != nil {
 		return err
 	}
-	if _, err := r.moment(ctx, momentPeak); err != nil {
-		return err
-	}
-	err = r.phase("hand on", func() error { return errors.Join(r.unlock(c.holder), c.waiting.Wait()) })
-	if err != nil {
-		return err
-	}
-	return c.inOrder(n)
+	return f(c)
+}
+
+func (r *run) handDown(ctx context.Context, n int) error {
+	return r.crowded(ctx, "join", n, func(c *crowd) error {
+		if _, err := r.moment(ctx, momentPeak); err != nil {
+			return err
+		}
+		err := r.phase("hand on", func() error { return errors.Join(r.unlock(c.holder), c.waiting.Wait()) })
+		if err != nil {
+			return err
+		}
+		return c.inOrder(n)
+	})
 }
 
 // inOrder checks that all n were granted, in order.
@@ -150,35 +158,23 @@ func (c *crowd) inOrder(n int) error {
 }
 
 func (r *run) giveUp(ctx context.Context, n int) error {
-	var c *crowd
-	err := r.phase("join again", func() (err error) {
-		c, err = r.gather(ctx, n)
-		return err
-	})
-	if c.leave != nil {
-		defer c.leave()
-	}
-	if err != nil {
-		return err
-	}
-	if err := r.stand(ctx); err != nil {
-		return err
-	}
-	err = r.phase("give up", func() error {
-		c.leave()
-		return c.waiting.Wait()
-	})
-	if err != nil {
-		return err
-	}
-	if c.gaveUp != n {
-		return fmt.Errorf("%d of %d gave up, and nobody could be granted", c.gaveUp, n)
-	}
-	return r.phase("until only the holder is there", func() error {
-		err := until(ctx, "only the holder is there", func() (bool, error) {
-			there, err := r.s.Line(ctx, line)
-			return there == 1, err
+	return r.crowded(ctx, "join again", n, func(c *crowd) error {
+		err := r.phase("give up", func() error {
+			c.leave()
+			return c.waiting.Wait()
 		})
-		return errors.Join(err, r.unlock(c.holder))
+		if err != nil {
+			return err
+		}
+		if c.gaveUp != n {
+			return fmt.Errorf("%d of %d gave up, and nobody could be granted", c.gaveUp, n)
+		}
+		return r.phase("until only the holder is there", func() error {
+			err := until(ctx, "only the holder is there", func() (bool, error) {
+				there, err := r.s.Line(ctx, line)
+				return there == 1, err
+			})
+			return errors.Join(err, r.unlock(c.holder))
+		})
 	})
 }
