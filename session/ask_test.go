@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
 // two returns a client with a hold of the lock "n", and another session.
@@ -120,56 +121,31 @@ func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
 	})
 }
 
-// unwatched counts the watches of a backend that were not cancelled.
-type unwatched struct {
-	driver.Backend
-	n *atomic.Int64
-}
-
-func (b unwatched) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	s, err := b.Backend.Open(ctx, cfg)
-	return unwatchedSession{s, b.n}, err
-}
-
-type unwatchedSession struct {
-	driver.Session
-	n *atomic.Int64
-}
-
-func (s unwatchedSession) Watch(req driver.WatchRequest, f func(driver.Event)) (cancel func()) {
-	s.n.Add(1)
-	stop := s.Session.Watch(req, f)
-	return func() {
-		s.n.Add(-1)
-		stop()
-	}
-}
-
 func TestListeningLeavesNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := new(atomic.Int64)
-		s, err := session.Open(t.Context(), unwatched{membackend.New().Backend(), n}, nil)
+		b := memory.CountWatches(membackend.New().Backend())
+		s, err := session.Open(t.Context(), b, nil)
 		require.NoError(t, err)
 		defer s.Close()
 		h, err := mutex.LockAll(t.Context(), mutex.New(s, "n"), mutex.New(s, "m"))
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		before := n.Load() // those on the own entries
+		before := b.Live() // those on the own entries
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			go func() {
 				time.Sleep(time.Second)
-				assert.Equal(t, before+2, n.Load(), "one for each name")
+				assert.Equal(t, before+2, b.Live(), "one for each name")
 			}()
 			_, err = h.Asked(ctx)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, before, n.Load())
+			require.Equal(t, before, b.Live())
 		}
 		require.NoError(t, h.Unlock())
 		_, err = h.Asked(t.Context())
 		require.ErrorIs(t, err, session.ErrUnlocked)
-		require.Zero(t, n.Load())
+		require.Zero(t, b.Live())
 	})
 }
 

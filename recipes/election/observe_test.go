@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
 // soon is how quickly news is told where nothing takes time: far below the
@@ -110,45 +110,20 @@ func TestObserveMissesNothingBeforeItsWatch(t *testing.T) {
 	})
 }
 
-// watching counts the watches of a backend that were not cancelled.
-type watching struct {
-	driver.Backend
-	n *atomic.Int64
-}
-
-func (b watching) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	s, err := b.Backend.Open(ctx, cfg)
-	return watchingSession{s, b.n}, err
-}
-
-type watchingSession struct {
-	driver.Session
-	n *atomic.Int64
-}
-
-func (s watchingSession) Watch(req driver.WatchRequest, f func(driver.Event)) (cancel func()) {
-	s.n.Add(1)
-	stop := s.Session.Watch(req, f)
-	return func() {
-		s.n.Add(-1)
-		stop()
-	}
-}
-
 func TestObserveLeavesNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
-		var n atomic.Int64
-		s, err := session.Open(t.Context(), watching{st.Backend(), &n}, nil)
+		b := memory.CountWatches(st.Backend())
+		s, err := session.Open(t.Context(), b, nil)
 		require.NoError(t, err)
 		e := election.New(s, "n")
 		for range 3 {
 			for _, err := range e.Observe(t.Context()) {
 				require.NoError(t, err)
-				assert.Zero(t, n.Load()-1, "one watch for one who observes")
+				assert.EqualValues(t, 1, b.Live(), "one watch for one who observes")
 				break
 			}
-			assert.Zero(t, n.Load())
+			assert.Zero(t, b.Live())
 			h, err := e.Campaign(t.Context(), "v")
 			require.NoError(t, err)
 			for _, err := range e.Observe(t.Context()) {
@@ -156,7 +131,7 @@ func TestObserveLeavesNoWatch(t *testing.T) {
 				break
 			}
 			require.NoError(t, h.Unlock())
-			assert.Zero(t, n.Load())
+			assert.Zero(t, b.Live())
 		}
 		require.NoError(t, s.Close())
 	})

@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,45 +20,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// counted is a backend that counts the events that its watches tell.
-type counted struct {
-	driver.Backend
-	events *atomic.Int64
-}
-
-func (b counted) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	s, err := b.Backend.Open(ctx, cfg)
-	return countedSession{s, b.events}, err
-}
-
-type countedSession struct {
-	driver.Session
-	events *atomic.Int64
-}
-
-func (s countedSession) Watch(req driver.WatchRequest, f func(driver.Event)) func() {
-	return s.Session.Watch(req, func(ev driver.Event) {
-		if ev.Kind != driver.Armed {
-			s.events.Add(1)
-		}
-		f(ev)
-	})
-}
-
 // waiter is one request in a session of its own, and what that session has been
 // through.
 type waiter struct {
-	c      *membackend.Client
-	events atomic.Int64
-	got    chan *session.Hold
-	cancel context.CancelFunc
+	c       *membackend.Client
+	watches *memory.Watches
+	got     chan *session.Hold
+	cancel  context.CancelFunc
 
 	sawEvents, sawLooks int64 // up to the last call of since
 }
 
 // since returns how many events and looks there were since the last call.
 func (r *waiter) since() (events, looks int64) {
-	e, l := r.events.Load(), int64(r.c.Requests(membackend.OpLook))
+	e, l := r.watches.Told(), int64(r.c.Requests(membackend.OpLook))
 	events, looks = e-r.sawEvents, l-r.sawLooks
 	r.sawEvents, r.sawLooks = e, l
 	return events, looks
@@ -78,7 +52,8 @@ func open(t *testing.T, b driver.Backend) *session.Session {
 func wait(t *testing.T, st *membackend.Store, n, limit int64) *waiter {
 	t.Helper()
 	r := &waiter{c: st.NewClient(), got: make(chan *session.Hold, 1)}
-	s := open(t, counted{r.c.Backend(), &r.events})
+	r.watches = memory.CountWatches(r.c.Backend())
+	s := open(t, r.watches)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(t.Context())
 	t.Cleanup(r.cancel)
