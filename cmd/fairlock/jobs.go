@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/job"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/session"
 )
@@ -86,10 +87,12 @@ command). The command is dead before the next leader's can start, as with run.
 With --on-ask stop it yields once to each who asks (fairlock ask).
 
 With --observe no command runs: the leaders are printed as they change, a line
-each with the token and the value, or - while nobody leads.`
+each with the token and the value, or - while nobody leads; with -o jsonl as
+objects.`
 
 func (a *app) electCommand() *cobra.Command {
 	var f jobFlags
+	var out *show.Output
 	cmd := &cobra.Command{
 		SuggestFor: []string{"leader", "lead", "campaign", "election"},
 		Use:        "elect [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while leading; campaign again and again",
@@ -100,14 +103,18 @@ func (a *app) electCommand() *cobra.Command {
 			if err := f.take(cmd, args, !f.observe); err != nil {
 				return err
 			}
-			if f.observe {
-				return job.Observe(calm(cmd), a.conn, std(), f.Options)
+			switch {
+			case f.observe:
+				return job.Observe(calm(cmd), a.conn, std(), f.Options, out.IsJSON())
+			case cmd.Flags().Changed(show.FlagName):
+				return errors.New("-o is for --observe: the command writes what it likes")
 			}
 			return job.Elect(calm(cmd), a.conn, std(), f.Options)
 		},
 	}
 	f.child(cmd)
 	f.shared(cmd)
+	out = a.output(cmd, "text", show.Lines)
 	fs := cmd.Flags()
 	fs.BoolVar(&f.observe, "observe", false, "print who leads instead")
 	fs.StringVar(&f.Value, "value", "", "what others are told of the leader (default the ID)")

@@ -61,7 +61,8 @@ func (a *app) whoCommand() *cobra.Command {
 they will hold. TOKEN is the fencing token of the hold. The exit status is 1 if
 nobody holds or waits.
 
-SINCE is when the one asked, by the clock of its machine.`,
+SINCE is when the one asked, by the clock of its machine. Below the line stands
+who asks the holders to yield, and why (fairlock ask).`,
 		Args:              aName,
 		ValidArgsFunction: a.completeNames,
 	}
@@ -74,10 +75,14 @@ SINCE is when the one asked, by the clock of its machine.`,
 				return err
 			case len(line.Entries) == 0:
 				return a.nobody(ctx, s, args[0])
-			case out.IsJSON():
+			}
+			if line.Asks, err = inspect.Asks(ctx, s, args[0]); err != nil {
+				return err
+			}
+			if out.IsJSON() {
 				return out.One(cmd.OutOrStdout(), line)
 			}
-			out.Print(cmd.OutOrStdout(), show.Queue(line, out.Format == show.Wide))
+			out.Print(cmd.OutOrStdout(), show.Queue(line, out.Format == show.Wide), show.Asks(line.Asks)...)
 			return nil
 		})
 	}

@@ -144,6 +144,35 @@ func TestAnAskEndsAsItsHelpSays(t *testing.T) {
 	})
 }
 
+func TestWhoShowsWhoAsks(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "ops")
+		h := holdOf(t, s, "x")
+		assert.NotContains(t, ask(t, url, "who", "x").stdout, "asked")
+		withdraw, err := s.Ask(bounded(t), "x", "hotfix\x1b[2J")
+		require.NoError(t, err)
+		_, err = s.Ask(bounded(t), "x", "")
+		require.NoError(t, err)
+
+		got := ask(t, url, "who", "x")
+
+		require.Equal(t, 0, got.code, got.stderr)
+		r := rows(got.stdout)
+		require.Len(t, r, 4)
+		since := `asked to yield by \S+ pid \d+ \(ops\) since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
+		assert.Regexp(t, "^"+since+`: hotfix\?\[2J$`, r[2])
+		assert.Regexp(t, "^"+since+"$", r[3])
+		var l schema.Line
+		require.NoError(t, json.Unmarshal([]byte(ask(t, url, "who", "-o", "json", "x").stdout), &l))
+		require.Len(t, l.Asks, 2)
+		assert.Equal(t, []any{"hotfix\x1b[2J", "ops", os.Getpid()}, []any{l.Asks[0].Reason, l.Asks[0].Label, l.Asks[0].PID})
+		require.NoError(t, withdraw())
+		require.Len(t, rows(ask(t, url, "who", "x").stdout), 3)
+		require.NoError(t, h.Unlock())
+		assert.Equal(t, 1, ask(t, url, "who", "x").code, "an ask is nobody in the line")
+	})
+}
+
 // The library does not make an ask anew when its session is lost; the program does.
 func TestAnAskOutlivesItsSession(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {

@@ -329,6 +329,36 @@ func TestElectCampaignsAgain(t *testing.T) {
 	})
 }
 
+func TestElectTellsProgramsWhoLeads(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		seen := begin(t, url, "elect", "--observe", "-o", "jsonl", "post")
+		seen.out.waitFor(t, `"leader"[^\n]*\n`)
+		r := begin(t, url, "elect", "--value", "10.0.0.7:80", "post", "--", "sleep", "1000")
+		seen.out.waitFor(t, `"token"[^\n]*\n`)
+		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
+		assert.Equal(t, 143, r.code(t))
+		seen.out.waitFor(t, `(?s)"token".*\n[^\n]*\n`)
+		require.NoError(t, seen.Process.Signal(syscall.SIGINT))
+		assert.Equal(t, 130, seen.code(t))
+
+		var led []bool
+		for _, row := range rows(seen.out.String()) {
+			var l schema.Leader
+			require.NoError(t, json.Unmarshal([]byte(row), &l), row)
+			assert.Equal(t, []string{"leader", "post"}, []string{l.Type, l.Name})
+			led = append(led, l.Entry != nil)
+			if l.Entry != nil {
+				assert.Equal(t, []any{"10.0.0.7:80", "election", r.Process.Pid}, []any{l.Entry.Value, l.Entry.Kind, l.Entry.PID})
+				assert.Positive(t, l.Entry.Token)
+			}
+		}
+		assert.Equal(t, []bool{false, true, false}, led)
+		got := ask(t, url, "elect", "-o", "jsonl", "post", "--", "true")
+		assert.Equal(t, 64, got.code)
+		assert.Contains(t, got.stderr, "-o is for --observe")
+	})
+}
+
 func TestMinHoldKeepsTheLockWhenTheCommandHasEnded(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")

@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,20 @@ func Both(ctx context.Context, s *session.Session, name string) (schema.Line, []
 		break
 	}
 	return schema.Describe(name, limit, entries, s.Clock().Wall()), entries, nil
+}
+
+// Asks are of those who ask the holders of a lock to yield, the oldest first. Who may
+// not know that sees none.
+func Asks(ctx context.Context, s *session.Session, name string) ([]schema.Ask, error) {
+	asks, err := s.Asks(ctx, name)
+	if err != nil && !errors.Is(err, session.ErrDenied) {
+		return nil, err
+	}
+	var all []schema.Ask
+	for _, a := range asks {
+		all = append(all, schema.NewAsk(a))
+	}
+	return all, nil
 }
 
 // ReadAll reads all lines whose names begin with prefix, in the order of their

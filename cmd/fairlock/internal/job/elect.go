@@ -9,7 +9,9 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
@@ -86,8 +88,8 @@ func (j *job) rest(ctx context.Context, d time.Duration) error {
 }
 
 // Observe prints who leads, and every change of that, until a signal comes: a
-// line with the token and the value, or "-" while nobody leads.
-func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
+// line with the token and the value, or "-" while nobody leads; or objects.
+func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options, asJSON bool) error {
 	o.Leader = true
 	j, err := prepare(conn, std, o)
 	if err != nil {
@@ -95,7 +97,7 @@ func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options) error
 	}
 	defer j.close()
 	ctx, stop := j.interruptible(ctx)
-	err = j.observe(ctx)
+	err = j.observe(ctx, asJSON)
 	var i *interrupted
 	if cause := stop(); errors.As(cause, &i) {
 		return exit.Silently(supervise.CodeSignal + i.number)
@@ -103,15 +105,19 @@ func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options) error
 	return exit.Of(err)
 }
 
-func (j *job) observe(ctx context.Context) error {
+func (j *job) observe(ctx context.Context, asJSON bool) error {
 	var err error
 	if j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL}); err != nil {
 		return err
 	}
 	for l, err := range election.New(j.s, j.Name).Observe(ctx) {
-		if err == nil && l.Vacant() {
+		switch {
+		case err != nil:
+		case asJSON:
+			err = show.Line(j.std.Out, leaderOf(j.Name, l, j.clock.Wall()))
+		case l.Vacant():
 			_, err = fmt.Fprintln(j.std.Out, "-")
-		} else if err == nil {
+		default:
 			_, err = fmt.Fprintf(j.std.Out, "%d %s\n", l.Token, screen.Printable(l.Value))
 		}
 		if err != nil {
@@ -119,4 +125,13 @@ func (j *job) observe(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// leaderOf describes who leads, or that nobody does.
+func leaderOf(name string, l election.Leader, now time.Time) schema.Leader {
+	if l.Vacant() {
+		return schema.NewLeader(name, now, nil)
+	}
+	line := schema.Describe(name, 0, []driver.Entry{l.Entry}, now)
+	return schema.NewLeader(name, now, &line.Entries[0])
 }

@@ -18,7 +18,7 @@ const Version = 1
 // Header is what every object that stands by itself begins with.
 type Header struct {
 	V    int    `json:"v"`
-	Type string `json:"type"` // "line", "event", "grant", "status", "finding", "bench", "version" or "error"
+	Type string `json:"type"` // "line", "event", "leader", "grant", "status", "finding", "bench", "version" or "error"
 }
 
 func head(kind string) Header { return Header{V: Version, Type: kind} }
@@ -115,6 +115,9 @@ type Line struct {
 	OldestWait Seconds `json:"oldest_wait,omitempty"`
 	// Entries stand in order of place.
 	Entries []Entry `json:"entries"`
+	// Asks are of those who ask the holders to yield, the oldest first, where that
+	// was looked for.
+	Asks []Ask `json:"asks,omitempty"`
 }
 
 // The events of a line.
@@ -140,6 +143,17 @@ type Event struct {
 	From int `json:"from,omitempty"`
 	// Entry is as it is now, or as it was last seen.
 	Entry Entry `json:"entry"`
+}
+
+// Leader is who leads from now on.
+type Leader struct {
+	Header
+
+	Name string `json:"name"`
+	// Time is when it was seen, by our clock.
+	Time Time `json:"time"`
+	// Entry is the leader's; it is missing while nobody leads.
+	Entry *Entry `json:"entry,omitempty"`
 }
 
 // Grant tells a program that it holds.
@@ -254,6 +268,11 @@ func NewLine(name string) Line { return Line{Header: head("line"), Name: name, E
 // NewEvent returns one.
 func NewEvent(event, name string, at time.Time, e Entry) Event {
 	return Event{Header: head("event"), Event: event, Name: name, Time: At(at), Entry: e}
+}
+
+// NewLeader returns one; nobody leads if e is nil.
+func NewLeader(name string, at time.Time, e *Entry) Leader {
+	return Leader{Header: head("leader"), Name: name, Time: At(at), Entry: e}
 }
 
 // NewGrant returns one in which the header is set.

@@ -19,7 +19,7 @@ import (
 // objects are the types of what stands by itself.
 func objects() map[string]any {
 	return map[string]any{
-		"line": &Line{}, "event": &Event{}, "grant": &Grant{}, "status": &Status{},
+		"line": &Line{}, "event": &Event{}, "leader": &Leader{}, "grant": &Grant{}, "status": &Status{},
 		"finding": &Finding{}, "bench": &Bench{}, "version": &Release{}, "error": &Error{},
 	}
 }
@@ -84,7 +84,7 @@ func TestEveryFieldIsInAnExample(t *testing.T) {
 func TestConstructorsSetTheHeader(t *testing.T) {
 	now := time.Now()
 	for kind, o := range map[string]any{
-		"line": NewLine("x"), "event": NewEvent(Queued, "x", now, Entry{}), "grant": NewGrant(), "status": NewStatus(StateHeld, "x", now),
+		"line": NewLine("x"), "event": NewEvent(Queued, "x", now, Entry{}), "leader": NewLeader("x", now, nil), "grant": NewGrant(), "status": NewStatus(StateHeld, "x", now),
 		"finding": NewFinding("clock", Good, "x"), "bench": NewBench(), "version": NewRelease(), "error": NewError(1, "x"),
 	} {
 		b, err := json.Marshal(o)

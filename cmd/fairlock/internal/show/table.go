@@ -55,9 +55,9 @@ func (r *Rows) Lines() []screen.Line {
 	return all
 }
 
-// Print writes the table, cut to the terminal if w is one.
-func (o *Output) Print(w io.Writer, r *Rows) {
-	screen.Print(w, o.Paint(w), width(w), r.Lines()...)
+// Print writes the table and what stands below it, cut to the terminal if w is one.
+func (o *Output) Print(w io.Writer, r *Rows, below ...screen.Line) {
+	screen.Print(w, o.Paint(w), width(w), append(r.Lines(), below...)...)
 }
 
 // List is the table of locks. Wide has more columns.
@@ -132,6 +132,21 @@ func Queue(l schema.Line, wide bool) *Rows {
 		r.Add(tone, row...)
 	}
 	return r
+}
+
+// Asks tells of those who ask for a lock, a line each.
+func Asks(all []schema.Ask) (lines []screen.Line) {
+	for _, a := range all {
+		text := "asked to yield by " + a.Who()
+		if at := clock(a.Since); at != "" {
+			text += " since " + at
+		}
+		if a.Reason != "" {
+			text += ": " + a.Reason
+		}
+		lines = append(lines, screen.Text(screen.Warn, "%s", screen.Printable(text)))
+	}
+	return lines
 }
 
 // mode is what an entry admits beside itself.
