@@ -1,5 +1,5 @@
-// Package heard lets the tests of the examples do something when a program says
-// something.
+// Package heard is what tests of programs hear of them: it lets them do something
+// when a program says something, or wait until it has.
 package heard
 
 import (

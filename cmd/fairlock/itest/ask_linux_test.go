@@ -29,14 +29,14 @@ func TestWhoIsAskedOnlyWarns(t *testing.T) {
 		stdin, err := r.StdinPipe()
 		require.NoError(t, err)
 		r.start(t)
-		r.out.waitFor(t, "ready")
+		r.out.WaitFor(t, "ready")
 
 		got := ask(t, url, "ask", "--reason", "hotfix\x1b[2J", "-w", "2", "x")
 
 		assert.Equal(t, 75, got.code)
 		assert.Equal(t, "fairlock: nobody who holds \"x\" has yielded within 2s\n", got.stderr)
 		assert.Regexp(t, `^\S+  granted   x  \S+ pid \d+ \(sh\), token \d+\n$`, got.stdout)
-		r.err.waitFor(t, `^fairlock: x: asked to yield by \S+ pid \d+: hotfix\?\[2J\n`)
+		r.err.WaitFor(t, `^fairlock: x: asked to yield by \S+ pid \d+: hotfix\?\[2J\n`)
 		require.NoError(t, stdin.Close())
 		assert.Equal(t, 4, r.code(t))
 		text, err := os.ReadFile(file)
@@ -59,7 +59,7 @@ func TestWhoIsAskedStopsIfItIsToldTo(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		r := begin(t, url, "run", "--on-ask", "stop", "x", "--", "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
-		r.out.waitFor(t, "ready")
+		r.out.WaitFor(t, "ready")
 		next := begin(t, url, "run", "x", "--", "echo", "mine")
 		inLine(t, s, "x", 2)
 
@@ -89,12 +89,12 @@ func TestWhoHoldsWithoutACommandYieldsIfItIsToldTo(t *testing.T) {
 		_, err := r.StdinPipe()
 		require.NoError(t, err)
 		r.start(t)
-		r.out.waitFor(t, "\n")
+		r.out.WaitFor(t, "\n")
 		asks := begin(t, url, "ask", "h")
 
 		assert.Equal(t, 80, r.code(t))
 		assert.Regexp(t, `h: asked to yield by \S+ pid \d+\nfairlock: h: was asked to yield, and gave the lock back\n$`, r.err.String())
-		asks.out.waitFor(t, `released +h `)
+		asks.out.WaitFor(t, `released +h `)
 		require.NoError(t, asks.Process.Signal(syscall.SIGINT))
 		assert.Equal(t, 0, asks.code(t), "it was heard")
 		inLine(t, s, "h", 0)
@@ -106,14 +106,14 @@ func TestACandidateYieldsOnceToAnAsk(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		r := begin(t, url, "elect", "--on-ask", "stop", "post", "--", "sh", "-c", "echo led; exec sleep 1000")
-		r.out.waitFor(t, "led\n")
+		r.out.WaitFor(t, "led\n")
 		asks := begin(t, url, "ask", "post")
 
-		r.err.waitFor(t, `post: was asked to yield, and stopped the command; campaigns again\n(.*\n)*.*leads, with token \d+\n`)
-		r.out.waitFor(t, "led\nled\n")
-		asks.out.waitFor(t, `(?s)granted.*released.*granted`)
+		r.err.WaitFor(t, `post: was asked to yield, and stopped the command; campaigns again\n(.*\n)*.*leads, with token \d+\n`)
+		r.out.WaitFor(t, "led\nled\n")
+		asks.out.WaitFor(t, `(?s)granted.*released.*granted`)
 		again := begin(t, url, "ask", "post") // another one, which is heard again
-		r.out.waitFor(t, "led\nled\nled\n")
+		r.out.WaitFor(t, "led\nled\nled\n")
 
 		for _, x := range []*running{again, asks, r} {
 			require.NoError(t, x.Process.Signal(syscall.SIGTERM))
@@ -185,12 +185,12 @@ func TestAnAskOutlivesItsSession(t *testing.T) {
 
 		p.Refuse(true)
 		p.Reset()
-		r.err.waitFor(t, "warning: the session is lost, and the ask with it")
+		r.err.WaitFor(t, "warning: the session is lost, and the ask with it")
 		p.Refuse(false)
 
 		_, err = h.Asked(bounded(t))
 		require.NoError(t, err)
-		r.err.waitFor(t, "fairlock: asked again\n")
+		r.err.WaitFor(t, "fairlock: asked again\n")
 		require.NoError(t, h.Unlock())
 	})
 }
@@ -201,18 +201,18 @@ func TestEvictAsksBackOnATerminal(t *testing.T) {
 		h := holdOf(t, s, "x")
 		for typed, want := range map[string]int{"n\n": 1, "\n": 1, "\x03": 130, "\x04": 1} {
 			x := atTerminal(t, url, "evict", "--holder", "x")
-			x.screen.waitFor(t, `(?s)fairlock: warning: this breaks the lock: .*Evict \S+ pid \d+ \(nightly\), which holds "x" with token \d+, for \S+\? \[y/N\] $`)
+			x.screen.WaitFor(t, `(?s)fairlock: warning: this breaks the lock: .*Evict \S+ pid \d+ \(nightly\), which holds "x" with token \d+, for \S+\? \[y/N\] $`)
 			x.types(t, typed)
 			assert.Equal(t, want, x.code(t), "%q", typed)
 		}
 		require.NoError(t, h.Context().Err())
 
 		x := atTerminal(t, url, "evict", "--holder", "x")
-		x.screen.waitFor(t, `\[y/N\] $`)
+		x.screen.WaitFor(t, `\[y/N\] $`)
 		x.types(t, "y\n")
 
 		assert.Equal(t, 0, x.code(t))
-		x.screen.waitFor(t, `evicted {3}(\x1b\[[0-9;]*m)*x  \S+ pid \d+ \(nightly\), token \d+\r\n$`)
+		x.screen.WaitFor(t, `evicted {3}(\x1b\[[0-9;]*m)*x  \S+ pid \d+ \(nightly\), token \d+\r\n$`)
 		<-h.Context().Done()
 		inLine(t, s, "x", 0)
 	})
@@ -235,7 +235,7 @@ func TestEvictWithoutATerminal(t *testing.T) {
 		got = ask(t, url, "evict", "--waiter", "2", "--yes", "x")
 		require.Equal(t, 0, got.code, got.stderr)
 		assert.Empty(t, got.stderr)
-		waits.err.waitFor(t, "x: lost the place in the line, joining again at its end")
+		waits.err.WaitFor(t, "x: lost the place in the line, joining again at its end")
 		inLine(t, s, "x", 2)
 
 		token := fmt.Sprint(int64(h.Token()))

@@ -45,7 +45,7 @@ func faults() []fault {
 	frozen.deafOnly = true
 	frozen.befall = func(v *victim) {
 		both.befall(v)
-		v.err.waitFor(v.t, "the command is told to stop")
+		v.err.WaitFor(v.t, "the command is told to stop")
 		v.signal(syscall.SIGSTOP)
 	}
 	frozen.met = func(v *victim) bool { return v.stopped() && both.met(v) }

@@ -60,7 +60,7 @@ func outlived(t *testing.T, url, through string, befall func(r *running)) (*runn
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	args := append([]string{"run", "--ttl", "4s", "--grace", "500ms", "x/y", "--"}, stamps(one)...)
 	r := begin(t, through, args...)
-	r.out.waitFor(t, `\d+\n\d+\n`)
+	r.out.WaitFor(t, `\d+\n\d+\n`)
 	s := visit(t, url, "")
 	next := begin(t, url, "run", "x/y", "--", "sh", "-c", "date +%s%N >>"+two+"; exit 8")
 	inLine(t, s, "x/y", 2)
@@ -118,7 +118,7 @@ func TestACommandWhoseEntryIsEvictedIsTold(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		r := begin(t, url, "run", "x", "--", "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
-		r.out.waitFor(t, "ready")
+		r.out.WaitFor(t, "ready")
 		line, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
 
@@ -135,12 +135,12 @@ func TestWhoOnlyWarnsLetsTheCommandGoOn(t *testing.T) {
 		s := visit(t, url, "")
 		file := filepath.Join(t.TempDir(), "go")
 		r := begin(t, url, "run", "--on-lost", "warn", "x", "--", "sh", "-c", `echo ready; while ! test -e `+file+`; do sleep 0.02; done; exit 5`)
-		r.out.waitFor(t, "ready")
+		r.out.WaitFor(t, "ready")
 		line, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
 
 		require.NoError(t, s.Evict(t.Context(), line[0]))
-		r.err.waitFor(t, "x: the lock is lost: ")
+		r.err.WaitFor(t, "x: the lock is lost: ")
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 
 		assert.Equal(t, 5, r.code(t))

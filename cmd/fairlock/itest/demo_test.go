@@ -4,16 +4,16 @@ package itest
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"regexp"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/heard"
 )
 
 // demos are the services that the demonstration runs on, with the processes that
@@ -53,7 +53,7 @@ func TestWithoutATerminalItPrintsPlainLines(t *testing.T) {
 }
 
 func plainLines(t *testing.T, on string) {
-	var stdout, stderr output
+	var stdout, stderr heard.Words
 	cmd := program(t, "demo", "--on", on)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	start := time.Now()
@@ -89,10 +89,10 @@ func TestInterruptEndsItAtOnce(t *testing.T) {
 func interrupt(t *testing.T, on string, sig os.Signal) {
 	t.Helper()
 	cmd := program(t, "demo", "--on", on)
-	var stdout, stderr output
+	var stdout, stderr heard.Words
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
-	stdout.waitFor(t, "ada .*holds with token")
+	stdout.WaitFor(t, "ada .*holds with token")
 	all := children(t, cmd.Process.Pid)
 	require.Len(t, all, 5+demos()[on])
 	start := time.Now()
@@ -109,10 +109,10 @@ func interrupt(t *testing.T, on string, sig os.Signal) {
 func TestNoProcessSurvivesADemoThatIsKilled(t *testing.T) {
 	onEvery(t, func(t *testing.T, on string) {
 		cmd := program(t, "demo", "--on", on)
-		var stdout output
+		var stdout heard.Words
 		cmd.Stdout = &stdout
 		require.NoError(t, cmd.Start())
-		stdout.waitFor(t, "kill -STOP dan") // the hard one: it cannot see its stdin end
+		stdout.WaitFor(t, "kill -STOP dan") // the hard one: it cannot see its stdin end
 		all := children(t, cmd.Process.Pid)
 		require.Len(t, all, 5+demos()[on])
 
@@ -127,7 +127,7 @@ func TestWithoutJavaADemoOnZooKeeperSaysWhatToInstall(t *testing.T) {
 	t.Parallel()
 	cmd := program(t, "demo", "--on", "zk")
 	cmd.Env = append(cmd.Env, "PATH=", "JAVA_HOME=")
-	var stdout, stderr output
+	var stdout, stderr heard.Words
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 
 	err := cmd.Run()
@@ -136,31 +136,4 @@ func TestWithoutJavaADemoOnZooKeeperSaysWhatToInstall(t *testing.T) {
 	assert.Equal(t, "fairlock: demo: start ZooKeeper: zktest: no java in PATH: install a Java runtime "+
 		"(Debian: apt-get install default-jre-headless) or set JAVA_HOME\n", stderr.String())
 	assert.Empty(t, stdout.String())
-}
-
-// output collects what a program writes.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-var _ io.Writer = (*output)(nil)
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
-// waitFor returns when something was written.
-func (o *output) waitFor(t *testing.T, pattern string) {
-	t.Helper()
-	re := regexp.MustCompile(pattern)
-	require.Eventually(t, func() bool { return re.MatchString(o.String()) }, longest, 10*time.Millisecond, "%s", pattern)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
@@ -33,19 +34,19 @@ func watch(t *testing.T, url string) {
 	require.NoError(t, err)
 	cmd := program(t, "watch", "jobs/", "-o", "jsonl", "--interval", "20ms")
 	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
-	var stdout, stderr output
+	var stdout, stderr heard.Words
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
-	stdout.waitFor(t, "granted")
+	stdout.WaitFor(t, "granted")
 
 	waiting(t, a, "jobs/a", 2, func(ctx context.Context) {
 		if next, err := m.Lock(ctx); err == nil {
 			_ = next.Unlock()
 		}
 	})
-	stdout.waitFor(t, "queued")
+	stdout.WaitFor(t, "queued")
 	require.NoError(t, h.Unlock())
-	stdout.waitFor(t, `(?s)"released".*"(released|gone)"`)
+	stdout.WaitFor(t, `(?s)"released".*"(released|gone)"`)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	ended := cmd.Wait()
 
@@ -71,20 +72,20 @@ func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
 	url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
 	cmd := program(t, "watch", "--interval", "20ms")
 	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
-	var stdout, stderr output
+	var stdout, stderr heard.Words
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
 	a := visit(t, url, "one")
 	_, err := mutex.New(a, "a").Lock(bounded(t))
 	require.NoError(t, err)
-	stdout.waitFor(t, `granted +a +.* \(one\), token \d+`)
+	stdout.WaitFor(t, `granted +a +.* \(one\), token \d+`)
 
 	proxy := cluster.Member(0).ClientProxy()
 	proxy.Refuse(true)
 	proxy.Reset()
-	stderr.waitFor(t, "warning: no look at the lines since ")
+	stderr.WaitFor(t, "warning: no look at the lines since ")
 	proxy.Refuse(false)
-	stderr.waitFor(t, "the service answers again")
+	stderr.WaitFor(t, "the service answers again")
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 130, code(t, cmd.Wait()))
@@ -102,20 +103,20 @@ func top(t *testing.T, url string) {
 	ours, theirs := terminal(t, 80, 24)
 	cmd := program(t, "top", "--interval", "50ms")
 	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
-	var stderr output
+	var stderr heard.Words
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &stderr
 	require.NoError(t, cmd.Start())
 	require.NoError(t, theirs.Close())
-	var text output
+	var text heard.Words
 	read := make(chan struct{})
 	go func() { // ends with the program, which has the other side
 		defer close(read)
 		_, _ = io.Copy(&text, ours)
 	}()
-	text.waitFor(t, "1 lock, 1 holder, 1 waiter")
+	text.WaitFor(t, "1 lock, 1 holder, 1 waiter")
 	_, err = mutex.New(a, "jobs/b").Lock(bounded(t))
 	require.NoError(t, err)
-	text.waitFor(t, "2 locks, 2 holders, 1 waiter")
+	text.WaitFor(t, "2 locks, 2 holders, 1 waiter")
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	assert.Equal(t, 0, code(t, cmd.Wait()))

@@ -41,7 +41,7 @@ func peerPrepared(t *testing.T, name string, args ...string) *running {
 // processOf is the pid of the command, which writes it, and ends with the test.
 func processOf(t *testing.T, r *running) int {
 	t.Helper()
-	r.out.waitFor(t, `^\d+\n`)
+	r.out.WaitFor(t, `^\d+\n`)
 	word, _, _ := strings.Cut(r.out.String(), "\n")
 	pid, err := strconv.Atoi(word)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestWhatTheTableSaysOfFlock(t *testing.T) {
 		r.start(t)
 		_, err = stdin.Write([]byte("hello\n"))
 		require.NoError(t, err)
-		r.out.waitFor(t, "hello\n")
+		r.out.WaitFor(t, "hello\n")
 		assert.Equal(t, 0, peer(t, flock, "-n", "-s", f, "true").code(t))
 		assert.Equal(t, 1, peer(t, flock, "-n", "-x", f, "true").code(t))
 		assert.NotContains(t, strings.Join(r.Env, " "), "LOCK", "nothing is told to the command")
@@ -217,7 +217,7 @@ func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
 		require.NoError(t, err)
 		_, err = client.Revoke(bounded(t), clientv3.LeaseID(first))
 		require.NoError(t, err)
-		r.out.waitFor(t, `\S+ \d+\n`)
+		r.out.WaitFor(t, `\S+ \d+\n`)
 		key, rev, _ := strings.Cut(strings.TrimSpace(r.out.String()), " ")
 		resp, err := client.Get(bounded(t), key)
 		require.NoError(t, err)

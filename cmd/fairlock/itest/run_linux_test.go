@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -23,7 +24,7 @@ import (
 // running is the program at work.
 type running struct {
 	*exec.Cmd
-	out, err output
+	out, err heard.Words
 	done     chan struct{}
 }
 
@@ -215,7 +216,7 @@ func TestASignalWhileQueuedLeavesTheLine(t *testing.T) {
 		for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131} {
 			r := begin(t, url, "run", "busy", "--", "echo", "ran")
 			inLine(t, s, "busy", 2)
-			r.err.waitFor(t, `busy: waiting, 2nd of 2, held by \S+ pid \d+ for \S+, token \d+\n`)
+			r.err.WaitFor(t, `busy: waiting, 2nd of 2, held by \S+ pid \d+ for \S+, token \d+\n`)
 
 			require.NoError(t, r.Process.Signal(sig))
 
@@ -269,7 +270,7 @@ func TestHoldHoldsUntilStdinEndsOrASignalComes(t *testing.T) {
 		stdin, err := r.StdinPipe()
 		require.NoError(t, err)
 		r.start(t)
-		r.out.waitFor(t, "\n")
+		r.out.WaitFor(t, "\n")
 		var g schema.Grant
 		require.NoError(t, json.Unmarshal([]byte(r.out.String()), &g))
 		line, err := s.Queue(t.Context(), "h")
@@ -286,7 +287,7 @@ func TestHoldHoldsUntilStdinEndsOrASignalComes(t *testing.T) {
 		_, err = r.StdinPipe()
 		require.NoError(t, err)
 		r.start(t)
-		r.out.waitFor(t, `"kind":"read"`)
+		r.out.WaitFor(t, `"kind":"read"`)
 		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, 0, r.code(t))
 		inLine(t, s, "h", 0)
@@ -297,17 +298,17 @@ func TestElectCampaignsAgain(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		seen := begin(t, url, "elect", "--observe", "post")
-		seen.out.waitFor(t, "^-\n")
+		seen.out.WaitFor(t, "^-\n")
 		looked := filepath.Join(t.TempDir(), "looked") // a short reign may go unseen
 		r := begin(t, url, "elect", "--value", "one", "post", "--", "sh", "-c",
 			fmt.Sprintf("echo led; until [ -e %s ]; do sleep 0.02; done; exit 4", looked))
-		seen.out.waitFor(t, `(?m)^\d+ one\n`)
+		seen.out.WaitFor(t, `(?m)^\d+ one\n`)
 		require.NoError(t, os.WriteFile(looked, nil, 0o600))
-		r.out.waitFor(t, "(led\n){3}")
-		r.err.waitFor(t, `post: leads, with token \d+\n.*post: the command has ended, with code 4; campaigns again\n`)
+		r.out.WaitFor(t, "(led\n){3}")
+		r.err.WaitFor(t, `post: leads, with token \d+\n.*post: the command has ended, with code 4; campaigns again\n`)
 		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 		assert.Contains(t, []int{143, 4}, r.code(t))
-		seen.out.waitFor(t, `(?m)^\d+ one\n(.*\n)*-\n`)
+		seen.out.WaitFor(t, `(?m)^\d+ one\n(.*\n)*-\n`)
 		inLine(t, s, "post", 0)
 
 		r = begin(t, url, "elect", "post", "--", "sleep", "1000")
@@ -317,8 +318,8 @@ func TestElectCampaignsAgain(t *testing.T) {
 		line, err := s.Queue(t.Context(), "post")
 		require.NoError(t, err)
 		require.NoError(t, s.Evict(t.Context(), line[0])) // the first is told, and joins at the end
-		next.out.waitFor(t, "mine")
-		r.err.waitFor(t, "post: lost the leadership, and the command is dead; campaigns again")
+		next.out.WaitFor(t, "mine")
+		r.err.WaitFor(t, "post: lost the leadership, and the command is dead; campaigns again")
 		inLine(t, s, "post", 2)
 		for _, x := range []*running{next, r} {
 			require.NoError(t, x.Process.Signal(syscall.SIGTERM))
@@ -364,7 +365,7 @@ func TestMinHoldKeepsTheLockWhenTheCommandHasEnded(t *testing.T) {
 		s := visit(t, url, "")
 		start := time.Now()
 		r := begin(t, url, "run", "--min-hold", "2", "m", "--", "sh", "-c", "echo ran; exit 6")
-		r.out.waitFor(t, "ran")
+		r.out.WaitFor(t, "ran")
 
 		holdOf(t, s, "m")
 

@@ -61,7 +61,7 @@ func TestReadersRunTogetherAndWritersDoNot(t *testing.T) {
 			_, err := r.StdinPipe()
 			require.NoError(t, err)
 			r.start(t)
-			r.out.waitFor(t, "reads")
+			r.out.WaitFor(t, "reads")
 		}
 		inLine(t, s, "cfg", 2)
 
@@ -80,7 +80,7 @@ func TestOfNPermitsNRunTogether(t *testing.T) {
 			_, err := r.StdinPipe()
 			require.NoError(t, err)
 			r.start(t)
-			r.out.waitFor(t, `slot \d\n`)
+			r.out.WaitFor(t, `slot \d\n`)
 			slots[r.out.String()] = true
 		}
 
@@ -100,7 +100,7 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		t.Helper()
 		s := visit(t, url, "")
 		first := begin(t, url, "run", "x/y", "--", "sh", "-c", "echo first; sleep 1000")
-		first.out.waitFor(t, "first")
+		first.out.WaitFor(t, "first")
 		r := prepared(t, url, "run", "x/y", "--", "sh", "-c", script)
 		_, err := r.StdinPipe()
 		require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		inLine(t, s, "x/y", 2) // it had to wait, and other things have happened meanwhile
 		_ = ask(t, url, "run", "other", "--", "true")
 		require.NoError(t, first.Process.Signal(os.Interrupt))
-		r.out.waitFor(t, `\d+ .*\n`)
+		r.out.WaitFor(t, `\d+ .*\n`)
 		word, key, _ := strings.Cut(strings.TrimSpace(r.out.String()), " ")
 		token, err = strconv.ParseInt(word, 10, 64)
 		require.NoError(t, err)

@@ -9,13 +9,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/heard"
 )
 
 // typed is the program at a terminal of its own, with a session of its own.
 type typed struct {
 	*running
 	*os.File // where one types
-	screen   output
+	screen   heard.Words
 }
 
 func atTerminal(t *testing.T, url string, args ...string) *typed {
@@ -50,12 +52,12 @@ func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 		holdOf(t, s, "busy")
 		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
 		const line = `\r\x1b\[Kbusy: waiting, 2nd of 2, held by \S+ pid \d+ \(nightly\) for \S+`
-		x.screen.waitFor(t, line+`[^\n]*`+line) // painted again, with no line between
+		x.screen.WaitFor(t, line+`[^\n]*`+line) // painted again, with no line between
 
 		x.types(t, "\x03")
 
 		assert.Equal(t, 130, x.code(t))
-		x.screen.waitFor(t, `\r\x1b\[Kfairlock: busy: interrupted: left the line\r\n$`)
+		x.screen.WaitFor(t, `\r\x1b\[Kfairlock: busy: interrupted: left the line\r\n$`)
 		assert.NotContains(t, x.screen.String(), "ran")
 		for l := range strings.SplitSeq(x.screen.String(), "\r") {
 			assert.LessOrEqual(t, len(l), 80+len("\x1b[K")+1)
@@ -69,12 +71,12 @@ func TestTheLineIsGoneWhenTheCommandStarts(t *testing.T) {
 		s := visit(t, url, "")
 		h := holdOf(t, s, "busy")
 		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
-		x.screen.waitFor(t, "busy: waiting, 2nd of 2")
+		x.screen.WaitFor(t, "busy: waiting, 2nd of 2")
 
 		require.NoError(t, h.Unlock())
 
 		assert.Equal(t, 0, x.code(t))
-		x.screen.waitFor(t, `\r\x1b\[Kran\r\n$`)
+		x.screen.WaitFor(t, `\r\x1b\[Kran\r\n$`)
 	})
 }
 
@@ -83,7 +85,7 @@ func TestATypedInterruptEndsTheCommandAndGivesBack(t *testing.T) {
 		s := visit(t, url, "")
 		x := atTerminal(t, url, "run", "x", "--", "cat")
 		x.types(t, "hello\n")
-		x.screen.waitFor(t, `hello\r\nhello\r\n`) // the terminal's echo, and cat's
+		x.screen.WaitFor(t, `hello\r\nhello\r\n`) // the terminal's echo, and cat's
 		inLine(t, s, "x", 1)
 
 		x.types(t, "\x03")

@@ -5,15 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -114,7 +112,7 @@ func sh(script string) plan {
 // super is a supervisor under test.
 type super struct {
 	*exec.Cmd
-	out, err output
+	out, err heard.Words
 	began    time.Time
 	done     chan struct{} // closed when it has ended
 }
@@ -168,7 +166,7 @@ func (s *super) code(t *testing.T) int {
 // pids are the numbers that were printed to stdout, when there are as many.
 func (s *super) pids(t *testing.T, n int) []int {
 	t.Helper()
-	s.out.waitFor(t, fmt.Sprintf(`(?s)(\d+\s+){%d}`, n))
+	s.out.WaitFor(t, fmt.Sprintf(`(?s)(\d+\s+){%d}`, n))
 	var all []int
 	for _, f := range strings.Fields(s.out.String())[:n] {
 		pid, err := strconv.Atoi(f)
@@ -222,30 +220,4 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func signalTo(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, sig))
-}
-
-// output collects what a program writes.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-var _ io.Writer = (*output)(nil)
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
-func (o *output) waitFor(t *testing.T, pattern string) {
-	t.Helper()
-	re := regexp.MustCompile(pattern)
-	require.Eventually(t, func() bool { return re.MatchString(o.String()) }, longest, 5*time.Millisecond, "%s\nin: %s", pattern, o)
 }

@@ -166,7 +166,7 @@ func TestSignalsGoToTheGroup(t *testing.T) {
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "ALRM": syscall.SIGALRM,
 	} {
 		s := start(t, sh(`trap 'echo got `+name+`; exit 7' `+name+`; echo ready; while :; do sleep 0.05; done`))
-		s.out.waitFor(t, "ready")
+		s.out.WaitFor(t, "ready")
 
 		signalTo(t, s.Process.Pid, sig)
 
@@ -213,7 +213,7 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 	s.Args = append([]string{"/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`}, s.Args...)
 	s.Path = "/bin/sh"
 	s.begin(t)
-	s.out.waitFor(t, "ready")
+	s.out.WaitFor(t, "ready")
 
 	signalTo(t, s.Process.Pid, syscall.SIGHUP)
 

@@ -14,12 +14,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/fairlock/internal/heard"
 )
 
 // keyboard is our side of a pseudo-terminal.
 type keyboard struct {
 	*os.File
-	screen output
+	screen heard.Words
 	read   chan struct{} // closed when nobody has the other side
 }
 
@@ -80,10 +82,10 @@ const (
 func TestAnInteractiveCommandHasTheTerminal(t *testing.T) {
 	t.Parallel()
 	s, k := at(t, plan{Args: []string{"/bin/cat"}, Left: time.Hour}, nil)
-	k.screen.waitFor(t, "state held")
+	k.screen.WaitFor(t, "state held")
 
 	k.types(t, "hello\n")
-	k.screen.waitFor(t, `(?s)hello\r\n.*hello\r\n`) // the terminal's echo, and cat's
+	k.screen.WaitFor(t, `(?s)hello\r\n.*hello\r\n`) // the terminal's echo, and cat's
 	k.types(t, ctrlD)
 
 	assert.Equal(t, 0, s.code(t), k.screen.String())
@@ -92,10 +94,10 @@ func TestAnInteractiveCommandHasTheTerminal(t *testing.T) {
 func TestWhatIsTypedReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	s, k := at(t, sh(`trap 'echo got INT' INT; echo ready; read x; read y; exit 9`), nil)
-	k.screen.waitFor(t, "ready")
+	k.screen.WaitFor(t, "ready")
 
 	k.types(t, ctrlC)
-	k.screen.waitFor(t, "got INT")
+	k.screen.WaitFor(t, "got INT")
 	k.types(t, "x\ny\n")
 	code := s.code(t)
 
@@ -106,7 +108,7 @@ func TestWhatIsTypedReachesTheCommandOnce(t *testing.T) {
 func TestTypedEndIs130(t *testing.T) {
 	t.Parallel()
 	s, k := at(t, sh(`echo ready; sleep 1000`), nil)
-	k.screen.waitFor(t, "ready")
+	k.screen.WaitFor(t, "ready")
 
 	k.types(t, ctrlC)
 
@@ -116,14 +118,14 @@ func TestTypedEndIs130(t *testing.T) {
 func TestWithNoShellAboveCtrlZStopsNothing(t *testing.T) {
 	t.Parallel()
 	s, k := at(t, sh(`echo ready; read x; echo "x is $x"`), nil)
-	k.screen.waitFor(t, "ready")
+	k.screen.WaitFor(t, "ready")
 
 	k.types(t, ctrlZ)
-	k.screen.waitFor(t, "state paused\r\nstate held")
+	k.screen.WaitFor(t, "state paused\r\nstate held")
 	k.types(t, "on\n")
 
 	assert.Equal(t, 0, s.code(t))
-	k.screen.waitFor(t, "x is on")
+	k.screen.WaitFor(t, "x is on")
 }
 
 // underShell runs a supervisor as a job of an interactive shell.
@@ -138,15 +140,15 @@ func underShell(t *testing.T, p plan, line string) (*super, *keyboard) {
 func TestCtrlZGoesBackToTheShellAndFgGoesOn(t *testing.T) {
 	t.Parallel()
 	s, k := underShell(t, sh(`echo ready; read x; echo "x is $x"`), `"$SUPER"; echo "shell has $?"; fg >/dev/null; echo "then $?"`)
-	k.screen.waitFor(t, "ready")
+	k.screen.WaitFor(t, "ready")
 
 	k.types(t, ctrlZ)
-	k.screen.waitFor(t, "shell has 147") // 128 and SIGSTOP: it saw its job stop
+	k.screen.WaitFor(t, "shell has 147") // 128 and SIGSTOP: it saw its job stop
 	k.types(t, "on\n")
-	k.screen.waitFor(t, "then 0")
+	k.screen.WaitFor(t, "then 0")
 
 	assert.Equal(t, 0, s.code(t))
-	k.screen.waitFor(t, "x is on")
+	k.screen.WaitFor(t, "x is on")
 }
 
 func TestAPausedCommandIsKilledAtTheDeadline(t *testing.T) {
@@ -154,16 +156,16 @@ func TestAPausedCommandIsKilledAtTheDeadline(t *testing.T) {
 	p := sh(`echo "pid $$"; read x`)
 	p.Left, p.Grace = 3*time.Second, time.Second
 	s, k := underShell(t, p, `"$SUPER"; read go; fg >/dev/null; echo "then $?"`)
-	k.screen.waitFor(t, `pid \d+\r`)
+	k.screen.WaitFor(t, `pid \d+\r`)
 	_, rest, _ := strings.Cut(k.screen.String(), "pid ")
 	pid, err := strconv.Atoi(rest[:strings.IndexByte(rest, '\r')])
 	require.NoError(t, err)
 
 	k.types(t, ctrlZ)
-	k.screen.waitFor(t, "state paused")
+	k.screen.WaitFor(t, "state paused")
 	eventually(t, "dead", func() bool { return len(alive(pid)) == 0 })
 	k.types(t, "go\n")
-	k.screen.waitFor(t, "then 79")
+	k.screen.WaitFor(t, "then 79")
 
 	assert.Equal(t, 0, s.code(t))
 }
@@ -171,22 +173,22 @@ func TestAPausedCommandIsKilledAtTheDeadline(t *testing.T) {
 func TestTheShellHasItsTerminalBack(t *testing.T) {
 	t.Parallel()
 	s, k := underShell(t, sh(`exit 3`), `"$SUPER"; echo "had $?"; read x; echo "x is $x"`)
-	k.screen.waitFor(t, "had 3")
+	k.screen.WaitFor(t, "had 3")
 
 	k.types(t, "mine\n")
 
 	assert.Equal(t, 0, s.code(t))
-	k.screen.waitFor(t, "x is mine")
+	k.screen.WaitFor(t, "x is mine")
 }
 
 func TestInTheBackgroundItDoesNotTakeTheTerminal(t *testing.T) {
 	t.Parallel()
 	s, k := underShell(t, sh(`echo ready; sleep 1000`), `"$SUPER" & read x; echo "x is $x"; kill %1; wait $!; echo "had $?"`)
-	k.screen.waitFor(t, "ready")
+	k.screen.WaitFor(t, "ready")
 
 	k.types(t, "mine\n")
-	k.screen.waitFor(t, "x is mine")
-	k.screen.waitFor(t, "had 143")
+	k.screen.WaitFor(t, "x is mine")
+	k.screen.WaitFor(t, "had 143")
 
 	assert.Equal(t, 0, s.code(t))
 }
@@ -199,9 +201,9 @@ func TestBesideAPagerTheCommandGetsTheTerminalWhenItAsks(t *testing.T) {
 	s, k := underShell(t, sh(`echo go; while ! test -e `+read+`; do sleep 0.05; done; read x; echo "command has $x"`),
 		`"$SUPER" | { read go; read y </dev/tty; echo "pager has $y"; >`+read+`; cat; }`)
 	k.types(t, "one\n")
-	k.screen.waitFor(t, "pager has one")
+	k.screen.WaitFor(t, "pager has one")
 	k.types(t, "two\n")
 
-	k.screen.waitFor(t, "command has two")
+	k.screen.WaitFor(t, "command has two")
 	assert.Equal(t, 0, s.code(t))
 }
