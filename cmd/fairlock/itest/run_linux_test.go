@@ -333,12 +333,12 @@ func TestElectCampaignsAgain(t *testing.T) {
 func TestElectTellsProgramsWhoLeads(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		seen := begin(t, url, "elect", "--observe", "-o", "jsonl", "post")
-		seen.out.waitFor(t, `"leader"[^\n]*\n`)
+		seen.out.WaitFor(t, `"leader"[^\n]*\n`)
 		r := begin(t, url, "elect", "--value", "10.0.0.7:80", "post", "--", "sleep", "1000")
-		seen.out.waitFor(t, `"token"[^\n]*\n`)
+		seen.out.WaitFor(t, `"token"[^\n]*\n`)
 		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, 143, r.code(t))
-		seen.out.waitFor(t, `(?s)"token".*\n[^\n]*\n`)
+		seen.out.WaitFor(t, `(?s)"token".*\n[^\n]*\n`)
 		require.NoError(t, seen.Process.Signal(syscall.SIGINT))
 		assert.Equal(t, 130, seen.code(t))
 
