@@ -116,9 +116,9 @@ func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hol
 		}
 		return nil, false, err
 	}
-	lines := make([]*line, len(rs))
+	lines := make([]entrance, len(rs))
 	for i, r := range rs {
-		lines[i] = engineOf(t).open(r.Name)
+		lines[i] = engineOf(t).open(r.Name).enter()
 		defer lines[i].close()
 	}
 	joined, err := join(ctx, t, rs)

@@ -44,6 +44,18 @@ func (e *engine) open(name string) *line {
 	return ln
 }
 
+// entrance is a line that is to be joined.
+type entrance struct {
+	*line
+	asked int // what told is before that
+}
+
+func (ln *line) enter() entrance {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return entrance{ln, ln.told}
+}
+
 // close is the end of an open.
 func (ln *line) close() {
 	ln.e.mu.Lock()

@@ -23,7 +23,7 @@ type group struct {
 }
 
 // newGroup gives new entries their seats.
-func newGroup(t *session.Term, lines []*line, rs []Request, joined []driver.Joined) *group {
+func newGroup(t *session.Term, lines []entrance, rs []Request, joined []driver.Joined) *group {
 	g := &group{t: t, seats: make([]*seat, len(rs)), number: driver.Number{N: -1}}
 	var fall func()
 	if len(rs) > 1 || rs[0].Delay > 0 { // a seat that holds may have to wait for something else

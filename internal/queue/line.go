@@ -24,6 +24,8 @@ type line struct {
 	looking bool                 // a goroutine makes looks
 	stop    func() bool          // the timer of the next look without an event
 	heard   int64                // when the newest thing was that an event told
+	told    int                  // how many events told of something without saying when
+	asked   int                  // what told was when the look under way began
 }
 
 // do runs f under the line's mutex, and afterwards what f has left to do.
@@ -44,10 +46,11 @@ func (ln *line) do(f func()) {
 
 // add gives a new entry its seat, and the hold at once if nobody is ahead. fall
 // is called when it is lost.
-func (ln *line) add(j driver.Joined, r Request, fall func()) *seat {
+func (in entrance) add(j driver.Joined, r Request, fall func()) *seat {
+	ln := in.line
 	s := &seat{
 		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, try: r.Try, ledger: r.Ledger, done: make(chan struct{}), fall: fall,
-		born: j.Rev, rev: j.Rev, count: j.Ahead, waited: j.Ahead > 0, need: r.Rule.Need,
+		born: j.Rev, rev: j.Rev, asked: in.asked, count: j.Ahead, waited: j.Ahead > 0, need: r.Rule.Need,
 	}
 	s.book = book{past: j.Past, entered: j.Entered}
 	// It may be long, and nobody here wants it.
@@ -235,19 +238,20 @@ func (ln *line) vouch(s *seat) bool {
 }
 
 // check wants a look if all watches are armed, and something may have happened
-// before they were.
+// before they were, or was told to others before the seat shared their watch: the
+// answer to its join may be older than that.
 func (ln *line) check(s *seat) {
 	if !s.own.armed {
 		return
 	}
-	need := s.own.rev
+	need, older := s.own.rev, false
 	for _, b := range s.subs {
 		if !b.armed {
 			return
 		}
-		need = max(need, b.rev)
+		need, older = max(need, b.rev), older || s.asked < b.told
 	}
-	if s.rev < need && !defect.Is(defect.LateWatch) {
+	if (s.rev < need || older) && !defect.Is(defect.LateWatch) {
 		ln.want(s)
 	}
 }

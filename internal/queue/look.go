@@ -89,6 +89,7 @@ func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 	}
 	req := driver.LookRequest{Line: ln.name}
 	all := false
+	ln.asked = ln.told
 	for _, s := range batch {
 		req.Upto = max(req.Upto, s.entry.Place)
 		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev)
@@ -132,7 +133,7 @@ func (ln *line) learn(s *seat, v driver.View) {
 		return
 	}
 	s.all, s.looked = false, true
-	s.rev = max(s.rev, v.Rev)
+	s.rev, s.asked = max(s.rev, v.Rev), ln.asked
 	if s.state == held {
 		return
 	}

@@ -3,7 +3,10 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
@@ -20,7 +23,7 @@ func (w *world) request(name, how string) {
 	w.mu.Unlock()
 	want := wanted(how)
 	want.Name, want.Kind = "n", "trace "+name
-	r.reads = want.Mode == driver.Shared
+	r.reads = want.Mode != driver.Exclusive
 	go func() {
 		h, err := queue.Acquire(ctx, s, want)
 		w.mu.Lock()
@@ -61,6 +64,8 @@ func wanted(how string) queue.Request {
 		return queue.Request{Rule: queue.ReadWrite(), Kin: driver.KinReadWrite, Mode: driver.Shared, Try: how == "tryr"}
 	case "wlock", "tryw":
 		return queue.Request{Rule: queue.ReadWrite(), Kin: driver.KinReadWrite, Try: how == "tryw"}
+	case "acquire":
+		return queue.Request{Rule: queue.Semaphore(), Mode: driver.Weighted, Weight: 1, Limit: 1, Follow: true}
 	}
 	return queue.Request{Rule: queue.Mutex(), Try: how == "try"}
 }
@@ -83,6 +88,13 @@ func (w *world) downgrade(name string) {
 	if err := r.hold.Downgrade(ctx); err != nil {
 		w.tell("%s downgrade: %s", name, short(err))
 	}
+}
+
+// limit has a session give the line another limit.
+func (w *world) limit(name, limit string) {
+	n, err := strconv.ParseInt(limit, 10, 64)
+	require.NoError(w.t, err)
+	require.NoError(w.t, queue.SetLimit(w.t.Context(), w.session(name), "n", n))
 }
 
 // patience is how long a downgrade waits for an answer.

@@ -46,6 +46,7 @@ type seat struct {
 	book   book // what is known of the line's ledger
 	ahead  Ahead
 	rev    int64  // as of when ahead is known
+	asked  int    // what the line's told was before that was asked for
 	least  int64  // the next look must not be older
 	ends   int64  // when the newest end was of those that are known, or turn; see vouch
 	last   int64  // when the entry went; undated, or 0 where nothing has a date

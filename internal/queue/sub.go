@@ -20,7 +20,8 @@ type sub struct {
 	cancel  func() // nil for an entry of our own
 	changes bool   // the watch tells of changes too
 	armed   bool
-	rev     int64
+	rev     int64 // who shares it must know of all that was until then
+	told    int   // what the line's told was then, where that has no rev
 	seats   []*seat
 }
 
@@ -133,8 +134,12 @@ func (ln *line) event(b *sub, ev driver.Event) {
 	switch ev.Kind {
 	case driver.Armed:
 		b.armed, b.rev = true, ev.Rev
+		dateless := b.of != driver.OfEntry && ev.Rev == 0
+		if dateless {
+			ln.mark(b, 0)
+		}
 		for _, s := range slices.Clone(b.seats) {
-			if b.of != driver.OfEntry && ev.Rev == 0 {
+			if dateless {
 				ln.wantAgain(s, 0) // what was there before is not known
 			}
 			ln.check(s)
@@ -146,11 +151,24 @@ func (ln *line) event(b *sub, ev driver.Event) {
 			ln.gone(b.ref, end{held: true, told: true}, ln.vouch)
 			return
 		}
+		ln.mark(b, ev.Rev)
 		for _, s := range b.seats {
 			ln.wantAgain(s, ev.Rev)
 		}
 	case driver.Gone:
 		ln.gone(b.ref, end{rev: ev.Rev, held: ev.Held, told: true}, ln.vouch)
+	}
+}
+
+// mark notes that something was told of a spot, for those who come to share the
+// watch later, and asked earlier what is in their way.
+func (ln *line) mark(b *sub, rev int64) {
+	switch {
+	case rev == 0:
+		ln.told++
+		b.told = ln.told
+	case !defect.Is(defect.OldLook): // no look may be older
+		b.rev = max(b.rev, rev)
 	}
 }
 

@@ -29,6 +29,8 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	lockall a1    as lock, and a1 watches all who are ahead
 //	rlock a1, wlock a1, tryr a1, tryw a1
 //	              the same in the rule of readers and writers
+//	acquire a1    the same for one permit of a semaphore that has one
+//	limit a 2     session a makes it two
 //	downgrade a1  makes a reader of a writer; it gives up after 100 ms
 //	cancel a1     its context ends
 //	unlock a1     gives back

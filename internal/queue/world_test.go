@@ -52,10 +52,12 @@ func (w *world) tell(format string, args ...any) {
 func (w *world) do(words []string) []string {
 	cmd, arg := words[0], words[1]
 	switch cmd {
-	case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw":
+	case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw", "acquire":
 		w.request(arg, cmd)
 	case "downgrade":
 		w.downgrade(arg)
+	case "limit":
+		w.limit(arg, words[2])
 	case "cancel":
 		w.named(arg).cancel()
 	case "unlock":

@@ -109,6 +109,7 @@ func TestFoundSeeds(t *testing.T) {
 	}{
 		{77550804338425, "Plain"}, // told of the next release by a watch, with requests cut off
 		{77550804333213, "Lagging"},
+		{136730338382938, "LikeZooKeeper"}, // a limit was told to others before the answer to a join came
 	} {
 		for _, cfg := range configs(found.seed) {
 			if cfg.Kind == found.kind {
