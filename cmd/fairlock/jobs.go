@@ -54,6 +54,7 @@ type jobFlags struct {
 	wait, grace, ttl, maxRun, minHold span
 	signal                            string
 	onLost, onAsk                     choice
+	compat                            choices
 	observe                           bool
 }
 
@@ -184,6 +185,9 @@ func (f *jobFlags) child(cmd *cobra.Command) {
 	fs.StringVar(&f.signal, "signal", "TERM", "the `SIGNAL` to stop it with")
 	fs.VarP(&f.grace, "grace", "k", "kill the command this `TIME` later (default 5s)")
 	fs.Var(&f.onLost, "on-lost", "on loss, `ACTION`: "+f.onLost.words())
+	fs.StringVar(&f.OnLostExec, "on-lost-exec", "", "on loss run the program `FILE` too, for 30s at\nmost; FAIRLOCK_LOST says why")
+	f.compat.of = []string{job.CompatEtcd, job.CompatConsul}
+	fs.Var(&f.compat, "compat-env", "set what `TOOLS` set too: etcd (etcdctl lock),\nconsul (consul lock)")
 	fs.Var(&f.maxRun, "max-run", "stop the command after this `TIME`, code 124")
 	fs.BoolVar(&f.Foreground, "foreground", false, "the terminal is the command's in any case")
 }
@@ -246,6 +250,7 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 	if fs.Changed("grace") {
 		f.Grace = &f.grace.d
 	}
+	f.Compat = f.compat.values
 	f.Warn, f.Yield = f.onLost.value == "warn", f.onAsk.value == "stop"
 	if fs.Lookup("signal") == nil {
 		return nil

@@ -146,3 +146,51 @@ func TestWhoOnlyWarnsLetsTheCommandGoOn(t *testing.T) {
 		assert.Equal(t, 5, r.code(t))
 	})
 }
+
+func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		program := filepath.Join(t.TempDir(), "tell")
+		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"told: $FAIRLOCK_NAME $FAIRLOCK_TOKEN: $FAIRLOCK_LOST\"\nexit 7\n"), 0o700))
+		evicted := func(args ...string) (*running, int64) {
+			r := begin(t, url, append([]string{"run", "--on-lost-exec", program}, args...)...)
+			r.out.WaitFor(t, "ready")
+			line, err := s.Queue(t.Context(), "x")
+			require.NoError(t, err)
+			require.NoError(t, s.Evict(t.Context(), line[0]))
+			return r, line[0].Token
+		}
+		once := func(r *running, token int64) {
+			said := fmt.Sprintf("told: x %d: ", token)
+			assert.Equal(t, 1, strings.Count(r.err.String(), said), r.err.String())
+			assert.NotContains(t, r.err.String(), said+"\n", "it says why")
+			assert.NotContains(t, r.out.String(), "told", "stdout is the command's")
+			assert.Contains(t, r.err.String(), "--on-lost-exec "+program+": exit status 7\n")
+		}
+
+		r, token := evicted("x", "--", "sh", "-c", "echo ready; exec sleep 1000")
+		assert.Equal(t, 79, r.code(t))
+		once(r, token)
+
+		file := filepath.Join(t.TempDir(), "go")
+		r, token = evicted("--on-lost", "warn", "x", "--", "sh", "-c", "echo ready; until test -e "+file+"; do sleep 0.02; done; exit 5")
+		r.err.WaitFor(t, "told: x") // while the command runs
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		assert.Equal(t, 5, r.code(t))
+		once(r, token)
+
+		p, cut := through(t, url)
+		r = begin(t, cut, "run", "--ttl", "3s", "--on-lost-exec", program, "x", "--", "sh", "-c", "echo ready; exec sleep 1000")
+		r.out.WaitFor(t, "ready")
+		line, err := s.Queue(t.Context(), "x")
+		require.NoError(t, err)
+		p.Hold(tcpproxy.Up | tcpproxy.Down) // it ends when it is told to, before the time is over
+		assert.Equal(t, 79, r.code(t))
+		once(r, line[0].Token)
+
+		got := ask(t, url, "run", "--on-lost-exec", program, "x", "--", "true")
+		assert.Equal(t, result{}, got, "nothing was lost")
+		assert.Equal(t, 127, ask(t, url, "run", "--on-lost-exec", "no-such-program", "x", "--", "true").code)
+		inLine(t, s, "x", 0)
+	})
+}

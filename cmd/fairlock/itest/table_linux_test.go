@@ -137,3 +137,28 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		assert.Equal(t, stat.Czxid, token)
 	})
 }
+
+func TestScriptsForOthersFindTheirVariables(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		const show = `env | grep -E '^(ETCD_LOCK|CONSUL_LOCK)' | sort; echo $FAIRLOCK_KEY; echo $FAIRLOCK_TOKEN`
+		run := func(args ...string) result {
+			return ask(t, url, append(append([]string{"run"}, args...), "x", "--", "sh", "-c", show)...)
+		}
+		assert.Len(t, rows(run().stdout), 2)
+		consul := rows(run("--compat-env", "consul").stdout)
+		assert.Equal(t, []string{"CONSUL_LOCK_HELD=true"}, consul[:len(consul)-2])
+		assert.Equal(t, 64, run("--compat-env", "nomad").code)
+
+		got := run("--compat-env", "etcd,consul")
+
+		if strings.HasPrefix(url, "zk") {
+			assert.Equal(t, 64, got.code)
+			assert.Contains(t, got.stderr, "--compat-env etcd is for etcd, and this is ZooKeeper at ")
+			return
+		}
+		require.Equal(t, 0, got.code, got.stderr)
+		r := rows(got.stdout)
+		require.Len(t, r, 5)
+		assert.Equal(t, []string{"CONSUL_LOCK_HELD=true", "ETCD_LOCK_KEY=" + r[3], "ETCD_LOCK_REV=" + r[4]}, r[:3])
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -42,12 +44,14 @@ type Options struct {
 	TTL, MaxRun, MinHold time.Duration
 	Grace                *time.Duration
 	Signal               syscall.Signal
-	Warn                 bool // when lost, only warn
-	Yield                bool // when asked to, give the lock back
+	Warn                 bool   // when lost, only warn
+	OnLostExec           string // a program to run then
+	Yield                bool   // when asked to, give the lock back
 	Once                 string
 
 	ID         string
-	StatusFD   int // 0 is none
+	Compat     []string // whose variables the command gets too: CompatEtcd, CompatConsul
+	StatusFD   int      // 0 is none
 	TokenFile  string
 	Foreground bool
 	Quiet      bool
@@ -78,9 +82,12 @@ type job struct {
 	clock  driver.Clock
 	target *connect.Target
 	path   string // the program to run
-	sigs   *supervise.Signals
-	tell   *teller
-	stack  stack
+
+	lostPath string // OnLostExec, found
+
+	sigs  *supervise.Signals
+	tell  *teller
+	stack stack
 
 	s      *session.Session
 	window *window
@@ -104,8 +111,16 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 			return nil, err
 		}
 	}
+	if o.OnLostExec != "" {
+		if j.lostPath, err = lookUp(o.OnLostExec); err != nil {
+			return nil, err
+		}
+	}
 	if j.target, err = conn.Target(); err != nil {
 		return nil, err
+	}
+	if slices.Contains(o.Compat, CompatEtcd) && j.target.Address.Service != address.Etcd {
+		return nil, exit.Errorf(exit.Usage, "--compat-env %s is for etcd, and this is %s", CompatEtcd, j.target.Address)
 	}
 	if j.stack, err = readStack(conn.Getenv(envStack)); err != nil {
 		return nil, err

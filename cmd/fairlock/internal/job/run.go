@@ -60,14 +60,23 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 	l := &lease{hold: h, clock: j.clock}
 	ctx, stop := j.heed(ctx, h)
 	defer stop()
+	m := j.mourner(h)
 	res := supervise.Run(ctx, supervise.Spec{
 		Path: j.path, Args: j.Command, Env: j.environment(h),
 		Stdin: j.std.In, Stdout: j.std.Out, Stderr: j.std.Err,
 		Left: l.left, Lost: h.Context().Done(), RenewEvery: j.window.renewEvery(),
 		Grace: *j.Grace, Signal: j.Signal, MaxRun: j.MaxRun, KeepOn: j.Warn, Foreground: j.Foreground,
 		Guard: []string{"fairlock", "guard"}, Signals: j.sigs,
-		Report: func(s supervise.State) { j.state(h, l, s) },
+		Report: func(s supervise.State) {
+			if j.state(h, l, s); s == supervise.Lost {
+				m.start()
+			}
+		},
 	})
+	if res.Lost { // it may have ended before the time was over
+		m.start()
+	}
+	m.wait()
 	if res.Ended && !res.Lost && !res.TooLong {
 		res.Code = exit.Yielded
 	}

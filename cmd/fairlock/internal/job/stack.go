@@ -27,6 +27,12 @@ const (
 	envStack   = "FAIRLOCK_STACK"
 )
 
+// Whose variables a command can get too, so that scripts need not be changed.
+const (
+	CompatEtcd   = "etcd"   // as etcdctl lock: the key, and the revision, which is the token
+	CompatConsul = "consul" // as consul lock
+)
+
 // stack are the locks that the processes above us hold, outermost first.
 type stack []held
 
@@ -99,6 +105,12 @@ func (j *job) environment(h *session.Hold) []string {
 		envStack+"="+string(text))
 	if h.Slot() >= 0 {
 		env = append(env, envSlot+"="+strconv.Itoa(h.Slot()))
+	}
+	if slices.Contains(j.Compat, CompatEtcd) {
+		env = append(env, "ETCD_LOCK_KEY="+h.Refs()[0].Key, "ETCD_LOCK_REV="+strconv.FormatInt(int64(h.Token()), 10))
+	}
+	if slices.Contains(j.Compat, CompatConsul) {
+		env = append(env, "CONSUL_LOCK_HELD=true")
 	}
 	return env
 }
