@@ -143,11 +143,10 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	lock := fmt.Sprintf("%s/%d/%d", strings.ReplaceAll(o.name, " ", "-"), o.number, o.again)
 	v := meet(t, x, o.fault, lock, o.command(dir))
 	next := begin(t, x.url(x.hosts), append([]string{"run", "--ttl", trialTTL.String(), lock, "--"}, beat(dir, "-next")...)...)
-	for line := 0; line != 2 && v.healthy(); {
-		entries, err := x.s.Queue(t.Context(), lock)
-		require.NoError(t, err)
-		line = len(entries)
-	}
+	require.Eventually(t, func() bool {
+		line, err := x.s.Queue(t.Context(), lock)
+		return err == nil && len(line) == 2 || !v.healthy()
+	}, patience, 10*time.Millisecond, "two in line")
 	// Renewals are made more often than that, so it comes at any time between two.
 	driver.Sleep(t.Context(), clock, rand.N(trialTTL/2))
 	if !v.healthy() {
