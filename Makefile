@@ -79,7 +79,7 @@ soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION 
 
 .PHONY: cutoff
 cutoff: zookeeper ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
-	@$(GO) test -vet=off -count=1 -timeout 0 -parallel 8 -run 'TestInEveryCutOff' ./cmd/fairlock/itest -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
+	@$(GO) test -vet=off -count=1 -timeout 0 -parallel 10 -run 'TestInEveryCutOff' ./cmd/fairlock/itest -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
 	sed -n '/cutoff:begin/,/cutoff:end/p' docs/cutoff.md
 
 .PHONY: load

@@ -124,7 +124,8 @@ type outcome struct {
 func (o *outcome) beside() bool { return o.next <= o.dead || o.found == "beside" }
 
 // play is one trial. Where load alone has cost the supervisor its lock before the
-// fault came, there was nothing to befall, and it is played again.
+// fault came, there was nothing to befall, and where it has cost the next one its
+// own before its command began, nobody looked; then it is played again.
 func (o *outcome) play(t *testing.T, x *servers) {
 	const often = 10
 	for o.again = range often {
@@ -134,10 +135,10 @@ func (o *outcome) play(t *testing.T, x *servers) {
 			return
 		}
 	}
-	require.Fail(t, "the lock was always lost before the fault came")
+	require.Fail(t, "it always had to begin anew")
 }
 
-// attempt is one, nil if the lock was lost before the fault came.
+// attempt is one, nil if it is to be played again.
 func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	dir, clock := t.TempDir(), driver.SystemClock()
 	lock := fmt.Sprintf("%s/%d/%d", strings.ReplaceAll(o.name, " ", "-"), o.number, o.again)
@@ -165,7 +166,12 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 		require.NoError(t, v.Process.Kill())
 	}
 	o.code = v.code(t)
-	if o.read(t, filepath.Join(dir, "signs"), at); o.told < 0 || o.next < 0 {
+	o.read(t, filepath.Join(dir, "signs"), at)
+	if o.found == "" { // nobody looked, so nothing was found
+		t.Logf("the next command did not begin: %s", &next.err)
+		return nil
+	}
+	if o.told < 0 || o.next < 0 {
 		return nil
 	}
 	assert.True(t, met, "the fault befell nobody")
@@ -208,7 +214,6 @@ func (o *outcome) read(t *testing.T, file string, at driver.Instant) {
 			o.told = since
 		}
 	}
-	require.NotEmpty(t, o.found, "the next command has not said when it began")
 }
 
 // kind says who does not end when told to.

@@ -40,7 +40,7 @@ func draw(all map[string][]*outcome, of string, began time.Time) string {
 			b.WriteString(row(service, f, of))
 		}
 	}
-	fmt.Fprintf(&b, "\nTrials that began anew because load had cost the lock before the fault came: %d.\n", again)
+	fmt.Fprintf(&b, "\nTrials that were played again: %d times.\n", again)
 	return b.String()
 }
 
