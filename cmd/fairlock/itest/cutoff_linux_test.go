@@ -171,7 +171,7 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 		t.Logf("the next command did not begin: %s", &next.err)
 		return nil
 	}
-	if o.told < 0 || o.next < 0 {
+	if o.told < 0 || o.next < 0 || o.dead == 0 && !o.killed { // it was lost at that moment
 		return nil
 	}
 	assert.True(t, met, "the fault befell nobody")
