@@ -152,7 +152,13 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 		made, err := j.attempt(ctx, l)
 		switch outcomeOf(err) {
 		case done:
-			return j.made(ctx, made)
+			joined, err := j.made(ctx, made)
+			if !errors.Is(err, errVanished) {
+				return joined, err
+			}
+			if err := j.startOver(ctx); err != nil {
+				return nil, err
+			}
 		case refused:
 			j.closed()
 			if err := j.refused(ctx, made.failed, err); err != nil {

@@ -56,10 +56,28 @@ func (j *join) look(ctx context.Context, m madeEntries, all []driver.Joined) err
 		return j.cannotWait(ctx, err)
 	}
 	for i, p := range j.parts {
-		if p.req.IfEmpty && views[i].ahead > 0 { // a stranger was faster by a moment
+		own := func(e driver.Entry) bool { return e.Ref == all[i].Entry.Ref }
+		switch {
+		case m.of[i].ahead > 0 && !slices.ContainsFunc(views[i].at, own):
+			return errVanished
+		case p.req.IfEmpty && views[i].ahead > 0: // a stranger was faster by a moment
 			return j.taken(ctx, views[i])
 		}
 	}
+	return nil
+}
+
+// errVanished: somebody has deleted an entry before it was seen who was ahead. Who
+// stood there at a later moment says nothing of whether it ever came first.
+var errVanished = errors.New("zookeeper: the entry was deleted at once")
+
+// startOver makes sure that nothing is left of an attempt, so that another may be
+// made.
+func (j *join) startOver(ctx context.Context) error {
+	if err := j.removeAll(ctx); err != nil {
+		return j.giveUp(err)
+	}
+	j.closed()
 	return nil
 }
 
@@ -172,13 +190,13 @@ func (j *join) resolve(ctx context.Context, cause error) (joined []driver.Joined
 		j.closed()
 		return nil, true, nil
 	case found < len(j.parts): // it was done, and somebody has deleted one
-		if err := j.removeAll(ctx); err != nil {
-			return nil, false, j.giveUp(err)
-		}
-		j.closed()
-		return nil, true, nil
+		err := j.startOver(ctx)
+		return nil, err == nil, err
 	}
-	joined, err = j.made(ctx, m)
+	if joined, err = j.made(ctx, m); errors.Is(err, errVanished) {
+		err := j.startOver(ctx)
+		return nil, err == nil, err
+	}
 	return joined, false, err
 }
 

@@ -61,7 +61,8 @@ type Joined struct {
 	// service has no such number.
 	Rev int64
 
-	// Ahead is how many entries were ahead.
+	// Ahead is how many entries were ahead, at a moment at which the entry was
+	// there: if it is 0, the entry has been the first of the line.
 	Ahead int
 
 	// Known are entries ahead, in order of place, as far as the answer happened

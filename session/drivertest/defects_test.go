@@ -28,6 +28,7 @@ var defects = map[string]struct {
 	"join knows nobody who is ahead":        {"order/JoinsAtOnceStandInOneOrder", knowsWrong},
 	"join takes the first for the nearest":  {"order/PlacesRiseInTheOrderOfJoining", nearWrong},
 	"tokens do not rise":                    {"order/TokensRiseAfterTheLineWasEmpty", tokenStays},
+	"join looks when it was made":           {"order/AnEntryDeletedBeforeItsAnswerHasNotBeenFirst", looksLate},
 	"join looks before it writes":           {"order/AloneItTakesOneRoundTrip", looksFirst},
 	"join looks first at a limit":           {"order/AloneItTakesOneRoundTripOfAnyKind", looksFirst},
 	"one entry for a session":               {"order/TwoEntriesOfASessionAreTwo", oneEntry},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,7 @@ func order() []story {
 		{"IfEmptyJoinsAnEmptyLine", ifEmptyJoins},
 		{"IfEmptyWritesNothingBehindOthers", ifEmptyWritesNothing},
 		{"AnEntryTellsWhatItWasJoinedWith", entryTells},
+		{"AnEntryDeletedBeforeItsAnswerHasNotBeenFirst", joinDeleted},
 	}
 }
 
@@ -220,4 +222,35 @@ func entryTells(w *world) {
 		assert.Positive(w.t, listed[i].Token)
 	}
 	assert.EqualValues(w.t, 5, listed[2].Weight)
+}
+
+// joinDeleted: somebody deletes an entry while the answer to its join is on its
+// way, and then the line goes on.
+func joinDeleted(w *world) {
+	a, b := w.open(), w.open()
+	ahead := a.join(line).Entry
+	b.c.Delay(w.h.TTL / 10)
+	var joined driver.Joined
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, stop := context.WithTimeout(w.ctx, w.patience())
+		defer stop()
+		var err error
+		joined, err = b.Join(ctx, driver.JoinRequest{Line: line, Nearest: 2})
+		assert.NoError(w.t, err, "Join")
+	}()
+	var list []driver.Entry
+	for len(list) < 2 && w.ctx.Err() == nil {
+		time.Sleep(w.h.TTL / 5000) // asking again is all one can do from outside
+		list = w.list(a.c, line)
+	}
+	w.svc.Delete(w.t, list[1].Ref)
+	a.leave(ahead.Ref)
+	<-done
+	b.c.Heal()
+	if joined.Ahead == 0 {
+		assert.NotEqual(w.t, list[1].Ref, joined.Entry.Ref, "it was never alone")
+		w.count(1, line, "another was made")
+	}
 }
