@@ -24,15 +24,16 @@ const connectTimeout = 5 * time.Second
 
 // backend is one client and one layout.
 type backend struct {
-	client *clientv3.Client
-	owned  bool // Close closes the client
-	lay    layout
-	clock  driver.Clock
-	kv     store
-	plain  bool                        // the client's KV and Watcher are etcd's own; see isPlain
-	leases bool                        // and so is its Lease
-	knock  func(context.Context) error // why the cluster cannot be reached, nil if there is no such way to ask
-	leader metadata.MD                 // what clientv3.WithRequireLeader adds; never changed
+	client  *clientv3.Client
+	owned   bool // Close closes the client
+	lay     layout
+	clock   driver.Clock
+	kv      store
+	plain   bool                        // the client's KV and Watcher are etcd's own; see isPlain
+	leases  bool                        // and so is its Lease
+	knock   func(context.Context) error // why the cluster cannot be reached, nil if there is no such way to ask
+	leader  metadata.MD                 // what clientv3.WithRequireLeader adds; never changed
+	learned learned                     // how long answers take
 }
 
 var _ driver.Backend = (*backend)(nil)
@@ -112,48 +113,9 @@ func (b *backend) Close() error {
 	return nil
 }
 
-// pace says how long attempts at a request may take: little at first, because
-// the next endpoint may be better, and twice as long when all had their chance,
-// because on a slow network too short an attempt is none at all.
-type pace struct {
-	first, most time.Duration
-	endpoints   int
-}
-
-func (p pace) timeout(attempt int) time.Duration {
-	return min(p.first<<min(attempt/max(p.endpoints, 1), 16), p.most)
-}
-
 // maxAll is the most entries that are made at once. etcd takes 128 operations in
 // a transaction unless it is told otherwise, and an entry takes two or three.
 const maxAll = 32
-
-// firstAttempt is how long an endpoint may take at first. A dead connection
-// costs as much, and an Unlock, which has a second in all, must get to another
-// endpoint; a network that is slower than this costs a few requests more until
-// the attempts have become longer.
-const firstAttempt = 400 * time.Millisecond
-
-// pace is that of requests that know of no better one.
-func (b *backend) pace() pace {
-	return pace{first: firstAttempt, most: 15 * time.Second, endpoints: len(b.client.Endpoints())}
-}
-
-// once makes one attempt at a request. It requires a leader, so that a member
-// that was cut off says so at once instead of letting the attempt time out.
-//
-// The timeout is not a deadline in the context, which would travel with the
-// request and cost the server a timer. A request that is cancelled here is
-// cancelled there too.
-func (b *backend) once(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(b.requireLeader(ctx))
-	late := time.AfterFunc(timeout, cancel)
-	defer func() {
-		late.Stop()
-		cancel()
-	}()
-	return f(ctx)
-}
 
 // requireLeader is clientv3.WithRequireLeader, without a copy in the usual case.
 func (b *backend) requireLeader(ctx context.Context) context.Context {
@@ -172,7 +134,7 @@ const maxTokens = 3
 func (b *backend) ask(ctx context.Context, p pace, f func(context.Context) error) error {
 	tokens := 0
 	for n := 0; ; n++ {
-		err := b.once(ctx, p.timeout(n), f)
+		err := b.once(ctx, p, n, f)
 		if err == nil {
 			return nil
 		}

@@ -205,7 +205,7 @@ func (j *join) send(ctx context.Context, n int) (resp *pb.TxnResponse, err error
 			j.seats[i].askWhy(r)
 		}
 	}
-	err = j.s.b.once(ctx, j.s.pace.timeout(n), func(ctx context.Context) (err error) {
+	err = j.s.b.once(ctx, j.s.pace, n, func(ctx context.Context) (err error) {
 		resp, err = j.s.b.kv.txn(ctx, r)
 		return err
 	})

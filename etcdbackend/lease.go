@@ -49,8 +49,7 @@ var _ driver.Session = (*leased)(nil)
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	ctx, cancel := driver.WithTimeout(ctx, b.clock, connectTimeout)
 	defer cancel()
-	p := b.pace()
-	p.first, p.most = min(max(cfg.Window/3, 200*time.Millisecond), p.first), cfg.TTL
+	p := b.pace().within(cfg)
 	why := listen(ctx, b.whyNot)
 	id, err := b.grant(ctx, cfg, p)
 	why.quiet()

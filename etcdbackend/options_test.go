@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -34,14 +33,4 @@ func TestBadOptionsAreToldBeforeAnythingIsOpened(t *testing.T) {
 	}
 	_, err := NewBackend(nil, nil)
 	require.Error(t, err)
-}
-
-func TestAttemptsGrowWhenAllEndpointsHadTheirChance(t *testing.T) {
-	p := pace{first: time.Second, most: 5 * time.Second, endpoints: 3}
-	var got []time.Duration
-	for n := range 10 {
-		got = append(got, p.timeout(n)/time.Second)
-	}
-	assert.Equal(t, []time.Duration{1, 1, 1, 2, 2, 2, 4, 4, 4, 5}, got)
-	assert.Equal(t, 5*time.Second, p.timeout(1000))
 }

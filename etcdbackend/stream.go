@@ -33,7 +33,7 @@ type stream struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	interval time.Duration // between two pings
-	patience time.Duration // to wait for the answer to a new watch
+	fails    int           // streams before it that did not work
 
 	out  []*pb.WatchRequest
 	wake chan struct{} // something is in out
@@ -111,7 +111,7 @@ func (h *hub) open(fails int) (*stream, error) {
 	s := h.s
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.ctx))
 	// The stream lives as long as its context, so that cannot bound the opening.
-	late := time.AfterFunc(s.pace.timeout(fails), cancel)
+	late := time.AfterFunc(s.pace.next(fails), cancel)
 	rpc, err := pb.NewWatchClient(s.b.client.ActiveConnection()).
 		Watch(ctx, callOptions()...)
 	if !late.Stop() || err != nil {
@@ -122,7 +122,7 @@ func (h *hub) open(fails int) (*stream, error) {
 	st := &stream{
 		h: h, rpc: rpc, ctx: ctx, cancel: cancel,
 		interval: max(s.cfg.Window/4, 500*time.Millisecond),
-		patience: s.pace.timeout(fails),
+		fails:    fails,
 		wake:     make(chan struct{}, 1),
 		byID:     make(map[int64]*serverWatch),
 		heard:    now, empty: now,
@@ -259,10 +259,11 @@ func (st *stream) tick() error {
 		}
 		return nil
 	}
+	patience := h.s.pace.next(st.fails) // as of now: what is slow to make a watch is slow with all
 	switch {
 	case st.live > 0 && now.Sub(st.heard) > 2*st.interval:
 		return errSilent
-	case len(st.awaiting) > 0 && now.Sub(st.awaited) > st.patience && now.Sub(st.heard) > st.patience:
+	case len(st.awaiting) > 0 && now.Sub(st.awaited) > patience && now.Sub(st.heard) > patience:
 		return errSilent
 	}
 	st.ticks++
