@@ -2,6 +2,9 @@ package itest
 
 import (
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +79,37 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 	assert.Equal(t, "fairlock: etcd at "+host+" wants to know who asks: say --user and --password-file, or --cert and --key\n", got.stderr)
 	got = ask(t, url, "ls", "--user", "root")
 	assert.Equal(t, 64, got.code)
+}
+
+// A port of something else that speaks HTTP/2 answers at once, with what nobody
+// understands who knows no gRPC.
+func TestAnotherServersPortIsNoEtcd(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewUnstartedServer(http.NotFoundHandler())
+	other.Config.Protocols = new(http.Protocols)
+	other.Config.Protocols.SetUnencryptedHTTP2(true)
+	other.Start()
+	t.Cleanup(other.Close)
+	host := other.Listener.Addr().String()
+
+	got := ask(t, "etcd://"+host, "run", "x", "--", "true")
+
+	assert.Equal(t, result{code: 69, stderr: "fairlock: what answers at " + host + " is no etcd: check the port in FAIRLOCK_ON\n"}, got)
+}
+
+// Whoever has no time for doctor says so, also where nothing answers.
+func TestDoctorGivesUpWhenItIsTold(t *testing.T) {
+	t.Parallel()
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = deaf.Close() })
+
+	by, exited := examined(t, "etcd://"+deaf.Addr().String(), "--connect-timeout", "300ms")
+
+	assert.Equal(t, 1, exited)
+	assert.Empty(t, by["alarms"], "there was nobody to ask")
+	require.Len(t, by["connection"], 2, "%v", by)
+	assert.Contains(t, by["connection"][1].Text, "within 300ms: it takes connections and does not answer")
 }
 
 func TestTLSIsSpokenWhereItIsWanted(t *testing.T) {

@@ -47,7 +47,7 @@ func TestDoctorFindsNothingWhereAllIsWell(t *testing.T) {
 		assert.Empty(t, got.stderr)
 		for _, want := range []string{
 			`ok +alarms +127.0.0.1:\d+ is well: (etcd|ZooKeeper) 3\.`, `ok +connection +a session on .* was opened in `,
-			`(ok|warning) +round-trip +a read takes `, `ok +clock +`, `ok +entries +1 entries in 1 lines`, `ok +tokens +`, `ok +deadlock +nobody`,
+			`(ok|warning) +round-trip +a read takes `, `ok +clock +`, `ok +entries +1 entry in 1 line,`, `ok +tokens +`, `ok +deadlock +nobody`,
 		} {
 			assert.Regexp(t, want, got.stdout)
 		}

@@ -7,6 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/session"
@@ -61,6 +64,8 @@ func (t *Target) explain(ctx context.Context, err error) error {
 			t.Address, t.Options.Username, t.From), err}
 	case errors.Is(err, session.ErrDenied):
 		return &told{fmt.Sprintf("%s wants to know who asks: say --user and --password-file, or --cert and --key", t.Address), err}
+	case status.Code(err) == codes.Unimplemented: // it speaks HTTP/2, and knows nothing of leases
+		return &told{fmt.Sprintf("what answers at %s is no etcd: check the port in %s", strings.Join(t.Address.Hosts, ","), t.From), err}
 	case errors.Is(err, session.ErrUnavailable):
 		return &told{t.unreachable(ctx), err}
 	}

@@ -22,7 +22,6 @@ const probeTimeout = time.Second
 // to check. Clients know more or less of the reason, and say it each in its own
 // way: so every server is dialled once more to see for ourselves.
 func (t *Target) unreachable(ctx context.Context) string {
-	within := cmp.Or(t.Options.Timeout, t.Address.Timeout, fairlock.DefaultTimeout)
 	cfg, err := t.TLS()
 	if err != nil {
 		cfg = nil // it was read before, so it has gone this moment
@@ -35,7 +34,12 @@ func (t *Target) unreachable(ctx context.Context) string {
 		all.Go(func() { reasons[i] = Probe(ctx, host, cfg) })
 	}
 	all.Wait()
-	return fmt.Sprintf("cannot reach %s within %s: %s: check %s", t.Address, within, join(t.Address.Hosts, reasons), t.check(reasons))
+	return fmt.Sprintf("cannot reach %s within %s: %s: check %s", t.Address, t.Within(), join(t.Address.Hosts, reasons), t.check(reasons))
+}
+
+// Within is how long the service gets to answer.
+func (t *Target) Within() time.Duration {
+	return cmp.Or(t.Options.Timeout, t.Address.Timeout, fairlock.DefaultTimeout)
 }
 
 // What a probe can find; everything else is an error's own text.

@@ -29,7 +29,7 @@ func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 	}
 	client, err := dialEtcd(ctx, clientv3.Config{
 		Endpoints: t.Address.Hosts, TLS: secure, Username: t.Options.Username, Password: t.Options.Password,
-		DialTimeout: serverTimeout, Logger: zap.NewNop(),
+		DialTimeout: min(serverTimeout, t.Within()), Logger: zap.NewNop(),
 	})
 	if err != nil {
 		return []schema.Finding{schema.NewFinding(alarms, schema.Bad, "no server could be asked for alarms: "+err.Error())}
@@ -37,14 +37,17 @@ func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 	defer func() { _ = client.Close() }()
 	var all []schema.Finding
 	leaders := map[uint64]bool{}
+	patience := min(serverTimeout, t.Within())
+	answered := false
 	for _, host := range client.Endpoints() {
-		asking, cancel := context.WithTimeout(ctx, serverTimeout)
+		asking, cancel := context.WithTimeout(ctx, patience)
 		status, err := client.Status(asking, host)
 		if err != nil && !denied(err) { // the client says only that it took too long
 			err = errors.New(connect.Probe(ctx, host, secure))
 		}
 		cancel()
 		all = append(all, judgeMember(host, status, err)...)
+		answered = answered || err == nil || denied(err)
 		if err == nil {
 			leaders[status.Leader] = true
 		}
@@ -52,6 +55,11 @@ func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 	if len(leaders) > 1 {
 		all = append(all, schema.NewFinding(alarms, schema.Warn, "the servers do not agree on who leads: there is an election, or a network that is cut"))
 	}
+	if !answered { // which has been told
+		return all
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	return append(all, raised(ctx, client)...)
 }
 
@@ -98,8 +106,6 @@ func judgeMember(host string, s *clientv3.StatusResponse, err error) []schema.Fi
 
 // raised tells of the cluster's alarms.
 func raised(ctx context.Context, client *clientv3.Client) []schema.Finding {
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
-	defer cancel()
 	resp, err := client.AlarmList(ctx)
 	switch {
 	case denied(err):

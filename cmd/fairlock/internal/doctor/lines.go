@@ -114,9 +114,17 @@ func Entries(lines []schema.Line) []schema.Finding {
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, schema.NewFinding(entries, schema.Good, fmt.Sprintf("%d entries in %d lines, all with a session and of this library", n, len(lines))))
+		all = append(all, schema.NewFinding(entries, schema.Good, fmt.Sprintf("%s in %s, all with a session and of this library", counted(n, "entry", "entries"), counted(len(lines), "line", "lines"))))
 	}
 	return all
+}
+
+// counted is how many of something there are.
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 // Tokens looks for those that went backwards: who stands behind has the higher

@@ -62,7 +62,7 @@ func TestClocksThatAreSeenToBeWrong(t *testing.T) {
 func TestEntriesThatDoNotBelongThere(t *testing.T) {
 	foreign, stays := schema.Entry{Foreign: true, Key: "a/x"}, schema.Entry{Foreign: true, Unleased: true, Key: "a/y"}
 
-	assert.Equal(t, []string{"ok: 1 entries in 1 lines, all with a session and of this library"}, said(Entries([]schema.Line{line("a", schema.Entry{})})))
+	assert.Equal(t, []string{"ok: 1 entry in 1 line, all with a session and of this library"}, said(Entries([]schema.Line{line("a", schema.Entry{})})))
 	assert.Equal(t, []string{
 		`problem: "a/y" in the line "a" has no session: it will never go by itself`,
 		`warning: 1 of 3 in the line "a" are another program's`,

@@ -23,7 +23,9 @@ func ZooKeeper(ctx context.Context, t *connect.Target) []schema.Finding {
 	var all []schema.Finding
 	leaders := 0
 	for _, host := range t.Address.Hosts {
-		answer, err := srvr(ctx, host, cfg)
+		asking, cancel := context.WithTimeout(ctx, min(serverTimeout, t.Within()))
+		answer, err := srvr(asking, host, cfg)
+		cancel()
 		f, leads := judgeServer(host, answer, err)
 		all = append(all, f)
 		if leads {
@@ -64,10 +66,8 @@ func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) 
 	return f, mode == "leader" || mode == "standalone"
 }
 
-// srvr asks a server.
+// srvr asks a server, until ctx ends.
 func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
-	defer cancel()
 	var conn net.Conn
 	var err error
 	if cfg != nil {
