@@ -116,6 +116,9 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 			return nil, err
 		}
 	}
+	if err = j.tryTokenFile(); err != nil {
+		return nil, err
+	}
 	if j.target, err = conn.Target(); err != nil {
 		return nil, err
 	}

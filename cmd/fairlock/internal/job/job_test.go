@@ -114,6 +114,14 @@ func TestTheTokenFileIsWrittenWhole(t *testing.T) {
 	assert.Len(t, all, 1)
 	j.TokenFile = filepath.Join(dir, "none", "token")
 	assert.ErrorContains(t, j.writeToken(h), "--token-file: ")
+	assert.EqualError(t, j.tryTokenFile(), "--token-file "+j.TokenFile+": no such file or directory")
+	j.TokenFile = dir
+	assert.EqualError(t, j.tryTokenFile(), "--token-file "+dir+": is a directory")
+	j.TokenFile = filepath.Join(dir, "token")
+	require.NoError(t, j.tryTokenFile())
+	all, err = os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, all, 1, "it leaves nothing")
 }
 
 func TestTheGraceFitsTheSession(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
@@ -173,12 +174,39 @@ func (j *job) end(res supervise.Result) error {
 	return exit.Silently(res.Code)
 }
 
+// tryTokenFile says why the token could not be written, before anybody waits for
+// it.
+func (j *job) tryTokenFile() error {
+	if j.TokenFile == "" {
+		return nil
+	}
+	err := error(syscall.EISDIR)
+	if at, _ := os.Stat(j.TokenFile); at == nil || !at.IsDir() {
+		var f *os.File
+		if f, err = newTokenFile(j.TokenFile); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if p := (*os.PathError)(nil); errors.As(err, &p) {
+		err = p.Err // the path in it is not the one that was given
+	}
+	if err != nil {
+		return exit.Errorf(exit.Usage, "--token-file %s: %w", j.TokenFile, err)
+	}
+	return nil
+}
+
+// newTokenFile makes a file beside the one at path, which is to take its place.
+func newTokenFile(path string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), ".fairlock-token-*")
+}
+
 // writeToken writes the token to a file, all of it or nothing.
 func (j *job) writeToken(h *session.Hold) error {
 	if j.TokenFile == "" {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(j.TokenFile), ".fairlock-token-*")
+	f, err := newTokenFile(j.TokenFile)
 	if err == nil {
 		_, err = fmt.Fprintln(f, strconv.FormatInt(int64(h.Token()), 10))
 		err = errors.Join(err, f.Chmod(0o644), f.Close())
