@@ -10,6 +10,23 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
+// completeCommand completes the name of a lock, and then files: the words of a
+// command that is run under it.
+func (a *app) completeCommand(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return a.completeNames(cmd, args, prefix)
+}
+
+// completeWords completes a flag of a command with words. What is not in them can
+// be typed.
+func completeWords(cmd *cobra.Command, flag string, words []string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was defined just before
+	}
+}
+
 // completeTimeout is how long somebody who has pressed the tabulator is kept.
 const completeTimeout = time.Second
 

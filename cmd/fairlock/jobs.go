@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -36,10 +37,11 @@ FAIRLOCK_KIND (mutex, read, write, semaphore, leader), FAIRLOCK_SLOT (of a
 semaphore, from 0), FAIRLOCK_KEY (the entry, for conditional writes),
 FAIRLOCK_ID, FAIRLOCK_BACKEND and FAIRLOCK_TTL_MS.
 
-Exit codes: the command's own, 128+n if signal n ended it; 64 wrong use, 69
-service unreachable, 75 not acquired (-n, -w), 77 no permission, 79 the lock was
-lost while the command ran, 80 it was stopped because somebody asked for the
-lock (fairlock ask, --on-ask stop), 124 --max-run, 126 and 127 as of a shell.`
+Exit codes: the command's own, 128+n if signal n ended it, or us while we were
+waiting; 64 wrong use, 69 service unreachable, 75 not acquired (-n, -w), 77 no
+permission, 79 the lock was lost while the command ran, 80 it was stopped
+because somebody asked for the lock (fairlock ask, --on-ask stop), 124
+--max-run, 126 and 127 as of a shell.`
 
 const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
   fairlock run -n jobs/nightly -- ./backup.sh     not if somebody has it
@@ -64,6 +66,7 @@ func (a *app) runCommand() *cobra.Command {
 		SuggestFor: []string{"lock", "flock", "exec", "with"},
 		Use:        "run [flags] NAME -- COMMAND [ARG...]", Short: "Run a command while holding a lock",
 		Long: runHelp, Example: runExamples,
+		ValidArgsFunction: a.completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.take(cmd, args, true); err != nil {
 				return err
@@ -100,6 +103,7 @@ func (a *app) electCommand() *cobra.Command {
 		Long: electHelp,
 		Example: `  fairlock elect scheduler -- ./scheduler --listen :7000
   fairlock elect --observe scheduler`,
+		ValidArgsFunction: a.completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.take(cmd, args, !f.observe); err != nil {
 				return err
@@ -130,7 +134,8 @@ func (a *app) holdCommand() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use: "hold [flags] NAME", Short: "Hold a lock until a signal, or the end of stdin",
-		Long: holdHelp,
+		Long:              holdHelp,
+		ValidArgsFunction: a.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.take(cmd, args, false); err != nil {
 				return err
@@ -190,6 +195,9 @@ func (f *jobFlags) child(cmd *cobra.Command) {
 	fs.Var(&f.compat, "compat-env", "set what `TOOLS` set too: etcd (etcdctl lock),\nconsul (consul lock)")
 	fs.Var(&f.maxRun, "max-run", "stop the command after this `TIME`, code 124")
 	fs.BoolVar(&f.Foreground, "foreground", false, "the terminal is the command's in any case")
+	completeWords(cmd, "signal", slices.Sorted(maps.Keys(signals())))
+	completeWords(cmd, "on-lost", f.onLost.of)
+	completeWords(cmd, "compat-env", f.compat.of)
 }
 
 // shared defines what all of them have.
@@ -198,6 +206,7 @@ func (f *jobFlags) shared(cmd *cobra.Command) {
 	fs.Var(&f.ttl, "ttl", "the dead keep the lock for this `TIME`\n(default 15s)")
 	f.onAsk = choice{value: "warn", of: []string{"warn", "stop"}}
 	fs.Var(&f.onAsk, "on-ask", "if asked to yield, `ACTION`: warn, or stop\nwith code 80")
+	completeWords(cmd, "on-ask", f.onAsk.of)
 	fs.StringVar(&f.ID, "id", "", "what others see of us (default host and pid)")
 	fs.IntVar(&f.StatusFD, "status-fd", 0, "write states to file descriptor `N`, as JSON")
 	fs.StringVar(&f.TokenFile, "token-file", "", "write the token to this `FILE` too")
@@ -222,6 +231,8 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 	switch {
 	case command && len(rest) == 0:
 		return fmt.Errorf(`want a command: %s %s -- COMMAND`, cmd.CommandPath(), f.Name)
+	case !command && len(rest) > 0 && strings.HasPrefix(rest[0], "-"):
+		return fmt.Errorf("flags stand before the name: %s %s %s", cmd.CommandPath(), quoted(rest), f.Name)
 	case !command && len(rest) > 0:
 		return fmt.Errorf("unexpected %q after the name", rest[0])
 	}
@@ -262,19 +273,30 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 
 // noDash says how it should have been typed that the command begins after "--".
 func noDash(cmd *cobra.Command, name string, rest []string) error {
-	words := slices.Clone(rest)
+	typed := cmd.CommandPath()
+	dash := slices.Index(rest, "--")
+	switch {
+	case rest[0] == "-c" && len(rest) > 1: // as with flock
+		return fmt.Errorf(`want "--" before the command: %s %s -- sh %s`, typed, name, quoted(rest))
+	case strings.HasPrefix(rest[0], "-") && dash > 0:
+		return fmt.Errorf(`flags stand before the name: %s %s %s %s`, typed, quoted(rest[:dash]), name, quoted(rest[dash:]))
+	case strings.HasPrefix(rest[0], "-"):
+		return fmt.Errorf(`flags stand before the name: %s %s %s`, typed, rest[0], name)
+	case dash > 0:
+		return fmt.Errorf(`want one NAME before "--", and %q is too much`, rest[0])
+	}
+	return fmt.Errorf(`want "--" before the command: %s %s -- %s`, typed, name, quoted(rest))
+}
+
+// quoted are words as one types them for a shell.
+func quoted(words []string) string {
+	words = slices.Clone(words)
 	for i, w := range words {
 		if plain := regexp.MustCompile(`^[\w@%+=:,./-]+$`); !plain.MatchString(w) {
 			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 	}
-	switch {
-	case rest[0] == "-c" && len(rest) > 1: // as with flock
-		return fmt.Errorf(`want "--" before the command: %s %s -- sh %s`, cmd.CommandPath(), name, strings.Join(words, " "))
-	case strings.HasPrefix(rest[0], "-"):
-		return fmt.Errorf(`flags stand before the name: %s %s %s`, cmd.CommandPath(), rest[0], name)
-	}
-	return fmt.Errorf(`want "--" before the command: %s %s -- %s`, cmd.CommandPath(), name, strings.Join(words, " "))
+	return strings.Join(words, " ")
 }
 
 // std are the files of this process.

@@ -103,6 +103,11 @@ func lsAndWho(t *testing.T, url string) {
 	t.Run("completion", func(t *testing.T) {
 		assert.Equal(t, "orders/leader\norders/settle\n:4\n", ask(t, url, "__complete", "who", "or").stdout)
 		assert.Equal(t, ":4\n", ask(t, url, "__complete", "who", "orders/leader", "or").stdout)
+		for _, command := range []string{"run", "elect", "hold"} {
+			assert.Equal(t, "orders/leader\norders/settle\n:4\n", ask(t, url, "__complete", command, "or").stdout)
+		}
+		assert.Equal(t, ":0\n", ask(t, url, "__complete", "run", "orders/leader", "--", "./b").stdout, "files, by the shell")
+		assert.Equal(t, "kill\nwarn\n:4\n", ask(t, url, "__complete", "run", "--on-lost", "").stdout)
 		assert.Equal(t, "etcd://\netcds://\nzk://\nzks://\nmem://\n:6\n", ask(t, url, "__complete", "ls", "--on", "").stdout)
 		assert.Equal(t, ":4\n", ask(t, strings.Replace(url, ":", "s:", 1), "__complete", "who", "or").stdout, "no answer, no error")
 	})
