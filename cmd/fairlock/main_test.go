@@ -69,6 +69,9 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"ask", "-w", "x", "a"}, `invalid argument "x" for "-w, --wait" flag: want a time such as 10, 1.5 or 5m`},
 		{[]string{"evict", "a"}, "say whom: --holder, --waiter PLACE or --token N, as fairlock who shows them"},
 		{[]string{"evict", "--holder", "--token", "3", "a"}, "--holder and --token do not go together"},
+		{[]string{"resize", "a"}, "want the NAME of a semaphore and how many permits it is to have"},
+		{[]string{"resize", "a", "none"}, `"none" is no number of permits: want a whole number, at least 1`},
+		{[]string{"resize", "a", "0"}, `"0" is no number of permits: want a whole number, at least 1`},
 		{[]string{"version", "extra"}, `unknown command "extra" for "fairlock version"`},
 	} {
 		code, text := call(t, c.args...)

@@ -72,7 +72,7 @@ func root() *cobra.Command {
 	}
 	a.conn.Register(cmd)
 	cmd.PersistentFlags().BoolVar(&a.noColour, "no-color", false, "write without colours, as with NO_COLOR=1")
-	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "See who holds what:"}, &cobra.Group{ID: groupOperate, Title: "Have a lock given back:"}, &cobra.Group{ID: groupOther, Title: "More:"})
+	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "See who holds what:"}, &cobra.Group{ID: groupOperate, Title: "Change what others hold:"}, &cobra.Group{ID: groupOther, Title: "More:"})
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
 	add := func(group string, cmds ...*cobra.Command) {
@@ -83,7 +83,7 @@ func root() *cobra.Command {
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
 	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.doctorCommand())
-	add(groupOperate, a.askCommand(), a.evictCommand())
+	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand())
 	add(groupOther, a.benchCommand(), demoCommand(), a.versionCommand(), manCommand())
 	cmd.AddCommand(guardCommand())
 	return cmd

@@ -259,6 +259,8 @@ func (j *job) leave(err error) error {
 	case errors.As(err, &i):
 		j.tell.say("interrupted: left the line")
 		return exit.Silently(supervise.CodeSignal + i.number)
+	case errors.Is(err, session.ErrLimitMismatch):
+		err = j.otherLimit(err)
 	case errors.Is(err, session.ErrNotAcquired) && !errors.Is(err, session.ErrUnavailable):
 		err = j.notAcquired(err)
 		if j.SkipOK {
@@ -279,6 +281,17 @@ type told struct {
 func (e *told) Error() string { return screen.Printable(e.text) }
 
 func (e *told) Unwrap() error { return e.err }
+
+// otherLimit says what to do where a semaphore has another number of permits than
+// --permits says: the number stays at the service when nobody uses it any more.
+func (j *job) otherLimit(err error) error {
+	var l *driver.LimitError
+	if !errors.As(err, &l) {
+		return err
+	}
+	return &told{fmt.Sprintf("%s: its limit is %d, not %d: say --permits %d, or change it for everybody: fairlock resize %s %d",
+		j.Name, l.Limit, l.Asked, l.Limit, j.Name, l.Asked), err}
+}
 
 // notAcquired says who has the lock, and not how that was found out.
 func (j *job) notAcquired(err error) error {

@@ -1,0 +1,46 @@
+package itest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/recipes/semaphore"
+)
+
+// Whoever changes a number of permits in a crontab is told how, and can.
+func TestASemaphoreIsResizedByWhomTheErrorTellsHow(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		assert.Equal(t, result{}, ask(t, url, "run", "--permits", "1", "gpu", "--", "true"))
+		assert.Equal(t, result{
+			code: 64,
+			stderr: "fairlock: gpu: its limit is 1, not 2: say --permits 1, or change it for everybody: fairlock resize gpu 2\n" +
+				"Run 'fairlock run --help' for what there is.\n",
+		}, ask(t, url, "run", "--permits", "2", "gpu", "--", "true"))
+		s := visit(t, url, "")
+		first := begin(t, url, "run", "--permits", "1", "gpu", "--", "sleep", "1000")
+		inLine(t, s, "gpu", 1)
+		second := begin(t, url, "run", "--permits", "1", "gpu", "--", "true")
+		inLine(t, s, "gpu", 2)
+
+		got := ask(t, url, "resize", "gpu", "2")
+
+		assert.Equal(t, result{stderr: "gpu: limit 2, before 1\n"}, got)
+		assert.Equal(t, 0, second.code(t), second.err.String())
+		select {
+		case <-first.done:
+			t.Error("it ended who held")
+		default:
+		}
+		limit, err := semaphore.New(s, "gpu", 2).Limit(bounded(t))
+		assert.NoError(t, err)
+		assert.Equal(t, int64(2), limit)
+
+		got = ask(t, url, "resize", "gup", "2")
+		assert.Equal(t, 1, got.code)
+		assert.Equal(t, "fairlock: \"gup\" is no semaphore that was ever used: the first run --permits says how many\n", got.stderr)
+		limit, err = semaphore.New(s, "gup", 2).Limit(bounded(t))
+		assert.NoError(t, err)
+		assert.Zero(t, limit)
+	})
+}

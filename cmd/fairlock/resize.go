@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+const resizeHelp = `Give a semaphore another number of permits. Whoever used it first, with
+fairlock run --permits N or the library, has said how many; the number stays at
+the service, also when nobody uses it, and who says another one is refused.
+
+With more, as many as fit begin at once. With fewer, nobody is stopped: the next
+one begins when enough have given back. Programs that wait for more permits than
+there will be end with an error.
+
+Exit codes: 0 done, 1 if NAME is no semaphore that was ever used, 77 no
+permission.`
+
+func (a *app) resizeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resize NAME N",
+		Short: "Give a semaphore another number of permits",
+		Long:  resizeHelp,
+		Example: `  fairlock ls -o wide gpu        # its limit
+  fairlock resize gpu 8`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) < 2:
+				return errors.New("want the NAME of a semaphore and how many permits it is to have")
+			case len(args) > 2:
+				return fmt.Errorf("unexpected %q after the number", args[2])
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.ParseInt(args[1], 10, 64)
+			if err != nil || n < 1 || n > semaphore.MaxLimit {
+				return fmt.Errorf("%q is no number of permits: want a whole number, at least 1", args[1])
+			}
+			return a.with(cmd, func(ctx context.Context, s *session.Session) error {
+				return resize(ctx, cmd, s, args[0], n)
+			})
+		},
+	}
+}
+
+// resize changes the limit of a semaphore that there is: a name with a typing
+// error would have a limit from then on.
+func resize(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, n int64) error {
+	m := semaphore.New(s, name, n)
+	before, err := m.Limit(ctx)
+	switch {
+	case err != nil:
+		return err
+	case before == 0:
+		return exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits says how many", name)
+	}
+	if err = m.Resize(ctx, n); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: limit %d, before %d\n", name, n, before)
+	return nil
+}
