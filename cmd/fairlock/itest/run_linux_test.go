@@ -87,6 +87,13 @@ func holdOf(t *testing.T, s *session.Session, name string) *session.Hold {
 	return h
 }
 
+func TestALockInMemoryIsSaidToKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, result{
+		stderr: "fairlock: a: warning: mem:// is this process alone: the lock keeps nobody else out\n",
+	}, ask(t, "mem://", "run", "a", "--", "true"))
+}
+
 func TestRunEndsWithTheCodesOfTheTable(t *testing.T) {
 	withServices(t, runCodes)
 }

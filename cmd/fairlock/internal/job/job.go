@@ -137,6 +137,9 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 	for _, w := range j.target.Warnings {
 		j.tell.say("warning: %s", w)
 	}
+	if j.target.Address.Service == address.Memory {
+		j.tell.say("warning: mem:// is this process alone: the lock keeps nobody else out")
+	}
 	j.sigs = supervise.Listen()
 	return j, nil
 }

@@ -20,7 +20,8 @@ func Picture(title string, lines []schema.Line, now time.Time, width, height int
 	}
 	out := []screen.Line{
 		{{Text: title, Tone: screen.Head}, {Text: "  " + now.Local().Format(time.TimeOnly), Tone: screen.Dim}},
-		screen.Text(screen.Plain, "%s, %s, %s", count(len(lines), "lock"), count(holders, "holder"), count(waiters, "waiter")),
+		append(screen.Text(screen.Plain, "%s, %s, %s", count(len(lines), "lock"), count(holders, "holder"), count(waiters, "waiter")),
+			screen.Text(screen.Dim, ", ^C ends this")...),
 		{},
 	}
 	table := List(busiest(lines), false).Lines()

@@ -101,7 +101,7 @@ func TestAPictureFitsTheTerminal(t *testing.T) {
 		}
 	}
 	p := Picture("t", lines, time.Now(), 80, 24)
-	assert.Contains(t, p[1].String(), "30 locks, 30 holders, 98 waiters")
+	assert.Contains(t, p[1].String(), "30 locks, 30 holders, 98 waiters, ^C ends this")
 	assert.Contains(t, p[4].String(), "busiest")
 	assert.Equal(t, "and 11 more", p[23].String())
 	assert.Len(t, Picture("t", lines[:2], time.Now(), 80, 24), 6)
