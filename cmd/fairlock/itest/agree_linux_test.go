@@ -1,0 +1,86 @@
+package itest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// standing is what a server has of an entry, read with nothing of the library.
+type standing struct {
+	key, session string
+	token        int64
+}
+
+func TestWhoAndDoctorAgreeWithTheServersOwnRecord(t *testing.T) {
+	t.Parallel()
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		cluster := etcdtest.New(t, nil)
+		client := cluster.Client(t)
+		agree(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), func() (all []standing) {
+			got, err := client.Get(bounded(t), "fairlock/agreed/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+			require.NoError(t, err)
+			for _, kv := range got.Kvs {
+				all = append(all, standing{key: string(kv.Key), session: fmt.Sprintf("%x", kv.Lease), token: kv.CreateRevision})
+			}
+			return all
+		})
+	})
+	t.Run("zk", func(t *testing.T) {
+		t.Parallel()
+		ensemble := zktest.New(t, nil)
+		conn := ensemble.Conn(t)
+		agree(t, "zk://"+ensemble.Servers()[0], func() (all []standing) {
+			names, _, err := conn.Children("/fairlock/agreed")
+			require.NoError(t, err)
+			sequence := func(name string) string { return name[max(len(name)-10, 0):] }
+			slices.SortFunc(names, func(a, b string) int { return cmp.Compare(sequence(a), sequence(b)) })
+			for _, name := range names {
+				path := "/fairlock/agreed/" + name
+				_, at, err := conn.Exists(path)
+				require.NoError(t, err)
+				all = append(all, standing{key: path, session: fmt.Sprintf("0x%x", at.EphemeralOwner), token: at.Czxid})
+			}
+			return all
+		})
+	})
+}
+
+// agree has a writer before two readers, and asks the server and the program.
+func agree(t *testing.T, url string, record func() []standing) {
+	t.Helper()
+	s := visit(t, url, "")
+	var commands []*running
+	for i, kind := range []string{"-x", "-s", "-s"} {
+		commands = append(commands, begin(t, url, "run", "-q", kind, "agreed", "--", "sleep", "1000"))
+		inLine(t, s, "agreed", i+1)
+	}
+
+	want := record()
+
+	require.Len(t, want, 3)
+	got := ask(t, url, "who", "-o", "json", "agreed")
+	var l schema.Line
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &l), got.stdout)
+	var said []standing
+	for i, e := range l.Entries {
+		said = append(said, standing{key: e.Key, session: e.Session, token: e.Token})
+		assert.Equal(t, commands[i].Process.Pid, e.PID)
+		assert.Equal(t, []string{schema.Holder, schema.Waiter, schema.Waiter}[i], e.State)
+	}
+	assert.Equal(t, want, said)
+	by, _ := examined(t, url)
+	assert.Equal(t, "3 entries in 1 line, all with a session and of this library", by["entries"][0].Text)
+}
