@@ -134,6 +134,7 @@ func runCodes(t *testing.T, url string) {
 		{"run --max-run 0.2 free -- sleep 100", 124, "the command ran for longer than 200ms"},
 		{"run busy -- " + file, 126, file + ": cannot be run"},
 		{"run busy -- no-such-command", 127, "no-such-command: command not found"},
+		{"run --token-file /none/token busy -- true", 64, "--token-file /none/token: no such file or directory"},
 		{"hold -n busy", 75, "not acquired: held by"},
 	} {
 		args := strings.Fields(strings.ReplaceAll(c.args, `\ `, "\x00"))
