@@ -218,6 +218,26 @@ func TestEvictAsksBackOnATerminal(t *testing.T) {
 	})
 }
 
+// Somebody thinks about it for longer than the holder holds. The next one is not
+// whom he meant.
+func TestWhoHasGoneWhileItWasAskedBackIsNotEvicted(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "nightly")
+		h := holdOf(t, s, "x")
+		x := atTerminal(t, url, "evict", "--holder", "x")
+		x.screen.WaitFor(t, `\[y/N\] $`)
+		require.NoError(t, h.Unlock())
+		next := holdOf(t, s, "x")
+
+		x.types(t, "y\n")
+
+		assert.Equal(t, 1, x.code(t))
+		x.screen.WaitFor(t, `fairlock: \S+ pid \d+ \(nightly\) has gone from "x" by itself: nobody was evicted\r\n$`)
+		inLine(t, s, "x", 1)
+		require.NoError(t, next.Context().Err())
+	})
+}
+
 func TestEvictWithoutATerminal(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
