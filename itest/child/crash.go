@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +46,7 @@ func (j Job) Crashes(t *testing.T, workers, kills int) {
 	for n := range kills {
 		<-time.After(j.TTL/4 + rand.N(j.TTL/4))
 		i := rand.N(len(team))
-		team[i].crash(n%2 == 0)
+		team[i].crash(t, n%2 == 0)
 		team[i] = start()
 	}
 	<-time.After(2 * j.TTL) // so that the last of the dead have expired
@@ -65,7 +64,6 @@ func (j Job) Crashes(t *testing.T, workers, kills int) {
 type worker struct {
 	*Process
 	done   chan struct{}
-	aimed  atomic.Bool // it is to be killed as soon as it holds
 	killed driver.Instant
 	spells []Spell
 }
@@ -82,7 +80,7 @@ func (w *worker) listen(t *testing.T) {
 			}
 			return
 		}
-		if s.End == 0 && w.aimed.Load() {
+		if s.Kept && s.End == 0 {
 			_ = w.cmd.Process.Kill()
 		}
 		if n := len(w.spells); n > 0 && w.spells[n-1].Token == s.Token {
@@ -95,10 +93,11 @@ func (w *worker) listen(t *testing.T) {
 
 func (w *worker) dead() bool { return w.cmd.ProcessState != nil }
 
-// crash kills the worker: while it holds if it comes to that in time, or at once,
+// crash kills the worker: while it holds, if it comes to hold in time, or at once,
 // when it mostly waits. What it held it held until now.
-func (w *worker) crash(holding bool) {
-	if w.aimed.Store(holding); holding {
+func (w *worker) crash(t *testing.T, holding bool) {
+	if holding {
+		w.Tell(t, keep)
 		select {
 		case <-w.done:
 		case <-time.After(Patience / 4):

@@ -1,13 +1,13 @@
 package child
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/recipes/election"
@@ -34,18 +34,26 @@ type Spell struct {
 	Died   bool // the hold says that the one before was not given back
 	Begin  driver.Instant
 	End    driver.Instant // 0 while it works
+	Kept   bool           // until somebody kills the worker
 	Given  bool           // it is known to have been given back
 	Killed bool           `json:"-"` // at work; who was killed later may have given back
 }
 
-// work takes holds by a recipe until somebody says something on standard input,
-// or is gone who could.
+// keep, on standard input, has a worker keep its next hold.
+const keep = "keep"
+
+// work takes holds by a recipe until it is told to stop on standard input, or
+// nobody is there who could.
 func (j Job) work(ctx context.Context, s *session.Session) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	var keeps atomic.Bool
 	go func() { // ends with the process
-		_, _ = bufio.NewReader(os.Stdin).ReadByte()
-		stop()
+		defer stop()
+		in, word := json.NewDecoder(os.Stdin), ""
+		for in.Decode(&word) == nil && word == keep {
+			keeps.Store(true)
+		}
 	}()
 	out := json.NewEncoder(os.Stdout)
 	for {
@@ -59,9 +67,12 @@ func (j Job) work(ctx context.Context, s *session.Session) error {
 		if err != nil {
 			return err
 		}
-		sp := Spell{Token: int64(h.Token()), PID: os.Getpid(), Weight: weight, Slot: h.Slot(), Died: h.PreviousDied(), Begin: now()}
+		sp := Spell{Token: int64(h.Token()), PID: os.Getpid(), Weight: weight, Slot: h.Slot(), Died: h.PreviousDied(), Kept: keeps.Load(), Begin: now()}
 		if err := out.Encode(sp); err != nil {
 			return err
+		}
+		if sp.Kept {
+			<-ctx.Done()
 		}
 		<-time.After(rand.N(5 * time.Millisecond)) // at work
 		sp.End = now()
