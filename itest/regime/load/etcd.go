@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,7 +22,6 @@ import (
 type onEtcd struct {
 	cluster *etcdtest.Cluster
 	control *clientv3.Client // looks from the side
-	scraper *http.Client
 }
 
 // Etcd starts one member. The caller closes it. The server is built in the
@@ -35,10 +35,7 @@ func Etcd(ctx context.Context) (Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	// A connection of its own for each answer leaves none that could be counted
-	// one time and be closed the next.
-	scraper := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	return &onEtcd{c, control, scraper}, nil
+	return &onEtcd{c, control}, nil
 }
 
 // Name implements Store.
@@ -73,13 +70,24 @@ func (e *onEtcd) Server(ctx context.Context) (s Server, err error) {
 	})
 }
 
-// scrape reads metrics.
+// scrape reads metrics. It has a connection of its own for each answer, so that
+// none is counted one time and closed the next, and no client, whose goroutines
+// would still be on their way out when the next figures are taken.
 func (e *onEtcd) scrape(ctx context.Context, into map[string]*int64) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.cluster.Endpoints()[0]+"/metrics", nil)
 	if err != nil {
 		return fmt.Errorf("load: ask for metrics: %w", err)
 	}
-	resp, err := e.scraper.Do(req)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", req.URL.Host)
+	if err != nil {
+		return fmt.Errorf("load: ask for metrics: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if err := req.Write(conn); err != nil {
+		return fmt.Errorf("load: ask for metrics: %w", err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
 	if err != nil {
 		return fmt.Errorf("load: ask for metrics: %w", err)
 	}

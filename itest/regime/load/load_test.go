@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,21 @@ func TestAllReturnsToWhereItBegan(t *testing.T) {
 			require.NoError(t, err)
 			assert.Zero(t, res.Lost, res.Told)
 		})
+	}
+}
+
+func TestWhatIsThereForAMomentIsNotKept(t *testing.T) {
+	streaks := map[string]int{}
+	for i := range 2 * staysFor {
+		broken := []string{fmt.Sprintf("keys: %d, was 0", i)}
+		if i%3 == 0 {
+			broken = append(broken, "goroutines: 27, was 26")
+		}
+		if wrong := stays(streaks, broken); i < staysFor-1 {
+			assert.Empty(t, wrong)
+		} else {
+			assert.Equal(t, broken[:1], wrong)
+		}
 	}
 }
 

@@ -3,7 +3,10 @@ package load
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"strings"
+	"time"
 )
 
 // A rule says how far a figure may be from where it began.
@@ -79,22 +82,38 @@ func brokenRules(rs []rule, was, is *Figures) []string {
 	return all
 }
 
+// staysFor is how many looks in a row show what is kept: a goroutine that renews a
+// lease is there in one of them, now and then.
+const staysFor = 5
+
+// stays takes in what is wrong in the next look, and returns of it what was wrong
+// in those before it too. streaks is how often each figure has been, in a row.
+func stays(streaks map[string]int, broken []string) (wrong []string) {
+	before := maps.Clone(streaks)
+	clear(streaks)
+	for _, b := range broken {
+		figure, _, _ := strings.Cut(b, ":")
+		if streaks[figure] = before[figure] + 1; streaks[figure] >= staysFor {
+			wrong = append(wrong, b)
+		}
+	}
+	return wrong
+}
+
 // returned waits until all figures are where they were. It returns the last ones,
 // and what was still wrong when the time was up.
 func (r *run) returned(ctx context.Context, was Figures) (is Figures, wrong []string, err error) {
-	short, cancel := context.WithTimeout(ctx, r.within)
-	defer cancel()
-	rs := rules(r.atOnce, len(r.sessions) > 0)
-	err = until(short, "all is back", func() (bool, error) {
+	rs, streaks := rules(r.atOnce, len(r.sessions) > 0), map[string]int{}
+	began, looks := time.Now(), 0
+	err = until(ctx, "all is back", func() (bool, error) {
 		now, err := figures(ctx, r.s)
 		if err != nil {
 			return false, err
 		}
-		is, wrong = now, brokenRules(rs, &was, &now)
-		return len(wrong) == 0, nil
+		broken := brokenRules(rs, &was, &now)
+		is, wrong = now, stays(streaks, broken)
+		looks++
+		return len(broken) == 0 || looks >= staysFor && time.Since(began) > r.within, nil
 	})
-	if short.Err() != nil && ctx.Err() == nil {
-		err = nil // wrong tells it better
-	}
 	return is, wrong, err
 }
