@@ -32,8 +32,9 @@ func (s *leased) Admit(ctx context.Context, ref driver.Ref) error {
 	return nil
 }
 
-// remark writes what has become of an entry into it, and returns when. An entry with a value has
-// no room for it, and a semaphore's has only one meaning, see unclear.
+// remark writes what has become of an entry into it, and returns when. An entry
+// with a value has no room for it, and a semaphore's has only one meaning, see
+// unclear.
 func (s *leased) remark(ctx context.Context, ref driver.Ref, cannot bool, f func(*mark)) (int64, error) {
 	if cannot {
 		return 0, fmt.Errorf("%w: not an entry of this kind", driver.ErrRefused)

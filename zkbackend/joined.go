@@ -189,15 +189,13 @@ func (j *join) resolve(ctx context.Context, cause error) (joined []driver.Joined
 	case found == 0:
 		j.closed()
 		return nil, true, nil
-	case found < len(j.parts): // it was done, and somebody has deleted one
-		err := j.startOver(ctx)
-		return nil, err == nil, err
+	case found == len(j.parts):
+		if joined, err = j.made(ctx, m); !errors.Is(err, errVanished) {
+			return joined, false, err
+		}
 	}
-	if joined, err = j.made(ctx, m); errors.Is(err, errVanished) {
-		err := j.startOver(ctx)
-		return nil, err == nil, err
-	}
-	return joined, false, err
+	err = j.startOver(ctx) // it was done, and somebody has deleted one
+	return nil, err == nil, err
 }
 
 // find looks for the attempt's entries, in a state of the folders in which they
