@@ -64,10 +64,7 @@ func (s *memSession) Share(ctx context.Context, ref driver.Ref) (driver.Turned, 
 			return driver.Turned{}, driver.ErrGone
 		}
 		s.c.st.share(e)
-		if s.c.st.o.NoRevs {
-			return driver.Turned{Ref: e.Ref}, nil
-		}
-		return driver.Turned{Ref: e.Ref, Rev: s.c.st.rev}, nil
+		return driver.Turned{Ref: e.Ref, Rev: s.c.st.dated(s.c.st.rev)}, nil
 	})
 }
 

@@ -91,10 +91,7 @@ func (st *Store) leave(l *lease, ds []*departure, reqs []driver.LeaveRequest) {
 
 // leaveOne deletes an entry at the revision st.rev.
 func (st *Store) leaveOne(l *lease, e *entry, req driver.LeaveRequest) driver.Left {
-	left := driver.Left{Rev: st.rev}
-	if st.o.NoRevs {
-		left.Rev = 0
-	}
+	left := driver.Left{Rev: st.dated(st.rev)}
 	if !req.Probe.Zero() {
 		left.Probed = true
 		probe := st.find(req.Probe)

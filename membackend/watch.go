@@ -186,12 +186,19 @@ func (w *watch) note(ev driver.Event) (call func()) {
 	return func() { w.show(ev) }
 }
 
-// show calls f. A service without numbers has none for its events.
+// show calls f.
 func (w *watch) show(ev driver.Event) {
-	if w.s.c.st.o.NoRevs {
-		ev.Rev = 0
-	}
+	ev.Rev = w.s.c.st.dated(ev.Rev)
 	w.f(ev)
+}
+
+// dated is what is told of when something was: nothing by a service without
+// numbers for that.
+func (st *Store) dated(rev int64) int64 {
+	if st.o.NoRevs {
+		return 0
+	}
+	return rev
 }
 
 // ask asks whether the entry that is gone held, again until there is an
