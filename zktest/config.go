@@ -102,7 +102,7 @@ func (m *Member) arguments() []string {
 	maps.Copy(properties, opts.Properties)
 	// Of the flags, the first three make a small and quick Java; the last spares
 	// a file in /tmp that a killed Java leaves behind.
-	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"}
+	args := []string{"-Xmx" + strconv.FormatInt(opts.HeapBytes, 10), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"}
 	args = append(args, settings("-D", properties)...)
 	return append(args, "-cp", m.ensemble.classpath, mainClass, filepath.Join(m.dir, "zoo.cfg"))
 }

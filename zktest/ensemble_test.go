@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -115,6 +116,17 @@ func TestEmptyContainersAreRemovedAtTheCheck(t *testing.T) {
 	require.NoError(t, conn.Delete("/box/only", -1))
 
 	assert.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
+}
+
+func TestTheHeapIsAsLargeAsTheOptionsSay(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{HeapBytes: 64 << 20})
+
+	envi, err := e.Member(0).Command(within(t, soon), "envi")
+
+	require.NoError(t, err)
+	most, err := strconv.Atoi(regexp.MustCompile(`os\.memory\.max=(\d+)MB`).FindStringSubmatch(envi)[1])
+	require.NoError(t, err)
+	assert.InDelta(t, 64, most, 8, "less what the collector keeps for itself")
 }
 
 func TestPropertiesAndConfigReachTheServer(t *testing.T) {
@@ -266,6 +278,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"tick":            {Tick: time.Microsecond},
 		"session":         {Tick: time.Second, MaxSession: time.Second},
 		"container check": {ContainerCheck: time.Microsecond},
+		"heap":            {HeapBytes: 1 << 20},
 		"timeout":         {StartTimeout: -1},
 		"property":        {Properties: map[string]string{"a=b": "c"}},
 		"config":          {Config: map[string]string{"a": "b\nc=d"}},

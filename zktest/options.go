@@ -54,6 +54,10 @@ type Options struct {
 	// empty. 0 is the server's own, 60 s.
 	ContainerCheck time.Duration
 
+	// HeapBytes is the most that Java's heap takes, in each member. 0 is 128 MiB,
+	// which is enough for some hundred sessions.
+	HeapBytes int64
+
 	// Properties are further system properties (-D) of the server, Config
 	// further lines of its zoo.cfg. They win over what is set here.
 	Properties, Config map[string]string
@@ -84,6 +88,9 @@ func (o *Options) complete() (Options, error) {
 	if opts.ContainerCheck == 0 {
 		opts.ContainerCheck = time.Minute
 	}
+	if opts.HeapBytes == 0 {
+		opts.HeapBytes = 128 << 20
+	}
 	if opts.StartTimeout == 0 {
 		opts.StartTimeout = 30 * time.Second
 	}
@@ -96,6 +103,8 @@ func (o *Options) complete() (Options, error) {
 		return opts, fmt.Errorf("zktest: options: longest session %v, want at least 2 ticks of %v", opts.MaxSession, opts.Tick)
 	case opts.ContainerCheck < time.Millisecond:
 		return opts, fmt.Errorf("zktest: options: container check %v, want at least 1ms", opts.ContainerCheck)
+	case opts.HeapBytes < 32<<20:
+		return opts, fmt.Errorf("zktest: options: a heap of %d bytes, want at least 32 MiB", opts.HeapBytes)
 	case opts.StartTimeout < 0:
 		return opts, fmt.Errorf("zktest: options: negative start timeout %v", opts.StartTimeout)
 	}

@@ -32,7 +32,7 @@ type onZooKeeper struct {
 // locks more new names than that has them pile up.
 func ZooKeeper(ctx context.Context) (Store, error) {
 	e, err := zktest.Start(ctx, &zktest.Options{
-		Tick: 2 * time.Second, ContainerCheck: containerCheck,
+		Tick: 2 * time.Second, ContainerCheck: containerCheck, HeapBytes: 2 << 30,
 		Properties: map[string]string{"znode.container.maxPerMinute": "10000000"},
 		Config:     map[string]string{"maxClientCnxns": "0"},
 	})
