@@ -109,7 +109,7 @@ func (r *run) back(ctx context.Context, name string, was Figures) error {
 // origin takes stock before anything is open. What was closed before may still
 // be on its way out.
 func (r *run) origin(ctx context.Context) (err error) {
-	prime(goroutinesEach * r.atOnce)
+	prime(goroutinesEach*r.atOnce + goroutinesOfSession*r.res.Sessions)
 	err = steady(ctx, "what there is at the start", func() (int64, error) {
 		r.start, err = figures(ctx, r.s)
 		f := &r.start
@@ -122,8 +122,13 @@ func (r *run) origin(ctx context.Context) (err error) {
 }
 
 // goroutinesEach is how many goroutines there are at the most for one that waits:
-// its own, and one that asks or gives back for it.
-const goroutinesEach = 3
+// its own, and one that asks or gives back for it. A session has some of its own
+// too, and most of them are the client's: twelve on etcd while it idles, three more
+// while it asks.
+const (
+	goroutinesEach      = 3
+	goroutinesOfSession = 15
+)
 
 // prime has so many goroutines at once, for a moment. Go keeps half a KiB of each
 // goroutine that ever was for the next one (runtime.allgs never shrinks), and that
@@ -191,6 +196,9 @@ func (r *run) use(ctx context.Context) error {
 	if err := r.watched(ctx, func(w int64) bool { return w == r.start.Watches }); err != nil {
 		return err
 	}
+	if err := r.alone(ctx); err != nil {
+		return err
+	}
 	err = steady(ctx, "what there is of idle sessions", func() (int64, error) {
 		r.idle, err = figures(ctx, r.s)
 		f := &r.idle
@@ -200,6 +208,15 @@ func (r *run) use(ctx context.Context) error {
 		r.note(momentIdle, r.idle)
 	}
 	return err
+}
+
+// alone waits until the server knows no sessions but ours: one whose opening was
+// given up and tried again may have left one on etcd, which ends by itself.
+func (r *run) alone(ctx context.Context) error {
+	return until(ctx, "no sessions are there but ours", func() (bool, error) {
+		f, err := r.s.Server(ctx)
+		return f.Sessions == r.start.Server.Sessions+int64(len(r.sessions)), err
+	})
 }
 
 // watched waits until the server's watches are as they should be.
