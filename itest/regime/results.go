@@ -11,6 +11,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/fairlock/fairlock/itest/regime/history"
 	"github.com/fairlock/fairlock/itest/regime/report"
 	"github.com/fairlock/fairlock/itest/regime/trial"
 )
@@ -140,7 +141,7 @@ func (r *results) print(w io.Writer) {
 	for _, f := range figures {
 		head = append(head, string(f))
 	}
-	t.AppendHeader(append(head, "grants", "operations", "faults", "lost", "failed", "starved"))
+	t.AppendHeader(append(head, "grants", "operations", "faults", "lost", "failed", "starved", "refused", "unfenced"))
 	var all []*trial.Result
 	for _, kind := range r.kinds {
 		t.AppendRow(row(kind, r.of[kind], figures))
@@ -155,6 +156,7 @@ func (r *results) print(w io.Writer) {
 
 func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 	var hits, grants, operations, faults, lost, failed, starved int
+	var toll history.Toll
 	for _, res := range rs {
 		if res.Hit() {
 			hits++
@@ -162,6 +164,7 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 		if res.Starved {
 			starved++
 		}
+		toll = toll.Plus(res.Resource)
 		faults += res.Faults
 		grants += res.Grants
 		operations += res.Operations
@@ -175,5 +178,5 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 	for _, f := range figures {
 		row = append(row, worst(rs, f))
 	}
-	return append(row, grants, operations, faults, lost, failed, starved)
+	return append(row, grants, operations, faults, lost, failed, starved, toll.Refused, toll.Unfenced)
 }

@@ -22,6 +22,11 @@ type Toll struct {
 	Unfenced          int64 // updates that would have been lost without a fence, at least
 }
 
+// Plus adds up two resources.
+func (t Toll) Plus(u Toll) Toll {
+	return Toll{t.Accepted + u.Accepted, t.Refused + u.Refused, t.Writes + u.Writes, t.Lost + u.Lost, t.Unfenced + u.Unfenced}
+}
+
 // Fence judges S3 at one resource, whose touches are in the order in which it took
 // them: it takes a token if that is not lower than the highest that it has seen,
 // reads included, and no other; and of the updates that it takes none is lost. A

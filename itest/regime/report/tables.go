@@ -37,7 +37,7 @@ func (d *Data) runs(services []Service) string {
 			}
 			tried = append(tried, table.Row{
 				s.Title, code(lock), y.trials, y.hit, y.violated + y.unaimed, y.faults, y.clients, len(y.seeds),
-				y.grants, y.operations, y.lost,
+				y.grants, y.operations, y.lost, y.resource.Writes, y.resource.Refused, y.resource.Lost, y.resource.Unfenced,
 			})
 			cut := d.tallied(s.Name, lock, cutKinds()...)
 			worst = append(worst, table.Row{
@@ -48,7 +48,8 @@ func (d *Data) runs(services []Service) string {
 	}
 	return strings.Join([]string{
 		d.made(),
-		markdown(table.Row{"service", "lock", "trials", "hit", "with violations", "faults that hit", "clients", "seeds", "grants", "operations", "holds lost"}, tried...),
+		markdown(table.Row{"service", "lock", "trials", "hit", "with violations", "faults that hit", "clients", "seeds", "grants", "operations", "holds lost", "updates", "touches refused", "updates lost", "lost without a fence"}, tried...),
+		"The last four are of the resources that the locks protect: updates that were accepted, touches that were refused by their token, updates that were accepted and are not in the end, and how many a resource that lets everybody in would have lost, at least.",
 		"The worst that was measured. The first three figures are of holders that were cut off, alone or with their server: *told after removal* is by how much a holder was told after the store had removed its entry, below 0 is before; *told before next grant* below 0 is a holder that was told after the next one held. One that was never told has no figure: it is a violation of L2. " +
 			"The last two say how far the others can be trusted: the longest time for which the harness did not get to run, and how many holders could not be told for that reason, so that nothing is asked of when they were (L2).",
 		markdown(table.Row{"service", "lock", "cut to told", "told after removal", "least told before next grant", "return after context's end", "longest progress", "longest stall", "starved"}, worst...),

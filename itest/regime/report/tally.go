@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/fairlock/itest/regime/history"
 	"github.com/fairlock/fairlock/itest/regime/trial"
 )
 
@@ -19,6 +20,7 @@ type tally struct {
 	unaimed     int            // the same of those that missed
 	faults      int
 	starved     int
+	resource    history.Toll
 	clients     int
 	grants      int
 	operations  int
@@ -28,10 +30,10 @@ type tally struct {
 	worst       map[trial.Figure]time.Duration
 }
 
-// properties are what violations are of: those of the promises that are judged
-// here, and what an oracle could not decide. S3 is the resource's affair.
+// properties are what violations are of: the promises, and what an oracle could not
+// decide.
 func properties() []string {
-	return []string{"S1", "S1'", "S2", "S4", "S5", "S6", "L1", "L2", "model"}
+	return []string{"S1", "S1'", "S2", "S3", "S4", "S5", "S6", "L1", "L2", "model"}
 }
 
 // tallied adds up the trials of a lock; of all kinds, if none is named.
@@ -66,6 +68,7 @@ func (y *tally) add(r *trial.Result) {
 	if r.Starved {
 		y.starved++
 	}
+	y.resource = y.resource.Plus(r.Resource)
 	y.faults += r.Faults
 	y.clients += r.Clients
 	y.grants += r.Grants

@@ -36,6 +36,7 @@ func (st *stage) judge() {
 	}
 	found, _ := judged(h, st.beat, grace, st.spoiled(), st.struck)
 	st.Violations = append(st.Violations, found...)
+	st.tolled(st.at.judge(st.line.Name))
 }
 
 // struckHold is the hold that the fault was aimed at, or that was there.

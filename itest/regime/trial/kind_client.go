@@ -78,6 +78,7 @@ func stopHolder(ctx context.Context, st *stage) {
 		st.miss("%v", err)
 		return
 	}
+	st.visit.write() // it had looked whether it holds, and was stopped
 	err := untilSeen(ctx, aftermath, func(ctx context.Context) (bool, error) {
 		a, err := st.process.Report(ctx)
 		return a.Over != 0, err

@@ -17,6 +17,7 @@ type player struct {
 	ask  Ask
 	id   int
 	keep time.Duration // how long it holds by itself; forever if negative
+	at   *resource     // that the line protects
 
 	begun bool // it was started; only the script asks
 
@@ -35,9 +36,9 @@ type player struct {
 	fault  string
 }
 
-func newPlayer(id int, c Client, line history.Line, ask Ask, keep time.Duration) *player {
+func newPlayer(id int, c Client, line history.Line, at *resource, ask Ask, keep time.Duration) *player {
 	return &player{
-		c: c, line: line, ask: ask, id: id, keep: keep, cancel: func() {},
+		c: c, line: line, at: at, ask: ask, id: id, keep: keep, cancel: func() {},
 		free: make(chan struct{}), got: make(chan struct{}), gone: make(chan struct{}),
 	}
 }
@@ -59,6 +60,10 @@ func (p *player) start() {
 
 func (p *player) play(ctx context.Context) {
 	b, err := acquire(ctx, p.c, p.line, p.ask, history.Attempt{Client: p.id})
+	var at *visit
+	if err == nil {
+		at = p.at.read(b.Attempt())
+	}
 	p.mu.Lock()
 	p.belief, p.err = b, err
 	var f *failed
@@ -73,6 +78,7 @@ func (p *player) play(ctx context.Context) {
 	}
 	inner := p.enter(ctx, b)
 	p.stay()
+	at.write()
 	// It is on its own now: what a trial does to its connections ends in time.
 	giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingBack)
 	defer cancel()

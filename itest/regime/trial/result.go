@@ -41,6 +41,7 @@ type Result struct {
 
 	Faults     int  // that hit
 	Starved    bool // the holder's process did not get to run, so that it could not be told (L2)
+	Resource   history.Toll
 	Clients    int
 	Grants     int
 	Operations int // requests, and givings back
@@ -74,6 +75,12 @@ func (r *Result) figure(f Figure, d time.Duration) {
 // violated takes in a violation that the trial itself has seen.
 func (r *Result) violated(property, text string) {
 	r.Violations = append(r.Violations, history.Violation{Property: property, Oracle: "trial", Line: r.Line, Text: text})
+}
+
+// tolled takes in what became of a resource.
+func (r *Result) tolled(found []history.Violation, toll history.Toll) {
+	r.Violations = append(r.Violations, found...)
+	r.Resource = r.Resource.Plus(toll)
 }
 
 // count counts what happened in a history.

@@ -31,6 +31,7 @@ type soak struct {
 	r     *Regime
 	rng   *rand.Rand // under mu
 	lines []history.Line
+	at    []*resource // that each line protects
 	stop  chan struct{}
 	team  []*worker
 
@@ -76,7 +77,7 @@ func (r *Regime) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		if recipe == history.Semaphore {
 			line.Limit = 3
 		}
-		s.lines = append(s.lines, line)
+		s.lines, s.at = append(s.lines, line), append(s.at, newResource(line))
 	}
 	if err := s.hire(ctx); err != nil {
 		return nil, err
@@ -91,6 +92,9 @@ func (r *Regime) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 	res.figure(Stalled, beat.worst())
 	found, figures := judged(res.History, beat, remains, 0, 0)
 	res.Violations = append(res.Violations, found...)
+	for i, line := range s.lines {
+		res.tolled(s.at[i].judge(line.Name))
+	}
 	if figures.Margins > 0 {
 		res.figure(ToldBefore, figures.Margin)
 	}
@@ -210,7 +214,8 @@ func (s *soak) ends(ctx context.Context, p *player) <-chan struct{} {
 
 // request draws what a worker asks for.
 func (s *soak) request(w *worker) *player {
-	line := s.lines[s.draw(len(s.lines))]
+	i := s.draw(len(s.lines))
+	line := s.lines[i]
 	ask := Ask{Weight: 1}
 	switch line.Recipe {
 	case history.ReadWrite:
@@ -219,7 +224,7 @@ func (s *soak) request(w *worker) *player {
 		ask.Weight = 1 + int64(s.draw(int(line.Limit)))
 	case history.Mutex, history.Reentrant:
 	}
-	return newPlayer(w.id, w.c, line, ask, time.Duration(s.draw(4))*time.Millisecond)
+	return newPlayer(w.id, w.c, line, s.at[i], ask, time.Duration(s.draw(4))*time.Millisecond)
 }
 
 // replace gives a worker another client.

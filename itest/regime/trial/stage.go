@@ -43,8 +43,10 @@ type stage struct {
 	beat *metronome
 
 	line    history.Line
+	at      *resource // that the line protects
 	players []*player
 	process Process          // that holds, instead of a player
+	visit   *visit           // of the process
 	record  *history.Attempt // of the process
 
 	struck, freed history.Instant
@@ -128,6 +130,7 @@ func (st *stage) castOnce(ctx context.Context) error {
 		n = 4
 	}
 	asks := st.asks()
+	st.at = newResource(st.line)
 	st.players = make([]*player, n)
 	var g errgroup.Group
 	for i := range st.players {
@@ -147,7 +150,7 @@ func (st *stage) castOnce(ctx context.Context) error {
 			if i == 0 || i == 1 && st.kind.headStays {
 				keep = -1
 			}
-			st.players[i] = newPlayer(i, c, st.line, asks[i], keep)
+			st.players[i] = newPlayer(i, c, st.line, st.at, asks[i], keep)
 			return nil
 		})
 	}
@@ -173,10 +176,9 @@ func (st *stage) castOnce(ctx context.Context) error {
 }
 
 // begin has the holder hold.
-func (st *stage) begin(ctx context.Context) (err error) {
+func (st *stage) begin(ctx context.Context) error {
 	if st.kind.process {
-		st.process, err = st.svc.Process(ctx, st.lock, st.line.Name)
-		return err
+		return st.beginProcess(ctx)
 	}
 	p := st.holder()
 	p.start()
@@ -184,6 +186,19 @@ func (st *stage) begin(ctx context.Context) (err error) {
 		return errors.New("the holder does not hold")
 	}
 	return nil
+}
+
+// beginProcess is begin with the holder in a process. What that does at the
+// resource is done here for it, as by somebody who passes messages on.
+func (st *stage) beginProcess(ctx context.Context) (err error) {
+	if st.process, err = st.svc.Process(ctx, st.lock, st.line.Name); err != nil {
+		return err
+	}
+	a, err := st.process.Report(ctx)
+	if err == nil {
+		st.visit = st.at.read(a)
+	}
+	return err
 }
 
 // stands waits until so many are in line, and says if somebody leaves it
