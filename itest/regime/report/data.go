@@ -2,9 +2,11 @@ package report
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +45,7 @@ const (
 	aboutEnd  = ".about.json" // an About
 	loadBegin = "load"        // and .json: an array of load.Result
 	spokenEnd = ".txt"        // what a test has said
+	packedEnd = ".gz"         // behind any of them
 )
 
 // Results is the file for the results of a run on a service, and AboutFile that
@@ -104,7 +107,8 @@ func (d *Data) folder(path string) error {
 		return err
 	}
 	for _, f := range files {
-		read := d.reader(f.Name())
+		name, packed := strings.CutSuffix(f.Name(), packedEnd)
+		read := d.reader(name)
 		if read == nil || f.IsDir() {
 			continue
 		}
@@ -112,11 +116,23 @@ func (d *Data) folder(path string) error {
 		if err != nil {
 			return err
 		}
-		if err := read(text); err != nil {
+		if packed {
+			text, err = unpack(text)
+		}
+		if err := errors.Join(read(text), err); err != nil {
 			d.damage(filepath.Join(filepath.Base(path), f.Name()), err)
 		}
 	}
 	return nil
+}
+
+// unpack undoes gzip. Of what was cut short it returns what can be had.
+func unpack(text []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
 }
 
 // reader is what reads a file of that name; nil if it is none of the results.

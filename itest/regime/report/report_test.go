@@ -1,6 +1,9 @@
 package report
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -51,6 +54,34 @@ func TestAFolderCountsOnce(t *testing.T) {
 	once, twice := read(t, "one"), read(t, "one", "../testdata/one")
 
 	assert.Equal(t, once, twice)
+}
+
+// TestWhatIsPackedIsReadToo packs a folder, and one file of it badly.
+func TestWhatIsPackedIsReadToo(t *testing.T) {
+	folder := t.TempDir()
+	files, err := filepath.Glob("testdata/one/*")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err = w.Write(text)
+		require.NoError(t, errors.Join(err, w.Close()))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, filepath.Base(file)+".gz"), packed.Bytes(), 0o600))
+	}
+	d, err := Read([]string{folder})
+	require.NoError(t, err)
+	plain := read(t, "one")
+	assert.Equal(t, plain.trials, d.trials)
+	assert.Equal(t, plain.abouts, d.abouts)
+	assert.Len(t, d.Damaged(), len(plain.Damaged()))
+
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "etcd-cut.jsonl.gz"), []byte("no gzip"), 0o600))
+	d, err = Read([]string{folder})
+	require.NoError(t, err)
+	assert.Equal(t, plain.trials, d.trials)
+	assert.Len(t, d.Damaged(), len(plain.Damaged())+1)
 }
 
 // TestWhatIsDamagedIsNamed has half a line, things that are no trials, and files
