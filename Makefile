@@ -74,7 +74,8 @@ sim: ## Simulate the recipes with faults on, for DURATION (5m).
 
 .PHONY: soak
 soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION (5m), with new servers now and then.
-	@out='$(abspath $(RESULTS))'/soak-$$(date -u +%Y%m%dT%H%M%SZ)
+	@$(MAKE) mutants
+	out='$(abspath $(RESULTS))'/soak-$$(date -u +%Y%m%dT%H%M%SZ)
 	$(GO) -C itest/regime run . -on '$(BACKEND)' -lock '$(LOCK)' -duration $(DURATION) -each 1000000000 -anew 30m -out "$$out"
 
 .PHONY: cutoff

@@ -141,7 +141,7 @@ func (r *results) print(w io.Writer) {
 	for _, f := range figures {
 		head = append(head, string(f))
 	}
-	t.AppendHeader(append(head, "grants", "operations", "faults", "lost", "failed", "starved", "refused", "unfenced"))
+	t.AppendHeader(append(head, "seeds", "clients", "grants", "operations", "faults", "lost", "failed", "starved", "refused", "unfenced"))
 	var all []*trial.Result
 	for _, kind := range r.kinds {
 		t.AppendRow(row(kind, r.of[kind], figures))
@@ -155,7 +155,8 @@ func (r *results) print(w io.Writer) {
 }
 
 func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
-	var hits, grants, operations, faults, lost, failed, starved int
+	seeds := map[uint64]bool{}
+	var hits, clients, grants, operations, faults, lost, failed, starved int
 	var toll history.Toll
 	for _, res := range rs {
 		if res.Hit() {
@@ -165,6 +166,8 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 			starved++
 		}
 		toll = toll.Plus(res.Resource)
+		seeds[res.Seed] = true
+		clients += res.Clients
 		faults += res.Faults
 		grants += res.Grants
 		operations += res.Operations
@@ -178,5 +181,5 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 	for _, f := range figures {
 		row = append(row, worst(rs, f))
 	}
-	return append(row, grants, operations, faults, lost, failed, starved, toll.Refused, toll.Unfenced)
+	return append(row, len(seeds), clients, grants, operations, faults, lost, failed, starved, toll.Refused, toll.Unfenced)
 }
