@@ -20,29 +20,62 @@ const leastDial = 250 * time.Millisecond
 // dial makes a link to any server, for as long as ctx lets it. It gives up at
 // once where another server cannot help: errExpired, and a login that was
 // refused.
-func (s *sess) dial(ctx context.Context) (*link, error) {
-	failures := map[string]error{}
-	ttl := s.ttl
-	if ttl == 0 {
-		ttl = s.cfg.TTL
+func (s *sess) dial(ctx context.Context) (l *link, err error) {
+	err = s.tour(ctx, func(server, addr string, limit time.Duration) (err error) {
+		s.mu.Lock()
+		zxid := s.zxid
+		s.mu.Unlock()
+		l, err = dialing{
+			b: s.b, who: s.who, ttl: s.timeout(), zxid: zxid, events: s.event, limit: limit, auth: s.auth(),
+		}.dial(ctx, server, addr)
+		return err
+	})
+	return l, err
+}
+
+// part ends the session at the service, at any server that answers in time. It
+// returns nil, or errExpired, if it is certain that there is none any more.
+func (s *sess) part(ctx context.Context) error {
+	return s.tour(ctx, func(server, addr string, limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		socket, err := s.b.connect(ctx, server, addr)
+		if err != nil {
+			return err
+		}
+		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+		defer stop()
+		defer func() { _ = socket.Close() }()
+		return bidFarewell(socket, s.who, s.timeout(), limit)
+	})
+}
+
+// timeout is the session's, or what it will be asked for.
+func (s *sess) timeout() time.Duration {
+	if s.ttl == 0 {
+		return s.cfg.TTL
 	}
+	return s.ttl
+}
+
+// tour tries f at one address of the servers after the other until it succeeds,
+// or fails in a way in which it would elsewhere too, or ctx ends. The limit is how
+// long one may take.
+func (s *sess) tour(ctx context.Context, f func(server, addr string, limit time.Duration) error) error {
+	failures := map[string]error{}
 	for pass := 0; ; pass++ {
 		for range len(s.b.servers) {
 			s.mu.Lock()
 			server := s.b.servers[s.next%len(s.b.servers)]
 			s.next++
-			zxid := s.zxid
 			s.mu.Unlock()
 			for _, addr := range s.b.resolve(ctx, server) {
-				l, err := dialing{
-					b: s.b, who: s.who, ttl: ttl, zxid: zxid, events: s.event,
-					limit: max(ttl/8, leastDial) << min(pass, 2), auth: s.auth(),
-				}.dial(ctx, server, addr)
+				err := f(server, addr, max(s.timeout()/8, leastDial)<<min(pass, 2))
 				switch {
 				case err == nil, errors.Is(err, errExpired), errors.Is(err, driver.ErrDenied):
-					return l, err
+					return err
 				case ctx.Err() != nil:
-					return nil, s.b.unreachable(context.Cause(ctx), failures)
+					return s.b.unreachable(context.Cause(ctx), failures)
 				}
 				if why, ok := errors.AsType[net.Error](err); failures[addr] == nil || !ok || !why.Timeout() {
 					failures[addr] = err // that it took too long says less than an earlier reason
@@ -51,7 +84,7 @@ func (s *sess) dial(ctx context.Context) (*link, error) {
 		}
 		d := 10 * time.Millisecond << min(pass, 5)
 		if !driver.Sleep(ctx, s.b.clock, d/2+rand.N(d)) {
-			return nil, s.b.unreachable(context.Cause(ctx), failures)
+			return s.b.unreachable(context.Cause(ctx), failures)
 		}
 	}
 }

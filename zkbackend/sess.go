@@ -266,35 +266,27 @@ func (s *sess) Close(ctx context.Context) error {
 
 // bid ends the session at the service. Nil means that it is certain.
 func (s *sess) bid(ctx context.Context) error {
-	l := s.spare
-	for {
-		if s.isGone() {
-			if l != nil {
-				l.end(errBye)
-			}
-			return nil
+	s.mu.Lock()
+	l, gone := s.spare, s.gone
+	s.spare = nil
+	s.mu.Unlock()
+	switch {
+	case gone:
+		if l != nil {
+			l.end(errBye)
 		}
-		if l == nil {
-			var err error
-			if l, err = s.dial(ctx); errors.Is(err, errExpired) {
-				s.setGone()
-				return nil
-			} else if err != nil {
-				return err
-			}
-		}
-		bye := l.farewell(ctx, s.ttl/4)
-		s.mu.Lock()
-		s.zxid = max(s.zxid, l.zxid.Load())
-		s.mu.Unlock()
-		if bye {
-			s.setGone()
-			return nil
-		}
-		if l = nil; ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
-		}
+		return nil
+	case l != nil && l.farewell(ctx, s.ttl/4):
+		s.setGone()
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
 	}
+	if err := s.part(ctx); err != nil && !errors.Is(err, errExpired) {
+		return err
+	}
+	s.setGone()
+	return nil
 }
 
 func (s *sess) setGone() {

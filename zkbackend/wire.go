@@ -109,6 +109,48 @@ func greet(c net.Conn, who identity, ttl time.Duration, zxid int64, limit time.D
 	return h, c.SetDeadline(time.Time{})
 }
 
+// bidFarewell ends a session on a fresh connection, within the time given, and
+// returns nil if that was acknowledged. It returns errExpired if there was no such
+// session.
+//
+// The request to end it is sent with the handshake, without waiting for an answer.
+// A handshake by itself prolongs the session by its whole timeout, and where only
+// replies are lost, one after the other would keep the dead alive. Servers serve
+// what comes behind a handshake when they have answered it. The handshake shows no
+// transaction, so that also a server that is behind takes it.
+func bidFarewell(c net.Conn, who identity, ttl, limit time.Duration) error {
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+		return fmt.Errorf("farewell: %w", err)
+	}
+	const xid = 1
+	if _, err := c.Write(append(handshakeRequest(who, ttl, 0), request(xid, opClose)...)); err != nil {
+		return fmt.Errorf("farewell: %w", err)
+	}
+	h, err := readHello(c)
+	if err != nil {
+		return err
+	}
+	if h.id != who.id { // 0, or one that is not ours
+		return errExpired
+	}
+	reply := make([]byte, 4+headerSize)
+	if _, err := io.ReadFull(c, reply); err != nil {
+		return fmt.Errorf("farewell: %w", err)
+	}
+	got, code := int32(binary.BigEndian.Uint32(reply[4:])), int32(binary.BigEndian.Uint32(reply[16:]))
+	if got != xid || code != 0 {
+		return fmt.Errorf("farewell: request %d was answered with error %d, want request %d and no error", got, code, xid)
+	}
+	return nil
+}
+
+// request is one without a body.
+func request(xid, op int32) []byte {
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, 12), 8)
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	return binary.BigEndian.AppendUint32(b, uint32(op))
+}
+
 // requestHeader reads the number and the kind of a request from its packet.
 func requestHeader(packet []byte) (xid, op int32, ok bool) {
 	if len(packet) < 12 {

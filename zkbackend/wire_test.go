@@ -3,6 +3,8 @@ package zkbackend
 import (
 	"bytes"
 	"encoding/binary"
+	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +57,62 @@ func TestHandshakeRequestHasTheFormOfTheProtocol(t *testing.T) {
 	assert.EqualValues(t, 5, binary.BigEndian.Uint64(b[20:]))
 	assert.Equal(t, "p", string(b[32:]))
 	assert.Len(t, handshakeRequest(identity{}, time.Second, 0), 48, "a new session has 16 zeros for a password")
+}
+
+// answering is a connection whose other side has said everything already.
+type answering struct {
+	net.Conn
+	says bytes.Buffer
+	hear bytes.Buffer
+}
+
+func (c *answering) Read(p []byte) (int, error)  { return c.says.Read(p) }
+func (c *answering) Write(p []byte) (int, error) { return c.hear.Write(p) }
+func (c *answering) SetDeadline(time.Time) error { return nil }
+
+func TestAFarewellIsSentBehindTheHandshake(t *testing.T) {
+	who := identity{id: 7, passwd: make([]byte, 16)}
+	hello := helloPacket(time.Second, who.id, who.passwd, 0)
+	reply := func(xid, code int32) []byte {
+		b := binary.BigEndian.AppendUint32(nil, headerSize)
+		b = binary.BigEndian.AppendUint32(b, uint32(xid))
+		b = binary.BigEndian.AppendUint64(b, 99)
+		return binary.BigEndian.AppendUint32(b, uint32(code))
+	}
+	for name, c := range map[string]struct {
+		says []byte
+		is   string // what the error is about; "" for none
+	}{
+		"ended":                  {slices.Concat(hello, reply(1, 0)), ""},
+		"no such session":        {helloPacket(0, 0, nil, 0), errExpired.Error()},
+		"another session":        {helloPacket(time.Second, 8, who.passwd, 0), errExpired.Error()},
+		"only a handshake":       {hello, "farewell: EOF"},
+		"half a reply":           {append(bytes.Clone(hello), reply(1, 0)[:9]...), "farewell: unexpected EOF"},
+		"refused":                {slices.Concat(hello, reply(1, -5)), "error -5"},
+		"an answer to something": {slices.Concat(hello, reply(2, 0)), "request 2"},
+		"nothing":                {nil, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := &answering{}
+			conn.says.Write(c.says)
+
+			err := bidFarewell(conn, who, time.Second, time.Second)
+
+			if c.is == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.is)
+			}
+			sent := conn.hear.Bytes()
+			greeting := handshakeRequest(who, time.Second, 0)
+			require.True(t, bytes.HasPrefix(sent, greeting))
+			xid, op, ok := requestHeader(sent[len(greeting):])
+			require.True(t, ok)
+			assert.EqualValues(t, opClose, op)
+			assert.EqualValues(t, 1, xid)
+			assert.Len(t, sent, len(greeting)+12)
+		})
+	}
 }
 
 // TestRepliesAreFoundHoweverTheyAreCut: TCP cuts a stream wherever it likes.

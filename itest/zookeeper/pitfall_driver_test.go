@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
 )
 
 // owner is a service session as the layers above see it, and what it reported.
@@ -97,4 +99,37 @@ func (o *owner) end(t *testing.T, j driver.Joined) <-chan driver.Event {
 	}))
 	wait(t, armed, "a watch")
 	return gone
+}
+
+// TestAFarewellThatIsNotAnsweredEndsTheSession has all replies lost, on any
+// connection: each handshake would keep the session for its whole timeout.
+func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
+	t.Run("one server", func(t *testing.T) {
+		e, root := shared.use(t)
+		farewellUnanswered(t, e, root, 0)
+	})
+	t.Run("a follower", func(t *testing.T) {
+		e := zktest.New(t, &zktest.Options{Members: 3})
+		leader, err := e.Leader(bounded(t))
+		require.NoError(t, err)
+		farewellUnanswered(t, e, "/farewell", (leader+1)%3)
+	})
+}
+
+func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member int) {
+	conn, proxy := e.Conn(t), proxyOf(t, e, member)
+	o := drive(t, calmTTL, zkbackend.Options{Root: root}, proxy.Addr())
+	j, err := o.Join(bounded(t), driver.JoinRequest{Line: "x"})
+	require.NoError(t, err)
+	gone := deletion(t, conn, j.Entry.Ref.Key)
+	proxy.Hold(tcpproxy.Down)
+	proxy.Reset()
+
+	ctx, cancel := context.WithTimeout(bounded(t), time.Second)
+	defer cancel()
+	began := now()
+	require.ErrorIs(t, o.Close(ctx), driver.ErrUnavailable, "nobody has said so")
+
+	assert.Less(t, wait(t, gone, "the end of the session").Sub(began), calmTTL/2)
+	proxy.Heal(tcpproxy.Down)
 }
