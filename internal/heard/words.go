@@ -2,6 +2,7 @@ package heard
 
 import (
 	"bytes"
+	"log/slog"
 	"regexp"
 	"sync"
 	"testing"
@@ -32,6 +33,16 @@ func (w *Words) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.b.String()
+}
+
+// Logger logs everything into it, and shows it when the test has failed.
+func (w *Words) Logger(t testing.TB) *slog.Logger {
+	t.Cleanup(func() {
+		if s := w.String(); t.Failed() && s != "" {
+			t.Log("log:\n" + s)
+		}
+	})
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // WaitFor returns when what was written matches a pattern.

@@ -1,10 +1,8 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -121,29 +120,11 @@ func until(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// diary keeps what is logged, and shows it if the test fails.
-type diary struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (d *diary) Write(p []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.b.Write(p)
-}
-
-func (d *diary) String() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.b.String()
-}
-
 // party is a Session with what its hooks and its log said.
 type party struct {
 	*session.Session
 	opts etcdbackend.Options
-	log  diary
+	log  heard.Words
 
 	mu             sync.Mutex
 	lost, rejoined []session.Event
@@ -163,13 +144,8 @@ func newParty(t testing.TB, root string, ttl time.Duration) *party {
 		TTL:    ttl,
 		Label:  t.Name()[strings.LastIndexByte(t.Name(), '/')+1:],
 		Hooks:  session.Hooks{SessionLost: note(&p.lost), Rejoined: note(&p.rejoined)},
-		Logger: slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger: p.log.Logger(t),
 	}}
-	t.Cleanup(func() {
-		if s := p.log.String(); t.Failed() && s != "" {
-			t.Log("log of one session:\n" + s)
-		}
-	})
 	return p
 }
 

@@ -1,11 +1,9 @@
 package zookeeper
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -114,39 +113,11 @@ func until(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// diary keeps what is logged, and shows it if the test fails.
-type diary struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (d *diary) Write(p []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.b.Write(p)
-}
-
-func (d *diary) String() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.b.String()
-}
-
-// logger writes into the diary.
-func (d *diary) logger(t testing.TB) *slog.Logger {
-	t.Cleanup(func() {
-		if s := d.String(); t.Failed() && s != "" {
-			t.Log("log of one session:\n" + s)
-		}
-	})
-	return slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
 // party is a Session with what its hooks and its log said.
 type party struct {
 	*session.Session
 	opts zkbackend.Options // to be changed before open
-	log  diary
+	log  heard.Words
 
 	mu                     sync.Mutex
 	joined, lost, rejoined []session.Event
@@ -174,7 +145,7 @@ func newParty(t testing.TB, root string, ttl time.Duration) *party {
 				p.opened = append(p.opened, ev.Session)
 			},
 		},
-		Logger: p.log.logger(t),
+		Logger: p.log.Logger(t),
 	}}
 	return p
 }

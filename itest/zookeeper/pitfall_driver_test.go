@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -20,7 +21,7 @@ import (
 type owner struct {
 	driver.Session
 	backend driver.Backend
-	log     diary
+	log     heard.Words
 
 	mu   sync.Mutex
 	gone []error
@@ -35,7 +36,7 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, o.backend.Close()) })
 	o.Session, err = o.backend.Open(bounded(t), driver.Config{
-		TTL: ttl, Window: ttl - o.backend.Profile().Margin(ttl), Margin: o.backend.Profile().Margin, Logger: o.log.logger(t),
+		TTL: ttl, Window: ttl - o.backend.Profile().Margin(ttl), Margin: o.backend.Profile().Margin, Logger: o.log.Logger(t),
 		Proof: func(driver.Instant, time.Duration) {},
 		Gone: func(err error) {
 			o.mu.Lock()
