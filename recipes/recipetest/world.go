@@ -1,9 +1,13 @@
 package recipetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/pprof"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -232,6 +236,30 @@ func (w *world) eventually(n int, why string) {
 		}
 		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
 	}
+}
+
+// ofStory labels goroutines with the story that has begun them; those that they
+// begin inherit it.
+const ofStory = "story"
+
+// begun counts the goroutines that live and are labelled with this story. There
+// are others in the process, of stories that are played at the same time.
+func (w *world) begun() (n int) {
+	w.t.Helper()
+	var profile bytes.Buffer
+	require.NoError(w.t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
+	label := fmt.Sprintf("%q:%q", ofStory, w.t.Name())
+	same := 0 // so many goroutines are alike, says the first line on them
+	for line := range strings.Lines(profile.String()) {
+		if count, _, is := strings.Cut(line, " @ "); is {
+			var err error
+			same, err = strconv.Atoi(count)
+			require.NoError(w.t, err)
+		} else if strings.HasPrefix(line, "# labels:") && strings.Contains(line, label) {
+			n += same
+		}
+	}
+	return n
 }
 
 // unlock gives back, and ends the story if that fails.
