@@ -173,13 +173,7 @@ func allTokens(w *world) {
 func allCost(w *world) {
 	p := w.party("alone")
 	w.unlock(p.holdAll("a", "b", "c")) // the first time lines may have to be made
-	before := p.net.Requests()
-	h := p.holdAll("a", "b", "c")
-	locked := p.net.Requests()
-	w.unlock(h)
-
-	assert.Equal(w.t, 1, locked-before, "round trips to hold")
-	assert.Equal(w.t, 1, p.net.Requests()-locked, "round trips to give back")
+	p.costsTwo(func() *session.Hold { return p.holdAll("a", "b", "c") })
 }
 
 func allFair(w *world) {

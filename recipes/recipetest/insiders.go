@@ -33,13 +33,25 @@ func insiders() []story {
 	return all
 }
 
-// inside takes one more handle on a hold.
+// inside takes one more handle on a hold, for which nothing is sent. A request of
+// before that is made again, on a machine that stood still, may come at that very
+// moment, and not every time.
 func (p *party) inside(h *session.Hold) *session.Hold {
 	p.w.t.Helper()
-	before := p.rests()
-	h2, err := rwlock.New(p.Session, name).RLock(h.Context())
-	require.NoError(p.w.t, err)
-	assert.Equal(p.w.t, before, p.net.Requests(), "nothing is sent")
+	const tries = 3
+	var h2 *session.Hold
+	for n := range tries {
+		before := p.rests()
+		var err error
+		h2, err = rwlock.New(p.Session, name).RLock(h.Context())
+		require.NoError(p.w.t, err)
+		sent := p.net.Requests() - before
+		if sent == 0 {
+			break
+		}
+		require.Less(p.w.t, n, tries-1, "%d requests are sent", sent)
+		p.w.unlock(h2)
+	}
 	assert.Equal(p.w.t, h.Token(), h2.Token())
 	assert.Equal(p.w.t, driver.Shared, h2.Mode())
 	return h2

@@ -193,15 +193,7 @@ func robustPlain(w *world) {
 func robustCost(w *world) {
 	p := w.party("alone")
 	w.unlock(p.robust()) // the first time the account may have to be opened
-	for range 3 {
-		before := p.net.Requests()
-		h := p.robust()
-		locked := p.net.Requests()
-		w.unlock(h)
-
-		assert.Equal(w.t, 1, locked-before, "round trips to hold")
-		assert.Equal(w.t, 1, p.net.Requests()-locked, "round trips to give back")
-	}
+	p.costsTwo(p.robust)
 }
 
 // robustCostWaited: who waits joins, reads at most once to learn whom it waits

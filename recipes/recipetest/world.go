@@ -107,6 +107,15 @@ func (p *party) rests() int {
 	}
 }
 
+// costsTwo checks that who is alone needs one round trip to hold, and one to give
+// back.
+func (p *party) costsTwo(lock func() *session.Hold) {
+	p.w.t.Helper()
+	var h *session.Hold
+	costs := drivertest.Costs(p.net, func() { h = lock() }, func() { p.w.unlock(h) })
+	assert.Equal(p.w.t, []int{1, 1}, costs, "round trips to hold, and to give back")
+}
+
 // hold locks, and ends the story if it cannot.
 func (p *party) hold() *session.Hold {
 	p.w.t.Helper()

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,27 @@ type Client interface {
 	// Requests is how many requests have been sent so far, repeated ones
 	// counted each, renewals and watches not counted.
 	Requests() int
+}
+
+// Costs plays acts one after the other, several times, and returns how many
+// requests each of them takes: the middle of what it took, because on a machine
+// that stands still an attempt is not answered in time, and made again.
+func Costs(c Client, acts ...func()) []int {
+	const rounds = 5
+	took := make([][]int, len(acts))
+	for range rounds {
+		for i, act := range acts {
+			before := c.Requests()
+			act()
+			took[i] = append(took[i], c.Requests()-before)
+		}
+	}
+	middle := make([]int, len(acts))
+	for i := range took {
+		slices.Sort(took[i])
+		middle[i] = took[i][rounds/2]
+	}
+	return middle
 }
 
 // Direction says which way a network is cut.

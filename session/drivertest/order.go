@@ -123,14 +123,10 @@ func tokensRise(w *world) {
 
 func aloneOneRoundTrip(w *world) {
 	o := w.open()
-	before := o.c.Requests()
-	j := o.join(line)
-	joined := o.c.Requests()
-	o.leave(j.Entry.Ref)
-	left := o.c.Requests()
+	var j driver.Joined
+	costs := Costs(o.c, func() { j = o.join(line) }, func() { o.leave(j.Entry.Ref) })
 
-	assert.Equal(w.t, 1, joined-before, "requests of a join")
-	assert.Equal(w.t, 1, left-joined, "requests of a leave")
+	assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave")
 	assert.Zero(w.t, j.Ahead)
 	assert.Empty(w.t, j.Known)
 }
@@ -145,23 +141,19 @@ func aloneAnyKind(w *world) {
 		req.Line = "kind/" + name
 		o := w.open()
 		o.giveBack(o.joinWith(req).Entry.Ref)
-		before := o.c.Requests()
-		j := o.joinWith(req)
-		joined := o.c.Requests()
-		_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
-		require.NoError(w.t, err)
+		var j driver.Joined
+		costs := Costs(o.c, func() { j = o.joinWith(req) }, func() {
+			_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
+			require.NoError(w.t, err)
+		})
 
-		assert.Equal(w.t, 1, joined-before, "requests of a join: %s", name)
-		assert.Equal(w.t, 1, o.c.Requests()-joined, "requests of a leave: %s", name)
+		assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave: %s", name)
 	}
 	o := w.open()
 	o.leaveAll(joinedRefs(o.joinAll(lines()...)))
-	before := o.c.Requests()
-	all := joinedRefs(o.joinAll(lines()...))
-	joined := o.c.Requests()
-	o.leaveAll(all)
-	assert.Equal(w.t, 1, joined-before, "requests of a join of several")
-	assert.Equal(w.t, 1, o.c.Requests()-joined, "requests of a leave of several")
+	var all []driver.Ref
+	costs := Costs(o.c, func() { all = joinedRefs(o.joinAll(lines()...)) }, func() { o.leaveAll(all) })
+	assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave of several")
 }
 
 func twoEntries(w *world) {
