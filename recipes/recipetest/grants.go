@@ -2,7 +2,6 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/stretchr/testify/assert"
@@ -96,13 +95,7 @@ func manySessions(w *world) {
 
 func aloneCostsTwo(w *world) {
 	p := w.party("alone")
-	line := 0
-	p.costsTwo(func() *session.Hold {
-		line++ // which nobody has made before
-		h, err := mutex.New(p.Session, fmt.Sprint("alone", line)).Lock(w.soon())
-		require.NoError(w.t, err)
-		return h
-	})
+	p.costsTwo(p.hold)
 }
 
 func tryWritesNothing(w *world) {

@@ -84,6 +84,9 @@ func askQuiet(w *world) {
 	heard.awaitNews(func(int64) bool { return len(w.list(o.c, driver.AskLine(line))) == 0 })
 	for _, r := range quiet {
 		for _, ev := range r.all() {
+			if ev.Kind == driver.Changed && ev.Rev == e.Ref.Place {
+				continue // the entry itself: a server that is behind tells of it when it learns of it
+			}
 			assert.Equal(w.t, driver.Armed, ev.Kind, "%s", r.what)
 		}
 	}
