@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/internal/testserver"
 )
@@ -164,14 +165,16 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 }
 
 // NewClient returns a silent client of all members that gives up dialing after 5
-// seconds and with Options.TLS is the user "root". What edit changes, it changes
-// before the client is made; nil leaves all as it is. The caller closes it.
+// seconds, keeps a connection that is not used, which gRPC otherwise closes after
+// half an hour, and with Options.TLS is the user "root". What edit changes, it
+// changes before the client is made; nil leaves all as it is. The caller closes it.
 func (c *Cluster) NewClient(edit func(*clientv3.Config)) (*clientv3.Client, error) {
 	cfg := clientv3.Config{
 		Endpoints:   c.Endpoints(),
 		DialTimeout: dialTimeout,
 		Logger:      zap.NewNop(),
 		TLS:         c.tls,
+		DialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
 	}
 	if edit != nil {
 		edit(&cfg)

@@ -12,19 +12,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/orphans"
 )
 
 // soon bounds what should happen at once on an idle machine.
 const soon = 20 * time.Second
 
-// orphanEnv makes the test binary a parent that is to be killed.
-const orphanEnv = "ETCDTEST_ORPHAN"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(orphanEnv) != "" {
-		orphanParent()
-		return
-	}
+	orphans.Parent(orphanParent)
 	code := m.Run()
 	if code == 0 {
 		code = leaks()

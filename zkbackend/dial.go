@@ -21,12 +21,12 @@ const leastDial = 250 * time.Millisecond
 // once where another server cannot help: errExpired, and a login that was
 // refused.
 func (s *sess) dial(ctx context.Context) (l *link, err error) {
-	err = s.tour(ctx, func(server, addr string, limit time.Duration) (err error) {
+	err = s.tour(ctx, func(ctx context.Context, server, addr string) (err error) {
 		s.mu.Lock()
 		zxid := s.zxid
 		s.mu.Unlock()
 		l, err = dialing{
-			b: s.b, who: s.who, ttl: s.timeout(), zxid: zxid, events: s.event, limit: limit, auth: s.auth(),
+			b: s.b, who: s.who, ttl: s.timeout(), zxid: zxid, events: s.event, auth: s.auth(),
 		}.dial(ctx, server, addr)
 		return err
 	})
@@ -36,17 +36,14 @@ func (s *sess) dial(ctx context.Context) (l *link, err error) {
 // part ends the session at the service, at any server that answers in time. It
 // returns nil, or errExpired, if it is certain that there is none any more.
 func (s *sess) part(ctx context.Context) error {
-	return s.tour(ctx, func(server, addr string, limit time.Duration) error {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		socket, err := s.b.connect(ctx, server, addr)
+	return s.tour(ctx, func(ctx context.Context, server, addr string) error {
+		socket, keep, err := s.b.bounded(ctx, server, addr)
 		if err != nil {
 			return err
 		}
-		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
-		defer stop()
 		defer func() { _ = socket.Close() }()
-		return bidFarewell(socket, s.who, s.timeout(), limit)
+		defer keep()
+		return orEnd(ctx, bidFarewell(socket, s.who, s.timeout()))
 	})
 }
 
@@ -59,9 +56,9 @@ func (s *sess) timeout() time.Duration {
 }
 
 // tour tries f at one address of the servers after the other until it succeeds,
-// or fails in a way in which it would elsewhere too, or ctx ends. The limit is how
-// long one may take.
-func (s *sess) tour(ctx context.Context, f func(server, addr string, limit time.Duration) error) error {
+// or fails in a way in which it would elsewhere too, or ctx ends. The context of f
+// ends when one address has taken too long.
+func (s *sess) tour(ctx context.Context, f func(ctx context.Context, server, addr string) error) error {
 	failures := map[string]error{}
 	for pass := 0; ; pass++ {
 		for range len(s.b.servers) {
@@ -70,7 +67,9 @@ func (s *sess) tour(ctx context.Context, f func(server, addr string, limit time.
 			s.next++
 			s.mu.Unlock()
 			for _, addr := range s.b.resolve(ctx, server) {
-				err := f(server, addr, max(s.timeout()/8, leastDial)<<min(pass, 2))
+				one, cancel := context.WithTimeout(ctx, max(s.timeout()/8, leastDial)<<min(pass, 2))
+				err := f(one, server, addr)
+				cancel()
 				switch {
 				case err == nil, errors.Is(err, errExpired), errors.Is(err, driver.ErrDenied):
 					return err

@@ -63,7 +63,6 @@ type dialing struct {
 	who    identity
 	ttl    time.Duration // to ask for
 	zxid   int64
-	limit  time.Duration // for the whole
 	auth   []Auth
 	events func(zk.Event)
 }
@@ -72,26 +71,22 @@ type dialing struct {
 // such session, and an error that wraps driver.ErrDenied if it does not accept
 // our login.
 func (d dialing) dial(ctx context.Context, server, addr string) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.limit)
-	defer cancel()
-	socket, err := d.b.connect(ctx, server, addr)
+	socket, keep, err := d.b.bounded(ctx, server, addr)
 	if err != nil {
 		return nil, err
 	}
-	// Whatever takes its time from here on is ended by the context's end.
-	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	sent := d.b.clock.Now()
-	h, err := greet(socket, d.who, d.ttl, d.zxid, d.limit)
+	h, err := greet(socket, d.who, d.ttl, d.zxid)
 	switch {
-	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		err = context.Cause(ctx)
-	case err == nil && d.who.id == 0 && h.id == 0:
+	case err != nil:
+		err = orEnd(ctx, err)
+	case d.who.id == 0 && h.id == 0:
 		err = fmt.Errorf("%w: no session was given", errHello)
-	case err == nil && d.who.id != 0 && h.id != d.who.id: // 0, or one that is not ours
+	case d.who.id != 0 && h.id != d.who.id: // 0, or one that is not ours
 		err = errExpired
 	}
 	if err != nil {
-		stop()
+		keep()
 		_ = socket.Close()
 		return nil, err
 	}
@@ -101,7 +96,7 @@ func (d dialing) dial(ctx context.Context, server, addr string) (*link, error) {
 	}
 	l.zxid.Store(d.zxid)
 	l.tap = newTap(socket, h.packet, len(d.auth)+1, l.fail, l.replied)
-	if !stop() {
+	if !keep() {
 		l.fail(context.Cause(ctx))
 	}
 	if err := l.open(ctx, d); err != nil {
@@ -109,6 +104,25 @@ func (d dialing) dial(ctx context.Context, server, addr string) (*link, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// bounded opens a socket that is closed when ctx ends, unless keep is called
+// before. It says whether it came in time.
+func (b *backend) bounded(ctx context.Context, server, addr string) (socket net.Conn, keep func() bool, err error) {
+	socket, err = b.connect(ctx, server, addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	return socket, context.AfterFunc(ctx, func() { _ = socket.Close() }), nil
+}
+
+// orEnd is the error of what was done with a bounded socket: the end of ctx, if
+// that is what ended it.
+func orEnd(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
+	return err
 }
 
 // connect opens a socket, with TLS if that is wanted.

@@ -18,16 +18,22 @@ func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Ent
 	dir := b.lay.dir(name)
 	var line []driver.Entry
 	err := b.visit(ctx, func(s *sess) error {
-		r, err := s.list(ctx, dir)
-		if err != nil {
-			return err
+		for {
+			r, err := s.list(ctx, dir)
+			if err != nil {
+				return err
+			}
+			nodes := r.nodes
+			if most > 0 {
+				nodes = nodes[:min(most, len(nodes))]
+			}
+			line, err = s.describeAll(ctx, name, nodes)
+			// Of a whole line some may go at any time. Who asks for the first wants
+			// to know who that is.
+			if err != nil || most == 0 || !slices.ContainsFunc(line, undescribed) {
+				return err
+			}
 		}
-		nodes := r.nodes
-		if most > 0 {
-			nodes = nodes[:min(most, len(nodes))]
-		}
-		line, err = s.describeAll(ctx, name, nodes)
-		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: list %q: %w", name, err)
@@ -54,6 +60,9 @@ func (s *sess) describeAll(ctx context.Context, name string, nodes []node) ([]dr
 	line[0].Past = past
 	return line, err
 }
+
+// undescribed says that an entry had gone before it was read.
+func undescribed(e driver.Entry) bool { return e.Token == 0 }
 
 // describe adds what the entry's node says of it. One that has gone meanwhile
 // keeps what its name says: it was in the line when that was read.

@@ -90,11 +90,8 @@ func readHello(r io.Reader) (hello, error) {
 	return h, nil
 }
 
-// greet does the handshake on a fresh connection, within the time given.
-func greet(c net.Conn, who identity, ttl time.Duration, zxid int64, limit time.Duration) (hello, error) {
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
-		return hello{}, fmt.Errorf("handshake: %w", err)
-	}
+// greet does the handshake on a fresh connection.
+func greet(c net.Conn, who identity, ttl time.Duration, zxid int64) (hello, error) {
 	if _, err := c.Write(handshakeRequest(who, ttl, zxid)); err != nil {
 		return hello{}, fmt.Errorf("handshake: %w", err)
 	}
@@ -103,25 +100,18 @@ func greet(c net.Conn, who identity, ttl time.Duration, zxid int64, limit time.D
 		err = fmt.Errorf("%w: the server closed the connection: it has no quorum, its data is older than what it "+
 			"showed before, it wants TLS, or it has too many connections from here", err)
 	}
-	if err != nil {
-		return hello{}, err
-	}
-	return h, c.SetDeadline(time.Time{})
+	return h, err
 }
 
-// bidFarewell ends a session on a fresh connection, within the time given, and
-// returns nil if that was acknowledged. It returns errExpired if there was no such
-// session.
+// bidFarewell ends a session on a fresh connection, and returns nil if that was
+// acknowledged. It returns errExpired if there was no such session.
 //
 // The request to end it is sent with the handshake, without waiting for an answer.
 // A handshake by itself prolongs the session by its whole timeout, and where only
 // replies are lost, one after the other would keep the dead alive. Servers serve
 // what comes behind a handshake when they have answered it. The handshake shows no
 // transaction, so that also a server that is behind takes it.
-func bidFarewell(c net.Conn, who identity, ttl, limit time.Duration) error {
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
-		return fmt.Errorf("farewell: %w", err)
-	}
+func bidFarewell(c net.Conn, who identity, ttl time.Duration) error {
 	const xid = 1
 	if _, err := c.Write(append(handshakeRequest(who, ttl, 0), request(xid, opClose)...)); err != nil {
 		return fmt.Errorf("farewell: %w", err)

@@ -68,7 +68,6 @@ type answering struct {
 
 func (c *answering) Read(p []byte) (int, error)  { return c.says.Read(p) }
 func (c *answering) Write(p []byte) (int, error) { return c.hear.Write(p) }
-func (c *answering) SetDeadline(time.Time) error { return nil }
 
 func TestAFarewellIsSentBehindTheHandshake(t *testing.T) {
 	who := identity{id: 7, passwd: make([]byte, 16)}
@@ -96,7 +95,7 @@ func TestAFarewellIsSentBehindTheHandshake(t *testing.T) {
 			conn := &answering{}
 			conn.says.Write(c.says)
 
-			err := bidFarewell(conn, who, time.Second, time.Second)
+			err := bidFarewell(conn, who, time.Second)
 
 			if c.is == "" {
 				require.NoError(t, err)

@@ -3,10 +3,7 @@ package zktest_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
-	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,20 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/orphans"
 	"github.com/fairlock/fairlock/zktest"
 )
 
 // soon bounds what should happen at once on an idle machine.
 const soon = 20 * time.Second
 
-// orphanEnv makes the test binary a parent that is to be killed.
-const orphanEnv = "ZKTEST_ORPHAN"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(orphanEnv) != "" {
-		orphanParent()
-		return
-	}
+	orphans.Parent(orphanParent)
 	goleak.VerifyTestMain(m)
 }
 
@@ -96,12 +88,4 @@ func recovers(t *testing.T, conn *zk.Conn) {
 		return err == nil
 	}, soon, 10*time.Millisecond)
 	works(t, conn)
-}
-
-func refused(addr string) bool {
-	nc, err := net.DialTimeout("tcp", addr, time.Second)
-	if err == nil {
-		_ = nc.Close()
-	}
-	return errors.Is(err, syscall.ECONNREFUSED)
 }

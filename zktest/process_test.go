@@ -1,13 +1,7 @@
 package zktest_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"runtime"
 	"testing"
 	"time"
@@ -15,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/orphans"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -49,7 +44,7 @@ func TestRestartKeepsTheData(t *testing.T) {
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 
 	require.NoError(t, m.Stop(within(t, soon)))
-	assert.True(t, refused(m.Direct()))
+	assert.True(t, orphans.Refused(m.Direct()))
 	require.NoError(t, m.Restart(within(t, soon)))
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 }
@@ -106,7 +101,7 @@ func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 
 	require.NoError(t, m.Resume())
 	<-answered
-	require.Eventually(t, func() bool { return refused(m.Direct()) }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return orphans.Refused(m.Direct()) }, soon, 10*time.Millisecond)
 }
 
 func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
@@ -121,57 +116,21 @@ func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
 	recovers(t, only(t, e, old))
 }
 
-// orphan is what a parent that is about to be killed tells of its children.
-type orphan struct {
-	Pid  int
-	Addr string
-}
-
-// orphanParent starts an ensemble, says what it started, and waits to be killed.
-// One member is paused, so that only the kernel can end it.
-func orphanParent() {
+// orphanParent starts an ensemble. One member is paused, so that only the kernel can end
+// it.
+func orphanParent() ([]orphans.Server, error) {
 	e, err := zktest.Start(context.Background(), &zktest.Options{Members: 3, Fsync: true})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return nil, err
 	}
-	var orphans []orphan
+	var all []orphans.Server
 	for i := range e.Len() {
-		orphans = append(orphans, orphan{e.Member(i).Pid(), e.Member(i).Direct()})
+		all = append(all, orphans.Server{Pid: e.Member(i).Pid(), Addr: e.Member(i).Direct()})
 	}
 	if runtime.GOOS == "linux" {
-		if err := e.Member(0).Pause(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		err = e.Member(0).Pause()
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(orphans)
-	_, _ = io.Copy(io.Discard, os.Stdin) // and leave when our own parent does
-	os.Exit(1)
+	return all, err
 }
 
-func TestServersDieWithTheirParent(t *testing.T) {
-	parent := exec.CommandContext(t.Context(), os.Args[0])
-	// With Fsync its data goes to the directory for temporary files, which is ours
-	// to remove.
-	parent.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
-	parent.Stderr = os.Stderr
-	stdin, err := parent.StdinPipe()
-	require.NoError(t, err)
-	defer stdin.Close()
-	stdout, err := parent.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, parent.Start())
-	var orphans []orphan
-	err = json.NewDecoder(bufio.NewReader(stdout)).Decode(&orphans)
-
-	require.NoError(t, parent.Process.Kill())
-	_ = parent.Wait() // it says "killed"
-
-	require.NoError(t, err)
-	require.Len(t, orphans, 3)
-	for _, o := range orphans {
-		require.Eventually(t, func() bool { return refused(o.Addr) }, soon, 10*time.Millisecond,
-			"process %d still has its port", o.Pid)
-	}
-}
+func TestServersDieWithTheirParent(t *testing.T) { orphans.DieWithParent(t, 3, soon) }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"testing/synctest"
 	"time"
 
 	"github.com/fairlock/fairlock/membackend"
@@ -288,6 +289,7 @@ func (w *world) mend(c *client) {
 	w.better(c, "runs again", "")
 	if !w.cfg.SlowClock && w.chance(2) { // to ask may end what would end by itself
 		w.awake(c)
+		synctest.Wait() // or it would be a race what it was too late to send
 	}
 	kept := c.kept
 	c.kept = nil

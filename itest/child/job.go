@@ -12,18 +12,18 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // env makes a test binary a client process; its value is a job.
 const env = "FAIRLOCK_ITEST_CHILD"
-
-// Patience bounds what should take milliseconds on a machine that is busy.
-const Patience = 20 * time.Second
 
 // The kinds of jobs.
 const (
@@ -77,27 +77,21 @@ type Written struct {
 	Told     time.Duration // from the first look at the hold until its context ended
 }
 
-// Run does the job that this process was started for, with a client that open
-// makes. It returns an exit code; false if this process is a test as usual.
-func Run(open func(context.Context, Job) (*Client, error)) (code int, isChild bool) {
-	arg := os.Getenv(env)
-	if arg == "" {
-		return 0, false
-	}
-	var j Job
-	err := json.Unmarshal([]byte(arg), &j)
-	if err == nil {
-		err = j.run(open)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1, true
-	}
-	return 0, true
+// Refused checks that nothing of a holder's went through that was stopped while it
+// held with token old, and that wrote when next held.
+func (w Written) Refused(t testing.TB, old int64, next *session.Hold) {
+	t.Helper()
+	assert.False(t, w.Before, "write under the guard that was right once")
+	assert.False(t, w.After, "write under the guard of a lost hold")
+	assert.False(t, w.Resource, "write with an old token")
+	assert.Zero(t, w.Valid)
+	assert.True(t, w.IsLost)
+	assert.True(t, w.Unlock, "Unlock returned ErrLost")
+	assert.Greater(t, int64(next.Token()), old)
 }
 
 func (j Job) run(open func(context.Context, Job) (*Client, error)) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*kit.Patience)
 	defer cancel()
 	c, err := open(ctx, j)
 	if err != nil {
@@ -124,8 +118,9 @@ func (j Job) takeTurns(ctx context.Context, s *session.Session) error {
 			return err
 		}
 		u := TurnOf(h)
-		u.End = now()
-		if err := h.Unlock(); err != nil {
+		u.End = kit.Now()
+		// The witness says whether it was given back, however late the answer came.
+		if err := h.Unlock(); err != nil && !errors.Is(err, session.ErrReleasePending) {
 			return err
 		}
 		if err := out.Encode(u); err != nil {
@@ -152,7 +147,7 @@ func (j Job) hold(ctx context.Context, c *Client) error {
 	if _, err := in.ReadString('\n'); err != nil {
 		return err // the parent is gone
 	}
-	woke := now()
+	woke := kit.Now()
 	r := Written{}
 	if r.Before, err = early(ctx, j.Key, "late"); err != nil {
 		return err
@@ -168,8 +163,8 @@ func (j Job) hold(ctx context.Context, c *Client) error {
 	case <-h.Context().Done():
 		r.Cause = context.Cause(h.Context()).Error()
 		r.IsLost = errors.Is(context.Cause(h.Context()), session.ErrLost)
-		r.Told = now().Sub(woke)
-	case <-time.After(Patience):
+		r.Told = kit.Now().Sub(woke)
+	case <-time.After(kit.Patience):
 	}
 	r.Unlock = errors.Is(h.Unlock(), session.ErrLost)
 	return out.Encode(r)
@@ -191,6 +186,3 @@ func (j Job) put(ctx context.Context, token session.Token) (bool, error) {
 	_, err = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode == http.StatusOK, errors.Join(err, resp.Body.Close())
 }
-
-// now is the clock that all processes of this machine share.
-func now() driver.Instant { return driver.SystemClock().Now() }

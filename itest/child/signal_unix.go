@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/kit"
 )
 
 // Stop stops the process, and returns when the kernel says that it is.
@@ -25,7 +27,7 @@ func (p *Process) Stop(t testing.TB) {
 		}
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(state, "T")
-	}, Patience, time.Millisecond, "stopped process")
+	}, kit.Patience, time.Millisecond, "stopped process")
 }
 
 // Continue lets a stopped process go on.

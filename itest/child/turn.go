@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -23,7 +24,29 @@ type Turn struct {
 
 // TurnOf begins a turn: the hold was just granted.
 func TurnOf(h *session.Hold) Turn {
-	return Turn{Begin: now(), Token: int64(h.Token()), Key: h.Refs()[0].Key, PID: os.Getpid()}
+	return Turn{Begin: kit.Now(), Token: int64(h.Token()), Key: h.Refs()[0].Key, PID: os.Getpid()}
+}
+
+// TakenByMany has processes take turns as the job says, and returns all of them, when
+// the processes have come to their end.
+func (j Job) TakenByMany(t testing.TB, processes int) []Turn {
+	t.Helper()
+	all := make([]*Process, processes)
+	for i := range all {
+		all[i] = j.Start(t)
+	}
+	var turns []Turn
+	pids := map[int]bool{}
+	for _, p := range all {
+		for range j.Turns {
+			u := Report[Turn](t, p)
+			turns = append(turns, u)
+			pids[u.PID] = true
+		}
+		p.Ends(t)
+	}
+	assert.Len(t, pids, processes)
+	return turns
 }
 
 // CheckTurns says that the turns, which it sorts, did not overlap, that tokens

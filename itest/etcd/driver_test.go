@@ -21,11 +21,9 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
 )
-
-// patience bounds what should take milliseconds on a machine that is busy.
-const patience = 20 * time.Second
 
 // leased is a driver session and what it reported.
 type leased struct {
@@ -109,7 +107,7 @@ func (ch events) next(t testing.TB, kind driver.EventKind) driver.Event {
 	case ev := <-ch:
 		require.Equal(t, kind, ev.Kind, "kind of event at %d", ev.Rev)
 		return ev
-	case <-time.After(patience):
+	case <-time.After(kit.Patience):
 		require.Fail(t, "no event", "kind %d", kind)
 		return driver.Event{}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
 )
@@ -122,7 +123,7 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 			p, err := tcpproxy.New(strings.TrimPrefix(s.cluster.Member(i).Endpoint(), "http://"), nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, p.Close()) })
-			c.proxies = append(c.proxies, p)
+			c.Network = append(c.Network, p)
 			cfg.Endpoints = append(cfg.Endpoints, p.Addr())
 		}
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(c.intercept))
@@ -141,8 +142,9 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 // etcdClient is a client whose network can be harmed: whole, by its proxies, and
 // request by request, by an interceptor.
 type etcdClient struct {
+	kit.Network
+
 	backend driver.Backend
-	proxies []*tcpproxy.Proxy
 	sent    atomic.Int64
 
 	mu        sync.Mutex
@@ -152,28 +154,6 @@ type etcdClient struct {
 }
 
 func (c *etcdClient) Backend() driver.Backend { return c.backend }
-
-func (c *etcdClient) Cut(d drivertest.Direction) {
-	dir := map[drivertest.Direction]tcpproxy.Direction{
-		drivertest.Both: tcpproxy.Both, drivertest.Requests: tcpproxy.Up, drivertest.Replies: tcpproxy.Down,
-	}[d]
-	for _, p := range c.proxies {
-		p.Hold(dir)
-	}
-}
-
-func (c *etcdClient) Heal() {
-	for _, p := range c.proxies {
-		p.Delay(tcpproxy.Both, 0)
-		p.Heal(tcpproxy.Both)
-	}
-}
-
-func (c *etcdClient) Delay(d time.Duration) {
-	for _, p := range c.proxies {
-		p.Delay(tcpproxy.Down, d)
-	}
-}
 
 func (c *etcdClient) Strike(op drivertest.Op, f drivertest.Fault) {
 	c.mu.Lock()
@@ -270,7 +250,6 @@ func kinds(req any) []drivertest.Op {
 // txnKinds tells transactions apart by what they would do. Only a join has a
 // fence for a condition, and only what settles one writes a fence.
 func txnKinds(r *pb.TxnRequest) []drivertest.Op {
-	isFence := func(key []byte) bool { return strings.Contains(string(key), "/%fence/") }
 	if slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) }) {
 		return []drivertest.Op{drivertest.Join}
 	}

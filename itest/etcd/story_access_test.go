@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -35,7 +36,7 @@ func withUsers(t *testing.T, endpoint, prefix string) {
 	root, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	defer root.Close()
-	ctx := bounded(t)
+	ctx := kit.Bounded(t)
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	for _, err := range []error{
 		second(root.RoleAdd(ctx, "rw")),
@@ -76,7 +77,7 @@ func permissionOnTheRoot(t *testing.T) {
 	var said []error
 	var parties []*party
 	dial := func(user, password string) (*party, error) {
-		p := newParty(t, root, calmTTL)
+		p := newParty(t, root, kit.CalmTTL)
 		err := p.dial(t, as(user, password))
 		said, parties = append(said, err), append(parties, p)
 		return p, err
@@ -96,15 +97,15 @@ func permissionOnTheRoot(t *testing.T) {
 		require.NoError(t, err, "a lease needs no permission")
 		m := mutex.New(p.Session, "secret/plans")
 		begin := time.Now()
-		for what, err := range tour.Asked(bounded(t), p.Session, "secret/plans") {
+		for what, err := range tour.Asked(kit.Bounded(t), p.Session, "secret/plans") {
 			require.ErrorIs(t, err, session.ErrDenied, what)
 			assert.ErrorContains(t, err, `"secret/plans"`, what)
 			assert.ErrorContains(t, err, "permission denied", what)
 			assert.ErrorContains(t, err, `READWRITE on the prefix "team/locks/"`, what)
 			said = append(said, err)
 		}
-		_, qerr := m.Queue(bounded(t))
-		_, nerr := p.Names(bounded(t), "")
+		_, qerr := m.Queue(kit.Bounded(t))
+		_, nerr := p.Names(kit.Bounded(t), "")
 		if user == "stranger" {
 			require.ErrorIs(t, qerr, session.ErrDenied)
 			require.ErrorIs(t, nerr, session.ErrDenied)
@@ -133,7 +134,7 @@ func permissionOnTheRoot(t *testing.T) {
 			}
 		}
 		for _, p := range parties {
-			assert.NotContains(t, p.log.String(), password)
+			assert.NotContains(t, p.Log.String(), password)
 		}
 	}
 }
@@ -148,20 +149,20 @@ func (p *printed) Error() string { return p.cfg.String() + p.cfg.GoString() }
 // workersCanDoEverything goes through all that a session does at the server.
 func workersCanDoEverything(t *testing.T, one, two *party, witness *witness) {
 	t.Helper()
-	h := one.lock(t, "orders/settle")
-	r := two.ask(bounded(t), "orders/settle")
+	h := one.Lock(t, "orders/settle")
+	r := two.Begin(kit.Bounded(t), "orders/settle")
 	tokens := witness.sees(t, 2)
-	_, err := mutex.New(two.Session, "orders/settle").TryLock(bounded(t))
+	_, err := mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	line, err := mutex.New(two.Session, "orders/settle").Queue(bounded(t))
+	line, err := mutex.New(two.Session, "orders/settle").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	assert.Equal(t, tokens[0], line[0].Token)
 	assert.NotEmpty(t, line[0].Meta.Host)
-	names, err := two.Names(bounded(t), "orders/")
+	names, err := two.Names(kit.Bounded(t), "orders/")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"orders/settle"}, names)
-	names, err = two.Names(bounded(t), "")
+	names, err = two.Names(kit.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"orders/settle"}, names)
 
@@ -171,14 +172,14 @@ func workersCanDoEverything(t *testing.T, one, two *party, witness *witness) {
 	_, err = mutex.New(one.Session, "orders/settle").Lock(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, h.Unlock())
-	require.NoError(t, r.granted(t).Unlock())
-	try, err := mutex.New(two.Session, "orders/settle").TryLock(bounded(t))
+	require.NoError(t, r.Granted(t).Unlock())
+	try, err := mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t))
 	require.NoError(t, err)
 	require.NoError(t, try.Unlock())
 	witness.seesNothingLeft(t)
-	one.kept(t)
-	two.kept(t)
-	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
+	one.Kept(t)
+	two.Kept(t)
+	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
 }
 
 // sessionSurvivesItsLogin is about logins that live for two seconds, while a
@@ -193,36 +194,36 @@ func sessionSurvivesItsLogin(t *testing.T) {
 	client := loggedIn(t, endpoint, "worker", &tap)
 	holder := newParty(t, "root", session.DefaultTTL).open(t, client)
 	waiter := newParty(t, "root", session.DefaultTTL).open(t, client)
-	h := holder.lock(t, "x")
-	r := waiter.ask(bounded(t), "x")
-	until(t, "its watches", func() bool { return tap.watches.Load() >= 2 })
+	h := holder.Lock(t, "x")
+	r := waiter.Begin(kit.Bounded(t), "x")
+	kit.Until(t, "its watches", func() bool { return tap.watches.Load() >= 2 })
 
 	// Nothing tells that a login has expired but its use: so time must pass.
 	time.Sleep(6 * logins * time.Second)
 	assert.NoError(t, context.Cause(h.Context()))
-	r.waits(t)
+	r.Waits(t)
 	streams, refused := tap.streams.Load(), tap.refused.Load()
-	behind := holder.ask(bounded(t), "x") // which takes a watch on the waiter
-	until(t, "a watch refused", func() bool { return tap.refused.Load() > refused })
-	until(t, "a stream with a new login", func() bool { return tap.streams.Load() > streams })
-	other := waiter.lock(t, "y")
-	begin := now()
+	behind := holder.Begin(kit.Bounded(t), "x") // which takes a watch on the waiter
+	kit.Until(t, "a watch refused", func() bool { return tap.refused.Load() > refused })
+	kit.Until(t, "a stream with a new login", func() bool { return tap.streams.Load() > streams })
+	other := waiter.Lock(t, "y")
+	begin := kit.Now()
 	require.NoError(t, h.Unlock())
-	second := r.granted(t)
-	t.Logf("granted %s after the release", r.at.Sub(begin))
+	second := r.Granted(t)
+	t.Logf("granted %s after the release", r.At.Sub(begin))
 	require.NoError(t, second.Unlock())
-	third := behind.granted(t)
+	third := behind.Granted(t)
 
-	assert.Less(t, r.at.Sub(begin), 5*time.Second)
+	assert.Less(t, r.At.Sub(begin), 5*time.Second)
 	assert.Greater(t, int64(third.Token()), int64(second.Token()))
 	require.NoError(t, third.Unlock())
 	require.NoError(t, other.Unlock())
 	assert.Positive(t, tap.badTokens.Load(), "requests with an expired login")
 	t.Logf("%d requests came with an expired login; %d watches were refused, %d streams made anew, %d logins",
 		tap.badTokens.Load(), tap.refused.Load(), tap.streams.Load()-streams, tap.logins.Load())
-	holder.kept(t)
-	waiter.kept(t)
-	names, err := holder.Names(bounded(t), "")
+	holder.Kept(t)
+	waiter.Kept(t)
+	names, err := holder.Names(kit.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, names)
 }
@@ -233,18 +234,18 @@ func renewalsNeedNoLogin(t *testing.T) {
 	endpoint := etcdWithLogins(t, 300)
 	withUsers(t, endpoint, "root/")
 	var tap tap
-	p := newParty(t, "root", calmTTL)
+	p := newParty(t, "root", kit.CalmTTL)
 	renewed := make(chan session.Event, 1000)
 	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev }
 	p.open(t, loggedIn(t, endpoint, "worker", &tap))
-	term, err := p.Term(bounded(t))
+	term, err := p.Term(kit.Bounded(t))
 	require.NoError(t, err)
-	wait(t, renewed, "the lease")
+	kit.Wait(t, renewed, "the lease")
 	before := tap.logins.Load()
 	const renewals = 6
 	for range renewals {
 		term.Driver().Prove() // the next one, now
-		wait(t, renewed, "a renewal")
+		kit.Wait(t, renewed, "a renewal")
 	}
 	logins := tap.logins.Load() - before
 
@@ -269,7 +270,7 @@ func etcdWithLogins(t *testing.T, seconds uint) (endpoint string) {
 	e, err := embed.StartEtcd(cfg)
 	require.NoError(t, err)
 	t.Cleanup(e.Close)
-	wait(t, e.Server.ReadyNotify(), "a member that is ready")
+	kit.Wait(t, e.Server.ReadyNotify(), "a member that is ready")
 	return e.Clients[0].Addr().String()
 }
 
@@ -332,13 +333,13 @@ func tlsFromFiles(t *testing.T) {
 	good := etcdbackend.DialConfig{
 		Endpoints: cluster.Endpoints(), CAFile: cluster.CA().File(), CertFile: cert, KeyFile: key, Timeout: 2 * time.Second,
 	}
-	p := newParty(t, "root", calmTTL)
+	p := newParty(t, "root", kit.CalmTTL)
 	require.NoError(t, p.dial(t, good))
-	h := p.lock(t, "x")
-	r := p.ask(bounded(t), "x")
+	h := p.Lock(t, "x")
+	r := p.Begin(kit.Bounded(t), "x")
 	witness.sees(t, 2)
 	require.NoError(t, h.Unlock())
-	require.NoError(t, r.granted(t).Unlock())
+	require.NoError(t, r.Granted(t).Unlock())
 	require.NoError(t, p.Close())
 	witness.seesNothingLeft(t)
 
@@ -373,11 +374,11 @@ func tlsFromFiles(t *testing.T) {
 	bad := good
 	bad.CAFile = filepath.Join(t.TempDir(), "absent.pem")
 	begin := time.Now()
-	assert.ErrorContains(t, newParty(t, "root", calmTTL).dial(t, bad), "absent.pem")
+	assert.ErrorContains(t, newParty(t, "root", kit.CalmTTL).dial(t, bad), "absent.pem")
 	assert.Less(t, time.Since(begin), time.Second, "nothing is asked without it")
 	plain := good
 	plain.CAFile, plain.CertFile, plain.KeyFile = "", "", ""
 	plain.Endpoints = []string{"http://" + cluster.Endpoints()[0][len("https://"):]}
-	err = newParty(t, "root", calmTTL).dial(t, plain)
+	err = newParty(t, "root", kit.CalmTTL).dial(t, plain)
 	assert.ErrorIs(t, err, session.ErrUnavailable, "in the clear to a server that wants TLS")
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
 
 // openChild is the client of a process that package child has started.
 func openChild(ctx context.Context, j child.Job) (*child.Client, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: j.Servers, DialTimeout: patience})
+	client, err := clientv3.New(clientv3.Config{Endpoints: j.Servers, DialTimeout: kit.Patience})
 	if err != nil {
 		return nil, err
 	}
@@ -49,28 +50,12 @@ func guarded(ctx context.Context, client *clientv3.Client, guard []clientv3.Cmp,
 // TestTwentyProcessesTakeTurnsInOrder and the next test are alone on the
 // machine, unlike the stories: they keep it busy.
 func TestTwentyProcessesTakeTurnsInOrder(t *testing.T) {
-	const processes, each = 20, 10
 	cluster, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
-	var children []*child.Process
-	for range processes {
-		children = append(children, child.Job{
-			Do: child.Turns, Servers: cluster.Endpoints(), Root: root, Name: "x", TTL: calmTTL, Turns: each,
-		}.Start(t))
-	}
-	var turns []child.Turn
-	pids := map[int]bool{}
-	for _, c := range children {
-		for range each {
-			u := child.Report[child.Turn](t, c)
-			turns = append(turns, u)
-			pids[u.PID] = true
-		}
-		c.Ends(t)
-	}
+	turns := child.Job{
+		Do: child.Turns, Servers: cluster.Endpoints(), Root: root, Name: "x", TTL: kit.CalmTTL, Turns: 10,
+	}.TakenByMany(t, 20)
 
-	assert.Len(t, pids, processes)
-	require.Len(t, turns, processes*each)
 	checkTurns(t, witness, turns)
 	child.LogPace(t, turns)
 }
@@ -79,7 +64,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	const goroutines, each = 100, 5
 	_, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
-	p := newParty(t, root, calmTTL).open(t, client)
+	p := newParty(t, root, kit.CalmTTL).open(t, client)
 	m := mutex.New(p.Session, "x")
 	reports := make(chan child.Turn, goroutines*each)
 	for range goroutines {
@@ -87,7 +72,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 			for range each {
 				_ = m.Do(context.Background(), func(_ context.Context, h *session.Hold) error {
 					u := child.TurnOf(h)
-					u.End = now()
+					u.End = kit.Now()
 					reports <- u
 					return nil
 				})
@@ -96,10 +81,10 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	}
 	var turns []child.Turn
 	for range goroutines * each {
-		turns = append(turns, wait(t, reports, "a turn"))
+		turns = append(turns, kit.Wait(t, reports, "a turn"))
 	}
 
-	p.kept(t)
+	p.Kept(t)
 	checkTurns(t, witness, turns)
 	child.LogPace(t, turns)
 }
@@ -114,15 +99,15 @@ func stoppedHolderIsRefused(t *testing.T) {
 		Do: child.Hold, Servers: cluster.Endpoints(), Root: root, Name: "x", TTL: ttl, Key: key, Resource: resource.URL,
 	}.Start(t)
 	held := child.Report[child.Held](t, old)
-	p := newParty(t, root, calmTTL).open(t, client)
-	next := p.ask(bounded(t), "x")
+	p := newParty(t, root, kit.CalmTTL).open(t, client)
+	next := p.Begin(kit.Bounded(t), "x")
 	witness.sees(t, 2)
 
-	stopped := now()
+	stopped := kit.Now()
 	old.Stop(t)
-	h := next.granted(t)
+	h := next.Granted(t)
 	gone := witness.seesEnd(t, session.Token(held.Token))
-	ok, err := guarded(bounded(t), client, etcdbackend.Guard(h), key, "in time")
+	ok, err := guarded(kit.Bounded(t), client, etcdbackend.Guard(h), key, "in time")
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.True(t, resource.Put(h.Token()))
@@ -131,23 +116,17 @@ func stoppedHolderIsRefused(t *testing.T) {
 	r := child.Report[child.Written](t, old)
 	old.Ends(t)
 
-	assert.False(t, r.Before, "write under the guard that was right once")
-	assert.False(t, r.After, "write under the guard of a lost hold")
-	assert.False(t, r.Resource, "write with an old token")
-	assert.Zero(t, r.Valid)
-	assert.True(t, r.IsLost)
-	assert.True(t, r.Unlock, "Unlock returned ErrLost")
-	assert.Greater(t, int64(h.Token()), held.Token)
-	ok, err = guarded(bounded(t), client, etcdbackend.Guard(h), key, "still in time")
+	r.Refused(t, held.Token, h)
+	ok, err = guarded(kit.Bounded(t), client, etcdbackend.Guard(h), key, "still in time")
 	require.NoError(t, err)
 	assert.True(t, ok)
-	value, err := client.Get(bounded(t), key)
+	value, err := client.Get(kit.Bounded(t), key)
 	require.NoError(t, err)
 	assert.Equal(t, "still in time", string(value.Kvs[0].Value))
 	assert.EqualValues(t, 2, value.Kvs[0].Version, "writes that went through")
 	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
-		gone.Sub(stopped), next.at.Sub(gone), r.Told, r.Cause)
+		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
 	require.NoError(t, h.Unlock())
-	p.kept(t)
+	p.Kept(t)
 	witness.seesNothingLeft(t)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -29,23 +30,23 @@ type cutWaiter struct {
 	tap            tap
 	holder, waiter *party
 	held           *session.Hold
-	waiting        *request
+	waiting        *kit.Request
 }
 
 func newCutWaiter(t *testing.T) *cutWaiter {
 	s := &cutWaiter{cluster: etcdtest.New(t, &etcdtest.Options{Proxied: true})}
 	s.direct = clientOf(t, s.cluster, 0)
 	s.witness = watchPrefix(t, s.direct, "root/")
-	s.holder = newParty(t, "root", calmTTL).open(t, s.direct)
-	s.waiter = newParty(t, "root", calmTTL).open(t, clientWith(t, s.cluster, s.tap.on))
-	s.held = s.holder.lock(t, "x")
-	s.waiting = s.waiter.ask(bounded(t), "x")
+	s.holder = newParty(t, "root", kit.CalmTTL).open(t, s.direct)
+	s.waiter = newParty(t, "root", kit.CalmTTL).open(t, clientWith(t, s.cluster, s.tap.on))
+	s.held = s.holder.Lock(t, "x")
+	s.waiting = s.waiter.Begin(kit.Bounded(t), "x")
 	s.witness.sees(t, 2)
-	until(t, "watches on the own entry and on the holder's", func() bool { return s.tap.watches.Load() == 2 })
+	kit.Until(t, "watches on the own entry and on the holder's", func() bool { return s.tap.watches.Load() == 2 })
 
 	s.cluster.Member(0).ClientProxy().Refuse(true)
 	s.cluster.Member(0).ClientProxy().Reset()
-	until(t, "no connection", func() bool {
+	kit.Until(t, "no connection", func() bool {
 		st := s.cluster.Member(0).ClientProxy().Stats()
 		return st.Open == 0 && st.Refused > 0
 	})
@@ -54,7 +55,7 @@ func newCutWaiter(t *testing.T) *cutWaiter {
 
 func (s *cutWaiter) heal(t *testing.T) {
 	s.cluster.Member(0).ClientProxy().Refuse(false)
-	until(t, "new watches", func() bool { return s.tap.watches.Load() >= 3 })
+	kit.Until(t, "new watches", func() bool { return s.tap.watches.Load() >= 3 })
 	assert.Greater(t, s.tap.streams.Load(), int64(1), "on a stream of their own")
 }
 
@@ -63,33 +64,33 @@ func compactionAndReset(t *testing.T) {
 	// Nothing that happened in the meantime can be told afterwards.
 	var rev int64
 	for i := range 5 {
-		r, err := s.direct.Put(bounded(t), "elsewhere", fmt.Sprint(i))
+		r, err := s.direct.Put(kit.Bounded(t), "elsewhere", fmt.Sprint(i))
 		require.NoError(t, err)
 		rev = r.Header.Revision
 	}
-	_, err := s.direct.Compact(bounded(t), rev, clientv3.WithCompactPhysical())
+	_, err := s.direct.Compact(kit.Bounded(t), rev, clientv3.WithCompactPhysical())
 	require.NoError(t, err)
-	_, err = s.direct.Get(bounded(t), "elsewhere", clientv3.WithRev(rev-1))
+	_, err = s.direct.Get(kit.Bounded(t), "elsewhere", clientv3.WithRev(rev-1))
 	require.ErrorIs(t, err, rpctypes.ErrCompacted)
 	s.heal(t)
-	behind := s.holder.ask(bounded(t), "x")
+	behind := s.holder.Begin(kit.Bounded(t), "x")
 	tokens := s.witness.sees(t, 3)
-	line, err := mutex.New(s.holder.Session, "x").Queue(bounded(t))
+	line, err := mutex.New(s.holder.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
-	released := now()
+	released := kit.Now()
 	require.NoError(t, s.held.Unlock())
-	first := s.waiting.granted(t)
-	behind.waits(t)
+	first := s.waiting.Granted(t)
+	behind.Waits(t)
 
 	assert.Equal(t, []int64{line[0].Place, line[1].Place, line[2].Place}, tokens)
 	assert.EqualValues(t, tokens[1], first.Token(), "the place that it had before")
-	assert.Less(t, s.waiting.at.Sub(released), relooks)
-	t.Logf("granted %s after the release", s.waiting.at.Sub(released))
+	assert.Less(t, s.waiting.At.Sub(released), kit.Relooks)
+	t.Logf("granted %s after the release", s.waiting.At.Sub(released))
 	require.NoError(t, first.Unlock())
-	last := behind.granted(t)
+	last := behind.Granted(t)
 	assert.EqualValues(t, tokens[2], last.Token())
 	require.NoError(t, last.Unlock())
-	s.waiter.kept(t)
+	s.waiter.Kept(t)
 	s.witness.seesNothingLeft(t)
 }
 
@@ -97,16 +98,16 @@ func releaseDuringACut(t *testing.T) {
 	s := newCutWaiter(t)
 	require.NoError(t, s.held.Unlock())
 	s.witness.seesEnd(t, s.held.Token())
-	s.waiting.waits(t)
-	healed := now()
+	s.waiting.Waits(t)
+	healed := kit.Now()
 	s.cluster.Member(0).ClientProxy().Refuse(false)
-	h := s.waiting.granted(t)
+	h := s.waiting.Granted(t)
 
 	assert.EqualValues(t, s.witness.sees(t, 2)[1], h.Token())
-	assert.Less(t, s.waiting.at.Sub(healed), relooks)
-	t.Logf("granted %s after the cut", s.waiting.at.Sub(healed))
+	assert.Less(t, s.waiting.At.Sub(healed), kit.Relooks)
+	t.Logf("granted %s after the cut", s.waiting.At.Sub(healed))
 	require.NoError(t, h.Unlock())
-	s.waiter.kept(t)
+	s.waiter.Kept(t)
 	s.witness.seesNothingLeft(t)
 }
 
@@ -114,7 +115,7 @@ func waiterOnACutMember(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
 	for _, who := range []string{"follower", "leader"} {
 		t.Run(who, func(t *testing.T) {
-			leader, err := cluster.Leader(bounded(t))
+			leader, err := cluster.Leader(kit.Bounded(t))
 			require.NoError(t, err)
 			cut := leader
 			if who == "follower" {
@@ -132,13 +133,13 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 	const n = 5
 	majority := clientOf(t, cluster, (cut+1)%3, (cut+2)%3)
 	witness := watchPrefix(t, majority, root+"/")
-	holder := newParty(t, root, calmTTL).open(t, majority)
+	holder := newParty(t, root, kit.CalmTTL).open(t, majority)
 	var held [n]*session.Hold
 	var waiters [n]*party
-	var waiting [n]*request
+	var waiting [n]*kit.Request
 	for i := range n {
 		name := fmt.Sprint("x", i)
-		held[i] = holder.lock(t, name)
+		held[i] = holder.Lock(t, name)
 		var tap tap
 		client := clientWith(t, cluster, func(cfg *clientv3.Config) {
 			tap.on(cfg)
@@ -146,38 +147,38 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 				cfg.Endpoints = cfg.Endpoints[cut : cut+1]
 			}
 		})
-		waiters[i] = newParty(t, root, calmTTL).open(t, client)
-		waiting[i] = waiters[i].ask(bounded(t), name)
-		until(t, "its watches", func() bool { return tap.watches.Load() == 2 })
+		waiters[i] = newParty(t, root, kit.CalmTTL).open(t, client)
+		waiting[i] = waiters[i].Begin(kit.Bounded(t), name)
+		kit.Until(t, "its watches", func() bool { return tap.watches.Load() == 2 })
 		client.SetEndpoints(cluster.Endpoints()...) // the stream stays where it is
 	}
 
-	began := now()
+	began := kit.Now()
 	cluster.Member(cut).CutPeers()
 	defer cluster.Member(cut).HealPeers()
 	for _, h := range held {
-		givenBack(t, h)
+		kit.GivenBack(t, h)
 	}
 	for i, r := range waiting {
 		gone := witness.seesEnd(t, held[i].Token())
-		h := r.granted(t)
-		t.Logf("waiter %d granted %s after the cut, %s after the release", i, r.at.Sub(began), r.at.Sub(gone))
-		assert.Less(t, r.at.Sub(gone), 8*time.Second)
+		h := r.Granted(t)
+		t.Logf("waiter %d granted %s after the cut, %s after the release", i, r.At.Sub(began), r.At.Sub(gone))
+		assert.Less(t, r.At.Sub(gone), 8*time.Second)
 		assert.Greater(t, h.Token(), held[i].Token())
 	}
 
 	// The cut was there all the time: the member never heard of the releases.
 	at := clientOf(t, cluster, cut)
 	for _, h := range held {
-		r, err := at.Get(bounded(t), h.Refs()[0].Key, clientv3.WithSerializable())
+		r, err := at.Get(kit.Bounded(t), h.Refs()[0].Key, clientv3.WithSerializable())
 		require.NoError(t, err)
 		assert.Len(t, r.Kvs, 1, "at the member that is cut off")
 	}
 	assert.Positive(t, heldBack(cluster), "bytes between members held back")
 	cluster.Member(cut).HealPeers()
 	for i, r := range waiting {
-		require.NoError(t, r.hold.Unlock())
-		waiters[i].kept(t)
+		require.NoError(t, r.Hold.Unlock())
+		waiters[i].Kept(t)
 	}
 	witness.seesNothingLeft(t)
 }
@@ -202,7 +203,7 @@ func blackHoleLosesNoSession(t *testing.T) {
 	var held [n]*session.Hold
 	for i := range parties {
 		parties[i] = newParty(t, "root", ttl).open(t, cluster.Client(t))
-		held[i] = parties[i].lock(t, fmt.Sprint("kept", i))
+		held[i] = parties[i].Lock(t, fmt.Sprint("kept", i))
 	}
 
 	hole := cluster.Member(1).ClientProxy()
@@ -221,13 +222,13 @@ func blackHoleLosesNoSession(t *testing.T) {
 					return
 				case <-pace.C:
 				}
-				begin := now()
+				begin := kit.Now()
 				err := mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
 				if !assert.NoError(t, err) {
 					return
 				}
 				mu.Lock()
-				took = append(took, now().Sub(begin))
+				took = append(took, kit.Now().Sub(begin))
 				mu.Unlock()
 			}
 		})
@@ -240,7 +241,7 @@ func blackHoleLosesNoSession(t *testing.T) {
 	for i, h := range held {
 		assert.NoError(t, context.Cause(h.Context()))
 		assert.Positive(t, h.Valid())
-		parties[i].kept(t)
+		parties[i].Kept(t)
 	}
 	slices.Sort(took)
 	require.NotEmpty(t, took)
@@ -249,10 +250,10 @@ func blackHoleLosesNoSession(t *testing.T) {
 	assert.Less(t, took[len(took)-1], 2*ttl)
 	hole.Heal(etcdtest.Both)
 	for _, h := range held {
-		givenBack(t, h)
+		kit.GivenBack(t, h)
 	}
 	// What fences off requests that were lost in the hole goes with its session.
-	fences, err := cluster.Client(t).Get(bounded(t), "root/%fence/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	fences, err := cluster.Client(t).Get(kit.Bounded(t), "root/%fence/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	require.NoError(t, err)
 	t.Logf("%d fences", fences.Count)
 	var closing sync.WaitGroup
@@ -271,10 +272,10 @@ func leaderMovesAndDies(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
 	witness := watchPrefix(t, cluster.Client(t), "root/")
 	var parties [n]*party
-	var line [n]*request
+	var line [n]*kit.Request
 	for i := range parties {
 		parties[i] = newParty(t, "root", ttl).open(t, cluster.Client(t))
-		line[i] = parties[i].ask(bounded(t), "x")
+		line[i] = parties[i].Begin(kit.Bounded(t), "x")
 		witness.sees(t, i+1)
 	}
 	tokens := witness.sees(t, n)
@@ -282,39 +283,39 @@ func leaderMovesAndDies(t *testing.T) {
 	next := 0
 	step := func(after string) {
 		t.Helper()
-		begin := now()
-		h := line[next].granted(t)
-		t.Logf("%-28s granted after %s", after, max(0, line[next].at.Sub(begin)).Round(time.Millisecond))
+		begin := kit.Now()
+		h := line[next].Granted(t)
+		t.Logf("%-28s granted after %s", after, max(0, line[next].At.Sub(begin)).Round(time.Millisecond))
 		assert.Equal(t, tokens[next], int64(h.Token()))
 		for _, r := range line[next+1:] {
-			r.waits(t)
+			r.Waits(t)
 		}
-		turns = append(turns, child.Turn{Token: int64(h.Token()), Begin: line[next].at, End: now()})
-		givenBack(t, h)
+		turns = append(turns, child.Turn{Token: int64(h.Token()), Begin: line[next].At, End: kit.Now()})
+		kit.GivenBack(t, h)
 		next++
 	}
-	line[0].granted(t)
+	line[0].Granted(t)
 
-	from, err := cluster.Leader(bounded(t))
+	from, err := cluster.Leader(kit.Bounded(t))
 	require.NoError(t, err)
-	require.NoError(t, cluster.MoveLeader(bounded(t), (from+1)%3))
+	require.NoError(t, cluster.MoveLeader(kit.Bounded(t), (from+1)%3))
 	step("at first")
 	step("leader moved")
-	line[next].granted(t)
+	line[next].Granted(t)
 	require.NoError(t, cluster.Member((from+1)%3).Kill())
 	step("leader killed while it held")
 	step("leader killed")
-	other, err := cluster.Leader(bounded(t))
+	other, err := cluster.Leader(kit.Bounded(t))
 	require.NoError(t, err)
 	assert.NotEqual(t, (from+1)%3, other)
-	require.NoError(t, cluster.Member((from+1)%3).Restart(bounded(t)))
+	require.NoError(t, cluster.Member((from+1)%3).Restart(kit.Bounded(t)))
 	step("the dead one is back")
 	require.NoError(t, cluster.Member(other).Kill())
 	step("another leader killed")
 
 	checkTurns(t, witness, turns)
 	for _, p := range parties {
-		p.kept(t)
+		p.Kept(t)
 	}
 }
 
@@ -325,39 +326,39 @@ var errOwn = errors.New("the caller's own")
 func misuseLeavesNothing(t *testing.T) {
 	_, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
-	p := newParty(t, root, calmTTL).open(t, client)
+	p := newParty(t, root, kit.CalmTTL).open(t, client)
 	m := mutex.New(p.Session, "a/b")
 
-	h, err := m.Lock(bounded(t))
+	h, err := m.Lock(kit.Bounded(t))
 	require.NoError(t, err)
 	_, err = m.Lock(h.Context())
 	require.ErrorIs(t, err, session.ErrReentrant)
-	_, err = m.TryLock(bounded(t))
+	_, err = m.TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	require.NoError(t, h.Unlock())
 	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
 	witness.seesNothingLeft(t)
 
 	assert.PanicsWithValue(t, "at work", func() {
-		_ = m.Do(bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
+		_ = m.Do(kit.Bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
 	})
 	witness.seesNothingLeft(t)
-	err = m.Do(bounded(t), func(ctx context.Context, _ *session.Hold) error {
+	err = m.Do(kit.Bounded(t), func(ctx context.Context, _ *session.Hold) error {
 		_, inner := m.Lock(ctx)
 		assert.ErrorIs(t, inner, session.ErrReentrant)
 		return errOwn
 	})
 	require.ErrorIs(t, err, errOwn)
 	for _, name := range []string{"", "\xff", string(make([]byte, session.MaxName+1))} {
-		_, err := mutex.New(p.Session, name).Lock(bounded(t))
+		_, err := mutex.New(p.Session, name).Lock(kit.Bounded(t))
 		require.ErrorIs(t, err, session.ErrInvalidName)
 	}
 
 	witness.seesNothingLeft(t)
 	assert.Len(t, witness.sees(t, 3), 3, "entries ever made: no try and no misuse made one")
-	names, err := p.Names(bounded(t), "")
+	names, err := p.Names(kit.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, names)
 	require.NoError(t, p.Close())
-	require.ErrorIs(t, second(m.Lock(bounded(t))), session.ErrClosed)
+	require.ErrorIs(t, second(m.Lock(kit.Bounded(t))), session.ErrClosed)
 }

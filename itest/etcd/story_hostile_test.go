@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -37,7 +38,7 @@ func strangersInEveryLine(t *testing.T) {
 	_, client, root := shared.use(t)
 	ss := [3]*session.Session{}
 	for i := range ss {
-		ss[i] = newParty(t, root, calmTTL).open(t, client).Session
+		ss[i] = newParty(t, root, kit.CalmTTL).open(t, client).Session
 	}
 	all := len(strangerKeys(0))
 	for i, r := range tour.Recipes() {
@@ -49,7 +50,7 @@ func strangersInEveryLine(t *testing.T) {
 					from, to = 0, all
 				}
 				name := fmt.Sprintf("line%d-%d-%d", i, from, to)
-				tour.Turns(bounded(t), t, r, name, ss, func() tour.Strangers {
+				tour.Turns(kit.Bounded(t), t, r, name, ss, func() tour.Strangers {
 					return strangersIn(t, client, root+"/"+name+"/", from, to)
 				})
 				if to == all {
@@ -68,7 +69,7 @@ const few = 8
 
 // strangersIn puts some of them there, and one of whom nothing is known.
 func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to int) tour.Strangers {
-	ctx := bounded(t)
+	ctx := kit.Bounded(t)
 	grant := func() clientv3.LeaseID {
 		l, err := client.Grant(ctx, 120)
 		require.NoError(t, err)
@@ -99,10 +100,10 @@ func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to 
 // strangersBeside has somebody write what lies beside the lines.
 func strangersBeside(t *testing.T) {
 	_, client, root := shared.use(t)
-	one := newParty(t, root, calmTTL).open(t, client)
-	two := newParty(t, root, calmTTL).open(t, client)
+	one := newParty(t, root, kit.CalmTTL).open(t, client)
+	two := newParty(t, root, kit.CalmTTL).open(t, client)
 	put := func(t *testing.T, name, key, value string) {
-		_, err := client.Put(bounded(t), root+"/%beside/"+name+"/"+key, value)
+		_, err := client.Put(kit.Bounded(t), root+"/%beside/"+name+"/"+key, value)
 		require.NoError(t, err)
 	}
 	t.Run("limits", func(t *testing.T) {
@@ -111,16 +112,16 @@ func strangersBeside(t *testing.T) {
 		} {
 			name := fmt.Sprint("limit", i)
 			sem := semaphore.New(one.Session, name, 2)
-			h, err := sem.Acquire(bounded(t), 2)
+			h, err := sem.Acquire(kit.Bounded(t), 2)
 			require.NoError(t, err)
-			waiter := one.askFor(func() (*session.Hold, error) { return semaphore.New(two.Session, name, 2).Acquire(bounded(t), 2) })
-			until(t, "a waiter", func() bool { es, err := sem.Queue(bounded(t)); return err == nil && len(es) == 2 })
+			waiter := one.BeginWith(func() (*session.Hold, error) { return semaphore.New(two.Session, name, 2).Acquire(kit.Bounded(t), 2) })
+			kit.Until(t, "a waiter", func() bool { es, err := sem.Queue(kit.Bounded(t)); return err == nil && len(es) == 2 })
 			put(t, name, "limit", value)
 			refused(t, sem, waiter)
 			assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
 			require.NoError(t, h.Unlock())
-			require.NoError(t, sem.Resize(bounded(t), 2))
-			h, err = sem.Acquire(bounded(t), 2)
+			require.NoError(t, sem.Resize(kit.Bounded(t), 2))
+			h, err = sem.Acquire(kit.Bounded(t), 2)
 			require.NoError(t, err)
 			require.NoError(t, h.Unlock())
 		}
@@ -134,9 +135,9 @@ func strangersBeside(t *testing.T) {
 			for _, key := range keys {
 				put(t, name, key, value)
 			}
-			h, err := sem.Acquire(bounded(t), 1)
+			h, err := sem.Acquire(kit.Bounded(t), 1)
 			require.NoError(t, err, "%.40q", value)
-			h2, err := sem.Acquire(bounded(t), 1)
+			h2, err := sem.Acquire(kit.Bounded(t), 1)
 			require.NoError(t, err, "%.40q", value)
 			assert.NotEqual(t, h.Slot(), h2.Slot())
 			for _, h := range []*session.Hold{h, h2} {
@@ -149,7 +150,7 @@ func strangersBeside(t *testing.T) {
 		for i, value := range append(tour.Values(mostBytes), `{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`) {
 			name := fmt.Sprint("ledger", i)
 			take := func(p *party) *session.Hold {
-				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(bounded(t))
+				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(kit.Bounded(t))
 				require.NoError(t, err, "%.40q", value)
 				return h
 			}
@@ -163,32 +164,32 @@ func strangersBeside(t *testing.T) {
 	t.Run("what entries say", func(t *testing.T) {
 		for i, value := range tour.Values(mostBytes) {
 			name := fmt.Sprint("meta", i)
-			h, err := election.New(one.Session, name).Campaign(bounded(t), "me")
+			h, err := election.New(one.Session, name).Campaign(kit.Bounded(t), "me")
 			require.NoError(t, err)
 			entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
 			put(t, name, "meta/"+entry, value)
-			l, err := election.New(two.Session, name).Leader(bounded(t))
+			l, err := election.New(two.Session, name).Leader(kit.Bounded(t))
 			require.NoError(t, err)
 			assert.Equal(t, "me", l.Value)
 			require.NoError(t, h.Unlock())
 		}
 	})
-	one.kept(t)
-	two.kept(t)
+	one.Kept(t)
+	two.Kept(t)
 }
 
 // refused has a limit that cannot be read told to who waits and to who asks.
-func refused(t *testing.T, sem *semaphore.Semaphore, waiter *request) {
+func refused(t *testing.T, sem *semaphore.Semaphore, waiter *kit.Request) {
 	t.Helper()
-	ctx := bounded(t)
+	ctx := kit.Bounded(t)
 	begin := time.Now()
-	wait(t, waiter.done, "the end of the waiting")
+	kit.Wait(t, waiter.Done, "the end of the waiting")
 	_, aerr := sem.Acquire(ctx, 1)
 	_, lerr := sem.Limit(ctx)
-	for what, err := range map[string]error{"waiter": waiter.err, "acquire": aerr, "limit": lerr} {
+	for what, err := range map[string]error{"waiter": waiter.Err, "acquire": aerr, "limit": lerr} {
 		require.ErrorIs(t, err, session.ErrRefused, what)
 		assert.Less(t, len(err.Error()), 500, what)
 		assert.ErrorContains(t, err, "limit", what)
 	}
-	assert.Less(t, time.Since(begin), relooks, "told by an event")
+	assert.Less(t, time.Since(begin), kit.Relooks, "told by an event")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -24,27 +24,27 @@ func fullQuota(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 16 << 20})
 	client := cluster.Client(t)
 	witness := watchPrefix(t, client, "root/")
-	one, two := newParty(t, "root", calmTTL).open(t, client), newParty(t, "root", calmTTL).open(t, client)
-	held := one.lock(t, "x")
-	waiting := two.ask(bounded(t), "x")
+	one, two := newParty(t, "root", kit.CalmTTL).open(t, client), newParty(t, "root", kit.CalmTTL).open(t, client)
+	held := one.Lock(t, "x")
+	waiting := two.Begin(kit.Bounded(t), "x")
 	witness.sees(t, 2)
 	mb := strings.Repeat("x", 1<<20)
 	var err error
 	for i := 0; i < 100 && err == nil; i++ {
-		_, err = client.Put(bounded(t), fmt.Sprint("fill", i), mb)
+		_, err = client.Put(kit.Bounded(t), fmt.Sprint("fill", i), mb)
 	}
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 
 	begin := time.Now()
-	_, err = etcdbackend.Open(bounded(t), client, &one.opts)
+	_, err = etcdbackend.Open(kit.Bounded(t), client, &one.opts)
 	require.ErrorIs(t, err, session.ErrRefused)
 	assert.ErrorContains(t, err, "NOSPACE")
 	t.Log(err)
 	for _, try := range []func(*mutex.Mutex) error{
-		func(m *mutex.Mutex) error { return second(m.Lock(bounded(t))) },
-		func(m *mutex.Mutex) error { return second(m.TryLock(bounded(t))) },
+		func(m *mutex.Mutex) error { return second(m.Lock(kit.Bounded(t))) },
+		func(m *mutex.Mutex) error { return second(m.TryLock(kit.Bounded(t))) },
 		func(m *mutex.Mutex) error {
-			return m.Do(bounded(t), func(context.Context, *session.Hold) error { return nil })
+			return m.Do(kit.Bounded(t), func(context.Context, *session.Hold) error { return nil })
 		},
 	} {
 		err := try(mutex.New(one.Session, "new"))
@@ -53,25 +53,25 @@ func fullQuota(t *testing.T) {
 	}
 	assert.Less(t, time.Since(begin), 4*time.Second, "at once")
 	require.NoError(t, held.Unlock())
-	require.NoError(t, waiting.granted(t).Unlock())
+	require.NoError(t, waiting.Granted(t).Unlock())
 	witness.seesNothingLeft(t)
-	_, err = client.Put(bounded(t), "fill", "")
+	_, err = client.Put(kit.Bounded(t), "fill", "")
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace, "all the time")
 
 	// What the operator does.
-	gone, err := client.Delete(bounded(t), "fill", clientv3.WithPrefix())
+	gone, err := client.Delete(kit.Bounded(t), "fill", clientv3.WithPrefix())
 	require.NoError(t, err)
-	_, err = client.Compact(bounded(t), gone.Header.Revision, clientv3.WithCompactPhysical())
+	_, err = client.Compact(kit.Bounded(t), gone.Header.Revision, clientv3.WithCompactPhysical())
 	require.NoError(t, err)
-	_, err = client.Defragment(bounded(t), cluster.Endpoints()[0])
+	_, err = client.Defragment(kit.Bounded(t), cluster.Endpoints()[0])
 	require.NoError(t, err)
-	_, err = client.AlarmDisarm(bounded(t), &clientv3.AlarmMember{})
+	_, err = client.AlarmDisarm(kit.Bounded(t), &clientv3.AlarmMember{})
 	require.NoError(t, err)
-	require.NoError(t, one.lock(t, "new").Unlock())
-	three := newParty(t, "root", calmTTL).open(t, client)
-	require.NoError(t, three.lock(t, "new").Unlock())
-	one.kept(t)
-	two.kept(t)
+	require.NoError(t, one.Lock(t, "new").Unlock())
+	three := newParty(t, "root", kit.CalmTTL).open(t, client)
+	require.NoError(t, three.Lock(t, "new").Unlock())
+	one.Kept(t)
+	two.Kept(t)
 	witness.seesNothingLeft(t)
 }
 
@@ -84,9 +84,9 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 	var tap tap
 	client := clientWith(t, cluster, tap.on)
 	p := newParty(t, "root", 30*time.Second).open(t, client)
-	require.NoError(t, p.lock(t, "warm").Unlock())
+	require.NoError(t, p.Lock(t, "warm").Unlock())
 	count := func() int64 {
-		r, err := client.Get(bounded(t), "root/lock", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		r, err := client.Get(kit.Bounded(t), "root/lock", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		require.NoError(t, err)
 		return r.Count
 	}
@@ -94,24 +94,24 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 	var after [2]int64
 	for round := range after {
 		holds := make([]*session.Hold, n)
-		begin := now()
-		each(n, func(i int) {
+		begin := kit.Now()
+		kit.Each(n, func(i int) {
 			var err error
 			holds[i], err = mutex.New(p.Session, fmt.Sprint("lock", i)).Lock(t.Context())
 			assert.NoError(t, err)
 		})
-		locked := now()
+		locked := kit.Now()
 		require.False(t, t.Failed())
 		require.EqualValues(t, n, count())
 		// Every entry comes to be watched when it has been held for a moment.
-		until(t, "a watch for each", func() bool { return tap.watches.Load() >= n })
+		kit.Until(t, "a watch for each", func() bool { return tap.watches.Load() >= n })
 		held, heldThreads := settled(t, &tap), runtime.NumGoroutine()
 		for _, h := range holds {
 			assert.Positive(t, h.Valid())
 		}
-		unlocking := now()
-		each(n, func(i int) { assert.NoError(t, holds[i].Unlock()) })
-		unlocked := now()
+		unlocking := kit.Now()
+		kit.Each(n, func(i int) { assert.NoError(t, holds[i].Unlock()) })
+		unlocked := kit.Now()
 		clear(holds)
 
 		assert.Zero(t, count())
@@ -122,22 +122,8 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 		assert.InDelta(t, threads, heldThreads, 20, "goroutines")
 		assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
 	}
-	p.kept(t)
+	p.Kept(t)
 	assert.Less(t, after[1]-after[0], int64(256<<10), "bytes of heap that the second round left")
-}
-
-// each calls f for all numbers below n, some at a time.
-func each(n int, f func(i int)) {
-	const atOnce = 64
-	var wg sync.WaitGroup
-	for w := range atOnce {
-		wg.Go(func() {
-			for i := w; i < n; i += atOnce {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // heap is how much is in use after a collection.
@@ -154,7 +140,7 @@ func heap() int64 {
 func settled(t testing.TB, tap *tap) int64 {
 	t.Helper()
 	last, watches, still := heap(), tap.watches.Load(), 0
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(kit.Patience); time.Now().Before(end); {
 		<-time.After(50 * time.Millisecond)
 		h, w := heap(), tap.watches.Load()
 		if still++; max(h-last, last-h) > 64<<10 || w != watches {

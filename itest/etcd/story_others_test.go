@@ -19,6 +19,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -53,7 +54,7 @@ func lineSharedWithOthers(t *testing.T) {
 
 // otherKinds are the ways to take a lock that live in this process.
 func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]func(name string) stand {
-	fair := newParty(t, root, calmTTL)
+	fair := newParty(t, root, kit.CalmTTL)
 	fair.opts.Layout = etcdbackend.LayoutConcurrency
 	fair.open(t, client)
 	// A session each: two Mutexes of one session on one name share the lock.
@@ -73,7 +74,7 @@ func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]f
 						failed(err)
 						return
 					}
-					granted <- now()
+					granted <- kit.Now()
 				}()
 				return func() error { return h.Unlock() }
 			}
@@ -96,7 +97,7 @@ func inBackground(lock, unlock func(context.Context) error) stand {
 				failed(err)
 				return
 			}
-			granted <- now()
+			granted <- kit.Now()
 		}()
 		return func() error { return unlock(ctx) }
 	}
@@ -130,7 +131,7 @@ func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
 			go func() { // ends with the process
 				lines := bufio.NewScanner(stdout)
 				if lines.Scan() {
-					granted <- now()
+					granted <- kit.Now()
 					close(held)
 				}
 				for lines.Scan() { // until it closes its output
@@ -155,7 +156,7 @@ func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
 // another, and checks that they were granted in the order of the create
 // revisions of their keys, and one at a time.
 func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string, way func(kind string) stand) {
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(kit.Bounded(t))
 	defer cancel()
 	witness := watchPrefix(t, client, name+"/")
 	var line []*standing
@@ -168,11 +169,11 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 	tokens := witness.sees(t, len(kinds))
 	var turns []child.Turn
 	for i, s := range line {
-		u := child.Turn{Token: tokens[i], Begin: wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
+		u := child.Turn{Token: tokens[i], Begin: kit.Wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
 		for j, other := range line[i+1:] {
 			assert.Empty(t, other.granted, "%s, number %d, before its turn", other.kind, i+1+j)
 		}
-		u.End = now()
+		u.End = kit.Now()
 		require.NoError(t, s.release(), s.kind)
 		turns = append(turns, u)
 	}
@@ -188,36 +189,36 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 func foreignKeyWithoutLease(t *testing.T) {
 	_, client, root := shared.use(t)
 	key := root + "/x/somebody's"
-	_, err := client.Put(bounded(t), key, "")
+	_, err := client.Put(kit.Bounded(t), key, "")
 	require.NoError(t, err)
 	witness := watchPrefix(t, client, root+"/")
-	one, two := newParty(t, root, calmTTL).open(t, client), newParty(t, root, calmTTL).open(t, client)
+	one, two := newParty(t, root, kit.CalmTTL).open(t, client), newParty(t, root, kit.CalmTTL).open(t, client)
 
 	// Several at once: only the first of them stands right behind it.
-	begin := now()
-	var all []*request
+	begin := kit.Now()
+	var all []*kit.Request
 	for i := range 6 {
-		all = append(all, []*party{one, two}[i%2].ask(bounded(t), "x"))
+		all = append(all, []*party{one, two}[i%2].Begin(kit.Bounded(t), "x"))
 	}
 	for _, r := range all {
-		wait(t, r.done, "an answer")
-		require.ErrorIs(t, r.err, session.ErrForeignKey)
-		assert.ErrorContains(t, r.err, fmt.Sprintf("%q", key))
-		assert.Nil(t, r.hold)
-		assert.Less(t, r.at.Sub(begin), relooks, "without the look that is made for want of events")
+		kit.Wait(t, r.Done, "an answer")
+		require.ErrorIs(t, r.Err, session.ErrForeignKey)
+		assert.ErrorContains(t, r.Err, fmt.Sprintf("%q", key))
+		assert.Nil(t, r.Hold)
+		assert.Less(t, r.At.Sub(begin), kit.Relooks, "without the look that is made for want of events")
 	}
 	witness.wait(t, "nothing but the key", func() bool { return len(witness.ended) == 6 })
-	left, err := client.Get(bounded(t), root+"/", clientv3.WithPrefix())
+	left, err := client.Get(kit.Bounded(t), root+"/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	require.Len(t, left.Kvs, 1)
 	assert.Equal(t, key, string(left.Kvs[0].Key))
 
-	_, err = mutex.New(one.Session, "x").TryLock(bounded(t))
+	_, err = mutex.New(one.Session, "x").TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.ErrorContains(t, err, key)
-	_, err = client.Delete(bounded(t), key)
+	_, err = client.Delete(kit.Bounded(t), key)
 	require.NoError(t, err)
-	require.NoError(t, one.lock(t, "x").Unlock())
+	require.NoError(t, one.Lock(t, "x").Unlock())
 	witness.seesNothingLeft(t)
 }
 
@@ -226,57 +227,57 @@ func foreignKeyWithoutLease(t *testing.T) {
 func foreignKeyComesNext(t *testing.T) {
 	cluster, client, root := shared.use(t)
 	key := root + "/x/somebody's"
-	_, err := client.Put(bounded(t), key, "")
+	_, err := client.Put(kit.Bounded(t), key, "")
 	require.NoError(t, err)
-	lease, err := client.Grant(bounded(t), 60)
+	lease, err := client.Grant(kit.Bounded(t), 60)
 	require.NoError(t, err)
-	_, err = client.Put(bounded(t), root+"/x/between", "", clientv3.WithLease(lease.ID))
+	_, err = client.Put(kit.Bounded(t), root+"/x/between", "", clientv3.WithLease(lease.ID))
 	require.NoError(t, err)
 	var tap tap
-	p := newParty(t, root, calmTTL).open(t, clientWith(t, cluster, tap.on))
-	r := p.ask(bounded(t), "x")
-	until(t, "watches on the own entry and on both ahead", func() bool { return tap.watches.Load() == 3 })
-	r.waits(t)
-	left := now()
-	_, err = client.Revoke(bounded(t), lease.ID)
+	p := newParty(t, root, kit.CalmTTL).open(t, clientWith(t, cluster, tap.on))
+	r := p.Begin(kit.Bounded(t), "x")
+	kit.Until(t, "watches on the own entry and on both ahead", func() bool { return tap.watches.Load() == 3 })
+	r.Waits(t)
+	left := kit.Now()
+	_, err = client.Revoke(kit.Bounded(t), lease.ID)
 	require.NoError(t, err)
-	wait(t, r.done, "an answer")
+	kit.Wait(t, r.Done, "an answer")
 
-	require.ErrorIs(t, r.err, session.ErrForeignKey)
-	assert.ErrorContains(t, r.err, fmt.Sprintf("%q", key))
-	t.Logf("told %s after the key came next", r.at.Sub(left))
-	assert.Less(t, r.at.Sub(left), relooks, "without the look that is made for want of events")
+	require.ErrorIs(t, r.Err, session.ErrForeignKey)
+	assert.ErrorContains(t, r.Err, fmt.Sprintf("%q", key))
+	t.Logf("told %s after the key came next", r.At.Sub(left))
+	assert.Less(t, r.At.Sub(left), kit.Relooks, "without the look that is made for want of events")
 }
 
 func foreignLeasedKey(t *testing.T) {
 	_, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
-	p := newParty(t, root, calmTTL).open(t, client)
+	p := newParty(t, root, kit.CalmTTL).open(t, client)
 	for name, end := range map[string]func(id clientv3.LeaseID, key string) error{
-		"deleted": func(_ clientv3.LeaseID, key string) error { return second(client.Delete(bounded(t), key)) },
-		"revoked": func(id clientv3.LeaseID, _ string) error { return second(client.Revoke(bounded(t), id)) },
+		"deleted": func(_ clientv3.LeaseID, key string) error { return second(client.Delete(kit.Bounded(t), key)) },
+		"revoked": func(id clientv3.LeaseID, _ string) error { return second(client.Revoke(kit.Bounded(t), id)) },
 		"expired": func(clientv3.LeaseID, string) error { return nil }, // by itself
 	} {
-		lease, err := client.Grant(bounded(t), 2)
+		lease, err := client.Grant(kit.Bounded(t), 2)
 		require.NoError(t, err)
 		key := root + "/" + name + "/somebody's"
-		put, err := client.Put(bounded(t), key, "", clientv3.WithLease(lease.ID))
+		put, err := client.Put(kit.Bounded(t), key, "", clientv3.WithLease(lease.ID))
 		require.NoError(t, err)
-		r := p.ask(bounded(t), name)
+		r := p.Begin(kit.Bounded(t), name)
 		witness.wait(t, "the waiter", func() bool {
 			return slices.ContainsFunc(witness.entries, func(s *sighting) bool {
 				return s.token > put.Header.Revision && filepath.Dir(s.key) == root+"/"+name
 			})
 		})
-		r.waits(t)
+		r.Waits(t)
 		require.NoError(t, end(lease.ID, key))
-		h := r.granted(t)
+		h := r.Granted(t)
 		gone := witness.seesEnd(t, session.Token(put.Header.Revision))
 
 		assert.Greater(t, int64(h.Token()), put.Header.Revision)
-		assert.Less(t, r.at.Sub(gone), relooks)
+		assert.Less(t, r.At.Sub(gone), kit.Relooks)
 		require.NoError(t, h.Unlock())
 	}
-	p.kept(t)
+	p.Kept(t)
 	witness.seesNothingLeft(t)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -30,7 +31,7 @@ func passwordsAreKept(t *testing.T) {
 	good, bad := tour.NewSecret(goodPassword), tour.NewSecret(badPassword)
 	var parties []*party
 	said := map[string]error{}
-	ttl := calmTTL
+	ttl := kit.CalmTTL
 	dial := func(what, endpoint, password string) (*party, etcdbackend.DialConfig) {
 		p := newParty(t, root, ttl)
 		p.opts.Session.Hooks = good.Hooks()
@@ -57,30 +58,30 @@ func passwordsAreKept(t *testing.T) {
 	two, _ := dial("two", endpoint, goodPassword)
 	require.NoError(t, said["one"])
 	require.NoError(t, said["two"])
-	for what, err := range tour.Asked(bounded(t), two.Session, "../secret") {
+	for what, err := range tour.Asked(kit.Bounded(t), two.Session, "../secret") {
 		said["asked "+what] = err
 	}
-	foreign := newParty(t, "elsewhere", calmTTL)
+	foreign := newParty(t, "elsewhere", kit.CalmTTL)
 	require.NoError(t, foreign.dial(t, cfg))
-	for what, err := range tour.Asked(bounded(t), foreign.Session, "x") {
+	for what, err := range tour.Asked(kit.Bounded(t), foreign.Session, "x") {
 		require.ErrorIs(t, err, session.ErrDenied, what)
 		assert.ErrorContains(t, err, `READWRITE on the prefix "elsewhere/"`, what)
 		said["denied "+what] = err
 	}
 	parties = append(parties, foreign)
-	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
+	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
 	ttl = 5 * time.Second // this one is to be lost
 	lost, _ := dial("to be lost", proxy.Addr(), goodPassword)
 	require.NoError(t, said["to be lost"])
-	h := lost.lock(t, "x")
-	r := two.ask(bounded(t), "x")
+	h := lost.Lock(t, "x")
+	r := two.Begin(kit.Bounded(t), "x")
 	line := lineOf(t, two, "x", 2)
 	proxy.Hold(tcpproxy.Both)
-	wait(t, h.Context().Done(), "the loss")
+	kit.Wait(t, h.Context().Done(), "the loss")
 	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
 	proxy.Heal(tcpproxy.Both)
-	h2 := r.granted(t)
-	stored, err := loggedIn(t, endpoint, "root", nil).Get(bounded(t), "\x00", clientv3.WithFromKey())
+	h2 := r.Granted(t)
+	stored, err := loggedIn(t, endpoint, "root", nil).Get(kit.Bounded(t), "\x00", clientv3.WithFromKey())
 	require.NoError(t, err)
 	require.NotEmpty(t, stored.Kvs)
 	require.NoError(t, h2.Unlock())
@@ -95,7 +96,7 @@ func passwordsAreKept(t *testing.T) {
 			s.Kept(t, name+", error of "+what, err)
 		}
 		for _, p := range parties {
-			s.Nowhere(t, name+", log", p.log.String())
+			s.Nowhere(t, name+", log", p.Log.String())
 			s.Kept(t, name+", options", p.opts)
 			s.Kept(t, name+", session", p.Session)
 		}
@@ -115,8 +116,8 @@ func passwordsAreKept(t *testing.T) {
 // lineOf waits until a line is so long.
 func lineOf(t *testing.T, p *party, name string, n int) (line any) {
 	t.Helper()
-	until(t, "a line", func() bool {
-		es, err := mutex.New(p.Session, name).Queue(bounded(t))
+	kit.Until(t, "a line", func() bool {
+		es, err := mutex.New(p.Session, name).Queue(kit.Bounded(t))
 		line = es
 		return err == nil && len(es) == n
 	})

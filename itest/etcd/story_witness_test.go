@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -34,6 +36,7 @@ type witness struct {
 	mu      sync.Mutex
 	entries []*sighting // in the order of creation
 	ended   []int64     // tokens in the order of deletion
+	loose   []string    // fences that no session's end removes
 	changed chan struct{}
 }
 
@@ -43,7 +46,7 @@ func watchPrefix(t testing.TB, client *clientv3.Client, prefix string) *witness 
 	w := &witness{client: client, prefix: prefix, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	events := client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithCreatedNotify())
-	require.True(t, wait(t, events, "the witness's watch").Created)
+	require.True(t, kit.Wait(t, events, "the witness's watch").Created)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -56,12 +59,16 @@ func watchPrefix(t testing.TB, client *clientv3.Client, prefix string) *witness 
 }
 
 func (w *witness) see(events []*clientv3.Event) {
-	at := now()
+	at := kit.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ev := range events {
 		switch {
 		case stays(string(ev.Kv.Key)):
+		case isFence(ev.Kv.Key):
+			if ev.Type == clientv3.EventTypePut && ev.Kv.Lease == 0 {
+				w.loose = append(w.loose, string(ev.Kv.Key))
+			}
 		case ev.IsCreate():
 			w.entries = append(w.entries, &sighting{key: string(ev.Kv.Key), token: ev.Kv.CreateRevision, made: at})
 		case ev.Type == clientv3.EventTypeDelete:
@@ -79,7 +86,7 @@ func (w *witness) see(events []*clientv3.Event) {
 // wait waits until what was seen meets a condition.
 func (w *witness) wait(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(kit.Patience)
 	for {
 		w.mu.Lock()
 		ok, changed := cond(), w.changed
@@ -122,21 +129,27 @@ func (w *witness) seesEnd(t testing.TB, token session.Token) (at driver.Instant)
 	return at
 }
 
-// seesNothingLeft waits until all that was made is gone, and checks that with
-// the server.
+// seesNothingLeft waits until all that was made is gone, or goes with its session,
+// and checks that with the server.
 func (w *witness) seesNothingLeft(t testing.TB) {
 	t.Helper()
 	w.wait(t, "nothing left", func() bool { return len(w.ended) == len(w.entries) })
-	r, err := w.client.Get(bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	r, err := w.client.Get(kit.Bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	require.NoError(t, err)
-	kvs := slices.DeleteFunc(r.Kvs, func(kv *mvccpb.KeyValue) bool { return stays(string(kv.Key)) })
+	kvs := slices.DeleteFunc(r.Kvs, func(kv *mvccpb.KeyValue) bool { return stays(string(kv.Key)) || isFence(kv.Key) })
 	assert.Empty(t, kvs, "left under %q", w.prefix)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	assert.Empty(t, w.loose, "would be left after the session")
 }
 
 // stays says that a key is meant to stay: a limit, or a ledger.
 func stays(key string) bool {
 	return strings.Contains(key, "/%beside/") && (strings.HasSuffix(key, "/limit") || strings.HasSuffix(key, "/ledger"))
 }
+
+// isFence says that a key is that of a join that was not answered in time.
+func isFence(key []byte) bool { return bytes.Contains(key, []byte("/%fence/")) }
 
 // checkTurns is child.CheckTurns for all entries that a witness saw.
 func checkTurns(t testing.TB, w *witness, turns []child.Turn) {

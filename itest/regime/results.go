@@ -92,11 +92,6 @@ func (r *results) violated() int {
 	return r.count(func(res *trial.Result) bool { return len(res.Violations) > 0 })
 }
 
-// properties are the columns of the table, with what an oracle could not decide.
-func properties() []string {
-	return []string{"S1", "S1'", "S2", "S3", "S4", "S5", "S6", "L1", "L2", "model"}
-}
-
 // violating counts the trials with a violation of a property.
 func violating(rs []*trial.Result, property string) (n int) {
 	for _, res := range rs {
@@ -130,12 +125,12 @@ func worst(rs []*trial.Result, f trial.Figure) string {
 
 // print prints a table, in which every number under a property is one of trials.
 func (r *results) print(w io.Writer) {
-	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return, trial.Stalled}
+	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return, trial.Leaderless, trial.Stalled}
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
 	head := table.Row{"kind", "trials", "hit"}
-	for _, p := range properties() {
+	for _, p := range report.Properties() {
 		head = append(head, p)
 	}
 	for _, f := range figures {
@@ -175,7 +170,7 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 		failed += res.Failed
 	}
 	row := table.Row{kind, len(rs), hits}
-	for _, p := range properties() {
+	for _, p := range report.Properties() {
 		row = append(row, violating(rs, p))
 	}
 	for _, f := range figures {

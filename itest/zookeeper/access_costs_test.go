@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
@@ -30,30 +31,30 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 	p := newParty(t, root, 30*time.Second)
 	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
 	p.open(t, e.Servers()...)
-	require.NoError(t, p.lock(t, "warm").Unlock())
+	require.NoError(t, p.Lock(t, "warm").Unlock())
 	before, threads, watched := settled(t, e), runtime.NumGoroutine(), watches(t, e)
 	var after [6]int64
 	for round := range after {
 		holds := make([]*session.Hold, n)
-		begin := now()
-		each(n, func(i int) {
+		begin := kit.Now()
+		kit.Each(n, func(i int) {
 			var err error
 			holds[i], err = mutex.New(p.Session, fmt.Sprint("lock", i)).Lock(t.Context())
 			assert.NoError(t, err)
 		})
-		locked := now()
+		locked := kit.Now()
 		require.False(t, t.Failed())
 		require.Equal(t, n, ephemerals(t, admin, root))
 		// Every entry comes to be watched when it has been held for a moment.
-		until(t, "a watch for each", func() bool { return watches(t, e) >= watched+n })
+		kit.Until(t, "a watch for each", func() bool { return watches(t, e) >= watched+n })
 		held, heldThreads := settled(t, e), runtime.NumGoroutine()
 		for _, h := range holds {
 			assert.Positive(t, h.Valid())
 		}
 		assert.Equal(t, n, watches(t, e)-watched, "watches at the server")
-		unlocking := now()
-		each(n, func(i int) { assert.NoError(t, holds[i].Unlock()) })
-		unlocked := now()
+		unlocking := kit.Now()
+		kit.Each(n, func(i int) { assert.NoError(t, holds[i].Unlock()) })
+		unlocked := kit.Now()
 		clear(holds)
 
 		assert.Zero(t, ephemerals(t, admin, root))
@@ -65,7 +66,7 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 		assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
 		assert.LessOrEqual(t, watches(t, e), watched, "watches at the server")
 	}
-	p.kept(t)
+	p.Kept(t)
 	left := min(after[5]-after[4], after[4]-after[3], after[3]-after[2])
 	assert.Less(t, left/n, int64(32), "bytes of heap that each lock of the last rounds left")
 }
@@ -77,36 +78,36 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	p := newParty(t, root, 30*time.Second)
 	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
 	p.open(t, e.Servers()...)
-	require.NoError(t, p.lock(t, "x").Unlock())
+	require.NoError(t, p.Lock(t, "x").Unlock())
 	before, threads := settled(t, e), runtime.NumGoroutine()
-	h := p.lock(t, "x")
-	var waiters []*request
+	h := p.Lock(t, "x")
+	var waiters []*kit.Request
 	for range n {
-		waiters = append(waiters, p.ask(t.Context(), "x"))
+		waiters = append(waiters, p.Begin(t.Context(), "x"))
 	}
 	lined(t, admin, root+"/x", n+1)
 	waiting, waitingThreads := settled(t, e), runtime.NumGoroutine()
 	t.Logf("%d bytes of heap for each that waits, %.2f goroutines, %.2f watches at the server",
 		(waiting-before)/n, float64(waitingThreads-threads)/n, float64(watches(t, e))/n)
-	begin := now()
+	begin := kit.Now()
 	require.NoError(t, h.Unlock())
 	// In the order of their tokens, which is not that of their asking.
 	granted := make(chan *session.Hold, n)
 	for _, r := range waiters {
 		go func() {
-			<-r.done
-			granted <- r.hold
+			<-r.Done
+			granted <- r.Hold
 		}()
 	}
 	var last session.Token
 	for range n {
-		h := wait(t, granted, "a grant")
+		h := kit.Wait(t, granted, "a grant")
 		require.NotNil(t, h)
 		assert.Greater(t, h.Token(), last)
 		last = h.Token()
 		require.NoError(t, h.Unlock())
 	}
-	t.Logf("all had their turn in %s", now().Sub(begin))
+	t.Logf("all had their turn in %s", kit.Now().Sub(begin))
 	clear(waiters)
 
 	assert.Less(t, (waiting-before)/n, int64(4<<10), "bytes of heap for each that waits")
@@ -114,7 +115,7 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	assert.Zero(t, ephemerals(t, admin, root))
 	settled(t, e)
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
-	p.kept(t)
+	p.Kept(t)
 }
 
 // TestAnIdleSessionSendsHeartbeatsOnly has a hold and a waiter that nothing
@@ -136,11 +137,11 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	p := newParty(t, root, ttl)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
-	h := p.lock(t, "x")
-	r := p.ask(bounded(t), "x")
+	h := p.Lock(t, "x")
+	r := p.Begin(kit.Bounded(t), "x")
 	lined(t, e.Conn(t), root+"/x", 2)
 	// The watches are made, one of them after a moment.
-	until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
+	kit.Until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
 	time.Sleep(time.Second)
 	w.forget()
 	mu.Lock()
@@ -152,9 +153,9 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	proofs := maps.Clone(sent) // the session goes on
 	mu.Unlock()
 	total := proofs[zkframe.OpSync] + proofs[zkframe.OpPing] + proofs[zkframe.OpMulti]
-	r.waits(t)
+	r.Waits(t)
 	require.NoError(t, h.Unlock())
-	require.NoError(t, r.granted(t).Unlock())
+	require.NoError(t, r.Granted(t).Unlock())
 
 	var others []int32
 	for _, f := range requests {
@@ -168,7 +169,7 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	assert.Empty(t, others, "requests that are no heartbeats")
 	// Every eighth of the TTL, and the library's own pings every third.
 	assert.InDelta(t, float64(watching)/float64(ttl)*11, total, 6, "heartbeats")
-	p.kept(t)
+	p.Kept(t)
 }
 
 // ephemerals is how many entries are below a path: two reads for each folder are
@@ -188,7 +189,7 @@ func ephemerals(t testing.TB, admin *zk.Conn, root string) (n int) {
 func settled(t *testing.T, e *zktest.Ensemble) int64 {
 	t.Helper()
 	last, watched, still := heap(), watches(t, e), 0
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(kit.Patience); time.Now().Before(end); {
 		<-time.After(50 * time.Millisecond)
 		h, w := heap(), watches(t, e)
 		if still++; max(h-last, last-h) > 64<<10 || w != watched {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -37,10 +38,10 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev.Left }
 	p.open(t, proxy.Addr())
 	assert.Equal(t, 1, logged(p, "another session timeout than was asked for"))
-	assert.Contains(t, p.log.String(), "asked=10s given=3s")
-	h := p.lock(t, "x")
+	assert.Contains(t, p.Log.String(), "asked=10s given=3s")
+	h := p.Lock(t, "x")
 	assert.LessOrEqual(t, h.Valid(), given)
-	line, err := mutex.New(p.Session, "x").Queue(bounded(t))
+	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 1)
 	admin := e.Conn(t)
@@ -48,7 +49,7 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	over := ended(h)
 	proofs := func() { // of the opening, of heartbeats, and of a reconnection
 		for range 3 {
-			assert.LessOrEqual(t, wait(t, renewed, "a proof"), given-given/10)
+			assert.LessOrEqual(t, kit.Wait(t, renewed, "a proof"), given-given/10)
 		}
 	}
 	proofs()
@@ -57,24 +58,24 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	require.NoError(t, context.Cause(h.Context()))
 
 	proxy.Hold(tcpproxy.Both)
-	cut := now()
-	told := wait(t, over, "the end of the hold")
-	deleted := wait(t, gone, "the end of the entry")
+	cut := kit.Now()
+	told := kit.Wait(t, over, "the end of the hold")
+	deleted := kit.Wait(t, gone, "the end of the entry")
 	assert.Less(t, told, deleted, "told before the server gave the lock away")
 	assert.Less(t, told.Sub(cut), given)
 	assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 	t.Logf("told %s after the cut, the entry went %s after that", told.Sub(cut), deleted.Sub(told))
 	proxy.Heal(tcpproxy.Both)
-	require.NoError(t, p.lock(t, "x").Unlock())
+	require.NoError(t, p.Lock(t, "x").Unlock())
 }
 
 func timeoutIsLengthened(t *testing.T, e *zktest.Ensemble) {
 	p := newParty(t, "/long", 2*time.Second).open(t, e.Servers()...)
-	assert.Contains(t, p.log.String(), "asked=2s given=2.5s")
-	h := p.lock(t, "x")
+	assert.Contains(t, p.Log.String(), "asked=2s given=2.5s")
+	h := p.Lock(t, "x")
 	assert.Greater(t, h.Valid(), 1500*time.Millisecond)
 	require.NoError(t, h.Unlock())
-	p.kept(t)
+	p.Kept(t)
 }
 
 // tooLittleIsLeft asks for what cannot be held, and leaves no session behind.
@@ -92,13 +93,13 @@ func tooLittleIsLeft(t *testing.T, e *zktest.Ensemble) {
 			edit: func(o *zkbackend.Options) { o.Session.TTL, o.Session.Margin = 12*time.Second, 9*time.Second },
 		},
 	})
-	until(t, "no session left", func() bool { return sessions(t, e) <= before })
+	kit.Until(t, "no session left", func() bool { return sessions(t, e) <= before })
 }
 
 // sessions is how many sessions the server has.
 func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
 	t.Helper()
-	said, err := e.Member(0).Command(bounded(t), "mntr")
+	said, err := e.Member(0).Command(kit.Bounded(t), "mntr")
 	require.NoError(t, err)
 	for line := range strings.Lines(said) {
 		if _, err := fmt.Sscanf(line, "zk_global_sessions %d", &n); err == nil {
@@ -116,8 +117,8 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	const count, long = 1050, 4000
 	e, root := shared.use(t)
 	admin := e.Conn(t)
-	one, two := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
-	require.NoError(t, one.lock(t, "x").Unlock())
+	one, two := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	require.NoError(t, one.Lock(t, "x").Unlock())
 	for i := 0; i < count; {
 		var ops []any
 		for range 150 { // a server takes a megabyte at once
@@ -128,25 +129,25 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 		require.NoError(t, err)
 	}
 	lookout := lookAt(t, e, root)
-	elsewhere := one.lock(t, "y")
-	begin := now()
-	h := one.lock(t, "x")
-	r, other := two.ask(bounded(t), "x"), one.ask(bounded(t), "y")
+	elsewhere := one.Lock(t, "y")
+	begin := kit.Now()
+	h := one.Lock(t, "x")
+	r, other := two.Begin(kit.Bounded(t), "x"), one.Begin(kit.Bounded(t), "y")
 	lookout.sees(t, 4)
-	line, err := mutex.New(one.Session, "x").Queue(bounded(t))
+	line, err := mutex.New(one.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
-	require.ErrorIs(t, failed(mutex.New(two.Session, "x").TryLock(bounded(t))), session.ErrNotAcquired)
+	require.ErrorIs(t, failed(mutex.New(two.Session, "x").TryLock(kit.Bounded(t))), session.ErrNotAcquired)
 	require.NoError(t, elsewhere.Unlock())
-	require.NoError(t, other.granted(t).Unlock())
-	released := now()
+	require.NoError(t, other.Granted(t).Unlock())
+	released := kit.Now()
 	require.NoError(t, h.Unlock())
-	second := r.granted(t)
+	second := r.Granted(t)
 
-	t.Logf("all of it in %s, the hand-off in %s", now().Sub(begin), r.at.Sub(released))
+	t.Logf("all of it in %s, the hand-off in %s", kit.Now().Sub(begin), r.At.Sub(released))
 	assert.Greater(t, second.Token(), h.Token())
 	require.NoError(t, second.Unlock())
-	one.kept(t)
-	two.kept(t)
+	one.Kept(t)
+	two.Kept(t)
 	lookout.seesNothingLeft(t)
 }

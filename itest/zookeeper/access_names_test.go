@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -16,7 +17,7 @@ func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	names := []string{
 		"a", "a/b", "a/b/", "/a/b", "a//b", "a/./b", "a/../b", ".", "..", "/", "%", "%2F", "a%2Fb", " ", "a b", "tab\tline\nend",
 		"ünï/☃", "🔒", "\x01\x7f", "\u0085", "\uf8ff", "\ufff0", "zookeeper", "zookeeper/quota", "lock-", "lock-123", "x-lock-00000000001",
@@ -24,35 +25,35 @@ func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
 	}
 	holds := map[string]*session.Hold{}
 	for _, name := range names {
-		holds[name] = p.lock(t, name)
+		holds[name] = p.Lock(t, name)
 		assert.Equal(t, name, holds[name].Name())
 	}
 	lookout.sees(t, len(names))
-	told, err := p.Names(bounded(t), "")
+	told, err := p.Names(kit.Bounded(t), "")
 	require.NoError(t, err)
 	assert.ElementsMatch(t, names, told)
-	below, err := p.Names(bounded(t), "a/")
+	below, err := p.Names(kit.Bounded(t), "a/")
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []string{"a/b", "a/b/", "a//b", "a/./b", "a/../b"}, below)
 	for _, name := range names {
-		line, err := mutex.New(p.Session, name).Queue(bounded(t))
+		line, err := mutex.New(p.Session, name).Queue(kit.Bounded(t))
 		require.NoError(t, err, "%q", name)
 		require.Len(t, line, 1, "%q", name)
 		assert.EqualValues(t, holds[name].Token(), line[0].Token, "%q", name)
 		require.NoError(t, holds[name].Unlock(), "%q", name)
 	}
 	lookout.seesNothingLeft(t)
-	told, err = p.Names(bounded(t), "")
+	told, err = p.Names(kit.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, told)
-	p.kept(t)
+	p.Kept(t)
 }
 
 func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	w := &wire{}
-	p := newParty(t, root, calmTTL)
+	p := newParty(t, root, kit.CalmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
 	for name, says := range map[string]string{
@@ -65,9 +66,9 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 		}
 		w.forget()
 		m := mutex.New(p.Session, name)
-		_, queue := m.Queue(bounded(t))
+		_, queue := m.Queue(kit.Bounded(t))
 		for what, err := range map[string]error{
-			"lock": failed(m.Lock(bounded(t))), "try": failed(m.TryLock(bounded(t))), "queue": queue,
+			"lock": failed(m.Lock(kit.Bounded(t))), "try": failed(m.TryLock(kit.Bounded(t))), "queue": queue,
 		} {
 			require.ErrorIs(t, err, session.ErrInvalidName, "%s %q", what, name)
 			assert.ErrorContains(t, err, says, "%s %q", what, name)
@@ -75,7 +76,7 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 		requests, _ := w.seen()
 		assert.Empty(t, requests, "%q", name)
 	}
-	p.kept(t)
+	p.Kept(t)
 }
 
 func TestRootsAreMadeHoweverDeep(t *testing.T) {
@@ -84,13 +85,13 @@ func TestRootsAreMadeHoweverDeep(t *testing.T) {
 	admin := e.Conn(t)
 	deep := root + "-deep" + strings.Repeat("/d", 240)
 	for _, r := range []string{root + "/not/there/yet", deep} {
-		p := newParty(t, r, calmTTL).open(t, e.Servers()...)
-		h := p.lock(t, "orders/settle")
+		p := newParty(t, r, kit.CalmTTL).open(t, e.Servers()...)
+		h := p.Lock(t, "orders/settle")
 		assert.Equal(t, r+"/orders/settle/", h.Refs()[0].Key[:len(r)+len("/orders/settle/")])
 		require.NoError(t, h.Unlock())
-		require.NoError(t, p.lock(t, "orders/settle").Unlock())
+		require.NoError(t, p.Lock(t, "orders/settle").Unlock())
 		assert.Empty(t, entriesBelow(t, admin, r))
-		p.kept(t)
+		p.Kept(t)
 	}
 }
 
@@ -99,23 +100,23 @@ func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
 	name := root[1:] + "/x" // of this test alone
-	whole, part := newParty(t, "/", calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
-	h := whole.lock(t, name)
-	r := part.ask(bounded(t), "x")
+	whole, part := newParty(t, "/", kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	h := whole.Lock(t, name)
+	r := part.Begin(kit.Bounded(t), "x")
 	lookout.sees(t, 2)
-	r.waits(t)
-	names, err := whole.Names(bounded(t), root[1:]+"/")
+	r.Waits(t)
+	names, err := whole.Names(kit.Bounded(t), root[1:]+"/")
 	require.NoError(t, err)
 	assert.Equal(t, []string{name}, names)
 	require.NoError(t, h.Unlock())
-	require.NoError(t, r.granted(t).Unlock())
+	require.NoError(t, r.Granted(t).Unlock())
 
-	top := whole.lock(t, root[1:]+"-top")
+	top := whole.Lock(t, root[1:]+"-top")
 	require.NoError(t, top.Unlock())
-	_, err = mutex.New(whole.Session, "zookeeper/quota").Lock(bounded(t))
+	_, err = mutex.New(whole.Session, "zookeeper/quota").Lock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrInvalidName)
 	assert.ErrorContains(t, err, "/zookeeper belongs to the servers")
-	whole.kept(t)
-	part.kept(t)
+	whole.Kept(t)
+	part.Kept(t)
 	lookout.seesNothingLeft(t)
 }

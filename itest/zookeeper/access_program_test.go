@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -23,7 +24,7 @@ import (
 // the line that opens their sessions.
 func TestTheSameProgramRunsOnEveryBackend(t *testing.T) {
 	t.Parallel()
-	opts := session.Options{TTL: calmTTL, Label: "worker"}
+	opts := session.Options{TTL: kit.CalmTTL, Label: "worker"}
 	e, root := shared.use(t)
 	servers := e.Servers()
 	cluster := etcdtest.New(t, &etcdtest.Options{Processes: true})
@@ -31,13 +32,13 @@ func TestTheSameProgramRunsOnEveryBackend(t *testing.T) {
 	store := membackend.New()
 	for name, open := range map[string]func() (*session.Session, error){
 		"ZooKeeper": func() (*session.Session, error) {
-			return zkbackend.Open(bounded(t), servers, &zkbackend.Options{Root: root, Session: opts})
+			return zkbackend.Open(kit.Bounded(t), servers, &zkbackend.Options{Root: root, Session: opts})
 		},
 		"Etcd": func() (*session.Session, error) {
-			return etcdbackend.Open(bounded(t), client, &etcdbackend.Options{Session: opts})
+			return etcdbackend.Open(kit.Bounded(t), client, &etcdbackend.Options{Session: opts})
 		},
 		"Memory": func() (*session.Session, error) {
-			return store.Open(bounded(t), &opts)
+			return store.Open(kit.Bounded(t), &opts)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +70,7 @@ func countsUnderTheLock(t *testing.T, sessions ...*session.Session) {
 			all.Go(func() {
 				m := mutex.New(s, "counters/orders")
 				for range each {
-					assert.NoError(t, m.Do(bounded(t), func(ctx context.Context, h *session.Hold) error {
+					assert.NoError(t, m.Do(kit.Bounded(t), func(ctx context.Context, h *session.Hold) error {
 						counter++ // the race detector watches
 						tokens = append(tokens, h.Token())
 						return ctx.Err()
@@ -84,7 +85,7 @@ func countsUnderTheLock(t *testing.T, sessions ...*session.Session) {
 	assert.True(t, slices.IsSorted(tokens), "tokens rise")
 	assert.Len(t, slices.Compact(tokens), counter, "and none comes twice")
 	errOwn := errors.New("mine")
-	err := mutex.New(sessions[0], "counters/orders").Do(bounded(t), func(context.Context, *session.Hold) error { return errOwn })
+	err := mutex.New(sessions[0], "counters/orders").Do(kit.Bounded(t), func(context.Context, *session.Hold) error { return errOwn })
 	assert.ErrorIs(t, err, errOwn)
 	nothingStands(t, sessions[0], "counters/orders")
 }
@@ -94,11 +95,11 @@ func countsUnderTheLock(t *testing.T, sessions ...*session.Session) {
 func looksAtTheLine(t *testing.T, one, two *session.Session) {
 	const name = "orders/settle of ünï"
 	m := mutex.New(two, name)
-	h, err := mutex.New(one, name).Lock(bounded(t))
+	h, err := mutex.New(one, name).Lock(kit.Bounded(t))
 	require.NoError(t, err)
 	_, err = mutex.New(one, name).Lock(h.Context())
 	require.ErrorIs(t, err, session.ErrReentrant)
-	_, err = m.TryLock(bounded(t))
+	_, err = m.TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.ErrorContains(t, err, "(worker)")
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -109,20 +110,20 @@ func looksAtTheLine(t *testing.T, one, two *session.Session) {
 
 	next := make(chan *session.Hold, 1)
 	go func() {
-		h, err := m.Lock(bounded(t))
+		h, err := m.Lock(kit.Bounded(t))
 		assert.NoError(t, err)
 		next <- h
 	}()
-	until(t, "the line", func() bool {
-		line, err := m.Queue(bounded(t))
+	kit.Until(t, "the line", func() bool {
+		line, err := m.Queue(kit.Bounded(t))
 		return err == nil && len(line) == 2
 	})
-	line, err := m.Queue(bounded(t))
+	line, err := m.Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	assert.EqualValues(t, h.Token(), line[0].Token)
 	assert.Less(t, line[0].Token, line[1].Token)
 	assert.Equal(t, "worker", line[1].Meta.Label)
-	names, err := two.Names(bounded(t), "orders/")
+	names, err := two.Names(kit.Bounded(t), "orders/")
 	require.NoError(t, err)
 	assert.Equal(t, []string{name}, names)
 
@@ -131,33 +132,33 @@ func looksAtTheLine(t *testing.T, one, two *session.Session) {
 	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
 	assert.Zero(t, h.Valid())
 	require.ErrorIs(t, context.Cause(h.Context()), session.ErrUnlocked)
-	second := wait(t, next, "the one behind")
+	second := kit.Wait(t, next, "the one behind")
 	assert.EqualValues(t, line[1].Token, second.Token())
 	require.NoError(t, second.Unlock())
-	_, err = mutex.New(one, "").Lock(bounded(t))
+	_, err = mutex.New(one, "").Lock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrInvalidName)
 	nothingStands(t, one, name)
 }
 
 // closesOver closes a Session that still holds.
 func closesOver(t *testing.T, holder, waiter *session.Session) {
-	h, err := mutex.New(holder, "last").Lock(bounded(t))
+	h, err := mutex.New(holder, "last").Lock(kit.Bounded(t))
 	require.NoError(t, err)
 	next := make(chan error, 1)
 	go func() {
-		next <- mutex.New(waiter, "last").Do(bounded(t), func(context.Context, *session.Hold) error {
+		next <- mutex.New(waiter, "last").Do(kit.Bounded(t), func(context.Context, *session.Hold) error {
 			return context.Cause(h.Context())
 		})
 	}()
-	until(t, "the line", func() bool {
-		line, err := mutex.New(waiter, "last").Queue(bounded(t))
+	kit.Until(t, "the line", func() bool {
+		line, err := mutex.New(waiter, "last").Queue(kit.Bounded(t))
 		return err == nil && len(line) == 2
 	})
 	require.NoError(t, holder.Close())
 
-	require.ErrorIs(t, wait(t, next, "the one behind"), session.ErrLost, "the hold before had ended")
+	require.ErrorIs(t, kit.Wait(t, next, "the one behind"), session.ErrLost, "the hold before had ended")
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
-	_, err = mutex.New(holder, "last").Lock(bounded(t))
+	_, err = mutex.New(holder, "last").Lock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrClosed)
 	nothingStands(t, waiter, "last")
 }
@@ -165,7 +166,7 @@ func closesOver(t *testing.T, holder, waiter *session.Session) {
 // nothingStands checks that nobody is in a line.
 func nothingStands(t *testing.T, s *session.Session, name string) {
 	t.Helper()
-	line, err := mutex.New(s, name).Queue(bounded(t))
+	line, err := mutex.New(s, name).Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	assert.Empty(t, line)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -28,7 +29,7 @@ const (
 func checkSecrets(t testing.TB, p *party, errs ...error) {
 	t.Helper()
 	for _, password := range []string{goodPassword, badPassword} {
-		assert.NotContains(t, p.log.String(), password)
+		assert.NotContains(t, p.Log.String(), password)
 		for _, err := range errs {
 			if err != nil {
 				assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), password)
@@ -79,7 +80,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 		{"read", all &^ zk.PermRead, "permission READ on " + root + "/read is missing", true},
 		{"nothing", 0, "on " + root + "/nothing is missing", true},
 	} {
-		p := as(newParty(t, root, calmTTL), goodPassword).open(t, e.Servers()...)
+		p := as(newParty(t, root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
 		dir := root + "/" + c.name
 		private(t, admin, dir, c.perms)
 		entries := 0
@@ -90,7 +91,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 		}
 		m := mutex.New(p.Session, c.name)
 		begin := time.Now()
-		for what, err := range tour.Asked(bounded(t), p.Session, c.name) {
+		for what, err := range tour.Asked(kit.Bounded(t), p.Session, c.name) {
 			if what == "resize" || what == "acquire" || what == "robust" || what == "all" || what == "ask" {
 				continue // that lies elsewhere
 			}
@@ -105,14 +106,14 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 			checkSecrets(t, p, err)
 			t.Logf("%s, %s: %v", c.name, what, err)
 		}
-		_, err := m.Queue(bounded(t))
+		_, err := m.Queue(kit.Bounded(t))
 		if c.perms&zk.PermRead == 0 {
 			require.ErrorIs(t, err, session.ErrDenied)
 			assert.ErrorContains(t, err, "permission READ on "+dir)
 		}
 		assert.Less(t, time.Since(begin), 3*time.Second, "at once")
-		until(t, "nothing left of "+c.name, func() bool { return len(entriesBelow(t, admin, dir)) == entries })
-		p.kept(t)
+		kit.Until(t, "nothing left of "+c.name, func() bool { return len(entriesBelow(t, admin, dir)) == entries })
+		p.Kept(t)
 	}
 }
 
@@ -127,11 +128,11 @@ func TestWithoutDeleteNothingIsHeldForGood(t *testing.T) {
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermAll)
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
-	p := as(newParty(t, root, calmTTL), goodPassword)
+	p := as(newParty(t, root, kit.CalmTTL), goodPassword)
 	var err error
-	p.Session, err = zkbackend.Open(bounded(t), e.Servers(), &p.opts)
+	p.Session, err = zkbackend.Open(kit.Bounded(t), e.Servers(), &p.opts)
 	require.NoError(t, err)
-	h := p.lock(t, "x")
+	h := p.Lock(t, "x")
 	begin := time.Now()
 	err = h.Unlock()
 	t.Logf("%s: %v", time.Since(begin).Round(time.Millisecond), err)
@@ -152,18 +153,18 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		{root, "permission CREATE on " + root + " is missing"},
 		{root + "/below/it", "permission CREATE on " + root + " is missing"},
 	} {
-		p := as(newParty(t, c.root, calmTTL), goodPassword).open(t, e.Servers()...)
-		err := failed(mutex.New(p.Session, "orders/settle").Lock(bounded(t)))
+		p := as(newParty(t, c.root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
+		err := failed(mutex.New(p.Session, "orders/settle").Lock(kit.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrDenied)
 		assert.ErrorContains(t, err, c.says)
 		assert.ErrorContains(t, err, `"orders/settle"`)
 		checkSecrets(t, p, err)
-		p.kept(t)
+		p.Kept(t)
 	}
 	assert.Empty(t, children(t, admin, root))
-	zookeeperNode := newParty(t, "/zookeeper/config/locks", calmTTL).open(t, e.Servers()...)
-	err := failed(mutex.New(zookeeperNode.Session, "x").Lock(bounded(t)))
+	zookeeperNode := newParty(t, "/zookeeper/config/locks", kit.CalmTTL).open(t, e.Servers()...)
+	err := failed(mutex.New(zookeeperNode.Session, "x").Lock(kit.Bounded(t)))
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on /zookeeper/config is missing")
 }
@@ -174,18 +175,18 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermCreate)
 	open := func() *party {
-		p := as(newParty(t, root, calmTTL), goodPassword)
+		p := as(newParty(t, root, kit.CalmTTL), goodPassword)
 		p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword),
 			zk.DigestACL(zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermDelete, "worker", goodPassword)...)
 		return p.open(t, e.Servers()...)
 	}
 	one, two := open(), open()
-	everythingWorks(t, one, two, func(n int) { until(t, "line", func() bool { return len(entriesBelow(t, admin, root)) == n }) })
-	_, err := one.Names(bounded(t), "")
+	everythingWorks(t, one, two, func(n int) { kit.Until(t, "line", func() bool { return len(entriesBelow(t, admin, root)) == n }) })
+	_, err := one.Names(kit.Bounded(t), "")
 	require.ErrorIs(t, err, session.ErrDenied, "the root cannot be listed")
 	assert.ErrorContains(t, err, "permission READ on "+root)
 	for _, p := range []*party{one, two} {
-		p.kept(t)
+		p.Kept(t)
 		checkSecrets(t, p, err)
 	}
 	assert.Empty(t, entriesBelow(t, admin, root))
@@ -195,12 +196,12 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 // line. The line is waited for until it has so many.
 func everythingWorks(t *testing.T, one, two *party, line func(n int)) {
 	t.Helper()
-	h := one.lock(t, "orders/settle")
-	r := two.ask(bounded(t), "orders/settle")
+	h := one.Lock(t, "orders/settle")
+	r := two.Begin(kit.Bounded(t), "orders/settle")
 	line(2)
-	err := failed(mutex.New(two.Session, "orders/settle").TryLock(bounded(t)))
+	err := failed(mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t)))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	queue, err := mutex.New(two.Session, "orders/settle").Queue(bounded(t))
+	queue, err := mutex.New(two.Session, "orders/settle").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, queue, 2)
 	assert.EqualValues(t, h.Token(), queue[0].Token)
@@ -210,12 +211,12 @@ func everythingWorks(t *testing.T, one, two *party, line func(n int)) {
 	err = failed(mutex.New(one.Session, "orders/settle").Lock(ctx))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, h.Unlock())
-	require.NoError(t, r.granted(t).Unlock())
-	try, err := mutex.New(two.Session, "orders/settle").TryLock(bounded(t))
+	require.NoError(t, r.Granted(t).Unlock())
+	try, err := mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t))
 	require.NoError(t, err)
 	require.NoError(t, try.Unlock())
 	line(0)
-	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
+	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
 }
 
 func TestALoginIsToldApart(t *testing.T) {
@@ -226,21 +227,21 @@ func TestALoginIsToldApart(t *testing.T) {
 	// Another password is another user, to whom nothing is given: no login
 	// fails, and nobody goes on trying.
 	w := &wire{}
-	wrong := as(newParty(t, root, calmTTL), badPassword)
+	wrong := as(newParty(t, root, kit.CalmTTL), badPassword)
 	wrong.opts.Dial = w.dial
 	wrong.open(t, e.Servers()...)
 	begin := time.Now()
-	err := failed(mutex.New(wrong.Session, "x").Lock(bounded(t)))
+	err := failed(mutex.New(wrong.Session, "x").Lock(kit.Bounded(t)))
 	t.Log(err)
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on "+root+" is missing")
 	assert.Less(t, time.Since(begin), 2*time.Second)
 	assert.Equal(t, 1, w.connections(e.Servers()[0]))
-	wrong.kept(t)
+	wrong.Kept(t)
 	checkSecrets(t, wrong, err)
 
-	right := as(newParty(t, root, calmTTL), goodPassword).open(t, e.Servers()...)
-	require.NoError(t, right.lock(t, "x").Unlock())
+	right := as(newParty(t, root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
+	require.NoError(t, right.Lock(t, "x").Unlock())
 
 	tellRefusals(t, []refusal{{
 		name: "a scheme that nobody knows", servers: e.Servers(), is: session.ErrDenied, most: shortly,
@@ -253,15 +254,15 @@ func TestALoginIsToldApart(t *testing.T) {
 		"a scheme that nobody knows": {{Perms: zk.PermAll, Scheme: "nosuch", ID: "x"}},
 		"auth without a login":       zk.AuthACL(zk.PermAll),
 	} {
-		p := newParty(t, root+"-other", calmTTL)
+		p := newParty(t, root+"-other", kit.CalmTTL)
 		p.opts.ACL = acl
 		p.open(t, e.Servers()...)
-		err := failed(mutex.New(p.Session, "x").Lock(bounded(t)))
+		err := failed(mutex.New(p.Session, "x").Lock(kit.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrRefused, name)
 		assert.ErrorContains(t, err, "Options.ACL is not valid", name)
 		assert.ErrorContains(t, err, root+"-other", name)
-		p.kept(t)
+		p.Kept(t)
 	}
 	there, _, err := admin.Exists(root + "-other")
 	require.NoError(t, err)
@@ -275,25 +276,25 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	e, root := shared.use(t)
 	admin := asAdmin(t, e)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	require.NoError(t, p.lock(t, "x").Unlock())
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	require.NoError(t, p.Lock(t, "x").Unlock())
 	key, err := admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil,
 		zk.FlagSequence|zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "admin", adminPassword))
 	require.NoError(t, err)
-	r := p.ask(bounded(t), "x")
+	r := p.Begin(kit.Bounded(t), "x")
 	lookout.sees(t, 3)
-	line, err := mutex.New(p.Session, "x").Queue(bounded(t))
+	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	assert.Equal(t, key, line[0].Key)
 	assert.Equal(t, ownerOf(t, admin, key), line[0].Session)
-	r.waits(t)
-	left := now()
+	r.Waits(t)
+	left := kit.Now()
 	require.NoError(t, admin.Delete(key, -1))
-	h := r.granted(t)
+	h := r.Granted(t)
 
-	assert.Less(t, r.at.Sub(left), relooks)
+	assert.Less(t, r.At.Sub(left), kit.Relooks)
 	require.NoError(t, h.Unlock())
-	p.kept(t)
+	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }

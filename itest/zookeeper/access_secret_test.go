@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -34,7 +35,7 @@ func TestPasswordsAreKept(t *testing.T) {
 	var parties []*party
 	said := map[string]error{}
 	w := &wire{}
-	ttl := calmTTL
+	ttl := kit.CalmTTL
 	open := func(what, server, password string) *party {
 		p := as(newParty(t, root, ttl), password)
 		p.opts.Session.Hooks = secrets["good"].Hooks()
@@ -51,7 +52,7 @@ func TestPasswordsAreKept(t *testing.T) {
 
 	wrong := open("wrong password", e.Servers()[0], badPassword)
 	require.NoError(t, said["wrong password"])
-	said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(bounded(t)))
+	said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(kit.Bounded(t)))
 	require.ErrorIs(t, said["wrong password"], session.ErrDenied)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -65,30 +66,30 @@ func TestPasswordsAreKept(t *testing.T) {
 	one, two := open("one", proxy.Addr(), goodPassword), open("two", e.Servers()[0], goodPassword)
 	require.NoError(t, said["one"])
 	require.NoError(t, said["two"])
-	for what, err := range tour.Asked(bounded(t), two.Session, "denied") {
+	for what, err := range tour.Asked(kit.Bounded(t), two.Session, "denied") {
 		said["denied "+what] = err
 	}
 	require.ErrorIs(t, said["denied lock"], session.ErrDenied)
-	tour.Use(bounded(t), t, one.Session, two.Session, "more/")
+	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
 	ttl = 5 * time.Second // this one is to be lost
 	lost := open("to be lost", proxy.Addr(), goodPassword)
 	require.NoError(t, said["to be lost"])
-	h := lost.lock(t, "x")
-	r := two.ask(bounded(t), "x")
+	h := lost.Lock(t, "x")
+	r := two.Begin(kit.Bounded(t), "x")
 	var line any
-	until(t, "a line", func() bool {
-		es, err := mutex.New(two.Session, "x").Queue(bounded(t))
+	kit.Until(t, "a line", func() bool {
+		es, err := mutex.New(two.Session, "x").Queue(kit.Bounded(t))
 		line = es
 		return err == nil && len(es) == 2
 	})
 	connections := w.connections(proxy.Addr()) + 1 // of two sessions
 	proxy.Reset()                                  // it shows its logins anew
-	until(t, "another connection", func() bool { return w.connections(proxy.Addr()) > connections })
+	kit.Until(t, "another connection", func() bool { return w.connections(proxy.Addr()) > connections })
 	proxy.Hold(tcpproxy.Both)
-	wait(t, h.Context().Done(), "the loss")
+	kit.Wait(t, h.Context().Done(), "the loss")
 	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
 	proxy.Heal(tcpproxy.Both)
-	h2 := r.granted(t)
+	h2 := r.Granted(t)
 	stored := everything(t, admin, root)
 	require.NotEmpty(t, stored)
 	require.NoError(t, h2.Unlock())
@@ -110,7 +111,7 @@ func TestPasswordsAreKept(t *testing.T) {
 			s.Kept(t, name+", error of "+what, err)
 		}
 		for _, p := range parties {
-			s.Nowhere(t, name+", log", p.log.String())
+			s.Nowhere(t, name+", log", p.Log.String())
 			s.Kept(t, name+", options", p.opts)
 			s.Kept(t, name+", options", &p.opts)
 			s.Kept(t, name+", logins", p.opts.Auth)

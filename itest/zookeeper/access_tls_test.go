@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -23,11 +24,11 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	_, port, _ := strings.Cut(e.Servers()[0], ":")
 	// By name and by address: each is what the certificate is looked at for.
 	for _, server := range []string{e.Servers()[0], "localhost:" + port} {
-		p := newParty(t, "/locks", calmTTL)
+		p := newParty(t, "/locks", kit.CalmTTL)
 		p.opts.TLS = worker
 		p.opts.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=worker"}}
 		p.open(t, server)
-		other := newParty(t, "/locks", calmTTL)
+		other := newParty(t, "/locks", kit.CalmTTL)
 		other.opts = p.opts
 		other.open(t, server)
 		admin := e.Conn(t)
@@ -35,7 +36,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		_, err := admin.Create("/locks/x", nil, 0, zk.WorldACL(zk.PermAll))
 		require.ErrorIs(t, err, zk.ErrNoAuth, "its certificate is who the worker is, and nobody else is that")
 		assert.Empty(t, worker.ServerName, "the user's configuration is not changed")
-		p.kept(t)
+		p.Kept(t)
 	}
 
 	other, err := testserver.NewCA(t.TempDir())
@@ -103,10 +104,10 @@ func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
 		require.NoError(t, err)
 		return func(o *zkbackend.Options) { o.TLS = worker }
 	}
-	right := newParty(t, "/locks", calmTTL)
+	right := newParty(t, "/locks", kit.CalmTTL)
 	trusting(named)(&right.opts)
 	right.open(t, strings.Replace(named.Servers()[0], "127.0.0.1", "localhost", 1))
-	require.NoError(t, right.lock(t, "x").Unlock())
+	require.NoError(t, right.Lock(t, "x").Unlock())
 
 	tellRefusals(t, []refusal{
 		{

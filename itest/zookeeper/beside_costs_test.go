@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -34,7 +35,7 @@ func (c *costing) costs(want int, what string, call func() error) {
 func (c *costing) join(want int, what string, req driver.JoinRequest) (j driver.Joined) {
 	c.t.Helper()
 	c.costs(want, what, func() (err error) {
-		j, err = c.o.Join(bounded(c.t), req)
+		j, err = c.o.Join(kit.Bounded(c.t), req)
 		return err
 	})
 	return j
@@ -43,7 +44,7 @@ func (c *costing) join(want int, what string, req driver.JoinRequest) (j driver.
 func (c *costing) leave(want int, what string, req driver.LeaveRequest) {
 	c.t.Helper()
 	c.costs(want, what, func() error {
-		_, err := c.o.Leave(bounded(c.t), req)
+		_, err := c.o.Leave(kit.Bounded(c.t), req)
 		return err
 	})
 }
@@ -51,7 +52,7 @@ func (c *costing) leave(want int, what string, req driver.LeaveRequest) {
 func newCosting(t *testing.T) *costing {
 	e, root := shared.use(t)
 	c := &costing{t: t, w: &wire{}}
-	c.o = drive(t, calmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	c.o = drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
 	return c
 }
 
@@ -69,9 +70,9 @@ func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
 		"an election's ledger":    {Value: []byte("web-2"), Ledger: true},
 	} {
 		req.Line = name
-		j, err := c.o.Join(bounded(t), req)
+		j, err := c.o.Join(kit.Bounded(t), req)
 		require.NoError(t, err)
-		_, err = c.o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true})
+		_, err = c.o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true})
 		require.NoError(t, err)
 		j = c.join(1, "to join "+name, req)
 		assert.Equal(t, req.Ledger, j.Entered, name)
@@ -82,15 +83,15 @@ func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
 // TestALimitThatASessionDoesNotKnowYetCostsNothing: it is checked, not read.
 func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
 	e, root := shared.use(t)
-	first := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	first := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	req := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
-	_, err := first.Join(bounded(t), req)
+	_, err := first.Join(kit.Bounded(t), req)
 	require.NoError(t, err)
 	c := &costing{t: t, w: &wire{}}
-	c.o = drive(t, calmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	c.o = drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
 	c.join(2, "the first join, behind another", req)
 
-	require.NoError(t, first.SetLimit(bounded(t), "gpu", 9))
+	require.NoError(t, first.SetLimit(kit.Bounded(t), "gpu", 9))
 	req.Follow = true
 	j := c.join(4, "a join that finds another limit: read it, join, look", req)
 	assert.EqualValues(t, 9, j.Limit)
@@ -101,7 +102,7 @@ func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
 // TestWhatHoldersDoCostsLittle: each change is one transaction.
 func TestWhatHoldersDoCostsLittle(t *testing.T) {
 	c := newCosting(t)
-	ctx := bounded(t)
+	ctx := kit.Bounded(t)
 	gpu := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
 	for i, admit := range []int{3, 1} { // the first makes the folder
 		j, err := c.o.Join(ctx, gpu)
@@ -152,7 +153,7 @@ func TestManyLinesAreOneTransaction(t *testing.T) {
 	}
 	var joined []driver.Joined
 	join := func() (err error) {
-		joined, err = c.o.JoinAll(bounded(t), reqs)
+		joined, err = c.o.JoinAll(kit.Bounded(t), reqs)
 		return err
 	}
 	leave := func() error {
@@ -162,7 +163,7 @@ func TestManyLinesAreOneTransaction(t *testing.T) {
 			assert.Equal(t, joined[0].Entry.Token, j.Entry.Token)
 			all = append(all, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
 		}
-		_, err := c.o.LeaveAll(bounded(t), all)
+		_, err := c.o.LeaveAll(kit.Bounded(t), all)
 		return err
 	}
 	require.NoError(t, join())
@@ -190,16 +191,16 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 		return true
 	}, reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		if on.Load() && request.Op() == zkframe.OpGetChildren2 {
-			wait(t, all, "all requests of the look")
+			kit.Wait(t, all, "all requests of the look")
 		}
 		return f, true
 	}}
-	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
-	j, err := o.Join(bounded(t), gpu(4))
+	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	j, err := o.Join(kit.Bounded(t), gpu(4))
 	require.NoError(t, err)
-	require.NoError(t, o.Admit(bounded(t), j.Entry.Ref))
+	require.NoError(t, o.Admit(kit.Bounded(t), j.Entry.Ref))
 	on.Store(true)
-	v, err := o.Look(bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
+	v, err := o.Look(kit.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
 	require.NoError(t, err)
 
 	assert.EqualValues(t, 4, v.Limit)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/kit"
 )
 
 // TestEveryRecipeOutlivesItsProcesses kills processes that hold and that wait.
@@ -20,5 +21,5 @@ func TestEveryRecipeOutlivesItsProcesses(t *testing.T) {
 			})
 		}
 	})
-	until(t, "nothing left", func() bool { return len(entriesBelow(t, conn, root)) == 0 })
+	kit.Until(t, "nothing left", func() bool { return len(entriesBelow(t, conn, root)) == 0 })
 }

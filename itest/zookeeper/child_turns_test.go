@@ -12,33 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
 func TestTwentyProcessesTakeTurnsInOrder(t *testing.T) {
-	const processes, each = 20, 10
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
-	var children []*child.Process
-	for range processes {
-		children = append(children, child.Job{
-			Do: child.Turns, Servers: e.Servers(), Root: root, Name: "x", TTL: calmTTL, Turns: each,
-		}.Start(t))
-	}
-	var turns []child.Turn
-	pids := map[int]bool{}
-	for _, c := range children {
-		for range each {
-			u := child.Report[child.Turn](t, c)
-			turns = append(turns, u)
-			pids[u.PID] = true
-		}
-		c.Ends(t)
-	}
+	turns := child.Job{
+		Do: child.Turns, Servers: e.Servers(), Root: root, Name: "x", TTL: kit.CalmTTL, Turns: 10,
+	}.TakenByMany(t, 20)
 
-	assert.Len(t, pids, processes)
-	require.Len(t, turns, processes*each)
 	lookout.checkTurns(t, turns)
 	child.LogPace(t, turns)
 }
@@ -52,7 +37,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	t.Logf("seed %d", seed)
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	m := mutex.New(p.Session, "x")
 	type report struct {
 		turn child.Turn
@@ -71,7 +56,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 				h, err := m.Lock(ctx)
 				if r.err = err; err == nil {
 					r.turn = child.TurnOf(h)
-					r.turn.End = now()
+					r.turn.End = kit.Now()
 					r.err = h.Unlock()
 				}
 				cancel()
@@ -82,7 +67,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	var turns []child.Turn
 	gaveUp := 0
 	for range goroutines * each {
-		r := wait(t, reports, "a turn")
+		r := kit.Wait(t, reports, "a turn")
 		if r.err == nil {
 			turns = append(turns, r.turn)
 			continue
@@ -90,7 +75,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 		require.ErrorIs(t, r.err, context.Canceled)
 		gaveUp++
 	}
-	p.kept(t)
+	p.Kept(t)
 	lookout.seesNothingLeft(t)
 
 	require.Positive(t, gaveUp)
@@ -120,13 +105,13 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 		Do: child.Hold, Servers: e.Servers(), Root: root, Name: "x", TTL: ttl, Key: key, Resource: resource.URL,
 	}.Start(t)
 	held := child.Report[child.Held](t, old)
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	next := p.ask(bounded(t), "x")
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	next := p.Begin(kit.Bounded(t), "x")
 	lookout.sees(t, 2)
 
-	stopped := now()
+	stopped := kit.Now()
 	old.Stop(t)
-	h := next.granted(t)
+	h := next.Granted(t)
 	gone := lookout.seesEnd(t, held.Key)
 	ok, err := guarded(lookout.admin, zkbackend.Guard(h), key, "in time")
 	require.NoError(t, err)
@@ -137,14 +122,8 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 	r := child.Report[child.Written](t, old)
 	old.Ends(t)
 
-	assert.False(t, r.Before, "write under the guard that was right once")
-	assert.False(t, r.After, "write under the guard of a lost hold")
-	assert.False(t, r.Resource, "write with an old token")
-	assert.Zero(t, r.Valid)
-	assert.True(t, r.IsLost)
-	assert.True(t, r.Unlock, "Unlock returned ErrLost")
-	assert.Greater(t, int64(h.Token()), held.Token)
-	assert.Greater(t, next.at.Sub(stopped), ttl*3/4, "granted before the holder expired")
+	r.Refused(t, held.Token, h)
+	assert.Greater(t, next.At.Sub(stopped), ttl*3/4, "granted before the holder expired")
 	ok, err = guarded(lookout.admin, zkbackend.Guard(h), key, "still in time")
 	require.NoError(t, err)
 	assert.True(t, ok)
@@ -156,9 +135,9 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 	written, refused := resource.Counts()
 	assert.Equal(t, [2]int{2, 1}, [2]int{written, refused}, "writes to the resource that went through, and were refused")
 	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
-		gone.Sub(stopped), next.at.Sub(gone), r.Told, r.Cause)
+		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
 	require.NoError(t, h.Unlock())
-	p.kept(t)
+	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }
 
@@ -174,28 +153,28 @@ func TestKilledProcessesLeaveNothing(t *testing.T) {
 	held := child.Report[child.Held](t, holder)
 	waiter := job.Start(t)
 	entries := lookout.sees(t, 2)
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	next := p.ask(bounded(t), "x")
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	next := p.Begin(kit.Bounded(t), "x")
 	lookout.sees(t, 3)
 
-	killed := now()
+	killed := kit.Now()
 	waiter.Kill()
 	waiterGone := lookout.seesEnd(t, entries[1])
-	next.waits(t)
-	line, err := mutex.New(p.Session, "x").Queue(bounded(t))
+	next.Waits(t)
+	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	assert.Equal(t, holder.Pid(), line[0].Meta.PID)
 	holder.Kill()
 	holderGone := lookout.seesEnd(t, held.Key)
-	h := next.granted(t)
+	h := next.Granted(t)
 
 	assert.Greater(t, waiterGone.Sub(killed), ttl/2, "by expiry")
 	assert.Greater(t, int64(h.Token()), held.Token)
-	assert.Greater(t, next.at.Sub(waiterGone), ttl*3/4, "granted before the holder expired")
-	assert.Less(t, next.at.Sub(holderGone), relooks, "without the look that is made for want of events")
-	t.Logf("the waiter's entry was gone %s after its end, the next granted %s after that of the holder", waiterGone.Sub(killed), next.at.Sub(holderGone))
+	assert.Greater(t, next.At.Sub(waiterGone), ttl*3/4, "granted before the holder expired")
+	assert.Less(t, next.At.Sub(holderGone), kit.Relooks, "without the look that is made for want of events")
+	t.Logf("the waiter's entry was gone %s after its end, the next granted %s after that of the holder", waiterGone.Sub(killed), next.At.Sub(holderGone))
 	require.NoError(t, h.Unlock())
-	p.kept(t)
+	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }

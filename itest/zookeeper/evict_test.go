@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -21,7 +22,7 @@ import (
 // the same numbers, and the names of some programs have nothing else in them.
 func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
 	for _, dir := range []string{root, root + "/x"} {
 		_, err := conn.Create(dir, nil, 0, zk.WorldACL(zk.PermAll))
@@ -33,7 +34,7 @@ func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 		return path
 	}
 	path := put()
-	seen, err := o.backend.List(bounded(t), "x", 0)
+	seen, err := o.backend.List(kit.Bounded(t), "x", 0)
 	require.NoError(t, err)
 	require.Len(t, seen, 1)
 	require.NoError(t, conn.Delete(path, -1))
@@ -42,11 +43,11 @@ func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, path, put())
 
-	require.ErrorIs(t, o.backend.Evict(bounded(t), seen[0]), driver.ErrGone)
+	require.ErrorIs(t, o.backend.Evict(kit.Bounded(t), seen[0]), driver.ErrGone)
 	lined(t, conn, root+"/x", 1)
-	seen, err = o.backend.List(bounded(t), "x", 0)
+	seen, err = o.backend.List(kit.Bounded(t), "x", 0)
 	require.NoError(t, err)
-	require.NoError(t, o.backend.Evict(bounded(t), seen[0]))
+	require.NoError(t, o.backend.Evict(kit.Bounded(t), seen[0]))
 	lined(t, conn, root+"/x", 0)
 }
 
@@ -58,37 +59,37 @@ func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
 	_, err := admin.Create(root+"/x/lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	p := as(newParty(t, root, calmTTL), goodPassword).open(t, e.Servers()...)
-	line, err := p.Queue(bounded(t), "x")
+	p := as(newParty(t, root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
+	line, err := p.Queue(kit.Bounded(t), "x")
 	require.NoError(t, err)
 	require.Len(t, line, 1)
 
-	err = p.Evict(bounded(t), line[0])
+	err = p.Evict(kit.Bounded(t), line[0])
 	require.ErrorIs(t, err, session.ErrDenied)
 	require.ErrorContains(t, err, "permission DELETE on "+root+"/x is missing")
 	checkSecrets(t, p, err)
 	lined(t, admin, root+"/x", 1)
-	p.kept(t)
+	p.Kept(t)
 }
 
 // TestListeningLeavesNoFolder: where nobody has ever asked, and where somebody has,
 // and while the servers remove what is empty under those who listen.
 func TestListeningLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
-	asker := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	asker := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 	conn := e.Conn(t)
 	const dir = "/fairlock/%beside/x/asks/line"
 	for _, asked := range []bool{false, true} {
-		h, err := mutex.New(p.Session, "x").Lock(bounded(t))
+		h, err := mutex.New(p.Session, "x").Lock(kit.Bounded(t))
 		require.NoError(t, err)
 		heard := make(chan error, 1)
 		go func() {
-			_, err := h.Asked(bounded(t))
+			_, err := h.Asked(kit.Bounded(t))
 			heard <- err
 		}()
 		made := int64(0)
-		until(t, "the folder is made, and made again", func() bool {
+		kit.Until(t, "the folder is made, and made again", func() bool {
 			there, stat, err := conn.Exists(dir)
 			if err == nil && there && made == 0 {
 				made = stat.Czxid
@@ -96,16 +97,16 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 			return err == nil && there && stat.Czxid > made
 		})
 		if asked {
-			withdraw, err := asker.Ask(bounded(t), "x", "y")
+			withdraw, err := asker.Ask(kit.Bounded(t), "x", "y")
 			require.NoError(t, err)
-			require.NoError(t, wait(t, heard, "word of it"))
+			require.NoError(t, kit.Wait(t, heard, "word of it"))
 			require.NoError(t, withdraw())
 			require.NoError(t, h.Unlock())
 		} else {
 			require.NoError(t, h.Unlock())
-			require.ErrorIs(t, wait(t, heard, "the end"), session.ErrUnlocked)
+			require.ErrorIs(t, kit.Wait(t, heard, "the end"), session.ErrUnlocked)
 		}
-		until(t, "nothing is left", func() bool {
+		kit.Until(t, "nothing is left", func() bool {
 			there, _, err := conn.Exists("/fairlock/%beside")
 			return err == nil && !there
 		})
@@ -115,9 +116,9 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 // TestLookingWhoLeadsLeavesNoFolder: where nobody has ever led.
 func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 	conn := e.Conn(t)
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(kit.Bounded(t))
 	defer cancel()
 	looked := make(chan struct{})
 	go func() {
@@ -127,14 +128,14 @@ func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
 			assert.Zero(t, leader.Token)
 		}
 	}()
-	until(t, "the folder is made", func() bool {
+	kit.Until(t, "the folder is made", func() bool {
 		there, _, err := conn.Exists("/fairlock/x")
 		return err == nil && there
 	})
 	cancel()
-	wait(t, looked, "the end")
+	kit.Wait(t, looked, "the end")
 
-	until(t, "nothing is left", func() bool {
+	kit.Until(t, "nothing is left", func() bool {
 		there, _, err := conn.Exists("/fairlock/x")
 		return err == nil && !there
 	})

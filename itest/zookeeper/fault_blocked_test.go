@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -30,11 +31,11 @@ func inTime(t *testing.T, what string, d time.Duration, call func(context.Contex
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	end := make(chan driver.Instant, 1)
-	context.AfterFunc(ctx, func() { end <- now() })
-	began := now()
+	context.AfterFunc(ctx, func() { end <- kit.Now() })
+	began := kit.Now()
 	err := call(ctx)
-	returned := now()
-	after := returned.Sub(wait(t, end, "the end of a context"))
+	returned := kit.Now()
+	after := returned.Sub(kit.Wait(t, end, "the end of a context"))
 	assert.Less(t, after, late, what)
 	require.Error(t, err, what)
 	t.Logf("%s: after %v: %v", what, returned.Sub(began).Round(time.Millisecond), err)
@@ -47,8 +48,8 @@ func stoppedServer(t *testing.T) {
 	const short = 200 * time.Millisecond
 	e := zktest.New(t, nil)
 	addr := e.Member(0).Addr()
-	p := newParty(t, "/fairlock", calmTTL).open(t, addr)
-	h := p.lock(t, "x")
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, addr)
+	h := p.Lock(t, "x")
 	m, other := mutex.New(p.Session, "x"), mutex.New(p.Session, "y")
 	require.NoError(t, e.Member(0).Pause())
 	for what, call := range map[string]func(context.Context) error{
@@ -64,19 +65,19 @@ func stoppedServer(t *testing.T) {
 	})
 	assert.ErrorIs(t, err, session.ErrUnavailable)
 	assert.ErrorContains(t, err, addr)
-	began := now()
+	began := kit.Now()
 	assert.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
-	assert.Less(t, now().Sub(began), 3*time.Second, "one second, and what a busy machine adds")
+	assert.Less(t, kit.Now().Sub(began), 3*time.Second, "one second, and what a busy machine adds")
 	require.NoError(t, e.Member(0).Resume())
 
-	resumed := now()
-	require.NoError(t, p.lock(t, "x").Unlock())
-	require.NoError(t, p.lock(t, "y").Unlock())
-	t.Logf("locks again %v after the server went on", now().Sub(resumed))
+	resumed := kit.Now()
+	require.NoError(t, p.Lock(t, "x").Unlock())
+	require.NoError(t, p.Lock(t, "y").Unlock())
+	t.Logf("locks again %v after the server went on", kit.Now().Sub(resumed))
 	conn := e.Conn(t)
 	lined(t, conn, "/fairlock/x", 0)
 	lined(t, conn, "/fairlock/y", 0)
-	p.kept(t)
+	p.Kept(t)
 }
 
 // impostor listens where a server should, and answers every handshake with the
@@ -183,7 +184,7 @@ func takesThePlace(t *testing.T, e *zktest.Ensemble, root, fake string) {
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
 	p.open(t, proxy.Addr())
-	h := p.lock(t, "held")
+	h := p.Lock(t, "held")
 	to.Store(fake)
 	proxy.Reset()
 	err := inTime(t, "Lock", 200*time.Millisecond, func(ctx context.Context) error {
@@ -191,7 +192,7 @@ func takesThePlace(t *testing.T, e *zktest.Ensemble, root, fake string) {
 	})
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	to.Store("")
-	require.NoError(t, p.lock(t, "x").Unlock())
+	require.NoError(t, p.Lock(t, "x").Unlock())
 	require.NoError(t, h.Unlock())
-	p.kept(t)
+	p.Kept(t)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
@@ -50,7 +51,7 @@ func contextsEndBeforeNodes(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				var slacks, lasted [samples]time.Duration
 				e, root := shared.use(t)
-				each(samples, func(i int) {
+				kit.Each(samples, func(i int) {
 					slacks[i], lasted[i] = endsBeforeNode(t, e, fmt.Sprint(root, "-", i), f)
 				})
 				t.Logf("told before deleted: %v", slacks)
@@ -73,17 +74,17 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (sla
 	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
 	fire := func() {}
 	if f.events {
-		fire = p.eventsWhileCut(t, newParty(t, root, calmTTL).open(t, e.Servers()...), conn)
+		fire = p.eventsWhileCut(t, newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), conn)
 	}
-	h := p.lock(t, "x")
+	h := p.Lock(t, "x")
 	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
 	<-time.After(rand.N(shortTTL / 8)) // anywhere between two heartbeats
 	f.harm(proxy)
-	began := now()
+	began := kit.Now()
 	believed := belief(h)
 	fire()
-	end := wait(t, told, "the end of the hold")
-	deleted := wait(t, gone, "the end of the node")
+	end := kit.Wait(t, told, "the end of the hold")
+	deleted := kit.Wait(t, gone, "the end of the node")
 	slack = deleted.Sub(end)
 
 	assert.Greater(t, deleted.Sub(<-believed), 50*time.Millisecond, "from the deadline to the end of the node")
@@ -96,7 +97,7 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (sla
 	proxy.Refuse(false)
 	proxy.Delay(tcpproxy.Both, 0)
 	proxy.Heal(tcpproxy.Both)
-	givenBack(t, p.lock(t, "x"))
+	kit.GivenBack(t, p.Lock(t, "x"))
 	return slack, end.Sub(began)
 }
 
@@ -108,13 +109,13 @@ func belief(h *session.Hold) <-chan driver.Instant {
 	go func() {
 		var until driver.Instant
 		for {
-			asked := now()
+			asked := kit.Now()
 			left := h.Valid()
 			if left == 0 {
 				deadline <- until
 				return
 			}
-			if answered := now(); answered.Sub(asked) < time.Millisecond {
+			if answered := kit.Now(); answered.Sub(asked) < time.Millisecond {
 				until = max(until, answered.Add(left))
 			}
 			<-time.After(shortTTL / 100)
@@ -131,8 +132,8 @@ func (p *party) eventsWhileCut(t *testing.T, calm *party, conn *zk.Conn) (fire f
 	held := make([]*session.Hold, n)
 	for i := range held {
 		name := fmt.Sprint("event", i)
-		held[i] = calm.lock(t, name)
-		p.ask(bounded(t), name)
+		held[i] = calm.Lock(t, name)
+		p.Begin(kit.Bounded(t), name)
 	}
 	for i := range held {
 		lined(t, conn, fmt.Sprint(p.opts.Root, "/event", i), 2)
@@ -140,7 +141,7 @@ func (p *party) eventsWhileCut(t *testing.T, calm *party, conn *zk.Conn) (fire f
 	return func() {
 		for _, h := range held {
 			<-time.After(150 * time.Millisecond)
-			givenBack(t, h)
+			kit.GivenBack(t, h)
 		}
 	}
 }
@@ -153,7 +154,7 @@ func deadlineFollowsServer(t *testing.T) {
 		MaxSession: given, Config: map[string]string{"minSessionTimeout": fmt.Sprint(given.Milliseconds())},
 	})
 	conn := e.Conn(t)
-	each(2, func(i int) {
+	kit.Each(2, func(i int) {
 		asked := []time.Duration{30 * time.Second, shortTTL}[i]
 		proxy := proxyOf(t, e, 0)
 		p := newParty(t, "/fairlock", asked)
@@ -167,16 +168,16 @@ func deadlineFollowsServer(t *testing.T) {
 			left.most = max(left.most, ev.Left)
 		}
 		p.open(t, proxy.Addr())
-		h := p.lock(t, fmt.Sprint(asked))
+		h := p.Lock(t, fmt.Sprint(asked))
 		gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
-		until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })
+		kit.Until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })
 		proxy.Hold(tcpproxy.Both)
-		began := now()
-		end := wait(t, told, "the end of the hold")
-		slack := wait(t, gone, "the end of the node").Sub(end)
+		began := kit.Now()
+		end := kit.Wait(t, told, "the end of the hold")
+		slack := kit.Wait(t, gone, "the end of the node").Sub(end)
 		t.Logf("asked for %v, given %v: ended %v after the cut, %v before the node", asked, given, end.Sub(began), slack)
 
-		assert.Contains(t, p.log.String(), "asked="+asked.String()+" given="+given.String())
+		assert.Contains(t, p.Log.String(), "asked="+asked.String()+" given="+given.String())
 		assert.Greater(t, slack, margin/2)
 		assert.Less(t, end.Sub(began), given)
 		left.Lock()
@@ -194,7 +195,7 @@ func silentConnection(t *testing.T) {
 	e, root := shared.use(t)
 	ways := []*tcpproxy.Proxy{proxyOf(t, e, 0), proxyOf(t, e, 0)}
 	p := newParty(t, root, ttl).open(t, ways[0].Addr(), ways[1].Addr())
-	h := p.lock(t, "x")
+	h := p.Lock(t, "x")
 	for range 2 {
 		used, other := ways[0], ways[1]
 		if other.Stats().Open > 0 {
@@ -202,16 +203,16 @@ func silentConnection(t *testing.T) {
 		}
 		require.Equal(t, 1, used.Stats().Open)
 		used.Hold(tcpproxy.Both)
-		began := now()
-		until(t, "another connection", func() bool { return other.Stats().Open > 0 })
-		took := now().Sub(began)
+		began := kit.Now()
+		kit.Until(t, "another connection", func() bool { return other.Stats().Open > 0 })
+		took := kit.Now().Sub(began)
 		t.Logf("another connection after %v", took)
 		assert.Less(t, took, ttl/2)
-		require.NoError(t, p.lock(t, "y").Unlock())
+		require.NoError(t, p.Lock(t, "y").Unlock())
 		used.Heal(tcpproxy.Both)
-		until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
+		kit.Until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
 	}
 	assert.Positive(t, h.Valid())
 	require.NoError(t, h.Unlock())
-	p.kept(t)
+	p.Kept(t)
 }

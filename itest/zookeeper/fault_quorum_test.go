@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -30,7 +31,7 @@ type rival struct {
 	hold     *session.Hold
 	told     <-chan driver.Instant // when its context ended
 	believed <-chan driver.Instant // its deadline
-	waiting  *request
+	waiting  *kit.Request
 }
 
 // newRival has a party with that proof hold, on one member, and another wait, on
@@ -41,9 +42,9 @@ func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, on, other
 	p := newParty(t, "/fairlock", shortTTL)
 	p.opts.Proof = proof
 	p.open(t, e.Member(on).Direct())
-	r := &rival{hold: p.lock(t, name)}
+	r := &rival{hold: p.Lock(t, name)}
 	r.told, r.believed = ended(r.hold), belief(r.hold)
-	r.waiting = newParty(t, "/fairlock", calmTTL).open(t, e.Member(other).Direct()).ask(bounded(t), name)
+	r.waiting = newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Member(other).Direct()).Begin(kit.Bounded(t), name)
 	return r
 }
 
@@ -52,10 +53,10 @@ func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, on, other
 // syncLimit ticks, 5 s here, while the leader lets their sessions expire.
 func cutFollowerProvesNothing(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "50"}})
-	leader, err := e.Leader(bounded(t))
+	leader, err := e.Leader(kit.Bounded(t))
 	require.NoError(t, err)
 	follower, other := (leader+1)%3, (leader+2)%3
-	conn := connTo(t, e, leader, calmTTL)
+	conn := connTo(t, e, leader, kit.CalmTTL)
 	proofs := []zkbackend.Proof{zkbackend.ProofAuto, zkbackend.ProofSync, zkbackend.ProofQuorum}
 	var rivals []*rival
 	var gone []<-chan driver.Instant
@@ -70,21 +71,21 @@ func cutFollowerProvesNothing(t *testing.T) {
 
 	e.Member(follower).CutFrom(leader)
 	defer e.Member(follower).HealFrom(leader)
-	began := now()
+	began := kit.Now()
 	for i, r := range rivals {
-		told, at := wait(t, r.told, "the end of the hold"), wait(t, gone[i], "the end of the node")
-		next := r.waiting.granted(t)
+		told, at := kit.Wait(t, r.told, "the end of the hold"), kit.Wait(t, gone[i], "the end of the node")
+		next := r.waiting.Granted(t)
 		t.Logf("proof %v: told %v after the cut, %v before the node was deleted, %v before the next one held",
-			proofs[i], told.Sub(began), at.Sub(told), r.waiting.at.Sub(told))
+			proofs[i], told.Sub(began), at.Sub(told), r.waiting.At.Sub(told))
 
 		assert.Greater(t, at.Sub(<-r.believed), 50*time.Millisecond, "proof %v: from the deadline to the end of the node", proofs[i])
 		assert.Greater(t, at, told)
-		assert.Greater(t, r.waiting.at, told)
+		assert.Greater(t, r.waiting.At, told)
 		assert.Greater(t, next.Token(), r.hold.Token())
-		givenBack(t, next)
+		kit.GivenBack(t, next)
 	}
 	// Whoever believes what the follower says still holds.
-	at := wait(t, naiveGone, "the end of the naive one's node")
+	at := kit.Wait(t, naiveGone, "the end of the naive one's node")
 	believed := naive.stop()
 	t.Logf("by the follower's answers: in force for at least %v after the node was deleted", believed.Sub(at))
 	assert.Positive(t, believed.Sub(at), "the cut is one that a ping does not notice")
@@ -105,7 +106,7 @@ func newNaive(t *testing.T, conn *zk.Conn) *naive {
 	n := &naive{path: path, quit: make(chan struct{})}
 	n.done.Go(func() {
 		for {
-			sent := now()
+			sent := kit.Now()
 			if _, _, err := conn.Get(path); err != nil {
 				return
 			}
@@ -132,27 +133,27 @@ func (n *naive) stop() driver.Instant {
 // cannot do is commit.
 func deposedLeader(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "40"}})
-	leader, err := e.Leader(bounded(t))
+	leader, err := e.Leader(kit.Bounded(t))
 	require.NoError(t, err)
-	conn := connTo(t, e, (leader+1)%3, calmTTL)
+	conn := connTo(t, e, (leader+1)%3, kit.CalmTTL)
 	quorum := newRival(t, e, zkbackend.ProofQuorum, leader, (leader+1)%3)
 	sync := newRival(t, e, zkbackend.ProofSync, leader, (leader+2)%3)
 	lined(t, conn, "/fairlock/quorum", 2)
 	lined(t, conn, "/fairlock/sync", 2)
 
 	e.Member(leader).CutPeers()
-	began := now()
-	told := wait(t, quorum.told, "the end of the hold with ProofQuorum")
+	began := kit.Now()
+	told := kit.Wait(t, quorum.told, "the end of the hold with ProofQuorum")
 	assert.Less(t, told.Sub(began), shortTTL)
 	assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
-	late := wait(t, sync.told, "the end of the hold with ProofSync")
+	late := kit.Wait(t, sync.told, "the end of the hold with ProofSync")
 	for _, r := range []*rival{quorum, sync} {
-		next := r.waiting.granted(t)
-		assert.Greater(t, r.waiting.at, late)
+		next := r.waiting.Granted(t)
+		assert.Greater(t, r.waiting.At, late)
 		assert.Greater(t, next.Token(), r.hold.Token())
-		givenBack(t, next)
+		kit.GivenBack(t, next)
 	}
 	t.Logf("after the cut: told by quorum %v, by sync %v, the next ones held %v and %v",
-		told.Sub(began), late.Sub(began), quorum.waiting.at.Sub(began), sync.waiting.at.Sub(began))
+		told.Sub(began), late.Sub(began), quorum.waiting.At.Sub(began), sync.waiting.At.Sub(began))
 	e.Member(leader).HealPeers()
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -228,7 +229,7 @@ func (s *zkService) end(ctx context.Context, id int64, password string) (alive b
 		return true, err
 	}
 	defer socket.Close()
-	if err := socket.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := socket.SetDeadline(time.Now().Add(kit.Patience)); err != nil {
 		return true, err
 	}
 	if _, err := socket.Write(zkframe.End(id, password, 2*time.Second)); err != nil {
@@ -252,7 +253,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 		p, err := tcpproxy.New(s.ensemble.Member(i).Direct(), nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, p.Close()) })
-		c.proxies = append(c.proxies, p)
+		c.Network = append(c.Network, p)
 		servers = append(servers, p.Addr())
 	}
 	var err error
@@ -273,9 +274,10 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 // zkClient is a client whose network can be harmed: whole, by its proxies, and
 // request by request, where it dials.
 type zkClient struct {
+	kit.Network
+
 	svc     *zkService
 	backend driver.Backend
-	proxies []*tcpproxy.Proxy
 	sent    atomic.Int64
 
 	mu      sync.Mutex
@@ -286,28 +288,6 @@ type zkClient struct {
 }
 
 func (c *zkClient) Backend() driver.Backend { return c.backend }
-
-func (c *zkClient) Cut(d drivertest.Direction) {
-	dir := map[drivertest.Direction]tcpproxy.Direction{
-		drivertest.Both: tcpproxy.Both, drivertest.Requests: tcpproxy.Up, drivertest.Replies: tcpproxy.Down,
-	}[d]
-	for _, p := range c.proxies {
-		p.Hold(dir)
-	}
-}
-
-func (c *zkClient) Heal() {
-	for _, p := range c.proxies {
-		p.Delay(tcpproxy.Both, 0)
-		p.Heal(tcpproxy.Both)
-	}
-}
-
-func (c *zkClient) Delay(d time.Duration) {
-	for _, p := range c.proxies {
-		p.Delay(tcpproxy.Down, d)
-	}
-}
 
 func (c *zkClient) Strike(op drivertest.Op, f drivertest.Fault) {
 	c.mu.Lock()

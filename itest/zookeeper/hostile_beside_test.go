@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -50,15 +51,15 @@ func TestWhatStrangersWriteBesideALineIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	m := &meddler{conn: e.Conn(t), root: root}
-	m.one, m.two = newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	m.one, m.two = newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	t.Run("limits", m.limits)
 	t.Run("numbers", m.numbers)
 	t.Run("ledgers", m.ledgers)
 	t.Run("what entries say", m.metas)
 	t.Run("what cannot be removed", m.stuck)
 	t.Run("a note that stays", m.note)
-	m.one.kept(t)
-	m.two.kept(t)
+	m.one.Kept(t)
+	m.two.Kept(t)
 }
 
 // limits: one that cannot be read is told to who waits and to who asks, and who
@@ -67,25 +68,25 @@ func (m *meddler) limits(t *testing.T) {
 	for i, child := range []string{"-1", "0", "1e99", " 8", "08", "+8", "NaN", "99999999999999999999", strings.Repeat("9", 100_000), "4"} {
 		name := fmt.Sprint("limit", i)
 		sem := semaphore.New(m.one.Session, name, 2)
-		h, err := sem.Acquire(bounded(t), 2)
+		h, err := sem.Acquire(kit.Bounded(t), 2)
 		require.NoError(t, err)
-		waiter := m.two.askFor(func() (*session.Hold, error) { return semaphore.New(m.two.Session, name, 2).Acquire(bounded(t), 2) })
-		until(t, "a waiter", func() bool { es, err := sem.Queue(bounded(t)); return err == nil && len(es) == 2 })
+		waiter := m.two.BeginWith(func() (*session.Hold, error) { return semaphore.New(m.two.Session, name, 2).Acquire(kit.Bounded(t), 2) })
+		kit.Until(t, "a waiter", func() bool { es, err := sem.Queue(kit.Bounded(t)); return err == nil && len(es) == 2 })
 		m.put(t, name, "limit/"+child, "")
 		begin := time.Now()
-		wait(t, waiter.done, "the end of the waiting")
-		_, aerr := semaphore.NewWith(m.two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(bounded(t), 1)
-		_, lerr := sem.Limit(bounded(t))
-		for what, err := range map[string]error{"waiter": waiter.err, "acquire": aerr, "limit": lerr} {
+		kit.Wait(t, waiter.Done, "the end of the waiting")
+		_, aerr := semaphore.NewWith(m.two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(kit.Bounded(t), 1)
+		_, lerr := sem.Limit(kit.Bounded(t))
+		for what, err := range map[string]error{"waiter": waiter.Err, "acquire": aerr, "limit": lerr} {
 			require.ErrorIs(t, err, session.ErrRefused, what)
 			assert.Less(t, len(err.Error()), 500, what)
 			assert.ErrorContains(t, err, "limit", what)
 		}
-		assert.Less(t, time.Since(begin), relooks, "told by an event")
+		assert.Less(t, time.Since(begin), kit.Relooks, "told by an event")
 		assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
 		require.NoError(t, h.Unlock())
 		require.NoError(t, m.conn.Delete(m.root+"/%beside/"+name+"/limit/"+child, -1))
-		h, err = sem.Acquire(bounded(t), 2)
+		h, err = sem.Acquire(kit.Bounded(t), 2)
 		require.NoError(t, err)
 		require.NoError(t, h.Unlock())
 	}
@@ -99,9 +100,9 @@ func (m *meddler) numbers(t *testing.T) {
 		for _, key := range []string{"0", "-1", "+1", "01", "0x1", "99999999999999999999", "☃"} {
 			m.put(t, name, "slot/"+key, value)
 		}
-		h, err := sem.Acquire(bounded(t), 1)
+		h, err := sem.Acquire(kit.Bounded(t), 1)
 		require.NoError(t, err, "%.40q", value)
-		h2, err := sem.Acquire(bounded(t), 1)
+		h2, err := sem.Acquire(kit.Bounded(t), 1)
 		require.NoError(t, err, "%.40q", value)
 		assert.Equal(t, []int{1, 2}, []int{h.Slot(), h2.Slot()}, "%.40q", value)
 		require.NoError(t, h.Unlock())
@@ -115,7 +116,7 @@ func (m *meddler) ledgers(t *testing.T) {
 	for i, value := range append(tour.Values(mostBytes), "x died", " ", " clean", "0123456789abcdef died") {
 		name := fmt.Sprint("ledger", i)
 		take := func(p *party) *session.Hold {
-			h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(bounded(t))
+			h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(kit.Bounded(t))
 			require.NoError(t, err, "%.40q", value)
 			return h
 		}
@@ -132,7 +133,7 @@ func (m *meddler) ledgers(t *testing.T) {
 func (m *meddler) metas(t *testing.T) {
 	for i, value := range tour.Values(mostBytes) {
 		name := fmt.Sprint("meta", i)
-		h, err := election.New(m.one.Session, name).Campaign(bounded(t), "me")
+		h, err := election.New(m.one.Session, name).Campaign(kit.Bounded(t), "me")
 		require.NoError(t, err)
 		key := h.Refs()[0].Key
 		meta := m.root + "/%beside/" + name + "/meta/" + nodeOf(key)[:16]
@@ -141,10 +142,10 @@ func (m *meddler) metas(t *testing.T) {
 		m.put(t, name, "meta/0123456789abcdef", value)
 		_, err = m.conn.Create(m.root+"/"+name+"/0123456789abcdefv-lock-", []byte(value), zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		l, err := election.New(m.two.Session, name).Leader(bounded(t))
+		l, err := election.New(m.two.Session, name).Leader(kit.Bounded(t))
 		require.NoError(t, err)
 		assert.Equal(t, "me", l.Value)
-		line, err := mutex.New(m.two.Session, name).Queue(bounded(t))
+		line, err := mutex.New(m.two.Session, name).Queue(kit.Bounded(t))
 		require.NoError(t, err)
 		require.Len(t, line, 2)
 		require.NoError(t, h.Unlock())
@@ -155,21 +156,23 @@ func (m *meddler) metas(t *testing.T) {
 // entry's belongs keeps nobody from giving back.
 func (m *meddler) stuck(t *testing.T) {
 	sem := semaphore.New(m.one.Session, "stuck", 1)
-	h, err := sem.Acquire(bounded(t), 1)
+	h, err := sem.Acquire(kit.Bounded(t), 1)
 	require.NoError(t, err)
-	waiter := m.two.askFor(func() (*session.Hold, error) { return semaphore.New(m.two.Session, "stuck", 1).Acquire(bounded(t), 1) })
+	waiter := m.two.BeginWith(func() (*session.Hold, error) {
+		return semaphore.New(m.two.Session, "stuck", 1).Acquire(kit.Bounded(t), 1)
+	})
 	var line []string
-	until(t, "a waiter", func() bool { line = entriesBelow(t, m.conn, m.root+"/stuck"); return len(line) == 2 })
+	kit.Until(t, "a waiter", func() bool { line = entriesBelow(t, m.conn, m.root+"/stuck"); return len(line) == 2 })
 	m.put(t, "stuck", "holders/"+nodeOf(slices.MaxFunc(line, bySequence))+"/child", "") // he will note his admission there
 	require.NoError(t, h.Unlock())
-	second := waiter.granted(t)
-	third := m.one.askFor(func() (*session.Hold, error) { return sem.Acquire(bounded(t), 1) })
-	until(t, "another", func() bool { return len(entriesBelow(t, m.conn, m.root+"/stuck")) == 2 })
+	second := waiter.Granted(t)
+	third := m.one.BeginWith(func() (*session.Hold, error) { return sem.Acquire(kit.Bounded(t), 1) })
+	kit.Until(t, "another", func() bool { return len(entriesBelow(t, m.conn, m.root+"/stuck")) == 2 })
 	require.NoError(t, second.Unlock())
-	require.NoError(t, third.granted(t).Unlock())
+	require.NoError(t, third.Granted(t).Unlock())
 
 	robust := func(p *party) *session.Hold {
-		h, err := mutex.NewWith(p.Session, "stuck-ledger", mutex.Options{Robust: true}).Lock(bounded(t))
+		h, err := mutex.NewWith(p.Session, "stuck-ledger", mutex.Options{Robust: true}).Lock(kit.Bounded(t))
 		require.NoError(t, err)
 		return h
 	}
@@ -185,17 +188,19 @@ func (m *meddler) stuck(t *testing.T) {
 // does not go with it. The end of that entry is noticed all the same.
 func (m *meddler) note(t *testing.T) {
 	sem := semaphore.New(m.one.Session, "note", 1)
-	h, err := sem.Acquire(bounded(t), 1)
+	h, err := sem.Acquire(kit.Bounded(t), 1)
 	require.NoError(t, err)
 	path, err := m.conn.Create(m.root+"/note/0123456789abcdefw1-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	m.put(t, "note", "holders/"+nodeOf(path), "")
-	waiter := m.two.askFor(func() (*session.Hold, error) { return semaphore.New(m.two.Session, "note", 1).Acquire(bounded(t), 1) })
-	until(t, "a waiter", func() bool { return len(entriesBelow(t, m.conn, m.root+"/note")) == 3 })
+	waiter := m.two.BeginWith(func() (*session.Hold, error) {
+		return semaphore.New(m.two.Session, "note", 1).Acquire(kit.Bounded(t), 1)
+	})
+	kit.Until(t, "a waiter", func() bool { return len(entriesBelow(t, m.conn, m.root+"/note")) == 3 })
 	require.NoError(t, h.Unlock())
-	waiter.waits(t)
+	waiter.Waits(t)
 	require.NoError(t, m.conn.Delete(path, -1))
-	require.NoError(t, waiter.granted(t).Unlock())
+	require.NoError(t, waiter.Granted(t).Unlock())
 }
 
 // nodeOf is the last part of a path.

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -50,10 +51,10 @@ func TestStrangersOfAllKindsAreWaitedForInEveryLine(t *testing.T) {
 		root := root + "-" + layout.String()
 		var ss [3]*session.Session
 		for i := range ss {
-			p := newParty(t, root, calmTTL)
+			p := newParty(t, root, kit.CalmTTL)
 			p.opts.Layout = layout
 			ss[i] = p.open(t, e.Servers()...).Session
-			defer p.kept(t)
+			defer p.Kept(t)
 		}
 		entries, _ := strangerNames()
 		for i, r := range tour.Recipes() {
@@ -61,7 +62,7 @@ func TestStrangersOfAllKindsAreWaitedForInEveryLine(t *testing.T) {
 				const few = 8
 				for from := 0; from < len(entries); from += few {
 					name := fmt.Sprintf("line%d-%d", i, from)
-					tour.Turns(bounded(t), t, r, name, ss, func() tour.Strangers {
+					tour.Turns(kit.Bounded(t), t, r, name, ss, func() tour.Strangers {
 						return strangersIn(t, e, root+"/"+name, from, min(from+few, len(entries)))
 					})
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -43,28 +44,28 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 			root := root + "-" + name[len(name)-5:]
 			dir := root + "/x"
 			stranger := e.Conn(t)
-			one, two := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
-			holder := one.lock(t, "x")
-			stand := func() (node string, r *request) {
+			one, two := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+			holder := one.Lock(t, "x")
+			stand := func() (node string, r *kit.Request) {
 				path, err := stranger.Create(dir+"/"+lie.node, nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
-				r = two.ask(bounded(t), "x")
+				r = two.Begin(kit.Bounded(t), "x")
 				lined(t, stranger, dir, 3)
-				line, err := two.Queue(bounded(t), "x")
+				line, err := two.Queue(kit.Bounded(t), "x")
 				require.NoError(t, err)
-				until(t, "watches", func() bool { return two.watches(t, e, path) && two.watches(t, e, line[2].Key) })
+				kit.Until(t, "watches", func() bool { return two.watches(t, e, path) && two.watches(t, e, line[2].Key) })
 				return path[len(dir)+1:], r
 			}
 			node, r := stand()
 			_, err := stranger.Multi(lie.ops(dir, node)...)
 			require.NoError(t, err)
-			h := r.granted(t)
-			begin := now()
-			wait(t, h.Context().Done(), "the end of a hold that should not be")
-			t.Log("ended after", now().Sub(begin))
-			assert.Less(t, now().Sub(begin), time.Second)
+			h := r.Granted(t)
+			begin := kit.Now()
+			kit.Wait(t, h.Context().Done(), "the end of a hold that should not be")
+			t.Log("ended after", kit.Now().Sub(begin))
+			assert.Less(t, kit.Now().Sub(begin), time.Second)
 			assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
-			assert.Contains(t, two.log.String(), "may have been granted twice")
+			assert.Contains(t, two.Log.String(), "may have been granted twice")
 			assert.ErrorIs(t, h.Unlock(), session.ErrLost)
 			lined(t, stranger, dir, 1)
 
@@ -72,12 +73,12 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 			_, err = stranger.Multi(lie.ops(dir, node)...)
 			require.NoError(t, err)
 			lined(t, stranger, dir, 2)
-			until(t, "a watch on the holder", func() bool { return two.watches(t, e, holder.Refs()[0].Key) })
-			r.waits(t)
+			kit.Until(t, "a watch on the holder", func() bool { return two.watches(t, e, holder.Refs()[0].Key) })
+			r.Waits(t)
 			require.NoError(t, context.Cause(holder.Context()))
 			require.NoError(t, holder.Unlock())
-			require.NoError(t, r.granted(t).Unlock())
-			one.kept(t)
+			require.NoError(t, r.Granted(t).Unlock())
+			one.Kept(t)
 		})
 	}
 }
@@ -85,13 +86,13 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 // watches says whether the server knows of a watch of the party's on a node.
 func (p *party) watches(t testing.TB, e *zktest.Ensemble, path string) bool {
 	t.Helper()
-	said, err := e.Member(0).Command(bounded(t), "wchp")
+	said, err := e.Member(0).Command(kit.Bounded(t), "wchp")
 	require.NoError(t, err)
 	on := ""
 	for line := range strings.Lines(said) {
 		if session, ok := strings.CutPrefix(line, "\t"); !ok {
 			on = strings.TrimSpace(line)
-		} else if on == path && strings.TrimSpace(session) == p.service() {
+		} else if on == path && strings.TrimSpace(session) == p.Service() {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -19,7 +20,7 @@ import (
 func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	curator := startCurator(t, e)
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"curator": curator}}
 	c.rotations(t, "fairlock", "curator", "gozk")
@@ -39,7 +40,7 @@ func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 		curatorRevokes(t, zktest.New(t, lax()), root, curator, true)
 	})
 	t.Run("CuratorsReadWriteLockIsTold", func(t *testing.T) { readWriteIsTold(t, root, curator) })
-	p.kept(t)
+	p.Kept(t)
 	// The last: it kills Curator.
 	t.Run("CuratorsHolderIsKilled", func(t *testing.T) { curatorIsKilled(t, root, curator, p) })
 }
@@ -55,18 +56,18 @@ func lax() *zktest.Options {
 // the servers let it write or not.
 func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *program, writable bool) {
 	lookout := lookAt(t, e, root+"/revoked")
-	one, two := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
-	h := one.lock(t, "revoked")
+	one, two := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	h := one.Lock(t, "revoked")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	leaver := one.ask(ctx, "revoked")
+	leaver := one.Begin(ctx, "revoked")
 	lookout.sees(t, 2)
-	next := two.ask(bounded(t), "revoked")
+	next := two.Begin(kit.Bounded(t), "revoked")
 	lookout.sees(t, 3)
 	theirs := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	theirs.told(t, "acquire")
 	lookout.sees(t, 4)
-	behind := two.ask(bounded(t), "revoked")
+	behind := two.Begin(kit.Bounded(t), "revoked")
 	entries := lookout.sees(t, 5)
 	revoker := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	revoke := func(i int) {
@@ -85,31 +86,31 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 	data, _, err := lookout.admin.Get(h.Refs()[0].Key)
 	require.NoError(t, err)
 	assert.Equal(t, writable, string(data) == "__REVOKE__")
-	line, err := mutex.New(one.Session, "revoked").Queue(bounded(t))
+	line, err := mutex.New(one.Session, "revoked").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 5)
 	assert.EqualValues(t, h.Token(), line[0].Token)
 
 	cancel()
-	wait(t, leaver.done, "the end of the waiter")
+	kit.Wait(t, leaver.Done, "the end of the waiter")
 	lookout.seesEnd(t, entries[1])
 	revoke(2)
-	next.waits(t)
+	next.Waits(t)
 	assert.Positive(t, h.Valid())
 	require.NoError(t, context.Cause(h.Context()))
 	require.NoError(t, h.Unlock())
-	second := next.granted(t)
-	behind.waits(t)
+	second := next.Granted(t)
+	behind.Waits(t)
 	assert.Empty(t, theirs.answers)
 	require.NoError(t, second.Unlock())
 	theirs.acquired(t)
 	revoke(3) // the one ahead of ours, and Curator's own
 	revoke(4)
-	behind.waits(t)
+	behind.Waits(t)
 	theirs.does(t, "release")
-	require.NoError(t, behind.granted(t).Unlock())
-	one.kept(t)
-	two.kept(t)
+	require.NoError(t, behind.Granted(t).Unlock())
+	one.Kept(t)
+	two.Kept(t)
 	lookout.seesNothingLeft(t)
 }
 
@@ -121,16 +122,16 @@ func curatorIsKilled(t *testing.T, root string, curator *program, p *party) {
 	_, token := holder.acquired(t)
 	waiter.told(t, "acquire")
 	entries := lookout.sees(t, 2)
-	next := p.ask(bounded(t), "killed")
+	next := p.Begin(kit.Bounded(t), "killed")
 	lookout.sees(t, 3)
-	killed := now()
+	killed := kit.Now()
 	curator.process.Halt()
-	h := next.granted(t)
+	h := next.Granted(t)
 	gone := max(lookout.seesEnd(t, entries[0]), lookout.seesEnd(t, entries[1]))
 
 	assert.Greater(t, int64(h.Token()), token)
-	assert.Less(t, next.at.Sub(gone), relooks, "without the look that is made for want of events")
-	t.Logf("their entries were gone %s after their end, ours granted %s after that", gone.Sub(killed), next.at.Sub(gone))
+	assert.Less(t, next.At.Sub(gone), kit.Relooks, "without the look that is made for want of events")
+	t.Logf("their entries were gone %s after their end, ours granted %s after that", gone.Sub(killed), next.At.Sub(gone))
 	require.NoError(t, h.Unlock())
 	lookout.seesNothingLeft(t)
 }
@@ -138,27 +139,27 @@ func curatorIsKilled(t *testing.T, root string, curator *program, p *party) {
 // readWriteIsTold has the names of Curator's read-write lock beside a mutex: its
 // owners do not see each other's order, and the log says so, once.
 func readWriteIsTold(t *testing.T, root string, curator *program) {
-	p := newParty(t, root, calmTTL).open(t, shared.ensemble.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
 	lookout := lookAt(t, shared.ensemble, root+"/rw")
 	theirs := curator.open(t, "write", root+"/rw")
 	theirs.told(t, "acquire")
 	theirs.acquired(t)
-	one := p.ask(bounded(t), "rw")
+	one := p.Begin(kit.Bounded(t), "rw")
 	lookout.sees(t, 2)
-	two := p.ask(bounded(t), "rw")
+	two := p.Begin(kit.Bounded(t), "rw")
 	lookout.sees(t, 3)
-	until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
-	one.waits(t)
+	kit.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
+	one.Waits(t)
 	theirs.does(t, "release")
-	require.NoError(t, one.granted(t).Unlock())
-	require.NoError(t, two.granted(t).Unlock())
+	require.NoError(t, one.Granted(t).Unlock())
+	require.NoError(t, two.Granted(t).Unlock())
 	lookout.seesNothingLeft(t)
 	assert.Equal(t, 1, logged(p, "several protocols"))
-	assert.Contains(t, p.log.String(), "__WRIT__")
+	assert.Contains(t, p.Log.String(), "__WRIT__")
 }
 
 // logged is how many lines of a log have a text.
-func logged(p *party, text string) int { return strings.Count(p.log.String(), text) }
+func logged(p *party, text string) int { return strings.Count(p.Log.String(), text) }
 
 // TestWritesToEntriesGrantNobody has somebody write into every entry as soon as
 // it is there, as Curator's Revoker would, while three sessions take turns. Where
@@ -181,7 +182,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 	lookout := lookAt(t, e, root)
 	turns := make(chan child.Turn, parties*each)
 	for range parties {
-		p := newParty(t, root, calmTTL).open(t, e.Servers()...)
+		p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 		for range 2 {
 			go func() { // ends with its turns, or with the Session
 				for range each / 2 {
@@ -190,7 +191,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 						return
 					}
 					u := child.TurnOf(h)
-					u.End = now()
+					u.End = kit.Now()
 					assert.NoError(t, h.Unlock())
 					turns <- u
 				}
@@ -198,7 +199,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 		}
 	}
 	var all []child.Turn
-	for end := time.Now().Add(patience); len(all) < parties*each; {
+	for end := time.Now().Add(kit.Patience); len(all) < parties*each; {
 		require.True(t, time.Now().Before(end), "%d turns", len(all))
 		path := lookout.newest()
 		if path == root {

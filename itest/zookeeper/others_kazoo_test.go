@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -15,7 +16,7 @@ import (
 func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
-	p := newParty(t, root, calmTTL)
+	p := newParty(t, root, kit.CalmTTL)
 	p.opts.Layout = zkbackend.LayoutKazoo
 	p.open(t, e.Servers()...)
 	kazoo := startKazoo(t, e)
@@ -24,31 +25,31 @@ func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	assert.Zero(t, logged(p, "several protocols"))
 	t.Run("AnotherLayoutIsTold", func(t *testing.T) { otherLayoutIsTold(t, root, kazoo) })
 	t.Run("AnEntryWithoutASessionIsNamed", func(t *testing.T) { persistentIsNamed(t, root, kazoo, p) })
-	p.kept(t)
+	p.Kept(t)
 }
 
 // otherLayoutIsTold has stock Kazoo in a line of the other layout: Kazoo does
 // not see ours. Ours wait behind Kazoo, and the log says so, once for a line.
 func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
-	p := newParty(t, root, calmTTL).open(t, shared.ensemble.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
 	lookout := lookAt(t, shared.ensemble, root+"/mixed")
 	theirs := kazoo.open(t, "lock", root+"/mixed")
 	theirs.told(t, "acquire")
 	path, _ := theirs.acquired(t)
-	one := p.ask(bounded(t), "mixed")
+	one := p.Begin(kit.Bounded(t), "mixed")
 	lookout.sees(t, 2)
-	two := p.ask(bounded(t), "mixed")
+	two := p.Begin(kit.Bounded(t), "mixed")
 	lookout.sees(t, 3)
-	until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
-	one.waits(t)
+	kit.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
+	one.Waits(t)
 	theirs.does(t, "release")
-	require.NoError(t, one.granted(t).Unlock())
-	require.NoError(t, two.granted(t).Unlock())
+	require.NoError(t, one.Granted(t).Unlock())
+	require.NoError(t, two.Granted(t).Unlock())
 
 	assert.Equal(t, 1, logged(p, "several protocols"))
-	assert.Contains(t, p.log.String(), `name=mixed`)
-	assert.Contains(t, p.log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
-	p.kept(t)
+	assert.Contains(t, p.Log.String(), `name=mixed`)
+	assert.Contains(t, p.Log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
+	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }
 
@@ -56,41 +57,41 @@ func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
 // them when it is asked to.
 func persistentIsNamed(t *testing.T, root string, kazoo *program, p *party) {
 	lookout := lookAt(t, shared.ensemble, root+"/x")
-	other := newParty(t, root, calmTTL)
+	other := newParty(t, root, kit.CalmTTL)
 	other.opts.Layout = zkbackend.LayoutKazoo
 	other.open(t, shared.ensemble.Servers()...)
 	theirs := kazoo.open(t, "persistent", root+"/x")
 	theirs.told(t, "acquire")
 	path, token := theirs.acquired(t)
-	begin := now()
-	var all []*request
+	begin := kit.Now()
+	var all []*kit.Request
 	for i := range 6 { // only the first stands right behind it
-		all = append(all, []*party{p, other}[i%2].ask(bounded(t), "x"))
+		all = append(all, []*party{p, other}[i%2].Begin(kit.Bounded(t), "x"))
 	}
 	for _, r := range all {
-		wait(t, r.done, "an answer")
-		require.ErrorIs(t, r.err, session.ErrForeignKey)
-		assert.ErrorContains(t, r.err, path)
-		assert.Nil(t, r.hold)
-		assert.Less(t, r.at.Sub(begin), relooks, "without the look that is made for want of events")
+		kit.Wait(t, r.Done, "an answer")
+		require.ErrorIs(t, r.Err, session.ErrForeignKey)
+		assert.ErrorContains(t, r.Err, path)
+		assert.Nil(t, r.Hold)
+		assert.Less(t, r.At.Sub(begin), kit.Relooks, "without the look that is made for want of events")
 	}
-	t.Log(all[0].err)
+	t.Log(all[0].Err)
 	lookout.wait(t, "nothing but the entry", func() bool { return len(lookout.ended) == len(lookout.made)-1 })
 	require.Equal(t, []string{path}, entriesBelow(t, lookout.admin, root+"/x"))
-	line, err := mutex.New(p.Session, "x").Queue(bounded(t))
+	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 1)
 	assert.True(t, line[0].Unleased)
 	assert.True(t, line[0].Foreign)
 	assert.Equal(t, token, line[0].Token)
 	assert.Empty(t, line[0].Session)
-	_, err = mutex.New(p.Session, "x").TryLock(bounded(t))
+	_, err = mutex.New(p.Session, "x").TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.ErrorContains(t, err, path)
 
 	theirs.does(t, "release")
-	require.NoError(t, p.lock(t, "x").Unlock())
-	other.kept(t)
+	require.NoError(t, p.Lock(t, "x").Unlock())
+	other.Kept(t)
 	lookout.seesNothingLeft(t)
 }
 
@@ -100,25 +101,25 @@ func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	require.NoError(t, p.lock(t, "x").Unlock())
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	require.NoError(t, p.Lock(t, "x").Unlock())
 	key, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	between, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	r := p.ask(bounded(t), "x")
+	r := p.Begin(kit.Bounded(t), "x")
 	lookout.sees(t, 4)
-	r.waits(t)
-	left := now()
+	r.Waits(t)
+	left := kit.Now()
 	require.NoError(t, lookout.admin.Delete(between, -1))
-	wait(t, r.done, "an answer")
+	kit.Wait(t, r.Done, "an answer")
 
-	require.ErrorIs(t, r.err, session.ErrForeignKey)
-	assert.ErrorContains(t, r.err, key)
-	assert.Less(t, r.at.Sub(left), relooks, "without the look that is made for want of events")
+	require.ErrorIs(t, r.Err, session.ErrForeignKey)
+	assert.ErrorContains(t, r.Err, key)
+	assert.Less(t, r.At.Sub(left), kit.Relooks, "without the look that is made for want of events")
 	lookout.wait(t, "nothing but the entry", func() bool { return len(lookout.ended) == 3 })
 	require.Equal(t, []string{key}, entriesBelow(t, lookout.admin, root))
 	require.NoError(t, lookout.admin.Delete(key, -1))
-	require.NoError(t, p.lock(t, "x").Unlock())
-	p.kept(t)
+	require.NoError(t, p.Lock(t, "x").Unlock())
+	p.Kept(t)
 }

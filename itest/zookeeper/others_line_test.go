@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
@@ -48,23 +49,23 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 	switch p := c.theirs[kind]; {
 	case kind == "fairlock":
 		ctx, cancel := context.WithCancel(ctx)
-		r := c.fair.ask(ctx, name)
+		r := c.fair.Begin(ctx, name)
 		go func() {
-			if <-r.done; r.err == nil {
-				s.granted <- granted{path: r.hold.Refs()[0].Key, token: int64(r.hold.Token()), at: r.at}
+			if <-r.Done; r.Err == nil {
+				s.granted <- granted{path: r.Hold.Refs()[0].Key, token: int64(r.Hold.Token()), at: r.At}
 			}
 		}()
-		s.release = func() error { return r.hold.Unlock() }
+		s.release = func() error { return r.Hold.Unlock() }
 		s.cancel = func() {
 			cancel()
-			<-r.done
-			assert.ErrorIs(t, r.err, context.Canceled)
+			<-r.Done
+			assert.ErrorIs(t, r.Err, context.Canceled)
 		}
 	case kind == "gozk":
 		lock := zk.NewLock(c.e.Conn(t), path, zk.WorldACL(zk.PermAll))
 		go func() { // ends at the latest with the connection
 			if err := lock.Lock(); err == nil {
-				s.granted <- granted{at: now()}
+				s.granted <- granted{at: kit.Now()}
 			} else if ctx.Err() == nil {
 				t.Errorf("zk.Lock: %v", err)
 			}
@@ -76,7 +77,7 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 		go func() {
 			select {
 			case words := <-a.answers:
-				at := now()
+				at := kit.Now()
 				g := granted{path: words[min(1, len(words)-1)], at: at}
 				_, err := fmt.Sscan(words[min(2, len(words)-1)], &g.token)
 				assert.NoError(t, err, "%v", words)
@@ -93,7 +94,7 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 // give back one after another. It checks that the line shows them as they came,
 // and that they were granted in that order and one at a time.
 func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(kit.Bounded(t))
 	defer cancel()
 	lookout := lookAt(t, c.e, c.fair.opts.Root+"/"+name)
 	var line []*standing
@@ -115,7 +116,7 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 		if i == leaver {
 			continue
 		}
-		g := wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d of %v", s.kind, i, kinds))
+		g := kit.Wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d of %v", s.kind, i, kinds))
 		if g.path != "" {
 			assert.Equal(t, entries[i], g.path, "%s, number %d", s.kind, i)
 			assert.Equal(t, tokens[i], g.token, "%s, number %d", s.kind, i)
@@ -127,7 +128,7 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 		for j, other := range line[i+1:] {
 			assert.Empty(t, other.granted, "%s, number %d, before its turn", other.kind, i+1+j)
 		}
-		last = now()
+		last = kit.Now()
 		require.NoError(t, s.release(), s.kind)
 	}
 	lookout.seesNothingLeft(t)
@@ -138,7 +139,7 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 // returns the tokens, which rise.
 func (c *crowd) checkQueue(t *testing.T, name string, kinds, entries []string) (tokens []int64) {
 	admin := c.e.Conn(t)
-	line, err := mutex.New(c.fair.Session, name).Queue(bounded(t))
+	line, err := mutex.New(c.fair.Session, name).Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, len(kinds))
 	for i, e := range line {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
@@ -27,7 +28,7 @@ func TestTheLineIsSharedWithCuratorsOtherRecipes(t *testing.T) {
 
 // inLine is a request of either side in a line.
 type inLine struct {
-	ours   *request
+	ours   *kit.Request
 	theirs *actor
 	got    chan struct{} // closed when it is granted
 }
@@ -47,20 +48,20 @@ type readWriteLine struct {
 func (l *readWriteLine) join(kind string) *inLine {
 	l.t.Helper()
 	x := &inLine{got: make(chan struct{})}
-	ctx := bounded(l.t)
+	ctx := kit.Bounded(l.t)
 	rw := rwlock.New(l.p.Session, "rw")
 	switch kind {
 	case "r":
-		x.ours = l.p.askFor(func() (*session.Hold, error) { return rw.RLock(ctx) })
+		x.ours = l.p.BeginWith(func() (*session.Hold, error) { return rw.RLock(ctx) })
 	case "w":
-		x.ours = l.p.askFor(func() (*session.Hold, error) { return rw.Lock(ctx) })
+		x.ours = l.p.BeginWith(func() (*session.Hold, error) { return rw.Lock(ctx) })
 	default:
 		x.theirs = l.curator.open(l.t, map[string]string{"R": "read", "W": "write"}[kind], l.root+"/rw")
 		x.theirs.told(l.t, "acquire")
 	}
 	go func() { // ends with the request, or with the program
 		if x.ours != nil {
-			<-x.ours.done
+			<-x.ours.Done
 			close(x.got)
 			return
 		}
@@ -78,9 +79,9 @@ func (l *readWriteLine) join(kind string) *inLine {
 func (l *readWriteLine) granted(xs ...*inLine) {
 	l.t.Helper()
 	for _, x := range xs {
-		wait(l.t, x.got, "a grant")
+		kit.Wait(l.t, x.got, "a grant")
 		if x.ours != nil {
-			require.NoError(l.t, x.ours.err)
+			require.NoError(l.t, x.ours.Err)
 		}
 	}
 }
@@ -101,7 +102,7 @@ func (l *readWriteLine) release(xs ...*inLine) {
 	for _, x := range xs {
 		l.stands--
 		if x.ours != nil {
-			require.NoError(l.t, x.ours.hold.Unlock())
+			require.NoError(l.t, x.ours.Hold.Unlock())
 		} else {
 			x.theirs.does(l.t, "release")
 		}
@@ -109,7 +110,7 @@ func (l *readWriteLine) release(xs ...*inLine) {
 }
 
 func newReadWriteLine(t *testing.T, root string, curator *program) *readWriteLine {
-	p := newParty(t, root, calmTTL).open(t, shared.ensemble.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
 	return &readWriteLine{t: t, root: root, p: p, curator: curator, lookout: lookAt(t, shared.ensemble, root+"/rw")}
 }
 
@@ -121,7 +122,7 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	w4 := l.join("W")
 	r5, r6 := l.join("r"), l.join("R")
 	w7 := l.join("w")
-	line, err := rwlock.New(l.p.Session, "rw").Queue(bounded(t))
+	line, err := rwlock.New(l.p.Session, "rw").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 7)
 	for i, want := range []driver.Mode{driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive} {
@@ -146,7 +147,7 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	l.release(w7)
 	l.lookout.seesNothingLeft(t)
 	assert.Zero(t, logged(l.p, "several protocols"))
-	l.p.kept(t)
+	l.p.Kept(t)
 }
 
 // curatorSeesDowngrades has a writer of ours become a reader, with readers and
@@ -166,12 +167,12 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 				others = append(others, x)
 			}
 		}
-		h := first.ours.hold
+		h := first.ours.Hold
 		token := h.Token()
-		require.NoError(t, rwlock.New(l.p.Session, "rw").Downgrade(bounded(t), h))
+		require.NoError(t, rwlock.New(l.p.Session, "rw").Downgrade(kit.Bounded(t), h))
 		l.granted(readers...)
 		l.waits(others...)
-		line, err := rwlock.New(l.p.Session, "rw").Queue(bounded(t))
+		line, err := rwlock.New(l.p.Session, "rw").Queue(kit.Bounded(t))
 		require.NoError(t, err)
 
 		assert.Equal(t, driver.Shared, line[0].Mode, behind)
@@ -190,21 +191,21 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 			others = others[1:]
 		}
 		l.lookout.seesNothingLeft(t)
-		l.p.kept(t)
+		l.p.Kept(t)
 	}
 }
 
 // curatorLeads has candidates of both sides take turns, and know each other.
 func curatorLeads(t *testing.T, root string, curator *program, kind string, o election.Options) {
-	p := newParty(t, root, calmTTL).open(t, shared.ensemble.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
 	lookout := lookAt(t, shared.ensemble, root+"/"+kind)
 	el := election.NewWith(p.Session, kind, o)
-	ctx := bounded(t)
-	campaign := func(value string) *request {
-		return p.askFor(func() (*session.Hold, error) { return el.Campaign(ctx, value) })
+	ctx := kit.Bounded(t)
+	campaign := func(value string) *kit.Request {
+		return p.BeginWith(func() (*session.Hold, error) { return el.Campaign(ctx, value) })
 	}
 	first := campaign("ours-1")
-	h := first.granted(t)
+	h := first.Granted(t)
 	theirs := curator.open(t, kind, root+"/"+kind)
 	theirs.told(t, "acquire")
 	lookout.sees(t, 2)
@@ -226,16 +227,16 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 		require.NoError(t, err)
 		leads("ours-1b")
 	}
-	second.waits(t)
+	second.Waits(t)
 	require.NoError(t, h.Unlock())
 	theirs.acquired(t)
 	leads(theirs.name)
-	second.waits(t)
+	second.Waits(t)
 	theirs.does(t, "release")
-	h2 := second.granted(t)
+	h2 := second.Granted(t)
 	leads("ours-2")
 	assert.Greater(t, h2.Token(), h.Token())
 	require.NoError(t, h2.Unlock())
 	lookout.seesNothingLeft(t)
-	p.kept(t)
+	p.Kept(t)
 }

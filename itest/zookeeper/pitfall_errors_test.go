@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
@@ -49,15 +50,15 @@ func refusalsAreTold(t *testing.T) {
 				return f, true
 			},
 		}
-		p := newParty(t, root, calmTTL)
+		p := newParty(t, root, kit.CalmTTL)
 		p.opts.Dial = w.dial
 		p.open(t, e.Servers()...)
 		if c.op == zkframe.OpMulti {
-			require.NoError(t, p.lock(t, name).Unlock()) // makes the folder
+			require.NoError(t, p.Lock(t, name).Unlock()) // makes the folder
 		}
 		w.forget()
 		on.Store(1)
-		h, err := mutex.New(p.Session, name).Lock(bounded(t))
+		h, err := mutex.New(p.Session, name).Lock(kit.Bounded(t))
 
 		assert.ErrorIs(t, err, c.want, name)
 		if c.want != nil {
@@ -75,8 +76,8 @@ func refusalsAreTold(t *testing.T) {
 func realQuota(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
 	conn := e.Conn(t)
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
-	held := p.lock(t, "x")
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	held := p.Lock(t, "x")
 	const quota = "/zookeeper/quota/fairlock"
 	for _, node := range []struct{ path, data string }{
 		{quota, ""},
@@ -92,12 +93,12 @@ func realQuota(t *testing.T) {
 		"a folder": func(ctx context.Context) error { return second(mutex.New(p.Session, "y").Lock(ctx)) },
 		"a try":    func(ctx context.Context) error { return second(mutex.New(p.Session, "y").TryLock(ctx)) },
 	} {
-		err := call(bounded(t))
+		err := call(kit.Bounded(t))
 		require.ErrorIs(t, err, session.ErrRefused, what)
 		assert.ErrorContains(t, err, "quota", what)
 		t.Log(err)
 	}
 	require.NoError(t, held.Unlock())
-	require.NoError(t, p.lock(t, "x").Unlock(), "there is room again")
-	p.kept(t)
+	require.NoError(t, p.Lock(t, "x").Unlock(), "there is room again")
+	p.Kept(t)
 }

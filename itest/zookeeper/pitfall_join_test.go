@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -59,7 +60,7 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 		line := fmt.Sprint(kinds)
 		dir := folder(t, conn, root+"/"+line)
 		b := &breaker{}
-		o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Servers()...)
+		o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Servers()...)
 		b.mu.Lock()
 		b.kinds = slices.Clone(kinds)
 		b.mu.Unlock()
@@ -73,7 +74,7 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, stat.Czxid, j.Entry.Token)
 		assert.Zero(t, j.Ahead)
-		_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+		_, err = o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 		require.NoError(t, err)
 		assert.Empty(t, children(t, conn, dir))
 	}
@@ -85,9 +86,9 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 func lateCommitMakesOneEntry(t *testing.T) {
 	const way = 300 * time.Millisecond
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
-	leader, err := e.Leader(bounded(t))
+	leader, err := e.Leader(kit.Bounded(t))
 	require.NoError(t, err)
-	conn := connTo(t, e, leader, calmTTL)
+	conn := connTo(t, e, leader, kit.CalmTTL)
 	slow, far := (leader+1)%3, (leader+2)%3
 	for round := range 6 {
 		line := fmt.Sprint("x", round)
@@ -100,7 +101,7 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		var struck atomic.Bool
 		w := &wire{refuse: func(addr string) bool { return first != then && (addr == first) == struck.Load() }}
 		w.after = func(f zkframe.Frame) bool { return !joins(f) || struck.Swap(true) }
-		o := drive(t, calmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, first, then)
+		o := drive(t, kit.CalmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, first, then)
 		delay := func(d time.Duration) {
 			e.Member(slow).DelayTo(leader, d)
 			e.Member(far).DelayTo(leader, d+d/4)
@@ -114,7 +115,7 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		assert.Len(t, children(t, conn, dir), 1)
 		assert.Zero(t, j.Ahead)
 		assert.Equal(t, o.ID(), ownerOf(t, conn, j.Entry.Key))
-		_, err = o.Leave(bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+		_, err = o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 		require.NoError(t, err)
 		<-time.After(way / 5)
 		assert.Empty(t, children(t, conn, dir), "and nothing comes late")
@@ -135,34 +136,34 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		e, root := shared.use(t)
 		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 		w := &wire{}
-		p := newParty(t, root, calmTTL)
+		p := newParty(t, root, kit.CalmTTL)
 		p.opts.Dial = w.dial
 		p.open(t, proxy.Addr())
-		before := p.service()
-		require.NoError(t, p.lock(t, "x").Unlock())
+		before := p.Service()
+		require.NoError(t, p.Lock(t, "x").Unlock())
 		held := made(t, conn, root+"/x")
 		w.forget()
 
 		fault.harm(proxy)
-		ctx, cancel := context.WithCancel(bounded(t))
-		r := p.ask(ctx, "x")
-		until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
+		ctx, cancel := context.WithCancel(kit.Bounded(t))
+		r := p.Begin(ctx, "x")
+		kit.Until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
 		if name == "the answer is late" || name == "the answer is lost" {
-			until(t, "an entry", func() bool { return len(children(t, conn, root+"/x")) == 1 })
+			kit.Until(t, "an entry", func() bool { return len(children(t, conn, root+"/x")) == 1 })
 		}
 		cancel()
-		ended := now()
-		wait(t, r.done, "Lock returns")
-		took := r.at.Sub(ended)
+		ended := kit.Now()
+		kit.Wait(t, r.Done, "Lock returns")
+		took := r.At.Sub(ended)
 		assert.Less(t, took, 200*time.Millisecond, name)
-		require.ErrorIs(t, r.err, session.ErrNotAcquired)
+		require.ErrorIs(t, r.Err, session.ErrNotAcquired)
 		fault.heal(proxy)
 
 		// The next one in line shows it: it is first.
-		require.NoError(t, p.lock(t, "x").Unlock())
+		require.NoError(t, p.Lock(t, "x").Unlock())
 		lined(t, conn, root+"/x", 0)
-		p.kept(t)
-		assert.Equal(t, before, p.service())
+		p.Kept(t)
+		assert.Equal(t, before, p.Service())
 		t.Logf("%s: returned after %v; entries made: %d", name, took, made(t, conn, root+"/x")-held)
 	}
 }
@@ -174,7 +175,7 @@ func settledJoinsStayAway(t *testing.T) {
 	conn := e.Conn(t)
 	dir := folder(t, conn, root+"/x")
 	var struck atomic.Int64
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(kit.Bounded(t))
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		if joins(request) && struck.Add(1) == 1 {
 			cancel()
@@ -182,7 +183,7 @@ func settledJoinsStayAway(t *testing.T) {
 		}
 		return f, true
 	}}
-	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
 	_, err := o.Join(ctx, driver.JoinRequest{Line: "x"})
 	var p *driver.PendingError
 	require.ErrorAs(t, err, &p)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -25,7 +26,7 @@ import (
 func watched(t *testing.T, root string, servers ...string) (*party, *wire) {
 	t.Helper()
 	w := &wire{}
-	p := newParty(t, root, calmTTL)
+	p := newParty(t, root, kit.CalmTTL)
 	p.opts.Dial = w.dial
 	return p.open(t, servers...), w
 }
@@ -46,12 +47,12 @@ func rests(t *testing.T, wires ...*wire) {
 		}
 		return sent, idle
 	}
-	last, since := 0, now()
-	until(t, "a rest", func() bool {
+	last, since := 0, kit.Now()
+	kit.Until(t, "a rest", func() bool {
 		if n, idle := sum(); n != last || !idle {
-			last, since = n, now()
+			last, since = n, kit.Now()
 		}
-		return now().Sub(since) > 60*time.Millisecond
+		return kit.Now().Sub(since) > 60*time.Millisecond
 	})
 	for _, w := range wires {
 		w.forget()
@@ -63,7 +64,7 @@ func rests(t *testing.T, wires ...*wire) {
 // wait its own, after a moment.
 func stands(t *testing.T, w *wire, entries int) {
 	t.Helper()
-	until(t, "watches", func() bool {
+	kit.Until(t, "watches", func() bool {
 		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData && f.Watches() }) == entries
 	})
 }
@@ -97,7 +98,7 @@ func handOff(wires ...*wire) (byKind map[int32]int, down int) {
 // true.
 func doubted(t *testing.T, w *wire) {
 	t.Helper()
-	until(t, "a look at the line", func() bool {
+	kit.Until(t, "a look at the line", func() bool {
 		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetChildren2 }) > 0
 	})
 }
@@ -133,16 +134,16 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	one, oneWire := watched(t, root, e.Servers()...)
 	two, twoWire := watched(t, root, e.Servers()...)
 	three, threeWire := watched(t, root, e.Servers()...)
-	held := one.lock(t, "x")
+	held := one.Lock(t, "x")
 	stands(t, oneWire, 1)
-	second := two.ask(bounded(t), "x")
+	second := two.Begin(kit.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 	stands(t, twoWire, 2)
 	rests(t, oneWire, twoWire, threeWire)
 	if !answered(t, held.Unlock()) {
 		return false
 	}
-	next := second.granted(t)
+	next := second.Granted(t)
 	sent, _ := handOff(twoWire)
 	assert.Empty(t, sent, "requests of the next one")
 	sent, _ = handOff(oneWire)
@@ -150,17 +151,17 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	granted(t, twoWire)
 	rests(t, oneWire, twoWire)
 
-	third := three.ask(bounded(t), "x")
+	third := three.Begin(kit.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 	stands(t, threeWire, 2)
-	fourth := one.ask(bounded(t), "x")
+	fourth := one.Begin(kit.Bounded(t), "x")
 	lined(t, conn, root+"/x", 3)
 	stands(t, oneWire, 2)
 	rests(t, oneWire, twoWire, threeWire)
 	if !answered(t, next.Unlock()) {
 		return false
 	}
-	next = third.granted(t)
+	next = third.Granted(t)
 	sent, down := handOff(twoWire, threeWire)
 	t.Logf("second to third: %v, %d bytes back", sent, down)
 	assert.Equal(t, map[int32]int{zkframe.OpMulti: 1}, sent, "third knew that only the second was ahead")
@@ -170,7 +171,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	if !answered(t, next.Unlock()) {
 		return false
 	}
-	next = fourth.granted(t)
+	next = fourth.Granted(t)
 	sent, down = handOff(oneWire, threeWire)
 	t.Logf("third to fourth: %v, %d bytes back", sent, down)
 	assert.LessOrEqual(t, sent[zkframe.OpGetData], 1, "the word of the third")
@@ -202,33 +203,33 @@ func longLineIsNeverRead(t *testing.T) {
 	for i := range parties {
 		parties[i], wires[i] = watched(t, root, e.Servers()...)
 	}
-	held := newParty(t, root, calmTTL).open(t, e.Servers()...).lock(t, "x")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	held := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...).Lock(t, "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*kit.Patience)
 	defer cancel()
-	requests := make([]*request, n)
+	requests := make([]*kit.Request, n)
 	for i := range requests {
-		requests[i] = parties[i%sessions].ask(ctx, "x")
+		requests[i] = parties[i%sessions].Begin(ctx, "x")
 	}
 	lined(t, conn, root+"/x", n+1)
 	for _, p := range parties {
-		p.stands(t, n/sessions)
+		p.Stands(t, n/sessions)
 	}
 	rests(t, wires[:]...)
-	began := now()
+	began := kit.Now()
 	require.NoError(t, held.Unlock())
 	var in inside
 	var drained sync.WaitGroup
 	for _, r := range requests {
 		drained.Go(func() {
-			<-r.done
-			if assert.NoError(t, r.err) {
+			<-r.Done
+			if assert.NoError(t, r.Err) {
 				in.visit()
-				assert.NoError(t, r.hold.Unlock())
+				assert.NoError(t, r.Hold.Unlock())
 			}
 		})
 	}
 	drained.Wait()
-	took := now().Sub(began)
+	took := kit.Now().Sub(began)
 	byKind, down := handOff(wires[:]...)
 	t.Logf("%d hand-offs in %v: requests by kind %v, %d bytes back", n, took, byKind, down)
 
@@ -237,7 +238,7 @@ func longLineIsNeverRead(t *testing.T) {
 	assert.LessOrEqual(t, byKind[zkframe.OpGetData], n)
 	assert.Less(t, down/n, 400, "bytes for each hand-off")
 	for _, p := range parties {
-		p.kept(t)
+		p.Kept(t)
 	}
 }
 
@@ -255,19 +256,19 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
 	conn := e.Conn(t)
 	var parties [4]*party
 	for i := range parties {
-		parties[i] = newParty(t, root, calmTTL).open(t, e.Servers()...)
+		parties[i] = newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	}
 	var in inside
 	for round := range rounds {
 		name := fmt.Sprint("x", round)
 		dir := root + "/" + name
-		held := parties[0].lock(t, name)
-		ctx, giveUp := context.WithCancel(bounded(t))
-		quitter := parties[1].ask(ctx, name)
+		held := parties[0].Lock(t, name)
+		ctx, giveUp := context.WithCancel(kit.Bounded(t))
+		quitter := parties[1].Begin(ctx, name)
 		lined(t, conn, dir, 2)
-		third := parties[2].ask(bounded(t), name)
+		third := parties[2].Begin(kit.Bounded(t), name)
 		lined(t, conn, dir, 3)
-		last := parties[3].ask(bounded(t), name)
+		last := parties[3].Begin(kit.Bounded(t), name)
 		names := lined(t, conn, dir, 4)
 		if round%3 > 0 {
 			<-time.After(5 * time.Millisecond) // let the watches stand
@@ -278,20 +279,20 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
 		}
 		<-time.After(rand.N(2 * time.Millisecond))
 		giveUp()
-		wait(t, quitter.done, "the one who gives up")
-		require.ErrorIs(t, quitter.err, session.ErrNotAcquired)
+		kit.Wait(t, quitter.Done, "the one who gives up")
+		require.ErrorIs(t, quitter.Err, session.ErrNotAcquired)
 		lined(t, conn, dir, 3)
 		<-time.After(rand.N(3 * time.Millisecond))
-		third.waits(t)
-		last.waits(t)
+		third.Waits(t)
+		last.Waits(t)
 		in.now.Add(1) // the first still holds
 		var turns sync.WaitGroup
-		for _, r := range []*request{third, last} {
+		for _, r := range []*kit.Request{third, last} {
 			turns.Go(func() {
-				<-r.done
-				if assert.NoError(t, r.err) {
+				<-r.Done
+				if assert.NoError(t, r.Err) {
 					in.visit()
-					assert.NoError(t, r.hold.Unlock())
+					assert.NoError(t, r.Hold.Unlock())
 				}
 			})
 		}
@@ -302,7 +303,7 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
 	}
 	assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
 	for _, p := range parties {
-		p.kept(t)
+		p.Kept(t)
 	}
 }
 
@@ -321,21 +322,21 @@ func scribble(conn *zk.Conn, dir string, names []string) {
 func onlyHoldersLeaveWord(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	one, two := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...), drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	one, two := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...), drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	for round := range 20 {
 		held, middle, last := one.join(t, "x"), one.join(t, "x"), two.join(t, "x")
 		gone := two.end(t, middle)
 		require.NoError(t, one.quit(t, middle))
-		require.False(t, wait(t, gone, "the end of one who waited").Held)
+		require.False(t, kit.Wait(t, gone, "the end of one who waited").Held)
 
 		gone = two.end(t, held)
 		if round%2 == 0 {
-			_, err := one.Leave(bounded(t), driver.LeaveRequest{Ref: held.Entry.Ref, Held: true})
+			_, err := one.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: held.Entry.Ref, Held: true})
 			require.NoError(t, err)
 		} else {
 			require.NoError(t, conn.Delete(held.Entry.Key, -1))
 		}
-		require.Equal(t, round%2 == 0, wait(t, gone, "the end of the holder").Held, "round %d", round)
+		require.Equal(t, round%2 == 0, kit.Wait(t, gone, "the end of the holder").Held, "round %d", round)
 		require.NoError(t, two.quit(t, last))
 		lined(t, conn, root+"/x", 0)
 	}

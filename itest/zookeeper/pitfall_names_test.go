@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -26,24 +27,24 @@ func numbersComeAgain(t *testing.T) {
 	conn := e.Conn(t)
 	reaped := func() {
 		t.Helper()
-		until(t, "the folder is removed", func() bool {
+		kit.Until(t, "the folder is removed", func() bool {
 			there, _, err := conn.Exists("/fairlock/x")
 			return err == nil && !there
 		})
 	}
-	slow := drive(t, calmTTL, zkbackend.Options{}, e.Servers()...)
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
-	heirs := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	slow := drive(t, kit.CalmTTL, zkbackend.Options{}, e.Servers()...)
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	heirs := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 
 	old := slow.join(t, "x")
 	require.NoError(t, conn.Delete(old.Entry.Key, -1))
 	reaped()
-	late := p.lock(t, "x")
+	late := p.Lock(t, "x")
 	require.NoError(t, conn.Delete(late.Refs()[0].Key, -1))
-	wait(t, ended(late), "the end of the hold")
+	kit.Wait(t, ended(late), "the end of the hold")
 	reaped()
-	heir := heirs.lock(t, "x")
-	_, err := slow.Leave(bounded(t), driver.LeaveRequest{Ref: old.Entry.Ref})
+	heir := heirs.Lock(t, "x")
+	_, err := slow.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: old.Entry.Ref})
 	require.ErrorIs(t, err, driver.ErrGone)
 	require.ErrorIs(t, late.Unlock(), session.ErrLost)
 
@@ -55,7 +56,7 @@ func numbersComeAgain(t *testing.T) {
 	assert.Greater(t, heir.Token(), late.Token())
 	assert.Greater(t, int64(late.Token()), old.Entry.Token)
 	require.NoError(t, heir.Unlock())
-	heirs.kept(t)
+	heirs.Kept(t)
 }
 
 // foldersVanishAtAnyMoment has the servers remove folders as fast as they can,
@@ -64,9 +65,9 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 	const turns = 60
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 5 * time.Millisecond})
 	conn := e.Conn(t)
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 	fresh := 0
-	each(4, func(i int) {
+	kit.Each(4, func(i int) {
 		m := mutex.New(p.Session, fmt.Sprint("a/b/x", i))
 		var token session.Token
 		for range turns {
@@ -74,7 +75,7 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 			if rand.N(2) == 0 {
 				lock = m.TryLock
 			}
-			h, err := lock(bounded(t))
+			h, err := lock(kit.Bounded(t))
 			if !assert.NoError(t, err) {
 				return
 			}
@@ -89,11 +90,11 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 	})
 	t.Logf("%d of %d turns were the first of a new folder", fresh, turns)
 	assert.Greater(t, fresh, turns/20)
-	until(t, "all is removed", func() bool {
+	kit.Until(t, "all is removed", func() bool {
 		there, _, err := conn.Exists("/fairlock/a")
 		return err == nil && !there
 	})
-	p.kept(t)
+	p.Kept(t)
 }
 
 // foreignChildrenAreLeftAlone, whatever they are called, and names that go on
@@ -117,24 +118,24 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		stats[name] = *stat
 	}
 	names := []string{"orders", "orders/settle", "orders/settle/deep", "orders/settle/deep/er", "orders/config"}
-	p := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	other := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	other := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	var held []*session.Hold
 	for _, name := range names {
-		held = append(held, p.lock(t, name))
+		held = append(held, p.Lock(t, name))
 	}
 	for i, name := range names {
-		line, err := other.Queue(bounded(t), name)
+		line, err := other.Queue(kit.Bounded(t), name)
 		require.NoError(t, err)
 		assert.Len(t, line, 1, name)
-		_, err = mutex.New(other.Session, name).TryLock(bounded(t))
+		_, err = mutex.New(other.Session, name).TryLock(kit.Bounded(t))
 		require.ErrorIs(t, err, session.ErrNotAcquired, name)
-		waiting := other.ask(bounded(t), name)
-		lined := func() bool { q, err := p.Queue(bounded(t), name); return err == nil && len(q) == 2 }
-		until(t, "a waiter", lined)
+		waiting := other.Begin(kit.Bounded(t), name)
+		lined := func() bool { q, err := p.Queue(kit.Bounded(t), name); return err == nil && len(q) == 2 }
+		kit.Until(t, "a waiter", lined)
 		require.NoError(t, held[i].Unlock())
-		require.NoError(t, waiting.granted(t).Unlock())
-		h, err := mutex.New(other.Session, name).TryLock(bounded(t))
+		require.NoError(t, waiting.Granted(t).Unlock())
+		h, err := mutex.New(other.Session, name).TryLock(kit.Bounded(t))
 		require.NoError(t, err, "free, whatever else is there")
 		require.NoError(t, h.Unlock())
 	}
@@ -145,8 +146,8 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		assert.Equal(t, stats[name].Czxid, stat.Czxid, name)
 		assert.Len(t, childrenNotFolders(t, conn, dir+"/"+name), 0, name)
 	}
-	p.kept(t)
-	other.kept(t)
+	p.Kept(t)
+	other.Kept(t)
 }
 
 // childrenNotFolders are the ephemeral children.
@@ -165,14 +166,14 @@ func childrenNotFolders(t *testing.T, conn *zk.Conn, dir string) (names []string
 // tokensAlwaysRise, whatever happens to servers and folders.
 func tokensAlwaysRise(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3})
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 	var token session.Token
 	turn := func(after string) {
 		t.Helper()
-		h := p.lock(t, "x")
+		h := p.Lock(t, "x")
 		assert.Greater(t, h.Token(), token, after)
 		token = h.Token()
-		givenBack(t, h)
+		kit.GivenBack(t, h)
 	}
 	folderGone := func() {
 		t.Helper()
@@ -182,15 +183,15 @@ func tokensAlwaysRise(t *testing.T) {
 	}
 	turn("at first")
 	turn("again")
-	leader, err := e.Leader(bounded(t))
+	leader, err := e.Leader(kit.Bounded(t))
 	require.NoError(t, err)
 	e.Member(leader).Kill()
 	turn("the leader was killed")
-	require.NoError(t, e.Member(leader).Restart(bounded(t)))
+	require.NoError(t, e.Member(leader).Restart(kit.Bounded(t)))
 	turn("it is back")
 	folderGone()
 	turn("the folder was deleted")
-	all := bounded(t)
+	all := kit.Bounded(t)
 	for i := range e.Len() {
 		e.Member(i).Kill()
 	}
@@ -198,12 +199,12 @@ func tokensAlwaysRise(t *testing.T) {
 	for i := range e.Len() {
 		go func(ctx context.Context) { restarted <- e.Member(i).Restart(ctx) }(all)
 	}
-	waiting := p.ask(bounded(t), "x")
+	waiting := p.Begin(kit.Bounded(t), "x")
 	for range e.Len() {
-		require.NoError(t, wait(t, restarted, "a member is back"))
+		require.NoError(t, kit.Wait(t, restarted, "a member is back"))
 	}
-	h := waiting.granted(t)
+	h := waiting.Granted(t)
 	assert.Greater(t, h.Token(), token, "all were restarted")
 	assert.Greater(t, h.Token()>>32, session.Token(1), "an epoch of its own")
-	givenBack(t, h)
+	kit.GivenBack(t, h)
 }

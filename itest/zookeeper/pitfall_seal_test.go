@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -24,17 +25,17 @@ func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
 		"zookeeper.DigestAuthenticationProvider.superDigest": zk.DigestACL(zk.PermAll, user, password)[0].ID,
 	}})
 	conn := e.Conn(t)
-	one, two, three := newParty(t, root, calmTTL), newParty(t, root, calmTTL), newParty(t, root, calmTTL)
+	one, two, three := newParty(t, root, kit.CalmTTL), newParty(t, root, kit.CalmTTL), newParty(t, root, kit.CalmTTL)
 	for _, p := range []*party{one, two, three} {
 		p.open(t, e.Servers()...)
 	}
-	holder := one.lock(t, "x")
-	second := two.ask(bounded(t), "x")
+	holder := one.Lock(t, "x")
+	second := two.Begin(kit.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
-	third := three.ask(bounded(t), "x")
+	third := three.Begin(kit.Bounded(t), "x")
 	lined(t, conn, root+"/x", 3)
 	middle := func() string { // the entry of the one who waits behind the holder
-		line, err := one.Queue(bounded(t), "x")
+		line, err := one.Queue(kit.Bounded(t), "x")
 		require.NoError(t, err)
 		return line[1].Key
 	}
@@ -45,26 +46,26 @@ func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
 	require.NoError(t, conn.AddAuth("digest", []byte(user+":"+password)))
 	_, err = conn.Set(middle(), []byte("yield"), -1)
 	require.NoError(t, err)
-	h := third.granted(t)
-	begin := now()
-	wait(t, h.Context().Done(), "the end of a hold that should not be")
-	t.Log("ended after", now().Sub(begin))
-	assert.Less(t, now().Sub(begin), time.Second)
+	h := third.Granted(t)
+	begin := kit.Now()
+	kit.Wait(t, h.Context().Done(), "the end of a hold that should not be")
+	t.Log("ended after", kit.Now().Sub(begin))
+	assert.Less(t, kit.Now().Sub(begin), time.Second)
 	var lost *session.LostError
 	require.ErrorAs(t, context.Cause(h.Context()), &lost)
 	assert.ErrorContains(t, lost, "super")
-	assert.Contains(t, three.log.String(), "may have been granted twice")
+	assert.Contains(t, three.Log.String(), "may have been granted twice")
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
 
-	again := three.ask(bounded(t), "x")
+	again := three.Begin(kit.Bounded(t), "x")
 	lined(t, conn, root+"/x", 3)
 	<-time.After(50 * time.Millisecond)
 	_, err = conn.Set(middle(), []byte("yield"), -1)
 	require.NoError(t, err)
 	<-time.After(20 * time.Millisecond)
-	again.waits(t)
-	second.waits(t)
+	again.Waits(t)
+	second.Waits(t)
 	require.NoError(t, holder.Unlock())
-	require.NoError(t, second.granted(t).Unlock())
-	require.NoError(t, again.granted(t).Unlock())
+	require.NoError(t, second.Granted(t).Unlock())
+	require.NoError(t, again.Granted(t).Unlock())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -24,7 +25,7 @@ const lastNumbers = math.MaxInt32 - 1<<20
 // before: the library may wait for minutes for one that was killed under it.
 func setSequence(t *testing.T, e *zktest.Ensemble, dir string, n int32) *zk.Conn {
 	t.Helper()
-	require.NoError(t, e.SetSequence(bounded(t), folder(t, e.Conn(t), dir), n))
+	require.NoError(t, e.SetSequence(kit.Bounded(t), folder(t, e.Conn(t), dir), n))
 	return e.Conn(t)
 }
 
@@ -46,13 +47,13 @@ func theLastNumbers(t *testing.T) {
 		setSequence(t, e, "/fairlock/"+name, last)
 		var parties [4]*party
 		for i := range parties {
-			parties[i] = newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+			parties[i] = newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 		}
 		var in inside
 		var token, place, low atomic.Int64
-		each(lockers, func(i int) {
+		kit.Each(lockers, func(i int) {
 			for range turns {
-				err := mutex.New(parties[i%4].Session, name).Do(bounded(t), func(_ context.Context, h *session.Hold) error {
+				err := mutex.New(parties[i%4].Session, name).Do(kit.Bounded(t), func(_ context.Context, h *session.Hold) error {
 					in.visit()
 					assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
 					ref := h.Refs()[0]
@@ -69,10 +70,10 @@ func theLastNumbers(t *testing.T) {
 		assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
 		assert.Equal(t, low.Load()-1, place.Load(), "the line has begun anew, and once only")
 		t.Logf("from %d: %d of %d turns after the new beginning", last, low.Load(), lockers*turns)
-		assert.Contains(t, parties[0].log.String()+parties[1].log.String()+parties[2].log.String()+parties[3].log.String(),
+		assert.Contains(t, parties[0].Log.String()+parties[1].Log.String()+parties[2].Log.String()+parties[3].Log.String(),
 			"nearly used up")
 		for _, p := range parties {
-			p.kept(t)
+			p.Kept(t)
 		}
 	}
 }
@@ -82,26 +83,26 @@ func tryAtTheLastNumbers(t *testing.T) {
 	e := zktest.New(t, nil)
 	const dir = "/fairlock/x"
 	conn := setSequence(t, e, dir, lastNumbers-1)
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 	m := mutex.New(p.Session, "x")
-	h, err := m.TryLock(bounded(t))
+	h, err := m.TryLock(kit.Bounded(t))
 	require.NoError(t, err)
 	require.EqualValues(t, lastNumbers-1, h.Refs()[0].Place)
-	_, err = m.TryLock(bounded(t))
+	_, err = m.TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	waiting := p.ask(bounded(t), "x")
-	until(t, "a request with one of the last numbers", func() bool { return made(t, conn, dir) == lastNumbers+1 })
-	_, err = m.TryLock(bounded(t))
+	waiting := p.Begin(kit.Bounded(t), "x")
+	kit.Until(t, "a request with one of the last numbers", func() bool { return made(t, conn, dir) == lastNumbers+1 })
+	_, err = m.TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	waiting.waits(t)
+	waiting.Waits(t)
 	require.NoError(t, h.Unlock())
-	next := waiting.granted(t)
+	next := waiting.Granted(t)
 	assert.Zero(t, next.Refs()[0].Place)
 	assert.Greater(t, next.Token(), h.Token())
 	require.NoError(t, next.Unlock())
 
 	setSequence(t, e, dir, lastNumbers)
-	h, err = m.TryLock(bounded(t))
+	h, err = m.TryLock(kit.Bounded(t))
 	require.NoError(t, err)
 	assert.Zero(t, h.Refs()[0].Place)
 	assert.Greater(t, h.Token(), next.Token())
@@ -116,10 +117,10 @@ func othersAtTheLastNumbers(t *testing.T) {
 	conn := setSequence(t, e, dir, math.MaxInt32-3)
 	other := zk.NewLock(conn, dir, zk.WorldACL(zk.PermAll))
 	require.NoError(t, other.Lock())
-	p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...)
+	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
 	m := mutex.New(p.Session, "x")
 	for name, lock := range map[string]func(context.Context) (*session.Hold, error){"Lock": m.Lock, "TryLock": m.TryLock} {
-		_, err := lock(bounded(t))
+		_, err := lock(kit.Bounded(t))
 		t.Log(name, err)
 		if name == "TryLock" {
 			require.ErrorIs(t, err, session.ErrNotAcquired)
@@ -128,26 +129,26 @@ func othersAtTheLastNumbers(t *testing.T) {
 		require.ErrorIs(t, err, zkbackend.ErrSequence)
 		require.ErrorIs(t, err, session.ErrRefused)
 	}
-	assert.Contains(t, p.log.String(), "level=ERROR")
+	assert.Contains(t, p.Log.String(), "level=ERROR")
 	assert.Len(t, children(t, conn, dir), 1, "the other's")
 	require.NoError(t, other.Unlock())
 
-	h := p.lock(t, "x")
+	h := p.Lock(t, "x")
 	assert.Zero(t, h.Refs()[0].Place)
 	again := make(chan error, 1)
 	go func() { again <- other.Lock() }()
 	lined(t, conn, dir, 2)
 	require.NoError(t, h.Unlock())
-	require.NoError(t, wait(t, again, "the other's turn in the new line"))
+	require.NoError(t, kit.Wait(t, again, "the other's turn in the new line"))
 	require.NoError(t, other.Unlock())
 
 	// A folder of another name in it keeps it from being removed.
 	conn = setSequence(t, e, dir, lastNumbers)
 	folder(t, conn, dir+"/y")
-	require.ErrorIs(t, second(m.Lock(bounded(t))), zkbackend.ErrSequence)
-	require.ErrorIs(t, second(m.TryLock(bounded(t))), zkbackend.ErrSequence)
+	require.ErrorIs(t, second(m.Lock(kit.Bounded(t))), zkbackend.ErrSequence)
+	require.ErrorIs(t, second(m.TryLock(kit.Bounded(t))), zkbackend.ErrSequence)
 	assert.Equal(t, []string{"y"}, children(t, conn, dir))
-	require.NoError(t, p.lock(t, "x/y").Unlock())
+	require.NoError(t, p.Lock(t, "x/y").Unlock())
 }
 
 // second is the error of a call that returns something else too.

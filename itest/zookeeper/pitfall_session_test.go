@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -60,7 +61,7 @@ func requestsStayWithTheirSession(t *testing.T) {
 	var joins sync.WaitGroup
 	join := func(line string) {
 		joins.Go(func() {
-			_, err := o.Join(bounded(t), driver.JoinRequest{Line: line})
+			_, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: line})
 			mu.Lock()
 			defer mu.Unlock()
 			errs[line] = err
@@ -68,11 +69,11 @@ func requestsStayWithTheirSession(t *testing.T) {
 	}
 	join("inflight")
 	before := proxy.Stats().Up.Waiting
-	until(t, "a request on its way", func() bool { return proxy.Stats().Up.Waiting > before })
+	kit.Until(t, "a request on its way", func() bool { return proxy.Stats().Up.Waiting > before })
 	proxy.Refuse(true)
-	until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
+	kit.Until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
 	join("queued")
-	wait(t, gone, "the end of the session")
+	kit.Wait(t, gone, "the end of the session")
 	proxy.Refuse(false)
 	proxy.Heal(tcpproxy.Both)
 	joins.Wait()
@@ -85,7 +86,7 @@ func requestsStayWithTheirSession(t *testing.T) {
 	for _, line := range []string{"inflight", "queued"} {
 		assert.Zero(t, made(t, conn, root+"/"+line), line)
 	}
-	_, err := o.Leave(bounded(t), driver.LeaveRequest{Ref: driver.Ref{Line: "held", Key: root + "/held/0123456789abcdef-lock-0000000000"}})
+	_, err := o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: driver.Ref{Line: "held", Key: root + "/held/0123456789abcdef-lock-0000000000"}})
 	assert.ErrorIs(t, err, driver.ErrGone)
 }
 
@@ -93,24 +94,24 @@ func requestsStayWithTheirSession(t *testing.T) {
 func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	e, root := shared.use(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-	calm := newParty(t, root, calmTTL).open(t, e.Servers()...)
+	calm := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
-	first := p.service()
-	held, blocker := p.lock(t, "held"), calm.lock(t, "behind")
-	behind := p.ask(bounded(t), "behind")
-	p.stands(t, 2)
+	first := p.Service()
+	held, blocker := p.Lock(t, "held"), calm.Lock(t, "behind")
+	behind := p.Begin(kit.Bounded(t), "behind")
+	p.Stands(t, 2)
 	gone := deletion(t, conn, held.Refs()[0].Key)
 
 	proxy.Refuse(true)
 	proxy.Reset()
-	queued := p.ask(bounded(t), "queued")
-	wait(t, gone, "the end of the session")
+	queued := p.Begin(kit.Bounded(t), "queued")
+	kit.Wait(t, gone, "the end of the session")
 	require.NoError(t, blocker.Unlock())
 	proxy.Refuse(false)
-	for _, h := range []*session.Hold{queued.granted(t), behind.granted(t)} {
+	for _, h := range []*session.Hold{queued.Granted(t), behind.Granted(t)} {
 		path := h.Refs()[0].Key
-		assert.NotEqual(t, first, p.service())
-		assert.Equal(t, p.service(), ownerOf(t, conn, path))
+		assert.NotEqual(t, first, p.Service())
+		assert.Equal(t, p.Service(), ownerOf(t, conn, path))
 		assert.NoError(t, h.Unlock())
 	}
 
@@ -118,10 +119,8 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	assert.Equal(t, 1, made(t, conn, root+"/queued"))
 	assert.Equal(t, 3, made(t, conn, root+"/behind"), "the blocker's, the lost one, and its heir")
 	assert.Empty(t, children(t, conn, root+"/behind"))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	assert.Len(t, p.lost, 1)
-	assert.Len(t, p.rejoined, 1)
+	assert.Len(t, p.Lost(), 1)
+	assert.Len(t, p.Rejoined(), 1)
 }
 
 // anotherSessionIsNotOurs: some servers that speak ZooKeeper's protocol give a
@@ -139,28 +138,28 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	p := newParty(t, root, shortTTL)
 	p.opts.Dial = w.dial
 	p.open(t, proxy.Addr())
-	old := p.service()
-	h := p.lock(t, "x")
+	old := p.Service()
+	h := p.Lock(t, "x")
 	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
-	waiting := newParty(t, root, calmTTL).open(t, e.Servers()...).ask(bounded(t), "x")
+	waiting := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...).Begin(kit.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 
 	forgetful.Store(true)
 	proxy.Reset()
-	end := wait(t, told, "the end of the hold")
+	end := kit.Wait(t, told, "the end of the hold")
 	forgetful.Store(false)
-	again := p.ask(bounded(t), "x")
-	assert.Greater(t, wait(t, gone, "the end of the node").Sub(end), time.Duration(0))
-	next := waiting.granted(t)
-	assert.Greater(t, waiting.at, end)
+	again := p.Begin(kit.Bounded(t), "x")
+	assert.Greater(t, kit.Wait(t, gone, "the end of the node").Sub(end), time.Duration(0))
+	next := waiting.Granted(t)
+	assert.Greater(t, waiting.At, end)
 	require.NoError(t, next.Unlock())
-	mine := again.granted(t)
+	mine := again.Granted(t)
 
 	var lost *session.LostError
 	require.ErrorAs(t, context.Cause(h.Context()), &lost)
 	assert.Equal(t, session.ReasonExpired, lost.Reason)
-	assert.NotEqual(t, old, p.service())
-	assert.Equal(t, p.service(), ownerOf(t, conn, mine.Refs()[0].Key))
+	assert.NotEqual(t, old, p.Service())
+	assert.Equal(t, p.Service(), ownerOf(t, conn, mine.Refs()[0].Key))
 	assert.Equal(t, 3, made(t, conn, root+"/x"), "nothing was made on a session that is not ours")
 	require.NoError(t, mine.Unlock())
 }
@@ -170,18 +169,18 @@ func anotherSessionIsNotOurs(t *testing.T) {
 func wipedServer(t *testing.T) {
 	e := zktest.New(t, nil)
 	p := newParty(t, "/fairlock", shortTTL).open(t, e.Servers()...)
-	h := p.lock(t, "x")
+	h := p.Lock(t, "x")
 	told := ended(h)
-	began := now()
+	began := kit.Now()
 	e.Member(0).Kill()
 	require.NoError(t, e.Member(0).Wipe())
-	require.NoError(t, e.Member(0).Restart(bounded(t)))
+	require.NoError(t, e.Member(0).Restart(kit.Bounded(t)))
 
-	assert.Less(t, wait(t, told, "the end of the hold").Sub(began), shortTTL)
+	assert.Less(t, kit.Wait(t, told, "the end of the hold").Sub(began), shortTTL)
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
-	again := p.lock(t, "x")
+	again := p.Lock(t, "x")
 	conn := e.Conn(t)
-	assert.Equal(t, p.service(), ownerOf(t, conn, again.Refs()[0].Key))
+	assert.Equal(t, p.Service(), ownerOf(t, conn, again.Refs()[0].Key))
 	require.NoError(t, again.Unlock())
 	assert.Empty(t, children(t, conn, "/fairlock/x"))
 }
@@ -197,25 +196,25 @@ func closeWithoutServers(t *testing.T) {
 		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 		p := newParty(t, root, shortTTL)
 		var err error
-		p.Session, err = zkbackend.Open(bounded(t), []string{proxy.Addr()}, &p.opts)
+		p.Session, err = zkbackend.Open(kit.Bounded(t), []string{proxy.Addr()}, &p.opts)
 		require.NoError(t, err)
-		h := p.lock(t, "x")
-		waiting := p.ask(bounded(t), "x")
+		h := p.Lock(t, "x")
+		waiting := p.Begin(kit.Bounded(t), "x")
 		told := ended(h)
 		harm(proxy)
-		queued := p.ask(bounded(t), "y")
+		queued := p.Begin(kit.Bounded(t), "y")
 
-		began := now()
+		began := kit.Now()
 		err = p.Close()
-		took := now().Sub(began)
-		end := wait(t, told, "the end of the hold")
+		took := kit.Now().Sub(began)
+		end := kit.Wait(t, told, "the end of the hold")
 		t.Logf("%s: told after %v, closed after %v: %v", name, end.Sub(began), took, err)
 		assert.Less(t, end.Sub(began), 50*time.Millisecond)
 		assert.Less(t, took, 2*shortTTL)
 		assert.ErrorIs(t, err, session.ErrUnavailable)
-		for _, r := range []*request{waiting, queued} {
-			wait(t, r.done, "Lock returns")
-			assert.ErrorIs(t, r.err, session.ErrClosed)
+		for _, r := range []*kit.Request{waiting, queued} {
+			kit.Wait(t, r.Done, "Lock returns")
+			assert.ErrorIs(t, r.Err, session.ErrClosed)
 		}
 		assert.ErrorIs(t, h.Unlock(), session.ErrLost)
 		lined(t, conn, root+"/x", 0)
@@ -234,18 +233,18 @@ func credentialsAreShownAgain(t *testing.T) {
 	w := &wire{before: func(f zkframe.Frame) bool {
 		return f.Op() != zkframe.OpLogin || logins.Add(1)%4 != 0 || broken.Add(1) == 0
 	}}
-	p := newParty(t, root, calmTTL)
+	p := newParty(t, root, kit.CalmTTL)
 	p.opts.Dial = w.dial
 	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("fair", "lock")}
 	p.opts.ACL = zk.DigestACL(zk.PermAll, "fair", "lock")
 	p.open(t, proxy.Addr())
-	ctx, stop := context.WithCancel(bounded(t))
+	ctx, stop := context.WithCancel(kit.Bounded(t))
 	var turns atomic.Int64
 	var working sync.WaitGroup
 	for i := range workers {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				err := mutex.New(p.Session, fmt.Sprint("x", i%4)).Do(bounded(t), func(context.Context, *session.Hold) error { return nil })
+				err := mutex.New(p.Session, fmt.Sprint("x", i%4)).Do(kit.Bounded(t), func(context.Context, *session.Hold) error { return nil })
 				assert.NoError(t, err)
 				turns.Add(1)
 			}
@@ -253,18 +252,18 @@ func credentialsAreShownAgain(t *testing.T) {
 	}
 	for range cuts {
 		n := turns.Load()
-		until(t, "work", func() bool { return turns.Load() > n+workers })
+		kit.Until(t, "work", func() bool { return turns.Load() > n+workers })
 		proxy.Reset()
 	}
 	stop()
 	working.Wait()
-	p.kept(t)
+	p.Kept(t)
 	assert.GreaterOrEqual(t, logins.Load(), int64(cuts))
 	assert.Positive(t, broken.Load(), "logins that could not be written")
 	t.Logf("%d turns, %d logins of which %d broke", turns.Load(), logins.Load(), broken.Load())
 
-	stranger := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	_, err := mutex.New(stranger.Session, "x0").Lock(bounded(t))
+	stranger := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	_, err := mutex.New(stranger.Session, "x0").Lock(kit.Bounded(t))
 	assert.ErrorIs(t, err, session.ErrDenied)
 }
 
@@ -273,15 +272,15 @@ func openTriesAgain(t *testing.T) {
 	e, root := shared.use(t)
 	var broken atomic.Int64
 	w := &wire{before: func(f zkframe.Frame) bool { return proves(f) || broken.Add(1) > 3 }}
-	p := newParty(t, root, calmTTL)
+	p := newParty(t, root, kit.CalmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
 	assert.Greater(t, broken.Load(), int64(3))
-	require.NoError(t, p.lock(t, "x").Unlock())
+	require.NoError(t, p.Lock(t, "x").Unlock())
 
 	// For as long as it was told to.
 	w = &wire{before: proves}
-	p = newParty(t, root, calmTTL)
+	p = newParty(t, root, kit.CalmTTL)
 	p.opts.Dial = w.dial
 	err := inTime(t, "Open", 300*time.Millisecond, func(ctx context.Context) error {
 		return second(zkbackend.Open(ctx, e.Servers(), &p.opts))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -36,7 +37,7 @@ func heap() int64 {
 // watches is how many the server has.
 func watches(t *testing.T, e *zktest.Ensemble) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
 	defer cancel() // at once: tests that measure the heap ask often
 	said, err := e.Member(0).Command(ctx, "wchs")
 	require.NoError(t, err)
@@ -53,28 +54,28 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	e := zktest.New(t, nil)
 	conn := e.Conn(t)
 	w := &wire{}
-	holder, p := newParty(t, "/fairlock", calmTTL).open(t, e.Servers()...), newParty(t, "/fairlock", calmTTL)
+	holder, p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...), newParty(t, "/fairlock", kit.CalmTTL)
 	p.opts.Dial = w.dial
 	var joined atomic.Int64
 	p.opts.Session.Hooks.Joined = func(session.Event) { joined.Add(1) }
 	p.open(t, e.Servers()...)
-	h := holder.lock(t, "x")
+	h := holder.Lock(t, "x")
 	waits := func(n int) {
 		for range n / atOnce {
-			ctx, cancel := context.WithCancel(bounded(t))
-			requests := make([]*request, atOnce)
+			ctx, cancel := context.WithCancel(kit.Bounded(t))
+			requests := make([]*kit.Request, atOnce)
 			before := joined.Load()
 			for i := range requests {
-				requests[i] = p.ask(ctx, "x")
+				requests[i] = p.Begin(ctx, "x")
 			}
-			until(t, "places in the line", func() bool { return joined.Load() == before+atOnce })
+			kit.Until(t, "places in the line", func() bool { return joined.Load() == before+atOnce })
 			for _, r := range requests {
-				r.waits(t)
+				r.Waits(t)
 			}
 			cancel()
 			for _, r := range requests {
-				wait(t, r.done, "Lock returns")
-				assert.ErrorIs(t, r.err, session.ErrNotAcquired)
+				kit.Wait(t, r.Done, "Lock returns")
+				assert.ErrorIs(t, r.Err, session.ErrNotAcquired)
 			}
 			lined(t, conn, "/fairlock/x", 1)
 		}
@@ -97,7 +98,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	assert.Less(t, after-before, int64(256<<10), "bytes of heap")
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 10, "goroutines")
 	assert.LessOrEqual(t, watches(t, e), 4)
-	p.kept(t)
+	p.Kept(t)
 	require.NoError(t, h.Unlock())
 	require.NoError(t, p.Close())
 	require.NoError(t, holder.Close())
@@ -109,7 +110,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 // again: so does every request that stands behind it for a while, alone.
 func rewatch(t *testing.T, p *party, h *session.Hold, n int) {
 	t.Helper()
-	term, err := p.Term(bounded(t))
+	term, err := p.Term(kit.Bounded(t))
 	require.NoError(t, err)
 	for range n {
 		armed := make(chan struct{}, 1)
@@ -118,7 +119,7 @@ func rewatch(t *testing.T, p *party, h *session.Hold, n int) {
 				armed <- struct{}{}
 			}
 		})
-		wait(t, armed, "a watch")
+		kit.Wait(t, armed, "a watch")
 		stop()
 	}
 }
@@ -128,33 +129,33 @@ func rewatch(t *testing.T, p *party, h *session.Hold, n int) {
 func releaseWhileAway(t *testing.T) {
 	e, root := shared.use(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-	holder := newParty(t, root, calmTTL).open(t, e.Servers()...)
-	p := newParty(t, root, calmTTL).open(t, proxy.Addr())
+	holder := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, kit.CalmTTL).open(t, proxy.Addr())
 	for i, end := range []func(*session.Hold){
 		func(h *session.Hold) { require.NoError(t, h.Unlock()) },
 		func(h *session.Hold) { require.NoError(t, conn.Delete(h.Refs()[0].Key, -1)) },
 	} {
-		h := holder.lock(t, "x")
-		waiting := p.ask(bounded(t), "x")
-		p.stands(t, i+1)
-		second := holder.ask(bounded(t), "x")
+		h := holder.Lock(t, "x")
+		waiting := p.Begin(kit.Bounded(t), "x")
+		p.Stands(t, i+1)
+		second := holder.Begin(kit.Bounded(t), "x")
 		lined(t, conn, root+"/x", 3)
 		proxy.Refuse(true)
 		proxy.Reset()
-		until(t, "no connection", func() bool { return proxy.Stats().Open == 0 })
+		kit.Until(t, "no connection", func() bool { return proxy.Stats().Open == 0 })
 		end(h)
 		lined(t, conn, root+"/x", 2)
-		waiting.waits(t)
-		healed := now()
+		waiting.Waits(t)
+		healed := kit.Now()
 		proxy.Refuse(false)
-		next := waiting.granted(t)
-		t.Logf("granted %v after the network was back", waiting.at.Sub(healed))
-		assert.Less(t, waiting.at.Sub(healed), 5*time.Second)
-		second.waits(t)
+		next := waiting.Granted(t)
+		t.Logf("granted %v after the network was back", waiting.At.Sub(healed))
+		assert.Less(t, waiting.At.Sub(healed), 5*time.Second)
+		second.Waits(t)
 		require.NoError(t, next.Unlock())
-		require.NoError(t, second.granted(t).Unlock())
+		require.NoError(t, second.Granted(t).Unlock())
 	}
-	p.kept(t)
+	p.Kept(t)
 }
 
 // whoLeavesTheMiddle: a waiter leaves in several ways while somebody before it
@@ -162,8 +163,8 @@ func releaseWhileAway(t *testing.T) {
 func whoLeavesTheMiddle(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	holder, last := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
-	held := holder.lock(t, "x")
+	holder, last := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	held := holder.Lock(t, "x")
 	ways := map[string]func(p *party, cancel func(), key string){
 		"gives up": func(_ *party, cancel func(), _ string) { cancel() },
 		"closes":   func(p *party, _ func(), _ string) { require.NoError(t, p.Close()) },
@@ -172,31 +173,31 @@ func whoLeavesTheMiddle(t *testing.T) {
 			cancel()
 		},
 	}
-	waiting := (*request)(nil)
+	waiting := (*kit.Request)(nil)
 	for name, leave := range ways {
-		p := newParty(t, root, calmTTL).open(t, e.Servers()...)
-		ctx, cancel := context.WithCancel(bounded(t))
-		middle := p.ask(ctx, "x")
-		p.stands(t, 1)
-		line, err := p.Queue(bounded(t), "x")
+		p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+		ctx, cancel := context.WithCancel(kit.Bounded(t))
+		middle := p.Begin(ctx, "x")
+		p.Stands(t, 1)
+		line, err := p.Queue(kit.Bounded(t), "x")
 		require.NoError(t, err)
-		third := last.ask(bounded(t), "x")
+		third := last.Begin(kit.Bounded(t), "x")
 		lined(t, conn, root+"/x", len(line)+1)
 		leave(p, cancel, line[len(line)-1].Key)
-		wait(t, middle.done, "Lock returns")
+		kit.Wait(t, middle.Done, "Lock returns")
 		lined(t, conn, root+"/x", len(line))
 		// A grant would take less than a hand-off somewhere else does.
-		require.NoError(t, holder.lock(t, "elsewhere").Unlock())
+		require.NoError(t, holder.Lock(t, "elsewhere").Unlock())
 		<-time.After(20 * time.Millisecond)
-		third.waits(t)
+		third.Waits(t)
 		assert.Positive(t, held.Valid(), name)
 		if waiting == nil {
 			waiting = third
 		}
 	}
-	givenBack(t, held)
-	givenBack(t, waiting.granted(t))
-	last.kept(t)
+	kit.GivenBack(t, held)
+	kit.GivenBack(t, waiting.Granted(t))
+	last.Kept(t)
 }
 
 // reconnectsLoseNoTurn: sessions with many watches lose their connections again
@@ -208,7 +209,7 @@ func reconnectsLoseNoTurn(t *testing.T) {
 	var cut [parties]func()
 	for i := range all {
 		proxy := proxyOf(t, e, 0)
-		all[i] = newParty(t, root, calmTTL).open(t, proxy.Addr())
+		all[i] = newParty(t, root, kit.CalmTTL).open(t, proxy.Addr())
 		cut[i] = proxy.Reset
 	}
 	var working, cutting sync.WaitGroup
@@ -229,7 +230,7 @@ func reconnectsLoseNoTurn(t *testing.T) {
 		for _, p := range all {
 			working.Go(func() {
 				for range rounds {
-					err := mutex.New(p.Session, fmt.Sprint("x", line)).Do(bounded(t), func(_ context.Context, h *session.Hold) error {
+					err := mutex.New(p.Session, fmt.Sprint("x", line)).Do(kit.Bounded(t), func(_ context.Context, h *session.Hold) error {
 						in.visit()
 						turns.Add(1)
 						assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
@@ -246,7 +247,7 @@ func reconnectsLoseNoTurn(t *testing.T) {
 	cutting.Wait()
 	assert.EqualValues(t, parties*lines*rounds, turns.Load())
 	for _, p := range all {
-		p.kept(t)
+		p.Kept(t)
 	}
 }
 
@@ -259,28 +260,28 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	var in inside
 	var parties [3]*party
 	for i := range parties {
-		parties[i] = newParty(t, root, calmTTL).open(t, e.Servers()...)
+		parties[i] = newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	}
-	work := func(r *request) <-chan struct{} {
+	work := func(r *kit.Request) <-chan struct{} {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			<-r.done
-			if assert.NoError(t, r.err) {
+			<-r.Done
+			if assert.NoError(t, r.Err) {
 				in.most.Store(max(in.most.Load(), in.now.Add(1)))
 				<-time.After(3 * time.Millisecond)
 				in.now.Add(-1)
-				assert.NoError(t, r.hold.Unlock())
+				assert.NoError(t, r.Hold.Unlock())
 			}
 		}()
 		return done
 	}
 	for round := range rounds {
 		name := fmt.Sprint("x", round)
-		held := parties[0].lock(t, name)
-		second := parties[1].ask(bounded(t), name)
+		held := parties[0].Lock(t, name)
+		second := parties[1].Begin(kit.Bounded(t), name)
 		names := lined(t, conn, root+"/"+name, 2)
-		third := parties[2].ask(bounded(t), name)
+		third := parties[2].Begin(kit.Bounded(t), name)
 		lined(t, conn, root+"/"+name, 3)
 		if round%2 == 0 { // in the other half, the watches may not stand yet
 			<-time.After(5 * time.Millisecond)
@@ -301,62 +302,62 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 		}
 		require.NoError(t, held.Unlock())
 		for _, end := range ends {
-			wait(t, end, "a turn")
+			kit.Wait(t, end, "a turn")
 		}
 		lined(t, conn, root+"/"+name, 0)
 	}
 	assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
-	parties[0].kept(t)
-	parties[2].kept(t)
+	parties[0].Kept(t)
+	parties[2].Kept(t)
 }
 
 // deletedHoldEnds soon, and who waits behind it has its turn.
 func deletedHoldEnds(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	p, other := newParty(t, root, calmTTL).open(t, e.Servers()...), newParty(t, root, calmTTL).open(t, e.Servers()...)
+	p, other := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	for _, hold := range []time.Duration{0, 100 * time.Millisecond} { // before and after it is watched
-		h := p.lock(t, "x")
+		h := p.Lock(t, "x")
 		told := ended(h)
 		<-time.After(hold)
-		waiting := other.ask(bounded(t), "x")
+		waiting := other.Begin(kit.Bounded(t), "x")
 		lined(t, conn, root+"/x", 2)
-		began := now()
+		began := kit.Now()
 		require.NoError(t, conn.Delete(h.Refs()[0].Key, -1))
-		end := wait(t, told, "the end of the hold")
+		end := kit.Wait(t, told, "the end of the hold")
 		t.Logf("told %v after the deletion", end.Sub(began))
 		assert.Less(t, end.Sub(began), time.Second)
 		var lost *session.LostError
 		require.ErrorAs(t, context.Cause(h.Context()), &lost)
 		assert.Equal(t, session.ReasonDeleted, lost.Reason)
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-		require.NoError(t, waiting.granted(t).Unlock())
+		require.NoError(t, waiting.Granted(t).Unlock())
 	}
-	assert.Empty(t, p.lost)
+	assert.Empty(t, p.Lost())
 }
 
 // TestNoChangeOfAnEntryIsMissed: one that was before the watch, and one between
 // the event and the watch that is made again after it.
 func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	e, root := shared.use(t)
-	owns := drive(t, calmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	j, err := owns.Join(bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
+	owns := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	j, err := owns.Join(kit.Bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
 	require.NoError(t, err)
-	write := func(value string) { require.NoError(t, owns.Write(bounded(t), j.Entry.Ref, []byte(value))) }
+	write := func(value string) { require.NoError(t, owns.Write(kit.Bounded(t), j.Entry.Ref, []byte(value))) }
 	var reads atomic.Int32
 	w := &wire{before: func(f zkframe.Frame) bool {
 		if f.Op() == zkframe.OpGetData && f.Path() == j.Entry.Key && reads.Add(1) == 2 {
-			assert.NoError(t, owns.Write(bounded(t), j.Entry.Ref, []byte("3")))
+			assert.NoError(t, owns.Write(kit.Bounded(t), j.Entry.Ref, []byte("3")))
 		}
 		return true
 	}}
-	o := drive(t, calmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
 	write("1")
 	events := make(chan driver.EventKind, 10)
 	defer o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Changes: true}, func(ev driver.Event) { events <- ev.Kind })()
-	require.Equal(t, driver.Armed, wait(t, events, "the watch"))
-	require.Equal(t, driver.Changed, wait(t, events, "the change before it"))
+	require.Equal(t, driver.Armed, kit.Wait(t, events, "the watch"))
+	require.Equal(t, driver.Changed, kit.Wait(t, events, "the change before it"))
 	write("2")
-	require.Equal(t, driver.Changed, wait(t, events, "the change"))
-	require.Equal(t, driver.Changed, wait(t, events, "the change before the watch stood again"))
+	require.Equal(t, driver.Changed, kit.Wait(t, events, "the change"))
+	require.Equal(t, driver.Changed, kit.Wait(t, events, "the change before the watch stood again"))
 }

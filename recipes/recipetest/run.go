@@ -2,7 +2,6 @@ package recipetest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/fairlock/fairlock/session/drivertest"
 )
@@ -31,18 +30,12 @@ func stories() []story {
 
 // Run tells all stories, as subtests.
 func Run(t *testing.T, h drivertest.Harness) {
-	if h.Bubble == nil {
-		h.Bubble = func(t *testing.T, story func(t *testing.T)) { story(t) }
-	}
-	if h.Prompt == 0 {
-		h.Prompt = 100 * time.Millisecond
-	}
 	for _, s := range stories() {
 		t.Run(s.name, func(t *testing.T) {
 			if h.Parallel {
 				t.Parallel()
 			}
-			h.Bubble(t, func(t *testing.T) { s.tell(newWorld(t, h)) })
+			h.Tell(t, func(t *testing.T, h drivertest.Harness) { s.tell(newWorld(t, h)) })
 		})
 	}
 }

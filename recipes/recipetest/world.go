@@ -112,7 +112,7 @@ func (p *party) rests() int {
 func (p *party) costsTwo(lock func() *session.Hold) {
 	p.w.t.Helper()
 	var h *session.Hold
-	costs := drivertest.Costs(p.net, func() { h = lock() }, func() { p.w.unlock(h) })
+	costs := p.w.h.Costs(p.net, func() { h = lock() }, func() { p.w.unlock(h) })
 	assert.Equal(p.w.t, []int{1, 1}, costs, "round trips to hold, and to give back")
 }
 

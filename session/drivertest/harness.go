@@ -3,6 +3,7 @@ package drivertest
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -21,9 +22,9 @@ type Harness struct {
 	// three of them. The service must give exactly this one.
 	TTL time.Duration
 
-	// Bubble runs one story, in synctest.Test if the service lives in virtual
-	// time. Nil runs it directly.
-	Bubble func(t *testing.T, story func(t *testing.T))
+	// Virtual says that the service lives in virtual time. Each story runs in
+	// synctest.Test then, and takes the same requests every time.
+	Virtual bool
 
 	// Parallel lets stories run at the same time, except those about leaks. It
 	// is for real servers, where much of the time is waiting.
@@ -54,6 +55,21 @@ type Harness struct {
 	// and sent others; "" if it can. It is for services that see the requests
 	// of a client on one ordered connection only.
 	NoLate string
+}
+
+// Tell runs one story, in virtual time if the service lives there, with the harness
+// as it is where it leaves something open.
+func (h Harness) Tell(t *testing.T, story func(t *testing.T, h Harness)) {
+	t.Helper()
+	if h.Prompt == 0 {
+		h.Prompt = 100 * time.Millisecond
+	}
+	run := func(t *testing.T) { story(t, h) } //nolint:thelper // a story
+	if h.Virtual {
+		synctest.Test(t, run)
+		return
+	}
+	run(t)
 }
 
 // Service is the service of one story, with what others can do there. Its
@@ -121,9 +137,9 @@ type Client interface {
 }
 
 // Costs plays acts one after the other, several times, and returns how many
-// requests each of them takes: the middle of what it took, because on a machine
-// that stands still an attempt is not answered in time, and made again.
-func Costs(c Client, acts ...func()) []int {
+// requests each of them takes: the most, or in real time the middle, because on a
+// machine that stands still an attempt is not answered in time, and made again.
+func (h Harness) Costs(c Client, acts ...func()) []int {
 	const rounds = 5
 	took := make([][]int, len(acts))
 	for range rounds {
@@ -133,12 +149,15 @@ func Costs(c Client, acts ...func()) []int {
 			took[i] = append(took[i], c.Requests()-before)
 		}
 	}
-	middle := make([]int, len(acts))
+	costs := make([]int, len(acts))
 	for i := range took {
 		slices.Sort(took[i])
-		middle[i] = took[i][rounds/2]
+		costs[i] = took[i][rounds/2]
+		if h.Virtual {
+			costs[i] = took[i][rounds-1]
+		}
 	}
-	return middle
+	return costs
 }
 
 // Direction says which way a network is cut.

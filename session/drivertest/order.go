@@ -16,6 +16,7 @@ import (
 func order() []story {
 	return []story{
 		{"PlacesRiseInTheOrderOfJoining", placesRise},
+		{"WhoIsFirstIsTheFirstThatIsThere", firstGoes},
 		{"JoinsAtOnceStandInOneOrder", joinsAtOnce},
 		{"TokensRiseAfterTheLineWasEmpty", tokensRise},
 		{"AloneItTakesOneRoundTrip", aloneOneRoundTrip},
@@ -51,6 +52,35 @@ func placesRise(w *world) {
 	require.Len(w.t, listed, len(joined))
 	for i, e := range listed {
 		assert.Equal(w.t, joined[i].Entry.Ref, e.Ref, "entry %d of the list", i)
+	}
+}
+
+// firstGoes has the first of two leave at the first request of a List, then at the
+// second, and so on until it makes fewer requests.
+func firstGoes(w *world) {
+	a, b, reader := w.open(), w.open(), w.client()
+	for n := 1; ; n++ {
+		require.Less(w.t, n, 20, "a List does not make so many requests")
+		first, second := a.join(line), b.join(line)
+		count := 0
+		reader.OnRequest(func() {
+			if count++; count == n {
+				_, err := a.Leave(w.ctx, driver.LeaveRequest{Ref: first.Entry.Ref})
+				assert.NoError(w.t, err)
+			}
+		})
+		got, err := reader.Backend().List(w.ctx, line, 1)
+		reader.OnRequest(nil)
+		require.NoError(w.t, err)
+		require.Len(w.t, got, 1)
+		assert.Contains(w.t, []int64{first.Entry.Token, second.Entry.Token}, got[0].Token, "gone at request %d", n)
+		if count < n {
+			a.leave(first.Entry.Ref)
+		}
+		b.leave(second.Entry.Ref)
+		if count < n {
+			return
+		}
 	}
 }
 
@@ -124,7 +154,7 @@ func tokensRise(w *world) {
 func aloneOneRoundTrip(w *world) {
 	o := w.open()
 	var j driver.Joined
-	costs := Costs(o.c, func() { j = o.join(line) }, func() { o.leave(j.Entry.Ref) })
+	costs := w.h.Costs(o.c, func() { j = o.join(line) }, func() { o.leave(j.Entry.Ref) })
 
 	assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave")
 	assert.Zero(w.t, j.Ahead)
@@ -142,7 +172,7 @@ func aloneAnyKind(w *world) {
 		o := w.open()
 		o.giveBack(o.joinWith(req).Entry.Ref)
 		var j driver.Joined
-		costs := Costs(o.c, func() { j = o.joinWith(req) }, func() {
+		costs := w.h.Costs(o.c, func() { j = o.joinWith(req) }, func() {
 			_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
 			require.NoError(w.t, err)
 		})
@@ -152,7 +182,7 @@ func aloneAnyKind(w *world) {
 	o := w.open()
 	o.leaveAll(joinedRefs(o.joinAll(lines()...)))
 	var all []driver.Ref
-	costs := Costs(o.c, func() { all = joinedRefs(o.joinAll(lines()...)) }, func() { o.leaveAll(all) })
+	costs := w.h.Costs(o.c, func() { all = joinedRefs(o.joinAll(lines()...)) }, func() { o.leaveAll(all) })
 	assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave of several")
 }
 

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"testing"
-	"time"
 )
 
 // story is one case.
@@ -51,12 +50,6 @@ func topics() []topic {
 
 // Run tells all stories, as subtests topic/story.
 func Run(t *testing.T, h Harness) {
-	if h.Prompt == 0 {
-		h.Prompt = 100 * time.Millisecond
-	}
-	if h.Bubble == nil {
-		h.Bubble = func(t *testing.T, story func(t *testing.T)) { story(t) }
-	}
 	for _, tp := range topics() {
 		t.Run(tp.name, func(t *testing.T) {
 			for _, s := range tp.stories {
@@ -64,7 +57,7 @@ func Run(t *testing.T, h Harness) {
 					if h.Parallel && !tp.alone {
 						t.Parallel()
 					}
-					h.Bubble(t, func(t *testing.T) { s.tell(newWorld(t, h)) })
+					h.Tell(t, func(t *testing.T, h Harness) { s.tell(newWorld(t, h)) })
 				})
 			}
 		})

@@ -64,6 +64,10 @@ func outlived(t *testing.T, url, through string, befall func(r *running)) (*runn
 	s := visit(t, url, "")
 	next := begin(t, url, "run", "x/y", "--", "sh", "-c", "date +%s%N >>"+two+"; exit 8")
 	inLine(t, s, "x/y", 2)
+	require.Eventually(t, func() bool {
+		written, err := os.Stat(one)
+		return err == nil && written.Size() > 100
+	}, longest, 5*time.Millisecond, "the command works")
 
 	befall(r)
 	require.Equal(t, 8, next.code(t), next.err.String())

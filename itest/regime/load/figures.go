@@ -27,7 +27,7 @@ type Server struct {
 	Sessions int64 `json:"sessions"` // leases on etcd
 	Streams  int64 `json:"streams"`  // of watches on etcd, connections on ZooKeeper
 	Files    int64 `json:"server_files"`
-	Heap     int64 `json:"server_heap"` // in use; with what is garbage on ZooKeeper
+	Heap     int64 `json:"server_heap"` // in use; 0 if the server does not tell, as ZooKeeper
 }
 
 // ErrNotBack says that a figure did not return to where it began.

@@ -29,3 +29,14 @@ func TestEveryFigureIsMissedWhenItDoesNotReturn(t *testing.T) {
 	}
 	assert.Empty(t, brokenRules(rules(100, false), &was, &was))
 }
+
+// TestWatchesThatAreKeptWereThereAtOnce holds that memory is judged by what there
+// was, and not by how many asked.
+func TestWatchesThatAreKeptWereThereAtOnce(t *testing.T) {
+	r := &run{res: &Result{}, atOnce: 16}
+
+	r.note("busy", Figures{Server: Server{Watches: 2500}})
+	r.note("rest", Figures{})
+
+	assert.Equal(t, 2500, r.atOnce)
+}

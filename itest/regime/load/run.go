@@ -87,7 +87,10 @@ func (r *run) moment(ctx context.Context, name string) (Figures, error) {
 	return f, err
 }
 
+// note also counts watches: they are kept for a while after their last use, so of
+// names that change quickly many more are there at once than have been asked for.
 func (r *run) note(name string, f Figures) {
+	r.atOnce = max(r.atOnce, int(f.Watches))
 	r.res.Moments = append(r.res.Moments, Moment{name, time.Since(r.began), f})
 }
 

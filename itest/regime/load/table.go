@@ -9,6 +9,14 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
+// told is a figure that some servers do not tell.
+func told(n int64) any {
+	if n == 0 {
+		return ""
+	}
+	return n
+}
+
 // Table writes a result for people.
 func Table(w io.Writer, r *Result) {
 	fmt.Fprintf(w, "\n%v\n", r)
@@ -23,7 +31,7 @@ func Table(w io.Writer, r *Result) {
 		f := m.Figures
 		t.AppendRow(table.Row{
 			m.Name, m.At.Round(10 * time.Millisecond), f.Heap >> 10, f.Goroutines, f.Files,
-			f.Keys, f.Fences, f.Watches, f.Server.Sessions, f.Streams, f.Server.Files, f.Server.Heap >> 10,
+			f.Keys, f.Fences, f.Watches, f.Server.Sessions, f.Streams, f.Server.Files, told(f.Server.Heap >> 10),
 		})
 	}
 	t.Render()

@@ -97,7 +97,7 @@ func (d *Data) tile(s Service, most float64) (*plot.Plot, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.Title.Text = "Holders cut off, " + s.Title
-	p.X.Label.Text, p.Y.Label.Text = "s from the cut until the store had removed the entry", "s until the holder was told"
+	p.X.Label.Text, p.Y.Label.Text = "s until the store had removed the entry", "s until the holder was told"
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, most, 0, most
 	p.X.Tick.Marker, p.Y.Tick.Marker = seconds(most), seconds(most)
 	p.Legend.Left, p.Legend.Top, p.Legend.Padding = true, true, vg.Points(3)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (d *Data) ours(s Service) string {
 		return notRun
 	}
 	head := table.Row{"fault", "trials", "hit"}
-	for _, p := range properties() {
+	for _, p := range Properties() {
 		head = append(head, p)
 	}
 	var rows []table.Row
@@ -97,7 +98,7 @@ func (d *Data) ours(s Service) string {
 			continue
 		}
 		row := table.Row{kind, y.trials, y.hit}
-		for _, p := range properties() {
+		for _, p := range Properties() {
 			row = append(row, y.broken[p])
 		}
 		rows = append(rows, append(row, y.faults, y.grants, y.lost, y.starved, y.bound()))
@@ -109,7 +110,7 @@ func (d *Data) ours(s Service) string {
 // figures tells the worst that was measured with each kind.
 func (d *Data) figures(s Service) string {
 	all := []trial.Figure{
-		trial.StruckToTold, trial.StruckToGone, trial.StruckToGrant, trial.ToldBefore, trial.Return, trial.Progress, trial.Stalled,
+		trial.StruckToTold, trial.StruckToGone, trial.StruckToGrant, trial.ToldBefore, trial.Return, trial.Progress, trial.Leaderless, trial.Stalled,
 	}
 	head := table.Row{"fault"}
 	for _, f := range all {
@@ -130,7 +131,7 @@ func (d *Data) figures(s Service) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return "The worst of each figure: the greatest, and of *told before next* the least. Where somebody else has ended the hold (`holder-session-ended`, `holder-entry-deleted`) it cannot be told before, " +
+	return "The worst of each figure: the greatest, and of *told before next* the least. *Leaderless* is how long the servers themselves said that nobody led them, after faults that are aimed at them: for so long they could not do anything for anybody, and what may take a failover may take as much and a second. Where somebody else has ended the hold (`holder-session-ended`, `holder-entry-deleted`) it cannot be told before, " +
 		"and in mixed work (`soak`) a holder that was told gives back by itself, which lets the next one in at once.\n\n" +
 		markdown(head, rows...)
 }
@@ -157,8 +158,9 @@ func (d *Data) commands(s Service) string {
 	var b strings.Builder
 	for _, kind := range d.kinds(s) {
 		for _, lock := range s.locks() {
-			if y := d.tallied(s.Name, lock, kind); y.trials > 0 {
-				fmt.Fprintln(&b, d.command(s.Name, lock, kind, y.trials))
+			seeds := d.tallied(s.Name, lock, kind).seeds
+			for _, seed := range slices.Sorted(maps.Keys(seeds)) {
+				fmt.Fprintln(&b, command(s.Name, lock, kind, seeds[seed], seed))
 			}
 		}
 	}
@@ -168,10 +170,9 @@ func (d *Data) commands(s Service) string {
 	return "<details><summary>The command for each cell</summary>\n\n```sh\n" + b.String() + "```\n\n</details>"
 }
 
-// command plays a kind as often as it was, from the first seed that it was. The
-// script is the same then if it was the first round; what servers and clients make
-// of it never is.
-func (d *Data) command(service, lock, kind string, trials int) string {
+// command plays a kind as often as it was from a seed. The script is the same then
+// if it was the first round; what servers and clients make of it never is.
+func command(service, lock, kind string, trials int, seed uint64) string {
 	what := fmt.Sprintf("-each %d", trials)
 	if kind == trial.Soak { // a soak comes at the end of each pass over the kinds
 		what = "-soak 1m"
@@ -181,7 +182,7 @@ func (d *Data) command(service, lock, kind string, trials int) string {
 		quoted = "'" + lock + "'"
 	}
 	return fmt.Sprintf("go -C itest/regime run . -on %s -lock %s -kinds %s %s -seed %d",
-		service, quoted, kind, what, d.seedsOf(service, lock, kind)[0])
+		service, quoted, kind, what, seed)
 }
 
 func code(s string) string { return "`" + s + "`" }

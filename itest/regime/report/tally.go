@@ -26,19 +26,19 @@ type tally struct {
 	operations  int
 	lost        int
 	failed      int
-	seeds       map[uint64]bool
+	seeds       map[uint64]int // trials that were drawn from it
 	worst       map[trial.Figure]time.Duration
 }
 
-// properties are what violations are of: the promises, and what an oracle could not
+// Properties are what violations are of: the promises, and what an oracle could not
 // decide.
-func properties() []string {
+func Properties() []string {
 	return []string{"S1", "S1'", "S2", "S3", "S4", "S5", "S6", "L1", "L2", "model"}
 }
 
 // tallied adds up the trials of a lock; of all kinds, if none is named.
 func (d *Data) tallied(service, lock string, kinds ...string) *tally {
-	y := &tally{broken: map[string]int{}, seeds: map[uint64]bool{}, worst: map[trial.Figure]time.Duration{}}
+	y := &tally{broken: map[string]int{}, seeds: map[uint64]int{}, worst: map[trial.Figure]time.Duration{}}
 	for _, r := range d.trials {
 		if r.Service == service && r.Lock == lock && (len(kinds) == 0 || slices.Contains(kinds, r.Kind)) {
 			y.add(r)
@@ -75,7 +75,7 @@ func (y *tally) add(r *trial.Result) {
 	y.operations += r.Operations
 	y.lost += r.Lost
 	y.failed += r.Failed
-	y.seeds[r.Seed] = true
+	y.seeds[r.Seed]++
 	if !r.Hit() {
 		return // what was measured shows nothing
 	}
@@ -134,7 +134,7 @@ func (y *tally) share() string {
 	}
 	s := fmt.Sprintf("%d of %d", y.violated, y.hit)
 	var of []string
-	for _, p := range properties() {
+	for _, p := range Properties() {
 		if y.broken[p] > 0 {
 			of = append(of, p)
 		}
@@ -162,15 +162,4 @@ func (d *Data) kinds(s Service) []string {
 		}
 	}
 	return slices.DeleteFunc(append(clients, servers...), func(kind string) bool { return slices.Contains(s.Without, kind) })
-}
-
-// seedsOf are the seeds that a kind's trials were drawn from, in their order.
-func (d *Data) seedsOf(service, lock, kind string) []uint64 {
-	var all []uint64
-	for _, r := range d.trials {
-		if r.Service == service && r.Lock == lock && r.Kind == kind && !slices.Contains(all, r.Seed) {
-			all = append(all, r.Seed)
-		}
-	}
-	return all
 }

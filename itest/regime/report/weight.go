@@ -21,7 +21,7 @@ func (d *Data) weight(s Service) string {
 	if len(rows) == 0 {
 		return "`make load`: " + notRun + "."
 	}
-	head := table.Row{"", "moment", "after", "heap KiB", "goroutines", "files", "keys", "watches", "sessions", "streams"}
+	head := table.Row{"", "moment", "after", "heap KiB", "goroutines", "files", "keys", "fences", "watches", "sessions", "streams"}
 	return markdown(head, rows...)
 }
 
@@ -39,13 +39,13 @@ func moments(r *load.Result) []table.Row {
 		f := m.Figures
 		rows = append(rows, table.Row{
 			name, m.Name, m.At.Round(100 * time.Millisecond).String(), f.Heap >> 10, f.Goroutines, f.Files,
-			f.Keys, f.Watches, f.Server.Sessions, f.Streams,
+			f.Keys, f.Fences, f.Watches, f.Server.Sessions, f.Streams,
 		})
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	return append(rows, table.Row{"", verdict(r), "", "", "", "", "", "", "", ""})
+	return append(rows, table.Row{"", verdict(r), "", "", "", "", "", "", "", "", ""})
 }
 
 // lastMoment is that of a scenario that came to its end.

@@ -32,7 +32,8 @@ func (st *stage) judge() {
 	st.figure(Stalled, st.beat.worst())
 	grace := remains
 	if st.kind.server() { // who cannot reach a leader cannot take anything away
-		grace = progress
+		grace = progress(st.reign.without())
+		st.figure(Leaderless, st.reign.without())
 	}
 	found, _ := judged(h, st.beat, grace, st.spoiled(), st.struck)
 	st.Violations = append(st.Violations, found...)

@@ -126,14 +126,13 @@ func cutWaiter(ctx context.Context, st *stage) {
 // endHolderSession ends the holder's session as an operator would.
 func endHolderSession(ctx context.Context, st *stage) {
 	h := st.holder()
-	st.ends(ctx, h, 0, func() error { return st.svc.EndSession(ctx, h.c.Session()) })
+	st.ends(ctx, h, 0, func(string) error { return st.svc.EndSession(ctx, h.c.Session()) })
 	st.fouled(ctx)
 }
 
 // deleteHolderEntry deletes the holder's entry.
 func deleteHolderEntry(ctx context.Context, st *stage) {
-	h := st.holder()
-	st.ends(ctx, h, 0, func() error { return st.svc.Delete(ctx, h.attempt().Entry) })
+	st.ends(ctx, st.holder(), 0, func(entry string) error { return st.svc.Delete(ctx, entry) })
 	st.fouled(ctx)
 }
 
@@ -147,39 +146,36 @@ func (st *stage) fouled(ctx context.Context) {
 // endWaiterSession ends the head waiter's session.
 func endWaiterSession(ctx context.Context, st *stage) {
 	p := st.head()
-	st.ends(ctx, p, 1, func() error { return st.svc.EndSession(ctx, p.c.Session()) })
+	st.ends(ctx, p, 1, func(string) error { return st.svc.EndSession(ctx, p.c.Session()) })
 	passOn(ctx, st)
 }
 
 // deleteWaiterEntry deletes the head waiter's entry.
 func deleteWaiterEntry(ctx context.Context, st *stage) {
-	p := st.head()
-	entry := st.entry(ctx, 1)
-	st.ends(ctx, p, 1, func() error { return st.svc.Delete(ctx, entry) })
+	st.ends(ctx, st.head(), 1, func(entry string) error { return st.svc.Delete(ctx, entry) })
 	passOn(ctx, st)
 }
 
-// ends strikes at what is number i in line, and sees that it has gone.
-func (st *stage) ends(ctx context.Context, p *player, i int, f func() error) {
-	entry := st.entry(ctx, i)
-	if entry == "" {
-		st.miss("number %d was not in line", i)
+// ends strikes at p's entry, which is number i in line, and sees that it has gone.
+func (st *stage) ends(ctx context.Context, p *player, i int, f func(entry string) error) {
+	before, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+	if err != nil || len(before) <= i {
+		st.miss("number %d was not in line: %v", i, err)
 		return
 	}
-	var err error
-	st.strike(p, func() { err = f() })
+	st.strike(p, func() { err = f(before[i]) })
 	if err == nil {
-		err = st.leavesAtOnce(ctx, i, entry)
+		err = st.leavesAtOnce(ctx, i, before)
 	}
 	if err != nil {
-		st.miss("entry %q: %v", entry, err)
+		st.miss("entry %q: %v", before[i], err)
 	}
 }
 
-// leavesAtOnce sees that an entry has gone when whoever ended it says so. One that
-// goes later has gone by itself, as on a crowded machine sessions do. A look that
-// was begun in time counts, however long it takes.
-func (st *stage) leavesAtOnce(ctx context.Context, i int, entry string) error {
+// leavesAtOnce sees that number i of those that were in line has gone when whoever
+// ended it says so. One that goes later has gone by itself, as on a crowded machine
+// sessions do. A look that was begun in time counts, however long it takes.
+func (st *stage) leavesAtOnce(ctx context.Context, i int, before []string) error {
 	since, stays := Now(), false
 	err := untilSeen(ctx, sight, func(ctx context.Context) (bool, error) {
 		began := Now()
@@ -187,8 +183,9 @@ func (st *stage) leavesAtOnce(ctx context.Context, i int, entry string) error {
 		if err != nil {
 			return false, err
 		}
-		// Who joins again may have the name again, at the end.
-		there := len(line) > i && line[i] == entry
+		// Who joins again may have the name again, at the end: behind all others, or
+		// in its old place, if they have held meanwhile and gone.
+		there := len(line) >= len(before) && line[i] == before[i]
 		stays = there && time.Duration(began-since) > promptly+st.beat.stalls(since, began)
 		return stays || !there, nil
 	})

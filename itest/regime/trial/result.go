@@ -17,6 +17,7 @@ const (
 	ToldBefore    Figure = "told-before-next" // how long before the next grant the holder was told; less than 0 is too late
 	Return        Figure = "return-after-end" // the longest until a call returned whose context had ended, less the time in which nothing ran
 	Progress      Figure = "longest-progress" // the longest until who was first in line held, when all was well
+	Leaderless    Figure = "leaderless"       // the longest for which the service had no leader, where faults were aimed at servers
 	Stalled       Figure = "longest-stall"    // for which this process did not get to run: how far the others can be trusted
 )
 

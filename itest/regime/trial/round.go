@@ -128,6 +128,11 @@ func playTogether(ctx context.Context, k *kind, a *aim, all []*stage) error {
 		}
 	}
 	up := castTogether(ctx, all)
+	led := watchLeader(ctx, a.svc.Leader)
+	defer led.end()
+	for _, st := range all {
+		st.reign = led
+	}
 	struck := k.strike(ctx, a, up)
 	if struck == nil {
 		each(up, func(st *stage) { k.after(ctx, st) })

@@ -201,11 +201,11 @@ func (s *soak) ends(ctx context.Context, p *player) <-chan struct{} {
 			return
 		case <-s.stop:
 		}
-		if await(ctx, p.got, progress) {
+		if await(ctx, p.got, progress(0)) {
 			return
 		}
 		s.mu.Lock()
-		s.stuck = append(s.stuck, fmt.Sprintf("client %d was not granted %q within %s of the end of all faults", p.id, p.line.Name, progress))
+		s.stuck = append(s.stuck, fmt.Sprintf("client %d was not granted %q within %s of the end of all faults", p.id, p.line.Name, progress(0)))
 		s.mu.Unlock()
 		p.end()
 	}()

@@ -17,30 +17,36 @@ import (
 const (
 	patience  = 30 * time.Second       // for what takes milliseconds on a calm machine
 	sight     = 10 * time.Second       // in which a fault has to be seen to be in effect
-	failover  = 4 * time.Second        // for another leader, and for clients to find it
+	failover  = 4 * time.Second        // for another leader, and for clients to find it, see progress
+	finding   = 1 * time.Second        // for the latter alone
 	slack     = 2 * time.Second        // for the store's own delay in expiring what is due
 	promptly  = 100 * time.Millisecond // S6
 	work      = 20 * time.Millisecond  // that a waiter does when it holds
 	aftermath = 1500 * time.Millisecond
 )
 
+// remains is how long anything may stay when everybody has ended (S5).
+const remains = TTL + slack
+
 // progress is how long who is first in line may have to wait when the majority is
-// up (L1), and remains how long anything may stay when everybody has ended (S5).
-const (
-	progress = TTL + failover + slack
-	remains  = TTL + slack
-)
+// up (L1), where the service had no leader for some time. The library cannot make
+// up for that time, and a bound that has to be above all that it may be would be
+// far above what it is.
+func progress(without time.Duration) time.Duration {
+	return TTL + max(failover, without+finding) + slack
+}
 
 // stage is one trial: a line of its own, a holder, a head waiter behind it, and
 // another waiter behind that, each with a client of its own.
 type stage struct {
-	svc  Service
-	lock string
-	kind *kind
-	rng  *rand.Rand // one goroutine at a time, the script's
-	n    int        // its number in the round
-	aim  *aim
-	beat *metronome
+	svc   Service
+	lock  string
+	kind  *kind
+	rng   *rand.Rand // one goroutine at a time, the script's
+	n     int        // its number in the round
+	aim   *aim
+	beat  *metronome
+	reign *reign // nil where faults are aimed at clients
 
 	line    history.Line
 	at      *resource // that the line protects
@@ -277,7 +283,7 @@ func (st *stage) release() {
 func (st *stage) granted(ctx context.Context, p *player, since history.Instant) {
 	for ctx.Err() == nil {
 		now := Now()
-		left := progress + st.beat.stalls(since, now) - time.Duration(now-since)
+		left := progress(st.reign.without()) + st.beat.stalls(since, now) - time.Duration(now-since)
 		if left <= 0 || await(ctx, p.got, left) {
 			break
 		}
@@ -286,7 +292,7 @@ func (st *stage) granted(ctx context.Context, p *player, since history.Instant) 
 	switch {
 	case a.Failed != "" || a.Ends != 0:
 	case a.Got == 0:
-		st.violated("L1", fmt.Sprintf("client %d was not granted within %s", p.id, progress))
+		st.violated("L1", fmt.Sprintf("client %d was not granted within %s", p.id, progress(st.reign.without())))
 	default:
 		st.figure(Progress, max(0, time.Duration(a.Got-since)))
 	}
@@ -296,15 +302,6 @@ func (st *stage) granted(ctx context.Context, p *player, since history.Instant) 
 func passOn(ctx context.Context, st *stage) {
 	st.release()
 	goOn(ctx, st)
-}
-
-// entry looks for an entry of the line by its number; "" if there is none.
-func (st *stage) entry(ctx context.Context, i int) string {
-	line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
-	if err != nil || len(line) <= i {
-		return ""
-	}
-	return line[i]
 }
 
 // leaves waits until an entry is out of the line, and returns when that was.

@@ -44,8 +44,8 @@ func Harness(o membackend.Options, wrap func(*membackend.Store, *membackend.Clie
 		wrap = func(_ *membackend.Store, c *membackend.Client) driver.Backend { return c.Backend() }
 	}
 	return drivertest.Harness{
-		TTL:    10 * time.Second,
-		Bubble: synctest.Test,
+		TTL:     10 * time.Second,
+		Virtual: true,
 		Service: func(*testing.T) drivertest.Service {
 			return service{st: membackend.NewWith(&o), wrap: wrap}
 		},

@@ -294,30 +294,39 @@ func TestAStoppedSupervisorWithoutAGuardKillsWhenItWakes(t *testing.T) {
 
 func TestNothingIsLeftOfAGuard(t *testing.T) {
 	t.Parallel()
-	s := start(t, sh("echo $PPID; sleep 0.3"))
-	pid := s.pids(t, 1)[0]
-	eventually(t, "command and guard", func() bool { return len(children(t, pid)) == 2 })
-	var guards []int
-	for child := range children(t, pid) {
-		guards = append(guards, child)
-	}
+	s, command, guard, goOn := withGuard(t)
 
-	assert.Equal(t, 0, s.code(t))
-	for _, g := range guards {
-		require.ErrorIs(t, syscall.Kill(g, 0), syscall.ESRCH)
+	goOn()
+
+	assert.Equal(t, 4, s.code(t))
+	for _, pid := range []int{command, guard} {
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	}
 }
 
 func TestAGuardThatIsStoppedHoldsUpNothing(t *testing.T) {
 	t.Parallel()
-	s := start(t, sh("echo $$; sleep 1; exit 4"))
-	eventually(t, "command and guard", func() bool { return len(children(t, s.Process.Pid)) == 2 })
-	command := s.pids(t, 1)[0]
-	for child := range children(t, s.Process.Pid) {
-		if child != command {
-			signalTo(t, child, syscall.SIGSTOP)
-		}
-	}
+	s, _, guard, goOn := withGuard(t)
+	signalTo(t, guard, syscall.SIGSTOP)
+
+	goOn()
 
 	assert.Equal(t, 4, s.code(t))
+}
+
+// withGuard starts a supervisor with two children: a command, which exits with 4
+// when it is to go on, and the guard.
+func withGuard(t *testing.T) (s *super, command, guard int, goOn func()) {
+	t.Helper()
+	s = prepare(t, sh("echo $$; read x; exit 4"))
+	in, err := s.StdinPipe()
+	require.NoError(t, err)
+	s.begin(t)
+	command = s.pids(t, 1)[0]
+	all := children(t, s.Process.Pid)
+	require.Len(t, all, 2)
+	delete(all, command)
+	for guard = range all {
+	}
+	return s, command, guard, func() { require.NoError(t, in.Close()) }
 }

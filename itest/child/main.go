@@ -1,0 +1,56 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Main is the main function of tests, some of which start this binary again as a
+// client process, whose client open makes. After the tests it calls tidy, which
+// gives back what they share, and looks for goroutines that they left, without any
+// exception.
+func Main(m *testing.M, open func(context.Context, Job) (*Client, error), tidy func() error) {
+	if code, isChild := run(open); isChild {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(tidied{m, tidy})
+}
+
+type tidied struct {
+	*testing.M
+	tidy func() error
+}
+
+// Run runs the tests and gives back what they share before the look for leaks.
+func (t tidied) Run() int {
+	code := t.M.Run()
+	if err := t.tidy(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+// run does the job that this process was started for. It returns an exit code;
+// false if this process is a test as usual.
+func run(open func(context.Context, Job) (*Client, error)) (code int, isChild bool) {
+	arg := os.Getenv(env)
+	if arg == "" {
+		return 0, false
+	}
+	var j Job
+	err := json.Unmarshal([]byte(arg), &j)
+	if err == nil {
+		err = j.run(open)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
