@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-zookeeper/zk"
@@ -37,16 +38,27 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 	if err != nil {
 		return err
 	}
-	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.bell = true })
-	bell := s.b.lay.holders(ref.Line) + "/" + n.name
+	name := n.name
+	if tried := len(known.bells); tried > 0 {
+		name = known.bells[tried-1]
+	}
 	for {
+		s.hasBell(ref, n, name)
+		bell := s.b.lay.holders(ref.Line) + "/" + name
 		o, err := s.transact(ctx, transaction{
 			{toChange, 0, &zk.SetDataRequest{Path: ref.Key, Data: addition{Admitted: true}.onto(known.meta), Version: -1}},
 			{toTell, 0, &zk.CreateRequest{Path: bell, Data: []byte{}, Acl: s.b.opts.ACL, Flags: zk.FlagEphemeral}},
 		})
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists):
+		case err == nil:
 			return nil
+		case errors.Is(err, zk.ErrNodeExists):
+			stat, err := s.exists(ctx, bell)
+			if err != nil || stat != nil && stat.EphemeralOwner == s.who.id {
+				return err
+			}
+			// Somebody else's would not go with this entry, and nobody would be told.
+			name = n.name + anotherBell + random(guidLen/2)
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toChange:
 			return driver.ErrGone
 		case errors.Is(err, zk.ErrNoNode):
@@ -59,6 +71,18 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 			return translate(err, "CREATE", bell)
 		}
 	}
+}
+
+// anotherBell stands between an entry's name and what makes its bell's another one.
+const anotherBell = ";"
+
+// hasBell notes that there may be a node of that name for an entry.
+func (s *sess) hasBell(ref driver.Ref, n node, name string) {
+	s.note(mark{ref.Line, n.guid}, func(k *notes) {
+		if !slices.Contains(k.bells, name) {
+			k.bells = append(k.bells, name)
+		}
+	})
 }
 
 // Claim implements driver.Session. A number is a node whose data is the entry's

@@ -12,7 +12,8 @@ import (
 // Curator sorts whatever it finds there, and go-zookeeper's Lock fails on it.
 //
 //	<root>/%beside/<name>/limit/<n>         the limit of a semaphore
-//	<root>/%beside/<name>/holders/<entry>   an entry that was admitted; a bell
+//	<root>/%beside/<name>/holders/<entry>   an entry that was admitted; a bell. If that
+//	                                        node is somebody else's: <entry>;<random>
 //	<root>/%beside/<name>/slot/<n>          the number of an entry, which is its data
 //	<root>/%beside/<name>/meta/<guid>       what an entry with a value says of itself
 //	<root>/%beside/<name>/ledger            who holds; none if the last gave back
@@ -45,16 +46,16 @@ func (l layout) ledger(line string) string  { return l.beside(line) + "/ledger" 
 type notes struct {
 	meta    []byte // the stored form of what it says of itself
 	token   int64
-	valued  bool  // there is a node for meta
-	shared  bool  // Share was called: a reader may be in its place
-	bell    bool  // Admit was called: there may be a node among the holders
-	slot    int   // the number that was claimed; -1: none
-	slotted int64 // when: its token
-	claims  bool  // a Claim was not answered
-	entered bool  // the ledger has its name ...
-	ledger  int32 // ... in this version
-	enters  bool  // an Enter was not answered
-	leaving bool  // Leave has it in hand
+	valued  bool     // there is a node for meta
+	shared  bool     // Share was called: a reader may be in its place
+	bells   []string // among the holders there may be these nodes, by Admit
+	slot    int      // the number that was claimed; -1: none
+	slotted int64    // when: its token
+	claims  bool     // a Claim was not answered
+	entered bool     // the ledger has its name ...
+	ledger  int32    // ... in this version
+	enters  bool     // an Enter was not answered
+	leaving bool     // Leave has it in hand
 }
 
 // mark is how an entry of ours is known before it has a number.

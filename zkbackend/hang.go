@@ -82,8 +82,8 @@ func (k notes) hangs(lay layout, n node, line string, clean bool) (all []*zk.Del
 	if k.valued {
 		add(lay.metas(line)+"/"+n.guid, -1)
 	}
-	if k.bell {
-		add(lay.holders(line)+"/"+n.name, -1)
+	for _, bell := range k.bells {
+		add(lay.holders(line)+"/"+bell, -1)
 	}
 	if k.slot >= 0 {
 		add(lay.slots(line)+"/"+strconv.Itoa(k.slot), -1)

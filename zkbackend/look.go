@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -184,7 +185,8 @@ func (s *sess) look(ctx context.Context, req driver.LookRequest) (out driver.Vie
 // mark marks the entries that were admitted: those of whose names there is a child.
 func (c children) mark(entries []driver.Entry) {
 	holders := make(map[string]bool, len(c.names))
-	for _, n := range c.names {
+	for _, bell := range c.names {
+		n, _, _ := strings.Cut(bell, anotherBell)
 		holders[n] = true
 	}
 	for i := range entries {

@@ -30,7 +30,7 @@ type meddler struct {
 // put makes a node beside a line, or gives it another value.
 func (m *meddler) put(t *testing.T, line, path, value string) {
 	t.Helper()
-	path = m.root + "/%beside/" + line + "/" + path
+	path = m.beside(line, path)
 	for i, c := range path {
 		if c == '/' && i > 0 {
 			_, err := m.conn.CreateContainer(path[:i], nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
@@ -56,6 +56,18 @@ func TestWhatStrangersWriteBesideALineIsNotBelieved(t *testing.T) {
 	t.Run("numbers", m.numbers)
 	t.Run("ledgers", m.ledgers)
 	t.Run("what entries say", m.metas)
+	m.one.Kept(t)
+	m.two.Kept(t)
+}
+
+// TestWhoBelievesAStrangersNoteLooksByHimself: where a node says that an entry was
+// admitted which has not said so itself, its end need not be told.
+func TestWhoBelievesAStrangersNoteLooksByHimself(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	m := &meddler{conn: e.Conn(t), root: root}
+	const ttl = kit.CalmTTL / 2 // the look comes after 12.5 s at the latest
+	m.one, m.two = newParty(t, root, ttl).open(t, e.Servers()...), newParty(t, root, ttl).open(t, e.Servers()...)
 	t.Run("what cannot be removed", m.stuck)
 	t.Run("a note that stays", m.note)
 	m.one.Kept(t)
