@@ -126,7 +126,7 @@ func stoppedHolderIsRefused(t *testing.T) {
 	assert.EqualValues(t, 2, value.Kvs[0].Version, "writes that went through")
 	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
 		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	p.Kept(t)
 	witness.seesNothingLeft(t)
 }

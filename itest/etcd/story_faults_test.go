@@ -78,7 +78,7 @@ func compactionAndReset(t *testing.T) {
 	line, err := mutex.New(s.holder.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	released := kit.Now()
-	require.NoError(t, s.held.Unlock())
+	kit.Unlock(t, s.held)
 	first := s.waiting.Granted(t)
 	behind.Waits(t)
 
@@ -86,17 +86,17 @@ func compactionAndReset(t *testing.T) {
 	assert.EqualValues(t, tokens[1], first.Token(), "the place that it had before")
 	assert.Less(t, s.waiting.At.Sub(released), kit.Relooks)
 	t.Logf("granted %s after the release", s.waiting.At.Sub(released))
-	require.NoError(t, first.Unlock())
+	kit.Unlock(t, first)
 	last := behind.Granted(t)
 	assert.EqualValues(t, tokens[2], last.Token())
-	require.NoError(t, last.Unlock())
+	kit.Unlock(t, last)
 	s.waiter.Kept(t)
 	s.witness.seesNothingLeft(t)
 }
 
 func releaseDuringACut(t *testing.T) {
 	s := newCutWaiter(t)
-	require.NoError(t, s.held.Unlock())
+	kit.Unlock(t, s.held)
 	s.witness.seesEnd(t, s.held.Token())
 	s.waiting.Waits(t)
 	healed := kit.Now()
@@ -106,7 +106,7 @@ func releaseDuringACut(t *testing.T) {
 	assert.EqualValues(t, s.witness.sees(t, 2)[1], h.Token())
 	assert.Less(t, s.waiting.At.Sub(healed), kit.Relooks)
 	t.Logf("granted %s after the cut", s.waiting.At.Sub(healed))
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	s.waiter.Kept(t)
 	s.witness.seesNothingLeft(t)
 }
@@ -177,7 +177,7 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 	assert.Positive(t, heldBack(cluster), "bytes between members held back")
 	cluster.Member(cut).HealPeers()
 	for i, r := range waiting {
-		require.NoError(t, r.Hold.Unlock())
+		kit.Unlock(t, r.Hold)
 		waiters[i].Kept(t)
 	}
 	witness.seesNothingLeft(t)
@@ -335,7 +335,7 @@ func misuseLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrReentrant)
 	_, err = m.TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
 	witness.seesNothingLeft(t)
 

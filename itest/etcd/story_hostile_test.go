@@ -119,11 +119,11 @@ func strangersBeside(t *testing.T) {
 			put(t, name, "limit", value)
 			refused(t, sem, waiter)
 			assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
-			require.NoError(t, h.Unlock())
+			kit.Unlock(t, h)
 			require.NoError(t, sem.Resize(kit.Bounded(t), 2))
 			h, err = sem.Acquire(kit.Bounded(t), 2)
 			require.NoError(t, err)
-			require.NoError(t, h.Unlock())
+			kit.Unlock(t, h)
 		}
 	})
 	t.Run("numbers", func(t *testing.T) {
@@ -142,7 +142,7 @@ func strangersBeside(t *testing.T) {
 			assert.NotEqual(t, h.Slot(), h2.Slot())
 			for _, h := range []*session.Hold{h, h2} {
 				assert.GreaterOrEqual(t, h.Slot(), 0)
-				require.NoError(t, h.Unlock())
+				kit.Unlock(t, h)
 			}
 		}
 	})
@@ -155,10 +155,10 @@ func strangersBeside(t *testing.T) {
 				return h
 			}
 			put(t, name, "ledger", value)
-			require.NoError(t, take(one).Unlock())
+			kit.Unlock(t, take(one))
 			h := take(two)
 			assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was given back: %.40q", value)
-			require.NoError(t, h.Unlock())
+			kit.Unlock(t, h)
 		}
 	})
 	t.Run("what entries say", func(t *testing.T) {
@@ -171,7 +171,7 @@ func strangersBeside(t *testing.T) {
 			l, err := election.New(two.Session, name).Leader(kit.Bounded(t))
 			require.NoError(t, err)
 			assert.Equal(t, "me", l.Value)
-			require.NoError(t, h.Unlock())
+			kit.Unlock(t, h)
 		}
 	})
 	one.Kept(t)

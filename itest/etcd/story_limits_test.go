@@ -52,8 +52,8 @@ func fullQuota(t *testing.T) {
 		assert.ErrorContains(t, err, "NOSPACE")
 	}
 	assert.Less(t, time.Since(begin), 4*time.Second, "at once")
-	require.NoError(t, held.Unlock())
-	require.NoError(t, waiting.Granted(t).Unlock())
+	kit.Unlock(t, held)
+	kit.Unlock(t, waiting.Granted(t))
 	witness.seesNothingLeft(t)
 	_, err = client.Put(kit.Bounded(t), "fill", "")
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace, "all the time")
@@ -67,9 +67,9 @@ func fullQuota(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.AlarmDisarm(kit.Bounded(t), &clientv3.AlarmMember{})
 	require.NoError(t, err)
-	require.NoError(t, one.Lock(t, "new").Unlock())
+	kit.Unlock(t, one.Lock(t, "new"))
 	three := newParty(t, "root", kit.CalmTTL).open(t, client)
-	require.NoError(t, three.Lock(t, "new").Unlock())
+	kit.Unlock(t, three.Lock(t, "new"))
 	one.Kept(t)
 	two.Kept(t)
 	witness.seesNothingLeft(t)
@@ -84,7 +84,7 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 	var tap tap
 	client := clientWith(t, cluster, tap.on)
 	p := newParty(t, "root", 30*time.Second).open(t, client)
-	require.NoError(t, p.Lock(t, "warm").Unlock())
+	kit.Unlock(t, p.Lock(t, "warm"))
 	count := func() int64 {
 		r, err := client.Get(kit.Bounded(t), "root/lock", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		require.NoError(t, err)
@@ -110,11 +110,11 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 			assert.Positive(t, h.Valid())
 		}
 		unlocking := kit.Now()
-		kit.Each(n, func(i int) { assert.NoError(t, holds[i].Unlock()) })
+		kit.Each(n, func(i int) { kit.Unlock(t, holds[i]) })
 		unlocked := kit.Now()
 		clear(holds)
 
-		assert.Zero(t, count())
+		kit.Until(t, "all have gone", func() bool { return count() == 0 })
 		after[round] = settled(t, &tap)
 		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
 			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/n, (after[round]-before)/n, threads, heldThreads, runtime.NumGoroutine())

@@ -218,7 +218,7 @@ func foreignKeyWithoutLease(t *testing.T) {
 	assert.ErrorContains(t, err, key)
 	_, err = client.Delete(kit.Bounded(t), key)
 	require.NoError(t, err)
-	require.NoError(t, one.Lock(t, "x").Unlock())
+	kit.Unlock(t, one.Lock(t, "x"))
 	witness.seesNothingLeft(t)
 }
 
@@ -276,7 +276,7 @@ func foreignLeasedKey(t *testing.T) {
 
 		assert.Greater(t, int64(h.Token()), put.Header.Revision)
 		assert.Less(t, r.At.Sub(gone), kit.Relooks)
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 	p.Kept(t)
 	witness.seesNothingLeft(t)

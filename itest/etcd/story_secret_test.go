@@ -84,7 +84,7 @@ func passwordsAreKept(t *testing.T) {
 	stored, err := loggedIn(t, endpoint, "root", nil).Get(kit.Bounded(t), "\x00", clientv3.WithFromKey())
 	require.NoError(t, err)
 	require.NotEmpty(t, stored.Kvs)
-	require.NoError(t, h2.Unlock())
+	kit.Unlock(t, h2)
 	for _, p := range parties { // fmt takes no lock
 		if p.Session != nil {
 			assert.NoError(t, p.Close())

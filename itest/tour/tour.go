@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
@@ -45,7 +46,7 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	back := func(h *session.Hold, err error) {
 		t.Helper()
 		require.NoError(t, err)
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 	robust := func(s *session.Session) *mutex.Mutex {
 		return mutex.NewWith(s, prefix+"robust", mutex.Options{Robust: true})
@@ -58,7 +59,7 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	require.NoError(t, err)
 	require.NoError(t, rwlock.New(one, prefix+"rw").Downgrade(ctx, w))
 	back(rwlock.New(two, prefix+"rw").RLock(ctx))
-	require.NoError(t, w.Unlock())
+	kit.Unlock(t, w)
 
 	sem := func(s *session.Session) *semaphore.Semaphore {
 		return semaphore.NewWith(s, prefix+"sem", 1, semaphore.Options{Follow: true, Slots: true})
@@ -69,8 +70,8 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	h2, err := sem(two).Acquire(ctx, 1)
 	require.NoError(t, err)
 	assert.Equal(t, 1, h2.Slot())
-	require.NoError(t, h.Unlock())
-	require.NoError(t, h2.Unlock())
+	kit.Unlock(t, h)
+	kit.Unlock(t, h2)
 
 	e := election.New(one, prefix+"leader")
 	h, err = e.Campaign(ctx, "one")
@@ -79,7 +80,7 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	l, err := election.New(two, prefix+"leader").Leader(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, "the one", l.Value)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	yields(ctx, t, one, two, prefix)
 }
 

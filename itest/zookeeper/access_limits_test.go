@@ -66,7 +66,7 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 	t.Logf("told %s after the cut, the entry went %s after that", told.Sub(cut), deleted.Sub(told))
 	proxy.Heal(tcpproxy.Both)
-	require.NoError(t, p.Lock(t, "x").Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
 }
 
 func timeoutIsLengthened(t *testing.T, e *zktest.Ensemble) {
@@ -74,7 +74,7 @@ func timeoutIsLengthened(t *testing.T, e *zktest.Ensemble) {
 	assert.Contains(t, p.Log.String(), "asked=2s given=2.5s")
 	h := p.Lock(t, "x")
 	assert.Greater(t, h.Valid(), 1500*time.Millisecond)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	p.Kept(t)
 }
 
@@ -118,7 +118,7 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	e, root := shared.use(t)
 	admin := e.Conn(t)
 	one, two := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	require.NoError(t, one.Lock(t, "x").Unlock())
+	kit.Unlock(t, one.Lock(t, "x"))
 	for i := 0; i < count; {
 		var ops []any
 		for range 150 { // a server takes a megabyte at once
@@ -138,15 +138,15 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	require.ErrorIs(t, failed(mutex.New(two.Session, "x").TryLock(kit.Bounded(t))), session.ErrNotAcquired)
-	require.NoError(t, elsewhere.Unlock())
-	require.NoError(t, other.Granted(t).Unlock())
+	kit.Unlock(t, elsewhere)
+	kit.Unlock(t, other.Granted(t))
 	released := kit.Now()
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	second := r.Granted(t)
 
 	t.Logf("all of it in %s, the hand-off in %s", kit.Now().Sub(begin), r.At.Sub(released))
 	assert.Greater(t, second.Token(), h.Token())
-	require.NoError(t, second.Unlock())
+	kit.Unlock(t, second)
 	one.Kept(t)
 	two.Kept(t)
 	lookout.seesNothingLeft(t)

@@ -210,11 +210,11 @@ func everythingWorks(t *testing.T, one, two *party, line func(n int)) {
 	defer cancel()
 	err = failed(mutex.New(one.Session, "orders/settle").Lock(ctx))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, h.Unlock())
-	require.NoError(t, r.Granted(t).Unlock())
+	kit.Unlock(t, h)
+	kit.Unlock(t, r.Granted(t))
 	try, err := mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t))
 	require.NoError(t, err)
-	require.NoError(t, try.Unlock())
+	kit.Unlock(t, try)
 	line(0)
 	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
 }
@@ -241,7 +241,7 @@ func TestALoginIsToldApart(t *testing.T) {
 	checkSecrets(t, wrong, err)
 
 	right := as(newParty(t, root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
-	require.NoError(t, right.Lock(t, "x").Unlock())
+	kit.Unlock(t, right.Lock(t, "x"))
 
 	tellRefusals(t, []refusal{{
 		name: "a scheme that nobody knows", servers: e.Servers(), is: session.ErrDenied, most: shortly,
@@ -277,7 +277,7 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	admin := asAdmin(t, e)
 	lookout := lookAt(t, e, root)
 	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	require.NoError(t, p.Lock(t, "x").Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
 	key, err := admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil,
 		zk.FlagSequence|zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "admin", adminPassword))
 	require.NoError(t, err)
@@ -294,7 +294,7 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	h := r.Granted(t)
 
 	assert.Less(t, r.At.Sub(left), kit.Relooks)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }

@@ -92,7 +92,7 @@ func TestPasswordsAreKept(t *testing.T) {
 	h2 := r.Granted(t)
 	stored := everything(t, admin, root)
 	require.NotEmpty(t, stored)
-	require.NoError(t, h2.Unlock())
+	kit.Unlock(t, h2)
 	for _, p := range parties { // fmt takes no lock
 		if p.Session != nil {
 			assert.NoError(t, p.Close())

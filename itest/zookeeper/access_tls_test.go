@@ -107,7 +107,7 @@ func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
 	right := newParty(t, "/locks", kit.CalmTTL)
 	trusting(named)(&right.opts)
 	right.open(t, strings.Replace(named.Servers()[0], "127.0.0.1", "localhost", 1))
-	require.NoError(t, right.Lock(t, "x").Unlock())
+	kit.Unlock(t, right.Lock(t, "x"))
 
 	tellRefusals(t, []refusal{
 		{

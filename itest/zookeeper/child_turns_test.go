@@ -136,7 +136,7 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 	assert.Equal(t, [2]int{2, 1}, [2]int{written, refused}, "writes to the resource that went through, and were refused")
 	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
 		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }
@@ -174,7 +174,7 @@ func TestKilledProcessesLeaveNothing(t *testing.T) {
 	assert.Greater(t, next.At.Sub(waiterGone), ttl*3/4, "granted before the holder expired")
 	assert.Less(t, next.At.Sub(holderGone), kit.Relooks, "without the look that is made for want of events")
 	t.Logf("the waiter's entry was gone %s after its end, the next granted %s after that of the holder", waiterGone.Sub(killed), next.At.Sub(holderGone))
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }

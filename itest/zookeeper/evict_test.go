@@ -101,9 +101,9 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, kit.Wait(t, heard, "word of it"))
 			require.NoError(t, withdraw())
-			require.NoError(t, h.Unlock())
+			kit.Unlock(t, h)
 		} else {
-			require.NoError(t, h.Unlock())
+			kit.Unlock(t, h)
 			require.ErrorIs(t, kit.Wait(t, heard, "the end"), session.ErrUnlocked)
 		}
 		kit.Until(t, "nothing is left", func() bool {

@@ -71,8 +71,8 @@ func stoppedServer(t *testing.T) {
 	require.NoError(t, e.Member(0).Resume())
 
 	resumed := kit.Now()
-	require.NoError(t, p.Lock(t, "x").Unlock())
-	require.NoError(t, p.Lock(t, "y").Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
+	kit.Unlock(t, p.Lock(t, "y"))
 	t.Logf("locks again %v after the server went on", kit.Now().Sub(resumed))
 	conn := e.Conn(t)
 	lined(t, conn, "/fairlock/x", 0)
@@ -192,7 +192,7 @@ func takesThePlace(t *testing.T, e *zktest.Ensemble, root, fake string) {
 	})
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	to.Store("")
-	require.NoError(t, p.Lock(t, "x").Unlock())
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
+	kit.Unlock(t, h)
 	p.Kept(t)
 }

@@ -208,11 +208,11 @@ func silentConnection(t *testing.T) {
 		took := kit.Now().Sub(began)
 		t.Logf("another connection after %v", took)
 		assert.Less(t, took, ttl/2)
-		require.NoError(t, p.Lock(t, "y").Unlock())
+		kit.Unlock(t, p.Lock(t, "y"))
 		used.Heal(tcpproxy.Both)
 		kit.Until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
 	}
 	assert.Positive(t, h.Valid())
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	p.Kept(t)
 }

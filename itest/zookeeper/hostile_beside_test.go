@@ -96,11 +96,11 @@ func (m *meddler) limits(t *testing.T) {
 		}
 		assert.Less(t, time.Since(begin), kit.Relooks, "told by an event")
 		assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 		require.NoError(t, m.conn.Delete(m.root+"/%beside/"+name+"/limit/"+child, -1))
 		h, err = sem.Acquire(kit.Bounded(t), 2)
 		require.NoError(t, err)
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 }
 
@@ -117,8 +117,8 @@ func (m *meddler) numbers(t *testing.T) {
 		h2, err := sem.Acquire(kit.Bounded(t), 1)
 		require.NoError(t, err, "%.40q", value)
 		assert.Equal(t, []int{1, 2}, []int{h.Slot(), h2.Slot()}, "%.40q", value)
-		require.NoError(t, h.Unlock())
-		require.NoError(t, h2.Unlock())
+		kit.Unlock(t, h)
+		kit.Unlock(t, h2)
 	}
 }
 
@@ -133,10 +133,10 @@ func (m *meddler) ledgers(t *testing.T) {
 			return h
 		}
 		m.put(t, name, "ledger", value)
-		require.NoError(t, take(m.one).Unlock())
+		kit.Unlock(t, take(m.one))
 		h := take(m.two)
 		assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was given back: %.40q", value)
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 }
 
@@ -160,7 +160,7 @@ func (m *meddler) metas(t *testing.T) {
 		line, err := mutex.New(m.two.Session, name).Queue(kit.Bounded(t))
 		require.NoError(t, err)
 		require.Len(t, line, 2)
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 }
 
@@ -176,12 +176,12 @@ func (m *meddler) stuck(t *testing.T) {
 	var line []string
 	kit.Until(t, "a waiter", func() bool { line = entriesBelow(t, m.conn, m.root+"/stuck"); return len(line) == 2 })
 	m.put(t, "stuck", "holders/"+nodeOf(slices.MaxFunc(line, bySequence))+"/child", "") // he will note his admission there
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	second := waiter.Granted(t)
 	third := m.one.BeginWith(func() (*session.Hold, error) { return sem.Acquire(kit.Bounded(t), 1) })
 	kit.Until(t, "another", func() bool { return len(entriesBelow(t, m.conn, m.root+"/stuck")) == 2 })
-	require.NoError(t, second.Unlock())
-	require.NoError(t, third.Granted(t).Unlock())
+	kit.Unlock(t, second)
+	kit.Unlock(t, third.Granted(t))
 
 	robust := func(p *party) *session.Hold {
 		h, err := mutex.NewWith(p.Session, "stuck-ledger", mutex.Options{Robust: true}).Lock(kit.Bounded(t))
@@ -190,10 +190,10 @@ func (m *meddler) stuck(t *testing.T) {
 	}
 	h = robust(m.one)
 	m.put(t, "stuck-ledger", "ledger/child", "")
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	h = robust(m.two)
 	assert.Equal(t, session.PastDied, h.Previous(), "the name could not be struck out")
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 }
 
 // note: somebody says of an entry of his that it was admitted, by a node that
@@ -209,10 +209,10 @@ func (m *meddler) note(t *testing.T) {
 		return semaphore.New(m.two.Session, "note", 1).Acquire(kit.Bounded(t), 1)
 	})
 	kit.Until(t, "a waiter", func() bool { return len(entriesBelow(t, m.conn, m.root+"/note")) == 3 })
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	waiter.Waits(t)
 	require.NoError(t, m.conn.Delete(path, -1))
-	require.NoError(t, waiter.Granted(t).Unlock())
+	kit.Unlock(t, waiter.Granted(t))
 }
 
 // nodeOf is the last part of a path.

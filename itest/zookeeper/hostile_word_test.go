@@ -76,8 +76,8 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 			kit.Until(t, "a watch on the holder", func() bool { return two.watches(t, e, holder.Refs()[0].Key) })
 			r.Waits(t)
 			require.NoError(t, context.Cause(holder.Context()))
-			require.NoError(t, holder.Unlock())
-			require.NoError(t, r.Granted(t).Unlock())
+			kit.Unlock(t, holder)
+			kit.Unlock(t, r.Granted(t))
 			one.Kept(t)
 		})
 	}

@@ -98,17 +98,17 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 	next.Waits(t)
 	assert.Positive(t, h.Valid())
 	require.NoError(t, context.Cause(h.Context()))
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	second := next.Granted(t)
 	behind.Waits(t)
 	assert.Empty(t, theirs.answers)
-	require.NoError(t, second.Unlock())
+	kit.Unlock(t, second)
 	theirs.acquired(t)
 	revoke(3) // the one ahead of ours, and Curator's own
 	revoke(4)
 	behind.Waits(t)
 	theirs.does(t, "release")
-	require.NoError(t, behind.Granted(t).Unlock())
+	kit.Unlock(t, behind.Granted(t))
 	one.Kept(t)
 	two.Kept(t)
 	lookout.seesNothingLeft(t)
@@ -132,7 +132,7 @@ func curatorIsKilled(t *testing.T, root string, curator *program, p *party) {
 	assert.Greater(t, int64(h.Token()), token)
 	assert.Less(t, next.At.Sub(gone), kit.Relooks, "without the look that is made for want of events")
 	t.Logf("their entries were gone %s after their end, ours granted %s after that", gone.Sub(killed), next.At.Sub(gone))
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	lookout.seesNothingLeft(t)
 }
 
@@ -151,8 +151,8 @@ func readWriteIsTold(t *testing.T, root string, curator *program) {
 	kit.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
-	require.NoError(t, one.Granted(t).Unlock())
-	require.NoError(t, two.Granted(t).Unlock())
+	kit.Unlock(t, one.Granted(t))
+	kit.Unlock(t, two.Granted(t))
 	lookout.seesNothingLeft(t)
 	assert.Equal(t, 1, logged(p, "several protocols"))
 	assert.Contains(t, p.Log.String(), "__WRIT__")
@@ -192,7 +192,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 					}
 					u := child.TurnOf(h)
 					u.End = kit.Now()
-					assert.NoError(t, h.Unlock())
+					kit.Unlock(t, h)
 					turns <- u
 				}
 			}()

@@ -43,8 +43,8 @@ func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
 	kit.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
-	require.NoError(t, one.Granted(t).Unlock())
-	require.NoError(t, two.Granted(t).Unlock())
+	kit.Unlock(t, one.Granted(t))
+	kit.Unlock(t, two.Granted(t))
 
 	assert.Equal(t, 1, logged(p, "several protocols"))
 	assert.Contains(t, p.Log.String(), `name=mixed`)
@@ -90,7 +90,7 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *party) {
 	assert.ErrorContains(t, err, path)
 
 	theirs.does(t, "release")
-	require.NoError(t, p.Lock(t, "x").Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
 	other.Kept(t)
 	lookout.seesNothingLeft(t)
 }
@@ -102,7 +102,7 @@ func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
 	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	require.NoError(t, p.Lock(t, "x").Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
 	key, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	between, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -120,6 +120,6 @@ func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
 	lookout.wait(t, "nothing but the entry", func() bool { return len(lookout.ended) == 3 })
 	require.Equal(t, []string{key}, entriesBelow(t, lookout.admin, root))
 	require.NoError(t, lookout.admin.Delete(key, -1))
-	require.NoError(t, p.Lock(t, "x").Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
 	p.Kept(t)
 }

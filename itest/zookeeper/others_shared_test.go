@@ -102,7 +102,7 @@ func (l *readWriteLine) release(xs ...*inLine) {
 	for _, x := range xs {
 		l.stands--
 		if x.ours != nil {
-			require.NoError(l.t, x.ours.Hold.Unlock())
+			kit.Unlock(l.t, x.ours.Hold)
 		} else {
 			x.theirs.does(l.t, "release")
 		}
@@ -228,7 +228,7 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 		leads("ours-1b")
 	}
 	second.Waits(t)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	theirs.acquired(t)
 	leads(theirs.name)
 	second.Waits(t)
@@ -236,7 +236,7 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 	h2 := second.Granted(t)
 	leads("ours-2")
 	assert.Greater(t, h2.Token(), h.Token())
-	require.NoError(t, h2.Unlock())
+	kit.Unlock(t, h2)
 	lookout.seesNothingLeft(t)
 	p.Kept(t)
 }

@@ -54,7 +54,7 @@ func refusalsAreTold(t *testing.T) {
 		p.opts.Dial = w.dial
 		p.open(t, e.Servers()...)
 		if c.op == zkframe.OpMulti {
-			require.NoError(t, p.Lock(t, name).Unlock()) // makes the folder
+			kit.Unlock(t, p.Lock(t, name)) // makes the folder
 		}
 		w.forget()
 		on.Store(1)
@@ -68,7 +68,7 @@ func refusalsAreTold(t *testing.T) {
 			continue
 		}
 		assert.Equal(t, c.times+1, hits.Load(), "%s: requests", name)
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 }
 
@@ -98,7 +98,7 @@ func realQuota(t *testing.T) {
 		assert.ErrorContains(t, err, "quota", what)
 		t.Log(err)
 	}
-	require.NoError(t, held.Unlock())
+	kit.Unlock(t, held)
 	require.NoError(t, p.Lock(t, "x").Unlock(), "there is room again")
 	p.Kept(t)
 }

@@ -140,7 +140,7 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		p.opts.Dial = w.dial
 		p.open(t, proxy.Addr())
 		before := p.Service()
-		require.NoError(t, p.Lock(t, "x").Unlock())
+		kit.Unlock(t, p.Lock(t, "x"))
 		held := made(t, conn, root+"/x")
 		w.forget()
 
@@ -160,7 +160,7 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		fault.heal(proxy)
 
 		// The next one in line shows it: it is first.
-		require.NoError(t, p.Lock(t, "x").Unlock())
+		kit.Unlock(t, p.Lock(t, "x"))
 		lined(t, conn, root+"/x", 0)
 		p.Kept(t)
 		assert.Equal(t, before, p.Service())

@@ -216,7 +216,7 @@ func longLineIsNeverRead(t *testing.T) {
 	}
 	rests(t, wires[:]...)
 	began := kit.Now()
-	require.NoError(t, held.Unlock())
+	kit.Unlock(t, held)
 	var in inside
 	var drained sync.WaitGroup
 	for _, r := range requests {
@@ -224,7 +224,7 @@ func longLineIsNeverRead(t *testing.T) {
 			<-r.Done
 			if assert.NoError(t, r.Err) {
 				in.visit()
-				assert.NoError(t, r.Hold.Unlock())
+				kit.Unlock(t, r.Hold)
 			}
 		})
 	}
@@ -292,12 +292,12 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
 				<-r.Done
 				if assert.NoError(t, r.Err) {
 					in.visit()
-					assert.NoError(t, r.Hold.Unlock())
+					kit.Unlock(t, r.Hold)
 				}
 			})
 		}
 		in.now.Add(-1)
-		require.NoError(t, held.Unlock())
+		kit.Unlock(t, held)
 		turns.Wait()
 		writing.Wait()
 	}

@@ -55,7 +55,7 @@ func numbersComeAgain(t *testing.T) {
 	assert.Positive(t, heir.Valid())
 	assert.Greater(t, heir.Token(), late.Token())
 	assert.Greater(t, int64(late.Token()), old.Entry.Token)
-	require.NoError(t, heir.Unlock())
+	kit.Unlock(t, heir)
 	heirs.Kept(t)
 }
 
@@ -84,7 +84,7 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 			if h.Refs()[0].Place == 0 && i == 0 {
 				fresh++
 			}
-			assert.NoError(t, h.Unlock())
+			kit.Unlock(t, h)
 			<-time.After(rand.N(12 * time.Millisecond))
 		}
 	})
@@ -133,11 +133,11 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		waiting := other.Begin(kit.Bounded(t), name)
 		lined := func() bool { q, err := p.Queue(kit.Bounded(t), name); return err == nil && len(q) == 2 }
 		kit.Until(t, "a waiter", lined)
-		require.NoError(t, held[i].Unlock())
-		require.NoError(t, waiting.Granted(t).Unlock())
+		kit.Unlock(t, held[i])
+		kit.Unlock(t, waiting.Granted(t))
 		h, err := mutex.New(other.Session, name).TryLock(kit.Bounded(t))
 		require.NoError(t, err, "free, whatever else is there")
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 
 	for _, name := range foreign {

@@ -65,7 +65,7 @@ func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
 	<-time.After(20 * time.Millisecond)
 	again.Waits(t)
 	second.Waits(t)
-	require.NoError(t, holder.Unlock())
-	require.NoError(t, second.Granted(t).Unlock())
-	require.NoError(t, again.Granted(t).Unlock())
+	kit.Unlock(t, holder)
+	kit.Unlock(t, second.Granted(t))
+	kit.Unlock(t, again.Granted(t))
 }

@@ -95,18 +95,18 @@ func tryAtTheLastNumbers(t *testing.T) {
 	_, err = m.TryLock(kit.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	waiting.Waits(t)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	next := waiting.Granted(t)
 	assert.Zero(t, next.Refs()[0].Place)
 	assert.Greater(t, next.Token(), h.Token())
-	require.NoError(t, next.Unlock())
+	kit.Unlock(t, next)
 
 	setSequence(t, e, dir, lastNumbers)
 	h, err = m.TryLock(kit.Bounded(t))
 	require.NoError(t, err)
 	assert.Zero(t, h.Refs()[0].Place)
 	assert.Greater(t, h.Token(), next.Token())
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 }
 
 // othersAtTheLastNumbers: clients that know nothing of the end keep the line
@@ -138,7 +138,7 @@ func othersAtTheLastNumbers(t *testing.T) {
 	again := make(chan error, 1)
 	go func() { again <- other.Lock() }()
 	lined(t, conn, dir, 2)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	require.NoError(t, kit.Wait(t, again, "the other's turn in the new line"))
 	require.NoError(t, other.Unlock())
 
@@ -148,7 +148,7 @@ func othersAtTheLastNumbers(t *testing.T) {
 	require.ErrorIs(t, second(m.Lock(kit.Bounded(t))), zkbackend.ErrSequence)
 	require.ErrorIs(t, second(m.TryLock(kit.Bounded(t))), zkbackend.ErrSequence)
 	assert.Equal(t, []string{"y"}, children(t, conn, dir))
-	require.NoError(t, p.Lock(t, "x/y").Unlock())
+	kit.Unlock(t, p.Lock(t, "x/y"))
 }
 
 // second is the error of a call that returns something else too.

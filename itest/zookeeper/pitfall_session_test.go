@@ -106,13 +106,13 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	proxy.Reset()
 	queued := p.Begin(kit.Bounded(t), "queued")
 	kit.Wait(t, gone, "the end of the session")
-	require.NoError(t, blocker.Unlock())
+	kit.Unlock(t, blocker)
 	proxy.Refuse(false)
 	for _, h := range []*session.Hold{queued.Granted(t), behind.Granted(t)} {
 		path := h.Refs()[0].Key
 		assert.NotEqual(t, first, p.Service())
 		assert.Equal(t, p.Service(), ownerOf(t, conn, path))
-		assert.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 	}
 
 	require.ErrorIs(t, held.Unlock(), session.ErrLost)
@@ -152,7 +152,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	assert.Greater(t, kit.Wait(t, gone, "the end of the node").Sub(end), time.Duration(0))
 	next := waiting.Granted(t)
 	assert.Greater(t, waiting.At, end)
-	require.NoError(t, next.Unlock())
+	kit.Unlock(t, next)
 	mine := again.Granted(t)
 
 	var lost *session.LostError
@@ -161,7 +161,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	assert.NotEqual(t, old, p.Service())
 	assert.Equal(t, p.Service(), ownerOf(t, conn, mine.Refs()[0].Key))
 	assert.Equal(t, 3, made(t, conn, root+"/x"), "nothing was made on a session that is not ours")
-	require.NoError(t, mine.Unlock())
+	kit.Unlock(t, mine)
 }
 
 // wipedServer has forgotten everything, and refuses clients that have seen more
@@ -181,7 +181,7 @@ func wipedServer(t *testing.T) {
 	again := p.Lock(t, "x")
 	conn := e.Conn(t)
 	assert.Equal(t, p.Service(), ownerOf(t, conn, again.Refs()[0].Key))
-	require.NoError(t, again.Unlock())
+	kit.Unlock(t, again)
 	assert.Empty(t, children(t, conn, "/fairlock/x"))
 }
 
@@ -276,7 +276,7 @@ func openTriesAgain(t *testing.T) {
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
 	assert.Greater(t, broken.Load(), int64(3))
-	require.NoError(t, p.Lock(t, "x").Unlock())
+	kit.Unlock(t, p.Lock(t, "x"))
 
 	// For as long as it was told to.
 	w = &wire{before: proves}

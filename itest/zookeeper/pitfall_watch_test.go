@@ -99,7 +99,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 10, "goroutines")
 	assert.LessOrEqual(t, watches(t, e), 4)
 	p.Kept(t)
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	require.NoError(t, p.Close())
 	require.NoError(t, holder.Close())
 	assert.Zero(t, watches(t, e))
@@ -132,7 +132,7 @@ func releaseWhileAway(t *testing.T) {
 	holder := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
 	p := newParty(t, root, kit.CalmTTL).open(t, proxy.Addr())
 	for i, end := range []func(*session.Hold){
-		func(h *session.Hold) { require.NoError(t, h.Unlock()) },
+		func(h *session.Hold) { kit.Unlock(t, h) },
 		func(h *session.Hold) { require.NoError(t, conn.Delete(h.Refs()[0].Key, -1)) },
 	} {
 		h := holder.Lock(t, "x")
@@ -152,8 +152,8 @@ func releaseWhileAway(t *testing.T) {
 		t.Logf("granted %v after the network was back", waiting.At.Sub(healed))
 		assert.Less(t, waiting.At.Sub(healed), 5*time.Second)
 		second.Waits(t)
-		require.NoError(t, next.Unlock())
-		require.NoError(t, second.Granted(t).Unlock())
+		kit.Unlock(t, next)
+		kit.Unlock(t, second.Granted(t))
 	}
 	p.Kept(t)
 }
@@ -187,7 +187,7 @@ func whoLeavesTheMiddle(t *testing.T) {
 		kit.Wait(t, middle.Done, "Lock returns")
 		lined(t, conn, root+"/x", len(line))
 		// A grant would take less than a hand-off somewhere else does.
-		require.NoError(t, holder.Lock(t, "elsewhere").Unlock())
+		kit.Unlock(t, holder.Lock(t, "elsewhere"))
 		<-time.After(20 * time.Millisecond)
 		third.Waits(t)
 		assert.Positive(t, held.Valid(), name)
@@ -271,7 +271,7 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 				in.most.Store(max(in.most.Load(), in.now.Add(1)))
 				<-time.After(3 * time.Millisecond)
 				in.now.Add(-1)
-				assert.NoError(t, r.Hold.Unlock())
+				kit.Unlock(t, r.Hold)
 			}
 		}()
 		return done
@@ -300,7 +300,7 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 		if round%4 > 1 {
 			<-time.After(rand.N(2 * time.Millisecond))
 		}
-		require.NoError(t, held.Unlock())
+		kit.Unlock(t, held)
 		for _, end := range ends {
 			kit.Wait(t, end, "a turn")
 		}
@@ -331,7 +331,7 @@ func deletedHoldEnds(t *testing.T) {
 		require.ErrorAs(t, context.Cause(h.Context()), &lost)
 		assert.Equal(t, session.ReasonDeleted, lost.Reason)
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-		require.NoError(t, waiting.Granted(t).Unlock())
+		kit.Unlock(t, waiting.Granted(t))
 	}
 	assert.Empty(t, p.Lost())
 }

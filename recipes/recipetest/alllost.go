@@ -84,6 +84,7 @@ func allRevoked(w *world) {
 }
 
 func allCut(w *world) {
+	w.expires()
 	for _, d := range drivertest.Directions() {
 		a, b := w.party("a"), w.party("b")
 		h := a.holdAll("x", "y")

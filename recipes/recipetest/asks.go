@@ -291,6 +291,7 @@ func askedEnds(w *world) {
 // askedCutOff: word of an ask that was lost on the way is not waited for in vain;
 // and who is cut off for good is told that the hold is lost.
 func askedCutOff(w *world) {
+	w.expires()
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	for _, d := range drivertest.Directions() {

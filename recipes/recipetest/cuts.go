@@ -37,6 +37,7 @@ func cuts() []story {
 // cutHolder is the promise that matters most: the context ends before anybody
 // else can hold.
 func cutHolder(w *world, cut func(drivertest.Client)) {
+	w.expires()
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	x := tell(h)
@@ -73,6 +74,7 @@ func lateReplies(w *world) {
 // leftToExpire checks that the entry is still there when the worker has used
 // up most of its margin, though it could have been removed at the deadline.
 func leftToExpire(w *world) {
+	w.expires()
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	x := tell(h)
@@ -147,6 +149,7 @@ func cutUnlock(w *world) {
 }
 
 func cutLong(w *world) {
+	w.expires()
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	r := b.queue(w.soon())

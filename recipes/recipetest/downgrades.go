@@ -145,6 +145,7 @@ func downgradeThenDeleted(w *world) {
 }
 
 func downgradeThenCutOff(w *world) {
+	w.expires()
 	a, b := w.party("a"), w.party("b")
 	h := a.holds(writing)
 	a.downgrade(h)

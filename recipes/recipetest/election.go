@@ -235,6 +235,7 @@ func proclaimCut(w *world) {
 
 // proclaimCutLong has no end of its own: the leadership's is what is waited for.
 func proclaimCutLong(w *world) {
+	w.expires()
 	a := w.party("a")
 	h := a.lead("before")
 	x := tell(h)

@@ -145,6 +145,7 @@ func runAgain(w *world) {
 }
 
 func runCut(w *world) {
+	w.expires()
 	for _, d := range drivertest.Directions() {
 		a, b := w.party("a"), w.party("b")
 		ra := a.run("a")
@@ -200,6 +201,7 @@ func runRevoked(w *world) {
 // runWaits has the context end while the work goes on, for longer than a session
 // lives by itself.
 func runWaits(w *world) {
+	w.expires()
 	a, b := w.party("a"), w.party("b")
 	ra := a.run("a")
 	s := ra.leads()

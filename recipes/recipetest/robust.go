@@ -121,6 +121,7 @@ func robustClean(w *world) {
 }
 
 func robustAlone(w *world) {
+	w.expires()
 	w.kill(func(how string) {
 		w.past(session.PastDied, how)
 		w.past(session.PastClean, how+", and then given back")
@@ -128,6 +129,7 @@ func robustAlone(w *world) {
 }
 
 func robustWaited(w *world) {
+	w.expires()
 	for _, d := range deaths() {
 		p, b, c := w.party("dies"), w.party("b"), w.party("c")
 		h := p.robust()
@@ -142,6 +144,7 @@ func robustWaited(w *world) {
 }
 
 func robustInTurn(w *world) {
+	w.expires()
 	want := session.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {

@@ -46,6 +46,7 @@ func (w *world) endsBefore(h *session.Hold, x *told, rs ...*request) []*session.
 }
 
 func writerCutOff(w *world) {
+	w.expires()
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
 	h := a.holds(writing)
 	x := tell(h)
@@ -64,6 +65,7 @@ func writerCutOff(w *world) {
 }
 
 func readerCutOff(w *world) {
+	w.expires()
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
 	h, other := a.holds(reading), b.holds(reading)
 	x := tell(h)

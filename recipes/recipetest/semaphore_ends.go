@@ -44,6 +44,7 @@ func semaphoreEnds() []story {
 }
 
 func permitsCut(w *world) {
+	w.expires()
 	const limit = 3
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
 	h, other := a.take(2, limit), b.take(1, limit)

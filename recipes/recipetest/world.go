@@ -2,7 +2,9 @@ package recipetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/pprof"
@@ -29,11 +31,18 @@ type world struct {
 	t   *testing.T
 	h   drivertest.Harness
 	svc drivertest.Service
+
+	short time.Duration // the TTL of stories about ends of sessions
 }
 
 func newWorld(t *testing.T, h drivertest.Harness) *world {
-	return &world{t: t, h: h, svc: h.Service(t)}
+	w := &world{t: t, h: h, svc: h.Service(t), short: h.TTL}
+	w.h.TTL = cmp.Or(h.Calm, h.TTL)
+	return w
 }
+
+// expires is said first in stories in which sessions come to their end.
+func (w *world) expires() { w.h.TTL = w.short }
 
 // patience is how long a story waits for what must come.
 func (w *world) patience() time.Duration { return 3*w.h.TTL + 5*time.Second }
@@ -271,10 +280,14 @@ func (w *world) begun() (n int) {
 	return n
 }
 
-// unlock gives back, and ends the story if that fails.
+// unlock gives back, and ends the story if that fails. That there was no answer for
+// a second is no failure, where a machine may stand still for as long.
 func (w *world) unlock(h *session.Hold) {
 	w.t.Helper()
-	require.NoError(w.t, h.Unlock(), "unlock")
+	err := h.Unlock()
+	if w.h.Virtual || !errors.Is(err, session.ErrReleasePending) || driver.Incurable(err) {
+		require.NoError(w.t, err, "unlock")
+	}
 }
 
 // entries is the line as p sees it.

@@ -149,6 +149,7 @@ func cancelWhileCut(w *world, d Direction) {
 }
 
 func openCloseWhileCut(w *world, d Direction) {
+	w.expires()
 	o := w.open()
 	o.join(line)
 	c := w.client()

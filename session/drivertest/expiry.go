@@ -30,6 +30,7 @@ func expiry() []story {
 }
 
 func proofsGoOn(w *world) {
+	w.expires()
 	o := w.open()
 	e := o.join(line).Entry
 	first := o.proven()
@@ -53,6 +54,7 @@ func proofsGoOn(w *world) {
 }
 
 func proofsFromSending(w *world) {
+	w.expires()
 	c := w.client()
 	d := w.h.TTL / 8
 	c.Delay(d)
@@ -86,6 +88,7 @@ func proveNow(w *world) {
 }
 
 func proofsCut(w *world) {
+	w.expires()
 	for _, d := range Directions() {
 		o := w.open()
 		o.c.Cut(d)
@@ -106,6 +109,7 @@ func proofsCut(w *world) {
 // entriesLive: the service keeps a dead client's entries until the time that
 // the last proof promised, and not for ever.
 func entriesLive(w *world) {
+	w.expires()
 	o := w.open()
 	o.join(line)
 	o.c.Cut(Both)
@@ -138,6 +142,7 @@ func endReported(w *world) {
 }
 
 func abandonLeaves(w *world) {
+	w.expires()
 	o := w.open()
 	e := o.join(line).Entry
 	o.Abandon()
@@ -151,6 +156,7 @@ func abandonLeaves(w *world) {
 }
 
 func abandonStops(w *world) {
+	w.expires()
 	o := w.open()
 	o.Abandon()
 	o.Prove()

@@ -22,6 +22,11 @@ type Harness struct {
 	// three of them. The service must give exactly this one.
 	TTL time.Duration
 
+	// Calm is the same where the story does not wait for a session's end: on a
+	// machine that stands still for a while it should be longer, so that none
+	// comes by itself. 0 means TTL.
+	Calm time.Duration
+
 	// Virtual says that the service lives in virtual time. Each story runs in
 	// synctest.Test then, and takes the same requests every time.
 	Virtual bool

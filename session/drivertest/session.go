@@ -73,6 +73,7 @@ func sessionReopens(w *world) {
 
 // sessionDeadline is the promise that everything else is there for.
 func sessionDeadline(w *world) {
+	w.expires()
 	for _, d := range Directions() {
 		s, c := w.session()
 		term := w.term(s)

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -24,11 +25,19 @@ type world struct {
 	h   Harness
 	svc Service
 	ctx context.Context //nolint:containedctx // the test's own
+
+	short time.Duration // the TTL of stories about ends of sessions
 }
 
 func newWorld(t *testing.T, h Harness) *world {
-	return &world{t: t, h: h, svc: h.Service(t), ctx: t.Context()}
+	w := &world{t: t, h: h, svc: h.Service(t), ctx: t.Context(), short: h.TTL}
+	w.h.TTL = cmp.Or(h.Calm, h.TTL)
+	return w
 }
+
+// expires is said first in stories in which sessions come to their end, or that
+// measure how proofs follow each other.
+func (w *world) expires() { w.h.TTL = w.short }
 
 // patience is how long a story waits for what must come.
 func (w *world) patience() time.Duration { return 3*w.h.TTL + 2*time.Second }

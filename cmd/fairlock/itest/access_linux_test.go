@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -173,7 +174,7 @@ func TestWhatAURLNamesIsAsTheOptionsOfTheBackendsAre(t *testing.T) {
 			_, _, err = ensemble.Conn(t).GetACL("/own/it")
 			assert.ErrorIs(t, err, zk.ErrNoAuth, "nobody else may look")
 		}
-		require.NoError(t, h.Unlock())
+		kit.Unlock(t, h)
 		require.NoError(t, s.Close())
 	}
 	leases, err := cluster.Client(t).Leases(ctx)

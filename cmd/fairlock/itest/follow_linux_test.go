@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
@@ -45,7 +46,7 @@ func watch(t *testing.T, url string) {
 		}
 	})
 	stdout.WaitFor(t, "queued")
-	require.NoError(t, h.Unlock())
+	kit.Unlock(t, h)
 	stdout.WaitFor(t, `(?s)"released".*"(released|gone)"`)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	ended := cmd.Wait()
