@@ -300,9 +300,10 @@ func TestEvictWithoutPermissionEvictsNobody(t *testing.T) {
 	as := func(args ...string) result {
 		return ask(t, url, append(args, "--user", "eve", "--password-file", password(t, goodPassword))...)
 	}
-	require.Equal(t, 0, as("who", "x").code)
+	got := as("who", "x")
+	require.Equal(t, 0, got.code, got.stderr)
 
-	got := as("evict", "--holder", "--yes", "x")
+	got = as("evict", "--holder", "--yes", "x")
 
 	assert.Equal(t, 77, got.code)
 	assert.Regexp(t, `(?m)^fairlock: nobody was evicted: .*permission`, got.stderr)

@@ -46,6 +46,7 @@ func (s *Spec) Config() (*embed.Config, error) {
 	cfg.UnsafeNoFsync = !s.Fsync
 	cfg.QuotaBackendBytes = s.QuotaBytes
 	cfg.EnableGRPCGateway = false
+	cfg.BcryptCost = 4 // the least: nobody tries these passwords out
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(Logger())
 
 	for _, to := range []struct {
