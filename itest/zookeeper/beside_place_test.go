@@ -231,16 +231,15 @@ func TestAMutexAndAReadWriteLockOnOnePathAreTold(t *testing.T) {
 func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 	e, root := shared.use(t)
 	ctx, giveUp := context.WithCancel(kit.Bounded(t))
-	w := &wire{}
-	w.after = func(f zkframe.Frame) bool {
-		for _, p := range f.Parts() {
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		for _, p := range request.Parts() {
 			if p.Op == zkframe.OpCreate && p.Flags == zk.FlagEphemeral && strings.Contains(p.Path, "__READ__") {
 				giveUp()
-				return false
+				return nil, false
 			}
 		}
-		return true
-	}
+		return f, true
+	}}
 	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
 	j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "cfg", Kin: driver.KinReadWrite})
 	require.NoError(t, err)
