@@ -34,7 +34,7 @@ func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
 	var stories atomic.Int64
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
-		Calm:     6 * time.Second,
+		Calm:     4 * time.Second,
 		Parallel: true,
 		// Two cores, the race detector and dozens of stories at once.
 		Prompt: 500 * time.Millisecond,

@@ -55,7 +55,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 	}
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
-		Calm:     6 * time.Second,
+		Calm:     4 * time.Second,
 		Proof:    proof,
 		Try:      try,
 		Parallel: true,
