@@ -162,6 +162,7 @@ func robustAll(w *world) {
 	require.True(w.t, h.PreviousDied())
 	r := b.queueFor(w.soon(), all)
 	b.joins(2)
+	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, r.granted().PreviousDied())
 	w.unlock(r.hold)
@@ -174,6 +175,7 @@ func robustAll(w *world) {
 	require.True(w.t, r.granted().PreviousDied())
 	assert.GreaterOrEqual(w.t, r.at.Sub(at), w.delay())
 	w.unlock(r.hold)
+	w.when(x)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 

@@ -187,9 +187,11 @@ func robustPlain(w *world) {
 	h := p.hold()
 	assert.Equal(w.t, session.PastUnknown, h.Previous())
 	assert.False(w.t, h.PreviousDied())
+	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
 	w.eventually(0, "died")
 	w.past(session.PastClean, "who keeps no account leaves no trace")
+	w.when(x) // who unlocks before that may be told that it goes with the session
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
