@@ -152,7 +152,7 @@ func (g *group) leave(ctx context.Context, clean func(i int) bool) error {
 			lost = true
 			continue
 		}
-		req.Clean = st.ledger && clean(i)
+		req.Clean, req.Probe = st.ledger && clean(i), driver.Ref{}
 		present, reqs = append(present, st), append(reqs, req)
 	}
 	if len(reqs) == 0 {

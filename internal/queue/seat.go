@@ -111,7 +111,11 @@ func (s *seat) depart() (next *seat, req driver.LeaveRequest, err error) {
 	// as the entry lives; if it does not, there is nothing to be deleted, and no
 	// word is left. Who was only waiting is never granted once it leaves.
 	alone := (s.state == held || defect.Is(defect.WordOfWaiter)) && s.entry.Mode == driver.Exclusive
-	return ln.behind(s), driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}, nil
+	req = driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}
+	if next = ln.behind(s); next != nil {
+		req.Probe = next.entry.Ref
+	}
+	return next, req, nil
 }
 
 // gone takes in that the entry was deleted, or had gone before.
@@ -145,9 +149,6 @@ func (s *seat) leave(ctx context.Context, clean bool) error {
 		return err
 	}
 	req.Clean = clean
-	if next != nil {
-		req.Probe = next.entry.Ref
-	}
 	left, err := s.ln.e.t.Driver().Leave(ctx, req)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		left.Gone = err != nil
@@ -250,12 +251,12 @@ func (s *seat) admit() {
 	t := s.ln.e.t
 	t.Clean(func(ctx context.Context) error {
 		s.ln.mu.Lock()
-		idle := s.state != held || s.leaving || s.noted
+		ref, idle := s.entry.Ref, s.state != held || s.leaving || s.noted
 		s.ln.mu.Unlock()
 		if idle {
 			return nil
 		}
-		err := t.Driver().Admit(ctx, s.entry.Ref)
+		err := t.Driver().Admit(ctx, ref)
 		switch {
 		case err == nil, errors.Is(err, driver.ErrGone):
 		case driver.Incurable(err):
@@ -277,12 +278,14 @@ func (s *seat) rejoin(why error) error {
 	if errors.As(why, &lost) && lost.Reason == session.ReasonClosed {
 		return why // there will be no line to join
 	}
-	ses := s.ln.e.t.Session()
-	o := ses.Options()
+	s.ln.mu.Lock() // a look may be moving it
+	ev := s.event(why)
+	s.ln.mu.Unlock()
+	o := s.ln.e.t.Session().Options()
 	o.Logger.Warn("fairlock: place in the line lost, joining again",
-		"name", s.ln.name, "token", s.entry.Token, "err", why)
+		"name", ev.Name, "token", int64(ev.Token), "err", why)
 	if f := o.Hooks.Rejoined; f != nil {
-		f(s.event(why))
+		f(ev)
 	}
 	return why
 }

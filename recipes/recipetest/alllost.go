@@ -140,7 +140,7 @@ func allPlaceLost(w *world) {
 	assert.Greater(w.t, all.granted().Token(), all.token)
 	w.unlock(all.hold)
 	b.mu.Lock()
-	assert.Equal(w.t, 1, b.rejoined)
+	assert.Len(w.t, b.rejoined, 1)
 	b.mu.Unlock()
 	w.empty("x", "y")
 }
@@ -257,5 +257,5 @@ func allLeaveOver(w *world, f drivertest.Fault) {
 	w.unlock(all.granted())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
 	w.empty("x", "y", "z")
-	assert.Zero(w.t, a.rejoined)
+	assert.Empty(w.t, a.rejoined)
 }

@@ -116,7 +116,7 @@ func revokedWaiter(w *world) {
 	w.unlock(r.hold)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	assert.Equal(w.t, 1, b.rejoined)
+	assert.Len(w.t, b.rejoined, 1)
 }
 
 // revokedTogether: with the holder's entry goes that of the waiter behind it, and

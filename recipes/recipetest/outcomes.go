@@ -67,7 +67,7 @@ func unknownLeave(w *world, f drivertest.Fault) {
 	w.unlock(r.granted())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
 	w.eventually(0, "nothing is left")
-	assert.Zero(w.t, a.rejoined)
+	assert.Empty(w.t, a.rejoined)
 }
 
 func unknownLook(w *world, f drivertest.Fault) {

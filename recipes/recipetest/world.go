@@ -62,7 +62,7 @@ type party struct {
 	joined chan session.Token
 
 	mu       sync.Mutex
-	rejoined int
+	rejoined []session.Event
 }
 
 // party opens a session, which is closed at the end of the story.
@@ -73,10 +73,10 @@ func (w *world) party(label string) *party {
 		TTL: w.h.TTL, Label: label, Logger: w.logger(label),
 		Hooks: session.Hooks{
 			Joined: func(e session.Event) { p.joined <- e.Token },
-			Rejoined: func(session.Event) {
+			Rejoined: func(e session.Event) {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				p.rejoined++
+				p.rejoined = append(p.rejoined, e)
 			},
 		},
 	})
