@@ -84,9 +84,8 @@ func allRevoked(w *world) {
 }
 
 func allCut(w *world) {
-	w.expires()
 	for _, d := range drivertest.Directions() {
-		a, b := w.party("a"), w.party("b")
+		a, b := w.mortal("a"), w.party("b")
 		h := a.holdAll("x", "y")
 		x := tell(h)
 		one := b.queueFor(w.soon(), wantOne("x"))

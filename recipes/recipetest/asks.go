@@ -291,15 +291,14 @@ func askedEnds(w *world) {
 // askedCutOff: word of an ask that was lost on the way is not waited for in vain;
 // and who is cut off for good is told that the hold is lost.
 func askedCutOff(w *world) {
-	w.expires()
-	a, b := w.party("a"), w.party("b")
+	a, b := w.mortal("a"), w.party("b")
 	h := a.hold()
 	for _, d := range drivertest.Directions() {
 		l := listen(w.soon(), h)
 		w.still("nobody asks")
 		a.net.Cut(d)
 		b.asksFor(name, d.String())
-		time.Sleep(w.h.TTL / 20) // cut off for a while, and not long enough to lose the session
+		time.Sleep(a.Options().TTL / 20) // cut off for a while, and not long enough to lose the session
 		a.net.Heal()
 		got, err := w.heard(l)
 		require.NoError(w.t, err)

@@ -19,7 +19,7 @@ func cuts() []story {
 	for _, d := range drivertest.Directions() {
 		all = append(all, story{
 			fmt.Sprintf("HolderCutOff%vIsToldBeforeTheNextIsGranted", d),
-			func(w *world) { cutHolder(w, func(c drivertest.Client) { c.Cut(d) }) },
+			func(w *world) { cutHolder(w, func(p *party) { p.net.Cut(d) }) },
 		})
 	}
 	return append(
@@ -37,13 +37,12 @@ func cuts() []story {
 
 // cutHolder is the promise that matters most: the context ends before anybody
 // else can hold.
-func cutHolder(w *world, cut func(drivertest.Client)) {
-	w.expires()
-	a, b := w.party("a"), w.party("b")
+func cutHolder(w *world, cut func(*party)) {
+	a, b := w.mortal("a"), w.party("b")
 	h := a.hold()
 	x := tell(h)
 	r := b.queue(w.soon())
-	cut(a.net)
+	cut(a)
 	h2 := r.granted()
 	valid := h.Valid()
 
@@ -65,18 +64,17 @@ func cutHolder(w *world, cut func(drivertest.Client)) {
 // lateReplies first lets several renewals be answered late, then none: whoever
 // counts from the answer is late by that much.
 func lateReplies(w *world) {
-	cutHolder(w, func(c drivertest.Client) {
-		c.Delay(w.h.TTL / 8)
-		time.Sleep(w.h.TTL * 3 / 4)
-		c.Cut(drivertest.Both)
+	cutHolder(w, func(p *party) {
+		p.net.Delay(p.Options().TTL / 8)
+		time.Sleep(p.Options().TTL * 3 / 4)
+		p.net.Cut(drivertest.Both)
 	})
 }
 
 // leftToExpire checks that the entry is still there when the worker has used
 // up most of its margin, though it could have been removed at the deadline.
 func leftToExpire(w *world) {
-	w.expires()
-	a, b := w.party("a"), w.party("b")
+	a, b := w.mortal("a"), w.party("b")
 	h := a.hold()
 	x := tell(h)
 	r := b.queue(w.soon())
@@ -150,8 +148,7 @@ func cutUnlock(w *world) {
 }
 
 func cutLong(w *world) {
-	w.expires()
-	a, b := w.party("a"), w.party("b")
+	a, b := w.party("a"), w.mortal("b")
 	h := a.hold()
 	r := b.queue(w.soon())
 	b.net.Cut(drivertest.Both)
@@ -167,8 +164,7 @@ func cutLong(w *world) {
 
 // cutMoved: it has come nearer since it joined.
 func cutMoved(w *world) {
-	w.expires()
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	a, b, c := w.party("a"), w.mortal("b"), w.party("c")
 	h := a.hold()
 	ctx, leave := context.WithCancel(w.soon())
 	second := c.queue(ctx)

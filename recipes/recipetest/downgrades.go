@@ -145,8 +145,7 @@ func downgradeThenDeleted(w *world) {
 }
 
 func downgradeThenCutOff(w *world) {
-	w.expires()
-	a, b := w.party("a"), w.party("b")
+	a, b := w.mortal("a"), w.party("b")
 	h := a.holds(writing)
 	a.downgrade(h)
 	x := tell(h)
@@ -185,9 +184,7 @@ func downgradeRefused(w *world) {
 	rw := rwlock.New(a.Session, name)
 	refused := func(h *session.Hold, want error, why string) {
 		w.t.Helper()
-		sent := a.net.Requests()
-		require.ErrorIs(w.t, rw.Downgrade(w.soon(), h), want, why)
-		assert.Equal(w.t, sent, a.net.Requests(), "%s: nothing is sent", why)
+		a.sends(0, why, func() { require.ErrorIs(w.t, rw.Downgrade(w.soon(), h), want, why) })
 	}
 	refused(nil, session.ErrNotWriter, "no hold")
 	h := a.holds(reading)

@@ -155,9 +155,7 @@ func proclaimRefused(w *world) {
 	h := a.lead("mine")
 	refused := func(p *party, e *election.Election, h *session.Hold, why string) {
 		w.t.Helper()
-		sent := p.net.Requests()
-		require.ErrorIs(w.t, e.Proclaim(w.soon(), h, "theirs"), session.ErrNotLeader, why)
-		assert.Equal(w.t, sent, p.net.Requests(), "nothing is sent: %s", why)
+		p.sends(0, why, func() { require.ErrorIs(w.t, e.Proclaim(w.soon(), h, "theirs"), session.ErrNotLeader, why) })
 	}
 	refused(a, a.elect(), nil, "no hold at all")
 	refused(b, b.elect(), h, "another session's")
@@ -172,9 +170,9 @@ func proclaimRefused(w *world) {
 	assert.Equal(w.t, "mine", b.leader().Value)
 
 	w.unlock(h)
-	sent := a.net.Requests()
-	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "too late"), session.ErrUnlocked)
-	assert.Equal(w.t, sent, a.net.Requests(), "nothing is sent for who has resigned")
+	a.sends(0, "for who has resigned", func() {
+		require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "too late"), session.ErrUnlocked)
+	})
 }
 
 func proclaimLost(w *world) {
@@ -235,8 +233,7 @@ func proclaimCut(w *world) {
 
 // proclaimCutLong has no end of its own: the leadership's is what is waited for.
 func proclaimCutLong(w *world) {
-	w.expires()
-	a := w.party("a")
+	a := w.mortal("a")
 	h := a.lead("before")
 	x := tell(h)
 	a.net.Cut(drivertest.Both)
@@ -253,11 +250,11 @@ func proclaimCutLong(w *world) {
 func values(w *world) {
 	p, other := w.party("p"), w.party("other")
 	largest := strings.Repeat("v", p.Profile().MaxValue)
-	sent := p.net.Requests()
-	_, err := p.elect().Campaign(w.soon(), largest+"v")
-	require.ErrorIs(w.t, err, session.ErrInvalidOptions)
-	require.ErrorContains(w.t, err, fmt.Sprint(len(largest)))
-	assert.Equal(w.t, sent, p.net.Requests(), "nothing is sent")
+	p.sends(0, "too long", func() {
+		_, err := p.elect().Campaign(w.soon(), largest+"v")
+		require.ErrorIs(w.t, err, session.ErrInvalidOptions)
+		require.ErrorContains(w.t, err, fmt.Sprint(len(largest)))
+	})
 
 	for _, value := range []string{largest, "", "\x00\xff", `{"v":1,"label":"not ours"}`} {
 		h := p.lead(value)

@@ -33,10 +33,9 @@ func givingUp() []story {
 // robustWaiters has waiters cancel, die and be deleted behind a holder that then
 // gives back, or dies.
 func robustWaiters(w *world) {
-	w.expires()
 	for _, died := range []bool{false, true} {
 		for _, d := range append(deaths(), death{name: "cancelled"}) {
-			a, p := w.party("holder"), w.party("waits")
+			a, p := w.party("holder"), w.mortal("waits")
 			h := a.robust()
 			ctx, cancel := context.WithCancel(w.soon())
 			r := p.accountable(ctx)

@@ -145,9 +145,8 @@ func runAgain(w *world) {
 }
 
 func runCut(w *world) {
-	w.expires()
 	for _, d := range drivertest.Directions() {
-		a, b := w.party("a"), w.party("b")
+		a, b := w.mortal("a"), w.party("b")
 		ra := a.run("a")
 		first := ra.leads()
 		rb := b.run("b")
@@ -201,7 +200,6 @@ func runRevoked(w *world) {
 // runWaits has the context end while the work goes on, for longer than a session
 // lives by itself.
 func runWaits(w *world) {
-	w.expires()
 	a, b := w.party("a"), w.party("b")
 	ra := a.run("a")
 	s := ra.leads()

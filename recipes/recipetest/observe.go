@@ -122,8 +122,7 @@ func (p *party) lose(strike func(sessionID string)) {
 }
 
 func observeCutLong(w *world, d drivertest.Direction) {
-	w.expires()
-	a, c := w.party("a"), w.party("c")
+	a, c := w.party("a"), w.mortal("c")
 	h := a.lead("one")
 	o := c.observe()
 	o.sees("one")

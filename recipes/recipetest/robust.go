@@ -91,7 +91,7 @@ func deaths() []death {
 func (w *world) kill(after func(how string)) {
 	w.t.Helper()
 	for _, d := range deaths() {
-		p := w.party("dies")
+		p := w.mortal("dies")
 		h := p.robust()
 		d.die(w, p, h)
 		w.eventually(0, d.name)
@@ -121,7 +121,6 @@ func robustClean(w *world) {
 }
 
 func robustAlone(w *world) {
-	w.expires()
 	w.kill(func(how string) {
 		w.past(session.PastDied, how)
 		w.past(session.PastClean, how+", and then given back")
@@ -129,9 +128,8 @@ func robustAlone(w *world) {
 }
 
 func robustWaited(w *world) {
-	w.expires()
 	for _, d := range deaths() {
-		p, b, c := w.party("dies"), w.party("b"), w.party("c")
+		p, b, c := w.mortal("dies"), w.party("b"), w.party("c")
 		h := p.robust()
 		second, third := b.accountable(w.soon()), c.accountable(w.soon())
 		d.die(w, p, h)
@@ -144,11 +142,10 @@ func robustWaited(w *world) {
 }
 
 func robustInTurn(w *world) {
-	w.expires()
 	want := session.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {
-			p := w.party("dies")
+			p := w.mortal("dies")
 			h := p.robust()
 			require.Equal(w.t, want, h.Previous(), "%d, %s", round, d.name)
 			d.die(w, p, h)

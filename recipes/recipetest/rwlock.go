@@ -167,26 +167,30 @@ func writersStarveNobody(w *world) {
 // reader nothing.
 func nearestWriterOnly(w *world) {
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
-	h := a.holds(writing)
-	ctx, cancel := context.WithCancel(w.soon())
-	cancelled := a.queueFor(ctx, writing)
-	second := a.queueFor(w.soon(), writing)
-	nearest := b.queueFor(w.soon(), writing)
-	readers := []*request{c.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
-	w.wait("writers are ahead", readers...)
-	before := c.net.Requests()
-	cancel()
-	cancelled.returned()
-	w.unlock(h)
-	w.unlock(second.granted())
-	h = nearest.granted()
-	w.wait("the nearest writer holds", readers...)
+	w.takes(0, "of the readers, while the writers before the nearest went", func() int {
+		h := a.holds(writing)
+		ctx, cancel := context.WithCancel(w.soon())
+		defer cancel()
+		cancelled := a.queueFor(ctx, writing)
+		second := a.queueFor(w.soon(), writing)
+		nearest := b.queueFor(w.soon(), writing)
+		readers := []*request{c.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
+		before := c.rests()
+		w.wait("writers are ahead", readers...)
+		cancel()
+		cancelled.returned()
+		w.unlock(h)
+		w.unlock(second.granted())
+		h = nearest.granted()
+		w.wait("the nearest writer holds", readers...)
+		sent := c.net.Requests() - before
 
-	assert.Zero(w.t, c.net.Requests()-before, "requests of the readers while the writers before the nearest went")
-	w.unlock(h)
-	for _, r := range readers {
-		w.unlock(r.granted())
-	}
+		w.unlock(h)
+		for _, r := range readers {
+			w.unlock(r.granted())
+		}
+		return sent
+	})
 	w.eventually(0, "nothing is left")
 }
 

@@ -46,8 +46,7 @@ func (w *world) endsBefore(h *session.Hold, x *told, rs ...*request) []*session.
 }
 
 func writerCutOff(w *world) {
-	w.expires()
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	a, b, c := w.mortal("a"), w.party("b"), w.party("c")
 	h := a.holds(writing)
 	x := tell(h)
 	readers := []*request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
@@ -65,8 +64,7 @@ func writerCutOff(w *world) {
 }
 
 func readerCutOff(w *world) {
-	w.expires()
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	a, b, c := w.mortal("a"), w.party("b"), w.party("c")
 	h, other := a.holds(reading), b.holds(reading)
 	x := tell(h)
 	writer := c.queueFor(w.soon(), writing)

@@ -44,9 +44,8 @@ func semaphoreEnds() []story {
 }
 
 func permitsCut(w *world) {
-	w.expires()
 	const limit = 3
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	a, b, c := w.mortal("a"), w.party("b"), w.party("c")
 	h, other := a.take(2, limit), b.take(1, limit)
 	x := tell(h)
 	r := c.wait(2, limit)

@@ -62,8 +62,7 @@ func downgradeCutOff(w *world) {
 
 // downgradeCutLong: the call ends with the hold, whatever its context.
 func downgradeCutLong(w *world) {
-	w.expires()
-	a, b := w.party("a"), w.party("b")
+	a, b := w.mortal("a"), w.party("b")
 	h := a.holds(writing)
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)

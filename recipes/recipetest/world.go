@@ -32,7 +32,7 @@ type world struct {
 	h   drivertest.Harness
 	svc drivertest.Service
 
-	short time.Duration // the TTL of stories about ends of sessions
+	short time.Duration // the TTL of sessions that come to their end
 }
 
 func newWorld(t *testing.T, h drivertest.Harness) *world {
@@ -40,9 +40,6 @@ func newWorld(t *testing.T, h drivertest.Harness) *world {
 	w.h.TTL = cmp.Or(h.Calm, h.TTL)
 	return w
 }
-
-// expires is said first in stories in which sessions come to their end.
-func (w *world) expires() { w.h.TTL = w.short }
 
 // patience is how long a story waits for what must come.
 func (w *world) patience() time.Duration { return 3*w.h.TTL + 5*time.Second }
@@ -66,11 +63,17 @@ type party struct {
 }
 
 // party opens a session, which is closed at the end of the story.
-func (w *world) party(label string) *party {
+func (w *world) party(label string) *party { return w.open(label, w.h.TTL) }
+
+// mortal is a party whose session comes to its end in the story, and need not be
+// waited for as long as the others have to live.
+func (w *world) mortal(label string) *party { return w.open(label, w.short) }
+
+func (w *world) open(label string, ttl time.Duration) *party {
 	w.t.Helper()
 	p := &party{w: w, net: w.svc.Client(w.t), joined: make(chan session.Token, 1000)}
 	s, err := session.Open(w.soon(), p.net.Backend(), &session.Options{
-		TTL: w.h.TTL, Label: label, Logger: w.logger(label),
+		TTL: ttl, Label: label, Logger: w.logger(label),
 		Hooks: session.Hooks{
 			Joined: func(e session.Event) { p.joined <- e.Token },
 			Rejoined: func(e session.Event) {
@@ -114,6 +117,32 @@ func (p *party) rests() int {
 		sent = now
 		time.Sleep(p.w.h.TTL / 20)
 	}
+}
+
+// takes requires that a play takes so many requests, which it returns. In real
+// time one of before may be made again meanwhile, if the machine stood still, but
+// not every time.
+func (w *world) takes(want int, why string, play func() int) {
+	w.t.Helper()
+	tries := 3
+	if w.h.Virtual {
+		tries = 1
+	}
+	took := play()
+	for n := 1; n < tries && took != want; n++ {
+		took = play()
+	}
+	require.Equal(w.t, want, took, "requests: %s", why)
+}
+
+// sends requires that an act sends so many requests.
+func (p *party) sends(want int, why string, act func()) {
+	p.w.t.Helper()
+	p.w.takes(want, why, func() int {
+		before := p.rests()
+		act()
+		return p.net.Requests() - before
+	})
 }
 
 // costsTwo checks that who is alone needs one round trip to hold, and one to give

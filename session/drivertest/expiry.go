@@ -30,7 +30,6 @@ func expiry() []story {
 }
 
 func proofsGoOn(w *world) {
-	w.expires()
 	o := w.open()
 	e := o.join(line).Entry
 	first := o.proven()
@@ -54,7 +53,6 @@ func proofsGoOn(w *world) {
 }
 
 func proofsFromSending(w *world) {
-	w.expires()
 	c := w.client()
 	d := w.h.TTL / 8
 	c.Delay(d)
@@ -88,7 +86,6 @@ func proveNow(w *world) {
 }
 
 func proofsCut(w *world) {
-	w.expires()
 	for _, d := range Directions() {
 		o := w.open()
 		o.c.Cut(d)
