@@ -176,6 +176,12 @@ func (b *backend) openSess(ctx context.Context, cfg driver.Config) (*sess, error
 	}
 }
 
+// lostAtOnce is the error of what was not answered on a connection that has just
+// been made. Another may serve.
+func lostAtOnce(err error) error {
+	return fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, err)
+}
+
 // discard ends a session that nobody else knows. If that does not work it
 // expires.
 func (b *backend) discard(ctx context.Context, l *link) {
@@ -244,7 +250,7 @@ func (b *backend) standalone(ctx context.Context, l *link) (bool, error) {
 		return config, err
 	})
 	if outcomeOf(err) == lost {
-		return false, fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, err)
+		return false, lostAtOnce(err)
 	}
 	// What cannot be read is taken for an ensemble: that is the safe side.
 	return err == nil && !strings.Contains(string(config), "server."), nil

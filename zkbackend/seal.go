@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // seal is what keeps everybody else from writing an entry: a login that only
@@ -79,11 +77,12 @@ func (s *sess) setSeal(ctx context.Context, l *link) error {
 		s.b.enforced.Store(true)
 	}
 	seal := newSeal()
-	if err := l.login(ctx, seal.auth); errors.Is(err, zk.ErrAuthFailed) {
+	switch err := l.login(ctx, seal.auth); {
+	case errors.Is(err, zk.ErrAuthFailed):
 		s.b.unsealed.Store(true)
 		return fmt.Errorf("%w: %w", errNoSeal, err)
-	} else if err != nil {
-		return err
+	case err != nil:
+		return lostAtOnce(err)
 	}
 	s.seal = seal
 	return nil
@@ -107,7 +106,7 @@ func (s *sess) enforces(ctx context.Context, l *link) (bool, error) {
 		})
 		switch {
 		case outcomeOf(err) == lost:
-			return false, fmt.Errorf("%w: lost the connection at once: %w", driver.ErrUnavailable, err)
+			return false, lostAtOnce(err)
 		case errors.Is(err, zk.ErrNoAuth) && step == 1:
 			return true, nil
 		case err == nil: // or we are "super" ourselves
