@@ -18,13 +18,14 @@ type Harness struct {
 	// see: a root of its own.
 	Service func(t *testing.T) Service
 
-	// TTL is what sessions are opened with. Stories about expiry take two to
-	// three of them. The service must give exactly this one.
+	// TTL is what sessions are opened with that come to their end in the story.
+	// Stories about expiry take two to three of them. The service must give
+	// exactly this one.
 	TTL time.Duration
 
-	// Calm is the same where the story does not wait for a session's end: on a
-	// machine that stands still for a while it should be longer, so that none
-	// comes by itself. 0 means TTL.
+	// Calm is the same for sessions that are to live: on a machine that stands
+	// still for a while it should be longer, so that no end comes by itself.
+	// 0 means TTL.
 	Calm time.Duration
 
 	// Virtual says that the service lives in virtual time. Each story runs in
