@@ -152,7 +152,8 @@ func (g *group) leave(ctx context.Context, clean func(i int) bool) error {
 			lost = true
 			continue
 		}
-		req.Clean, req.Probe = st.ledger && clean(i), driver.Ref{}
+		req.Clean = st.ledger && clean(i)
+		req.Probe = driver.Ref{} // nobody here would use the answer
 		present, reqs = append(present, st), append(reqs, req)
 	}
 	if len(reqs) == 0 {

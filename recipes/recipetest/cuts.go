@@ -30,7 +30,6 @@ func cuts() []story {
 		story{"JoinCutOffReturnsWithItsContext", cutJoiner},
 		story{"UnlockCutOffIsPendingThenDone", cutUnlock},
 		story{"WaiterCutOffForLongJoinsAgain", cutLong},
-		story{"WaiterCutOffForLongTellsWhereItStood", cutMoved},
 		story{"ShortCutLosesNoPlace", cutShort},
 	)
 }
@@ -90,7 +89,7 @@ func leftToExpire(w *world) {
 	a.net.Heal()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(r.granted())
-	assert.Less(w.t, r.at.Sub(toldAt), w.patience())
+	assert.Less(w.t, r.at.Sub(toldAt), patienceOf(a.Options().TTL))
 }
 
 func cutWaiter(w *world) {
@@ -160,31 +159,11 @@ func cutLong(w *world) {
 
 	assert.Equal(w.t, again, r.granted().Token())
 	w.unlock(r.hold)
-}
-
-// cutMoved: it has come nearer since it joined.
-func cutMoved(w *world) {
-	a, b, c := w.party("a"), w.mortal("b"), w.party("c")
-	h := a.hold()
-	ctx, leave := context.WithCancel(w.soon())
-	second := c.queue(ctx)
-	r := b.queue(w.soon())
-	b.rests()
-	leave()
-	second.returned()
-	b.rests() // it has looked
-	b.net.Cut(drivertest.Both)
-	w.eventually(1, "the service has given the waiter up")
-	b.net.Heal()
-	<-b.joined
-	w.unlock(h)
-	w.unlock(r.granted())
-
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	require.Len(w.t, b.rejoined, 1)
 	assert.Equal(w.t, r.token, b.rejoined[0].Token)
-	assert.Contains(w.t, []int{1, 2}, b.rejoined[0].Ahead, "as last seen")
+	assert.Equal(w.t, 1, b.rejoined[0].Ahead)
 	assert.ErrorIs(w.t, b.rejoined[0].Err, session.ErrLost)
 }
 

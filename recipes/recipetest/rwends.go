@@ -110,13 +110,14 @@ func tryOnEmpty(w *world) {
 	for _, try := range []func(context.Context) (*session.Hold, error){
 		rwlock.New(p.Session, name).TryRLock, rwlock.New(p.Session, name).TryLock,
 	} {
-		if w.h.Try > 1 { // IfEmpty needs more there
-			continue
-		}
-		p.sends(2, "a try, and to give back", func() {
+		lock := func() *session.Hold {
 			h, err := try(w.soon())
 			require.NoError(w.t, err)
-			w.unlock(h)
-		})
+			return h
+		}
+		w.unlock(lock())
+		if w.h.Try <= 1 { // elsewhere IfEmpty needs more
+			p.costsTwo(lock)
+		}
 	}
 }

@@ -42,7 +42,9 @@ func newWorld(t *testing.T, h drivertest.Harness) *world {
 }
 
 // patience is how long a story waits for what must come.
-func (w *world) patience() time.Duration { return 3*w.h.TTL + 5*time.Second }
+func (w *world) patience() time.Duration { return patienceOf(w.h.TTL) }
+
+func patienceOf(ttl time.Duration) time.Duration { return 3*ttl + 5*time.Second }
 
 // soon is a context for what must come.
 func (w *world) soon() context.Context {

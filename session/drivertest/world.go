@@ -35,8 +35,7 @@ func newWorld(t *testing.T, h Harness) *world {
 	return w
 }
 
-// expires is said first in stories in which sessions come to their end, or that
-// measure how proofs follow each other.
+// expires is said first in stories in which sessions come to their end.
 func (w *world) expires() { w.h.TTL = w.short }
 
 // patience is how long a story waits for what must come.
