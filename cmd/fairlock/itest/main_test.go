@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/heard"
 )
 
 // longest is how long a demonstration may take on a machine that is not busy
@@ -33,6 +35,7 @@ const atOnce = "4"
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
 func TestMain(m *testing.M) {
+	heard.ResetSignals()
 	dir, err := os.MkdirTemp("", "fairlock-itest-*")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

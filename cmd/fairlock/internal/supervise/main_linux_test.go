@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -38,18 +37,8 @@ func TestMain(m *testing.M) {
 	case os.Getenv(partEnv) != "":
 		os.Exit(supervise(os.Getenv(partEnv)))
 	default:
-		heed()
+		heard.ResetSignals()
 		goleak.VerifyTestMain(m)
-	}
-}
-
-// heed takes the signals that whoever started the tests ignores, as nohup does: a
-// command would ignore them too, and a shell cannot trap them any more.
-func heed() {
-	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
-		if signal.Ignored(sig) {
-			signal.Notify(make(chan os.Signal, 1), sig)
-		}
 	}
 }
 

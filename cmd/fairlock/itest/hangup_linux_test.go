@@ -1,0 +1,30 @@
+package itest
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A program started under nohup ignores SIGHUP. It goes on waiting after one, and
+// then runs its command, which ignores SIGHUP too.
+func TestAnIgnoredHangupStaysIgnored(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := visit(t, url, "")
+		h := holdOf(t, s, "busy")
+		r := prepared(t, url, "run", "busy", "--", "sh", "-c", "kill -HUP $$; echo ran")
+		r.Args = append([]string{"/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`, r.Path}, r.Args[1:]...)
+		r.Path = "/bin/sh"
+		r.start(t)
+		inLine(t, s, "busy", 2)
+
+		require.NoError(t, r.Process.Signal(syscall.SIGHUP))
+		require.NoError(t, h.Unlock())
+
+		assert.Equal(t, 0, r.code(t), r.err.String())
+		assert.Equal(t, "ran\n", r.out.String())
+		assert.NotContains(t, r.err.String(), "interrupted")
+	})
+}
