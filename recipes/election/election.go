@@ -177,32 +177,55 @@ const (
 	maxRest = 10 * time.Second
 )
 
-// Run campaigns, runs fn as the leader, waits for fn to return, resigns, and
-// campaigns again, until ctx ends. fn's context ends with ctx and when the
-// leadership is lost, and fn should return at once then. If ctx has ended, the
-// others wait for it, however long it takes; if the leadership is lost, another
-// leader may start as soon as the margin of the session has passed. In neither
-// case is fn called again before it has returned. Run resigns also if fn panics.
+// Run campaigns, calls fn as the leader, waits until fn has returned, and resigns.
+// It returns when ctx has ended or fn has failed; otherwise it campaigns again. The
+// context of fn ends with ctx and when the leadership is lost, and fn should return
+// at once then. After the end of ctx the next leader starts when fn has returned,
+// however long that takes. After a loss it may start as soon as the margin of the
+// session has passed. Run never calls fn again before fn has returned. Run resigns
+// also if fn panics.
 //
-// It returns an error that is ctx's, or that of a campaign where waiting cannot
-// help. What fn returns goes to the session's log. If fn has run for less than
-// ten seconds, Run rests before it campaigns again, and others lead meanwhile: at
-// first for up to a tenth of a second, then twice as long each time, up to ten
-// seconds.
+//   - If fn returns an error as the leader, Run resigns and returns that error,
+//     wrapped.
+//   - If fn returns nil, Run campaigns again.
+//   - If the leadership was lost, Run campaigns again, whatever fn returned. An error
+//     that is session.ErrLost counts as a loss. Any other error is logged as a
+//     warning, unless it is only the end of fn's context.
+//   - If ctx has ended, Run returns ctx's error, its cause, and the error of fn,
+//     unless that is only the end of fn's context.
+//
+// Run also returns the error of a campaign where waiting cannot help.
+//
+// If fn has run for less than ten seconds, Run rests before it campaigns again, and
+// other candidates can lead meanwhile: at first for up to a tenth of a second, then
+// twice as long each time, up to ten seconds. To continue after a failure, fn logs
+// the error and returns nil:
+//
+//	err := e.Run(ctx, addr, func(ctx context.Context, h *session.Hold) error {
+//		if err := schedule(ctx, h.Token()); err != nil && ctx.Err() == nil {
+//			log.Print(err)
+//		}
+//		return nil // Run rests, longer each time, and campaigns again
+//	})
 func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Context, h *session.Hold) error) error {
 	rest := minRest
 	for {
 		h, err := e.Campaign(ctx, value)
 		if err != nil {
 			if ctx.Err() != nil {
-				err = e.ended(ctx)
+				err = e.ended(ctx, nil)
 			}
 			return err
 		}
 		began := e.s.Clock().Now()
-		e.work(ctx, h, fn)
-		if ctx.Err() != nil {
-			return e.ended(ctx)
+		lost, err := e.work(ctx, h, fn)
+		switch {
+		case ctx.Err() != nil:
+			return e.ended(ctx, err)
+		case err != nil && !lost:
+			return fmt.Errorf("election: run for %q: %w", e.name, err)
+		case err != nil:
+			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
 		if e.s.Clock().Now().Sub(began) >= maxRest {
 			rest = minRest
@@ -213,27 +236,32 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 	}
 }
 
-// work runs fn as the leader, and logs what it returns unless that is only the
-// end of its context.
-func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) {
-	// What Do adds, a loss, is in the log already.
-	_ = queue.Do(ctx, h, func(ctx context.Context, h *session.Hold) error {
-		err := fn(ctx, h)
-		told := ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
-		if err != nil && !told {
-			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
+// work calls fn as the leader and resigns. It reports whether the leadership was
+// lost, and returns the error of fn, nil if that is only the end of its context.
+func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) (lost bool, err error) {
+	// Do joins a loss to what fn returns, also one that only Unlock has found.
+	done := queue.Do(ctx, h, func(ctx context.Context, h *session.Hold) error {
+		fnErr := fn(ctx, h)
+		ended := ctx.Err() != nil && (errors.Is(fnErr, context.Canceled) || errors.Is(fnErr, context.Cause(ctx)))
+		if !ended {
+			err = fnErr
 		}
-		return err
+		return fnErr
 	})
+	return errors.Is(done, session.ErrLost), err
 }
 
-// ended is what Run returns when its context has ended, with the cause if that
-// has one of its own.
-func (e *Election) ended(ctx context.Context) error {
+// ended is what Run returns when its context has ended: with the cause if that has
+// one of its own, and with the error of the work if there is one.
+func (e *Election) ended(ctx context.Context, work error) error {
+	err := fmt.Errorf("election: run for %q: %w", e.name, ctx.Err())
 	if c := context.Cause(ctx); !errors.Is(c, ctx.Err()) {
-		return fmt.Errorf("election: run for %q: %w: %w", e.name, ctx.Err(), c)
+		err = fmt.Errorf("%w: %w", err, c)
 	}
-	return fmt.Errorf("election: run for %q: %w", e.name, ctx.Err())
+	if work != nil {
+		err = fmt.Errorf("%w: %w", err, work)
+	}
+	return err
 }
 
 // Queue returns the candidates in order, the leader first, with value, token,

@@ -38,7 +38,7 @@ func TestRunRestsLongerEachTimeUpToTenSeconds(t *testing.T) {
 			if began = append(began, time.Now()); len(began) == 14 {
 				cancel()
 			}
-			return errors.New("boom")
+			return nil
 		})
 		require.ErrorIs(t, err, context.Canceled)
 
@@ -70,38 +70,67 @@ func TestRunRestsNotAfterWorkThatTookItsTime(t *testing.T) {
 	})
 }
 
-func TestRunLogsWhatTheWorkReturns(t *testing.T) {
+func TestRunReturnsWhatTheWorkReturnsAsTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		st := membackend.New()
+		o := &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		e := election.New(open(t, st.NewClient(), o), "n")
+		trouble := errors.New("cannot open the database")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		runs := 0
+		err := e.Run(ctx, "v", func(context.Context, *session.Hold) error {
+			runs++
+			return trouble
+		})
+
+		require.ErrorIs(t, err, trouble)
+		require.EqualError(t, err, `election: run for "n": cannot open the database`)
+		assert.Equal(t, 1, runs)
+		_, err = e.Leader(t.Context())
+		require.ErrorIs(t, err, session.ErrNoLeader, "Run has resigned")
+		assert.NotContains(t, log.String(), "cannot open the database", "the caller has it")
+	})
+}
+
+func TestRunCampaignsAgainAfterALossAndLogsAnErrorBesideIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		st := membackend.New()
 		o := &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		e := election.New(open(t, st.NewClient(), o), "n")
 		ctx, cancel := context.WithCancelCause(t.Context())
+		last := errors.New("cannot flush")
 		runs := 0
 		err := e.Run(ctx, "v", func(ctx context.Context, h *session.Hold) error {
 			switch runs++; runs {
-			case 1:
-				return errors.New("first trouble")
-			case 2: // beside a loss
+			case 1: // an error beside a loss
 				st.Delete("n", h.Refs()[0].Key)
 				<-ctx.Done()
-				return errors.New("second trouble")
+				return errors.New("cannot write")
+			case 2: // an error beside a loss that this hold has not seen yet
+				st.Delete("n", h.Refs()[0].Key)
+				return errors.New("refused by the table")
 			case 3: // nothing but the loss
 				st.Delete("n", h.Refs()[0].Key)
 				<-ctx.Done()
 				return context.Cause(ctx)
-			case 4: // at the end
-				cancel(errors.New("enough"))
-				return errors.New("third trouble")
+			case 4: // a resource says that the leadership is lost
+				return session.ErrLost
 			}
-			return nil
+			cancel(errors.New("enough"))
+			<-ctx.Done()
+			return last
 		})
-		require.ErrorContains(t, err, "enough")
 
-		assert.Contains(t, log.String(), "first trouble")
-		assert.Contains(t, log.String(), "second trouble")
-		assert.Contains(t, log.String(), "third trouble")
-		assert.Equal(t, 3, bytes.Count(log.Bytes(), []byte("the leader's work ended")))
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, last)
+		require.EqualError(t, err, `election: run for "n": context canceled: enough: cannot flush`)
+		assert.Equal(t, 5, runs)
+		assert.Contains(t, log.String(), "cannot write")
+		assert.Contains(t, log.String(), "refused by the table")
+		assert.Equal(t, 3, bytes.Count(log.Bytes(), []byte("the leader's work ended")), "%s", &log)
 	})
 }
 

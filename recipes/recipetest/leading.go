@@ -24,7 +24,9 @@ func leading() []story {
 		{"RunWaitsForWhatItRuns", runWaits},
 		{"RunThatHasLostWaitsForWhatItRuns", runLostWaits},
 		{"RunEndsWithItsContextWhileItWaits", runCancelledWaiting},
-		{"RunRestsAfterAFailureAndOthersLead", runRests},
+		{"RunRestsAfterAShortWorkAndOthersLead", runRests},
+		{"RunReturnsTheErrorOfItsWorkAndHasResigned", runFails},
+		{"RunCampaignsAgainAfterALossBesideAnError", runLostFails},
 		{"RunThatPanicsGivesBack", runPanics},
 		{"RunEndsWhereWaitingCannotHelp", runIncurable},
 	}
@@ -255,13 +257,13 @@ func runRests(w *world) {
 	for range 4 {
 		s := ra.leads()
 		began = append(began, s.began)
-		s.leave <- errors.New("boom")
+		s.leave <- nil
 	}
 	r := b.campaign(w.soon(), "b") // before a comes again, or behind it
 	for r.waiting() {
 		select {
 		case s := <-ra.stints:
-			s.leave <- errors.New("boom")
+			s.leave <- nil
 		case <-r.done:
 		}
 	}
