@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -32,7 +33,7 @@ const key = "examples/config/value"
 func main() {
 	endpoints := flag.String("endpoints", "", "etcd endpoints, comma separated; none starts one")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *endpoints, 3, os.Stdout); err != nil {
 		log.Fatal(err)
@@ -49,7 +50,8 @@ func run(ctx context.Context, endpoints string, changes int, out io.Writer) erro
 		defer c.Close()
 		endpoints = strings.Join(c.Endpoints(), ",")
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(endpoints, ","), Context: ctx})
+	// The client does not get ctx: it must still work when the locks are released.
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(endpoints, ",")})
 	if err != nil {
 		return err
 	}

@@ -54,13 +54,21 @@ func step(ctx context.Context, db *sql.DB, statement string, args ...any) (balan
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	if etcd := os.Getenv("FENCING_ETCD"); etcd != "" {
 		err = withdraw(ctx, "first", etcd, os.Getenv("FENCING_DB"), os.Stdout, func() {
 			fmt.Println("first: ready to write") // and is stopped here, for longer than its lease
-			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+			goOn := make(chan struct{})
+			go func() { // ends with stdin, at the latest with the process
+				defer close(goOn)
+				_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+			}()
+			select {
+			case <-goOn:
+			case <-ctx.Done(): // SIGTERM: it writes and releases the lock
+			}
 		})
 	} else {
 		dir, _ := os.MkdirTemp("", "fencing-*")
@@ -128,6 +136,8 @@ func play(ctx context.Context, dir string, out io.Writer) error {
 	}
 	first := exec.CommandContext(ctx, os.Args[0])
 	first.Env = append(os.Environ(), "FENCING_ETCD="+endpoint, "FENCING_DB="+path)
+	first.Cancel = func() error { return first.Process.Signal(syscall.SIGTERM) } // so that it releases the lock
+	first.WaitDelay = 5 * time.Second
 	stdin, err1 := first.StdinPipe()
 	stdout, err2 := first.StdoutPipe()
 	if err := errors.Join(err1, err2, first.Start()); err != nil {

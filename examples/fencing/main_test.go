@@ -3,15 +3,21 @@
 package main
 
 import (
+	"bufio"
 	"database/sql"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/etcdtest"
 )
 
 // The process that play starts is this test's own program.
@@ -36,6 +42,36 @@ second: token N, balance 100
 second: wrote balance 90
 first: write refused, lock lost: true
 `, tokens.ReplaceAllString(out.String(), "token N"))
+}
+
+func TestSIGTERMReleasesTheLock(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	path := filepath.Join(t.TempDir(), "accounts.db")
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), schema)
+	require.NoError(t, err)
+	holder := exec.CommandContext(t.Context(), os.Args[0])
+	holder.Env = append(os.Environ(), "FENCING_ETCD="+cluster.Endpoints()[0], "FENCING_DB="+path)
+	stdin, err := holder.StdinPipe() // stays open
+	require.NoError(t, err)
+	defer stdin.Close()
+	stdout, err := holder.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, holder.Start())
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && lines.Text() != "first: ready to write" {
+	}
+
+	require.NoError(t, holder.Process.Signal(syscall.SIGTERM))
+	_, err = io.Copy(io.Discard, stdout)
+	require.NoError(t, err)
+
+	require.NoError(t, holder.Wait())
+	left, err := cluster.Client(t).Leases(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, left.Leases)
 }
 
 func TestTableRefusesLowerTokensReadsIncluded(t *testing.T) {

@@ -11,6 +11,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,12 +37,13 @@ func main() {
 	node := flag.String("node", "", "be one of the processes, of that name")
 	runs := flag.Int("runs", 6, "how often the job has to run")
 	job := flag.String("job", "hourly", "name of the job")
+	ttl := flag.Duration("ttl", 2*time.Second, "how long a crashed leader keeps the others waiting")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	endpoints, err := os.Getenv("FAIRLOCK_ETCD"), error(nil)
 	if *node != "" {
-		err = candidate(ctx, strings.Split(endpoints, ","), *node, *job, *runs)
+		err = candidate(ctx, strings.Split(endpoints, ","), *node, *job, *runs, *ttl)
 	} else {
 		err = company(ctx, endpoints, *runs, os.Stdout)
 	}
@@ -49,28 +52,31 @@ func main() {
 	}
 }
 
-// candidate is one of the processes.
-func candidate(ctx context.Context, endpoints []string, node, job string, runs int) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Context: ctx})
+// errDone ends the election when the job has run as often as it has to.
+var errDone = errors.New("nothing is left to do")
+
+// candidate is one of the processes. When ctx ends, Run resigns and Close ends the
+// session, so the next leader starts at once. The client must still work then: it
+// does not get ctx.
+func candidate(ctx context.Context, endpoints []string, node, job string, runs int, ttl time.Duration) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	s, err := etcdbackend.Open(ctx, client, &etcdbackend.Options{Session: session.Options{TTL: 2 * time.Second, Label: node}})
+	s, err := etcdbackend.Open(ctx, client, &etcdbackend.Options{Session: session.Options{TTL: ttl, Label: node}})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	ctx, done := context.WithCancel(ctx)
-	defer done()
 	err = election.New(s, job).Run(ctx, node, func(ctx context.Context, h *session.Hold) error {
 		last, err := lead(ctx, client, h, node, runs)
 		if last >= runs {
-			done() // nothing is left to do, so stand for election no more
+			return errDone
 		}
-		return err // if the leadership was lost, Run waits in the line again
+		return err // an error ends Run, except for a lost leadership: Run campaigns again
 	})
-	if ctx.Err() != nil {
+	if errors.Is(err, errDone) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
@@ -124,6 +130,8 @@ func company(ctx context.Context, endpoints string, runs int, out io.Writer) err
 	for name := range strings.FieldsSeq("a b c") {
 		cmd := exec.CommandContext(ctx, os.Args[0], "-node", name, "-runs", strconv.Itoa(runs), "-job", fmt.Sprint("demo-", os.Getpid()))
 		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "FAIRLOCK_ETCD="+endpoints), say, os.Stderr
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it resigns
+		cmd.WaitDelay = 5 * time.Second
 		nodes[name] = cmd
 		ends.Go(func() {
 			if err := cmd.Run(); err != nil {

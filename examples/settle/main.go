@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/etcdbackend"
@@ -27,7 +28,7 @@ func main() {
 	endpoints := flag.String("endpoints", "", "etcd endpoints, comma separated; none starts one")
 	orders := flag.Int("orders", 3, "how many orders to settle")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *endpoints, *orders); err != nil {
 		log.Fatal(err)

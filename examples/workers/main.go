@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -39,7 +40,7 @@ const (
 func main() {
 	endpoints := flag.String("endpoints", "", "etcd endpoints, comma separated; none starts one")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	show := &display{out: os.Stdout, inPlace: term.IsTerminal(int(os.Stdout.Fd()))}
 	if err := run(ctx, *endpoints, show); err != nil {
