@@ -4,8 +4,10 @@
 // [Open], for programs that are told by a URL where their service is; others call
 // a backend, and link that one alone.
 //
-//	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
-//	s, err := etcdbackend.Open(ctx, client, nil) // once, for months
+//	s, err := etcdbackend.Open(ctx, client, nil) // on your *clientv3.Client; once, for months
+//	if err != nil {
+//		log.Fatal(err)
+//	}
 //	defer s.Close()
 //
 //	m := mutex.New(s, "orders/settle")

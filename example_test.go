@@ -7,12 +7,16 @@ import (
 	"log"
 	"sync"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
 )
 
 // The README takes its recipes from these examples, see TestReadmeShowsWhatRuns.
@@ -30,6 +34,49 @@ func open(ctx context.Context) (*membackend.Store, *session.Session) {
 func settle(_ context.Context, t session.Token) error {
 	fmt.Println("settling with a token:", t > 0)
 	return nil
+}
+
+// Compiled and not run: it needs an etcd.
+func Example_etcd() {
+	ctx := context.Background()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"db-1:2379", "db-2:2379", "db-3:2379"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	s, err := etcdbackend.Open(ctx, client, nil) // on your *clientv3.Client; once, for months
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	m := mutex.New(s, "orders/settle")
+	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
+		return settle(ctx, h.Token()) // ctx ends when the lock is lost
+	})
+	fmt.Println(err)
+}
+
+// Compiled and not run: it needs a ZooKeeper.
+func Example_zooKeeper() {
+	ctx := context.Background()
+
+	s, err := zkbackend.Open(ctx, []string{"zk-1:2181", "zk-2:2181", "zk-3:2181"}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+}
+
+func Example_memory() {
+	ctx := context.Background()
+
+	store := membackend.New()
+	s, err := store.Open(ctx, nil)    // the same *session.Session, in memory, in virtual time under testing/synctest
+	store.Expire(store.Sessions()[0]) // and your code meets a lost lock
+	fmt.Println(err, s.Close())
+	// Output: <nil> <nil>
 }
 
 func Example_mutex() {
