@@ -7,9 +7,6 @@ import (
 	"log"
 	"sync"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -34,28 +31,6 @@ func open(ctx context.Context) (*membackend.Store, *session.Session) {
 func settle(_ context.Context, t session.Token) error {
 	fmt.Println("settling with a token:", t > 0)
 	return nil
-}
-
-// Compiled and not run: it needs an etcd.
-func Example_etcd() {
-	ctx := context.Background()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"db-1:2379", "db-2:2379", "db-3:2379"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-
-	s, err := etcdbackend.Open(ctx, client, nil) // on your *clientv3.Client; once, for months
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
-
-	m := mutex.New(s, "orders/settle")
-	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		return settle(ctx, h.Token()) // ctx ends when the lock is lost
-	})
-	fmt.Println(err)
 }
 
 // Compiled and not run: it needs a ZooKeeper.

@@ -64,7 +64,7 @@ func compiled(t *testing.T) [][]string {
 	paths, err := filepath.Glob("recipes/*/example_test.go")
 	require.NoError(t, err)
 	var examples [][]string
-	for _, path := range append(paths, "example_test.go") {
+	for _, path := range append(paths, "example_test.go", "etcdbackend/first_example_test.go") {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		examples = append(examples, trimmed(string(text)))
