@@ -44,7 +44,8 @@ type Options struct {
 	Hooks Hooks
 
 	// Logger gets what an operator should read: losses, retries, foreign
-	// entries. Nil means silence.
+	// entries. If it is nil, warnings and errors go to slog.Default(), as it is
+	// when the session is opened. For silence, use slog.DiscardHandler.
 	Logger *slog.Logger
 }
 
@@ -76,7 +77,7 @@ func (o *Options) checked(p driver.Profile) (Options, error) {
 		return c, fmt.Errorf("%w: Label must be at most %d bytes of UTF-8", ErrInvalidOptions, MaxLabel)
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.New(warnings{slog.Default().Handler()})
 	}
 	return c, nil
 }

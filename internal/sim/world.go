@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -281,7 +282,7 @@ func (c *client) open() {
 func (c *client) dial(who string) *session.Session {
 	ctx := context.WithValue(context.Background(), actor{}, who)
 	for {
-		s, err := session.Open(ctx, kept{c.mem.Backend(), c}, &session.Options{TTL: ttl, Label: c.name})
+		s, err := session.Open(ctx, kept{c.mem.Backend(), c}, &session.Options{TTL: ttl, Label: c.name, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			return s
 		}

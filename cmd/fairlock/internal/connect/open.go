@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -32,6 +33,9 @@ func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (
 func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session, error) {
 	fo := t.Options
 	fo.Session = o
+	if o.Logger == nil { // stderr is for what the commands themselves report
+		fo.Session.Logger = slog.New(slog.DiscardHandler)
+	}
 	s, err := fairlock.Open(ctx, t.url, &fo)
 	if err == nil {
 		return s, nil

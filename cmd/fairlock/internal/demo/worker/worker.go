@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
@@ -51,7 +52,7 @@ func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) (er
 // told when a request joins.
 func Session(cfg Config, out *wire.Writer) session.Options {
 	return session.Options{
-		TTL: cfg.TTL, Label: cfg.Name,
+		TTL: cfg.TTL, Label: cfg.Name, Logger: slog.New(slog.DiscardHandler),
 		Hooks: session.Hooks{Joined: func(e session.Event) {
 			say(out, wire.Event{Kind: wire.Joined, Token: int64(e.Token)})
 		}},
