@@ -47,7 +47,7 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 		bell := s.b.lay.holders(ref.Line) + "/" + name
 		o, err := s.transact(ctx, transaction{
 			{toChange, 0, &zk.SetDataRequest{Path: ref.Key, Data: addition{Admitted: true}.onto(known.meta), Version: -1}},
-			{toTell, 0, &zk.CreateRequest{Path: bell, Data: []byte{}, Acl: s.b.opts.ACL, Flags: zk.FlagEphemeral}},
+			{toTell, 0, &zk.CreateRequest{Path: bell, Data: []byte{}, Acl: s.acl(), Flags: zk.FlagEphemeral}},
 		})
 		switch {
 		case err == nil:
@@ -128,7 +128,7 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (driver.Number, error)
 		o, err := s.transact(ctx, transaction{
 			{toProbe, 0, &zk.CheckVersionRequest{Path: ref.Key, Version: -1}},
 			{toCreate, 0, &zk.CreateRequest{
-				Path: dir + "/" + strconv.Itoa(slot), Data: []byte(n.name), Acl: s.b.opts.ACL, Flags: zk.FlagEphemeral,
+				Path: dir + "/" + strconv.Itoa(slot), Data: []byte(n.name), Acl: s.acl(), Flags: zk.FlagEphemeral,
 			}},
 			// The folder's Stat tells when that was.
 			{toCount, 0, &zk.SetDataRequest{Path: dir, Data: []byte{}, Version: -1}},

@@ -23,9 +23,11 @@ type backend struct {
 	logins  func() []Auth // a func, or fmt would print what Auth hides: it asks no method of what is not exported
 	ownDial bool          // names are for the user's own dialer
 	lay     layout
-	clock   driver.Clock
 
-	enforced atomic.Bool // the servers enforce permissions
+	sealedACL []zk.ACL // Options.ACL for sessions with a seal: without "auth", see explicit
+	clock     driver.Clock
+
+	sealable atomic.Bool // the servers enforce permissions, and know a seal
 	unsealed atomic.Bool // entries are not to be sealed
 	wary     atomic.Bool // somebody's word was wrong: nobody's is believed
 
@@ -64,8 +66,11 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 		servers: all, opts: o, logins: func() []Auth { return logins }, ownDial: opts != nil && opts.Dial != nil,
 		lay: newLayout(o.Root, o.Layout), clock: driver.SystemClock(), open: map[*sess]bool{},
 	}
+	if b.sealedACL = o.ACL; o.TLS == nil { // a certificate is an identity too
+		b.sealedACL = explicit(o.ACL, logins)
+	}
 	// A seal would be part of what "auth" stands for, in folders too.
-	b.unsealed.Store(slices.ContainsFunc(o.ACL, func(a zk.ACL) bool { return a.Scheme == "auth" }))
+	b.unsealed.Store(slices.ContainsFunc(b.sealedACL, func(a zk.ACL) bool { return a.Scheme == "auth" }))
 	return b, nil
 }
 

@@ -122,7 +122,7 @@ func (s *sess) makeBell(b *bell) error {
 	}
 	mote := b.path + "/" + random(guidLen/2) // no entry has such a name
 	_, err = s.transact(s.ctx, transaction{
-		{role: toCreate, op: &zk.CreateRequest{Path: mote, Data: []byte{}, Acl: s.b.opts.ACL}},
+		{role: toCreate, op: &zk.CreateRequest{Path: mote, Data: []byte{}, Acl: s.acl()}},
 		{role: toDelete, op: &zk.DeleteRequest{Path: mote, Version: -1}},
 	})
 	switch {

@@ -37,7 +37,7 @@ func (s *sess) makeFolder(ctx context.Context, dir string) error {
 // makeContainer creates one container; it is no error if it is there.
 func (s *sess) makeContainer(ctx context.Context, dir string) error {
 	_, err := ask(ctx, s, func(c *zk.Conn) (string, error) {
-		return c.CreateContainer(dir, []byte{}, zk.FlagContainer, s.b.opts.ACL)
+		return c.CreateContainer(dir, []byte{}, zk.FlagContainer, s.acl())
 	})
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNodeExists):

@@ -245,7 +245,7 @@ func (j *join) transaction() (t transaction) {
 	}
 	if j.ledger {
 		t = append(t, step{toEnter, 0, &zk.CreateRequest{
-			Path: lay.ledger(r.Line), Data: ledgerLine{j.guid, driver.PastClean}.bytes(), Acl: s.b.opts.ACL,
+			Path: lay.ledger(r.Line), Data: ledgerLine{j.guid, driver.PastClean}.bytes(), Acl: s.acl(),
 		}})
 	}
 	return t

@@ -145,7 +145,7 @@ func (s *sess) enterOver(ctx context.Context, ref driver.Ref, n node, l ledger) 
 	path, data := s.b.lay.ledger(ref.Line), ledgerLine{n.guid, past}.bytes()
 	t := transaction{{toProbe, 0, &zk.CheckVersionRequest{Path: ref.Key, Version: -1}}}
 	if !l.there {
-		t = append(t, step{toEnter, 0, &zk.CreateRequest{Path: path, Data: data, Acl: s.b.opts.ACL}})
+		t = append(t, step{toEnter, 0, &zk.CreateRequest{Path: path, Data: data, Acl: s.acl()}})
 		l.version = 0
 	}
 	t = append(t, step{toEnter, 0, &zk.SetDataRequest{Path: path, Data: data, Version: l.version}})

@@ -69,7 +69,7 @@ func (s *sess) changeLimit(ctx context.Context, line string, f limitFolder, limi
 	if f.limit != 0 {
 		t = append(t, step{role: toLimit, op: &zk.DeleteRequest{Path: child(f.limit), Version: -1}})
 	}
-	t = append(t, step{role: toLimit, op: &zk.CreateRequest{Path: child(limit), Data: []byte{}, Acl: s.b.opts.ACL}})
+	t = append(t, step{role: toLimit, op: &zk.CreateRequest{Path: child(limit), Data: []byte{}, Acl: s.acl()}})
 	_, err := s.transact(ctx, t)
 	switch {
 	case err == nil:

@@ -153,8 +153,9 @@ type Options struct {
 	// ACL is what new folders get, and entries too, except that only the session
 	// itself may write its entries. Nil means that everybody may do everything,
 	// which is what Curator does. The scheme "auth" stands for the logins by
-	// password in Auth; with TLS, or logins of other kinds, it is left to the
-	// servers, and then a hand-off takes one read.
+	// password in Auth; with TLS, or logins of other kinds, or servers that compute
+	// digests by another algorithm than SHA1, it is left to the servers, and then a
+	// hand-off takes one read.
 	ACL []zk.ACL
 
 	// Dial makes connections. Nil means net.Dialer.
@@ -181,9 +182,6 @@ func (o *Options) checked() (Options, error) {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
 	c.Auth = slices.Clone(c.Auth)
-	if c.TLS == nil { // a certificate is an identity too
-		c.ACL = explicit(c.ACL, c.Auth)
-	}
 	if err := c.wrong(); err != nil {
 		return c, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
 	}
@@ -192,7 +190,9 @@ func (o *Options) checked() (Options, error) {
 
 // explicit returns an ACL in which "auth", all identities of the connection, is
 // replaced by those that the user gave, as far as they are logins by password:
-// the connection shows one more, which is nobody else's business.
+// a connection with a seal shows one more, which is nobody else's business. The
+// digests are right only on servers that compute them as the library does; a
+// session has a seal on no others.
 func explicit(acl []zk.ACL, auth []Auth) []zk.ACL {
 	plain := len(auth) > 0 && !slices.ContainsFunc(auth, func(a Auth) bool { return a.Scheme != "digest" })
 	var all []zk.ACL

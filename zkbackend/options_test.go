@@ -68,25 +68,28 @@ func TestNamesOfOptions(t *testing.T) {
 // a folder that only that one may use would be of use to nobody else.
 func TestAuthStandsForTheUsersLogins(t *testing.T) {
 	acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
-	o, err := (&Options{ACL: acl, Auth: []Auth{DigestAuth("u", "p"), DigestAuth("v", "q")}}).checked()
+	b, err := newBackend([]string{"a"}, &Options{ACL: acl, Auth: []Auth{DigestAuth("u", "p"), DigestAuth("v", "q")}})
 	require.NoError(t, err)
-	assert.Equal(t, append(append(zk.DigestACL(zk.PermAll, "u", "p"), zk.DigestACL(zk.PermAll, "v", "q")...), zk.WorldACL(zk.PermRead)...), o.ACL)
+	assert.Equal(t, append(append(zk.DigestACL(zk.PermAll, "u", "p"), zk.DigestACL(zk.PermAll, "v", "q")...), zk.WorldACL(zk.PermRead)...), b.sealedACL)
+	assert.Equal(t, acl, b.opts.ACL, "without a seal the servers say what it stands for")
 
 	for _, o := range []*Options{
 		{ACL: acl}, {ACL: acl, TLS: &tls.Config{}, Auth: []Auth{DigestAuth("u", "p")}}, //nolint:gosec // not used
 		{ACL: acl, Auth: []Auth{{Scheme: "sasl"}}},
 	} {
-		got, err := o.checked()
+		got, err := newBackend([]string{"a"}, o)
 		require.NoError(t, err)
-		assert.Equal(t, acl, got.ACL, "what else it stands for only the server knows")
+		assert.Equal(t, acl, got.sealedACL, "what else it stands for only the server knows")
+		assert.True(t, got.unsealed.Load())
 	}
 }
 
 func TestASealTakesAwayThePermissionToWrite(t *testing.T) {
-	s := &sess{b: &backend{opts: Options{ACL: append(zk.DigestACL(zk.PermAll, "u", "p"), zk.WorldACL(zk.PermWrite)...)}}}
+	acl := append(zk.DigestACL(zk.PermAll, "u", "p"), zk.WorldACL(zk.PermWrite)...)
+	s := &sess{b: &backend{opts: Options{ACL: acl}, sealedACL: acl}}
 	assert.Equal(t, s.b.opts.ACL, s.entryACL())
 	s.seal = newSeal()
-	acl := s.entryACL()
+	acl = s.entryACL()
 
 	require.Len(t, acl, 2)
 	assert.EqualValues(t, zk.PermRead|zk.PermCreate|zk.PermDelete, acl[0].Perms)

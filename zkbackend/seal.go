@@ -48,14 +48,22 @@ func (s *sess) auth() []Auth {
 	return append(slices.Clone(s.b.logins()), s.seal.auth)
 }
 
+// acl is the ACL of new nodes that are no entries: what the user wants.
+func (s *sess) acl() []zk.ACL {
+	if s.seal == nil {
+		return s.b.opts.ACL
+	}
+	return s.b.sealedACL
+}
+
 // entryACL is the ACL of new entries: what the user wants, without the permission
 // to write or to change that.
 func (s *sess) entryACL() []zk.ACL {
 	if s.seal == nil {
-		return s.b.opts.ACL
+		return s.acl()
 	}
 	var acl []zk.ACL
-	for _, a := range s.b.opts.ACL {
+	for _, a := range s.acl() {
 		if a.Perms &^= zk.PermWrite | zk.PermAdmin; a.Perms != 0 {
 			acl = append(acl, a)
 		}
@@ -63,18 +71,20 @@ func (s *sess) entryACL() []zk.ACL {
 	return append(acl, s.seal.acl)
 }
 
-// setSeal gives the session a seal if the servers enforce permissions. That it
-// has none costs the hand-off a read.
+// setSeal gives the session a seal if the servers enforce permissions, and if the
+// session may write what only the seal may write: servers with another digestAlg
+// do not know the seal by the digest that is computed here. A session without a
+// seal costs the hand-off a read.
 func (s *sess) setSeal(ctx context.Context, l *link) error {
 	if s.b.unsealed.Load() {
 		return nil
 	}
-	if !s.b.enforced.Load() {
-		enforced, err := s.enforces(ctx, l)
-		if err != nil || !enforced {
+	known := s.b.sealable.Load()
+	if !known {
+		may, err := s.mayWrite(ctx, l, zk.WorldACL(zk.PermRead))
+		if err != nil || may != writeDenied { // it may if we are "super" ourselves
 			return err
 		}
-		s.b.enforced.Store(true)
 	}
 	seal := newSeal()
 	switch err := l.login(ctx, seal.auth); {
@@ -84,21 +94,41 @@ func (s *sess) setSeal(ctx context.Context, l *link) error {
 	case err != nil:
 		return lostAtOnce(err)
 	}
+	if !known {
+		switch may, err := s.mayWrite(ctx, l, []zk.ACL{seal.acl}); {
+		case err != nil:
+			return err
+		case may != writeAllowed:
+			s.b.unsealed.Store(true)
+			return fmt.Errorf("%w: the servers do not give it the permission WRITE: digestAlg is not SHA1", errNoSeal)
+		}
+		s.b.sealable.Store(true)
+	}
 	s.seal = seal
 	return nil
 }
 
-// errNoSeal: the server knows no passwords, and closes the connection on one.
-var errNoSeal = errors.New("zookeeper: the login of a session of its own was refused")
+// errNoSeal: entries cannot be sealed by a login, which the connection may have
+// shown already.
+var errNoSeal = errors.New("zookeeper: the login of a session of its own is of no use")
 
-// enforces asks whether the servers enforce permissions, by a transaction that
-// writes what nobody may write. If they do it fails, and has done nothing.
-func (s *sess) enforces(ctx context.Context, l *link) (bool, error) {
+// writing is what mayWrite finds out.
+type writing int
+
+const (
+	writeUnknown writing = iota // no node could be made
+	writeAllowed
+	writeDenied
+)
+
+// mayWrite asks whether the session may write a node with that ACL, by a
+// transaction that makes one, writes it and deletes it. Nothing of it stays.
+func (s *sess) mayWrite(ctx context.Context, l *link, acl []zk.ACL) (writing, error) {
 	for _, dir := range []string{s.b.lay.root, ""} {
 		path := dir + "/fairlock-" + random(guidLen/2)
 		step, err := onLink(ctx, l, func(c *zk.Conn) (int, error) {
 			r, err := c.Multi(
-				&zk.CreateRequest{Path: path, Data: []byte{}, Acl: zk.WorldACL(zk.PermRead), Flags: zk.FlagEphemeral},
+				&zk.CreateRequest{Path: path, Data: []byte{}, Acl: acl, Flags: zk.FlagEphemeral},
 				&zk.SetDataRequest{Path: path, Data: []byte{}, Version: -1},
 				&zk.DeleteRequest{Path: path, Version: -1},
 			)
@@ -106,12 +136,12 @@ func (s *sess) enforces(ctx context.Context, l *link) (bool, error) {
 		})
 		switch {
 		case outcomeOf(err) == lost:
-			return false, lostAtOnce(err)
+			return writeUnknown, lostAtOnce(err)
 		case errors.Is(err, zk.ErrNoAuth) && step == 1:
-			return true, nil
-		case err == nil: // or we are "super" ourselves
-			return false, nil
+			return writeDenied, nil
+		case err == nil, errors.Is(err, zk.ErrNoAuth) && step == 2: // the delete is another permission
+			return writeAllowed, nil
 		}
 	}
-	return false, nil
+	return writeUnknown, nil
 }

@@ -1,0 +1,82 @@
+package zookeeper
+
+import (
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestServersWithAnotherDigestAlgorithm is on servers that compute the digests of
+// passwords by another algorithm than the default.
+func TestServersWithAnotherDigestAlgorithm(t *testing.T) {
+	t.Parallel()
+	e := zktest.New(t, &zktest.Options{Properties: map[string]string{
+		"zookeeper.DigestAuthenticationProvider.digestAlg": "SHA-256",
+	}})
+	t.Run("ALeaderProclaims", func(t *testing.T) {
+		p := newParty(t, "/election", kit.CalmTTL).open(t, e.Servers()...)
+		el := election.New(p.Session, "x")
+		h, err := el.Campaign(kit.Bounded(t), "one")
+		require.NoError(t, err)
+		require.NoError(t, el.Proclaim(kit.Bounded(t), h, "two"))
+		leader, err := el.Leader(kit.Bounded(t))
+		require.NoError(t, err)
+		assert.Equal(t, "two", leader.Value)
+		kit.Unlock(t, h)
+	})
+	t.Run("ASemaphoreGrantsAllThatFit", func(t *testing.T) { semaphoreGrantsAllThatFit(t, e) })
+	t.Run("AuthIsTheLoginsOfTheUser", func(t *testing.T) { authIsTheUsersLogins(t, e) })
+}
+
+// semaphoreGrantsAllThatFit: the waiter behind another learns that that one was
+// granted by the note that it leaves, not by the timer that reads once more.
+func semaphoreGrantsAllThatFit(t *testing.T, e *zktest.Ensemble) {
+	p := newParty(t, "/semaphore", kit.CalmTTL).open(t, e.Servers()...)
+	m := semaphore.New(p.Session, "x", 2)
+	both, err := m.Acquire(kit.Bounded(t), 2)
+	require.NoError(t, err)
+	one := p.BeginWith(func() (*session.Hold, error) { return m.Acquire(kit.Bounded(t), 1) })
+	p.Stands(t, 2)
+	two := p.BeginWith(func() (*session.Hold, error) { return m.Acquire(kit.Bounded(t), 1) })
+	p.Stands(t, 3)
+	kit.Unlock(t, both)
+	first, next := one.Granted(t), two.Granted(t)
+
+	kit.Until(t, "a note of each hold", func() bool {
+		line, err := m.Queue(kit.Bounded(t))
+		require.NoError(t, err)
+		return len(line) == 2 && line[0].Admitted && line[1].Admitted
+	})
+	assert.Zero(t, logged(p, "cannot note that permits were taken"), p.Log.String())
+	kit.Unlock(t, first)
+	kit.Unlock(t, next)
+}
+
+// authIsTheUsersLogins: the ACL "auth" is what the servers make of it, and so
+// another session with the same login can use what this one has made.
+func authIsTheUsersLogins(t *testing.T, e *zktest.Ensemble) {
+	for range 2 {
+		p := newParty(t, "/mine", kit.CalmTTL)
+		p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("joe", goodPassword)}
+		p.opts.ACL = zk.AuthACL(zk.PermAll)
+		p.open(t, e.Servers()...)
+		kit.Unlock(t, p.Lock(t, "x"))
+		require.NoError(t, p.Close())
+	}
+	joe := e.Conn(t)
+	require.NoError(t, joe.AddAuth("digest", []byte("joe:"+goodPassword)))
+	acl, _, err := joe.GetACL("/mine")
+	require.NoError(t, err)
+	assert.Len(t, acl, 1, "the user alone: %v", acl)
+	_, err = joe.Create("/mine/other", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err, "the user can use the root")
+}
