@@ -80,6 +80,16 @@ func (s *sess) word(dir string) []byte {
 	return []byte(s.marks[dir])
 }
 
+// forgetWord makes the next word of a folder empty. It reports whether there was
+// one.
+func (s *sess) forgetWord(dir string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, had := s.marks[dir]
+	delete(s.marks, dir)
+	return had
+}
+
 // maxMarks bounds what a session remembers of folders. It is a help only, so it
 // is forgotten as a whole.
 const maxMarks = 1024

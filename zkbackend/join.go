@@ -268,8 +268,11 @@ func (j *join) refused(ctx context.Context, failed step, err error) error {
 	missing := errors.Is(err, zk.ErrNoNode)
 	switch failed.role {
 	case toCount:
-		if errors.Is(err, zk.ErrBadVersion) {
+		switch {
+		case errors.Is(err, zk.ErrBadVersion):
 			return nil // somebody joined since the folder was read
+		case hasCode(err, codeQuota) && j.s.forgetWord(p.dir):
+			return nil // an empty word takes no byte
 		}
 		return translate(err, "WRITE", p.dir)
 	case toLimit:

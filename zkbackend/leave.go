@@ -105,7 +105,7 @@ func (d *departure) finish(ctx context.Context) error {
 		if del.over {
 			continue
 		}
-		if err := d.s.tidy(ctx, d.by, del); err != nil {
+		if err := d.s.tidy(ctx, d.by, del); err != nil && !driver.Incurable(err) {
 			del.unsure = true // by this departure, whatever comes of the rest
 			return err
 		}
@@ -120,7 +120,7 @@ func (d *departure) prepare(ctx context.Context) error {
 		if del.over || del.prepared {
 			continue
 		}
-		if err := d.s.hanging(ctx, d.by, del); err != nil {
+		if err := d.s.hanging(ctx, d.by, del); err != nil && !driver.Incurable(err) {
 			return err
 		}
 		del.prepared = true
@@ -160,6 +160,8 @@ func (d *departure) refused(ctx context.Context, failed step, err error) error {
 	}
 	del := d.dels[failed.of]
 	missing := errors.Is(err, zk.ErrNoNode)
+	// Only the delete of the entry is needed. A server may refuse anything else for
+	// reasons that nobody here knows, so the transaction is sent again without it.
 	switch failed.role {
 	case toDelete, toLeave:
 		switch {
@@ -169,34 +171,39 @@ func (d *departure) refused(ctx context.Context, failed step, err error) error {
 		case missing:
 			del.gone = !del.unsure
 			return d.sweep(ctx, del)
-		case errors.Is(err, zk.ErrNoAuth) && failed.role == toLeave:
-			del.held = false // no word can be left, so those behind read the line
+		case failed.role == toLeave:
+			del.held = false // the waiters behind read the line
 			return nil
 		}
 	case toMark:
-		if errors.Is(err, zk.ErrNoAuth) {
-			del.held = false
-			return nil
-		}
+		del.held = false
+		return nil
 	case toProbe:
-		if missing {
-			del.probe = driver.Ref{} // it is dead: leave without asking
-			return nil
-		}
+		del.probe = driver.Ref{} // it is dead, or the server does not say
+		return nil
 	case toClear:
-		// It was not there, or not ours any more, or somebody has put something
-		// below it; the rest goes all the same.
-		path, _ := failed.op.(*zk.DeleteRequest)
-		if path != nil && isElse(err) {
-			del.hangs = slices.DeleteFunc(del.hangs, func(h *zk.DeleteRequest) bool { return h.Path == path.Path })
-			if path.Version == -1 && missing {
-				del.late = append(del.late, path)
-			}
+		if path, ok := failed.op.(*zk.DeleteRequest); ok {
+			d.s.keeps(del, path, err)
 			return nil
 		}
 	case toCreate, toCount, toLimit, toTell, toEnter, toChange:
 	}
 	return translate(err, "DELETE", del.dir)
+}
+
+// keeps takes one node out of what is deleted with an entry, because it was not
+// there, or is another one, or has something below it, or may not be deleted. The
+// log gets to know the last: an ephemeral node goes with the session, but a name
+// that stays in the ledger makes the next hold believe that this one died.
+func (s *sess) keeps(del *deletion, path *zk.DeleteRequest, err error) {
+	del.hangs = slices.DeleteFunc(del.hangs, func(h *zk.DeleteRequest) bool { return h.Path == path.Path })
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && path.Version == -1:
+		del.late = append(del.late, path)
+	case !isElse(err):
+		s.cfg.Logger.Warn("zookeeper: cannot delete what belongs to an entry that is released; released it without",
+			"name", del.req.Ref.Line, "path", path.Path, "err", err)
+	}
 }
 
 // sweep deletes what hung on an entry that has gone without it. Its name stays in
@@ -206,7 +213,7 @@ func (d *departure) sweep(ctx context.Context, del *deletion) error {
 		if h.Version != -1 {
 			continue
 		}
-		if err := d.by.clear(ctx, h); err != nil {
+		if err := d.by.clear(ctx, h); err != nil && !driver.Incurable(err) {
 			return err
 		}
 	}

@@ -1,0 +1,134 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestAUsedUpByteQuotaDelaysNoRelease: a release needs to delete, and nothing
+// else. What it writes as a hint is left out when a quota forbids it.
+func TestAUsedUpByteQuotaDelaysNoRelease(t *testing.T) {
+	t.Parallel()
+	for name, skip := range map[string]string{"PermissionsEnforced": "no", "PermissionsSkipped": "yes"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := zktest.New(t, &zktest.Options{Properties: map[string]string{
+				"zookeeper.enforceQuota": "true", "zookeeper.skipACL": skip,
+			}})
+			for name, take := range oneOfEach() {
+				t.Run(name, func(t *testing.T) { releaseUnderQuota(t, e, "/"+name, take) })
+			}
+		})
+	}
+}
+
+// oneOfEach has every recipe acquire a free lock.
+func oneOfEach() map[string]func(context.Context, *party) (*session.Hold, error) {
+	return map[string]func(context.Context, *party) (*session.Hold, error){
+		"election": func(ctx context.Context, p *party) (*session.Hold, error) {
+			return election.New(p.Session, "x").Campaign(ctx, "a value")
+		},
+		"mutex": func(ctx context.Context, p *party) (*session.Hold, error) { return mutex.New(p.Session, "x").Lock(ctx) },
+		"robust": func(ctx context.Context, p *party) (*session.Hold, error) {
+			return mutex.NewWith(p.Session, "x", mutex.Options{Robust: true}).Lock(ctx)
+		},
+		"semaphore": func(ctx context.Context, p *party) (*session.Hold, error) {
+			return semaphore.NewWith(p.Session, "x", 2, semaphore.Options{Slots: true}).Acquire(ctx, 1)
+		},
+		"writer": func(ctx context.Context, p *party) (*session.Hold, error) {
+			return rwlock.New(p.Session, "x").Lock(ctx)
+		},
+		"reader": func(ctx context.Context, p *party) (*session.Hold, error) {
+			return rwlock.New(p.Session, "x").RLock(ctx)
+		},
+	}
+}
+
+func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(context.Context, *party) (*session.Hold, error)) {
+	conn := e.Conn(t)
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	held, err := take(kit.Bounded(t), p)
+	require.NoError(t, err)
+	next := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	useUpBytes(t, conn, root)
+	require.ErrorIs(t, second(take(kit.Bounded(t), next)), session.ErrRefused, "no byte is left")
+
+	require.NoError(t, held.Unlock())
+	assert.Empty(t, entriesBelow(t, conn, root), "what the holder left behind")
+	lift(t, conn, root)
+	again, err := take(kit.Bounded(t), next)
+	require.NoError(t, err)
+	assert.False(t, again.PreviousDied())
+	require.NoError(t, again.Unlock())
+	p.Kept(t)
+}
+
+// useUpBytes sets a quota on a folder that leaves no byte.
+func useUpBytes(t *testing.T, conn *zk.Conn, path string) {
+	for _, node := range []struct{ path, data string }{
+		{"/zookeeper/quota" + path, ""},
+		{"/zookeeper/quota" + path + "/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=1;countHardLimit=-1"},
+		{"/zookeeper/quota" + path + "/zookeeper_stats", "count=100,bytes=100000"},
+	} {
+		_, err := conn.Create(node.path, []byte(node.data), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err, node.path)
+	}
+}
+
+// lift takes a quota away.
+func lift(t *testing.T, conn *zk.Conn, path string) {
+	for _, node := range []string{"/zookeeper_limits", "/zookeeper_stats", ""} {
+		require.NoError(t, conn.Delete("/zookeeper/quota"+path+node, -1))
+	}
+}
+
+// TestRecordsThatMayNotBeDeletedDelayNoRelease: what lies beside the queue goes
+// with the entry where the session may delete it. Where it may not, the entry goes
+// alone.
+func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	for name, take := range oneOfEach() {
+		p := newParty(t, root+"-"+name, kit.CalmTTL).open(t, e.Servers()...)
+		h, err := take(kit.Bounded(t), p)
+		require.NoError(t, err, name)
+		forbidDeletes(t, conn, root+"-"+name+"/%beside")
+
+		require.NoError(t, h.Unlock(), name)
+		assert.Empty(t, entriesBelow(t, conn, root+"-"+name+"/x"), name)
+		if name == "robust" { // its name stays in the ledger: that errs on the safe side
+			again, err := take(kit.Bounded(t), p)
+			require.NoError(t, err)
+			assert.True(t, again.PreviousDied())
+			assert.Contains(t, p.Log.String(), "cannot delete what belongs to an entry")
+			require.NoError(t, again.Unlock())
+		}
+		p.Kept(t)
+	}
+}
+
+// forbidDeletes takes the permission DELETE away from a folder, if it is there,
+// and all below it.
+func forbidDeletes(t *testing.T, conn *zk.Conn, dir string) {
+	for _, child := range children(t, conn, dir) {
+		forbidDeletes(t, conn, dir+"/"+child)
+	}
+	_, err := conn.SetACL(dir, zk.WorldACL(zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermAdmin), -1)
+	if !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) { // nothing there, or no folder
+		require.NoError(t, err, dir)
+	}
+}
