@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -93,7 +95,15 @@ func (s *sess) patience() time.Duration { return max(s.ttl/4, leastDial) }
 // another, until it is answered or ctx ends. It calls unknown after each that
 // was sent and not answered.
 func ask[T any](ctx context.Context, s *sess, f func(*zk.Conn) (T, error), unknown ...func()) (T, error) {
+	return askLarge(ctx, s, &large{}, f, unknown...)
+}
+
+// askLarge is ask for a request that may be too long for the servers.
+func askLarge[T any](ctx context.Context, s *sess, size *large, f func(*zk.Conn) (T, error), unknown ...func()) (T, error) {
 	var zero T
+	if err := size.check(); err != nil {
+		return zero, err
+	}
 	for n := 0; ; n++ {
 		l, err := s.link(ctx)
 		if err != nil {
@@ -114,8 +124,8 @@ func ask[T any](ctx context.Context, s *sess, f func(*zk.Conn) (T, error), unkno
 		case errors.Is(err, driver.ErrSessionOver):
 			return zero, driver.ErrSessionOver
 		case out == lost:
-			if big := tooBig(l); big != nil {
-				return zero, big
+			if err := errors.Join(tooBig(l), size.lost(l)); err != nil {
+				return zero, err
 			}
 		case hasCode(err, codeThrottled):
 			driver.Sleep(ctx, s.b.clock, 10*time.Millisecond<<min(n, 6))
@@ -123,6 +133,22 @@ func ask[T any](ctx context.Context, s *sess, f func(*zk.Conn) (T, error), unkno
 			return v, err
 		}
 	}
+}
+
+// closedByServer reports whether the link was lost because the other side closed
+// the connection.
+func (l *link) closedByServer() bool {
+	select {
+	case <-l.down:
+	default:
+		return false
+	}
+	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(l.cause, err) {
+			return true
+		}
+	}
+	return false
 }
 
 // tooBig is the error of a request that broke its link by a reply that nobody

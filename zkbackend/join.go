@@ -96,6 +96,8 @@ type join struct {
 	limit  int64 // that the line is believed to have; 0: it does not matter
 	ledger bool  // the name is to be entered
 
+	large large // its transaction
+
 	guid string                     // of the attempt that is not settled; "" if all are
 	late <-chan answer[madeEntries] // its answer, if it may still come
 
@@ -150,6 +152,10 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 			return nil, err
 		}
 		made, err := j.attempt(ctx, l)
+		if driver.Incurable(err) {
+			j.closed() // it was not sent
+			return nil, err
+		}
 		switch outcomeOf(err) {
 		case done:
 			joined, err := j.made(ctx, made)
@@ -168,9 +174,13 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 			j.closed()
 			return nil, fmt.Errorf("%w: %w", driver.ErrSessionOver, err)
 		case lost:
+			tooLong := j.large.lost(l)
 			joined, again, err := j.resolve(ctx, err)
 			if !again {
 				return joined, err
+			}
+			if tooLong != nil {
+				return nil, tooLong
 			}
 		}
 	}
@@ -189,6 +199,10 @@ func (j *join) closed() {
 func (j *join) attempt(ctx context.Context, l *link) (madeEntries, error) {
 	j.guid = random(guidLen / 2)
 	t := j.transaction()
+	j.large.size = t.size()
+	if err := j.large.check(); err != nil {
+		return madeEntries{}, err
+	}
 	made, err := once(ctx, j.s, l, func(c *zk.Conn) (madeEntries, error) {
 		r, err := t.on(c)
 		if err != nil {

@@ -2,8 +2,11 @@ package zkbackend
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // transaction is what is done as a whole or not at all. The answer to one that is
@@ -33,6 +36,69 @@ const (
 	toProbe              // another entry
 	toChange             // an entry
 )
+
+// longest is the longest request that servers take by default: jute.maxbuffer.
+const longest = 0xfffff
+
+// size is how many bytes the transaction's request has (MultiTransactionRecord of
+// ZooKeeper).
+func (t transaction) size() int {
+	const header, step, number = 8, 9, 4 // of the request; of a step, and of the end; of a number or a length
+	n := header + step
+	for _, s := range t {
+		n += step + number // its version or its flags
+		switch op := s.op.(type) {
+		case *zk.CreateRequest:
+			n += number + len(op.Path) + number + len(op.Data) + number
+			for _, a := range op.Acl {
+				n += number + number + len(a.Scheme) + number + len(a.ID)
+			}
+		case *zk.SetDataRequest:
+			n += number + len(op.Path) + number + len(op.Data)
+		case *zk.DeleteRequest:
+			n += number + len(op.Path)
+		case *zk.CheckVersionRequest:
+			n += number + len(op.Path)
+		}
+	}
+	return n
+}
+
+// A server answers a request that is longer than its jute.maxbuffer by closing
+// the connection. To send it again for ever would cut off all other locks of the
+// session each time. So a large request is sent a few times at most.
+const (
+	largeRequest = 64 << 10 // what is called large: no server is known to take less
+	maxCuts      = 3        // connections that a large request may end
+)
+
+// large follows one request that may be too long for the servers.
+type large struct {
+	size int
+	cuts int // connections that the servers closed on it, one after the other
+}
+
+// check refuses a request that no server takes unless it was told to.
+func (r *large) check() error {
+	if r.size > longest {
+		return fmt.Errorf("%w: a request of %d bytes, more than the %d that a server takes by default", driver.ErrRefused, r.size, longest)
+	}
+	return nil
+}
+
+// lost takes in that the request was not answered on a link. It returns an error
+// if that has happened too often.
+func (r *large) lost(l *link) error {
+	if r.size <= largeRequest || !l.closedByServer() {
+		r.cuts = 0
+		return nil
+	}
+	if r.cuts++; r.cuts < maxCuts {
+		return nil
+	}
+	return fmt.Errorf("%w: a request of %d bytes ended the connection %d times: is jute.maxbuffer of the servers smaller?",
+		driver.ErrRefused, r.size, r.cuts)
+}
 
 func (t transaction) ops() []any {
 	ops := make([]any, len(t))
@@ -66,7 +132,7 @@ func (t transaction) on(c *zk.Conn) (outcomeOfSteps, error) {
 }
 
 // transact sends a transaction that may be carried out more than once until it
-// is answered. It calls unknown after each that was not.
+// is answered, or is too long. It calls unknown after each that was not answered.
 func (s *sess) transact(ctx context.Context, t transaction, unknown ...func()) (outcomeOfSteps, error) {
-	return ask(ctx, s, t.on, unknown...)
+	return askLarge(ctx, s, &large{size: t.size()}, t.on, unknown...)
 }
