@@ -249,7 +249,7 @@ func (b *backend) standalone(ctx context.Context, l *link) (bool, error) {
 		config, _, err := c.Get("/zookeeper/config")
 		return config, err
 	})
-	if outcomeOf(err) == lost {
+	if outcomeOf(err) == lost || hasCode(err, codeThrottled) {
 		return false, lostAtOnce(err)
 	}
 	// What cannot be read is taken for an ensemble: that is the safe side.

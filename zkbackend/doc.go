@@ -65,6 +65,11 @@
 //
 // Of the deposed leader that does not know it yet only [ProofQuorum] knows.
 //
+// Observers that are connected to a follower (observerMasterPort) report their
+// clients to the leader in two steps, and [ProofSync] counts on one. Give Open the
+// addresses of voters, or of observers that are connected to the leader, or use
+// [ProofQuorum].
+//
 // # The numbers at the end
 //
 // A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second.
@@ -79,6 +84,15 @@
 // DELETE on the folders of locks, and CREATE on the root, or on what lies above
 // it if that is to be made. The session timeout within what the servers allow:
 // by default 2 to 20 ticks, so 4 to 40 s.
+//
+// Listing the names of locks takes READ on every folder below the root, those of
+// other applications included if they share it; a folder that may not be read is
+// left out. So give locks a root of their own.
+//
+// The same jute.maxbuffer on all servers. Above its default of 1 MB nothing is
+// sent. A server with a smaller one closes the connection on a longer request,
+// which is refused after three attempts; and an answer of more than 64 MiB is
+// refused too.
 //
 // Do not restore a server's data from a backup under living clients: czxids
 // would go back, and tokens with them.

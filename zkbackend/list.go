@@ -152,7 +152,9 @@ func (s *sess) catchUp(ctx context.Context) error {
 }
 
 // Names implements driver.Backend. It walks through the folders below the root,
-// except where no name can begin with prefix.
+// except where no name can begin with prefix. Folders that it may not read are
+// left out, except for the root. With Root "/" it walks through the trees of other
+// applications too.
 func (b *backend) Names(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	err := b.visit(ctx, func(s *sess) error {
@@ -175,6 +177,9 @@ func (s *sess) walk(ctx context.Context, prefix string, names *[]string) error {
 		err := each(ctx, level, func(ctx context.Context, i int) error {
 			dir := level[i]
 			c, err := s.children(ctx, dir)
+			if errors.Is(err, zk.ErrNoAuth) && dir != s.b.lay.root {
+				return nil
+			}
 			if err != nil {
 				return translate(err, "READ", orRoot(dir))
 			}

@@ -61,10 +61,13 @@ type Proof int
 
 const (
 	// ProofAuto is ProofPing if one server is configured and that server says
-	// that it is alone, and ProofSync otherwise. It is the default.
+	// that it is alone, and ProofSync otherwise. It is the default. A session asks
+	// the server again on every new connection, and ends if the server belongs to
+	// an ensemble by then.
 	ProofAuto Proof = iota
 
-	// ProofPing takes the answer to a heartbeat for a proof of that heartbeat.
+	// ProofPing takes the answer to a heartbeat for a proof of that heartbeat. The
+	// heartbeat is a request of our own, a Sync, and not the client library's ping.
 	// On an ensemble that is unsafe: a follower that is cut off from its leader
 	// has not told it of the heartbeat yet, and nobody knows when it will.
 	ProofPing

@@ -109,6 +109,13 @@ func (s *sess) redial() *link {
 			l.end(errBye)
 			s.shortened(l)
 			return nil
+		case err == nil && !s.checkAlone(s.ctx, l):
+			l.end(errBye)
+			if s.ctx.Err() != nil {
+				return nil
+			}
+			driver.Sleep(s.ctx, s.b.clock, leastDial)
+			continue
 		case err == nil:
 			if l.unproven = s.proof == ProofQuorum; !l.unproven {
 				s.cfg.Proof(l.sent, s.ttl)
@@ -125,6 +132,26 @@ func (s *sess) redial() *link {
 		s.cfg.Logger.Warn("zookeeper: cannot reconnect, trying again", "session", s.ID(), "err", err)
 		driver.Sleep(s.ctx, s.b.clock, s.ttl/8)
 	}
+}
+
+// errEnsemble: the proofs of the session are unsafe from now on.
+var errEnsemble = errors.New("zookeeper: a server that was alone belongs to an ensemble now, where the session needs another proof")
+
+// checkAlone reports whether the session may use a new link. A session that found
+// its server alone when it was opened asks on every new connection, because the
+// server may have been started again as one of an ensemble. Then the session ends.
+func (s *sess) checkAlone(ctx context.Context, l *link) bool {
+	if s.proof != ProofPing || s.b.opts.Proof == ProofPing {
+		return true
+	}
+	ctx, stop := driver.WithTimeout(ctx, s.b.clock, s.patience())
+	defer stop()
+	alone, err := s.b.standalone(ctx, l)
+	if err == nil && !alone && ctx.Err() == nil {
+		s.cancel()
+		s.cfg.Gone(fmt.Errorf("%w: %s", errEnsemble, l.server))
+	}
+	return err == nil && alone
 }
 
 // shortened takes in that a server gives the session less time than was promised

@@ -1,0 +1,115 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestNamesLeavesOutFoldersThatMayNotBeRead: below a root that other
+// applications share, one folder of theirs does not hide all locks.
+func TestNamesLeavesOutFoldersThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	admin := asAdmin(t, e)
+	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	h := p.Lock(t, "team/orders")
+	private(t, admin, root+"/closed", zk.PermRead)
+	private(t, admin, root+"/team/closed", zk.PermRead)
+
+	names, err := p.Names(kit.Bounded(t), "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"team/orders"}, names)
+	kit.Unlock(t, h)
+
+	_, err = admin.SetACL(root, zk.DigestACL(zk.PermAll, "admin", adminPassword), -1)
+	require.NoError(t, err)
+	_, err = p.Names(kit.Bounded(t), "")
+	require.ErrorIs(t, err, session.ErrDenied, "nothing is known without the root")
+}
+
+// TestContainersAndNodesWithATTLBelongToNoSession: the servers keep an owner for
+// them that is none, and show 0 to clients.
+func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
+	t.Parallel()
+	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.extendedTypesEnabled": "true"}})
+	conn := e.Conn(t)
+	const entry = "/fairlock/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-0000000000"
+	for name, create := range map[string]func() error{
+		"a container": func() error {
+			return second(conn.CreateContainer(entry, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)))
+		},
+		"a node with a TTL": func() error {
+			return second(conn.CreateTTL(entry, nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), kit.CalmTTL*1000))
+		},
+	} {
+		p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+		kit.Unlock(t, p.Lock(t, "x")) // makes the folder
+		require.NoError(t, create(), name)
+
+		r := p.Begin(kit.Bounded(t), "x")
+		kit.Wait(t, r.Done, "an answer about "+name)
+		require.ErrorIs(t, r.Err, session.ErrForeignKey, name)
+		line, err := p.Queue(kit.Bounded(t), "x")
+		require.NoError(t, err)
+		require.Len(t, line, 1)
+		assert.True(t, line[0].Unleased, name)
+		require.NoError(t, conn.Delete(entry, -1))
+		kit.Unlock(t, p.Lock(t, "x"))
+		require.NoError(t, p.Close())
+	}
+}
+
+// TestAServerThatJoinsAnEnsembleEndsTheTerm: a session that was opened on a server
+// that was alone counts its deadline in a way that is wrong on an ensemble. It asks
+// again on every new connection.
+func TestAServerThatJoinsAnEnsembleEndsTheTerm(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	proxy := proxyOf(t, e, 0)
+	conn := asAdmin(t, e)
+	p := newParty(t, root, kit.CalmTTL)
+	joined := make(chan struct{})
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		select {
+		case <-joined:
+			if request.Op() == zkframe.OpGetData && request.Path() == "/zookeeper/config" {
+				return withConfig(f, "server.1=127.0.0.1:2888:3888:participant\nversion=100000000"), true
+			}
+		default:
+		}
+		return f, true
+	}}
+	p.opts.Dial = w.dial
+	p.open(t, proxy.Addr())
+	proxy.Reset()
+	h := p.Lock(t, "x")
+	require.NoError(t, h.Context().Err(), "nothing has changed")
+	entry := h.Refs()[0].Key
+	require.NotEmpty(t, ownerOf(t, conn, entry))
+
+	close(joined)
+	proxy.Reset()
+	kit.Wait(t, h.Context().Done(), "the end of the hold")
+	var lost *session.LostError
+	require.ErrorAs(t, context.Cause(h.Context()), &lost)
+	assert.ErrorContains(t, lost, "ensemble")
+}
+
+// withConfig puts another text into the answer to a read.
+func withConfig(f zkframe.Frame, config string) zkframe.Frame {
+	g := binary.BigEndian.AppendUint32(append(zkframe.Frame(nil), f[:20]...), uint32(len(config)))
+	g = append(g, config...)
+	g = append(g, f[24+len(f.Text(20)):]...)
+	binary.BigEndian.PutUint32(g, uint32(len(g)-4))
+	return g
+}
