@@ -319,21 +319,31 @@ func (h *Hold) EntryGone(err error) {
 	h.g.t.mu.Lock()
 	delete(h.g.t.grants, h.g)
 	h.g.t.mu.Unlock()
-	h.g.lose(ReasonDeleted, err)
+	if h.g.lose(ReasonDeleted, err) {
+		h.g.reportLoss()
+	}
 }
 
-// lose ends the hold, once.
-func (g *grant) lose(reason Reason, err error) {
+// lose ends the hold, once, and reports whether it did. The caller reports the loss
+// when everything has ended that is to end with it.
+func (g *grant) lose(reason Reason, err error) bool {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.lost != nil || len(g.handles) == 0 {
-		g.mu.Unlock()
-		return
+		return false
 	}
 	lost := g.lostError(reason, err)
 	g.lost = lost
 	for h := range g.handles {
 		h.cancel(lost)
 	}
+	return true
+}
+
+// reportLoss reports that the hold was lost, see lose.
+func (g *grant) reportLoss() {
+	g.mu.Lock()
+	lost := g.lost
 	g.mu.Unlock()
 	g.t.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", int64(g.Token), "err", lost)
 	fire(g.t.s.opts.Hooks.Lost, func() Event { return g.event(lost) })

@@ -4,9 +4,12 @@ import (
 	"time"
 )
 
-// Hooks are told what happens, in the goroutine where it happens: they must
-// return at once and must not call back into the Session, but for the methods
-// of an Event. Any may be nil.
+// Hooks are called when something has happened, one after the other and in the
+// order in which it happened, in a goroutine of the Session's that also calls the
+// Logger. They run a moment later than it happened, and nothing waits for them but
+// Open and Session.Close, which return when they have. They should return soon: of
+// more than 10 000 reports that wait for them and for the Logger, the Session drops
+// the newest. They must not close the Session. Any may be nil.
 type Hooks struct {
 	// Joined: a request has got its place in a line. Event.Ahead is how many
 	// stand before it.

@@ -40,12 +40,14 @@ type Options struct {
 	// sees them with those that the program holds, and can tell a deadlock.
 	Holds []string
 
-	// Hooks are told what happens. All may be nil.
+	// Hooks are called when something has happened. All may be nil.
 	Hooks Hooks
 
 	// Logger gets what an operator should read: losses, retries, foreign
 	// entries. If it is nil, warnings and errors go to slog.Default(), as it is
-	// when the session is opened. For silence, use slog.DiscardHandler.
+	// when the session is opened. For silence, use slog.DiscardHandler. It is
+	// called in a goroutine of the Session's, as Hooks are, so that no lock waits
+	// for it.
 	Logger *slog.Logger
 }
 

@@ -21,7 +21,8 @@ type Session struct {
 	backend driver.Backend
 	profile driver.Profile
 	clock   driver.Clock
-	opts    Options
+	opts    Options // its hooks and logger only add to reports
+	reports *reports
 	margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
 	meta    driver.Meta                           // host, pid and label
 
@@ -55,10 +56,12 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
 	}
+	r := &reports{}
+	opts = r.through(opts)
 	// A host without a name is still told apart by its pid.
 	host, _ := os.Hostname()
 	s := &Session{
-		backend: b, profile: p, clock: b.Clock(), opts: opts, margin: p.Margin, backoff: minBackoff,
+		backend: b, profile: p, clock: b.Clock(), opts: opts, reports: r, margin: p.Margin, backoff: minBackoff,
 		meta: driver.Meta{Host: host, PID: os.Getpid(), Label: opts.Label},
 	}
 	if o != nil && o.Margin != 0 {
@@ -74,9 +77,12 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	if err != nil {
 		s.cancel()
 		s.wg.Wait()
-		return nil, errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
+		err = errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
+		r.flush()
+		return nil, err
 	}
 	s.install(t)
+	r.flush()
 	return s, nil
 }
 
@@ -240,7 +246,9 @@ func (s *Session) Close() error {
 	s.drained = true
 	s.mu.Unlock()
 	s.wg.Wait()
-	if err = errors.Join(err, s.backend.Close()); err != nil {
+	err = errors.Join(err, s.backend.Close())
+	s.reports.flush()
+	if err != nil {
 		return fmt.Errorf("session: close: %w", err)
 	}
 	return nil

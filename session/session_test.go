@@ -115,6 +115,7 @@ func TestFreshSessionIsOpenedWhenItIsNeeded(t *testing.T) {
 		h, err := mutex.New(s, "n").Lock(t.Context())
 		require.NoError(t, err)
 
+		synctest.Wait() // the hook may run a moment after Lock has returned
 		assert.Equal(t, []string{"m1", "m2"}, opened)
 		require.NoError(t, h.Unlock())
 		require.NoError(t, s.Close())

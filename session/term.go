@@ -147,9 +147,10 @@ func (t *Term) Left() time.Duration {
 	return left
 }
 
-// end ends the term, once. The order matters: holders are told first, then
-// waiters, then renewals stop. The service session is left to expire, so that
-// the holders have the margin, unless none of them is left.
+// end ends the term, once. The order matters: the contexts of all holds end first,
+// then that of the waiters, then renewals stop, and then it is reported. The
+// service session is left to expire, so that the holders have the margin, unless
+// none of them is left.
 func (t *Term) end(reason Reason, err error) {
 	if defect.Is(defect.LossNotLatched) && reason == ReasonDeadline {
 		t.revivable()
@@ -177,12 +178,22 @@ func (t *Term) end(reason Reason, err error) {
 	idle := t.owed == 0
 	t.mu.Unlock()
 
+	if defect.Is(defect.EndsInTurn) {
+		t.endInTurn(told, reason, err)
+		told = nil
+	}
+	ended := told[:0]
 	for _, g := range told {
-		g.lose(reason, err)
+		if g.lose(reason, err) {
+			ended = append(ended, g)
+		}
 	}
 	t.cancel(lost)
 	t.s.drop(t)
 	t.drv.Abandon()
+	for _, g := range ended {
+		g.reportLoss()
+	}
 	if reason != ReasonClosed {
 		t.s.opts.Logger.Warn("fairlock: session lost", "session", lost.Session, "holds", len(told), "err", lost)
 		fire(t.s.opts.Hooks.SessionLost, func() Event { return Event{Session: lost.Session, Err: lost} })
@@ -191,6 +202,19 @@ func (t *Term) end(reason Reason, err error) {
 		close(t.repaid)
 		t.closeLater()
 	}
+}
+
+// endInTurn ends each hold when the hook of the one before has returned: it is a
+// defect.
+func (t *Term) endInTurn(holds []*grant, reason Reason, err error) {
+	go func() {
+		for _, g := range holds {
+			if g.lose(reason, err) {
+				g.reportLoss()
+				t.s.reports.flush()
+			}
+		}
+	}()
 }
 
 // revivable tells of a loss that is none if a late answer comes: it is a defect.
@@ -202,7 +226,9 @@ func (t *Term) revivable() {
 	}
 	t.mu.Unlock()
 	for _, g := range told {
-		g.lose(ReasonDeadline, nil)
+		if g.lose(ReasonDeadline, nil) {
+			g.reportLoss()
+		}
 	}
 }
 

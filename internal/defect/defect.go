@@ -36,6 +36,7 @@ const (
 	StruckByWaiter    // who gives up waiting strikes the dead out of the ledger
 	LimitCopied       // a resize that comes late undoes a newer one
 	OldLook           // a look that is made for news may be older than they are
+	EndsInTurn        // a hold's context ends when the hook of the one before has returned
 	end               // of the list
 )
 
@@ -54,6 +55,7 @@ func (d Defect) String() string {
 		"None", "NoDeadline", "DeadlineByReceipt", "LossNotLatched", "NoRecheck", "LateWatch", "PredecessorGone", "TokenByClock",
 		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew", "MovedGone", "MovedComplete",
 		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied", "OldLook",
+		"EndsInTurn",
 	}
 	if int(d) < len(names) {
 		return names[d]

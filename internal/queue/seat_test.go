@@ -15,9 +15,9 @@ import (
 // A term may end while a look is taken in. The race detector sees what the test
 // does not.
 func TestAPlaceIsLostWhileItMoves(t *testing.T) {
-	var told session.Event
+	told := make(chan session.Event, 1)
 	s, err := membackend.New().NewClient().Open(t.Context(), &session.Options{Hooks: session.Hooks{
-		Rejoined: func(e session.Event) { told = e },
+		Rejoined: func(e session.Event) { told <- e },
 	}})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, s.Close()) }()
@@ -32,9 +32,10 @@ func TestAPlaceIsLostWhileItMoves(t *testing.T) {
 	require.ErrorIs(t, st.rejoin(errPlaceLost), errPlaceLost)
 	looks.Wait()
 
-	assert.Contains(t, []int{1, 2}, told.Ahead)
-	told.Ahead = 0
+	event := <-told
+	assert.Contains(t, []int{1, 2}, event.Ahead)
+	event.Ahead = 0
 	assert.Equal(t, session.Event{
 		Name: "orders", Kind: "mutex", Session: term.Driver().ID(), Token: 7, Err: errPlaceLost,
-	}, told)
+	}, event)
 }

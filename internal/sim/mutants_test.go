@@ -71,7 +71,7 @@ func kindsOf(d defect.Defect) []memory.Kind {
 // recipeOf is the recipe that has a defect, if only one has it.
 func recipeOf(d defect.Defect) string {
 	switch d {
-	case defect.ReaderPasses, defect.DowngradeAnew, defect.MovedGone, defect.MovedComplete:
+	case defect.ReaderPasses, defect.DowngradeAnew, defect.MovedGone, defect.MovedComplete, defect.EndsInTurn:
 		return "rwlock"
 	case defect.NoNote, defect.OldLimit, defect.LimitCopied, defect.OldLook:
 		return "semaphore"

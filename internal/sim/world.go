@@ -282,11 +282,22 @@ func (c *client) open() {
 func (c *client) dial(who string) *session.Session {
 	ctx := context.WithValue(context.Background(), actor{}, who)
 	for {
-		s, err := session.Open(ctx, kept{c.mem.Backend(), c}, &session.Options{TTL: ttl, Label: c.name, Logger: slog.New(slog.DiscardHandler)})
+		s, err := session.Open(ctx, kept{c.mem.Backend(), c}, &session.Options{
+			TTL: ttl, Label: c.name, Logger: slog.New(slog.DiscardHandler),
+			Hooks: session.Hooks{Lost: func(session.Event) { c.linger() }},
+		})
 		if err == nil {
 			return s
 		}
 		c.sleep(who, 50*time.Millisecond)
+	}
+}
+
+// linger is what a hook does that takes time, in one of two cases: as long as a
+// log takes that nobody reads.
+func (c *client) linger() {
+	if c.Jitter(2) == 0 {
+		c.sleep("hook", c.Jitter(ttl))
 	}
 }
 

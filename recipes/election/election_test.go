@@ -128,6 +128,7 @@ func TestRunCampaignsAgainAfterALossAndLogsAnErrorBesideIt(t *testing.T) {
 		require.ErrorIs(t, err, last)
 		require.EqualError(t, err, `election: run for "n": context canceled: enough: cannot flush`)
 		assert.Equal(t, 5, runs)
+		synctest.Wait() // the session logs a moment later
 		assert.Contains(t, log.String(), "cannot write")
 		assert.Contains(t, log.String(), "refused by the table")
 		assert.Equal(t, 3, bytes.Count(log.Bytes(), []byte("the leader's work ended")), "%s", &log)

@@ -71,10 +71,10 @@ func (w *world) party(label string) *party { return w.open(label, w.h.TTL) }
 // waited for as long as the others have to live.
 func (w *world) mortal(label string) *party { return w.open(label, w.short) }
 
-func (w *world) open(label string, ttl time.Duration) *party {
+func (w *world) open(label string, ttl time.Duration, change ...func(*session.Options)) *party {
 	w.t.Helper()
 	p := &party{w: w, net: w.svc.Client(w.t), joined: make(chan session.Token, 1000)}
-	s, err := session.Open(w.soon(), p.net.Backend(), &session.Options{
+	o := session.Options{
 		TTL: ttl, Label: label, Logger: w.logger(label),
 		Hooks: session.Hooks{
 			Joined: func(e session.Event) { p.joined <- e.Token },
@@ -84,7 +84,11 @@ func (w *world) open(label string, ttl time.Duration) *party {
 				p.rejoined = append(p.rejoined, e)
 			},
 		},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := session.Open(w.soon(), p.net.Backend(), &o)
 	require.NoError(w.t, err, "open")
 	p.Session = s
 	w.t.Cleanup(func() {
