@@ -90,6 +90,7 @@ type grant struct {
 func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
 	g := &grant{Grant: gr, t: t, handles: make(map[*Hold]struct{}, 1)}
 	h := g.handle(ctx, gr.Mode)
+	g.handles[h] = struct{}{}
 	t.mu.Lock()
 	alive := t.ended == nil && t.belief.alive(t.s.clock.Now())
 	if alive {
@@ -108,14 +109,11 @@ func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
 
 // handle makes a handle on g. Its context has ctx's values and not its end: a
 // hold ends by Unlock or by loss, for the work may go on after its caller has
-// lost interest.
+// lost interest. The caller puts the handle into g.handles.
 func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 	h := &Hold{g: g, outer: fromContext(ctx), mode: mode}
 	c, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.ctx, h.cancel = context.WithValue(c, holdKey{}, h), cancel
-	g.mu.Lock()
-	g.handles[h] = struct{}{}
-	g.mu.Unlock()
 	return h
 }
 
@@ -128,13 +126,13 @@ func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 func (h *Hold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g := h.g
 	h2 := g.handle(ctx, mode)
-	g.mu.Lock()
-	err := g.lostErr()
-	if h.unlocked && err == nil {
-		err = ErrUnlocked
+	if defect.Is(defect.EntersFirst) {
+		h.entersFirst(ctx, h2)
 	}
-	if err != nil {
-		delete(g.handles, h2)
+	g.mu.Lock()
+	err := h.overErr()
+	if err == nil { // in one step: or an Unlock in between would find a handle and release nothing
+		g.handles[h2] = struct{}{}
 	}
 	g.mu.Unlock()
 	if err != nil {

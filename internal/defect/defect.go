@@ -37,6 +37,7 @@ const (
 	LimitCopied       // a resize that comes late undoes a newer one
 	OldLook           // a look that is made for news may be older than they are
 	EndsInTurn        // a hold's context ends when the hook of the one before has returned
+	EntersFirst       // a handle on a hold is there before it is known whether the hold is over
 	end               // of the list
 )
 
@@ -55,7 +56,7 @@ func (d Defect) String() string {
 		"None", "NoDeadline", "DeadlineByReceipt", "LossNotLatched", "NoRecheck", "LateWatch", "PredecessorGone", "TokenByClock",
 		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew", "MovedGone", "MovedComplete",
 		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied", "OldLook",
-		"EndsInTurn",
+		"EndsInTurn", "EntersFirst",
 	}
 	if int(d) < len(names) {
 		return names[d]

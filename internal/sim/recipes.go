@@ -114,6 +114,10 @@ func reentrantRound(k *worker) {
 		return
 	}
 	k.keep(hd)
+	if k.chance(4) {
+		k.race(hd, mutex.NewWith(k.c.session, ln.name, o).Lock)
+		return
+	}
 	outer := hd.h
 	inner, err := mutex.NewWith(k.c.session, ln.name, o).Lock(outer.Context())
 	switch {
@@ -136,6 +140,25 @@ func reentrantRound(k *worker) {
 	}
 	k.keep(hd)
 	k.giveBack(hd)
+}
+
+// race enters a hold while another goroutine unlocks it, and gives back what it got.
+func (k *worker) race(hd *hold, enter func(context.Context) (*session.Hold, error)) {
+	hd.given = true
+	k.w.ended(k, hd)
+	unlocked := make(chan struct{})
+	go func() { // ends when Unlock returns
+		defer close(unlocked)
+		k.c.sleep(k.name+" beside", k.in(0, time.Millisecond))
+		_ = hd.h.Unlock()
+	}()
+	k.sleep(0, time.Millisecond)
+	if inner, err := enter(hd.h.Context()); err == nil {
+		k.sleep(0, time.Millisecond)
+		_ = inner.Unlock()
+	}
+	<-unlocked
+	k.sleep(0, 0)
 }
 
 func layRobust(w *world) {
@@ -237,6 +260,9 @@ func readWriteRound(k *worker) {
 	}
 	k.keep(hd)
 	switch {
+	case k.chance(6):
+		k.race(hd, l.RLock)
+		return
 	case k.chance(3):
 		k.nest(l, hd)
 	case writes && !k.chance(4):
