@@ -67,10 +67,11 @@ type Hold struct {
 	g        *grant
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	outer    *Hold       // the hold that the caller's context came from
-	unlocked bool        // under g.mu
-	mode     driver.Mode // under g.mu
-	sharing  bool        // a downgrade goes on in the background, or did; under g.mu
+	values   context.Context //nolint:containedctx // what ctx gets its values from, beside the hold
+	outer    outer           // the hold that the caller's context came from
+	unlocked bool            // under g.mu
+	mode     driver.Mode     // under g.mu
+	sharing  bool            // a downgrade goes on in the background, or did; under g.mu
 }
 
 // grant is what the handles of a reentrant hold share.
@@ -109,10 +110,20 @@ func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
 
 // handle makes a handle on g. Its context has ctx's values and not its end: a
 // hold ends by Unlock or by loss, for the work may go on after its caller has
-// lost interest. The caller puts the handle into g.handles.
+// lost interest. If ctx is that of a hold, its values are taken from what that one
+// was made with: or a chain of holds, each taken with the context of the one before,
+// would keep all of them for as long as the last one lives.
+//
+// The caller puts the handle into g.handles.
 func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
-	h := &Hold{g: g, outer: fromContext(ctx), mode: mode}
-	c, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	h := &Hold{g: g, mode: mode}
+	if o := fromContext(ctx); o != nil && ctx == o.ctx {
+		h.values = o.values
+	} else {
+		h.values = context.WithoutCancel(ctx)
+	}
+	h.outer.set(innermost(ctx))
+	c, cancel := context.WithCancelCause(h.values)
 	h.ctx, h.cancel = context.WithValue(c, holdKey{}, h), cancel
 	return h
 }
@@ -145,6 +156,11 @@ func (h *Hold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 // Context ends when the lock is lost or given back; context.Cause then is a
 // *LostError, or ErrUnlocked. It carries the values of the context that was
 // given to Lock, and marks its user as being inside this lock.
+//
+// Locks may be taken hand over hand: each with the Context of the hold before,
+// which is then unlocked. Nothing of the holds before is kept. If the program wraps
+// a context of its own around each Context, those are kept, each with its hold, for
+// as long as the last one lives, as with any chain of contexts.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Token is the fencing token, the same for all handles of a reentrant hold.
@@ -201,7 +217,7 @@ func (h *Hold) Mode() driver.Mode {
 	return h.mode
 }
 
-// Of says whether the hold is one of that lock, taken through that Session by
+// Of reports whether the hold is one of that lock, taken through that Session by
 // that recipe.
 func (h *Hold) Of(s *Session, kind, name string) bool {
 	return h != nil && h.g.t.s == s && h.g.Kind == kind && h.g.Name == name

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 )
 
 // holdKey is the context key under which a hold's context carries the hold.
@@ -14,13 +15,39 @@ func fromContext(ctx context.Context) *Hold {
 	return h
 }
 
+// outer is the hold around a hold: the one that its caller's context came from.
+type outer struct{ p atomic.Pointer[Hold] }
+
+func (o *outer) set(h *Hold) { o.p.Store(h) }
+
+// live returns the innermost live hold around, or nil. Holds that are over, which
+// never come back, are taken out of the chain.
+func (o *outer) live() *Hold {
+	first := o.p.Load()
+	h := first
+	for h != nil && h.Valid() == 0 {
+		h = h.outer.p.Load()
+	}
+	if h != first {
+		o.set(h)
+	}
+	return h
+}
+
+// innermost returns the innermost live hold that ctx came from, or nil.
+func innermost(ctx context.Context) *Hold {
+	var o outer
+	o.set(fromContext(ctx))
+	return o.live()
+}
+
 // Inside returns the live hold of the named lock, taken through s, that ctx
 // came from, or nil. Go has no thread identity, so ownership travels in the
 // context: every goroutine that was given a hold's context is inside. A hold
 // that was unlocked or lost does not count.
 func Inside(ctx context.Context, s *Session, name string) *Hold {
-	for h := fromContext(ctx); h != nil; h = h.outer {
-		if h.g.t.s == s && slices.Contains(h.g.names(), name) && h.Valid() > 0 {
+	for h := innermost(ctx); h != nil; h = h.outer.live() {
+		if h.g.t.s == s && slices.Contains(h.g.names(), name) {
 			return h
 		}
 	}
@@ -32,10 +59,8 @@ func Inside(ctx context.Context, s *Session, name string) *Hold {
 // of waiting can be found.
 func Held(ctx context.Context) []string {
 	var names []string
-	for h := fromContext(ctx); h != nil; h = h.outer {
-		if h.Valid() > 0 {
-			names = append(names, h.g.names()...)
-		}
+	for h := innermost(ctx); h != nil; h = h.outer.live() {
+		names = append(names, h.g.names()...)
 	}
 	return names
 }

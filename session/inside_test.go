@@ -1,0 +1,153 @@
+package session_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// counting is a backend whose clock counts how often it is read.
+type counting struct {
+	driver.Backend
+	reads *atomic.Int64
+}
+
+func (b counting) Clock() driver.Clock { return countingClock{b.Backend.Clock(), b.reads} }
+
+type countingClock struct {
+	driver.Clock
+	reads *atomic.Int64
+}
+
+func (c countingClock) Now() driver.Instant {
+	c.reads.Add(1)
+	return c.Clock.Now()
+}
+
+type contextKey struct{}
+
+// handOver locks the next of two names with the context of the hold of the other one,
+// and then gives that one back.
+func handOver(t *testing.T, s *session.Session, h *session.Hold, n int) *session.Hold {
+	t.Helper()
+	next, err := mutex.New(s, "n"+strconv.Itoa(n%2)).Lock(h.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{h.Name()}, session.Held(h.Context()))
+	require.Equal(t, []string{next.Name(), h.Name()}, session.Held(next.Context()))
+	require.NoError(t, h.Unlock())
+	require.Equal(t, []string{next.Name()}, session.Held(next.Context()))
+	require.Equal(t, "value", next.Context().Value(contextKey{}))
+	return next
+}
+
+// TestHandOverHandKeepsNothing is about holds that are taken with the context of
+// the one before, which is then given back: a step costs the same after any number
+// of steps, and nothing of the steps before is kept.
+func TestHandOverHandKeepsNothing(t *testing.T) {
+	var reads atomic.Int64
+	s, err := session.Open(t.Context(), counting{membackend.New().NewClient().Backend(), &reads}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	h, err := mutex.New(s, "n0").Lock(context.WithValue(t.Context(), contextKey{}, "value"))
+	require.NoError(t, err)
+	step := 0
+	steps := func(n int) {
+		for range n {
+			step++
+			h = handOver(t, s, h, step)
+		}
+	}
+	apart := func(n int) { // what the store and the test keep of as many holds
+		for i := range n {
+			other, err := mutex.New(s, "n"+strconv.Itoa(2+i%2)).Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, other.Unlock())
+		}
+	}
+	reading := func() int64 { // by a step; a timer may add to it
+		least := int64(1 << 60)
+		for range 20 {
+			before := reads.Load()
+			steps(1)
+			least = min(least, reads.Load()-before)
+		}
+		return least
+	}
+	heap := func() int64 {
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc) //nolint:gosec // it fits
+	}
+
+	steps(100)
+	first := reading()
+	const more = 3000
+	growth := func(f func(int)) int64 {
+		before := heap()
+		f(more)
+		return (heap() - before) / more
+	}
+	alone := growth(apart)
+	assert.Less(t, growth(steps)-alone, int64(100), "bytes that a step keeps, more than a hold that has none around it")
+	assert.Equal(t, first, reading(), "reads of the clock in a step: one for each hold that it goes through")
+	require.NoError(t, h.Unlock())
+}
+
+// TestAnOuterHoldCountsThroughOnesThatAreOver: whose context comes from a hold that
+// is over is still inside the holds around that.
+func TestAnOuterHoldCountsThroughOnesThatAreOver(t *testing.T) {
+	x := hold(t)
+	h := x.h
+	for i := range 4 {
+		inner, err := mutex.New(x.s, strconv.Itoa(i)).Lock(h.Context())
+		require.NoError(t, err)
+		if i > 0 {
+			require.NoError(t, h.Unlock())
+		}
+		h = inner
+	}
+	assert.Equal(t, []string{"3", "n"}, session.Held(h.Context()))
+	require.NoError(t, h.Unlock())
+	for range 2 {
+		assert.Equal(t, []string{"n"}, session.Held(h.Context()))
+		assert.Same(t, x.h, session.Inside(h.Context(), x.s, "n"))
+	}
+	require.NoError(t, x.h.Unlock())
+	assert.Empty(t, session.Held(h.Context()))
+	assert.Nil(t, session.Inside(h.Context(), x.s, "n"))
+}
+
+// TestTheContextOfAHoldCarriesWhatIsAddedOnTheWay: values that are added between two
+// holds are seen in the inner one, and its end is its own.
+func TestTheContextOfAHoldCarriesWhatIsAddedOnTheWay(t *testing.T) {
+	x := hold(t)
+	type other struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(x.h.Context(), other{}, 1))
+	inner, err := mutex.New(x.s, "inner").Lock(ctx)
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, x.h.Unlock())
+	innermost, err := mutex.New(x.s, "innermost").Lock(inner.Context())
+	require.NoError(t, err)
+	require.NoError(t, inner.Unlock())
+
+	assert.Equal(t, 1, innermost.Context().Value(other{}))
+	require.NoError(t, innermost.Context().Err())
+	child, cancel := context.WithCancel(innermost.Context())
+	defer cancel()
+	require.NoError(t, innermost.Unlock())
+	require.ErrorIs(t, context.Cause(child), session.ErrUnlocked)
+}
