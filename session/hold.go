@@ -128,13 +128,13 @@ func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 	return h
 }
 
-// Reenter returns one more handle on the same hold, with the same token, for
+// reenter returns one more handle on the same hold, with the same token, for
 // reentrant recipes. The lock is given back when the last handle is unlocked.
 // If the hold is over, the error says how it ended.
 //
 // A handle of mode Shared on an exclusive hold is that of a writer who reads
 // too. When no other handles are left, the entry admits readers.
-func (h *Hold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
+func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g := h.g
 	h2 := g.handle(ctx, mode)
 	if defect.Is(defect.EntersFirst) {
@@ -217,10 +217,10 @@ func (h *Hold) Mode() driver.Mode {
 	return h.mode
 }
 
-// Of reports whether the hold is one of that lock, taken through that Session by
+// of reports whether the hold is one of that lock, taken through that Session by
 // that recipe.
-func (h *Hold) Of(s *Session, kind, name string) bool {
-	return h != nil && h.g.t.s == s && h.g.Kind == kind && h.g.Name == name
+func (h *Hold) of(s *Session, kind, name string) bool {
+	return h != nil && h.g != nil && h.g.t.s == s && h.g.Kind == kind && h.g.Name == name
 }
 
 // SessionID is the service session that keeps the hold, as the service's own
@@ -328,8 +328,8 @@ func (g *grant) release(ctx context.Context) error {
 	return nil
 }
 
-// EntryGone tells the hold that its entry was deleted by somebody else.
-func (h *Hold) EntryGone(err error) {
+// entryGone takes in that somebody else has deleted the hold's entry.
+func (h *Hold) entryGone(err error) {
 	h.g.t.mu.Lock()
 	delete(h.g.t.grants, h.g)
 	h.g.t.mu.Unlock()

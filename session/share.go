@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Downgrade makes a hold that admits nobody one that admits others of its kind:
+// downgrade makes a hold that admits nobody one that admits others of its kind:
 // a writer becomes a reader. Place and token stay, and nobody gets in between.
 // It is for recipes; users call rwlock.RWLock.Downgrade.
 //
@@ -17,7 +17,7 @@ import (
 // ErrRefused the hold is what it was. After any other error it is being finished
 // in the background, and it is not known whether others have been let in already;
 // it may be called again, to wait for that.
-func (h *Hold) Downgrade(ctx context.Context) error {
+func (h *Hold) downgrade(ctx context.Context) error {
 	g := h.g
 	g.mu.Lock()
 	err := h.overErr()
@@ -164,10 +164,10 @@ func (g *grant) shareAtLast() error {
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }
 
-// Write changes the value of the hold's entry, for recipes whose entries have
+// write changes the value of the hold's entry, for recipes whose entries have
 // one. It fails with ErrLost or ErrUnlocked if the hold is over, or ends
 // meanwhile. Any other error means that it is not known whether it was done.
-func (h *Hold) Write(ctx context.Context, value []byte) error {
+func (h *Hold) write(ctx context.Context, value []byte) error {
 	g := h.g
 	g.mu.Lock()
 	err := h.overErr()
@@ -190,7 +190,7 @@ func (h *Hold) Write(ctx context.Context, value []byte) error {
 	case over != nil: // meanwhile
 		return over
 	case errors.Is(err, driver.ErrGone):
-		h.EntryGone(err) // sooner than a watch may tell
+		h.entryGone(err) // sooner than a watch may tell
 		return g.lostError(ReasonDeleted, nil)
 	case errors.Is(err, driver.ErrSessionOver):
 		return g.expired(err)

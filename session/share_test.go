@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -16,8 +17,10 @@ import (
 // TestARequestThatFindsTheSessionOverEndsTheHold: it may be the first to find out.
 func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *session.Hold) error{
-		"downgrade": func(ctx context.Context, h *session.Hold) error { return h.Downgrade(ctx) },
-		"write":     func(ctx context.Context, h *session.Hold) error { return h.Write(ctx, []byte("v")) },
+		"downgrade": func(ctx context.Context, h *session.Hold) error { return session.Inner(door.Key{}, h).Downgrade(ctx) },
+		"write": func(ctx context.Context, h *session.Hold) error {
+			return session.Inner(door.Key{}, h).Write(ctx, []byte("v"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

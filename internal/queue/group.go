@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -195,7 +196,7 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 		lost := st.lost
 		st.ln.mu.Unlock()
 		if lost {
-			h.EntryGone(errPlaceLost)
+			session.Inner(door.Key{}, h).EntryGone(errPlaceLost)
 		}
 		st.ln.e.guardLater(st)
 	}

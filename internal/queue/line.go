@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -317,7 +319,7 @@ func (ln *line) entryGone(s *seat, sure func(*seat) bool) {
 	told := s.state == held || s.err != nil
 	if !s.leaving {
 		if h := s.hold; h != nil { // first of all
-			ln.acts = append(ln.acts, func() { h.EntryGone(nil) })
+			ln.acts = append(ln.acts, func() { session.Inner(door.Key{}, h).EntryGone(nil) })
 		}
 		ln.acts = append(ln.acts, ln.e.t.Driver().Prove)
 		s.lost = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -85,7 +86,7 @@ func (w *world) downgrade(name string) {
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if err := r.hold.Downgrade(ctx); err != nil {
+	if err := session.Inner(door.Key{}, r.hold).Downgrade(ctx); err != nil {
 		w.tell("%s downgrade: %s", name, short(err))
 	}
 }

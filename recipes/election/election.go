@@ -17,6 +17,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -106,12 +107,13 @@ func (e *Election) check(value string) error {
 // called again.
 func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
 	err := e.check(value)
+	inner := session.Inner(door.Key{}, h)
 	switch {
 	case err != nil:
-	case !h.Of(e.s, kind, e.name):
+	case !inner.Of(e.s, kind, e.name):
 		err = session.ErrNotLeader
 	default:
-		err = h.Write(ctx, append([]byte{}, value...))
+		err = inner.Write(ctx, append([]byte{}, value...))
 	}
 	if err != nil {
 		return fmt.Errorf("election: proclaim for %q: %w", e.name, err)

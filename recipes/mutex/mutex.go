@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -136,7 +137,7 @@ func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
 	if !m.opts.Reentrant || h.Kind() != kind { // a reader of this name excludes nobody
 		return nil, session.ErrReentrant
 	}
-	h, err := h.Reenter(ctx, driver.Exclusive)
+	h, err := session.Inner(door.Key{}, h).Reenter(ctx, driver.Exclusive)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}

@@ -17,7 +17,7 @@ func stories() []story {
 	var all []story
 	for _, part := range [][]story{
 		grants(), ends(), losses(), outcomes(), cuts(), blockedReports(),
-		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), entering(),
+		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), entering(), wrongHolds(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),

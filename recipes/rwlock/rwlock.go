@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -99,10 +100,10 @@ func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, er
 	switch {
 	case h == nil:
 		return nil, nil //nolint:nilnil // "not inside" is neither
-	case mode != driver.Shared, !h.Of(l.s, kind, l.name):
+	case mode != driver.Shared, !session.Inner(door.Key{}, h).Of(l.s, kind, l.name):
 		return nil, session.ErrReentrant
 	}
-	h, err := h.Reenter(ctx, driver.Shared)
+	h, err := session.Inner(door.Key{}, h).Reenter(ctx, driver.Shared)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}
@@ -122,8 +123,8 @@ func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, er
 // called again, to wait for that, and the hold may be unlocked at any time.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
-	if h.Of(l.s, kind, l.name) {
-		err = h.Downgrade(ctx)
+	if inner := session.Inner(door.Key{}, h); inner.Of(l.s, kind, l.name) {
+		err = inner.Downgrade(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("rwlock: downgrade %q: %w", l.name, err)

@@ -1,0 +1,10 @@
+// Package door keeps what is for this module's own packages out of users' reach,
+// where Go has no other means: exported functions that take a [Key] can be called
+// only by a package that can import this one.
+package door
+
+// Key opens the door. Its zero value is ready to use. Code outside of this module
+// cannot name the type, and the field keeps it from giving a struct{} in its place.
+type Key struct{ _ sealed }
+
+type sealed struct{}
