@@ -35,7 +35,7 @@ func enterRacingUnlock(w *world, lock locking) {
 	const inside = 8
 	rounds := 50
 	if w.h.Virtual {
-		rounds = 2000
+		rounds = 500
 	}
 	silent := func(o *session.Options) { o.Hooks = session.Hooks{} } // nobody reads what has joined
 	a, b := w.open("a", w.h.TTL, silent), w.open("b", w.h.TTL, silent)
