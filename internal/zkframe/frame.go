@@ -100,15 +100,21 @@ func (f Frame) Text(at int) string {
 	return string(f[at+4 : at+4+n])
 }
 
-// End is what anybody sends, on a connection of his own, who ends a session
-// whose password he knows: the handshake that goes on with it, and the close.
-func End(session int64, password string, timeout time.Duration) []byte {
+// Resume is the handshake by which a connection takes over a session. Whoever
+// knows the session's password can send it.
+func Resume(session int64, password string, timeout time.Duration) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(28+len(password)))
 	b = append(b, make([]byte, 4+8)...) // version, newest transaction
 	b = binary.BigEndian.AppendUint32(b, uint32(timeout.Milliseconds()))
 	b = binary.BigEndian.AppendUint64(b, uint64(session))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(password)))
-	b = append(b, password...)
+	return append(b, password...)
+}
+
+// End is what anybody sends, on a connection of his own, who ends a session
+// whose password he knows: the handshake that goes on with it, and the close.
+func End(session int64, password string, timeout time.Duration) []byte {
+	b := Resume(session, password, timeout)
 	closing := int32(OpClose)
 	for _, n := range []uint32{8, 1, uint32(closing)} {
 		b = binary.BigEndian.AppendUint32(b, n)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -81,26 +82,29 @@ func folderOf(f zkframe.Frame) string {
 // packet, and each packet that is read is seen before it is handed on.
 type zkConn struct {
 	net.Conn
-	c  *zkClient
-	in *bufio.Reader
+	c    *zkClient
+	addr string
+	in   *bufio.Reader
 
 	greeted bool   // the handshake was sent
 	hello   bool   // its answer was read
 	ready   []byte // what is left of a packet to hand on
 
-	mu     sync.Mutex
-	deaf   bool // nothing more is sent
-	mute   bool // nothing more is handed on
-	awaits bool // a reply that is to be harmed
-	xid    int32
-	fault  drivertest.Fault
+	mu      sync.Mutex
+	session zkframe.Frame // the answer to the handshake
+	logins  []byte        // all that were sent
+	deaf    bool          // nothing more is sent
+	mute    bool          // nothing more is handed on
+	awaits  bool          // a reply that is to be harmed
+	xid     int32
+	fault   drivertest.Fault
 
 	once   sync.Once
 	closed chan struct{}
 }
 
-func newZKConn(c *zkClient, socket net.Conn) *zkConn {
-	return &zkConn{Conn: socket, c: c, in: bufio.NewReader(socket), closed: make(chan struct{})}
+func newZKConn(c *zkClient, socket net.Conn, addr string) *zkConn {
+	return &zkConn{Conn: socket, c: c, addr: addr, in: bufio.NewReader(socket), closed: make(chan struct{})}
 }
 
 // errReset is what the story's faults do to a connection.
@@ -123,6 +127,10 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	}
 	var kinds []drivertest.Op
 	switch {
+	case !first && f.Op() == zkframe.OpLogin:
+		z.mu.Lock()
+		z.logins = append(z.logins, f...)
+		z.mu.Unlock()
 	case !first:
 		kinds = opsOf(f)
 	case opens(f):
@@ -142,7 +150,9 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 		if first {
 			z.xid = 0
 		}
-	case drivertest.BrokenRequest, drivertest.Kept:
+	case drivertest.Kept:
+		z.c.keep(keptRequest{slices.Clone(f), z.logins, z.session, z.addr})
+	case drivertest.BrokenRequest:
 	}
 	deaf, broken := z.deaf, !z.awaits && !z.deaf
 	z.mu.Unlock()
@@ -180,6 +190,9 @@ func (z *zkConn) Read(p []byte) (int, error) {
 		z.hello = true
 		if first {
 			z.c.svc.learn(f)
+			z.mu.Lock()
+			z.session = f
+			z.mu.Unlock()
 		}
 		switch fault, hit := z.meets(f, first); {
 		case hit && fault == drivertest.BrokenReply:

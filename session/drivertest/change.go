@@ -169,9 +169,6 @@ func changePrompt(w *world, c changing) {
 // changeLate: the first copy of a request arrives when the second has been
 // answered, and the entry has been left.
 func changeLate(w *world, c changing) {
-	if w.h.NoLate != "" {
-		w.t.Skip(w.h.NoLate)
-	}
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Strike(Change, Kept)

@@ -169,9 +169,6 @@ func evictLedger(w *world) {
 }
 
 func evictLate(w *world) {
-	if w.h.NoLate != "" {
-		w.t.Skip(w.h.NoLate)
-	}
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	by.c.Strike(Leave, Kept)

@@ -57,10 +57,10 @@ type Harness struct {
 	// the line is taken, and by whom; 0 means 1.
 	Try int
 
-	// NoLate says why a request cannot arrive after the client has given it up
-	// and sent others; "" if it can. It is for services that see the requests
-	// of a client on one ordered connection only.
-	NoLate string
+	// Undone says that a join which arrives late may make its entry: the service
+	// has no condition that refuses it. The backend must delete that entry by
+	// itself, soon.
+	Undone bool
 }
 
 // Tell runs one story, in virtual time if the service lives there, with the harness
@@ -219,8 +219,7 @@ const (
 	// the connection broke.
 	BrokenReply
 	// Kept: the client is told at once that the connection broke, and the
-	// request arrives when Deliver is called. It is used if not
-	// Harness.NoLate.
+	// request arrives when Deliver is called.
 	Kept
 )
 

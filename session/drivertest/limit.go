@@ -214,9 +214,6 @@ func limitLook(w *world) {
 }
 
 func limitLate(w *world) {
-	if w.h.NoLate != "" {
-		w.t.Skip(w.h.NoLate)
-	}
 	o := w.open()
 	o.joinWith(weighted(1))
 	o.c.Strike(Change, Kept)

@@ -147,9 +147,6 @@ func valueForeign(w *world) {
 }
 
 func valueLate(w *world) {
-	if w.h.NoLate != "" {
-		w.t.Skip(w.h.NoLate)
-	}
 	o := w.open()
 	e := o.joinWith(valued("old")).Entry
 	o.c.Strike(Change, Kept)

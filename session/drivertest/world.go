@@ -215,6 +215,16 @@ func (w *world) count(want int, name, why string) {
 	require.Equal(w.t, want, w.svc.Count(w.t, name), "entries of %q: %s", name, why)
 }
 
+// undone requires a number of entries after a join that arrived late: now, or
+// soon where the backend can only delete what the join has made.
+func (w *world) undone(want int, name, why string) {
+	w.t.Helper()
+	if w.h.Undone {
+		w.eventually(func() bool { return w.svc.Count(w.t, name) == want }, why)
+	}
+	w.count(want, name, why)
+}
+
 // eventually waits until a condition holds. It asks in the story's own goroutine,
 // so a condition may end the story.
 func (w *world) eventually(cond func() bool, why string) {
