@@ -103,13 +103,13 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (driver.Number, error)
 	known, _ := s.noted(mark{ref.Line, n.guid})
 	has := driver.Number{N: known.slot, Token: known.slotted}
 	var err error
-	if known.claims {
+	if known.claims && known.slot < 0 {
 		if has, err = s.findSlot(ctx, ref); err != nil {
 			return has, err
 		}
 	}
 	if has.N >= 0 {
-		s.claimed(ref, n, has)
+		s.claimed(ref, n, has, known.claims)
 		stat, err := s.exists(ctx, ref.Key)
 		if err == nil && stat == nil {
 			err = driver.ErrGone
@@ -118,13 +118,13 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (driver.Number, error)
 	}
 	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.claims = true })
 	dir := s.b.lay.slots(ref.Line)
+	unsure := known.claims
 	for {
 		names, err := s.newest(ctx, dir)
 		if err != nil {
 			return driver.Number{}, err
 		}
 		slot := lowest(names)
-		unsure := false
 		o, err := s.transact(ctx, transaction{
 			{toProbe, 0, &zk.CheckVersionRequest{Path: ref.Key, Version: -1}},
 			{toCreate, 0, &zk.CreateRequest{
@@ -144,7 +144,7 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (driver.Number, error)
 		}
 		switch {
 		case err == nil:
-			s.claimed(ref, n, got)
+			s.claimed(ref, n, got, unsure)
 			return got, nil
 		case errors.Is(err, zk.ErrNodeExists): // somebody was faster
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:
@@ -159,9 +159,10 @@ func (s *sess) claim(ctx context.Context, ref driver.Ref) (driver.Number, error)
 	}
 }
 
-// claimed notes the number of an entry.
-func (s *sess) claimed(ref driver.Ref, n node, got driver.Number) {
-	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.slot, k.slotted, k.claims = got.N, got.Token, false })
+// claimed notes the number of an entry. If an attempt was not answered it is unsure
+// whether that takes another number later.
+func (s *sess) claimed(ref driver.Ref, n node, got driver.Number, unsure bool) {
+	s.note(mark{ref.Line, n.guid}, func(k *notes) { k.slot, k.slotted, k.claims = got.N, got.Token, unsure })
 }
 
 // lowest is the lowest number, from 0 on, that is not taken.

@@ -41,8 +41,9 @@ func (l layout) slots(line string) string   { return l.beside(line) + "/slot" }
 func (l layout) metas(line string) string   { return l.beside(line) + "/meta" }
 func (l layout) ledger(line string) string  { return l.beside(line) + "/ledger" }
 
-// notes are what a session knows of an entry of its own, if something hangs on
-// it or may come to, or if it may change. It has none of most entries.
+// notes are what a session knows of an entry of its own. They are there from before
+// the entry is made until it has gone: an entry of the session without notes is one
+// that no caller knows, see debris.
 type notes struct {
 	meta    []byte // the stored form of what it says of itself
 	token   int64
@@ -51,7 +52,8 @@ type notes struct {
 	bells   []string // among the holders there may be these nodes, by Admit
 	slot    int      // the number that was claimed; -1: none
 	slotted int64    // when: its token
-	claims  bool     // a Claim was not answered
+	claims  bool     // an attempt of a Claim was not answered
+	version int32    // of the value
 	entered bool     // the ledger has its name ...
 	ledger  int32    // ... in this version
 	enters  bool     // an Enter was not answered
@@ -71,16 +73,20 @@ func (s *sess) noted(m mark) (n notes, ok bool) {
 	return notes{slot: -1}, false
 }
 
-// note has f change what is known of an entry.
+// note has f change what is known of an entry, if that has not gone.
 func (s *sess) note(m mark, f func(*notes)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.mine[m]
-	if p == nil {
-		p = &notes{slot: -1}
-		s.mine[m] = p
+	if p := s.mine[m]; p != nil {
+		f(p)
 	}
-	f(p)
+}
+
+// expect begins the notes of an entry that is about to be made.
+func (s *sess) expect(m mark, n notes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mine[m] = &n
 }
 
 func (s *sess) forgetNotes(m mark) {

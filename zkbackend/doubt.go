@@ -101,9 +101,15 @@ func (s *sess) stillDoubted(dir string, d *doubtful) bool {
 // before it. One with a low number that came after the word was put there by a
 // program that makes up numbers, and says nothing about it.
 func (s *sess) refute(dir string, d *doubtful) error {
+	// The word may have come from another server than the one that is asked now,
+	// and the session does not count the transactions of events: what this server
+	// shows may be older than the word.
+	if s.catchUp(s.ctx) != nil {
+		return nil // it is not known
+	}
 	c, err := s.children(s.ctx, dir)
 	if err != nil {
-		return nil // it is not known
+		return nil
 	}
 	_, name := split(d.path)
 	last, _ := parseNode(name)

@@ -18,7 +18,7 @@ func (s *sess) hanging(ctx context.Context, by *sess, del *deletion) error {
 	if !ok || n.guid == "" {
 		return nil
 	}
-	if known.claims {
+	if known.claims && known.slot < 0 {
 		slot, err := by.findSlot(ctx, ref)
 		if err != nil {
 			return err
@@ -47,13 +47,17 @@ func (s *sess) hanging(ctx context.Context, by *sess, del *deletion) error {
 func (s *sess) tidy(ctx context.Context, by *sess, del *deletion) error {
 	ref := del.req.Ref
 	late := del.late
-	if del.claims {
+	for del.claims { // a Claim that was carried out late may have taken another number
 		slot, err := by.findSlot(ctx, ref)
 		if err != nil {
 			return err
 		}
-		if slot.N >= 0 {
-			late = append(late, &zk.DeleteRequest{Path: s.b.lay.slots(ref.Line) + "/" + strconv.Itoa(slot.N), Version: -1})
+		if slot.N < 0 {
+			break
+		}
+		err = by.clear(ctx, &zk.DeleteRequest{Path: s.b.lay.slots(ref.Line) + "/" + strconv.Itoa(slot.N), Version: -1})
+		if err != nil {
+			return err
 		}
 	}
 	if n, _ := refNode(ref); del.enters {
@@ -95,22 +99,27 @@ func (k notes) hangs(lay layout, n node, line string, clean bool) (all []*zk.Del
 }
 
 // orphaned takes in that an own entry has gone by somebody else's hand: then what
-// hung on it goes too. The caller holds s.mu.
+// hung on it goes too, and a caller may never ask for the entry again. Its name in
+// a ledger stays: it has not given back. The caller holds s.mu.
 func (s *sess) orphaned(ref driver.Ref) {
 	n, ok := refNode(ref)
-	known := s.mine[mark{ref.Line, n.guid}]
+	m := mark{ref.Line, n.guid}
+	known := s.mine[m]
 	if !ok || n.guid == "" || known == nil || known.leaving || known.shared && n.mode == driver.Exclusive {
 		return // nothing of interest, or a reader has its place
 	}
 	hangs := known.hangs(s.b.lay, n, ref.Line, false)
-	if len(hangs) == 0 {
+	if len(hangs) == 0 && !known.claims {
+		delete(s.mine, m)
 		return
 	}
+	// A Claim that was not answered yet is not carried out any more, but may have
+	// been.
+	del := &deletion{req: driver.LeaveRequest{Ref: ref}, late: hangs, claims: known.claims}
 	s.goes(func() {
-		for _, h := range hangs {
-			if s.clear(s.ctx, h) != nil {
-				return // it goes with the session, or by Leave
-			}
+		err := s.tidy(s.ctx, s, del)
+		if err == nil { // otherwise it goes with the session, or by Leave
+			s.forgetNotes(m)
 		}
 	})
 }

@@ -241,9 +241,11 @@ func (j *join) transaction() (t transaction) {
 			Path: p.dir + "/" + s.b.lay.prefix(j.guid, s.seal != nil, p.req), Data: data,
 			Acl: s.entryACL(), Flags: zk.FlagEphemeral | zk.FlagSequence,
 		}}, step{toCount, i, &zk.SetDataRequest{Path: p.dir, Data: s.word(p.dir), Version: p.version}})
+		n := notes{slot: -1}
 		if r := p.req; r.Limit != 0 || r.Value != nil || r.Ledger || r.Kin == driver.KinReadWrite && r.Mode == driver.Exclusive {
-			s.note(p.mark(j.guid), func(n *notes) { n.meta, n.valued, n.entered = meta, r.Value != nil, j.ledger })
+			n.meta, n.valued, n.entered = meta, r.Value != nil, j.ledger
 		}
+		s.expect(p.mark(j.guid), n)
 	}
 	r := j.parts[0].req
 	lay := s.b.lay

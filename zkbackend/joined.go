@@ -173,11 +173,17 @@ func (j *join) peekAt(ctx context.Context, p *part) error {
 	if p.version = c.stat.Version; len(nodes) == 0 {
 		return nil
 	}
-	return j.takenBy(ctx, nodes[0].entry(p.req.Line, p.dir), len(nodes))
+	err = j.takenBy(ctx, nodes[0].entry(p.req.Line, p.dir), len(nodes))
+	taken, ok := errors.AsType[*driver.TakenError](err)
+	if ok && taken.First.Session == j.s.ID() && j.s.isDebris(p.req.Line, nodes[0], j.s.who.id) {
+		j.s.clearDebris(ctx, p.req.Line, nodes[0])
+		return j.peekAt(ctx, p)
+	}
+	return err
 }
 
 // resolve finds out what became of an attempt that was not answered. It says
-// again if it was not done and never will be.
+// again if it was not done. If it is done later, its entry is debris.
 func (j *join) resolve(ctx context.Context, cause error) (joined []driver.Joined, again bool, err error) {
 	if errors.Is(cause, driver.ErrSessionOver) || ctx.Err() != nil {
 		return nil, false, j.giveUp(cause)
@@ -187,6 +193,7 @@ func (j *join) resolve(ctx context.Context, cause error) (joined []driver.Joined
 	case err != nil:
 		return nil, false, j.giveUp(err)
 	case found == 0:
+		j.notThere()
 		j.closed()
 		return nil, true, nil
 	case found == len(j.parts):
@@ -198,10 +205,11 @@ func (j *join) resolve(ctx context.Context, cause error) (joined []driver.Joined
 	return nil, err == nil, err
 }
 
-// find looks for the attempt's entries, in a state of the folders in which they
-// are if they were or will be made: requests of the session's older connections
-// are refused once the newer one is there, and what was proposed before is
-// flushed by Sync. It notes their paths.
+// find looks for the attempt's entries, and notes their paths. Sync flushes what
+// was proposed before. Where the session has moved to another server, requests of
+// its older connections are refused from then on, so an entry that is not there
+// will never be. Where it has not moved, the server may still be working on what it
+// has read of the old connection; see debris.
 func (j *join) find(ctx context.Context, s *sess) (m madeEntries, found int, err error) {
 	m.of = make([]madeEntry, len(j.parts))
 	stats := make([]*zk.Stat, len(j.parts))

@@ -57,7 +57,7 @@ func (s *sess) newestLimit(ctx context.Context, line string) (limitFolder, error
 	return s.readLimit(ctx, line)
 }
 
-// changeLimit gives a line another limit than was read. It says again if somebody
+// changeLimit gives a line a limit, if it has still the one that was read. It says again if somebody
 // else has, or may have, meanwhile.
 func (s *sess) changeLimit(ctx context.Context, line string, f limitFolder, limit int64) (again bool, _ error) {
 	dir := s.b.lay.limit(line)
@@ -66,10 +66,12 @@ func (s *sess) changeLimit(ctx context.Context, line string, f limitFolder, limi
 	}
 	child := func(n int64) string { return dir + "/" + strconv.FormatInt(n, 10) }
 	t := transaction{{role: toLimit, op: &zk.SetDataRequest{Path: dir, Data: []byte{}, Version: f.version}}}
-	if f.limit != 0 {
+	if f.limit != 0 && f.limit != limit {
 		t = append(t, step{role: toLimit, op: &zk.DeleteRequest{Path: child(f.limit), Version: -1}})
 	}
-	t = append(t, step{role: toLimit, op: &zk.CreateRequest{Path: child(limit), Data: []byte{}, Acl: s.acl()}})
+	if f.limit != limit {
+		t = append(t, step{role: toLimit, op: &zk.CreateRequest{Path: child(limit), Data: []byte{}, Acl: s.acl()}})
+	}
 	_, err := s.transact(ctx, t)
 	switch {
 	case err == nil:
@@ -80,15 +82,17 @@ func (s *sess) changeLimit(ctx context.Context, line string, f limitFolder, limi
 	return false, translate(err, "WRITE", dir)
 }
 
-// SetLimit implements driver.Session.
+// SetLimit implements driver.Session. It writes the folder also where the line has
+// that limit already: an attempt of an earlier call that was not answered, and is
+// carried out later, is refused then.
 func (s *sess) SetLimit(ctx context.Context, line string, limit int64) error {
 	if limit < 1 {
 		return fmt.Errorf("zookeeper: limit of %q: %w: %d is less than 1", line, driver.ErrRefused, limit)
 	}
 	for {
 		f, err := s.newestLimit(ctx, line)
-		again := f.limit != limit
-		if err == nil && again {
+		again := false
+		if err == nil {
 			again, err = s.changeLimit(ctx, line, f, limit)
 		}
 		if err != nil {

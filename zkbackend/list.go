@@ -88,6 +88,7 @@ func (s *sess) describe(ctx context.Context, e driver.Entry) (driver.Entry, erro
 	}
 	_, name := split(e.Key)
 	n, _ := parseNode(name)
+	s.sight(e.Line, n, stat.EphemeralOwner)
 	if e.Foreign || n.valued {
 		e.Value = append([]byte{}, data...)
 	}

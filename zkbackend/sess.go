@@ -32,30 +32,32 @@ type sess struct {
 	proof Proof         // never ProofAuto
 	seal  *seal         // nil if entries cannot be sealed
 
-	mu       sync.Mutex
-	cur      *link         // nil while there is none
-	changed  chan struct{} // closed when cur changes
-	zxid     int64         // the newest transaction seen on any link
-	next     int           // which server comes next
-	spare    *link         // what run has left for Close
-	closing  bool
-	gone     bool // the service has no such session any more
-	drained  bool // nothing more is run in the background
-	ended    driver.Instant
-	epoch    int                  // how many links were lost
-	watches  map[string]*watched  // by path
-	lists    map[string]*listing  // by folder
-	marks    map[string]string    // the newest mark known of a folder
-	leaving  map[string]bool      // own entries that are being given back
-	doubts   map[string]*doubtful // by folder: the entry whose word was believed last
-	doubting bool                 // ponder will be called
-	unsure   map[driver.Ref]bool  // a delete was not answered
-	leased   map[string]bool      // foreign entries that are known to have a session or not
-	mixed    map[string]bool      // lines with a mixed protocol, which the log was told
-	bells    map[string]*bell     // by the folder
-	mine     map[mark]*notes      // own entries on which something hangs
-	limits   map[string]int64     // by line: the limit that it was seen to have
-	crowded  map[string]bool      // by line: somebody was ahead when it was joined last
+	mu        sync.Mutex
+	cur       *link         // nil while there is none
+	changed   chan struct{} // closed when cur changes
+	zxid      int64         // the newest transaction seen on any link
+	next      int           // which server comes next
+	spare     *link         // what run has left for Close
+	closing   bool
+	gone      bool // the service has no such session any more
+	drained   bool // nothing more is run in the background
+	ended     driver.Instant
+	epoch     int                  // how many links were lost
+	watches   map[string]*watched  // by path
+	lists     map[string]*listing  // by folder
+	marks     map[string]string    // the newest mark known of a folder
+	leaving   map[string]bool      // own entries that are being given back
+	doubts    map[string]*doubtful // by folder: the entry whose word was believed last
+	doubting  bool                 // ponder will be called
+	unsure    map[driver.Ref]bool  // a delete was not answered
+	leased    map[string]bool      // foreign entries that are known to have a session or not
+	mixed     map[string]bool      // lines with a mixed protocol, which the log was told
+	bells     map[string]*bell     // by the folder
+	mine      map[mark]*notes      // own entries, from before they are made until they have gone
+	late      []lateJoin           // what may still come of joins that were not there
+	expecting bool                 // lookForLate will be called
+	limits    map[string]int64     // by line: the limit that it was seen to have
+	crowded   map[string]bool      // by line: somebody was ahead when it was joined last
 }
 
 var _ driver.Session = (*sess)(nil)

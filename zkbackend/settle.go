@@ -63,6 +63,7 @@ func (j *join) undo(ctx context.Context) error {
 		// way: that ends with the session, at the latest.
 		return j.s.ensureOver(ctx)
 	}
+	j.notThere()
 	return nil
 }
 

@@ -125,6 +125,9 @@ func (s *sess) arm(w *watched) {
 			if err != nil {
 				return 0, err
 			}
+			if n, ok := refNode(w.ref); ok {
+				s.sight(w.ref.Line, n, stat.EphemeralOwner)
+			}
 			return stat.Version, nil
 		})
 		switch {
@@ -320,7 +323,9 @@ func (s *sess) hasGone(w *watched, held bool) {
 	w.armed = false // nobody is told so any more
 	delete(s.watches, w.ref.Key)
 	delete(s.leased, w.ref.Key)
-	s.orphaned(w.ref)
+	if !held {
+		s.orphaned(w.ref)
+	}
 	now, tell := []*watcher{}, []*watcher{}
 	for _, sub := range w.subs {
 		if sub.req.Tell {
