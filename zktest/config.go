@@ -61,13 +61,15 @@ func (m *Member) config() string {
 		"clientPort":             port,
 		"clientPortAddress":      host,
 	}
+	if opts.Netty || opts.TLS {
+		lines["serverCnxnFactory"] = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+	}
 	if m.ensemble.ca != nil {
 		delete(lines, "clientPort")
 		delete(lines, "clientPortAddress")
 		maps.Copy(lines, map[string]string{
 			"secureClientPort":        port,
 			"secureClientPortAddress": host,
-			"serverCnxnFactory":       "org.apache.zookeeper.server.NettyServerCnxnFactory",
 			"ssl.keyStore.location":   m.ensemble.keyStore,
 			"ssl.trustStore.location": m.ensemble.ca.File(),
 		})

@@ -18,6 +18,11 @@ type Options struct {
 	// Member.CutPeers and Member.DelayTo.
 	Proxied bool
 
+	// Netty has members talk to clients through Netty, as they do with TLS, and not
+	// through Java's own sockets. Requests that such a server has read of a
+	// connection take effect also after the client has made another.
+	Netty bool
+
 	// TLS lets in only clients that talk TLS and show a certificate of
 	// Ensemble.CA. To access control lists of the scheme "x509" the
 	// certificate's subject is the user. Members talk in the clear among

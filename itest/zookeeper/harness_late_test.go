@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -51,12 +52,21 @@ func (c *zkClient) Deliver() {
 	}
 }
 
+// dial makes a connection to a server. It does the TLS too: the harness harms
+// single requests, and has to see them.
+func (s *zkService) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if s.tls == nil {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	return (&tls.Dialer{Config: s.tls}).DialContext(ctx, network, address)
+}
+
 // deliver sends one request, unless its session has ended.
 func (c *zkClient) deliver(k keptRequest) error {
 	ctx, stop := context.WithTimeout(context.Background(), kit.Patience)
 	defer stop()
 	member := c.svc.ensemble.Member(slices.Index(c.servers, k.addr))
-	socket, err := new(net.Dialer).DialContext(ctx, "tcp", member.Direct())
+	socket, err := c.svc.dial(ctx, "tcp", member.Direct())
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -68,6 +69,11 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 			s := &zkService{
 				ensemble: e, admin: e.Conn(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64]string{},
 			}
+			if ca := e.CA(); ca != nil {
+				var err error
+				s.tls, err = ca.Client("suite")
+				require.NoError(t, err)
+			}
 			require.NoError(t, s.admin.AddAuth("digest", []byte(operatorName+":"+operatorPassword)))
 			// The line of most stories has been used before: the first join of
 			// a line makes its folder too.
@@ -80,6 +86,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 // zkService is the part of an ensemble that one story sees.
 type zkService struct {
 	ensemble *zktest.Ensemble
+	tls      *tls.Config // nil if the servers talk in the clear
 	admin    *zk.Conn
 	root     string
 
@@ -227,7 +234,7 @@ func (s *zkService) Expire(t *testing.T, session string) {
 
 // end says whether there was such a session, and tries to end it.
 func (s *zkService) end(ctx context.Context, id int64, password string) (alive bool, err error) {
-	socket, err := new(net.Dialer).DialContext(ctx, "tcp", s.ensemble.Member(0).Direct())
+	socket, err := s.dial(ctx, "tcp", s.ensemble.Member(0).Direct())
 	if err != nil {
 		return true, err
 	}
@@ -266,7 +273,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c.gate.RLock()
 			defer c.gate.RUnlock()
-			socket, err := new(net.Dialer).DialContext(ctx, network, address)
+			socket, err := s.dial(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}

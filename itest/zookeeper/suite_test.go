@@ -21,6 +21,19 @@ func servers(t *testing.T, n int) drivertest.Harness {
 }
 
 func TestDriverOnOneServer(t *testing.T)    { drivertest.Run(t, servers(t, 1)) }
+// Servers with Netty, which TLS needs, may carry out a request of a connection
+// after the client has made another. So what loses requests and replies runs on
+// them too.
+func TestDriverOnNetty(t *testing.T) { losses(t, &zktest.Options{Netty: true}) }
+func TestDriverOnTLS(t *testing.T)   { losses(t, &zktest.Options{TLS: true}) }
+
+func losses(t *testing.T, opts *zktest.Options) {
+	opts.Tick, opts.Properties = zkTick, zkOperator()
+	h := zkHarness(zktest.New(t, opts))
+	h.Topics = []string{"lost", "late", "several", "value", "limit"}
+	drivertest.Run(t, h)
+}
+
 func TestDriverOnThreeServers(t *testing.T) { drivertest.Run(t, servers(t, 3)) }
 
 func TestRecipesOnOneServer(t *testing.T) {

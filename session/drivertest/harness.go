@@ -57,6 +57,9 @@ type Harness struct {
 	// the line is taken, and by whom; 0 means 1.
 	Try int
 
+	// Topics are the groups of stories to tell; nil means all.
+	Topics []string
+
 	// Undone says that a join which arrives late may make its entry: the service
 	// has no condition that refuses it. The backend must delete that entry by
 	// itself, soon.

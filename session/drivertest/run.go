@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"slices"
 	"testing"
 )
 
@@ -48,9 +49,12 @@ func topics() []topic {
 	}
 }
 
-// Run tells all stories, as subtests topic/story.
+// Run tells all stories, or those of Harness.Topics, as subtests topic/story.
 func Run(t *testing.T, h Harness) {
 	for _, tp := range topics() {
+		if h.Topics != nil && !slices.Contains(h.Topics, tp.name) {
+			continue
+		}
 		t.Run(tp.name, func(t *testing.T) {
 			for _, s := range tp.stories {
 				t.Run(s.name, func(t *testing.T) {
