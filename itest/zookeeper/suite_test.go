@@ -20,7 +20,8 @@ func servers(t *testing.T, n int) drivertest.Harness {
 	}))
 }
 
-func TestDriverOnOneServer(t *testing.T)    { drivertest.Run(t, servers(t, 1)) }
+func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, servers(t, 1)) }
+
 // Servers with Netty, which TLS needs, may carry out a request of a connection
 // after the client has made another. So what loses requests and replies runs on
 // them too.

@@ -1,0 +1,196 @@
+package zookeeper
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// doubler has the server carry out a join a second time, with an entry of another
+// name: that is what an attempt of the session makes whose caller was told that it
+// is not there.
+type doubler struct {
+	net.Conn
+	in *bufio.Reader
+	d  *doubling
+
+	mu    sync.Mutex
+	extra map[int32]bool // requests of ours, whose replies are not the client's
+	ready []byte
+}
+
+type doubling struct {
+	mu    sync.Mutex
+	armed bool
+	names []string // of the entries that nobody knows
+}
+
+func (d *doubling) arm() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.armed = true
+}
+
+func (d *doubling) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	socket, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &doubler{Conn: socket, in: bufio.NewReader(socket), d: d, extra: map[int32]bool{}}, nil
+}
+
+// anotherXid is a number that no request of the client has.
+const anotherXid = 1 << 30
+
+func (c *doubler) Write(packet []byte) (int, error) {
+	f := append(zkframe.Frame(nil), packet...)
+	c.d.mu.Lock()
+	double := c.d.armed && joins(f)
+	if double {
+		c.d.armed = false
+		// The path stands first, and its last part begins with the random part.
+		name := f.FirstPath()[strings.LastIndexByte(f.FirstPath(), '/')+1:]
+		other := "0123456789abcdef" + name[16:]
+		c.d.names = append(c.d.names, other)
+		g := zkframe.Frame(strings.ReplaceAll(string(f), name[:16], other[:16]))
+		g[4], g[5], g[6], g[7] = anotherXid>>24, 0, 0, 1
+		c.mu.Lock()
+		c.extra[g.Xid()] = true
+		c.mu.Unlock()
+		if _, err := c.Conn.Write(g); err != nil {
+			c.d.mu.Unlock()
+			return 0, err
+		}
+	}
+	c.d.mu.Unlock()
+	return c.Conn.Write(packet)
+}
+
+func (c *doubler) Read(p []byte) (int, error) {
+	for len(c.ready) == 0 {
+		f, err := zkframe.Read(c.in)
+		if err != nil {
+			return 0, err
+		}
+		c.mu.Lock()
+		ours := c.extra[f.Xid()]
+		c.mu.Unlock()
+		if !ours {
+			c.ready = f
+		}
+	}
+	n := copy(p, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
+}
+
+// TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock: an entry of the own session
+// stands ahead, and no caller knows it.
+func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	d := &doubling{}
+	p := newParty(t, root, kit.CalmTTL)
+	p.opts.Dial = d.dial
+	p.open(t, e.Servers()...)
+	kit.Unlock(t, p.Lock(t, "x"))
+	d.arm()
+
+	h := p.Lock(t, "x")
+
+	require.Len(t, d.names, 1, "an entry was put ahead")
+	kit.Unlock(t, h)
+	lined(t, conn, root+"/x", 0)
+	p.Kept(t)
+}
+
+// TestATryIsNotTakenInByTheOwnDebris: the entry ahead of a try is one of the own
+// session that no caller knows.
+func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	d := &doubling{}
+	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: d.dial}, e.Servers()...)
+	require.NoError(t, o.quit(t, o.join(t, "x")))
+	d.arm()
+	j := o.join(t, "x")
+	require.NoError(t, o.quit(t, j))
+	require.Len(t, children(t, conn, root+"/x"), 1, "the entry that nobody knows")
+
+	try, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "x", IfEmpty: true})
+
+	require.NoError(t, err)
+	assert.Equal(t, o.ID(), ownerOf(t, conn, try.Entry.Key))
+	require.NoError(t, o.quit(t, try))
+}
+
+// TestEvictedEntriesLeaveNothingInTheClient: a session that lives for months may
+// lose many entries to operators.
+func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
+	const rounds, many = 6, 400
+	e := zktest.New(t, nil)
+	conn := e.Conn(t)
+	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: "/locks"}, e.Servers()...)
+	meta := driver.Meta{Kind: "election", Label: strings.Repeat("x", 200)}
+	ctx := kit.Bounded(t) // one for all: the test itself must keep nothing
+	await := func(c <-chan struct{}) {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			require.Fail(t, "waited in vain for an event")
+		}
+	}
+	evict := func() {
+		for i := range many {
+			line := fmt.Sprint("x", i%8)
+			j, err := o.Join(ctx, driver.JoinRequest{Line: line, Value: []byte("v"), Meta: meta})
+			require.NoError(t, err)
+			gone, armed := make(chan struct{}), make(chan struct{}, 4)
+			stop := o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Own: true}, func(ev driver.Event) {
+				switch ev.Kind {
+				case driver.Armed:
+					armed <- struct{}{}
+				case driver.Gone:
+					close(gone)
+				case driver.Changed, driver.Broken:
+				}
+			})
+			await(armed)
+			err = conn.Delete(j.Entry.Key, -1)
+			if err != nil {
+				require.ErrorIs(t, err, zk.ErrNoNode)
+			}
+			await(gone)
+			stop()
+		}
+	}
+	heap := func() int {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	evict()
+	before := heap()
+	for range rounds {
+		evict()
+	}
+
+	assert.Less(t, (heap()-before)/(rounds*many), 150, "bytes kept for each entry that was evicted")
+}
