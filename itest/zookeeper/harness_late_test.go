@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -92,7 +93,7 @@ func (c *zkClient) deliver(k keptRequest) error {
 	for {
 		f, err := zkframe.Read(socket)
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return io.ErrUnexpectedEOF
 		case err != nil:
 			return err
