@@ -47,17 +47,18 @@ func (l layout) ledger(line string) string  { return l.beside(line) + "/ledger" 
 type notes struct {
 	meta    []byte // the stored form of what it says of itself
 	token   int64
-	valued  bool     // there is a node for meta
-	shared  bool     // Share was called: a reader may be in its place
-	bells   []string // among the holders there may be these nodes, by Admit
-	slot    int      // the number that was claimed; -1: none
-	slotted int64    // when: its token
-	claims  bool     // an attempt of a Claim was not answered
-	version int32    // of the value
-	entered bool     // the ledger has its name ...
-	ledger  int32    // ... in this version
-	enters  bool     // an Enter was not answered
-	leaving bool     // Leave has it in hand
+	valued  bool            // there is a node for meta
+	shared  bool            // Share was called: a reader may be in its place
+	bells   []string        // among the holders there may be these nodes, by Admit
+	slot    int             // the number that was claimed; -1: none
+	slotted int64           // when: its token
+	claims  bool            // an attempt of a Claim was not answered
+	version int32           // of the value
+	entered bool            // the ledger has its name ...
+	ledger  int32           // ... in this version
+	enters  bool            // an Enter was not answered
+	leaving bool            // Leave has it in hand
+	debris  <-chan struct{} // no caller knows it; closed when its deletion was tried
 }
 
 // mark is how an entry of ours is known before it has a number.

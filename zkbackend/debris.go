@@ -123,25 +123,35 @@ func (s *sess) sight(line string, n node, owner int64) {
 }
 
 // isDebris reports whether an entry that was read belongs to this session, and no
-// caller knows it.
+// caller knows it. It may be being deleted already.
 func (s *sess) isDebris(line string, n node, owner int64) bool {
 	if owner != s.who.id || n.guid == "" {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mine[mark{line, n.guid}] == nil
+	known := s.mine[mark{line, n.guid}]
+	return known == nil || known.debris != nil
 }
 
-// clearDebris deletes an entry that no caller knows, with what was made with it.
+// clearDebris deletes an entry that no caller knows, with what was made with it, or
+// waits until that was tried.
 func (s *sess) clearDebris(ctx context.Context, line string, n node) {
 	m := mark{line, n.guid}
 	s.mu.Lock()
-	if s.mine[m] != nil { // it is being deleted already
+	if known := s.mine[m]; known != nil {
 		s.mu.Unlock()
+		if known.debris != nil { // it is being deleted already
+			select {
+			case <-known.debris:
+			case <-ctx.Done():
+			}
+		}
 		return
 	}
-	s.mine[m] = &notes{slot: -1, valued: n.valued, enters: true, leaving: true}
+	tried := make(chan struct{})
+	defer close(tried)
+	s.mine[m] = &notes{slot: -1, valued: n.valued, enters: true, leaving: true, debris: tried}
 	s.mu.Unlock()
 	ref := driver.Ref{Line: line, Key: s.b.lay.dir(line) + "/" + n.name, Place: n.seq}
 	del := func() error {

@@ -110,6 +110,7 @@ type part struct {
 	dir     string
 	version int32  // of the folder's data, for IfEmpty; -1 otherwise
 	path    string // of the entry, if that is known to have been made
+	cleared bool   // debris was found before it
 }
 
 func (p part) mark(guid string) mark { return mark{p.req.Line, guid} }

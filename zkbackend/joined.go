@@ -175,7 +175,8 @@ func (j *join) peekAt(ctx context.Context, p *part) error {
 	}
 	err = j.takenBy(ctx, nodes[0].entry(p.req.Line, p.dir), len(nodes))
 	taken, ok := errors.AsType[*driver.TakenError](err)
-	if ok && taken.First.Session == j.s.ID() && j.s.isDebris(p.req.Line, nodes[0], j.s.who.id) {
+	if ok && !p.cleared && taken.First.Session == j.s.ID() && j.s.isDebris(p.req.Line, nodes[0], j.s.who.id) {
+		p.cleared = true
 		j.s.clearDebris(ctx, p.req.Line, nodes[0])
 		return j.peekAt(ctx, p)
 	}

@@ -54,6 +54,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 		// time they take 750 ms.
 		proof = 500 * time.Millisecond
 	}
+	issued := sync.OnceValues(func() (*tls.Config, error) { return e.CA().Client("suite") })
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
 		Calm:     4 * time.Second,
@@ -71,7 +72,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 			}
 			if ca := e.CA(); ca != nil {
 				var err error
-				s.tls, err = ca.Client("suite")
+				s.tls, err = issued()
 				require.NoError(t, err)
 			}
 			require.NoError(t, s.admin.AddAuth("digest", []byte(operatorName+":"+operatorPassword)))
