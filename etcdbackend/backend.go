@@ -164,7 +164,7 @@ func (b *backend) pause(ctx context.Context, attempt int, last error) error {
 	}
 	switch {
 	case b.client.Ctx().Err() != nil:
-		return fmt.Errorf("%w: %w", driver.ErrUnavailable, errClientClosed)
+		return fmt.Errorf("%w: %w", driver.ErrClosed, errClientClosed)
 	case ctx.Err() == nil:
 		return nil
 	case isTimeout(last):

@@ -60,8 +60,9 @@ var (
 	// have.
 	ErrInvalidOptions = errors.New("invalid options")
 
-	// ErrClosed: the Session was closed, or is nil.
-	ErrClosed = errors.New("session is closed")
+	// ErrClosed: the Session was closed or never opened, or the client that it
+	// works on was closed.
+	ErrClosed = driver.ErrClosed
 
 	// ErrForeignKey: something that has no session stands in the line. It
 	// would stay for ever; somebody must delete it.

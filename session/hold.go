@@ -287,7 +287,12 @@ func (h *Hold) Unlock() error {
 //nolint:contextcheck // giving back is bounded by our own clock
 func (g *grant) giveBack(lost error) error {
 	t := g.t
-	defer t.repay()
+	pending := false
+	defer func() {
+		if !pending {
+			t.repay()
+		}
+	}()
 	t.mu.Lock()
 	delete(t.grants, g)
 	t.mu.Unlock()
@@ -301,7 +306,8 @@ func (g *grant) giveBack(lost error) error {
 		}
 		return lost
 	}
-	ctx, cancel := driver.WithTimeout(t.ctx, t.s.clock, min(unlockTimeout, left))
+	// A Close meanwhile waits for the release, as the janitor does.
+	ctx, cancel := driver.WithTimeout(t.janitor.ctx, t.s.clock, min(unlockTimeout, left))
 	defer cancel()
 	err := g.Release(ctx)
 	switch {
@@ -309,13 +315,14 @@ func (g *grant) giveBack(lost error) error {
 		return nil
 	case errors.Is(err, driver.ErrGone):
 		return g.lostError(ReasonDeleted, nil)
-	case t.ctx.Err() != nil:
+	case t.janitor.ctx.Err() != nil:
 		// Not a loss: the hold had ended by Unlock. The entry goes with the
 		// session.
 		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.ctx).Error())
 	}
 	if !defect.Is(defect.UnlockGivesUp) {
-		t.Clean(g.release)
+		pending = true
+		t.tidy(g.release, t.repay)
 	}
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }

@@ -14,8 +14,8 @@ const MaxName = 512
 // sent.
 func (s *Session) CheckName(name string) error {
 	switch {
-	case s == nil:
-		return fmt.Errorf("%w: it is nil", ErrClosed)
+	case !s.opened():
+		return fmt.Errorf("%w: it is nil or was never opened", ErrClosed)
 	case name == "":
 		return fmt.Errorf("%w: it is empty", ErrInvalidName)
 	case len(name) > MaxName:

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -39,9 +38,10 @@ type Session struct {
 	lastErr error // why the last attempt failed
 }
 
-// attempt is one try at opening a term; err may be read when done is closed.
+// attempt is one try at opening a term; the rest may be read when done is closed.
 type attempt struct {
 	done chan struct{}
+	term *Term
 	err  error
 }
 
@@ -54,7 +54,7 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	p := b.Profile()
 	opts, err := o.checked(p)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
+		return nil, both(fmt.Errorf("session: open: %w", err), b.Close())
 	}
 	r := &reports{}
 	opts = r.through(opts)
@@ -77,7 +77,7 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	if err != nil {
 		s.cancel()
 		s.wg.Wait()
-		err = errors.Join(fmt.Errorf("session: open: %w", err), b.Close())
+		err = both(fmt.Errorf("session: open: %w", err), b.Close())
 		r.flush()
 		return nil, err
 	}
@@ -97,6 +97,9 @@ const (
 // waiting cannot help: ErrClosed, ErrDenied, ErrRefused. It is what recipes
 // build on; users have no need of it.
 func (s *Session) Term(ctx context.Context) (*Term, error) {
+	if !s.opened() {
+		return nil, fmt.Errorf("%w: it is nil or was never opened", ErrClosed)
+	}
 	for {
 		t, a, err := s.current()
 		if t != nil || err != nil {
@@ -158,15 +161,14 @@ func (s *Session) current() (*Term, *attempt, error) {
 //nolint:contextcheck // it serves all who wait, not the one who came first
 func (s *Session) openLater(a *attempt, backoff time.Duration, wait bool) {
 	defer s.wg.Done()
-	var t *Term
 	if wait {
 		driver.Sleep(s.ctx, s.clock, backoff/2+driver.Jitter(s.clock, backoff/2))
 	}
 	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.opts.TTL, connectTimeout))
 	defer cancel()
-	t, a.err = s.openTerm(ctx)
+	a.term, a.err = s.openTerm(ctx)
 	if a.err == nil {
-		s.install(t)
+		s.install(a.term)
 	} else {
 		s.opts.Logger.Warn("fairlock: cannot open a session", "service", s.profile.Service, "err", a.err)
 	}
@@ -220,11 +222,12 @@ func (s *Session) drop(t *Term) {
 
 // Close ends all that the Session has: the contexts of holds end at once, with
 // ReasonClosed; requests that wait return ErrClosed; holders have the margin to
-// call Unlock; then the service session is closed, which hands the locks on.
+// call Unlock, and releases that are pending have it to be finished; then the
+// service session is closed, which hands the locks on.
 // An error means that the service did not acknowledge that: then entries stay
 // until the TTL has passed. Further calls do nothing.
 func (s *Session) Close() error {
-	if s == nil {
+	if !s.opened() {
 		return nil
 	}
 	s.mu.Lock()
@@ -233,7 +236,7 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.closed = true
-	t := s.cur
+	t, a := s.cur, s.opening
 	s.mu.Unlock()
 
 	s.cancel()
@@ -242,17 +245,38 @@ func (s *Session) Close() error {
 		t.end(ReasonClosed, nil)
 		err = t.shut()
 	}
+	if a != nil { // a term may have been opened all the same
+		<-a.done
+		if a.term != nil {
+			err = both(err, a.term.shut())
+		}
+	}
 	s.mu.Lock()
 	s.drained = true
 	s.mu.Unlock()
 	s.wg.Wait()
-	err = errors.Join(err, s.backend.Close())
+	err = both(err, s.backend.Close())
 	s.reports.flush()
 	if err != nil {
 		return fmt.Errorf("session: close: %w", err)
 	}
 	return nil
 }
+
+// both is errors.Join of two errors on one line.
+func both(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return fmt.Errorf("%w; %w", a, b)
+}
+
+// opened reports whether the Session was made by Open. A nil Session and the zero
+// Session behave like a closed one.
+func (s *Session) opened() bool { return s != nil && s.backend != nil }
 
 // Queue returns the line of a lock in order, holders first, entries of other
 // programs included. It is empty if nobody holds or waits.
@@ -296,8 +320,8 @@ func (s *Session) Limit(ctx context.Context, name string) (int64, error) {
 // Names returns, sorted, the names of the locks that begin with prefix and that
 // somebody holds or waits for.
 func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
-	if s == nil {
-		return nil, fmt.Errorf("session: names: %w: it is nil", ErrClosed)
+	if !s.opened() {
+		return nil, fmt.Errorf("session: names: %w: it is nil or was never opened", ErrClosed)
 	}
 	names, err := s.backend.Names(ctx, prefix)
 	if err != nil {
@@ -328,13 +352,33 @@ func (s *Session) Evict(ctx context.Context, e driver.Entry) error {
 }
 
 // Meta is what this Session's entries say of their owner.
-func (s *Session) Meta() driver.Meta { return s.meta }
+func (s *Session) Meta() driver.Meta {
+	if !s.opened() {
+		return driver.Meta{}
+	}
+	return s.meta
+}
 
-// Clock is the backend's clock.
-func (s *Session) Clock() driver.Clock { return s.clock }
+// Clock is the backend's clock; the system's for a Session that was never opened.
+func (s *Session) Clock() driver.Clock {
+	if !s.opened() {
+		return driver.SystemClock()
+	}
+	return s.clock
+}
 
 // Profile is the backend's profile.
-func (s *Session) Profile() driver.Profile { return s.profile }
+func (s *Session) Profile() driver.Profile {
+	if !s.opened() {
+		return driver.Profile{}
+	}
+	return s.profile
+}
 
 // Options are the options in force, defaults filled in.
-func (s *Session) Options() Options { return s.opts }
+func (s *Session) Options() Options {
+	if !s.opened() {
+		return Options{}
+	}
+	return s.opts
+}

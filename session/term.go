@@ -26,7 +26,7 @@ type Term struct {
 	stopTick func() bool
 	ended    *LostError
 	grants   map[*grant]struct{} // held, and to be told of a loss
-	owed     int                 // holds that were not given back yet
+	owed     int                 // holds that were not given back yet, or whose release is pending
 	repaid   chan struct{}       // closed when the term has ended and owed is 0
 	closing  bool                // somebody closes the service session
 	closed   chan struct{}       // closed when that is done
@@ -44,12 +44,15 @@ func (s *Session) openTerm(ctx context.Context) (*Term, error) {
 		repaid: make(chan struct{}), closed: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	t.janitor.ctx, t.janitor.stop = context.WithCancel(context.Background())
+	t.janitor.resting = map[*job]func() bool{}
 	drv, err := s.backend.Open(ctx, driver.Config{
 		TTL: s.opts.TTL, Window: s.opts.TTL - s.opts.Margin, Margin: s.margin,
 		Proof: t.proof, Gone: t.gone, Logger: s.opts.Logger,
 	})
 	if err != nil {
 		t.cancel(err)
+		t.janitor.stop()
 		return nil, err
 	}
 	t.mu.Lock()
@@ -195,6 +198,7 @@ func (t *Term) end(reason Reason, err error) {
 		g.reportLoss()
 	}
 	if reason != ReasonClosed {
+		t.janitor.giveUp() // after a Close it has the margin, see shut
 		t.s.opts.Logger.Warn("fairlock: session lost", "session", lost.Session, "holds", len(told), "err", lost)
 		fire(t.s.opts.Hooks.SessionLost, func() Event { return Event{Session: lost.Session, Err: lost} })
 	}
@@ -257,6 +261,7 @@ func (t *Term) closeLater() {
 	if !mine {
 		return
 	}
+	t.janitor.giveUp()
 	t.s.track(func() {
 		ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, min(t.s.opts.TTL, closeTimeout))
 		defer cancel()
@@ -282,15 +287,15 @@ func (t *Term) Go(f func(context.Context)) {
 // closeTimeout bounds the closing of a service session.
 const closeTimeout = 5 * time.Second
 
-// shut waits for the holds of a term that Close has ended, up to the margin,
-// and closes the service session.
+// shut waits for the holds of a term that Close has ended, and for their pending
+// releases, up to the margin, and closes the service session.
 func (t *Term) shut() error {
 	ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, t.s.opts.Margin)
 	defer cancel()
 	select {
 	case <-t.repaid:
 	case <-ctx.Done():
-		t.s.opts.Logger.Warn("fairlock: session closed while locks were held", "session", t.drv.ID())
+		t.s.opts.Logger.Warn("fairlock: session closed while locks were held or their release was pending", "session", t.drv.ID())
 	}
 	t.closeLater()
 	<-t.closed

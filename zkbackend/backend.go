@@ -170,7 +170,7 @@ func (b *backend) guest(ctx context.Context) (*sess, error) {
 	b.mu.Unlock()
 	if closed {
 		_ = s.Close(ctx)
-		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, errClosed)
+		return nil, fmt.Errorf("%w: %w", driver.ErrClosed, errClosed)
 	}
 	return s, nil
 }

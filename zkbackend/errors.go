@@ -92,7 +92,7 @@ func translate(err error, perm, path string) error {
 	case hasCode(err, codeQuota):
 		return fmt.Errorf("%w: a quota on %s is used up: %w", driver.ErrRefused, path, err)
 	case errors.Is(err, driver.ErrDenied), errors.Is(err, driver.ErrRefused), errors.Is(err, driver.ErrSessionOver),
-		errors.Is(err, driver.ErrUnavailable), errors.Is(err, driver.ErrGone):
+		errors.Is(err, driver.ErrUnavailable), errors.Is(err, driver.ErrClosed), errors.Is(err, driver.ErrGone):
 		return err
 	case outcomeOf(err) == refused && !hasCode(err, codeThrottled):
 		return fmt.Errorf("%w: %s: %w", driver.ErrRefused, path, err)

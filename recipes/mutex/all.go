@@ -67,8 +67,8 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 	if len(locks) < 2 {
 		return nil, errFew
 	}
-	if m := locks[0]; m != nil && m.s != nil {
-		if p := m.s.Profile(); len(locks) > p.MaxAll {
+	if m := locks[0]; m != nil {
+		if p := m.s.Profile(); p.MaxAll > 0 && len(locks) > p.MaxAll {
 			return nil, fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), p.MaxAll, p.Service)
 		}
 	}

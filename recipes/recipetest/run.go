@@ -21,7 +21,7 @@ func stories() []story {
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
-		asks(), askedKinds(), evictions(),
+		asks(), askedKinds(), evictions(), janitors(),
 	} {
 		all = append(all, part...)
 	}

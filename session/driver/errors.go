@@ -25,13 +25,17 @@ var (
 	// ErrLimitMismatch: the line has another limit.
 	ErrLimitMismatch = errors.New("limit mismatch")
 
+	// ErrClosed: the Session was closed, or the client that it works on, so that
+	// nothing can be sent any more.
+	ErrClosed = errors.New("session is closed")
+
 	// ErrUnavailable: no server answered in time. Waiting may cure it.
 	ErrUnavailable = errors.New("service is unreachable")
 )
 
 // Incurable says that waiting and asking again cannot help.
 func Incurable(err error) bool {
-	return errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused)
+	return errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed)
 }
 
 // PendingError is the error of a Join whose outcome is unknown: the entry may

@@ -1,0 +1,119 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// janitors are the stories of what is removed in the background.
+func janitors() []story {
+	return []story{
+		{"RemovalsThatAreRefusedDoNotDelayOthers", refusedRemovals},
+		{"CloseFinishesThePendingReleaseOfARobustMutex", closeFinishes},
+	}
+}
+
+// leaving is a backend whose sessions ask a function before they delete an entry.
+type leaving struct {
+	driver.Backend
+	refuse func(line string) error
+}
+
+// Open implements driver.Backend.
+func (l leaving) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := l.Backend.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return leavingSession{s, l.refuse}, nil
+}
+
+type leavingSession struct {
+	driver.Session
+	refuse func(line string) error
+}
+
+// Leave implements driver.Session.
+func (l leavingSession) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
+	if err := l.refuse(req.Ref.Line); err != nil {
+		return driver.Left{}, err
+	}
+	return l.Session.Leave(ctx, req)
+}
+
+// leaver opens a session on a backend that asks refuse.
+func (w *world) leaver(label string, refuse func(line string) error) *party {
+	w.t.Helper()
+	p := &party{w: w, net: w.svc.Client(w.t), joined: make(chan session.Token, 1000)}
+	s, err := session.Open(w.soon(), leaving{p.net.Backend(), refuse}, &session.Options{
+		TTL: w.h.TTL, Label: label, Logger: w.logger(label),
+		Hooks: session.Hooks{Joined: func(e session.Event) { p.joined <- e.Token }},
+	})
+	require.NoError(w.t, err, "open")
+	p.Session = s
+	w.t.Cleanup(func() { assert.NoError(w.t, s.Close(), "close") })
+	return p
+}
+
+// refusedRemovals: a permission was revoked on some locks. More releases than the
+// janitor has workers cannot succeed, and all others go on as ever.
+func refusedRemovals(w *world) {
+	const stuck = "revoked/"
+	var once atomic.Bool
+	a := w.leaver("a", func(line string) error {
+		switch {
+		case strings.HasPrefix(line, stuck):
+			return fmt.Errorf("%w: the permission was revoked", driver.ErrDenied)
+		case line == "pending" && once.CompareAndSwap(false, true):
+			return fmt.Errorf("%w: the answer was lost", driver.ErrUnavailable)
+		}
+		return nil
+	})
+	b, c := w.party("b"), w.party("c")
+	for i := range 40 {
+		h, err := mutex.New(a.Session, fmt.Sprint(stuck, i)).Lock(w.soon())
+		require.NoError(w.t, err)
+		<-a.joined
+		require.ErrorIs(w.t, h.Unlock(), session.ErrReleasePending)
+	}
+
+	h := b.hold()
+	ctx, cancel := context.WithCancel(w.soon())
+	a.queue(ctx)
+	cancel()
+	w.unlock(h)
+	w.unlock(c.hold())
+	w.eventually(0, "the entry of the waiter that gave up is removed")
+
+	pending := a.holdOne("pending")
+	next := b.queueFor(w.soon(), wantOne("pending"))
+	require.ErrorIs(w.t, pending.Unlock(), session.ErrReleasePending)
+	w.unlock(next.granted())
+}
+
+// closeFinishes: the first attempt at a release fails, and the session is closed
+// before the second.
+func closeFinishes(w *world) {
+	var once atomic.Bool
+	a := w.leaver("a", func(string) error {
+		if once.CompareAndSwap(false, true) {
+			return fmt.Errorf("%w: the answer was lost", driver.ErrUnavailable)
+		}
+		return nil
+	})
+	h := a.robust()
+	require.ErrorIs(w.t, h.Unlock(), session.ErrReleasePending)
+	require.NoError(w.t, a.Close())
+	next := w.party("b").robust()
+	assert.False(w.t, next.PreviousDied(), "the holder has released")
+	w.unlock(next)
+}

@@ -1,0 +1,108 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// TestCloseEndsASessionThatIsBeingOpened: the service has made the second service
+// session, and the Session is closed before that is its current one.
+func TestCloseEndsASessionThatIsBeingOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		opened, resume := make(chan string, 2), make(chan struct{})
+		s, err := st.NewClient().Open(t.Context(), &session.Options{Hooks: session.Hooks{
+			SessionOpened: func(e session.Event) {
+				opened <- e.Session
+				if e.Session != "m1" {
+					<-resume
+				}
+			},
+		}})
+		require.NoError(t, err)
+		require.Equal(t, "m1", <-opened)
+		st.Expire("m1")
+		time.Sleep(session.DefaultTTL) // the session learns of it
+		go func() { _, _ = mutex.New(s, "n").Lock(t.Context()) }()
+		require.Equal(t, "m2", <-opened)
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close() }()
+		synctest.Wait()
+		close(resume)
+		require.NoError(t, <-closed)
+
+		assert.Empty(t, st.Sessions(), "Close has returned nil, so nothing is left")
+	})
+}
+
+// TestASessionThatWasNeverOpenedIsClosed: nil and the zero Session behave alike.
+func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
+	for name, s := range map[string]*session.Session{"nil": nil, "zero": {}} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			for call, f := range map[string]func() error{
+				"CheckName": func() error { return s.CheckName("n") },
+				"Term":      func() error { _, err := s.Term(ctx); return err },
+				"Queue":     func() error { _, err := s.Queue(ctx, "n"); return err },
+				"First":     func() error { _, err := s.First(ctx, "n"); return err },
+				"Limit":     func() error { _, err := s.Limit(ctx, "n"); return err },
+				"Names":     func() error { _, err := s.Names(ctx, ""); return err },
+				"Evict":     func() error { return s.Evict(ctx, driver.Entry{Ref: driver.Ref{Line: "n"}}) },
+				"Ask":       func() error { _, err := s.Ask(ctx, "n", ""); return err },
+				"Asks":      func() error { _, err := s.Asks(ctx, "n"); return err },
+				"Lock":      func() error { _, err := mutex.New(s, "n").Lock(ctx); return err },
+				"TryLock":   func() error { _, err := mutex.New(s, "n").TryLock(ctx); return err },
+				"LockAll": func() error {
+					_, err := mutex.LockAll(ctx, mutex.New(s, "n"), mutex.New(s, "m"))
+					return err
+				},
+			} {
+				assert.NotPanics(t, func() { assert.ErrorIs(t, f(), session.ErrClosed, call) }, call)
+			}
+			assert.NotPanics(t, func() {
+				assert.NoError(t, s.Close())
+				assert.Zero(t, s.Meta())
+				assert.Zero(t, s.Profile().MaxAll)
+				assert.Zero(t, s.Options())
+				assert.NotNil(t, s.Clock())
+				assert.Nil(t, session.Inside(ctx, s, "n"))
+			})
+		})
+	}
+}
+
+// TestWhatIsRefusedForGoodIsTriedNowAndThen: a removal that the service refuses is
+// tried again, since an operator may act, and not at full pace.
+func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := membackend.New().Open(t.Context(), nil)
+		require.NoError(t, err)
+		term, err := s.Term(t.Context())
+		require.NoError(t, err)
+		tries := 0
+		h, err := term.Hold(t.Context(), session.Grant{
+			Name: "n", Kind: "k", Token: 7,
+			Release: func(context.Context) error {
+				tries++
+				return driver.ErrDenied
+			},
+		})
+		require.NoError(t, err)
+		require.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		assert.Greater(t, tries, 20, "it is not given up")
+		assert.Less(t, tries, 50, "nor tried at full pace")
+		require.NoError(t, s.Close())
+	})
+}
