@@ -25,6 +25,7 @@ type leased struct {
 
 	ctx    context.Context // ends with Abandon and Close
 	cancel context.CancelFunc
+	unbind func() bool    // ends the wait for the client's end
 	wg     sync.WaitGroup // the goroutines that end with ctx
 
 	over     atomic.Bool   // etcd has no such lease any more
@@ -66,6 +67,11 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 		prove:   make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.unbind = context.AfterFunc(b.client.Ctx(), func() {
+		if !s.ended() {
+			cfg.Gone(fmt.Errorf("etcd: %w: %w", driver.ErrClosed, errClientClosed))
+		}
+	})
 	s.watches = newWatcher(s)
 	s.wg.Go(func() { // ends with s.ctx, or with the lease
 		(&renewer{s: s}).run()
@@ -116,6 +122,7 @@ func (s *leased) ended() bool { return s.over.Load() || s.ctx.Err() != nil }
 // Abandon implements driver.Session.
 func (s *leased) Abandon() {
 	s.watches.stop()
+	s.unbind()
 	s.cancel()
 }
 

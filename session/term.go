@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -93,17 +94,21 @@ func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
 	}
 }
 
-// gone takes in the service's word that it has no such session. It is the
-// driver's callback.
+// gone takes in the service's word that it has no such session, or that the client
+// was closed. It is the driver's callback.
 func (t *Term) gone(err error) {
+	reason := ReasonExpired
+	if errors.Is(err, driver.ErrClosed) {
+		reason = ReasonClosed
+	}
 	t.mu.Lock()
 	ready := t.drv != nil
 	if !ready && t.ended == nil {
-		t.ended = &LostError{Reason: ReasonExpired, Err: err}
+		t.ended = &LostError{Reason: reason, Err: err}
 	}
 	t.mu.Unlock()
 	if ready {
-		t.end(ReasonExpired, err)
+		t.end(reason, err)
 	}
 }
 

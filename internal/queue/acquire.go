@@ -68,10 +68,43 @@ var errPlaceLost = errors.New("entry was deleted while waiting")
 // transaction, and the hold is one, with one token. Since two such requests stand
 // in the same order in every line that they share, they never wait for each
 // other in a circle. If the place in one line is lost, so are all.
+//
+// A try is made for at most tryTimeout, whatever ctx allows, and then fails with
+// session.ErrUnavailable.
 func Acquire(ctx context.Context, s *session.Session, rs ...Request) (*session.Hold, error) {
 	if err := checked(s, rs); err != nil {
 		return nil, err
 	}
+	if !rs[0].Try {
+		return acquire(ctx, s, rs)
+	}
+	limit := tryTimeout
+	for _, r := range rs {
+		limit = max(limit, tryTimeout+r.Delay)
+	}
+	inner, cancel := driver.WithTimeout(ctx, s.Clock(), limit)
+	defer cancel()
+	h, err := acquire(inner, s, rs)
+	if e, ok := errors.AsType[*session.NotAcquiredError](err); ok && e.Err != nil && ctx.Err() == nil {
+		return nil, noAnswer(limit, e.Err)
+	}
+	return h, err
+}
+
+// tryTimeout is how long a try goes on while the service does not answer.
+const tryTimeout = 5 * time.Second
+
+// noAnswer is the error of a try that took too long. It is not
+// session.ErrNotAcquired: nobody knows whether the lock is free.
+func noAnswer(limit time.Duration, why error) error {
+	if errors.Is(why, session.ErrUnavailable) {
+		return fmt.Errorf("no answer within %s: %w", limit, why)
+	}
+	return fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, limit)
+}
+
+// acquire is Acquire without the bound of a try.
+func acquire(ctx context.Context, s *session.Session, rs []Request) (*session.Hold, error) {
 	rest := minRest
 	for {
 		if ctx.Err() != nil {

@@ -40,6 +40,7 @@ func TestStories(t *testing.T) {
 		{"AForeignKeyWithoutALeaseIsNamedWhenItComesNext", foreignKeyComesNext},
 		{"AForeignLeasedKeyIsWaitedFor", foreignLeasedKey},
 		{"MisuseIsToldAndLeavesNothing", misuseLeavesNothing},
+		{"AClosedClientEndsAllCalls", closedClient},
 	} {
 		told.Go(func() {
 			room <- struct{}{}

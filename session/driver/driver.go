@@ -104,7 +104,8 @@ type Config struct {
 	Proof func(sent Instant, ttl time.Duration)
 
 	// Gone reports that the service no longer has the session: it expired, or
-	// somebody ended it. It may be called from any goroutine, more than once.
+	// somebody ended it; or, with an error that is ErrClosed, that the client under
+	// the session was closed. It may be called from any goroutine, more than once.
 	Gone func(err error)
 
 	// Window is the time between a proof and the end of belief: TTL less

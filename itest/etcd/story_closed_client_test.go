@@ -1,0 +1,74 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// closedClient: a program closes its client before the session, as with defers in
+// the wrong order. All calls return, with contexts that have no end.
+func closedClient(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	open := func() (*clientv3.Client, *session.Session) {
+		client, err := cluster.NewClient(nil)
+		require.NoError(t, err)
+		s, err := etcdbackend.Open(kit.Bounded(t), client, &etcdbackend.Options{Session: session.Options{TTL: kit.CalmTTL}})
+		require.NoError(t, err)
+		return client, s
+	}
+	// returns requires that f comes back with ErrClosed long before the session
+	// ends, without the help of a context.
+	returns := func(what string, f func() error) {
+		t.Helper()
+		done := make(chan error, 1)
+		go func() { done <- f() }()
+		select {
+		case err := <-done:
+			require.ErrorIs(t, err, session.ErrClosed, what)
+		case <-kit.Bounded(t).Done():
+			require.Fail(t, what+" has not returned")
+		}
+	}
+	forever := context.Background()
+
+	blocker, err := cluster.NewClient(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = blocker.Close() })
+	holder, err := etcdbackend.Open(kit.Bounded(t), blocker, &etcdbackend.Options{Session: session.Options{TTL: kit.CalmTTL}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = holder.Close() })
+	h, err := mutex.New(holder, "held").Lock(kit.Bounded(t))
+	require.NoError(t, err)
+
+	client, s := open()
+	own, err := mutex.New(s, "own").Lock(kit.Bounded(t))
+	require.NoError(t, err)
+	joined := make(chan error, 1)
+	go func() { joined <- second(mutex.New(s, "held").Lock(forever)) }()
+	for line := 0; line < 2; { // the waiter stands in the queue
+		entries, err := holder.Queue(kit.Bounded(t), "held")
+		require.NoError(t, err)
+		line = len(entries)
+	}
+	require.NoError(t, client.Close())
+	returns("Lock", func() error { return second(mutex.New(s, "n").Lock(forever)) })
+	returns("TryLock", func() error { return second(mutex.New(s, "n").TryLock(forever)) })
+	returns("Queue", func() error { return second(s.Queue(forever, "n")) })
+	returns("Lock of a waiter", func() error { return <-joined })
+	if err := own.Unlock(); !errors.Is(err, session.ErrReleasePending) {
+		require.ErrorIs(t, err, session.ErrLost)
+	}
+	require.NotEqual(t, context.DeadlineExceeded, s.Close())
+	returns("Term", func() error { return second(s.Term(forever)) })
+	kit.Unlock(t, h)
+}
