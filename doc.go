@@ -64,7 +64,7 @@
 // # What can happen to a hold
 //
 // The hold's context ends, and context.Cause tells why: a [session.LostError]
-// with the reason, or [session.ErrUnlocked]. Loss comes with a network that is
+// with the reason, or [session.ErrReleased]. Loss comes with a network that is
 // cut, with a service that is down for longer than the window, and also in full
 // health: an operator can end the session or delete the entry. Stop working when
 // the context ends; before something that cannot be undone, ask

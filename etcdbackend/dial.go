@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // DialConfig says how to reach a cluster.
@@ -145,7 +146,7 @@ func (c DialConfig) clientConfig() (clientv3.Config, error) {
 // cfg.Timeout or when ctx ends.
 func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session, error) {
 	o, err := opts.checked()
-	if err = errors.Join(err, cfg.check()); err != nil {
+	if err = driver.JoinErrors(err, cfg.check()); err != nil {
 		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
 	}
 	if cfg.Timeout == 0 {

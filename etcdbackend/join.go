@@ -220,7 +220,7 @@ func (j *join) joined(ctx context.Context, resp *pb.TxnResponse) ([]driver.Joine
 	for i := range j.seats {
 		var err error
 		all[i], err = j.seats[i].joined(&rest, resp.Header.Revision)
-		broken = errors.Join(broken, err)
+		broken = driver.JoinErrors(broken, err)
 	}
 	if broken == nil {
 		j.fill(all)
@@ -228,7 +228,7 @@ func (j *join) joined(ctx context.Context, resp *pb.TxnResponse) ([]driver.Joine
 	}
 	// A limit to follow that cannot be read. It was not a condition.
 	if err := j.settle(ctx); err != nil {
-		return nil, j.pending(errors.Join(broken, err))
+		return nil, j.pending(driver.JoinErrors(broken, err))
 	}
 	return nil, broken
 }

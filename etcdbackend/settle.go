@@ -42,7 +42,7 @@ func (j *join) undo(ctx context.Context) error {
 		// deleted all the same; if not, it may still come.
 		var ferr error
 		if kv, ferr = j.find(ctx); ferr != nil || kv == nil {
-			return errors.Join(err, ferr)
+			return driver.JoinErrors(err, ferr)
 		}
 		err = nil
 	}

@@ -116,7 +116,7 @@ func (h *hub) open(fails int) (*stream, error) {
 		Watch(ctx, callOptions()...)
 	if !late.Stop() || err != nil {
 		cancel()
-		return nil, fmt.Errorf("open a watch stream: %w", errors.Join(err, ctx.Err()))
+		return nil, fmt.Errorf("open a watch stream: %w", driver.JoinErrors(err, ctx.Err()))
 	}
 	now := s.b.clock.Now()
 	st := &stream{
@@ -155,7 +155,7 @@ func (st *stream) serve() error {
 		}
 		select {
 		case sent := <-why: // the sender knows better why it ended the stream
-			err = errors.Join(sent, err)
+			err = driver.JoinErrors(sent, err)
 		default:
 		}
 		return err

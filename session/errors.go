@@ -24,9 +24,11 @@ var (
 	// session.
 	ErrReleasePending = errors.New("release pending")
 
-	// ErrUnlocked: the hold was given back already. Nothing was sent. It is
-	// also the cause of a hold's context that ended by Unlock.
+	// ErrUnlocked: the hold was given back already. Nothing was sent.
 	ErrUnlocked = errors.New("already unlocked")
+
+	// ErrReleased is the cause of a hold's context that ended by Unlock.
+	ErrReleased = errors.New("lock released")
 
 	// ErrReentrant: the context comes from a live hold of the same lock, so
 	// that waiting for it would never end.
@@ -87,15 +89,22 @@ type Reason string
 
 // The reasons. All but ReasonClosed can come at any time.
 const (
-	// ReasonDeadline: no proof was acknowledged in time; the service may give
-	// the lock away when the margin has passed.
-	ReasonDeadline Reason = "deadline passed without contact"
-	// ReasonExpired: the service says that the session is gone.
-	ReasonExpired Reason = "service session is gone"
-	// ReasonDeleted: somebody deleted the entry.
-	ReasonDeleted Reason = "entry was deleted"
-	// ReasonClosed: Session.Close was called.
-	ReasonClosed Reason = "session was closed"
+	// ReasonDeadline: no renewal was acknowledged in time; the service may grant
+	// the lock to another client when the margin has passed.
+	ReasonDeadline Reason = "the deadline passed without contact with the service"
+	// ReasonExpired: the service no longer has the session. The session expired, or
+	// somebody revoked it: the service does not say which.
+	ReasonExpired Reason = "the session expired or was revoked at the service"
+	// ReasonDeleted: the entry is gone, and it is not known yet whether alone or
+	// with its session. It is the reason of a context that ends with this event:
+	// the context does not wait for an answer of the service. Unlock asks, and
+	// returns ReasonEvicted or ReasonExpired if the service answers in time.
+	ReasonDeleted Reason = "its entry is gone at the service"
+	// ReasonEvicted: another client deleted the entry, as Session.Evict does, and
+	// the session lives.
+	ReasonEvicted Reason = "its entry was evicted: another client deleted it"
+	// ReasonClosed: Session.Close was called, or the client was closed.
+	ReasonClosed Reason = "the session was closed"
 )
 
 // LostError tells how a hold, or a whole term, was lost. errors.Is says that it
@@ -108,15 +117,18 @@ type LostError struct {
 	Err     error // what the service said, if it said something
 }
 
-// Error names the lock, the token and the reason.
+// Error names the lock, the token and the reason, on one line.
 func (e *LostError) Error() string {
 	var b strings.Builder
 	if e.Name != "" {
 		fmt.Fprintf(&b, "lock %q (token %d) lost: ", e.Name, e.Token)
 	}
-	fmt.Fprintf(&b, "session %s: %s", e.Session, e.Reason)
+	if e.Name == "" {
+		fmt.Fprintf(&b, "session %s: ", e.Session)
+	}
+	b.WriteString(string(e.Reason))
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
+		fmt.Fprintf(&b, " (%s)", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 	}
 	return b.String()
 }

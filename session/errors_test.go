@@ -32,10 +32,10 @@ func TestErrorsReadWell(t *testing.T) {
 		"not acquired: held by web-2 pid 4121 (nightly) for 2m13s, 1 ahead": &NotAcquiredError{Holder: labelled, Ahead: 1, Now: now},
 		`not acquired: held by "n/32694", 1 ahead`:                          &NotAcquiredError{Holder: foreign, Ahead: 1, Now: now},
 		"not acquired: context canceled":                                    &NotAcquiredError{Ahead: -1, Err: context.Canceled},
-		`lock "n" (token 9) lost: session 1a: deadline passed without contact`: &LostError{
+		`lock "n" (token 9) lost: the deadline passed without contact with the service`: &LostError{
 			Name: "n", Token: 9, Session: "1a", Reason: ReasonDeadline,
 		},
-		"session 1a: service session is gone: lease not found": &LostError{
+		"session 1a: the session expired or was revoked at the service (lease not found)": &LostError{
 			Session: "1a", Reason: ReasonExpired, Err: errors.New("lease not found"),
 		},
 	} {

@@ -82,6 +82,7 @@ type grant struct {
 	mu      sync.Mutex
 	handles map[*Hold]struct{}
 	lost    *LostError
+	lostAt  driver.Instant
 	asked   map[string]int64 // by name: the newest ask that was told, see Asked
 }
 
@@ -154,7 +155,7 @@ func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 }
 
 // Context ends when the lock is lost or given back; context.Cause then is a
-// *LostError, or ErrUnlocked. It carries the values of the context that was
+// *LostError, or ErrReleased. It carries the values of the context that was
 // given to Lock, and marks its user as being inside this lock.
 //
 // Locks may be taken hand over hand: each with the Context of the hold before,
@@ -268,13 +269,16 @@ func (h *Hold) Unlock() error {
 	err := g.lostErr()
 	g.mu.Unlock()
 
-	h.cancel(ErrUnlocked)
+	h.cancel(ErrReleased)
 	switch {
 	case last:
 		err = g.giveBack(err)
 		fire(g.t.s.opts.Hooks.Released, func() Event { return g.event(err) })
 	case shares && err == nil:
 		err = g.shareAtLast()
+	}
+	if lost, ok := err.(*LostError); ok { //nolint:errorlint // it names the lock itself
+		return fmt.Errorf("%s: %w", g.Kind, lost)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: unlock %q: %w", g.Kind, g.Name, err)
@@ -297,6 +301,9 @@ func (g *grant) giveBack(lost error) error {
 	delete(t.grants, g)
 	t.mu.Unlock()
 	left := t.Left()
+	// A Close meanwhile waits for the release, as the janitor does.
+	ctx, cancel := driver.WithTimeout(t.janitor.ctx, t.s.clock, min(unlockTimeout, left))
+	defer cancel()
 	if lost == nil && left == 0 { // the deadline passed before its timer fired
 		lost = g.lostNow()
 	}
@@ -304,17 +311,14 @@ func (g *grant) giveBack(lost error) error {
 		if g.Drop != nil {
 			t.Clean(g.Drop)
 		}
-		return lost
+		return g.why(ctx, lost)
 	}
-	// A Close meanwhile waits for the release, as the janitor does.
-	ctx, cancel := driver.WithTimeout(t.janitor.ctx, t.s.clock, min(unlockTimeout, left))
-	defer cancel()
 	err := g.Release(ctx)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, driver.ErrGone):
-		return g.lostError(ReasonDeleted, nil)
+		return g.why(ctx, g.lostError(ReasonDeleted, nil))
 	case t.janitor.ctx.Err() != nil:
 		// Not a loss: the hold had ended by Unlock. The entry goes with the
 		// session.
@@ -355,6 +359,7 @@ func (g *grant) lose(reason Reason, err error) bool {
 	}
 	lost := g.lostError(reason, err)
 	g.lost = lost
+	g.lostAt = g.t.s.clock.Now()
 	for h := range g.handles {
 		h.cancel(lost)
 	}

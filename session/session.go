@@ -54,7 +54,7 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	p := b.Profile()
 	opts, err := o.checked(p)
 	if err != nil {
-		return nil, both(fmt.Errorf("session: open: %w", err), b.Close())
+		return nil, driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 	}
 	r := &reports{}
 	opts = r.through(opts)
@@ -77,7 +77,7 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	if err != nil {
 		s.cancel()
 		s.wg.Wait()
-		err = both(fmt.Errorf("session: open: %w", err), b.Close())
+		err = driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 		r.flush()
 		return nil, err
 	}
@@ -248,30 +248,19 @@ func (s *Session) Close() error {
 	if a != nil { // a term may have been opened all the same
 		<-a.done
 		if a.term != nil {
-			err = both(err, a.term.shut())
+			err = driver.JoinErrors(err, a.term.shut())
 		}
 	}
 	s.mu.Lock()
 	s.drained = true
 	s.mu.Unlock()
 	s.wg.Wait()
-	err = both(err, s.backend.Close())
+	err = driver.JoinErrors(err, s.backend.Close())
 	s.reports.flush()
 	if err != nil {
 		return fmt.Errorf("session: close: %w", err)
 	}
 	return nil
-}
-
-// both is errors.Join of two errors on one line.
-func both(a, b error) error {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return fmt.Errorf("%w; %w", a, b)
 }
 
 // opened reports whether the Session was made by Open. A nil Session and the zero
@@ -337,7 +326,7 @@ func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 // known whether it was done; call again, never another entry is deleted.
 //
 // It breaks the lock. Whoever is next holds at once, and the evicted holder is told
-// (ErrLost, ReasonDeleted) when word of it has travelled: until then both believe,
+// (ErrLost, ReasonDeleted, and ReasonEvicted from Unlock) when word of it has travelled: until then both believe,
 // and only a resource that checks tokens is safe. Ask first: see Session.Ask. A
 // waiter that is evicted goes to the end of the line. Nothing keeps an evicted
 // program from asking again.

@@ -230,7 +230,7 @@ func TestHoldsContextCarriesValuesAndNotItsEnd(t *testing.T) {
 		assert.Equal(t, "value", h.Context().Value(key{}))
 		require.NoError(t, h.Context().Err(), "the work may still run; only Unlock gives back")
 		require.NoError(t, h.Unlock())
-		require.ErrorIs(t, context.Cause(h.Context()), session.ErrUnlocked)
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
 		require.NoError(t, s.Close())
 	})
 }
@@ -315,7 +315,7 @@ func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 
 		var lost *session.LostError
 		require.ErrorAs(t, err, &lost)
-		assert.Equal(t, session.ReasonDeleted, lost.Reason)
+		assert.Equal(t, session.ReasonEvicted, lost.Reason)
 	})
 }
 

@@ -24,6 +24,8 @@ type Term struct {
 
 	mu       sync.Mutex
 	belief   belief
+	proven   driver.Instant // when the newest acknowledged renewal was sent
+	news     chan struct{}  // closed at the next renewal; nil if nobody waits
 	stopTick func() bool
 	ended    *LostError
 	grants   map[*grant]struct{} // held, and to be told of a loss
@@ -83,6 +85,8 @@ func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
 	}
 	t.mu.Lock()
 	ok := t.belief.prove(now, sent, ttl, t.s.margin(ttl))
+	t.proven = max(t.proven, sent)
+	t.inform()
 	left, ready := t.belief.left(now), t.drv != nil
 	t.mu.Unlock()
 	switch {

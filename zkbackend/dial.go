@@ -110,25 +110,12 @@ func (b *backend) resolve(ctx context.Context, server string) []string {
 
 // unreachable describes why no server could be had, one by one.
 func (b *backend) unreachable(cause error, failures map[string]error) error {
-	all := joinedError{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.servers, ", "), cause)}
+	all := []error{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.servers, ", "), cause)}
 	for addr, err := range failures {
 		all = append(all, fmt.Errorf("%s: %w", addr, err))
 	}
-	return all
+	return driver.JoinErrors(all...)
 }
-
-// joinedError is errors.Join on one line.
-type joinedError []error
-
-func (j joinedError) Error() string {
-	texts := make([]string, len(j))
-	for i, err := range j {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (j joinedError) Unwrap() []error { return j }
 
 // shuffle returns where in the list of servers a session begins, so that not
 // all are on the same one.

@@ -52,8 +52,8 @@ func checked(s *session.Session, rs []Request) error {
 	return nil
 }
 
-// errPlaceLost: the entry of a waiting seat was deleted by somebody else.
-var errPlaceLost = errors.New("entry was deleted while waiting")
+// errPlaceLost: the entry of a waiting seat is gone, and the seat did not leave.
+var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
 
 // Acquire joins the line and returns when the rule admits the entry. ctx bounds
 // the waiting only. It gives up with a *session.NotAcquiredError when ctx ends

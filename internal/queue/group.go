@@ -196,7 +196,7 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 		lost := st.lost
 		st.ln.mu.Unlock()
 		if lost {
-			session.Inner(door.Key{}, h).EntryGone(errPlaceLost)
+			session.Inner(door.Key{}, h).EntryGone(nil)
 		}
 		st.ln.e.guardLater(st)
 	}

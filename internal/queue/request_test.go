@@ -36,7 +36,7 @@ func (w *world) request(name, how string) {
 		}
 		w.tell("%s granted", name)
 		context.AfterFunc(h.Context(), func() {
-			if err := context.Cause(h.Context()); !errors.Is(err, session.ErrUnlocked) {
+			if err := context.Cause(h.Context()); !errors.Is(err, session.ErrReleased) {
 				w.tell("%s %s", name, short(err))
 			}
 		})

@@ -60,11 +60,24 @@ func Do(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *se
 	defer func() { // also after a panic, and after runtime.Goexit
 		stop()
 		if e := h.Unlock(); errors.Is(e, session.ErrLost) {
-			err = errors.Join(err, e)
+			err = withLoss(err, e)
 		}
-		cancel(session.ErrUnlocked)
+		cancel(session.ErrReleased)
 	}()
 	return fn(inner, h) //nolint:contextcheck // inner ends with ctx, and with the hold
+}
+
+// withLoss is the error of work whose lock was lost. One loss is told once: the
+// error of Unlock knows the reason best, and stands for a bare cause of the context.
+func withLoss(err, lost error) error {
+	_, bare := err.(*session.LostError) //nolint:errorlint // what is wrapped says more
+	switch {
+	case err == nil, bare:
+		return lost
+	case errors.Is(err, session.ErrLost):
+		return err
+	}
+	return driver.JoinErrors(err, lost)
 }
 
 // List returns the line of a recipe's lock.

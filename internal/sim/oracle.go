@@ -281,7 +281,7 @@ func (w *world) refused(a *attempt, as asked, err error) {
 	w.inTime(a)
 	switch {
 	case errors.Is(err, session.ErrNotAcquired) && (as.try || a.ends >= 0):
-	case errors.Is(err, session.ErrUnavailable) && a.ends >= 0:
+	case errors.Is(err, session.ErrUnavailable) && (as.try || a.ends >= 0):
 	case a.ends >= 0 && a.k.ctx.Err() == nil && isContext(err):
 	case errors.Is(err, session.ErrWeight) && as.mode == driver.Weighted:
 	case errors.Is(err, session.ErrClosed) && a.k.c.shut > 0:

@@ -131,7 +131,7 @@ func looksAtTheLine(t *testing.T, one, two *session.Session) {
 	kit.Unlock(t, h)
 	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
 	assert.Zero(t, h.Valid())
-	require.ErrorIs(t, context.Cause(h.Context()), session.ErrUnlocked)
+	require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
 	second := kit.Wait(t, next, "the one behind")
 	assert.EqualValues(t, line[1].Token, second.Token())
 	kit.Unlock(t, second)

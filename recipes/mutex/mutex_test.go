@@ -67,7 +67,7 @@ func TestUnlockTellsWhatIsKnown(t *testing.T) {
 
 		require.ErrorIs(t, err, session.ErrReleasePending)
 		assert.LessOrEqual(t, time.Since(at), time.Second)
-		require.ErrorIs(t, context.Cause(h.Context()), session.ErrUnlocked)
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
 		synctest.Wait() // the background has sent its own
 		sent := c.Requests(membackend.OpLeave)
 		require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)

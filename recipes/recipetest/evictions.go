@@ -39,7 +39,10 @@ func (w *world) evicted(h *session.Hold, x *told) {
 	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
 	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
 	assert.Zero(w.t, h.Valid())
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	err := h.Unlock()
+	require.ErrorAs(w.t, err, &lost)
+	assert.Equal(w.t, session.ReasonEvicted, lost.Reason)
+	w.oneLoss(err)
 }
 
 func evictHolder(w *world) {

@@ -60,7 +60,7 @@ func rlockInRLock(w *world) {
 	innermost := a.inside(inner)
 	require.Equal(w.t, 2, w.svc.Count(w.t, name))
 	w.unlock(outer)
-	require.ErrorIs(w.t, context.Cause(outer.Context()), session.ErrUnlocked)
+	require.ErrorIs(w.t, context.Cause(outer.Context()), session.ErrReleased)
 	require.ErrorIs(w.t, outer.Unlock(), session.ErrUnlocked)
 	require.NoError(w.t, inner.Context().Err(), "it goes on")
 	w.unlock(inner)

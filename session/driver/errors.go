@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // The conditions that layers above branch on. Backends wrap them around the
@@ -77,3 +79,28 @@ func (e *LimitError) Error() string {
 
 // Is makes errors.Is(err, ErrLimitMismatch) true.
 func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
+
+// JoinErrors is errors.Join with a text on one line: errors end up in logs that
+// have one line for each.
+func JoinErrors(errs ...error) error {
+	all := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return joinedErrors(all)
+}
+
+type joinedErrors []error
+
+func (j joinedErrors) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j joinedErrors) Unwrap() []error { return j }

@@ -107,7 +107,7 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	case supervise.Stopping:
 		j.tell.say("the command is told to stop, the lock is good for another %s", age(left))
 	case supervise.Lost:
-		j.tell.alarm("the lock is lost: %s", why)
+		j.tell.alarm("the lock is lost: %s", reason(h))
 	}
 	if s == supervise.Paused { // no state of the lock
 		return
@@ -115,6 +115,17 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	j.tell.report(string(s), func(st *schema.Status) {
 		st.Token, st.Left, st.Reason = int64(h.Token()), schema.Seconds(left), why
 	})
+}
+
+// reason is why a hold was lost.
+//
+//nolint:contextcheck // the hold's own context, which ends with the hold
+func reason(h *session.Hold) string {
+	err := context.Cause(h.Context())
+	if lost, ok := errors.AsType[*session.LostError](err); ok {
+		return string(lost.Reason)
+	}
+	return fmt.Sprint(err)
 }
 
 // granted tells that we hold.
@@ -209,7 +220,7 @@ func (j *job) writeToken(h *session.Hold) error {
 	f, err := newTokenFile(j.TokenFile)
 	if err == nil {
 		_, err = fmt.Fprintln(f, strconv.FormatInt(int64(h.Token()), 10))
-		err = errors.Join(err, f.Chmod(0o644), f.Close())
+		err = driver.JoinErrors(err, f.Chmod(0o644), f.Close())
 		if err == nil {
 			err = os.Rename(f.Name(), j.TokenFile)
 		}
