@@ -67,7 +67,7 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 		prove:   make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.unbind = context.AfterFunc(b.client.Ctx(), func() {
+	s.unbind = context.AfterFunc(b.client.Ctx(), func() { //nolint:contextcheck // it is about the client's end
 		if !s.ended() {
 			cfg.Gone(fmt.Errorf("etcd: %w: %w", driver.ErrClosed, errClientClosed))
 		}

@@ -253,7 +253,8 @@ const unlockTimeout = time.Second
 // so that the work has stopped before anybody else can start.
 //
 // Nil means that the delete is acknowledged. ErrReleasePending: it is not, and
-// is being finished in the background. ErrLost: the hold had ended before.
+// is being finished in the background. ErrLost: the hold had ended before; if its
+// entry was gone, Unlock asks the service whether the session is gone too.
 // ErrUnlocked: this handle was unlocked before; nothing was sent.
 func (h *Hold) Unlock() error {
 	g := h.g

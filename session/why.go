@@ -29,7 +29,7 @@ func (g *grant) why(ctx context.Context, err error) error {
 	switch {
 	case alive:
 		return g.lostError(ReasonEvicted, lost.Err)
-	case errors.As(context.Cause(t.ctx), &end) && end.Reason == ReasonExpired:
+	case errors.As(context.Cause(t.ctx), &end) && end.Reason == ReasonExpired: //nolint:contextcheck // why the term has ended
 		return g.lostError(ReasonExpired, end.Err)
 	}
 	return lost

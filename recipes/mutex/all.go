@@ -38,7 +38,8 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 }
 
 // TryLockAll is LockAll for those who will not wait: it takes all locks, or
-// returns an error that is session.ErrNotAcquired and has written nothing.
+// returns an error that is session.ErrNotAcquired and has written nothing. While
+// the service does not answer it is bounded as TryLock is.
 func TryLockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 	return all(ctx, "try lock all", true, locks)
 }

@@ -96,6 +96,9 @@ func (m *Mutex) Lock(ctx context.Context) (*session.Hold, error) {
 // session.ErrNotAcquired if anybody holds or waits, and names who. Then it has
 // written nothing at the service. It takes one round trip on etcd, two on
 // ZooKeeper, which must be asked who is there before anything is written.
+//
+// If the service does not answer, TryLock returns session.ErrUnavailable after at
+// most 5 s, whatever ctx allows. What it may have left is removed in the background.
 func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 	return m.acquire(ctx, "try lock", true)
 }

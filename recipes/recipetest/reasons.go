@@ -53,12 +53,12 @@ func causeReleased(w *world) {
 	require.NotErrorIs(w.t, cause(h), session.ErrUnlocked)
 	assert.Equal(w.t, "lock released", cause(h).Error())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
-	var inner context.Context
+	ended := make(chan error, 1)
 	require.NoError(w.t, mutex.New(p.Session, name).Do(w.soon(), func(ctx context.Context, _ *session.Hold) error {
-		inner = ctx
+		context.AfterFunc(ctx, func() { ended <- context.Cause(ctx) })
 		return nil
 	}))
-	assert.Equal(w.t, "lock released", context.Cause(inner).Error())
+	assert.Equal(w.t, "lock released", (<-ended).Error())
 }
 
 func lossByDeadline(w *world) {
@@ -108,8 +108,9 @@ func lossByClose(w *world) {
 func doTellsOnce(w *world) {
 	p := w.party("p")
 	m := mutex.New(p.Session, name)
-	err := m.Do(w.soon(), func(ctx context.Context, h *session.Hold) error {
-		second := p.queue(w.soon()) // has the holder watched at once
+	soon := w.soon()
+	err := m.Do(soon, func(ctx context.Context, h *session.Hold) error {
+		second := p.queue(soon) // has the holder watched at once
 		w.svc.Expire(w.t, h.SessionID())
 		<-ctx.Done()
 		w.t.Cleanup(func() {

@@ -67,14 +67,16 @@ func (l *RWLock) Lock(ctx context.Context) (*session.Hold, error) {
 
 // TryRLock is RLock for those who will not wait: it returns an error that is
 // session.ErrNotAcquired if a writer holds or waits, and names who is first. Then
-// it has written nothing at the service, unless others joined in that instant.
+// it has written nothing at the service, unless others joined in that instant. If
+// the service does not answer, the error is session.ErrUnavailable, after at most 5 s.
 func (l *RWLock) TryRLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "try rlock", driver.Shared, true)
 }
 
 // TryLock is Lock for those who will not wait: it returns an error that is
 // session.ErrNotAcquired if anybody holds or waits, and names who is first. Then
-// it has written nothing at the service.
+// it has written nothing at the service. While the service does not answer it is
+// bounded as TryRLock is.
 func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "try lock", driver.Exclusive, true)
 }

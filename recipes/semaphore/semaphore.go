@@ -95,7 +95,8 @@ func (m *Semaphore) Acquire(ctx context.Context, n int64) (*session.Hold, error)
 // TryAcquire is Acquire for those who will not wait: it returns an error that is
 // session.ErrNotAcquired if there are not enough permits, or others wait, and
 // names who is first. Then it has written nothing at the service, unless others
-// joined in that instant.
+// joined in that instant. If the service does not answer, the error is
+// session.ErrUnavailable, after at most 5 s.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, error) {
 	return m.acquire(ctx, "try to acquire", n, true)
 }
