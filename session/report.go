@@ -24,17 +24,19 @@ type reports struct {
 	logger  *slog.Logger // the user's own
 }
 
-// add has a report delivered.
-func (r *reports) add(report func()) { r.put(report, maxReports) }
-
-// put has a report delivered if fewer than most are waiting.
-func (r *reports) put(report func(), most int) {
+// add has a report delivered, unless too many wait.
+func (r *reports) add(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.queue) >= most {
+	if len(r.queue) >= maxReports {
 		r.dropped++
 		return
 	}
+	r.put(report)
+}
+
+// put has a report delivered. The caller holds r.mu.
+func (r *reports) put(report func()) {
 	r.queue = append(r.queue, report)
 	if !r.running {
 		r.running = true
@@ -65,7 +67,9 @@ func (r *reports) deliver() {
 // flush returns when everything that was added before has been delivered.
 func (r *reports) flush() {
 	done := make(chan struct{})
-	r.put(func() { close(done) }, maxReports+1)
+	r.mu.Lock()
+	r.put(func() { close(done) })
+	r.mu.Unlock()
 	<-done
 }
 
