@@ -63,6 +63,10 @@ type Options struct {
 	// Stale makes looks show the line as it was as long ago as they allow, as a
 	// member of a cluster may that lags behind.
 	Stale bool
+
+	// OwnUnarmed withholds Armed from watches on own entries, which still tell
+	// the end. A service does so while its events may come out of order.
+	OwnUnarmed bool
 }
 
 // New returns an empty service of the zero kind. In a test with virtual time it

@@ -87,7 +87,9 @@ func (w *watch) arm() {
 	case st.o.NoRevs:
 		known = e.made // who gets no numbers cannot tell what a look has shown
 	}
-	w.tell(driver.Event{Kind: driver.Armed, Rev: from})
+	if !w.req.Own || !st.o.OwnUnarmed {
+		w.tell(driver.Event{Kind: driver.Armed, Rev: from})
+	}
 	if ofEntry && w.req.Changes && e != nil && e.changed > known {
 		w.tell(driver.Event{Kind: driver.Changed, Rev: e.changed})
 	}

@@ -38,6 +38,7 @@ const (
 	OldLook           // a look that is made for news may be older than they are
 	EndsInTurn        // a hold's context ends when the hook of the one before has returned
 	EntersFirst       // a handle on a hold is there before it is known whether the hold is over
+	ReadAfterOwn      // the read after the watches are armed waits for the own watch too
 	end               // of the list
 )
 
@@ -56,7 +57,7 @@ func (d Defect) String() string {
 		"None", "NoDeadline", "DeadlineByReceipt", "LossNotLatched", "NoRecheck", "LateWatch", "PredecessorGone", "TokenByClock",
 		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew", "MovedGone", "MovedComplete",
 		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied", "OldLook",
-		"EndsInTurn", "EntersFirst",
+		"EndsInTurn", "EntersFirst", "ReadAfterOwn",
 	}
 	if int(d) < len(names) {
 		return names[d]

@@ -12,7 +12,7 @@ func TestEveryDefectHasAName(t *testing.T) {
 		seen[d.String()] = true
 	}
 	assert.Len(t, seen, int(end-None)-1)
-	assert.Equal(t, "EntersFirst", (end - 1).String())
+	assert.Equal(t, "ReadAfterOwn", (end - 1).String())
 	assert.Equal(t, "unknown", end.String())
 }
 

@@ -69,6 +69,10 @@ func (in entrance) add(j driver.Joined, r Request, fall func()) *seat {
 			known, turned := ln.asKnown(s, j.Known)
 			s.outdated(turned)
 			s.ahead.Entries, s.ahead.Complete = slim(s.relevant(known)), all
+			s.looked = true // a read of as many would show no more
+		}
+		if s.rule.Limited && int64(s.count) <= j.Limit { // it may be free, and one entry does not tell
+			s.need = max(s.need, min(s.count, wide))
 		}
 		s.aliens()
 		ln.judge(s, s.ends == 0)
@@ -115,7 +119,7 @@ func (ln *line) judge(s *seat, sure bool) {
 		return
 	case v.Hold || v.More:
 		if v.More && s.looked {
-			s.need *= wider
+			s.need = max(wider*s.need, min(s.count, wide))
 		}
 		ln.want(s)
 		return
@@ -133,9 +137,6 @@ func (ln *line) judge(s *seat, sure bool) {
 	ln.check(s)
 	ln.startTimer()
 }
-
-// wider is by how much a look grows that did not show enough.
-const wider = 8
 
 // decide asks the rule.
 func (s *seat) decide() Verdict {
@@ -239,14 +240,19 @@ func (ln *line) vouch(s *seat) bool {
 	return ln.e.ordered && s.mine() && s.ends <= max(ln.heard, s.rev) || defect.Is(defect.NoRecheck)
 }
 
-// check wants a look if all watches are armed, and something may have happened
-// before they were, or was told to others before the seat shared their watch: the
-// answer to its join may be older than that.
+// check wants a read if all watches on others are armed, and something may have
+// happened before they were, or was told to other seats before this seat shared
+// their watch: the answer to its join may be older than that. The read does not
+// wait for the own watch, which may be armed late or never: a read shows the own
+// entry.
 func (ln *line) check(s *seat) {
-	if !s.own.armed {
+	if defect.Is(defect.ReadAfterOwn) && !s.own.armed {
 		return
 	}
-	need, older := s.own.rev, false
+	need, older := int64(0), false
+	if s.own.armed {
+		need = s.own.rev
+	}
 	for _, b := range s.subs {
 		if !b.armed {
 			return

@@ -45,6 +45,13 @@ func (ln *line) wantSoon(s *seat) {
 	})
 }
 
+// A read that did not show enough is followed by one of all that are ahead, if they
+// are at most wide, else of at least wider times as many.
+const (
+	wider = 8
+	wide  = 1000
+)
+
 // look looks for as long as somebody wants it. It ends then, or with the term.
 func (ln *line) look(ctx context.Context) {
 	rest := minRest

@@ -16,7 +16,7 @@ import (
 // service. A failure is printed as a trace: save it under testdata when it is
 // mended. Repeat a run with -run and -rapid.seed.
 func TestRandomTraces(t *testing.T) {
-	for _, k := range append(memory.Kinds(), memory.Lagging()) {
+	for _, k := range append(memory.Kinds(), memory.Lagging(), memory.Unarmed()) {
 		t.Run(k.Name, func(t *testing.T) {
 			playRandom(t, k.Options, "lock", "lock", "lock", "lockall", "try")
 		})
@@ -25,7 +25,7 @@ func TestRandomTraces(t *testing.T) {
 
 // TestRandomReadersAndWriters is the same with readers and writers.
 func TestRandomReadersAndWriters(t *testing.T) {
-	for _, k := range append(memory.Kinds(), memory.Lagging()) {
+	for _, k := range append(memory.Kinds(), memory.Lagging(), memory.Unarmed()) {
 		t.Run(k.Name, func(t *testing.T) {
 			playRandom(t, k.Options, "rlock", "rlock", "wlock", "wlock", "tryr", "tryw", "downgrade", "downgrade")
 		})

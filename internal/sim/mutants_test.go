@@ -55,13 +55,15 @@ func TestMutantReplay(t *testing.T) {
 
 // kindsOf are the kinds of service on which a defect can show.
 func kindsOf(d defect.Defect) []memory.Kind {
-	kinds := append(memory.Kinds(), memory.Lagging())
+	kinds := append(memory.Kinds(), memory.Lagging(), memory.Unarmed())
 	return slices.DeleteFunc(kinds, func(k memory.Kind) bool {
 		switch d {
 		case defect.MovedGone, defect.MovedComplete:
 			return !k.Options.Moves
 		case defect.OldLook:
 			return !k.Options.Stale
+		case defect.ReadAfterOwn:
+			return !k.Options.OwnUnarmed
 		default:
 			return false
 		}

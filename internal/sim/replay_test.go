@@ -24,7 +24,7 @@ var (
 // is asked for.
 func configs(seed uint64) []Config {
 	var all []Config
-	for _, k := range append(memory.Kinds(), memory.Lagging()) {
+	for _, k := range append(memory.Kinds(), memory.Lagging(), memory.Unarmed()) {
 		if *kindFlag == "" || *kindFlag == k.Name {
 			all = append(all, Config{Seed: seed, Kind: k.Name, Service: k.Options})
 		}

@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOnMemory(t *testing.T) {
-	for _, k := range append(memory.Kinds(), memory.Lagging()) {
+	for _, k := range append(memory.Kinds(), memory.Lagging(), memory.Unarmed()) {
 		t.Run(k.Name, func(t *testing.T) { recipetest.Run(t, memory.Harness(k.Options, nil)) })
 	}
 }

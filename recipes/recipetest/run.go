@@ -16,7 +16,7 @@ type story struct {
 func stories() []story {
 	var all []story
 	for _, part := range [][]story{
-		grants(), ends(), losses(), outcomes(), cuts(), blockedReports(),
+		grants(), gaps(), crowds(), ends(), losses(), outcomes(), cuts(), blockedReports(),
 		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), entering(), wrongHolds(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),

@@ -37,6 +37,12 @@ func Lagging() Kind {
 	return Kind{Name: "Lagging", Options: membackend.Options{Ends: true, Stale: true}}
 }
 
+// Unarmed is one more kind, for what lies above the driver: watches on own entries
+// are never armed there, so every grant after waiting needs a read.
+func Unarmed() Kind {
+	return Kind{Name: "Unarmed", Options: membackend.Options{Ends: true, OwnUnarmed: true}}
+}
+
 // Harness returns the harness of one kind, with each client's backend as seen
 // through a wrapper; nil for none.
 func Harness(o membackend.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
