@@ -43,6 +43,10 @@
 //
 // # What it asks of the user
 //
+// etcd 3.5.8 or newer, or 3.4.25 or newer of the series 3.4. Open asks one member
+// for its version and refuses an older one. Where the version cannot be learned, a
+// waiter reads its own entry before every grant, which costs one read more.
+//
 // With authentication: read and write permission on the root, or in
 // LayoutConcurrency on the names and on the root. That is enough for the leases
 // too.

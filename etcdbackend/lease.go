@@ -23,6 +23,8 @@ type leased struct {
 	id   clientv3.LeaseID
 	pace pace
 
+	unordered bool // nothing is known of the order of the server's progress answers
+
 	ctx    context.Context // ends with Abandon and Close
 	cancel context.CancelFunc
 	unbind func() bool    // ends the wait for the client's end
@@ -52,16 +54,27 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	defer cancel()
 	p := b.pace().within(cfg)
 	why := listen(ctx, b.whyNot)
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	version := b.askVersion(asking)
 	id, err := b.grant(ctx, cfg, p)
 	why.quiet()
+	if err != nil {
+		stop()
+	}
+	known, old := version()
 	if err != nil {
 		if errors.Is(err, driver.ErrUnavailable) {
 			err = why.told(fmt.Errorf("no answer from %s: %w", strings.Join(b.client.Endpoints(), ", "), err))
 		}
 		return nil, fmt.Errorf("etcd: grant a lease: %w", err)
 	}
+	if old != nil {
+		_, _ = b.client.Revoke(ctx, id) // else it expires
+		return nil, fmt.Errorf("etcd: open: %w", old)
+	}
 	s := &leased{
-		b: b, cfg: cfg, id: id, pace: p,
+		b: b, cfg: cfg, id: id, pace: p, unordered: !known,
 		flight:  make(chan struct{}, maxFlight),
 		leaving: make(chan struct{}, maxFlight),
 		prove:   make(chan struct{}, 1),
@@ -114,6 +127,13 @@ func (s *leased) Prove() {
 func (s *leased) lost(err error) {
 	s.over.Store(true)
 	s.cfg.Gone(fmt.Errorf("etcd: lease %s: %w", s.ID(), err))
+}
+
+// warn writes to the user's log, in a goroutine of its own: a logger that blocks
+// must not stop the renewals or the watches of the session, whatever the caller
+// holds. Each warning is written once until its cause is over, so few wait.
+func (s *leased) warn(msg string, args ...any) {
+	s.wg.Go(func() { s.cfg.Logger.Warn(msg, args...) }) // ends with the logger
 }
 
 // ended says that nothing new can be made in this session.

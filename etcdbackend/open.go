@@ -13,8 +13,9 @@ import (
 // Open opens a Session on a client that stays the caller's: it is not closed,
 // and must not be before the Session. Opts may be nil. It fails with an error
 // that wraps session.ErrInvalidOptions (nothing was sent), session.ErrDenied,
-// session.ErrRefused (etcd's quota is used up) or, when ctx ends and at the
-// latest after 5 s, session.ErrUnavailable, which names the endpoints.
+// session.ErrRefused (etcd's quota is used up, or the server is older than 3.5.8
+// or 3.4.25) or, when ctx ends and at the latest after 5 s,
+// session.ErrUnavailable, which names the endpoints.
 func Open(ctx context.Context, client *clientv3.Client, opts *Options) (*session.Session, error) {
 	b, err := NewBackend(client, opts)
 	if err != nil {

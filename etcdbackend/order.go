@@ -15,7 +15,10 @@ package etcdbackend
 //
 // So a progress request is sent every few messages, and the own watches are
 // armed only while the last answer is recent enough. A burst disarms them for a
-// round trip, and then own entries are read before a grant.
+// round trip, and then own entries are read before a grant. Where more messages
+// come in each round trip than the bounds allow, or the server has dropped many
+// answers, the own watches stay disarmed, and nothing else is wrong with the
+// stream.
 //
 // One case escapes: a member so far behind that it gets a snapshot from the
 // leader, without having lost it, tells everybody's missed events watch by
@@ -25,6 +28,7 @@ type order struct {
 	at    int   // seen, when the last answer came
 	asked []int // seen, when each unanswered request was sent
 	ok    bool
+	never bool // answers prove nothing: the server may be too old
 }
 
 // The bounds of order: their sum stays below the channel's 128.
@@ -47,12 +51,20 @@ func (o *order) message() (lost bool) {
 
 // wantsAnswer says that a progress request is due.
 func (o *order) wantsAnswer() bool {
+	if o.never {
+		return false
+	}
 	if len(o.asked) == 0 {
 		return !o.ok || o.seen-o.at >= orderAsk
 	}
 	// Perhaps the last one was dropped.
 	return len(o.asked) < maxAsked && o.seen-o.asked[len(o.asked)-1] >= orderAsk
 }
+
+// wantsTick reports whether a progress request is due though no message came. One
+// that is under way is waited for: a request at every tick would add up where the
+// order stays unsure.
+func (o *order) wantsTick() bool { return !o.ok && !o.never && len(o.asked) == 0 }
 
 // ask notes that a progress request is being sent.
 func (o *order) ask() { o.asked = append(o.asked, o.seen) }
@@ -68,7 +80,7 @@ func (o *order) answer(buffered int) {
 	between := o.seen - o.asked[0] + buffered
 	o.asked = o.asked[1:]
 	o.seen++
-	if between <= orderSlack {
+	if between <= orderSlack && !o.never {
 		o.ok, o.at = true, o.seen
 	}
 }

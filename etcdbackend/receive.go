@@ -49,10 +49,11 @@ func (st *stream) progress() {
 	before := st.order.ok
 	st.order.answer(len(st.awaiting))
 	if !st.order.ok {
-		st.ping()
+		if st.order.wantsTick() {
+			st.ping()
+		}
 		return
 	}
-	st.disordered = 0
 	if !before {
 		st.h.armOwn()
 	}
@@ -96,7 +97,7 @@ func (st *stream) refused(resp *pb.WatchResponse) error {
 	}
 	if !st.h.refused {
 		st.h.refused = true
-		st.h.s.cfg.Logger.Warn("etcd: a watch is refused, trying again", "lease", st.h.s.ID(), "reason", resp.CancelReason)
+		st.h.s.warn("etcd: a watch is refused, trying again", "lease", st.h.s.ID(), "reason", resp.CancelReason)
 	}
 	return nil
 }

@@ -19,9 +19,6 @@ const (
 	idleStream = 30 * time.Second
 	// ticksPerPing is how often the stream's clock ticks between two pings.
 	ticksPerPing = 4
-	// maxDisordered is after how many pings without a sure order the stream is
-	// made anew: the server dropped answers that we wait for.
-	maxDisordered = 3
 )
 
 // stream is one gRPC stream to one member, with the watches of a session. The
@@ -38,24 +35,22 @@ type stream struct {
 	out  []*pb.WatchRequest
 	wake chan struct{} // something is in out
 
-	byID       map[int64]*serverWatch
-	live       int            // how many of them the server has
-	awaiting   []*serverWatch // asked for and not answered, in order
-	order      order
-	disordered int            // pings since the order was sure
-	heard      driver.Instant // when the last message came
-	awaited    driver.Instant // since when the first of awaiting is so
-	empty      driver.Instant // since when byID is empty
-	ticks      int
-	worked     bool // something came
+	byID     map[int64]*serverWatch
+	live     int            // how many of them the server has
+	awaiting []*serverWatch // asked for and not answered, in order
+	order    order
+	heard    driver.Instant // when the last message came
+	awaited  driver.Instant // since when the first of awaiting is so
+	empty    driver.Instant // since when byID is empty
+	ticks    int
+	worked   bool // something came
 }
 
 var (
-	errSilent    = errors.New("etcd: the watch stream has gone silent")
-	errStale     = errors.New("etcd: the login of the watch stream has expired")
-	errIdle      = errors.New("etcd: the watch stream is not needed")
-	errStranger  = errors.New("etcd: the answer is to another watch: is a proxy in between?")
-	errUnordered = errors.New("etcd: the watch stream lost its order for good")
+	errSilent   = errors.New("etcd: the watch stream has gone silent")
+	errStale    = errors.New("etcd: the login of the watch stream has expired")
+	errIdle     = errors.New("etcd: the watch stream is not needed")
+	errStranger = errors.New("etcd: the answer is to another watch: is a proxy in between?")
 )
 
 // run keeps a stream for as long as there are watches.
@@ -100,7 +95,7 @@ func (h *hub) broken(err error) (done bool) {
 	h.warned = h.warned || warn
 	h.mu.Unlock()
 	if warn {
-		h.s.cfg.Logger.Warn("etcd: watch stream broken, making a new one", "lease", h.s.ID(), "err", err)
+		h.s.warn("etcd: watch stream broken, making a new one", "lease", h.s.ID(), "err", err)
 	}
 	h.drain()
 	return done
@@ -126,6 +121,7 @@ func (h *hub) open(fails int) (*stream, error) {
 		wake:     make(chan struct{}, 1),
 		byID:     make(map[int64]*serverWatch),
 		heard:    now, empty: now,
+		order: order{never: s.unordered},
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -268,14 +264,13 @@ func (st *stream) tick() error {
 	}
 	st.ticks++
 	full := st.ticks%ticksPerPing == 0
-	if st.live > 0 && (full || !st.order.ok) { // without a watch, the server does not answer
+	// Without a watch, the server does not answer. A stream without a sure order
+	// works like any other, and own entries are read, so it is kept.
+	if st.live > 0 && (full || st.order.wantsTick()) {
 		st.ping()
 	}
 	if !full {
 		return nil
-	}
-	if st.disordered++; st.live > 0 && st.disordered > maxDisordered {
-		return errUnordered
 	}
 	for _, w := range st.byID {
 		if !w.live && !st.isAwaiting(w) { // refused before

@@ -1,0 +1,257 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+// logbook counts the warnings of a session that contain a text.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Count(l.text.Bytes(), []byte(text))
+}
+
+// busy is a session at a round trip of 200 ms that observes an election, and one
+// beside the server that proclaims there 300 times a second.
+type busy struct {
+	near, far *session.Session
+	log       *logbook
+	joined    chan struct{} // of far
+	told      atomic.Int64  // proclamations that were made
+}
+
+func newBusy(t *testing.T, ttl time.Duration) *busy {
+	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
+	b := &busy{log: &logbook{}, joined: make(chan struct{}, 100)}
+	direct, err := cluster.NewClient(func(cfg *clientv3.Config) { cfg.Endpoints = []string{cluster.Member(0).Direct()} })
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = direct.Close() })
+	b.near, err = etcdbackend.Open(t.Context(), direct, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.near.Close() })
+	b.far, err = etcdbackend.Open(t.Context(), cluster.Client(t), &etcdbackend.Options{Session: session.Options{
+		TTL: ttl, Logger: slog.New(slog.NewTextHandler(b.log, nil)),
+		Hooks: session.Hooks{Joined: func(session.Event) { b.joined <- struct{}{} }},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.far.Close() })
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	lead := election.New(b.near, "busy")
+	h, err := lead.Campaign(ctx, "0")
+	require.NoError(t, err)
+	for _, dir := range []etcdtest.Direction{etcdtest.Up, etcdtest.Down} {
+		cluster.Member(0).ClientProxy().Delay(dir, 100*time.Millisecond)
+	}
+	seen := make(chan struct{})
+	wg.Go(func() {
+		once := sync.OnceFunc(func() { close(seen) })
+		for range election.New(b.far, "busy").Observe(ctx) {
+			once()
+		}
+	})
+	<-seen
+	wg.Go(func() {
+		tick := time.NewTicker(time.Second / 300)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			<-tick.C
+			if lead.Proclaim(ctx, h, fmt.Sprint(b.told.Add(1))) != nil {
+				return
+			}
+		}
+	})
+	return b
+}
+
+// proclaimed waits until so many more proclamations were made.
+func (b *busy) proclaimed(t *testing.T, n int64) {
+	for end := b.told.Load() + n; b.told.Load() < end; {
+		require.NoError(t, t.Context().Err())
+		time.Sleep(10 * time.Millisecond) // asking again is all one can do from outside
+	}
+}
+
+// The timer of a waiter goes off after 45 s at the earliest with this TTL, and
+// Lock gives up before that: only a read can have granted it.
+func TestABusyDistantStreamHasAFreeLockGrantedByARead(t *testing.T) {
+	t.Parallel()
+	b := newBusy(t, time.Minute)
+	b.proclaimed(t, 300)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for i := range 3 {
+		name := fmt.Sprint("x", i)
+		held, err := mutex.New(b.near, name).Lock(ctx)
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() {
+			h, err := mutex.New(b.far, name).Lock(ctx)
+			if err == nil {
+				_ = h.Unlock()
+			}
+			done <- err
+		}()
+		<-b.joined
+		require.NoError(t, held.Unlock())
+		require.NoError(t, <-done, "the lock is free, and its first waiter is not granted")
+	}
+}
+
+// Being out of order is no reason to end a stream.
+func TestABusyDistantStreamIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBusy(t, 4*time.Second)
+	b.proclaimed(t, 2400)
+	assert.Zero(t, b.log.count("watch stream broken"), "streams that were made anew")
+}
+
+// stuck is a logger that blocks until it is released.
+type stuck struct {
+	slog.Handler
+	reached func()
+	free    chan struct{}
+}
+
+func (s stuck) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+
+func (s stuck) Handle(context.Context, slog.Record) error {
+	s.reached()
+	<-s.free
+	return nil
+}
+
+// A watch is refused and the log blocks: other locks of the session go on.
+func TestABlockedLoggerStopsNoWatch(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.New(t, nil)
+	client, err := cluster.NewClient(func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(refuseFirst))
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	other, err := etcdbackend.Open(t.Context(), cluster.Client(t), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = other.Close() })
+	reached, free := make(chan struct{}), make(chan struct{})
+	joined := make(chan struct{}, 10)
+	s, err := etcdbackend.Open(t.Context(), client, &etcdbackend.Options{Session: session.Options{
+		TTL: time.Minute, Logger: slog.New(stuck{reached: sync.OnceFunc(func() { close(reached) }), free: free}),
+		Hooks: session.Hooks{Joined: func(session.Event) { joined <- struct{}{} }},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(sync.OnceFunc(func() { close(free) })) // before Close
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+
+	wait := func(name string) (*session.Hold, chan error) {
+		held, err := mutex.New(other, name).Lock(ctx)
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() {
+			h, err := mutex.New(s, name).Lock(ctx)
+			if err == nil {
+				_ = h.Unlock()
+			}
+			done <- err
+		}()
+		<-joined
+		return held, done
+	}
+	refused, _ := wait("refused") // its watches are refused
+	select {
+	case <-reached:
+	case <-ctx.Done():
+		require.Fail(t, "nothing was logged")
+	}
+	held, done := wait("other")
+	require.NoError(t, held.Unlock())
+	require.NoError(t, <-done, "a lock behind a watch that is not refused")
+	_ = refused
+}
+
+// refuseFirst has the answer to the first watch of a stream say that it is refused.
+func refuseFirst(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	st, err := streamer(ctx, desc, cc, method, opts...)
+	return &refusing{ClientStream: st}, err
+}
+
+type refusing struct {
+	grpc.ClientStream
+	once sync.Once
+}
+
+func (r *refusing) RecvMsg(m any) error {
+	err := r.ClientStream.RecvMsg(m)
+	if resp, ok := m.(*pb.WatchResponse); ok && err == nil && resp.Created {
+		r.once.Do(func() { resp.Canceled, resp.CancelReason = true, "permission denied" })
+	}
+	return err
+}
+
+// oldServer has the server say that it is of another version.
+func oldServer(version string) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if r, ok := reply.(*pb.StatusResponse); ok && err == nil {
+			r.Version = version
+		}
+		return err
+	}
+}
+
+func TestAServerThatIsTooOldIsRefused(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.New(t, nil)
+	open := func(version string) error {
+		client, err := cluster.NewClient(func(cfg *clientv3.Config) {
+			cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(oldServer(version)))
+		})
+		require.NoError(t, err)
+		defer func() { _ = client.Close() }()
+		s, err := etcdbackend.Open(t.Context(), client, nil)
+		if err == nil {
+			require.NoError(t, s.Close())
+		}
+		return err
+	}
+	require.NoError(t, open("3.5.8"))
+	require.NoError(t, open("unknown"), "what cannot be read is not refused")
+	err := open("3.5.7")
+	require.ErrorIs(t, err, session.ErrRefused)
+	assert.ErrorContains(t, err, "3.5.7")
+	assert.ErrorContains(t, err, "3.5.8")
+}
