@@ -61,10 +61,10 @@ func (o *order) wantsAnswer() bool {
 	return len(o.asked) < maxAsked && o.seen-o.asked[len(o.asked)-1] >= orderAsk
 }
 
-// wantsTick reports whether a progress request is due though no message came. One
-// that is under way is waited for: a request at every tick would add up where the
-// order stays unsure.
-func (o *order) wantsTick() bool { return !o.ok && !o.never && len(o.asked) == 0 }
+// wantsTick reports whether a progress request is due though no message came. Few
+// may be under way: a request at every tick would add up where the order stays
+// unsure.
+func (o *order) wantsTick() bool { return !o.ok && !o.never && len(o.asked) < orderSlack/2 }
 
 // ask notes that a progress request is being sent.
 func (o *order) ask() { o.asked = append(o.asked, o.seen) }
