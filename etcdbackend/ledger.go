@@ -3,6 +3,7 @@ package etcdbackend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -11,12 +12,13 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// A ledger is a key beside the line, on no lease: its value is the same few
-// bytes whenever the last hold was given back, and else the name of the entry
-// that holds. So a request that writes a name over a clean ledger has the
-// condition that it is clean, and need not know when it became so.
+// A ledger is a key beside the queue, on no lease. It holds the name of the entry
+// that holds the lock. After a clean release there is no key, for two reasons. A
+// release then only deletes, and an etcd whose quota is used up carries it out. And
+// a join that enters its name needs one condition, that there is no key.
 
-// ledgerV1 is the stored form. A clean ledger has no entry.
+// ledgerV1 is the stored form. A ledger without an entry is clean; this package
+// writes none.
 type ledgerV1 struct {
 	V     int    `json:"v"`
 	Entry string `json:"entry,omitempty"`
@@ -28,9 +30,6 @@ type ledgerV1 struct {
 	// Died says that the hold before was not given back.
 	Died bool `json:"died,omitempty"`
 }
-
-// cleanLedger is the value of a clean ledger, to the byte.
-func cleanLedger() []byte { return ledgerV1{}.encode() }
 
 func (l ledgerV1) encode() []byte {
 	l.V = 1
@@ -94,26 +93,20 @@ func (a account) before(ref driver.Ref) driver.Past {
 	return driver.PastClean
 }
 
-// enterClean enters a new entry's name in the transaction that makes it, if the
-// ledger is clean or there is none.
+// enterClean enters a new entry's name in the transaction that makes it, if there
+// is no ledger.
 func enterClean(ledger, key string) *pb.RequestOp {
-	put := []*pb.RequestOp{opPut(ledger, ledgerV1{Entry: key}.encode(), 0)}
 	return opTxn(&pb.TxnRequest{
-		Compare: []*pb.Compare{holds(ledger, cleanLedger())},
-		Success: put,
-		// A key that is not there does not have a value to compare.
-		Failure: []*pb.RequestOp{opTxn(&pb.TxnRequest{Compare: []*pb.Compare{createdAt(ledger, 0)}, Success: put})},
+		Compare: []*pb.Compare{createdAt(ledger, 0)},
+		Success: []*pb.RequestOp{opPut(ledger, ledgerV1{Entry: key}.encode(), 0)},
 	})
 }
 
 // entered reads the answer to enterClean.
-func entered(op *pb.ResponseOp) bool {
-	t := op.GetResponseTxn()
-	return t.Succeeded || t.Responses[0].GetResponseTxn().Succeeded
-}
+func entered(op *pb.ResponseOp) bool { return op.GetResponseTxn().Succeeded }
 
-// strike makes a ledger clean that has an entry's name, in the form of Join or
-// in either form of Enter.
+// strike deletes a ledger that has an entry's name, in the form of Join or in
+// either form of Enter.
 func strike(ledger string, ref driver.Ref) *pb.RequestOp {
 	op := &pb.TxnRequest{Compare: []*pb.Compare{writtenAt(ledger, ref.Place)}}
 	for _, died := range []bool{false, true} {
@@ -123,7 +116,7 @@ func strike(ledger string, ref driver.Ref) *pb.RequestOp {
 			Failure: []*pb.RequestOp{opTxn(op)},
 		}
 	}
-	clean := []*pb.RequestOp{opPut(ledger, cleanLedger(), 0)}
+	clean := []*pb.RequestOp{opDelete(ledger)}
 	for t := op; t != nil; t = nested(t) {
 		t.Success = clean
 	}
@@ -149,10 +142,10 @@ func (s *leased) Enter(ctx context.Context, ref driver.Ref) (driver.Past, error)
 	return past, nil
 }
 
-// enter expects a clean ledger, and takes what else there is from the answer.
+// enter expects no ledger, and takes what there is from the answer.
 func (s *leased) enter(ctx context.Context, ref driver.Ref) (driver.Past, error) {
 	ledger := s.b.lay.ledger(ref.Line)
-	expected, past := holds(ledger, cleanLedger()), driver.PastClean
+	expected, past := createdAt(ledger, 0), driver.PastClean
 	for {
 		l := ledgerV1{Entry: ref.Key, Place: ref.Place, Died: past == driver.PastDied}
 		resp, err := s.askFor(ctx, ref, &pb.TxnRequest{
@@ -161,6 +154,8 @@ func (s *leased) enter(ctx context.Context, ref driver.Ref) (driver.Past, error)
 			Failure: []*pb.RequestOp{opGet(keyOnly(ref.Key)), opGet(whole(ledger))},
 		})
 		switch {
+		case errors.Is(err, errFull):
+			return s.enteredBefore(ctx, ref, err)
 		case err != nil:
 			return driver.PastUnknown, err
 		case resp.Succeeded:
@@ -177,4 +172,22 @@ func (s *leased) enter(ctx context.Context, ref driver.Ref) (driver.Past, error)
 		}
 		expected = writtenAt(ledger, a.written)
 	}
+}
+
+// enteredBefore reads whether an attempt that was not answered has entered the name,
+// once etcd has answered that its quota is used up. From then on it carries out no
+// late attempt either, until an operator disarms the alarm.
+func (s *leased) enteredBefore(ctx context.Context, ref driver.Ref, full error) (driver.Past, error) {
+	var resp *pb.RangeResponse
+	err := s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
+		resp, err = s.b.kv.get(ctx, whole(s.b.lay.ledger(ref.Line)))
+		return err
+	})
+	if err != nil {
+		return driver.PastUnknown, err
+	}
+	if a := readLedger(first(resp.Kvs)); a.names(ref) {
+		return a.past, nil
+	}
+	return driver.PastUnknown, full
 }

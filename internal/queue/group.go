@@ -109,7 +109,8 @@ func (g *group) clean() { g.t.Clean(g.drop) }
 // drop leaves the lines of a request whose caller has held nothing. The ledgers
 // go on to say what they said before.
 func (g *group) drop(ctx context.Context) error {
-	if err := settled(g.reread(ctx)); err != nil {
+	// A name that the service refused is not in the ledger.
+	if err := settled(g.reread(ctx)); err != nil && !errors.Is(err, driver.ErrRefused) {
 		return err
 	}
 	return settled(g.leave(ctx, func(i int) bool { return g.seats[i].book.past != driver.PastDied || defect.Is(defect.StruckByWaiter) }))

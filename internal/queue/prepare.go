@@ -121,27 +121,28 @@ func (g *group) enter(ctx context.Context) error {
 	return nil
 }
 
-// reread asks for what Enter has found, where that is not known. Who left without
-// knowing would wipe out a death, or would make one up. ErrGone says that an entry
-// is gone, and comes when all others have been asked for.
+// reread asks for what Enter has found, where that is not known. A leave without
+// that knowledge would wipe out a death, or would make one up. ErrGone reports that
+// an entry is gone, ErrRefused that the service does not enter a name; either comes
+// when all others have been asked for.
 func (g *group) reread(ctx context.Context) error {
-	var gone error
+	var last error
 	for _, st := range g.seats {
 		b := &st.book
 		if !b.open {
 			continue
 		}
 		past, err := g.t.Driver().Enter(ctx, st.entry.Ref)
-		if err != nil && !errors.Is(err, driver.ErrGone) {
+		if err != nil && !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrRefused) {
 			return err
 		}
 		if b.open = false; err != nil {
-			gone = err
+			last = err
 			continue
 		}
 		b.past = past
 	}
-	return gone
+	return last
 }
 
 // rest lets the time pass in which holders before, who did not give back, may

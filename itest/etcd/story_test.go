@@ -27,6 +27,7 @@ func TestStories(t *testing.T) {
 		{"AStoppedHoldersLateWriteIsRefused", stoppedHolderIsRefused},
 		{"TheLineIsSharedWithOtherClients", lineSharedWithOthers},
 		{"AFullQuotaIsToldAndLocksCanBeGivenBack", fullQuota},
+		{"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks", fullRobust},
 		{"AnUnreachableEndpointIsNamedInTime", unreachableIsNamed},
 		{"ACompactionAndAResetLoseNoPlace", compactionAndReset},
 		{"AReleaseDuringACutIsNoticedAfterIt", releaseDuringACut},
