@@ -54,7 +54,7 @@ func NewBackend(client *clientv3.Client, opts *Options) (driver.Backend, error) 
 func newBackend(client *clientv3.Client, o Options) *backend {
 	b := &backend{
 		client: client,
-		lay:    layout{root: o.Root, kind: o.Layout},
+		lay:    layout{root: escape(o.Root), kind: o.Layout},
 		leader: metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader),
 		clock:  driver.SystemClock(),
 		plain:  isPlain(client),

@@ -13,7 +13,7 @@ import (
 
 // layout turns names into keys and keys into entries. All of it is pure.
 type layout struct {
-	root string
+	root string // escaped: the keys of a root never lie below another root
 	kind Layout
 }
 

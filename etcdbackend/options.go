@@ -50,8 +50,11 @@ type Options struct {
 	Session session.Options
 
 	// Root is where the keys are kept, "" means DefaultRoot. It may contain
-	// "/", must not end with it, and is at most 512 bytes of UTF-8. In
-	// LayoutConcurrency only what is no entry is kept there.
+	// "/", must not end with it, and is at most 512 bytes of UTF-8. In keys
+	// "/" and "%" of the root are written as %2F and %25: the keys of the root
+	// "prod/locks" begin with "prod%2Flocks/". So two roots never share a key,
+	// even if one begins with the other. In LayoutConcurrency only what is no
+	// entry is kept there.
 	Root string
 
 	// Layout says how names become keys. 0 means LayoutNative.

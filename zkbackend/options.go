@@ -131,6 +131,12 @@ type Options struct {
 	// Root is the path below which lines are kept, "" means DefaultRoot, "/"
 	// the whole tree. It begins with "/", does not end with it, and is at most
 	// 512 bytes. What is missing of it is created with the first lock.
+	//
+	// A name is a path below the root, so roots can meet: the lock "team/x" of
+	// the root "/locks" and the lock "x" of the root "/locks/team" are the same
+	// queue. Their limits, ledgers and the like are kept apart, below each root.
+	// Programs that are to have nothing in common take roots of which none lies
+	// below another.
 	Root string
 
 	// Layout says how entries are named. 0 means LayoutCurator.

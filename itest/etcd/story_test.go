@@ -28,6 +28,7 @@ func TestStories(t *testing.T) {
 		{"TheLineIsSharedWithOtherClients", lineSharedWithOthers},
 		{"AFullQuotaIsToldAndLocksCanBeGivenBack", fullQuota},
 		{"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks", fullRobust},
+		{"RootsThatAreNestedDoNotMeet", nestedRoots},
 		{"AnUnreachableEndpointIsNamedInTime", unreachableIsNamed},
 		{"ACompactionAndAResetLoseNoPlace", compactionAndReset},
 		{"AReleaseDuringACutIsNoticedAfterIt", releaseDuringACut},

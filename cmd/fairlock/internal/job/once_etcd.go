@@ -38,7 +38,7 @@ func (j *job) etcdMarks(ctx context.Context, h *session.Hold) (marks, error) {
 		return nil, err
 	}
 	root := cmp.Or(a.Root, etcdbackend.DefaultRoot)
-	return &etcdMarks{client, h, root + "/%beside/" + escape(j.Name) + "/done/"}, nil
+	return &etcdMarks{client, h, escape(root) + "/%beside/" + escape(j.Name) + "/done/"}, nil
 }
 
 func (m *etcdMarks) read(ctx context.Context, key string) ([]byte, error) {
