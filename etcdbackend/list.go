@@ -2,11 +2,14 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -15,37 +18,127 @@ import (
 // namesPage is how many keys one read of Names brings.
 const namesPage = 1000
 
-// List implements driver.Backend.
+// entriesPage is how many entries one transaction reads key by key. Each takes up
+// to two operations, and etcd takes 128 in a transaction.
+const entriesPage = 50
+
+// List implements driver.Backend. A whole queue is read in one transaction. Where
+// only the first entries are wanted, their keys are read first, and then what they
+// say, as of the same revision. So neither the answers nor what the server loads
+// grows with the values of the other entries.
 func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
-	line, metas := firstOf(b.lay.prefix(name)), b.lay.metas(name)
-	line.Limit = int64(most)
-	r := &pb.TxnRequest{Success: []*pb.RequestOp{
-		opGet(line),
-		opGet(&pb.RangeRequest{Key: []byte(metas), RangeEnd: prefixEnd(metas)}),
-		opGet(whole(b.lay.ledger(name))),
-	}}
-	var resp *pb.TxnResponse
-	err := b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
-		resp, err = b.kv.txn(ctx, r)
-		return err
-	})
+	var es []driver.Entry
+	var err error
+	if most == 0 {
+		es, err = b.listAll(ctx, name)
+	} else {
+		es, err = b.listFirst(ctx, name, most)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("etcd: list %q: %w", name, err)
 	}
+	return es, nil
+}
+
+// listAll is List without a bound.
+func (b *backend) listAll(ctx context.Context, name string) ([]driver.Entry, error) {
+	line, metas := firstOf(b.lay.prefix(name)), b.lay.metas(name)
+	line.Limit = 0
+	resp, err := b.read(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{
+		opGet(line),
+		opGet(&pb.RangeRequest{Key: []byte(metas), RangeEnd: prefixEnd(metas)}),
+		opGet(whole(b.lay.ledger(name))),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	ledger := first(resp.Responses[2].GetResponseRange().Kvs)
+	return b.lay.list(name, resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs, ledger), nil
+}
+
+// listFirst is List of the first entries. It begins again where the revision of
+// the keys was compacted before the rest could be read.
+func (b *backend) listFirst(ctx context.Context, name string, most int) ([]driver.Entry, error) {
+	for {
+		keys := firstOf(b.lay.prefix(name))
+		keys.Limit, keys.KeysOnly = int64(most), true
+		resp, err := b.read(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{opGet(keys)}})
+		if err != nil {
+			return nil, err
+		}
+		es, err := b.listKeys(ctx, name, resp.Responses[0].GetResponseRange().Kvs, resp.Header.Revision)
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			return es, err
+		}
+	}
+}
+
+// listKeys reads entries whose keys are known, as they were at a revision.
+func (b *backend) listKeys(ctx context.Context, name string, kvs []*mvccpb.KeyValue, rev int64) ([]driver.Entry, error) {
+	var line, metas []*mvccpb.KeyValue
+	var ledger *mvccpb.KeyValue
+	for i, part := range slices.Collect(slices.Chunk(kvs, entriesPage)) {
+		r := &pb.TxnRequest{}
+		get := func(key string) {
+			op := whole(key)
+			op.Revision = rev
+			r.Success = append(r.Success, opGet(op))
+		}
+		for _, kv := range part {
+			get(string(kv.Key))
+		}
+		for _, kv := range part {
+			if b.lay.isValued(name, kv) {
+				get(b.lay.meta(driver.Ref{Line: name, Key: string(kv.Key)}))
+			}
+		}
+		if i == 0 {
+			get(b.lay.ledger(name))
+		}
+		resp, err := b.read(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for n, op := range resp.Responses {
+			kv := first(op.GetResponseRange().Kvs)
+			switch {
+			case n < len(part):
+				line = append(line, kv)
+			case i == 0 && n == len(resp.Responses)-1:
+				ledger = kv
+			case kv != nil:
+				metas = append(metas, kv)
+			}
+		}
+	}
+	return b.lay.list(name, line, metas, ledger), nil
+}
+
+// read sends a transaction that writes nothing.
+func (b *backend) read(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResponse, err error) {
+	err = b.ask(ctx, b.pace(), func(ctx context.Context) (err error) {
+		resp, err = b.kv.txn(ctx, r)
+		return err
+	})
+	return resp, err
+}
+
+// list makes entries of the keys in a queue, of the metadata beside it, and of its
+// ledger.
+func (l layout) list(name string, kvs, metas []*mvccpb.KeyValue, ledger *mvccpb.KeyValue) []driver.Entry {
 	said := make(map[string][]byte)
-	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+	for _, kv := range metas {
 		said[string(kv.Key)] = kv.Value
 	}
-	account := readLedger(first(resp.Responses[2].GetResponseRange().Kvs))
-	kvs := resp.Responses[0].GetResponseRange().Kvs
+	account := readLedger(ledger)
 	es := make([]driver.Entry, len(kvs))
 	for i, kv := range kvs {
-		es[i] = b.lay.listed(name, kv, said)
-		if i == 0 && account.names(es[i].Ref) { // who waits may stand there too, see Join
+		es[i] = l.listed(name, kv, said)
+		if i == 0 && account.names(es[i].Ref) { // the name of a waiter may be there too, see Join
 			es[i].Past = account.past
 		}
 	}
-	return es, nil
+	return es
 }
 
 // Names implements driver.Backend. It reads page by page, so the answer is not

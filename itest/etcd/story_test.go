@@ -28,6 +28,7 @@ func TestStories(t *testing.T) {
 		{"TheLineIsSharedWithOtherClients", lineSharedWithOthers},
 		{"AFullQuotaIsToldAndLocksCanBeGivenBack", fullQuota},
 		{"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks", fullRobust},
+		{"ALeaderIsReadAtTheSameCostAmongMany", leaderBytes},
 		{"RootsThatAreNestedDoNotMeet", nestedRoots},
 		{"AnUnreachableEndpointIsNamedInTime", unreachableIsNamed},
 		{"ACompactionAndAResetLoseNoPlace", compactionAndReset},
