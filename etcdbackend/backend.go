@@ -89,6 +89,7 @@ func (b *backend) Profile() driver.Profile {
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, time.Second) },
 		Ordered: b.plain,
 		Ends:    true,
+		Within:  b.lay.within,
 
 		MaxAll:   maxAll,
 		MaxValue: maxValue,

@@ -129,6 +129,12 @@ func (l layout) check(name string) error {
 	return nil
 }
 
+// within reports whether the queue of name contains the entries of another name's
+// queue. Only in LayoutConcurrency can it.
+func (l layout) within(other, name string) bool {
+	return other != name && strings.HasPrefix(l.prefix(other), l.prefix(name))
+}
+
 // entryKey is what the part of an own key behind the line's prefix says.
 type entryKey struct {
 	lease  clientv3.LeaseID

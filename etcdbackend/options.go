@@ -26,7 +26,9 @@ const (
 	// LayoutConcurrency keeps the lock "a/b" under "a/b/", without the root,
 	// and stands in one line with concurrency.Mutex, concurrency.Election,
 	// "etcdctl lock" and v3lock. As with them, the lock "a" also waits for
-	// holders of "a/b", because their keys begin with "a/".
+	// holders of "a/b", because their keys begin with "a/". A request for "a"
+	// with the context of a hold of "a/b" returns session.ErrReentrant: it would
+	// wait for itself.
 	LayoutConcurrency
 )
 
@@ -47,6 +49,12 @@ type Options struct {
 	// Session is what all backends have in common: TTL, margin, label, hooks
 	// and log. The least TTL is 2 s; etcd grants whole seconds and rounds up
 	// to its own least (one and a half times the election timeout).
+	//
+	// The default margin covers an election timeout of 1 s, which is etcd's
+	// default. If the servers run with a longer --election-timeout, set Margin to
+	// at least that: a new leader may count leases from up to one election
+	// timeout before the last renewal that the old leader acknowledged. etcd
+	// does not report that setting to clients.
 	Session session.Options
 
 	// Root is where the keys are kept, "" means DefaultRoot. It may contain

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 )
@@ -49,6 +50,24 @@ func Inside(ctx context.Context, s *Session, name string) *Hold {
 	for h := innermost(ctx); h != nil; h = h.outer.live() {
 		if h.g.t.s == s && slices.Contains(h.g.names(), name) {
 			return h
+		}
+	}
+	return nil
+}
+
+// Within returns an error that wraps ErrReentrant if ctx came from a live hold of
+// another lock, taken through s, whose entry the queue of the named lock contains
+// as well: see driver.Profile.Within. A request for that lock would wait for itself.
+func Within(ctx context.Context, s *Session, name string) error {
+	within := s.profile.Within
+	if within == nil {
+		return nil
+	}
+	for h := fromContext(ctx); h != nil; h = h.outer {
+		for _, other := range h.g.names() {
+			if h.g.t.s == s && within(other, name) && h.Valid() > 0 {
+				return fmt.Errorf("%w: the queue of %q contains the entries of %q, which the caller holds", ErrReentrant, name, other)
+			}
 		}
 	}
 	return nil

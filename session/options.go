@@ -28,7 +28,8 @@ type Options struct {
 	// end: the time that a worker has to stop. 0 means the backend's default
 	// for the TTL that the service gives (etcd: the larger of TTL/10 and 1 s,
 	// ZooKeeper: of TTL/10 and 100 ms). It may be at most three quarters of the
-	// TTL, so that a quarter is left to renew in.
+	// TTL, so that a quarter is left to renew in. An etcd cluster whose election
+	// timeout is longer than 1 s needs a Margin of at least that timeout.
 	Margin time.Duration
 
 	// Label is shown to whoever looks at the line, beside host and pid. At

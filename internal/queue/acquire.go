@@ -38,7 +38,7 @@ type Request struct {
 }
 
 // checked says what is wrong with a set of requests, before anything is sent.
-func checked(s *session.Session, rs []Request) error {
+func checked(ctx context.Context, s *session.Session, rs []Request) error {
 	names := make(map[string]bool, len(rs))
 	for _, r := range rs {
 		if err := s.CheckName(r.Name); err != nil {
@@ -48,6 +48,9 @@ func checked(s *session.Session, rs []Request) error {
 			return fmt.Errorf("%w %q: it is there twice", session.ErrInvalidName, r.Name)
 		}
 		names[r.Name] = true
+		if err := session.Within(ctx, s, r.Name); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -72,7 +75,7 @@ var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
 // session.ErrUnavailable.
 func Acquire(ctx context.Context, s *session.Session, rs ...Request) (*session.Hold, error) {
-	if err := checked(s, rs); err != nil {
+	if err := checked(ctx, s, rs); err != nil {
 		return nil, err
 	}
 	if !rs[0].Try {

@@ -29,6 +29,7 @@ func TestStories(t *testing.T) {
 		{"AFullQuotaIsToldAndLocksCanBeGivenBack", fullQuota},
 		{"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks", fullRobust},
 		{"ALeaderIsReadAtTheSameCostAmongMany", leaderBytes},
+		{"AHolderThatWouldWaitForItselfIsRefused", waitForSelf},
 		{"RootsThatAreNestedDoNotMeet", nestedRoots},
 		{"AnUnreachableEndpointIsNamedInTime", unreachableIsNamed},
 		{"ACompactionAndAResetLoseNoPlace", compactionAndReset},

@@ -84,6 +84,11 @@ type Profile struct {
 	// not only of those that were admitted by Admit.
 	Ends bool
 
+	// Within reports whether the queue of name contains the entries of another
+	// name's queue: then a holder of other that joins name waits for itself. Nil
+	// means never.
+	Within func(other, name string) bool
+
 	// MaxAll is the most entries that JoinAll makes in one transaction.
 	MaxAll int
 

@@ -1,0 +1,51 @@
+package etcd
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+)
+
+// waitForSelf asks for "a" with the context of a hold of "a/b", where the queue of
+// "a" contains the entries of "a/b".
+func waitForSelf(t *testing.T) {
+	client := etcdtest.New(t, nil).Client(t)
+	p := newParty(t, "root", kit.CalmTTL)
+	p.opts.Layout = etcdbackend.LayoutConcurrency
+	p.open(t, client)
+	held := p.Lock(t, "a/b")
+	// The hold's context ends with the hold; what it carries is of interest here.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(held.Context()), kit.Patience)
+	defer cancel()
+	for what, ask := range map[string]func() (*session.Hold, error){
+		"Lock":    func() (*session.Hold, error) { return mutex.New(p.Session, "a").Lock(ctx) },
+		"TryLock": func() (*session.Hold, error) { return mutex.New(p.Session, "a").TryLock(ctx) },
+		"RLock":   func() (*session.Hold, error) { return rwlock.New(p.Session, "a").RLock(ctx) },
+		"LockAll": func() (*session.Hold, error) {
+			return mutex.LockAll(ctx, mutex.New(p.Session, "a"), mutex.New(p.Session, "z"))
+		},
+	} {
+		_, err := ask()
+		require.ErrorIs(t, err, session.ErrReentrant, what)
+		assert.ErrorContains(t, err, `"a/b"`, what)
+	}
+	for _, name := range []string{"a/b/c", "ab", "b"} {
+		h, err := mutex.New(p.Session, name).Lock(ctx)
+		require.NoError(t, err, "the queue of %q does not contain the entry", name)
+		kit.Unlock(t, h)
+	}
+	kit.Unlock(t, held)
+	h, err := mutex.New(p.Session, "a").Lock(ctx)
+	if assert.NoError(t, err, "the hold is over") {
+		kit.Unlock(t, h)
+	}
+}
