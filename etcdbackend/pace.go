@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -122,7 +125,10 @@ func (b *backend) once(ctx context.Context, p pace, n int, f func(context.Contex
 		}
 	})
 	defer timer.Stop()
-	err := f(ctx)
+	err := b.connected(ctx)
+	if err == nil {
+		err = f(ctx)
+	}
 	switch {
 	case err == nil:
 		p.learned.answered(sent)
@@ -130,6 +136,25 @@ func (b *backend) once(ctx context.Context, p pace, n int, f func(context.Contex
 		p.late(n, sent, doubled)
 	}
 	return err
+}
+
+// connected blocks while the client is known to have no connection, as the request
+// would: it waits for one. But the client writes a warning to the user's log for
+// each request that was given up, and none for a request that was not sent.
+func (b *backend) connected(ctx context.Context) error {
+	conn := b.client.ActiveConnection()
+	if conn == nil {
+		return nil
+	}
+	for {
+		state := conn.GetState()
+		if state != connectivity.Connecting && state != connectivity.TransientFailure {
+			return nil
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
 }
 
 // wait goes on waiting for an answer while others come, and show that it has

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -25,7 +26,11 @@ type reason struct {
 }
 
 // poll is how often it is asked for. The library's attempts come less often.
-const poll = 50 * time.Millisecond
+const poll = time.Second
+
+// reasonTime bounds one question: the library is about to know the reason while an
+// attempt to connect is under way.
+const reasonTime = 500 * time.Millisecond
 
 // listen begins to ask for the reason, when half of the time is over that ctx
 // gives: most connections come about long before. It ends with ctx or quiet, which
@@ -87,14 +92,30 @@ func (b *backend) whyNot(ctx context.Context) error {
 	if !b.plain {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, reasonTime)
 	defer cancel()
-	_, err := pb.NewMaintenanceClient(b.client.ActiveConnection()).
-		Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
+	err := statusOf(ctx, b.client.ActiveConnection())
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// statusOf asks a server for its status. It is a request like any other, but sent as
+// a stream of one message: the client writes a warning to the user's log for each
+// request that fails, and none for a stream.
+func statusOf(ctx context.Context, conn *grpc.ClientConn) error {
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, pb.Maintenance_Status_FullMethodName, grpc.WaitForReady(false))
+	if err != nil {
+		return err //nolint:wrapcheck // it is the reason
+	}
+	if err := stream.SendMsg(&pb.StatusRequest{}); err != nil && !errors.Is(err, io.EOF) {
+		return err //nolint:wrapcheck // as above
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	return stream.RecvMsg(&pb.StatusResponse{}) //nolint:wrapcheck // as above
 }
 
 // knock makes a connection to each endpoint in turn, until one fails: that says

@@ -36,6 +36,7 @@ type Session struct {
 	opening *attempt // a term being opened, if there is one
 	backoff time.Duration
 	lastErr error // why the last attempt failed
+	outage  outage
 }
 
 // attempt is one try at opening a term; the rest may be read when done is closed.
@@ -167,10 +168,11 @@ func (s *Session) openLater(a *attempt, backoff time.Duration, wait bool) {
 	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.opts.TTL, connectTimeout))
 	defer cancel()
 	a.term, a.err = s.openTerm(ctx)
+	if s.ctx.Err() == nil { // an attempt that Close cut off says nothing of the service
+		s.report(a.err)
+	}
 	if a.err == nil {
 		s.install(a.term)
-	} else {
-		s.opts.Logger.Warn("fairlock: cannot open a session", "service", s.profile.Service, "err", a.err)
 	}
 
 	s.mu.Lock()

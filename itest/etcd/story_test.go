@@ -30,6 +30,7 @@ func TestStories(t *testing.T) {
 		{"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks", fullRobust},
 		{"ALeaderIsReadAtTheSameCostAmongMany", leaderBytes},
 		{"AHolderThatWouldWaitForItselfIsRefused", waitForSelf},
+		{"AnOutageIsLoggedSparsely", outageIsLoggedSparsely},
 		{"RootsThatAreNestedDoNotMeet", nestedRoots},
 		{"AnUnreachableEndpointIsNamedInTime", unreachableIsNamed},
 		{"ACompactionAndAResetLoseNoPlace", compactionAndReset},
