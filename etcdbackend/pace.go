@@ -142,10 +142,10 @@ func (b *backend) once(ctx context.Context, p pace, n int, f func(context.Contex
 // would: it waits for one. But the client writes a warning to the user's log for
 // each request that was given up, and none for a request that was not sent.
 func (b *backend) connected(ctx context.Context) error {
-	conn := b.client.ActiveConnection()
-	if conn == nil {
+	if b.client == nil || b.client.ActiveConnection() == nil {
 		return nil
 	}
+	conn := b.client.ActiveConnection()
 	for {
 		state := conn.GetState()
 		if state != connectivity.Connecting && state != connectivity.TransientFailure {

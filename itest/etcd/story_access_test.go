@@ -67,13 +67,13 @@ func loggedIn(t *testing.T, endpoint, user string, tap *tap) *clientv3.Client {
 }
 
 func permissionOnTheRoot(t *testing.T) {
-	const root = "team/locks"
+	const root, keys = "team/locks", "team%2Flocks/"
 	endpoint := etcdWithLogins(t, 300)
-	withUsers(t, endpoint, root+"/")
+	withUsers(t, endpoint, keys)
 	as := func(user, password string) etcdbackend.DialConfig {
 		return etcdbackend.DialConfig{Endpoints: []string{endpoint}, Username: user, Password: password}
 	}
-	witness := watchPrefix(t, loggedIn(t, endpoint, "root", nil), root+"/")
+	witness := watchPrefix(t, loggedIn(t, endpoint, "root", nil), keys)
 	var said []error
 	var parties []*party
 	dial := func(user, password string) (*party, error) {
@@ -101,7 +101,7 @@ func permissionOnTheRoot(t *testing.T) {
 			require.ErrorIs(t, err, session.ErrDenied, what)
 			assert.ErrorContains(t, err, `"secret/plans"`, what)
 			assert.ErrorContains(t, err, "permission denied", what)
-			assert.ErrorContains(t, err, `READWRITE on the prefix "team/locks/"`, what)
+			assert.ErrorContains(t, err, `READWRITE on the prefix "team%2Flocks/"`, what)
 			said = append(said, err)
 		}
 		_, qerr := m.Queue(kit.Bounded(t))
