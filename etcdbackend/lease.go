@@ -129,13 +129,6 @@ func (s *leased) lost(err error) {
 	s.cfg.Gone(fmt.Errorf("etcd: lease %s: %w", s.ID(), err))
 }
 
-// warn writes to the user's log, in a goroutine of its own: a logger that blocks
-// must not stop the renewals or the watches of the session, whatever the caller
-// holds. Each warning is written once until its cause is over, so few wait.
-func (s *leased) warn(msg string, args ...any) {
-	s.wg.Go(func() { s.cfg.Logger.Warn(msg, args...) }) // ends with the logger
-}
-
 // ended says that nothing new can be made in this session.
 func (s *leased) ended() bool { return s.over.Load() || s.ctx.Err() != nil }
 

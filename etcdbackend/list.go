@@ -18,14 +18,14 @@ import (
 // namesPage is how many keys one read of Names brings.
 const namesPage = 1000
 
-// entriesPage is how many entries one transaction reads key by key. Each takes up
-// to two operations, and etcd takes 128 in a transaction.
-const entriesPage = 50
+// metasPage is how many entries' metadata one transaction reads key by key: etcd
+// takes 128 operations in a transaction.
+const metasPage = 100
 
 // List implements driver.Backend. A whole queue is read in one transaction. Where
-// only the first entries are wanted, their keys are read first, and then what they
-// say, as of the same revision. So neither the answers nor what the server loads
-// grows with the values of the other entries.
+// only the first entries are wanted, the metadata of those that keep it beside the
+// queue is read afterwards, as of the same revision. So the answers do not grow
+// with the other entries.
 func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
 	var es []driver.Entry
 	var err error
@@ -57,61 +57,49 @@ func (b *backend) listAll(ctx context.Context, name string) ([]driver.Entry, err
 }
 
 // listFirst is List of the first entries. It begins again where the revision of
-// the keys was compacted before the rest could be read.
+// the entries was compacted before their metadata could be read.
 func (b *backend) listFirst(ctx context.Context, name string, most int) ([]driver.Entry, error) {
 	for {
-		keys := firstOf(b.lay.prefix(name))
-		keys.Limit, keys.KeysOnly = int64(most), true
-		resp, err := b.read(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{opGet(keys)}})
+		line := firstOf(b.lay.prefix(name))
+		line.Limit = int64(most)
+		resp, err := b.read(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{opGet(line), opGet(whole(b.lay.ledger(name)))}})
 		if err != nil {
 			return nil, err
 		}
-		es, err := b.listKeys(ctx, name, resp.Responses[0].GetResponseRange().Kvs, resp.Header.Revision)
-		if !errors.Is(err, rpctypes.ErrCompacted) {
-			return es, err
+		kvs := resp.Responses[0].GetResponseRange().Kvs
+		metas, err := b.metasOf(ctx, name, kvs, resp.Header.Revision)
+		switch {
+		case errors.Is(err, rpctypes.ErrCompacted):
+			continue
+		case err != nil:
+			return nil, err
 		}
+		return b.lay.list(name, kvs, metas, first(resp.Responses[1].GetResponseRange().Kvs)), nil
 	}
 }
 
-// listKeys reads entries whose keys are known, as they were at a revision.
-func (b *backend) listKeys(ctx context.Context, name string, kvs []*mvccpb.KeyValue, rev int64) ([]driver.Entry, error) {
-	var line, metas []*mvccpb.KeyValue
-	var ledger *mvccpb.KeyValue
-	for i, part := range slices.Collect(slices.Chunk(kvs, entriesPage)) {
-		r := &pb.TxnRequest{}
-		get := func(key string) {
-			op := whole(key)
+// metasOf reads the metadata of those entries that keep it beside the queue, as it
+// was at a revision. It sends nothing where there are none.
+func (b *backend) metasOf(ctx context.Context, name string, kvs []*mvccpb.KeyValue, rev int64) ([]*mvccpb.KeyValue, error) {
+	var ops []*pb.RequestOp
+	for _, kv := range kvs {
+		if b.lay.isValued(name, kv) {
+			op := whole(b.lay.meta(driver.Ref{Line: name, Key: string(kv.Key)}))
 			op.Revision = rev
-			r.Success = append(r.Success, opGet(op))
+			ops = append(ops, opGet(op))
 		}
-		for _, kv := range part {
-			get(string(kv.Key))
-		}
-		for _, kv := range part {
-			if b.lay.isValued(name, kv) {
-				get(b.lay.meta(driver.Ref{Line: name, Key: string(kv.Key)}))
-			}
-		}
-		if i == 0 {
-			get(b.lay.ledger(name))
-		}
-		resp, err := b.read(ctx, r)
+	}
+	var metas []*mvccpb.KeyValue
+	for part := range slices.Chunk(ops, metasPage) {
+		resp, err := b.read(ctx, &pb.TxnRequest{Success: part})
 		if err != nil {
 			return nil, err
 		}
-		for n, op := range resp.Responses {
-			kv := first(op.GetResponseRange().Kvs)
-			switch {
-			case n < len(part):
-				line = append(line, kv)
-			case i == 0 && n == len(resp.Responses)-1:
-				ledger = kv
-			case kv != nil:
-				metas = append(metas, kv)
-			}
+		for _, op := range resp.Responses {
+			metas = append(metas, op.GetResponseRange().Kvs...)
 		}
 	}
-	return b.lay.list(name, line, metas, ledger), nil
+	return metas, nil
 }
 
 // read sends a transaction that writes nothing.

@@ -131,7 +131,7 @@ func (r *renewer) take(res renewal) bool {
 		r.failed++
 		if !r.warned {
 			r.warned = true
-			r.s.warn("etcd: lease not renewed, trying again", "lease", r.s.ID(), "err", res.err)
+			r.s.cfg.Logger.Warn("etcd: lease not renewed, trying again", "lease", r.s.ID(), "err", res.err)
 		}
 	}
 	return false

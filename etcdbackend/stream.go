@@ -95,7 +95,7 @@ func (h *hub) broken(err error) (done bool) {
 	h.warned = h.warned || warn
 	h.mu.Unlock()
 	if warn {
-		h.s.warn("etcd: watch stream broken, making a new one", "lease", h.s.ID(), "err", err)
+		h.s.cfg.Logger.Warn("etcd: watch stream broken, making a new one", "lease", h.s.ID(), "err", err)
 	}
 	h.drain()
 	return done

@@ -63,9 +63,9 @@ func Within(ctx context.Context, s *Session, name string) error {
 	if within == nil {
 		return nil
 	}
-	for h := fromContext(ctx); h != nil; h = h.outer {
+	for h := innermost(ctx); h != nil; h = h.outer.live() {
 		for _, other := range h.g.names() {
-			if h.g.t.s == s && within(other, name) && h.Valid() > 0 {
+			if h.g.t.s == s && within(other, name) {
 				return fmt.Errorf("%w: the queue of %q contains the entries of %q, which the caller holds", ErrReentrant, name, other)
 			}
 		}

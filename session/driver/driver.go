@@ -121,7 +121,8 @@ type Config struct {
 	// gives that TTL. Nil: nobody holds anything in this session.
 	Margin func(ttl time.Duration) time.Duration
 
-	// Logger is never nil.
+	// Logger is never nil, and its calls return at once, whatever the user's own
+	// logger does. So a backend may log while it holds a mutex.
 	Logger *slog.Logger
 }
 
