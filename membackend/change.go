@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session/driver"
@@ -120,6 +121,18 @@ func (s *memSession) Admit(ctx context.Context, ref driver.Ref) error {
 			e.Admitted = true
 			s.c.st.rev++
 			s.c.st.tellChanged(e)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Record notes since when the entry holds. It is no event: nobody is told.
+func (s *memSession) Record(ctx context.Context, ref driver.Ref, granted time.Time) error {
+	_, err := changed(ctx, s, "record", ref, func() (struct{}, error) {
+		e, err := s.own(ref)
+		if err == nil && e.Granted.IsZero() {
+			e.Granted = time.UnixMilli(granted.UnixMilli())
 		}
 		return struct{}{}, err
 	})

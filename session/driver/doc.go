@@ -23,9 +23,9 @@
 //
 // Some things belong to a line and are no entries: its limit and its ledger,
 // which stay until somebody deletes them; the numbers that entries have claimed,
-// the note that they were admitted where that needs a place of its own, and what
-// they say of themselves where their value is for others, all of which go with
-// their entry. A backend keeps them where no program that shares the line can
+// the note that they were admitted where that needs a place of its own, the record
+// of when they were granted, and what they say of themselves where their value is
+// for others, all of which go with their entry. A backend keeps them where no program that shares the line can
 // take them for entries, and changes them in the transaction that changes the
 // entry. Nobody but its owner ever writes an entry.
 //

@@ -185,6 +185,14 @@ type Session interface {
 	// OfAdmitted tell of its end. Errors are as of Leave.
 	Admit(ctx context.Context, ref Ref) error
 
+	// Record notes at the service since when an entry of this Session holds, by the
+	// owner's wall clock, for people and tools to read: List shows the time as
+	// Entry.Granted. Nothing in it decides who holds. The record is optional: it goes
+	// with the entry, in the request that deletes the entry where that is a Leave, and
+	// it never delays or fails a Leave. It is no event: no watch of the entry reports
+	// it. Errors are as of Leave, and of two calls for one entry the first counts.
+	Record(ctx context.Context, ref Ref, granted time.Time) error
+
 	// Claim gives an entry of this Session a number: the lowest one, from 0 on,
 	// that no other entry of the line has. It has it for as long as it lives.
 	// Errors are as of Leave, and a second call gives the same.

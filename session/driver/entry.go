@@ -69,6 +69,12 @@ type Entry struct {
 	// a limit.
 	Admitted bool
 
+	// Granted is since when the entry holds, by its owner's wall clock, in whole
+	// milliseconds; zero if that is not known. Owners record it only for holds that
+	// last (Session.Record), and foreign programs never do. A zero Granted therefore
+	// does not mean that the entry waits.
+	Granted time.Time
+
 	// Value is what the entry was made with, or given by Write, for others to
 	// read; nil if the answer did not tell. Of foreign entries it is all that
 	// they have.

@@ -18,6 +18,7 @@ type several struct {
 	leaveAll func(ctx context.Context, s driver.Session, reqs []driver.LeaveRequest) ([]driver.Left, error)
 	share    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Turned, error)
 	admit    func(ctx context.Context, s driver.Session, ref driver.Ref) error
+	record   func(ctx context.Context, s driver.Session, ref driver.Ref, granted time.Time) error
 	claim    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Number, error)
 	write    func(ctx context.Context, s driver.Session, ref driver.Ref, value []byte) error
 	enter    func(ctx context.Context, s driver.Session, ref driver.Ref) (driver.Past, error)
@@ -53,6 +54,13 @@ func (s badSeveral) Admit(ctx context.Context, ref driver.Ref) error {
 		return s.Session.Admit(ctx, ref)
 	}
 	return s.b.admit(ctx, s.Session, ref)
+}
+
+func (s badSeveral) Record(ctx context.Context, ref driver.Ref, granted time.Time) error {
+	if s.b.record == nil {
+		return s.Session.Record(ctx, ref, granted)
+	}
+	return s.b.record(ctx, s.Session, ref, granted)
 }
 
 func (s badSeveral) Claim(ctx context.Context, ref driver.Ref) (driver.Number, error) {
@@ -211,6 +219,30 @@ func shareUntold(b *badBackend) {
 	told(b, func(driver.WatchRequest) func(driver.Event) bool {
 		return func(ev driver.Event) bool { return ev.Kind != driver.Changed }
 	})
+}
+
+func recordIgnored(b *badBackend) {
+	b.record = func(context.Context, driver.Session, driver.Ref, time.Time) error { return nil }
+}
+
+// recordStays keeps the record by the key, for the entry that gets the key next.
+func recordStays(b *badBackend) {
+	keys := make(map[string]time.Time)
+	var mu sync.Mutex
+	b.list = func(_ string, all []driver.Entry) []driver.Entry {
+		mu.Lock()
+		defer mu.Unlock()
+		for i, e := range all {
+			all[i].Granted = keys[e.Key]
+		}
+		return all
+	}
+	b.record = func(ctx context.Context, s driver.Session, ref driver.Ref, granted time.Time) error {
+		mu.Lock()
+		defer mu.Unlock()
+		keys[ref.Key] = granted
+		return s.Record(ctx, ref, granted)
+	}
 }
 
 func admitIgnored(b *badBackend) {

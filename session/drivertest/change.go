@@ -68,6 +68,11 @@ func changes() []changing {
 		}, done: func(o *owner, e driver.Entry) {
 			assert.True(o.w.t, e.Admitted)
 		}},
+		{name: "Record", ofEntry: true, req: driver.JoinRequest{Line: line}, call: func(ctx context.Context, o *owner, ref driver.Ref) error {
+			return o.Record(ctx, ref, granted())
+		}, done: func(o *owner, e driver.Entry) {
+			assert.True(o.w.t, granted().Equal(e.Granted), "%v", e.Granted)
+		}},
 		{name: "Claim", ofEntry: true, req: weighted(2), call: func(ctx context.Context, o *owner, ref driver.Ref) error {
 			n, err := o.Claim(ctx, ref)
 			if err == nil && n.N != 0 {
@@ -183,6 +188,7 @@ func changeLate(w *world, c changing) {
 	assert.Equal(w.t, again.Mode, all[0].Mode)
 	assert.Equal(w.t, c.req.Value, all[0].Value)
 	assert.False(w.t, all[0].Admitted)
+	assert.Zero(w.t, all[0].Granted, "a later entry has no record of an earlier one")
 	c.done(o, c.changed(o, again))
 }
 

@@ -95,6 +95,8 @@ var defects = map[string]struct {
 	"share works once":                      {"change/ShareCutShortIsFinishedByTheNext", shareOnce},
 	"claim forgets its number":              {"change/ClaimTwiceIsLikeOnce", claimNext},
 	"admit does nothing":                    {"change/AdmitTwiceIsLikeOnce", admitIgnored},
+	"record does nothing":                   {"change/RecordTwiceIsLikeOnce", recordIgnored},
+	"a record outlives its entry":           {"record/ARecordGoesWithItsEntry", recordStays},
 	"share joins anew":                      {"share/AnEntryIsSharedInItsPlace", shareJoins},
 	"share is seen without its entry":       {"share/ASharedEntryIsNeverAbsent", shareBlinks},
 	"share is not told":                     {"share/WhoStandsBehindIsTold", shareUntold},

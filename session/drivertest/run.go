@@ -36,6 +36,7 @@ func topics() []topic {
 		{name: "share", stories: share()},
 		{name: "limit", stories: limit()},
 		{name: "admit", stories: admit()},
+		{name: "record", stories: record()},
 		{name: "claim", stories: claim()},
 		{name: "value", stories: value()},
 		{name: "ledger", stories: ledger()},
