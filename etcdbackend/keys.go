@@ -59,6 +59,15 @@ func (l layout) ledger(name string) string { return l.beside(name) + "ledger" }
 // numbers is what the keys of the numbers that entries have begin with.
 func (l layout) numbers(name string) string { return l.beside(name) + "slot/" }
 
+// grants is what the keys begin with that record since when entries hold; behind
+// it stands what stands behind the line's prefix.
+func (l layout) grants(name string) string { return l.beside(name) + "held/" }
+
+// granted is that key of one entry.
+func (l layout) granted(ref driver.Ref) string {
+	return l.grants(ref.Line) + strings.TrimPrefix(ref.Key, l.prefix(ref.Line))
+}
+
 // metas is what the keys begin with where entries with values keep what they
 // say of themselves; behind it stands what stands behind the line's prefix.
 func (l layout) metas(name string) string { return l.beside(name) + "meta/" }

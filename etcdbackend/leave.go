@@ -78,6 +78,7 @@ func (s *leased) departure(req driver.LeaveRequest) *pb.TxnRequest {
 		r.Success = append(r.Success, opDelete(s.b.lay.meta(ref)))
 	}
 	r.Success = append(r.Success, s.unclaim(ref)...)
+	r.Success = append(r.Success, s.ungrant(ref)...)
 	r.Failure = s.leftovers(ref)
 	if req.Clean {
 		r.Success = append(r.Success, strike(s.b.lay.ledger(ref.Line), ref))
@@ -87,7 +88,7 @@ func (s *leased) departure(req driver.LeaveRequest) *pb.TxnRequest {
 
 // leftovers deletes what hung on an entry that somebody else deleted.
 func (s *leased) leftovers(ref driver.Ref) []*pb.RequestOp {
-	ops := s.unclaim(ref)
+	ops := append(s.unclaim(ref), s.ungrant(ref)...)
 	if s.b.lay.valued(ref) {
 		ops = append(ops, opTxn(&pb.TxnRequest{
 			Compare: []*pb.Compare{createdAt(ref.Key, 0)}, // or it is another's by now

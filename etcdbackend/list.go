@@ -48,12 +48,13 @@ func (b *backend) listAll(ctx context.Context, name string) ([]driver.Entry, err
 		opGet(line),
 		opGet(&pb.RangeRequest{Key: []byte(metas), RangeEnd: prefixEnd(metas)}),
 		opGet(whole(b.lay.ledger(name))),
+		opGet(&pb.RangeRequest{Key: []byte(b.lay.grants(name)), RangeEnd: prefixEnd(b.lay.grants(name))}),
 	}})
 	if err != nil {
 		return nil, err
 	}
-	ledger := first(resp.Responses[2].GetResponseRange().Kvs)
-	return b.lay.list(name, resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs, ledger), nil
+	part := func(i int) []*mvccpb.KeyValue { return resp.Responses[i].GetResponseRange().Kvs }
+	return b.lay.list(name, part(0), part(1), first(part(2)), part(3)), nil
 }
 
 // listFirst is List of the first entries. It begins again where the revision of
@@ -62,19 +63,21 @@ func (b *backend) listFirst(ctx context.Context, name string, most int) ([]drive
 	for {
 		line := firstOf(b.lay.prefix(name))
 		line.Limit = int64(most)
-		resp, err := b.read(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{opGet(line), opGet(whole(b.lay.ledger(name)))}})
+		resp, err := b.read(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{
+			opGet(line), opGet(whole(b.lay.ledger(name))), opGet(&pb.RangeRequest{Key: []byte(b.lay.grants(name)), RangeEnd: prefixEnd(b.lay.grants(name)), Limit: 8}),
+		}})
 		if err != nil {
 			return nil, err
 		}
-		kvs := resp.Responses[0].GetResponseRange().Kvs
-		metas, err := b.metasOf(ctx, name, kvs, resp.Header.Revision)
+		part := func(i int) []*mvccpb.KeyValue { return resp.Responses[i].GetResponseRange().Kvs }
+		metas, err := b.metasOf(ctx, name, part(0), resp.Header.Revision)
 		switch {
 		case errors.Is(err, rpctypes.ErrCompacted):
 			continue
 		case err != nil:
 			return nil, err
 		}
-		return b.lay.list(name, kvs, metas, first(resp.Responses[1].GetResponseRange().Kvs)), nil
+		return b.lay.list(name, part(0), metas, first(part(1)), part(2)), nil
 	}
 }
 
@@ -111,9 +114,9 @@ func (b *backend) read(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnRespo
 	return resp, err
 }
 
-// list makes entries of the keys in a queue, of the metadata beside it, and of its
-// ledger.
-func (l layout) list(name string, kvs, metas []*mvccpb.KeyValue, ledger *mvccpb.KeyValue) []driver.Entry {
+// list makes entries of the keys in a queue, of the metadata beside it, of its
+// ledger, and of the records of when its entries were granted.
+func (l layout) list(name string, kvs, metas []*mvccpb.KeyValue, ledger *mvccpb.KeyValue, grants []*mvccpb.KeyValue) []driver.Entry {
 	said := make(map[string][]byte)
 	for _, kv := range metas {
 		said[string(kv.Key)] = kv.Value
@@ -126,6 +129,7 @@ func (l layout) list(name string, kvs, metas []*mvccpb.KeyValue, ledger *mvccpb.
 			es[i].Past = account.past
 		}
 	}
+	l.showGrants(es, grants)
 	return es
 }
 

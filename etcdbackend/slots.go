@@ -35,6 +35,7 @@ type mine struct {
 	written int64         // when its key was last written, as far as we know
 	mark    mark          // what that has made of it
 	numbers map[int]int64 // those that were asked for, with the token of the one it has
+	granted []byte        // the record of its grant, if one may have been written
 	leaving bool          // Leave was called, and sees to what hangs on it
 }
 
