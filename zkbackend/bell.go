@@ -1,6 +1,7 @@
 package zkbackend
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -120,8 +121,14 @@ func (s *sess) makeBell(b *bell) error {
 	if err != nil || !b.data {
 		return err
 	}
-	mote := b.path + "/" + random(guidLen/2) // no entry has such a name
-	_, err = s.transact(s.ctx, transaction{
+	return s.makeUsed(s.ctx, b.path)
+}
+
+// makeUsed puts a node into an empty folder and takes it out again, so that the
+// servers remove the folder if nothing else comes.
+func (s *sess) makeUsed(ctx context.Context, dir string) error {
+	mote := dir + "/" + random(guidLen/2) // no entry has such a name
+	_, err := s.transact(ctx, transaction{
 		{role: toCreate, op: &zk.CreateRequest{Path: mote, Data: []byte{}, Acl: s.acl()}},
 		{role: toDelete, op: &zk.DeleteRequest{Path: mote, Version: -1}},
 	})
@@ -129,7 +136,7 @@ func (s *sess) makeBell(b *bell) error {
 	case errors.Is(err, zk.ErrNoNode): // removed already: it is made again
 		return nil
 	case outcomeOf(err) == refused:
-		s.cfg.Logger.Warn("zookeeper: an empty folder may stay", "path", b.path, "err", err)
+		s.cfg.Logger.Warn("zookeeper: an empty folder may stay", "path", dir, "err", err)
 		return nil
 	}
 	return err

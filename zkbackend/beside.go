@@ -16,6 +16,7 @@ import (
 //	                                        node is somebody else's: <entry>;<random>
 //	<root>/%beside/<name>/slot/<n>          the number of an entry, which is its data
 //	<root>/%beside/<name>/meta/<guid>       what an entry with a value says of itself
+//	<root>/%beside/<name>/held/<guid>-<ms>  since when an entry holds
 //	<root>/%beside/<name>/ledger            who holds; none if the last gave back
 //	<root>/%beside/<name>/asks/line/        those who ask that somebody yields
 //	<root>/%beside/<name>/asks/meta/        what they say of themselves
@@ -39,6 +40,7 @@ func (l layout) limit(line string) string   { return l.beside(line) + "/limit" }
 func (l layout) holders(line string) string { return l.beside(line) + "/holders" }
 func (l layout) slots(line string) string   { return l.beside(line) + "/slot" }
 func (l layout) metas(line string) string   { return l.beside(line) + "/meta" }
+func (l layout) grants(line string) string  { return l.beside(line) + "/held" }
 func (l layout) ledger(line string) string  { return l.beside(line) + "/ledger" }
 
 // notes are what a session knows of an entry of its own. They are there from before
@@ -50,6 +52,7 @@ type notes struct {
 	valued  bool            // there is a node for meta
 	shared  bool            // Share was called: a reader may be in its place
 	bells   []string        // among the holders there may be these nodes, by Admit
+	granted string          // the record of its grant, if one may have been made: a node's name
 	slot    int             // the number that was claimed; -1: none
 	slotted int64           // when: its token
 	claims  bool            // an attempt of a Claim was not answered

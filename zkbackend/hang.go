@@ -89,6 +89,9 @@ func (k notes) hangs(lay layout, n node, line string, clean bool) (all []*zk.Del
 	for _, bell := range k.bells {
 		add(lay.holders(line)+"/"+bell, -1)
 	}
+	if k.granted != "" {
+		add(lay.grants(line)+"/"+k.granted, -1)
+	}
 	if k.slot >= 0 {
 		add(lay.slots(line)+"/"+strconv.Itoa(k.slot), -1)
 	}

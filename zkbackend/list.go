@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -41,7 +42,8 @@ func (b *backend) List(ctx context.Context, name string, most int) ([]driver.Ent
 	return line, nil
 }
 
-// describeAll reads entries, and at the same time the ledger for the first.
+// describeAll reads entries, and at the same time the ledger for the first, and
+// since when they hold.
 func (s *sess) describeAll(ctx context.Context, name string, nodes []node) ([]driver.Entry, error) {
 	if len(nodes) == 0 {
 		return []driver.Entry{}, nil
@@ -49,15 +51,22 @@ func (s *sess) describeAll(ctx context.Context, name string, nodes []node) ([]dr
 	dir := s.b.lay.dir(name)
 	line := make([]driver.Entry, len(nodes))
 	past := driver.PastUnknown
-	err := each(ctx, make([]struct{}, len(nodes)+1), func(ctx context.Context, i int) (err error) {
-		if i--; i < 0 {
+	var granted map[string]time.Time
+	err := each(ctx, make([]struct{}, len(nodes)+2), func(ctx context.Context, i int) (err error) {
+		switch i -= 2; i {
+		case -2:
 			past, err = s.pastIn(ctx, name, nodes[0])
-			return err
+		case -1:
+			granted, err = s.grantsIn(ctx, name)
+		default:
+			line[i], err = s.describe(ctx, nodes[i].entry(name, dir))
 		}
-		line[i], err = s.describe(ctx, nodes[i].entry(name, dir))
 		return err
 	})
 	line[0].Past = past
+	for i, n := range nodes {
+		line[i].Granted = granted[n.guid]
+	}
 	return line, err
 }
 
