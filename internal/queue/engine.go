@@ -19,6 +19,8 @@ type engine struct {
 	mu    sync.Mutex
 	lines map[string]*line // those with seats or users
 	fresh []*seat          // held, and not guarded yet
+	young []*seat          // held and guarded; the grant is to be recorded if the hold lasts
+	quiet bool             // the log has a line about records that the service refuses
 }
 
 // engineOf returns the engine of a term.
@@ -107,6 +109,7 @@ func (e *engine) guard() {
 				if s.rule.Limited {
 					s.ln.acts = append(s.ln.acts, s.admit)
 				}
+				s.ln.acts = append(s.ln.acts, func() { e.recordLater(s) })
 			}
 		})
 	}

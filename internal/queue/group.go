@@ -191,9 +191,10 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 	if err != nil {
 		return nil, true, g.seats[0].rejoin(err)
 	}
+	granted := g.t.Session().Clock().Wall()
 	for _, st := range g.seats {
 		st.ln.mu.Lock()
-		st.hold = h
+		st.hold, st.granted = h, granted
 		lost := st.lost
 		st.ln.mu.Unlock()
 		if lost {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/session"
@@ -22,15 +23,16 @@ const (
 // seat is one entry of ours in a line. Its fields are guarded by the line's
 // mutex, but for those that never change.
 type seat struct {
-	ln     *line
-	entry  driver.Entry  // its Ref and Mode may change while held, see share
-	born   int64         // when the entry was made; never changes
-	rule   Rule          // never changes
-	kind   string        // never changes
-	try    bool          // it is not to wait; never changes
-	ledger bool          // the line keeps account of it; never changes
-	done   chan struct{} // closed when the waiting is over
-	fall   func()        // tells who waits for another seat, or for time to pass; may be nil
+	ln      *line
+	entry   driver.Entry  // its Ref and Mode may change while held, see share
+	born    int64         // when the entry was made; never changes
+	granted time.Time     // when its caller got the hold, by our wall clock; set before guardLater
+	rule    Rule          // never changes
+	kind    string        // never changes
+	try     bool          // it is not to wait; never changes
+	ledger  bool          // the line keeps account of it; never changes
+	done    chan struct{} // closed when the waiting is over
+	fall    func()        // tells who waits for another seat, or for time to pass; may be nil
 
 	state   seatState
 	leaving bool          // our own delete is under way

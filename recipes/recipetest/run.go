@@ -21,7 +21,7 @@ func stories() []story {
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
-		asks(), askedKinds(), evictions(), janitors(), tries(), reasons(),
+		asks(), askedKinds(), evictions(), janitors(), tries(), reasons(), heldFor(),
 	} {
 		all = append(all, part...)
 	}

@@ -1,0 +1,144 @@
+package recipetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// heldFor are the cases of what the queue shows of how long a holder has held.
+func heldFor() []story {
+	return []story{
+		{"AHolderThatWaitedHasHeldSinceItsGrantOnly", heldSinceGrant},
+		{"AHoldShorterThanASecondSendsNoRecord", heldShortly},
+		{"ReadersLeadersAndPermitsAreRecorded", heldOfAnyKind},
+		{"ARecordEndsWithItsHold", heldAndGone},
+		{"ADowngradedHoldKeepsItsGrant", heldDowngraded},
+	}
+}
+
+// recorded waits until the queue shows since when the entry of that place in the
+// queue holds, and returns the entry.
+func (p *party) recorded(place int) driver.Entry {
+	p.w.t.Helper()
+	deadline := time.Now().Add(p.w.patience())
+	for {
+		if line := p.entries(); len(line) > place && !line[place].Granted.IsZero() {
+			return line[place]
+		}
+		require.True(p.w.t, time.Now().Before(deadline), "the queue does not show since when the entry holds")
+		time.Sleep(p.w.h.TTL / 50) // asking again is all one can do from outside
+	}
+}
+
+// heldSinceGrant has b wait while a holds. The release stands between what b asked
+// and what b got.
+func heldSinceGrant(w *world) {
+	a, b := w.party("a"), w.party("b")
+	h := a.hold()
+	r := b.queue(w.soon())
+	a.recorded(0)
+	released := b.Clock().Wall().Truncate(time.Millisecond)
+	w.unlock(h)
+	held := r.granted()
+	holds := b.Clock().Wall()
+	e := a.recorded(0)
+
+	assert.Equal(w.t, held.Refs()[0], e.Ref)
+	assert.False(w.t, e.Granted.Before(released), "granted at %s, before the holder ahead released at %s", e.Granted, released)
+	assert.False(w.t, e.Granted.After(holds), "granted at %s, after Lock had returned at %s", e.Granted, holds)
+	assert.Less(w.t, e.Meta.Since, released, "it asked long before")
+
+	ctx, cancel := context.WithCancel(w.soon())
+	c := w.party("c")
+	gone := c.queue(ctx)
+	cancel()
+	gone.returned()
+	var na *session.NotAcquiredError
+	require.ErrorAs(w.t, gone.err, &na)
+	if !na.Holder.Zero() { // it is kept for 25 ms to learn that
+		assert.Equal(w.t, e.Granted, na.Holder.Granted)
+	}
+	w.unlock(held)
+	w.eventually(0, "nothing is left")
+}
+
+// heldShortly counts what is sent for holds that end before they are a second old.
+func heldShortly(w *world) {
+	p := w.party("p")
+	p.sends(0, "what holds have sent that are over", func() { time.Sleep(2 * time.Second) })
+	w.takes(2, "to lock and to unlock", func() int {
+		before := p.net.Requests()
+		h := p.hold()
+		time.Sleep(500 * time.Millisecond)
+		w.unlock(h)
+		time.Sleep(2 * time.Second)
+		return p.net.Requests() - before
+	})
+}
+
+func heldOfAnyKind(w *world) {
+	p, reader := w.party("p"), w.party("reader")
+	for what, hold := range map[string]func() *session.Hold{
+		"read":    func() *session.Hold { return p.holds(reading) },
+		"write":   func() *session.Hold { return p.holds(writing) },
+		"permits": func() *session.Hold { return p.take(1, 2) },
+		"leads":   func() *session.Hold { return p.lead("10.0.0.7:80") },
+	} {
+		before := p.Clock().Wall().Truncate(time.Millisecond)
+		h := hold()
+		after := p.Clock().Wall()
+		e := reader.recorded(0)
+		assert.False(w.t, e.Granted.Before(before) || e.Granted.After(after), "%s: granted at %s, between %s and %s", what, e.Granted, before, after)
+		w.unlock(h)
+		w.eventually(0, "nothing is left")
+	}
+}
+
+// heldAndGone ends recorded holds in every way. The next holder, whose entry often
+// has the same key, has no record of an earlier hold.
+func heldAndGone(w *world) {
+	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+	for _, end := range []func(h *session.Hold){
+		func(h *session.Hold) { w.unlock(h) },
+		func(h *session.Hold) {
+			x := tell(h)
+			operator.evicts(operator.entries()[0])
+			w.evicted(h, x)
+		},
+	} {
+		h := a.hold()
+		first := operator.recorded(0)
+		r := b.queue(w.soon())
+		end(h)
+		next := r.granted()
+		for _, e := range operator.entries() {
+			assert.NotEqual(w.t, first.Granted, e.Granted)
+		}
+		w.unlock(next)
+		h, err := mutex.New(a.Session, name).Lock(w.soon())
+		require.NoError(w.t, err)
+		<-a.joined
+		e := operator.recorded(0)
+		assert.True(w.t, e.Granted.After(first.Granted))
+		w.unlock(h)
+	}
+	w.eventually(0, "nothing is left")
+}
+
+func heldDowngraded(w *world) {
+	a, reader := w.party("a"), w.party("reader")
+	h := a.holds(writing)
+	before := reader.recorded(0)
+	a.downgrade(h)
+	after := reader.recorded(0)
+	assert.Equal(w.t, before.Granted, after.Granted)
+	w.unlock(h)
+	w.eventually(0, "nothing is left")
+}
