@@ -49,7 +49,7 @@ func sent(c *membackend.Client) int {
 func TestAHoldThatDoesNotListenSendsNothingForAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c, h, other := two(t)
-		time.Sleep(time.Second) // its own entry is watched by then
+		time.Sleep(2 * time.Second) // its own entry is watched by then, and its grant recorded
 		before := sent(c)
 		for range 100 {
 			withdraw, err := other.Ask(t.Context(), "n", "why not")

@@ -149,7 +149,9 @@ type NotAcquiredError struct {
 	Err    error        // why the request gave up; nil for a try
 }
 
-// Error reads like: not acquired: held by web-2 pid 4121 for 2m13s, 3 ahead.
+// Error reads like: not acquired: held by web-2 pid 4121 for 2m13s, 3 ahead. Where
+// it is not known since when the holder holds, it reads like: not acquired: held by
+// web-2 pid 4121, which asked 15s ago, 3 ahead.
 func (e *NotAcquiredError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrNotAcquired.Error())
@@ -162,9 +164,7 @@ func (e *NotAcquiredError) Error() string {
 		if h.Meta.Label != "" {
 			fmt.Fprintf(&b, " (%s)", plain(h.Meta.Label))
 		}
-		if age := e.Now.Sub(h.Meta.Since); !h.Meta.Since.IsZero() && age >= 0 {
-			fmt.Fprintf(&b, " for %s", round(age))
-		}
+		b.WriteString(e.since())
 	}
 	if e.Ahead > 0 {
 		fmt.Fprintf(&b, ", %d ahead", e.Ahead)
@@ -173,6 +173,19 @@ func (e *NotAcquiredError) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	return b.String()
+}
+
+// since returns for how long the holder has held, or when it asked if only that is
+// known.
+func (e *NotAcquiredError) since() string {
+	m, granted := e.Holder.Meta, e.Holder.Granted
+	if held := e.Now.Sub(granted); !granted.IsZero() && held >= 0 {
+		return fmt.Sprintf(" for %s", round(held))
+	}
+	if ago := e.Now.Sub(m.Since); !m.Since.IsZero() && ago >= 0 {
+		return fmt.Sprintf(", which asked %s ago", round(ago))
+	}
+	return ""
 }
 
 // plain is what an entry says of itself as it may stand in a log and on a

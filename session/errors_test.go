@@ -22,16 +22,21 @@ func TestErrorsReadWell(t *testing.T) {
 		Ref:  driver.Ref{Line: "n", Key: "fairlock/n/1.0", Place: 7},
 		Meta: driver.Meta{Host: "web-2", PID: 4121, Since: now.Add(-133*time.Second - 400*time.Millisecond)},
 	}
-	labelled := web2
+	labelled, unknown := web2, web2
 	labelled.Meta.Label = "nightly"
+	web2.Granted = now.Add(-12*time.Second - 400*time.Millisecond)
+	ahead := web2 // its clock is
+	ahead.Granted, ahead.Meta.Since = now.Add(time.Hour), now.Add(time.Hour)
 	foreign := driver.Entry{Ref: driver.Ref{Line: "n", Key: "n/32694", Place: 7}, Foreign: true}
 	for want, err := range map[string]error{
-		"not acquired: held by web-2 pid 4121 for 2m13s, 3 ahead: context deadline exceeded": &NotAcquiredError{
+		"not acquired: held by web-2 pid 4121 for 12s, 3 ahead: context deadline exceeded": &NotAcquiredError{
 			Holder: web2, Ahead: 3, Now: now, Err: context.DeadlineExceeded,
 		},
-		"not acquired: held by web-2 pid 4121 (nightly) for 2m13s, 1 ahead": &NotAcquiredError{Holder: labelled, Ahead: 1, Now: now},
-		`not acquired: held by "n/32694", 1 ahead`:                          &NotAcquiredError{Holder: foreign, Ahead: 1, Now: now},
-		"not acquired: context canceled":                                    &NotAcquiredError{Ahead: -1, Err: context.Canceled},
+		"not acquired: held by web-2 pid 4121, which asked 2m13s ago, 3 ahead":           &NotAcquiredError{Holder: unknown, Ahead: 3, Now: now},
+		"not acquired: held by web-2 pid 4121 (nightly), which asked 2m13s ago, 1 ahead": &NotAcquiredError{Holder: labelled, Ahead: 1, Now: now},
+		"not acquired: held by web-2 pid 4121, 1 ahead":                                  &NotAcquiredError{Holder: ahead, Ahead: 1, Now: now},
+		`not acquired: held by "n/32694", 1 ahead`:                                       &NotAcquiredError{Holder: foreign, Ahead: 1, Now: now},
+		"not acquired: context canceled":                                                 &NotAcquiredError{Ahead: -1, Err: context.Canceled},
 		`lock "n" (token 9) lost: the deadline passed without contact with the service`: &LostError{
 			Name: "n", Token: 9, Session: "1a", Reason: ReasonDeadline,
 		},

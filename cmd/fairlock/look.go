@@ -21,7 +21,10 @@ func (a *app) lsCommand() *cobra.Command {
 		Long: `List the locks whose names begin with PREFIX, all without one: the recipe, who
 holds and for how long, how many wait and for how long the oldest has.
 
-HELD and OLDEST count from when the one asked, by the clock of its machine.`,
+HELD is for how long the first holder has held, QUEUED (-o wide) for how long it
+has been in the queue, and OLDEST for how long the oldest waiter has. A holder
+records since when it holds once it has held for a second; where nothing is
+recorded, HELD is "-". All three count by the clocks of the owners' machines.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,
 	}
@@ -61,7 +64,9 @@ func (a *app) whoCommand() *cobra.Command {
 they will hold. TOKEN is the fencing token of the hold. The exit status is 1 if
 nobody holds or waits.
 
-SINCE is when the one asked, by the clock of its machine. Below the line stands
+ASKED is when the one asked, by the clock of its machine, and QUEUED how long
+ago that is. HELD is for how long a holder has held. It is "-" where that is not
+known: in the first second, and of other programs. Below the line stands
 who asks the holders to yield, and why (fairlock ask).`,
 		Args:              aName,
 		ValidArgsFunction: a.completeNames,

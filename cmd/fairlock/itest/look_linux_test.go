@@ -77,7 +77,7 @@ func lsAndWho(t *testing.T, url string) {
 		require.Equal(t, 0, got.code, got.stderr)
 		r := rows(got.stdout)
 		require.Len(t, r, 3)
-		assert.Equal(t, []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "SINCE", "AGE"}, columns(r[0]))
+		assert.Equal(t, []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "ASKED", "QUEUED", "HELD"}, columns(r[0]))
 		pid := strconv.Itoa(os.Getpid())
 		assert.Equal(t, []string{"1", "holder", fmt.Sprint(int64(h.Token())), "exclusive", host, pid, "nightly"}, columns(r[1])[:7])
 		second := columns(r[2])

@@ -75,9 +75,10 @@ func (t *teller) wait(ctx context.Context, s *session.Session) {
 
 // queueView is what was seen of the line.
 type queueView struct {
-	of     int
-	holder *schema.Entry
-	since  time.Time
+	of      int
+	holder  *schema.Entry
+	asked   time.Time // when the holder joined the queue
+	granted time.Time // since when it holds; zero if that is not known
 }
 
 // look asks who holds and how many wait. If there is no answer, what was known
@@ -89,7 +90,7 @@ func look(ctx context.Context, s *session.Session, name string, before queueView
 	}
 	now := s.Clock().Wall()
 	l := schema.Describe(name, 0, es, now)
-	return queueView{of: len(es), holder: &l.Entries[0], since: es[0].Meta.Since}
+	return queueView{of: len(es), holder: &l.Entries[0], asked: es[0].Meta.Since, granted: es[0].Granted}
 }
 
 func (t *teller) showPlace(p place, l queueView, fresh bool) {
@@ -100,8 +101,11 @@ func (t *teller) showPlace(p place, l queueView, fresh bool) {
 	text := fmt.Sprintf("waiting, %s of %d", ordinal(p.ahead+1), of)
 	if l.holder != nil {
 		text += ", held by " + l.holder.Who()
-		if !l.since.IsZero() {
-			text += " for " + age(t.clock.Wall().Sub(l.since))
+		switch now := t.clock.Wall(); {
+		case !l.granted.IsZero():
+			text += " for " + age(now.Sub(l.granted))
+		case !l.asked.IsZero():
+			text += ", which asked " + age(now.Sub(l.asked)) + " ago"
 		}
 		text += fmt.Sprintf(", token %d", l.holder.Token)
 	}

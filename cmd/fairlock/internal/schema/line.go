@@ -22,9 +22,10 @@ func Describe(name string, limit int64, entries []driver.Entry, now time.Time) L
 		if holds(ahead, e) {
 			out.State = Holder
 			l.Holders++
+			out.held(e, now)
 		} else {
 			l.Waiters++
-			l.OldestWait = max(l.OldestWait, out.Age)
+			l.OldestWait = max(l.OldestWait, out.Queued)
 		}
 		if l.Kind == "" {
 			l.Kind = out.Kind
@@ -55,9 +56,21 @@ func describe(e driver.Entry, now time.Time) Entry {
 		out.Value = string(e.Value)
 	}
 	if !e.Meta.Since.IsZero() {
-		out.Age = Seconds(max(now.Sub(e.Meta.Since), 0).Truncate(time.Millisecond))
+		out.Queued = ago(now, e.Meta.Since)
 	}
 	return out
+}
+
+// held adds since when a holder holds, if that is known.
+func (out *Entry) held(e driver.Entry, now time.Time) {
+	if !e.Granted.IsZero() {
+		out.Granted, out.Held = At(e.Granted), ago(now, e.Granted)
+	}
+}
+
+// ago is how long ago a time is. Clocks of different machines may disagree.
+func ago(now, t time.Time) Seconds {
+	return Seconds(max(now.Sub(t), 0).Truncate(time.Millisecond))
 }
 
 // Who names the owner of an entry for people: "web-2 pid 4121 (nightly)".

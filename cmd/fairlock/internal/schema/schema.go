@@ -77,10 +77,16 @@ type Entry struct {
 	PID  int    `json:"pid,omitempty"`
 	// Label is what the owner calls itself.
 	Label string `json:"label,omitempty"`
-	// Since is when the owner asked, by its own clock, and Age how long ago that
-	// is by ours.
-	Since Time    `json:"since,omitzero"`
-	Age   Seconds `json:"age,omitempty"`
+	// Since is when the owner asked, by its own clock, and Queued how long ago that
+	// is by ours: for so long the entry has been in the queue, as a waiter first and
+	// then as a holder.
+	Since  Time    `json:"since,omitzero"`
+	Queued Seconds `json:"queued,omitempty"`
+	// Granted is since when a holder holds, by its own clock, and Held how long ago
+	// that is by ours. They are missing where that is not known: of holds shorter
+	// than a second, of other programs and of older versions.
+	Granted Time    `json:"granted,omitzero"`
+	Held    Seconds `json:"held,omitempty"`
 	// Value is what a candidate of an election proposes.
 	Value string `json:"value,omitempty"`
 	// Holds are the names that the owner held already when it asked.
@@ -111,7 +117,7 @@ type Line struct {
 	Limit   int64 `json:"limit,omitempty"`
 	Holders int   `json:"holders"`
 	Waiters int   `json:"waiters"`
-	// OldestWait is the age of the waiter that has waited for longest.
+	// OldestWait is for how long the waiter has waited that has waited for longest.
 	OldestWait Seconds `json:"oldest_wait,omitempty"`
 	// Entries stand in order of place.
 	Entries []Entry `json:"entries"`

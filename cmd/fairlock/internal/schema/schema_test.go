@@ -163,7 +163,26 @@ func TestALineSaysHowLongTheOldestWaits(t *testing.T) {
 
 	assert.Equal(t, Seconds(time.Minute), l.OldestWait)
 	assert.Equal(t, "mutex", l.Kind)
-	assert.Equal(t, Seconds(0), l.Entries[3].Age)
+	assert.Equal(t, Seconds(0), l.Entries[3].Queued)
+	assert.Zero(t, l.Entries[0].Granted, "nothing says since when it holds")
+	assert.Zero(t, l.Entries[0].Held)
+}
+
+// TestAHolderHasHeldSinceItsGrant has a holder that waited for an hour.
+func TestAHolderHasHeldSinceItsGrant(t *testing.T) {
+	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
+	es := line("e e")
+	for i := range es {
+		es[i].Meta.Since = now.Add(-time.Hour)
+		es[i].Granted = now.Add(-2 * time.Second)
+	}
+
+	l := Describe("x", 0, es, now)
+
+	assert.Equal(t, []Seconds{Seconds(time.Hour), Seconds(2 * time.Second)}, []Seconds{l.Entries[0].Queued, l.Entries[0].Held})
+	assert.Equal(t, At(es[0].Granted), l.Entries[0].Granted)
+	assert.Zero(t, l.Entries[1].Granted, "a waiter has held nothing")
+	assert.Zero(t, l.Entries[1].Held)
 }
 
 func TestValuesOfOthersAreNotShown(t *testing.T) {

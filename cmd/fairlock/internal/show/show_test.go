@@ -41,7 +41,7 @@ func queue() schema.Line {
 	l.Entries = []schema.Entry{
 		{
 			State: schema.Holder, Place: 1, Token: 812, Mode: "exclusive", Host: "web-2", PID: 4121, Label: "backup.sh",
-			Age: schema.Seconds(133 * time.Second), Session: "s1", Key: "k1", Holds: []string{"a", "b"},
+			Queued: schema.Seconds(40 * time.Minute), Held: schema.Seconds(133 * time.Second), Session: "s1", Key: "k1", Holds: []string{"a", "b"},
 		},
 		{State: schema.Waiter, Place: 2, Token: 815, Mode: "weighted", Weight: 3, Host: "web-3", PID: 77, Key: "k2", Value: "v"},
 		{State: schema.Waiter, Place: 3, Token: 816, Mode: "exclusive", Foreign: true, Unleased: true, Key: "k3"},
@@ -61,16 +61,16 @@ x             foreign    -                           -      0        -
 		{Name: "x", Entries: []schema.Entry{{Foreign: true}}},
 	}, false)))
 	assert.Equal(t, strings.TrimPrefix(`
-NAME          KIND   HOLDER                      HELD   WAITERS  OLDEST  TOKEN  LIMIT  SESSION
-jobs/nightly  mutex  web-2 pid 4121 (backup.sh)  2m13s  2        1m15s   812    -      s1
+NAME          KIND   HOLDER                      HELD   WAITERS  OLDEST  QUEUED  TOKEN  LIMIT  SESSION
+jobs/nightly  mutex  web-2 pid 4121 (backup.sh)  2m13s  2        1m15s   40m00s  812    -      s1
 `, "\n"), printed(t, List([]schema.Line{queue()}, true)))
 	assert.Equal(t, strings.TrimPrefix(`
-PLACE  STATE   TOKEN  MODE       HOST                   PID   LABEL      SINCE  AGE
-1      holder  812    exclusive  web-2                  4121  backup.sh  -      2m13s
-2      waiter  815    weight 3   web-3                  77    -          -      -
-3      waiter  816    exclusive  (foreign, no session)  -     -          -      -
+PLACE  STATE   TOKEN  MODE       HOST                   PID   LABEL      ASKED  QUEUED  HELD
+1      holder  812    exclusive  web-2                  4121  backup.sh  -      40m00s  2m13s
+2      waiter  815    weight 3   web-3                  77    -          -      -       -
+3      waiter  816    exclusive  (foreign, no session)  -     -          -      -       -
 `, "\n"), printed(t, Queue(queue(), false)))
-	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      2m13s  a,b    -      s1       k1\n")
+	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      40m00s  2m13s  a,b    -      s1       k1\n")
 }
 
 func TestWhatEntriesSayCannotReachTheTerminal(t *testing.T) {

@@ -64,7 +64,7 @@ func (o *Output) Print(w io.Writer, r *Rows, below ...screen.Line) {
 func List(lines []schema.Line, wide bool) *Rows {
 	head := []string{"NAME", "KIND", "HOLDER", "HELD", "WAITERS", "OLDEST"}
 	if wide {
-		head = append(head, "TOKEN", "LIMIT", "SESSION")
+		head = append(head, "QUEUED", "TOKEN", "LIMIT", "SESSION")
 	}
 	r := NewRows(head...)
 	for _, l := range lines {
@@ -73,9 +73,9 @@ func List(lines []schema.Line, wide bool) *Rows {
 			tone = screen.Warn
 		}
 		h := firstHolder(l)
-		row := []string{l.Name, kind(l), holders(l), ago(h.Age), strconv.Itoa(l.Waiters), ago(l.OldestWait)}
+		row := []string{l.Name, kind(l), holders(l), ago(h.Held), strconv.Itoa(l.Waiters), ago(l.OldestWait)}
 		if wide {
-			row = append(row, number(h.Token), number(l.Limit), h.Session)
+			row = append(row, ago(h.Queued), number(h.Token), number(l.Limit), h.Session)
 		}
 		r.Add(tone, row...)
 	}
@@ -110,7 +110,7 @@ func holders(l schema.Line) string {
 
 // Queue is the table of a line: holders and waiters in order.
 func Queue(l schema.Line, wide bool) *Rows {
-	head := []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "SINCE", "AGE"}
+	head := []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "ASKED", "QUEUED", "HELD"}
 	if wide {
 		head = append(head, "HOLDS", "VALUE", "SESSION", "KEY")
 	}
@@ -124,7 +124,7 @@ func Queue(l schema.Line, wide bool) *Rows {
 			tone = screen.Good
 		}
 		row := []string{
-			strconv.Itoa(e.Place), e.State, number(e.Token), mode(e), host(e), number(int64(e.PID)), e.Label, clock(e.Since), ago(e.Age),
+			strconv.Itoa(e.Place), e.State, number(e.Token), mode(e), host(e), number(int64(e.PID)), e.Label, clock(e.Since), ago(e.Queued), ago(e.Held),
 		}
 		if wide {
 			row = append(row, strings.Join(e.Holds, ","), e.Value, e.Session, e.Key)
@@ -183,8 +183,8 @@ func clock(t schema.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// Age is how long something has been so.
-func Age(s schema.Seconds) string { return cmp.Or(ago(s), "a moment") }
+// Ago is a duration in a sentence.
+func Ago(s schema.Seconds) string { return cmp.Or(ago(s), "a moment") }
 
 // ago is a duration with its two largest units.
 func ago(s schema.Seconds) string {
