@@ -48,7 +48,7 @@ func (b *backend) listAll(ctx context.Context, name string) ([]driver.Entry, err
 		opGet(line),
 		opGet(&pb.RangeRequest{Key: []byte(metas), RangeEnd: prefixEnd(metas)}),
 		opGet(whole(b.lay.ledger(name))),
-		opGet(&pb.RangeRequest{Key: []byte(b.lay.grants(name)), RangeEnd: prefixEnd(b.lay.grants(name))}),
+		opGet(b.lay.allGrants(name)),
 	}})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (b *backend) listFirst(ctx context.Context, name string, most int) ([]drive
 		line := firstOf(b.lay.prefix(name))
 		line.Limit = int64(most)
 		resp, err := b.read(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{
-			opGet(line), opGet(whole(b.lay.ledger(name))), opGet(&pb.RangeRequest{Key: []byte(b.lay.grants(name)), RangeEnd: prefixEnd(b.lay.grants(name)), Limit: 8}),
+			opGet(line), opGet(whole(b.lay.ledger(name))), opGet(b.lay.someGrants(name)),
 		}})
 		if err != nil {
 			return nil, err
@@ -125,11 +125,11 @@ func (l layout) list(name string, kvs, metas []*mvccpb.KeyValue, ledger *mvccpb.
 	es := make([]driver.Entry, len(kvs))
 	for i, kv := range kvs {
 		es[i] = l.listed(name, kv, said)
+		es[i].Granted = l.grantOf(es[i], grants)
 		if i == 0 && account.names(es[i].Ref) { // the name of a waiter may be there too, see Join
 			es[i].Past = account.past
 		}
 	}
-	l.showGrants(es, grants)
 	return es
 }
 

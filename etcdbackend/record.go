@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,15 +92,36 @@ func (s *leased) ungrant(ref driver.Ref) []*pb.RequestOp {
 	})}
 }
 
-// showGrants adds what the records of a line say to its entries.
-func (l layout) showGrants(es []driver.Entry, kvs []*mvccpb.KeyValue) {
-	said := make(map[string][]byte, len(kvs))
-	for _, kv := range kvs {
-		said[string(kv.Key)] = kv.Value
+// maxGrants is how many records a refused try reads: that of a mutex is among them,
+// and a thousand readers cost no more.
+const maxGrants = 8
+
+// someGrants reads the records of a line, a few if there are many.
+func (l layout) someGrants(name string) *pb.RangeRequest {
+	p := l.grants(name)
+	return &pb.RangeRequest{Key: []byte(p), RangeEnd: prefixEnd(p), Limit: maxGrants}
+}
+
+// allGrants reads the records of a line.
+func (l layout) allGrants(name string) *pb.RangeRequest {
+	r := l.someGrants(name)
+	r.Limit = 0
+	return r
+}
+
+// grantOf returns since when an entry holds, by the records that were read; zero if
+// it has none among them.
+func (l layout) grantOf(e driver.Entry, kvs []*mvccpb.KeyValue) time.Time {
+	if e.Foreign || len(kvs) == 0 {
+		return time.Time{}
 	}
-	for i, e := range es {
-		if !e.Foreign {
-			es[i].Granted = readGrant(e.Ref, said[l.granted(e.Ref)])
-		}
+	key := l.granted(e.Ref)
+	// An answer stands in the order of keys.
+	i, found := slices.BinarySearchFunc(kvs, key, func(kv *mvccpb.KeyValue, key string) int {
+		return strings.Compare(string(kv.Key), key)
+	})
+	if !found {
+		return time.Time{}
 	}
+	return readGrant(e.Ref, kvs[i].Value)
 }

@@ -188,7 +188,7 @@ func (st *seat) askWhy(r *pb.TxnRequest) {
 	if st.req.IfEmpty {
 		front := firstOf(st.prefix)
 		front.KeysOnly = st.valued()
-		r.Failure = append(r.Failure, opGet(front))
+		r.Failure = append(r.Failure, opGet(front), opGet(st.s.b.lay.someGrants(st.req.Line)))
 	}
 	if st.guarded() {
 		r.Failure = append(r.Failure, opGet(whole(st.s.b.lay.limit(st.req.Line))))
@@ -201,8 +201,11 @@ func (st *seat) askWhy(r *pb.TxnRequest) {
 func (st *seat) declined(rest *answers) (there, changed bool, why error) {
 	there = rest.next().Count > 0
 	if st.req.IfEmpty {
-		if front := rest.next(); front.Count > 0 {
-			why = st.s.taken(st.req.Line, front, !st.valued())
+		front, grants := rest.next(), rest.next()
+		if front.Count > 0 {
+			taken := st.s.taken(st.req.Line, front, !st.valued())
+			taken.First.Granted = st.s.b.lay.grantOf(taken.First, grants.Kvs)
+			why = taken
 		}
 	}
 	if !st.guarded() {

@@ -46,7 +46,7 @@ func (d *deepLines) note(name string, depth int64) {
 
 // taken is the answer to a Join with IfEmpty, from a range that has the first
 // entry, in full or not, and the number of all.
-func (s *leased) taken(line string, r *pb.RangeResponse, full bool) error {
+func (s *leased) taken(line string, r *pb.RangeResponse, full bool) *driver.TakenError {
 	s.deep.note(line, r.Count)
 	t := &driver.TakenError{Count: int(r.Count)}
 	if kv := first(r.Kvs); kv != nil {

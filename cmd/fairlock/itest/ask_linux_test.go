@@ -202,7 +202,7 @@ func TestEvictAsksBackOnATerminal(t *testing.T) {
 		h := holdOf(t, s, "x")
 		for typed, want := range map[string]int{"n\n": 1, "\n": 1, "\x03": 130, "\x04": 1} {
 			x := atTerminal(t, url, "evict", "--holder", "x")
-			x.screen.WaitFor(t, `(?s)fairlock: warning: this breaks the lock: .*Evict \S+ pid \d+ \(nightly\), which holds "x" with token \d+, for \S+\? \[y/N\] $`)
+			x.screen.WaitFor(t, `(?s)fairlock: warning: this breaks the lock: .*Evict \S+ pid \d+ \(nightly\), which (has held "x" with token \d+ for \S+|holds "x" with token \d+ and asked for it \S+ ago)\? \[y/N\] $`)
 			x.types(t, typed)
 			assert.Equal(t, want, x.code(t), "%q", typed)
 		}

@@ -224,7 +224,7 @@ func TestASignalWhileQueuedLeavesTheLine(t *testing.T) {
 		for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131} {
 			r := begin(t, url, "run", "busy", "--", "echo", "ran")
 			inLine(t, s, "busy", 2)
-			r.err.WaitFor(t, `busy: waiting, 2nd of 2, held by \S+ pid \d+ for \S+, token \d+\n`)
+			r.err.WaitFor(t, `busy: waiting, 2nd of 2, held by \S+ pid \d+(, which asked \S+ ago| for \S+), token \d+\n`)
 
 			require.NoError(t, r.Process.Signal(sig))
 

@@ -52,7 +52,7 @@ func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 		s := visit(t, url, "nightly")
 		holdOf(t, s, "busy")
 		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
-		const line = `\r\x1b\[Kbusy: waiting, 2nd of 2, held by \S+ pid \d+ \(nightly\) for \S+`
+		const line = `\r\x1b\[Kbusy: waiting, 2nd of 2, held by \S+ pid \d+ \(nightly\)(, which asked \S+ ago| for \S+)`
 		x.screen.WaitFor(t, line+`[^\n]*`+line) // painted again, with no line between
 
 		x.types(t, "\x03")

@@ -1,0 +1,72 @@
+package itest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+)
+
+func TestAHolderThatWaitedHasHeldSinceItsGrantOnly(t *testing.T) {
+	withServices(t, heldSinceGrant)
+}
+
+// heldSinceGrant has "late" wait while "early" holds. What the commands show of
+// "late" counts from the release on, and never from when it asked.
+func heldSinceGrant(t *testing.T, url string) {
+	ctx := bounded(t)
+	early, late := visit(t, url, "early"), visit(t, url, "late")
+	h, err := mutex.New(early, "x").Lock(ctx)
+	require.NoError(t, err)
+	granted := make(chan *session.Hold, 1)
+	waiting(t, early, "x", 2, func(context.Context) {
+		if h, err := mutex.New(late, "x").Lock(ctx); err == nil {
+			granted <- h
+		}
+	})
+	isRecorded(t, early, "x")
+	got := ask(t, url, "run", "-n", "x", "--", "true")
+	assert.Regexp(t, `^fairlock: x: not acquired: held by \S+ pid \d+ \(early\)(, which asked \S+ ago| for \S+), 2 ahead\n`, got.stderr)
+
+	released := time.Now().Truncate(time.Millisecond)
+	require.NoError(t, h.Unlock())
+	held := <-granted
+	isRecorded(t, early, "x")
+	got = ask(t, url, "who", "-o", "json", "x")
+	require.Equal(t, 0, got.code, got.stderr)
+	var l schema.Line
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &l))
+	require.Len(t, l.Entries, 1)
+	e := l.Entries[0]
+	assert.False(t, e.Granted.Before(released), "granted %s, released by the one before %s", e.Granted, released)
+	assert.True(t, e.Since.Before(released), "it asked before that")
+	assert.Equal(t, e.Granted.Sub(e.Since.Time), time.Duration(e.Queued-e.Held), "it waited for the rest")
+
+	r := rows(ask(t, url, "ls").stdout)
+	assert.Regexp(t, `^\d+(\.\d)?m?s$`, columns(r[1])[3], "HELD: %s", r[1])
+	r = rows(ask(t, url, "who", "x").stdout)
+	assert.Regexp(t, `^\d`, columns(r[1])[9], "HELD: %s", r[1])
+	got = ask(t, url, "run", "-w", "0.1", "x", "--", "true")
+	assert.Regexp(t, `(?m)^fairlock: x: not acquired: held by \S+ pid \d+ \(late\) for \S+, 1 ahead`, got.stderr)
+	x := atTerminal(t, url, "evict", "--holder", "x")
+	x.screen.WaitFor(t, `Evict \S+ pid \d+ \(late\), which has held "x" with token \d+ for \S+\? \[y/N\] $`)
+	x.types(t, "n\n")
+	assert.Equal(t, 1, x.code(t))
+	require.NoError(t, held.Unlock())
+}
+
+// isRecorded waits until the service knows since when the first of a queue holds.
+func isRecorded(t *testing.T, s *session.Session, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		e, err := s.First(t.Context(), name)
+		return err == nil && !e.Granted.IsZero()
+	}, patience, 10*time.Millisecond)
+}
