@@ -39,6 +39,7 @@ func TestOutageIsLoggedOnceAMinute(t *testing.T) {
 			h, err := mutex.New(s, "n").Lock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, h.Unlock())
+			synctest.Wait() // the session logs a moment later
 			assert.Equal(t, 1, lines("reachable again"), "one at the end")
 			assert.LessOrEqual(t, lines("level=WARN"), 13, "and the loss of the session")
 		}

@@ -241,10 +241,9 @@ func (ln *line) vouch(s *seat) bool {
 }
 
 // check wants a read if all watches on others are armed, and something may have
-// happened before they were, or was told to other seats before this seat shared
-// their watch: the answer to its join may be older than that. The read does not
-// wait for the own watch, which may be armed late or never: a read shows the own
-// entry.
+// happened before they were, or other seats had its event before this seat shared
+// their watch. The read does not wait for the own watch, which may be armed late or
+// never: a read shows the own entry.
 func (ln *line) check(s *seat) {
 	if defect.Is(defect.ReadAfterOwn) && !s.own.armed {
 		return
