@@ -146,10 +146,10 @@ func reentrantRound(k *worker) {
 func (k *worker) race(hd *hold, enter func(context.Context) (*session.Hold, error)) {
 	hd.given = true
 	k.w.ended(k, hd)
-	unlocked := make(chan struct{})
+	unlocked, beside := make(chan struct{}), k.in(0, time.Millisecond)
 	go func() { // ends when Unlock returns
 		defer close(unlocked)
-		k.c.sleep(k.name+" beside", k.in(0, time.Millisecond))
+		k.c.sleep(k.name+" beside", beside)
 		_ = hd.h.Unlock()
 	}()
 	k.sleep(0, time.Millisecond)

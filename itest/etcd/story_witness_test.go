@@ -64,7 +64,7 @@ func (w *witness) see(events []*clientv3.Event) {
 	defer w.mu.Unlock()
 	for _, ev := range events {
 		switch {
-		case stays(string(ev.Kv.Key)):
+		case stays(string(ev.Kv.Key)), isRecord(ev.Kv.Key):
 		case isFence(ev.Kv.Key):
 			if ev.Type == clientv3.EventTypePut && ev.Kv.Lease == 0 {
 				w.loose = append(w.loose, string(ev.Kv.Key))
@@ -147,6 +147,9 @@ func (w *witness) seesNothingLeft(t testing.TB) {
 func stays(key string) bool {
 	return strings.Contains(key, "/%beside/") && (strings.HasSuffix(key, "/limit") || strings.HasSuffix(key, "/ledger"))
 }
+
+// isRecord reports whether a key is the record of a grant. It goes with its entry.
+func isRecord(key []byte) bool { return bytes.Contains(key, []byte("/held/")) }
 
 // isFence says that a key is that of a join that was not answered in time.
 func isFence(key []byte) bool { return bytes.Contains(key, []byte("/%fence/")) }

@@ -28,20 +28,22 @@ func (w *world) crowd() int {
 }
 
 func freeReader(w *world) {
-	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	w.besideMany(3, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return rwlock.New(s, name).RLock(ctx)
 	})
 }
 
+// freePermit allows for one request more: in the background the entry notes that it
+// was admitted, and that may be counted or come later.
 func freePermit(w *world) {
-	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	w.besideMany(4, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.New(s, name, 10_000).Acquire(ctx, 1)
 	})
 }
 
 // besideMany lets one session hold many times, and counts what one more hold of
-// another session sends.
-func (w *world) besideMany(lock func(context.Context, *session.Session) (*session.Hold, error)) {
+// another session sends: at most so many requests.
+func (w *world) besideMany(most int, lock func(context.Context, *session.Session) (*session.Hold, error)) {
 	many, one := w.party("many"), w.party("one")
 	for range w.crowd() {
 		_, err := lock(w.soon(), many.Session)
@@ -55,5 +57,5 @@ func (w *world) besideMany(lock func(context.Context, *session.Session) (*sessio
 		require.NoError(w.t, err)
 		<-one.joined
 	}, func() { w.unlock(h) })
-	assert.LessOrEqual(w.t, costs[0], 3, "round trips to hold behind %d holders", w.crowd())
+	assert.LessOrEqual(w.t, costs[0], most, "requests to hold behind %d holders", w.crowd())
 }

@@ -152,7 +152,7 @@ func TestWhatAURLNamesIsAsTheOptionsOfTheBackendsAre(t *testing.T) {
 	ctx := bounded(t)
 	for _, c := range []struct{ url, begins string }{
 		{etcd, "fairlock/it/"},
-		{etcd + "/apps/x?ttl=5s", "apps/x/it/"},
+		{etcd + "/apps/x?ttl=5s", "apps%2Fx/it/"},
 		{etcd + "/x?layout=concurrency", "it/"},
 		{zookeeper + "?tick=50ms", "/fairlock/it/"},
 		{zookeeper + "/apps/x?tick=50ms&ttl=5s&proof=quorum", "/apps/x/it/"},

@@ -38,14 +38,14 @@ func watch(t *testing.T, url string) {
 	var stdout, stderr heard.Words
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
-	stdout.WaitFor(t, "granted")
+	stdout.WaitFor(t, `"event":"granted"`)
 
 	waiting(t, a, "jobs/a", 2, func(ctx context.Context) {
 		if next, err := m.Lock(ctx); err == nil {
 			_ = next.Unlock()
 		}
 	})
-	stdout.WaitFor(t, "queued")
+	stdout.WaitFor(t, `"event":"queued"`)
 	kit.Unlock(t, h)
 	stdout.WaitFor(t, `(?s)"released".*"(released|gone)"`)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
