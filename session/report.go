@@ -76,7 +76,7 @@ func (r *reports) flush() {
 // through returns options whose hooks and logger only add reports.
 func (r *reports) through(o Options) Options {
 	r.logger = o.Logger
-	o.Logger = slog.New(reportingHandler{r, o.Logger.Handler()})
+	o.Logger = slog.New(reportingHandler{r.add, o.Logger.Handler()})
 	h := &o.Hooks
 	for _, f := range []*func(Event){
 		&h.Joined, &h.Position, &h.Granted, &h.Lost, &h.Released, &h.Rejoined, &h.Renewed, &h.SessionOpened, &h.SessionLost,
@@ -91,8 +91,8 @@ func (r *reports) through(o Options) Options {
 // reportingHandler is a slog.Handler that has each record handled as a report. It
 // asks the user's handler nothing before that.
 type reportingHandler struct {
-	r *reports
-	h slog.Handler
+	add func(report func()) // see reports
+	h   slog.Handler
 }
 
 // Enabled reports whether a record of the level may be of interest: where there is
@@ -104,7 +104,7 @@ func (l reportingHandler) Enabled(context.Context, slog.Level) bool {
 // Handle has the record handled.
 func (l reportingHandler) Handle(ctx context.Context, rec slog.Record) error {
 	rec = rec.Clone()
-	l.r.add(func() {
+	l.add(func() {
 		if l.h.Enabled(ctx, rec.Level) {
 			_ = l.h.Handle(ctx, rec)
 		}
@@ -114,10 +114,10 @@ func (l reportingHandler) Handle(ctx context.Context, rec slog.Record) error {
 
 // WithAttrs returns a handler with more attributes.
 func (l reportingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return reportingHandler{l.r, l.h.WithAttrs(attrs)}
+	return reportingHandler{l.add, l.h.WithAttrs(attrs)}
 }
 
 // WithGroup returns a handler with one more group.
 func (l reportingHandler) WithGroup(name string) slog.Handler {
-	return reportingHandler{l.r, l.h.WithGroup(name)}
+	return reportingHandler{l.add, l.h.WithGroup(name)}
 }

@@ -57,16 +57,31 @@ func (e *engine) recordAll() {
 }
 
 // record records the grant of one seat, if it still holds. A record that fails is
-// tried again a second later, unless the service refuses it.
+// tried again a second later, unless the service refuses it. Nothing deletes the
+// entry meanwhile: a release would not know of a record that is on its way. So a
+// release ends the request first, and then deletes the record with the entry.
 func (e *engine) record(ctx context.Context, s *seat) {
+	ctx, cancel := driver.WithTimeout(ctx, e.t.Session().Clock(), recordTimeout)
+	defer cancel()
+	s.ln.mu.Lock()
+	s.stopRecord = cancel
+	s.ln.mu.Unlock()
+	defer func() {
+		s.ln.mu.Lock()
+		s.stopRecord = nil
+		s.ln.mu.Unlock()
+	}()
+	if s.take(ctx) != nil {
+		e.recordLater(s)
+		return
+	}
+	defer s.changed()
 	s.ln.mu.Lock()
 	ref, holds := s.entry.Ref, s.state == held && !s.leaving
 	s.ln.mu.Unlock()
 	if !holds {
 		return
 	}
-	ctx, cancel := driver.WithTimeout(ctx, e.t.Session().Clock(), recordTimeout)
-	defer cancel()
 	err := e.t.Driver().Record(ctx, ref, s.granted)
 	switch {
 	case err == nil:

@@ -45,6 +45,8 @@ type seat struct {
 	changing chan struct{}
 	moving   bool // the entry may have another key than is known here
 
+	stopRecord context.CancelFunc // ends the recording of the grant, while there is one
+
 	book   book // what is known of the line's ledger
 	ahead  Ahead
 	rev    int64  // as of when ahead is known
@@ -82,8 +84,19 @@ type ownEye struct {
 // the driver's events go.
 func (s *seat) mine() bool { return s.own.armed && s.own.rev <= s.rev }
 
-// change keeps others from changing or deleting the entry, until changed.
+// change keeps others from changing or deleting the entry, until changed. It ends
+// the recording of a grant, which nothing waits for.
 func (s *seat) change(ctx context.Context) error {
+	s.ln.mu.Lock()
+	if s.stopRecord != nil {
+		s.stopRecord()
+	}
+	s.ln.mu.Unlock()
+	return s.take(ctx)
+}
+
+// take is change without that.
+func (s *seat) take(ctx context.Context) error {
 	s.ln.mu.Lock()
 	if s.changing == nil {
 		s.changing = make(chan struct{}, 1)

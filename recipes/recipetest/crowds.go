@@ -14,8 +14,8 @@ import (
 // crowds are the stories of many holders beside whom there is room.
 func crowds() []story {
 	return []story{
-		{"AFreeReadLockBehindManyCostsAtMostThreeRoundTrips", freeReader},
-		{"AFreePermitBehindManyCostsAtMostThreeRoundTrips", freePermit},
+		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", freeReader},
+		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", freePermit},
 	}
 }
 
@@ -28,34 +28,44 @@ func (w *world) crowd() int {
 }
 
 func freeReader(w *world) {
-	w.besideMany(3, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return rwlock.New(s, name).RLock(ctx)
 	})
 }
 
-// freePermit allows for one request more: in the background the entry notes that it
-// was admitted, and that may be counted or come later.
 func freePermit(w *world) {
-	w.besideMany(4, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.New(s, name, 10_000).Acquire(ctx, 1)
 	})
 }
 
-// besideMany lets one session hold many times, and counts what one more hold of
-// another session sends: at most so many requests.
-func (w *world) besideMany(most int, lock func(context.Context, *session.Session) (*session.Hold, error)) {
+// besideMany counts what a hold sends that is granted beside two, and beside many
+// of another session. What a backend sends for each hold is in both.
+func (w *world) besideMany(lock func(context.Context, *session.Session) (*session.Hold, error)) {
 	many, one := w.party("many"), w.party("one")
-	for range w.crowd() {
-		_, err := lock(w.soon(), many.Session)
-		require.NoError(w.t, err)
-		<-many.joined
+	add := func(n int) {
+		for range n {
+			_, err := lock(w.soon(), many.Session)
+			require.NoError(w.t, err)
+			<-many.joined
+		}
 	}
-	var h *session.Hold
-	costs := w.h.Costs(one.net, func() {
-		var err error
-		h, err = lock(w.soon(), one.Session)
-		require.NoError(w.t, err)
-		<-one.joined
-	}, func() { w.unlock(h) })
-	assert.LessOrEqual(w.t, costs[0], most, "requests to hold behind %d holders", w.crowd())
+	// Of three plays the cheapest: what is sent in the background may be counted,
+	// and may come later.
+	cost := func() int {
+		least := 1 << 30
+		for range 3 {
+			before := one.rests()
+			h, err := lock(w.soon(), one.Session)
+			least = min(least, one.net.Requests()-before)
+			require.NoError(w.t, err)
+			<-one.joined
+			w.unlock(h)
+		}
+		return least
+	}
+	add(2)
+	few := cost()
+	add(w.crowd())
+	assert.LessOrEqual(w.t, cost(), few+1, "requests to hold behind %d holders, beside %d behind two", w.crowd(), few)
 }
