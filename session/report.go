@@ -22,6 +22,7 @@ type reports struct {
 	running bool
 	dropped int
 	logger  *slog.Logger // the user's own
+	wg      sync.WaitGroup
 }
 
 // add has a report delivered, unless too many wait.
@@ -40,7 +41,7 @@ func (r *reports) put(report func()) {
 	r.queue = append(r.queue, report)
 	if !r.running {
 		r.running = true
-		go r.deliver()
+		r.wg.Go(r.deliver)
 	}
 }
 
@@ -62,6 +63,12 @@ func (r *reports) deliver() {
 			r.logger.Warn("fairlock: the hooks or the logger are too slow: reports were dropped", "reports", dropped)
 		}
 	}
+}
+
+// finish is flush when nothing is added any more: the goroutine has ended then.
+func (r *reports) finish() {
+	r.flush()
+	r.wg.Wait()
 }
 
 // flush returns when everything that was added before has been delivered.

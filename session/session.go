@@ -79,7 +79,7 @@ func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 		s.cancel()
 		s.wg.Wait()
 		err = driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
-		r.flush()
+		r.finish()
 		return nil, err
 	}
 	s.install(t)
@@ -258,7 +258,7 @@ func (s *Session) Close() error {
 	s.mu.Unlock()
 	s.wg.Wait()
 	err = driver.JoinErrors(err, s.backend.Close())
-	s.reports.flush()
+	s.reports.finish()
 	if err != nil {
 		return fmt.Errorf("session: close: %w", err)
 	}
