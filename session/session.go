@@ -36,7 +36,7 @@ type Session struct {
 	opening *attempt // a term being opened, if there is one
 	backoff time.Duration
 	lastErr error // why the last attempt failed
-	outage  outage
+	outage  driver.Outage
 }
 
 // attempt is one try at opening a term; the rest may be read when done is closed.

@@ -181,6 +181,11 @@ func (l *link) login(ctx context.Context, a Auth) error {
 	_, err := onLink(ctx, l, func(c *zk.Conn) (struct{}, error) {
 		return struct{}{}, c.AddAuth(a.Scheme, a.Credentials)
 	})
+	return loginError(a, err)
+}
+
+// loginError says of which login an error is, and whether the server refused it.
+func loginError(a Auth, err error) error {
 	if errors.Is(err, zk.ErrAuthFailed) {
 		return fmt.Errorf("%w: the login with scheme %q was refused: %w", driver.ErrDenied, a.Scheme, err)
 	}
@@ -200,7 +205,7 @@ func (l *link) relogin(ctx context.Context, a Auth) error {
 	go func() {
 		defer l.calls.Done()
 		if err := l.conn.AddAuth(a.Scheme, a.Credentials); err != nil {
-			l.fail(fmt.Errorf("login with scheme %q: %w", a.Scheme, err))
+			l.fail(loginError(a, err))
 		}
 	}()
 	select {

@@ -105,6 +105,7 @@ func (s *sess) pulse(l *link) {
 			if out := s.heed(l, a.err); out == expired || out == lost {
 				return
 			}
+			s.report(nil)
 			if proof, ok := chain.answered(sent); ok {
 				s.cfg.Proof(proof, s.ttl)
 			}

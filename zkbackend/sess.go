@@ -25,6 +25,7 @@ type sess struct {
 	left   chan struct{} // closed when run has ended
 	prove  chan struct{}
 	out    dispatcher
+	outage driver.Outage // run's alone
 
 	// Set before Open returns, and never changed.
 	who   identity
@@ -96,15 +97,22 @@ func (s *sess) run(l *link) {
 			return
 		}
 		s.out.post(s.breakWatches)
-		if l = s.redial(); l == nil {
+		if l = s.redial(l.cause); l == nil {
 			return
 		}
 	}
 }
 
-// redial makes the next link; nil if the session is over.
-func (s *sess) redial() *link {
+// redial makes the next link after one that ended with the error why. It returns
+// nil if the session is over.
+func (s *sess) redial(why error) *link {
 	for {
+		// The servers accepted the login before, and refuse it now. The session tries
+		// again for as long as it lives.
+		if errors.Is(why, driver.ErrDenied) {
+			s.report(why)
+			driver.Sleep(s.ctx, s.b.clock, s.ttl/8)
+		}
 		l, err := s.dial(s.ctx)
 		switch {
 		case err == nil && l.hello.ttl < s.ttl:
@@ -116,8 +124,9 @@ func (s *sess) redial() *link {
 			if s.ctx.Err() != nil {
 				return nil
 			}
-			driver.Sleep(s.ctx, s.b.clock, leastDial)
-			continue
+			if err = l.cause; !errors.Is(err, driver.ErrDenied) {
+				driver.Sleep(s.ctx, s.b.clock, leastDial)
+			}
 		case err == nil:
 			if l.unproven = s.proof == ProofQuorum; !l.unproven {
 				s.cfg.Proof(l.sent, s.ttl)
@@ -129,10 +138,20 @@ func (s *sess) redial() *link {
 		case s.ctx.Err() != nil:
 			return nil
 		}
-		// A login that was accepted before, and is not now. The deadline
-		// decides when to stop.
-		s.cfg.Logger.Warn("zookeeper: cannot reconnect, trying again", "session", s.ID(), "err", err)
-		driver.Sleep(s.ctx, s.b.clock, s.ttl/8)
+		why = err
+	}
+}
+
+// report takes in that the session could not connect, or with nil that a server has
+// answered a heartbeat, and logs it if it is due. Only run calls it.
+func (s *sess) report(err error) {
+	now := s.b.clock.Now()
+	if err != nil {
+		if log, d := s.outage.Failed(now); log {
+			s.cfg.Logger.Warn("zookeeper: cannot reconnect, trying again", "session", s.ID(), "for", d, "err", err)
+		}
+	} else if log, d := s.outage.Over(now); log {
+		s.cfg.Logger.Warn("zookeeper: connected again", "session", s.ID(), "after", d)
 	}
 }
 

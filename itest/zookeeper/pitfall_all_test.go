@@ -27,6 +27,8 @@ func TestPitfalls(t *testing.T) {
 		{"AnotherSessionIsNotOurs", anotherSessionIsNotOurs},
 		{"AWipedServerCostsTheHoldAndNoMore", wipedServer},
 		{"CloseReturnsWithoutServers", closeWithoutServers},
+		{"AnOutageIsLoggedSparsely", outageIsLoggedSparsely},
+		{"ARefusedLoginIsLoggedSparsely", refusedLoginIsLoggedSparsely},
 		{"OpenTriesAgain", openTriesAgain},
 		{"CredentialsAreShownAgain", credentialsAreShownAgain},
 		{"LostRepliesLeaveNoOrphan", lostRepliesLeaveNoOrphan},

@@ -1,0 +1,116 @@
+package zookeeper
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// minutes is how many log lines an outage may have that began then.
+func minutes(began driver.Instant) int { return 1 + int(kit.Now().Sub(began)/time.Minute) }
+
+// outageIsLoggedSparsely counts what a session logs while all servers are away, and
+// a holder and waiters are there.
+func outageIsLoggedSparsely(t *testing.T) {
+	const waiters = 5
+	for name, ttl := range map[string]time.Duration{"TheSessionEnds": shortTTL, "TheSessionGoesOn": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			e := zktest.New(t, &zktest.Options{Members: 3, MaxSession: time.Minute})
+			p := newParty(t, "/fairlock", ttl).open(t, e.Servers()...)
+			h := p.Lock(t, "x")
+			ctx, cancel := context.WithTimeout(t.Context(), 2*kit.Patience)
+			defer cancel()
+			var turns sync.WaitGroup
+			for range waiters {
+				turns.Go(func() {
+					err := mutex.New(p.Session, "x").Do(ctx, func(context.Context, *session.Hold) error { return nil })
+					assert.NoError(t, err)
+				})
+			}
+			p.Stands(t, 1+waiters)
+
+			for i := range e.Len() {
+				e.Member(i).Kill()
+			}
+			began := kit.Now()
+			away, stop := context.WithTimeout(t.Context(), 15*time.Second)
+			defer stop()
+			_, err := mutex.New(p.Session, "y").Lock(away)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			kit.Each(e.Len(), func(i int) { assert.NoError(t, e.Member(i).Restart(kit.Bounded(t))) })
+			if ttl > shortTTL {
+				kit.Unlock(t, h)
+			}
+			turns.Wait()
+
+			said := p.Log.String()
+			begun := strings.Count(said, "cannot open a session") + strings.Count(said, "cannot reconnect")
+			ended := strings.Count(said, "reachable again")
+			assert.LessOrEqual(t, begun, minutes(began), said)
+			assert.LessOrEqual(t, ended, 1, said)
+			// The end of the session, of the hold and of each place, once.
+			assert.LessOrEqual(t, strings.Count(said, "level=WARN"), begun+ended+2+waiters, said)
+			if ttl > shortTTL {
+				p.Kept(t)
+				return
+			}
+			assert.Equal(t, 1, ended)
+		})
+	}
+}
+
+// refusedLoginIsLoggedSparsely: a login that was accepted before is refused on
+// every new connection, for a while.
+func refusedLoginIsLoggedSparsely(t *testing.T) {
+	const ttl, attempts, authFailed = 4 * time.Second, 6, -115
+	e, root := shared.use(t)
+	proxy := proxyOf(t, e, 0)
+	var refuse atomic.Bool
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		if request.Op() == zkframe.OpLogin && refuse.Load() {
+			f = refused(f, authFailed)
+		}
+		return f, true
+	}}
+	p := newParty(t, root, ttl)
+	p.opts.Dial = w.dial
+	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("fair", "lock")}
+	p.open(t, proxy.Addr())
+	h := p.Lock(t, "x")
+	r := p.Begin(kit.Bounded(t), "x")
+	p.Stands(t, 2)
+	most := 0 // log lines about all outages until now, except their ends
+	for outages := 1; outages <= 2; outages++ {
+		before := w.connections(proxy.Addr())
+		refuse.Store(true)
+		began := kit.Now()
+		proxy.Reset()
+		kit.Until(t, "attempts", func() bool { return w.connections(proxy.Addr()) >= before+attempts })
+		assert.Greater(t, kit.Now().Sub(began), (attempts-2)*ttl/8, "the session rests between its attempts")
+		refuse.Store(false)
+		kit.Until(t, "the end of the outage in the log", func() bool { return logged(p, "connected again") >= outages })
+		most += minutes(began)
+
+		said := p.Log.String()
+		assert.LessOrEqual(t, logged(p, "cannot reconnect"), most, said)
+		assert.Equal(t, outages, logged(p, "connected again"), said)
+		assert.LessOrEqual(t, logged(p, "level=WARN"), most+outages, said)
+	}
+	kit.Unlock(t, h)
+	kit.Unlock(t, r.Granted(t))
+	p.Kept(t)
+}

@@ -1,0 +1,37 @@
+package driver
+
+import "time"
+
+// outageEvery is the least time between two log lines about one outage.
+const outageEvery = time.Minute
+
+// Outage decides which of the attempts at reaching a service are logged: the first
+// that fails, one a minute after that, and the one that succeeds. The zero value is
+// ready for use. It is not safe for concurrent use.
+type Outage struct {
+	on     bool
+	began  Instant
+	logged Instant
+}
+
+// Failed takes in an attempt that failed and reports whether to log it, and how
+// long attempts have been failing.
+func (o *Outage) Failed(now Instant) (log bool, since time.Duration) {
+	if !o.on {
+		o.on, o.began, o.logged = true, now, now
+		return true, 0
+	}
+	if now.Sub(o.logged) < outageEvery {
+		return false, 0
+	}
+	o.logged = now
+	return true, now.Sub(o.began)
+}
+
+// Over takes in an attempt that succeeded and reports whether attempts before it
+// failed, and for how long.
+func (o *Outage) Over(now Instant) (log bool, lasted time.Duration) {
+	was := *o
+	*o = Outage{}
+	return was.on, now.Sub(was.began)
+}
