@@ -194,14 +194,19 @@ func (d *departure) refused(ctx context.Context, failed step, err error) error {
 // keeps takes one node out of what is deleted with an entry, because it was not
 // there, or is another one, or has something below it, or may not be deleted. The
 // log gets to know the last: an ephemeral node goes with the session, but a name
-// that stays in the ledger makes the next hold believe that this one died.
+// that stays in the ledger makes the next hold believe that this one died. The
+// record of a grant means nothing without its entry, so only a debug line names it.
 func (s *sess) keeps(del *deletion, path *zk.DeleteRequest, err error) {
 	del.hangs = slices.DeleteFunc(del.hangs, func(h *zk.DeleteRequest) bool { return h.Path == path.Path })
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && path.Version == -1:
 		del.late = append(del.late, path)
 	case !isElse(err):
-		s.cfg.Logger.Warn("zookeeper: cannot delete what belongs to an entry that is released; released it without",
+		log := s.cfg.Logger.Warn
+		if dir, _ := split(path.Path); dir == s.b.lay.grants(del.req.Ref.Line) {
+			log = s.cfg.Logger.Debug
+		}
+		log("zookeeper: cannot delete what belongs to an entry that is released; released it without",
 			"name", del.req.Ref.Line, "path", path.Path, "err", err)
 	}
 }

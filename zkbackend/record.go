@@ -60,7 +60,7 @@ func (s *sess) record(ctx context.Context, ref driver.Ref, granted time.Time) er
 	for {
 		o, err := s.transact(ctx, transaction{
 			{toProbe, 0, &zk.CheckVersionRequest{Path: ref.Key, Version: -1}},
-			{toTell, 0, &zk.CreateRequest{Path: dir + "/" + name, Data: []byte{}, Acl: s.b.opts.ACL, Flags: zk.FlagEphemeral}},
+			{toTell, 0, &zk.CreateRequest{Path: dir + "/" + name, Data: []byte{}, Acl: s.acl(), Flags: zk.FlagEphemeral}},
 		}, func() { unsure = true })
 		switch {
 		case err == nil:

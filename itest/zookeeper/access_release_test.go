@@ -78,9 +78,20 @@ func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(
 
 // useUpBytes sets a quota on a folder that leaves no byte.
 func useUpBytes(t *testing.T, conn *zk.Conn, path string) {
+	useUp(t, conn, path, "byteHardLimit=1;countHardLimit=-1")
+}
+
+// useUp sets a quota on a folder, of which more is used than it allows.
+func useUp(t *testing.T, conn *zk.Conn, path, quota string) {
+	for i := range path {
+		if i > 0 && path[i] == '/' {
+			_, err := conn.Create("/zookeeper/quota"+path[:i], nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+	}
 	for _, node := range []struct{ path, data string }{
 		{"/zookeeper/quota" + path, ""},
-		{"/zookeeper/quota" + path + "/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=1;countHardLimit=-1"},
+		{"/zookeeper/quota" + path + "/zookeeper_limits", "count=-1,bytes=-1=;" + quota},
 		{"/zookeeper/quota" + path + "/zookeeper_stats", "count=100,bytes=100000"},
 	} {
 		_, err := conn.Create(node.path, []byte(node.data), 0, zk.WorldACL(zk.PermAll))

@@ -1,0 +1,104 @@
+package zookeeper
+
+import (
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestARefusedRecordOfAGrantHurtsNothing: the record of since when a holder holds
+// cannot be made, or not be deleted. The hold goes on, its release succeeds and
+// grants the lock to the next waiter, and the log has no warning.
+func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
+	t.Parallel()
+	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
+	for _, c := range []struct {
+		name    string
+		perms   int32  // on the folder of the records
+		quota   string // on all that lies beside queues
+		refused bool   // the record cannot be made
+	}{
+		{"NoNodeLeft", zk.PermAll, "byteHardLimit=-1;countHardLimit=1", true},
+		{"NoByteLeft", zk.PermAll, "byteHardLimit=1;countHardLimit=-1", false}, // a record has no byte
+		{"NoPermissionToCreate", zk.PermAll &^ zk.PermCreate, "", true},
+		{"NoPermissionToDelete", zk.PermAll &^ zk.PermDelete, "", false},
+		{"NoPermissionToRead", zk.PermAll &^ zk.PermRead, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			conn, root := e.Conn(t), "/"+c.name
+			held := root + "/%beside/x/held"
+			for _, dir := range []string{root, root + "/%beside", root + "/%beside/x"} {
+				_, err := conn.Create(dir, nil, 0, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+			}
+			_, err := conn.Create(held, nil, 0, zk.WorldACL(c.perms))
+			require.NoError(t, err)
+			if c.quota != "" {
+				useUp(t, conn, root+"/%beside", c.quota)
+			}
+			p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+			next := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+			recorded := func(p *party) { // the engine has tried it
+				kit.Until(t, "an attempt to record the grant", func() bool {
+					if c.refused {
+						return logged(p, "cannot record since when") > 0
+					}
+					_, stat, err := conn.Exists(held)
+					return err == nil && stat.NumChildren > 0
+				})
+			}
+
+			h := p.Lock(t, "x")
+			r := next.Begin(kit.Bounded(t), "x")
+			recorded(p)
+			require.NoError(t, h.Context().Err(), "the hold goes on")
+			queue, err := mutex.New(next.Session, "x").Queue(kit.Bounded(t))
+			require.NoError(t, err)
+			require.Len(t, queue, 2)
+			assert.Equal(t, !c.refused && c.perms&zk.PermRead != 0, !queue[0].Granted.IsZero())
+			require.NoError(t, h.Unlock())
+			h = r.Granted(t)
+			recorded(next)
+			require.NoError(t, h.Unlock())
+
+			assert.Empty(t, children(t, conn, root+"/x"))
+			for _, p := range []*party{p, next} {
+				p.Kept(t)
+				require.NoError(t, p.Close())
+				assert.Zero(t, logged(p, "level=WARN")+logged(p, "level=ERROR"), p.Log.String())
+			}
+			_, stat, err := conn.Exists(held)
+			require.NoError(t, err)
+			assert.Zero(t, stat.NumChildren, "records after the end of their sessions")
+		})
+	}
+}
+
+// TestARecordOfAGrantIsTheUsers: where the ACL is "auth", it is that of the logins
+// of the user. The login that the session has made up for itself is not in it.
+func TestARecordOfAGrantIsTheUsers(t *testing.T) {
+	t.Parallel()
+	e, root := shared.use(t)
+	conn := e.Conn(t)
+	require.NoError(t, conn.AddAuth("digest", []byte("joe:"+goodPassword)))
+	p := newParty(t, root, kit.CalmTTL)
+	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("joe", goodPassword)}
+	p.opts.ACL = zk.AuthACL(zk.PermAll)
+	p.open(t, e.Servers()...)
+	h := p.Lock(t, "x")
+	records := lined(t, conn, root+"/%beside/x/held", 1)
+
+	acl, _, err := conn.GetACL(root + "/%beside/x/held/" + records[0])
+	require.NoError(t, err)
+	assert.Equal(t, zk.DigestACL(zk.PermAll, "joe", goodPassword), acl)
+	require.NoError(t, h.Unlock())
+	assert.Empty(t, children(t, conn, root+"/%beside/x/held"))
+}
