@@ -149,9 +149,7 @@ func (d *departure) doubt() {
 // be.
 func (d *departure) refused(ctx context.Context, failed step, err error) error {
 	if errors.Is(err, driver.ErrSessionOver) {
-		for _, del := range d.dels {
-			del.held = false
-		}
+		d.leaveNoWord()
 		d.by, err = d.s.forCleaning(ctx)
 		return err
 	}
@@ -172,11 +170,11 @@ func (d *departure) refused(ctx context.Context, failed step, err error) error {
 			del.gone = !del.unsure
 			return d.sweep(ctx, del)
 		case failed.role == toLeave:
-			del.held = false // the waiters behind read the line
+			d.leaveNoWord()
 			return nil
 		}
 	case toMark:
-		del.held = false
+		d.leaveNoWord()
 		return nil
 	case toProbe:
 		del.probe = driver.Ref{} // it is dead, or the server does not say
@@ -189,6 +187,14 @@ func (d *departure) refused(ctx context.Context, failed step, err error) error {
 	case toCreate, toCount, toLimit, toTell, toEnter, toChange:
 	}
 	return translate(err, "DELETE", del.dir)
+}
+
+// leaveNoWord leaves the words out: the waiters behind read their lines. What refuses
+// one word, a quota, refuses those of all entries, so they are not tried in turn.
+func (d *departure) leaveNoWord() {
+	for _, del := range d.dels {
+		del.held = false
+	}
 }
 
 // keeps takes one node out of what is deleted with an entry, because it was not

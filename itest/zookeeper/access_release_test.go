@@ -3,12 +3,15 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -28,6 +31,7 @@ func TestAUsedUpByteQuotaDelaysNoRelease(t *testing.T) {
 			e := zktest.New(t, &zktest.Options{Properties: map[string]string{
 				"zookeeper.enforceQuota": "true", "zookeeper.skipACL": skip,
 			}})
+			t.Run("TheMostThatGoTogether", func(t *testing.T) { manyUnderQuota(t, e, "/many") })
 			for name, take := range oneOfEach() {
 				t.Run(name, func(t *testing.T) { releaseUnderQuota(t, e, "/"+name, take) })
 			}
@@ -40,6 +44,12 @@ func oneOfEach() map[string]func(context.Context, *party) (*session.Hold, error)
 	return map[string]func(context.Context, *party) (*session.Hold, error){
 		"election": func(ctx context.Context, p *party) (*session.Hold, error) {
 			return election.New(p.Session, "x").Campaign(ctx, "a value")
+		},
+		"all": func(ctx context.Context, p *party) (*session.Hold, error) {
+			return mutex.LockAll(ctx, several(p, mutex.Options{})...)
+		},
+		"robustall": func(ctx context.Context, p *party) (*session.Hold, error) {
+			return mutex.LockAll(ctx, several(p, mutex.Options{Robust: true})...)
 		},
 		"mutex": func(ctx context.Context, p *party) (*session.Hold, error) { return mutex.New(p.Session, "x").Lock(ctx) },
 		"robust": func(ctx context.Context, p *party) (*session.Hold, error) {
@@ -55,6 +65,14 @@ func oneOfEach() map[string]func(context.Context, *party) (*session.Hold, error)
 			return rwlock.New(p.Session, "x").RLock(ctx)
 		},
 	}
+}
+
+// several are locks that are acquired together.
+func several(p *party, o mutex.Options) (locks []*mutex.Mutex) {
+	for _, name := range []string{"x", "y", "z"} {
+		locks = append(locks, mutex.NewWith(p.Session, name, o))
+	}
+	return locks
 }
 
 func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(context.Context, *party) (*session.Hold, error)) {
@@ -73,6 +91,28 @@ func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(
 	require.NoError(t, err)
 	assert.False(t, again.PreviousDied())
 	require.NoError(t, again.Unlock())
+	p.Kept(t)
+}
+
+// manyUnderQuota counts the transactions of a release of as many locks as there can be.
+func manyUnderQuota(t *testing.T, e *zktest.Ensemble, root string) {
+	conn, w := e.Conn(t), &wire{}
+	p := newParty(t, root, kit.CalmTTL)
+	p.opts.Dial = w.dial
+	p.open(t, e.Servers()...)
+	var locks []*mutex.Mutex
+	for i := range p.Profile().MaxAll {
+		locks = append(locks, mutex.New(p.Session, fmt.Sprint("x", i)))
+	}
+	h, err := mutex.LockAll(kit.Bounded(t), locks...)
+	require.NoError(t, err)
+	useUpBytes(t, conn, root)
+	w.forget()
+
+	require.NoError(t, h.Unlock())
+	assert.LessOrEqual(t, w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpMulti && !proves(f) }), 2,
+		"with the words, and without them")
+	assert.Empty(t, entriesBelow(t, conn, root))
 	p.Kept(t)
 }
 
@@ -117,11 +157,16 @@ func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 		p := newParty(t, root+"-"+name, kit.CalmTTL).open(t, e.Servers()...)
 		h, err := take(kit.Bounded(t), p)
 		require.NoError(t, err, name)
+		if strings.HasSuffix(name, "all") {
+			lined(t, conn, root+"-"+name+"/%beside/z/held", 1)
+		}
 		forbidDeletes(t, conn, root+"-"+name+"/%beside")
 
 		require.NoError(t, h.Unlock(), name)
-		assert.Empty(t, entriesBelow(t, conn, root+"-"+name+"/x"), name)
-		if name == "robust" { // its name stays in the ledger: that errs on the safe side
+		for _, lock := range []string{"/x", "/y", "/z"} {
+			assert.Empty(t, entriesBelow(t, conn, root+"-"+name+lock), name)
+		}
+		if strings.HasPrefix(name, "robust") { // its name stays in the ledger: that errs on the safe side
 			again, err := take(kit.Bounded(t), p)
 			require.NoError(t, err)
 			assert.True(t, again.PreviousDied())
