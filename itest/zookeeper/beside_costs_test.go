@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -208,4 +210,46 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 	assert.True(t, v.Entries[0].Admitted)
 	require.Len(t, asked, 3)
 	assert.Equal(t, root+"/gpu", asked[0])
+}
+
+// TestTheFirstEntryCostsTheSameInALongLine: what the session reads to learn who
+// leads does not depend on how many candidates there are.
+func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
+	e, root := shared.use(t)
+	conn, w := e.Conn(t), &wire{}
+	crowd := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p := newParty(t, root, kit.CalmTTL)
+	p.opts.Dial = w.dial
+	p.open(t, e.Servers()...)
+	leads, err := election.New(crowd.Session, "x").Campaign(kit.Bounded(t), "value 1")
+	require.NoError(t, err)
+	lined(t, conn, root+"/%beside/x/held", 1)
+	ctx, cancel := context.WithCancel(kit.Bounded(t))
+	defer cancel()
+	var waiting sync.WaitGroup
+	costs := map[int]int{}
+	candidates := 1
+	for _, n := range []int{2, 50} {
+		for ; candidates < n; candidates++ {
+			waiting.Go(func() {
+				_, err := election.New(crowd.Session, "x").Campaign(ctx, "a candidate")
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		lined(t, conn, root+"/x", n)
+		w.forget()
+		leader, err := election.New(p.Session, "x").Leader(kit.Bounded(t))
+		require.NoError(t, err)
+		assert.Equal(t, "value 1", leader.Value)
+		assert.Equal(t, leads.Token(), leader.Token)
+		assert.False(t, leader.Entry.Granted.IsZero())
+		assert.NotEmpty(t, leader.Entry.Meta.Host)
+		costs[n] = w.count(counts)
+	}
+	cancel()
+	waiting.Wait()
+	kit.Unlock(t, leads)
+
+	assert.Equal(t, costs[2], costs[50], "requests of Leader with 2 and with 50 candidates")
+	assert.LessOrEqual(t, costs[50], 6, "a Sync, the line, the ledger, the records, the entry, what it says of itself")
 }
