@@ -2,7 +2,9 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
@@ -12,7 +14,7 @@ import (
 // Leave implements driver.Session. It works after the end of the session too.
 func (s *leased) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
 	d := s.departures([]driver.LeaveRequest{req})
-	resp, err := d.send(ctx, d.ops[0])
+	resp, err := d.send(ctx, alone)
 	if err != nil {
 		return driver.Left{}, fmt.Errorf("etcd: leave %q: %w", req.Ref.Line, err)
 	}
@@ -30,11 +32,7 @@ func (s *leased) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]dr
 		return nil, fmt.Errorf("etcd: leave %d lines: %w: at most %d", len(reqs), driver.ErrRefused, maxAll)
 	}
 	d := s.departures(reqs)
-	r := &pb.TxnRequest{}
-	for _, t := range d.ops {
-		r.Success = append(r.Success, opTxn(t))
-	}
-	resp, err := d.send(ctx, r)
+	resp, err := d.send(ctx, together)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: leave %d lines: %w", len(reqs), err)
 	}
@@ -45,12 +43,25 @@ func (s *leased) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]dr
 	return lefts, nil
 }
 
+// alone is the transaction of the only request.
+func alone(ops []*pb.TxnRequest) *pb.TxnRequest { return ops[0] }
+
+// together is one transaction with those of all requests.
+func together(ops []*pb.TxnRequest) *pb.TxnRequest {
+	r := &pb.TxnRequest{}
+	for _, t := range ops {
+		r.Success = append(r.Success, opTxn(t))
+	}
+	return r
+}
+
 // departures are requests to leave that are sent together.
 type departures struct {
 	s      *leased
 	reqs   []driver.LeaveRequest
 	ops    []*pb.TxnRequest
 	unsure []bool // an earlier attempt was not answered
+	bare   bool   // ops only delete the entries
 }
 
 func (s *leased) departures(reqs []driver.LeaveRequest) *departures {
@@ -121,7 +132,11 @@ func probes(req driver.LeaveRequest) bool {
 
 // send sends the requests until they are answered, and remembers if they were
 // not.
-func (d *departures) send(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResponse, err error) {
+//
+// Only the deletes of the entries are needed. etcd refuses a whole transaction for
+// one key, and does not say which, so one that it refuses is sent again without all
+// the rest.
+func (d *departures) send(ctx context.Context, pack func([]*pb.TxnRequest) *pb.TxnRequest) (*pb.TxnResponse, error) {
 	s := d.s
 	select {
 	case s.leaving <- struct{}{}:
@@ -129,15 +144,13 @@ func (d *departures) send(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnRe
 	case <-ctx.Done(): // nothing was sent, so nobody is less sure than before
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
 	}
-	err = s.b.ask(ctx, s.pace, func(ctx context.Context) (err error) {
-		resp, err = s.b.kv.txn(ctx, r)
-		if err != nil && classify(err) == unknown {
-			for i := range d.unsure {
-				d.unsure[i] = true
-			}
+	resp, err := d.ask(ctx, pack(d.ops))
+	if (errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrRefused)) && d.strip() {
+		why := err
+		if resp, err = d.ask(ctx, pack(d.ops)); err == nil {
+			d.logKept(ctx, why)
 		}
-		return err
-	})
+	}
 	for i, req := range d.reqs {
 		s.lines.setUnsure(req.Ref, err != nil && d.unsure[i])
 		if err == nil {
@@ -147,13 +160,53 @@ func (d *departures) send(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnRe
 	return resp, err
 }
 
+// ask sends one transaction until it is answered.
+func (d *departures) ask(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResponse, err error) {
+	err = d.s.b.ask(ctx, d.s.pace, func(ctx context.Context) (err error) {
+		resp, err = d.s.b.kv.txn(ctx, r)
+		if err != nil && classify(err) == unknown {
+			for i := range d.unsure {
+				d.unsure[i] = true
+			}
+		}
+		return err
+	})
+	return resp, err
+}
+
+// strip leaves nothing in the transactions but the guarded deletes of the entries.
+// It reports whether there was more in them.
+func (d *departures) strip() (more bool) {
+	for i, t := range d.ops {
+		more = more || len(t.Success) > 1 || len(t.Failure) > 0
+		d.ops[i] = &pb.TxnRequest{Compare: t.Compare, Success: t.Success[:1]}
+	}
+	d.bare = true
+	return more
+}
+
+// logKept logs what stays after a release without the rest. A name that stays in a
+// ledger makes the next hold believe that this one died. All else is on the lease,
+// and no reader takes it for that of another entry.
+func (d *departures) logKept(ctx context.Context, why error) {
+	level := slog.LevelDebug
+	names := make([]string, len(d.reqs))
+	for i, req := range d.reqs {
+		names[i] = req.Ref.Line
+		if req.Clean {
+			level = slog.LevelWarn
+		}
+	}
+	d.s.cfg.Logger.Log(ctx, level, "etcd: released without deleting what belongs to the entries", "names", names, "err", why)
+}
+
 // left reads the answer to one of the requests.
 func (d *departures) left(i int, resp *pb.TxnResponse, rev int64) driver.Left {
 	if !resp.Succeeded {
 		return driver.Left{Gone: !d.unsure[i]}
 	}
 	left := driver.Left{Rev: rev}
-	if req := d.reqs[i]; probes(req) {
+	if req := d.reqs[i]; probes(req) && !d.bare {
 		kv := first(resp.Responses[1].GetResponseRange().Kvs)
 		left.Probed = true
 		left.Alive = kv != nil && kv.CreateRevision == req.Probe.Place

@@ -67,7 +67,7 @@ func (s *leased) record(ctx context.Context, ref driver.Ref, granted time.Time) 
 	})
 	switch {
 	case errors.Is(err, driver.ErrDenied):
-		// A release that deleted the record would be refused too.
+		// A release that deleted the record would be refused too, and sent twice.
 		s.lines.note(s.b.lay, ref, func(m *mine) { m.granted = nil })
 		return err
 	case err != nil:

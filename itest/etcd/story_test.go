@@ -36,6 +36,7 @@ func TestStories(t *testing.T) {
 		{"ACompactionAndAResetLoseNoPlace", compactionAndReset},
 		{"AReleaseDuringACutIsNoticedAfterIt", releaseDuringACut},
 		{"PermissionOnTheRootSuffices", permissionOnTheRoot},
+		{"WhatMayNotBeDeletedHindersNoRelease", deniedBeside},
 		{"TLSFromFilesAndNoOtherAuthority", tlsFromFiles},
 		{"ACertificateThatDoesNotServeIsNamedInTime", badCertificates},
 		{"StrangersOfAllKindsAreWaitedForInEveryLine", strangersInEveryLine},
