@@ -29,7 +29,7 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 		}
 		return nil
 	case len(resp.Events) == 0:
-		st.progress()
+		st.progress(resp.Header.GetRevision())
 		return nil
 	}
 	if st.order.message() {
@@ -45,9 +45,9 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 }
 
 // progress takes in the answer to a ping.
-func (st *stream) progress() {
+func (st *stream) progress(rev int64) {
 	before := st.order.ok
-	st.order.answer(len(st.awaiting))
+	st.order.answer(len(st.awaiting), rev)
 	if !st.order.ok {
 		if st.order.wantsTick() {
 			st.ping()
@@ -69,6 +69,7 @@ func (st *stream) created(resp *pb.WatchResponse) error {
 	w := st.awaiting[0]
 	st.awaiting = st.awaiting[1:]
 	st.awaited = st.heard
+	st.order.created(creation{rev: resp.Header.GetRevision(), sent: w.asked})
 	if resp.Canceled {
 		return st.refused(resp)
 	}

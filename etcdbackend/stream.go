@@ -203,7 +203,7 @@ func (st *stream) create(w *serverWatch) {
 		st.awaited = now
 	}
 	st.h.lastID++
-	w.id = st.h.lastID
+	w.id, w.asked = st.h.lastID, st.order.sent
 	w.reset()
 	st.byID[w.id] = w
 	st.awaiting = append(st.awaiting, w)
@@ -277,6 +277,9 @@ func (st *stream) tick() error {
 			st.forget(w)
 			st.create(w)
 		}
+	}
+	if st.live > 0 && st.order.wantsCreation() {
+		h.createIdle(now)
 	}
 	return nil
 }

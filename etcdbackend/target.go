@@ -64,6 +64,7 @@ type serverWatch struct {
 
 	subs    map[string][]*sub // by key; see target.sub
 	id      int64             // at the present stream
+	asked   int               // how many progress requests were sent there before it
 	live    bool              // the server has it
 	rev     int64             // it tells everything after that
 	idle    driver.Instant    // since when it has no subs

@@ -78,6 +78,16 @@ func (h *hub) serverWatch(t target) *serverWatch {
 	return w
 }
 
+// createIdle makes a watch for the sake of its created notice, see order. Nothing ever
+// happens to its key: fences are numbered from 1. It is dropped like others that
+// nobody needs.
+func (h *hub) createIdle(now driver.Instant) {
+	t := target{key: h.s.b.lay.fence(h.s.id, 0)}
+	if h.all[t] == nil {
+		h.serverWatch(t).idle = now
+	}
+}
+
 // cancel takes a sub out.
 func (h *hub) cancel(w *serverWatch, x *sub) {
 	h.mu.Lock()
