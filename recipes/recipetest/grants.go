@@ -101,7 +101,7 @@ func aloneCostsTwo(w *world) {
 func tryWritesNothing(w *world) {
 	a, b := w.party("nightly"), w.party("b")
 	h := a.hold()
-	a.recorded(0)
+	a.recorded()
 	before := a.entries()
 	var err error
 	b.sends(max(w.h.Try, 1), "a try", func() {

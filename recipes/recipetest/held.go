@@ -23,14 +23,14 @@ func heldFor() []story {
 	}
 }
 
-// recorded waits until the queue shows since when the entry of that place in the
-// queue holds, and returns the entry.
-func (p *party) recorded(place int) driver.Entry {
+// recorded waits until the queue shows since when its first entry holds, and returns
+// the entry.
+func (p *party) recorded() driver.Entry {
 	p.w.t.Helper()
 	deadline := time.Now().Add(p.w.patience())
 	for {
-		if line := p.entries(); len(line) > place && !line[place].Granted.IsZero() {
-			return line[place]
+		if line := p.entries(); len(line) > 0 && !line[0].Granted.IsZero() {
+			return line[0]
 		}
 		require.True(p.w.t, time.Now().Before(deadline), "the queue does not show since when the entry holds")
 		time.Sleep(p.w.h.TTL / 50) // asking again is all one can do from outside
@@ -43,12 +43,12 @@ func heldSinceGrant(w *world) {
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	r := b.queue(w.soon())
-	a.recorded(0)
+	a.recorded()
 	released := b.Clock().Wall().Truncate(time.Millisecond)
 	w.unlock(h)
 	held := r.granted()
 	holds := b.Clock().Wall()
-	e := a.recorded(0)
+	e := a.recorded()
 
 	assert.Equal(w.t, held.Refs()[0], e.Ref)
 	assert.False(w.t, e.Granted.Before(released), "granted at %s, before the holder ahead released at %s", e.Granted, released)
@@ -94,7 +94,7 @@ func heldOfAnyKind(w *world) {
 		before := p.Clock().Wall().Truncate(time.Millisecond)
 		h := hold()
 		after := p.Clock().Wall()
-		e := reader.recorded(0)
+		e := reader.recorded()
 		assert.False(w.t, e.Granted.Before(before) || e.Granted.After(after), "%s: granted at %s, between %s and %s", what, e.Granted, before, after)
 		w.unlock(h)
 		w.eventually(0, "nothing is left")
@@ -114,7 +114,7 @@ func heldAndGone(w *world) {
 		},
 	} {
 		h := a.hold()
-		first := operator.recorded(0)
+		first := operator.recorded()
 		r := b.queue(w.soon())
 		end(h)
 		next := r.granted()
@@ -125,7 +125,7 @@ func heldAndGone(w *world) {
 		h, err := mutex.New(a.Session, name).Lock(w.soon())
 		require.NoError(w.t, err)
 		<-a.joined
-		e := operator.recorded(0)
+		e := operator.recorded()
 		assert.True(w.t, e.Granted.After(first.Granted))
 		w.unlock(h)
 	}
@@ -135,9 +135,9 @@ func heldAndGone(w *world) {
 func heldDowngraded(w *world) {
 	a, reader := w.party("a"), w.party("reader")
 	h := a.holds(writing)
-	before := reader.recorded(0)
+	before := reader.recorded()
 	a.downgrade(h)
-	after := reader.recorded(0)
+	after := reader.recorded()
 	assert.Equal(w.t, before.Granted, after.Granted)
 	w.unlock(h)
 	w.eventually(0, "nothing is left")

@@ -62,9 +62,9 @@ func describe(e driver.Entry, now time.Time) Entry {
 }
 
 // held adds since when a holder holds, if that is known.
-func (out *Entry) held(e driver.Entry, now time.Time) {
-	if !e.Granted.IsZero() {
-		out.Granted, out.Held = At(e.Granted), ago(now, e.Granted)
+func (e *Entry) held(from driver.Entry, now time.Time) {
+	if !from.Granted.IsZero() {
+		e.Granted, e.Held = At(from.Granted), ago(now, from.Granted)
 	}
 }
 
