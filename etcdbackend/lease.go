@@ -54,21 +54,15 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	defer cancel()
 	p := b.pace().within(cfg)
 	why := listen(ctx, b.whyNot)
-	asking, stop := context.WithCancel(ctx)
-	defer stop()
-	version := b.askVersion(asking)
 	id, err := b.grant(ctx, cfg, p)
 	why.quiet()
-	if err != nil {
-		stop()
-	}
-	known, old := version()
 	if err != nil {
 		if errors.Is(err, driver.ErrUnavailable) {
 			err = why.told(fmt.Errorf("no answer from %s: %w", strings.Join(b.client.Endpoints(), ", "), err))
 		}
 		return nil, fmt.Errorf("etcd: grant a lease: %w", err)
 	}
+	known, old := b.checkVersion(ctx)
 	if old != nil {
 		_, _ = b.client.Revoke(ctx, id) // else it expires
 		return nil, fmt.Errorf("etcd: open: %w", old)

@@ -94,7 +94,7 @@ func (b *backend) whyNot(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reasonTime)
 	defer cancel()
-	err := statusOf(ctx, b.client.ActiveConnection())
+	_, err := statusOf(ctx, b.client.ActiveConnection())
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -104,18 +104,19 @@ func (b *backend) whyNot(ctx context.Context) error {
 // statusOf asks a server for its status. It is a request like any other, but sent as
 // a stream of one message: the client writes a warning to the user's log for each
 // request that fails, and none for a stream.
-func statusOf(ctx context.Context, conn *grpc.ClientConn) error {
+func statusOf(ctx context.Context, conn *grpc.ClientConn) (*pb.StatusResponse, error) {
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, pb.Maintenance_Status_FullMethodName, grpc.WaitForReady(false))
 	if err != nil {
-		return err //nolint:wrapcheck // it is the reason
+		return nil, err //nolint:wrapcheck // it is the reason
 	}
 	if err := stream.SendMsg(&pb.StatusRequest{}); err != nil && !errors.Is(err, io.EOF) {
-		return err //nolint:wrapcheck // as above
+		return nil, err //nolint:wrapcheck // as above
 	}
 	if err := stream.CloseSend(); err != nil {
-		return err //nolint:wrapcheck // as above
+		return nil, err //nolint:wrapcheck // as above
 	}
-	return stream.RecvMsg(&pb.StatusResponse{}) //nolint:wrapcheck // as above
+	resp := &pb.StatusResponse{}
+	return resp, stream.RecvMsg(resp) //nolint:wrapcheck // as above
 }
 
 // knock makes a connection to each endpoint in turn, until one fails: that says

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/grpc"
-
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -58,33 +55,21 @@ func (v version) supported() bool {
 	return !v.before(version{3, 5, 8})
 }
 
-// askVersion asks a member for its version while a lease is granted. The returned
-// function waits for the answer. Its error wraps driver.ErrRefused if the server
-// is too old; known is false where the version cannot be learned.
-func (b *backend) askVersion(ctx context.Context) (wait func() (known bool, err error)) {
+// checkVersion asks a member for its version. The error wraps driver.ErrRefused if
+// the server is too old; known is false where the version cannot be learned.
+func (b *backend) checkVersion(ctx context.Context) (known bool, err error) {
 	if !b.plain {
-		return func() (bool, error) { return false, nil }
+		return false, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	said := make(chan string, 1)
-	go func() { // ends with ctx
-		resp, err := pb.NewMaintenanceClient(b.client.ActiveConnection()).
-			Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(true))
-		if err != nil {
-			said <- ""
-			return
-		}
-		said <- resp.Version
-	}()
-	return func() (known bool, err error) {
-		late := time.AfterFunc(versionTime, cancel)
-		name := <-said
-		late.Stop()
-		cancel()
-		v, known := parseVersion(name)
-		if known && !v.supported() {
-			return true, fmt.Errorf("%w: the server is etcd %s, and 3.4.25, 3.5.8 or a newer one is needed", driver.ErrRefused, name)
-		}
-		return known, nil
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	resp, err := statusOf(ctx, b.client.ActiveConnection())
+	if err != nil {
+		return false, nil //nolint:nilerr // a permission may be missing, and the lease is there
 	}
+	v, known := parseVersion(resp.Version)
+	if known && !v.supported() {
+		return true, fmt.Errorf("%w: the server is etcd %s, and 3.4.25, 3.5.8 or a newer one is needed", driver.ErrRefused, resp.Version)
+	}
+	return known, nil
 }

@@ -118,8 +118,7 @@ func TestAStreamOfUnsureOrderHasAFreeLockGrantedByARead(t *testing.T) {
 	free := make(chan struct{})
 	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions,
-			grpc.WithChainUnaryInterceptor(oldServer("unknown")),
-			grpc.WithChainStreamInterceptor(holdWatches(free)),
+			grpc.WithChainStreamInterceptor(oldServer("unknown"), holdWatches(free)),
 		)
 	})
 	joined := make(chan struct{}, 1)
@@ -203,10 +202,8 @@ func TestABlockedLoggerStopsNoWatch(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = other.Close() })
 	reached, free := make(chan struct{}), make(chan struct{})
-	joined := make(chan struct{}, 10)
 	s, err := etcdbackend.Open(t.Context(), client, &etcdbackend.Options{Session: session.Options{
 		TTL: time.Minute, Logger: slog.New(stuck{reached: sync.OnceFunc(func() { close(reached) }), free: free}),
-		Hooks: session.Hooks{Joined: func(session.Event) { joined <- struct{}{} }},
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -225,7 +222,10 @@ func TestABlockedLoggerStopsNoWatch(t *testing.T) {
 			}
 			done <- err
 		}()
-		<-joined
+		kit.Until(t, "an entry behind the holder's", func() bool { // hooks wait behind the logger
+			queue, err := mutex.New(other, name).Queue(ctx)
+			return err == nil && len(queue) == 2
+		})
 		return held, done
 	}
 	refused, _ := wait("refused") // its watches are refused
@@ -260,14 +260,26 @@ func (r *refusing) RecvMsg(m any) error {
 }
 
 // oldServer has the server say that it is of another version.
-func oldServer(version string) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		err := invoke(ctx, method, req, reply, cc, opts...)
-		if r, ok := reply.(*pb.StatusResponse); ok && err == nil {
-			r.Version = version
-		}
-		return err
+func oldServer(version string) grpc.StreamClientInterceptor {
+	return func(
+		ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		st, err := open(ctx, d, cc, method, opts...)
+		return &versioned{ClientStream: st, version: version}, err
 	}
+}
+
+type versioned struct {
+	grpc.ClientStream
+	version string
+}
+
+func (v *versioned) RecvMsg(m any) error {
+	err := v.ClientStream.RecvMsg(m)
+	if r, ok := m.(*pb.StatusResponse); ok && err == nil {
+		r.Version = v.version
+	}
+	return err
 }
 
 func TestAServerThatIsTooOldIsRefused(t *testing.T) {
@@ -275,7 +287,7 @@ func TestAServerThatIsTooOldIsRefused(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	open := func(version string) error {
 		client, err := cluster.NewClient(func(cfg *clientv3.Config) {
-			cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(oldServer(version)))
+			cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(oldServer(version)))
 		})
 		require.NoError(t, err)
 		defer func() { _ = client.Close() }()
