@@ -65,7 +65,7 @@ func (b *backend) checkVersion(ctx context.Context) (known bool, err error) {
 	defer cancel()
 	resp, err := statusOf(ctx, b.client.ActiveConnection())
 	if err != nil {
-		return false, nil //nolint:nilerr // a permission may be missing, and the lease is there
+		return false, nil // a permission may be missing, and the lease is there
 	}
 	v, known := parseVersion(resp.Version)
 	if known && !v.supported() {

@@ -44,7 +44,7 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 		})
 		locked := kit.Now()
 		require.False(t, t.Failed())
-		require.Equal(t, n, ephemerals(t, admin, root))
+		require.Equal(t, n, entries(t, admin, root))
 		// Every entry comes to be watched when it has been held for a moment.
 		kit.Until(t, "a watch for each", func() bool { return watches(t, e) >= watched+n })
 		held, heldThreads := settled(t, e), runtime.NumGoroutine()
@@ -57,7 +57,8 @@ func TestManyLocksInOneSessionCostLittle(t *testing.T) {
 		unlocked := kit.Now()
 		clear(holds)
 
-		kit.Until(t, "all have gone", func() bool { return ephemerals(t, admin, root) == 0 })
+		kit.Until(t, "all have gone", func() bool { return entries(t, admin, root) == 0 })
+		assert.Zero(t, records(t, admin, root))
 		after[round] = settled(t, e)
 		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
 			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/n, (after[round]-before)/n, threads, heldThreads, runtime.NumGoroutine())
@@ -112,7 +113,7 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 
 	assert.Less(t, (waiting-before)/n, int64(4<<10), "bytes of heap for each that waits")
 	assert.LessOrEqual(t, waitingThreads-threads, 2*n+20, "at most one goroutine beside the caller's")
-	assert.Zero(t, ephemerals(t, admin, root))
+	assert.Zero(t, entries(t, admin, root)+records(t, admin, root))
 	settled(t, e)
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
 	p.Kept(t)
@@ -142,6 +143,10 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	lined(t, e.Conn(t), root+"/x", 2)
 	// The watches are made, one of them after a moment.
 	kit.Until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
+	kit.Until(t, "the record of the grant", func() bool {
+		queue, err := p.Session.Queue(kit.Bounded(t), "x")
+		return err == nil && len(queue) == 2 && !queue[0].Granted.IsZero()
+	})
 	time.Sleep(time.Second)
 	w.forget()
 	mu.Lock()
@@ -172,14 +177,24 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	p.Kept(t)
 }
 
-// ephemerals is how many entries are below a path: two reads for each folder are
-// too many.
-func ephemerals(t testing.TB, admin *zk.Conn, root string) (n int) {
+// entries is how many entries are below a path: two reads for each folder are too
+// many.
+func entries(t testing.TB, admin *zk.Conn, root string) (n int) {
 	t.Helper()
 	for _, dir := range children(t, admin, root) {
-		names, _, err := admin.Children(root + "/" + dir)
-		require.NoError(t, err)
-		n += len(names)
+		if dir != "%beside" {
+			n += len(children(t, admin, root+"/"+dir))
+		}
+	}
+	return n
+}
+
+// records is how many records of grants are below a path. The servers remove the
+// folders that they were in.
+func records(t testing.TB, admin *zk.Conn, root string) (n int) {
+	t.Helper()
+	for _, line := range children(t, admin, root+"/%beside") {
+		n += len(children(t, admin, root+"/%beside/"+line+"/held"))
 	}
 	return n
 }

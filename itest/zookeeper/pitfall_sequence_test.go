@@ -129,7 +129,7 @@ func othersAtTheLastNumbers(t *testing.T) {
 		require.ErrorIs(t, err, zkbackend.ErrSequence)
 		require.ErrorIs(t, err, session.ErrRefused)
 	}
-	assert.Contains(t, p.Log.String(), "level=ERROR")
+	p.Log.WaitFor(t, "level=ERROR") // a moment later
 	assert.Len(t, children(t, conn, dir), 1, "the other's")
 	require.NoError(t, other.Unlock())
 
