@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -24,6 +25,8 @@ const connectTimeout = 5 * time.Second
 
 // backend is one client and one layout.
 type backend struct {
+	supported atomic.Bool // the version of a server is known, and new enough
+
 	client  *clientv3.Client
 	owned   bool // Close closes the client
 	lay     layout

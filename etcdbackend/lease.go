@@ -52,6 +52,11 @@ var _ driver.Session = (*leased)(nil)
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	ctx, cancel := driver.WithTimeout(ctx, b.clock, connectTimeout)
 	defer cancel()
+	// Before the lease is granted: its time counts from then on.
+	known, err := b.checkVersion(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: open: %w", err)
+	}
 	p := b.pace().within(cfg)
 	why := listen(ctx, b.whyNot)
 	id, err := b.grant(ctx, cfg, p)
@@ -61,11 +66,6 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 			err = why.told(fmt.Errorf("no answer from %s: %w", strings.Join(b.client.Endpoints(), ", "), err))
 		}
 		return nil, fmt.Errorf("etcd: grant a lease: %w", err)
-	}
-	known, old := b.checkVersion(ctx)
-	if old != nil {
-		_, _ = b.client.Revoke(ctx, id) // else it expires
-		return nil, fmt.Errorf("etcd: open: %w", old)
 	}
 	s := &leased{
 		b: b, cfg: cfg, id: id, pace: p, unordered: !known,

@@ -13,7 +13,7 @@ import (
 // version is a version of etcd: major, minor and patch.
 type version [3]int
 
-// versionTime is for how long Open waits for the version when it has its lease.
+// versionTime is for how long Open waits for the version.
 const versionTime = time.Second
 
 // parseVersion reads "3.5.8" or "3.6.0-rc.1". A server before a release does not
@@ -55,21 +55,23 @@ func (v version) supported() bool {
 	return !v.before(version{3, 5, 8})
 }
 
-// checkVersion asks a member for its version. The error wraps driver.ErrRefused if
-// the server is too old; known is false where the version cannot be learned.
+// checkVersion asks a member for its version, until one has been learned. The error
+// wraps driver.ErrRefused if the server is too old; known is false where the version
+// cannot be learned.
 func (b *backend) checkVersion(ctx context.Context) (known bool, err error) {
-	if !b.plain {
-		return false, nil
+	if !b.plain || b.supported.Load() {
+		return b.plain, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
 	resp, err := statusOf(ctx, b.client.ActiveConnection())
 	if err != nil {
-		return false, nil // a permission may be missing, and the lease is there
+		return false, nil // a permission may be missing, or the member does not answer
 	}
 	v, known := parseVersion(resp.Version)
 	if known && !v.supported() {
 		return true, fmt.Errorf("%w: the server is etcd %s, and 3.4.25, 3.5.8 or a newer one is needed", driver.ErrRefused, resp.Version)
 	}
+	b.supported.Store(known)
 	return known, nil
 }
