@@ -74,11 +74,7 @@ func (s *sess) record(ctx context.Context, ref driver.Ref, granted time.Time) er
 		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:
 			return driver.ErrGone
 		case errors.Is(err, zk.ErrNoNode):
-			// The entry may go before the record comes: the folder must not stay.
-			if err = s.makeFolder(ctx, dir); err == nil {
-				err = s.makeUsed(ctx, dir)
-			}
-			if err == nil {
+			if err = s.makeHeld(ctx, dir); err == nil {
 				continue
 			}
 		default:
@@ -88,6 +84,33 @@ func (s *sess) record(ctx context.Context, ref driver.Ref, granted time.Time) er
 			s.note(mark{ref.Line, n.guid}, func(k *notes) { k.granted = "" })
 		}
 		return err
+	}
+}
+
+// makeHeld makes the folder of records. The entry may go before its record comes,
+// and the caller with it: so the session goes on until the folder is one that the
+// servers remove when it is empty.
+func (s *sess) makeHeld(ctx context.Context, dir string) error {
+	done := make(chan error, 1)
+	s.mu.Lock()
+	begun := s.goes(func() { // ends with the session
+		err := s.makeFolder(s.ctx, dir)
+		if err == nil {
+			err = s.makeUsed(s.ctx, dir)
+		}
+		done <- err
+	})
+	s.mu.Unlock()
+	if !begun {
+		return driver.ErrSessionOver
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ctx.Done():
+		return driver.ErrSessionOver
 	}
 }
 
