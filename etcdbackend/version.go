@@ -3,6 +3,7 @@ package etcdbackend
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,14 +37,7 @@ func parseVersion(s string) (v version, ok bool) {
 }
 
 // before reports whether v is older than o.
-func (v version) before(o version) bool {
-	for i := range v {
-		if v[i] != o[i] {
-			return v[i] < o[i]
-		}
-	}
-	return false
-}
+func (v version) before(o version) bool { return slices.Compare(v[:], o[:]) < 0 }
 
 // supported reports whether v is a version that this package works with. Older
 // servers answer a progress request beside the channel of the events (etcd's pull
