@@ -62,6 +62,7 @@ func (k *worker) work() {
 // another.
 func (k *worker) restart() {
 	k.c.closing, k.c.shut = true, k.w.Now()
+	k.sleep(0, 0) // Close may wait in a sync.WaitGroup, and the race detector does not see synctest.Wait wait for that
 	_ = k.c.session.Close() // with an error its entries stay until it expires
 	k.sleep(0, 0)
 	s := k.c.dial(k.name)
