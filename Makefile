@@ -17,7 +17,7 @@ LOADFLAGS ?=
 RUNS     ?= 100
 
 # Where long runs leave what they have seen, each in a folder of its own.
-RESULTS ?= $(CURDIR)/itest/regime/results
+RESULTS ?= $(CURDIR)/robustness/results
 
 # Modules of their own, so that what they need does not weigh on the library.
 MODULES := bench examples/fencing
@@ -27,7 +27,7 @@ MODULES := bench examples/fencing
 SERVERS := /(itest|etcdtest|zktest)(/|$$)
 
 # The same for modules of their own.
-SERVER_MODULES := itest/regime
+SERVER_MODULES := robustness
 
 .PHONY: help
 help: ## Show this list.
@@ -62,22 +62,22 @@ test: gcc systemd zookeeper ## Run go vet and every test under the race detector
 		$(GO) -C $$module vet ./...
 		$(GO) -C $$module test -race -vet=off -count=1 -timeout 8m -p 1 ./...
 	done
-	$(GO) -C itest/regime test -tags mutants -vet=off -count=1 -timeout 4m -run 'TestTheRegimeFindsPlantedDefects$$' .
+	$(GO) -C robustness test -tags mutants -vet=off -count=1 -timeout 4m -run 'TestTheRegimeFindsPlantedDefects$$' .
 	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES) $(SERVER_MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 
 .PHONY: mutants
 mutants: ## Plant known bugs one by one, and see that the simulation finds each.
-	@$(GO) test -tags mutants -vet=off -count=1 -v -run 'TestMutants$$' ./internal/sim
+	@$(GO) test -tags mutants -vet=off -count=1 -v -run 'TestMutants$$' ./itest/sim
 
 .PHONY: sim
 sim: ## Simulate the recipes with faults on, for DURATION (5m).
-	@$(GO) test -vet=off -count=1 -timeout 0 -v -run 'TestRecipes$$' ./internal/sim -duration $(DURATION)
+	@$(GO) test -vet=off -count=1 -timeout 0 -v -run 'TestRecipes$$' ./itest/sim -duration $(DURATION)
 
 .PHONY: soak
 soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION (5m), with new servers now and then.
 	@$(MAKE) mutants
 	out='$(abspath $(RESULTS))'/soak-$$(date -u +%Y%m%dT%H%M%SZ)
-	$(GO) -C itest/regime run . -on '$(BACKEND)' -lock '$(LOCK)' -duration $(DURATION) -each 1000000000 -anew 30m -out "$$out"
+	$(GO) -C robustness run . -on '$(BACKEND)' -lock '$(LOCK)' -duration $(DURATION) -each 1000000000 -anew 30m -out "$$out"
 
 .PHONY: cutoff
 cutoff: zookeeper ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
@@ -88,12 +88,12 @@ cutoff: zookeeper ## Cut commands off, RUNS (100) of each fault on each service,
 load: zookeeper ## Put weight on both stores and see all of it go again: hours; LOADFLAGS=-h tells more.
 	@out='$(abspath $(RESULTS))'/load
 	mkdir -p "$$out"
-	$(GO) -C itest/regime run ./load/run -json "$$out/load.json" $(LOADFLAGS)
+	$(GO) -C robustness run ./load/run -json "$$out/load.json" $(LOADFLAGS)
 
 .PHONY: reliability
 reliability: ## Draw what soak and load have left in RESULTS into docs/reliability.md.
 	@mapfile -t folders < <(find '$(abspath $(RESULTS))' -type d | sort)
-	$(GO) -C itest/regime run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
+	$(GO) -C robustness run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
 
 .PHONY: lint
 lint: ## Check format, imports and house rules; change nothing.

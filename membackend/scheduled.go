@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/schedule"
+	"github.com/fairlock/fairlock/membackend/schedule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/schedule"
+	"github.com/fairlock/fairlock/membackend/schedule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 

@@ -1,0 +1,306 @@
+package house
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const modulePath = "github.com/fairlock/fairlock"
+
+// anything, in a rule's lists, allows every package.
+const anything = "*"
+
+// A rule says what the packages of one folder may import. Package paths below
+// golang.org/x count as the standard library.
+type rule struct {
+	// folder is relative to the module; with "/..." it stands for itself and
+	// all below that no rule before it names.
+	folder string
+	// ours are the packages of this module that its code may import, each
+	// written as the folder of the rule that covers them.
+	ours []string
+	// outside are prefixes of foreign packages that its code may import.
+	outside []string
+	// unshipped packages are for this project, or they start servers: users'
+	// programs do not link them, so they may depend on whatever they need.
+	unshipped bool
+	// forTests marks packages that exist for tests: their code may import what
+	// is for tests only.
+	forTests bool
+}
+
+// importRules is the table of the house. The first rule that covers a folder
+// is the one that counts.
+var importRules = []rule{
+	{
+		folder:  ".", // what a URL can name
+		ours:    []string{"session", "etcdbackend", "zkbackend", "membackend", "internal/..."},
+		outside: []string{"github.com/go-zookeeper/zk"},
+	},
+
+	{folder: "session/driver"},
+	{folder: "session/drivertest", ours: []string{"session", "session/driver"}, forTests: true},
+	{folder: "session/drivertest/memory", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "session", ours: []string{"session/driver", "internal/defect", "internal/door"}},
+	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/defect", "internal/door"}},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
+	{folder: "fence/...", ours: []string{"session"}},
+
+	{folder: "membackend/schedule", ours: []string{"session/driver"}},
+	{folder: "membackend", ours: []string{"session", "session/driver", "membackend/schedule", "internal/defect", "internal/..."}},
+	{
+		folder:  "etcdbackend",
+		ours:    []string{"session", "session/driver", "internal/..."},
+		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "google.golang.org/grpc", "go.uber.org/zap"},
+	},
+	{
+		folder:  "zkbackend",
+		ours:    []string{"session", "session/driver", "internal/..."},
+		outside: []string{"github.com/go-zookeeper/zk"},
+	},
+
+	{folder: "internal/tcpproxy", unshipped: true, forTests: true},
+	{folder: "internal/testserver", unshipped: true, forTests: true},
+	{folder: "internal/orphans", unshipped: true, forTests: true},
+	{folder: "internal/zkframe", unshipped: true, forTests: true},
+	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
+	{folder: "internal/defect"},
+	{folder: "internal/door"},
+	{
+		folder:   "itest/sim",
+		ours:     []string{"membackend", "recipes/...", "internal/defect", "internal/queue", "membackend/schedule", "session", "session/driver"},
+		forTests: true, unshipped: true,
+	},
+	{folder: "internal/..."},
+
+	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "bench/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
+	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
+	{
+		folder:    "examples/...", // what users copy, so nothing that they cannot import
+		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend", "zkbackend", "etcdtest/...", "zktest/..."},
+		outside:   []string{anything},
+		unshipped: true,
+	},
+}
+
+// forTestsOnly are prefixes of the packages that _test.go files may import,
+// and the code of packages that exist for tests.
+var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
+
+// testOurs are the rules whose packages any _test.go file may import beside
+// what its package may: tests and examples run on the memory backend.
+var testOurs = []string{
+	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/heard",
+}
+
+// An arch is one package as the import rules see it.
+type arch struct {
+	folder string
+	code   []string // import paths of its files
+	tests  []string // import paths of its _test.go files, of both packages
+}
+
+// importViolations returns one sentence per import that rules do not allow.
+func importViolations(rules []rule, packages []arch) []string {
+	var bad []string
+	for _, p := range packages {
+		r, ok := ruleFor(rules, p.folder)
+		if !ok {
+			bad = append(bad, fmt.Sprintf("package %s has no rule in arch_test.go", p.folder))
+			continue
+		}
+		for _, path := range p.code {
+			if why := forbidden(rules, r, path, false); why != "" {
+				bad = append(bad, fmt.Sprintf("package %s must not import %s: %s", p.folder, path, why))
+			}
+		}
+		for _, path := range p.tests {
+			if path == importPath(p.folder) {
+				continue // an external test imports what it tests
+			}
+			if why := forbidden(rules, r, path, true); why != "" {
+				bad = append(bad, fmt.Sprintf("tests of package %s must not import %s: %s", p.folder, path, why))
+			}
+		}
+	}
+	return bad
+}
+
+// forbidden says why r does not allow an import, or nothing.
+func forbidden(rules []rule, r rule, path string, inTest bool) string {
+	if folder, ok := ourFolder(path); ok {
+		target, known := ruleFor(rules, folder)
+		allowed := slices.Contains(r.ours, anything) || slices.Contains(r.ours, target.folder) ||
+			inTest && slices.Contains(testOurs, target.folder)
+		switch {
+		case known && allowed:
+			return ""
+		case target.unshipped && !r.unshipped:
+			return "it is not shipped, and a user's go mod tidy would follow it"
+		}
+		return fmt.Sprintf("the rule for %s does not name it", r.folder)
+	}
+	first, _, _ := strings.Cut(path, "/")
+	switch {
+	case !strings.Contains(first, "."), within(path, "golang.org/x"):
+		return ""
+	case withinAny(path, forTestsOnly):
+		if inTest || r.forTests {
+			return ""
+		}
+		return "it is for tests only"
+	case slices.Contains(r.outside, anything), withinAny(path, r.outside):
+		return ""
+	case within(path, "go.etcd.io/etcd/server"):
+		return "a user's go mod tidy would follow it to etcd's server"
+	}
+	return fmt.Sprintf("the rule for %s does not name this dependency", r.folder)
+}
+
+func ruleFor(rules []rule, folder string) (rule, bool) {
+	i := slices.IndexFunc(rules, func(r rule) bool {
+		if tree, ok := strings.CutSuffix(r.folder, "/..."); ok {
+			return within(folder, tree)
+		}
+		return folder == r.folder
+	})
+	if i < 0 {
+		return rule{}, false
+	}
+	return rules[i], true
+}
+
+func importPath(folder string) string {
+	if folder == "." {
+		return modulePath
+	}
+	return modulePath + "/" + folder
+}
+
+// ourFolder is the inverse of importPath, and whether path is of this module.
+func ourFolder(path string) (string, bool) {
+	if path == modulePath {
+		return ".", true
+	}
+	return strings.CutPrefix(path, modulePath+"/")
+}
+
+func within(path, prefix string) bool {
+	rest, ok := strings.CutPrefix(path, prefix)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+func withinAny(path string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return within(path, prefix) })
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	packages := map[string]*arch{}
+	for _, f := range sources(t) {
+		p := packages[f.folder]
+		if p == nil {
+			p = &arch{folder: f.folder}
+			packages[f.folder] = p
+		}
+		if f.test {
+			p.tests = append(p.tests, f.imports()...)
+		} else {
+			p.code = append(p.code, f.imports()...)
+		}
+	}
+	require.NotEmpty(t, packages)
+
+	var all []arch
+	for _, folder := range slices.Sorted(maps.Keys(packages)) {
+		p := packages[folder]
+		slices.Sort(p.code)
+		slices.Sort(p.tests)
+		all = append(all, arch{folder, slices.Compact(p.code), slices.Compact(p.tests)})
+	}
+
+	for _, sentence := range importViolations(importRules, all) {
+		t.Error(sentence)
+	}
+}
+
+func TestImportRulesForbid(t *testing.T) {
+	const ours = modulePath + "/"
+	for _, c := range []struct {
+		folder, imports string
+		inTest          bool
+	}{
+		{folder: ".", imports: ours + "recipes/mutex"},
+		{folder: ".", imports: ours + "etcdtest", inTest: true},
+		{folder: "session/driver", imports: ours + "session"},
+		{folder: "session/driver", imports: ours + "internal/names"},
+		{folder: "session", imports: ours + "internal/queue"},
+		{folder: "session", imports: ours + "membackend"},
+		{folder: "session", imports: "go.etcd.io/etcd/client/v3"},
+		{folder: "internal/queue", imports: ours + "recipes/mutex"},
+		{folder: "internal/names", imports: ours + "session"},
+		{folder: "recipes/mutex", imports: ours + "etcdbackend"},
+		{folder: "recipes/mutex", imports: ours + "recipes/rwlock"},
+		{folder: "recipes/mutex", imports: "google.golang.org/grpc"},
+		{folder: "recipes/mutex", imports: ours + "etcdbackend", inTest: true},
+		{folder: "recipes/mutex", imports: ours + "etcdtest", inTest: true},
+		{folder: "recipes/mutex", imports: "github.com/stretchr/testify/require"},
+		{folder: "recipes/recipetest", imports: ours + "membackend"},
+		{folder: "membackend", imports: ours + "internal/queue"},
+		{folder: "membackend", imports: ours + "internal/door"},
+		{folder: "examples/leader", imports: ours + "internal/door"},
+		{folder: "membackend", imports: ours + "recipes/mutex"},
+		{folder: "etcdbackend", imports: ours + "zkbackend"},
+		{folder: "etcdbackend", imports: ours + "zkbackend", inTest: true},
+		{folder: "etcdbackend", imports: ours + "internal/tcpproxy", inTest: true},
+		{folder: "etcdbackend", imports: ours + "internal/testserver", inTest: true},
+		{folder: "etcdbackend", imports: "go.etcd.io/etcd/server/v3/embed"},
+		{folder: "etcdbackend", imports: "go.etcd.io/etcd/server/v3/embed", inTest: true},
+		{folder: "zkbackend", imports: "go.etcd.io/etcd/client/v3"},
+		{folder: "zkbackend", imports: ours + "zktest", inTest: true},
+		{folder: "etcdtest", imports: ours + "recipes/mutex"},
+		{folder: "examples/worker", imports: ours + "internal/queue"},
+		{folder: "cmd/fairlock", imports: "pgregory.net/rapid"},
+		{folder: "session", imports: ours + "nowhere"},
+	} {
+		made := arch{folder: c.folder, code: []string{c.imports}}
+		if c.inTest {
+			made = arch{folder: c.folder, tests: []string{c.imports}}
+		}
+
+		bad := importViolations(importRules, []arch{made})
+
+		if assert.Len(t, bad, 1, "%s imports %s, test: %t", c.folder, c.imports, c.inTest) {
+			assert.Contains(t, bad[0], "package "+c.folder+" must not import "+c.imports+": ")
+		}
+	}
+
+	bad := importViolations(importRules, []arch{{folder: "util"}})
+	assert.Equal(t, []string{"package util has no rule in arch_test.go"}, bad)
+}
+
+func TestImportRulesAllow(t *testing.T) {
+	const ours = modulePath + "/"
+	made := []arch{
+		{folder: "session", code: []string{"context", "golang.org/x/sync/errgroup", ours + "session/driver"}},
+		{
+			folder: "recipes/mutex",
+			code:   []string{ours + "internal/queue", ours + "session"},
+			tests:  []string{ours + "recipes/mutex", ours + "recipes/recipetest", ours + "membackend", "pgregory.net/rapid"},
+		},
+		{folder: "session/drivertest", code: []string{"github.com/stretchr/testify/require", ours + "session/driver"}},
+		{folder: "etcdbackend", code: []string{"go.etcd.io/etcd/client/v3/concurrency", ours + "internal/names"}},
+		{folder: "itest/faults", code: []string{ours + "etcdtest", ours + "internal/queue", "go.etcd.io/etcd/server/v3/embed"}},
+	}
+
+	assert.Empty(t, importViolations(importRules, made))
+}

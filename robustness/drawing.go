@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/onzk"
+	"github.com/fairlock/fairlock/robustness/report"
+)
+
+// drawing is what -report does.
+type drawing struct {
+	folders []string
+	page    string
+}
+
+// reported are the services in a report.
+func reported() []report.Service {
+	return []report.Service{
+		{Name: onetcd.Name, Title: "etcd", Peers: []string{onetcd.Stock}},
+		{
+			Name: onzk.Name, Title: "ZooKeeper", Peers: []string{onzk.Stock, onzk.StockCareless},
+			Without: []string{"leader-moved", "compaction", "quota"},
+		},
+	}
+}
+
+// write draws the tables into the page and the plot beside it, or prints the
+// tables if there is no page.
+func (d *drawing) write(out, progress io.Writer) error {
+	data, err := report.Read(d.folders)
+	if err != nil {
+		return err
+	}
+	for _, what := range data.Damaged() {
+		fmt.Fprintln(progress, "regime: not read:", what)
+	}
+	tables := data.Markdown(reported())
+	if d.page == "" {
+		_, err := io.WriteString(out, tables)
+		return err
+	}
+	old, err := os.ReadFile(d.page)
+	if err != nil {
+		return err
+	}
+	page, err := report.Into(old, tables)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.page, err)
+	}
+	plot, err := data.Plot(reported())
+	if err != nil {
+		return err
+	}
+	written := []string{d.page}
+	err = os.WriteFile(d.page, page, 0o644)
+	if plot != nil {
+		name := strings.TrimSuffix(d.page, filepath.Ext(d.page)) + "-told.svg"
+		written = append(written, name)
+		err = errors.Join(err, os.WriteFile(name, plot, 0o644))
+	}
+	fmt.Fprintln(progress, "regime: written:", strings.Join(written, ", "))
+	return err
+}

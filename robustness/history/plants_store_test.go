@@ -1,0 +1,110 @@
+package history_test
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/fairlock/fairlock/robustness/history"
+)
+
+// These are defects in what the store has done, or in how calls return.
+
+func changeOf(r *record, kind string, place int64) int {
+	return slices.IndexFunc(r.changes, func(c history.Change) bool { return c.Kind == kind && c.Place == place })
+}
+
+// behindForeigner puts an entry before that of a hold, for all of its time.
+func behindForeigner(rng *rand.Rand, r *record) bool {
+	a := one(rng, r.inOrder(true), given)
+	left := changeOf(r, history.Left, a.Place)
+	gone := r.changes[left]
+	gone.Place = a.Place - 1
+	r.changes = slices.Insert(r.changes, left+1, gone)
+	joined := changeOf(r, history.Joined, a.Place)
+	came := r.changes[joined]
+	came.Place, came.Shared, came.Weight, came.At = a.Place-1, false, 0, a.Place-1
+	r.changes = slices.Insert(r.changes, joined, came)
+	return true
+}
+
+func noEntry(rng *rand.Rand, r *record) bool {
+	a := one(rng, r.inOrder(true), given)
+	r.changes = slices.DeleteFunc(r.changes, func(c history.Change) bool { return c.Place == a.Place })
+	return true
+}
+
+// unclaimed are entries that nobody was granted.
+func unclaimed(r *record) []int64 {
+	claimed := make(map[int64]bool)
+	for i := range r.attempts {
+		claimed[r.attempts[i].Place] = true
+	}
+	var places []int64
+	for _, c := range r.changes {
+		if c.Kind == history.Joined && !claimed[c.Place] {
+			places = append(places, c.Place)
+		}
+	}
+	return places
+}
+
+func leftBehind(rng *rand.Rand, r *record) bool {
+	left := rng.IntN(len(r.changes))
+	for r.changes[left].Kind != history.Left {
+		left = (left + 1) % len(r.changes)
+	}
+	r.changes = slices.Delete(r.changes, left, left+1)
+	return true
+}
+
+func leftLong(rng *rand.Rand, r *record) bool {
+	places := unclaimed(r)
+	if len(places) == 0 {
+		return false
+	}
+	left := changeOf(r, history.Left, places[rng.IntN(len(places))])
+	r.changes[left].Seen += second + history.Instant(grace)
+	return true
+}
+
+func ownLeftLong(rng *rand.Rand, r *record) bool {
+	a := one(rng, r.inOrder(true), given)
+	r.changes[changeOf(r, history.Left, a.Place)].Seen += second + history.Instant(grace)
+	return true
+}
+
+func ofNobody(_ *rand.Rand, r *record) bool {
+	last := r.changes[len(r.changes)-1]
+	at := last.Seen + history.Instant(grace) + second
+	r.changes = append(r.changes,
+		history.Change{At: last.At + 2, Kind: history.Joined, Place: last.At + 2, Weight: 1, Seen: at},
+		history.Change{At: last.At + 4, Kind: history.Left, Place: last.At + 2, Seen: at + 1})
+	return true
+}
+
+// failed is an attempt that was given up.
+func failed(rng *rand.Rand, r *record) *history.Attempt {
+	all := make([]*history.Attempt, 0, len(r.attempts))
+	for i := range r.attempts {
+		all = append(all, &r.attempts[i])
+	}
+	return one(rng, all, func(a *history.Attempt) bool { return a.Failed != "" })
+}
+
+func lateReturn(rng *rand.Rand, r *record) bool {
+	a := failed(rng, r)
+	if a == nil {
+		return false
+	}
+	a.Got = a.Ends + history.Instant(bound) + 1
+	return true
+}
+
+func noReturn(rng *rand.Rand, r *record) bool {
+	a := failed(rng, r)
+	if a == nil {
+		return false
+	}
+	a.Got, a.Failed = 0, ""
+	return true
+}

@@ -1,0 +1,128 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/robustness/history"
+)
+
+// granted are holds at some places, of which nothing else is known.
+func granted(places ...int64) []history.Attempt {
+	var all []history.Attempt
+	for i, place := range places {
+		all = append(all, history.Attempt{Client: i, Line: "line", Asked: 1, Got: 2, Place: place, Token: place, Weight: 1})
+	}
+	return all
+}
+
+func TestReplayKnowsTheRules(t *testing.T) {
+	joined := func(at int64) history.Change {
+		return history.Change{At: at, Kind: history.Joined, Place: at, Weight: 1}
+	}
+	reader := func(at int64) history.Change {
+		return history.Change{At: at, Kind: history.Joined, Place: at, Shared: true}
+	}
+	weighs := func(at, weight int64) history.Change {
+		return history.Change{At: at, Kind: history.Joined, Place: at, Weight: weight}
+	}
+	left := func(at, place int64) history.Change { return history.Change{At: at, Kind: history.Left, Place: place} }
+	shares := func(at, place int64) history.Change {
+		return history.Change{At: at, Kind: history.Shares, Place: place, Shared: true}
+	}
+	limit := func(at, n int64) history.Change { return history.Change{At: at, Kind: history.LimitSet, Limit: n} }
+	type changes = []history.Change
+	mutex, rw := history.Line{Name: "line", Recipe: history.Mutex}, history.Line{Name: "line", Recipe: history.ReadWrite}
+	of3 := history.Line{Name: "line", Recipe: history.Semaphore, Limit: 3}
+
+	for _, c := range []struct {
+		name    string
+		line    history.Line
+		changes changes
+		grants  []int64
+		want    []string // the properties that are broken
+	}{
+		{"one after the other", mutex, changes{joined(1), joined(2), left(3, 1), left(4, 2)}, []int64{1, 2}, nil},
+		{"the one between gave up", mutex, changes{joined(1), joined(2), joined(3), left(4, 2), left(5, 1), left(6, 3)}, []int64{1, 3}, nil},
+		{"before it was first", mutex, changes{joined(1), joined(2), left(3, 2), left(4, 1)}, []int64{1, 2}, []string{"S4"}},
+		{"two go at once", mutex, changes{joined(1), joined(2), joined(3), left(4, 1), left(4, 2), left(5, 3)}, []int64{1, 2, 3}, []string{"S4"}},
+		{"comes and goes at once", mutex, changes{joined(1), left(1, 1)}, []int64{1}, []string{"S4"}},
+		{"readers together", rw, changes{reader(1), reader(2), joined(3), left(4, 2), left(5, 1), left(6, 3)}, []int64{1, 2, 3}, nil},
+		{"reader behind a waiting writer", rw, changes{reader(1), joined(2), reader(3), left(4, 3), left(5, 1), left(6, 2)}, []int64{1, 2, 3}, []string{"S4"}},
+		{"reader behind one that shares", rw, changes{joined(1), reader(2), shares(3, 1), left(4, 2), left(5, 1)}, []int64{1, 2}, nil},
+		{"writer behind one that shares", rw, changes{joined(1), joined(2), shares(3, 1), left(4, 2), left(5, 1)}, []int64{1, 2}, []string{"S4"}},
+		{"permits", of3, changes{weighs(1, 2), weighs(2, 1), weighs(3, 1), left(4, 1), left(5, 2), left(6, 3)}, []int64{1, 2, 3}, nil},
+		{"small one overtakes", of3, changes{weighs(1, 2), weighs(2, 3), weighs(3, 1), left(4, 3), left(5, 1), left(6, 2)}, []int64{1, 2, 3}, []string{"S4"}},
+		{"a higher limit", of3, changes{weighs(1, 3), weighs(2, 2), limit(3, 5), left(4, 2), left(5, 1)}, []int64{1, 2}, nil},
+		{"a lower limit", of3, changes{weighs(1, 1), limit(2, 2), weighs(3, 2), left(4, 3), left(5, 1)}, []int64{1, 3}, []string{"S4"}},
+		{"a lower limit takes nothing", of3, changes{weighs(1, 3), limit(2, 1), left(3, 1)}, []int64{1}, nil},
+		{"a peer's entry holds alone", of3, changes{weighs(1, 0), weighs(2, 1), left(3, 2), left(4, 1)}, []int64{1, 2}, []string{"S4"}},
+		{"behind a peer's entry", of3, changes{weighs(1, 1), weighs(2, 0), weighs(3, 1), left(4, 3), left(5, 1), left(6, 2)}, []int64{1, 2, 3}, []string{"S4"}},
+		{"a peer's entry among readers", rw, changes{reader(1), joined(2), reader(3), left(4, 1), left(5, 3), left(6, 2)}, []int64{1, 2}, nil},
+		{"not in line", mutex, changes{joined(1), left(2, 1)}, []int64{1, 2}, []string{"S4"}},
+		{"left behind", mutex, changes{joined(1), joined(2), left(3, 1)}, []int64{1}, []string{"S5"}},
+		{"put before another", mutex, changes{joined(2), left(3, 2), joined(1), left(4, 1)}, []int64{2}, []string{"S4", "S4"}},
+		{"left twice", mutex, changes{joined(1), left(2, 1), left(3, 1)}, []int64{1}, []string{"S4"}},
+		{"unheard of", mutex, changes{joined(1), {At: 2, Kind: "moved", Place: 1}, left(3, 1)}, []int64{1}, []string{"model"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := history.Replay(c.line, c.changes, granted(c.grants...), grace)
+
+			var properties []string
+			for _, v := range found {
+				properties = append(properties, v.Property)
+			}
+			assert.Equal(t, c.want, properties, "%v", found)
+		})
+	}
+}
+
+// What was begun after a grant cannot have come before it, whatever the clocks of
+// store and clients are.
+func TestReplayNeedsNoClockToSeeWhatIsEarly(t *testing.T) {
+	line := history.Line{Name: "line", Recipe: history.Mutex}
+	order := []history.Change{
+		{At: 1, Kind: history.Joined, Place: 1},
+		{At: 2, Kind: history.Joined, Place: 2},
+		{At: 3, Kind: history.Left, Place: 1},
+		{At: 4, Kind: history.Left, Place: 2},
+	}
+	first := history.Attempt{Client: 1, Line: "line", Asked: 10, Got: 20, Held: 30, Back: 40, Done: 50, Outcome: history.Given, Place: 1}
+	next := history.Attempt{Client: 2, Line: "line", Asked: 15, Got: 40, Place: 2}
+
+	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
+
+	next.Got = 39
+	found := history.Replay(line, order, []history.Attempt{first, next}, grace)
+	if assert.Len(t, found, 1) {
+		assert.Equal(t, "S4", found[0].Property)
+	}
+
+	first.Told = 35 // then what it was told of giving back says nothing
+	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
+}
+
+// A client that is told that it gave back what had left long before is told of
+// once, and nobody behind it for having been granted.
+func TestReplayTellsOfTheOneThatBelieved(t *testing.T) {
+	line := history.Line{Name: "line", Recipe: history.Mutex}
+	order := []history.Change{
+		{At: 1, Kind: history.Joined, Place: 1, Seen: 12},
+		{At: 2, Kind: history.Joined, Place: 2, Seen: 17},
+		{At: 3, Kind: history.Left, Place: 1, Seen: 25},
+		{At: 4, Kind: history.Left, Place: 2, Seen: 45},
+	}
+	first := history.Attempt{Client: 1, Line: "line", Asked: 10, Got: 20, Held: 22, Back: 40, Done: 50, Outcome: history.Given, Place: 1}
+	next := history.Attempt{Client: 2, Line: "line", Asked: 15, Got: 30, Held: 35, Back: 41, Done: 51, Outcome: history.Given, Place: 2}
+
+	found := history.Replay(line, order, []history.Attempt{first, next}, grace)
+
+	assert.Equal(t, []history.Violation{{
+		Property: "S1", Oracle: "replay", Line: "line",
+		Text: "client 1 believed in its entry 1 for 15ns after that had been seen to be gone",
+	}}, found)
+
+	first.Stopped = true
+	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
+}

@@ -1,0 +1,133 @@
+package history_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/robustness/history"
+)
+
+// turns are three holds of a mutex, of which the second is lost. Its client is told
+// 3 ms before the third is granted.
+func turns() []history.Attempt {
+	const ms = millisecond
+	return []history.Attempt{
+		{Line: "m", Client: 1, Asked: 1 * ms, Got: 2 * ms, Held: 5 * ms, Back: 6 * ms, Done: 8 * ms, Outcome: history.Given, Token: 10, Place: 10},
+		{Line: "m", Client: 2, Asked: 2 * ms, Got: 7 * ms, Held: 15 * ms, Told: 17 * ms, Over: 19 * ms, Token: 12, Place: 12},
+		{Line: "m", Client: 3, Asked: 3 * ms, Got: 20 * ms, Held: 30 * ms, Back: 31 * ms, Done: 32 * ms, Outcome: history.Given, Token: 17, Place: 17},
+		{Line: "m", Client: 4, Asked: 5 * ms, Ends: 9 * ms, Got: 13 * ms, Failed: "context deadline exceeded"},
+	}
+}
+
+func sweepTurns(attempts []history.Attempt) ([]history.Violation, history.Figures) {
+	return history.Sweep([]history.Line{{Name: "m", Recipe: history.Mutex}}, attempts, bound, second)
+}
+
+func TestSweepCounts(t *testing.T) {
+	found, figures := sweepTurns(turns())
+
+	assert.Empty(t, found)
+	assert.Equal(t, history.Figures{
+		Grants: 3, Failed: 1, Lost: 1,
+		Margin: 3 * time.Millisecond, Margins: 1,
+		Return: 4 * time.Millisecond,
+	}, figures)
+}
+
+// The margin is negative for who was told too late, but a process that did not run
+// is not asked.
+func TestSweepAsksWhoWasThereToBeTold(t *testing.T) {
+	late := turns()
+	late[1].Told, late[1].Over = 21*millisecond, 22*millisecond
+
+	found, figures := sweepTurns(late)
+
+	require.Len(t, found, 1)
+	assert.Equal(t, history.Violation{
+		Property: "L2", Oracle: "sweep", Line: "m",
+		Text: "client 2 lost its hold (token 12) to client 3 (token 17), and was told 1ms after it",
+	}, found[0])
+	assert.Equal(t, -time.Millisecond, figures.Margin)
+
+	late[1].Stopped = true
+
+	found, figures = sweepTurns(late)
+
+	assert.Empty(t, found)
+	assert.Zero(t, figures.Margins)
+}
+
+// Whoever knows that its hold is lost, and gives it back all the same, has not
+// believed in it until then, whatever it is told.
+func TestSweepDoesNotTakeALateReleaseForBelief(t *testing.T) {
+	all := turns()
+	all[1].Back, all[1].Done, all[1].Outcome = 25*millisecond, 26*millisecond, history.Given
+
+	found, _ := sweepTurns(all)
+
+	assert.Empty(t, found)
+
+	all[1].Told, all[1].Over = 0, 0
+
+	found, _ = sweepTurns(all)
+
+	require.Len(t, found, 1)
+	assert.Equal(t, "S1", found[0].Property)
+}
+
+func TestSweepCountsOneHoldOnce(t *testing.T) {
+	all := turns()
+	all[0].Back, all[0].Done = 100*millisecond, 101*millisecond
+
+	found, _ := sweepTurns(all)
+
+	require.Len(t, found, 1, "though two were granted beside it")
+	assert.Equal(t, "client 1 believed in its hold (token 10) for 93ms after client 2 had been granted (token 12)", found[0].Text)
+}
+
+// With permits left, a hold that nobody was told of does no harm.
+func TestSweepLooksAtWhatWasNeeded(t *testing.T) {
+	const ms = millisecond
+	line := []history.Line{{Name: "s", Recipe: history.Semaphore, Limit: 3}}
+	forgotten := history.Attempt{Line: "s", Client: 1, Weight: 1, Asked: 1 * ms, Got: 2 * ms, Held: 3 * ms, Token: 1}
+	two := history.Attempt{Line: "s", Client: 2, Weight: 2, Asked: 4 * ms, Got: 5 * ms, Held: 6 * ms, Back: 7 * ms, Done: 8 * ms, Outcome: history.Given, Token: 2}
+	three := history.Attempt{Line: "s", Client: 3, Weight: 3, Asked: 9 * ms, Got: 10 * ms, Held: 11 * ms, Token: 3}
+
+	found, _ := history.Sweep(line, []history.Attempt{forgotten, two}, bound, 0)
+
+	assert.Empty(t, found)
+
+	found, _ = history.Sweep(line, []history.Attempt{forgotten, two, three}, bound, 0)
+
+	require.Len(t, found, 1)
+	assert.Equal(t, "client 1 lost its hold (token 1) to client 3 (token 3), and was never told", found[0].Text)
+}
+
+// A writer's grant is told late, when nobody reads any more. But a reader behind it
+// had been granted before, so the writer had held while the first one read.
+func TestNewerGrantShowsThatAnOlderOneWas(t *testing.T) {
+	const ms = millisecond
+	line := []history.Line{{Name: "rw", Recipe: history.ReadWrite}}
+	all := []history.Attempt{
+		{Line: "rw", Client: 1, Shared: true, Asked: 1 * ms, Got: 2 * ms, Held: 20 * ms, Token: 1},
+		{Line: "rw", Client: 2, Asked: 3 * ms, Got: 30 * ms, Token: 2, Stopped: true},
+		{Line: "rw", Client: 3, Shared: true, Asked: 4 * ms, Got: 10 * ms, Token: 3},
+	}
+
+	found, _ := history.Sweep(line, all, bound, 0)
+
+	require.NotEmpty(t, found)
+	assert.Equal(t, "client 1 believed in its hold (token 1) for 10ms after client 2 had been granted (token 2)", found[0].Text)
+	assert.Len(t, history.Model(line, all, time.Minute), 1)
+
+	all[2].Got = 25 * ms
+	all[0].Told = 21 * ms
+
+	found, _ = history.Sweep(line, all, bound, 0)
+
+	assert.Empty(t, found)
+	assert.Empty(t, history.Model(line, all, time.Minute))
+}

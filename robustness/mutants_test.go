@@ -1,0 +1,68 @@
+//go:build mutants
+
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/report"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// verify runs the tests. A defect may leave goroutines.
+func verify(m *testing.M) { os.Exit(m.Run()) }
+
+// TestTheRegimeFindsPlantedDefects plants defects in the library, and wants each
+// found by few trials of the kind that aims at it, on real servers.
+func TestTheRegimeFindsPlantedDefects(t *testing.T) {
+	defer defect.Plant(defect.None)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	svc, err := onetcd.Start(ctx)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, svc.Close()) }()
+	regime := trial.New(svc, trial.Ours, 1)
+
+	for _, c := range []struct {
+		planted  defect.Defect
+		kind     string
+		trials   int
+		property string
+	}{
+		{defect.NoDeadline, "holder-cut", 12, "L2"},
+		{defect.NoRecheck, "waiter-entry-deleted", 12, "S4"},
+		{defect.PredecessorGone, "waiter-entry-deleted", 12, "S1"},
+		{defect.NoLeaveOnCancel, "lost-watch", 12, "S5"},
+		{defect.ReaderPasses, "leader-moved", 48, "S4"}, // few of them have readers and writers in line
+		{defect.TokenByClock, "leader-moved", 12, "S4"}, // it is of an entry that the store has never had
+	} {
+		t.Run(c.planted.String(), func(t *testing.T) {
+			defect.Plant(c.planted)
+			rs, err := regime.Round(ctx, c.kind, c.trials)
+			defect.Plant(defect.None)
+			require.NoError(t, err)
+
+			found := map[string]int{}
+			for _, p := range report.Properties() {
+				if n := violating(rs, p); n > 0 {
+					found[p] = n
+				}
+			}
+			for _, r := range rs {
+				if !r.Hit() {
+					t.Logf("%s missed: %s", r.Line, r.Missed)
+				}
+			}
+			t.Logf("%s finds it in so many of %d trials: %v", c.kind, len(rs), found)
+			assert.Positive(t, found[c.property], c.property)
+		})
+	}
+}

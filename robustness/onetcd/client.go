@@ -1,0 +1,57 @@
+package onetcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// open makes a client of a kind of lock.
+func open(ctx context.Context, lock string, n *network) (trial.Client, error) {
+	switch lock {
+	case trial.Ours:
+		return openOurs(ctx, n)
+	case Stock:
+		return openStock(ctx, n)
+	}
+	return nil, fmt.Errorf("onetcd: there is no lock %q", lock)
+}
+
+// childArg is what the client of a process is made of.
+type childArg struct {
+	Lock      string
+	Endpoints []string
+}
+
+// Process implements trial.Service. Nothing but the process is harmed, so it goes
+// past the proxies.
+func (s *Service) Process(ctx context.Context, lock, line string) (trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Line{Name: line, Recipe: history.Mutex}, childArg{lock, s.direct()})
+}
+
+// OpenChild is the trial.Opener of this service.
+func OpenChild(ctx context.Context, arg json.RawMessage) (trial.Client, error) {
+	var a childArg
+	if err := json.Unmarshal(arg, &a); err != nil {
+		return nil, fmt.Errorf("onetcd: client process: %w", err)
+	}
+	n := &network{}
+	n.watching.Store(-1)
+	n.renewing.Store(-1)
+	var err error
+	if n.client, err = clientv3.New(clientv3.Config{Endpoints: a.Endpoints, Logger: zap.NewNop()}); err != nil {
+		return nil, fmt.Errorf("onetcd: client process: %w", err)
+	}
+	c, err := open(ctx, a.Lock, n)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return c, nil
+}

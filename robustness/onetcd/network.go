@@ -1,0 +1,163 @@
+package onetcd
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// network is what lies between one client and the members: a proxy for each.
+type network struct {
+	client  *clientv3.Client
+	proxies []*tcpproxy.Proxy // those of the members that it may talk to
+	members []int             // which these are
+	losses  losses
+
+	// Where its newest streams went, as indexes into members; -1 for nowhere yet.
+	watching, renewing atomic.Int64
+
+	widen sync.Once // see start
+}
+
+// newNetwork makes a client of all members, or of those that are named.
+func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
+	n := &network{members: only}
+	n.watching.Store(-1)
+	n.renewing.Store(-1)
+	if len(only) == 0 {
+		n.members = []int{0, 1, 2}
+	}
+	var endpoints []string
+	for _, i := range n.members {
+		p, err := tcpproxy.New(strings.TrimPrefix(cluster.Member(i).Direct(), "http://"), nil)
+		if err != nil {
+			return nil, errors.Join(err, n.close())
+		}
+		n.proxies = append(n.proxies, p)
+		endpoints = append(endpoints, p.Addr())
+	}
+	if len(only) > 1 {
+		n.start()
+	}
+	var err error
+	n.client, err = cluster.NewClient(func(cfg *clientv3.Config) {
+		cfg.Endpoints = endpoints
+		cfg.DialOptions = append(cfg.DialOptions,
+			grpc.WithChainUnaryInterceptor(n.unary), grpc.WithChainStreamInterceptor(n.stream))
+		if len(only) > 1 {
+			cfg.DialOptions = append(cfg.DialOptions, quickly())
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+// start has the client begin with the first of its members: etcd's takes them in
+// turn, so the others refuse it until it has there what is to be aimed at.
+func (n *network) start() {
+	for _, p := range n.proxies[1:] {
+		p.Refuse(true)
+	}
+}
+
+// started lets the client have all of its members.
+func (n *network) started() {
+	n.widen.Do(func() {
+		for _, p := range n.proxies { // none in a process of its own
+			p.Refuse(false)
+		}
+	})
+}
+
+// Cut implements trial.Client.
+func (n *network) Cut(requests, replies bool) {
+	var d tcpproxy.Direction
+	if requests {
+		d |= tcpproxy.Up
+	}
+	if replies {
+		d |= tcpproxy.Down
+	}
+	for _, p := range n.proxies {
+		p.Hold(d)
+	}
+}
+
+// Heal implements trial.Client.
+func (n *network) Heal() {
+	for _, p := range n.proxies {
+		p.Heal(tcpproxy.Both)
+		p.Delay(tcpproxy.Both, 0)
+	}
+}
+
+// Delay implements trial.Client.
+func (n *network) Delay(d time.Duration) {
+	for _, p := range n.proxies {
+		p.Delay(tcpproxy.Down, d)
+	}
+}
+
+// Reset implements trial.Client.
+func (n *network) Reset() {
+	for _, p := range n.proxies {
+		p.Reset()
+	}
+}
+
+// Traffic implements trial.Client.
+func (n *network) Traffic() (t trial.Traffic) {
+	for _, p := range n.proxies {
+		st := p.Stats()
+		t.Waiting += st.Up.Waiting + st.Down.Waiting
+		t.Connections += st.Accepted - st.Refused
+	}
+	return t
+}
+
+// Member implements trial.Client: it is where its watch is, or its renewals if it
+// has none. Fairlock's renewals go to another member as soon as one is slow.
+func (n *network) Member() int {
+	for _, at := range []*atomic.Int64{&n.watching, &n.renewing} {
+		if i := at.Load(); i >= 0 {
+			return n.members[i]
+		}
+	}
+	return -1
+}
+
+// opened notes where a stream has gone.
+func (n *network) opened(method, addr string) {
+	i := slices.IndexFunc(n.proxies, func(p *tcpproxy.Proxy) bool { return p.Addr() == addr })
+	switch method {
+	case methodWatch:
+		n.watching.Store(int64(i))
+	case methodRenew:
+		n.renewing.Store(int64(i))
+	}
+}
+
+func (n *network) close() error {
+	var errs []error
+	n.Heal()
+	n.started()
+	if n.client != nil {
+		errs = append(errs, n.client.Close())
+	}
+	for _, p := range n.proxies {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}

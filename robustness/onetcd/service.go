@@ -1,0 +1,294 @@
+// Package onetcd tries locks on three members of etcd, in processes of their own
+// and behind proxies: Fairlock's, and the mutex of etcd's own client.
+package onetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// Name is the service's.
+const Name = "etcd"
+
+// Stock is the mutex of etcd's client library.
+const Stock = "concurrency.Mutex"
+
+const members = 3
+
+// attempt bounds one attempt of what an operator asks; the member that was asked
+// may be stopped.
+const attempt = 700 * time.Millisecond
+
+// Service implements trial.Service and trial.Witness.
+type Service struct {
+	cluster *etcdtest.Cluster
+	admin   *clientv3.Client // past the proxies
+	feed    *feed
+	members []trial.Member
+	marks   atomic.Int64 // keys written for no other reason than to move the revision
+}
+
+var (
+	_ trial.Service = (*Service)(nil)
+	_ trial.Witness = (*Service)(nil)
+)
+
+// Start starts three members. ctx is for starting only.
+func Start(ctx context.Context) (*Service, error) {
+	cluster, err := etcdtest.Start(ctx, &etcdtest.Options{Members: members, Processes: true, Proxied: true})
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{cluster: cluster}
+	s.admin, err = cluster.NewClient(func(cfg *clientv3.Config) {
+		cfg.Endpoints = s.direct()
+		// A member that is stopped or restarted is soon given up, and soon found.
+		cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = time.Second, time.Second
+		cfg.DialOptions = append(cfg.DialOptions, quickly())
+	})
+	if err == nil {
+		s.feed, err = follow(cluster)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	for i := range members {
+		s.members = append(s.members, &member{Member: cluster.Member(i)})
+	}
+	return s, nil
+}
+
+// direct are the endpoints past the proxies.
+func (s *Service) direct() []string {
+	var all []string
+	for i := range members {
+		all = append(all, s.cluster.Member(i).Direct())
+	}
+	return all
+}
+
+// quickly lets a client come back soon to a member that refused it.
+func quickly() grpc.DialOption {
+	return grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+		MinConnectTimeout: time.Second,
+	})
+}
+
+// Name implements trial.Service.
+func (s *Service) Name() string { return Name }
+
+// Locks implements trial.Service.
+func (s *Service) Locks() []string { return []string{trial.Ours, Stock} }
+
+// Client implements trial.Service.
+func (s *Service) Client(ctx context.Context, lock string, only ...int) (trial.Client, error) {
+	n, err := newNetwork(s.cluster, only)
+	if err != nil {
+		return nil, err
+	}
+	c, err := open(ctx, lock, n)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return c, nil
+}
+
+// Members implements trial.Service.
+func (s *Service) Members() []trial.Member { return s.members }
+
+// Leader implements trial.Service.
+func (s *Service) Leader(ctx context.Context) (int, error) { return s.cluster.Leader(ctx) }
+
+// MoveLeader implements trial.Service.
+func (s *Service) MoveLeader(ctx context.Context, to int) error { return s.cluster.MoveLeader(ctx, to) }
+
+// Healthy implements trial.Service: every member answers a linearizable read,
+// knows the leader, raises no alarm, and has applied what was written before.
+func (s *Service) Healthy(ctx context.Context) error {
+	wrote, err := s.mark(ctx)
+	if err != nil {
+		return err
+	}
+	leader, err := s.cluster.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	for i, endpoint := range s.direct() {
+		err := s.try(ctx, func(ctx context.Context) error {
+			r, err := s.admin.Status(ctx, endpoint)
+			switch {
+			case err != nil:
+				return err
+			case r.Header.Revision < wrote:
+				return fmt.Errorf("is at revision %d, behind %d", r.Header.Revision, wrote)
+			case r.Leader != s.cluster.Member(leader).ID():
+				return errors.New("follows another leader, or none")
+			case len(r.Errors) > 0:
+				return fmt.Errorf("says %q", r.Errors)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("onetcd: member %d: %w", i, err)
+		}
+	}
+	return s.feed.caughtUp(ctx, wrote)
+}
+
+// mark writes a key, and returns its revision.
+func (s *Service) mark(ctx context.Context) (rev int64, err error) {
+	err = s.try(ctx, func(ctx context.Context) error {
+		r, err := s.admin.Put(ctx, "mark", strconv.FormatInt(s.marks.Add(1), 10))
+		if err == nil {
+			rev = r.Header.Revision
+		}
+		return err
+	})
+	return rev, err
+}
+
+// try makes attempts at what may be done more than once, until one succeeds, or
+// ctx ends.
+func (s *Service) try(ctx context.Context, f func(context.Context) error) error {
+	for {
+		one, cancel := context.WithTimeout(ctx, attempt)
+		err := f(one)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// EndSession implements trial.Service.
+func (s *Service) EndSession(ctx context.Context, id string) error {
+	lease, err := strconv.ParseUint(id, 16, 64)
+	if err != nil {
+		return fmt.Errorf("onetcd: end session %q: %w", id, err)
+	}
+	return s.try(ctx, func(ctx context.Context) error {
+		_, err := s.admin.Revoke(ctx, clientv3.LeaseID(lease)) //nolint:gosec // lease ids are opaque bits
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return nil // by an attempt that was not answered
+		}
+		return err
+	})
+}
+
+// Delete implements trial.Service.
+func (s *Service) Delete(ctx context.Context, entry string) error {
+	return s.try(ctx, func(ctx context.Context) error {
+		_, err := s.admin.Delete(ctx, entry)
+		return err
+	})
+}
+
+// Compact implements trial.Service. When it returns, nobody can be told any more
+// what happened before, but the feed has been.
+func (s *Service) Compact(ctx context.Context) error {
+	before, err := s.mark(ctx)
+	if err != nil {
+		return err
+	}
+	rev, err := s.mark(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.feed.caughtUp(ctx, rev); err != nil {
+		return err
+	}
+	err = s.try(ctx, func(ctx context.Context) error {
+		_, err := s.admin.Compact(ctx, rev, clientv3.WithCompactPhysical())
+		if errors.Is(err, rpctypes.ErrCompacted) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("onetcd: compact: %w", err)
+	}
+	err = s.try(ctx, func(ctx context.Context) error {
+		_, err := s.admin.Get(ctx, "mark", clientv3.WithRev(before))
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			return fmt.Errorf("revision %d is still there: %w", before, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("onetcd: compact: %w", err)
+	}
+	return nil
+}
+
+// Entries implements trial.Service.
+func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, error) {
+	var keys []string
+	err := s.try(ctx, func(ctx context.Context) error {
+		r, err := s.admin.Get(ctx, prefix(lock, line), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		if err != nil {
+			return err
+		}
+		keys = nil
+		for _, kv := range r.Kvs {
+			keys = append(keys, string(kv.Key))
+		}
+		return nil
+	})
+	return keys, err
+}
+
+// Order implements trial.Service: it is the feed's, which has heard of all that
+// was done before the call when it returns.
+func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Change, error) {
+	var rev int64
+	err := s.try(ctx, func(ctx context.Context) error {
+		r, err := s.admin.Get(ctx, "mark")
+		if err == nil {
+			rev = r.Header.Revision
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.feed.caughtUp(ctx, rev); err != nil {
+		return nil, err
+	}
+	return slices.Clone(s.feed.line(lock, line)), nil
+}
+
+// Left implements trial.Witness.
+func (s *Service) Left(entry string) history.Instant { return s.feed.leftAt(entry) }
+
+// Close implements trial.Service.
+func (s *Service) Close() error {
+	var errs []error
+	if s.feed != nil {
+		errs = append(errs, s.feed.close())
+	}
+	if s.admin != nil {
+		errs = append(errs, s.admin.Close())
+	}
+	return errors.Join(append(errs, s.cluster.Close())...)
+}

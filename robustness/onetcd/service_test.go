@@ -1,0 +1,85 @@
+package onetcd_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func start(t *testing.T) *onetcd.Service {
+	s, err := onetcd.Start(bounded(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+// TestAFullDiskEndsAMember shows what Fill does to etcd: a member that cannot
+// write ends itself, the others go on, and Restart brings it back.
+func TestAFullDiskEndsAMember(t *testing.T) {
+	s := start(t)
+	leader, err := s.Leader(bounded(t))
+	require.NoError(t, err)
+	m := s.Members()[leader]
+
+	began := time.Now()
+	require.NoError(t, m.Fill())
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = s.Healthy(ctx) // it writes, which is what shows a full disk
+		return !m.Running()
+	}, 20*time.Second, 10*time.Millisecond)
+	t.Logf("the leader was gone %s after its disk was full", time.Since(began))
+
+	other, err := s.Leader(bounded(t))
+	require.NoError(t, err)
+	assert.NotEqual(t, leader, other)
+	require.NoError(t, m.Restart(bounded(t)))
+	require.NoError(t, s.Healthy(bounded(t)))
+}
+
+func TestAProcessTellsWhatItBelieved(t *testing.T) {
+	s := start(t)
+	for _, lock := range s.Locks() {
+		p, err := s.Process(bounded(t), lock, "held")
+		require.NoError(t, err)
+		first, err := p.Report(bounded(t))
+		require.NoError(t, err)
+		require.NoError(t, p.Pause())
+		require.NoError(t, p.Resume())
+		next, err := p.Report(bounded(t))
+		require.NoError(t, err)
+		for next.Held == first.Held {
+			next, err = p.Report(bounded(t))
+			require.NoError(t, err)
+		}
+		last, err := p.Stop(bounded(t))
+		require.NoError(t, err)
+
+		assert.Positive(t, first.Token)
+		assert.Greater(t, last.Held, first.Held)
+		assert.Equal(t, history.Given, last.Outcome)
+		order, err := s.Order(bounded(t), lock, "held")
+		require.NoError(t, err)
+		require.Len(t, order, 2)
+		assert.Equal(t, history.Change{At: first.Token, Kind: history.Joined, Place: first.Place, Weight: 1, Seen: order[0].Seen}, order[0])
+		assert.NotZero(t, order[0].Seen)
+		assert.Equal(t, history.Left, order[1].Kind)
+		assert.Equal(t, first.Place, order[1].Place)
+		assert.Less(t, last.Back, s.Left(first.Entry))
+		assert.Positive(t, trial.Now()-last.Done)
+	}
+}

@@ -1,0 +1,79 @@
+package onzk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// open makes a client of a lock, which owns its network from then on. placeOf is
+// for locks that do not tell their entries' places.
+func open(ctx context.Context, lock string, n *network, placeOf func(string) int64) (trial.Client, error) {
+	var c trial.Client
+	var err error
+	switch lock {
+	case trial.Ours:
+		c, err = openOurs(ctx, n)
+	case Stock:
+		c, err = openStock(ctx, n, placeOf, []zk.State{zk.StateDisconnected, zk.StateExpired})
+	case StockCareless:
+		c, err = openStock(ctx, n, placeOf, []zk.State{zk.StateExpired})
+	default:
+		err = fmt.Errorf("onzk: no lock %q", lock)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return c, nil
+}
+
+// childArg is what a client in another process needs.
+type childArg struct {
+	Lock    string
+	Servers []string
+}
+
+// Open implements trial.Opener, for the processes that Service.Process starts.
+func Open(ctx context.Context, arg json.RawMessage) (trial.Client, error) {
+	var a childArg
+	if err := json.Unmarshal(arg, &a); err != nil {
+		return nil, fmt.Errorf("onzk: open: %w", err)
+	}
+	n, err := newNetwork(a.Servers, nil, func(int64, string) {})
+	if err != nil {
+		return nil, err
+	}
+	operator, err := newAdmin(a.Servers)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	placeOf := func(path string) int64 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trial.TTL/2)
+		defer cancel()
+		return operator.czxid(ctx, path)
+	}
+	c, err := open(ctx, a.Lock, n, placeOf)
+	if err != nil {
+		operator.close()
+		return nil, err
+	}
+	return &childClient{c, operator}, nil
+}
+
+// childClient closes what a process has beside its client.
+type childClient struct {
+	trial.Client
+	operator *admin
+}
+
+// Close implements trial.Client.
+func (c *childClient) Close() error {
+	err := c.Client.Close()
+	c.operator.close()
+	return err
+}

@@ -1,0 +1,270 @@
+// Package onzk tries locks on a ZooKeeper ensemble of three, behind proxies:
+// Fairlock's, and the lock of the go-zookeeper client.
+package onzk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// Name is the service's.
+const Name = "zookeeper"
+
+const (
+	members = 3
+
+	// tick lets sessions be as short as trial.TTL, with room for proofs.
+	tick = 200 * time.Millisecond
+)
+
+// Service implements trial.Service and trial.Witness.
+type Service struct {
+	ensemble *zktest.Ensemble
+	admin    *admin
+	members  []trial.Member
+	front    *front
+	orders   *orders
+	ends     *ends
+
+	mu        sync.Mutex
+	passwords map[int64]string // of all sessions that our clients have had
+}
+
+var (
+	_ trial.Service = (*Service)(nil)
+	_ trial.Witness = (*Service)(nil)
+)
+
+// Start starts three members. ctx is for starting only.
+func Start(ctx context.Context) (*Service, error) {
+	e, err := zktest.Start(ctx, &zktest.Options{Members: members, Proxied: true, Tick: tick})
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{ensemble: e, passwords: map[int64]string{}}
+	s.front = follow(e)
+	s.orders = newOrders(e, s.front)
+	for i := range members {
+		s.members = append(s.members, &member{Member: e.Member(i), ensemble: e, index: i})
+	}
+	if s.admin, err = newAdmin(s.direct()); err == nil {
+		s.ends = newEnds(s.admin)
+		for _, path := range []string{markPath, root, stockRoot} {
+			err = errors.Join(err, s.admin.folder(ctx, path))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// direct are the addresses past the proxies.
+func (s *Service) direct() (all []string) {
+	for i := range members {
+		all = append(all, s.ensemble.Member(i).Direct())
+	}
+	return all
+}
+
+// Name implements trial.Service.
+func (s *Service) Name() string { return Name }
+
+// Locks implements trial.Service.
+func (s *Service) Locks() []string { return []string{trial.Ours, Stock, StockCareless} }
+
+// Client implements trial.Service.
+func (s *Service) Client(ctx context.Context, lock string, only ...int) (trial.Client, error) {
+	n, err := newNetwork(s.direct(), only, s.learn)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, lock, n, s.placeOf)
+}
+
+// learn notes the password of a session.
+func (s *Service) learn(id int64, password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.passwords[id] = password
+}
+
+// placeOf is the czxid of an entry that is there or has been. The servers may be
+// in trouble, and then it is not waited for.
+func (s *Service) placeOf(path string) int64 {
+	ctx, cancel := context.WithTimeout(context.Background(), trial.TTL/2)
+	defer cancel()
+	if zxid := s.admin.czxid(ctx, path); zxid != 0 {
+		return zxid
+	}
+	done, _ := s.ensemble.Journal(stockRoot).Next(ctx)
+	i := slices.IndexFunc(done, func(c zktest.Change) bool { return c.Kind == zktest.Created && c.Path == path })
+	if i < 0 {
+		return 0
+	}
+	return done[i].Zxid
+}
+
+// Process implements trial.Service.
+func (s *Service) Process(ctx context.Context, lock, line string) (trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Line{Name: line, Recipe: history.Mutex}, childArg{Lock: lock, Servers: s.direct()})
+}
+
+// Members implements trial.Service.
+func (s *Service) Members() []trial.Member { return s.members }
+
+// Leader implements trial.Service.
+func (s *Service) Leader(ctx context.Context) (int, error) { return s.ensemble.Leader(ctx) }
+
+// MoveLeader implements trial.Service: ZooKeeper has no such thing.
+func (s *Service) MoveLeader(context.Context, int) error { return unsupported("move the leader") }
+
+// Compact implements trial.Service: ZooKeeper keeps no old states.
+func (s *Service) Compact(context.Context) error { return unsupported("compact") }
+
+// Quota implements trial.Service: ZooKeeper's quotas only warn.
+func (s *Service) Quota(context.Context) (func(context.Context) error, error) {
+	return nil, unsupported("run into a quota")
+}
+
+func unsupported(what string) error { return fmt.Errorf("onzk: %s: %w", what, errors.ErrUnsupported) }
+
+// Healthy implements trial.Service: one member leads, the others follow, and all
+// have done what was written before.
+func (s *Service) Healthy(ctx context.Context) error {
+	wrote, err := s.admin.mark(ctx)
+	if err != nil {
+		return fmt.Errorf("onzk: write: %w", err)
+	}
+	for {
+		err := s.serve(ctx, wrote)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("onzk: %w: %w", ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+var (
+	saysMode = regexp.MustCompile(`(?m)^Mode: (.*)$`)
+	saysZxid = regexp.MustCompile(`(?m)^Zxid: (.*)$`)
+)
+
+// serve says what is wrong with the members.
+func (s *Service) serve(ctx context.Context, wrote int64) error {
+	ctx, cancel := context.WithTimeout(ctx, trial.TTL/2) // one of them may be stopped
+	defer cancel()
+	leaders := 0
+	for i := range members {
+		m := s.ensemble.Member(i)
+		says, err := m.Command(ctx, "srvr")
+		if err != nil {
+			return err
+		}
+		mode, zxid := saysMode.FindStringSubmatch(says), saysZxid.FindStringSubmatch(says)
+		if mode == nil || zxid == nil {
+			return fmt.Errorf("%s says %q", m.Name(), says)
+		}
+		if mode[1] == "leader" {
+			leaders++
+		}
+		n, err := strconv.ParseInt(zxid[1], 0, 64)
+		switch {
+		case err != nil:
+			return err
+		case n < wrote:
+			return fmt.Errorf("%s is at %#x, behind %#x", m.Name(), n, wrote)
+		}
+	}
+	if leaders != 1 {
+		return fmt.Errorf("%d members say that they lead", leaders)
+	}
+	return nil
+}
+
+// EndSession implements trial.Service.
+func (s *Service) EndSession(ctx context.Context, id string) error {
+	n, err := strconv.ParseUint(strings.TrimPrefix(id, "0x"), 16, 64)
+	if err != nil {
+		return fmt.Errorf("onzk: end session %q: %w", id, err)
+	}
+	s.mu.Lock()
+	password, ok := s.passwords[int64(n)] //nolint:gosec // opaque bits
+	s.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("onzk: end session %q: it is not of a client of ours", id)
+	}
+	if err := endSession(ctx, s.direct(), int64(n), password); err != nil { //nolint:gosec // as above
+		return fmt.Errorf("onzk: end session %q: %w", id, err)
+	}
+	return nil
+}
+
+// Delete implements trial.Service.
+func (s *Service) Delete(ctx context.Context, entry string) error {
+	tries := 0
+	_, err := insist(ctx, s.admin, func(c *zk.Conn) (bool, error) {
+		err := c.Delete(entry, -1)
+		if tries++; tries > 1 && errors.Is(err, zk.ErrNoNode) {
+			err = nil // by an attempt that was not answered
+		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("onzk: delete %q: %w", entry, err)
+	}
+	return nil
+}
+
+// Entries implements trial.Service. They are paths, in the order of the line.
+func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, error) {
+	folder := folderOf(lock, line)
+	names, err := s.admin.children(ctx, folder)
+	if err != nil {
+		return nil, fmt.Errorf("onzk: entries of %q: %w", line, err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { _, ok := parseEntry(name); return !ok })
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+	for i, name := range names {
+		names[i] = folder + "/" + name
+	}
+	return names, nil
+}
+
+// Order implements trial.Service. It waits until all servers serve.
+func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Change, error) {
+	order, err := s.orders.of(ctx, lock, line)
+	if err != nil {
+		return nil, fmt.Errorf("onzk: order of %q: %w", line, err)
+	}
+	return order, nil
+}
+
+// Left implements trial.Witness. It begins to look on when it is asked first.
+func (s *Service) Left(entry string) history.Instant { return s.ends.of(entry) }
+
+// Close implements trial.Service.
+func (s *Service) Close() error {
+	if s.admin != nil {
+		s.ends.close()
+		s.admin.close()
+	}
+	return errors.Join(s.front.close(), s.ensemble.Close())
+}

@@ -1,0 +1,216 @@
+package onzk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// The lock of go-zookeeper says nothing of its loss: what tells is the state of the
+// connection. A careful user takes the loss of the connection for that of the lock;
+// a careless one waits for the library to say that the session has expired.
+const (
+	Stock         = "zk.Lock"
+	StockCareless = "zk.Lock, session only"
+)
+
+// patience is how long calls of the library may take to end with their connection.
+const patience = 5 * time.Second
+
+// stock is a client of go-zookeeper's.
+type stock struct {
+	*network
+	conn    *zk.Conn
+	placeOf func(path string) int64
+	ends    []zk.State // of the connection that end a hold
+	opened  chan struct{}
+	calls   sync.WaitGroup
+
+	mu      sync.Mutex
+	opens   sync.Once
+	useless bool
+	ended   chan struct{} // closed at the next of the ends
+}
+
+// openStock opens a session.
+func openStock(ctx context.Context, n *network, placeOf func(string) int64, ends []zk.State) (*stock, error) {
+	c := &stock{network: n, placeOf: placeOf, ends: ends, opened: make(chan struct{}), ended: make(chan struct{})}
+	var err error
+	if c.conn, err = connect(n.servers(), trial.TTL, c.dialNow, c.heed); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.opened:
+		return c, nil
+	case <-ctx.Done():
+		return nil, errors.Join(fmt.Errorf("onzk: no session: %w", ctx.Err()), c.end())
+	}
+}
+
+// dialNow is network.dial as the library wants it.
+func (c *stock) dialNow(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return c.dial(ctx, network, address)
+}
+
+// heed takes in the states of the connection, in the library's own goroutine.
+func (c *stock) heed(ev zk.Event) {
+	if ev.Type != zk.EventSession {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ev.State == zk.StateHasSession {
+		c.opens.Do(func() { close(c.opened) })
+	}
+	for _, end := range c.ends {
+		if ev.State == end {
+			close(c.ended)
+			c.ended = make(chan struct{})
+			return
+		}
+	}
+}
+
+// Kinds implements trial.Client.
+func (c *stock) Kinds() []string { return []string{Create, GetChildren, GetData, Delete, Ping} }
+
+// Acquire implements trial.Client. Lock has no context: who wants to give up has
+// to close the connection, and needs another one then.
+func (c *stock) Acquire(ctx context.Context, line history.Line, want trial.Ask) (trial.Hold, error) {
+	if line.Recipe != history.Mutex || want.Shared || want.Within != nil {
+		return nil, fmt.Errorf("onzk: %s is a mutex: %w", Stock, errors.ErrUnsupported)
+	}
+	lock := zk.NewLock(c.conn, folderOf(Stock, line.Name), zk.WorldACL(zk.PermAll))
+	locked := c.call(lock.Lock)
+	select {
+	case err := <-locked:
+		if err != nil {
+			return nil, c.failed(err)
+		}
+		return c.hold(lock), nil
+	case <-ctx.Done():
+		c.giveUp()
+		select {
+		case err := <-locked:
+			return nil, c.failed(errors.Join(ctx.Err(), err))
+		case <-time.After(patience): // the library can block for good
+			return nil, c.failed(errors.Join(ctx.Err(), errors.New("onzk: Lock has not returned")))
+		}
+	}
+}
+
+// call makes a call of the library in a goroutine, which ends with the connection.
+func (c *stock) call(f func() error) <-chan error {
+	result := make(chan error, 1)
+	c.calls.Go(func() { result <- f() })
+	return result
+}
+
+func (c *stock) giveUp() {
+	c.mu.Lock()
+	c.useless = true
+	c.mu.Unlock()
+	c.calls.Go(c.conn.Close)
+}
+
+func (c *stock) failed(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.useless {
+		return fmt.Errorf("%w: %w", trial.ErrUseless, err)
+	}
+	return err
+}
+
+// hold makes a hold of a lock. Its connection must have what it needs now: what
+// was before, the holder cannot know.
+func (c *stock) hold(lock *zk.Lock) *stockHold {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := &stockHold{c: c, lock: lock, session: c.conn.SessionID(), told: c.ended}
+	// It is not exported.
+	h.path = reflect.ValueOf(lock).Elem().FieldByName("lockPath").String()
+	return h
+}
+
+// Close implements trial.Client.
+func (c *stock) Close() error { return c.end() }
+
+// end closes what a failed opening or a whole life leaves.
+func (c *stock) end() error {
+	c.giveUp()
+	done := make(chan struct{})
+	go func() { // ends with the calls
+		c.calls.Wait()
+		close(done)
+	}()
+	var stuck error
+	select {
+	case <-done:
+	case <-time.After(patience):
+		stuck = errors.New("onzk: a call of the library has not returned")
+	}
+	return errors.Join(stuck, c.close())
+}
+
+// stockHold is a zk.Lock that was got.
+type stockHold struct {
+	c       *stock
+	lock    *zk.Lock
+	path    string
+	session int64
+	told    <-chan struct{}
+}
+
+// Token implements trial.Hold: there is none.
+func (h *stockHold) Token() int64 { return 0 }
+
+// Place implements trial.Hold.
+func (h *stockHold) Place() int64 { return h.c.placeOf(h.path) }
+
+// Entry implements trial.Hold.
+func (h *stockHold) Entry() string { return h.path }
+
+// Held implements trial.Hold. A careful user wants the connection of the session
+// that he locked with; a careless one only that it is not known to have ended.
+func (h *stockHold) Held() bool {
+	select {
+	case <-h.told:
+		return false
+	default:
+	}
+	if len(h.c.ends) == 1 {
+		return true
+	}
+	return h.c.conn.State() == zk.StateHasSession && h.c.conn.SessionID() == h.session
+}
+
+// Told implements trial.Hold.
+func (h *stockHold) Told() <-chan struct{} { return h.told }
+
+// Release implements trial.Hold.
+func (h *stockHold) Release(ctx context.Context) (history.Outcome, error) {
+	select {
+	case err := <-h.c.call(h.lock.Unlock):
+		switch {
+		case err == nil:
+			return history.Given, nil
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrSessionExpired):
+			return history.Lost, nil
+		}
+		return history.Pending, err
+	case <-ctx.Done():
+		return history.Pending, ctx.Err()
+	}
+}

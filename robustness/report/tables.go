@@ -1,0 +1,188 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// markdown renders a table.
+func markdown(head table.Row, rows ...table.Row) string {
+	t := table.NewWriter()
+	t.AppendHeader(head)
+	t.AppendRows(rows)
+	return t.RenderMarkdown()
+}
+
+// cutKinds cut a holder off: it can know of it by its clock only.
+func cutKinds() []string {
+	return []string{"holder-cut", "holder-requests-cut", "holder-replies-cut", "holders-member-cut"}
+}
+
+// runs tells of every lock what was tried, and the worst of what was measured.
+func (d *Data) runs(services []Service) string {
+	tried := []table.Row{}
+	worst := []table.Row{}
+	for _, s := range services {
+		for _, lock := range s.locks() {
+			y := d.tallied(s.Name, lock)
+			if y.trials == 0 {
+				tried = append(tried, table.Row{s.Title, code(lock), notRun})
+				continue
+			}
+			tried = append(tried, table.Row{
+				s.Title, code(lock), y.trials, y.hit, y.violated + y.unaimed, y.faults, y.clients, len(y.seeds),
+				y.grants, y.operations, y.lost, y.resource.Writes, y.resource.Refused, y.resource.Lost, y.resource.Unfenced,
+			})
+			cut := d.tallied(s.Name, lock, cutKinds()...)
+			worst = append(worst, table.Row{
+				s.Title, code(lock), cut.figure(trial.StruckToTold), d.pastDue(s.Name, lock), cut.figure(trial.ToldBefore),
+				y.figure(trial.Return), y.figure(trial.Progress), y.figure(trial.Stalled), y.starved,
+			})
+		}
+	}
+	return strings.Join([]string{
+		d.made(),
+		markdown(table.Row{"service", "lock", "trials", "hit", "with violations", "faults that hit", "clients", "seeds", "grants", "operations", "holds lost", "updates", "touches refused", "updates lost", "lost without a fence"}, tried...),
+		"The last four are of the resources that the locks protect: updates that were accepted, touches that were refused by their token, updates that were accepted and are not in the end, and how many a resource that lets everybody in would have lost, at least.",
+		"The worst that was measured. The first three figures are of holders that were cut off, alone or with their server: *told after removal* is by how much a holder was told after the store had removed its entry, below 0 is before; *told before next grant* below 0 is a holder that was told after the next one held. One that was never told has no figure: it is a violation of L2. " +
+			"The last two say how far the others can be trusted: the longest time for which the harness did not get to run, and how many holders could not be told for that reason, so that nothing is asked of when they were (L2).",
+		markdown(table.Row{"service", "lock", "cut to told", "told after removal", "least told before next grant", "return after context's end", "longest progress", "longest stall", "starved"}, worst...),
+	}, "\n\n")
+}
+
+// made tells when and how the runs were made.
+func (d *Data) made() string {
+	if len(d.abouts) == 0 {
+		return "Commit and machine of these runs are unknown."
+	}
+	all := slices.SortedStableFunc(slices.Values(d.abouts), func(a, b *About) int { return a.Began.Compare(b.Began) })
+	var rows []table.Row
+	for _, a := range all {
+		took := "ended early"
+		if a.Took > 0 {
+			took = a.Took.Round(time.Second).String()
+		}
+		commit := a.Commit
+		if commit == "" {
+			commit = "unknown"
+		}
+		rows = append(rows, table.Row{
+			a.Service, code(a.Lock), commit, a.Began.UTC().Format("2006-01-02 15:04"), took, a.CPUs, a.Load, a.Go + " " + a.System,
+		})
+	}
+	return "Clients and servers share one machine.\n\n" +
+		markdown(table.Row{"service", "lock", "commit", "began (UTC)", "took", "CPUs", "load at the end", "Go"}, rows...)
+}
+
+// ours tells of each kind of fault what came of it with Fairlock.
+func (d *Data) ours(s Service) string {
+	if d.tallied(s.Name, trial.Ours).trials == 0 {
+		return notRun
+	}
+	head := table.Row{"fault", "trials", "hit"}
+	for _, p := range Properties() {
+		head = append(head, p)
+	}
+	var rows []table.Row
+	for _, kind := range d.kinds(s) {
+		y := d.tallied(s.Name, trial.Ours, kind)
+		if y.trials == 0 {
+			rows = append(rows, table.Row{kind, notRun})
+			continue
+		}
+		row := table.Row{kind, y.trials, y.hit}
+		for _, p := range Properties() {
+			row = append(row, y.broken[p])
+		}
+		rows = append(rows, append(row, y.faults, y.grants, y.lost, y.starved, y.bound()))
+	}
+	return "Trials in which a property was violated. The last column is what so many trials without a violation say of the rate of those that there may be, at 95 %: three in as many as hit and were not *starved*, which is said above.\n\n" +
+		markdown(append(head, "faults", "grants", "holds lost", "starved", "rate"), rows...)
+}
+
+// figures tells the worst that was measured with each kind.
+func (d *Data) figures(s Service) string {
+	all := []trial.Figure{
+		trial.StruckToTold, trial.StruckToGone, trial.StruckToGrant, trial.ToldBefore, trial.Return, trial.Progress, trial.Leaderless, trial.Stalled,
+	}
+	head := table.Row{"fault"}
+	for _, f := range all {
+		head = append(head, strings.ReplaceAll(string(f), "-", " "))
+	}
+	var rows []table.Row
+	for _, kind := range d.kinds(s) {
+		y := d.tallied(s.Name, trial.Ours, kind)
+		if y.trials == 0 {
+			continue
+		}
+		row := table.Row{kind}
+		for _, f := range all {
+			row = append(row, y.figure(f))
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	return "The worst of each figure: the greatest, and of *told before next* the least. *Leaderless* is how long the servers themselves said that nobody led them, after faults that are aimed at them: for so long they could not do anything for anybody, and what may take a failover may take as much and a second. Where somebody else has ended the hold (`holder-session-ended`, `holder-entry-deleted`) it cannot be told before, " +
+		"and in mixed work (`soak`) a holder that was told gives back by itself, which lets the next one in at once.\n\n" +
+		markdown(head, rows...)
+}
+
+// beside tells of each kind how many trials had a violation, theirs and ours.
+func (d *Data) beside(s Service) string {
+	head := table.Row{"fault", code(trial.Ours)}
+	for _, lock := range s.Peers {
+		head = append(head, code(lock))
+	}
+	var rows []table.Row
+	for _, kind := range d.kinds(s) {
+		row := table.Row{kind}
+		for _, lock := range s.locks() {
+			row = append(row, d.tallied(s.Name, lock, kind).share())
+		}
+		rows = append(rows, row)
+	}
+	return "Trials with a violation, of those that hit, and the properties. A lock that makes no such request cannot lose the reply to it: that is *not run* too.\n\n" + markdown(head, rows...)
+}
+
+// commands are those that play the cells again.
+func (d *Data) commands(s Service) string {
+	var b strings.Builder
+	for _, kind := range d.kinds(s) {
+		for _, lock := range s.locks() {
+			seeds := d.tallied(s.Name, lock, kind).seeds
+			for _, seed := range slices.Sorted(maps.Keys(seeds)) {
+				fmt.Fprintln(&b, command(s.Name, lock, kind, seeds[seed], seed))
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "<details><summary>The command for each cell</summary>\n\n```sh\n" + b.String() + "```\n\n</details>"
+}
+
+// command plays a kind as often as it was from a seed. The script is the same then
+// if it was the first round; what servers and clients make of it never is.
+func command(service, lock, kind string, trials int, seed uint64) string {
+	what := fmt.Sprintf("-each %d", trials)
+	if kind == trial.Soak { // a soak comes at the end of each pass over the kinds
+		what = "-soak 1m"
+	}
+	quoted := lock
+	if strings.ContainsAny(lock, " ,") {
+		quoted = "'" + lock + "'"
+	}
+	return fmt.Sprintf("go -C robustness run . -on %s -lock %s -kinds %s %s -seed %d",
+		service, quoted, kind, what, seed)
+}
+
+func code(s string) string { return "`" + s + "`" }

@@ -1,0 +1,165 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// tally adds up trials of one lock.
+type tally struct {
+	trials, hit int
+	broken      map[string]int // trials by property, whether they hit or not
+	violated    int            // trials that hit, with any violation
+	unaimed     int            // the same of those that missed
+	faults      int
+	starved     int
+	resource    history.Toll
+	clients     int
+	grants      int
+	operations  int
+	lost        int
+	failed      int
+	seeds       map[uint64]int // trials that were drawn from it
+	worst       map[trial.Figure]time.Duration
+}
+
+// Properties are what violations are of: the promises, and what an oracle could not
+// decide.
+func Properties() []string {
+	return []string{"S1", "S1'", "S2", "S3", "S4", "S5", "S6", "L1", "L2", "model"}
+}
+
+// tallied adds up the trials of a lock; of all kinds, if none is named.
+func (d *Data) tallied(service, lock string, kinds ...string) *tally {
+	y := &tally{broken: map[string]int{}, seeds: map[uint64]int{}, worst: map[trial.Figure]time.Duration{}}
+	for _, r := range d.trials {
+		if r.Service == service && r.Lock == lock && (len(kinds) == 0 || slices.Contains(kinds, r.Kind)) {
+			y.add(r)
+		}
+	}
+	return y
+}
+
+func (y *tally) add(r *trial.Result) {
+	y.trials++
+	switch {
+	case r.Hit():
+		y.hit++
+		if len(r.Violations) > 0 {
+			y.violated++
+		}
+	case len(r.Violations) > 0:
+		y.unaimed++
+	}
+	var counted []string
+	for _, v := range r.Violations {
+		if !slices.Contains(counted, v.Property) {
+			counted = append(counted, v.Property)
+			y.broken[v.Property]++
+		}
+	}
+	if r.Starved {
+		y.starved++
+	}
+	y.resource = y.resource.Plus(r.Resource)
+	y.faults += r.Faults
+	y.clients += r.Clients
+	y.grants += r.Grants
+	y.operations += r.Operations
+	y.lost += r.Lost
+	y.failed += r.Failed
+	y.seeds[r.Seed]++
+	if !r.Hit() {
+		return // what was measured shows nothing
+	}
+	for f, v := range r.Figures {
+		old, ok := y.worst[f]
+		if !ok || f.Least() && v < old || !f.Least() && v > old {
+			y.worst[f] = v
+		}
+	}
+}
+
+// figure is the worst of a figure, "" if there was nothing to measure.
+func (y *tally) figure(f trial.Figure) string {
+	v, ok := y.worst[f]
+	if !ok {
+		return ""
+	}
+	return span(v)
+}
+
+// span is a time as it is read best.
+func span(d time.Duration) string {
+	switch abs := d.Abs(); {
+	case abs >= time.Minute:
+		return d.Round(time.Second).String()
+	case abs >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case abs >= 10*time.Millisecond:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	}
+	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}
+
+// bound is what so many trials without a violation say of the rate of those that
+// there may be, at 95 %: the rule of three. It is "" where there was one, and where
+// the rule says nothing. Trials of which something was not asked do not count.
+func (y *tally) bound() string {
+	n := y.hit - y.starved
+	if n <= 3 || y.violated+y.unaimed > 0 {
+		return ""
+	}
+	percent, digits := 300/float64(n), 0
+	if percent < 10 {
+		digits = max(0, 1-int(math.Floor(math.Log10(percent))))
+	}
+	return "≤ " + strconv.FormatFloat(percent, 'f', digits, 64) + " %"
+}
+
+// notRun is in the place of a figure that nobody has measured.
+const notRun = "not run"
+
+// share is how many trials that hit had a violation, and of what.
+func (y *tally) share() string {
+	if y.trials == 0 {
+		return notRun
+	}
+	s := fmt.Sprintf("%d of %d", y.violated, y.hit)
+	var of []string
+	for _, p := range Properties() {
+		if y.broken[p] > 0 {
+			of = append(of, p)
+		}
+	}
+	if len(of) > 0 {
+		s += ": " + strings.Join(of, ", ")
+	}
+	if y.unaimed > 0 {
+		s += fmt.Sprintf(" (%d of %d that missed)", y.unaimed, y.trials-y.hit)
+	}
+	return s
+}
+
+// kinds are those that can be played on a service, and beside them those that were,
+// with any of its locks: first those aimed at clients, then those at servers.
+func (d *Data) kinds(s Service) []string {
+	clients, servers := trial.Aimed()
+	servers = append(servers, trial.Soak)
+	for _, lock := range s.locks() {
+		for _, r := range d.trials {
+			known := slices.Contains(clients, r.Kind) || slices.Contains(servers, r.Kind)
+			if r.Service == s.Name && r.Lock == lock && !known {
+				clients = append(clients, r.Kind) // it loses a reply
+			}
+		}
+	}
+	return slices.DeleteFunc(append(clients, servers...), func(kind string) bool { return slices.Contains(s.Without, kind) })
+}

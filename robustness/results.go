@@ -1,0 +1,180 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/report"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// results are those of all trials, and a folder that they are written to.
+type results struct {
+	folder string
+	file   *os.File
+	lines  *json.Encoder
+	kinds  []string // in the order in which they came
+	of     map[string][]*trial.Result
+	broken []error // what made a cluster useless
+}
+
+func newResults(folder, service, lock string) (*results, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(report.Results(folder, service, lock))
+	if err != nil {
+		return nil, err
+	}
+	return &results{folder: folder, file: file, lines: json.NewEncoder(file), of: map[string][]*trial.Result{}}, nil
+}
+
+func (r *results) close() error { return r.file.Close() }
+
+// add writes down results, and the histories of those that failed.
+func (r *results) add(rs []*trial.Result) error {
+	for _, res := range rs {
+		err := r.lines.Encode(res)
+		if len(res.Violations) > 0 {
+			err = errors.Join(err, res.Write(r.folder))
+		}
+		if err != nil {
+			return err
+		}
+		for _, v := range res.Violations {
+			fmt.Fprintf(os.Stderr, "  %s %s: %s: %s (%s)\n", res.Line, res.Recipe, v.Property, v.Text, v.Oracle)
+		}
+		if !res.Hit() {
+			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Line, res.Recipe, res.Missed)
+		}
+		res.History = nil // four hours are long
+		r.keep(res.Kind, []*trial.Result{res})
+	}
+	return nil
+}
+
+// keep keeps results for the table.
+func (r *results) keep(kind string, rs []*trial.Result) {
+	if r.of[kind] == nil {
+		r.kinds = append(r.kinds, kind)
+	}
+	r.of[kind] = append(r.of[kind], rs...)
+}
+
+// tried is how many trials of a kind there were. One that missed is not made up
+// for: it fails the run.
+func (r *results) tried(kind string) int { return len(r.of[kind]) }
+
+func (r *results) count(f func(*trial.Result) bool) (n int) {
+	for _, rs := range r.of {
+		for _, res := range rs {
+			if f(res) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (r *results) missed() int {
+	return r.count(func(res *trial.Result) bool { return !res.Hit() })
+}
+
+func (r *results) violated() int {
+	return r.count(func(res *trial.Result) bool { return len(res.Violations) > 0 })
+}
+
+// violating counts the trials with a violation of a property.
+func violating(rs []*trial.Result, property string) (n int) {
+	for _, res := range rs {
+		for _, v := range res.Violations {
+			if v.Property == property {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// worst is the worst of a figure; "" if there is none.
+func worst(rs []*trial.Result, f trial.Figure) string {
+	var all []time.Duration
+	for _, res := range rs {
+		if d, ok := res.Figures[f]; ok {
+			all = append(all, d)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	d := slices.Max(all)
+	if f.Least() {
+		d = slices.Min(all)
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// print prints a table, in which every number under a property is one of trials.
+func (r *results) print(w io.Writer) {
+	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return, trial.Leaderless, trial.Stalled}
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	head := table.Row{"kind", "trials", "hit"}
+	for _, p := range report.Properties() {
+		head = append(head, p)
+	}
+	for _, f := range figures {
+		head = append(head, string(f))
+	}
+	t.AppendHeader(append(head, "seeds", "clients", "grants", "operations", "faults", "lost", "failed", "starved", "refused", "unfenced"))
+	var all []*trial.Result
+	for _, kind := range r.kinds {
+		t.AppendRow(row(kind, r.of[kind], figures))
+		all = append(all, r.of[kind]...)
+	}
+	t.AppendFooter(row("all", all, figures))
+	t.Render()
+	for _, err := range r.broken {
+		fmt.Fprintln(w, "a cluster became useless:", err)
+	}
+}
+
+func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
+	seeds := map[uint64]bool{}
+	var hits, clients, grants, operations, faults, lost, failed, starved int
+	var toll history.Toll
+	for _, res := range rs {
+		if res.Hit() {
+			hits++
+		}
+		if res.Starved {
+			starved++
+		}
+		toll = toll.Plus(res.Resource)
+		seeds[res.Seed] = true
+		clients += res.Clients
+		faults += res.Faults
+		grants += res.Grants
+		operations += res.Operations
+		lost += res.Lost
+		failed += res.Failed
+	}
+	row := table.Row{kind, len(rs), hits}
+	for _, p := range report.Properties() {
+		row = append(row, violating(rs, p))
+	}
+	for _, f := range figures {
+		row = append(row, worst(rs, f))
+	}
+	return append(row, len(seeds), clients, grants, operations, faults, lost, failed, starved, toll.Refused, toll.Unfenced)
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/onzk"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// TestMain runs the tests and then looks for goroutines that they left. Some start
+// this binary again as a client process.
+func TestMain(m *testing.M) {
+	if code, isChild := trial.Child(openers()); isChild {
+		os.Exit(code)
+	}
+	verify(m)
+}
+
+// known is a defect of a peer's, which must be found in the same way in which ours
+// would be: a kind of fault, and how many trials find it at least once.
+type known struct {
+	lock, kind string
+	trials     int
+}
+
+// TestShortRegime plays a few trials of every kind: Fairlock's keep all promises,
+// and the peers' known defects are found.
+func TestShortRegime(t *testing.T) {
+	defects := map[string]known{
+		onetcd.Name: {onetcd.Stock, "holder-cut", 12},
+		onzk.Name:   {onzk.Stock, "waiter-entry-deleted", 4}, // whoever waits behind takes it for a release
+	}
+	for _, s := range services() {
+		t.Run(s.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			svc, err := s.start(ctx)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, svc.Close()) }()
+			shortRegime(ctx, t, svc, defects[s.name])
+		})
+	}
+}
+
+func shortRegime(ctx context.Context, t *testing.T, svc trial.Service, defect known) {
+	const seed = 1
+	ours, theirs := trial.New(svc, trial.Ours, seed), trial.New(svc, defect.lock, seed)
+	clients, servers, err := ours.Kinds(ctx)
+	require.NoError(t, err)
+	rs := &results{of: map[string][]*trial.Result{}}
+	var mu sync.Mutex
+	play := func(kind string, n int) {
+		got, err := ours.Round(ctx, kind, n)
+		mu.Lock()
+		defer mu.Unlock()
+		if errors.Is(err, errors.ErrUnsupported) {
+			return
+		}
+		assert.NoError(t, err)
+		rs.keep(kind, got)
+	}
+	room := make(chan struct{}, 3) // kinds at the same time
+	var all sync.WaitGroup
+	for _, kind := range clients {
+		all.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			play(kind, 3)
+		})
+	}
+	var peers []*trial.Result
+	all.Go(func() {
+		var err error
+		peers, err = theirs.Round(ctx, defect.kind, defect.trials)
+		assert.NoError(t, err)
+	})
+	all.Wait()
+	for _, kind := range servers {
+		play(kind, 4)
+	}
+
+	for _, kind := range slices.Concat(clients, servers) {
+		for _, r := range rs.of[kind] {
+			assert.Empty(t, r.Missed, "%s %s", r.Line, r.Recipe)
+			if !assert.Empty(t, r.Violations, "%s %s", r.Line, r.Recipe) {
+				assert.NoError(t, r.Write(t.ArtifactDir()))
+			}
+		}
+	}
+	found := 0
+	for _, r := range peers {
+		assert.Empty(t, r.Missed, r.Line)
+		if len(r.Violations) > 0 {
+			found++
+		}
+	}
+	assert.Positive(t, found, "trials of %s with violations", defect.lock)
+	rs.keep(defect.lock, peers)
+	rs.print(t.Output())
+	fmt.Fprintf(t.Output(), "%s: %d of %d trials of %s with violations\n", defect.lock, found, len(peers), defect.kind)
+}

@@ -1,0 +1,60 @@
+package trial
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/robustness/history"
+)
+
+// played has an old hold and a new one at a resource; what the old one had sent
+// comes late.
+func played(r *resource, old, next int64) ([]history.Violation, history.Toll) {
+	late := r.read(history.Attempt{Client: 1, Token: old})
+	v := r.read(history.Attempt{Client: 2, Token: next})
+	late.write()
+	v.write()
+	v.write() // once is enough
+	return r.judge("line")
+}
+
+func TestALateWriteIsRefusedByItsToken(t *testing.T) {
+	found, toll := played(newResource(history.Line{Recipe: history.Mutex}), 7, 9)
+
+	assert.Empty(t, found)
+	assert.Equal(t, history.Toll{Accepted: 3, Refused: 1, Writes: 1, Unfenced: 1}, toll)
+}
+
+func TestALateWriteWithoutATokenLosesAnUpdate(t *testing.T) {
+	found, toll := played(newResource(history.Line{Recipe: history.Mutex}), 0, 0)
+
+	require.NotEmpty(t, found)
+	assert.Equal(t, "S3", found[0].Property)
+	assert.EqualValues(t, 1, toll.Lost)
+}
+
+func TestTokensThatFallAreSeen(t *testing.T) {
+	r := newResource(history.Line{Recipe: history.Mutex})
+	r.read(history.Attempt{Client: 1, Token: 9}).write()
+	r.touches[1].Token = 10 // as if it had been believed by a clock
+	r.touches = append(r.touches, history.Touch{Client: 2, Token: 8, Value: 1})
+
+	found, _ := r.judge("line")
+
+	require.Len(t, found, 1)
+	assert.Contains(t, found[0].Text, "let in with the token 8, after 10")
+}
+
+func TestReadersDoNotWriteAndSemaphoresHaveNoOrder(t *testing.T) {
+	r := newResource(history.Line{Recipe: history.ReadWrite})
+	r.read(history.Attempt{Client: 1, Token: 5, Shared: true}).write()
+	assert.Len(t, r.touches, 1)
+
+	none := newResource(history.Line{Recipe: history.Semaphore})
+	none.read(history.Attempt{Client: 1, Token: 5}).write()
+	found, toll := none.judge("line")
+	assert.Empty(t, found)
+	assert.Zero(t, toll)
+}
