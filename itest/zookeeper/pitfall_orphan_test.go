@@ -147,36 +147,39 @@ func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 	conn := e.Conn(t)
 	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: "/locks"}, e.Servers()...)
 	meta := driver.Meta{Kind: "election", Label: strings.Repeat("x", 200)}
-	ctx := kit.Bounded(t) // one for all: the test itself must keep nothing
-	await := func(c <-chan struct{}) {
-		select {
-		case <-c:
-		case <-ctx.Done():
-			require.Fail(t, "waited in vain for an event")
+	one := func(line string) {
+		ctx, cancel := context.WithTimeout(t.Context(), kit.Patience) // not kit.Bounded: the test itself must keep nothing
+		defer cancel()
+		await := func(c <-chan struct{}) {
+			select {
+			case <-c:
+			case <-ctx.Done():
+				require.Fail(t, "waited in vain for an event")
+			}
 		}
+		j, err := o.Join(ctx, driver.JoinRequest{Line: line, Value: []byte("v"), Meta: meta})
+		require.NoError(t, err)
+		gone, armed := make(chan struct{}), make(chan struct{}, 4)
+		stop := o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Own: true}, func(ev driver.Event) {
+			switch ev.Kind {
+			case driver.Armed:
+				armed <- struct{}{}
+			case driver.Gone:
+				close(gone)
+			case driver.Changed, driver.Broken:
+			}
+		})
+		defer stop()
+		await(armed)
+		err = conn.Delete(j.Entry.Key, -1)
+		if err != nil {
+			require.ErrorIs(t, err, zk.ErrNoNode)
+		}
+		await(gone)
 	}
 	evict := func() {
 		for i := range many {
-			line := fmt.Sprint("x", i%8)
-			j, err := o.Join(ctx, driver.JoinRequest{Line: line, Value: []byte("v"), Meta: meta})
-			require.NoError(t, err)
-			gone, armed := make(chan struct{}), make(chan struct{}, 4)
-			stop := o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Own: true}, func(ev driver.Event) {
-				switch ev.Kind {
-				case driver.Armed:
-					armed <- struct{}{}
-				case driver.Gone:
-					close(gone)
-				case driver.Changed, driver.Broken:
-				}
-			})
-			await(armed)
-			err = conn.Delete(j.Entry.Key, -1)
-			if err != nil {
-				require.ErrorIs(t, err, zk.ErrNoNode)
-			}
-			await(gone)
-			stop()
+			one(fmt.Sprint("x", i%8))
 		}
 	}
 	heap := func() int {
