@@ -62,12 +62,12 @@ test: gcc systemd zookeeper ## Run go vet and every test under the race detector
 		$(GO) -C $$module vet ./...
 		$(GO) -C $$module test -race -vet=off -count=1 -timeout 8m -p 1 ./...
 	done
-	$(GO) -C robustness test -tags mutants -vet=off -count=1 -timeout 4m -run 'TestTheRegimeFindsPlantedDefects$$' .
+	$(GO) -C robustness test -tags failpoints -vet=off -count=1 -timeout 4m -run 'TestTheRegimeFindsPlantedDefects$$' .
 	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES) $(SERVER_MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 
 .PHONY: mutants
-mutants: ## Plant known bugs one by one, and see that the simulation finds each.
-	@$(GO) test -tags mutants -vet=off -count=1 -v -run 'TestMutants$$' ./itest/sim
+mutants: ## Turn on each failpoint, and see that the simulation finds the bug.
+	@$(GO) test -tags failpoints -vet=off -count=1 -v -run 'TestMutants$$' ./itest/sim
 
 .PHONY: sim
 sim: ## Simulate the recipes with faults on, for DURATION (5m).

@@ -1,7 +1,7 @@
 package membackend
 
 import (
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -40,7 +40,10 @@ func (st *Store) limitOr(name string, limit int64) int64 {
 // late does not undo a newer one.
 func (st *Store) setLimit(name string, limit, call int64) {
 	b := st.beside[name]
-	if call < b.set && !defect.Is(defect.LimitCopied) {
+	if failpoint.On(failpoint.LimitCopied) {
+		b.set = 0
+	}
+	if call < b.set {
 		return
 	}
 	b.set = call

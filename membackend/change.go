@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -89,14 +89,8 @@ func (st *Store) share(e *entry) {
 		return
 	}
 	st.rev++
-	if defect.Is(defect.DowngradeAnew) {
-		old := e.Ref
-		st.remove(e)
-		e.Mode, e.Movable = driver.Shared, false
-		e.lease.slots[e.Line] = append(e.lease.slots[e.Line], make([]bool, e.slot+1)...)
-		e.lease.slots[e.Line][e.slot] = true
-		st.put(e)
-		e.was = old
+	if failpoint.On(failpoint.DowngradeAnew) {
+		st.shareAnew(e)
 		return
 	}
 	e.Mode, e.Movable = driver.Shared, false
@@ -111,6 +105,17 @@ func (st *Store) share(e *entry) {
 	e.lease.entries[e.Ref] = e
 	st.tellGone(e.was)
 	st.tellLine(e.Line, driver.OfLine, 0)
+}
+
+// shareAnew is share with failpoint DowngradeAnew.
+func (st *Store) shareAnew(e *entry) {
+	old := e.Ref
+	st.remove(e)
+	e.Mode, e.Movable = driver.Shared, false
+	e.lease.slots[e.Line] = append(e.lease.slots[e.Line], make([]bool, e.slot+1)...)
+	e.lease.slots[e.Line][e.slot] = true
+	st.put(e)
+	e.was = old
 }
 
 // Admit notes at the entry that it holds.

@@ -3,7 +3,7 @@ package membackend
 import (
 	"errors"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -13,7 +13,10 @@ var errNoLease = errors.New("no such session")
 // join is the service's part of Join and JoinAll. It acts once for each attempt:
 // all entries are made, at one revision, or none.
 func (st *Store) join(l *lease, a *attempt, reqs []driver.JoinRequest) {
-	if a.decided && (a.err != nil || !defect.Is(defect.JoinTwice)) {
+	if failpoint.On(failpoint.JoinTwice) && a.err == nil {
+		a.decided = false
+	}
+	if a.decided {
 		return
 	}
 	a.decided = true

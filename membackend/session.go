@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -108,7 +108,11 @@ func (s *memSession) join(ctx context.Context, what string, reqs []driver.JoinRe
 func (s *memSession) settle(ctx context.Context, what string, a *attempt) error {
 	_, _, err := roundTrip(ctx, s.c, request{op: OpSettle, of: what, who: a.who, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
 		st := s.c.st
-		if !a.decided && !defect.Is(defect.LateJoin) {
+		void := !a.decided
+		if failpoint.On(failpoint.LateJoin) {
+			void = false
+		}
+		if void {
 			a.decided, a.err = true, driver.ErrGone
 		}
 		if slices.ContainsFunc(a.made, func(e *entry) bool { return st.find(e.Ref) != nil }) {

@@ -1,4 +1,4 @@
-//go:build mutants
+//go:build failpoints
 
 package main
 
@@ -11,19 +11,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/report"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// verify runs the tests. A defect may leave goroutines.
+// verify runs the tests. With a failpoint on, goroutines may be left.
 func verify(m *testing.M) { os.Exit(m.Run()) }
 
-// TestTheRegimeFindsPlantedDefects plants defects in the library, and wants each
-// found by few trials of the kind that aims at it, on real servers.
+// TestTheRegimeFindsPlantedDefects turns on failpoints, and asserts that few
+// trials of the kind that aims at each find it, on real servers.
 func TestTheRegimeFindsPlantedDefects(t *testing.T) {
-	defer defect.Plant(defect.None)
+	defer failpoint.Disable()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	svc, err := onetcd.Start(ctx)
@@ -32,22 +32,22 @@ func TestTheRegimeFindsPlantedDefects(t *testing.T) {
 	regime := trial.New(svc, trial.Ours, 1)
 
 	for _, c := range []struct {
-		planted  defect.Defect
+		point    failpoint.Point
 		kind     string
 		trials   int
 		property string
 	}{
-		{defect.NoDeadline, "holder-cut", 12, "L2"},
-		{defect.NoRecheck, "waiter-entry-deleted", 12, "S4"},
-		{defect.PredecessorGone, "waiter-entry-deleted", 12, "S1"},
-		{defect.NoLeaveOnCancel, "lost-watch", 12, "S5"},
-		{defect.ReaderPasses, "leader-moved", 48, "S4"}, // few of them have readers and writers in line
-		{defect.TokenByClock, "leader-moved", 12, "S4"}, // it is of an entry that the store has never had
+		{failpoint.NoDeadline, "holder-cut", 12, "L2"},
+		{failpoint.NoRecheck, "waiter-entry-deleted", 12, "S4"},
+		{failpoint.PredecessorGone, "waiter-entry-deleted", 12, "S1"},
+		{failpoint.NoLeaveOnCancel, "lost-watch", 12, "S5"},
+		{failpoint.ReaderPasses, "leader-moved", 48, "S4"}, // few of them have readers and writers in line
+		{failpoint.TokenByClock, "leader-moved", 12, "S4"}, // it is of an entry that the store has never had
 	} {
-		t.Run(c.planted.String(), func(t *testing.T) {
-			defect.Plant(c.planted)
+		t.Run(c.point.String(), func(t *testing.T) {
+			failpoint.Enable(c.point)
 			rs, err := regime.Round(ctx, c.kind, c.trials)
-			defect.Plant(defect.None)
+			failpoint.Disable()
 			require.NoError(t, err)
 
 			found := map[string]int{}

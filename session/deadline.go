@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -32,7 +32,11 @@ type belief struct {
 // believed in after it. A proof that arrives after the deadline comes too late
 // whatever it says: holders may have been told already.
 func (b *belief) prove(now, sent driver.Instant, ttl, margin time.Duration) bool {
-	if (b.over || b.proven && !b.alive(now)) && !defect.Is(defect.LossNotLatched) {
+	late := b.over || b.proven && !b.alive(now)
+	if failpoint.On(failpoint.LossNotLatched) {
+		late = false
+	}
+	if late {
 		return false
 	}
 	if d := deadlineOf(sent, ttl, margin); !b.proven || d > b.until {
@@ -43,10 +47,10 @@ func (b *belief) prove(now, sent driver.Instant, ttl, margin time.Duration) bool
 
 // alive says whether the term is believed in at now, and latches if not.
 func (b *belief) alive(now driver.Instant) bool {
-	if defect.Is(defect.NoDeadline) && b.proven {
+	if failpoint.On(failpoint.NoDeadline) && b.proven {
 		return !b.over
 	}
-	if defect.Is(defect.LossNotLatched) {
+	if failpoint.On(failpoint.LossNotLatched) {
 		return !b.over && b.proven && now < b.until
 	}
 	if b.over || !b.proven || now >= b.until {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -138,7 +138,7 @@ func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g := h.g
 	h2 := g.handle(ctx, mode)
-	if defect.Is(defect.EntersFirst) {
+	if failpoint.On(failpoint.EntersFirst) {
 		h.entersFirst(ctx, h2)
 	}
 	g.mu.Lock()
@@ -239,7 +239,11 @@ func (h *Hold) Valid() time.Duration {
 	left := h.g.t.Left()
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
-	if h.g.lost != nil && !(defect.Is(defect.LossNotLatched) && h.g.lost.Reason == ReasonDeadline) || h.unlocked {
+	lost := h.g.lost
+	if failpoint.On(failpoint.LossNotLatched) && lost != nil && lost.Reason == ReasonDeadline {
+		lost = nil
+	}
+	if lost != nil || h.unlocked {
 		return 0
 	}
 	return left
@@ -325,11 +329,13 @@ func (g *grant) giveBack(lost error) error {
 		// session.
 		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.ctx).Error())
 	}
-	if !defect.Is(defect.UnlockGivesUp) {
-		pending = true
-		t.tidy(g.release, t.repay)
+	unanswered := fmt.Errorf("%w: %w", ErrReleasePending, err)
+	if failpoint.On(failpoint.UnlockGivesUp) {
+		return unanswered
 	}
-	return fmt.Errorf("%w: %w", ErrReleasePending, err)
+	pending = true
+	t.tidy(g.release, t.repay)
+	return unanswered
 }
 
 // release is Release for the janitor: that the entries were gone is as good.

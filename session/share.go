@@ -61,21 +61,6 @@ func (h *Hold) notShared(err error) error {
 	return err
 }
 
-// entersFirst puts a handle in and lets time pass before the caller looks whether
-// the hold is over, and takes it out then: it is a defect.
-func (h *Hold) entersFirst(ctx context.Context, h2 *Hold) {
-	g := h.g
-	g.mu.Lock()
-	g.handles[h2] = struct{}{}
-	g.mu.Unlock()
-	driver.Sleep(context.WithoutCancel(ctx), g.t.s.clock, minRest)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if h.overErr() != nil {
-		delete(g.handles, h2)
-	}
-}
-
 // overErr says how the hold ended; nil if it has not. The caller holds g.mu.
 func (h *Hold) overErr() error {
 	if h.unlocked && h.g.lost == nil {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -80,7 +78,7 @@ func (s *Session) openTerm(ctx context.Context) (*Term, error) {
 // proof takes in an acknowledged request. It is the driver's callback.
 func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
 	now := t.s.clock.Now()
-	if defect.Is(defect.DeadlineByReceipt) {
+	if failpoint.On(failpoint.DeadlineByReceipt) {
 		sent = now
 	}
 	t.mu.Lock()
@@ -164,7 +162,7 @@ func (t *Term) Left() time.Duration {
 // service session is left to expire, so that the holders have the margin, unless
 // none of them is left.
 func (t *Term) end(reason Reason, err error) {
-	if defect.Is(defect.LossNotLatched) && reason == ReasonDeadline {
+	if failpoint.On(failpoint.LossNotLatched) && reason == ReasonDeadline {
 		t.revivable()
 		return
 	}
@@ -190,7 +188,7 @@ func (t *Term) end(reason Reason, err error) {
 	idle := t.owed == 0
 	t.mu.Unlock()
 
-	if defect.Is(defect.EndsInTurn) {
+	if failpoint.On(failpoint.EndsInTurn) {
 		t.endInTurn(told, reason, err)
 		told = nil
 	}
@@ -214,34 +212,6 @@ func (t *Term) end(reason Reason, err error) {
 	if idle {
 		close(t.repaid)
 		t.closeLater()
-	}
-}
-
-// endInTurn ends each hold when the hook of the one before has returned: it is a
-// defect.
-func (t *Term) endInTurn(holds []*grant, reason Reason, err error) {
-	go func() {
-		for _, g := range holds {
-			if g.lose(reason, err) {
-				g.reportLoss()
-				t.s.reports.flush()
-			}
-		}
-	}()
-}
-
-// revivable tells of a loss that is none if a late answer comes: it is a defect.
-func (t *Term) revivable() {
-	t.mu.Lock()
-	told := slices.Collect(maps.Keys(t.grants))
-	if t.drv != nil && t.ended == nil {
-		t.tickLater(maxTick)
-	}
-	t.mu.Unlock()
-	for _, g := range told {
-		if g.lose(ReasonDeadline, nil) {
-			g.reportLoss()
-		}
 	}
 }
 

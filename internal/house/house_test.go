@@ -26,8 +26,8 @@ const (
 
 // agreedState are the package variables that stay, each for a reason.
 var agreedState = []string{
-	"internal/defect.planted", // tests plant defects through it, with a build tag that no program has
-	"session/driver.origin",   // what monotonic time counts from: set once, and all clocks have to share it
+	"internal/failpoint.enabled", // tests turn failpoints on with it, under a build tag that no program has
+	"session/driver.origin",      // what monotonic time counts from: set once, and all clocks have to share it
 }
 
 // A source is one Go file of the module.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -193,15 +193,8 @@ func join(ctx context.Context, t *session.Term, rs []Request, change ...func(*dr
 			c(&reqs[i])
 		}
 	}
-	if len(reqs) > 1 && defect.Is(defect.JoinInTurn) {
-		all := make([]driver.Joined, len(reqs))
-		for i, r := range reqs {
-			var err error
-			if all[i], err = t.Driver().Join(ctx, r); err != nil {
-				return nil, err
-			}
-		}
-		return all, nil
+	if failpoint.On(failpoint.JoinInTurn) {
+		return joinInTurn(ctx, t, reqs)
 	}
 	if len(reqs) > 1 {
 		return t.Driver().JoinAll(ctx, reqs)
@@ -211,6 +204,18 @@ func join(ctx context.Context, t *session.Term, rs []Request, change ...func(*dr
 		return nil, err
 	}
 	return []driver.Joined{joined}, nil
+}
+
+// joinInTurn is join with failpoint JoinInTurn.
+func joinInTurn(ctx context.Context, t *session.Term, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+	all := make([]driver.Joined, len(reqs))
+	for i, r := range reqs {
+		var err error
+		if all[i], err = t.Driver().Join(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // notJoined sorts out why there is no entry.

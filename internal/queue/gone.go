@@ -4,7 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -42,20 +44,26 @@ func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
 func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
 	s.outdated(how.rev)
 	i := s.ahead.index(ref)
-	movable := how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable
-	if defect.Is(defect.MovedGone) {
-		movable, how.moved = false, false
+	moved := how.moved || how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable // or may have moved
+	if failpoint.On(failpoint.MovedGone) {
+		moved = false
 	}
-	if s.rule.Limited || how.moved || movable {
+	if s.rule.Limited || moved {
+		if failpoint.On(failpoint.MovedComplete) {
+			moved = false
+		}
 		// What older looks have shown must not be added to this. Nor may the next
 		// event be: whoever moved stands ahead, and is not among those known.
 		s.ahead = s.ahead.without(ref)
-		s.ahead.Complete = s.ahead.Complete && (!how.moved && !movable || defect.Is(defect.MovedComplete))
+		s.ahead.Complete = s.ahead.Complete && !moved
 		ln.wantAgain(s, 0)
 		return
 	}
 	s.departed = append(s.departed, ref)
-	if how.held || defect.Is(defect.PredecessorGone) {
+	if failpoint.On(failpoint.PredecessorGone) {
+		how.held = true
+	}
+	if how.held {
 		s.ahead = s.ahead.behind(ref)
 	} else {
 		s.ahead = s.ahead.without(ref)
@@ -81,6 +89,51 @@ func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool)
 		ln.want(s)
 	}
 }
+
+// entryGone takes in that the entry of a seat is gone. If it was not our own
+// doing, the hold ends or the place is lost, and the session may be in doubt.
+// sure is as in gone.
+func (ln *line) entryGone(s *seat, sure func(*seat) bool) {
+	if s.state == over {
+		return
+	}
+	told := s.state == held || s.err != nil
+	if !s.leaving {
+		if h := s.hold; h != nil { // first of all
+			ln.acts = append(ln.acts, func() { session.Inner(door.Key{}, h).EntryGone(nil) })
+		}
+		ln.acts = append(ln.acts, ln.e.t.Driver().Prove)
+		s.lost = true
+		if s.fall != nil {
+			s.fall()
+		}
+	}
+	ln.remove(s, sure)
+	if !told {
+		s.err = errPlaceLost
+		close(s.done)
+	}
+}
+
+// beside says who is known to have lived when an entry of our own went. If that
+// was not our doing, the session may have ended, and with it all that it had: the
+// news of the others is still on its way then.
+func (ln *line) beside(s *seat) func(*seat) bool {
+	if s.leaving {
+		return ln.vouch
+	}
+	return unsure
+}
+
+// foundGone is entryGone for an entry that was found gone: when it went is not
+// known.
+func (ln *line) foundGone(s *seat) {
+	s.last = undated
+	ln.entryGone(s, unsure)
+}
+
+// unsure says of nobody that it is known to have lived.
+func unsure(*seat) bool { return false }
 
 // outdated takes in that something happened ahead: what is seen next must show it,
 // and with it the own entry.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -113,7 +113,11 @@ func (g *group) drop(ctx context.Context) error {
 	if err := settled(g.reread(ctx)); err != nil && !errors.Is(err, driver.ErrRefused) {
 		return err
 	}
-	return settled(g.leave(ctx, func(i int) bool { return g.seats[i].book.past != driver.PastDied || defect.Is(defect.StruckByWaiter) }))
+	clean := func(i int) bool { return g.seats[i].book.past != driver.PastDied }
+	if failpoint.On(failpoint.StruckByWaiter) {
+		clean = func(int) bool { return true }
+	}
+	return settled(g.leave(ctx, clean))
 }
 
 // abandon leaves the lines of a hold that was lost in one of them. What its
@@ -217,7 +221,7 @@ func (g *group) grant(rs []Request) session.Grant {
 		// The entries' tokens do not rise for what has the number: see driver.Number.
 		grant.Token = session.Token(g.number.Token)
 	}
-	if defect.Is(defect.TokenByClock) {
+	if failpoint.On(failpoint.TokenByClock) {
 		grant.Token = session.Token(g.t.Session().Clock().Now())
 	}
 	for i, st := range g.seats {
@@ -262,7 +266,7 @@ func (g *group) giveUp(ctx context.Context) error {
 	}
 	gone := make(chan struct{})
 	t.Clean(func(ctx context.Context) error {
-		if defect.Is(defect.NoLeaveOnCancel) {
+		if failpoint.On(failpoint.NoLeaveOnCancel) {
 			return nil
 		}
 		if err := g.drop(ctx); err != nil {

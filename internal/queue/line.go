@@ -4,9 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fairlock/fairlock/internal/defect"
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -109,12 +107,15 @@ func (ln *line) judge(s *seat, sure bool) {
 	if s.state != waiting || s.leaving {
 		return
 	}
+	if failpoint.On(failpoint.NoRecheck) {
+		sure = true
+	}
 	v := s.decide()
 	switch {
 	case v.Err != nil:
 		ln.refuse(s, v.Err)
 		return
-	case v.Hold && (sure || defect.Is(defect.NoRecheck)):
+	case v.Hold && sure:
 		ln.grant(s)
 		return
 	case v.Hold || v.More:
@@ -237,7 +238,10 @@ func (ln *line) refuse(s *seat, err error) {
 // this process overtakes events, and what is told late may be older. The end of
 // the own entry may have been in between, and not been told yet.
 func (ln *line) vouch(s *seat) bool {
-	return ln.e.ordered && s.mine() && s.ends <= max(ln.heard, s.rev) || defect.Is(defect.NoRecheck)
+	if failpoint.On(failpoint.NoRecheck) {
+		return true
+	}
+	return ln.e.ordered && s.mine() && s.ends <= max(ln.heard, s.rev)
 }
 
 // check wants a read if all watches on others are armed, and something may have
@@ -245,7 +249,10 @@ func (ln *line) vouch(s *seat) bool {
 // their watch. The read does not wait for the own watch, which may be armed late or
 // never: a read shows the own entry.
 func (ln *line) check(s *seat) {
-	if defect.Is(defect.ReadAfterOwn) && !s.own.armed {
+	if failpoint.On(failpoint.ReadAfterOwn) && !s.own.armed {
+		return
+	}
+	if failpoint.On(failpoint.LateWatch) {
 		return
 	}
 	need, older := int64(0), false
@@ -258,7 +265,7 @@ func (ln *line) check(s *seat) {
 		}
 		need, older = max(need, b.rev), older || s.asked < b.told
 	}
-	if (s.rev < need || older) && !defect.Is(defect.LateWatch) {
+	if s.rev < need || older {
 		ln.want(s)
 	}
 }
@@ -294,7 +301,7 @@ func (ln *line) ownEvent(s *seat, ev driver.Event) {
 	case driver.Broken:
 		s.own.armed = false
 	case driver.Gone:
-		if defect.Is(defect.NoRecheck) && s.state == waiting {
+		if failpoint.On(failpoint.NoRecheck) && s.state == waiting {
 			return
 		}
 		if s.moving {
@@ -313,51 +320,6 @@ func (ln *line) hear(ev driver.Event) {
 		ln.heard = max(ln.heard, ev.Rev)
 	}
 }
-
-// entryGone takes in that the entry of a seat is gone. If it was not our own
-// doing, the hold ends or the place is lost, and the session may be in doubt.
-// sure is as in gone.
-func (ln *line) entryGone(s *seat, sure func(*seat) bool) {
-	if s.state == over {
-		return
-	}
-	told := s.state == held || s.err != nil
-	if !s.leaving {
-		if h := s.hold; h != nil { // first of all
-			ln.acts = append(ln.acts, func() { session.Inner(door.Key{}, h).EntryGone(nil) })
-		}
-		ln.acts = append(ln.acts, ln.e.t.Driver().Prove)
-		s.lost = true
-		if s.fall != nil {
-			s.fall()
-		}
-	}
-	ln.remove(s, sure)
-	if !told {
-		s.err = errPlaceLost
-		close(s.done)
-	}
-}
-
-// beside says who is known to have lived when an entry of our own went. If that
-// was not our doing, the session may have ended, and with it all that it had: the
-// news of the others is still on its way then.
-func (ln *line) beside(s *seat) func(*seat) bool {
-	if s.leaving {
-		return ln.vouch
-	}
-	return unsure
-}
-
-// foundGone is entryGone for an entry that was found gone: when it went is not
-// known.
-func (ln *line) foundGone(s *seat) {
-	s.last = undated
-	ln.entryGone(s, unsure)
-}
-
-// unsure says of nobody that it is known to have lived.
-func unsure(*seat) bool { return false }
 
 // remove takes a seat out whose entry is gone, and tells those in this process
 // who wait for it. sure is as in gone.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -99,10 +99,11 @@ func (ln *line) nextLook() (driver.LookRequest, []*seat) {
 	ln.asked = ln.told
 	for _, s := range batch {
 		req.Upto = max(req.Upto, s.entry.Place)
-		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev)
-		if !defect.Is(defect.OldLook) {
-			req.NotBefore = max(req.NotBefore, s.least)
+		least := s.least
+		if failpoint.On(failpoint.OldLook) {
+			least = 0
 		}
+		req.NotBefore = max(req.NotBefore, s.rev, s.own.rev, least)
 		for _, b := range s.subs {
 			req.NotBefore = max(req.NotBefore, b.rev)
 		}
@@ -152,12 +153,11 @@ func (ln *line) learn(s *seat, v driver.View) {
 	if v.Complete {
 		ln.position(s, len(ahead))
 	}
-	if defect.Is(defect.ReaderPasses) && s.entry.Mode == driver.Shared && v.Complete && len(ahead) > 0 && ahead[0].Mode == driver.Shared {
+	if failpoint.On(failpoint.ReaderPasses) && s.entry.Mode == driver.Shared && v.Complete && len(ahead) > 0 && ahead[0].Mode == driver.Shared {
 		ahead = nil
 	}
-	limit := v.Limit
-	if old := s.ahead.Limit; defect.Is(defect.OldLimit) && old != 0 {
-		limit = old
+	if failpoint.On(failpoint.OldLimit) && s.ahead.Limit != 0 {
+		v.Limit = s.ahead.Limit
 	}
 	near, all, turned := ln.near(s, ahead)
 	switch {
@@ -167,7 +167,7 @@ func (ln *line) learn(s *seat, v driver.View) {
 	case !late:
 		s.ends = 0 // all of them are older than the view, which shows the own entry
 	}
-	s.ahead = Ahead{Entries: near, Complete: v.Complete && all, Limit: limit}
+	s.ahead = Ahead{Entries: near, Complete: v.Complete && all, Limit: v.Limit}
 	s.aliens()
 	ln.judge(s, !late || ln.vouch(s))
 	s.seen = s.state == held
@@ -287,7 +287,10 @@ func (ln *line) failed(batch []*seat, err error) {
 
 // startTimer sees to it that waiting seats look again even if no event comes.
 func (ln *line) startTimer() {
-	if ln.stop == nil && !defect.Is(defect.LateWatch) && !defect.Is(defect.NoNote) {
+	if failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoNote) {
+		return
+	}
+	if ln.stop == nil {
 		ln.stop = ln.e.t.Session().Clock().AfterFunc(ln.e.relook(), func() { ln.do(ln.relook) })
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -125,7 +125,10 @@ func (s *seat) depart() (next *seat, req driver.LeaveRequest, err error) {
 	// Who holds has been alone at the head of the line and stays so for as long
 	// as the entry lives; if it does not, there is nothing to be deleted, and no
 	// word is left. Who was only waiting is never granted once it leaves.
-	alone := (s.state == held || defect.Is(defect.WordOfWaiter)) && s.entry.Mode == driver.Exclusive
+	alone := s.state == held && s.entry.Mode == driver.Exclusive
+	if failpoint.On(failpoint.WordOfWaiter) {
+		alone = s.entry.Mode == driver.Exclusive
+	}
 	req = driver.LeaveRequest{Ref: s.entry.Ref, Held: alone}
 	if next = ln.behind(s); next != nil {
 		req.Probe = next.entry.Ref
@@ -260,7 +263,7 @@ func (ln *line) shared(s *seat, now driver.Turned) {
 // admit has the service note that the seat holds. That it cannot is known when
 // the entry is gone, or the session over.
 func (s *seat) admit() {
-	if defect.Is(defect.NoNote) {
+	if failpoint.On(failpoint.NoNote) {
 		return
 	}
 	t := s.ln.e.t

@@ -3,7 +3,7 @@ package queue
 import (
 	"slices"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -88,7 +88,7 @@ func (ln *line) watch(s *seat, b *sub) {
 		// If another seat should come to need Tell, it looks instead.
 		req.Tell = ln.tells(s, b.ref)
 	}
-	if defect.Is(defect.ProclaimEnds) {
+	if failpoint.On(failpoint.ProclaimEnds) {
 		req.Changes = true
 	}
 	b.cancel = ln.e.t.Driver().Watch(req, func(ev driver.Event) { ln.do(func() { ln.event(b, ev) }) })
@@ -147,7 +147,7 @@ func (ln *line) event(b *sub, ev driver.Event) {
 	case driver.Broken:
 		b.armed = false
 	case driver.Changed:
-		if defect.Is(defect.ProclaimEnds) && !b.changes && b.of == driver.OfEntry {
+		if failpoint.On(failpoint.ProclaimEnds) && !b.changes && b.of == driver.OfEntry {
 			ln.gone(b.ref, end{held: true, told: true}, ln.vouch)
 			return
 		}
@@ -163,13 +163,15 @@ func (ln *line) event(b *sub, ev driver.Event) {
 // mark notes that something was told of a spot, for those who come to share the
 // watch later, and asked earlier what is in their way.
 func (ln *line) mark(b *sub, rev int64) {
-	switch {
-	case rev == 0:
+	if rev == 0 {
 		ln.told++
 		b.told = ln.told
-	case !defect.Is(defect.OldLook): // no look may be older
-		b.rev = max(b.rev, rev)
+		return
 	}
+	if failpoint.On(failpoint.OldLook) {
+		return
+	}
+	b.rev = max(b.rev, rev) // no look may be older
 }
 
 // wantAgain wants a look that begins later than now, and that is not older than

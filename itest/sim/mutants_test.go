@@ -1,4 +1,4 @@
-//go:build mutants
+//go:build failpoints
 
 package sim
 
@@ -10,59 +10,59 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/fairlock/fairlock/internal/defect"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
-// enough is within how many runs a planted defect must be found.
+// enough is the most runs that the simulation may need to find a planted bug.
 const enough = 2000
 
-// TestMutants plants each defect, and holds that the simulation finds it.
+// TestMutants turns on each failpoint, and asserts that the simulation finds the bug.
 func TestMutants(t *testing.T) {
-	defer defect.Plant(defect.None)
+	defer failpoint.Disable()
 	caught := 0
 	began := time.Now()
-	for _, d := range defect.All() {
-		defect.Plant(d)
-		kinds, found := kindsOf(d), false
+	for _, p := range failpoint.All() {
+		failpoint.Enable(p)
+		kinds, found := kindsOf(p), false
 		for n := range enough {
 			k := kinds[n%len(kinds)]
-			cfg := Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: recipeOf(d)}
+			cfg := Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: recipeOf(p)}
 			if r := Run(t, cfg); len(r.Violations) > 0 {
 				found = true
 				caught++
-				t.Logf("%-18s caught by run %4d (%s, %s): %s", d, n+1, r.Recipe, k.Name, r.Violations[0])
+				t.Logf("%-18s caught by run %4d (%s, %s): %s", p, n+1, r.Recipe, k.Name, r.Violations[0])
 				break
 			}
 		}
-		assert.True(t, found, "%s is not caught by %d runs", d, enough)
+		assert.True(t, found, "%s is not caught by %d runs", p, enough)
 	}
-	t.Logf("caught %d of %d planted defects in %s", caught, len(defect.All()), time.Since(began).Round(time.Millisecond))
+	t.Logf("caught %d of %d failpoints in %s", caught, len(failpoint.All()), time.Since(began).Round(time.Millisecond))
 }
 
-var defectFlag = flag.String("defect", "", "the defect that TestMutantReplay plants")
+var failpointFlag = flag.String("failpoint", "", "the failpoint that TestMutantReplay turns on")
 
-// TestMutantReplay is TestReplay with a defect.
+// TestMutantReplay is TestReplay with a failpoint on.
 func TestMutantReplay(t *testing.T) {
-	defer defect.Plant(defect.None)
-	for _, d := range defect.All() {
-		if d.String() == *defectFlag {
-			defect.Plant(d)
+	defer failpoint.Disable()
+	for _, p := range failpoint.All() {
+		if p.String() == *failpointFlag {
+			failpoint.Enable(p)
 			TestReplay(t)
 		}
 	}
 }
 
-// kindsOf are the kinds of service on which a defect can show.
-func kindsOf(d defect.Defect) []memory.Kind {
+// kindsOf returns the kinds of service on which a failpoint can show.
+func kindsOf(p failpoint.Point) []memory.Kind {
 	kinds := append(memory.Kinds(), memory.Lagging(), memory.Unarmed())
 	return slices.DeleteFunc(kinds, func(k memory.Kind) bool {
-		switch d {
-		case defect.MovedGone, defect.MovedComplete:
+		switch p {
+		case failpoint.MovedGone, failpoint.MovedComplete:
 			return !k.Options.Moves
-		case defect.OldLook:
+		case failpoint.OldLook:
 			return !k.Options.Stale
-		case defect.ReadAfterOwn:
+		case failpoint.ReadAfterOwn:
 			return !k.Options.OwnUnarmed
 		default:
 			return false
@@ -70,18 +70,18 @@ func kindsOf(d defect.Defect) []memory.Kind {
 	})
 }
 
-// recipeOf is the recipe that has a defect, if only one has it.
-func recipeOf(d defect.Defect) string {
-	switch d {
-	case defect.ReaderPasses, defect.DowngradeAnew, defect.MovedGone, defect.MovedComplete, defect.EndsInTurn:
+// recipeOf returns the recipe that a failpoint is in, if it is in one only.
+func recipeOf(p failpoint.Point) string {
+	switch p {
+	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.MovedGone, failpoint.MovedComplete, failpoint.EndsInTurn:
 		return "rwlock"
-	case defect.NoNote, defect.OldLimit, defect.LimitCopied, defect.OldLook:
+	case failpoint.NoNote, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldLook:
 		return "semaphore"
-	case defect.ProclaimEnds:
+	case failpoint.ProclaimEnds:
 		return "election"
-	case defect.JoinInTurn:
+	case failpoint.JoinInTurn:
 		return "all"
-	case defect.StruckByWaiter:
+	case failpoint.StruckByWaiter:
 		return "robust"
 	default:
 		return ""

@@ -11,14 +11,15 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// What the tests of simulations and of planted defects say of themselves.
+// The lines that the tests of the simulation and of failpoints print. Runs that
+// are kept from before say "planted defects".
 var (
 	simRuns    = regexp.MustCompile(`(?m)runs (\d+) \((.*)\)$`)
 	simWork    = regexp.MustCompile(`(?m)steps (\d+), virtual time (\S+), grants (\d+), holds lost (\d+)$`)
 	simFaults  = regexp.MustCompile(`(?m)^\s*faults: (.*)$`)
 	simBroken  = regexp.MustCompile(`(?m)^\s*violations: ?(.*)$`)
 	simSpeed   = regexp.MustCompile(`(?m)^\s*(\d+) runs/s$`)
-	simMutants = regexp.MustCompile(`caught (\d+) of (\d+) planted defects`)
+	simMutants = regexp.MustCompile(`caught (\d+) of (\d+) (?:failpoints|planted defects)`)
 	simCaught  = regexp.MustCompile(`caught by run +(\d+) `)
 	planted    = regexp.MustCompile(`(?m)=== RUN +TestTheRegimeFindsPlantedDefects/(\S+)$`)
 	foundBy    = regexp.MustCompile(`: (\S+) finds it in so many of (\d+) trials: map\[(.*)\]`)
@@ -50,10 +51,10 @@ func (d *Data) simulated() string {
 		parts = append(parts, fmt.Sprintf("Violations: %v. Runs of: %v. Faults that struck: %v.", broken, recipes, faults))
 	}
 	return strings.Join(append(parts,
-		part("Defects planted in the library that the simulation found (`make mutants`):",
-			table.Row{"planted", "found", "most runs until one was found"}, mutants),
-		part("Defects planted in the library that aimed faults found on a real etcd (`go -C robustness test -tags mutants -v -run TheRegimeFindsPlantedDefects .`):",
-			table.Row{"planted", "fault", "trials", "trials with a violation, by property"}, plants)), "\n\n")
+		part("Failpoints that the simulation found (`make mutants`):",
+			table.Row{"failpoints", "found", "most runs until one was found"}, mutants),
+		part("Failpoints that aimed faults found on a real etcd (`go -C robustness test -tags failpoints -v -run TheRegimeFindsPlantedDefects .`):",
+			table.Row{"failpoint", "fault", "trials", "trials with a violation, by property"}, plants)), "\n\n")
 }
 
 // counts is how often there was what.
@@ -109,7 +110,7 @@ func mutation(text string) []table.Row {
 }
 
 // plantedOnServers reads one run of the regime's own test of that name: a subtest
-// for each defect.
+// for each failpoint.
 func plantedOnServers(text string) []table.Row {
 	var rows []table.Row
 	starts := planted.FindAllStringSubmatchIndex(text, -1)

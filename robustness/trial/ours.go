@@ -31,7 +31,7 @@ func AcquireOurs(ctx context.Context, s *session.Session, line history.Line, ask
 		return nil, fmt.Errorf("%w: %w", ErrUseless, err)
 	case err != nil:
 		return nil, err
-	case h == nil: // with a defect that was planted
+	case h == nil: // with a failpoint on
 		return nil, errors.New("trial: neither a hold nor an error")
 	}
 	return ourHold{h}, nil

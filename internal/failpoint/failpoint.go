@@ -1,0 +1,71 @@
+// Package failpoint names the bugs that tests plant in the library, to show that
+// the tests find such bugs. Each is one that a lock service or its client has had,
+// or that this library almost had.
+//
+// The library asks for a failpoint in a statement of its own, beside the code that
+// keeps the bug out, so that this code reads as if there were no failpoint:
+//
+//	late := b.over || b.proven && !b.alive(now)
+//	if failpoint.On(failpoint.LossNotLatched) {
+//		late = false
+//	}
+//
+// Only builds with the tag failpoints can turn one on. In all other builds [On] is
+// false at compile time, and the compiler leaves the statement out.
+package failpoint
+
+// Point is a place in the library where a test can plant a bug.
+type Point uint8
+
+// The failpoints, by what the library does wrong while one is on.
+const (
+	none Point = iota
+
+	NoDeadline        // a hold lasts until the service reports that the session is over
+	DeadlineByReceipt // the deadline counts from the answer to a renewal, as in etcd's client
+	LossNotLatched    // a late answer to a renewal revives a lost hold
+	NoRecheck         // a waiter does not check that its own entry still exists (etcd #11456)
+	LateWatch         // a change between the read and the watch is never noticed
+	PredecessorGone   // when the predecessor goes, its waiter holds
+	TokenByClock      // tokens come from the client's clock
+	NoLeaveOnCancel   // a waiter that gives up leaves its entry in the queue
+	UnlockGivesUp     // an Unlock without an answer is not finished in the background
+	JoinTwice         // a join that is sent again makes a second entry
+	LateJoin          // a settled join takes effect when it arrives late
+	ReaderPasses      // a reader joins readers although a writer waits
+	DowngradeAnew     // a downgrade deletes the entry and makes another
+	MovedGone         // a writer's entry that moved counts as gone
+	MovedComplete     // a queue in which a writer's entry moved counts as completely known
+	NoNote            // a holder of permits does not record it, and no waiter reads by itself
+	OldLimit          // permits are granted by the limit of an older read
+	ProclaimEnds      // a leader that proclaims a new value counts as resigned
+	JoinInTurn        // several queues are joined one after the other
+	WordOfWaiter      // a waiter that leaves is recorded as a holder
+	StruckByWaiter    // a waiter that gives up strikes a dead holder from the ledger
+	LimitCopied       // a late resize undoes a newer one
+	OldLook           // a read after an event may be older than the event
+	EndsInTurn        // a hold's context ends only after the hook of the hold before has returned
+	EntersFirst       // a reentrant handle exists before it is known whether the hold is over
+	ReadAfterOwn      // the read after the watches are armed waits for the own watch too
+
+	end // of the list
+)
+
+// All returns every failpoint.
+func All() []Point {
+	var all []Point
+	for p := none + 1; p < end; p++ {
+		all = append(all, p)
+	}
+	return all
+}
+
+// String returns the failpoint's name.
+func (p Point) String() string {
+	return [end]string{
+		"none", "NoDeadline", "DeadlineByReceipt", "LossNotLatched", "NoRecheck", "LateWatch", "PredecessorGone", "TokenByClock",
+		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew", "MovedGone", "MovedComplete",
+		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied", "OldLook",
+		"EndsInTurn", "EntersFirst", "ReadAfterOwn",
+	}[p]
+}
