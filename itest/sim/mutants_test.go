@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/fairlock/fairlock/internal/defect"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
+	"github.com/fairlock/fairlock/membackend/memtest"
 )
 
 // enough is within how many runs a planted defect must be found.
@@ -54,9 +54,9 @@ func TestMutantReplay(t *testing.T) {
 }
 
 // kindsOf are the kinds of service on which a defect can show.
-func kindsOf(d defect.Defect) []memory.Kind {
-	kinds := append(memory.Kinds(), memory.Lagging(), memory.Unarmed())
-	return slices.DeleteFunc(kinds, func(k memory.Kind) bool {
+func kindsOf(d defect.Defect) []memtest.Kind {
+	kinds := memtest.AllKinds()
+	return slices.DeleteFunc(kinds, func(k memtest.Kind) bool {
 		switch d {
 		case defect.MovedGone, defect.MovedComplete:
 			return !k.Options.Moves

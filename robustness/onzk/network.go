@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // network is one client's way to the members. It can be harmed as a whole, by a
@@ -133,10 +134,10 @@ func (n *network) Member() int {
 func (n *network) Cut(requests, replies bool) {
 	for _, p := range n.proxies {
 		if requests {
-			p.Hold(tcpproxy.Up)
+			p.Hold(fault.Requests)
 		}
 		if replies {
-			p.Hold(tcpproxy.Down)
+			p.Hold(fault.Replies)
 		}
 	}
 }
@@ -144,15 +145,15 @@ func (n *network) Cut(requests, replies bool) {
 // Heal implements trial.Client.
 func (n *network) Heal() {
 	for _, p := range n.proxies {
-		p.Delay(tcpproxy.Both, 0)
-		p.Heal(tcpproxy.Both)
+		p.Delay(fault.Both, 0)
+		p.Heal(fault.Both)
 	}
 }
 
 // Delay implements trial.Client.
 func (n *network) Delay(d time.Duration) {
 	for _, p := range n.proxies {
-		p.Delay(tcpproxy.Down, d)
+		p.Delay(fault.Replies, d)
 	}
 }
 
@@ -173,7 +174,7 @@ func (n *network) Traffic() (t trial.Traffic) {
 
 func add(t *trial.Traffic, p *tcpproxy.Proxy) {
 	st := p.Stats()
-	t.Waiting += st.Up.Waiting + st.Down.Waiting
+	t.Waiting += st.Requests.Waiting + st.Replies.Waiting
 	t.Connections += st.Accepted
 }
 
