@@ -83,14 +83,7 @@ func (n *network) started() {
 }
 
 // Cut implements trial.Client.
-func (n *network) Cut(requests, replies bool) {
-	var d fault.Direction
-	if requests {
-		d |= fault.Requests
-	}
-	if replies {
-		d |= fault.Replies
-	}
+func (n *network) Cut(d fault.Direction) {
 	for _, p := range n.proxies {
 		p.Hold(d)
 	}

@@ -131,14 +131,9 @@ func (n *network) Member() int {
 }
 
 // Cut implements trial.Client.
-func (n *network) Cut(requests, replies bool) {
+func (n *network) Cut(d fault.Direction) {
 	for _, p := range n.proxies {
-		if requests {
-			p.Hold(fault.Requests)
-		}
-		if replies {
-			p.Hold(fault.Replies)
-		}
+		p.Hold(d)
 	}
 }
 
