@@ -129,8 +129,8 @@ type Client interface {
 	// Inject lets a fault hit the next request of a kind, once.
 	Inject(op fault.Op, k fault.Kind)
 
-	// Deliver lets the requests that fault.LateRequest has held back arrive at the service,
-	// and returns when it has answered them.
+	// Deliver lets the requests that fault.LateRequest has held back arrive at
+	// the service, and returns when it has answered them.
 	Deliver()
 
 	// Delay makes every answer take d longer, from requests to renewals, until
