@@ -104,6 +104,6 @@
 //	membackend         lines in memory, with faults on demand, for unit tests
 //	etcdtest           starts a real etcd, or three, for a test
 //	zktest             starts a real ZooKeeper, or three, for a test
-//	session/driver, session/drivertest, recipes/recipetest
+//	session/driver, session/driver/fault, session/drivertest, recipes/recipetest
 //	                   for those who write a backend: the contract and its suites
 package fairlock

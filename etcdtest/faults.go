@@ -5,23 +5,13 @@ import (
 	"fmt"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Proxy stands before an address of a member and breaks connections to it:
 // Hold, Drop, Heal, Delay, Refuse, Reset; Stats tells whether a fault met
-// anything.
+// anything. Directions are those of package fault: requests go to the member.
 type Proxy = tcpproxy.Proxy
-
-// Direction says which bytes a fault is for: Up are requests to the member, Down
-// its replies.
-type Direction = tcpproxy.Direction
-
-// The directions.
-const (
-	Up   = tcpproxy.Up
-	Down = tcpproxy.Down
-	Both = tcpproxy.Both
-)
 
 // ClientProxy stands before the address for clients; nil without
 // Options.Proxied.
@@ -40,10 +30,10 @@ func (m *Member) CutPeers() {
 	m.mustBeProxied("CutPeers")
 	for _, other := range m.cluster.members {
 		if other != m {
-			other.peer.HoldFrom(m.Name(), Both)
+			other.peer.HoldFrom(m.Name(), fault.Both)
 		}
 	}
-	m.peer.Hold(Both)
+	m.peer.Hold(fault.Both)
 }
 
 // HealPeers ends CutPeers.
@@ -51,10 +41,10 @@ func (m *Member) HealPeers() {
 	m.mustBeProxied("HealPeers")
 	for _, other := range m.cluster.members {
 		if other != m {
-			other.peer.HealFrom(m.Name(), Both)
+			other.peer.HealFrom(m.Name(), fault.Both)
 		}
 	}
-	m.peer.Heal(Both)
+	m.peer.Heal(fault.Both)
 }
 
 func (m *Member) mustBeProxied(op string) {

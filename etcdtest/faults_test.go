@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // proxied runs a story with members inside this process and outside.
@@ -56,7 +57,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 // waiting is how much the proxy before a member has in its hands.
 func waiting(m *etcdtest.Member) int64 {
 	stats := m.PeerProxy().Stats()
-	return stats.Up.Waiting + stats.Down.Waiting
+	return stats.Requests.Waiting + stats.Replies.Waiting
 }
 
 func TestCutLeaderIsReplaced(t *testing.T) {
@@ -81,7 +82,7 @@ func TestHeldRepliesArriveAfterHeal(t *testing.T) {
 	client := c.Client(t)
 	works(t, client)
 	proxy := c.Member(0).ClientProxy()
-	proxy.Hold(etcdtest.Down)
+	proxy.Hold(fault.Replies)
 	ctx, direct, done := within(t, soon), only(t, c, 0), make(chan error, 1)
 	go func() { // ends with ctx at the latest
 		_, err := client.Put(ctx, "key", "unheard")
@@ -94,7 +95,7 @@ func TestHeldRepliesArriveAfterHeal(t *testing.T) {
 	}, soon, 10*time.Millisecond, "the request has to reach the server")
 	assert.Empty(t, done, "and its reply not the client")
 
-	proxy.Heal(etcdtest.Down)
+	proxy.Heal(fault.Replies)
 	require.NoError(t, <-done)
 }
 

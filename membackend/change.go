@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // changed sends copies of one change until one is answered. The service acts on
@@ -19,7 +20,7 @@ func changed[T any](ctx context.Context, s *memSession, what string, ref driver.
 		err  error
 	}
 	var o outcome // guarded by the Store's mutex
-	r := request{op: OpChange, of: what + " " + nameOf(ref), session: s.id, patience: s.patience}
+	r := request{op: fault.Change, of: what + " " + nameOf(ref), session: s.id, patience: s.patience}
 	got, _, err := roundTrip(ctx, s.c, r, func(driver.Instant) outcome {
 		if !o.done {
 			o.done = true

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlock/fairlock/membackend/schedule"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Limits of the service.
@@ -36,29 +36,26 @@ const (
 // faults can be set. It is safe for concurrent use.
 type Client struct {
 	st   *Store
-	wire schedule.Client // takes all messages and timers; nil: there is none
+	wire Wire // takes all messages and timers; nil: there is none
+	plan fault.Plan
 
 	// Guarded by st.mu.
-	cut       Direction
+	cut       fault.Direction
 	stalled   bool
+	late      []func() // what waits for Deliver; run with the mutex
 	held      []func() // what waits for Resume; run with the mutex
 	toService time.Duration
 	fromThere time.Duration
-	faults    map[Op][]fault
-	requests  map[Op]int
-	onRequest func(Op)
+	sent      map[fault.Op]int
+	onSend    func(fault.Op)
 	sessions  []*memSession
 }
 
 // NewClient returns a client with a healthy network.
 func (st *Store) NewClient() *Client {
-	c := &Client{
-		st:       st,
-		faults:   make(map[Op][]fault),
-		requests: make(map[Op]int),
-	}
+	c := &Client{st: st, sent: make(map[fault.Op]int)}
 	if st.sched != nil {
-		c.wire = st.sched.Client()
+		c.wire = st.sched.Wire()
 	}
 	return c
 }
@@ -92,7 +89,7 @@ func (b backend) Clock() driver.Clock { return clock(b) }
 func (b backend) CheckName(string) error { return nil }
 
 func (b backend) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
-	all, _, err := roundTrip(ctx, b.c, request{op: OpList, of: name, patience: patience},
+	all, _, err := roundTrip(ctx, b.c, request{op: fault.List, of: name, patience: patience},
 		func(driver.Instant) []driver.Entry { return b.c.st.read(name) })
 	if err != nil {
 		return nil, fmt.Errorf("memory: list %q: %w", name, err)
@@ -104,7 +101,7 @@ func (b backend) List(ctx context.Context, name string, most int) ([]driver.Entr
 }
 
 func (b backend) Names(ctx context.Context, prefix string) ([]string, error) {
-	all, _, err := roundTrip(ctx, b.c, request{op: OpList, of: prefix, patience: patience},
+	all, _, err := roundTrip(ctx, b.c, request{op: fault.List, of: prefix, patience: patience},
 		func(driver.Instant) []string { return b.c.st.names(prefix) })
 	if err != nil {
 		return nil, fmt.Errorf("memory: names %q: %w", prefix, err)
@@ -113,7 +110,7 @@ func (b backend) Names(ctx context.Context, prefix string) ([]string, error) {
 }
 
 func (b backend) Limit(ctx context.Context, name string) (int64, error) {
-	limit, _, err := roundTrip(ctx, b.c, request{op: OpList, of: name, patience: patience},
+	limit, _, err := roundTrip(ctx, b.c, request{op: fault.List, of: name, patience: patience},
 		func(driver.Instant) int64 { return b.c.st.beside[name].limit })
 	if err != nil {
 		return 0, fmt.Errorf("memory: limit of %q: %w", name, err)
@@ -125,7 +122,7 @@ func (b backend) Limit(ctx context.Context, name string) (int64, error) {
 // the first and repeats its answer to the rest.
 func (b backend) Evict(ctx context.Context, e driver.Entry) error {
 	st, done, gone := b.c.st, false, false // guarded by the Store's mutex
-	was, _, err := roundTrip(ctx, b.c, request{op: OpLeave, of: nameOf(e.Ref), patience: patience}, func(driver.Instant) bool {
+	was, _, err := roundTrip(ctx, b.c, request{op: fault.Leave, of: nameOf(e.Ref), patience: patience}, func(driver.Instant) bool {
 		if !done {
 			done, gone = true, !st.evict(e.Ref)
 		}

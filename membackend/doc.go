@@ -7,9 +7,9 @@
 // each through a network of its own ([Store.NewClient]), and both can be made
 // to fail on demand: the service by [Store.Expire], [Store.Delete],
 // [Store.PutForeign] and [Store.Overwrite]; a client's network by
-// [Client.Cut], [Client.Stall], [Client.Delay], [Client.LoseRequest] and their
-// kin. [Client.OnRequest] calls back at every request, so that a fault can
-// strike at one exact call.
+// [Client.Cut], [Client.Stall] and [Client.Delay]; a single request by
+// [Client.Inject], with a fault that [fault.Kind] names. [Client.OnSend] calls back
+// at every request, so that a fault can hit one exact call.
 //
 // # What it is like
 //

@@ -1,78 +1,34 @@
 package membackend
 
-import "time"
+import (
+	"time"
 
-// Op is a kind of request.
-type Op string
-
-// The kinds of requests. OpJoin is JoinAll too, and OpLeave LeaveAll and Evict; OpChange is
-// Share, Admit, Claim, Write, Enter and SetLimit; OpList is List, Names and Limit;
-// OpSettle is what [driver.PendingError] sends, and OpTell what a watch with
-// [driver.WatchRequest.Tell] sends at its end, if [Options.Tells].
-const (
-	OpOpen   Op = "open"
-	OpJoin   Op = "join"
-	OpLeave  Op = "leave"
-	OpChange Op = "change"
-	OpLook   Op = "look"
-	OpWatch  Op = "watch"
-	OpTell   Op = "tell"
-	OpRenew  Op = "renew"
-	OpSettle Op = "settle"
-	OpList   Op = "list"
-	OpClose  Op = "close"
-)
-
-// Direction says which way a network is cut.
-type Direction uint8
-
-// The ways of a network. Events travel with the replies.
-const (
-	Requests Direction = 1 << iota
-	Replies
-	Both = Requests | Replies
-)
-
-// fault is what happens to one request.
-type fault struct {
-	kind  faultKind
-	delay time.Duration
-}
-
-type faultKind uint8
-
-const (
-	healthy faultKind = iota
-	requestLost
-	requestBroken
-	requestLate
-	replyLost
-	replyBroken
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Cut makes the network swallow everything that is sent in a direction, as a
 // partition does: nobody is told, and what is swallowed stays lost after Heal.
 // Calls go on sending until their context ends. With the replies cut, events
 // are lost too, and watches say so after Heal. Cuts add up.
-func (c *Client) Cut(d Direction) {
+func (c *Client) Cut(d fault.Direction) {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
 	c.cut |= d
-	if d&Replies != 0 {
+	if d&fault.Replies != 0 {
 		for _, s := range c.sessions {
 			s.disconnect()
 		}
 	}
 }
 
-// Heal ends a cut. Watches whose events may have been lost tell Broken, and
+// Heal ends all cuts and delays. Watches whose events may have been lost tell Broken, and
 // are made anew.
 func (c *Client) Heal() {
 	c.st.mu.Lock()
 	was := c.cut
-	c.cut = 0
+	c.cut, c.toService, c.fromThere = 0, 0, 0
 	var lost []*watch
-	if was&Replies != 0 {
+	if was&fault.Replies != 0 {
 		for _, s := range c.sessions {
 			lost = append(lost, s.reconnect()...)
 		}
@@ -108,67 +64,81 @@ func (c *Client) Resume() {
 	}
 }
 
-// Delay sets how long requests travel to the service, and replies and events
-// back, from now on. Zero is no time at all.
-func (c *Client) Delay(requests, replies time.Duration) {
+// Delay makes every answer and every event take d longer, from now on until Heal.
+func (c *Client) Delay(d time.Duration) {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
-	c.toService, c.fromThere = requests, replies
+	c.fromThere = d
 }
 
-// LoseRequest loses the next request of a kind without a word. Like the other
-// faults of single requests it can be called several times, each for one
-// request more.
-func (c *Client) LoseRequest(op Op) { c.addFault(op, fault{kind: requestLost}) }
-
-// BreakRequest loses the next request of a kind, and the client is told at once
-// that its connection broke. It cannot tell this from BreakReply.
-func (c *Client) BreakRequest(op Op) { c.addFault(op, fault{kind: requestBroken}) }
-
-// LoseReply lets the service do the next request of a kind, and loses the reply
-// without a word.
-func (c *Client) LoseReply(op Op) { c.addFault(op, fault{kind: replyLost}) }
-
-// BreakReply lets the service do the next request of a kind, and the client is
-// told that its connection broke, instead of the reply.
-func (c *Client) BreakReply(op Op) { c.addFault(op, fault{kind: replyBroken}) }
-
-// LateRequest makes the next request of a kind arrive at the service after d,
-// while the client is told at once that its connection broke. Neither Heal nor
-// a closed session calls it back.
-func (c *Client) LateRequest(op Op, d time.Duration) {
-	c.addFault(op, fault{kind: requestLate, delay: d})
-}
-
-// OnRequest calls f before each request is sent, in the goroutine that sends
-// it, until OnRequest is called again; nil calls nobody. f may set faults,
-// which strike this very request, and act on the Store. It must not block.
-func (c *Client) OnRequest(f func(op Op)) {
+// DelayRequests makes every request take d longer to the service, from now on
+// until Heal.
+func (c *Client) DelayRequests(d time.Duration) {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
-	c.onRequest = f
+	c.toService = d
 }
 
-// Requests is how many requests of a kind the client has sent, repeated ones
-// and lost ones included.
-func (c *Client) Requests(op Op) int {
+// Inject lets a fault hit the next request of a kind, once. Called several times
+// it is for one request more each time.
+func (c *Client) Inject(op fault.Op, k fault.Kind) { c.plan.Inject(op, k) }
+
+// Deliver lets the requests that [fault.LateRequest] has held back arrive at the
+// service. Neither Heal nor a closed session calls them back.
+func (c *Client) Deliver() {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
-	return c.requests[op]
-}
-
-func (c *Client) addFault(op Op, f fault) {
-	c.st.mu.Lock()
-	defer c.st.mu.Unlock()
-	c.faults[op] = append(c.faults[op], f)
-}
-
-// takeFault takes the oldest fault that waits for a request of this kind.
-func (c *Client) takeFault(op Op) fault {
-	waiting := c.faults[op]
-	if len(waiting) == 0 {
-		return fault{}
+	late := c.late
+	c.late = nil
+	for _, arrive := range late {
+		arrive()
 	}
-	c.faults[op] = waiting[1:]
-	return waiting[0]
 }
+
+// OnSend calls f before each request is sent, in the goroutine that sends it,
+// until OnSend or OnRequest is called again; nil calls nobody. f may inject
+// faults, which hit this very request, and act on the Store. It must not block.
+func (c *Client) OnSend(f func(op fault.Op)) {
+	c.st.mu.Lock()
+	defer c.st.mu.Unlock()
+	c.onSend = f
+}
+
+// OnRequest is OnSend without the requests that belong to no call: renewals, and
+// those of watches.
+func (c *Client) OnRequest(f func()) {
+	if f == nil {
+		c.OnSend(nil)
+		return
+	}
+	c.OnSend(func(op fault.Op) {
+		if ofCall(op) {
+			f()
+		}
+	})
+}
+
+// Sent is how many requests of a kind the client has sent, repeated ones and
+// lost ones included.
+func (c *Client) Sent(op fault.Op) int {
+	c.st.mu.Lock()
+	defer c.st.mu.Unlock()
+	return c.sent[op]
+}
+
+// Requests is how many requests the client has sent, without those that belong
+// to no call: renewals, and those of watches.
+func (c *Client) Requests() int {
+	c.st.mu.Lock()
+	defer c.st.mu.Unlock()
+	n := 0
+	for op, sent := range c.sent {
+		if ofCall(op) {
+			n += sent
+		}
+	}
+	return n
+}
+
+// ofCall reports whether requests of a kind belong to a call.
+func ofCall(op fault.Op) bool { return op != fault.Renew && op != fault.Watch && op != fault.Tell }

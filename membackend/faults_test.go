@@ -12,10 +12,11 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
-	for _, d := range []membackend.Direction{membackend.Requests, membackend.Both} {
+	for _, d := range []fault.Direction{fault.Requests, fault.Both} {
 		synctest.Test(t, func(t *testing.T) {
 			st := membackend.New()
 			c := st.NewClient()
@@ -49,7 +50,7 @@ func TestRepliesCutKeepTheSessionAndProveNothing(t *testing.T) {
 		c := st.NewClient()
 		s, r := open(t, c)
 		join(t, s, "jobs")
-		c.Cut(membackend.Replies)
+		c.Cut(fault.Replies)
 		proofs := len(r.proofs())
 		time.Sleep(3 * ttl)
 		synctest.Wait()
@@ -66,11 +67,11 @@ func TestStalledProcessSendsNothingAndHearsOfItsEndOnResume(t *testing.T) {
 		s, r := open(t, c)
 		join(t, s, "jobs")
 		c.Stall()
-		before := c.Requests(membackend.OpRenew)
+		before := c.Sent(fault.Renew)
 		time.Sleep(2 * ttl)
 		synctest.Wait()
 		require.Empty(t, st.Entries("jobs"))
-		require.Equal(t, before, c.Requests(membackend.OpRenew))
+		require.Equal(t, before, c.Sent(fault.Renew))
 		require.Zero(t, r.gone())
 		c.Resume()
 		synctest.Wait()
@@ -128,18 +129,18 @@ func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
 		c := membackend.New().NewClient()
 		s, _ := open(t, c)
 		begin := time.Now()
-		c.LoseRequest(membackend.OpJoin)
-		c.LoseReply(membackend.OpJoin)
+		c.Inject(fault.Join, fault.LostRequest)
+		c.Inject(fault.Join, fault.LostReply)
 		join(t, s, "jobs")
-		assert.Equal(t, 3, c.Requests(membackend.OpJoin))
+		assert.Equal(t, 3, c.Sent(fault.Join))
 		assert.Equal(t, 1600*time.Millisecond, time.Since(begin))
 
-		c.BreakRequest(membackend.OpLook)
-		c.BreakReply(membackend.OpLook)
+		c.Inject(fault.Look, fault.BrokenRequest)
+		c.Inject(fault.Look, fault.BrokenReply)
 		begin = time.Now()
 		_, err := s.Look(t.Context(), driver.LookRequest{Line: "jobs", Upto: 100})
 		require.NoError(t, err)
-		assert.Equal(t, 3, c.Requests(membackend.OpLook))
+		assert.Equal(t, 3, c.Sent(fault.Look))
 		assert.Equal(t, 10*time.Millisecond, time.Since(begin), "a broken connection is noticed at once")
 	})
 }
@@ -149,7 +150,8 @@ func TestDelaysAddUpPerRequest(t *testing.T) {
 		st := membackend.New()
 		c := st.NewClient()
 		s, _ := open(t, c)
-		c.Delay(30*time.Millisecond, 20*time.Millisecond)
+		c.DelayRequests(30 * time.Millisecond)
+		c.Delay(20 * time.Millisecond)
 		begin := time.Now()
 		e := join(t, s, "jobs")
 		assert.Equal(t, 50*time.Millisecond, time.Since(begin))
@@ -162,7 +164,7 @@ func TestDelaysAddUpPerRequest(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, kinds(), 1)
 		st.Delete("jobs", e.Key)
-		c.Delay(0, 0) // what follows does not overtake
+		c.Heal() // what follows does not overtake
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds())
@@ -174,13 +176,13 @@ func TestHookStrikesTheVeryRequest(t *testing.T) {
 		st := membackend.New()
 		c := st.NewClient()
 		s, _ := open(t, c)
-		var ops []membackend.Op
-		c.OnRequest(func(op membackend.Op) {
-			if op == membackend.OpRenew {
+		var ops []fault.Op
+		c.OnSend(func(op fault.Op) {
+			if op == fault.Renew {
 				return
 			}
 			ops = append(ops, op)
-			if op == membackend.OpLeave {
+			if op == fault.Leave {
 				st.Expire(s.ID())
 			}
 		})
@@ -189,7 +191,7 @@ func TestHookStrikesTheVeryRequest(t *testing.T) {
 		c.OnRequest(nil)
 
 		require.ErrorIs(t, err, driver.ErrGone)
-		assert.Equal(t, []membackend.Op{membackend.OpJoin, membackend.OpLeave}, ops)
+		assert.Equal(t, []fault.Op{fault.Join, fault.Leave}, ops)
 	})
 }
 
@@ -200,17 +202,19 @@ func TestLateRequestArrivesWhenTheCallerHasLongGone(t *testing.T) {
 		s, _ := open(t, c)
 		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 		defer stop()
-		c.LateRequest(membackend.OpJoin, time.Second)
+		c.Inject(fault.Join, fault.LateRequest)
 		_, err := s.Join(ctx, driver.JoinRequest{Line: "jobs"})
 		var p *driver.PendingError
 		require.ErrorAs(t, err, &p)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		require.Empty(t, st.Entries("jobs"))
+		c.Heal()
+		require.Empty(t, st.Entries("jobs"), "Heal brings nothing back")
+		c.Deliver()
 		require.Len(t, st.Entries("jobs"), 1, "nobody has settled it")
 
 		require.NoError(t, p.Settle(t.Context()))
 		assert.Empty(t, st.Entries("jobs"))
-		assert.Equal(t, 1, c.Requests(membackend.OpSettle))
+		assert.Equal(t, 1, c.Sent(fault.Settle))
 	})
 }

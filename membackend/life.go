@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // shortest is the least time between renewals, and until a request is sent
@@ -22,7 +23,7 @@ func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 	var g granted
 	// The copies make one lease, and the one that made it is the proof: the
 	// service counts from its arrival.
-	got, _, err := roundTrip(ctx, b.c, request{op: OpOpen, patience: patience}, func(sent driver.Instant) granted {
+	got, _, err := roundTrip(ctx, b.c, request{op: fault.Open, patience: patience}, func(sent driver.Instant) granted {
 		if g.l == nil {
 			g = granted{b.c.st.grant(max(cfg.TTL, MinTTL)), sent}
 		}
@@ -78,7 +79,7 @@ func (s *memSession) renew() {
 	st.mu.Unlock()
 
 	sent := clock{s.c}.Now()
-	s.c.send(&message{op: OpRenew, session: s.id, carry: s.receive, apply: func() func() {
+	s.c.send(&message{op: fault.Renew, session: s.id, carry: s.receive, apply: func() func() {
 		if st.leases[s.id] != s.lease {
 			return func() { s.lose(fmt.Errorf("memory: renew session %s: %w", s.id, errNoLease)) }
 		}
@@ -145,7 +146,7 @@ func (s *memSession) Abandon() {
 func (s *memSession) Close(ctx context.Context) error {
 	s.Abandon()
 	st := s.c.st
-	_, _, err := roundTrip(ctx, s.c, request{op: OpClose, of: s.id, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
+	_, _, err := roundTrip(ctx, s.c, request{op: fault.Close, of: s.id, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
 		st.end(s.lease)
 		return struct{}{}
 	})

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // message is one copy of a request on its way.
 type message struct {
-	op      Op
+	op      fault.Op
 	who     context.Context //nolint:containedctx // its values say whose request it is; may be nil
 	of      string          // what it is about
 	session string
@@ -39,7 +40,7 @@ func (c *Client) send(m *message) {
 		return
 	}
 	c.st.mu.Lock()
-	hook := c.onRequest
+	hook := c.onSend
 	c.st.mu.Unlock()
 	if hook != nil {
 		hook(m.op) // without the mutex: it sets faults
@@ -60,31 +61,34 @@ func (c *Client) launch(m *message) {
 		return
 	}
 	m.sent = true
-	c.requests[m.op]++
-	f := c.takeFault(m.op)
+	c.sent[m.op]++
+	hit := c.plan.Take(m.op)
 	switch {
-	case c.cut&Requests != 0, f.kind == requestLost:
+	case c.cut&fault.Requests != 0, hit == fault.LostRequest:
 		return
-	case f.kind == requestBroken:
+	case hit == fault.BrokenRequest:
 		c.deliver(m.broke)
 		return
-	case f.kind == requestLate:
-		c.after(f.delay, func() { m.apply() })
+	case hit == fault.LateRequest:
+		c.late = append(c.late, func() {
+			c.st.remember()
+			m.apply()
+		})
 		c.deliver(m.broke)
 		return
 	}
-	c.after(c.toService, func() { c.arrive(m, f) })
+	c.after(c.toService, func() { c.arrive(m, hit) })
 }
 
-func (c *Client) arrive(m *message, f fault) {
-	if c.cut&Requests != 0 {
+func (c *Client) arrive(m *message, hit fault.Kind) {
+	if c.cut&fault.Requests != 0 {
 		return
 	}
 	c.st.remember()
 	answer := m.apply()
 	switch {
-	case f.kind == replyLost, c.cut&Replies != 0:
-	case f.kind == replyBroken:
+	case hit == fault.LostReply, c.cut&fault.Replies != 0:
+	case hit == fault.BrokenReply:
 		c.deliver(m.broke)
 	case m.carry != nil && m.carry(answer):
 	default:
@@ -94,12 +98,12 @@ func (c *Client) arrive(m *message, f fault) {
 
 // deliver brings an answer back to the process.
 func (c *Client) deliver(answer func()) {
-	if answer == nil || c.cut&Replies != 0 {
+	if answer == nil || c.cut&fault.Replies != 0 {
 		return
 	}
 	c.after(c.fromThere, func() {
 		switch {
-		case c.cut&Replies != 0:
+		case c.cut&fault.Replies != 0:
 		case c.stalled:
 			c.held = append(c.held, answer)
 		default:
@@ -123,7 +127,7 @@ func (c *Client) after(d time.Duration, f func()) {
 
 // request is what roundTrip must know beside the act.
 type request struct {
-	op       Op
+	op       fault.Op
 	of       string          // what it is about, for schedules and for people
 	session  string          // that sends it; "" if none does
 	who      context.Context //nolint:containedctx // as in message; nil: the caller's

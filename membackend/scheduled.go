@@ -5,14 +5,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairlock/fairlock/membackend/schedule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // NewScheduled is NewWith for this module's own simulation: time, messages and
 // events go through s, which decides when they come, and whether. Faults set on a
 // Client have no effect then, except that Cut and Heal break watches.
-func NewScheduled(o *Options, s schedule.Schedule) *Store {
+func NewScheduled(o *Options, s Schedule) *Store {
 	st := NewWith(o)
 	st.sched = s
 	return st
@@ -56,8 +55,8 @@ func (st *Store) expire(l *lease) {
 
 // schedule is send where there is a schedule.
 func (c *Client) schedule(m *message) {
-	c.wire.Send(schedule.Request{
-		Ctx: m.who, Op: string(m.op), Of: m.of, Session: m.session, Broke: m.broke,
+	c.wire.Send(Request{
+		Ctx: m.who, Op: m.op, Of: m.of, Session: m.session, Broke: m.broke,
 		Launch: func() bool {
 			c.st.mu.Lock()
 			defer c.st.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // memSession is one session, as its client knows it.
@@ -79,7 +80,7 @@ func (s *memSession) join(ctx context.Context, what string, reqs []driver.JoinRe
 		return nil, fmt.Errorf("memory: join %s: %w", what, driver.ErrSessionOver)
 	}
 	a := &attempt{who: ctx}
-	r := request{op: OpJoin, of: what, session: s.id, patience: s.patience, over: s.over}
+	r := request{op: fault.Join, of: what, session: s.id, patience: s.patience, over: s.over}
 	_, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) struct{} {
 		s.c.st.join(s.lease, a, reqs)
 		return struct{}{}
@@ -106,7 +107,7 @@ func (s *memSession) join(ctx context.Context, what string, reqs []driver.JoinRe
 // settle makes an attempt void: its entries are deleted if they were made, and
 // are refused if a copy of the request arrives later.
 func (s *memSession) settle(ctx context.Context, what string, a *attempt) error {
-	_, _, err := roundTrip(ctx, s.c, request{op: OpSettle, of: what, who: a.who, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
+	_, _, err := roundTrip(ctx, s.c, request{op: fault.Settle, of: what, who: a.who, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
 		st := s.c.st
 		void := !a.decided
 		if failpoint.On(failpoint.LateJoin) {
@@ -183,7 +184,7 @@ func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]d
 	}
 	st.mu.Unlock()
 
-	r := request{op: OpLeave, of: nameOf(reqs[0].Ref), session: s.id, patience: s.patience, carry: s.receiveLeave}
+	r := request{op: fault.Leave, of: nameOf(reqs[0].Ref), session: s.id, patience: s.patience, carry: s.receiveLeave}
 	got, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) []departure {
 		st.leave(s.lease, ds, reqs)
 		all := make([]departure, 0, len(ds))
@@ -210,7 +211,7 @@ func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]d
 
 // Look reads the newest state, so it is never older than asked for.
 func (s *memSession) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
-	v, _, err := roundTrip(ctx, s.c, request{op: OpLook, of: req.Line, session: s.id, patience: s.patience}, func(driver.Instant) driver.View {
+	v, _, err := roundTrip(ctx, s.c, request{op: fault.Look, of: req.Line, session: s.id, patience: s.patience}, func(driver.Instant) driver.View {
 		return s.c.st.look(req)
 	})
 	if err != nil {

@@ -11,15 +11,16 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// late makes a call whose only request arrives a second later, when the caller
-// has long gone.
-func late(t *testing.T, c *membackend.Client, op membackend.Op, call func(ctx context.Context) error) {
+// late makes a call whose only request arrives with Deliver, when the caller has
+// long gone.
+func late(t *testing.T, c *membackend.Client, op fault.Op, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 	defer stop()
-	c.LateRequest(op, time.Second)
+	c.Inject(op, fault.LateRequest)
 	require.ErrorIs(t, call(ctx), driver.ErrUnavailable)
 }
 
@@ -30,11 +31,11 @@ func TestOldChangesThatComeLateUndoNothing(t *testing.T) {
 		s, _ := open(t, c)
 		j, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs", Value: []byte("old")})
 		require.NoError(t, err)
-		late(t, c, membackend.OpChange, func(ctx context.Context) error { return s.Write(ctx, j.Entry.Ref, []byte("new")) })
-		late(t, c, membackend.OpChange, func(ctx context.Context) error { return s.SetLimit(ctx, "jobs", 2) })
+		late(t, c, fault.Change, func(ctx context.Context) error { return s.Write(ctx, j.Entry.Ref, []byte("new")) })
+		late(t, c, fault.Change, func(ctx context.Context) error { return s.SetLimit(ctx, "jobs", 2) })
 		require.NoError(t, s.Write(t.Context(), j.Entry.Ref, []byte("newer")))
 		require.NoError(t, s.SetLimit(t.Context(), "jobs", 3))
-		time.Sleep(2 * time.Second)
+		c.Deliver()
 
 		assert.Equal(t, "newer", string(st.Entries("jobs")[0].Value))
 		limit, err := c.Backend().Limit(t.Context(), "jobs")
@@ -53,7 +54,7 @@ func TestLeaveThatWasNotSentForgetsNoEarlierOne(t *testing.T) {
 		req := driver.LeaveRequest{Ref: join(t, s, "jobs").Ref}
 		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 		defer stop()
-		c.LoseReply(membackend.OpLeave)
+		c.Inject(fault.Leave, fault.LostReply)
 		_, err := s.Leave(ctx, req)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		require.Empty(t, st.Entries("jobs"))

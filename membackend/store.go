@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/membackend/schedule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -30,7 +29,7 @@ type Store struct {
 	past    []moment // if o.Stale
 	origin  time.Time
 
-	sched schedule.Schedule // decides when things happen; nil: package time does
+	sched Schedule // decides when things happen; nil: package time does
 }
 
 // Options say what kind of service a Store is. The zero value is the kind that

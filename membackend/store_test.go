@@ -170,7 +170,8 @@ func TestSlowNetworkDoesNotLoseTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		c := st.NewClient()
-		c.Delay(ttl/3, ttl/3) // more than the time between renewals
+		c.DelayRequests(ttl / 3)
+		c.Delay(ttl / 3) // more than the time between renewals
 		s, r := open(t, c)
 		time.Sleep(10 * ttl)
 		synctest.Wait()
@@ -178,6 +179,6 @@ func TestSlowNetworkDoesNotLoseTheSession(t *testing.T) {
 		assert.Zero(t, r.gone())
 		newest := r.proofs()[len(r.proofs())-1]
 		assert.Less(t, c.Backend().Clock().Now().Sub(newest), ttl)
-		c.Delay(0, 0)
+		c.Heal()
 	})
 }

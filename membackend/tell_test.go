@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // telling is a service that tells, with a holder and one who waits behind it.
@@ -60,7 +61,8 @@ func (x *telling) giveBack() {
 func TestWordIsReadOneRoundTripLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTelling(t)
-		x.c.Delay(3*time.Millisecond, 5*time.Millisecond)
+		x.c.DelayRequests(3 * time.Millisecond)
+		x.c.Delay(5 * time.Millisecond)
 		last := x.watch()
 		x.giveBack()
 		time.Sleep(12 * time.Millisecond) // the event, the question, and most of the answer
@@ -69,14 +71,15 @@ func TestWordIsReadOneRoundTripLater(t *testing.T) {
 		ev := last()
 		assert.Equal(t, driver.Gone, ev.Kind)
 		assert.True(t, ev.Held)
-		assert.Equal(t, 1, x.c.Requests(membackend.OpTell))
+		assert.Equal(t, 1, x.c.Sent(fault.Tell))
 	})
 }
 
 func TestWordIsLostToTheNextWhoJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTelling(t)
-		x.c.Delay(time.Millisecond, time.Millisecond)
+		x.c.DelayRequests(time.Millisecond)
+		x.c.Delay(time.Millisecond)
 		last := x.watch()
 		x.giveBack()
 		join(t, x.holder, "jobs")
@@ -90,21 +93,21 @@ func TestWordIsAskedForUntilThereIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTelling(t)
 		last := x.watch()
-		x.c.LoseRequest(membackend.OpTell)
-		x.c.LoseReply(membackend.OpTell)
+		x.c.Inject(fault.Tell, fault.LostRequest)
+		x.c.Inject(fault.Tell, fault.LostReply)
 		x.giveBack()
 		assert.Equal(t, driver.Armed, last().Kind)
-		x.c.Cut(membackend.Both) // this is no news to who is asking already
+		x.c.Cut(fault.Both) // this is no news to who is asking already
 		time.Sleep(time.Second)
 		x.c.Heal()
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, driver.Gone, last().Kind)
 		assert.True(t, last().Held)
-		asked := x.c.Requests(membackend.OpTell)
+		asked := x.c.Sent(fault.Tell)
 		assert.GreaterOrEqual(t, asked, 3)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, asked, x.c.Requests(membackend.OpTell), "and not again once it was told")
+		assert.Equal(t, asked, x.c.Sent(fault.Tell), "and not again once it was told")
 	})
 }
 
@@ -119,18 +122,18 @@ func TestCanceledQuestionIsSilent(t *testing.T) {
 			told++
 		})
 		synctest.Wait()
-		x.c.Delay(0, time.Second)
+		x.c.Delay(time.Second)
 		x.giveBack()
 		time.Sleep(1500 * time.Millisecond)
-		require.Equal(t, 1, x.c.Requests(membackend.OpTell))
+		require.Equal(t, 1, x.c.Sent(fault.Tell))
 		cancel()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
 		assert.Equal(t, 1, told, "Armed only")
-		assert.Equal(t, 1, x.c.Requests(membackend.OpTell))
-		x.c.Delay(0, 0)
+		assert.Equal(t, 1, x.c.Sent(fault.Tell))
+		x.c.Heal()
 	})
 }
 
@@ -144,7 +147,7 @@ func TestServiceWithoutNumbersTellsWhatIsGone(t *testing.T) {
 		gone := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		overCut := record(t, s, driver.WatchRequest{Ref: b.Ref})
 		t.Cleanup(s.Watch(driver.WatchRequest{Ref: b.Ref}, func(ev driver.Event) { assert.Zero(t, ev.Rev) }))
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		require.True(t, st.Delete("jobs", b.Key))
 		c.Heal()
 		synctest.Wait()

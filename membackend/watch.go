@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // watch is one watch of a session, and its registration at the service.
@@ -52,7 +53,7 @@ func (w *watch) request() {
 	w.retry = clock{w.s.c}.after(w.s.patience, w.request)
 	st.mu.Unlock()
 	w.s.c.send(&message{
-		op:      OpWatch,
+		op:      fault.Watch,
 		of:      w.name(),
 		session: w.s.id,
 		apply:   func() func() { return nil },
@@ -215,7 +216,7 @@ func (w *watch) ask(gone driver.Event) {
 	w.retry.stop()
 	w.retry = clock{w.s.c}.after(w.s.patience, func() { w.ask(gone) })
 	st.mu.Unlock()
-	w.s.c.send(&message{op: OpTell, of: w.name(), session: w.s.id, carry: w.s.receive, apply: func() func() {
+	w.s.c.send(&message{op: fault.Tell, of: w.name(), session: w.s.id, carry: w.s.receive, apply: func() func() {
 		ev := gone
 		ev.Held = st.held(w.req.Ref)
 		return func() { w.answered(ev) }

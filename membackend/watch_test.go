@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // record watches an entry, and returns what tells the events so far.
@@ -54,7 +55,7 @@ func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
 		lost := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		since := record(t, s, driver.WatchRequest{Ref: a.Ref, Since: a.Place})
 		alive := record(t, s, driver.WatchRequest{Ref: b.Ref})
-		c.Cut(membackend.Replies)
+		c.Cut(fault.Replies)
 		require.True(t, st.Delete("jobs", a.Key))
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -79,7 +80,7 @@ func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 		s, _ := open(t, c)
 		a := join(t, s, "jobs")
 		armed := record(t, s, driver.WatchRequest{Ref: a.Ref})
-		c.Cut(membackend.Requests)
+		c.Cut(fault.Requests)
 		late := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		assert.Empty(t, late())
 		c.Heal()
@@ -97,16 +98,16 @@ func TestLostWatchRequestIsSentAgain(t *testing.T) {
 		c := membackend.New().NewClient()
 		s, _ := open(t, c)
 		a := join(t, s, "jobs")
-		c.LoseRequest(membackend.OpWatch)
-		c.LoseReply(membackend.OpWatch)
+		c.Inject(fault.Watch, fault.LostRequest)
+		c.Inject(fault.Watch, fault.LostReply)
 		armed := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		assert.Empty(t, armed())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, []driver.EventKind{driver.Armed}, armed())
-		assert.Equal(t, 3, c.Requests(membackend.OpWatch))
+		assert.Equal(t, 3, c.Sent(fault.Watch))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, 3, c.Requests(membackend.OpWatch), "and not again once it is armed")
+		assert.Equal(t, 3, c.Sent(fault.Watch), "and not again once it is armed")
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // blunt is a service whose faults do nothing.
@@ -38,7 +39,7 @@ func (b blunt) Members() []trial.Member {
 
 type bluntClient struct{ trial.Client }
 
-func (bluntClient) Cut(bool, bool)          {}
+func (bluntClient) Cut(fault.Direction)     {}
 func (bluntClient) Delay(time.Duration)     {}
 func (bluntClient) Lose(string) func() bool { return func() bool { return false } }
 

@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // two returns a client with a hold of the lock "n", and another session.
@@ -37,11 +38,11 @@ func two(t *testing.T) (st *membackend.Store, c *membackend.Client, h *session.H
 // sent is all that a client has sent but its renewals, watches included.
 func sent(c *membackend.Client) int {
 	n := 0
-	for _, op := range []membackend.Op{
-		membackend.OpJoin, membackend.OpLeave, membackend.OpChange, membackend.OpLook, membackend.OpWatch,
-		membackend.OpTell, membackend.OpSettle, membackend.OpList,
+	for _, op := range []fault.Op{
+		fault.Join, fault.Leave, fault.Change, fault.Look, fault.Watch,
+		fault.Tell, fault.Settle, fault.List,
 	} {
-		n += c.Requests(op)
+		n += c.Sent(op)
 	}
 	return n
 }
@@ -123,7 +124,7 @@ func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
 
 func TestListeningLeavesNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := memory.CountWatches(membackend.New().Backend())
+		b := memtest.CountWatches(membackend.New().Backend())
 		s, err := session.Open(t.Context(), b, nil)
 		require.NoError(t, err)
 		defer s.Close()
@@ -188,7 +189,7 @@ func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
 		require.NoError(t, err)
 		withdraw, err := s.Ask(t.Context(), "n", "x")
 		require.NoError(t, err)
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		begin := time.Now()
 		require.ErrorIs(t, withdraw(), session.ErrReleasePending)
 		assert.Equal(t, time.Second, time.Since(begin))
@@ -214,12 +215,12 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		defer s.Close()
 		made := new(atomic.Bool)
-		c.OnRequest(func(op membackend.Op) {
-			if op == membackend.OpSettle && len(st.Entries(driver.AskLine("n"))) == 1 {
+		c.OnSend(func(op fault.Op) {
+			if op == fault.Settle && len(st.Entries(driver.AskLine("n"))) == 1 {
 				made.Store(true)
 			}
 		})
-		c.Cut(membackend.Replies)
+		c.Cut(fault.Replies)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = s.Ask(ctx, "n", "x")

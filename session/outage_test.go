@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestOutageIsLoggedOnceAMinute(t *testing.T) {
@@ -25,7 +26,7 @@ func TestOutageIsLoggedOnceAMinute(t *testing.T) {
 		lines := func(what string) int { return strings.Count(log.String(), what) }
 		for outages := 1; outages <= 2; outages++ {
 			log.Reset()
-			c.Cut(membackend.Both)
+			c.Cut(fault.Both)
 			time.Sleep(time.Minute) // the session is over
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			_, err = mutex.New(s, "n").Lock(ctx)

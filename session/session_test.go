@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,7 +67,7 @@ func TestLossIsLatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := hold(t)
 		c, h := x.c, x.h
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		<-h.Context().Done()
 		cause := context.Cause(h.Context())
 		c.Heal() // the service still has the session, and says so from now on
@@ -85,7 +86,7 @@ func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := hold(t)
 		st, c, h := x.st, x.c, x.h
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		<-h.Context().Done()
 		c.Heal()
 		synctest.Wait()
@@ -129,7 +130,7 @@ func TestLockWaitsForAServiceThatIsAway(t *testing.T) {
 		c := st.NewClient()
 		s, err := c.Open(t.Context(), nil)
 		require.NoError(t, err)
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -280,7 +281,7 @@ func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s, h, ahead := holdStarved(t)
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		time.Sleep(time.Second)
 		ahead.Store(int64(session.DefaultTTL)) // the machine slept, and so did all timers
 		time.Sleep(500 * time.Millisecond)
@@ -301,7 +302,7 @@ func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 		err := h.Unlock()
 		require.ErrorIs(t, err, session.ErrLost)
 		require.NotErrorIs(t, err, session.ErrReleasePending)
-		assert.Zero(t, c.Requests(membackend.OpLeave))
+		assert.Zero(t, c.Sent(fault.Leave))
 		require.NoError(t, s.Close())
 	})
 }
@@ -324,8 +325,8 @@ func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 		x := hold(t)
 		c, h := x.c, x.h
 		ended := false
-		c.OnRequest(func(op membackend.Op) {
-			if op == membackend.OpLeave {
+		c.OnSend(func(op fault.Op) {
+			if op == fault.Leave {
 				ended = h.Context().Err() != nil
 			}
 		})
@@ -339,7 +340,7 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := hold(t)
 		c, h := x.c, x.h
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		const left = 300 * time.Millisecond
 		time.Sleep(h.Valid() - left)
 		at := time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/orphans"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -94,11 +95,11 @@ func TestSessionEndsWithinATickOfItsTimeout(t *testing.T) {
 	require.NoError(t, err)
 
 	// The last sign of life is at most the client's own interval ago, timeout/3.
-	e.Member(0).ClientProxy().Drop(zktest.Up)
+	e.Member(0).ClientProxy().Drop(fault.Requests)
 	began := time.Now()
 	event := <-gone
 	lived := time.Since(began)
-	e.Member(0).ClientProxy().Heal(zktest.Up)
+	e.Member(0).ClientProxy().Heal(fault.Requests)
 
 	assert.Equal(t, zk.EventNodeDeleted, event.Type)
 	assert.Greater(t, lived, timeout-timeout/3-tick)

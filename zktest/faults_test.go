@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -47,7 +48,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 				written <- err
 			}()
 			stats := func() zktest.Stats { return e.Member(cut).PeerProxy(lead).Stats() }
-			require.Eventually(t, func() bool { return stats().Up.Waiting > 0 && stats().Down.Waiting > 0 }, soon, time.Millisecond)
+			require.Eventually(t, func() bool { return stats().Requests.Waiting > 0 && stats().Replies.Waiting > 0 }, soon, time.Millisecond)
 			assert.Empty(t, written, "a write needs the leader")
 
 			ways.heal(e, cut, lead)
@@ -162,7 +163,7 @@ func TestHeldRepliesArriveAfterHeal(t *testing.T) {
 	direct := e.Conn(t)
 	proxy := e.Member(0).ClientProxy()
 
-	proxy.Hold(zktest.Down)
+	proxy.Hold(fault.Replies)
 	done := make(chan error, 1)
 	go func() { // ends after the heal
 		_, err := conn.Create("/unheard", nil, 0, zk.WorldACL(zk.PermAll))
@@ -172,7 +173,7 @@ func TestHeldRepliesArriveAfterHeal(t *testing.T) {
 		"the request has to reach the server")
 	assert.Empty(t, done, "and its reply not the client")
 
-	proxy.Heal(zktest.Down)
+	proxy.Heal(fault.Replies)
 	require.NoError(t, <-done)
 }
 

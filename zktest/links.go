@@ -6,26 +6,16 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Proxy stands before an address of a member and breaks connections to it:
 // Hold, Drop, Heal, Delay, Refuse, Reset; Stats tells whether a fault met
-// anything.
+// anything. Directions are those of package fault: requests go to the member.
 type Proxy = tcpproxy.Proxy
 
 // Stats are a proxy's counts since it was made.
 type Stats = tcpproxy.Stats
-
-// Direction says which bytes a fault is for: Up are requests to the member, Down
-// its replies.
-type Direction = tcpproxy.Direction
-
-// The directions.
-const (
-	Up   = tcpproxy.Up
-	Down = tcpproxy.Down
-	Both = tcpproxy.Both
-)
 
 // link is one member's way to another: only connections that it makes are on it.
 type link struct {
@@ -120,7 +110,7 @@ func callBack(addr func() string) func(head []byte) ([]byte, bool) {
 func (m *Member) ClientProxy() *Proxy { return m.client }
 
 // PeerProxy stands in this member's way to another, which is in use while this one
-// follows that one: Up is what the follower says. Cuts and their ends call its Hold
+// follows that one: requests are what the follower says. Cuts and their ends call its Hold
 // and Heal, and DelayTo its Delay. It is nil without Options.Proxied and to itself.
 func (m *Member) PeerProxy(to int) *Proxy {
 	if m.links == nil || m.links[to] == nil {
@@ -165,9 +155,9 @@ func (m *Member) cut(op string, other int, on bool) {
 			switch {
 			case l == nil:
 			case e.severed(from.index, to):
-				l.each(func(p *Proxy) { p.Hold(Both) })
+				l.each(func(p *Proxy) { p.Hold(fault.Both) })
 			default:
-				l.each(func(p *Proxy) { p.Heal(Both) })
+				l.each(func(p *Proxy) { p.Heal(fault.Both) })
 			}
 		}
 	}
@@ -184,8 +174,8 @@ func (e *Ensemble) severed(a, b int) bool {
 // leader is delayed to lags behind. It panics without Options.Proxied.
 func (m *Member) DelayTo(other int, d time.Duration) {
 	m.mustHaveLinks("DelayTo", other)
-	m.links[other].each(func(p *Proxy) { p.Delay(Up, d) })
-	m.ensemble.members[other].links[m.index].each(func(p *Proxy) { p.Delay(Down, d) })
+	m.links[other].each(func(p *Proxy) { p.Delay(fault.Requests, d) })
+	m.ensemble.members[other].links[m.index].each(func(p *Proxy) { p.Delay(fault.Replies, d) })
 }
 
 func (m *Member) mustHaveLinks(op string, other int) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Service is etcd.
@@ -48,7 +49,7 @@ func start(ctx context.Context, s stand.Setting) (stand.Stand, error) {
 	}
 	if rtt := s.RTT(); rtt > 0 {
 		for i := range c.Len() {
-			c.Member(i).ClientProxy().Delay(etcdtest.Both, rtt/2)
+			c.Member(i).ClientProxy().Delay(fault.Both, rtt/2)
 		}
 	}
 	control, err := c.NewClient(nil)

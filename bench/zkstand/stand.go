@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/bench/stand"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -47,7 +48,7 @@ func start(ctx context.Context, s stand.Setting) (stand.Stand, error) {
 	}
 	if rtt := s.RTT(); rtt > 0 {
 		for i := range e.Len() {
-			e.Member(i).ClientProxy().Delay(zktest.Both, rtt/2)
+			e.Member(i).ClientProxy().Delay(fault.Both, rtt/2)
 		}
 	}
 	control, err := e.NewConn(nil)

@@ -45,16 +45,16 @@ var importRules = []rule{
 	},
 
 	{folder: "session/driver"},
-	{folder: "session/drivertest", ours: []string{"session", "session/driver"}, forTests: true},
-	{folder: "session/drivertest/memory", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "session/driver/fault"},
+	{folder: "session/drivertest", ours: []string{"session", "session/driver", "session/driver/fault"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
-	{folder: "membackend/schedule", ours: []string{"session/driver"}},
-	{folder: "membackend", ours: []string{"session", "session/driver", "membackend/schedule", "internal/failpoint", "internal/..."}},
+	{folder: "membackend", ours: []string{"session", "session/driver", "session/driver/fault", "internal/failpoint", "internal/..."}},
+	{folder: "membackend/memtest", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
 	{
 		folder:  "etcdbackend",
 		ours:    []string{"session", "session/driver", "internal/..."},
@@ -66,7 +66,7 @@ var importRules = []rule{
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
 
-	{folder: "internal/tcpproxy", unshipped: true, forTests: true},
+	{folder: "internal/tcpproxy", ours: []string{"session/driver/fault"}, unshipped: true, forTests: true},
 	{folder: "internal/testserver", unshipped: true, forTests: true},
 	{folder: "internal/orphans", unshipped: true, forTests: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
@@ -75,13 +75,13 @@ var importRules = []rule{
 	{folder: "internal/door"},
 	{
 		folder:   "itest/sim",
-		ours:     []string{"membackend", "recipes/...", "internal/failpoint", "internal/queue", "membackend/schedule", "session", "session/driver"},
+		ours:     []string{"membackend", "recipes/...", "internal/failpoint", "internal/queue", "session", "session/driver", "session/driver/fault"},
 		forTests: true, unshipped: true,
 	},
 	{folder: "internal/..."},
 
-	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},
-	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "bench/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
@@ -100,7 +100,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/heard",
+	"session", "session/driver", "session/driver/fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "membackend/memtest", "internal/heard",
 }
 
 // An arch is one package as the import rules see it.
@@ -259,6 +259,9 @@ func TestImportRulesForbid(t *testing.T) {
 		{folder: "membackend", imports: ours + "internal/door"},
 		{folder: "examples/leader", imports: ours + "internal/door"},
 		{folder: "membackend", imports: ours + "recipes/mutex"},
+		{folder: "membackend", imports: ours + "session/drivertest"},
+		{folder: "session/driver/fault", imports: ours + "session/driver"},
+		{folder: "session/drivertest", imports: ours + "membackend"},
 		{folder: "etcdbackend", imports: ours + "zkbackend"},
 		{folder: "etcdbackend", imports: ours + "zkbackend", inTest: true},
 		{folder: "etcdbackend", imports: ours + "internal/tcpproxy", inTest: true},

@@ -9,14 +9,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
+	"github.com/fairlock/fairlock/membackend/memtest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // TestRandomTraces plays traces that nobody thought of, on every kind of
 // service. A failure is printed as a trace: save it under testdata when it is
 // mended. Repeat a run with -run and -rapid.seed.
 func TestRandomTraces(t *testing.T) {
-	for _, k := range append(memory.Kinds(), memory.Lagging(), memory.Unarmed()) {
+	for _, k := range memtest.AllKinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			playRandom(t, k.Options, "lock", "lock", "lock", "lockall", "try")
 		})
@@ -25,7 +26,7 @@ func TestRandomTraces(t *testing.T) {
 
 // TestRandomReadersAndWriters is the same with readers and writers.
 func TestRandomReadersAndWriters(t *testing.T) {
-	for _, k := range append(memory.Kinds(), memory.Lagging(), memory.Unarmed()) {
+	for _, k := range memtest.AllKinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			playRandom(t, k.Options, "rlock", "rlock", "wlock", "wlock", "tryr", "tryw", "downgrade", "downgrade")
 		})
@@ -53,7 +54,7 @@ func playRandom(t *testing.T, o membackend.Options, requests ...string) {
 			case "expire", "cut", "heal":
 				return cmd + " " + s
 			case "fault":
-				how := rapid.SampledFrom([]string{"lose-request", "lose-reply", "break-reply", "late-request"}).Draw(rt, "how")
+				how := rapid.SampledFrom([]fault.Kind{fault.LostRequest, fault.LostReply, fault.BrokenReply, fault.LateRequest}).Draw(rt, "how")
 				return fmt.Sprintf("fault %s %s %s", s, how, rapid.SampledFrom(ops).Draw(rt, "op"))
 			case "foreign":
 				return "foreign x"

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
 // rewrite makes the traces what they now are; read the difference.
@@ -39,7 +40,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	cut a, heal a the network of session a
 //	foreign x     another program puts entry x in the line (leased)
 //	remove x      and takes it out
-//	fault a lose-reply join
+//	fault a LostReply join
 //	              the next request of that kind goes wrong
 //	slow a 3ms 5ms what requests and replies of session a take from now on
 //	count look a b
@@ -59,7 +60,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 // an answer may wait for the events before it, and elsewhere it overtakes them.
 // Those in testdata/lagging are played where looks are as old as they may be.
 func TestTraces(t *testing.T) {
-	for _, k := range memory.Kinds() {
+	for _, k := range memtest.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			playAll(t, k.Options, "testdata/traces")
 			if k.Options.Tells {
@@ -72,7 +73,7 @@ func TestTraces(t *testing.T) {
 			}
 		})
 	}
-	k := memory.Lagging()
+	k := memtest.Lagging()
 	t.Run(k.Name, func(t *testing.T) { playAll(t, k.Options, "testdata/lagging") })
 }
 
@@ -101,7 +102,7 @@ func playAll(t *testing.T, o membackend.Options, dir string) {
 func play(t *testing.T, o membackend.Options, trace string) string {
 	w := &world{
 		t: t, st: membackend.NewWith(&o), clients: map[string]*membackend.Client{}, counts: map[string]int{},
-		sessions: map[string]*session.Session{}, reqs: map[string]*req{}, cut: map[string]bool{}, struck: map[int64]bool{},
+		sessions: map[string]*session.Session{}, reqs: map[string]*req{}, cut: map[string]bool{}, slow: map[string][2]time.Duration{}, struck: map[int64]bool{},
 	}
 	var out strings.Builder
 	sc := bufio.NewScanner(strings.NewReader(trace))

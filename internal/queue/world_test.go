@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // world is where a trace is played.
@@ -25,6 +26,7 @@ type world struct {
 	sessions map[string]*session.Session
 	reqs     map[string]*req
 	cut      map[string]bool
+	slow     map[string][2]time.Duration // what requests and replies take, by session
 	struck   map[int64]bool
 	counts   map[string]int // requests by session and kind, at the last count
 
@@ -68,13 +70,14 @@ func (w *world) do(words []string) []string {
 		w.network(cmd, arg)
 	case "slow":
 		w.session(arg)
-		w.clients[arg].Delay(w.duration(words[2]), w.duration(words[3]))
+		w.slow[arg] = [2]time.Duration{w.duration(words[2]), w.duration(words[3])}
+		w.delay(arg)
 	case "fault":
-		w.fault(arg, words[2], membackend.Op(words[3]))
+		w.fault(arg, fault.Kind(words[2]), fault.Op(words[3]))
 	case "count":
-		w.tell("%s: %s", arg, w.count(membackend.Op(arg), words[2:]))
+		w.tell("%s: %s", arg, w.count(fault.Op(arg), words[2:]))
 	case "forget":
-		w.count(membackend.Op(arg), words[2:])
+		w.count(fault.Op(arg), words[2:])
 	case "foreign":
 		w.st.PutForeign("n", arg, true)
 	case "remove":
@@ -116,31 +119,23 @@ func (w *world) session(name string) *session.Session {
 	return s
 }
 
-// fault makes the next request of a kind go wrong.
-func (w *world) fault(name, how string, op membackend.Op) {
+// fault makes the next request of a kind go wrong. A late one comes 3 s later.
+func (w *world) fault(name string, k fault.Kind, op fault.Op) {
+	require.Contains(w.t, fault.Kinds(), k)
 	w.session(name)
-	c := w.clients[name]
-	switch how {
-	case "lose-request":
-		c.LoseRequest(op)
-	case "lose-reply":
-		c.LoseReply(op)
-	case "break-reply":
-		c.BreakReply(op)
-	case "late-request":
-		c.LateRequest(op, 3*time.Second)
-	default:
-		w.t.Fatalf("unknown fault %q", how)
+	w.clients[name].Inject(op, k)
+	if k == fault.LateRequest {
+		time.AfterFunc(3*time.Second, w.clients[name].Deliver)
 	}
 }
 
 // count returns how many requests of a kind sessions have sent since the last
 // count.
-func (w *world) count(op membackend.Op, names []string) string {
+func (w *world) count(op fault.Op, names []string) string {
 	var all []string
 	for _, name := range names {
 		w.session(name)
-		n, of := w.clients[name].Requests(op), name+string(op)
+		n, of := w.clients[name].Sent(op), name+string(op)
 		all = append(all, fmt.Sprint(name, " ", n-w.counts[of]))
 		w.counts[of] = n
 	}
@@ -207,13 +202,20 @@ func (w *world) network(cmd, name string) {
 	switch cmd {
 	case "cut":
 		w.cut[name] = true
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 	case "heal":
 		w.cut[name] = false
 		c.Heal()
+		w.delay(name)
 	case "close":
 		go s.Close()
 	}
+}
+
+// delay delays what a session sends and gets.
+func (w *world) delay(name string) {
+	w.clients[name].DelayRequests(w.slow[name][0])
+	w.clients[name].Delay(w.slow[name][1])
 }
 
 // named is the request of that name; one that never was does nothing.

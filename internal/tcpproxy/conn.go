@@ -44,7 +44,7 @@ func (c *conn) run(ctx context.Context) {
 	}
 
 	wg.Go(func() { up.read(c.client) })
-	// The connection to the server is one of the things that go up: while Up is
+	// The connection to the server is one of the things that go up: while requests are
 	// held or dropped, the server must not even see it come.
 	if !up.passable() || !c.dial(ctx) {
 		c.reset()

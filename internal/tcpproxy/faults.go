@@ -1,6 +1,10 @@
 package tcpproxy
 
-import "time"
+import (
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver/fault"
+)
 
 // mode is what happens to the bytes of one direction.
 type mode uint8
@@ -11,13 +15,13 @@ const (
 	drop
 )
 
-// faults are the faults in effect, by direction: 0 is Up, 1 is Down.
+// faults are the faults in effect, by direction: 0 is requests, 1 is replies.
 type faults struct {
 	mode  [2]mode
 	delay [2]time.Duration
 }
 
-func (f *faults) set(dir Direction, m mode) {
+func (f *faults) set(dir fault.Direction, m mode) {
 	for i := range f.mode {
 		if dir&(1<<i) != 0 {
 			f.mode[i] = m
@@ -29,39 +33,39 @@ func (f *faults) set(dir Direction, m mode) {
 // new ones, until Heal. Bytes that reach the proxy after Hold has returned do
 // not pass; a chunk that is just being written may. The ends of connections are
 // held back as well, for a partition hides those too. A connection made while
-// Up is held is accepted, for the kernel does that unasked, but it reaches the
+// requests are held is accepted, for the kernel does that unasked, but it reaches the
 // server only after Heal. Up to 8 MiB per connection are kept, then the sender
 // is slowed down.
-func (p *Proxy) Hold(dir Direction) {
+func (p *Proxy) Hold(dir fault.Direction) {
 	p.change(func() { p.all.set(dir, hold) })
 }
 
 // HoldFrom is Hold for the connections with this label only.
-func (p *Proxy) HoldFrom(label string, dir Direction) {
+func (p *Proxy) HoldFrom(label string, dir fault.Direction) {
 	p.change(func() { p.labelled(label).set(dir, hold) })
 }
 
 // Drop reads the bytes of a direction and throws them away, and those that were
 // held back too, on all connections there are and on new ones, until Heal. TCP
 // knows no gaps, so a connection that has lost anything is reset by Heal.
-func (p *Proxy) Drop(dir Direction) {
+func (p *Proxy) Drop(dir fault.Direction) {
 	p.change(func() { p.all.set(dir, drop) })
 }
 
 // Heal ends Hold and Drop: what was held is delivered in order, connections that
 // lost bytes are reset. Connections that HoldFrom holds stay held.
-func (p *Proxy) Heal(dir Direction) {
+func (p *Proxy) Heal(dir fault.Direction) {
 	p.change(func() { p.all.set(dir, flow) })
 }
 
 // HealFrom ends HoldFrom. What Hold holds stays held.
-func (p *Proxy) HealFrom(label string, dir Direction) {
+func (p *Proxy) HealFrom(label string, dir fault.Direction) {
 	p.change(func() { p.labelled(label).set(dir, flow) })
 }
 
 // Delay lets every byte of a direction that is read from now on pass d later; 0
 // ends it. Order and throughput are kept, the latter up to 8 MiB per d.
-func (p *Proxy) Delay(dir Direction, d time.Duration) {
+func (p *Proxy) Delay(dir fault.Direction, d time.Duration) {
 	p.change(func() {
 		for i := range p.all.delay {
 			if dir&(1<<i) != 0 {

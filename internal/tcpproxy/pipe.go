@@ -17,7 +17,7 @@ const (
 // a writer that empties it when the faults in effect allow.
 type pipe struct {
 	c   *conn
-	dir int // 0 is Up, 1 is Down
+	dir int // 0 is requests, 1 is replies
 
 	lost     bool          // something was dropped; the writer's own
 	wake     chan struct{} // to the writer: the queue has grown

@@ -18,18 +18,6 @@ import (
 	"time"
 )
 
-// Direction says which bytes of a connection a fault is for.
-type Direction uint8
-
-const (
-	// Up is from the client to the server: requests.
-	Up Direction = 1 << iota
-	// Down is from the server to the client: replies.
-	Down
-	// Both is both of them.
-	Both = Up | Down
-)
-
 // Options are the settings of a Proxy. Nil is the same as the zero value.
 type Options struct {
 	// Label names a connection from the first bytes that its client sends, so

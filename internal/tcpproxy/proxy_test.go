@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -123,42 +124,42 @@ func (l line) waiting(t *testing.T, flow func(tcpproxy.Stats) tcpproxy.Flow, n i
 	require.Eventually(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, soon, time.Millisecond)
 }
 
-func up(s tcpproxy.Stats) tcpproxy.Flow   { return s.Up }
-func down(s tcpproxy.Stats) tcpproxy.Flow { return s.Down }
+func up(s tcpproxy.Stats) tcpproxy.Flow   { return s.Requests }
+func down(s tcpproxy.Stats) tcpproxy.Flow { return s.Replies }
 
 func TestHeldBytesArriveInOrder(t *testing.T) {
 	l := connect(t, nil)
 	send(t, l.client, "a")
 	expect(t, l.server, "a")
 
-	l.proxy.Hold(tcpproxy.Up)
+	l.proxy.Hold(fault.Requests)
 	send(t, l.client, "b")
 	l.waiting(t, up, 1)
 	send(t, l.client, "c")
 	l.waiting(t, up, 2)
-	assert.EqualValues(t, 1, l.proxy.Stats().Up.Passed)
-	l.proxy.Heal(tcpproxy.Up)
+	assert.EqualValues(t, 1, l.proxy.Stats().Requests.Passed)
+	l.proxy.Heal(fault.Requests)
 
 	expect(t, l.server, "bc")
-	assert.Zero(t, l.proxy.Stats().Up.Waiting)
+	assert.Zero(t, l.proxy.Stats().Requests.Waiting)
 }
 
 func TestHoldInOneDirectionLeavesTheOther(t *testing.T) {
 	l := connect(t, nil)
-	l.proxy.Hold(tcpproxy.Down)
+	l.proxy.Hold(fault.Replies)
 
 	send(t, l.client, "request")
 	expect(t, l.server, "request")
 	send(t, l.server, "reply")
 	l.waiting(t, down, 5)
 
-	l.proxy.Heal(tcpproxy.Both)
+	l.proxy.Heal(fault.Both)
 	expect(t, l.client, "reply")
 }
 
 func TestHoldHidesTheEndOfTheStream(t *testing.T) {
 	l := connect(t, nil)
-	l.proxy.Hold(tcpproxy.Both)
+	l.proxy.Hold(fault.Both)
 	send(t, l.client, "last words")
 	require.NoError(t, l.client.CloseWrite())
 	l.waiting(t, up, 10)
@@ -171,26 +172,26 @@ func TestHoldHidesTheEndOfTheStream(t *testing.T) {
 func TestConnectionMadeWhileHeldIsServedAfterHeal(t *testing.T) {
 	listener, accepted := listen(t)
 	proxy := start(t, listener.Addr().String(), nil)
-	proxy.Hold(tcpproxy.Up)
+	proxy.Hold(fault.Requests)
 	client := dial(t, proxy)
 	send(t, client, "hello")
-	require.Eventually(t, func() bool { return proxy.Stats().Up.Waiting == 5 }, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return proxy.Stats().Requests.Waiting == 5 }, soon, time.Millisecond)
 	assert.Empty(t, accepted, "the server must not see the connection")
 
-	proxy.Heal(tcpproxy.Up)
+	proxy.Heal(fault.Requests)
 
 	expect(t, receive(t, accepted), "hello")
 }
 
 func TestDroppedBytesBreakTheConnectionAtHeal(t *testing.T) {
 	l := connect(t, nil)
-	l.proxy.Drop(tcpproxy.Up)
+	l.proxy.Drop(fault.Requests)
 	send(t, l.client, "lost")
-	require.Eventually(t, func() bool { return l.proxy.Stats().Up.Dropped == 4 }, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return l.proxy.Stats().Requests.Dropped == 4 }, soon, time.Millisecond)
 	send(t, l.server, "still heard")
 	expect(t, l.client, "still heard")
 
-	l.proxy.Heal(tcpproxy.Up)
+	l.proxy.Heal(fault.Requests)
 
 	_, err := l.client.Read(make([]byte, 1))
 	require.ErrorIs(t, err, syscall.ECONNRESET)
@@ -200,8 +201,8 @@ func TestDroppedBytesBreakTheConnectionAtHeal(t *testing.T) {
 
 func TestDropLeavesAnIdleConnectionWhole(t *testing.T) {
 	l := connect(t, nil)
-	l.proxy.Drop(tcpproxy.Both)
-	l.proxy.Heal(tcpproxy.Both)
+	l.proxy.Drop(fault.Both)
+	l.proxy.Heal(fault.Both)
 
 	send(t, l.client, "a")
 	expect(t, l.server, "a")
@@ -248,7 +249,7 @@ func TestHalfClosePasses(t *testing.T) {
 func TestDelayKeepsThroughput(t *testing.T) {
 	const delay = 50 * time.Millisecond
 	l := connect(t, nil)
-	l.proxy.Delay(tcpproxy.Up, delay)
+	l.proxy.Delay(fault.Requests, delay)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 256*32<<10/16)
 	begin := time.Now()
 	go func() {
@@ -267,10 +268,10 @@ func TestDelayKeepsThroughput(t *testing.T) {
 
 func TestShorterDelayDoesNotReorder(t *testing.T) {
 	l := connect(t, nil)
-	l.proxy.Delay(tcpproxy.Up, 100*time.Millisecond)
+	l.proxy.Delay(fault.Requests, 100*time.Millisecond)
 	send(t, l.client, "a")
 	l.waiting(t, up, 1)
-	l.proxy.Delay(tcpproxy.Up, 0)
+	l.proxy.Delay(fault.Requests, 0)
 	send(t, l.client, "b")
 
 	expect(t, l.server, "ab")
@@ -312,16 +313,16 @@ func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
 	toB := receive(t, accepted)
 	expect(t, toB, "b")
 
-	proxy.HoldFrom("a", tcpproxy.Both)
+	proxy.HoldFrom("a", fault.Both)
 	send(t, a, "held")
-	require.Eventually(t, func() bool { return proxy.Stats().Up.Waiting == 4 }, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return proxy.Stats().Requests.Waiting == 4 }, soon, time.Millisecond)
 	send(t, b, "free")
 	expect(t, toB, "free")
 
-	proxy.Hold(tcpproxy.Both)
-	proxy.Heal(tcpproxy.Both)
-	assert.EqualValues(t, 4, proxy.Stats().Up.Waiting, "Heal is not HealFrom")
-	proxy.HealFrom("a", tcpproxy.Both)
+	proxy.Hold(fault.Both)
+	proxy.Heal(fault.Both)
+	assert.EqualValues(t, 4, proxy.Stats().Requests.Waiting, "Heal is not HealFrom")
+	proxy.HealFrom("a", fault.Both)
 	expect(t, toA, "held")
 }
 
@@ -368,7 +369,7 @@ func TestServerNameIsReadFromTheGreeting(t *testing.T) {
 
 func TestCloseEndsEverything(t *testing.T) {
 	l := connect(t, nil)
-	l.proxy.Hold(tcpproxy.Both)
+	l.proxy.Hold(fault.Both)
 	waiting := dial(t, l.proxy)
 	require.NoError(t, l.proxy.Close())
 	require.NoError(t, l.proxy.Close())

@@ -41,7 +41,7 @@ func TestDialRetryWaitsForTheServer(t *testing.T) {
 	proxy := start(t, target, &tcpproxy.Options{DialRetry: true})
 	client := dial(t, proxy)
 	send(t, client, "patience")
-	require.Eventually(t, func() bool { return proxy.Stats().Up.Waiting == 8 }, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return proxy.Stats().Requests.Waiting == 8 }, soon, time.Millisecond)
 
 	l := listen()
 	defer l.Close()

@@ -9,7 +9,8 @@ type Stats struct {
 	Refused  int64 // connections reset because of Refuse
 	Failed   int64 // connections reset because the server refused them
 	Open     int   // connections there are now
-	Up, Down Flow
+
+	Requests, Replies Flow // by direction
 }
 
 // Flow counts the bytes of one direction.
@@ -35,8 +36,8 @@ func (p *Proxy) Stats() Stats {
 		Refused:  p.stats.refused.Load(),
 		Failed:   p.stats.failed.Load(),
 		Open:     open,
-		Up:       p.stats.read(0),
-		Down:     p.stats.read(1),
+		Requests: p.stats.read(0),
+		Replies:  p.stats.read(1),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestEtcdDriverRenewsAroundABlackHole(t *testing.T) {
@@ -27,9 +28,9 @@ func TestEtcdDriverRenewsAroundABlackHole(t *testing.T) {
 		ls = append(ls, lease(t, cluster.Client(t), nil, 4*time.Second))
 	}
 	for i := range 3 {
-		cluster.Member(i).ClientProxy().Hold(etcdtest.Both)
+		cluster.Member(i).ClientProxy().Hold(fault.Both)
 		time.Sleep(5 * time.Second) // longer than the TTL
-		cluster.Member(i).ClientProxy().Heal(etcdtest.Both)
+		cluster.Member(i).ClientProxy().Heal(fault.Both)
 		for _, l := range ls {
 			require.False(t, l.isGone())
 			assert.Less(t, l.b.Clock().Now().Sub(l.newest()), 3*time.Second, "window")
@@ -60,7 +61,7 @@ func TestEtcdDriverContextsAreObeyed(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
 	l := lease(t, cluster.Client(t), nil, 5*time.Second)
 	j := l.join(t, "x")
-	cluster.Member(0).ClientProxy().Hold(etcdtest.Both)
+	cluster.Member(0).ClientProxy().Hold(fault.Both)
 	for name, f := range map[string]func(context.Context) error{
 		"join": func(ctx context.Context) error { _, err := l.Join(ctx, driver.JoinRequest{Line: "x"}); return err },
 		"leave": func(ctx context.Context) error {
@@ -78,7 +79,7 @@ func TestEtcdDriverContextsAreObeyed(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded, name)
 		assert.Less(t, time.Since(begin), 500*time.Millisecond, name)
 	}
-	cluster.Member(0).ClientProxy().Heal(etcdtest.Both)
+	cluster.Member(0).ClientProxy().Heal(fault.Both)
 }
 
 func TestEtcdDriverStandsInLineWithMutex(t *testing.T) {

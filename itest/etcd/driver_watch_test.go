@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestEtcdDriverWatchTellsTheEnd(t *testing.T) {
@@ -166,7 +167,7 @@ func TestEtcdDriverBurstsNeverHideTheOwnEnd(t *testing.T) {
 	}
 	ready.Wait()
 	proxy := cluster.Member(0).ClientProxy()
-	proxy.Hold(etcdtest.Down)
+	proxy.Hold(fault.Replies)
 	for chunk := range slices.Chunk(mines, 100) {
 		var ops []clientv3.Op
 		for _, j := range chunk {
@@ -175,7 +176,7 @@ func TestEtcdDriverBurstsNeverHideTheOwnEnd(t *testing.T) {
 		_, err := direct.Txn(t.Context()).Then(ops...).Commit()
 		require.NoError(t, err)
 	}
-	proxy.Heal(etcdtest.Down)
+	proxy.Heal(fault.Replies)
 	require.NoError(t, other.Close(t.Context()))
 	gone.Wait()
 
@@ -220,7 +221,7 @@ func TestEtcdDriverSilentStreamIsGivenUp(t *testing.T) {
 
 	// One of three connections goes silent; it may be the stream's.
 	for i := range 3 {
-		cluster.Member(i).ClientProxy().Hold(etcdtest.Both)
+		cluster.Member(i).ClientProxy().Hold(fault.Both)
 		begin := time.Now()
 		heard := false
 		for time.Since(begin) < 4*time.Second && !heard {
@@ -232,7 +233,7 @@ func TestEtcdDriverSilentStreamIsGivenUp(t *testing.T) {
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
-		cluster.Member(i).ClientProxy().Heal(etcdtest.Both)
+		cluster.Member(i).ClientProxy().Heal(fault.Both)
 		if heard {
 			t.Logf("stream of member %d given up after %s", i, time.Since(begin))
 		}

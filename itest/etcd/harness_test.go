@@ -25,6 +25,7 @@ import (
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
@@ -117,7 +118,7 @@ func (s *etcdService) Count(t *testing.T, line string) int {
 }
 
 func (s *etcdService) Client(t *testing.T) drivertest.Client {
-	c := &etcdClient{strikes: map[drivertest.Op][]drivertest.Fault{}}
+	c := &etcdClient{}
 	cfg := func(cfg *clientv3.Config) {
 		cfg.Endpoints = nil
 		for i := range s.cluster.Len() {
@@ -144,23 +145,17 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 // request by request, by an interceptor.
 type etcdClient struct {
 	kit.Network
+	fault.Plan
 
 	backend driver.Backend
 	sent    atomic.Int64
 
 	mu        sync.Mutex
-	strikes   map[drivertest.Op][]drivertest.Fault
 	kept      []func()
 	onRequest func()
 }
 
 func (c *etcdClient) Backend() driver.Backend { return c.backend }
-
-func (c *etcdClient) Strike(op drivertest.Op, f drivertest.Fault) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.strikes[op] = append(c.strikes[op], f)
-}
 
 func (c *etcdClient) Deliver() {
 	c.mu.Lock()
@@ -197,51 +192,37 @@ func (c *etcdClient) intercept(
 	send := func() error {
 		return invoke(context.WithoutCancel(ctx), method, req, reply, cc, opts...)
 	}
-	switch fault, ok := c.strike(req); {
-	case !ok:
-		return invoke(ctx, method, req, reply, cc, opts...)
-	case fault == drivertest.LostRequest:
+	switch c.Take(kinds(req)...) {
+	case fault.LostRequest:
 		<-ctx.Done()
 		return status.FromContextError(ctx.Err()).Err()
-	case fault == drivertest.BrokenRequest:
+	case fault.BrokenRequest:
 		return errBroken()
-	case fault == drivertest.LostReply:
+	case fault.LostReply:
 		_ = send()
 		<-ctx.Done()
 		return status.FromContextError(ctx.Err()).Err()
-	case fault == drivertest.BrokenReply:
+	case fault.BrokenReply:
 		_ = send()
 		return errBroken()
-	default: // Kept
+	case fault.LateRequest:
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.kept = append(c.kept, func() { _ = invoke(context.Background(), method, req, &pb.TxnResponse{}, cc) })
 		return errBroken()
 	}
-}
-
-// strike returns the fault that hits a request, if one does.
-func (c *etcdClient) strike(req any) (drivertest.Fault, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, op := range kinds(req) {
-		if fs := c.strikes[op]; len(fs) > 0 {
-			c.strikes[op] = fs[1:]
-			return fs[0], true
-		}
-	}
-	return 0, false
+	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
 // kinds says what a request may be. Looks and lists are the same to etcd.
-func kinds(req any) []drivertest.Op {
+func kinds(req any) []fault.Op {
 	switch r := req.(type) {
 	case *pb.LeaseGrantRequest:
-		return []drivertest.Op{drivertest.Open}
+		return []fault.Op{fault.Open}
 	case *pb.LeaseRevokeRequest:
-		return []drivertest.Op{drivertest.Close}
+		return []fault.Op{fault.Close}
 	case *pb.RangeRequest:
-		return []drivertest.Op{drivertest.Look, drivertest.List}
+		return []fault.Op{fault.Look, fault.List}
 	case *pb.TxnRequest:
 		return txnKinds(r)
 	}
@@ -250,9 +231,9 @@ func kinds(req any) []drivertest.Op {
 
 // txnKinds tells transactions apart by what they would do. Only a join has a
 // fence for a condition, and only what settles one writes a fence.
-func txnKinds(r *pb.TxnRequest) []drivertest.Op {
+func txnKinds(r *pb.TxnRequest) []fault.Op {
 	if slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) }) {
-		return []drivertest.Op{drivertest.Join}
+		return []fault.Op{fault.Join}
 	}
 	for _, op := range r.Success {
 		switch put := op.GetRequestPut(); {
@@ -260,14 +241,14 @@ func txnKinds(r *pb.TxnRequest) []drivertest.Op {
 		case isFence(put.Key):
 			return nil // settles a join
 		default:
-			return []drivertest.Op{drivertest.Change}
+			return []fault.Op{fault.Change}
 		}
 	}
 	for _, op := range r.Success {
 		inner := op.GetRequestTxn() // of those that leave several lines
 		if op.GetRequestDeleteRange() != nil || inner != nil && inner.Success[0].GetRequestDeleteRange() != nil {
-			return []drivertest.Op{drivertest.Leave}
+			return []fault.Op{fault.Leave}
 		}
 	}
-	return []drivertest.Op{drivertest.Look, drivertest.List}
+	return []fault.Op{fault.Look, fault.List}
 }

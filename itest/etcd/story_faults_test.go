@@ -19,6 +19,7 @@ import (
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // cutWaiter is a holder past the proxy, and a waiter behind it whose watches
@@ -187,7 +188,7 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 func heldBack(cluster *etcdtest.Cluster) (bytes int64) {
 	for i := range cluster.Len() {
 		st := cluster.Member(i).PeerProxy().Stats()
-		bytes += st.Up.Waiting + st.Down.Waiting
+		bytes += st.Requests.Waiting + st.Replies.Waiting
 	}
 	return bytes
 }
@@ -207,7 +208,7 @@ func blackHoleLosesNoSession(t *testing.T) {
 	}
 
 	hole := cluster.Member(1).ClientProxy()
-	hole.Drop(etcdtest.Both)
+	hole.Drop(fault.Both)
 	end := time.After(3 * ttl)
 	stop := make(chan struct{})
 	var workers sync.WaitGroup
@@ -237,7 +238,7 @@ func blackHoleLosesNoSession(t *testing.T) {
 	close(stop)
 	workers.Wait()
 
-	assert.Positive(t, hole.Stats().Up.Dropped, "requests went into the hole")
+	assert.Positive(t, hole.Stats().Requests.Dropped, "requests went into the hole")
 	for i, h := range held {
 		assert.NoError(t, context.Cause(h.Context()))
 		assert.Positive(t, h.Valid())
@@ -246,9 +247,9 @@ func blackHoleLosesNoSession(t *testing.T) {
 	slices.Sort(took)
 	require.NotEmpty(t, took)
 	t.Logf("%d times locked and unlocked beside a black hole: median %s, 99 in 100 %s, longest %s; %d bytes lost",
-		len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1], hole.Stats().Up.Dropped)
+		len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1], hole.Stats().Requests.Dropped)
 	assert.Less(t, took[len(took)-1], 2*ttl)
-	hole.Heal(etcdtest.Both)
+	hole.Heal(fault.Both)
 	for _, h := range held {
 		kit.GivenBack(t, h)
 	}

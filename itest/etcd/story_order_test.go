@@ -24,6 +24,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // logbook keeps the log of a session.
@@ -76,7 +77,7 @@ func newBusy(t *testing.T, ttl time.Duration) *busy {
 	lead := election.New(near, "busy")
 	h, err := lead.Campaign(ctx, "0")
 	require.NoError(t, err)
-	for _, dir := range []etcdtest.Direction{etcdtest.Up, etcdtest.Down} {
+	for _, dir := range []fault.Direction{fault.Requests, fault.Replies} {
 		cluster.Member(0).ClientProxy().Delay(dir, 100*time.Millisecond)
 	}
 	seen := make(chan struct{})

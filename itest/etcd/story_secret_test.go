@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // passwordsAreKept goes through all that a login meets, and then looks for the
@@ -49,10 +50,10 @@ func passwordsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nobody.Close())
 	dial("unreachable", nobody.Addr().String(), goodPassword)
-	proxy.Hold(tcpproxy.Both)
+	proxy.Hold(fault.Both)
 	dial("cut", proxy.Addr(), goodPassword)
 	require.ErrorIs(t, said["cut"], session.ErrUnavailable)
-	proxy.Heal(tcpproxy.Both)
+	proxy.Heal(fault.Both)
 
 	one, cfg := dial("one", proxy.Addr(), goodPassword)
 	two, _ := dial("two", endpoint, goodPassword)
@@ -76,10 +77,10 @@ func passwordsAreKept(t *testing.T) {
 	h := lost.Lock(t, "x")
 	r := two.Begin(kit.Bounded(t), "x")
 	line := lineOf(t, two, "x", 2)
-	proxy.Hold(tcpproxy.Both)
+	proxy.Hold(fault.Both)
 	kit.Wait(t, h.Context().Done(), "the loss")
 	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
-	proxy.Heal(tcpproxy.Both)
+	proxy.Heal(fault.Both)
 	h2 := r.Granted(t)
 	stored, err := loggedIn(t, endpoint, "root", nil).Get(kit.Bounded(t), "\x00", clientv3.WithFromKey())
 	require.NoError(t, err)

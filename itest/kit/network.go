@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Network is one client's way to all servers, and can be harmed as
@@ -12,26 +12,23 @@ import (
 type Network []*tcpproxy.Proxy
 
 // Cut is a drivertest.Client's.
-func (n Network) Cut(d drivertest.Direction) {
-	dir := map[drivertest.Direction]tcpproxy.Direction{
-		drivertest.Both: tcpproxy.Both, drivertest.Requests: tcpproxy.Up, drivertest.Replies: tcpproxy.Down,
-	}[d]
+func (n Network) Cut(d fault.Direction) {
 	for _, p := range n {
-		p.Hold(dir)
+		p.Hold(d)
 	}
 }
 
 // Heal is a drivertest.Client's.
 func (n Network) Heal() {
 	for _, p := range n {
-		p.Delay(tcpproxy.Both, 0)
-		p.Heal(tcpproxy.Both)
+		p.Delay(fault.Both, 0)
+		p.Heal(fault.Both)
 	}
 }
 
 // Delay is a drivertest.Client's.
 func (n Network) Delay(d time.Duration) {
 	for _, p := range n {
-		p.Delay(tcpproxy.Down, d)
+		p.Delay(fault.Replies, d)
 	}
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // account checks what a new holder is told of those before it.
@@ -32,7 +34,7 @@ func (w *world) account(hd *hold) {
 // died while waiting may have looked like a holder.
 func (ln *line) past(place int64) (died, perhaps bool) {
 	for _, e := range slices.Backward(ln.all) {
-		switch left := e.how == "leave" || e.how == "settle"; {
+		switch left := e.how == fault.Leave || e.how == fault.Settle; {
 		case e.Place >= place || e.Foreign || !e.gone:
 		case e.hold != nil && !left:
 			return true, true
@@ -49,7 +51,7 @@ func (ln *line) past(place int64) (died, perhaps bool) {
 
 // fell says that an entry of a hold went by no doing of its owner.
 func (hd *hold) fell() bool {
-	return slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone && e.how != "leave" })
+	return slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone && e.how != fault.Leave })
 }
 
 // tidy checks that nothing is left.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/schedule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // client is one process: its clock and its network.
@@ -29,7 +29,8 @@ type client struct {
 
 	// What is wrong with it. Only the scheduler's goroutine touches these.
 	pausedTill, requestsTill, repliesTill time.Duration
-	paused, noRequests, noReplies         bool
+	paused                                bool
+	cut                                   fault.Direction
 	kept                                  []*event // what waits for the end of a pause
 	epoch                                 int      // of its connection
 	told                                  map[string]time.Duration
@@ -50,7 +51,7 @@ func (c *client) number() int {
 // off that is now: by what still gets through it may learn of its turn long after
 // its requests are lost, and then it does so at once.
 func (c *client) ill() time.Duration {
-	if c.paused || c.noRequests || c.noReplies {
+	if c.paused || c.cut != 0 {
 		return max(c.sick, c.w.Now())
 	}
 	return c.sick
@@ -120,18 +121,18 @@ type actor struct{}
 
 // flight is a request under way.
 type flight struct {
-	schedule.Request
+	membackend.Request
 	c    *client
 	name string
 }
 
 // Send has the scheduler launch a request.
-func (c *client) Send(r schedule.Request) {
+func (c *client) Send(r membackend.Request) {
 	by := ""
 	if r.Ctx != nil {
 		by, _ = r.Ctx.Value(actor{}).(string)
 	}
-	f := &flight{Request: r, c: c, name: r.Op + " " + r.Of + " " + r.Session + " " + by}
+	f := &flight{Request: r, c: c, name: string(r.Op) + " " + r.Of + " " + r.Session + " " + by}
 	c.w.post(&event{what: atLaunch, c: c, name: f.name, req: f})
 }
 

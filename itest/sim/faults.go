@@ -5,11 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
-
-const bothWays = membackend.Replies // what of a cut matters to watches
 
 // plan draws the faults that come at random times.
 func (w *world) plan() {
@@ -49,11 +47,11 @@ func (w *world) strike() {
 	case 0, 1, 2:
 		w.pause(c, w.length())
 	case 3, 4:
-		w.cut(c, true, true, w.length())
+		w.cut(c, fault.Both, w.length())
 	case 5:
-		w.cut(c, true, false, w.length())
+		w.cut(c, fault.Requests, w.length())
 	case 6:
-		w.cut(c, false, true, w.length())
+		w.cut(c, fault.Replies, w.length())
 	case 7:
 		if n := len(ln.alive); n > 0 {
 			w.expire(ln.alive[w.random.IntN(n)].Session)
@@ -67,7 +65,7 @@ func (w *world) strike() {
 	case 11:
 		w.suffer(c, "watches broken", "")
 		w.breakWatches(c)
-		if !c.noReplies {
+		if c.cut&fault.Replies == 0 {
 			c.mem.Heal()
 		}
 	}
@@ -85,11 +83,11 @@ func (w *world) atCall(f *flight) (stays bool) {
 	case 2:
 		w.pause(c, w.length())
 	case 3:
-		w.cut(c, true, true, w.length())
+		w.cut(c, fault.Both, w.length())
 	case 4:
-		w.cut(c, true, false, w.length())
+		w.cut(c, fault.Requests, w.length())
 	case 5, 6:
-		w.cut(c, false, true, w.length())
+		w.cut(c, fault.Replies, w.length())
 	case 7:
 		if f.Session != "" {
 			w.expire(f.Session)
@@ -101,7 +99,7 @@ func (w *world) atCall(f *flight) (stays bool) {
 }
 
 // outside is what removed an entry that an operator removed.
-const outside = "outside"
+const outside fault.Op = "outside"
 
 // proveLate lets a renewal be the last one for long, and its answer come late: who
 // counts from the answer believes for too long.
@@ -109,7 +107,7 @@ func (w *world) proveLate(c *client) {
 	c.lag = w.in(ttl/8, 3*ttl/4)
 	w.push(&event{what: atFault, due: w.Now() + 60*time.Millisecond, c: c, run: func() {
 		if !w.healed {
-			w.cut(c, true, false, w.in(ttl, 2*ttl))
+			w.cut(c, fault.Requests, w.in(ttl, 2*ttl))
 		}
 	}})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // line is a line as the service has it.
@@ -46,8 +47,8 @@ type entry struct {
 	open   time.Duration // since when it does; -1: it does not
 	gone   bool
 	goneAt time.Duration
-	how    string // the request that removed it; "" if it was none of its owner's
-	hold   *hold  // if somebody got it
+	how    fault.Op // the request that removed it; "" if it was none of its owner's
+	hold   *hold    // if somebody got it
 
 	// brief says that an operator ended its session, and with it the entry before
 	// it. If word of that one's end comes first, the entry may be believed to hold,

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
+	"github.com/fairlock/fairlock/membackend/memtest"
 )
 
 // enough is the most runs that the simulation may need to find a planted bug.
@@ -54,9 +54,9 @@ func TestMutantReplay(t *testing.T) {
 }
 
 // kindsOf returns the kinds of service on which a failpoint can show.
-func kindsOf(p failpoint.Point) []memory.Kind {
-	kinds := append(memory.Kinds(), memory.Lagging(), memory.Unarmed())
-	return slices.DeleteFunc(kinds, func(k memory.Kind) bool {
+func kindsOf(p failpoint.Point) []memtest.Kind {
+	kinds := memtest.AllKinds()
+	return slices.DeleteFunc(kinds, func(k memtest.Kind) bool {
 		switch p {
 		case failpoint.MovedGone, failpoint.MovedComplete:
 			return !k.Options.Moves

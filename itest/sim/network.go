@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // settle waits until all rest, and says when that happens which they want.
@@ -55,7 +55,7 @@ func (w *world) admit(e *event) {
 		w.launch(e.req)
 		return
 	case atTell:
-		if e.c.noReplies || e.epoch != e.c.epoch {
+		if e.c.cut&fault.Replies != 0 || e.epoch != e.c.epoch {
 			return
 		}
 		travel := w.latency(e.c, "event "+e.req.name)
@@ -91,14 +91,14 @@ func (w *world) deliver(e *event) bool {
 		w.log(e.c, "timer", e.num.String())
 		w.woke = true
 	case atTell:
-		if e.epoch != e.c.epoch || e.c.noReplies {
+		if e.epoch != e.c.epoch || e.c.cut&fault.Replies != 0 {
 			return false
 		}
 		w.log(e.c, "told", e.req.name)
 		w.woke = true
 		e.run()
 	case atReply:
-		if e.c.noReplies {
+		if e.c.cut&fault.Replies != 0 {
 			w.log(e.c, "lost", e.name)
 			return true
 		}
@@ -149,59 +149,65 @@ func (w *world) launch(f *flight) {
 			return // it has not left yet
 		}
 	}
-	if f.Op == string(membackend.OpRenew) && !w.healed && w.storm > 0 && w.chance(400/w.storm) {
+	if f.Op == fault.Renew && !w.healed && w.storm > 0 && w.chance(400/w.storm) {
 		w.proveLate(c)
 	}
-	if c.noRequests {
+	if c.cut&fault.Requests != 0 {
 		w.log(c, "lost", f.name)
 		return
 	}
 	w.log(c, "sends", f.name)
-	fate := 1000
-	if !w.healed && w.storm > 0 {
-		fate = w.random.IntN(1000) / w.storm
-	}
+	hit, doubled := w.draw(f)
 	travel := w.latency(c, f.name)
-	reply := replyComes
-	switch {
-	case fate < 4:
-		w.suffer(c, "request lost", f.name)
-		return
-	case fate < 7 && f.Broke != nil:
-		w.suffer(c, "request broken", f.name)
-		w.reply(f, w.latency(c, f.name), f.Broke)
-		return
-	case fate < 10:
-		w.suffer(c, "reply lost", f.name)
-		reply = replyLost
-	case fate < 13:
-		w.suffer(c, "reply broken", f.name)
-		reply = replyBroken
-	case fate < 17 && f.Broke != nil: // the client is told that it broke, and it arrives late
-		w.suffer(c, "request late", f.name)
-		w.reply(f, w.latency(c, f.name), f.Broke)
-		travel, reply = w.in(time.Millisecond, ttl), replyLost
-	case fate < 20: // there is a second copy
-		w.suffer(c, "doubled", f.name)
-		w.travel(f, w.in(time.Millisecond, ttl), replyLost)
+	if hit != "" {
+		w.suffer(c, string(hit), f.name)
 	}
-	w.travel(f, travel, reply)
+	switch hit {
+	case fault.LostRequest:
+		return
+	case fault.BrokenRequest:
+		w.reply(f, w.latency(c, f.name), f.Broke)
+		return
+	case fault.LateRequest:
+		w.reply(f, w.latency(c, f.name), f.Broke)
+		travel, hit = w.in(time.Millisecond, ttl), fault.LostReply
+	case fault.LostReply, fault.BrokenReply:
+	}
+	if doubled {
+		w.suffer(c, "doubled", f.name)
+		w.travel(f, w.in(time.Millisecond, ttl), fault.LostReply)
+	}
+	w.travel(f, travel, hit)
 }
 
-// What becomes of a reply.
-type fate uint8
-
-const (
-	replyComes fate = iota
-	replyLost
-	replyBroken
-)
+// draw says which fault hits a request, "" for none, or whether there is a second
+// copy of it.
+func (w *world) draw(f *flight) (hit fault.Kind, doubled bool) {
+	if w.healed || w.storm == 0 {
+		return "", false
+	}
+	switch n := w.random.IntN(1000) / w.storm; {
+	case n < 4:
+		return fault.LostRequest, false
+	case n < 7 && f.Broke != nil:
+		return fault.BrokenRequest, false
+	case n < 10:
+		return fault.LostReply, false
+	case n < 13:
+		return fault.BrokenReply, false
+	case n < 17 && f.Broke != nil:
+		return fault.LateRequest, false
+	case n < 20:
+		return "", true
+	}
+	return "", false
+}
 
 // travel brings a request to the service, and its answer back.
-func (w *world) travel(f *flight, d time.Duration, how fate) {
+func (w *world) travel(f *flight, d time.Duration, hit fault.Kind) {
 	c := f.c
 	w.push(&event{what: atService, due: w.Now() + d, c: c, name: f.name, run: func() {
-		if c.noRequests {
+		if c.cut&fault.Requests != 0 {
 			w.log(c, "lost", f.name)
 			return
 		}
@@ -210,8 +216,8 @@ func (w *world) travel(f *flight, d time.Duration, how fate) {
 		}
 		w.log(c, "arrives", f.name)
 		w.op = f.Op
-		answer := f.Arrive(how == replyComes && !c.noReplies)
-		if how == replyBroken {
+		answer := f.Arrive(hit == "" && c.cut&fault.Replies == 0)
+		if hit == fault.BrokenReply {
 			answer = f.Broke
 		}
 		if answer != nil {
@@ -247,24 +253,18 @@ func (w *world) pause(c *client, d time.Duration) {
 }
 
 // cut cuts its network.
-func (w *world) cut(c *client, requests, replies bool, d time.Duration) {
-	what := "cut both"
-	switch {
-	case !replies:
-		what = "cut requests"
-	case !requests:
-		what = "cut replies"
+func (w *world) cut(c *client, way fault.Direction, d time.Duration) {
+	w.suffer(c, "cut "+way.String(), d.String())
+	if way&fault.Requests != 0 {
+		c.requestsTill = max(c.requestsTill, w.Now()+d)
 	}
-	w.suffer(c, what, d.String())
-	if requests {
-		c.noRequests, c.requestsTill = true, max(c.requestsTill, w.Now()+d)
-	}
-	if replies {
+	if way&fault.Replies != 0 {
 		c.repliesTill = max(c.repliesTill, w.Now()+d)
-		if !c.noReplies {
-			c.noReplies = true
-			w.breakWatches(c)
-		}
+	}
+	breaks := way &^ c.cut & fault.Replies
+	c.cut |= way
+	if breaks != 0 {
+		w.breakWatches(c)
 	}
 	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.mend(c) }})
 }
@@ -272,12 +272,12 @@ func (w *world) cut(c *client, requests, replies bool, d time.Duration) {
 // mend ends what is to end now.
 func (w *world) mend(c *client) {
 	now := w.Now()
-	if c.noRequests && c.requestsTill <= now {
-		c.noRequests = false
+	if c.cut&fault.Requests != 0 && c.requestsTill <= now {
+		c.cut &^= fault.Requests
 		w.better(c, "heals", "requests")
 	}
-	if c.noReplies && c.repliesTill <= now {
-		c.noReplies = false
+	if c.cut&fault.Replies != 0 && c.repliesTill <= now {
+		c.cut &^= fault.Replies
 		w.better(c, "heals", "replies")
 		c.mem.Heal()
 	}
@@ -331,7 +331,7 @@ func (w *world) before(c *client, session string, at time.Duration) time.Duratio
 func (w *world) breakWatches(c *client) {
 	c.epoch++
 	clear(c.told)
-	c.mem.Cut(bothWays)
+	c.mem.Cut(fault.Replies) // what of a cut matters to watches
 }
 
 // heal ends all faults, for good.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 const (
@@ -99,7 +100,7 @@ func (hd *hold) ready() time.Duration {
 			ready = max(ready, c.ill())
 		}
 		for _, e := range hd.lines[0].all {
-			if e.Place < hd.place && e.gone && e.how != "leave" {
+			if e.Place < hd.place && e.gone && e.how != fault.Leave {
 				ready = max(ready, e.goneAt)
 			}
 		}
@@ -306,7 +307,7 @@ func (w *world) unlocked(hd *hold, called time.Duration, err, again error) {
 	switch {
 	case err == nil:
 		for _, e := range hd.entries {
-			if !e.gone || e.how != "leave" {
+			if !e.gone || e.how != fault.Leave {
 				w.fail("S5", "%s was told that %s is given back, and its entry is not", hd.k.name, hd.name)
 			}
 		}
@@ -349,7 +350,7 @@ func (w *world) downgraded(hd *hold, token session.Token, called time.Duration, 
 	}
 	e := hd.entries[0]
 	switch {
-	case err == nil && (e.Mode != driver.Shared || e.gone && e.how == "change"):
+	case err == nil && (e.Mode != driver.Shared || e.gone && e.how == fault.Change):
 		w.fail("S5", "%s was told that %s is downgraded, and its entry is not", hd.k.name, hd.name)
 	case err != nil && w.calm(hd):
 		w.fail("S6", "%s cannot downgrade %s: %v", hd.k.name, hd.name, err)

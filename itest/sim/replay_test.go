@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/session/drivertest/memory"
+	"github.com/fairlock/fairlock/membackend/memtest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 var (
@@ -24,7 +25,7 @@ var (
 // is asked for.
 func configs(seed uint64) []Config {
 	var all []Config
-	for _, k := range append(memory.Kinds(), memory.Lagging(), memory.Unarmed()) {
+	for _, k := range memtest.AllKinds() {
 		if *kindFlag == "" || *kindFlag == k.Name {
 			all = append(all, Config{Seed: seed, Kind: k.Name, Service: k.Options})
 		}
@@ -91,12 +92,12 @@ func TestWhoIsCutOffIsIll(t *testing.T) {
 	defer w.end()
 	c := w.clients[0]
 	w.now.Store(int64(time.Minute))
-	w.suffer(c, "cut requests", "")
-	c.noRequests = true
+	w.suffer(c, "cut Requests", "")
+	c.cut = fault.Requests
 	w.now.Store(int64(2 * time.Minute))
 
 	assert.Equal(t, 2*time.Minute, c.ill(), "it still is")
-	c.noRequests = false
+	c.cut = 0
 	assert.Equal(t, time.Minute, c.ill())
 }
 

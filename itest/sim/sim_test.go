@@ -65,8 +65,8 @@ func (y *tally) String() string {
 
 // everything is each kind of fault that must have struck in enough runs.
 var everything = []string{
-	"cut both", "cut replies", "cut requests", "doubled", "entry deleted", "foreign entry", "pause", "proof late", "reply broken",
-	"reply lost", "request broken", "request late", "request lost", "session ended", "slow", "watches broken",
+	"cut Both", "cut Replies", "cut Requests", "doubled", "entry deleted", "foreign entry", "pause", "proof late",
+	"LostRequest", "BrokenRequest", "LostReply", "BrokenReply", "LateRequest", "session ended", "slow", "watches broken",
 }
 
 // TestRecipes runs all recipes, with seeds that nobody has tried yet.

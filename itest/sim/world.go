@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/schedule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // ttl is that of all sessions. The margin is the default, a tenth of it.
@@ -70,7 +70,7 @@ type world struct {
 	healedAt time.Duration
 	telling  int
 
-	op         string // the request that is acting at the service
+	op         fault.Op // the request that is acting at the service
 	dirty      bool
 	expired    []string // sessions that ended in this event
 	foreign    []*foreign
@@ -154,8 +154,8 @@ func (x timeline) Changed(name string) {
 	}
 }
 
-func (x timeline) Expired(session string)  { x.expired = append(x.expired, session) }
-func (x timeline) Client() schedule.Client { return x.joining }
+func (x timeline) Expired(session string) { x.expired = append(x.expired, session) }
+func (x timeline) Wire() membackend.Wire  { return x.joining }
 
 // How long a run may go on when all is healed and no call returns, and how long
 // it is then watched while nobody does anything.

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -57,7 +57,7 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	proofs()
 	require.NoError(t, context.Cause(h.Context()))
 
-	proxy.Hold(tcpproxy.Both)
+	proxy.Hold(fault.Both)
 	cut := kit.Now()
 	told := kit.Wait(t, over, "the end of the hold")
 	deleted := kit.Wait(t, gone, "the end of the entry")
@@ -65,7 +65,7 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	assert.Less(t, told.Sub(cut), given)
 	assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 	t.Logf("told %s after the cut, the entry went %s after that", told.Sub(cut), deleted.Sub(told))
-	proxy.Heal(tcpproxy.Both)
+	proxy.Heal(fault.Both)
 	kit.Unlock(t, p.Lock(t, "x"))
 }
 

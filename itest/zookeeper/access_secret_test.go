@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/itest/tour"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
@@ -58,10 +58,10 @@ func TestPasswordsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nobody.Close())
 	open("unreachable", nobody.Addr().String(), goodPassword)
-	proxy.Hold(tcpproxy.Both)
+	proxy.Hold(fault.Both)
 	open("cut", proxy.Addr(), goodPassword)
 	require.ErrorIs(t, said["cut"], session.ErrUnavailable)
-	proxy.Heal(tcpproxy.Both)
+	proxy.Heal(fault.Both)
 
 	one, two := open("one", proxy.Addr(), goodPassword), open("two", e.Servers()[0], goodPassword)
 	require.NoError(t, said["one"])
@@ -85,10 +85,10 @@ func TestPasswordsAreKept(t *testing.T) {
 	connections := w.connections(proxy.Addr()) + 1 // of two sessions
 	proxy.Reset()                                  // it shows its logins anew
 	kit.Until(t, "another connection", func() bool { return w.connections(proxy.Addr()) > connections })
-	proxy.Hold(tcpproxy.Both)
+	proxy.Hold(fault.Both)
 	kit.Wait(t, h.Context().Done(), "the loss")
 	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
-	proxy.Heal(tcpproxy.Both)
+	proxy.Heal(fault.Both)
 	h2 := r.Granted(t)
 	stored := everything(t, admin, root)
 	require.NotEmpty(t, stored)

@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -258,7 +258,7 @@ func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
 	conn := e.Conn(t)
 	var bell string
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
-		if request.Op() == zkframe.OpMulti && writes(request) == drivertest.Leave && bell != "" {
+		if request.Op() == zkframe.OpMulti && writes(request) == fault.Leave && bell != "" {
 			_, err := conn.Create(bell, nil, 0, zk.WorldACL(zk.PermAll))
 			assert.NoError(t, err)
 			bell = ""

@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -33,15 +34,15 @@ const samples = 4
 func contextsEndBeforeNodes(t *testing.T) {
 	slow := func(p *tcpproxy.Proxy) {
 		// Answers on their way are old, and proofs too.
-		p.Delay(tcpproxy.Down, shortTTL/5)
+		p.Delay(fault.Replies, shortTTL/5)
 		<-time.After(shortTTL / 2)
-		p.Hold(tcpproxy.Up)
+		p.Hold(fault.Requests)
 	}
 	const enough = shortTTL / 4
-	faults := map[string]fault{
-		"both directions": {harm: func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Both) }, least: enough},
-		"requests":        {harm: func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Up) }, least: enough, events: true},
-		"replies":         {harm: func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Down) }, least: enough},
+	faults := map[string]breakage{
+		"both directions": {harm: func(p *tcpproxy.Proxy) { p.Hold(fault.Both) }, least: enough},
+		"requests":        {harm: func(p *tcpproxy.Proxy) { p.Hold(fault.Requests) }, least: enough, events: true},
+		"replies":         {harm: func(p *tcpproxy.Proxy) { p.Hold(fault.Replies) }, least: enough},
 		"reset":           {harm: func(p *tcpproxy.Proxy) { p.Refuse(true); p.Reset() }, least: enough},
 		"slow replies":    {harm: slow},
 	}
@@ -62,14 +63,14 @@ func contextsEndBeforeNodes(t *testing.T) {
 	running.Wait()
 }
 
-// fault is a way to break a network.
-type fault struct {
+// breakage is a way to break a network.
+type breakage struct {
 	harm   func(*tcpproxy.Proxy)
 	least  time.Duration // that a hold goes on for, so that a session can recover
 	events bool          // the server goes on telling of events
 }
 
-func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (slack, lasted time.Duration) {
+func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (slack, lasted time.Duration) {
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
 	fire := func() {}
@@ -95,8 +96,8 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f fault) (sla
 	}
 	assert.Zero(t, h.Valid())
 	proxy.Refuse(false)
-	proxy.Delay(tcpproxy.Both, 0)
-	proxy.Heal(tcpproxy.Both)
+	proxy.Delay(fault.Both, 0)
+	proxy.Heal(fault.Both)
 	kit.GivenBack(t, p.Lock(t, "x"))
 	return slack, end.Sub(began)
 }
@@ -171,7 +172,7 @@ func deadlineFollowsServer(t *testing.T) {
 		h := p.Lock(t, fmt.Sprint(asked))
 		gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
 		kit.Until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })
-		proxy.Hold(tcpproxy.Both)
+		proxy.Hold(fault.Both)
 		began := kit.Now()
 		end := kit.Wait(t, told, "the end of the hold")
 		slack := kit.Wait(t, gone, "the end of the node").Sub(end)
@@ -183,7 +184,7 @@ func deadlineFollowsServer(t *testing.T) {
 		left.Lock()
 		assert.LessOrEqual(t, left.most, given-margin)
 		left.Unlock()
-		proxy.Heal(tcpproxy.Both)
+		proxy.Heal(fault.Both)
 	})
 }
 
@@ -202,14 +203,14 @@ func silentConnection(t *testing.T) {
 			used, other = other, used
 		}
 		require.Equal(t, 1, used.Stats().Open)
-		used.Hold(tcpproxy.Both)
+		used.Hold(fault.Both)
 		began := kit.Now()
 		kit.Until(t, "another connection", func() bool { return other.Stats().Open > 0 })
 		took := kit.Now().Sub(began)
 		t.Logf("another connection after %v", took)
 		assert.Less(t, took, ttl/2)
 		kit.Unlock(t, p.Lock(t, "y"))
-		used.Heal(tcpproxy.Both)
+		used.Heal(fault.Both)
 		kit.Until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
 	}
 	assert.Positive(t, h.Valid())

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/session/drivertest"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -258,7 +260,7 @@ func (s *zkService) end(ctx context.Context, id int64, password string) (alive b
 }
 
 func (s *zkService) Client(t *testing.T) drivertest.Client {
-	c := &zkClient{svc: s, strikes: map[drivertest.Op][]drivertest.Fault{}}
+	c := &zkClient{svc: s}
 	var servers []string
 	for i := range s.ensemble.Len() {
 		p, err := tcpproxy.New(s.ensemble.Member(i).Direct(), nil)
@@ -289,15 +291,15 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 // request by request, where it dials.
 type zkClient struct {
 	kit.Network
+	fault.Plan
 
 	svc     *zkService
 	backend driver.Backend
 	servers []string // its proxies, in the order of the members
 	sent    atomic.Int64
 
-	mu      sync.Mutex
-	strikes map[drivertest.Op][]drivertest.Fault
-	kept    []keptRequest
+	mu   sync.Mutex
+	kept []keptRequest
 
 	gate sync.RWMutex // held while requests that were kept arrive
 
@@ -306,12 +308,6 @@ type zkClient struct {
 }
 
 func (c *zkClient) Backend() driver.Backend { return c.backend }
-
-func (c *zkClient) Strike(op drivertest.Op, f drivertest.Fault) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.strikes[op] = append(c.strikes[op], f)
-}
 
 func (c *zkClient) OnRequest(f func()) {
 	c.hook.Lock()
@@ -331,19 +327,12 @@ func (c *zkClient) sends() {
 	}
 }
 
-// strike returns the fault that hits a request, if one does.
-func (c *zkClient) strike(kinds []drivertest.Op, f zkframe.Frame) (drivertest.Fault, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, op := range kinds {
-		fs := c.strikes[op]
-		if len(fs) == 0 || op == drivertest.Join && !c.svc.has(folderOf(f)) {
-			continue
-		}
-		c.strikes[op] = fs[1:]
-		return fs[0], true
+// hits returns the fault that hits a request, "" if none does.
+func (c *zkClient) hits(f zkframe.Frame, kinds []fault.Op) fault.Kind {
+	if slices.Contains(kinds, fault.Join) && c.Waits(fault.Join) && !c.svc.has(folderOf(f)) {
+		return ""
 	}
-	return 0, false
+	return c.Take(kinds...)
 }
 
 // has says whether a folder is there. The servers refuse to make an entry where

@@ -12,7 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // opens says whether a handshake asks for a session, and does not go on with one.
@@ -43,30 +43,30 @@ func proves(f zkframe.Frame) bool {
 }
 
 // opsOf says what a request may be.
-func opsOf(f zkframe.Frame) []drivertest.Op {
+func opsOf(f zkframe.Frame) []fault.Op {
 	switch f.Op() {
 	case zkframe.OpClose:
-		return []drivertest.Op{drivertest.Close}
+		return []fault.Op{fault.Close}
 	case zkframe.OpGetChildren2, zkframe.OpGetData, zkframe.OpExists:
-		return []drivertest.Op{drivertest.Look, drivertest.List}
+		return []fault.Op{fault.Look, fault.List}
 	case zkframe.OpCreate, zkframe.OpSetData, zkframe.OpDelete, zkframe.OpMulti:
-		return []drivertest.Op{writes(f)}
+		return []fault.Op{writes(f)}
 	}
 	return nil
 }
 
 // writes says what a request that writes does. An entry is created as sequential
 // by a join only, and deleted by Share only to make another of it.
-func writes(f zkframe.Frame) drivertest.Op {
-	op := drivertest.Change
+func writes(f zkframe.Frame) fault.Op {
+	op := fault.Change
 	for _, p := range f.Parts() {
 		switch entry := zkEntry.MatchString(p.Path); {
 		case p.Op == zkframe.OpCreate && p.Flags&zk.FlagSequence != 0:
-			return drivertest.Join
+			return fault.Join
 		case p.Op == zkframe.OpCreate && entry && !strings.Contains(p.Path, "/holders/"):
-			return drivertest.Change
+			return fault.Change
 		case p.Op == zkframe.OpDelete && entry && !strings.Contains(p.Path, "/holders/"):
-			op = drivertest.Leave
+			op = fault.Leave
 		}
 	}
 	return op
@@ -95,9 +95,8 @@ type zkConn struct {
 	logins  []byte        // all that were sent
 	deaf    bool          // nothing more is sent
 	mute    bool          // nothing more is handed on
-	awaits  bool          // a reply that is to be harmed
-	xid     int32
-	fault   drivertest.Fault
+	awaits  fault.Kind    // what is to hit a reply; "": nothing
+	xid     int32         // which one
 
 	once   sync.Once
 	closed chan struct{}
@@ -125,7 +124,7 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	if first || counts(f) {
 		z.c.sends()
 	}
-	var kinds []drivertest.Op
+	var kinds []fault.Op
 	switch {
 	case !first && f.Op() == zkframe.OpLogin:
 		z.mu.Lock()
@@ -134,27 +133,27 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	case !first:
 		kinds = opsOf(f)
 	case opens(f):
-		kinds = []drivertest.Op{drivertest.Open}
+		kinds = []fault.Op{fault.Open}
 	}
-	fault, hit := z.c.strike(kinds, f)
-	if !hit {
+	hit := z.c.hits(f, kinds)
+	if hit == "" {
 		return z.Conn.Write(packet)
 	}
 	z.mu.Lock()
-	switch fault {
-	case drivertest.LostRequest:
+	switch hit {
+	case fault.LostRequest:
 		// One ordered connection: what is lost for good takes all with it.
 		z.deaf, z.mute = true, true
-	case drivertest.LostReply, drivertest.BrokenReply:
-		z.awaits, z.xid, z.fault = true, f.Xid(), fault
+	case fault.LostReply, fault.BrokenReply:
+		z.awaits, z.xid = hit, f.Xid()
 		if first {
 			z.xid = 0
 		}
-	case drivertest.Kept:
+	case fault.LateRequest:
 		z.c.keep(keptRequest{slices.Clone(f), z.logins, z.session, z.addr})
-	case drivertest.BrokenRequest:
+	case fault.BrokenRequest:
 	}
-	deaf, broken := z.deaf, !z.awaits && !z.deaf
+	deaf, broken := z.deaf, z.awaits == "" && !z.deaf
 	z.mu.Unlock()
 	switch {
 	case deaf:
@@ -194,11 +193,11 @@ func (z *zkConn) Read(p []byte) (int, error) {
 			z.session = f
 			z.mu.Unlock()
 		}
-		switch fault, hit := z.meets(f, first); {
-		case hit && fault == drivertest.BrokenReply:
+		switch z.meets(f, first) {
+		case fault.BrokenReply:
 			_ = z.Close()
 			return 0, errReset
-		case hit:
+		case fault.LostReply:
 			continue
 		}
 		z.ready = f
@@ -214,13 +213,14 @@ func (z *zkConn) isMute() bool {
 	return z.mute
 }
 
-// meets says whether a reply is the one that a fault is for.
-func (z *zkConn) meets(f zkframe.Frame, first bool) (drivertest.Fault, bool) {
+// meets returns the fault that hits a reply, "" if none does.
+func (z *zkConn) meets(f zkframe.Frame, first bool) fault.Kind {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if !z.awaits || !first && f.Xid() != z.xid {
-		return 0, false
+	if z.awaits == "" || !first && f.Xid() != z.xid {
+		return ""
 	}
-	z.awaits, z.mute = false, z.fault == drivertest.LostReply
-	return z.fault, true
+	hit := z.awaits
+	z.awaits, z.mute = "", hit == fault.LostReply
+	return hit
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/heard"
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -124,7 +124,7 @@ func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member in
 	j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "x"})
 	require.NoError(t, err)
 	gone := deletion(t, conn, j.Entry.Ref.Key)
-	proxy.Hold(tcpproxy.Down)
+	proxy.Hold(fault.Replies)
 	proxy.Reset()
 
 	// Time enough for the handshake on a busy machine: what is behind it must arrive.
@@ -134,5 +134,5 @@ func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member in
 	require.ErrorIs(t, o.Close(ctx), driver.ErrUnavailable, "nobody has said so")
 
 	assert.Less(t, kit.Wait(t, gone, "the end of the session").Sub(began), kit.CalmTTL/2)
-	proxy.Heal(tcpproxy.Down)
+	proxy.Heal(fault.Replies)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -126,13 +127,13 @@ func lateCommitMakesOneEntry(t *testing.T) {
 // its way, or its answer.
 func impatientCallersLeaveNothing(t *testing.T) {
 	faults := map[string]struct{ harm, heal func(*tcpproxy.Proxy) }{
-		"the request is late":         {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Up) }, func(p *tcpproxy.Proxy) { p.Heal(tcpproxy.Up) }},
-		"the answer is late":          {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Down) }, func(p *tcpproxy.Proxy) { p.Heal(tcpproxy.Down) }},
-		"the request is lost":         {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Up) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(tcpproxy.Up) }},
-		"the answer is lost":          {func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Down) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(tcpproxy.Down) }},
-		"the answer is lost for long": {func(p *tcpproxy.Proxy) { p.Drop(tcpproxy.Down) }, func(p *tcpproxy.Proxy) { p.Heal(tcpproxy.Down) }},
+		"the request is late":         {func(p *tcpproxy.Proxy) { p.Hold(fault.Requests) }, func(p *tcpproxy.Proxy) { p.Heal(fault.Requests) }},
+		"the answer is late":          {func(p *tcpproxy.Proxy) { p.Hold(fault.Replies) }, func(p *tcpproxy.Proxy) { p.Heal(fault.Replies) }},
+		"the request is lost":         {func(p *tcpproxy.Proxy) { p.Hold(fault.Requests) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(fault.Requests) }},
+		"the answer is lost":          {func(p *tcpproxy.Proxy) { p.Hold(fault.Replies) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(fault.Replies) }},
+		"the answer is lost for long": {func(p *tcpproxy.Proxy) { p.Drop(fault.Replies) }, func(p *tcpproxy.Proxy) { p.Heal(fault.Replies) }},
 	}
-	for name, fault := range faults {
+	for name, f := range faults {
 		e, root := shared.use(t)
 		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 		w := &wire{}
@@ -144,7 +145,7 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		held := made(t, conn, root+"/x")
 		w.forget()
 
-		fault.harm(proxy)
+		f.harm(proxy)
 		ctx, cancel := context.WithCancel(kit.Bounded(t))
 		r := p.Begin(ctx, "x")
 		kit.Until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
@@ -157,7 +158,7 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		took := r.At.Sub(ended)
 		assert.Less(t, took, 200*time.Millisecond, name)
 		require.ErrorIs(t, r.Err, session.ErrNotAcquired)
-		fault.heal(proxy)
+		f.heal(proxy)
 
 		// The next one in line shows it: it is first.
 		kit.Unlock(t, p.Lock(t, "x"))

@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -55,7 +56,7 @@ func requestsStayWithTheirSession(t *testing.T) {
 	o := drive(t, shortTTL, zkbackend.Options{Root: root}, proxy.Addr())
 	gone := deletion(t, conn, o.join(t, "held").Entry.Key)
 
-	proxy.Hold(tcpproxy.Up)
+	proxy.Hold(fault.Requests)
 	errs := make(map[string]error)
 	var mu sync.Mutex
 	var joins sync.WaitGroup
@@ -68,14 +69,14 @@ func requestsStayWithTheirSession(t *testing.T) {
 		})
 	}
 	join("inflight")
-	before := proxy.Stats().Up.Waiting
-	kit.Until(t, "a request on its way", func() bool { return proxy.Stats().Up.Waiting > before })
+	before := proxy.Stats().Requests.Waiting
+	kit.Until(t, "a request on its way", func() bool { return proxy.Stats().Requests.Waiting > before })
 	proxy.Refuse(true)
 	kit.Until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
 	join("queued")
 	kit.Wait(t, gone, "the end of the session")
 	proxy.Refuse(false)
-	proxy.Heal(tcpproxy.Both)
+	proxy.Heal(fault.Both)
 	joins.Wait()
 	for line, err := range errs {
 		assert.ErrorIs(t, err, driver.ErrSessionOver, line)
@@ -190,7 +191,7 @@ func wipedServer(t *testing.T) {
 func closeWithoutServers(t *testing.T) {
 	for name, harm := range map[string]func(*tcpproxy.Proxy){
 		"refused": func(p *tcpproxy.Proxy) { p.Refuse(true); p.Reset() },
-		"silent":  func(p *tcpproxy.Proxy) { p.Hold(tcpproxy.Both) },
+		"silent":  func(p *tcpproxy.Proxy) { p.Hold(fault.Both) },
 	} {
 		e, root := shared.use(t)
 		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
@@ -219,7 +220,7 @@ func closeWithoutServers(t *testing.T) {
 		assert.ErrorIs(t, h.Unlock(), session.ErrLost)
 		lined(t, conn, root+"/x", 0)
 		proxy.Refuse(false)
-		proxy.Heal(tcpproxy.Both)
+		proxy.Heal(fault.Both)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -155,9 +156,9 @@ func TestObserveEndsWithItsSessionWhileItReads(t *testing.T) {
 			ended <- last
 		}()
 		time.Sleep(time.Second)
-		c.OnRequest(func(op membackend.Op) {
-			if op == membackend.OpList {
-				c.Cut(membackend.Both)
+		c.OnSend(func(op fault.Op) {
+			if op == fault.List {
+				c.Cut(fault.Both)
 			}
 		})
 		require.NoError(t, leads.Proclaim(t.Context(), h, "two"))
@@ -193,17 +194,17 @@ func TestObserveReadsOnlyWhenItIsTold(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Second)
-		before := c.Requests(membackend.OpList)
+		before := c.Sent(fault.List)
 		time.Sleep(time.Minute)
-		assert.LessOrEqual(t, c.Requests(membackend.OpList)-before, 6, "the net under the watch")
+		assert.LessOrEqual(t, c.Sent(fault.List)-before, 6, "the net under the watch")
 
-		before = c.Requests(membackend.OpList)
+		before = c.Sent(fault.List)
 		for range 1000 {
 			require.NoError(t, leads.Proclaim(t.Context(), h, time.Now().String()))
 			time.Sleep(100 * time.Microsecond)
 		}
 		time.Sleep(time.Second)
-		assert.Less(t, c.Requests(membackend.OpList)-before, 50, "many changes are one")
+		assert.Less(t, c.Sent(fault.List)-before, 50, "many changes are one")
 		cancel()
 		require.NoError(t, h.Unlock())
 	})

@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // soon is how quickly news is told where nothing takes time: far below the
@@ -67,7 +68,7 @@ func TestObserveTellsAtOnce(t *testing.T) {
 			require.NoError(t, h.Unlock())
 			require.Equal(t, "-", last())
 
-			c.Cut(membackend.Both)
+			c.Cut(fault.Both)
 			h = campaign("three")
 			time.Sleep(time.Second)
 			c.Heal()
@@ -97,8 +98,8 @@ func TestObserveMissesNothingBeforeItsWatch(t *testing.T) {
 		c := st.NewClient()
 		s := open(t, c, nil)
 		changed := false
-		c.OnRequest(func(op membackend.Op) {
-			if op == membackend.OpWatch && !changed {
+		c.OnSend(func(op fault.Op) {
+			if op == fault.Watch && !changed {
 				changed = true
 				st.Overwrite("n", h.Refs()[0].Key, []byte("two"))
 			}
@@ -113,7 +114,7 @@ func TestObserveMissesNothingBeforeItsWatch(t *testing.T) {
 func TestObserveLeavesNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
-		b := memory.CountWatches(st.Backend())
+		b := memtest.CountWatches(st.Backend())
 		s, err := session.Open(t.Context(), b, nil)
 		require.NoError(t, err)
 		e := election.New(s, "n")

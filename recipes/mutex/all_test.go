@@ -11,6 +11,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // One lock of two is lost while the other is waited for, and the watch that would
@@ -24,12 +25,12 @@ func TestAllAreReadBeforeTheGrantWhereNoWatchVouches(t *testing.T) {
 		c := st.NewClient()
 		s := open(t, c, nil)
 		lost := false
-		c.OnRequest(func(op membackend.Op) {
-			if op == membackend.OpWatch && st.Entries("x") != nil && !lost {
+		c.OnSend(func(op fault.Op) {
+			if op == fault.Watch && st.Entries("x") != nil && !lost {
 				// The watch of the entry in the line that it has got is the last one.
-				if c.Requests(membackend.OpWatch) == 2 {
+				if c.Sent(fault.Watch) == 2 {
 					lost = true
-					c.LoseRequest(membackend.OpWatch)
+					c.Inject(fault.Watch, fault.LostRequest)
 				}
 			}
 		})
@@ -66,7 +67,7 @@ func TestWhoJoinedOverACleanLedgerAsksAgain(t *testing.T) {
 		require.NoError(t, err)
 		slow := st.NewClient()
 		second := begin(t.Context(), t, mutex.NewWith(open(t, slow, nil), "n", robust))
-		slow.Delay(time.Second, 0)
+		slow.DelayRequests(time.Second)
 		require.NoError(t, first.Unlock())
 		third := begin(t.Context(), t, mutex.NewWith(open(t, st, nil), "n", robust))
 		h := <-second
@@ -76,7 +77,7 @@ func TestWhoJoinedOverACleanLedgerAsksAgain(t *testing.T) {
 		h3 := <-third
 		assert.True(t, h3.PreviousDied())
 		require.NoError(t, h3.Unlock())
-		slow.Delay(0, 0)
+		slow.Heal()
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,7 +62,7 @@ func TestUnlockTellsWhatIsKnown(t *testing.T) {
 		m := mutex.New(open(t, c, nil), "n")
 		h, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		c.Cut(membackend.Both)
+		c.Cut(fault.Both)
 		at := time.Now()
 		err = h.Unlock()
 
@@ -69,9 +70,9 @@ func TestUnlockTellsWhatIsKnown(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(at), time.Second)
 		require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
 		synctest.Wait() // the background has sent its own
-		sent := c.Requests(membackend.OpLeave)
+		sent := c.Sent(fault.Leave)
 		require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
-		assert.Equal(t, sent, c.Requests(membackend.OpLeave), "nothing is sent for a second Unlock")
+		assert.Equal(t, sent, c.Sent(fault.Leave), "nothing is sent for a second Unlock")
 		c.Heal()
 		time.Sleep(3 * time.Second)
 		assert.Empty(t, st.Entries("n"))
@@ -169,7 +170,7 @@ func TestBadInput(t *testing.T) {
 			_, err = mutex.New(s, name).Queue(t.Context())
 			require.ErrorIs(t, err, session.ErrInvalidName)
 		}
-		assert.Zero(t, c.Requests(membackend.OpJoin))
+		assert.Zero(t, c.Sent(fault.Join))
 		_, err = mutex.New(nil, "n").Lock(t.Context())
 		require.ErrorIs(t, err, session.ErrClosed)
 
@@ -219,11 +220,11 @@ func TestHandOffNeedsNoLook(t *testing.T) {
 		h := first
 		for i := range n {
 			time.Sleep(time.Second)
-			looks := clients[i].Requests(membackend.OpLook)
+			looks := clients[i].Sent(fault.Look)
 			require.NoError(t, h.Unlock())
 			h = <-holds[i]
 
-			assert.Equal(t, looks, clients[i].Requests(membackend.OpLook), "waiter %d", i)
+			assert.Equal(t, looks, clients[i].Sent(fault.Look), "waiter %d", i)
 		}
 		require.NoError(t, h.Unlock())
 	})
@@ -247,12 +248,12 @@ func TestChainOfOneSessionNeedsNoLook(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		looks := c.Requests(membackend.OpLook)
+		looks := c.Sent(fault.Look)
 		require.NoError(t, h.Unlock())
 		wg.Wait()
 
-		assert.Equal(t, looks, c.Requests(membackend.OpLook))
-		assert.Equal(t, n+1, c.Requests(membackend.OpLeave))
+		assert.Equal(t, looks, c.Sent(fault.Look))
+		assert.Equal(t, n+1, c.Sent(fault.Leave))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // begin starts a Lock, and returns when it waits. The channel has the hold, or
@@ -81,7 +82,7 @@ func TestAccountCostsOneRequestMoreWhenWaited(t *testing.T) {
 			c := st.NewClient()
 			m := mutex.NewWith(open(t, c, nil), "n", o)
 			got := begin(t.Context(), t, m)
-			looks := c.Requests(membackend.OpLook)
+			looks := c.Sent(fault.Look)
 			require.NoError(t, h.Unlock())
 			h = <-got
 
@@ -89,12 +90,12 @@ func TestAccountCostsOneRequestMoreWhenWaited(t *testing.T) {
 			if account {
 				want = 1
 			}
-			assert.Equal(t, want, c.Requests(membackend.OpChange))
-			assert.Equal(t, looks, c.Requests(membackend.OpLook))
+			assert.Equal(t, want, c.Sent(fault.Change))
+			assert.Equal(t, looks, c.Sent(fault.Look))
 			require.NoError(t, h.Unlock())
 			h, err = m.Lock(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, want, c.Requests(membackend.OpChange), "none when nobody is ahead")
+			assert.Equal(t, want, c.Sent(fault.Change), "none when nobody is ahead")
 			require.NoError(t, h.Unlock())
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // severalLost are the stories of locks that are taken together, when one of them
@@ -25,8 +25,8 @@ func severalLost() []story {
 		{"AllOfARevokedSessionJoinAgain", allJoinAgain},
 		{"EntryWithoutASessionAheadInOneLineIsNamed", allUnleased},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
 			story{fmt.Sprintf("EnqueueAllWith%vIsAllOrNothing", f), func(w *world) { allJoinOver(w, f) }},
@@ -84,7 +84,7 @@ func allRevoked(w *world) {
 }
 
 func allCut(w *world) {
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		a, b := w.mortal("a"), w.party("b")
 		h := a.holdAll("x", "y")
 		x := tell(h)
@@ -217,9 +217,9 @@ func allUnleased(w *world) {
 	w.unlock(held)
 }
 
-func allJoinOver(w *world, f drivertest.Fault) {
+func allJoinOver(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
-	a.net.Strike(drivertest.Join, f)
+	a.net.Inject(fault.Join, f)
 	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
 	defer cancel()
 	r := a.askFor(ctx, wantAll("x", "y", "z"))
@@ -232,10 +232,10 @@ func allJoinOver(w *world, f drivertest.Fault) {
 	w.empty("x", "y", "z")
 }
 
-func allPatientOver(w *world, f drivertest.Fault) {
+func allPatientOver(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	held := b.holdOne("y")
-	a.net.Strike(drivertest.Join, f)
+	a.net.Inject(fault.Join, f)
 	r := a.queueAll(w.soon(), "x", "y", "z")
 	w.lineHas(1, "x", "one entry for one request")
 	w.lineHas(2, "y", "one entry for one request")
@@ -244,11 +244,11 @@ func allPatientOver(w *world, f drivertest.Fault) {
 	w.empty("x", "y", "z")
 }
 
-func allLeaveOver(w *world, f drivertest.Fault) {
+func allLeaveOver(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.holdAll("x", "y", "z")
 	one, all := b.queueFor(w.soon(), wantOne("y")), b.queueAll(w.soon(), "z", "x", "y")
-	a.net.Strike(drivertest.Leave, f)
+	a.net.Inject(fault.Leave, f)
 	if err := h.Unlock(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}

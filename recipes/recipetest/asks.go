@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // asks are the stories of holders that are asked to yield.
@@ -28,8 +28,8 @@ func asks() []story {
 		{"AHolderCutOffIsAskedWhenItIsBack", askedCutOff},
 		{"AForeignNodeAmongTheAsksIsNoAsk", askedForeign},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all, story{fmt.Sprintf("AnAskWith%vIsOneAskAndWithdrawn", f), func(w *world) { askedStruck(w, f) }})
 	}
@@ -293,7 +293,7 @@ func askedEnds(w *world) {
 func askedCutOff(w *world) {
 	a, b := w.mortal("a"), w.party("b")
 	h := a.hold()
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		l := listen(w.soon(), h)
 		w.still("nobody asks")
 		a.net.Cut(d)
@@ -307,7 +307,7 @@ func askedCutOff(w *world) {
 	l := listen(w.soon(), h)
 	x := tell(h)
 	w.still("nobody asks")
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	b.asksFor(name, "in vain")
 	w.when(x)
 	<-l.done
@@ -336,16 +336,16 @@ func askedForeign(w *world) {
 }
 
 // askedStruck: what is not acknowledged in a second is finished in the background.
-func askedStruck(w *world, f drivertest.Fault) {
+func askedStruck(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	b.asksFor(name, "so that what it takes is there")()
-	b.net.Strike(drivertest.Join, f)
+	b.net.Inject(fault.Join, f)
 	withdraw, err := b.Ask(w.soon(), name, "once")
 	require.NoError(w.t, err)
 	require.Equal(w.t, "once", w.asked(h))
 	w.unasked(h)
-	b.net.Strike(drivertest.Leave, f)
+	b.net.Inject(fault.Leave, f)
 	if err := withdraw(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // blockedReports are the stories of programs whose logger or hook does not return.
@@ -83,7 +83,7 @@ func blockedReport(w *world, with func(*session.Options, *block)) {
 		})
 	}
 	b.closed.Store(true)
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	for _, r := range next {
 		r.granted()
 		for i, h := range held {

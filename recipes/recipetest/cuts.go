@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // cuts are the stories of networks that fail for long.
 func cuts() []story {
 	var all []story
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		all = append(all, story{
 			fmt.Sprintf("HolderCutOff%vIsToldBeforeTheNextIsGranted", d),
 			func(w *world) { cutHolder(w, func(p *party) { p.net.Cut(d) }) },
@@ -66,7 +66,7 @@ func lateReplies(w *world) {
 	cutHolder(w, func(p *party) {
 		p.net.Delay(p.Options().TTL / 8)
 		time.Sleep(p.Options().TTL * 3 / 4)
-		p.net.Cut(drivertest.Both)
+		p.net.Cut(fault.Both)
 	})
 }
 
@@ -77,7 +77,7 @@ func leftToExpire(w *world) {
 	h := a.hold()
 	x := tell(h)
 	r := b.queue(w.soon())
-	a.net.Cut(drivertest.Replies) // the service would hear a request to end the session
+	a.net.Cut(fault.Replies) // the service would hear a request to end the session
 	toldAt := w.when(x)
 	margin := a.Options().Margin
 	select {
@@ -97,7 +97,7 @@ func cutWaiter(w *world) {
 	h := a.hold()
 	ctx, cancel := context.WithCancelCause(w.soon())
 	r := b.queue(ctx)
-	b.net.Cut(drivertest.Both)
+	b.net.Cut(fault.Both)
 	why := errors.New("lost interest")
 	at := time.Now()
 	cancel(why)
@@ -115,7 +115,7 @@ func cutWaiter(w *world) {
 
 func cutJoiner(w *world) {
 	a := w.party("a")
-	a.net.Cut(drivertest.Replies)
+	a.net.Cut(fault.Replies)
 	ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
 	defer cancel()
 	r := a.ask(ctx)
@@ -133,7 +133,7 @@ func cutUnlock(w *world) {
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	r := b.queue(w.soon())
-	a.net.Cut(drivertest.Requests)
+	a.net.Cut(fault.Requests)
 	at := time.Now()
 	err := h.Unlock()
 	took := time.Since(at)
@@ -150,7 +150,7 @@ func cutLong(w *world) {
 	a, b := w.party("a"), w.mortal("b")
 	h := a.hold()
 	r := b.queue(w.soon())
-	b.net.Cut(drivertest.Both)
+	b.net.Cut(fault.Both)
 	w.eventually(1, "the service has given the waiter up")
 	b.net.Heal()
 	again := <-b.joined
@@ -172,7 +172,7 @@ func cutShort(w *world) {
 	h := a.hold()
 	second := b.queue(w.soon())
 	third := c.queue(w.soon())
-	b.net.Cut(drivertest.Both)
+	b.net.Cut(fault.Both)
 	w.unlock(h) // b cannot hear of it
 	w.eventually(2, "given back")
 	b.net.Heal()

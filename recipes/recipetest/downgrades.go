@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // downgrades are the stories of writers that become readers.
@@ -150,7 +150,7 @@ func downgradeThenCutOff(w *world) {
 	a.downgrade(h)
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	next := w.endsBefore(h, x, writer)
 	a.net.Heal()
 	w.unlock(next[0])

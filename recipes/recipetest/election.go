@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // elections are the stories of leaders, and of what they say of themselves.
@@ -29,8 +29,8 @@ func elections() []story {
 		{"ValuesAreTakenUpToTheLargest", values},
 		{"CandidatesWaitForForeignLeaders", foreignLeader},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all, story{fmt.Sprintf("ProclaimWith%vIsDone", f), func(w *world) { proclaimOver(w, f) }})
 	}
@@ -196,11 +196,11 @@ func proclaimLost(w *world) {
 	require.ErrorIs(w.t, err, session.ErrNoLeader)
 }
 
-func proclaimOver(w *world, f drivertest.Fault) {
+func proclaimOver(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.lead("before")
 	r := b.campaign(w.soon(), "b")
-	a.net.Strike(drivertest.Change, f)
+	a.net.Inject(fault.Change, f)
 	a.proclaim(h, "after")
 	assert.Equal(w.t, "after", b.leader().Value)
 	a.proclaim(h, "at last")
@@ -212,7 +212,7 @@ func proclaimOver(w *world, f drivertest.Fault) {
 }
 
 func proclaimCut(w *world) {
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		a, b := w.party("a"), w.party("b")
 		h := a.lead("before")
 		a.net.Cut(d)
@@ -236,7 +236,7 @@ func proclaimCutLong(w *world) {
 	a := w.mortal("a")
 	h := a.lead("before")
 	x := tell(h)
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	err := a.elect().Proclaim(w.soon(), h, "never")
 	returned := time.Now()
 

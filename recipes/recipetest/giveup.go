@@ -10,7 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // givingUp are the stories of requests that have held nothing, and must leave the
@@ -20,8 +20,8 @@ func givingUp() []story {
 		{"WaitersThatLeaveChangeNoAccount", robustWaiters},
 		{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all, story{
 			fmt.Sprintf("RequestThatGivesUpWith%vChangesNoAccount", f), func(w *world) { robustGivesUp(w, f) },
@@ -44,7 +44,7 @@ func robustWaiters(w *world) {
 			case "closed":
 				require.NoError(w.t, p.Close())
 			case "cut off":
-				p.net.Cut(drivertest.Both)
+				p.net.Cut(fault.Both)
 			case "deleted":
 				w.svc.Delete(w.t, a.entries()[1].Ref)
 				p.joins(1)
@@ -141,19 +141,19 @@ func (p *party) onRequest(n int, f func()) {
 
 // robustGivesUp has a request give up while it is not known whether its name was
 // written.
-func robustGivesUp(w *world, f drivertest.Fault) {
+func robustGivesUp(w *world, f fault.Kind) {
 	for _, died := range []bool{false, true} {
-		for _, op := range []drivertest.Op{drivertest.Join, drivertest.Change, drivertest.Leave} {
+		for _, op := range []fault.Op{fault.Join, fault.Change, fault.Leave} {
 			a, p := w.party("before"), w.party("gives up")
 			h := a.robust()
 			want := session.PastClean
 			ctx, cancel := context.WithCancel(w.soon())
 			var r *request
-			if op == drivertest.Change {
+			if op == fault.Change {
 				r = p.accountable(ctx)
 			}
-			p.net.Strike(op, f)
-			if op == drivertest.Change {
+			p.net.Inject(op, f)
+			if op == fault.Change {
 				p.onRequest(1, func() { time.AfterFunc(w.h.TTL/1000, cancel) })
 			}
 			if died {

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // insiders are the stories of callers who hold the lock already.
@@ -24,7 +24,7 @@ func insiders() []story {
 		{"LossTellsAllWhoAreInside", lossInside},
 		{"UnlockOfBothAtOnceLeavesNothing", bothAtOnce},
 	}
-	for _, f := range []drivertest.Fault{drivertest.LostReply, drivertest.BrokenReply, drivertest.LostRequest} {
+	for _, f := range []fault.Kind{fault.LostReply, fault.BrokenReply, fault.LostRequest} {
 		all = append(all, story{
 			fmt.Sprintf("WriterGivenBackFirstWith%vBecomesAReader", f),
 			func(w *world) { writerFirstFault(w, f) },
@@ -100,12 +100,12 @@ func writerFirst(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func writerFirstFault(w *world, f drivertest.Fault) {
+func writerFirstFault(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	outer := a.holds(writing)
 	reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
 	inner := a.inside(outer)
-	a.net.Strike(drivertest.Change, f)
+	a.net.Inject(fault.Change, f)
 	if err := outer.Unlock(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}

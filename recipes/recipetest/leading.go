@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // leading are the stories of Run.
@@ -147,7 +147,7 @@ func runAgain(w *world) {
 }
 
 func runCut(w *world) {
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		a, b := w.mortal("a"), w.party("b")
 		ra := a.run("a")
 		first := ra.leads()

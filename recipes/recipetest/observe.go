@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // observations are the stories of those who want to know who leads.
@@ -28,7 +28,7 @@ func observations() []story {
 		{"ObserveEndsWithItsSession", observeClosed},
 		{"ObserveSaysWhatIsWrongWithTheName", observeInvalid},
 	}
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		all = append(all,
 			story{fmt.Sprintf("ObserveGoesOnAfterACutOf%v", d), func(w *world) { observeCut(w, d) }},
 			story{fmt.Sprintf("ObserveGoesOnAfterALongCutOf%v", d), func(w *world) { observeCutLong(w, d) }},
@@ -85,7 +85,7 @@ func observeLast(w *world) {
 	}
 }
 
-func observeCut(w *world, d drivertest.Direction) {
+func observeCut(w *world, d fault.Direction) {
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
 	h := a.lead("one")
 	o := c.observe()
@@ -121,7 +121,7 @@ func (p *party) lose(strike func(sessionID string)) {
 	require.ErrorIs(p.w.t, h.Unlock(), session.ErrLost)
 }
 
-func observeCutLong(w *world, d drivertest.Direction) {
+func observeCutLong(w *world, d fault.Direction) {
 	a, c := w.party("a"), w.mortal("c")
 	h := a.lead("one")
 	o := c.observe()
@@ -199,7 +199,7 @@ func observeEnds(w *world) {
 		o := c.observe()
 		o.sees("one")
 		if cut {
-			c.net.Cut(drivertest.Both)
+			c.net.Cut(fault.Both)
 		}
 		at := time.Now()
 		o.stop()
@@ -249,7 +249,7 @@ func observeClosed(w *world) {
 		o := c.observe()
 		o.vacancy()
 		if cut {
-			c.net.Cut(drivertest.Both)
+			c.net.Cut(fault.Both)
 		}
 		err := c.Close() // of a session that is cut off it fails, after a while
 		if !cut {

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // outcomes are the stories of requests whose outcome is unknown.
 func outcomes() []story {
 	var all []story
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
 			story{fmt.Sprintf("EnqueueWith%vWedgesNobody", f), func(w *world) { unknownJoin(w, f) }},
@@ -29,9 +29,9 @@ func outcomes() []story {
 }
 
 // unknownJoin has the caller give up while the outcome is unknown.
-func unknownJoin(w *world, f drivertest.Fault) {
+func unknownJoin(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
-	a.net.Strike(drivertest.Join, f)
+	a.net.Inject(fault.Join, f)
 	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
 	defer cancel()
 	r := a.ask(ctx)
@@ -46,9 +46,9 @@ func unknownJoin(w *world, f drivertest.Fault) {
 }
 
 // patientJoin has the caller wait.
-func patientJoin(w *world, f drivertest.Fault) {
+func patientJoin(w *world, f fault.Kind) {
 	a := w.party("a")
-	a.net.Strike(drivertest.Join, f)
+	a.net.Inject(fault.Join, f)
 	r := a.ask(w.soon())
 	h := r.granted()
 	w.eventually(1, "one entry for one request")
@@ -56,11 +56,11 @@ func patientJoin(w *world, f drivertest.Fault) {
 	w.eventually(0, "nothing is left")
 }
 
-func unknownLeave(w *world, f drivertest.Fault) {
+func unknownLeave(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.hold()
 	r := b.queue(w.soon())
-	a.net.Strike(drivertest.Leave, f)
+	a.net.Inject(fault.Leave, f)
 	if err := h.Unlock(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}
@@ -70,11 +70,11 @@ func unknownLeave(w *world, f drivertest.Fault) {
 	assert.Empty(w.t, a.rejoined)
 }
 
-func unknownLook(w *world, f drivertest.Fault) {
+func unknownLook(w *world, f fault.Kind) {
 	a, b, c := w.party("a"), w.party("b"), w.party("c")
 	h := a.hold()
 	second := b.queue(w.soon())
-	c.net.Strike(drivertest.Look, f)
+	c.net.Inject(fault.Look, f)
 	third := c.queue(w.soon())
 	w.unlock(h)
 	w.unlock(second.granted())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // reasons are the stories of what an error says of the end of a hold.
@@ -65,7 +65,7 @@ func lossByDeadline(w *world) {
 	p := w.mortal("p")
 	h := p.hold()
 	x := tell(h)
-	p.net.Cut(drivertest.Both)
+	p.net.Cut(fault.Both)
 	w.when(x)
 	w.says(session.ReasonDeadline, cause(h))
 	w.says(session.ReasonDeadline, h.Unlock())

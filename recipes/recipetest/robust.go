@@ -10,7 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // robust are the stories of locks that tell how the hold before ended.
@@ -25,8 +25,8 @@ func robust() []story {
 		{"AccountCostsNothingWhenAlone", robustCost},
 		{"AccountCostsOneRequestWhenWaited", robustCostWaited},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
 			story{fmt.Sprintf("NothingLooksLikeADeathWith%v", f), func(w *world) { robustOver(w, f, false) }},
@@ -78,7 +78,7 @@ func deaths() []death {
 	return []death{
 		{"expired", func(w *world, _ *party, h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) }},
 		{"deleted", func(w *world, _ *party, h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) }},
-		{"cut off", func(_ *world, p *party, _ *session.Hold) { p.net.Cut(drivertest.Both) }},
+		{"cut off", func(_ *world, p *party, _ *session.Hold) { p.net.Cut(fault.Both) }},
 		{"closed", func(w *world, p *party, h *session.Hold) {
 			stop := context.AfterFunc(h.Context(), func() { _ = h.Unlock() })
 			defer stop()
@@ -222,7 +222,7 @@ func robustCostWaited(w *world) {
 }
 
 // robustOver strikes each request that writes an account.
-func robustOver(w *world, f drivertest.Fault, died bool) {
+func robustOver(w *world, f fault.Kind, died bool) {
 	want := session.PastClean
 	if died {
 		a := w.party("dies")
@@ -231,20 +231,20 @@ func robustOver(w *world, f drivertest.Fault, died bool) {
 		want = session.PastDied
 	}
 	a, b := w.party("a"), w.party("b")
-	a.net.Strike(drivertest.Join, f)
+	a.net.Inject(fault.Join, f)
 	if died {
-		a.net.Strike(drivertest.Change, f)
+		a.net.Inject(fault.Change, f)
 	}
 	h := a.robust()
 	require.Equal(w.t, want, h.Previous())
 	r := b.accountable(w.soon())
-	a.net.Strike(drivertest.Leave, f)
-	b.net.Strike(drivertest.Change, f)
+	a.net.Inject(fault.Leave, f)
+	b.net.Inject(fault.Change, f)
 	if err := h.Unlock(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}
 	require.Equal(w.t, session.PastClean, r.granted().Previous(), "given back")
-	b.net.Strike(drivertest.Leave, f)
+	b.net.Inject(fault.Leave, f)
 	if err := r.hold.Unlock(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // readerLosses are the stories of readers and writers that are lost.
@@ -51,7 +51,7 @@ func writerCutOff(w *world) {
 	x := tell(h)
 	readers := []*request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
 	last := c.queueFor(w.soon(), writing)
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	holds := w.endsBefore(h, x, readers...)
 	w.wait("readers hold", last)
 	a.net.Heal()
@@ -68,7 +68,7 @@ func readerCutOff(w *world) {
 	h, other := a.holds(reading), b.holds(reading)
 	x := tell(h)
 	writer := c.queueFor(w.soon(), writing)
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	w.when(x)
 	w.eventually(2, "the service has given the reader up")
 	w.wait("the other reader holds", writer)
@@ -185,7 +185,7 @@ func readerGivesUp(w *world) {
 	ctx, cancel := context.WithCancel(w.soon())
 	reader := b.queueFor(ctx, reading)
 	last := c.queueFor(w.soon(), writing)
-	b.net.Cut(drivertest.Both)
+	b.net.Cut(fault.Both)
 	at := time.Now()
 	cancel()
 	reader.returned()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // semaphoreEnds are the stories of permits that come back other than by Unlock,
@@ -30,8 +30,8 @@ func semaphoreEnds() []story {
 		{"SlotsAreTheLowestFreeOnes", slotsLowest},
 		{"SlotsOfTheDeadAreFree", slotsDead},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
 			story{fmt.Sprintf("ANoteWith%vOnlyTakesLonger", f), func(w *world) { noteStruck(w, f) }},
@@ -49,7 +49,7 @@ func permitsCut(w *world) {
 	h, other := a.take(2, limit), b.take(1, limit)
 	x := tell(h)
 	r := c.wait(2, limit)
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	h2 := r.granted()
 	valid := h.Valid()
 
@@ -252,12 +252,12 @@ func slotsDead(w *world) {
 
 // noteStruck: whoever is admitted by another's end says so, and the one behind
 // waits for that word.
-func noteStruck(w *world, f drivertest.Fault) {
+func noteStruck(w *world, f fault.Kind) {
 	const limit = 2
 	ps := w.parties(3)
 	h := ps[0].take(2, limit)
 	front, next := ps[1].wait(1, limit), ps[2].wait(1, limit)
-	ps[1].net.Strike(drivertest.Change, f)
+	ps[1].net.Inject(fault.Change, f)
 	w.unlock(h)
 	one, two := front.granted(), next.granted()
 	w.unlock(one)
@@ -265,23 +265,23 @@ func noteStruck(w *world, f drivertest.Fault) {
 	w.eventually(0, "nothing is left")
 }
 
-func slotStruck(w *world, f drivertest.Fault) {
+func slotStruck(w *world, f fault.Kind) {
 	const limit = 2
 	ps := w.parties(2)
 	for i, p := range ps {
-		p.net.Strike(drivertest.Change, f)
+		p.net.Inject(fault.Change, f)
 		h := p.askFor(w.soon(), numbered(limit)).granted()
 		assert.Equal(w.t, i, h.Slot(), "one number for one hold")
 		defer func() { w.unlock(h) }()
 	}
 }
 
-func permitsJoinStruck(w *world, f drivertest.Fault) {
+func permitsJoinStruck(w *world, f fault.Kind) {
 	const limit = 3
 	a, b := w.party("a"), w.party("b")
-	a.net.Strike(drivertest.Join, f)
+	a.net.Inject(fault.Join, f)
 	h := a.askFor(w.soon(), wanting(2, limit)).granted()
-	b.net.Strike(drivertest.Join, f)
+	b.net.Inject(fault.Join, f)
 	beside := b.askFor(w.soon(), wanting(1, limit)).granted()
 	w.eventually(2, "one entry for one request")
 	w.unlock(beside)
@@ -289,12 +289,12 @@ func permitsJoinStruck(w *world, f drivertest.Fault) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsLeaveStruck(w *world, f drivertest.Fault) {
+func permitsLeaveStruck(w *world, f fault.Kind) {
 	const limit = 2
 	a, b := w.party("a"), w.party("b")
 	h := a.take(2, limit)
 	r := b.wait(1, limit)
-	a.net.Strike(drivertest.Leave, f)
+	a.net.Inject(fault.Leave, f)
 	if err := h.Unlock(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}

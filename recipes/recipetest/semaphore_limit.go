@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // semaphoreLimits are the stories of how many permits there are.
@@ -23,8 +23,8 @@ func semaphoreLimits() []story {
 		{"WhoWaitsForMoreThanThereAreLeaves", resizeBelow},
 		{"AResizeIsHeardOverACut", resizeCut},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all, story{fmt.Sprintf("AResizeWith%vIsDoneOnce", f), func(w *world) { resizeStruck(w, f) }})
 	}
@@ -166,7 +166,7 @@ func resizeBelow(w *world) {
 
 // resizeCut: whoever cannot hear of a new limit acts on it when he can.
 func resizeCut(w *world) {
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		a, b, c := w.party("a"), w.party("b"), w.party("c")
 		c.resize(2)
 		h := a.take(2, 2)
@@ -181,12 +181,12 @@ func resizeCut(w *world) {
 	}
 }
 
-func resizeStruck(w *world, f drivertest.Fault) {
+func resizeStruck(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.take(2, 2)
 	r := b.wait(1, 2)
 	m := semaphore.New(a.Session, name, 2)
-	a.net.Strike(drivertest.Change, f)
+	a.net.Inject(fault.Change, f)
 	require.NoError(w.t, m.Resize(w.soon(), 3))
 	limit, err := m.Limit(w.soon())
 	require.NoError(w.t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // tries are the stories of tries on a service that does not answer.
@@ -25,7 +25,7 @@ func tries() []story {
 func boundedTry(w *world) {
 	p, q := w.party("p"), w.party("q")
 	w.unlock(p.hold()) // the session is open, and the queue was used
-	p.net.Cut(drivertest.Both)
+	p.net.Cut(fault.Both)
 	var all []*request
 	for _, try := range []func(context.Context, *session.Session) (*session.Hold, error){
 		func(ctx context.Context, s *session.Session) (*session.Hold, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // unknowns are the stories of downgrades whose outcome is unknown.
@@ -20,8 +20,8 @@ func unknowns() []story {
 		{"DowngradeCutOffReturnsWithItsContext", downgradeCutOff},
 		{"DowngradeCutOffForLongIsLost", downgradeCutLong},
 	}
-	for _, f := range []drivertest.Fault{
-		drivertest.LostRequest, drivertest.BrokenRequest, drivertest.LostReply, drivertest.BrokenReply,
+	for _, f := range []fault.Kind{
+		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
 			story{fmt.Sprintf("DowngradeWith%vIsDone", f), func(w *world) { downgradeFault(w, f) }},
@@ -34,7 +34,7 @@ func unknowns() []story {
 }
 
 func downgradeCutOff(w *world) {
-	for _, d := range drivertest.Directions() {
+	for _, d := range fault.Directions() {
 		a, b := w.party("a"), w.party("b")
 		h := a.holds(writing)
 		reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
@@ -66,7 +66,7 @@ func downgradeCutLong(w *world) {
 	h := a.holds(writing)
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)
-	a.net.Cut(drivertest.Both)
+	a.net.Cut(fault.Both)
 	err := rwlock.New(a.Session, name).Downgrade(w.soon(), h)
 	took := time.Since(w.when(x))
 
@@ -78,11 +78,11 @@ func downgradeCutLong(w *world) {
 	w.eventually(0, "nothing is left after the heal")
 }
 
-func downgradeFault(w *world, f drivertest.Fault) {
+func downgradeFault(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.holds(writing)
 	reader, writer := b.queueFor(w.soon(), reading), a.queueFor(w.soon(), writing)
-	a.net.Strike(drivertest.Change, f)
+	a.net.Inject(fault.Change, f)
 	a.downgrade(h)
 	reader.granted()
 	w.unlock(h)
@@ -94,11 +94,11 @@ func downgradeFault(w *world, f drivertest.Fault) {
 
 // downgradeUnknown calls Downgrade so that its outcome is unknown, or is not
 // learned in time.
-func (p *party) downgradeUnknown(h *session.Hold, f drivertest.Fault) {
+func (p *party) downgradeUnknown(h *session.Hold, f fault.Kind) {
 	p.w.t.Helper()
 	ctx, cancel := context.WithCancel(p.w.soon())
 	defer cancel()
-	p.net.Strike(drivertest.Change, f)
+	p.net.Inject(fault.Change, f)
 	p.net.OnRequest(func() { // the answer would come after this
 		time.AfterFunc(time.Millisecond, cancel)
 	})
@@ -110,7 +110,7 @@ func (p *party) downgradeUnknown(h *session.Hold, f drivertest.Fault) {
 	}
 }
 
-func downgradeAgain(w *world, f drivertest.Fault) {
+func downgradeAgain(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.holds(writing)
 	token := h.Token()
@@ -133,7 +133,7 @@ func downgradeAgain(w *world, f drivertest.Fault) {
 	w.eventually(0, "nothing is left")
 }
 
-func downgradeUnlock(w *world, f drivertest.Fault) {
+func downgradeUnlock(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	for _, p := range []*party{a, b} {
 		h := a.holds(writing)
@@ -152,7 +152,7 @@ func downgradeUnlock(w *world, f drivertest.Fault) {
 
 // downgradeUnknownDeleted: also a hold whose entry may have another name by now
 // is told when that is deleted.
-func downgradeUnknownDeleted(w *world, f drivertest.Fault) {
+func downgradeUnknownDeleted(w *world, f fault.Kind) {
 	a, b := w.party("a"), w.party("b")
 	h := a.holds(writing)
 	x := tell(h)

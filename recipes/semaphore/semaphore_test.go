@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // TestATryThatOthersCameBeforeLeaves: the line is read, has room, and has none any
@@ -25,8 +26,8 @@ func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
 		require.NoError(t, err)
 		c := st.NewClient()
 		m := semaphore.New(open(t, c.Backend()), "gpu", 3)
-		c.OnRequest(func(op membackend.Op) {
-			if op == membackend.OpJoin && c.Requests(op) == 1 {
+		c.OnSend(func(op fault.Op) {
+			if op == fault.Join && c.Sent(op) == 1 {
 				st.PutForeign("gpu", "x", true)
 			}
 		})
@@ -41,7 +42,7 @@ func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
 		assert.Zero(t, time.Since(at), "it has not waited")
 		synctest.Wait()
 		assert.Len(t, st.Entries("gpu"), 2, "its entry has left")
-		assert.Equal(t, 2, c.Requests(membackend.OpJoin), "the race was run")
+		assert.Equal(t, 2, c.Sent(fault.Join), "the race was run")
 		st.Delete("gpu", "x")
 		require.NoError(t, h.Unlock())
 	})
@@ -122,7 +123,7 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		go func() { got <- m.Do(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }) }()
 		synctest.Wait()
 		looks.Store(0)
-		c.LoseRequest(membackend.OpLeave) // so that it stays until then
+		c.Inject(fault.Leave, fault.LostRequest) // so that it stays until then
 		require.NoError(t, other.Resize(t.Context(), 2))
 
 		require.ErrorIs(t, <-got, session.ErrWeight)

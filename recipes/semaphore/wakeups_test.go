@@ -12,10 +12,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // through.
 type waiter struct {
 	c       *membackend.Client
-	watches *memory.Watches
+	watches *memtest.Watches
 	got     chan *session.Hold
 	cancel  context.CancelFunc
 
@@ -33,7 +34,7 @@ type waiter struct {
 
 // since returns how many events and looks there were since the last call.
 func (r *waiter) since() (events, looks int64) {
-	e, l := r.watches.Told(), int64(r.c.Requests(membackend.OpLook))
+	e, l := r.watches.Told(), int64(r.c.Sent(fault.Look))
 	events, looks = e-r.sawEvents, l-r.sawLooks
 	r.sawEvents, r.sawLooks = e, l
 	return events, looks
@@ -52,7 +53,7 @@ func open(t *testing.T, b driver.Backend) *session.Session {
 func wait(t *testing.T, st *membackend.Store, n, limit int64) *waiter {
 	t.Helper()
 	r := &waiter{c: st.NewClient(), got: make(chan *session.Hold, 1)}
-	r.watches = memory.CountWatches(r.c.Backend())
+	r.watches = memtest.CountWatches(r.c.Backend())
 	s := open(t, r.watches)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(t.Context())
@@ -91,7 +92,7 @@ func full(t *testing.T, st *membackend.Store, limit int64) []*session.Hold {
 // who wait, each in a session of its own. No time passes in between, so nobody
 // looks for any other reason.
 func TestAReleaseWakesOneWhoCannotProceed(t *testing.T) {
-	for _, k := range memory.Kinds() {
+	for _, k := range memtest.Kinds() {
 		for _, limit := range []int64{1, 10, 1000} {
 			t.Run(fmt.Sprintf("%s/%d", k.Name, limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { countReleases(t, membackend.NewWith(&k.Options), limit) })
@@ -147,7 +148,7 @@ func giveBack(t *testing.T, holds []*session.Hold, line []*waiter) {
 // TestAReleaseThatIsNotEnoughWakesTheFirstOnly has a request for all permits in
 // front of many small ones.
 func TestAReleaseThatIsNotEnoughWakesTheFirstOnly(t *testing.T) {
-	for _, k := range memory.Kinds() {
+	for _, k := range memtest.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := membackend.NewWith(&k.Options)
@@ -184,7 +185,7 @@ func TestAReleaseThatIsNotEnoughWakesTheFirstOnly(t *testing.T) {
 // TestManyPermitsAdmitManyAtOnce: k that are given back at once admit k, and one
 // more looks.
 func TestManyPermitsAdmitManyAtOnce(t *testing.T) {
-	for _, k := range memory.Kinds() {
+	for _, k := range memtest.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const limit = 20

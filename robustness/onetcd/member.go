@@ -15,7 +15,7 @@ type member struct{ *etcdtest.Member }
 // what it is to tell them through its own proxy.
 func (m *member) Traffic() trial.Traffic {
 	st := m.PeerProxy().Stats()
-	return trial.Traffic{Waiting: st.Up.Waiting + st.Down.Waiting, Connections: st.Accepted}
+	return trial.Traffic{Waiting: st.Requests.Waiting + st.Replies.Waiting, Connections: st.Accepted}
 }
 
 // Pause implements trial.Member.

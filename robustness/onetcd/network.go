@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // network is what lies between one client and the members: a proxy for each.
@@ -82,14 +83,7 @@ func (n *network) started() {
 }
 
 // Cut implements trial.Client.
-func (n *network) Cut(requests, replies bool) {
-	var d tcpproxy.Direction
-	if requests {
-		d |= tcpproxy.Up
-	}
-	if replies {
-		d |= tcpproxy.Down
-	}
+func (n *network) Cut(d fault.Direction) {
 	for _, p := range n.proxies {
 		p.Hold(d)
 	}
@@ -98,15 +92,15 @@ func (n *network) Cut(requests, replies bool) {
 // Heal implements trial.Client.
 func (n *network) Heal() {
 	for _, p := range n.proxies {
-		p.Heal(tcpproxy.Both)
-		p.Delay(tcpproxy.Both, 0)
+		p.Heal(fault.Both)
+		p.Delay(fault.Both, 0)
 	}
 }
 
 // Delay implements trial.Client.
 func (n *network) Delay(d time.Duration) {
 	for _, p := range n.proxies {
-		p.Delay(tcpproxy.Down, d)
+		p.Delay(fault.Replies, d)
 	}
 }
 
@@ -121,7 +115,7 @@ func (n *network) Reset() {
 func (n *network) Traffic() (t trial.Traffic) {
 	for _, p := range n.proxies {
 		st := p.Stats()
-		t.Waiting += st.Up.Waiting + st.Down.Waiting
+		t.Waiting += st.Requests.Waiting + st.Replies.Waiting
 		t.Connections += st.Accepted - st.Refused
 	}
 	return t

@@ -11,6 +11,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestLocksAreHeldInTurn(t *testing.T) {
@@ -112,15 +113,15 @@ func TestNestedRequestsShareAHold(t *testing.T) {
 
 func TestCutHoldersAreTold(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
-		for name, cut := range map[string][2]bool{"both": {true, true}, "requests": {true, false}, "replies": {false, true}} {
-			t.Run(name, func(t *testing.T) {
+		for _, d := range fault.Directions() {
+			t.Run(d.String(), func(t *testing.T) {
 				t.Parallel()
 				line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
 				h := acquire(t, holder, line, trial.Ask{})
 				waiting := request(t, other, line, trial.Ask{})
 				lined(t, lock, line, 2)
 
-				holder.Cut(cut[0], cut[1])
+				holder.Cut(d)
 				told(t, h)
 
 				assert.Positive(t, holder.Traffic().Waiting)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // network is one client's way to the members. It can be harmed as a whole, by a
@@ -130,29 +131,24 @@ func (n *network) Member() int {
 }
 
 // Cut implements trial.Client.
-func (n *network) Cut(requests, replies bool) {
+func (n *network) Cut(d fault.Direction) {
 	for _, p := range n.proxies {
-		if requests {
-			p.Hold(tcpproxy.Up)
-		}
-		if replies {
-			p.Hold(tcpproxy.Down)
-		}
+		p.Hold(d)
 	}
 }
 
 // Heal implements trial.Client.
 func (n *network) Heal() {
 	for _, p := range n.proxies {
-		p.Delay(tcpproxy.Both, 0)
-		p.Heal(tcpproxy.Both)
+		p.Delay(fault.Both, 0)
+		p.Heal(fault.Both)
 	}
 }
 
 // Delay implements trial.Client.
 func (n *network) Delay(d time.Duration) {
 	for _, p := range n.proxies {
-		p.Delay(tcpproxy.Down, d)
+		p.Delay(fault.Replies, d)
 	}
 }
 
@@ -173,7 +169,7 @@ func (n *network) Traffic() (t trial.Traffic) {
 
 func add(t *trial.Traffic, p *tcpproxy.Proxy) {
 	st := p.Stats()
-	t.Waiting += st.Up.Waiting + st.Down.Waiting
+	t.Waiting += st.Requests.Waiting + st.Replies.Waiting
 	t.Connections += st.Accepted
 }
 

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // kind is one way to aim a fault. It is either aimed at a client, and played by
@@ -69,9 +71,9 @@ const losing = "lost-"
 // request whose reply can be lost.
 func clientKinds() []*kind {
 	return []*kind{
-		{name: "holder-cut", headStays: true, play: cutHolder(true, true)},
-		{name: "holder-requests-cut", headStays: true, play: cutHolder(true, false)},
-		{name: "holder-replies-cut", headStays: true, play: cutHolder(false, true)},
+		{name: "holder-cut", headStays: true, play: cutHolder(fault.Both)},
+		{name: "holder-requests-cut", headStays: true, play: cutHolder(fault.Requests)},
+		{name: "holder-replies-cut", headStays: true, play: cutHolder(fault.Replies)},
 		{name: "holder-stopped", process: true, headStays: true, play: stopHolder},
 		{name: "waiter-cut", play: cutWaiter},
 		{name: "holder-session-ended", headStays: true, foul: true, play: endHolderSession},

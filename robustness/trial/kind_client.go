@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // cutHolder cuts a holder off, and heals it when the next one holds, or when it
 // should have noticed for long. If only replies are cut, a session may live on
 // for as long as its owner goes on renewing it unheard.
-func cutHolder(requests, replies bool) func(context.Context, *stage) {
+func cutHolder(d fault.Direction) func(context.Context, *stage) {
 	return func(ctx context.Context, st *stage) {
 		h := st.holder()
 		entry := h.attempt().Entry
 		gone := st.watchesFor(ctx, entry, 3*TTL)
-		st.strike(h, func() { h.c.Cut(requests, replies) })
+		st.strike(h, func() { h.c.Cut(d) })
 		st.meets(ctx, h)
 		await(ctx, st.head().got, 3*TTL)
 		until(ctx, aftermath, h.over)
@@ -109,7 +110,7 @@ func goOn(ctx context.Context, st *stage) {
 // for its session to expire, and not for longer.
 func cutWaiter(ctx context.Context, st *stage) {
 	p := st.head()
-	st.strike(p, func() { p.c.Cut(true, true) })
+	st.strike(p, func() { p.c.Cut(fault.Both) })
 	st.meets(ctx, p)
 	if p.returned() {
 		st.miss("the waiter returned before its context ended")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // anyMember aims at any.
@@ -126,7 +128,7 @@ func compact(ctx context.Context, a *aim, all []*stage) error {
 		g.Go(func() error {
 			p := st.head()
 			before := p.c.Traffic().Connections
-			st.strike(p, func() { p.c.Cut(true, true) })
+			st.strike(p, func() { p.c.Cut(fault.Both) })
 			p.c.Reset()
 			if !until(ctx, sight, func() bool { return p.c.Traffic().Connections > before }) {
 				st.miss("client %d made no new connections", p.id)

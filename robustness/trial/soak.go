@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Soak is the name of mixed work as a kind.
@@ -46,13 +47,13 @@ type soak struct {
 
 // worker makes one request after another.
 type worker struct {
-	id    int
-	c     Client
-	fault atomic.Pointer[fault] // to be met when it holds next
+	id   int
+	c    Client
+	next atomic.Pointer[appointment] // to be met when it holds next
 }
 
-// fault waits for a worker to hold, who then goes on holding until it is over.
-type fault struct {
+// appointment waits for a worker to hold, who then goes on holding until it is over.
+type appointment struct {
 	met chan *player // has room for one
 }
 
@@ -164,7 +165,7 @@ func (s *soak) draw(n int) int {
 func (s *soak) serve(ctx context.Context, w *worker) {
 	for !s.stopped() && ctx.Err() == nil {
 		p := s.request(w)
-		f := w.fault.Swap(nil)
+		f := w.next.Swap(nil)
 		if f != nil {
 			p.keep = -1
 		}
@@ -245,13 +246,13 @@ func (s *soak) replace(ctx context.Context, w *worker) bool {
 func (s *soak) aim(ctx context.Context, i int, end <-chan struct{}) {
 	for !isClosed(end) && ctx.Err() == nil {
 		w := s.team[s.draw(workers/nemeses)*nemeses+i] // nobody else's
-		f := &fault{met: make(chan *player, 1)}
-		w.fault.Store(f)
+		f := &appointment{met: make(chan *player, 1)}
+		w.next.Store(f)
 		var p *player
 		select {
 		case p = <-f.met:
 		case <-end:
-			if w.fault.CompareAndSwap(f, nil) {
+			if w.next.CompareAndSwap(f, nil) {
 				return
 			}
 			p = <-f.met // it has taken it on
@@ -266,9 +267,9 @@ func (s *soak) aim(ctx context.Context, i int, end <-chan struct{}) {
 // harm cuts a holder off until it knows, and has it give back before the cut ends
 // or behind that.
 func (s *soak) harm(ctx context.Context, p *player) {
-	way := s.draw(3)
-	p.harm([]string{"cut", "requests cut", "replies cut"}[way])
-	p.c.Cut(way != 2, way != 1)
+	way := fault.Directions()[s.draw(3)]
+	p.harm("cut " + way.String())
+	p.c.Cut(way)
 	hit := steadily(ctx, p.c.Traffic)
 	until(ctx, 2*TTL, p.over)
 	if s.draw(2) == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // TTL is the time to live of all sessions.
@@ -108,9 +109,8 @@ type Client interface {
 	Session() string // its id at the service, for EndSession
 	Member() int     // that it is connected to at the moment; -1 if to none, or to several
 
-	// Cut cuts it off: requests, replies or both. What is on the way arrives when
-	// Heal ends it. Delay lets replies be late. Reset breaks its connections.
-	Cut(requests, replies bool)
+	// Cut cuts it off in a direction. What is on the way arrives when Heal ends it. Delay lets replies be late. Reset breaks its connections.
+	Cut(d fault.Direction)
 	Heal()
 	Delay(d time.Duration)
 	Reset()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // admit: whoever waits in a line with a limit learns that somebody ahead holds,
@@ -91,7 +92,7 @@ func admitShown(w *world) {
 }
 
 func admitOverCut(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o, waiter := w.open(), w.open()
 		e := o.joinWith(weighted(2)).Entry
 		waiter.joinWith(weighted(2))
@@ -161,7 +162,7 @@ func admitProfile(w *world, end func(o *owner, ref driver.Ref)) {
 }
 
 func admitEndsOverCut(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o, waiter := w.open(), w.open()
 		e := o.joinWith(weighted(1)).Entry
 		o.admit(e.Ref)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // asks: who asks a holder to yield stands beside the line, in a line of its own.
@@ -22,7 +23,7 @@ func asks() []story {
 		{"WhatOthersPutBesideTheLineIsMarked", askForeign},
 	}
 	for _, f := range faults() {
-		all = append(all, story{"AnAskSurvivesA" + f.String(), func(w *world) { askSurvives(w, f) }})
+		all = append(all, story{"AnAskSurvivesA" + string(f), func(w *world) { askSurvives(w, f) }})
 	}
 	return all
 }
@@ -112,7 +113,7 @@ func askTold(w *world) {
 func askOverCut(w *world) {
 	o, by := w.open(), w.open()
 	heard, _ := o.armed("asks", driver.WatchRequest{Ref: driver.Ref{Line: driver.AskLine(line)}, Of: driver.OfLine})
-	for i, d := range Directions() {
+	for i, d := range fault.Directions() {
 		o.c.Cut(d)
 		by.joinWith(asking(line, "now"))
 		time.Sleep(w.h.TTL / 20) // cut off for a while, and not long enough to expire
@@ -184,15 +185,15 @@ func askForeign(w *world) {
 	assert.Equal(w.t, 2+len(stays), late.Ahead)
 }
 
-func askSurvives(w *world, f Fault) {
+func askSurvives(w *world, f fault.Kind) {
 	o := w.open()
 	o.leave(o.joinWith(asking(line, "")).Entry.Ref) // what has to be made first is there
-	o.c.Strike(Join, f)
+	o.c.Inject(fault.Join, f)
 	e := o.joinWith(asking(line, "v")).Entry
 	got := w.list(o.c, driver.AskLine(line))
 	require.Equal(w.t, []driver.Ref{e.Ref}, refs(got), "exactly one ask")
 	assert.Equal(w.t, "v", string(got[0].Value))
-	o.c.Strike(Leave, f)
+	o.c.Inject(fault.Leave, f)
 	o.leave(e.Ref)
 	require.Empty(w.t, w.list(o.c, driver.AskLine(line)), "and none when it is withdrawn")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // aspect: a whole line is watched, also one that is empty.
@@ -69,7 +70,7 @@ func aspectTold(w *world, e happening) {
 // aspectOverCut: what came while a client was cut off is told after it, and so
 // is what comes then.
 func aspectOverCut(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o, by := w.open(), w.open()
 		r, _ := by.watchLine()
 		by.c.Cut(d)
@@ -84,7 +85,7 @@ func aspectOverCut(w *world) {
 
 func aspectBegunCut(w *world) {
 	o, by := w.open(), w.open()
-	by.c.Cut(Both)
+	by.c.Cut(fault.Both)
 	ended := make(chan struct{})
 	close(ended) // Watch takes no context: it must return at once
 	var r *recorder

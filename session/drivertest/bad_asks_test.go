@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // asked is the lock whose asks defects are about.
@@ -54,9 +54,9 @@ func evictSession(b *badBackend) {
 // evictTwice takes the deletion by an attempt that was not answered for gone.
 func evictTwice(b *badBackend) {
 	b.evict = func(ctx context.Context, e driver.Entry) error {
-		before := b.c.Requests(membackend.OpLeave)
+		before := b.c.Sent(fault.Leave)
 		err := b.Backend.Evict(ctx, e)
-		if err == nil && b.c.Requests(membackend.OpLeave) > before+1 {
+		if err == nil && b.c.Sent(fault.Leave) > before+1 {
 			err = driver.ErrGone
 		}
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -55,28 +54,29 @@ func limitEntry(b *badBackend) {
 	}
 }
 
-// limitUndone has a request arrive once more, when a kept one does.
+// limitUndone has an earlier request arrive once more behind each one.
 func limitUndone(b *badBackend) {
-	late := false
+	var first int64
 	b.setLimit = func(ctx context.Context, s driver.Session, line string, limit int64) error {
-		if !late {
-			late = true
-			time.AfterFunc(40*time.Millisecond, func() {
-				_ = s.SetLimit(context.WithoutCancel(ctx), line, limit)
-			})
+		err := s.SetLimit(ctx, line, limit)
+		if first == 0 {
+			first = limit
+			return err
 		}
-		return s.SetLimit(ctx, line, limit)
+		return errors.Join(err, s.SetLimit(ctx, line, first))
 	}
 }
 
+// writeUndone is the like with values.
 func writeUndone(b *badBackend) {
-	late := false
+	var first []byte
 	b.write = func(ctx context.Context, s driver.Session, ref driver.Ref, value []byte) error {
-		if !late {
-			late = true
-			time.AfterFunc(40*time.Millisecond, func() { _ = s.Write(context.WithoutCancel(ctx), ref, value) })
+		err := s.Write(ctx, ref, value)
+		if first == nil {
+			first = value
+			return err
 		}
-		return s.Write(ctx, ref, value)
+		return errors.Join(err, s.Write(ctx, ref, first))
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // joined plants a defect into the answer of a join.
@@ -116,9 +116,9 @@ func settleUnfenced(b *badBackend) {
 // retryDoubles is a retry that does not know its first request again.
 func retryDoubles(b *badBackend) {
 	b.join = func(ctx context.Context, s driver.Session, req driver.JoinRequest) (driver.Joined, error) {
-		before := b.c.Requests(membackend.OpJoin)
+		before := b.c.Sent(fault.Join)
 		j, err := s.Join(ctx, req)
-		if err == nil && b.c.Requests(membackend.OpJoin) > before+1 {
+		if err == nil && b.c.Sent(fault.Join) > before+1 {
 			return s.Join(ctx, req)
 		}
 		return j, err
@@ -128,9 +128,9 @@ func retryDoubles(b *badBackend) {
 // takenByItself is a retry that finds the line taken by its first request.
 func takenByItself(b *badBackend) {
 	b.join = func(ctx context.Context, s driver.Session, req driver.JoinRequest) (driver.Joined, error) {
-		before := b.c.Requests(membackend.OpJoin)
+		before := b.c.Sent(fault.Join)
 		j, err := s.Join(ctx, req)
-		if err == nil && req.IfEmpty && b.c.Requests(membackend.OpJoin) > before+1 {
+		if err == nil && req.IfEmpty && b.c.Sent(fault.Join) > before+1 {
 			return driver.Joined{}, &driver.TakenError{First: j.Entry, Count: 1}
 		}
 		return j, err

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // several are the places for defects in what lines that admit several need, and
@@ -136,10 +136,10 @@ func severalSettleLies(b *badBackend) {
 // retryFindsGone marks what the first request of a leave has deleted.
 func retryFindsGone(b *badBackend) {
 	b.leaveAll = func(ctx context.Context, s driver.Session, reqs []driver.LeaveRequest) ([]driver.Left, error) {
-		before := b.c.Requests(membackend.OpLeave)
+		before := b.c.Sent(fault.Leave)
 		left, err := s.LeaveAll(ctx, reqs)
 		for i := range left {
-			left[i].Gone = left[i].Gone || b.c.Requests(membackend.OpLeave) > before+1
+			left[i].Gone = left[i].Gone || b.c.Sent(fault.Leave) > before+1
 		}
 		return left, err
 	}

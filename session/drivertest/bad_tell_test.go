@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // words are the entries that are taken to have left word, by all clients of a
@@ -124,9 +125,9 @@ func attemptSpeaks(b *badBackend) {
 // retrySpeaks leaves word for who is first when the request is sent again.
 func retrySpeaks(b *badBackend) {
 	b.leave = func(ctx context.Context, s driver.Session, req driver.LeaveRequest) (driver.Left, error) {
-		before := b.c.Requests(membackend.OpLeave)
+		before := b.c.Sent(fault.Leave)
 		left, err := s.Leave(ctx, req)
-		if line := b.st.Entries(req.Ref.Line); len(line) > 0 && b.c.Requests(membackend.OpLeave) > before+1 {
+		if line := b.st.Entries(req.Ref.Line); len(line) > 0 && b.c.Sent(fault.Leave) > before+1 {
 			b.speak(line[0].Ref)
 		}
 		return left, err

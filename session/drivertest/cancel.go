@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // cancel: a context ends, and the call returns at once and leaves nothing.
@@ -19,9 +20,9 @@ func cancel() []story {
 		{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *world) { cancelEach(w, nil) }},
 	}
 	for _, f := range faults() {
-		all = append(all, story{"CancelAtEachRequestOfAJoinWith" + f.String() + "LeavesNothing", func(w *world) { cancelEach(w, &f) }})
+		all = append(all, story{"CancelAtEachRequestOfAJoinWith" + string(f) + "LeavesNothing", func(w *world) { cancelEach(w, &f) }})
 	}
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		all = append(all,
 			story{"CallsReturnWhileCut" + d.String(), func(w *world) { cancelWhileCut(w, d) }},
 			story{"OpenAndCloseReturnWhileCut" + d.String(), func(w *world) { openCloseWhileCut(w, d) }},
@@ -73,7 +74,7 @@ func cancelAfter(w *world) {
 
 // cancelEach ends the context at the first request of a join, then of another
 // at the second, and so on until a join makes fewer requests.
-func cancelEach(w *world, f *Fault) {
+func cancelEach(w *world, f *fault.Kind) {
 	holder, o := w.open(), w.open()
 	holder.join(line)
 	for n := 1; ; n++ {
@@ -88,7 +89,7 @@ func cancelEach(w *world, f *Fault) {
 			}
 		})
 		if f != nil {
-			o.c.Strike(Join, *f)
+			o.c.Inject(fault.Join, *f)
 		}
 		var j driver.Joined
 		var err error
@@ -109,7 +110,7 @@ func cancelEach(w *world, f *Fault) {
 }
 
 // cancelWhileCut ends the context of each call while the network is cut.
-func cancelWhileCut(w *world, d Direction) {
+func cancelWhileCut(w *world, d fault.Direction) {
 	o := w.open()
 	e := o.join("kept").Entry
 	b := o.c.Backend()
@@ -148,7 +149,7 @@ func cancelWhileCut(w *world, d Direction) {
 	w.count(0, "kept", "the leave is done")
 }
 
-func openCloseWhileCut(w *world, d Direction) {
+func openCloseWhileCut(w *world, d fault.Direction) {
 	w.expires()
 	o := w.open()
 	o.join(line)
@@ -172,7 +173,7 @@ func openCloseWhileCut(w *world, d Direction) {
 	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "entries go when the TTL has passed, at the latest")
 }
 
-func joinWhileCut(w *world, d Direction) {
+func joinWhileCut(w *world, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
@@ -190,7 +191,7 @@ func joinWhileCut(w *world, d Direction) {
 // "not done" is guessing.
 func unknownIsPending(w *world) {
 	o := w.open()
-	o.c.Cut(Replies)
+	o.c.Cut(fault.Replies)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 	defer stop()
 	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
@@ -211,7 +212,7 @@ func unknownIsPending(w *world) {
 func settleOver(w *world) {
 	for _, closing := range []bool{true, false} {
 		o := w.open()
-		o.c.Cut(Replies)
+		o.c.Cut(fault.Replies)
 		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 		_, err := o.Join(ctx, driver.JoinRequest{Line: line})
 		stop()

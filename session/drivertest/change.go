@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // change: what all requests have in common that change an entry, or what lies
@@ -25,7 +26,7 @@ func change() []story {
 			all = append(all, story{c.name + "OfAnEntryThatIsGoneSaysSo", func(w *world) { changeGone(w, c) }})
 		}
 		for _, f := range faults() {
-			all = append(all, story{c.name + "SurvivesA" + f.String(), func(w *world) { changeSurvives(w, c, f) }})
+			all = append(all, story{c.name + "SurvivesA" + string(f), func(w *world) { changeSurvives(w, c, f) }})
 		}
 	}
 	return all
@@ -127,16 +128,16 @@ func changeTwice(w *world, c changing) {
 	c.done(o, c.changed(o, e))
 }
 
-func changeSurvives(w *world, c changing, f Fault) {
+func changeSurvives(w *world, c changing, f fault.Kind) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
-	o.c.Strike(Change, f)
+	o.c.Inject(fault.Change, f)
 	c.done(o, c.changed(o, e))
 }
 
 // changeCutShort: the first call may have done it and never knew.
 func changeCutShort(w *world, c changing) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o := w.open()
 		e := o.joinWith(c.req).Entry
 		o.c.Cut(d)
@@ -161,7 +162,7 @@ func changeCutShort(w *world, c changing) {
 func changePrompt(w *world, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
-	o.c.Cut(Both)
+	o.c.Cut(fault.Both)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 	defer stop()
 	var err error
@@ -176,7 +177,7 @@ func changePrompt(w *world, c changing) {
 func changeLate(w *world, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
-	o.c.Strike(Change, Kept)
+	o.c.Inject(fault.Change, fault.LateRequest)
 	after := c.changed(o, e)
 	_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: after.Ref, Clean: true})
 	require.NoError(w.t, err)

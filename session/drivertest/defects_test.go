@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
-	"github.com/fairlock/fairlock/session/drivertest/memory"
 )
 
 // defects are planted into a sound backend one at a time. Each must turn one
@@ -152,7 +152,7 @@ const defectVar = "FAIRLOCK_DRIVERTEST_DEFECT"
 func TestWrapped(t *testing.T) {
 	name := os.Getenv(defectVar)
 	said, blinking := &words{}, &sync.Map{}
-	drivertest.Run(t, memory.Harness(membackend.Options{Tells: true, Ends: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
+	drivertest.Run(t, memtest.Harness(membackend.Options{Tells: true, Ends: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
 		b := &badBackend{Backend: c.Backend(), st: st, c: c, words: said, blinking: blinking}
 		if name != "" {
 			require.Contains(t, defects, name)

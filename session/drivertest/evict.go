@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // evict: an operator deletes one entry, and never another.
@@ -24,9 +25,9 @@ func evict() []story {
 		{"ALateEvictDeletesNothingElse", evictLate},
 	}
 	for _, f := range faults() {
-		all = append(all, story{"EvictSurvivesA" + f.String(), func(w *world) { evictSurvives(w, f) }})
+		all = append(all, story{"EvictSurvivesA" + string(f), func(w *world) { evictSurvives(w, f) }})
 	}
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		all = append(all, story{"EvictReturnsWhileCut" + d.String(), func(w *world) { evictPrompt(w, d) }})
 	}
 	return all
@@ -171,7 +172,7 @@ func evictLedger(w *world) {
 func evictLate(w *world) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
-	by.c.Strike(Leave, Kept)
+	by.c.Inject(fault.Leave, fault.LateRequest)
 	require.NoError(w.t, w.evict(by.c, e))
 	require.ErrorIs(w.t, o.leaveErr(e.Ref), driver.ErrGone)
 	o.join(line) // often with the same key
@@ -179,16 +180,16 @@ func evictLate(w *world) {
 	w.count(1, line, "the later entry stays")
 }
 
-func evictSurvives(w *world, f Fault) {
+func evictSurvives(w *world, f fault.Kind) {
 	o, by := w.open(), w.open()
 	e, stays := o.join(line).Entry, o.join(line).Entry
-	by.c.Strike(Leave, f)
+	by.c.Inject(fault.Leave, f)
 	require.NoError(w.t, w.evict(by.c, e), "an attempt of the call did it, whichever")
 	require.Equal(w.t, []driver.Ref{stays.Ref}, refs(w.list(by.c, line)))
 	require.ErrorIs(w.t, w.evict(by.c, e), driver.ErrGone)
 }
 
-func evictPrompt(w *world, d Direction) {
+func evictPrompt(w *world, d fault.Direction) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	by.c.Cut(d)

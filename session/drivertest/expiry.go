@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // expiry: what proves that the service has a session, and how sessions end.
@@ -86,7 +87,7 @@ func proveNow(w *world) {
 }
 
 func proofsCut(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)
 		cut := o.c.Backend().Clock().Now()
@@ -109,7 +110,7 @@ func entriesLive(w *world) {
 	w.expires()
 	o := w.open()
 	o.join(line)
-	o.c.Cut(Both)
+	o.c.Cut(fault.Both)
 	clock := o.c.Backend().Clock()
 	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "entries of a dead client go")
 	went := clock.Now()

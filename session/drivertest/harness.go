@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Harness is what a backend's test supplies.
@@ -120,16 +121,16 @@ type Client interface {
 	// telling either side, until Heal. Connections that are made again while
 	// it is cut are swallowed too. What is swallowed may be lost or may come
 	// after Heal, as TCP would have it.
-	Cut(d Direction)
+	Cut(d fault.Direction)
 
 	// Heal ends all cuts and delays.
 	Heal()
 
-	// Strike lets a fault hit the next request of a kind, once.
-	Strike(op Op, f Fault)
+	// Inject lets a fault hit the next request of a kind, once.
+	Inject(op fault.Op, k fault.Kind)
 
-	// Deliver lets the requests that Kept has held back arrive at the service,
-	// and returns when it has answered them.
+	// Deliver lets the requests that fault.LateRequest has held back arrive at
+	// the service, and returns when it has answered them.
 	Deliver()
 
 	// Delay makes every answer take d longer, from requests to renewals, until
@@ -169,67 +170,5 @@ func (h Harness) Costs(c Client, acts ...func()) []int {
 	return costs
 }
 
-// Direction says which way a network is cut.
-type Direction int
-
-// The ways of a network. Events travel with the replies.
-const (
-	Both Direction = iota
-	Requests
-	Replies
-)
-
-// Directions are all of them.
-func Directions() []Direction { return []Direction{Both, Requests, Replies} }
-
-// String names the direction in the name of a story.
-func (d Direction) String() string { return [...]string{"Both", "Requests", "Replies"}[d] }
-
-// Op is a kind of request. Where a service cannot tell two kinds apart (a look
-// and a list may be the same to it), a strike at one may hit the other.
-type Op int
-
-// The kinds of requests.
-const (
-	Open   Op = iota // makes a session
-	Join             // makes an entry
-	Leave            // deletes one: Leave, LeaveAll, Evict
-	Look             // reads the end of a line
-	List             // reads a line, or names
-	Close            // ends a session
-	Change           // changes an entry, or what lies beside its line: Share, Admit, Claim, Write, Enter, SetLimit
-)
-
-// String names the kind in the name of a story.
-func (o Op) String() string {
-	return [...]string{"Open", "Join", "Leave", "Look", "List", "Close", "Change"}[o]
-}
-
-// Fault is what can happen to one request.
-type Fault int
-
-// The faults of single requests.
-const (
-	// LostRequest: the service never sees it, the client is not told. The
-	// request hangs until its own context ends.
-	LostRequest Fault = iota
-	// BrokenRequest: the service never sees it, and the client is told at once
-	// that the connection broke, which proves nothing to it.
-	BrokenRequest
-	// LostReply: the service does it, and the client is not told.
-	LostReply
-	// BrokenReply: the service does it, and the client is told at once that
-	// the connection broke.
-	BrokenReply
-	// Kept: the client is told at once that the connection broke, and the
-	// request arrives when Deliver is called.
-	Kept
-)
-
-// String names the fault in the name of a story.
-func (f Fault) String() string {
-	return [...]string{"LostRequest", "BrokenRequest", "LostReply", "BrokenReply", "Kept"}[f]
-}
-
 // faults are those after which a retry can succeed without more ado.
-func faults() []Fault { return []Fault{LostRequest, BrokenRequest, LostReply, BrokenReply} }
+func faults() []fault.Kind { return fault.Kinds()[:4] }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // late: a request arrives after the client has given it up.
@@ -25,7 +26,7 @@ func canceledLate(w *world, o *owner) error {
 	w.t.Helper()
 	ctx, stop := context.WithTimeout(w.ctx, w.patience())
 	defer stop()
-	o.c.Strike(Join, Kept)
+	o.c.Inject(fault.Join, fault.LateRequest)
 	o.c.OnRequest(stop)
 	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
 	o.c.OnRequest(nil)
@@ -48,7 +49,7 @@ func lateSettled(w *world) {
 
 func lateRetried(w *world) {
 	o := w.open()
-	o.c.Strike(Join, Kept)
+	o.c.Inject(fault.Join, fault.LateRequest)
 	j := o.join(line)
 	o.c.Deliver()
 	w.undone(1, line, "one entry for one join")
@@ -59,7 +60,7 @@ func lateRetried(w *world) {
 // join arrives when the second has been answered and left.
 func lateLeft(w *world) {
 	o := w.open()
-	o.c.Strike(Join, Kept)
+	o.c.Inject(fault.Join, fault.LateRequest)
 	o.leave(o.join(line).Entry.Ref)
 	o.c.Deliver()
 	w.undone(0, line, "a join that was answered and left does not come again")
@@ -78,7 +79,7 @@ func lateClosed(w *world) {
 func lateLeave(w *world) {
 	o := w.open()
 	e := o.join(line).Entry
-	o.c.Strike(Leave, Kept)
+	o.c.Inject(fault.Leave, fault.LateRequest)
 	o.leave(e.Ref)
 	again := o.join(line).Entry // often with the same key
 	o.c.Deliver()

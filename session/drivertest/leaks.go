@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // leaks: nothing runs on in the process when a session is over.
@@ -55,7 +56,7 @@ func noLeak(w *world, end func(o *owner)) {
 
 func giveUpWhileCut(o *owner) {
 	w := o.w
-	o.c.Cut(Both)
+	o.c.Cut(fault.Both)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 	defer stop()
 	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
@@ -72,7 +73,7 @@ func giveUpWhileCut(o *owner) {
 
 func closeWhileCut(o *owner) {
 	w := o.w
-	o.c.Cut(Both)
+	o.c.Cut(fault.Both)
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()

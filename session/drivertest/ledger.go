@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // ledger: a line keeps account of how holds end. In these stories an entry holds
@@ -29,8 +30,8 @@ func ledger() []story {
 	}
 	for _, f := range faults() {
 		all = append(all,
-			story{"AHoldSurvivesA" + f.String(), func(w *world) { ledgerSurvives(w, f) }},
-			story{"ADeathIsToldOverA" + f.String(), func(w *world) { ledgerDiedOver(w, f) }},
+			story{"AHoldSurvivesA" + string(f), func(w *world) { ledgerSurvives(w, f) }},
+			story{"ADeathIsToldOverA" + string(f), func(w *world) { ledgerDiedOver(w, f) }},
 		)
 	}
 	return all
@@ -223,7 +224,7 @@ func ledgerOwn(w *world) {
 }
 
 func ledgerSettled(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)
 		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
@@ -289,30 +290,30 @@ func ledgerSeveral(w *world) {
 }
 
 // ledgerSurvives: nothing of a lost request or reply looks like a death.
-func ledgerSurvives(w *world, f Fault) {
+func ledgerSurvives(w *world, f fault.Kind) {
 	o := w.open()
 	for range 2 {
-		o.c.Strike(Join, f)
+		o.c.Inject(fault.Join, f)
 		h := o.hold()
 		assert.Equal(w.t, driver.PastClean, h.past, "the entry takes itself for nobody else")
-		o.c.Strike(Leave, f)
+		o.c.Inject(fault.Leave, f)
 		o.giveBack(h.ref)
 	}
 	w.next(driver.PastClean, "all were given back")
 }
 
-func ledgerDiedOver(w *world, f Fault) {
+func ledgerDiedOver(w *world, f fault.Kind) {
 	o := w.open()
 	o.hold()
 	w.svc.Expire(w.t, o.ID())
 	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "expired")
 	o = w.open()
-	o.c.Strike(Join, f)
-	o.c.Strike(Change, f)
+	o.c.Inject(fault.Join, f)
+	o.c.Inject(fault.Change, f)
 	h := o.hold()
 	assert.Equal(w.t, driver.PastDied, h.past)
 	assert.Equal(w.t, driver.PastDied, o.enter(h.ref))
-	o.c.Strike(Leave, f)
+	o.c.Inject(fault.Leave, f)
 	o.giveBack(h.ref)
 	w.next(driver.PastClean, "given back")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // limit: a line's limit stands beside it, and every request that gives one is
@@ -27,7 +28,7 @@ func limit() []story {
 		{"ALateSetLimitDoesNotUndoANewerOne", limitLate},
 	}
 	for _, f := range faults() {
-		all = append(all, story{"AJoinWithALimitSurvivesA" + f.String(), func(w *world) { limitSurvives(w, f) }})
+		all = append(all, story{"AJoinWithALimitSurvivesA" + string(f), func(w *world) { limitSurvives(w, f) }})
 	}
 	return all
 }
@@ -187,7 +188,7 @@ func limitWatched(w *world) {
 }
 
 func limitOverCut(w *world) {
-	for i, d := range Directions() {
+	for i, d := range fault.Directions() {
 		o, other := w.open(), w.open()
 		other.setLimit(2)
 		r, _ := o.armed("limit", driver.WatchRequest{Ref: driver.Ref{Line: line}, Of: driver.OfLimit})
@@ -216,25 +217,25 @@ func limitLook(w *world) {
 func limitLate(w *world) {
 	o := w.open()
 	o.joinWith(weighted(1))
-	o.c.Strike(Change, Kept)
+	o.c.Inject(fault.Change, fault.LateRequest)
 	o.setLimit(2)
 	o.setLimit(3)
 	o.c.Deliver()
 	assert.EqualValues(w.t, 3, w.limit(o.c), "the newer one was told to be done")
 }
 
-func limitSurvives(w *world, f Fault) {
+func limitSurvives(w *world, f fault.Kind) {
 	o := w.open()
-	o.c.Strike(Join, f)
+	o.c.Inject(fault.Join, f)
 	j := o.joinWith(weighted(3))
 	assert.EqualValues(w.t, 3, j.Limit)
 	assert.Zero(w.t, j.Ahead)
 	assert.EqualValues(w.t, 3, w.limit(o.c))
 
-	o.c.Strike(Join, f)
+	o.c.Inject(fault.Join, f)
 	_, err := o.Join(w.ctx, weighted(4))
 	require.ErrorIs(w.t, err, driver.ErrLimitMismatch)
-	o.c.Strike(List, f)
+	o.c.Inject(fault.List, f)
 	assert.EqualValues(w.t, 3, w.limit(o.c))
 	w.count(1, line, "one entry for one join")
 }

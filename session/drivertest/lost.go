@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // lost: one request or one reply is lost, and the backend finds out what
@@ -15,12 +16,12 @@ func lost() []story {
 	var all []story
 	for _, f := range faults() {
 		all = append(all,
-			story{"AJoinSurvivesA" + f.String(), func(w *world) { joinSurvives(w, f) }},
-			story{"AJoinIfEmptySurvivesA" + f.String(), func(w *world) { ifEmptySurvives(w, f) }},
-			story{"ALeaveSurvivesA" + f.String(), func(w *world) { leaveSurvives(w, f) }},
-			story{"ReadsSurviveA" + f.String(), func(w *world) { readsSurvive(w, f) }},
-			story{"OpenSurvivesA" + f.String(), func(w *world) { openSurvives(w, f) }},
-			story{"CloseSurvivesA" + f.String(), func(w *world) { closeSurvives(w, f) }},
+			story{"AJoinSurvivesA" + string(f), func(w *world) { joinSurvives(w, f) }},
+			story{"AJoinIfEmptySurvivesA" + string(f), func(w *world) { ifEmptySurvives(w, f) }},
+			story{"ALeaveSurvivesA" + string(f), func(w *world) { leaveSurvives(w, f) }},
+			story{"ReadsSurviveA" + string(f), func(w *world) { readsSurvive(w, f) }},
+			story{"OpenSurvivesA" + string(f), func(w *world) { openSurvives(w, f) }},
+			story{"CloseSurvivesA" + string(f), func(w *world) { closeSurvives(w, f) }},
 		)
 	}
 	return append(all,
@@ -29,10 +30,10 @@ func lost() []story {
 	)
 }
 
-func joinSurvives(w *world, f Fault) {
+func joinSurvives(w *world, f fault.Kind) {
 	holder, o := w.open(), w.open()
 	first := holder.join(line).Entry
-	o.c.Strike(Join, f)
+	o.c.Inject(fault.Join, f)
 	j := o.join(line)
 
 	assert.Equal(w.t, 1, j.Ahead)
@@ -45,15 +46,15 @@ func joinSurvives(w *world, f Fault) {
 }
 
 // ifEmptySurvives: whoever asks again must not take its own entry for another's.
-func ifEmptySurvives(w *world, f Fault) {
+func ifEmptySurvives(w *world, f fault.Kind) {
 	o := w.open()
-	o.c.Strike(Join, f)
+	o.c.Inject(fault.Join, f)
 	j := o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
 	assert.Zero(w.t, j.Ahead)
 	assert.Equal(w.t, []driver.Ref{j.Entry.Ref}, refs(w.list(o.c, line)))
 
 	other := w.open()
-	other.c.Strike(Join, f)
+	other.c.Inject(fault.Join, f)
 	ctx, stop := context.WithTimeout(w.ctx, w.patience())
 	defer stop()
 	_, err := other.Join(ctx, driver.JoinRequest{Line: line, IfEmpty: true})
@@ -63,10 +64,10 @@ func ifEmptySurvives(w *world, f Fault) {
 }
 
 // leaveSurvives: also when the first request did it, the answer is nil.
-func leaveSurvives(w *world, f Fault) {
+func leaveSurvives(w *world, f fault.Kind) {
 	o := w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
-	o.c.Strike(Leave, f)
+	o.c.Inject(fault.Leave, f)
 	o.leave(a.Ref)
 	assert.Equal(w.t, []driver.Ref{b.Ref}, refs(w.list(o.c, line)))
 
@@ -74,15 +75,15 @@ func leaveSurvives(w *world, f Fault) {
 	require.ErrorIs(w.t, o.leaveErr(b.Ref), driver.ErrGone, "an entry that never was left by us")
 }
 
-func readsSurvive(w *world, f Fault) {
+func readsSurvive(w *world, f fault.Kind) {
 	o := w.open()
 	e := o.join(line).Entry
-	o.c.Strike(Look, f)
+	o.c.Inject(fault.Look, f)
 	v := o.look(driver.LookRequest{Line: line, Upto: e.Place})
 	assert.Equal(w.t, []driver.Ref{e.Ref}, refs(v.Entries))
-	o.c.Strike(List, f)
+	o.c.Inject(fault.List, f)
 	assert.Equal(w.t, []driver.Ref{e.Ref}, refs(w.list(o.c, line)))
-	o.c.Strike(List, f)
+	o.c.Inject(fault.List, f)
 	ctx, stop := context.WithTimeout(w.ctx, w.patience())
 	defer stop()
 	names, err := o.c.Backend().Names(ctx, "")
@@ -90,9 +91,9 @@ func readsSurvive(w *world, f Fault) {
 	assert.Equal(w.t, []string{line}, names)
 }
 
-func openSurvives(w *world, f Fault) {
+func openSurvives(w *world, f fault.Kind) {
 	c := w.client()
-	c.Strike(Open, f)
+	c.Inject(fault.Open, f)
 	o := w.openOn(c)
 	require.NotEmpty(w.t, o.proven())
 	o.join(line)
@@ -100,10 +101,10 @@ func openSurvives(w *world, f Fault) {
 	assert.Zero(w.t, o.losses())
 }
 
-func closeSurvives(w *world, f Fault) {
+func closeSurvives(w *world, f fault.Kind) {
 	o := w.open()
 	o.join(line)
-	o.c.Strike(Close, f)
+	o.c.Inject(fault.Close, f)
 	require.NoError(w.t, o.end())
 	w.count(0, line, "gone when Close returns nil")
 }
@@ -113,7 +114,7 @@ func closeSurvives(w *world, f Fault) {
 func leaveCutShort(w *world) {
 	o := w.open()
 	e := o.join(line).Entry
-	o.c.Cut(Replies)
+	o.c.Cut(fault.Replies)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 	defer stop()
 	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: e.Ref})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // sessions: what package session makes of the backend's reports.
@@ -74,7 +75,7 @@ func sessionReopens(w *world) {
 // sessionDeadline is the promise that everything else is there for.
 func sessionDeadline(w *world) {
 	w.expires()
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		s, c := w.session()
 		term := w.term(s)
 		j, err := term.Driver().Join(w.ctx, driver.JoinRequest{Line: line})

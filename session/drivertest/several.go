@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // several: entries in several lines are made and left as one.
@@ -27,13 +28,13 @@ func several() []story {
 		{"ALateJoinOfSeveralAfterSettleMakesNoEntry", severalLate},
 		{"ALateJoinOfSeveralAfterItsRetryMakesNoSecondEntry", severalRetried},
 	}
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		all = append(all, story{"AJoinOfSeveralCanceledWhileCut" + d.String() + "IsSettled", func(w *world) {
 			severalSettled(w, d)
 		}})
 	}
 	for _, f := range faults() {
-		all = append(all, story{"SeveralLinesSurviveA" + f.String(), func(w *world) { severalSurvive(w, f) }})
+		all = append(all, story{"SeveralLinesSurviveA" + string(f), func(w *world) { severalSurvive(w, f) }})
 	}
 	return all
 }
@@ -291,7 +292,7 @@ func severalGone(w *world) {
 func severalCutShort(w *world) {
 	o := w.open()
 	all := joinedRefs(o.joinAll(lines()...))
-	o.c.Cut(Replies)
+	o.c.Cut(fault.Replies)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 	defer stop()
 	_, err := o.LeaveAll(ctx, leaves(all))
@@ -303,7 +304,7 @@ func severalCutShort(w *world) {
 	}
 }
 
-func severalSettled(w *world, d Direction) {
+func severalSettled(w *world, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
@@ -327,7 +328,7 @@ func severalLate(w *world) {
 	o := w.open()
 	ctx, stop := context.WithTimeout(w.ctx, w.patience())
 	defer stop()
-	o.c.Strike(Join, Kept)
+	o.c.Inject(fault.Join, fault.LateRequest)
 	o.c.OnRequest(stop)
 	_, err := o.JoinAll(ctx, requests(lines()...))
 	o.c.OnRequest(nil)
@@ -340,22 +341,22 @@ func severalLate(w *world) {
 
 func severalRetried(w *world) {
 	o := w.open()
-	o.c.Strike(Join, Kept)
+	o.c.Inject(fault.Join, fault.LateRequest)
 	all := joinedRefs(o.joinAll(lines()...))
 	o.c.Deliver()
 	w.undoneAll(1, "one entry for one join")
 	o.leaveAll(all)
 
-	o.c.Strike(Join, Kept)
+	o.c.Inject(fault.Join, fault.LateRequest)
 	o.leaveAll(joinedRefs(o.joinAll(lines()...)))
 	o.c.Deliver()
 	w.undoneAll(0, "a join that was answered and left does not come again")
 }
 
-func severalSurvive(w *world, f Fault) {
+func severalSurvive(w *world, f fault.Kind) {
 	holder, o := w.open(), w.open()
 	holder.join(line)
-	o.c.Strike(Join, f)
+	o.c.Inject(fault.Join, f)
 	all := o.joinAll(lines()...)
 	assert.Equal(w.t, 1, all[0].Ahead)
 	assert.Zero(w.t, all[1].Ahead)
@@ -364,7 +365,7 @@ func severalSurvive(w *world, f Fault) {
 		require.Len(w.t, list, 1+all[i].Ahead, "exactly one entry of this join in %q", name)
 		assert.Equal(w.t, all[i].Entry.Ref, list[all[i].Ahead].Ref)
 	}
-	o.c.Strike(Leave, f)
+	o.c.Inject(fault.Leave, f)
 	for _, l := range o.leaveAll(joinedRefs(all)) {
 		assert.False(w.t, l.Gone, "the first request or the second did it")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // share: a writer becomes a reader in its place.
@@ -150,7 +151,7 @@ func shareTold(w *world) {
 }
 
 func shareOverCut(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o, by := w.open(), w.open()
 		e := o.joinWith(exclusive()).Entry
 		own := by.joinWith(exclusive()).Entry

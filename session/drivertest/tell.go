@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // tell: who asks for it is told that an entry gave back a hold, where
@@ -32,7 +33,7 @@ func tell() []story {
 		{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
 	}
 	for _, f := range faults() {
-		all = append(all, story{"AReleaseSurvivesA" + f.String(), func(w *world) { tellSurvives(w, f) }})
+		all = append(all, story{"AReleaseSurvivesA" + string(f), func(w *world) { tellSurvives(w, f) }})
 	}
 	return all
 }
@@ -113,7 +114,7 @@ func tellOther(w *world, end func(holder *owner, held driver.Ref)) {
 func tellAttempt(w *world) {
 	holder, held, _, r := behind(w)
 	r.o.c.Delay(w.h.TTL / 50) // so that both attempts come before the answer
-	holder.c.Cut(Requests)
+	holder.c.Cut(fault.Requests)
 	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
 	defer stop()
 	_, err := holder.Leave(ctx, driver.LeaveRequest{Ref: held, Held: true})
@@ -174,11 +175,11 @@ func tellJoins(w *world) {
 
 // tellSurvives: a release whose first request goes wrong is told or not, and
 // nobody else is taken to have given back.
-func tellSurvives(w *world, f Fault) {
+func tellSurvives(w *world, f fault.Kind) {
 	holder, held, own, first := behind(w)
 	second := w.open().asks("entry behind the holder", own)
 	second.o.join(line)
-	holder.c.Strike(Leave, f)
+	holder.c.Inject(fault.Leave, f)
 	holder.release(held)
 	first.awaitTruth(own)
 	w.svc.Delete(w.t, own)

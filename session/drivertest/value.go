@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // value: an entry can carry bytes for others to read.
@@ -22,7 +23,7 @@ func value() []story {
 		{"ALateWriteDoesNotUndoANewerOne", valueLate},
 	}
 	for _, f := range faults() {
-		all = append(all, story{"AJoinWithAValueSurvivesA" + f.String(), func(w *world) { valueSurvives(w, f) }})
+		all = append(all, story{"AJoinWithAValueSurvivesA" + string(f), func(w *world) { valueSurvives(w, f) }})
 	}
 	return all
 }
@@ -149,22 +150,22 @@ func valueForeign(w *world) {
 func valueLate(w *world) {
 	o := w.open()
 	e := o.joinWith(valued("old")).Entry
-	o.c.Strike(Change, Kept)
+	o.c.Inject(fault.Change, fault.LateRequest)
 	o.write(e.Ref, "new")
 	o.write(e.Ref, "newer")
 	o.c.Deliver()
 	assert.Equal(w.t, "newer", string(w.list(o.c, line)[0].Value), "the newer one was told to be done")
 }
 
-func valueSurvives(w *world, f Fault) {
+func valueSurvives(w *world, f fault.Kind) {
 	o := w.open()
-	o.c.Strike(Join, f)
+	o.c.Inject(fault.Join, f)
 	e := o.joinWith(valued("v")).Entry
 	got := w.list(o.c, line)
 	require.Equal(w.t, []driver.Ref{e.Ref}, refs(got), "exactly one entry of this join")
 	assert.Equal(w.t, "v", string(got[0].Value))
 	assert.Equal(w.t, "election", got[0].Meta.Kind)
-	o.c.Strike(Leave, f)
+	o.c.Inject(fault.Leave, f)
 	o.leave(e.Ref)
 	w.count(0, line, "nothing is left of it")
 }

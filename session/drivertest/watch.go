@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // watch: an armed watch tells the end of its entry, whatever the cause.
@@ -170,7 +171,7 @@ func watchCanceled(w *world) {
 
 // watchOverCut: what went while a client was cut off is told after it.
 func watchOverCut(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o, e, r := watched(w)
 		own := r.o.join(line).Entry
 		ro, _ := r.o.armed("own entry", driver.WatchRequest{Ref: own.Ref, Own: true})
@@ -185,7 +186,7 @@ func watchOverCut(w *world) {
 
 // watchAfterCut: a watch that lived over a cut still works.
 func watchAfterCut(w *world) {
-	for _, d := range Directions() {
+	for _, d := range fault.Directions() {
 		o, e, r := watched(w)
 		r.o.c.Cut(d)
 		time.Sleep(w.h.TTL / 20) // cut off for a while, and not long enough to expire
@@ -201,7 +202,7 @@ func watchBegunCut(w *world) {
 	e := o.join(line).Entry
 	by := w.open()
 	by.meet(e.Ref)
-	by.c.Cut(Both)
+	by.c.Cut(fault.Both)
 	ended := make(chan struct{})
 	close(ended) // Watch takes no context: it must return at once
 	var r *recorder

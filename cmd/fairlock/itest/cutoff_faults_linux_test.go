@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// fault is what befalls a supervisor.
-type fault struct {
+// harm is what befalls a supervisor.
+type harm struct {
 	name   string
 	befall func(v *victim)
 	met    func(v *victim) bool // whether it befell anything; asked before it is healed
@@ -30,8 +31,8 @@ type fault struct {
 
 // held keeps back what goes in a direction. Connections stay, as in a partition,
 // so nobody is told that they are broken.
-func held(name string, dir tcpproxy.Direction) fault {
-	return fault{
+func held(name string, dir fault.Direction) harm {
+	return harm{
 		name:   name,
 		befall: func(v *victim) { v.each(func(p *tcpproxy.Proxy) { p.Hold(dir) }) },
 		met:    func(v *victim) bool { return v.waiting(dir) > 0 },
@@ -39,9 +40,9 @@ func held(name string, dir tcpproxy.Direction) fault {
 	}
 }
 
-func faults() []fault {
-	both := held("cut", tcpproxy.Both)
-	frozen := held("cut, then stopped", tcpproxy.Both)
+func faults() []harm {
+	both := held("cut", fault.Both)
+	frozen := held("cut, then stopped", fault.Both)
 	frozen.deafOnly = true
 	frozen.befall = func(v *victim) {
 		both.befall(v)
@@ -50,10 +51,10 @@ func faults() []fault {
 	}
 	frozen.met = func(v *victim) bool { return v.stopped() && both.met(v) }
 	frozen.heal = func(v *victim) { v.signal(syscall.SIGCONT) }
-	control := held("cut, --on-lost warn", tcpproxy.Both)
+	control := held("cut, --on-lost warn", fault.Both)
 	control.control, control.args = true, []string{"--on-lost", "warn"}
-	return []fault{
-		both, held("requests cut", tcpproxy.Up), held("replies cut", tcpproxy.Down),
+	return []harm{
+		both, held("requests cut", fault.Requests), held("replies cut", fault.Replies),
 		{
 			name: "refused",
 			befall: func(v *victim) {
@@ -89,7 +90,7 @@ type victim struct {
 
 // meet starts one, and returns when its command and the command's child live, or
 // will not.
-func meet(t *testing.T, x *servers, f fault, lock string, command []string) *victim {
+func meet(t *testing.T, x *servers, f harm, lock string, command []string) *victim {
 	t.Helper()
 	v := &victim{t: t}
 	var hosts []string
@@ -126,14 +127,14 @@ func (v *victim) healthy() bool {
 }
 
 // waiting is how many bytes do not go on in a direction.
-func (v *victim) waiting(dir tcpproxy.Direction) (n int64) {
+func (v *victim) waiting(dir fault.Direction) (n int64) {
 	v.each(func(p *tcpproxy.Proxy) {
 		s := p.Stats()
-		if dir&tcpproxy.Up != 0 {
-			n += s.Up.Waiting
+		if dir&fault.Requests != 0 {
+			n += s.Requests.Waiting
 		}
-		if dir&tcpproxy.Down != 0 {
-			n += s.Down.Waiting
+		if dir&fault.Replies != 0 {
+			n += s.Replies.Waiting
 		}
 	})
 	return n

@@ -72,7 +72,7 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 				}
 				for i := range n {
 					all := kinds(f)
-					drawn = append(drawn, &outcome{fault: f, kind: all[(first+i)%len(all)], number: i})
+					drawn = append(drawn, &outcome{harm: f, kind: all[(first+i)%len(all)], number: i})
 				}
 			}
 			all[name] = drawn
@@ -106,7 +106,7 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 
 // outcome is what came of a trial. Times are since the fault.
 type outcome struct {
-	fault
+	harm
 	kind
 
 	number int
@@ -142,7 +142,7 @@ func (o *outcome) play(t *testing.T, x *servers) {
 func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	dir, clock := t.TempDir(), driver.SystemClock()
 	lock := fmt.Sprintf("%s/%d/%d", strings.ReplaceAll(o.name, " ", "-"), o.number, o.again)
-	v := meet(t, x, o.fault, lock, o.command(dir))
+	v := meet(t, x, o.harm, lock, o.command(dir))
 	next := begin(t, x.url(x.hosts), append([]string{"run", "--ttl", trialTTL.String(), lock, "--"}, beat(dir, "-next")...)...)
 	require.Eventually(t, func() bool {
 		line, err := x.s.Queue(t.Context(), lock)
@@ -220,7 +220,7 @@ func (o *outcome) read(t *testing.T, file string, at driver.Instant) {
 type kind struct{ deaf, deafChild bool }
 
 // kinds are the commands that a fault is tried on, in turn.
-func kinds(f fault) []kind {
+func kinds(f harm) []kind {
 	all := []kind{{}, {deaf: true, deafChild: true}, {deafChild: true}}
 	return slices.DeleteFunc(all, func(k kind) bool { return f.deafOnly && !k.deaf })
 }

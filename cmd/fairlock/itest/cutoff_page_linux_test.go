@@ -45,7 +45,7 @@ func draw(all map[string][]*outcome, of string, began time.Time) string {
 }
 
 // row is what came of one fault on one service.
-func row(service string, f fault, of []*outcome) string {
+func row(service string, f harm, of []*outcome) string {
 	beside, dying, lost := 0, 0, 0
 	var told, dead, next, gap []time.Duration
 	for _, o := range of {
@@ -119,7 +119,7 @@ func intoPage(page, tables string) error {
 
 func TestTheTableSaysWhatCameOfTheTrials(t *testing.T) {
 	const ms = time.Millisecond
-	f := fault{name: "cut"}
+	f := harm{name: "cut"}
 	of := []*outcome{
 		{told: 900 * ms, dead: 1900 * ms, next: 2 * time.Second, found: "alone", code: 79},
 		{told: 700 * ms, dead: 1700 * ms, next: 3 * time.Second, found: "dying", code: 79},

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // through puts a proxy before the service of a URL.
@@ -88,7 +89,7 @@ func TestACommandThatIsCutOffIsDeadBeforeTheNextStarts(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		p, cut := through(t, url)
 
-		r, gap := outlived(t, url, cut, func(*running) { p.Hold(tcpproxy.Up | tcpproxy.Down) })
+		r, gap := outlived(t, url, cut, func(*running) { p.Hold(fault.Both) })
 
 		assert.Equal(t, 79, r.code(t))
 		for _, said := range []string{
@@ -188,7 +189,7 @@ func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
 		r.out.WaitFor(t, "ready")
 		line, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
-		p.Hold(tcpproxy.Up | tcpproxy.Down) // it ends when it is told to, before the time is over
+		p.Hold(fault.Both) // it ends when it is told to, before the time is over
 		assert.Equal(t, 79, r.code(t))
 		once(r, line[0].Token)
 

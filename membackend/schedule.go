@@ -1,23 +1,23 @@
-// Package schedule is the seam through which a simulation takes over a store of
-// membackend: it decides when everything happens there that takes time, and
-// what a network does to what is sent. The store and its clients stay as they
-// are; only their timers, their messages and their events go through here.
-package schedule
+package membackend
 
 import (
 	"context"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// Schedule stands for the time of a store.
+// Schedule takes over a Store made by [NewScheduled], for a simulation: it
+// decides when everything happens that takes time, and what a network does to
+// what is sent. The Store and its clients stay as they are; only their timers,
+// their messages and their events go through here.
 type Schedule interface {
-	// Now is the time of the service since the store was made.
+	// Now is the time of the service since the Store was made.
 	Now() time.Duration
 
 	// After calls f when d has passed at the service. what tells such calls
-	// apart, alike in every replay. It is called with the store's mutex held, as
+	// apart, alike in every replay. It is called with the Store's mutex held, as
 	// are the methods below, so none of them may call back.
 	After(what string, d time.Duration, f func())
 
@@ -27,12 +27,12 @@ type Schedule interface {
 	// Expired tells that a session has ended by the service's clock.
 	Expired(session string)
 
-	// Client returns what lies between the service and its next client.
-	Client() Client
+	// Wire returns what lies between the service and its next client.
+	Wire() Wire
 }
 
-// Client stands for the clock and the network of one process.
-type Client interface {
+// Wire stands for the clock and the network of one process under a [Schedule].
+type Wire interface {
 	driver.Clock
 
 	// Send takes a request. It does not block, and calls back later.
@@ -43,10 +43,10 @@ type Client interface {
 	Tell(session, what string, f func())
 }
 
-// Request is one message to the service.
+// Request is one message to the service on a [Wire].
 type Request struct {
 	Ctx     context.Context //nolint:containedctx // its values say whose request it is; nil for nobody's
-	Op      string
+	Op      fault.Op
 	Of      string // what it is about, alike in every replay
 	Session string // that sends it; "" if none does
 

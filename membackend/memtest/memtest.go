@@ -1,0 +1,98 @@
+// Package memtest runs the conformance suites on membackend, in virtual time.
+package memtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// Kind is a kind of service that membackend can be.
+type Kind struct {
+	Name    string
+	Options membackend.Options
+}
+
+// Kinds returns those that every suite is to be run on.
+func Kinds() []Kind {
+	return []Kind{
+		{Name: "Plain", Options: membackend.Options{Ends: true}},
+		{Name: "Tells", Options: membackend.Options{Tells: true, Ends: true}},
+		{Name: "LikeZooKeeper", Options: membackend.Options{Tells: true, NoRevs: true, Near: true, Moves: true}},
+	}
+}
+
+// Lagging returns a kind whose looks are as old as they may be.
+func Lagging() Kind {
+	return Kind{Name: "Lagging", Options: membackend.Options{Ends: true, Stale: true}}
+}
+
+// AllKinds returns two kinds more, for what lies above the driver: cases of the
+// driver's contract would have to ask for newer looks at every step. On one of the
+// two looks are old; on the other, watches on own entries are never armed, so every
+// grant after waiting needs a read.
+func AllKinds() []Kind {
+	return append(Kinds(), Lagging(), Kind{Name: "Unarmed", Options: membackend.Options{Ends: true, OwnUnarmed: true}})
+}
+
+// Harness returns the harness of one kind, with each client's backend as seen
+// through a wrapper; nil for none.
+func Harness(o membackend.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
+	return drivertest.Harness{
+		TTL:     10 * time.Second,
+		Virtual: true,
+		Service: func(*testing.T) drivertest.Service { return service{membackend.NewWith(&o), wrap} },
+	}
+}
+
+// service says of a Store's acts that they have failed.
+type service struct {
+	*membackend.Store
+	wrap func(*membackend.Store, *membackend.Client) driver.Backend
+}
+
+func (s service) Client(*testing.T) drivertest.Client {
+	c := s.NewClient()
+	if s.wrap == nil {
+		return c
+	}
+	return wrapped{c, s.wrap(s.Store, c)}
+}
+
+func (s service) Expire(t *testing.T, session string) {
+	require.True(t, s.Store.Expire(session), "session %s", session)
+}
+
+func (s service) Delete(t *testing.T, ref driver.Ref) {
+	require.True(t, s.Store.Delete(ref.Line, ref.Key), "entry %v", ref)
+}
+
+func (s service) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
+	ref, ok := s.Store.PutForeign(line, fmt.Sprint("other/", len(s.Entries(line))), leased)
+	require.True(t, ok)
+	return ref
+}
+
+func (s service) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
+	if value == nil {
+		require.True(t, s.Touch(ref.Line, ref.Key))
+		return
+	}
+	require.True(t, s.Store.Overwrite(ref.Line, ref.Key, value))
+}
+
+func (s service) Count(_ *testing.T, line string) int { return len(s.Entries(line)) }
+
+// wrapped is a client whose backend is seen through a wrapper.
+type wrapped struct {
+	*membackend.Client
+	backend driver.Backend
+}
+
+func (w wrapped) Backend() driver.Backend { return w.backend }
