@@ -20,16 +20,16 @@ import (
 // verify runs the tests. A defect may leave goroutines.
 func verify(m *testing.M) { os.Exit(m.Run()) }
 
-// TestTheRegimeFindsPlantedDefects plants defects in the library, and wants each
+// TestAimedFaultsFindPlantedDefects plants defects in the library, and wants each
 // found by few trials of the kind that aims at it, on real servers.
-func TestTheRegimeFindsPlantedDefects(t *testing.T) {
+func TestAimedFaultsFindPlantedDefects(t *testing.T) {
 	defer defect.Plant(defect.None)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	svc, err := onetcd.Start(ctx)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, svc.Close()) }()
-	regime := trial.New(svc, trial.Ours, 1)
+	test := trial.New(svc, trial.Ours, 1)
 
 	for _, c := range []struct {
 		planted  defect.Defect
@@ -46,7 +46,7 @@ func TestTheRegimeFindsPlantedDefects(t *testing.T) {
 	} {
 		t.Run(c.planted.String(), func(t *testing.T) {
 			defect.Plant(c.planted)
-			rs, err := regime.Round(ctx, c.kind, c.trials)
+			rs, err := test.Round(ctx, c.kind, c.trials)
 			defect.Plant(defect.None)
 			require.NoError(t, err)
 

@@ -20,7 +20,7 @@ var (
 	simSpeed   = regexp.MustCompile(`(?m)^\s*(\d+) runs/s$`)
 	simMutants = regexp.MustCompile(`caught (\d+) of (\d+) planted defects`)
 	simCaught  = regexp.MustCompile(`caught by run +(\d+) `)
-	planted    = regexp.MustCompile(`(?m)=== RUN +TestTheRegimeFindsPlantedDefects/(\S+)$`)
+	planted    = regexp.MustCompile(`(?m)=== RUN +Test\w+PlantedDefects/(\S+)$`)
 	foundBy    = regexp.MustCompile(`: (\S+) finds it in so many of (\d+) trials: map\[(.*)\]`)
 )
 
@@ -52,7 +52,7 @@ func (d *Data) simulated() string {
 	return strings.Join(append(parts,
 		part("Defects planted in the library that the simulation found (`make mutants`):",
 			table.Row{"planted", "found", "most runs until one was found"}, mutants),
-		part("Defects planted in the library that aimed faults found on a real etcd (`go -C robustness test -tags mutants -v -run TheRegimeFindsPlantedDefects .`):",
+		part("Defects planted in the library that aimed faults found on a real etcd (`go -C robustness test -tags mutants -v -run FindPlantedDefects .`):",
 			table.Row{"planted", "fault", "trials", "trials with a violation, by property"}, plants)), "\n\n")
 }
 
@@ -108,7 +108,7 @@ func mutation(text string) []table.Row {
 	return []table.Row{{score[2], score[1], slices.Max(within)}}
 }
 
-// plantedOnServers reads one run of the regime's own test of that name: a subtest
+// plantedOnServers reads one run of the robustness tests' own test of planted defects: a subtest
 // for each defect.
 func plantedOnServers(text string) []table.Row {
 	var rows []table.Row
