@@ -25,8 +25,9 @@ type process struct {
 
 // spawn starts a worker. Its events go to report, one after the other; gone is
 // called when it was reaped and all its events have been told.
+//
+//nolint:contextcheck // it ends by its input or by a signal, not with a context
 func spawn(exe, name string, args []string, report func(*process, wire.Event), gone func(*process)) (*process, error) {
-	// It ends by its input or by a signal, not with a context.
 	p := proc.StartPiped(exec.CommandContext(context.Background(), exe, args...))
 	w := &process{Process: p, name: name, pid: p.Pid(), out: wire.NewWriter(p), gone: make(chan struct{})}
 	if w.pid == 0 {
