@@ -62,7 +62,7 @@ test: gcc systemd zookeeper ## Run go vet and every test under the race detector
 		$(GO) -C $$module vet ./...
 		$(GO) -C $$module test -race -vet=off -count=1 -timeout 8m -p 1 ./...
 	done
-	$(GO) -C robustness test -tags failpoints -vet=off -count=1 -timeout 4m -run 'TestTheRegimeFindsPlantedDefects$$' .
+	$(GO) -C robustness test -tags failpoints -vet=off -count=1 -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
 	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES) $(SERVER_MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
 
 .PHONY: mutants

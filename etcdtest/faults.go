@@ -55,7 +55,7 @@ func (m *Member) mustBeProxied(op string) {
 
 // Pid is the process of the member; 0 without Options.Processes.
 func (m *Member) Pid() int {
-	if p, ok := m.running().(*process); ok {
+	if p, ok := m.running().(*separate); ok {
 		return p.Pid()
 	}
 	return 0
@@ -116,8 +116,8 @@ func (m *Member) Restart(ctx context.Context) error {
 	return m.waitReady(ctx)
 }
 
-func (m *Member) process(op string) (*process, error) {
-	if p, ok := m.running().(*process); ok {
+func (m *Member) process(op string) (*separate, error) {
+	if p, ok := m.running().(*separate); ok {
 		return p, nil
 	}
 	return nil, fmt.Errorf("etcdtest: %s %q: only members with Options.Processes can be", op, m.Name())

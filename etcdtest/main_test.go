@@ -12,14 +12,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/orphans"
+	"github.com/fairlock/fairlock/internal/testserver"
 )
 
 // soon bounds what should happen at once on an idle machine.
 const soon = 20 * time.Second
 
 func TestMain(m *testing.M) {
-	orphans.Parent(orphanParent)
+	testserver.Parent(orphanParent)
 	code := m.Run()
 	if code == 0 {
 		code = leaks()

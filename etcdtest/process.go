@@ -6,19 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
-	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/internal/process"
 )
 
-// process is a member in a process of its own.
-type process struct {
-	*testserver.Process
+// separate is a member in a process of its own.
+type separate struct {
+	*process.Process
 	admin   *clientv3.Client // straight to this member
 	serving chan struct{}    // closed when it answers its peers
 	joined  chan struct{}    // closed when it has joined the cluster
@@ -27,19 +26,17 @@ type process struct {
 // startProcess returns when the member answers its peers. The process is killed
 // by halt, when this process ends, and when ctx ends before it serves. The admin
 // client belongs to the process from here on.
-func startProcess(ctx context.Context, binary string, spec *member.Spec, admin *clientv3.Client) (*process, error) {
-	p := &process{
+func startProcess(ctx context.Context, binary string, spec *member.Spec, admin *clientv3.Client) (*separate, error) {
+	p := &separate{
+		// ctx is for starting, which the process outlives.
+		Process: process.StartPiped(exec.CommandContext(context.WithoutCancel(ctx), binary)),
 		admin:   admin,
 		serving: make(chan struct{}),
 		joined:  make(chan struct{}),
 	}
-	// ctx is for starting, which the process outlives.
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), binary)
-	p.Process = testserver.Start(cmd, func(stdin io.Writer, stdout io.Reader) {
-		// It may be gone already; then stderr says why.
-		_ = json.NewEncoder(stdin).Encode(spec)
-		p.follow(stdout)
-	})
+	go p.follow() // ends with the process
+	// It may be gone already; then stderr says why.
+	_ = json.NewEncoder(p).Encode(spec)
 	var err error
 	select {
 	case <-p.serving:
@@ -55,8 +52,8 @@ func startProcess(ctx context.Context, binary string, spec *member.Spec, admin *
 }
 
 // follow reads what the process says of itself until it ends.
-func (p *process) follow(stdout io.Reader) {
-	lines := bufio.NewScanner(stdout)
+func (p *separate) follow() {
+	lines := bufio.NewScanner(p)
 	for lines.Scan() {
 		switch lines.Text() {
 		case "serving":
@@ -67,7 +64,7 @@ func (p *process) follow(stdout io.Reader) {
 	}
 }
 
-func (p *process) ready(ctx context.Context) error {
+func (p *separate) ready(ctx context.Context) error {
 	select {
 	case <-p.joined:
 	case <-p.Done():
@@ -84,7 +81,7 @@ func (p *process) ready(ctx context.Context) error {
 	return err
 }
 
-func (p *process) status(ctx context.Context) (self, leader uint64, err error) {
+func (p *separate) status(ctx context.Context) (self, leader uint64, err error) {
 	r, err := p.admin.Status(ctx, p.admin.Endpoints()[0])
 	if err != nil {
 		return 0, 0, err
@@ -92,14 +89,14 @@ func (p *process) status(ctx context.Context) (self, leader uint64, err error) {
 	return r.Header.MemberId, r.Leader, nil
 }
 
-func (p *process) moveLeader(ctx context.Context, to uint64) error {
+func (p *separate) moveLeader(ctx context.Context, to uint64) error {
 	_, err := p.admin.MoveLeader(ctx, to)
 	return err
 }
 
-func (p *process) halt() { p.Halt() }
+func (p *separate) halt() { p.Halt() }
 
-func (p *process) close() { _ = p.admin.Close() }
+func (p *separate) close() { _ = p.admin.Close() }
 
 // isAuthError reports whether a cluster that knows users turned us away, which
 // only a working one can.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/orphans"
+	"github.com/fairlock/fairlock/internal/testserver"
 )
 
 func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
@@ -57,18 +57,18 @@ func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
 
 // orphanParent starts a cluster. One member is paused, so that only the kernel can end
 // it.
-func orphanParent() ([]orphans.Server, error) {
+func orphanParent() ([]testserver.Server, error) {
 	c, err := etcdtest.Start(context.Background(), &etcdtest.Options{Members: 3, Processes: true, Fsync: true})
 	if err != nil {
 		return nil, err
 	}
-	var all []orphans.Server
+	var all []testserver.Server
 	for i := range c.Len() {
 		u, err := url.Parse(c.Member(i).Direct())
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, orphans.Server{Pid: c.Member(i).Pid(), Addr: u.Host})
+		all = append(all, testserver.Server{Pid: c.Member(i).Pid(), Addr: u.Host})
 	}
 	if runtime.GOOS == "linux" {
 		err = c.Member(0).Pause()
@@ -76,4 +76,4 @@ func orphanParent() ([]orphans.Server, error) {
 	return all, err
 }
 
-func TestProcessesDieWithTheirParent(t *testing.T) { orphans.DieWithParent(t, 3, soon) }
+func TestProcessesDieWithTheirParent(t *testing.T) { testserver.DieWithParent(t, 3, soon) }

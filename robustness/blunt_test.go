@@ -55,13 +55,13 @@ func TestAFaultThatMeetsNothingIsMissed(t *testing.T) {
 	svc, err := onetcd.Start(ctx)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, svc.Close()) }()
-	regime := trial.New(blunt{svc}, trial.Ours, 1)
+	test := trial.New(blunt{svc}, trial.Ours, 1)
 	var all sync.WaitGroup
 	for _, kind := range []string{
 		"waiter-cut", "delayed-replies", "lost-join", "waiter-session-ended", "head-waiters-member-cut",
 	} {
 		all.Go(func() {
-			rs, err := regime.Round(ctx, kind, 1)
+			rs, err := test.Round(ctx, kind, 1)
 
 			if assert.NoError(t, err) {
 				assert.False(t, rs[0].Hit(), kind)

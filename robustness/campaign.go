@@ -21,12 +21,13 @@ type campaign struct {
 	soak     time.Duration
 	only     []string
 	seed     uint64
+	first    int64
 	out      string
 	anew     time.Duration
 	drawn    *drawing // instead of all that
 
 	svc     trial.Service
-	regime  *trial.Regime
+	test    *trial.Test
 	results *results
 	kinds   []string
 	since   time.Time // when the service was started
@@ -52,7 +53,7 @@ func (c *campaign) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	fmt.Fprintf(os.Stderr, "regime: %s on %s, seed %d, results in %s\n", c.lock, c.service.name, c.seed, c.out)
+	fmt.Fprintf(os.Stderr, "robustness: %s on %s, seed %d, results in %s\n", c.lock, c.service.name, c.seed, c.out)
 
 	end := make(<-chan time.Time)
 	if c.duration > 0 {
@@ -95,8 +96,9 @@ func (c *campaign) open(ctx context.Context) (err error) {
 		return errors.Join(fmt.Errorf("there is no lock %q on %s, but %q", c.lock, c.service.name, c.svc.Locks()), c.close())
 	}
 	c.since = time.Now()
-	c.regime = trial.New(c.svc, c.lock, c.seed)
-	clients, servers, err := c.regime.Kinds(ctx)
+	c.test = trial.New(c.svc, c.lock, c.seed)
+	c.test.First = c.first
+	clients, servers, err := c.test.Kinds(ctx)
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
@@ -127,7 +129,7 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 		}
 		rs, broken := c.round(ctx, kind, min(missing, c.parallel))
 		if errors.Is(broken, errors.ErrUnsupported) {
-			fmt.Fprintf(os.Stderr, "regime: %s: %v\n", kind, broken)
+			fmt.Fprintf(os.Stderr, "robustness: %s: %v\n", kind, broken)
 			c.kinds = slices.DeleteFunc(c.kinds, func(k string) bool { return k == kind })
 			continue
 		}
@@ -149,7 +151,7 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 // replace starts the service anew.
 func (c *campaign) replace(ctx context.Context, why error) error {
 	c.results.broken = append(c.results.broken, why)
-	fmt.Fprintf(os.Stderr, "regime: a new cluster, because of %v\n", why)
+	fmt.Fprintf(os.Stderr, "robustness: a new cluster, because of %v\n", why)
 	return c.start(ctx)
 }
 
@@ -165,7 +167,7 @@ func (c *campaign) mixed(ctx context.Context) error {
 	if c.soak == 0 || ctx.Err() != nil || len(c.only) > 0 && !slices.Contains(c.only, trial.Soak) {
 		return nil //nolint:nilerr // a run that was ended is reported as far as it went
 	}
-	r, err := c.regime.Soak(ctx, c.soak)
+	r, err := c.test.Soak(ctx, c.soak)
 	if err == nil && ctx.Err() == nil { // one that was ended from outside shows nothing
 		err = c.results.add([]*trial.Result{r})
 	}
@@ -176,7 +178,7 @@ func (c *campaign) round(ctx context.Context, kind string, n int) ([]*trial.Resu
 	ctx, cancel := context.WithTimeout(ctx, trial.Wait)
 	defer cancel()
 	began := trial.Now()
-	rs, err := c.regime.Round(ctx, kind, n)
+	rs, err := c.test.Round(ctx, kind, n)
 	hits, bad := 0, 0
 	for _, r := range rs {
 		if r.Hit() {
@@ -186,7 +188,7 @@ func (c *campaign) round(ctx context.Context, kind string, n int) ([]*trial.Resu
 			bad++
 		}
 	}
-	fmt.Fprintf(os.Stderr, "regime: %-24s %3d trials, %3d hit, %3d with violations, %s\n",
+	fmt.Fprintf(os.Stderr, "robustness: %-24s %3d trials, %3d hit, %3d with violations, %s\n",
 		kind, len(rs), hits, bad, time.Duration(trial.Now()-began).Round(100*time.Millisecond))
 	return rs, err
 }

@@ -47,13 +47,13 @@ func TestAServiceIsStartedAnewWithOtherScripts(t *testing.T) {
 		return hollow{closed: &closed}, broken
 	}}}
 	require.NoError(t, c.open(t.Context()))
-	first := c.regime
+	first := c.test
 
 	require.NoError(t, c.start(t.Context()))
 	assert.Equal(t, 2, started)
 	assert.Equal(t, 1, closed)
 	assert.Equal(t, uint64(8), c.seed)
-	assert.NotSame(t, first, c.regime)
+	assert.NotSame(t, first, c.test)
 
 	broken = errors.New("no room")
 	require.ErrorIs(t, c.start(t.Context()), broken)

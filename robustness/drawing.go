@@ -38,7 +38,7 @@ func (d *drawing) write(out, progress io.Writer) error {
 		return err
 	}
 	for _, what := range data.Damaged() {
-		fmt.Fprintln(progress, "regime: not read:", what)
+		fmt.Fprintln(progress, "robustness: not read:", what)
 	}
 	tables := data.Markdown(reported())
 	if d.page == "" {
@@ -64,6 +64,6 @@ func (d *drawing) write(out, progress io.Writer) error {
 		written = append(written, name)
 		err = errors.Join(err, os.WriteFile(name, plot, 0o644))
 	}
-	fmt.Fprintln(progress, "regime: written:", strings.Join(written, ", "))
+	fmt.Fprintln(progress, "robustness: written:", strings.Join(written, ", "))
 	return err
 }

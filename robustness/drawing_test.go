@@ -13,7 +13,7 @@ import (
 // TestReportDrawsIntoThePage draws the made-up results of package report.
 func TestReportDrawsIntoThePage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "reliability.md")
-	require.NoError(t, os.WriteFile(page, []byte("by hand\n<!-- regime:begin -->\n<!-- regime:end -->\nby hand too\n"), 0o600))
+	require.NoError(t, os.WriteFile(page, []byte("by hand\n<!-- robustness:begin -->\n<!-- robustness:end -->\nby hand too\n"), 0o600))
 	c, err := parse([]string{"-page", page, "-report", "report/testdata/one", "report/testdata/two"})
 	require.NoError(t, err)
 	require.NotNil(t, c.drawn)

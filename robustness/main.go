@@ -1,15 +1,34 @@
-// Command regime aims faults at locks on real servers, and says what was promised
-// and not kept.
+// Command robustness is a robustness test of locks: it starts three real servers,
+// aims faults at the clients of a lock and at the servers, and reports which
+// promise was not kept. It is a module of its own, so that the library does not
+// depend on what the test needs. docs/reliability.md lists the promises, the faults
+// and the oracles, and has the results.
 //
-//	go run . -on etcd -lock fairlock -each 300 -out /tmp/regime
-//	go run . -page ../docs/reliability.md -report /tmp/regime
+// # Run it
 //
-// It plays rounds of all kinds of faults until each has so many trials, or the
-// time is up, writes every trial as a line of JSON, and the history of every one
-// that failed, and prints a table. With a lock of others' it only counts; with
-// Fairlock's it exits with 1 if a promise was not kept. It does so, too, if a
-// fault was not seen to be in effect. With -report it plays nothing, and draws what
-// is in folders of results.
+//	go -C robustness run . -on etcd -each 20 -soak 0              # minutes
+//	go -C robustness run . -on zookeeper -each 300 -out DIR       # hours
+//	go -C robustness run . -page "$PWD/docs/reliability.md" -report DIR
+//
+// A trial is one lock with a holder, waiters and one fault. The command plays
+// rounds of trials at the same time, of one kind of fault after another, until each
+// kind has -each trials or -duration is over. It writes every trial as a line of
+// JSON into the folder -out, and prints a table. It exits with 1 if Fairlock broke
+// a promise, or if a fault was not seen to be in effect. The trials of a peer's lock
+// are only counted. With -report it plays nothing, and draws the results in folders
+// into a page.
+//
+// # Play a trial again
+//
+// For every trial that failed the command writes all that was recorded into -out,
+// with a picture of what the model refuses, and prints the command that plays the
+// trial's round again:
+//
+//	go -C robustness run . -on etcd -lock fairlock -kinds holder-cut -seed 7 -round 3
+//
+// The kind, the seed and the number of the round draw the same scripts. Servers and
+// clients do not take the same time twice, so several rounds may be needed: -each
+// sets how many trials are played, in this round and those after it.
 package main
 
 import (
@@ -75,7 +94,7 @@ func run(ctx context.Context, args []string) int {
 		err = c.run(ctx)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "regime:", err)
+		fmt.Fprintln(os.Stderr, "robustness:", err)
 		return 1
 	}
 	return 0
@@ -86,7 +105,7 @@ func parse(args []string) (*campaign, error) {
 	c := &campaign{}
 	var on, kinds, page string
 	var drawn bool
-	flags := flag.NewFlagSet("regime", flag.ContinueOnError)
+	flags := flag.NewFlagSet("robustness", flag.ContinueOnError)
 	flags.StringVar(&on, "on", onetcd.Name, "the service")
 	flags.StringVar(&c.lock, "lock", trial.Ours, "the lock: "+trial.Ours+", or a peer's")
 	flags.DurationVar(&c.duration, "duration", 0, "begin no round after this; 0 for no limit")
@@ -95,7 +114,8 @@ func parse(args []string) (*campaign, error) {
 	flags.DurationVar(&c.soak, "soak", time.Minute, "length of the mixed work that each pass over the kinds ends with; 0 for none")
 	flags.StringVar(&kinds, "kinds", "", "the kinds of faults, with commas; all if empty")
 	flags.Uint64Var(&c.seed, "seed", rand.Uint64(), "what the scripts are drawn from") //nolint:gosec // scripts, not secrets
-	flags.StringVar(&c.out, "out", filepath.Join(os.TempDir(), "regime"), "the folder for results")
+	flags.Int64Var(&c.first, "round", 1, "the number of the first round of each kind, to play one again")
+	flags.StringVar(&c.out, "out", filepath.Join(os.TempDir(), "robustness"), "the folder for results")
 	flags.DurationVar(&c.anew, "anew", 30*time.Minute, "start the service anew after the pass in which this has gone by: ZooKeeper keeps all logs; 0 for never")
 	flags.BoolVar(&drawn, "report", false, "play nothing, and draw the results in the folders that are the arguments")
 	flags.StringVar(&page, "page", "", "with -report: the page to draw in, which has a plot beside it; prints if empty")

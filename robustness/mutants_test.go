@@ -20,16 +20,16 @@ import (
 // verify runs the tests. With a failpoint on, goroutines may be left.
 func verify(m *testing.M) { os.Exit(m.Run()) }
 
-// TestTheRegimeFindsPlantedDefects turns on failpoints, and asserts that few
+// TestAimedFaultsFindPlantedDefects turns on failpoints, and asserts that few
 // trials of the kind that aims at each find it, on real servers.
-func TestTheRegimeFindsPlantedDefects(t *testing.T) {
+func TestAimedFaultsFindPlantedDefects(t *testing.T) {
 	defer failpoint.Disable()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	svc, err := onetcd.Start(ctx)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, svc.Close()) }()
-	regime := trial.New(svc, trial.Ours, 1)
+	test := trial.New(svc, trial.Ours, 1)
 
 	for _, c := range []struct {
 		point    failpoint.Point
@@ -46,7 +46,7 @@ func TestTheRegimeFindsPlantedDefects(t *testing.T) {
 	} {
 		t.Run(c.point.String(), func(t *testing.T) {
 			failpoint.Enable(c.point)
-			rs, err := regime.Round(ctx, c.kind, c.trials)
+			rs, err := test.Round(ctx, c.kind, c.trials)
 			failpoint.Disable()
 			require.NoError(t, err)
 

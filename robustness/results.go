@@ -55,6 +55,10 @@ func (r *results) add(rs []*trial.Result) error {
 		if !res.Hit() {
 			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Line, res.Recipe, res.Missed)
 		}
+		if len(res.Violations) > 0 || !res.Hit() {
+			fmt.Fprintf(os.Stderr, "  to play its round again: go -C robustness run . -on %s -lock '%s' -kinds %s -seed %d -round %d\n",
+				res.Service, res.Lock, res.Kind, res.Seed, res.Round)
+		}
 		res.History = nil // four hours are long
 		r.keep(res.Kind, []*trial.Result{res})
 	}

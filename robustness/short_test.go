@@ -34,9 +34,9 @@ type known struct {
 	trials     int
 }
 
-// TestShortRegime plays a few trials of every kind: Fairlock's keep all promises,
+// TestAFewTrialsOfEveryKind plays a few trials of every kind: Fairlock's keep all promises,
 // and the peers' known defects are found.
-func TestShortRegime(t *testing.T) {
+func TestAFewTrialsOfEveryKind(t *testing.T) {
 	defects := map[string]known{
 		onetcd.Name: {onetcd.Stock, "holder-cut", 12},
 		onzk.Name:   {onzk.Stock, "waiter-entry-deleted", 4}, // whoever waits behind takes it for a release
@@ -48,12 +48,12 @@ func TestShortRegime(t *testing.T) {
 			svc, err := s.start(ctx)
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, svc.Close()) }()
-			shortRegime(ctx, t, svc, defects[s.name])
+			fewTrials(ctx, t, svc, defects[s.name])
 		})
 	}
 }
 
-func shortRegime(ctx context.Context, t *testing.T, svc trial.Service, defect known) {
+func fewTrials(ctx context.Context, t *testing.T, svc trial.Service, defect known) {
 	const seed = 1
 	ours, theirs := trial.New(svc, trial.Ours, seed), trial.New(svc, defect.lock, seed)
 	clients, servers, err := ours.Kinds(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/orphans"
+	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -269,7 +269,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 	assert.Less(t, time.Since(began), time.Second)
 	for i := range e.Len() {
-		assert.True(t, orphans.Refused(e.Member(i).Direct()))
+		assert.True(t, testserver.Refused(e.Member(i).Direct()))
 		assert.DirExists(t, filepath.Join("m"+strconv.Itoa(i), "data", "version-2"), "a directory given is the caller's")
 	}
 }
@@ -317,5 +317,5 @@ func TestStartThatTakesTooLongLeavesNothing(t *testing.T) {
 	_, port, found := strings.Cut(string(config), "clientPort=")
 	require.True(t, found)
 	port, _, _ = strings.Cut(port, "\n")
-	require.Never(t, func() bool { return !orphans.Refused("127.0.0.1:" + port) }, 500*time.Millisecond, 10*time.Millisecond)
+	require.Never(t, func() bool { return !testserver.Refused("127.0.0.1:" + port) }, 500*time.Millisecond, 10*time.Millisecond)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/internal/orphans"
+	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -19,7 +19,7 @@ import (
 const soon = 20 * time.Second
 
 func TestMain(m *testing.M) {
-	orphans.Parent(orphanParent)
+	testserver.Parent(orphanParent)
 	goleak.VerifyTestMain(m)
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
@@ -29,7 +30,7 @@ type Member struct {
 	links    []*link // to each other member; nil without Options.Proxied
 
 	mu      sync.Mutex
-	process *testserver.Process // nil before it is started
+	process *process.Process // nil before it is started
 }
 
 // addrs are where a member listens, or where it seems to.
@@ -87,7 +88,7 @@ func (m *Member) Direct() string { return m.addrs.client }
 // Pid is the process of the member.
 func (m *Member) Pid() int { return m.running().Pid() }
 
-func (m *Member) running() *testserver.Process {
+func (m *Member) running() *process.Process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.process
@@ -99,11 +100,11 @@ func (m *Member) start(ctx context.Context) error {
 		return fmt.Errorf("zktest: start %q: %w", m.Name(), err)
 	}
 	// ctx is for starting, which the process outlives.
-	cmd := testserver.Command(context.WithoutCancel(ctx), m.ensemble.java, m.arguments()...)
+	cmd := process.Command(context.WithoutCancel(ctx), m.ensemble.java, m.arguments()...)
 	cmd.Dir = m.dir
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process = testserver.Start(cmd, nil)
+	m.process = process.Start(cmd)
 	return nil
 }
 

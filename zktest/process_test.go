@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/orphans"
+	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -44,7 +44,7 @@ func TestRestartKeepsTheData(t *testing.T) {
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 
 	require.NoError(t, m.Stop(within(t, soon)))
-	assert.True(t, orphans.Refused(m.Direct()))
+	assert.True(t, testserver.Refused(m.Direct()))
 	require.NoError(t, m.Restart(within(t, soon)))
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 }
@@ -101,7 +101,7 @@ func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 
 	require.NoError(t, m.Resume())
 	<-answered
-	require.Eventually(t, func() bool { return orphans.Refused(m.Direct()) }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return testserver.Refused(m.Direct()) }, soon, 10*time.Millisecond)
 }
 
 func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
@@ -118,14 +118,14 @@ func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
 
 // orphanParent starts an ensemble. One member is paused, so that only the kernel can end
 // it.
-func orphanParent() ([]orphans.Server, error) {
+func orphanParent() ([]testserver.Server, error) {
 	e, err := zktest.Start(context.Background(), &zktest.Options{Members: 3, Fsync: true})
 	if err != nil {
 		return nil, err
 	}
-	var all []orphans.Server
+	var all []testserver.Server
 	for i := range e.Len() {
-		all = append(all, orphans.Server{Pid: e.Member(i).Pid(), Addr: e.Member(i).Direct()})
+		all = append(all, testserver.Server{Pid: e.Member(i).Pid(), Addr: e.Member(i).Direct()})
 	}
 	if runtime.GOOS == "linux" {
 		err = e.Member(0).Pause()
@@ -133,4 +133,4 @@ func orphanParent() ([]orphans.Server, error) {
 	return all, err
 }
 
-func TestServersDieWithTheirParent(t *testing.T) { orphans.DieWithParent(t, 3, soon) }
+func TestServersDieWithTheirParent(t *testing.T) { testserver.DieWithParent(t, 3, soon) }

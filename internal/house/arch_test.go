@@ -67,8 +67,8 @@ var importRules = []rule{
 	},
 
 	{folder: "internal/tcpproxy", ours: []string{"session/driver/fault"}, unshipped: true, forTests: true},
-	{folder: "internal/testserver", unshipped: true, forTests: true},
-	{folder: "internal/orphans", unshipped: true, forTests: true},
+	{folder: "internal/testserver", ours: []string{"internal/process"}, unshipped: true, forTests: true},
+	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
 	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
@@ -80,8 +80,8 @@ var importRules = []rule{
 	},
 	{folder: "internal/..."},
 
-	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
-	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/orphans", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/process", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/process", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "bench/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},

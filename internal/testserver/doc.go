@@ -1,4 +1,4 @@
 // Package testserver is what packages that start real servers for tests have in
-// common: processes that do not outlive the test, directories that later tests
-// sweep up, free ports, and certificates. It knows nothing of the servers.
+// common: directories that later tests sweep up, free ports, certificates, and the
+// test that no server outlives its test. It knows nothing of the servers.
 package testserver

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Ports are drawn below the range from which systems give out ports to outgoing
@@ -42,4 +43,14 @@ func FreePorts(ctx context.Context, n int) ([]string, error) {
 func PortTaken(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) ||
 		err != nil && strings.Contains(strings.ToLower(err.Error()), "address already in use")
+}
+
+// Refused reports whether no server listens at an address.
+func Refused(addr string) bool {
+	dialer := net.Dialer{Timeout: time.Second}
+	nc, err := dialer.DialContext(context.Background(), "tcp", addr)
+	if err == nil {
+		_ = nc.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }

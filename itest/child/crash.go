@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -85,7 +86,7 @@ func (w *worker) listen(t *testing.T, given *atomic.Int64) {
 		var s Spell
 		err := w.out.Decode(&s)
 		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !w.dead() {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				var syntax *json.SyntaxError
 				assert.ErrorAs(t, err, &syntax, "cut off in a word")
 			}
@@ -95,7 +96,7 @@ func (w *worker) listen(t *testing.T, given *atomic.Int64) {
 			given.Add(1)
 		}
 		if s.Kept && s.End == 0 {
-			_ = w.cmd.Process.Kill()
+			_ = w.Signal(os.Kill)
 		}
 		if n := len(w.spells); n > 0 && w.spells[n-1].Token == s.Token {
 			w.spells[n-1] = s
@@ -104,8 +105,6 @@ func (w *worker) listen(t *testing.T, given *atomic.Int64) {
 		}
 	}
 }
-
-func (w *worker) dead() bool { return w.cmd.ProcessState != nil }
 
 // crash kills the worker: while it holds, if it comes to hold in time, or at once,
 // when it mostly waits. What it held it held until now.
@@ -117,9 +116,8 @@ func (w *worker) crash(t *testing.T, holding bool) {
 		case <-time.After(kit.Patience / 4):
 		}
 	}
-	_ = w.cmd.Process.Kill()
+	w.Halt()
 	<-w.done // all that it wrote is read
-	_ = w.cmd.Wait()
 	w.killed = kit.Now()
 	for i := range w.spells {
 		if w.spells[i].End == 0 {

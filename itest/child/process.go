@@ -1,21 +1,19 @@
 package child
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/process"
 )
 
 // Process is a client process.
 type Process struct {
-	cmd    *exec.Cmd
-	in     *json.Encoder
-	out    *json.Decoder
-	stderr bytes.Buffer
+	*process.Process
+	in  *json.Encoder
+	out *json.Decoder
 }
 
 // Start starts a client process. It is killed at the latest when the test ends.
@@ -23,35 +21,16 @@ func (j Job) Start(t testing.TB) *Process {
 	t.Helper()
 	arg, err := json.Marshal(j)
 	require.NoError(t, err)
-	self, err := os.Executable()
+	cmd, err := process.Self(t.Context(), env, string(arg))
 	require.NoError(t, err)
-	p := &Process{cmd: exec.CommandContext(t.Context(), self)}
-	p.cmd.Env = append(os.Environ(), env+"="+string(arg))
-	p.cmd.Stderr = &p.stderr
-	stdin, err := p.cmd.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := p.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	p.in, p.out = json.NewEncoder(stdin), json.NewDecoder(stdout)
+	p := process.StartPiped(cmd)
 	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			p.Kill()
-		}
-		if t.Failed() && p.stderr.Len() > 0 {
-			t.Logf("process %d said: %s", p.Pid(), p.stderr.String())
+		p.Halt()
+		if t.Failed() && p.Said() != "" {
+			t.Logf("process %d said: %s", p.Pid(), p.Said())
 		}
 	})
-	return p
-}
-
-// Pid is its number.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
-
-// Kill ends the process at once, and returns when it is gone.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	return &Process{p, json.NewEncoder(p), json.NewDecoder(p)}
 }
 
 // Tell says something to the process: the holder of a Hold writes then.
@@ -63,13 +42,13 @@ func (p *Process) Tell(t testing.TB, v any) {
 // Ends waits for a process that has done its job.
 func (p *Process) Ends(t testing.TB) {
 	t.Helper()
-	require.NoError(t, p.cmd.Wait(), "%s", &p.stderr)
+	require.NoError(t, p.Wait(), p.Said())
 }
 
 // Report waits for the next report of a process.
 func Report[T any](t testing.TB, p *Process) T {
 	t.Helper()
 	var r T
-	require.NoError(t, p.out.Decode(&r), "%s", &p.stderr)
+	require.NoError(t, p.out.Decode(&r), p.Said())
 	return r
 }

@@ -104,7 +104,7 @@ func stoppedHolderIsRefused(t *testing.T) {
 	witness.sees(t, 2)
 
 	stopped := kit.Now()
-	old.Stop(t)
+	require.NoError(t, old.Pause())
 	h := next.Granted(t)
 	gone := witness.seesEnd(t, session.Token(held.Token))
 	ok, err := guarded(kit.Bounded(t), client, etcdbackend.Guard(h), key, "in time")
@@ -112,7 +112,7 @@ func stoppedHolderIsRefused(t *testing.T) {
 	require.True(t, ok)
 	require.True(t, resource.Put(h.Token()))
 	old.Tell(t, "write") // it reads that first when it goes on
-	old.Continue(t)
+	require.NoError(t, old.Resume())
 	r := child.Report[child.Written](t, old)
 	old.Ends(t)
 

@@ -110,7 +110,7 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 	lookout.sees(t, 2)
 
 	stopped := kit.Now()
-	old.Stop(t)
+	require.NoError(t, old.Pause())
 	h := next.Granted(t)
 	gone := lookout.seesEnd(t, held.Key)
 	ok, err := guarded(lookout.admin, zkbackend.Guard(h), key, "in time")
@@ -118,7 +118,7 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 	require.True(t, ok)
 	require.True(t, resource.Put(h.Token()))
 	old.Tell(t, "write") // it reads that first when it goes on
-	old.Continue(t)
+	require.NoError(t, old.Resume())
 	r := child.Report[child.Written](t, old)
 	old.Ends(t)
 
@@ -158,14 +158,14 @@ func TestKilledProcessesLeaveNothing(t *testing.T) {
 	lookout.sees(t, 3)
 
 	killed := kit.Now()
-	waiter.Kill()
+	waiter.Halt()
 	waiterGone := lookout.seesEnd(t, entries[1])
 	next.Waits(t)
 	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	assert.Equal(t, holder.Pid(), line[0].Meta.PID)
-	holder.Kill()
+	holder.Halt()
 	holderGone := lookout.seesEnd(t, held.Key)
 	h := next.Granted(t)
 

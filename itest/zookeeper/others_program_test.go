@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -22,8 +21,7 @@ import (
 // program is other people's clients in a process of their own: see the texts in
 // testdata, which are told what to do line by line.
 type program struct {
-	process *testserver.Process
-	stdin   io.Writer
+	process *process.Process
 	needs   string // what must be here for it to run
 
 	mu     sync.Mutex
@@ -44,20 +42,13 @@ const theirTTL = "4000" // ms
 func startProgram(t testing.TB, needs, name string, args ...string) *program {
 	t.Helper()
 	p := &program{needs: needs, actors: map[string]*actor{}}
-	ready := make(chan struct{})
-	p.process = testserver.Start(exec.CommandContext(t.Context(), name, args...), func(stdin io.Writer, stdout io.Reader) {
-		p.stdin = stdin
-		close(ready)
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+	p.process = process.StartPiped(exec.CommandContext(t.Context(), name, args...))
+	t.Cleanup(p.process.Halt)
+	go func() { // ends with the process
+		for lines := bufio.NewScanner(p.process); lines.Scan(); {
 			p.hears(strings.Fields(lines.Text()))
 		}
-	})
-	t.Cleanup(p.process.Halt)
-	select {
-	case <-ready:
-	case <-p.process.Done():
-		require.NoError(t, p.process.Err())
-	}
+	}()
 	return p
 }
 
@@ -85,7 +76,7 @@ func (p *program) open(t testing.TB, kind, path string, servers ...string) *acto
 // told gives an actor something to do.
 func (a *actor) told(t testing.TB, what string, args ...string) {
 	t.Helper()
-	_, err := fmt.Fprintln(a.p.stdin, strings.Join(append([]string{what, a.name}, args...), " "))
+	_, err := fmt.Fprintln(a.p.process, strings.Join(append([]string{what, a.name}, args...), " "))
 	require.NoError(t, err)
 }
 

@@ -32,7 +32,7 @@ type childArg struct {
 
 // Process implements trial.Service. Nothing but the process is harmed, so it goes
 // past the proxies.
-func (s *Service) Process(ctx context.Context, lock, line string) (trial.Process, error) {
+func (s *Service) Process(ctx context.Context, lock, line string) (*trial.Process, error) {
 	return trial.Spawn(ctx, Name, history.Line{Name: line, Recipe: history.Mutex}, childArg{lock, s.direct()})
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// member adds to a member what tells whether a fault has met it.
+// member adds to a member what tells whether a fault has met it. Pause and Resume
+// are its own.
 type member struct{ *etcdtest.Member }
 
 // Traffic implements trial.Member: what this member is to be told by others, and
@@ -16,14 +17,6 @@ type member struct{ *etcdtest.Member }
 func (m *member) Traffic() trial.Traffic {
 	st := m.PeerProxy().Stats()
 	return trial.Traffic{Waiting: st.Requests.Waiting + st.Replies.Waiting, Connections: st.Accepted}
-}
-
-// Pause implements trial.Member.
-func (m *member) Pause() error {
-	if err := m.Member.Pause(); err != nil {
-		return err
-	}
-	return trial.Stopped(m.Pid())
 }
 
 // Kill implements trial.Member.

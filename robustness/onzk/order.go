@@ -16,7 +16,7 @@ import (
 
 // Where the lines are. Their names need no escape.
 const (
-	root      = "/regime"
+	root      = "/robustness"
 	stockRoot = "/stock"
 	markPath  = "/mark"
 )

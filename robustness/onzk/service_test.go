@@ -146,7 +146,7 @@ func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
 		assert.Equal(t, history.Given, a.Outcome)
 		p, err = service.Process(within(t), lock, line.Name)
 		require.NoError(t, err)
-		require.NoError(t, p.Kill())
+		p.Halt()
 		release(t, acquire(t, other, line, trial.Ask{}))
 	})
 }

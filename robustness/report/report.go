@@ -29,8 +29,8 @@ func (s Service) locks() []string { return append([]string{trial.Ours}, s.Peers.
 
 // The marks in a page between which all is drawn.
 const (
-	begin = "<!-- regime:begin -->"
-	end   = "<!-- regime:end -->"
+	begin = "<!-- robustness:begin -->"
+	end   = "<!-- robustness:end -->"
 )
 
 // errMarks says that a page has no place to draw in.

@@ -21,7 +21,7 @@ var (
 	simSpeed   = regexp.MustCompile(`(?m)^\s*(\d+) runs/s$`)
 	simMutants = regexp.MustCompile(`caught (\d+) of (\d+) (?:failpoints|planted defects)`)
 	simCaught  = regexp.MustCompile(`caught by run +(\d+) `)
-	planted    = regexp.MustCompile(`(?m)=== RUN +TestTheRegimeFindsPlantedDefects/(\S+)$`)
+	planted    = regexp.MustCompile(`(?m)=== RUN +Test\w+PlantedDefects/(\S+)$`)
 	foundBy    = regexp.MustCompile(`: (\S+) finds it in so many of (\d+) trials: map\[(.*)\]`)
 )
 
@@ -53,7 +53,7 @@ func (d *Data) simulated() string {
 	return strings.Join(append(parts,
 		part("Failpoints that the simulation found (`make mutants`):",
 			table.Row{"failpoints", "found", "most runs until one was found"}, mutants),
-		part("Failpoints that aimed faults found on a real etcd (`go -C robustness test -tags failpoints -v -run TheRegimeFindsPlantedDefects .`):",
+		part("Failpoints that aimed faults found on a real etcd (`go -C robustness test -tags failpoints -v -run FindPlantedDefects .`):",
 			table.Row{"failpoint", "fault", "trials", "trials with a violation, by property"}, plants)), "\n\n")
 }
 
@@ -109,7 +109,7 @@ func mutation(text string) []table.Row {
 	return []table.Row{{score[2], score[1], slices.Max(within)}}
 }
 
-// plantedOnServers reads one run of the regime's own test of that name: a subtest
+// plantedOnServers reads one run of the test of failpoints on real servers: a subtest
 // for each failpoint.
 func plantedOnServers(text string) []table.Row {
 	var rows []table.Row

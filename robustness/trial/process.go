@@ -2,22 +2,21 @@ package trial
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
 // childEnv makes this program a client process; its value is a job.
-const childEnv = "FAIRLOCK_REGIME_CHILD"
+const childEnv = "FAIRLOCK_ROBUSTNESS_CHILD"
 
 // job is what a client process is to do: hold a line until it is told to stop.
 type job struct {
@@ -111,15 +110,12 @@ type failed struct {
 func (f *failed) Error() string { return f.err.Error() }
 func (f *failed) Unwrap() error { return f.err }
 
-const (
-	childPatience = 10 * time.Minute // longer than any trial
-	stateEvery    = 2 * time.Millisecond
-)
+const childPatience = 10 * time.Minute // longer than any trial
 
 // Spawn starts this program again as a client process, and returns when that
 // holds the line. The program's main must have called Child. Client is what the
 // service's Opener there is given, as JSON.
-func Spawn(ctx context.Context, service string, line history.Line, client any) (Process, error) {
+func Spawn(ctx context.Context, service string, line history.Line, client any) (*Process, error) {
 	arg, err := json.Marshal(client)
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
@@ -128,48 +124,31 @@ func Spawn(ctx context.Context, service string, line history.Line, client any) (
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
-	self, err := os.Executable()
+	// It outlives the call; Stop or Halt ends it, and so does the end of its input.
+	cmd, err := process.Self(context.WithoutCancel(ctx), childEnv, string(text))
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
-	c := &child{gone: make(chan struct{})}
-	// It outlives the call; Stop or Kill ends it, and so does the end of its input.
-	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self)
-	c.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
-	c.cmd.Stderr = &c.stderr
-	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("trial: start a client: %w", err)
-	}
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("trial: start a client: %w", err)
-	}
-	c.in, c.out = stdin, json.NewDecoder(stdout)
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("trial: start a client: %w", err)
-	}
+	p := process.StartPiped(cmd)
+	c := &Process{Process: p, out: json.NewDecoder(p)}
 	if _, err := c.hear(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("trial: start a client: %w", err), c.Kill())
+		c.Halt()
+		return nil, fmt.Errorf("trial: start a client: %w: %w", err, c.Err())
 	}
 	return c, nil
 }
 
-// child is a client in another process.
-type child struct {
-	cmd    *exec.Cmd
-	stderr bytes.Buffer // to be read when it is gone
-
-	mu   sync.Mutex // one command at a time
-	in   io.WriteCloser
-	out  *json.Decoder
-	reap sync.Once
-	gone chan struct{}
+// Process is a client in another process. It holds, believes, and asks itself all
+// the time whether it still does.
+type Process struct {
+	*process.Process
+	out *json.Decoder
+	mu  sync.Mutex // one command at a time
 }
 
 // hear waits for one answer. If ctx ends first, the process is of no use any more
 // but to be killed: the answer would be taken for that to the next command.
-func (c *child) hear(ctx context.Context) (history.Attempt, error) {
+func (c *Process) hear(ctx context.Context) (history.Attempt, error) {
 	type heard struct {
 		answer
 		err error
@@ -182,7 +161,7 @@ func (c *child) hear(ctx context.Context) (history.Attempt, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return history.Attempt{}, fmt.Errorf("trial: no answer from client process %d: %w", c.cmd.Process.Pid, ctx.Err())
+		return history.Attempt{}, fmt.Errorf("trial: no answer from client process %d: %w", c.Pid(), ctx.Err())
 	case h := <-answers:
 		if h.err == nil && h.Err != "" {
 			h.err = errors.New(h.Err)
@@ -191,49 +170,30 @@ func (c *child) hear(ctx context.Context) (history.Attempt, error) {
 	}
 }
 
-func (c *child) say(ctx context.Context, command string) (history.Attempt, error) {
+func (c *Process) say(ctx context.Context, command string) (history.Attempt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err := io.WriteString(c.in, command+"\n"); err != nil {
+	if _, err := io.WriteString(c, command+"\n"); err != nil {
 		return history.Attempt{}, fmt.Errorf("trial: client process: %w", err)
 	}
 	return c.hear(ctx)
 }
 
-// Report implements Process.
-func (c *child) Report(ctx context.Context) (history.Attempt, error) { return c.say(ctx, cmdReport) }
+// Report is what its hold has seen until now.
+func (c *Process) Report(ctx context.Context) (history.Attempt, error) { return c.say(ctx, cmdReport) }
 
-// Stop implements Process.
-func (c *child) Stop(ctx context.Context) (history.Attempt, error) {
+// Stop has it give back, and ends it.
+func (c *Process) Stop(ctx context.Context) (history.Attempt, error) {
+	defer c.Halt()
 	a, err := c.say(ctx, cmdStop)
 	if err != nil {
-		return a, errors.Join(err, c.Kill())
+		return a, err
 	}
-	_ = c.in.Close() // it may have gone already
-	c.reap.Do(c.wait)
+	c.CloseInput()
 	select {
-	case <-c.gone:
+	case <-c.Done():
 		return a, nil
 	case <-ctx.Done():
-		return a, errors.Join(ctx.Err(), c.Kill())
+		return a, ctx.Err()
 	}
-}
-
-// Kill implements Process.
-func (c *child) Kill() error {
-	err := c.cmd.Process.Kill()
-	c.reap.Do(c.wait)
-	<-c.gone
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil
-	}
-	return err
-}
-
-// wait reaps the process when it is gone.
-func (c *child) wait() {
-	go func() { // ends with the process, which Kill and Stop see to
-		_ = c.cmd.Wait() // how it ended is told by what it said
-		close(c.gone)
-	}()
 }

@@ -31,7 +31,8 @@ type Result struct {
 	Kind    string
 	Recipe  history.Recipe
 	Line    string
-	Seed    uint64 // of the round that it was part of
+	Seed    uint64 // of the test that it was part of
+	Round   int64  // of its kind
 
 	// Missed says why the trial does not count: the fault was not seen to be in
 	// effect, or did not find a holder and waiters. "" if it hit.

@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,25 +14,40 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// Regime tries one lock on one service.
-type Regime struct {
+// Test tries one lock on one service.
+type Test struct {
+	// First is the number of the first round of each kind, for one that is to be
+	// played again. 0 is 1.
+	First int64
+
 	svc  Service
 	lock string
 	seed uint64
-	next atomic.Int64 // numbers the rounds
+
+	mu     sync.Mutex
+	played map[string]int64 // rounds, by kind
 }
 
-// New returns a regime whose scripts are drawn from a seed. The same seed draws the
-// same scripts in the same order of rounds; what the servers and clients make of
-// them is another matter.
-func New(svc Service, lock string, seed uint64) *Regime {
-	return &Regime{svc: svc, lock: lock, seed: seed}
+// New returns a robustness test whose scripts are drawn from a seed. The seed, the
+// kind and the number of a round draw the same scripts again; what the servers and
+// clients make of them is another matter.
+func New(svc Service, lock string, seed uint64) *Test {
+	return &Test{svc: svc, lock: lock, seed: seed, played: map[string]int64{}}
+}
+
+// number counts the rounds of a kind.
+func (r *Test) number(kind string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := max(r.First, 1) + r.played[kind]
+	r.played[kind]++
+	return n
 }
 
 // Kinds are the names of all kinds of faults: those aimed at clients, of which
 // rounds may be played at the same time, and those aimed at servers, of which one
 // round must be alone. Not every service knows all of them, see Round.
-func (r *Regime) Kinds(ctx context.Context) (clients, servers []string, err error) {
+func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error) {
 	clients, servers = Aimed()
 	c, err := r.svc.Client(ctx, r.lock)
 	if err != nil {
@@ -49,12 +63,12 @@ func (r *Regime) Kinds(ctx context.Context) (clients, servers []string, err erro
 // own clients, and faults aimed at servers once for all. It returns an error that
 // is errors.ErrUnsupported if the service knows no such fault, and another one if
 // the service is of no use any more. What else goes wrong is in the results.
-func (r *Regime) Round(ctx context.Context, name string, n int) ([]*Result, error) {
+func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error) {
 	k := find(name)
 	if k == nil {
 		return nil, fmt.Errorf("trial: there is no kind %q", name)
 	}
-	number := r.next.Add(1)
+	number := r.number(name)
 	hash := fnv.New64a()
 	_, _ = fmt.Fprint(hash, r.seed, name, number) // it cannot fail
 	seed := hash.Sum64()
@@ -88,7 +102,7 @@ func (r *Regime) Round(ctx context.Context, name string, n int) ([]*Result, erro
 }
 
 // recipes are what the trials of a round take in turn.
-func (r *Regime) recipe(k *kind, i int) history.Recipe {
+func (r *Test) recipe(k *kind, i int) history.Recipe {
 	all := []history.Recipe{history.Mutex, history.Semaphore, history.ReadWrite, history.Reentrant}
 	if r.lock != Ours || k.process {
 		return history.Mutex
@@ -96,7 +110,7 @@ func (r *Regime) recipe(k *kind, i int) history.Recipe {
 	return all[i%len(all)]
 }
 
-func (r *Regime) stage(k *kind, a *aim, seed uint64, round int64, i int) *stage {
+func (r *Test) stage(k *kind, a *aim, seed uint64, round int64, i int) *stage {
 	line := history.Line{Name: fmt.Sprintf("%s-%d-%d", k.name, round, i), Recipe: r.recipe(k, int(round)+i)}
 	if line.Recipe == history.Semaphore {
 		line.Limit = 3
@@ -105,7 +119,7 @@ func (r *Regime) stage(k *kind, a *aim, seed uint64, round int64, i int) *stage 
 		svc: r.svc, lock: r.lock, kind: k, aim: a, n: i, line: line,
 		rng: rand.New(rand.NewPCG(seed, uint64(i)+1)), //nolint:gosec // scripts, not secrets
 		Result: Result{
-			Service: r.svc.Name(), Lock: r.lock, Kind: k.name, Recipe: line.Recipe, Line: line.Name, Seed: r.seed,
+			Service: r.svc.Name(), Lock: r.lock, Kind: k.name, Recipe: line.Recipe, Line: line.Name, Seed: r.seed, Round: round,
 		},
 	}
 }

@@ -29,7 +29,7 @@ const (
 // soak is mixed work: clients that take locks of all recipes and give them back,
 // while some are cut off as soon as they hold.
 type soak struct {
-	r     *Regime
+	r     *Test
 	rng   *rand.Rand // under mu
 	lines []history.Line
 	at    []*resource // that each line protects
@@ -61,15 +61,15 @@ type appointment struct {
 // after the other off in the moment when it holds. The result is one trial, which
 // hit if there was enough to disturb, and every fault met something. An error
 // means that the service is of no use any more.
-func (r *Regime) Soak(ctx context.Context, d time.Duration) (*Result, error) {
+func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, d+Wait)
 	defer cancel()
-	number := r.next.Add(1)
+	number := r.number(Soak)
 	s := &soak{
 		r: r, stop: make(chan struct{}),
 		rng: rand.New(rand.NewPCG(r.seed, uint64(number))), //nolint:gosec // scripts, not secrets
 	}
-	res := &Result{Service: r.svc.Name(), Lock: r.lock, Kind: Soak, Line: fmt.Sprintf("%s-%d", Soak, number), Seed: r.seed}
+	res := &Result{Service: r.svc.Name(), Lock: r.lock, Kind: Soak, Line: fmt.Sprintf("%s-%d", Soak, number), Seed: r.seed, Round: number}
 	for i, recipe := range []history.Recipe{history.Mutex, history.Reentrant, history.ReadWrite, history.Semaphore, history.Mutex} {
 		if r.lock != Ours {
 			recipe = history.Mutex

@@ -51,7 +51,7 @@ type stage struct {
 	line    history.Line
 	at      *resource // that the line protects
 	players []*player
-	process Process          // that holds, instead of a player
+	process *Process         // that holds, instead of a player
 	visit   *visit           // of the process
 	record  *history.Attempt // of the process
 
@@ -124,7 +124,7 @@ func (st *stage) abandon() {
 		}
 	}
 	if st.process != nil {
-		_ = st.process.Kill() // it may be gone
+		st.process.Halt()
 	}
 	st.close()
 	st.players, st.process = nil, nil

@@ -38,7 +38,7 @@ type Service interface {
 
 	// Process starts a client in a process of its own, and returns when it holds
 	// a mutex.
-	Process(ctx context.Context, lock, line string) (Process, error)
+	Process(ctx context.Context, lock, line string) (*Process, error)
 
 	// Members can be harmed.
 	Members() []Member
@@ -140,16 +140,4 @@ type Hold interface {
 	Held() bool    // what a careful user of this lock asks before he writes
 	Told() <-chan struct{}
 	Release(ctx context.Context) (history.Outcome, error)
-}
-
-// Process is a client in another process. It holds, believes, and asks itself all
-// the time whether it still does.
-type Process interface {
-	Pause() error // SIGSTOP; returns when it has stopped (state T)
-	Resume() error
-	Kill() error // returns when it is gone
-
-	// Report is what its hold has seen until now; Stop gives back and ends it.
-	Report(ctx context.Context) (history.Attempt, error)
-	Stop(ctx context.Context) (history.Attempt, error)
 }

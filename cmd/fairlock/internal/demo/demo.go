@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	proc "github.com/fairlock/fairlock/internal/process"
 )
 
 // ErrBroken says that something was not as promised. The summary has told what.
@@ -40,7 +41,7 @@ type refusal = ledger.Refusal
 // promised, or ctx's cause if that ended it. When it returns, all processes that
 // it started are gone.
 func Run(ctx context.Context, o Options) error {
-	if !supported {
+	if !proc.CanPause {
 		return errors.New("demo: stopping and waking processes needs a Unix")
 	}
 	on, err := serviceOf(o.On)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+	proc "github.com/fairlock/fairlock/internal/process"
 )
 
 // partEnv makes the test binary a process that plays a part.
@@ -65,13 +66,12 @@ func TestDismissLetsThemLeaveAndKillsWhoDoesNot(t *testing.T) {
 
 	assert.Equal(t, 1, killed)
 	require.NoError(t, polite.err)
-	assert.True(t, slain(stubborn.err), "%v", stubborn.err)
+	assert.True(t, proc.Killed(stubborn.err), "%v", stubborn.err)
 }
 
 func TestDismissReachesWhoIsStopped(t *testing.T) {
 	p := cast(t, "polite")
-	require.NoError(t, pause(p))
-	require.Eventually(t, func() bool { return stopped(p) }, 20*time.Second, time.Millisecond)
+	require.NoError(t, p.Pause())
 
 	killed := dismiss([]*process{p}, 20*time.Second)
 
@@ -79,21 +79,13 @@ func TestDismissReachesWhoIsStopped(t *testing.T) {
 	require.NoError(t, p.err)
 }
 
-func TestStoppedIsAskedOfTheKernel(t *testing.T) {
-	p := cast(t, "polite")
-
-	assert.False(t, stopped(p))
-	require.NoError(t, pause(p))
-	require.Eventually(t, func() bool { return stopped(p) }, 20*time.Second, time.Millisecond)
-}
-
 func TestWhyAWorkerFailedIsTheLastThingThatItSaid(t *testing.T) {
 	p := cast(t, "failing")
-	<-p.done
+	<-p.gone
 
 	require.EqualError(t, p.err, "exit status 3: the reason")
-	assert.False(t, slain(p.err))
-	require.Error(t, p.signal(os.Kill), "it is gone: no signal goes to who has its pid now")
+	assert.False(t, proc.Killed(p.err))
+	require.Error(t, p.Signal(os.Kill), "it is gone: no signal goes to who has its pid now")
 }
 
 func TestWhatCannotBeStartedIsTold(t *testing.T) {
@@ -116,7 +108,7 @@ func TestEventsComeBeforeTheEnd(t *testing.T) {
 	p, err := spawn(exe, "ada", nil,
 		func(_ *process, e wire.Event) { tell(string(e.Kind)) }, func(*process) { tell("gone") })
 	require.NoError(t, err)
-	<-p.done
+	<-p.gone
 
 	assert.Equal(t, "ready gone", strings.Join(told, " "))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	proc "github.com/fairlock/fairlock/internal/process"
 )
 
 // What the demonstration is made of. The TTL is the least there is: with the
@@ -101,13 +102,13 @@ func (d *director) kill(ctx context.Context) error {
 		a := s.cast[g.Who]
 		a.state, a.since = view.Killed, at
 	})
-	if err := p.signal(os.Kill); err != nil {
+	if err := p.named(p.Signal(os.Kill)); err != nil {
 		return err
 	}
-	<-p.done // the kernel does this at once
+	<-p.gone // the kernel does this at once
 	s.change(func() {
 		now := stamp.Now()
-		if slain(p.err) {
+		if proc.Killed(p.err) {
 			s.kill.Reaped = now
 		}
 		s.kill.Present = s.goneAt[g.Token] == 0
@@ -167,13 +168,8 @@ func (d *director) stop(ctx context.Context) error {
 		a := s.cast[g.Who]
 		a.state, a.since = view.Stopped, at
 	})
-	if err := pause(p); err != nil {
+	if err := p.named(p.Pause()); err != nil {
 		return err
-	}
-	for !stopped(p) {
-		if err := rest(ctx, time.Millisecond); err != nil {
-			return err
-		}
 	}
 	s.change(func() {
 		now := stamp.Now()
@@ -206,7 +202,8 @@ func (d *director) wake(ctx context.Context) error {
 	s.change(func() {
 		s.cast[careless].state, s.stop.Woken = view.Waits, stamp.Now()
 	})
-	if err := resume(d.process(careless)); err != nil {
+	p := d.process(careless)
+	if err := p.named(p.Resume()); err != nil {
 		return err
 	}
 	var late refusal

@@ -1,10 +1,11 @@
 //go:build unix && !linux
 
-package testserver
+package process
 
 import (
 	"context"
 	"os/exec"
+	"syscall"
 )
 
 // Command is exec.CommandContext for a program that does not leave by itself when
@@ -13,3 +14,10 @@ import (
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return leashed(ctx, name, args...)
 }
+
+// dieWithParent has no means here; the end of stdin has to do.
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+// stopped cannot be known here without reaping what the process's own goroutine
+// waits for.
+func (p *Process) stopped() error { return nil }

@@ -1,10 +1,8 @@
-package testserver
+package process
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,7 +13,7 @@ import (
 )
 
 // spinEnv makes the test binary a program with many busy threads.
-const spinEnv = "TESTSERVER_SPIN"
+const spinEnv = "FAIRLOCK_PROCESS_TEST_SPIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(spinEnv) != "" {
@@ -32,9 +30,9 @@ func TestMain(m *testing.M) {
 }
 
 func TestPausedProcessStandsStill(t *testing.T) {
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
-	cmd.Env = append(os.Environ(), spinEnv+"=1")
-	p := Start(cmd, nil)
+	cmd, err := Self(t.Context(), spinEnv, "1")
+	require.NoError(t, err)
+	p := Start(cmd)
 	defer p.Halt()
 
 	for range 200 {

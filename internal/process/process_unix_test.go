@@ -1,10 +1,9 @@
 //go:build unix
 
-package testserver
+package process
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"os/exec"
 	"testing"
@@ -31,43 +30,65 @@ func TestLeashKillsWhenItsInputEnds(t *testing.T) {
 }
 
 func TestLeashLetsItsProgramEnd(t *testing.T) {
-	p := Start(leashed(t.Context(), "sh", "-c", `echo "last words of $1" >&2; exit 3`, "sh", "mine"), nil)
+	p := Start(leashed(t.Context(), "sh", "-c", `echo "last words of $1" >&2; exit 3`, "sh", "mine"))
 	defer p.Halt()
-	<-p.Done()
 
+	require.EqualError(t, p.Wait(), "exit status 3")
 	require.ErrorContains(t, p.Err(), "exit status 3")
 	assert.ErrorContains(t, p.Err(), "last words of mine")
 }
 
 func TestProcessEndsOnce(t *testing.T) {
-	heard := make(chan string, 1)
-	p := Start(exec.CommandContext(context.WithoutCancel(t.Context()), "cat"), func(stdin io.Writer, stdout io.Reader) {
-		_, _ = io.WriteString(stdin, "hello\n")
-		line, _ := bufio.NewReader(stdout).ReadString('\n')
-		heard <- line
-	})
-	require.Equal(t, "hello\n", <-heard)
+	p := StartPiped(exec.CommandContext(t.Context(), "cat"))
+	_, err := io.WriteString(p, "hello\n")
+	require.NoError(t, err)
+	line, err := bufio.NewReader(p).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "hello\n", line)
 	require.NoError(t, p.Err(), "it lives")
 	require.NotZero(t, p.Pid())
 
 	p.Halt()
 	p.Halt()
 	require.ErrorContains(t, p.Err(), "killed")
+	assert.True(t, Killed(p.Wait()))
 	require.Error(t, p.Pause())
+	_, err = io.WriteString(p, "hello\n")
+	require.Error(t, err)
+}
+
+func TestProcessLeavesWhenItsInputIsClosed(t *testing.T) {
+	p := StartPiped(exec.CommandContext(t.Context(), "sh", "-c", "cat; echo bye"))
+	defer p.Halt()
+
+	p.CloseInput()
+
+	require.NoError(t, p.Wait())
+	assert.False(t, Killed(p.Wait()))
+	require.ErrorContains(t, p.Err(), "exit status 0", "of one that was not to leave it is an error")
+	said, err := io.ReadAll(p)
+	require.NoError(t, err)
+	assert.Equal(t, "bye\n", string(said), "read after the end")
 }
 
 func TestProcessThatCannotStartHasEnded(t *testing.T) {
-	p := Start(exec.CommandContext(t.Context(), "/nowhere/to/be/found"), nil)
-	<-p.Done()
+	p := StartPiped(exec.CommandContext(t.Context(), "/nowhere/to/be/found"))
+	require.ErrorContains(t, p.Wait(), "/nowhere/to/be/found")
+	p.CloseInput()
 	p.Halt()
 
 	require.ErrorContains(t, p.Err(), "/nowhere/to/be/found")
 	assert.Zero(t, p.Pid())
+	said, err := io.ReadAll(p)
+	require.NoError(t, err)
+	assert.Empty(t, said)
+	_, err = io.WriteString(p, "hello\n")
+	require.Error(t, err)
 }
 
 func TestOnlyTheEndOfLongOutputIsKept(t *testing.T) {
-	p := Start(exec.CommandContext(t.Context(), "sh", "-c", "yes | head -c 100000 >&2; echo end >&2"), nil)
-	<-p.Done()
+	p := Start(exec.CommandContext(t.Context(), "sh", "-c", "yes | head -c 100000 >&2; echo end >&2"))
+	require.NoError(t, p.Wait())
 
 	assert.Len(t, p.Said(), tailLimit)
 	assert.Contains(t, p.Said(), "y\nend\n")

@@ -7,12 +7,6 @@ import (
 	"time"
 )
 
-// dieWithParent asks the kernel to kill a child when the thread that made it
-// ends, which reaches even a child that is stopped.
-func dieWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}
-
 // lockDir marks a directory as in use for as long as this process lives.
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)

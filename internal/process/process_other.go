@@ -1,0 +1,36 @@
+//go:build !unix
+
+package process
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"syscall"
+)
+
+// CanPause reports whether Pause, Resume and Terminate work on this system.
+const CanPause = false
+
+const farewell = ""
+
+// Command is exec.CommandContext for a program that does not leave by itself when
+// its standard input ends. Here nobody ends it when this process dies.
+func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, name, args...)
+}
+
+// dieWithParent has no means here; the end of stdin has to do.
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+// Pause fails: there is no such signal here.
+func (p *Process) Pause() error { return errors.ErrUnsupported }
+
+// Resume fails: there is no such signal here.
+func (p *Process) Resume() error { return errors.ErrUnsupported }
+
+// Terminate fails: there is no such signal here.
+func (p *Process) Terminate() error { return errors.ErrUnsupported }
+
+// Killed reports whether a process was ended by a signal that is not here.
+func Killed(error) bool { return false }

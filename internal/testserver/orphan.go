@@ -1,0 +1,68 @@
+package testserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/process"
+)
+
+// Server is one that was started.
+type Server struct {
+	Pid  int
+	Addr string // host and port, where it listens itself
+}
+
+// parentEnv makes the test binary a parent that is to be killed.
+const parentEnv = "FAIRLOCK_TEST_PARENT"
+
+// Parent is called first in TestMain. In a process that [DieWithParent] has started
+// it starts the servers, reports them, and waits to be killed.
+func Parent(start func() ([]Server, error)) {
+	if os.Getenv(parentEnv) == "" {
+		return
+	}
+	servers, err := start()
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(servers)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		_, _ = io.Copy(io.Discard, os.Stdin) // and leave when our own parent does
+	}
+	os.Exit(1)
+}
+
+// DieWithParent kills a parent of n servers, and checks that they give up their
+// ports within a time.
+func DieWithParent(t testing.TB, n int, within time.Duration) {
+	t.Helper()
+	cmd, err := process.Self(t.Context(), parentEnv, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The data that it leaves is in a directory that the test removes.
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
+	parent := process.StartPiped(cmd)
+	var servers []Server
+	err = json.NewDecoder(parent).Decode(&servers)
+	parent.Halt()
+	if err != nil || len(servers) != n {
+		t.Fatalf("%d servers, want %d: %v: %v", len(servers), n, err, parent.Err())
+	}
+	late := time.After(within)
+	for _, s := range servers {
+		for !Refused(s.Addr) {
+			select {
+			case <-late:
+				t.Fatalf("process %d still has its port", s.Pid)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
