@@ -20,18 +20,6 @@ import (
 // it starts of each beside the five workers.
 func demos() map[string]int { return map[string]int{"etcd": 0, "zk": 1} }
 
-// onEvery runs a test on every service, beside all others.
-func onEvery(t *testing.T, test func(t *testing.T, on string)) {
-	t.Helper()
-	t.Parallel()
-	for on := range demos() {
-		t.Run(on, func(t *testing.T) {
-			t.Parallel()
-			test(t, on)
-		})
-	}
-}
-
 // promises are the lines of the summary of a demonstration in which all is well.
 func promises() []*regexp.Regexp {
 	return []*regexp.Regexp{
@@ -49,7 +37,7 @@ func promises() []*regexp.Regexp {
 }
 
 func TestWithoutATerminalItPrintsPlainLines(t *testing.T) {
-	onEvery(t, plainLines)
+	inTurn(t, plainLines)
 }
 
 func plainLines(t *testing.T, on string) {
@@ -79,7 +67,7 @@ func plainLines(t *testing.T, on string) {
 }
 
 func TestInterruptEndsItAtOnce(t *testing.T) {
-	onEvery(t, func(t *testing.T, on string) {
+	inTurn(t, func(t *testing.T, on string) {
 		for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			t.Run(sig.String(), func(t *testing.T) { interrupt(t, on, sig) })
 		}
@@ -107,7 +95,7 @@ func interrupt(t *testing.T, on string, sig os.Signal) {
 }
 
 func TestNoProcessSurvivesADemoThatIsKilled(t *testing.T) {
-	onEvery(t, func(t *testing.T, on string) {
+	inTurn(t, func(t *testing.T, on string) {
 		cmd := program(t, "demo", "--on", on)
 		var stdout heard.Words
 		cmd.Stdout = &stdout
