@@ -71,6 +71,7 @@ var importRules = []rule{
 	{folder: "internal/orphans", unshipped: true, forTests: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
 	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
+	{folder: "internal/metronome", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/defect"},
 	{folder: "internal/door"},
@@ -102,7 +103,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
 	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/heard",
-	"internal/tier",
+	"internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.
