@@ -22,12 +22,12 @@ RESULTS ?= $(CURDIR)/robustness/results
 # Modules of their own, so that what they need does not weigh on the library.
 MODULES := bench examples/fencing
 
-# Packages whose tests start real servers. They run alone, one package at a
-# time: two clusters on two cores take election timeouts from each other.
+# Packages whose tests start real servers. They run after all others.
 SERVERS := /(cmd/fairlock/itest|itest/(both|etcd|zookeeper)|etcdtest|zktest)$$
 
-# Those of them that make test runs under the race detector: one for each service.
-RACED := /itest/(both|etcd|zookeeper)$$
+# What make test runs of them under the race detector: the suites, on one server of
+# each service. The other tests take the same paths through the code.
+RACED := ^Test(Driver|Recipes)OnOne(Member|Server)$$
 
 # The same for modules of their own.
 SERVER_MODULES := robustness
@@ -52,8 +52,7 @@ define tests
 	all=$${FAIRLOCK_TESTS:-}
 	listed=$$($(GO) list ./...)
 	plain=$$(grep -vE '$(SERVERS)' <<<"$$listed")
-	raced=$$(grep -E '$(RACED)' <<<"$$listed")
-	others=$$(grep -E '$(SERVERS)' <<<"$$listed" | grep -vE '$(RACED)')
+	servers=$$(grep -E '$(SERVERS)' <<<"$$listed")
 	times=$$(mktemp -d)
 	trap 'rm -rf "$$times"' EXIT
 	step() { # NAME FOLDER FLAGS AND PACKAGES
@@ -65,9 +64,14 @@ define tests
 	}
 	step 'without servers, under the race detector' . -race -timeout 4m $$plain
 	$(MAKE) mutants
-	# Cases mostly wait, so several go on at once, also on one core.
-	step 'etcd and ZooKeeper, under the race detector' . -race -timeout 12m -p 1 -parallel 6 $$raced
-	step 'other packages with servers' . $${all:+-race} -timeout 12m -p 1 -parallel 6 $$others
+	# Cases mostly wait, so several go on at once, also on one core. Under the race
+	# detector one package at a time is enough for two.
+	if [[ $$all ]]; then
+		step 'with servers, under the race detector' . -race -timeout 15m -p 1 -parallel 6 $$servers
+	else
+		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 1 -parallel 6 -run '$(RACED)' $$(grep /itest/ <<<"$$servers" | grep -v /cmd/)
+		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $$servers
+	fi
 	for module in $(MODULES) $(SERVER_MODULES); do
 		step "$$module" $$module $${all:+-race} -timeout 8m -p 1 ./...
 	done
@@ -87,7 +91,7 @@ define tests
 	slowest packages '()'
 	slowest tests '"Test":"([^"]*)",'
 	echo
-	echo "passed in $$SECONDS s, with $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$raced $$others") with servers, and the modules $(MODULES) $(SERVER_MODULES)"
+	echo "passed in $$SECONDS s, with $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with servers, and the modules $(MODULES) $(SERVER_MODULES)"
 endef
 
 .PHONY: test
