@@ -60,7 +60,7 @@ define tests
 		shift 2
 		echo "$$name"
 		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events "$$times/$${name//[^a-z]/-}.json" \
-			--raw-command -- $(GO) -C "$$folder" test -json -vet=off -count=1 "$$@"
+			--raw-command -- $(GO) -C "$$folder" test -json -vet=off -ldflags=-w -count=1 "$$@"
 	}
 	step 'without servers, under the race detector' . -race -timeout 4m $$plain
 	$(MAKE) mutants
