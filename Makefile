@@ -22,9 +22,12 @@ RESULTS ?= $(CURDIR)/robustness/results
 # Modules of their own, so that what they need does not weigh on the library.
 MODULES := bench examples/fencing
 
-# Packages whose tests start real servers. They run alone, one package at a
-# time: two clusters on two cores take election timeouts from each other.
-SERVERS := /(itest|etcdtest|zktest)(/|$$)
+# Packages whose tests start real servers. They run after all others.
+SERVERS := /(cmd/fairlock/itest|itest/(both|etcd|zookeeper)|etcdtest|zktest)$$
+
+# What make test runs of them under the race detector: the suites, on one server of
+# each service. The other tests take the same paths through the code.
+RACED := ^Test(Driver|Recipes)OnOne(Member|Server)$$
 
 # The same for modules of their own.
 SERVER_MODULES := robustness
@@ -42,28 +45,68 @@ recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else 
 	@$(GO) build -o bin/fairlock ./cmd/fairlock
 	$(GO) run ./cmd/fairlock/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' bin/fairlock demo
 
-.PHONY: test
-test: gcc systemd zookeeper ## Run go vet and every test under the race detector, real servers last.
-	@all=$$($(GO) list ./...)
-	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
-	servers=$$(grep -E '$(SERVERS)' <<<"$$all" || true)
-	$(GO) vet ./...
-	$(GO) test -race -vet=off -count=1 -timeout 4m $$plain
+# The shell of the test targets. Every step writes what it took into a file for the
+# table at the end, and prints the output of the tests that have failed. With
+# FAIRLOCK_TESTS=all every case runs everywhere, under the race detector.
+define tests
+	all=$${FAIRLOCK_TESTS:-}
+	listed=$$($(GO) list ./...)
+	plain=$$(grep -vE '$(SERVERS)' <<<"$$listed")
+	servers=$$(grep -E '$(SERVERS)' <<<"$$listed")
+	times=$$(mktemp -d)
+	trap 'rm -rf "$$times"' EXIT
+	step() { # NAME FOLDER FLAGS AND PACKAGES
+		local name=$$1 folder=$$2
+		shift 2
+		echo "$$name"
+		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events "$$times/$${name//[^a-z]/-}.json" \
+			--raw-command -- $(GO) -C "$$folder" test -json -vet=off -ldflags=-w -count=1 "$$@"
+	}
+	step 'without servers, under the race detector' . -race -timeout 4m $$plain
 	$(MAKE) mutants
-	for module in $(MODULES); do
-		$(GO) -C $$module vet ./...
-		$(GO) -C $$module test -race -vet=off -count=1 -timeout 4m ./...
-	done
-	if [[ -n $$servers ]]; then
-		# Stories mostly wait, so several go on at once, also on one core.
-		$(GO) test -race -vet=off -count=1 -timeout 12m -p 1 -parallel 6 $$servers
+	# Cases mostly wait, so several go on at once, also on one core. Under the race
+	# detector one package at a time is enough for two.
+	if [[ $$all ]]; then
+		step 'with servers, under the race detector' . -race -timeout 15m -p 1 -parallel 6 $$servers
+	else
+		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 1 -parallel 6 -run '$(RACED)' $$(grep /itest/ <<<"$$servers" | grep -v /cmd/)
+		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $$servers
 	fi
-	for module in $(SERVER_MODULES); do
-		$(GO) -C $$module vet ./...
-		$(GO) -C $$module test -race -vet=off -count=1 -timeout 8m -p 1 ./...
+	for module in $(MODULES) $(SERVER_MODULES); do
+		step "$$module" $$module $${all:+-race} -timeout 8m -p 1 ./...
 	done
-	$(GO) -C robustness test -tags failpoints -vet=off -count=1 -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
-	echo "passed in $$SECONDS s: go vet, the tests of $(MODULES) $(SERVER_MODULES), $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with real servers"
+	if [[ $$all ]]; then
+		$(GO) vet ./...
+		for module in $(MODULES) $(SERVER_MODULES); do
+			$(GO) -C $$module vet ./...
+		done
+		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
+	fi
+	slowest() { # NAME, and the field of an event that follows its package
+		printf '\nslowest %s, in seconds\n' "$$1"
+		sed -nE 's/.*"Action":"(pass|fail)","Package":"([^"]*)",'"$$2"'"Elapsed":([0-9.]+).*/\2 \3 \4/p' "$$times"/*.json | awk '
+			{ at = $$1 " " (NF > 2 ? $$2 : ""); took[at] = $$NF; while (sub("/[^/]*$$", "", at)) parent[at] = NF > 2 }
+			END { for (at in took) if (!parent[at]) printf "%8.1f  %s\n", took[at], at }' | sort -rn | awk 'NR <= 10'
+	}
+	slowest packages '()'
+	slowest tests '"Test":"([^"]*)",'
+	echo
+	echo "passed in $$SECONDS s, with $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with servers, and the modules $(MODULES) $(SERVER_MODULES)"
+endef
+
+.PHONY: test
+test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or on real servers. Eight minutes.
+	@$(tests)
+
+.PHONY: test-all
+test-all: gcc systemd zookeeper ## Run every case everywhere, under the race detector. Half an hour.
+	@export FAIRLOCK_TESTS=all
+	$(tests)
+
+.PHONY: test-short
+test-short: ## Run what needs no server, in less than a minute.
+	@listed=$$($(GO) list ./...)
+	$(GO) test -vet=off -short -timeout 2m $$(grep -vE '$(SERVERS)' <<<"$$listed")
 
 .PHONY: mutants
 mutants: ## Turn on each failpoint, and see that the simulation finds the bug.
@@ -81,7 +124,7 @@ soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION 
 
 .PHONY: cutoff
 cutoff: zookeeper ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
-	@$(GO) test -vet=off -count=1 -timeout 0 -parallel 10 -run 'TestInEveryCutOff' ./cmd/fairlock/itest -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
+	@FAIRLOCK_TESTS=all $(GO) test -vet=off -count=1 -timeout 0 -parallel 10 -run 'TestInEveryCutOff' ./cmd/fairlock/itest -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
 	sed -n '/cutoff:begin/,/cutoff:end/p' docs/cutoff.md
 
 .PHONY: load

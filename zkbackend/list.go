@@ -76,6 +76,7 @@ func undescribed(e driver.Entry) bool { return e.Token == 0 }
 // describe adds what the entry's node says of it. One that has gone meanwhile
 // keeps what its name says: it was in the line when that was read.
 func (s *sess) describe(ctx context.Context, e driver.Entry) (driver.Entry, error) {
+	bare := e
 	data, stat, err := s.content(ctx, e.Key)
 	if errors.Is(err, zk.ErrNoAuth) { // not its value, then
 		data = nil
@@ -104,7 +105,12 @@ func (s *sess) describe(ctx context.Context, e driver.Entry) (driver.Entry, erro
 	switch {
 	case n.valued:
 		data, _, err = s.content(ctx, s.b.lay.metas(e.Line)+"/"+n.guid)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+		if errors.Is(err, zk.ErrNoNode) { // then the entry has probably gone too, between the two reads
+			if stat, err = s.exists(ctx, e.Key); err == nil && stat == nil {
+				return bare, nil
+			}
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return e, translate(err, "READ", s.b.lay.metas(e.Line))
 		}
 		e.Meta, _ = driver.DecodeMeta(data)

@@ -71,6 +71,8 @@ var importRules = []rule{
 	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
 	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
+	{folder: "internal/metronome", unshipped: true, forTests: true},
+	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
 	{folder: "internal/door"},
 	{
@@ -100,7 +102,8 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "session/driver/fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "membackend/memtest", "internal/heard",
+	"session", "session/driver", "session/driver/fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "membackend/memtest",
+	"internal/heard", "internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.

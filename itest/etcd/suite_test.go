@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/drivertest"
 )
@@ -13,7 +14,9 @@ import (
 // beside nothing else; its own stories run beside each other.
 
 func members(t *testing.T, n int) drivertest.Harness {
-	return etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: n, Processes: true}))
+	h := etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: n, Processes: true}))
+	h.Replicated = n > 1 && !tier.All()
+	return h
 }
 
 func TestDriverOnOneMember(t *testing.T)    { drivertest.Run(t, members(t, 1)) }

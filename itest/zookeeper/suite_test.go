@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"testing"
 
+	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/drivertest"
 	"github.com/fairlock/fairlock/zktest"
@@ -15,9 +16,11 @@ import (
 // No server fails here, so a follower that is silent for a second wants nothing
 // but a core, and is waited for.
 func servers(t *testing.T, n int) drivertest.Harness {
-	return zkHarness(zktest.New(t, &zktest.Options{
+	h := zkHarness(zktest.New(t, &zktest.Options{
 		Members: n, Tick: zkTick, Config: map[string]string{"syncLimit": "100"}, Properties: zkOperator(),
 	}))
+	h.Replicated = n > 1 && !tier.All()
+	return h
 }
 
 func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, servers(t, 1)) }
@@ -25,14 +28,21 @@ func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, servers(t, 1)) }
 // Servers with Netty, which TLS needs, may carry out a request of a connection
 // after the client has made another. So what loses requests and replies runs on
 // them too.
-func TestDriverOnNetty(t *testing.T) { losses(t, &zktest.Options{Netty: true}) }
-func TestDriverOnTLS(t *testing.T)   { losses(t, &zktest.Options{TLS: true}) }
-
-func losses(t *testing.T, opts *zktest.Options) {
-	opts.Tick, opts.Properties = zkTick, zkOperator()
-	h := zkHarness(zktest.New(t, opts))
-	h.Topics = []string{"lost", "late", "several", "value", "limit"}
-	drivertest.Run(t, h)
+func TestDriverOnNetty(t *testing.T) {
+	kinds := map[string]zktest.Options{"TLS": {TLS: true}}
+	topics := []string{"lost", "late"}
+	if tier.All() {
+		kinds["InTheClear"] = zktest.Options{Netty: true}
+		topics = append(topics, "several", "value", "limit")
+	}
+	for name, opts := range kinds {
+		t.Run(name, func(t *testing.T) {
+			opts.Tick, opts.Properties = zkTick, zkOperator()
+			h := zkHarness(zktest.New(t, &opts))
+			h.Topics = topics
+			drivertest.Run(t, h)
+		})
+	}
 }
 
 func TestDriverOnThreeServers(t *testing.T) { drivertest.Run(t, servers(t, 3)) }

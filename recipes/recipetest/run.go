@@ -1,6 +1,7 @@
 package recipetest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/fairlock/fairlock/session/drivertest"
@@ -12,25 +13,32 @@ type story struct {
 	tell func(w *world)
 }
 
-// stories are all of them, in the order in which they are best read.
-func stories() []story {
-	var all []story
-	for _, part := range [][]story{
-		grants(), gaps(), crowds(), ends(), losses(), outcomes(), cuts(), blockedReports(),
+// replicated are the stories that can fail for the reason that several servers
+// answer, see drivertest.Harness: order, stale reads, losses, lost and late requests.
+func replicated() []story {
+	return slices.Concat(grants(), gaps(), losses(), outcomes(), cuts())
+}
+
+// single are those for which one server is enough. Both are in the order in which
+// they are best read.
+func single() []story {
+	return slices.Concat(
+		crowds(), ends(), blockedReports(),
 		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), entering(), wrongHolds(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
 		asks(), askedKinds(), evictions(), janitors(), tries(), reasons(), heldFor(),
-	} {
-		all = append(all, part...)
-	}
-	return all
+	)
 }
 
-// Run tells all stories, as subtests.
+// Run tells all stories, or those of Harness.Replicated, as subtests.
 func Run(t *testing.T, h drivertest.Harness) {
-	for _, s := range stories() {
+	all := replicated()
+	if !h.Replicated {
+		all = append(all, single()...)
+	}
+	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			if h.Parallel {
 				t.Parallel()

@@ -61,6 +61,11 @@ type Harness struct {
 	// Topics are the groups of stories to tell; nil means all.
 	Topics []string
 
+	// Replicated tells only the stories that can fail for the reason that several
+	// servers answer: order, stale reads, watches, expiry, lost and late requests.
+	// The others belong on one server. The same holds in recipes/recipetest.
+	Replicated bool
+
 	// Undone says that a join which arrives late may make its entry: the service
 	// has no condition that refuses it. The backend must delete that entry by
 	// itself, soon.

@@ -15,22 +15,24 @@ type story struct {
 type topic struct {
 	name    string
 	stories []story
-	alone   bool // never beside others
+
+	alone      bool // never beside others
+	replicated bool // see Harness.Replicated
 }
 
 // topics is the suite, in the order in which it is best read.
 func topics() []topic {
 	return []topic{
-		{name: "order", stories: order()},
+		{name: "order", stories: order(), replicated: true},
 		{name: "leave", stories: leave()},
-		{name: "look", stories: look()},
-		{name: "watch", stories: watch()},
+		{name: "look", stories: look(), replicated: true},
+		{name: "watch", stories: watch(), replicated: true},
 		{name: "tell", stories: tell()},
 		{name: "events", stories: events()},
-		{name: "expiry", stories: expiry()},
+		{name: "expiry", stories: expiry(), replicated: true},
 		{name: "cancel", stories: cancel()},
-		{name: "lost", stories: lost()},
-		{name: "late", stories: late()},
+		{name: "lost", stories: lost(), replicated: true},
+		{name: "late", stories: late(), replicated: true},
 		{name: "several", stories: several()},
 		{name: "change", stories: change()},
 		{name: "share", stories: share()},
@@ -50,10 +52,10 @@ func topics() []topic {
 	}
 }
 
-// Run tells all stories, or those of Harness.Topics, as subtests topic/story.
+// Run tells all stories, or those of Harness.Topics and Harness.Replicated, as subtests topic/story.
 func Run(t *testing.T, h Harness) {
 	for _, tp := range topics() {
-		if h.Topics != nil && !slices.Contains(h.Topics, tp.name) {
+		if h.Topics != nil && !slices.Contains(h.Topics, tp.name) || h.Replicated && !tp.replicated {
 			continue
 		}
 		t.Run(tp.name, func(t *testing.T) {

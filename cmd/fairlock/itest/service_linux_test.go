@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -21,18 +22,29 @@ import (
 const patience = 30 * time.Second
 
 // withServices runs a story on an etcd and on a ZooKeeper of its own, given the
-// URL.
+// URL; on one of them in turn unless every case is to run.
 func withServices(t *testing.T, story func(t *testing.T, url string)) {
 	t.Helper()
+	start := map[string]func(t *testing.T) (url string){
+		"etcd": func(t *testing.T) string {
+			return "etcd://" + strings.TrimPrefix(etcdtest.New(t, nil).Endpoints()[0], "http://")
+		},
+		"zk": func(t *testing.T) string { return "zk://" + zktest.New(t, nil).Servers()[0] },
+	}
+	inTurn(t, func(t *testing.T, on string) { story(t, start[on](t)) })
+}
+
+// inTurn runs a test on both services, or on the one whose turn it is, beside all
+// others.
+func inTurn(t *testing.T, test func(t *testing.T, on string)) {
+	t.Helper()
 	t.Parallel()
-	t.Run("etcd", func(t *testing.T) {
-		t.Parallel()
-		story(t, "etcd://"+strings.TrimPrefix(etcdtest.New(t, nil).Endpoints()[0], "http://"))
-	})
-	t.Run("zk", func(t *testing.T) {
-		t.Parallel()
-		story(t, "zk://"+zktest.New(t, nil).Servers()[0])
-	})
+	for _, on := range tier.Pick(t.Name(), "etcd", "zk") {
+		t.Run(on, func(t *testing.T) {
+			t.Parallel()
+			test(t, on)
+		})
+	}
 }
 
 // visit opens a session on the service with the library.

@@ -54,7 +54,7 @@ func lapses() map[string]string {
 }
 
 func TestOnATerminalOf80By24ItIsAPicture(t *testing.T) {
-	onEvery(t, picture)
+	inTurn(t, picture)
 }
 
 func picture(t *testing.T, on string) {

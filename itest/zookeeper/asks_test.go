@@ -1,0 +1,38 @@
+package zookeeper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/kit"
+)
+
+// TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned withdraws the request
+// after its node was read and before the node with its metadata is. A reader that
+// returned it without the metadata would show a request that nobody has made.
+func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
+	e, root := shared.use(t)
+	asker := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	withdraw, err := asker.Ask(kit.Bounded(t), "x", "hotfix")
+	require.NoError(t, err)
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		if request.Op() == zkframe.OpGetData && strings.Contains(request.Path(), "/asks/line/") && withdraw != nil {
+			assert.NoError(t, withdraw())
+			withdraw = nil
+		}
+		return f, true
+	}}
+	reader := newParty(t, root, kit.CalmTTL)
+	reader.opts.Dial = w.dial
+	reader.open(t, e.Servers()...)
+
+	asks, err := reader.Asks(kit.Bounded(t), "x")
+
+	require.NoError(t, err)
+	assert.Nil(t, withdraw, "the node of the request was read")
+	assert.Empty(t, asks)
+}
