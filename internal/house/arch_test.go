@@ -49,7 +49,7 @@ var importRules = []rule{
 	{folder: "session/drivertest/memory", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/defect", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/defect", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/drivertest", "internal/heard"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
@@ -70,7 +70,8 @@ var importRules = []rule{
 	{folder: "internal/testserver", unshipped: true, forTests: true},
 	{folder: "internal/orphans", unshipped: true, forTests: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
-	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
+	{folder: "internal/heard", forTests: true},
+	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/defect"},
 	{folder: "internal/door"},
 	{
@@ -100,7 +101,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/heard",
+	"session", "session/driver", "session/drivertest", "session/drivertest/memory", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/heard", "internal/operator",
 }
 
 // An arch is one package as the import rules see it.

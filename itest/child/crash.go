@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -53,7 +53,7 @@ func (j Job) Crashes(t *testing.T, workers, kills int) {
 		team[i] = start()
 	}
 	<-time.After(2 * j.TTL) // so that the last of the dead have expired
-	for end := time.Now().Add(kit.Patience); given.Load() <= enough(kills) && time.Now().Before(end); {
+	for end := time.Now().Add(recipetest.Patience); given.Load() <= enough(kills) && time.Now().Before(end); {
 		<-time.After(j.TTL / 20) // the machine is busy
 	}
 	for _, w := range team {
@@ -114,13 +114,13 @@ func (w *worker) crash(t *testing.T, holding bool) {
 		w.Tell(t, keep)
 		select {
 		case <-w.done:
-		case <-time.After(kit.Patience / 4):
+		case <-time.After(recipetest.Patience / 4):
 		}
 	}
 	_ = w.cmd.Process.Kill()
 	<-w.done // all that it wrote is read
 	_ = w.cmd.Wait()
-	w.killed = kit.Now()
+	w.killed = recipetest.Now()
 	for i := range w.spells {
 		if w.spells[i].End == 0 {
 			w.spells[i].End, w.spells[i].Killed = w.killed, true

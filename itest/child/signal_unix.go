@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // Stop stops the process, and returns when the kernel says that it is.
@@ -27,7 +27,7 @@ func (p *Process) Stop(t testing.TB) {
 		}
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(state, "T")
-	}, kit.Patience, time.Millisecond, "stopped process")
+	}, recipetest.Patience, time.Millisecond, "stopped process")
 }
 
 // Continue lets a stopped process go on.

@@ -12,14 +12,14 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
 // openChild is the client of a process that package child has started.
 func openChild(ctx context.Context, j child.Job) (*child.Client, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: j.Servers, DialTimeout: kit.Patience})
+	client, err := clientv3.New(clientv3.Config{Endpoints: j.Servers, DialTimeout: recipetest.Patience})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func TestTwentyProcessesTakeTurnsInOrder(t *testing.T) {
 	cluster, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
 	turns := child.Job{
-		Do: child.Turns, Servers: cluster.Endpoints(), Root: root, Name: "x", TTL: kit.CalmTTL, Turns: 10,
+		Do: child.Turns, Servers: cluster.Endpoints(), Root: root, Name: "x", TTL: recipetest.CalmTTL, Turns: 10,
 	}.TakenByMany(t, 20)
 
 	checkTurns(t, witness, turns)
@@ -64,7 +64,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	const goroutines, each = 100, 5
 	_, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
-	p := newParty(t, root, kit.CalmTTL).open(t, client)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
 	m := mutex.New(p.Session, "x")
 	reports := make(chan child.Turn, goroutines*each)
 	for range goroutines {
@@ -72,7 +72,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 			for range each {
 				_ = m.Do(context.Background(), func(_ context.Context, h *session.Hold) error {
 					u := child.TurnOf(h)
-					u.End = kit.Now()
+					u.End = recipetest.Now()
 					reports <- u
 					return nil
 				})
@@ -81,7 +81,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	}
 	var turns []child.Turn
 	for range goroutines * each {
-		turns = append(turns, kit.Wait(t, reports, "a turn"))
+		turns = append(turns, recipetest.Wait(t, reports, "a turn"))
 	}
 
 	p.Kept(t)
@@ -99,15 +99,15 @@ func stoppedHolderIsRefused(t *testing.T) {
 		Do: child.Hold, Servers: cluster.Endpoints(), Root: root, Name: "x", TTL: ttl, Key: key, Resource: resource.URL,
 	}.Start(t)
 	held := child.Report[child.Held](t, old)
-	p := newParty(t, root, kit.CalmTTL).open(t, client)
-	next := p.Begin(kit.Bounded(t), "x")
+	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
+	next := p.Begin(recipetest.Bounded(t), "x")
 	witness.sees(t, 2)
 
-	stopped := kit.Now()
+	stopped := recipetest.Now()
 	old.Stop(t)
 	h := next.Granted(t)
 	gone := witness.seesEnd(t, session.Token(held.Token))
-	ok, err := guarded(kit.Bounded(t), client, etcdbackend.Guard(h), key, "in time")
+	ok, err := guarded(recipetest.Bounded(t), client, etcdbackend.Guard(h), key, "in time")
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.True(t, resource.Put(h.Token()))
@@ -117,16 +117,16 @@ func stoppedHolderIsRefused(t *testing.T) {
 	old.Ends(t)
 
 	r.Refused(t, held.Token, h)
-	ok, err = guarded(kit.Bounded(t), client, etcdbackend.Guard(h), key, "still in time")
+	ok, err = guarded(recipetest.Bounded(t), client, etcdbackend.Guard(h), key, "still in time")
 	require.NoError(t, err)
 	assert.True(t, ok)
-	value, err := client.Get(kit.Bounded(t), key)
+	value, err := client.Get(recipetest.Bounded(t), key)
 	require.NoError(t, err)
 	assert.Equal(t, "still in time", string(value.Kvs[0].Value))
 	assert.EqualValues(t, 2, value.Kvs[0].Version, "writes that went through")
 	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
 		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	p.Kept(t)
 	witness.seesNothingLeft(t)
 }

@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -46,7 +46,7 @@ func watchPrefix(t testing.TB, client *clientv3.Client, prefix string) *witness 
 	w := &witness{client: client, prefix: prefix, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	events := client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithCreatedNotify())
-	require.True(t, kit.Wait(t, events, "the witness's watch").Created)
+	require.True(t, recipetest.Wait(t, events, "the witness's watch").Created)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -59,7 +59,7 @@ func watchPrefix(t testing.TB, client *clientv3.Client, prefix string) *witness 
 }
 
 func (w *witness) see(events []*clientv3.Event) {
-	at := kit.Now()
+	at := recipetest.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ev := range events {
@@ -86,7 +86,7 @@ func (w *witness) see(events []*clientv3.Event) {
 // wait waits until what was seen meets a condition.
 func (w *witness) wait(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	timeout := time.After(kit.Patience)
+	timeout := time.After(recipetest.Patience)
 	for {
 		w.mu.Lock()
 		ok, changed := cond(), w.changed
@@ -134,7 +134,7 @@ func (w *witness) seesEnd(t testing.TB, token session.Token) (at driver.Instant)
 func (w *witness) seesNothingLeft(t testing.TB) {
 	t.Helper()
 	w.wait(t, "nothing left", func() bool { return len(w.ended) == len(w.entries) })
-	r, err := w.client.Get(kit.Bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	r, err := w.client.Get(recipetest.Bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	require.NoError(t, err)
 	kvs := slices.DeleteFunc(r.Kvs, func(kv *mvccpb.KeyValue) bool { return stays(string(kv.Key)) || isFence(kv.Key) })
 	assert.Empty(t, kvs, "left under %q", w.prefix)

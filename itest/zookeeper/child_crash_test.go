@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // TestEveryRecipeOutlivesItsProcesses kills processes that hold and that wait.
@@ -21,5 +21,5 @@ func TestEveryRecipeOutlivesItsProcesses(t *testing.T) {
 			})
 		}
 	})
-	kit.Until(t, "nothing left", func() bool { return len(entriesBelow(t, conn, root)) == 0 })
+	recipetest.Until(t, "nothing left", func() bool { return len(entriesBelow(t, conn, root)) == 0 })
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -57,7 +57,7 @@ func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 	w := &lookout{admin: e.Conn(t), root: root, at: map[string]driver.Instant{}, changed: make(chan struct{})}
 	socket, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Member(0).Direct())
 	require.NoError(t, err)
-	require.NoError(t, socket.SetDeadline(time.Now().Add(kit.Patience)))
+	require.NoError(t, socket.SetDeadline(time.Now().Add(recipetest.Patience)))
 	var b bytes.Buffer
 	const admin = "admin:" + adminPassword
 	for _, field := range []any{
@@ -120,14 +120,14 @@ func (w *lookout) see(p []byte, err error) {
 		w.made = append(w.made, path)
 	case nodeDeleted:
 		w.ended = append(w.ended, path)
-		w.at[path] = kit.Now()
+		w.at[path] = recipetest.Now()
 	}
 }
 
 // wait waits until what was seen meets a condition.
 func (w *lookout) wait(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	timeout := time.After(kit.Patience)
+	timeout := time.After(recipetest.Patience)
 	for {
 		w.mu.Lock()
 		ok, changed, err := cond(), w.changed, w.err

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
@@ -21,7 +21,7 @@ func TestTwentyProcessesTakeTurnsInOrder(t *testing.T) {
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
 	turns := child.Job{
-		Do: child.Turns, Servers: e.Servers(), Root: root, Name: "x", TTL: kit.CalmTTL, Turns: 10,
+		Do: child.Turns, Servers: e.Servers(), Root: root, Name: "x", TTL: recipetest.CalmTTL, Turns: 10,
 	}.TakenByMany(t, 20)
 
 	lookout.checkTurns(t, turns)
@@ -37,7 +37,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	t.Logf("seed %d", seed)
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	m := mutex.New(p.Session, "x")
 	type report struct {
 		turn child.Turn
@@ -56,7 +56,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 				h, err := m.Lock(ctx)
 				if r.err = err; err == nil {
 					r.turn = child.TurnOf(h)
-					r.turn.End = kit.Now()
+					r.turn.End = recipetest.Now()
 					r.err = h.Unlock()
 				}
 				cancel()
@@ -67,7 +67,7 @@ func TestAHundredGoroutinesTakeTurnsInOrder(t *testing.T) {
 	var turns []child.Turn
 	gaveUp := 0
 	for range goroutines * each {
-		r := kit.Wait(t, reports, "a turn")
+		r := recipetest.Wait(t, reports, "a turn")
 		if r.err == nil {
 			turns = append(turns, r.turn)
 			continue
@@ -105,11 +105,11 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 		Do: child.Hold, Servers: e.Servers(), Root: root, Name: "x", TTL: ttl, Key: key, Resource: resource.URL,
 	}.Start(t)
 	held := child.Report[child.Held](t, old)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	next := p.Begin(kit.Bounded(t), "x")
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	next := p.Begin(recipetest.Bounded(t), "x")
 	lookout.sees(t, 2)
 
-	stopped := kit.Now()
+	stopped := recipetest.Now()
 	old.Stop(t)
 	h := next.Granted(t)
 	gone := lookout.seesEnd(t, held.Key)
@@ -136,7 +136,7 @@ func TestAStoppedHoldersLateWriteIsRefused(t *testing.T) {
 	assert.Equal(t, [2]int{2, 1}, [2]int{written, refused}, "writes to the resource that went through, and were refused")
 	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
 		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }
@@ -153,15 +153,15 @@ func TestKilledProcessesLeaveNothing(t *testing.T) {
 	held := child.Report[child.Held](t, holder)
 	waiter := job.Start(t)
 	entries := lookout.sees(t, 2)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	next := p.Begin(kit.Bounded(t), "x")
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	next := p.Begin(recipetest.Bounded(t), "x")
 	lookout.sees(t, 3)
 
-	killed := kit.Now()
+	killed := recipetest.Now()
 	waiter.Kill()
 	waiterGone := lookout.seesEnd(t, entries[1])
 	next.Waits(t)
-	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
+	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	assert.Equal(t, holder.Pid(), line[0].Meta.PID)
@@ -172,9 +172,9 @@ func TestKilledProcessesLeaveNothing(t *testing.T) {
 	assert.Greater(t, waiterGone.Sub(killed), ttl/2, "by expiry")
 	assert.Greater(t, int64(h.Token()), held.Token)
 	assert.Greater(t, next.At.Sub(waiterGone), ttl*3/4, "granted before the holder expired")
-	assert.Less(t, next.At.Sub(holderGone), kit.Relooks, "without the look that is made for want of events")
+	assert.Less(t, next.At.Sub(holderGone), recipetest.Relooks, "without the look that is made for want of events")
 	t.Logf("the waiter's entry was gone %s after its end, the next granted %s after that of the holder", waiterGone.Sub(killed), next.At.Sub(holderGone))
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	p.Kept(t)
 	lookout.seesNothingLeft(t)
 }

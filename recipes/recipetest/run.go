@@ -9,7 +9,7 @@ import (
 // story is one promise.
 type story struct {
 	name string
-	tell func(w *world)
+	tell func(w *Fixture)
 }
 
 // stories are all of them, in the order in which they are best read.
@@ -35,7 +35,7 @@ func Run(t *testing.T, h drivertest.Harness) {
 			if h.Parallel {
 				t.Parallel()
 			}
-			h.Tell(t, func(t *testing.T, h drivertest.Harness) { s.tell(newWorld(t, h)) })
+			h.Tell(t, func(t *testing.T, h drivertest.Harness) { s.tell(NewFixture(t, h)) })
 		})
 	}
 }

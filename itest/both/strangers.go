@@ -1,4 +1,4 @@
-package tour
+package both
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
@@ -120,7 +120,7 @@ func Turns(ctx context.Context, t testing.TB, r Recipe, name string, ss [3]*sess
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.Less(t, len(err.Error()), 2000)
 
-	kit.Unlock(t, first)
+	recipetest.Unlock(t, first)
 	last := x.Leave()
 	gone.Store(true)
 	begin := time.Now()
@@ -131,10 +131,10 @@ func Turns(ctx context.Context, t testing.TB, r Recipe, name string, ss [3]*sess
 	assert.Greater(t, h.Token(), first.Token())
 	assert.Positive(t, h.Valid())
 	released.Store(true)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	h3 := third.granted(ctx, t)
 	assert.Greater(t, h3.Token(), h.Token())
-	kit.Unlock(t, h3)
+	recipetest.Unlock(t, h3)
 	length(0)
 }
 
