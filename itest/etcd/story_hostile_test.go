@@ -32,43 +32,11 @@ func strangerKeys(lease clientv3.LeaseID) []string {
 	}
 }
 
-// strangersInEveryLine has somebody fill the lines of all recipes with keys of
-// all kinds that say all kinds of things, on a lease of his.
-func strangersInEveryLine(t *testing.T) {
-	_, client, root := shared.use(t)
-	ss := [3]*session.Session{}
-	for i := range ss {
-		ss[i] = newClient(t, root, recipetest.CalmTTL).open(t, client).Session
-	}
-	all := len(strangerKeys(0))
-	for i, r := range both.Recipes() {
-		t.Run(r.Name, func(t *testing.T) {
-			// Few at a time, since a short line is read with its values, and all.
-			for from := 0; from <= all; from += few {
-				to := from + few
-				if from+few > all {
-					from, to = 0, all
-				}
-				name := fmt.Sprintf("line%d-%d-%d", i, from, to)
-				both.Turns(recipetest.Bounded(t), t, r, name, ss, func() both.Strangers {
-					return strangersIn(t, client, root+"/"+name+"/", from, to)
-				})
-				if to == all {
-					break
-				}
-			}
-		})
-	}
-}
-
 // mostBytes is close to what a server takes in one request.
 const mostBytes = 900 << 10
 
-// few is a short line.
-const few = 8
-
 // strangersIn puts some of them there, and one of whom nothing is known.
-func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to int) both.Strangers {
+func strangersIn(t testing.TB, client *clientv3.Client, prefix string, from, to int) both.Strangers {
 	ctx := recipetest.Bounded(t)
 	grant := func() clientv3.LeaseID {
 		l, err := client.Grant(ctx, 120)

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -82,88 +81,4 @@ func fullQuota(t *testing.T) {
 	one.Kept(t)
 	two.Kept(t)
 	witness.seesNothingLeft(t)
-}
-
-// TestManyLocksInOneSessionCostLittle has the server in a process of its own,
-// so that what is measured here is the client's. In the first round tables grow,
-// which stay when they are empty. Later, what a lock left would be there after every
-// round, and what a request leaves that had no answer in time only after some.
-func TestManyLocksInOneSessionCostLittle(t *testing.T) {
-	const n = 2000
-	cluster := etcdtest.New(t, &etcdtest.Options{Processes: true})
-	var tap tap
-	client := clientWith(t, cluster, tap.on)
-	p := newClient(t, "root", 30*time.Second)
-	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
-	p.open(t, client)
-	recipetest.Unlock(t, p.Lock(t, "warm"))
-	count := func() int64 {
-		r, err := client.Get(recipetest.Bounded(t), "root/lock", clientv3.WithPrefix(), clientv3.WithCountOnly())
-		require.NoError(t, err)
-		return r.Count
-	}
-	before, threads := settled(t, &tap), runtime.NumGoroutine()
-	var after [5]int64
-	for round := range after {
-		holds := make([]*session.Hold, n)
-		begin := recipetest.Now()
-		recipetest.Each(n, func(i int) {
-			var err error
-			holds[i], err = mutex.New(p.Session, fmt.Sprint("lock", i)).Lock(t.Context())
-			assert.NoError(t, err)
-		})
-		locked := recipetest.Now()
-		require.False(t, t.Failed())
-		require.EqualValues(t, n, count())
-		// Every entry comes to be watched when it has been held for a moment.
-		recipetest.Until(t, "a watch for each", func() bool { return tap.watches.Load() >= n })
-		held, heldThreads := settled(t, &tap), runtime.NumGoroutine()
-		for _, h := range holds {
-			assert.Positive(t, h.Valid())
-		}
-		unlocking := recipetest.Now()
-		recipetest.Each(n, func(i int) { recipetest.Unlock(t, holds[i]) })
-		unlocked := recipetest.Now()
-		clear(holds)
-
-		recipetest.Until(t, "all have gone", func() bool { return count() == 0 })
-		after[round] = settled(t, &tap)
-		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
-			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/n, (after[round]-before)/n, threads, heldThreads, runtime.NumGoroutine())
-		assert.Less(t, (held-before)/n, int64(6<<10), "bytes of heap for each lock that is held")
-		assert.InDelta(t, threads, heldThreads, 20, "goroutines")
-		assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
-	}
-	p.Kept(t)
-	left := min(after[4]-after[3], after[3]-after[2], after[2]-after[1])
-	assert.Less(t, left/n, int64(32), "bytes of heap that each lock of the later rounds left")
-}
-
-// heap is how much is in use after a collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // pools are emptied by the second
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-// settled returns how much heap is in use when that and the watches of a client
-// have stopped to change.
-func settled(t testing.TB, tap *tap) int64 {
-	t.Helper()
-	last, watches, still := heap(), tap.watches.Load(), 0
-	for end := time.Now().Add(recipetest.Patience); time.Now().Before(end); {
-		<-time.After(50 * time.Millisecond)
-		h, w := heap(), tap.watches.Load()
-		if still++; max(h-last, last-h) > 64<<10 || w != watches {
-			still = 0
-		}
-		if still == 6 {
-			return h
-		}
-		last, watches = h, w
-	}
-	require.Fail(t, "the heap keeps moving")
-	return 0
 }

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -9,9 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/itest/both"
-	"github.com/fairlock/fairlock/recipes/recipetest"
-	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -42,38 +38,9 @@ const mostBytes = 20 << 10
 // sequential says that the server gives the number.
 func sequential(name string) bool { return strings.TrimRight(name, "0123456789") == name }
 
-// TestStrangersOfAllKindsAreWaitedForInEveryLine has somebody fill the lines of
-// all recipes with nodes of all kinds that say all kinds of things.
-func TestStrangersOfAllKindsAreWaitedForInEveryLine(t *testing.T) {
-	t.Parallel()
-	e, root := shared.use(t)
-	for _, layout := range []zkbackend.Layout{zkbackend.LayoutCurator, zkbackend.LayoutKazoo} {
-		root := root + "-" + layout.String()
-		var ss [3]*session.Session
-		for i := range ss {
-			p := newClient(t, root, recipetest.CalmTTL)
-			p.opts.Layout = layout
-			ss[i] = p.open(t, e.Servers()...).Session
-			defer p.Kept(t)
-		}
-		entries, _ := strangerNames()
-		for i, r := range both.Recipes() {
-			t.Run(fmt.Sprint(layout, " ", r.Name), func(t *testing.T) {
-				const few = 8
-				for from := 0; from < len(entries); from += few {
-					name := fmt.Sprintf("line%d-%d", i, from)
-					both.Turns(recipetest.Bounded(t), t, r, name, ss, func() both.Strangers {
-						return strangersIn(t, e, root+"/"+name, from, min(from+few, len(entries)))
-					})
-				}
-			})
-		}
-	}
-}
-
 // strangersIn puts some of them into a folder, some that are no entries, and one
 // entry of whom nothing is known.
-func strangersIn(t *testing.T, e *zktest.Ensemble, dir string, from, to int) both.Strangers {
+func strangersIn(t testing.TB, e *zktest.Ensemble, dir string, from, to int) both.Strangers {
 	entries, others := strangerNames()
 	values := both.Values(mostBytes)
 	most, last := e.Conn(t), e.Conn(t)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -179,18 +179,11 @@ func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 			stop()
 		}
 	}
-	heap := func() int {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
 	evict()
-	before := heap()
+	before := both.Heap()
 	for range rounds {
 		evict()
 	}
 
-	assert.Less(t, (heap()-before)/(rounds*many), 150, "bytes kept for each entry that was evicted")
+	assert.Less(t, (both.Heap()-before)/(rounds*many), int64(150), "bytes kept for each entry that was evicted")
 }

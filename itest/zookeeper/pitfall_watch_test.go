@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
@@ -25,17 +26,8 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// heap is how much is in use after a collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // pools are emptied by the second
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // watches is how many the server has.
-func watches(t *testing.T, e *zktest.Ensemble) int {
+func watches(t testing.TB, e *zktest.Ensemble) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
 	defer cancel() // at once: tests that measure the heap ask often
@@ -83,14 +75,14 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	waits(10 * atOnce)
 	rewatch(t, p, h, 1)
 	w.forget()
-	before, threads := heap(), runtime.NumGoroutine()
+	before, threads := both.Heap(), runtime.NumGoroutine()
 	waits(n)
 	rewatch(t, p, h, n)
 	asked := w.count(func(f zkframe.Frame) bool {
 		return f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == h.Refs()[0].Key
 	})
 	w.forget()
-	after := heap()
+	after := both.Heap()
 
 	t.Logf("%d waits: heap %d bytes more, %d goroutines more, %d watches asked for on the holder, %d watches at the server",
 		n, after-before, runtime.NumGoroutine()-threads, asked, watches(t, e))

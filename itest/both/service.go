@@ -1,0 +1,99 @@
+package both
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Service is the part of etcd or ZooKeeper that one case sees: a root on a server
+// that the cases of a package share.
+type Service interface {
+	// Servers and Root are what a process of the case needs.
+	Servers() []string
+	Root() string
+
+	// Client opens a session on the root.
+	Client(t testing.TB, ttl time.Duration) *recipetest.Client
+
+	// Witness begins to watch all below the root.
+	Witness(t testing.TB) Witness
+
+	// Key makes a key outside of the root that a holder can write, and returns it.
+	// Write writes it if the guard of a hold is true, and reports whether it did.
+	// Written returns its value and how often it was written.
+	Key(t testing.TB) string
+	Write(t testing.TB, h *session.Hold, key, value string) bool
+	Written(t testing.TB, key string) (value string, times int)
+
+	// Measured opens a session to be measured.
+	Measured(t testing.TB) Measured
+
+	// Lines returns a root for each layout of the service, by the layout's name. Other
+	// clients have entries there.
+	Lines(t testing.TB) map[string]Line
+}
+
+// Witness watches a root at the server, independently of what is tested.
+type Witness interface {
+	// Entry identifies the entry of a turn, as all other methods do it.
+	Entry(u child.Turn) string
+
+	// Made waits for n entries made so far, and returns all in their order.
+	Made(t testing.TB, n int) []string
+
+	// Ended waits for the end of an entry, and returns when it was seen.
+	Ended(t testing.TB, entry string) driver.Instant
+
+	// NothingLeft waits until all entries that were made are gone, checks that with
+	// the server, and returns all in the order of their ends.
+	NothingLeft(t testing.TB) []string
+}
+
+// Line is a root in which other clients have entries.
+type Line struct {
+	Clients [3]*recipetest.Client
+
+	// Kinds is how many kinds of entries other clients have. Strangers puts those from
+	// one number to another into a queue.
+	Kinds     int
+	Strangers func(t testing.TB, name string, from, to int) Strangers
+}
+
+// aCase is a test of what both services keep.
+type aCase func(t *testing.T, s Service)
+
+// Run runs each case on a service of its own, as a subtest. First come those that
+// keep the machine busy, one after the other.
+func Run(t *testing.T, service func(t testing.TB) Service) {
+	alone := map[string]aCase{
+		"TwentyProcessesTakeTurnsInOrder":    twentyProcesses,
+		"AHundredGoroutinesTakeTurnsInOrder": hundredGoroutines,
+		"ManyLocksInOneSessionCostLittle":    manyLocks,
+		"EveryRecipeOutlivesItsProcesses":    processesCrash,
+	}
+	for _, name := range slices.Sorted(maps.Keys(alone)) {
+		t.Run(name, func(t *testing.T) { alone[name](t, service(t)) })
+	}
+	cases := Cases{}
+	for name, c := range map[string]aCase{
+		"AStoppedHoldersLateWriteIsRefused":          stoppedHolderIsRefused,
+		"StrangersOfAllKindsAreWaitedForInEveryLine": strangersInEveryLine,
+	} {
+		cases[name] = func(t *testing.T) { c(t, service(t)) }
+	}
+	cases.Run(t)
+}
+
+// checkTurns is child.CheckTurns for all entries that a witness saw.
+func checkTurns(t testing.TB, w Witness, turns []child.Turn) {
+	t.Helper()
+	made := w.Made(t, len(turns))
+	child.CheckTurns(t, turns, w.Entry, made, w.NothingLeft(t))
+}

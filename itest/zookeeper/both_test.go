@@ -1,0 +1,122 @@
+package zookeeper
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestBoth runs the cases that etcd's tests run too.
+func TestBoth(t *testing.T) {
+	both.Run(t, func(t testing.TB) both.Service {
+		e, root := shared.use(t)
+		return bothService{e, e.Conn(t), root}
+	})
+}
+
+// bothService is a root on the shared server.
+type bothService struct {
+	ensemble *zktest.Ensemble
+	conn     *zk.Conn
+	root     string
+}
+
+func (s bothService) Servers() []string { return s.ensemble.Servers() }
+func (s bothService) Root() string      { return s.root }
+
+func (s bothService) Client(t testing.TB, ttl time.Duration) *recipetest.Client {
+	return &newClient(t, s.root, ttl).open(t, s.Servers()...).Client
+}
+
+func (s bothService) Witness(t testing.TB) both.Witness {
+	return bothWitness{lookAt(t, s.ensemble, s.root)}
+}
+
+func (s bothService) Key(t testing.TB) string {
+	key, err := s.conn.Create(s.root+"-result", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	return key
+}
+
+func (s bothService) Write(t testing.TB, h *session.Hold, key, value string) bool {
+	ok, err := guarded(s.conn, zkbackend.Guard(h), key, value)
+	require.NoError(t, err)
+	return ok
+}
+
+func (s bothService) Written(t testing.TB, key string) (value string, times int) {
+	data, stat, err := s.conn.Get(key)
+	require.NoError(t, err)
+	return string(data), int(stat.Version)
+}
+
+func (s bothService) Measured(t testing.TB) both.Measured {
+	c := newClient(t, s.root, 30*time.Second)
+	c.opts.Session.Hooks.Joined = nil
+	return both.Measured{
+		Client:  &c.open(t, s.Servers()...).Client,
+		Entries: func() int { return entries(t, s.conn, s.root) },
+		Watches: func() int { return watches(t, s.ensemble) },
+		Held:    func(n, added int) { assert.Equal(t, n, added, "watches at the server") },
+		Released: func(added int) {
+			assert.Zero(t, records(t, s.conn, s.root))
+			assert.LessOrEqual(t, added, 0, "watches at the server")
+		},
+	}
+}
+
+func (s bothService) Lines(t testing.TB) map[string]both.Line {
+	entries, _ := strangerNames()
+	lines := map[string]both.Line{}
+	for _, layout := range []zkbackend.Layout{zkbackend.LayoutCurator, zkbackend.LayoutKazoo} {
+		root := s.root + "-" + layout.String()
+		line := both.Line{
+			Kinds: len(entries),
+			Strangers: func(t testing.TB, name string, from, to int) both.Strangers {
+				return strangersIn(t, s.ensemble, root+"/"+name, from, to)
+			},
+		}
+		for i := range line.Clients {
+			c := newClient(t, root, recipetest.CalmTTL)
+			c.opts.Layout = layout
+			line.Clients[i] = &c.open(t, s.Servers()...).Client
+		}
+		lines[layout.String()] = line
+	}
+	return lines
+}
+
+// bothWitness has paths identify entries.
+type bothWitness struct{ w *lookout }
+
+func (w bothWitness) Entry(u child.Turn) string { return u.Key }
+
+func (w bothWitness) Made(t testing.TB, n int) []string {
+	t.Helper()
+	return w.w.sees(t, n)
+}
+
+func (w bothWitness) Ended(t testing.TB, entry string) driver.Instant {
+	t.Helper()
+	return w.w.seesEnd(t, entry)
+}
+
+func (w bothWitness) NothingLeft(t testing.TB) []string {
+	t.Helper()
+	w.w.seesNothingLeft(t)
+	w.w.mu.Lock()
+	defer w.w.mu.Unlock()
+	return slices.Clone(w.w.ended)
+}
