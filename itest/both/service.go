@@ -32,6 +32,9 @@ type Service interface {
 	Write(t testing.TB, h *session.Hold, key, value string) bool
 	Written(t testing.TB, key string) (value string, times int)
 
+	// Beside returns what other clients write beside the queues of the root.
+	Beside(t testing.TB) Beside
+
 	// Measured opens a session to be measured.
 	Measured(t testing.TB) Measured
 
@@ -85,6 +88,7 @@ func Run(t *testing.T, service func(t testing.TB) Service) {
 	for name, c := range map[string]aCase{
 		"AStoppedHoldersLateWriteIsRefused":          stoppedHolderIsRefused,
 		"StrangersOfAllKindsAreWaitedForInEveryLine": strangersInEveryLine,
+		"WhatStrangersWriteBesideALineIsNotBelieved": strangersBeside,
 	} {
 		cases[name] = func(t *testing.T) { c(t, service(t)) }
 	}

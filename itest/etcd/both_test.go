@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,25 @@ func (s bothService) Written(t testing.TB, key string) (value string, times int)
 	require.NoError(t, err)
 	require.Len(t, r.Kvs, 1)
 	return string(r.Kvs[0].Value), int(r.Kvs[0].Version)
+}
+
+func (s bothService) Beside(testing.TB) both.Beside {
+	put := func(t testing.TB, queue, record, value string) {
+		_, err := s.client.Put(recipetest.Bounded(t), s.root+"/%beside/"+queue+"/"+record, value)
+		require.NoError(t, err)
+	}
+	return both.Beside{
+		Put: put,
+		Limits: []string{
+			"-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
+		},
+		Limit:     func(t testing.TB, queue, limit string) { put(t, queue, "limit", limit) },
+		Mend:      func(testing.TB, string, string) {}, // another limit does
+		Slots:     []string{"-1", "+1", "01", "0x1", "", "99999999999999999999", "a/b", "\xff"},
+		Numbers:   []string{"5 ", "5 x", "-5 x", " ", "5 " + strings.Repeat("k", mostBytes), "99999999999999999999 x"},
+		Ledgers:   []string{`{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`},
+		MostBytes: mostBytes,
+	}
 }
 
 func (s bothService) Measured(t testing.TB) both.Measured {

@@ -1,11 +1,9 @@
 package etcd
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,10 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/election"
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
-	"github.com/fairlock/fairlock/recipes/semaphore"
-	"github.com/fairlock/fairlock/session"
 )
 
 // strangerKeys are what somebody may call a key in a line: in our form, nearly in
@@ -65,101 +60,23 @@ func strangersIn(t testing.TB, client *clientv3.Client, prefix string, from, to 
 	}}
 }
 
-// strangersBeside has somebody write what lies beside the lines.
-func strangersBeside(t *testing.T) {
+// strangersSay has another client write what a candidate says of its entry.
+func strangersSay(t *testing.T) {
 	_, client, root := shared.use(t)
 	one := newClient(t, root, recipetest.CalmTTL).open(t, client)
 	two := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	put := func(t *testing.T, name, key, value string) {
-		_, err := client.Put(recipetest.Bounded(t), root+"/%beside/"+name+"/"+key, value)
+	for i, value := range both.Values(mostBytes) {
+		name := fmt.Sprint("meta", i)
+		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
 		require.NoError(t, err)
+		entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
+		_, err = client.Put(recipetest.Bounded(t), root+"/%beside/"+name+"/meta/"+entry, value)
+		require.NoError(t, err)
+		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
+		require.NoError(t, err)
+		assert.Equal(t, "me", l.Value)
+		recipetest.Unlock(t, h)
 	}
-	t.Run("limits", func(t *testing.T) {
-		for i, value := range []string{
-			"-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
-		} {
-			name := fmt.Sprint("limit", i)
-			sem := semaphore.New(one.Session, name, 2)
-			h, err := sem.Acquire(recipetest.Bounded(t), 2)
-			require.NoError(t, err)
-			waiter := one.BeginWith(func() (*session.Hold, error) {
-				return semaphore.New(two.Session, name, 2).Acquire(recipetest.Bounded(t), 2)
-			})
-			recipetest.Until(t, "a waiter", func() bool { es, err := sem.Queue(recipetest.Bounded(t)); return err == nil && len(es) == 2 })
-			put(t, name, "limit", value)
-			refused(t, sem, waiter)
-			assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
-			recipetest.Unlock(t, h)
-			require.NoError(t, sem.Resize(recipetest.Bounded(t), 2))
-			h, err = sem.Acquire(recipetest.Bounded(t), 2)
-			require.NoError(t, err)
-			recipetest.Unlock(t, h)
-		}
-	})
-	t.Run("numbers", func(t *testing.T) {
-		keys := []string{"slot/-1", "slot/+1", "slot/01", "slot/0x1", "slot/", "slot/99999999999999999999", "slot/a/b", "slot/\xff"}
-		for i, value := range append(both.Values(mostBytes), "5 ", "5 x", "-5 x", " ", "5 "+strings.Repeat("k", 900<<10), "99999999999999999999 x") {
-			name := fmt.Sprint("number", i)
-			sem := semaphore.NewWith(one.Session, name, 3, semaphore.Options{Slots: true})
-			put(t, name, "slot/0", value)
-			for _, key := range keys {
-				put(t, name, key, value)
-			}
-			h, err := sem.Acquire(recipetest.Bounded(t), 1)
-			require.NoError(t, err, "%.40q", value)
-			h2, err := sem.Acquire(recipetest.Bounded(t), 1)
-			require.NoError(t, err, "%.40q", value)
-			assert.NotEqual(t, h.Slot(), h2.Slot())
-			for _, h := range []*session.Hold{h, h2} {
-				assert.GreaterOrEqual(t, h.Slot(), 0)
-				recipetest.Unlock(t, h)
-			}
-		}
-	})
-	t.Run("ledgers", func(t *testing.T) {
-		for i, value := range append(both.Values(mostBytes), `{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`) {
-			name := fmt.Sprint("ledger", i)
-			take := func(p *lockClient) *session.Hold {
-				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(recipetest.Bounded(t))
-				require.NoError(t, err, "%.40q", value)
-				return h
-			}
-			put(t, name, "ledger", value)
-			recipetest.Unlock(t, take(one))
-			h := take(two)
-			assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was given back: %.40q", value)
-			recipetest.Unlock(t, h)
-		}
-	})
-	t.Run("what entries say", func(t *testing.T) {
-		for i, value := range both.Values(mostBytes) {
-			name := fmt.Sprint("meta", i)
-			h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
-			require.NoError(t, err)
-			entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
-			put(t, name, "meta/"+entry, value)
-			l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
-			require.NoError(t, err)
-			assert.Equal(t, "me", l.Value)
-			recipetest.Unlock(t, h)
-		}
-	})
 	one.Kept(t)
 	two.Kept(t)
-}
-
-// refused has a limit that cannot be read told to who waits and to who asks.
-func refused(t *testing.T, sem *semaphore.Semaphore, waiter *recipetest.Request) {
-	t.Helper()
-	ctx := recipetest.Bounded(t)
-	begin := time.Now()
-	recipetest.Wait(t, waiter.Done, "the end of the waiting")
-	_, aerr := sem.Acquire(ctx, 1)
-	_, lerr := sem.Limit(ctx)
-	for what, err := range map[string]error{"waiter": waiter.Err, "acquire": aerr, "limit": lerr} {
-		require.ErrorIs(t, err, session.ErrRefused, what)
-		assert.Less(t, len(err.Error()), 500, what)
-		assert.ErrorContains(t, err, "limit", what)
-	}
-	assert.Less(t, time.Since(begin), recipetest.Relooks, "told by an event")
 }

@@ -28,7 +28,7 @@ func TestStories(t *testing.T) {
 		"WhatMayNotBeDeletedHindersNoRelease":            deniedBeside,
 		"TLSFromFilesAndNoOtherAuthority":                tlsFromFiles,
 		"ACertificateThatDoesNotServeIsNamedInTime":      badCertificates,
-		"WhatStrangersWriteBesideALineIsNotBelieved":     strangersBeside,
+		"WhatStrangersSayOfAnEntryIsNotBelieved":         strangersSay,
 		"PasswordsAreKept":                               passwordsAreKept,
 		"AForeignKeyWithoutALeaseIsNamed":                foreignKeyWithoutLease,
 		"AForeignKeyWithoutALeaseIsNamedWhenItComesNext": foreignKeyComesNext,

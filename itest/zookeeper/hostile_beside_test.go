@@ -1,12 +1,10 @@
 package zookeeper
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -28,7 +26,7 @@ type meddler struct {
 }
 
 // put makes a node beside a line, or gives it another value.
-func (m *meddler) put(t *testing.T, line, path, value string) {
+func (m *meddler) put(t testing.TB, line, path, value string) {
 	t.Helper()
 	path = m.beside(line, path)
 	for i, c := range path {
@@ -47,15 +45,12 @@ func (m *meddler) put(t *testing.T, line, path, value string) {
 	require.NoError(t, err)
 }
 
-func TestWhatStrangersWriteBesideALineIsNotBelieved(t *testing.T) {
+func TestWhatStrangersSayOfAnEntryIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	m := &meddler{conn: e.Conn(t), root: root}
 	m.one, m.two = newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	t.Run("limits", m.limits)
-	t.Run("numbers", m.numbers)
-	t.Run("ledgers", m.ledgers)
-	t.Run("what entries say", m.metas)
+	m.metas(t)
 	m.one.Kept(t)
 	m.two.Kept(t)
 }
@@ -72,74 +67,6 @@ func TestWhoBelievesAStrangersNoteLooksByHimself(t *testing.T) {
 	t.Run("a note that stays", m.note)
 	m.one.Kept(t)
 	m.two.Kept(t)
-}
-
-// limits: one that cannot be read is told to who waits and to who asks, and who
-// holds goes on.
-func (m *meddler) limits(t *testing.T) {
-	for i, child := range []string{"-1", "0", "1e99", " 8", "08", "+8", "NaN", "99999999999999999999", strings.Repeat("9", 100_000), "4"} {
-		name := fmt.Sprint("limit", i)
-		sem := semaphore.New(m.one.Session, name, 2)
-		h, err := sem.Acquire(recipetest.Bounded(t), 2)
-		require.NoError(t, err)
-		waiter := m.two.BeginWith(func() (*session.Hold, error) {
-			return semaphore.New(m.two.Session, name, 2).Acquire(recipetest.Bounded(t), 2)
-		})
-		recipetest.Until(t, "a waiter", func() bool { es, err := sem.Queue(recipetest.Bounded(t)); return err == nil && len(es) == 2 })
-		m.put(t, name, "limit/"+child, "")
-		begin := time.Now()
-		recipetest.Wait(t, waiter.Done, "the end of the waiting")
-		_, aerr := semaphore.NewWith(m.two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(recipetest.Bounded(t), 1)
-		_, lerr := sem.Limit(recipetest.Bounded(t))
-		for what, err := range map[string]error{"waiter": waiter.Err, "acquire": aerr, "limit": lerr} {
-			require.ErrorIs(t, err, session.ErrRefused, what)
-			assert.Less(t, len(err.Error()), 500, what)
-			assert.ErrorContains(t, err, "limit", what)
-		}
-		assert.Less(t, time.Since(begin), recipetest.Relooks, "told by an event")
-		assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
-		recipetest.Unlock(t, h)
-		require.NoError(t, m.conn.Delete(m.root+"/%beside/"+name+"/limit/"+child, -1))
-		h, err = sem.Acquire(recipetest.Bounded(t), 2)
-		require.NoError(t, err)
-		recipetest.Unlock(t, h)
-	}
-}
-
-// numbers: what is no number of an entry's is another's.
-func (m *meddler) numbers(t *testing.T) {
-	for i, value := range append(both.Values(mostBytes), "0123456789abcdef-lock-0000000000") {
-		name := fmt.Sprint("number", i)
-		sem := semaphore.NewWith(m.one.Session, name, 3, semaphore.Options{Slots: true})
-		for _, key := range []string{"0", "-1", "+1", "01", "0x1", "99999999999999999999", "☃"} {
-			m.put(t, name, "slot/"+key, value)
-		}
-		h, err := sem.Acquire(recipetest.Bounded(t), 1)
-		require.NoError(t, err, "%.40q", value)
-		h2, err := sem.Acquire(recipetest.Bounded(t), 1)
-		require.NoError(t, err, "%.40q", value)
-		assert.Equal(t, []int{1, 2}, []int{h.Slot(), h2.Slot()}, "%.40q", value)
-		recipetest.Unlock(t, h)
-		recipetest.Unlock(t, h2)
-	}
-}
-
-// ledgers: a name that nobody has is that of one who died, and the next knows it
-// better.
-func (m *meddler) ledgers(t *testing.T) {
-	for i, value := range append(both.Values(mostBytes), "x died", " ", " clean", "0123456789abcdef died") {
-		name := fmt.Sprint("ledger", i)
-		take := func(p *lockClient) *session.Hold {
-			h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(recipetest.Bounded(t))
-			require.NoError(t, err, "%.40q", value)
-			return h
-		}
-		m.put(t, name, "ledger", value)
-		recipetest.Unlock(t, take(m.one))
-		h := take(m.two)
-		assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was given back: %.40q", value)
-		recipetest.Unlock(t, h)
-	}
 }
 
 // metas: what an entry with a value says of itself lies beside the line too, and
