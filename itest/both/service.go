@@ -1,3 +1,5 @@
+// Package both holds the cases that etcd and ZooKeeper must both pass, and what the
+// other cases of the two services share.
 package both
 
 import (

@@ -1,5 +1,3 @@
-// Package both holds the cases that are told once and run on each service, and what
-// the cases of one service share with those of the other.
 package both
 
 import (
