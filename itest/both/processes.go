@@ -3,7 +3,6 @@ package both
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -21,8 +20,7 @@ func twentyProcesses(t *testing.T, s Service) {
 		Do: child.Turns, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: recipetest.CalmTTL, Turns: 10,
 	}.TakenByMany(t, 20)
 
-	checkTurns(t, witness, turns)
-	child.LogPace(t, turns)
+	witness.CheckTurns(t, turns, false)
 }
 
 // hundredGoroutines has some goroutines give up while they wait: those leave, and all
@@ -60,7 +58,6 @@ func hundredGoroutines(t *testing.T, s Service) {
 		}()
 	}
 	var turns []child.Turn
-	held := map[string]bool{}
 	for range goroutines * each {
 		r := recipetest.Wait(t, reports, "a turn")
 		if r.err != nil {
@@ -68,18 +65,11 @@ func hundredGoroutines(t *testing.T, s Service) {
 			continue
 		}
 		turns = append(turns, r.turn)
-		held[witness.Entry(r.turn)] = true
 	}
 	c.Kept(t)
-	ended := witness.NothingLeft(t)
-	made := witness.Made(t, len(turns))
 
 	require.Less(t, len(turns), goroutines*each, "some gave up")
-	t.Logf("%d gave up, %d of them after they had joined", goroutines*each-len(turns), len(made)-len(turns))
-	gaveUp := func(entry string) bool { return !held[entry] }
-	made, ended = slices.DeleteFunc(made, gaveUp), slices.DeleteFunc(ended, gaveUp)
-	child.CheckTurns(t, turns, witness.Entry, made, ended)
-	child.LogPace(t, turns)
+	witness.CheckTurns(t, turns, true)
 }
 
 // processesCrash kills processes that hold and that wait.
@@ -111,12 +101,12 @@ func stoppedHolderIsRefused(t *testing.T, s Service) {
 	held := child.Report[child.Held](t, old)
 	c := s.Client(t, recipetest.CalmTTL)
 	next := c.Begin(recipetest.Bounded(t), "x")
-	witness.Made(t, 2)
+	witness.Stand(t, 2)
 
 	stopped := recipetest.Now()
 	old.Stop(t)
 	h := next.Granted(t)
-	gone := witness.Ended(t, witness.Entry(child.Turn{Token: held.Token, Key: held.Key}))
+	gone := witness.EndOf(t, child.Turn{Token: held.Token, Key: held.Key})
 	require.True(t, s.Write(t, h, key, "in time"))
 	require.True(t, resource.Put(h.Token()))
 	old.Tell(t, "write") // it reads that first when it goes on
@@ -137,5 +127,5 @@ func stoppedHolderIsRefused(t *testing.T, s Service) {
 		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
 	recipetest.Unlock(t, h)
 	c.Kept(t)
-	witness.NothingLeft(t)
+	witness.SeesNothingLeft(t)
 }

@@ -45,20 +45,12 @@ type Service interface {
 	Lines(t testing.TB) map[string]Line
 }
 
-// Witness watches a root at the server, independently of what is tested.
+// Witness watches a root at the server; [Sightings] has its methods.
 type Witness interface {
-	// Entry identifies the entry of a turn, as all other methods do it.
-	Entry(u child.Turn) string
-
-	// Made waits for n entries made so far, and returns all in their order.
-	Made(t testing.TB, n int) []string
-
-	// Ended waits for the end of an entry, and returns when it was seen.
-	Ended(t testing.TB, entry string) driver.Instant
-
-	// NothingLeft waits until all entries that were made are gone, checks that with
-	// the server, and returns all in the order of their ends.
-	NothingLeft(t testing.TB) []string
+	Stand(t testing.TB, n int)
+	EndOf(t testing.TB, u child.Turn) driver.Instant
+	SeesNothingLeft(t testing.TB)
+	CheckTurns(t testing.TB, turns []child.Turn, othersGaveUp bool)
 }
 
 // Line is a root in which other clients have entries.
@@ -95,11 +87,4 @@ func Run(t *testing.T, service func(t testing.TB) Service) {
 		cases[name] = func(t *testing.T) { c(t, service(t)) }
 	}
 	cases.Run(t)
-}
-
-// checkTurns is child.CheckTurns for all entries that a witness saw.
-func checkTurns(t testing.TB, w Witness, turns []child.Turn) {
-	t.Helper()
-	made := w.Made(t, len(turns))
-	child.CheckTurns(t, turns, w.Entry, made, w.NothingLeft(t))
 }

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +11,8 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/itest/both"
-	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // TestBoth runs the cases that ZooKeeper's tests run too.
@@ -41,7 +38,7 @@ func (s bothService) Client(t testing.TB, ttl time.Duration) *recipetest.Client 
 }
 
 func (s bothService) Witness(t testing.TB) both.Witness {
-	return bothWitness{watchPrefix(t, s.client, s.root+"/")}
+	return watchPrefix(t, s.client, s.root+"/")
 }
 
 func (s bothService) Key(testing.TB) string { return s.root + "-result" }
@@ -106,36 +103,4 @@ func (s bothService) Lines(t testing.TB) map[string]both.Line {
 		line.Clients[i] = s.Client(t, recipetest.CalmTTL)
 	}
 	return map[string]both.Line{"etcd": line}
-}
-
-// bothWitness has tokens identify entries: the keys of a session are used again.
-type bothWitness struct{ w *witness }
-
-func (w bothWitness) Entry(u child.Turn) string { return strconv.FormatInt(u.Token, 10) }
-
-func (w bothWitness) Made(t testing.TB, n int) []string {
-	t.Helper()
-	return texts(w.w.sees(t, n))
-}
-
-func (w bothWitness) Ended(t testing.TB, entry string) driver.Instant {
-	t.Helper()
-	token, err := strconv.ParseInt(entry, 10, 64)
-	require.NoError(t, err)
-	return w.w.seesEnd(t, session.Token(token))
-}
-
-func (w bothWitness) NothingLeft(t testing.TB) []string {
-	t.Helper()
-	w.w.seesNothingLeft(t)
-	w.w.mu.Lock()
-	defer w.w.mu.Unlock()
-	return texts(w.w.ended)
-}
-
-func texts(tokens []int64) (all []string) {
-	for _, token := range tokens {
-		all = append(all, strconv.FormatInt(token, 10))
-	}
-	return all
 }

@@ -90,7 +90,7 @@ func permissionOnTheRoot(t *testing.T) {
 	workersCanDoEverything(t, one, two, witness)
 	require.NoError(t, one.Close())
 	require.NoError(t, two.Close())
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 
 	for _, user := range []string{"reader", "stranger"} {
 		p, err := dial(user, goodPassword)
@@ -125,7 +125,7 @@ func permissionOnTheRoot(t *testing.T) {
 	_, err = dial("nobody", goodPassword)
 	require.ErrorIs(t, err, session.ErrDenied)
 
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 	said = append(said, errorOf(as("worker", goodPassword)))
 	for _, password := range []string{goodPassword, badPassword} {
 		for _, err := range said {
@@ -151,7 +151,7 @@ func workersCanDoEverything(t *testing.T, one, two *lockClient, witness *witness
 	t.Helper()
 	h := one.Lock(t, "orders/settle")
 	r := two.Begin(recipetest.Bounded(t), "orders/settle")
-	tokens := witness.sees(t, 2)
+	tokens := witness.Sees(t, 2)
 	_, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	line, err := mutex.New(two.Session, "orders/settle").Queue(recipetest.Bounded(t))
@@ -176,7 +176,7 @@ func workersCanDoEverything(t *testing.T, one, two *lockClient, witness *witness
 	try, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	recipetest.Unlock(t, try)
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 	one.Kept(t)
 	two.Kept(t)
 	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
@@ -337,11 +337,11 @@ func tlsFromFiles(t *testing.T) {
 	require.NoError(t, p.dial(t, good))
 	h := p.Lock(t, "x")
 	r := p.Begin(recipetest.Bounded(t), "x")
-	witness.sees(t, 2)
+	witness.Sees(t, 2)
 	recipetest.Unlock(t, h)
 	recipetest.Unlock(t, r.Granted(t))
 	require.NoError(t, p.Close())
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 
 	other, err := etcdtest.NewCA(t.TempDir())
 	require.NoError(t, err)

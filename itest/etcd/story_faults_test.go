@@ -41,7 +41,7 @@ func newCutWaiter(t *testing.T) *cutWaiter {
 	s.waiter = newClient(t, "root", recipetest.CalmTTL).open(t, clientWith(t, s.cluster, s.tap.on))
 	s.held = s.holder.Lock(t, "x")
 	s.waiting = s.waiter.Begin(recipetest.Bounded(t), "x")
-	s.witness.sees(t, 2)
+	s.witness.Sees(t, 2)
 	recipetest.Until(t, "watches on the own entry and on the holder's", func() bool { return s.tap.watches.Load() == 2 })
 
 	s.cluster.Member(0).ClientProxy().Refuse(true)
@@ -74,7 +74,7 @@ func compactionAndReset(t *testing.T) {
 	require.ErrorIs(t, err, rpctypes.ErrCompacted)
 	s.heal(t)
 	behind := s.holder.Begin(recipetest.Bounded(t), "x")
-	tokens := s.witness.sees(t, 3)
+	tokens := s.witness.Sees(t, 3)
 	line, err := mutex.New(s.holder.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	released := recipetest.Now()
@@ -91,24 +91,24 @@ func compactionAndReset(t *testing.T) {
 	assert.EqualValues(t, tokens[2], last.Token())
 	recipetest.Unlock(t, last)
 	s.waiter.Kept(t)
-	s.witness.seesNothingLeft(t)
+	s.witness.SeesNothingLeft(t)
 }
 
 func releaseDuringACut(t *testing.T) {
 	s := newCutWaiter(t)
 	recipetest.Unlock(t, s.held)
-	s.witness.seesEnd(t, s.held.Token())
+	s.witness.SeesEnd(t, int64(s.held.Token()))
 	s.waiting.Waits(t)
 	healed := recipetest.Now()
 	s.cluster.Member(0).ClientProxy().Refuse(false)
 	h := s.waiting.Granted(t)
 
-	assert.EqualValues(t, s.witness.sees(t, 2)[1], h.Token())
+	assert.EqualValues(t, s.witness.Sees(t, 2)[1], h.Token())
 	assert.Less(t, s.waiting.At.Sub(healed), recipetest.Relooks)
 	t.Logf("granted %s after the cut", s.waiting.At.Sub(healed))
 	recipetest.Unlock(t, h)
 	s.waiter.Kept(t)
-	s.witness.seesNothingLeft(t)
+	s.witness.SeesNothingLeft(t)
 }
 
 func waiterOnACutMember(t *testing.T) {
@@ -160,7 +160,7 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 		recipetest.UnlockInTrouble(t, h)
 	}
 	for i, r := range waiting {
-		gone := witness.seesEnd(t, held[i].Token())
+		gone := witness.SeesEnd(t, int64(held[i].Token()))
 		h := r.Granted(t)
 		t.Logf("waiter %d granted %s after the cut, %s after the release", i, r.At.Sub(began), r.At.Sub(gone))
 		assert.Less(t, r.At.Sub(gone), 8*time.Second)
@@ -180,7 +180,7 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 		recipetest.Unlock(t, r.Hold)
 		waiters[i].Kept(t)
 	}
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }
 
 // heldBack is how much members have said to each other and not been told.
@@ -261,7 +261,7 @@ func blackHoleLosesNoSession(t *testing.T) {
 		closing.Go(func() { assert.NoError(t, p.Close()) })
 	}
 	closing.Wait()
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }
 
 func leaderMovesAndDies(t *testing.T) {
@@ -276,9 +276,9 @@ func leaderMovesAndDies(t *testing.T) {
 	for i := range parties {
 		parties[i] = newClient(t, "root", ttl).open(t, cluster.Client(t))
 		line[i] = parties[i].Begin(recipetest.Bounded(t), "x")
-		witness.sees(t, i+1)
+		witness.Sees(t, i+1)
 	}
-	tokens := witness.sees(t, n)
+	tokens := witness.Sees(t, n)
 	var turns []child.Turn
 	next := 0
 	step := func(after string) {
@@ -313,7 +313,7 @@ func leaderMovesAndDies(t *testing.T) {
 	require.NoError(t, cluster.Member(other).Kill())
 	step("another leader killed")
 
-	checkTurns(t, witness, turns)
+	witness.CheckTurns(t, turns, false)
 	for _, p := range parties {
 		p.Kept(t)
 	}
@@ -337,12 +337,12 @@ func misuseLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	recipetest.Unlock(t, h)
 	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 
 	assert.PanicsWithValue(t, "at work", func() {
 		_ = m.Do(recipetest.Bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
 	})
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 	err = m.Do(recipetest.Bounded(t), func(ctx context.Context, _ *session.Hold) error {
 		_, inner := m.Lock(ctx)
 		assert.ErrorIs(t, inner, session.ErrReentrant)
@@ -354,8 +354,8 @@ func misuseLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrInvalidName)
 	}
 
-	witness.seesNothingLeft(t)
-	assert.Len(t, witness.sees(t, 3), 3, "entries ever made: no try and no misuse made one")
+	witness.SeesNothingLeft(t)
+	assert.Len(t, witness.Sees(t, 3), 3, "entries ever made: no try and no misuse made one")
 	names, err := p.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, names)

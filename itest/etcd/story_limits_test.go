@@ -26,9 +26,9 @@ func fullQuota(t *testing.T) {
 	one, two := newClient(t, "root", recipetest.CalmTTL).open(t, client), newClient(t, "root", recipetest.CalmTTL).open(t, client)
 	held := one.Lock(t, "x")
 	waiting := two.Begin(recipetest.Bounded(t), "x")
-	witness.sees(t, 2)
+	witness.Sees(t, 2)
 	last := one.Begin(recipetest.Bounded(t), "x")
-	witness.sees(t, 3)
+	witness.Sees(t, 3)
 	mb := strings.Repeat("x", 1<<20)
 	var err error
 	for i := 0; i < 100 && err == nil; i++ {
@@ -62,7 +62,7 @@ func fullQuota(t *testing.T) {
 	recipetest.Unlock(t, last.Granted(t))
 	assert.NotContains(t, two.Log.String(), "level=WARN", "the log of the session that could not record")
 	assert.NotContains(t, two.Log.String(), "level=ERROR", "the log of the session that could not record")
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 	_, err = client.Put(recipetest.Bounded(t), "fill", "")
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace, "all the time")
 
@@ -80,5 +80,5 @@ func fullQuota(t *testing.T) {
 	recipetest.Unlock(t, three.Lock(t, "new"))
 	one.Kept(t)
 	two.Kept(t)
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }

@@ -164,9 +164,9 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 		s := &standing{kind: kind, granted: make(chan driver.Instant, 1)}
 		s.release = way(kind)(ctx, s.granted, func(err error) { t.Errorf("%s, number %d: %v", kind, i, err) })
 		line = append(line, s)
-		witness.sees(t, i+1)
+		witness.Sees(t, i+1)
 	}
-	tokens := witness.sees(t, len(kinds))
+	tokens := witness.Sees(t, len(kinds))
 	var turns []child.Turn
 	for i, s := range line {
 		u := child.Turn{Token: tokens[i], Begin: recipetest.Wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
@@ -178,7 +178,7 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 		turns = append(turns, u)
 	}
 
-	checkTurns(t, witness, turns)
+	witness.CheckTurns(t, turns, false)
 	var slowest time.Duration
 	for i := range turns[1:] {
 		slowest = max(slowest, turns[i+1].Begin.Sub(turns[i].End))
@@ -207,7 +207,7 @@ func foreignKeyWithoutLease(t *testing.T) {
 		assert.Nil(t, r.Hold)
 		assert.Less(t, r.At.Sub(begin), recipetest.Relooks, "without the look that is made for want of events")
 	}
-	witness.wait(t, "nothing but the key", func() bool { return len(witness.ended) == 6 })
+	witness.Wait(t, "nothing but the key", func(_, ended []int64) bool { return len(ended) == 6 })
 	left, err := client.Get(recipetest.Bounded(t), root+"/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	require.Len(t, left.Kvs, 1)
@@ -219,7 +219,7 @@ func foreignKeyWithoutLease(t *testing.T) {
 	_, err = client.Delete(recipetest.Bounded(t), key)
 	require.NoError(t, err)
 	recipetest.Unlock(t, one.Lock(t, "x"))
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }
 
 // foreignKeyComesNext has somebody with a lease between the waiter and the key,
@@ -253,6 +253,7 @@ func foreignLeasedKey(t *testing.T) {
 	_, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
 	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
+	joined := 0
 	for name, end := range map[string]func(id clientv3.LeaseID, key string) error{
 		"deleted": func(_ clientv3.LeaseID, key string) error { return second(client.Delete(recipetest.Bounded(t), key)) },
 		"revoked": func(id clientv3.LeaseID, _ string) error { return second(client.Revoke(recipetest.Bounded(t), id)) },
@@ -264,20 +265,17 @@ func foreignLeasedKey(t *testing.T) {
 		put, err := client.Put(recipetest.Bounded(t), key, "", clientv3.WithLease(lease.ID))
 		require.NoError(t, err)
 		r := p.Begin(recipetest.Bounded(t), name)
-		witness.wait(t, "the waiter", func() bool {
-			return slices.ContainsFunc(witness.entries, func(s *sighting) bool {
-				return s.token > put.Header.Revision && filepath.Dir(s.key) == root+"/"+name
-			})
-		})
+		joined++
+		p.Stands(t, joined)
 		r.Waits(t)
 		require.NoError(t, end(lease.ID, key))
 		h := r.Granted(t)
-		gone := witness.seesEnd(t, session.Token(put.Header.Revision))
+		gone := witness.SeesEnd(t, put.Header.Revision)
 
 		assert.Greater(t, int64(h.Token()), put.Header.Revision)
 		assert.Less(t, r.At.Sub(gone), recipetest.Relooks)
 		recipetest.Unlock(t, h)
 	}
 	p.Kept(t)
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }

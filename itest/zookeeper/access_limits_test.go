@@ -133,7 +133,7 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	begin := recipetest.Now()
 	h := one.Lock(t, "x")
 	r, other := two.Begin(recipetest.Bounded(t), "x"), one.Begin(recipetest.Bounded(t), "y")
-	lookout.sees(t, 4)
+	lookout.Sees(t, 4)
 	line, err := mutex.New(one.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
@@ -149,5 +149,5 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	recipetest.Unlock(t, second)
 	one.Kept(t)
 	two.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }

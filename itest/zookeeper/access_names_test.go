@@ -28,7 +28,7 @@ func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
 		holds[name] = p.Lock(t, name)
 		assert.Equal(t, name, holds[name].Name())
 	}
-	lookout.sees(t, len(names))
+	lookout.Sees(t, len(names))
 	told, err := p.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.ElementsMatch(t, names, told)
@@ -42,7 +42,7 @@ func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
 		assert.EqualValues(t, holds[name].Token(), line[0].Token, "%q", name)
 		require.NoError(t, holds[name].Unlock(), "%q", name)
 	}
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 	told, err = p.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, told)
@@ -103,7 +103,7 @@ func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	whole, part := newClient(t, "/", recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	h := whole.Lock(t, name)
 	r := part.Begin(recipetest.Bounded(t), "x")
-	lookout.sees(t, 2)
+	lookout.Sees(t, 2)
 	r.Waits(t)
 	names, err := whole.Names(recipetest.Bounded(t), root[1:]+"/")
 	require.NoError(t, err)
@@ -118,5 +118,5 @@ func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	assert.ErrorContains(t, err, "/zookeeper belongs to the servers")
 	whole.Kept(t)
 	part.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }

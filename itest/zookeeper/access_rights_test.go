@@ -284,7 +284,7 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 		zk.FlagSequence|zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "admin", adminPassword))
 	require.NoError(t, err)
 	r := p.Begin(recipetest.Bounded(t), "x")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 3)
 	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
@@ -298,5 +298,5 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	assert.Less(t, r.At.Sub(left), recipetest.Relooks)
 	recipetest.Unlock(t, h)
 	p.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/itest/both"
-	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -42,7 +39,7 @@ func (s bothService) Client(t testing.TB, ttl time.Duration) *recipetest.Client 
 }
 
 func (s bothService) Witness(t testing.TB) both.Witness {
-	return bothWitness{lookAt(t, s.ensemble, s.root)}
+	return lookAt(t, s.ensemble, s.root)
 }
 
 func (s bothService) Key(t testing.TB) string {
@@ -114,27 +111,4 @@ func (s bothService) Lines(t testing.TB) map[string]both.Line {
 		lines[layout.String()] = line
 	}
 	return lines
-}
-
-// bothWitness has paths identify entries.
-type bothWitness struct{ w *lookout }
-
-func (w bothWitness) Entry(u child.Turn) string { return u.Key }
-
-func (w bothWitness) Made(t testing.TB, n int) []string {
-	t.Helper()
-	return w.w.sees(t, n)
-}
-
-func (w bothWitness) Ended(t testing.TB, entry string) driver.Instant {
-	t.Helper()
-	return w.w.seesEnd(t, entry)
-}
-
-func (w bothWitness) NothingLeft(t testing.TB) []string {
-	t.Helper()
-	w.w.seesNothingLeft(t)
-	w.w.mu.Lock()
-	defer w.w.mu.Unlock()
-	return slices.Clone(w.w.ended)
 }

@@ -61,14 +61,14 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	leaver := one.Begin(ctx, "revoked")
-	lookout.sees(t, 2)
+	lookout.Sees(t, 2)
 	next := two.Begin(recipetest.Bounded(t), "revoked")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 3)
 	theirs := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	theirs.told(t, "acquire")
-	lookout.sees(t, 4)
+	lookout.Sees(t, 4)
 	behind := two.Begin(recipetest.Bounded(t), "revoked")
-	entries := lookout.sees(t, 5)
+	entries := lookout.Sees(t, 5)
 	revoker := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	revoke := func(i int) {
 		revoker.told(t, "revoke", entries[i])
@@ -93,7 +93,7 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 
 	cancel()
 	recipetest.Wait(t, leaver.Done, "the end of the waiter")
-	lookout.seesEnd(t, entries[1])
+	lookout.SeesEnd(t, entries[1])
 	revoke(2)
 	next.Waits(t)
 	assert.Positive(t, h.Valid())
@@ -111,7 +111,7 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 	recipetest.Unlock(t, behind.Granted(t))
 	one.Kept(t)
 	two.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // curatorIsKilled ends with the session of a holder that nobody gave back.
@@ -121,19 +121,19 @@ func curatorIsKilled(t *testing.T, root string, curator *program, p *lockClient)
 	holder.told(t, "acquire")
 	_, token := holder.acquired(t)
 	waiter.told(t, "acquire")
-	entries := lookout.sees(t, 2)
+	entries := lookout.Sees(t, 2)
 	next := p.Begin(recipetest.Bounded(t), "killed")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 3)
 	killed := recipetest.Now()
 	curator.process.Halt()
 	h := next.Granted(t)
-	gone := max(lookout.seesEnd(t, entries[0]), lookout.seesEnd(t, entries[1]))
+	gone := max(lookout.SeesEnd(t, entries[0]), lookout.SeesEnd(t, entries[1]))
 
 	assert.Greater(t, int64(h.Token()), token)
 	assert.Less(t, next.At.Sub(gone), recipetest.Relooks, "without the look that is made for want of events")
 	t.Logf("their entries were gone %s after their end, ours granted %s after that", gone.Sub(killed), next.At.Sub(gone))
 	recipetest.Unlock(t, h)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // readWriteIsTold has the names of Curator's read-write lock beside a mutex: its
@@ -145,15 +145,15 @@ func readWriteIsTold(t *testing.T, root string, curator *program) {
 	theirs.told(t, "acquire")
 	theirs.acquired(t)
 	one := p.Begin(recipetest.Bounded(t), "rw")
-	lookout.sees(t, 2)
+	lookout.Sees(t, 2)
 	two := p.Begin(recipetest.Bounded(t), "rw")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 3)
 	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
 	recipetest.Unlock(t, one.Granted(t))
 	recipetest.Unlock(t, two.Granted(t))
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 	assert.Equal(t, 1, logged(p, "several protocols"))
 	assert.Contains(t, p.Log.String(), "__WRIT__")
 }
@@ -201,7 +201,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 	var all []child.Turn
 	for end := time.Now().Add(recipetest.Patience); len(all) < parties*each; {
 		require.True(t, time.Now().Before(end), "%d turns", len(all))
-		path := lookout.newest()
+		path := lookout.newest(t)
 		if path == root {
 			continue
 		}
@@ -220,7 +220,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 			}
 		}
 	}
-	lookout.checkTurns(t, all)
+	lookout.CheckTurns(t, all, false)
 	t.Logf("%d writes into entries, %d refused", writes, refused)
 	return writes, refused
 }

@@ -37,9 +37,9 @@ func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
 	theirs.told(t, "acquire")
 	path, _ := theirs.acquired(t)
 	one := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.sees(t, 2)
+	lookout.Sees(t, 2)
 	two := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 3)
 	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
@@ -50,7 +50,7 @@ func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
 	assert.Contains(t, p.Log.String(), `name=mixed`)
 	assert.Contains(t, p.Log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
 	p.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // persistentIsNamed is about entries that nobody's end takes away: Kazoo makes
@@ -76,7 +76,7 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient)
 		assert.Less(t, r.At.Sub(begin), recipetest.Relooks, "without the look that is made for want of events")
 	}
 	t.Log(all[0].Err)
-	lookout.wait(t, "nothing but the entry", func() bool { return len(lookout.ended) == len(lookout.made)-1 })
+	lookout.Wait(t, "nothing but the entry", func(made, ended []string) bool { return len(ended) == len(made)-1 })
 	require.Equal(t, []string{path}, entriesBelow(t, lookout.admin, root+"/x"))
 	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient)
 	theirs.does(t, "release")
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	other.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // TestAnEntryWithoutASessionIsNamedWhenItComesNext has somebody with a session
@@ -108,7 +108,7 @@ func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
 	between, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	r := p.Begin(recipetest.Bounded(t), "x")
-	lookout.sees(t, 4)
+	lookout.Sees(t, 4)
 	r.Waits(t)
 	left := recipetest.Now()
 	require.NoError(t, lookout.admin.Delete(between, -1))
@@ -117,7 +117,7 @@ func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
 	require.ErrorIs(t, r.Err, session.ErrForeignKey)
 	assert.ErrorContains(t, r.Err, key)
 	assert.Less(t, r.At.Sub(left), recipetest.Relooks, "without the look that is made for want of events")
-	lookout.wait(t, "nothing but the entry", func() bool { return len(lookout.ended) == 3 })
+	lookout.Wait(t, "nothing but the entry", func(_, ended []string) bool { return len(ended) == 3 })
 	require.Equal(t, []string{key}, entriesBelow(t, lookout.admin, root))
 	require.NoError(t, lookout.admin.Delete(key, -1))
 	recipetest.Unlock(t, p.Lock(t, "x"))

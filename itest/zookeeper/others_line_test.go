@@ -100,16 +100,16 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 	var line []*standing
 	for i, kind := range kinds {
 		line = append(line, c.stands(t, ctx, kind, name))
-		lookout.sees(t, i+1)
+		lookout.Sees(t, i+1)
 	}
-	entries := lookout.sees(t, len(kinds))
+	entries := lookout.Sees(t, len(kinds))
 	tokens := c.checkQueue(t, name, kinds, entries)
 
 	// The first of ours that waits goes: nobody notices.
 	leaver := 1 + slices.Index(kinds[1:], "fairlock")
 	require.Positive(t, leaver)
 	line[leaver].cancel()
-	lookout.seesEnd(t, entries[leaver])
+	lookout.SeesEnd(t, entries[leaver])
 	var last driver.Instant
 	var slowest time.Duration
 	for i, s := range line {
@@ -131,7 +131,7 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 		last = recipetest.Now()
 		require.NoError(t, s.release(), s.kind)
 	}
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 	t.Logf("%v: slowest hand-off %s", kinds, slowest)
 }
 

@@ -72,7 +72,7 @@ func (l *readWriteLine) join(kind string) *inLine {
 		}
 	}()
 	l.stands++
-	l.lookout.sees(l.t, l.stands)
+	l.lookout.Sees(l.t, l.stands)
 	return x
 }
 
@@ -145,7 +145,7 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	l.release(r5)
 	l.granted(w7)
 	l.release(w7)
-	l.lookout.seesNothingLeft(t)
+	l.lookout.SeesNothingLeft(t)
 	assert.Zero(t, logged(l.p, "several protocols"))
 	l.p.Kept(t)
 }
@@ -190,7 +190,7 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 			l.release(others[0])
 			others = others[1:]
 		}
-		l.lookout.seesNothingLeft(t)
+		l.lookout.SeesNothingLeft(t)
 		l.p.Kept(t)
 	}
 }
@@ -208,9 +208,9 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 	h := first.Granted(t)
 	theirs := curator.open(t, kind, root+"/"+kind)
 	theirs.told(t, "acquire")
-	lookout.sees(t, 2)
+	lookout.Sees(t, 2)
 	second := campaign("ours-2")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 3)
 	observer := curator.open(t, kind, root+"/"+kind)
 	leads := func(want string) {
 		t.Helper()
@@ -237,6 +237,6 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 	leads("ours-2")
 	assert.Greater(t, h2.Token(), h.Token())
 	recipetest.Unlock(t, h2)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 	p.Kept(t)
 }
