@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/operator"
 )
 
 // turns returns who was on which machine, in order, and how many were done.
@@ -46,7 +47,7 @@ func TestAllJobsAreDoneThreeAtATime(t *testing.T) {
 func TestLostPermitsAreQueuedForAnew(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
-	out := &heard.Output{Text: "on gpu 2", Then: func() { heard.EndSession(t, client) }}
+	out := &heard.Output{Text: "on gpu 2", Then: func() { operator.EndSession(t, client) }}
 
 	require.NoError(t, run(t.Context(), strings.Join(cluster.Endpoints(), ","), &display{out: out}))
 

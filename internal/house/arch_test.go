@@ -49,7 +49,7 @@ var importRules = []rule{
 	{folder: "session/drivertest", ours: []string{"session", "session/driver", "session/driver/fault"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest", "internal/heard"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
@@ -70,7 +70,8 @@ var importRules = []rule{
 	{folder: "internal/testserver", ours: []string{"internal/process"}, unshipped: true, forTests: true},
 	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
-	{folder: "internal/heard", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
+	{folder: "internal/heard", forTests: true},
+	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
@@ -103,7 +104,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
 	"session", "session/driver", "session/driver/fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "membackend/memtest",
-	"internal/heard", "internal/tier", "internal/metronome",
+	"internal/heard", "internal/operator", "internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.

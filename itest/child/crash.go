@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -54,7 +54,7 @@ func (j Job) Crashes(t *testing.T, workers, kills int) {
 		team[i] = start()
 	}
 	<-time.After(2 * j.TTL) // so that the last of the dead have expired
-	for end := time.Now().Add(kit.Patience); given.Load() <= enough(kills) && time.Now().Before(end); {
+	for end := time.Now().Add(recipetest.Patience); given.Load() <= enough(kills) && time.Now().Before(end); {
 		<-time.After(j.TTL / 20) // the machine is busy
 	}
 	for _, w := range team {
@@ -113,12 +113,12 @@ func (w *worker) crash(t *testing.T, holding bool) {
 		w.Tell(t, keep)
 		select {
 		case <-w.done:
-		case <-time.After(kit.Patience / 4):
+		case <-time.After(recipetest.Patience / 4):
 		}
 	}
 	w.Halt()
 	<-w.done // all that it wrote is read
-	w.killed = kit.Now()
+	w.killed = recipetest.Now()
 	for i := range w.spells {
 		if w.spells[i].End == 0 {
 			w.spells[i].End, w.spells[i].Killed = w.killed, true

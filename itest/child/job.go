@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -91,7 +91,7 @@ func (w Written) Refused(t testing.TB, old int64, next *session.Hold) {
 }
 
 func (j Job) run(open func(context.Context, Job) (*Client, error)) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*kit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*recipetest.Patience)
 	defer cancel()
 	c, err := open(ctx, j)
 	if err != nil {
@@ -118,7 +118,7 @@ func (j Job) takeTurns(ctx context.Context, s *session.Session) error {
 			return err
 		}
 		u := TurnOf(h)
-		u.End = kit.Now()
+		u.End = recipetest.Now()
 		// The witness says whether it was given back, however late the answer came.
 		if err := h.Unlock(); err != nil && !errors.Is(err, session.ErrReleasePending) {
 			return err
@@ -147,7 +147,7 @@ func (j Job) hold(ctx context.Context, c *Client) error {
 	if _, err := in.ReadString('\n'); err != nil {
 		return err // the parent is gone
 	}
-	woke := kit.Now()
+	woke := recipetest.Now()
 	r := Written{}
 	if r.Before, err = early(ctx, j.Key, "late"); err != nil {
 		return err
@@ -163,8 +163,8 @@ func (j Job) hold(ctx context.Context, c *Client) error {
 	case <-h.Context().Done():
 		r.Cause = context.Cause(h.Context()).Error()
 		r.IsLost = errors.Is(context.Cause(h.Context()), session.ErrLost)
-		r.Told = kit.Now().Sub(woke)
-	case <-time.After(kit.Patience):
+		r.Told = recipetest.Now().Sub(woke)
+	case <-time.After(recipetest.Patience):
 	}
 	r.Unlock = errors.Is(h.Unlock(), session.ErrLost)
 	return out.Encode(r)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -24,7 +24,7 @@ type Turn struct {
 
 // TurnOf begins a turn: the hold was just granted.
 func TurnOf(h *session.Hold) Turn {
-	return Turn{Begin: kit.Now(), Token: int64(h.Token()), Key: h.Refs()[0].Key, PID: os.Getpid()}
+	return Turn{Begin: recipetest.Now(), Token: int64(h.Token()), Key: h.Refs()[0].Key, PID: os.Getpid()}
 }
 
 // TakenByMany has processes take turns as the job says, and returns all of them, when

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
@@ -68,7 +68,7 @@ func (j Job) work(ctx context.Context, s *session.Session) error {
 		if err != nil {
 			return err
 		}
-		sp := Spell{Token: int64(h.Token()), PID: os.Getpid(), Weight: weight, Slot: h.Slot(), Died: h.PreviousDied(), Kept: keeps.Load(), Begin: kit.Now()}
+		sp := Spell{Token: int64(h.Token()), PID: os.Getpid(), Weight: weight, Slot: h.Slot(), Died: h.PreviousDied(), Kept: keeps.Load(), Begin: recipetest.Now()}
 		if err := out.Encode(sp); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (j Job) work(ctx context.Context, s *session.Session) error {
 			<-ctx.Done()
 		}
 		<-time.After(rand.N(5 * time.Millisecond)) // at work
-		sp.End = kit.Now()
+		sp.End = recipetest.Now()
 		lost := h.Valid() == 0
 		err = out.Encode(sp)
 		if e := h.Unlock(); e == nil {

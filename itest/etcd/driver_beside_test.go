@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -91,7 +91,7 @@ func TestEtcdDriverNothingHangsOnADeletedEntry(t *testing.T) {
 	_, err := client.Delete(t.Context(), ref.Key)
 	require.NoError(t, err)
 	own.next(t, driver.Gone)
-	require.Eventually(t, func() bool { return count(t, client, "fairlock/%beside/gpu/") == 0 }, kit.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return count(t, client, "fairlock/%beside/gpu/") == 0 }, recipetest.Patience, time.Millisecond)
 
 	for range 20 {
 		ref, own = join()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdbackend"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -15,18 +15,18 @@ func TestEvictWithoutPermissionNamesTheKey(t *testing.T) {
 	t.Parallel()
 	endpoint := etcdWithLogins(t, 300)
 	withUsers(t, endpoint, "root/")
-	open := func(user string) *party {
-		p := newParty(t, "root", kit.CalmTTL)
+	open := func(user string) *lockClient {
+		p := newClient(t, "root", recipetest.CalmTTL)
 		require.NoError(t, p.dial(t, etcdbackend.DialConfig{Endpoints: []string{endpoint}, Username: user, Password: goodPassword}))
 		return p
 	}
 	worker, reader := open("worker"), open("reader")
 	h := worker.Lock(t, "x")
-	line, err := reader.Queue(kit.Bounded(t), "x")
+	line, err := reader.Queue(recipetest.Bounded(t), "x")
 	require.NoError(t, err)
 	require.Len(t, line, 1)
 
-	err = reader.Evict(kit.Bounded(t), line[0])
+	err = reader.Evict(recipetest.Bounded(t), line[0])
 	require.ErrorIs(t, err, session.ErrDenied)
 	require.ErrorContains(t, err, `"`+line[0].Key+`"`)
 	require.ErrorContains(t, err, "permission to read and write the key is missing")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -49,7 +49,7 @@ func TestEtcdDriverRevokedLeaseIsReported(t *testing.T) {
 	require.NoError(t, err)
 
 	l.Prove()
-	require.Eventually(t, l.isGone, kit.Patience, time.Millisecond)
+	require.Eventually(t, l.isGone, recipetest.Patience, time.Millisecond)
 	_, err = l.Join(t.Context(), driver.JoinRequest{Line: "x"})
 	require.ErrorIs(t, err, driver.ErrSessionOver)
 	_, err = l.Leave(t.Context(), driver.LeaveRequest{Ref: j.Entry.Ref})
@@ -105,7 +105,7 @@ func TestEtcdDriverStandsInLineWithMutex(t *testing.T) {
 
 	locked := make(chan error, 1)
 	go func() { locked <- m.Lock(context.Background()) }()
-	require.Eventually(t, func() bool { return count(t, client, "team/x/") == 2 }, kit.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return count(t, client, "team/x/") == 2 }, recipetest.Patience, time.Millisecond)
 	assert.Empty(t, locked)
 	l.leave(t, j.Entry.Ref)
 	require.NoError(t, <-locked)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -107,7 +107,7 @@ func (ch events) next(t testing.TB, kind driver.EventKind) driver.Event {
 	case ev := <-ch:
 		require.Equal(t, kind, ev.Kind, "kind of event at %d", ev.Rev)
 		return ev
-	case <-time.After(kit.Patience):
+	case <-time.After(recipetest.Patience):
 		require.Fail(t, "no event", "kind %d", kind)
 		return driver.Event{}
 	}

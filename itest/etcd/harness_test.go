@@ -23,7 +23,7 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/session/drivertest"
@@ -144,7 +144,7 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 // etcdClient is a client whose network can be harmed: whole, by its proxies, and
 // request by request, by an interceptor.
 type etcdClient struct {
-	kit.Network
+	both.Network
 	fault.Plan
 
 	backend driver.Backend

@@ -18,9 +18,9 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -36,7 +36,7 @@ func withUsers(t *testing.T, endpoint, prefix string) {
 	root, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	defer root.Close()
-	ctx := kit.Bounded(t)
+	ctx := recipetest.Bounded(t)
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	for _, err := range []error{
 		second(root.RoleAdd(ctx, "rw")),
@@ -75,9 +75,9 @@ func permissionOnTheRoot(t *testing.T) {
 	}
 	witness := watchPrefix(t, loggedIn(t, endpoint, "root", nil), keys)
 	var said []error
-	var parties []*party
-	dial := func(user, password string) (*party, error) {
-		p := newParty(t, root, kit.CalmTTL)
+	var parties []*lockClient
+	dial := func(user, password string) (*lockClient, error) {
+		p := newClient(t, root, recipetest.CalmTTL)
 		err := p.dial(t, as(user, password))
 		said, parties = append(said, err), append(parties, p)
 		return p, err
@@ -90,22 +90,22 @@ func permissionOnTheRoot(t *testing.T) {
 	workersCanDoEverything(t, one, two, witness)
 	require.NoError(t, one.Close())
 	require.NoError(t, two.Close())
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 
 	for _, user := range []string{"reader", "stranger"} {
 		p, err := dial(user, goodPassword)
 		require.NoError(t, err, "a lease needs no permission")
 		m := mutex.New(p.Session, "secret/plans")
 		begin := time.Now()
-		for what, err := range tour.Asked(kit.Bounded(t), p.Session, "secret/plans") {
+		for what, err := range both.Asked(recipetest.Bounded(t), p.Session, "secret/plans") {
 			require.ErrorIs(t, err, session.ErrDenied, what)
 			assert.ErrorContains(t, err, `"secret/plans"`, what)
 			assert.ErrorContains(t, err, "permission denied", what)
 			assert.ErrorContains(t, err, `READWRITE on the prefix "team%2Flocks/"`, what)
 			said = append(said, err)
 		}
-		_, qerr := m.Queue(kit.Bounded(t))
-		_, nerr := p.Names(kit.Bounded(t), "")
+		_, qerr := m.Queue(recipetest.Bounded(t))
+		_, nerr := p.Names(recipetest.Bounded(t), "")
 		if user == "stranger" {
 			require.ErrorIs(t, qerr, session.ErrDenied)
 			require.ErrorIs(t, nerr, session.ErrDenied)
@@ -125,7 +125,7 @@ func permissionOnTheRoot(t *testing.T) {
 	_, err = dial("nobody", goodPassword)
 	require.ErrorIs(t, err, session.ErrDenied)
 
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 	said = append(said, errorOf(as("worker", goodPassword)))
 	for _, password := range []string{goodPassword, badPassword} {
 		for _, err := range said {
@@ -147,22 +147,22 @@ type printed struct{ cfg etcdbackend.DialConfig }
 func (p *printed) Error() string { return p.cfg.String() + p.cfg.GoString() }
 
 // workersCanDoEverything goes through all that a session does at the server.
-func workersCanDoEverything(t *testing.T, one, two *party, witness *witness) {
+func workersCanDoEverything(t *testing.T, one, two *lockClient, witness *witness) {
 	t.Helper()
 	h := one.Lock(t, "orders/settle")
-	r := two.Begin(kit.Bounded(t), "orders/settle")
-	tokens := witness.sees(t, 2)
-	_, err := mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t))
+	r := two.Begin(recipetest.Bounded(t), "orders/settle")
+	tokens := witness.Sees(t, 2)
+	_, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	line, err := mutex.New(two.Session, "orders/settle").Queue(kit.Bounded(t))
+	line, err := mutex.New(two.Session, "orders/settle").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	assert.Equal(t, tokens[0], line[0].Token)
 	assert.NotEmpty(t, line[0].Meta.Host)
-	names, err := two.Names(kit.Bounded(t), "orders/")
+	names, err := two.Names(recipetest.Bounded(t), "orders/")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"orders/settle"}, names)
-	names, err = two.Names(kit.Bounded(t), "")
+	names, err = two.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"orders/settle"}, names)
 
@@ -171,15 +171,15 @@ func workersCanDoEverything(t *testing.T, one, two *party, witness *witness) {
 	defer cancel()
 	_, err = mutex.New(one.Session, "orders/settle").Lock(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	kit.Unlock(t, h)
-	kit.Unlock(t, r.Granted(t))
-	try, err := mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t))
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
+	try, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
-	kit.Unlock(t, try)
-	witness.seesNothingLeft(t)
+	recipetest.Unlock(t, try)
+	witness.SeesNothingLeft(t)
 	one.Kept(t)
 	two.Kept(t)
-	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
+	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
 }
 
 // sessionSurvivesItsLogin is about logins that live for two seconds, while a
@@ -192,38 +192,38 @@ func sessionSurvivesItsLogin(t *testing.T) {
 	withUsers(t, endpoint, "root/")
 	var tap tap
 	client := loggedIn(t, endpoint, "worker", &tap)
-	holder := newParty(t, "root", session.DefaultTTL).open(t, client)
-	waiter := newParty(t, "root", session.DefaultTTL).open(t, client)
+	holder := newClient(t, "root", session.DefaultTTL).open(t, client)
+	waiter := newClient(t, "root", session.DefaultTTL).open(t, client)
 	h := holder.Lock(t, "x")
-	r := waiter.Begin(kit.Bounded(t), "x")
-	kit.Until(t, "its watches", func() bool { return tap.watches.Load() >= 2 })
+	r := waiter.Begin(recipetest.Bounded(t), "x")
+	recipetest.Until(t, "its watches", func() bool { return tap.watches.Load() >= 2 })
 
 	// Nothing tells that a login has expired but its use: so time must pass.
 	time.Sleep(6 * logins * time.Second)
 	assert.NoError(t, context.Cause(h.Context()))
 	r.Waits(t)
 	streams, refused := tap.streams.Load(), tap.refused.Load()
-	behind := holder.Begin(kit.Bounded(t), "x") // which takes a watch on the waiter
-	kit.Until(t, "a watch refused", func() bool { return tap.refused.Load() > refused })
-	kit.Until(t, "a stream with a new login", func() bool { return tap.streams.Load() > streams })
+	behind := holder.Begin(recipetest.Bounded(t), "x") // which takes a watch on the waiter
+	recipetest.Until(t, "a watch refused", func() bool { return tap.refused.Load() > refused })
+	recipetest.Until(t, "a stream with a new login", func() bool { return tap.streams.Load() > streams })
 	other := waiter.Lock(t, "y")
-	begin := kit.Now()
-	kit.Unlock(t, h)
+	begin := recipetest.Now()
+	recipetest.Unlock(t, h)
 	second := r.Granted(t)
 	t.Logf("granted %s after the release", r.At.Sub(begin))
-	kit.Unlock(t, second)
+	recipetest.Unlock(t, second)
 	third := behind.Granted(t)
 
 	assert.Less(t, r.At.Sub(begin), 5*time.Second)
 	assert.Greater(t, int64(third.Token()), int64(second.Token()))
-	kit.Unlock(t, third)
-	kit.Unlock(t, other)
+	recipetest.Unlock(t, third)
+	recipetest.Unlock(t, other)
 	assert.Positive(t, tap.badTokens.Load(), "requests with an expired login")
 	t.Logf("%d requests came with an expired login; %d watches were refused, %d streams made anew, %d logins",
 		tap.badTokens.Load(), tap.refused.Load(), tap.streams.Load()-streams, tap.logins.Load())
 	holder.Kept(t)
 	waiter.Kept(t)
-	names, err := holder.Names(kit.Bounded(t), "")
+	names, err := holder.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, names)
 }
@@ -234,18 +234,18 @@ func renewalsNeedNoLogin(t *testing.T) {
 	endpoint := etcdWithLogins(t, 300)
 	withUsers(t, endpoint, "root/")
 	var tap tap
-	p := newParty(t, "root", kit.CalmTTL)
+	p := newClient(t, "root", recipetest.CalmTTL)
 	renewed := make(chan session.Event, 1000)
 	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev }
 	p.open(t, loggedIn(t, endpoint, "worker", &tap))
-	term, err := p.Term(kit.Bounded(t))
+	term, err := p.Term(recipetest.Bounded(t))
 	require.NoError(t, err)
-	kit.Wait(t, renewed, "the lease")
+	recipetest.Wait(t, renewed, "the lease")
 	before := tap.logins.Load()
 	const renewals = 6
 	for range renewals {
 		term.Driver().Prove() // the next one, now
-		kit.Wait(t, renewed, "a renewal")
+		recipetest.Wait(t, renewed, "a renewal")
 	}
 	logins := tap.logins.Load() - before
 
@@ -270,7 +270,7 @@ func etcdWithLogins(t *testing.T, seconds uint) (endpoint string) {
 	e, err := embed.StartEtcd(cfg)
 	require.NoError(t, err)
 	t.Cleanup(e.Close)
-	kit.Wait(t, e.Server.ReadyNotify(), "a member that is ready")
+	recipetest.Wait(t, e.Server.ReadyNotify(), "a member that is ready")
 	return e.Clients[0].Addr().String()
 }
 
@@ -333,15 +333,15 @@ func tlsFromFiles(t *testing.T) {
 	good := etcdbackend.DialConfig{
 		Endpoints: cluster.Endpoints(), CAFile: cluster.CA().File(), CertFile: cert, KeyFile: key, Timeout: 2 * time.Second,
 	}
-	p := newParty(t, "root", kit.CalmTTL)
+	p := newClient(t, "root", recipetest.CalmTTL)
 	require.NoError(t, p.dial(t, good))
 	h := p.Lock(t, "x")
-	r := p.Begin(kit.Bounded(t), "x")
-	witness.sees(t, 2)
-	kit.Unlock(t, h)
-	kit.Unlock(t, r.Granted(t))
+	r := p.Begin(recipetest.Bounded(t), "x")
+	witness.Sees(t, 2)
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
 	require.NoError(t, p.Close())
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 
 	other, err := etcdtest.NewCA(t.TempDir())
 	require.NoError(t, err)
@@ -374,11 +374,11 @@ func tlsFromFiles(t *testing.T) {
 	bad := good
 	bad.CAFile = filepath.Join(t.TempDir(), "absent.pem")
 	begin := time.Now()
-	assert.ErrorContains(t, newParty(t, "root", kit.CalmTTL).dial(t, bad), "absent.pem")
+	assert.ErrorContains(t, newClient(t, "root", recipetest.CalmTTL).dial(t, bad), "absent.pem")
 	assert.Less(t, time.Since(begin), time.Second, "nothing is asked without it")
 	plain := good
 	plain.CAFile, plain.CertFile, plain.KeyFile = "", "", ""
 	plain.Endpoints = []string{"http://" + cluster.Endpoints()[0][len("https://"):]}
-	err = newParty(t, "root", kit.CalmTTL).dial(t, plain)
+	err = newClient(t, "root", recipetest.CalmTTL).dial(t, plain)
 	assert.ErrorIs(t, err, session.ErrUnavailable, "in the clear to a server that wants TLS")
 }

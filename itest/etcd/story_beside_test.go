@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
@@ -23,14 +23,16 @@ func besideRole(t *testing.T, root *clientv3.Client) (revoke, grant func()) {
 	t.Helper()
 	const beside, behind = "root/%beside/", "root/%beside0"
 	readWrite := func(from, to string) error {
-		return second(root.RoleGrantPermission(kit.Bounded(t), "rw", from, to, clientv3.PermissionType(clientv3.PermReadWrite)))
+		return second(root.RoleGrantPermission(recipetest.Bounded(t), "rw", from, to, clientv3.PermissionType(clientv3.PermReadWrite)))
 	}
 	grant = func() { require.NoError(t, readWrite(beside, behind)) }
-	revoke = func() { require.NoError(t, second(root.RoleRevokePermission(kit.Bounded(t), "rw", beside, behind))) }
+	revoke = func() {
+		require.NoError(t, second(root.RoleRevokePermission(recipetest.Bounded(t), "rw", beside, behind)))
+	}
 	require.NoError(t, readWrite("root/", beside))
 	require.NoError(t, readWrite(behind, "root0"))
 	grant()
-	require.NoError(t, second(root.RoleRevokePermission(kit.Bounded(t), "rw", "root/", "root0")))
+	require.NoError(t, second(root.RoleRevokePermission(recipetest.Bounded(t), "rw", "root/", "root0")))
 	return revoke, grant
 }
 
@@ -51,7 +53,7 @@ func holdOfEachKind(t *testing.T, s *session.Session) map[string]*session.Hold {
 			return mutex.LockAll(ctx, mutex.New(s, "several-1"), mutex.New(s, "several-2"))
 		},
 	} {
-		h, err := acquire(kit.Bounded(t))
+		h, err := acquire(recipetest.Bounded(t))
 		require.NoError(t, err, name)
 		holds[name] = h
 	}
@@ -66,15 +68,15 @@ func deniedBeside(t *testing.T) {
 	withUsers(t, endpoint, "root/")
 	root := loggedIn(t, endpoint, "root", nil)
 	revoke, grant := besideRole(t, root)
-	one := newParty(t, "root", kit.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
-	two := newParty(t, "root", kit.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
+	one := newClient(t, "root", recipetest.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
+	two := newClient(t, "root", recipetest.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
 	holds := holdOfEachKind(t, one.Session)
-	there, here := two.Begin(kit.Bounded(t), "plain"), one.Begin(kit.Bounded(t), "several-1")
+	there, here := two.Begin(recipetest.Bounded(t), "plain"), one.Begin(recipetest.Bounded(t), "several-1")
 	two.Stands(t, 1)
 	one.Stands(t, 6)
 	for _, name := range []string{"plain", "robust", "slots", "value", "several-1", "several-2"} {
-		kit.Until(t, "a record of the grant of "+name, func() bool {
-			line, err := mutex.New(two.Session, name).Queue(kit.Bounded(t))
+		recipetest.Until(t, "a record of the grant of "+name, func() bool {
+			line, err := mutex.New(two.Session, name).Queue(recipetest.Bounded(t))
 			require.NoError(t, err)
 			return !line[0].Granted.IsZero()
 		})
@@ -84,19 +86,19 @@ func deniedBeside(t *testing.T) {
 	for name, h := range holds {
 		require.NoError(t, h.Unlock(), name)
 	}
-	kit.Unlock(t, there.Granted(t))
-	kit.Unlock(t, here.Granted(t))
-	entries, err := root.Get(kit.Bounded(t), "root/&", clientv3.WithRange("root0"), clientv3.WithKeysOnly())
+	recipetest.Unlock(t, there.Granted(t))
+	recipetest.Unlock(t, here.Granted(t))
+	entries, err := root.Get(recipetest.Bounded(t), "root/&", clientv3.WithRange("root0"), clientv3.WithKeysOnly())
 	require.NoError(t, err)
 	assert.Empty(t, entries.Kvs, "entries of released locks")
 	assert.Equal(t, 1, strings.Count(one.Log.String(), `level=WARN msg="etcd: released`), "of the ledger; all else is on the lease")
 	grant()
 	robust := mutex.NewWith(two.Session, "robust", mutex.Options{Robust: true})
-	h, err := robust.Lock(kit.Bounded(t))
+	h, err := robust.Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.True(t, h.PreviousDied(), "the name that stays in the ledger errs on the safe side")
 	require.NoError(t, h.Unlock())
-	h, err = robust.Lock(kit.Bounded(t))
+	h, err = robust.Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.False(t, h.PreviousDied())
 	require.NoError(t, h.Unlock())

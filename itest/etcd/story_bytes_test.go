@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // leaderBytes counts the bytes of the answers to Leader, behind few candidates
@@ -34,8 +34,8 @@ func leaderBytes(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	observer := newParty(t, "root", kit.CalmTTL).open(t, client)
-	candidates := newParty(t, "root", kit.CalmTTL).open(t, cluster.Client(t))
+	observer := newClient(t, "root", recipetest.CalmTTL).open(t, client)
+	candidates := newClient(t, "root", recipetest.CalmTTL).open(t, cluster.Client(t))
 
 	value := strings.Repeat("v", 1000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,8 +54,8 @@ func leaderBytes(t *testing.T) {
 				}
 			}()
 		}
-		kit.Until(t, fmt.Sprint(n, " candidates"), func() bool {
-			all, err := candidates.Queue(kit.Bounded(t), "boss")
+		recipetest.Until(t, fmt.Sprint(n, " candidates"), func() bool {
+			all, err := candidates.Queue(recipetest.Bounded(t), "boss")
 			require.NoError(t, err)
 			return len(all) == n
 		})
@@ -63,7 +63,7 @@ func leaderBytes(t *testing.T) {
 	cost := func() int64 {
 		before := bytes.Load()
 		for range 10 {
-			leader, err := election.New(observer.Session, "boss").Leader(kit.Bounded(t))
+			leader, err := election.New(observer.Session, "boss").Leader(recipetest.Bounded(t))
 			require.NoError(t, err)
 			require.Equal(t, value, leader.Value)
 			require.Equal(t, candidates.Meta().PID, leader.Entry.Meta.PID)

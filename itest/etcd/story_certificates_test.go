@@ -18,7 +18,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -65,10 +65,10 @@ func badCertificates(t *testing.T) {
 		{"an own one that has expired", "remote error: tls: expired certificate", good, shows(good.CA().Expired()), true},
 	}
 	// The same clients are let in with what is right, so it is not something else.
-	require.NoError(t, newParty(t, "root", kit.CalmTTL).dial(t, configOf(t, good, "worker")))
+	require.NoError(t, newClient(t, "root", recipetest.CalmTTL).dial(t, configOf(t, good, "worker")))
 	right := configOf(t, elsewhere, "worker")
 	right.Endpoints = []string{strings.Replace(right.Endpoints[0], "127.0.0.1", "localhost", 1)}
-	require.NoError(t, newParty(t, "root", kit.CalmTTL).dial(t, right))
+	require.NoError(t, newClient(t, "root", recipetest.CalmTTL).dial(t, right))
 
 	var told sync.WaitGroup
 	defer told.Wait()

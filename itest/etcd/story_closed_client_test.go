@@ -10,8 +10,8 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -22,7 +22,7 @@ func closedClient(t *testing.T) {
 	open := func() (*clientv3.Client, *session.Session) {
 		client, err := cluster.NewClient(nil)
 		require.NoError(t, err)
-		s, err := etcdbackend.Open(kit.Bounded(t), client, &etcdbackend.Options{Session: session.Options{TTL: kit.CalmTTL}})
+		s, err := etcdbackend.Open(recipetest.Bounded(t), client, &etcdbackend.Options{Session: session.Options{TTL: recipetest.CalmTTL}})
 		require.NoError(t, err)
 		return client, s
 	}
@@ -35,7 +35,7 @@ func closedClient(t *testing.T) {
 		select {
 		case err := <-done:
 			require.ErrorIs(t, err, session.ErrClosed, what)
-		case <-kit.Bounded(t).Done():
+		case <-recipetest.Bounded(t).Done():
 			require.Fail(t, what+" has not returned")
 		}
 	}
@@ -44,19 +44,19 @@ func closedClient(t *testing.T) {
 	blocker, err := cluster.NewClient(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = blocker.Close() })
-	holder, err := etcdbackend.Open(kit.Bounded(t), blocker, &etcdbackend.Options{Session: session.Options{TTL: kit.CalmTTL}})
+	holder, err := etcdbackend.Open(recipetest.Bounded(t), blocker, &etcdbackend.Options{Session: session.Options{TTL: recipetest.CalmTTL}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = holder.Close() })
-	h, err := mutex.New(holder, "held").Lock(kit.Bounded(t))
+	h, err := mutex.New(holder, "held").Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 
 	client, s := open()
-	own, err := mutex.New(s, "own").Lock(kit.Bounded(t))
+	own, err := mutex.New(s, "own").Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	joined := make(chan error, 1)
 	go func() { joined <- second(mutex.New(s, "held").Lock(forever)) }()
 	for line := 0; line < 2; { // the waiter stands in the queue
-		entries, err := holder.Queue(kit.Bounded(t), "held")
+		entries, err := holder.Queue(recipetest.Bounded(t), "held")
 		require.NoError(t, err)
 		line = len(entries)
 	}
@@ -70,5 +70,5 @@ func closedClient(t *testing.T) {
 	}
 	require.NotEqual(t, context.DeadlineExceeded, s.Close())
 	returns("Term", func() error { return second(s.Term(forever)) })
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -29,25 +29,25 @@ type cutWaiter struct {
 	direct         *clientv3.Client
 	witness        *witness
 	tap            tap
-	holder, waiter *party
+	holder, waiter *lockClient
 	held           *session.Hold
-	waiting        *kit.Request
+	waiting        *recipetest.Request
 }
 
 func newCutWaiter(t *testing.T) *cutWaiter {
 	s := &cutWaiter{cluster: etcdtest.New(t, &etcdtest.Options{Proxied: true})}
 	s.direct = clientOf(t, s.cluster, 0)
 	s.witness = watchPrefix(t, s.direct, "root/")
-	s.holder = newParty(t, "root", kit.CalmTTL).open(t, s.direct)
-	s.waiter = newParty(t, "root", kit.CalmTTL).open(t, clientWith(t, s.cluster, s.tap.on))
+	s.holder = newClient(t, "root", recipetest.CalmTTL).open(t, s.direct)
+	s.waiter = newClient(t, "root", recipetest.CalmTTL).open(t, clientWith(t, s.cluster, s.tap.on))
 	s.held = s.holder.Lock(t, "x")
-	s.waiting = s.waiter.Begin(kit.Bounded(t), "x")
-	s.witness.sees(t, 2)
-	kit.Until(t, "watches on the own entry and on the holder's", func() bool { return s.tap.watches.Load() == 2 })
+	s.waiting = s.waiter.Begin(recipetest.Bounded(t), "x")
+	s.witness.Sees(t, 2)
+	recipetest.Until(t, "watches on the own entry and on the holder's", func() bool { return s.tap.watches.Load() == 2 })
 
 	s.cluster.Member(0).ClientProxy().Refuse(true)
 	s.cluster.Member(0).ClientProxy().Reset()
-	kit.Until(t, "no connection", func() bool {
+	recipetest.Until(t, "no connection", func() bool {
 		st := s.cluster.Member(0).ClientProxy().Stats()
 		return st.Open == 0 && st.Refused > 0
 	})
@@ -56,7 +56,7 @@ func newCutWaiter(t *testing.T) *cutWaiter {
 
 func (s *cutWaiter) heal(t *testing.T) {
 	s.cluster.Member(0).ClientProxy().Refuse(false)
-	kit.Until(t, "new watches", func() bool { return s.tap.watches.Load() >= 3 })
+	recipetest.Until(t, "new watches", func() bool { return s.tap.watches.Load() >= 3 })
 	assert.Greater(t, s.tap.streams.Load(), int64(1), "on a stream of their own")
 }
 
@@ -65,58 +65,58 @@ func compactionAndReset(t *testing.T) {
 	// Nothing that happened in the meantime can be told afterwards.
 	var rev int64
 	for i := range 5 {
-		r, err := s.direct.Put(kit.Bounded(t), "elsewhere", fmt.Sprint(i))
+		r, err := s.direct.Put(recipetest.Bounded(t), "elsewhere", fmt.Sprint(i))
 		require.NoError(t, err)
 		rev = r.Header.Revision
 	}
-	_, err := s.direct.Compact(kit.Bounded(t), rev, clientv3.WithCompactPhysical())
+	_, err := s.direct.Compact(recipetest.Bounded(t), rev, clientv3.WithCompactPhysical())
 	require.NoError(t, err)
-	_, err = s.direct.Get(kit.Bounded(t), "elsewhere", clientv3.WithRev(rev-1))
+	_, err = s.direct.Get(recipetest.Bounded(t), "elsewhere", clientv3.WithRev(rev-1))
 	require.ErrorIs(t, err, rpctypes.ErrCompacted)
 	s.heal(t)
-	behind := s.holder.Begin(kit.Bounded(t), "x")
-	tokens := s.witness.sees(t, 3)
-	line, err := mutex.New(s.holder.Session, "x").Queue(kit.Bounded(t))
+	behind := s.holder.Begin(recipetest.Bounded(t), "x")
+	tokens := s.witness.Sees(t, 3)
+	line, err := mutex.New(s.holder.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
-	released := kit.Now()
-	kit.Unlock(t, s.held)
+	released := recipetest.Now()
+	recipetest.Unlock(t, s.held)
 	first := s.waiting.Granted(t)
 	behind.Waits(t)
 
 	assert.Equal(t, []int64{line[0].Place, line[1].Place, line[2].Place}, tokens)
 	assert.EqualValues(t, tokens[1], first.Token(), "the place that it had before")
-	assert.Less(t, s.waiting.At.Sub(released), kit.Relooks)
+	assert.Less(t, s.waiting.At.Sub(released), recipetest.Relooks)
 	t.Logf("granted %s after the release", s.waiting.At.Sub(released))
-	kit.Unlock(t, first)
+	recipetest.Unlock(t, first)
 	last := behind.Granted(t)
 	assert.EqualValues(t, tokens[2], last.Token())
-	kit.Unlock(t, last)
+	recipetest.Unlock(t, last)
 	s.waiter.Kept(t)
-	s.witness.seesNothingLeft(t)
+	s.witness.SeesNothingLeft(t)
 }
 
 func releaseDuringACut(t *testing.T) {
 	s := newCutWaiter(t)
-	kit.Unlock(t, s.held)
-	s.witness.seesEnd(t, s.held.Token())
+	recipetest.Unlock(t, s.held)
+	s.witness.SeesEnd(t, int64(s.held.Token()))
 	s.waiting.Waits(t)
-	healed := kit.Now()
+	healed := recipetest.Now()
 	s.cluster.Member(0).ClientProxy().Refuse(false)
 	h := s.waiting.Granted(t)
 
-	assert.EqualValues(t, s.witness.sees(t, 2)[1], h.Token())
-	assert.Less(t, s.waiting.At.Sub(healed), kit.Relooks)
+	assert.EqualValues(t, s.witness.Sees(t, 2)[1], h.Token())
+	assert.Less(t, s.waiting.At.Sub(healed), recipetest.Relooks)
 	t.Logf("granted %s after the cut", s.waiting.At.Sub(healed))
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	s.waiter.Kept(t)
-	s.witness.seesNothingLeft(t)
+	s.witness.SeesNothingLeft(t)
 }
 
 func waiterOnACutMember(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
 	for _, who := range []string{"follower", "leader"} {
 		t.Run(who, func(t *testing.T) {
-			leader, err := cluster.Leader(kit.Bounded(t))
+			leader, err := cluster.Leader(recipetest.Bounded(t))
 			require.NoError(t, err)
 			cut := leader
 			if who == "follower" {
@@ -134,10 +134,10 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 	const n = 5
 	majority := clientOf(t, cluster, (cut+1)%3, (cut+2)%3)
 	witness := watchPrefix(t, majority, root+"/")
-	holder := newParty(t, root, kit.CalmTTL).open(t, majority)
+	holder := newClient(t, root, recipetest.CalmTTL).open(t, majority)
 	var held [n]*session.Hold
-	var waiters [n]*party
-	var waiting [n]*kit.Request
+	var waiters [n]*lockClient
+	var waiting [n]*recipetest.Request
 	for i := range n {
 		name := fmt.Sprint("x", i)
 		held[i] = holder.Lock(t, name)
@@ -148,20 +148,20 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 				cfg.Endpoints = cfg.Endpoints[cut : cut+1]
 			}
 		})
-		waiters[i] = newParty(t, root, kit.CalmTTL).open(t, client)
-		waiting[i] = waiters[i].Begin(kit.Bounded(t), name)
-		kit.Until(t, "its watches", func() bool { return tap.watches.Load() == 2 })
+		waiters[i] = newClient(t, root, recipetest.CalmTTL).open(t, client)
+		waiting[i] = waiters[i].Begin(recipetest.Bounded(t), name)
+		recipetest.Until(t, "its watches", func() bool { return tap.watches.Load() == 2 })
 		client.SetEndpoints(cluster.Endpoints()...) // the stream stays where it is
 	}
 
-	began := kit.Now()
+	began := recipetest.Now()
 	cluster.Member(cut).CutPeers()
 	defer cluster.Member(cut).HealPeers()
 	for _, h := range held {
-		kit.GivenBack(t, h)
+		recipetest.UnlockInTrouble(t, h)
 	}
 	for i, r := range waiting {
-		gone := witness.seesEnd(t, held[i].Token())
+		gone := witness.SeesEnd(t, int64(held[i].Token()))
 		h := r.Granted(t)
 		t.Logf("waiter %d granted %s after the cut, %s after the release", i, r.At.Sub(began), r.At.Sub(gone))
 		assert.Less(t, r.At.Sub(gone), 8*time.Second)
@@ -171,17 +171,17 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 	// The cut was there all the time: the member never heard of the releases.
 	at := clientOf(t, cluster, cut)
 	for _, h := range held {
-		r, err := at.Get(kit.Bounded(t), h.Refs()[0].Key, clientv3.WithSerializable())
+		r, err := at.Get(recipetest.Bounded(t), h.Refs()[0].Key, clientv3.WithSerializable())
 		require.NoError(t, err)
 		assert.Len(t, r.Kvs, 1, "at the member that is cut off")
 	}
 	assert.Positive(t, heldBack(cluster), "bytes between members held back")
 	cluster.Member(cut).HealPeers()
 	for i, r := range waiting {
-		kit.Unlock(t, r.Hold)
+		recipetest.Unlock(t, r.Hold)
 		waiters[i].Kept(t)
 	}
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }
 
 // heldBack is how much members have said to each other and not been told.
@@ -200,10 +200,10 @@ func blackHoleLosesNoSession(t *testing.T) {
 	)
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
 	witness := watchPrefix(t, clientOf(t, cluster, 0, 1, 2), "root/")
-	var parties [n]*party
+	var parties [n]*lockClient
 	var held [n]*session.Hold
 	for i := range parties {
-		parties[i] = newParty(t, "root", ttl).open(t, cluster.Client(t))
+		parties[i] = newClient(t, "root", ttl).open(t, cluster.Client(t))
 		held[i] = parties[i].Lock(t, fmt.Sprint("kept", i))
 	}
 
@@ -223,13 +223,13 @@ func blackHoleLosesNoSession(t *testing.T) {
 					return
 				case <-pace.C:
 				}
-				begin := kit.Now()
+				begin := recipetest.Now()
 				err := mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
 				if !assert.NoError(t, err) {
 					return
 				}
 				mu.Lock()
-				took = append(took, kit.Now().Sub(begin))
+				took = append(took, recipetest.Now().Sub(begin))
 				mu.Unlock()
 			}
 		})
@@ -251,10 +251,10 @@ func blackHoleLosesNoSession(t *testing.T) {
 	assert.Less(t, took[len(took)-1], 2*ttl)
 	hole.Heal(fault.Both)
 	for _, h := range held {
-		kit.GivenBack(t, h)
+		recipetest.UnlockInTrouble(t, h)
 	}
 	// What fences off requests that were lost in the hole goes with its session.
-	fences, err := cluster.Client(t).Get(kit.Bounded(t), "root/%fence/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	fences, err := cluster.Client(t).Get(recipetest.Bounded(t), "root/%fence/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	require.NoError(t, err)
 	t.Logf("%d fences", fences.Count)
 	var closing sync.WaitGroup
@@ -262,7 +262,7 @@ func blackHoleLosesNoSession(t *testing.T) {
 		closing.Go(func() { assert.NoError(t, p.Close()) })
 	}
 	closing.Wait()
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }
 
 func leaderMovesAndDies(t *testing.T) {
@@ -272,49 +272,49 @@ func leaderMovesAndDies(t *testing.T) {
 	)
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
 	witness := watchPrefix(t, cluster.Client(t), "root/")
-	var parties [n]*party
-	var line [n]*kit.Request
+	var parties [n]*lockClient
+	var line [n]*recipetest.Request
 	for i := range parties {
-		parties[i] = newParty(t, "root", ttl).open(t, cluster.Client(t))
-		line[i] = parties[i].Begin(kit.Bounded(t), "x")
-		witness.sees(t, i+1)
+		parties[i] = newClient(t, "root", ttl).open(t, cluster.Client(t))
+		line[i] = parties[i].Begin(recipetest.Bounded(t), "x")
+		witness.Sees(t, i+1)
 	}
-	tokens := witness.sees(t, n)
+	tokens := witness.Sees(t, n)
 	var turns []child.Turn
 	next := 0
 	step := func(after string) {
 		t.Helper()
-		begin := kit.Now()
+		begin := recipetest.Now()
 		h := line[next].Granted(t)
 		t.Logf("%-28s granted after %s", after, max(0, line[next].At.Sub(begin)).Round(time.Millisecond))
 		assert.Equal(t, tokens[next], int64(h.Token()))
 		for _, r := range line[next+1:] {
 			r.Waits(t)
 		}
-		turns = append(turns, child.Turn{Token: int64(h.Token()), Begin: line[next].At, End: kit.Now()})
-		kit.GivenBack(t, h)
+		turns = append(turns, child.Turn{Token: int64(h.Token()), Begin: line[next].At, End: recipetest.Now()})
+		recipetest.UnlockInTrouble(t, h)
 		next++
 	}
 	line[0].Granted(t)
 
-	from, err := cluster.Leader(kit.Bounded(t))
+	from, err := cluster.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.NoError(t, cluster.MoveLeader(kit.Bounded(t), (from+1)%3))
+	require.NoError(t, cluster.MoveLeader(recipetest.Bounded(t), (from+1)%3))
 	step("at first")
 	step("leader moved")
 	line[next].Granted(t)
 	require.NoError(t, cluster.Member((from+1)%3).Kill())
 	step("leader killed while it held")
 	step("leader killed")
-	other, err := cluster.Leader(kit.Bounded(t))
+	other, err := cluster.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.NotEqual(t, (from+1)%3, other)
-	require.NoError(t, cluster.Member((from+1)%3).Restart(kit.Bounded(t)))
+	require.NoError(t, cluster.Member((from+1)%3).Restart(recipetest.Bounded(t)))
 	step("the dead one is back")
 	require.NoError(t, cluster.Member(other).Kill())
 	step("another leader killed")
 
-	checkTurns(t, witness, turns)
+	witness.CheckTurns(t, turns, false)
 	for _, p := range parties {
 		p.Kept(t)
 	}
@@ -327,39 +327,39 @@ var errOwn = errors.New("the caller's own")
 func misuseLeavesNothing(t *testing.T) {
 	_, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
-	p := newParty(t, root, kit.CalmTTL).open(t, client)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
 	m := mutex.New(p.Session, "a/b")
 
-	h, err := m.Lock(kit.Bounded(t))
+	h, err := m.Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	_, err = m.Lock(h.Context())
 	require.ErrorIs(t, err, session.ErrReentrant)
-	_, err = m.TryLock(kit.Bounded(t))
+	_, err = m.TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 
 	assert.PanicsWithValue(t, "at work", func() {
-		_ = m.Do(kit.Bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
+		_ = m.Do(recipetest.Bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
 	})
-	witness.seesNothingLeft(t)
-	err = m.Do(kit.Bounded(t), func(ctx context.Context, _ *session.Hold) error {
+	witness.SeesNothingLeft(t)
+	err = m.Do(recipetest.Bounded(t), func(ctx context.Context, _ *session.Hold) error {
 		_, inner := m.Lock(ctx)
 		assert.ErrorIs(t, inner, session.ErrReentrant)
 		return errOwn
 	})
 	require.ErrorIs(t, err, errOwn)
 	for _, name := range []string{"", "\xff", string(make([]byte, session.MaxName+1))} {
-		_, err := mutex.New(p.Session, name).Lock(kit.Bounded(t))
+		_, err := mutex.New(p.Session, name).Lock(recipetest.Bounded(t))
 		require.ErrorIs(t, err, session.ErrInvalidName)
 	}
 
-	witness.seesNothingLeft(t)
-	assert.Len(t, witness.sees(t, 3), 3, "entries ever made: no try and no misuse made one")
-	names, err := p.Names(kit.Bounded(t), "")
+	witness.SeesNothingLeft(t)
+	assert.Len(t, witness.Sees(t, 3), 3, "entries ever made: no try and no misuse made one")
+	names, err := p.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, names)
 	require.NoError(t, p.Close())
-	require.ErrorIs(t, second(m.Lock(kit.Bounded(t))), session.ErrClosed)
+	require.ErrorIs(t, second(m.Lock(recipetest.Bounded(t))), session.ErrClosed)
 }

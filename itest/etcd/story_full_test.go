@@ -13,8 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -30,8 +30,8 @@ func accounted(s *session.Session) []*mutex.Mutex {
 // queued blocks until the queue of a mutex has n entries.
 func queued(t *testing.T, m *mutex.Mutex, n int) {
 	t.Helper()
-	kit.Until(t, fmt.Sprint(n, " entries of ", m.Name()), func() bool {
-		line, err := m.Queue(kit.Bounded(t))
+	recipetest.Until(t, fmt.Sprint(n, " entries of ", m.Name()), func() bool {
+		line, err := m.Queue(recipetest.Bounded(t))
 		require.NoError(t, err)
 		return len(line) == n
 	})
@@ -59,22 +59,22 @@ func lockLater(ctx context.Context, m *mutex.Mutex) <-chan locked {
 func fullRobust(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 16 << 20})
 	client := cluster.Client(t)
-	one, two := newParty(t, "root", kit.CalmTTL).open(t, client), newParty(t, "root", kit.CalmTTL).open(t, client)
+	one, two := newClient(t, "root", recipetest.CalmTTL).open(t, client), newClient(t, "root", recipetest.CalmTTL).open(t, client)
 	var held []*session.Hold
 	var robust, plain []<-chan locked
 	for i, m := range accounted(one.Session) {
-		h, err := m.Lock(kit.Bounded(t))
+		h, err := m.Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
 		held = append(held, h)
-		robust = append(robust, lockLater(kit.Bounded(t), accounted(two.Session)[i]))
+		robust = append(robust, lockLater(recipetest.Bounded(t), accounted(two.Session)[i]))
 		queued(t, m, 2)
-		plain = append(plain, lockLater(kit.Bounded(t), mutex.New(two.Session, m.Name())))
+		plain = append(plain, lockLater(recipetest.Bounded(t), mutex.New(two.Session, m.Name())))
 		queued(t, m, 3)
 	}
 	mb := strings.Repeat("x", 1<<20)
 	var err error
 	for i := 0; i < 100 && err == nil; i++ {
-		_, err = client.Put(kit.Bounded(t), fmt.Sprint("fill", i), mb)
+		_, err = client.Put(recipetest.Bounded(t), fmt.Sprint("fill", i), mb)
 	}
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 
@@ -87,12 +87,12 @@ func fullRobust(t *testing.T) {
 		require.NoError(t, last.err, "the entry of the refused waiter is gone")
 		require.NoError(t, last.h.Unlock())
 	}
-	_, err = client.Put(kit.Bounded(t), "fill", "")
+	_, err = client.Put(recipetest.Bounded(t), "fill", "")
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace, "all the time")
 
 	makeRoom(t, cluster, client)
 	for _, m := range accounted(two.Session) {
-		h, err := m.Lock(kit.Bounded(t))
+		h, err := m.Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
 		assert.False(t, h.PreviousDied(), "every holder before has released")
 		require.NoError(t, h.Unlock())
@@ -104,12 +104,12 @@ func fullRobust(t *testing.T) {
 // makeRoom is what an operator does about a quota that is used up.
 func makeRoom(t *testing.T, cluster *etcdtest.Cluster, client *clientv3.Client) {
 	t.Helper()
-	gone, err := client.Delete(kit.Bounded(t), "fill", clientv3.WithPrefix())
+	gone, err := client.Delete(recipetest.Bounded(t), "fill", clientv3.WithPrefix())
 	require.NoError(t, err)
-	_, err = client.Compact(kit.Bounded(t), gone.Header.Revision, clientv3.WithCompactPhysical())
+	_, err = client.Compact(recipetest.Bounded(t), gone.Header.Revision, clientv3.WithCompactPhysical())
 	require.NoError(t, err)
-	_, err = client.Defragment(kit.Bounded(t), cluster.Endpoints()[0])
+	_, err = client.Defragment(recipetest.Bounded(t), cluster.Endpoints()[0])
 	require.NoError(t, err)
-	_, err = client.AlarmDisarm(kit.Bounded(t), &clientv3.AlarmMember{})
+	_, err = client.AlarmDisarm(recipetest.Bounded(t), &clientv3.AlarmMember{})
 	require.NoError(t, err)
 }

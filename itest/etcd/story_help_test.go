@@ -16,7 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // sharedCluster is one member that every story may use that does it no harm.
@@ -70,32 +70,32 @@ func clientWith(t testing.TB, c *etcdtest.Cluster, edit func(*clientv3.Config)) 
 	return client
 }
 
-// party is a Session on etcd with what its hooks and its log said.
-type party struct {
-	kit.Party
+// lockClient is a session on etcd with what its hooks and its log said.
+type lockClient struct {
+	recipetest.Client
 
 	opts etcdbackend.Options // to be changed before open or dial
 }
 
-// newParty prepares a party; open or dial makes its Session.
-func newParty(t testing.TB, root string, ttl time.Duration) *party {
-	p := &party{}
+// newClient prepares a client; open or dial makes its session.
+func newClient(t testing.TB, root string, ttl time.Duration) *lockClient {
+	p := &lockClient{}
 	p.opts = etcdbackend.Options{Root: root, Session: p.SessionOptions(t, ttl)}
 	return p
 }
 
 // open opens the Session on a client.
-func (p *party) open(t testing.TB, client *clientv3.Client) *party {
+func (p *lockClient) open(t testing.TB, client *clientv3.Client) *lockClient {
 	t.Helper()
-	s, err := etcdbackend.Open(kit.Bounded(t), client, &p.opts)
+	s, err := etcdbackend.Open(recipetest.Bounded(t), client, &p.opts)
 	require.NoError(t, p.Opened(t, s, err))
 	return p
 }
 
 // dial opens the Session on a client of its own.
-func (p *party) dial(t testing.TB, cfg etcdbackend.DialConfig) error {
+func (p *lockClient) dial(t testing.TB, cfg etcdbackend.DialConfig) error {
 	t.Helper()
-	s, err := etcdbackend.Dial(kit.Bounded(t), cfg, &p.opts)
+	s, err := etcdbackend.Dial(recipetest.Bounded(t), cfg, &p.opts)
 	return p.Opened(t, s, err)
 }
 

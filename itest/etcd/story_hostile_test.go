@@ -1,22 +1,17 @@
 package etcd
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/election"
-	"github.com/fairlock/fairlock/recipes/mutex"
-	"github.com/fairlock/fairlock/recipes/semaphore"
-	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // strangerKeys are what somebody may call a key in a line: in our form, nearly in
@@ -32,44 +27,12 @@ func strangerKeys(lease clientv3.LeaseID) []string {
 	}
 }
 
-// strangersInEveryLine has somebody fill the lines of all recipes with keys of
-// all kinds that say all kinds of things, on a lease of his.
-func strangersInEveryLine(t *testing.T) {
-	_, client, root := shared.use(t)
-	ss := [3]*session.Session{}
-	for i := range ss {
-		ss[i] = newParty(t, root, kit.CalmTTL).open(t, client).Session
-	}
-	all := len(strangerKeys(0))
-	for i, r := range tour.Recipes() {
-		t.Run(r.Name, func(t *testing.T) {
-			// Few at a time, since a short line is read with its values, and all.
-			for from := 0; from <= all; from += few {
-				to := from + few
-				if from+few > all {
-					from, to = 0, all
-				}
-				name := fmt.Sprintf("line%d-%d-%d", i, from, to)
-				tour.Turns(kit.Bounded(t), t, r, name, ss, func() tour.Strangers {
-					return strangersIn(t, client, root+"/"+name+"/", from, to)
-				})
-				if to == all {
-					break
-				}
-			}
-		})
-	}
-}
-
 // mostBytes is close to what a server takes in one request.
 const mostBytes = 900 << 10
 
-// few is a short line.
-const few = 8
-
 // strangersIn puts some of them there, and one of whom nothing is known.
-func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to int) tour.Strangers {
-	ctx := kit.Bounded(t)
+func strangersIn(t testing.TB, client *clientv3.Client, prefix string, from, to int) both.Strangers {
+	ctx := recipetest.Bounded(t)
 	grant := func() clientv3.LeaseID {
 		l, err := client.Grant(ctx, 120)
 		require.NoError(t, err)
@@ -80,7 +43,7 @@ func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to 
 		require.NoError(t, err)
 	}
 	most, last := grant(), grant()
-	keys, values := strangerKeys(most), tour.Values(mostBytes)
+	keys, values := strangerKeys(most), both.Values(mostBytes)
 	for i := from; i < to; i++ {
 		put(keys[i], values[i%len(values)], most)
 		// Once more: what was written since is taken to say something.
@@ -91,105 +54,29 @@ func strangersIn(t *testing.T, client *clientv3.Client, prefix string, from, to 
 		_, err := client.Revoke(ctx, id)
 		require.NoError(t, err)
 	}
-	return tour.Strangers{Count: to - from + 1, Leave: func() func() {
+	return both.Strangers{Count: to - from + 1, Leave: func() func() {
 		revoke(most)
 		return func() { revoke(last) }
 	}}
 }
 
-// strangersBeside has somebody write what lies beside the lines.
-func strangersBeside(t *testing.T) {
+// strangersSay has another client write what a candidate says of its entry.
+func strangersSay(t *testing.T) {
 	_, client, root := shared.use(t)
-	one := newParty(t, root, kit.CalmTTL).open(t, client)
-	two := newParty(t, root, kit.CalmTTL).open(t, client)
-	put := func(t *testing.T, name, key, value string) {
-		_, err := client.Put(kit.Bounded(t), root+"/%beside/"+name+"/"+key, value)
+	one := newClient(t, root, recipetest.CalmTTL).open(t, client)
+	two := newClient(t, root, recipetest.CalmTTL).open(t, client)
+	for i, value := range both.Values(mostBytes) {
+		name := fmt.Sprint("meta", i)
+		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
 		require.NoError(t, err)
+		entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
+		_, err = client.Put(recipetest.Bounded(t), root+"/%beside/"+name+"/meta/"+entry, value)
+		require.NoError(t, err)
+		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
+		require.NoError(t, err)
+		assert.Equal(t, "me", l.Value)
+		recipetest.Unlock(t, h)
 	}
-	t.Run("limits", func(t *testing.T) {
-		for i, value := range []string{
-			"-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
-		} {
-			name := fmt.Sprint("limit", i)
-			sem := semaphore.New(one.Session, name, 2)
-			h, err := sem.Acquire(kit.Bounded(t), 2)
-			require.NoError(t, err)
-			waiter := one.BeginWith(func() (*session.Hold, error) { return semaphore.New(two.Session, name, 2).Acquire(kit.Bounded(t), 2) })
-			kit.Until(t, "a waiter", func() bool { es, err := sem.Queue(kit.Bounded(t)); return err == nil && len(es) == 2 })
-			put(t, name, "limit", value)
-			refused(t, sem, waiter)
-			assert.NoError(t, context.Cause(h.Context()), "who holds goes on")
-			kit.Unlock(t, h)
-			require.NoError(t, sem.Resize(kit.Bounded(t), 2))
-			h, err = sem.Acquire(kit.Bounded(t), 2)
-			require.NoError(t, err)
-			kit.Unlock(t, h)
-		}
-	})
-	t.Run("numbers", func(t *testing.T) {
-		keys := []string{"slot/-1", "slot/+1", "slot/01", "slot/0x1", "slot/", "slot/99999999999999999999", "slot/a/b", "slot/\xff"}
-		for i, value := range append(tour.Values(mostBytes), "5 ", "5 x", "-5 x", " ", "5 "+strings.Repeat("k", 900<<10), "99999999999999999999 x") {
-			name := fmt.Sprint("number", i)
-			sem := semaphore.NewWith(one.Session, name, 3, semaphore.Options{Slots: true})
-			put(t, name, "slot/0", value)
-			for _, key := range keys {
-				put(t, name, key, value)
-			}
-			h, err := sem.Acquire(kit.Bounded(t), 1)
-			require.NoError(t, err, "%.40q", value)
-			h2, err := sem.Acquire(kit.Bounded(t), 1)
-			require.NoError(t, err, "%.40q", value)
-			assert.NotEqual(t, h.Slot(), h2.Slot())
-			for _, h := range []*session.Hold{h, h2} {
-				assert.GreaterOrEqual(t, h.Slot(), 0)
-				kit.Unlock(t, h)
-			}
-		}
-	})
-	t.Run("ledgers", func(t *testing.T) {
-		for i, value := range append(tour.Values(mostBytes), `{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`) {
-			name := fmt.Sprint("ledger", i)
-			take := func(p *party) *session.Hold {
-				h, err := mutex.NewWith(p.Session, name, mutex.Options{Robust: true}).Lock(kit.Bounded(t))
-				require.NoError(t, err, "%.40q", value)
-				return h
-			}
-			put(t, name, "ledger", value)
-			kit.Unlock(t, take(one))
-			h := take(two)
-			assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was given back: %.40q", value)
-			kit.Unlock(t, h)
-		}
-	})
-	t.Run("what entries say", func(t *testing.T) {
-		for i, value := range tour.Values(mostBytes) {
-			name := fmt.Sprint("meta", i)
-			h, err := election.New(one.Session, name).Campaign(kit.Bounded(t), "me")
-			require.NoError(t, err)
-			entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
-			put(t, name, "meta/"+entry, value)
-			l, err := election.New(two.Session, name).Leader(kit.Bounded(t))
-			require.NoError(t, err)
-			assert.Equal(t, "me", l.Value)
-			kit.Unlock(t, h)
-		}
-	})
 	one.Kept(t)
 	two.Kept(t)
-}
-
-// refused has a limit that cannot be read told to who waits and to who asks.
-func refused(t *testing.T, sem *semaphore.Semaphore, waiter *kit.Request) {
-	t.Helper()
-	ctx := kit.Bounded(t)
-	begin := time.Now()
-	kit.Wait(t, waiter.Done, "the end of the waiting")
-	_, aerr := sem.Acquire(ctx, 1)
-	_, lerr := sem.Limit(ctx)
-	for what, err := range map[string]error{"waiter": waiter.Err, "acquire": aerr, "limit": lerr} {
-		require.ErrorIs(t, err, session.ErrRefused, what)
-		assert.Less(t, len(err.Error()), 500, what)
-		assert.ErrorContains(t, err, "limit", what)
-	}
-	assert.Less(t, time.Since(begin), kit.Relooks, "told by an event")
 }

@@ -20,9 +20,9 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -139,7 +139,7 @@ func TestAStreamOfUnsureOrderHasAFreeLockGrantedByARead(t *testing.T) {
 	held, err := mutex.New(near, "x").Lock(ctx)
 	require.NoError(t, err)
 	done := lockLater(ctx, mutex.New(far, "x"))
-	kit.Wait(t, joined, "the waiter's entry")
+	recipetest.Wait(t, joined, "the waiter's entry")
 	require.NoError(t, held.Unlock())
 	close(free)
 
@@ -229,7 +229,7 @@ func TestABlockedLoggerStopsNoWatch(t *testing.T) {
 			}
 			done <- err
 		}()
-		kit.Until(t, "an entry behind the holder's", func() bool { // hooks wait behind the logger
+		recipetest.Until(t, "an entry behind the holder's", func() bool { // hooks wait behind the logger
 			queue, err := mutex.New(other, name).Queue(ctx)
 			return err == nil && len(queue) == 2
 		})

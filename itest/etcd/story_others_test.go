@@ -19,8 +19,8 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -54,7 +54,7 @@ func lineSharedWithOthers(t *testing.T) {
 
 // otherKinds are the ways to take a lock that live in this process.
 func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]func(name string) stand {
-	fair := newParty(t, root, kit.CalmTTL)
+	fair := newClient(t, root, recipetest.CalmTTL)
 	fair.opts.Layout = etcdbackend.LayoutConcurrency
 	fair.open(t, client)
 	// A session each: two Mutexes of one session on one name share the lock.
@@ -74,7 +74,7 @@ func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]f
 						failed(err)
 						return
 					}
-					granted <- kit.Now()
+					granted <- recipetest.Now()
 				}()
 				return func() error { return h.Unlock() }
 			}
@@ -97,7 +97,7 @@ func inBackground(lock, unlock func(context.Context) error) stand {
 				failed(err)
 				return
 			}
-			granted <- kit.Now()
+			granted <- recipetest.Now()
 		}()
 		return func() error { return unlock(ctx) }
 	}
@@ -131,7 +131,7 @@ func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
 			go func() { // ends with the process
 				lines := bufio.NewScanner(stdout)
 				if lines.Scan() {
-					granted <- kit.Now()
+					granted <- recipetest.Now()
 					close(held)
 				}
 				for lines.Scan() { // until it closes its output
@@ -156,7 +156,7 @@ func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
 // another, and checks that they were granted in the order of the create
 // revisions of their keys, and one at a time.
 func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string, way func(kind string) stand) {
-	ctx, cancel := context.WithCancel(kit.Bounded(t))
+	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
 	witness := watchPrefix(t, client, name+"/")
 	var line []*standing
@@ -164,21 +164,21 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 		s := &standing{kind: kind, granted: make(chan driver.Instant, 1)}
 		s.release = way(kind)(ctx, s.granted, func(err error) { t.Errorf("%s, number %d: %v", kind, i, err) })
 		line = append(line, s)
-		witness.sees(t, i+1)
+		witness.Sees(t, i+1)
 	}
-	tokens := witness.sees(t, len(kinds))
+	tokens := witness.Sees(t, len(kinds))
 	var turns []child.Turn
 	for i, s := range line {
-		u := child.Turn{Token: tokens[i], Begin: kit.Wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
+		u := child.Turn{Token: tokens[i], Begin: recipetest.Wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d", s.kind, i))}
 		for j, other := range line[i+1:] {
 			assert.Empty(t, other.granted, "%s, number %d, before its turn", other.kind, i+1+j)
 		}
-		u.End = kit.Now()
+		u.End = recipetest.Now()
 		require.NoError(t, s.release(), s.kind)
 		turns = append(turns, u)
 	}
 
-	checkTurns(t, witness, turns)
+	witness.CheckTurns(t, turns, false)
 	var slowest time.Duration
 	for i := range turns[1:] {
 		slowest = max(slowest, turns[i+1].Begin.Sub(turns[i].End))
@@ -189,37 +189,37 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 func foreignKeyWithoutLease(t *testing.T) {
 	_, client, root := shared.use(t)
 	key := root + "/x/somebody's"
-	_, err := client.Put(kit.Bounded(t), key, "")
+	_, err := client.Put(recipetest.Bounded(t), key, "")
 	require.NoError(t, err)
 	witness := watchPrefix(t, client, root+"/")
-	one, two := newParty(t, root, kit.CalmTTL).open(t, client), newParty(t, root, kit.CalmTTL).open(t, client)
+	one, two := newClient(t, root, recipetest.CalmTTL).open(t, client), newClient(t, root, recipetest.CalmTTL).open(t, client)
 
 	// Several at once: only the first of them stands right behind it.
-	begin := kit.Now()
-	var all []*kit.Request
+	begin := recipetest.Now()
+	var all []*recipetest.Request
 	for i := range 6 {
-		all = append(all, []*party{one, two}[i%2].Begin(kit.Bounded(t), "x"))
+		all = append(all, []*lockClient{one, two}[i%2].Begin(recipetest.Bounded(t), "x"))
 	}
 	for _, r := range all {
-		kit.Wait(t, r.Done, "an answer")
+		recipetest.Wait(t, r.Done, "an answer")
 		require.ErrorIs(t, r.Err, session.ErrForeignKey)
 		assert.ErrorContains(t, r.Err, fmt.Sprintf("%q", key))
 		assert.Nil(t, r.Hold)
-		assert.Less(t, r.At.Sub(begin), kit.Relooks, "without the look that is made for want of events")
+		assert.Less(t, r.At.Sub(begin), recipetest.Relooks, "without the look that is made for want of events")
 	}
-	witness.wait(t, "nothing but the key", func() bool { return len(witness.ended) == 6 })
-	left, err := client.Get(kit.Bounded(t), root+"/", clientv3.WithPrefix())
+	witness.Wait(t, "nothing but the key", func(_, ended []int64) bool { return len(ended) == 6 })
+	left, err := client.Get(recipetest.Bounded(t), root+"/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	require.Len(t, left.Kvs, 1)
 	assert.Equal(t, key, string(left.Kvs[0].Key))
 
-	_, err = mutex.New(one.Session, "x").TryLock(kit.Bounded(t))
+	_, err = mutex.New(one.Session, "x").TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.ErrorContains(t, err, key)
-	_, err = client.Delete(kit.Bounded(t), key)
+	_, err = client.Delete(recipetest.Bounded(t), key)
 	require.NoError(t, err)
-	kit.Unlock(t, one.Lock(t, "x"))
-	witness.seesNothingLeft(t)
+	recipetest.Unlock(t, one.Lock(t, "x"))
+	witness.SeesNothingLeft(t)
 }
 
 // foreignKeyComesNext has somebody with a lease between the waiter and the key,
@@ -227,57 +227,55 @@ func foreignKeyWithoutLease(t *testing.T) {
 func foreignKeyComesNext(t *testing.T) {
 	cluster, client, root := shared.use(t)
 	key := root + "/x/somebody's"
-	_, err := client.Put(kit.Bounded(t), key, "")
+	_, err := client.Put(recipetest.Bounded(t), key, "")
 	require.NoError(t, err)
-	lease, err := client.Grant(kit.Bounded(t), 60)
+	lease, err := client.Grant(recipetest.Bounded(t), 60)
 	require.NoError(t, err)
-	_, err = client.Put(kit.Bounded(t), root+"/x/between", "", clientv3.WithLease(lease.ID))
+	_, err = client.Put(recipetest.Bounded(t), root+"/x/between", "", clientv3.WithLease(lease.ID))
 	require.NoError(t, err)
 	var tap tap
-	p := newParty(t, root, kit.CalmTTL).open(t, clientWith(t, cluster, tap.on))
-	r := p.Begin(kit.Bounded(t), "x")
-	kit.Until(t, "watches on the own entry and on both ahead", func() bool { return tap.watches.Load() == 3 })
+	p := newClient(t, root, recipetest.CalmTTL).open(t, clientWith(t, cluster, tap.on))
+	r := p.Begin(recipetest.Bounded(t), "x")
+	recipetest.Until(t, "watches on the own entry and on both ahead", func() bool { return tap.watches.Load() == 3 })
 	r.Waits(t)
-	left := kit.Now()
-	_, err = client.Revoke(kit.Bounded(t), lease.ID)
+	left := recipetest.Now()
+	_, err = client.Revoke(recipetest.Bounded(t), lease.ID)
 	require.NoError(t, err)
-	kit.Wait(t, r.Done, "an answer")
+	recipetest.Wait(t, r.Done, "an answer")
 
 	require.ErrorIs(t, r.Err, session.ErrForeignKey)
 	assert.ErrorContains(t, r.Err, fmt.Sprintf("%q", key))
 	t.Logf("told %s after the key came next", r.At.Sub(left))
-	assert.Less(t, r.At.Sub(left), kit.Relooks, "without the look that is made for want of events")
+	assert.Less(t, r.At.Sub(left), recipetest.Relooks, "without the look that is made for want of events")
 }
 
 func foreignLeasedKey(t *testing.T) {
 	_, client, root := shared.use(t)
 	witness := watchPrefix(t, client, root+"/")
-	p := newParty(t, root, kit.CalmTTL).open(t, client)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
+	joined := 0
 	for name, end := range map[string]func(id clientv3.LeaseID, key string) error{
-		"deleted": func(_ clientv3.LeaseID, key string) error { return second(client.Delete(kit.Bounded(t), key)) },
-		"revoked": func(id clientv3.LeaseID, _ string) error { return second(client.Revoke(kit.Bounded(t), id)) },
+		"deleted": func(_ clientv3.LeaseID, key string) error { return second(client.Delete(recipetest.Bounded(t), key)) },
+		"revoked": func(id clientv3.LeaseID, _ string) error { return second(client.Revoke(recipetest.Bounded(t), id)) },
 		"expired": func(clientv3.LeaseID, string) error { return nil }, // by itself
 	} {
-		lease, err := client.Grant(kit.Bounded(t), 2)
+		lease, err := client.Grant(recipetest.Bounded(t), 2)
 		require.NoError(t, err)
 		key := root + "/" + name + "/somebody's"
-		put, err := client.Put(kit.Bounded(t), key, "", clientv3.WithLease(lease.ID))
+		put, err := client.Put(recipetest.Bounded(t), key, "", clientv3.WithLease(lease.ID))
 		require.NoError(t, err)
-		r := p.Begin(kit.Bounded(t), name)
-		witness.wait(t, "the waiter", func() bool {
-			return slices.ContainsFunc(witness.entries, func(s *sighting) bool {
-				return s.token > put.Header.Revision && filepath.Dir(s.key) == root+"/"+name
-			})
-		})
+		r := p.Begin(recipetest.Bounded(t), name)
+		joined++
+		p.Stands(t, joined)
 		r.Waits(t)
 		require.NoError(t, end(lease.ID, key))
 		h := r.Granted(t)
-		gone := witness.seesEnd(t, session.Token(put.Header.Revision))
+		gone := witness.SeesEnd(t, put.Header.Revision)
 
 		assert.Greater(t, int64(h.Token()), put.Header.Revision)
-		assert.Less(t, r.At.Sub(gone), kit.Relooks)
-		kit.Unlock(t, h)
+		assert.Less(t, r.At.Sub(gone), recipetest.Relooks)
+		recipetest.Unlock(t, h)
 	}
 	p.Kept(t)
-	witness.seesNothingLeft(t)
+	witness.SeesNothingLeft(t)
 }

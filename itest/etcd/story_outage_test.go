@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // outageIsLoggedSparsely counts what reaches the logs of the user's own client and
@@ -26,8 +26,8 @@ func outageIsLoggedSparsely(t *testing.T) {
 	client, err := cluster.NewClient(func(cfg *clientv3.Config) { cfg.Logger = zap.New(core) })
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	p := newParty(t, "root", 2*time.Second).open(t, client)
-	kit.Unlock(t, p.Lock(t, "x"))
+	p := newClient(t, "root", 2*time.Second).open(t, client)
+	recipetest.Unlock(t, p.Lock(t, "x"))
 
 	member := cluster.Member(0)
 	require.NoError(t, member.Kill())
@@ -35,8 +35,8 @@ func outageIsLoggedSparsely(t *testing.T) {
 	_, err = mutex.New(p.Session, "x").Lock(away)
 	cancel()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, member.Restart(kit.Bounded(t)))
-	kit.Unlock(t, p.Lock(t, "x"))
+	require.NoError(t, member.Restart(recipetest.Bounded(t)))
+	recipetest.Unlock(t, p.Lock(t, "x"))
 
 	for _, e := range logged.All() {
 		t.Log("client:", e.Message, e.ContextMap()["method"])

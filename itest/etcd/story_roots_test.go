@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 )
 
@@ -18,23 +18,23 @@ func nestedRoots(t *testing.T) {
 	for _, roots := range [][2]string{
 		{"fairlock", "fairlock/team"}, {"a/b", "a/b/team"}, {"a", "a/%team"}, {"a%", "a%2Fteam"}, {"/a", "/a/team"},
 	} {
-		outer, inner := newParty(t, roots[0], kit.CalmTTL).open(t, client), newParty(t, roots[1], kit.CalmTTL).open(t, client)
+		outer, inner := newClient(t, roots[0], recipetest.CalmTTL).open(t, client), newClient(t, roots[1], recipetest.CalmTTL).open(t, client)
 		held := inner.Lock(t, "x")
-		permit, err := semaphore.New(inner.Session, "pool", 2).Acquire(kit.Bounded(t), 1)
+		permit, err := semaphore.New(inner.Session, "pool", 2).Acquire(recipetest.Bounded(t), 1)
 		require.NoError(t, err)
 		for _, name := range []string{"team", "team/x", "%team", "%beside", "team/%beside/pool", "x", "pool"} {
-			h, err := mutex.New(outer.Session, name).TryLock(kit.Bounded(t))
+			h, err := mutex.New(outer.Session, name).TryLock(recipetest.Bounded(t))
 			if assert.NoError(t, err, "the lock %q of the root %q is free", name, roots[0]) {
-				kit.Unlock(t, h)
+				recipetest.Unlock(t, h)
 			}
 		}
-		names, err := outer.Names(kit.Bounded(t), "")
+		names, err := outer.Names(recipetest.Bounded(t), "")
 		require.NoError(t, err)
 		assert.Empty(t, names, "the locks of the root %q are not those of %q", roots[1], roots[0])
-		names, err = inner.Names(kit.Bounded(t), "")
+		names, err = inner.Names(recipetest.Bounded(t), "")
 		require.NoError(t, err)
 		assert.Equal(t, []string{"pool", "x"}, names)
-		kit.Unlock(t, permit)
-		kit.Unlock(t, held)
+		recipetest.Unlock(t, permit)
+		recipetest.Unlock(t, held)
 	}
 }

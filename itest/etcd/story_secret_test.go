@@ -13,9 +13,9 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -29,12 +29,12 @@ func passwordsAreKept(t *testing.T) {
 	proxy, err := tcpproxy.New(endpoint, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
-	good, bad := tour.NewSecret(goodPassword), tour.NewSecret(badPassword)
-	var parties []*party
+	good, bad := both.NewSecret(goodPassword), both.NewSecret(badPassword)
+	var parties []*lockClient
 	said := map[string]error{}
-	ttl := kit.CalmTTL
-	dial := func(what, endpoint, password string) (*party, etcdbackend.DialConfig) {
-		p := newParty(t, root, ttl)
+	ttl := recipetest.CalmTTL
+	dial := func(what, endpoint, password string) (*lockClient, etcdbackend.DialConfig) {
+		p := newClient(t, root, ttl)
 		p.opts.Session.Hooks = good.Hooks()
 		cfg := etcdbackend.DialConfig{
 			Endpoints: []string{endpoint}, Username: "worker", Password: password, Timeout: 5 * time.Second,
@@ -59,40 +59,40 @@ func passwordsAreKept(t *testing.T) {
 	two, _ := dial("two", endpoint, goodPassword)
 	require.NoError(t, said["one"])
 	require.NoError(t, said["two"])
-	for what, err := range tour.Asked(kit.Bounded(t), two.Session, "../secret") {
+	for what, err := range both.Asked(recipetest.Bounded(t), two.Session, "../secret") {
 		said["asked "+what] = err
 	}
-	foreign := newParty(t, "elsewhere", kit.CalmTTL)
+	foreign := newClient(t, "elsewhere", recipetest.CalmTTL)
 	require.NoError(t, foreign.dial(t, cfg))
-	for what, err := range tour.Asked(kit.Bounded(t), foreign.Session, "x") {
+	for what, err := range both.Asked(recipetest.Bounded(t), foreign.Session, "x") {
 		require.ErrorIs(t, err, session.ErrDenied, what)
 		assert.ErrorContains(t, err, `READWRITE on the prefix "elsewhere/"`, what)
 		said["denied "+what] = err
 	}
 	parties = append(parties, foreign)
-	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
+	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
 	ttl = 5 * time.Second // this one is to be lost
 	lost, _ := dial("to be lost", proxy.Addr(), goodPassword)
 	require.NoError(t, said["to be lost"])
 	h := lost.Lock(t, "x")
-	r := two.Begin(kit.Bounded(t), "x")
+	r := two.Begin(recipetest.Bounded(t), "x")
 	line := lineOf(t, two, "x", 2)
 	proxy.Hold(fault.Both)
-	kit.Wait(t, h.Context().Done(), "the loss")
+	recipetest.Wait(t, h.Context().Done(), "the loss")
 	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
 	proxy.Heal(fault.Both)
 	h2 := r.Granted(t)
-	stored, err := loggedIn(t, endpoint, "root", nil).Get(kit.Bounded(t), "\x00", clientv3.WithFromKey())
+	stored, err := loggedIn(t, endpoint, "root", nil).Get(recipetest.Bounded(t), "\x00", clientv3.WithFromKey())
 	require.NoError(t, err)
 	require.NotEmpty(t, stored.Kvs)
-	kit.Unlock(t, h2)
+	recipetest.Unlock(t, h2)
 	for _, p := range parties { // fmt takes no lock
 		if p.Session != nil {
 			assert.NoError(t, p.Close())
 		}
 	}
 
-	for name, s := range map[string]*tour.Secret{"good": good, "bad": bad} {
+	for name, s := range map[string]*both.Secret{"good": good, "bad": bad} {
 		for what, err := range said {
 			s.Kept(t, name+", error of "+what, err)
 		}
@@ -115,10 +115,10 @@ func passwordsAreKept(t *testing.T) {
 }
 
 // lineOf waits until a line is so long.
-func lineOf(t *testing.T, p *party, name string, n int) (line any) {
+func lineOf(t *testing.T, p *lockClient, name string, n int) (line any) {
 	t.Helper()
-	kit.Until(t, "a line", func() bool {
-		es, err := mutex.New(p.Session, name).Queue(kit.Bounded(t))
+	recipetest.Until(t, "a line", func() bool {
+		es, err := mutex.New(p.Session, name).Queue(recipetest.Bounded(t))
 		line = es
 		return err == nil && len(es) == n
 	})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 )
@@ -19,12 +19,12 @@ import (
 // "a" contains the entries of "a/b".
 func waitForSelf(t *testing.T) {
 	client := etcdtest.New(t, nil).Client(t)
-	p := newParty(t, "root", kit.CalmTTL)
+	p := newClient(t, "root", recipetest.CalmTTL)
 	p.opts.Layout = etcdbackend.LayoutConcurrency
 	p.open(t, client)
 	held := p.Lock(t, "a/b")
 	// The hold's context ends with the hold; what it carries is of interest here.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(held.Context()), kit.Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(held.Context()), recipetest.Patience)
 	defer cancel()
 	for what, ask := range map[string]func() (*session.Hold, error){
 		"Lock":    func() (*session.Hold, error) { return mutex.New(p.Session, "a").Lock(ctx) },
@@ -41,11 +41,11 @@ func waitForSelf(t *testing.T) {
 	for _, name := range []string{"a/b/c", "ab", "b"} {
 		h, err := mutex.New(p.Session, name).Lock(ctx)
 		require.NoError(t, err, "the queue of %q does not contain the entry", name)
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	}
-	kit.Unlock(t, held)
+	recipetest.Unlock(t, held)
 	h, err := mutex.New(p.Session, "a").Lock(ctx)
 	if assert.NoError(t, err, "the hold is over") {
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	}
 }

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"fmt"
 	"maps"
 	"runtime"
 	"sync"
@@ -13,85 +12,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/zktest"
 )
 
-// TestManyLocksInOneSessionCostLittle and the next test are alone on the
-// machine: they measure. The server is another process. In the first rounds
-// tables grow, which stay when they are empty. Later, what a lock left would be
-// there after every round, and what else happens in the process, like one more
-// thread for a call that blocks, only after some.
-func TestManyLocksInOneSessionCostLittle(t *testing.T) {
-	const n = 2000
-	e, root := shared.use(t)
-	admin := e.Conn(t)
-	p := newParty(t, root, 30*time.Second)
-	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
-	p.open(t, e.Servers()...)
-	kit.Unlock(t, p.Lock(t, "warm"))
-	before, threads, watched := settled(t, e), runtime.NumGoroutine(), watches(t, e)
-	var after [6]int64
-	for round := range after {
-		holds := make([]*session.Hold, n)
-		begin := kit.Now()
-		kit.Each(n, func(i int) {
-			var err error
-			holds[i], err = mutex.New(p.Session, fmt.Sprint("lock", i)).Lock(t.Context())
-			assert.NoError(t, err)
-		})
-		locked := kit.Now()
-		require.False(t, t.Failed())
-		require.Equal(t, n, entries(t, admin, root))
-		// Every entry comes to be watched when it has been held for a moment.
-		kit.Until(t, "a watch for each", func() bool { return watches(t, e) >= watched+n })
-		held, heldThreads := settled(t, e), runtime.NumGoroutine()
-		for _, h := range holds {
-			assert.Positive(t, h.Valid())
-		}
-		assert.Equal(t, n, watches(t, e)-watched, "watches at the server")
-		unlocking := kit.Now()
-		kit.Each(n, func(i int) { kit.Unlock(t, holds[i]) })
-		unlocked := kit.Now()
-		clear(holds)
-
-		kit.Until(t, "all have gone", func() bool { return entries(t, admin, root) == 0 })
-		assert.Zero(t, records(t, admin, root))
-		after[round] = settled(t, e)
-		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
-			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/n, (after[round]-before)/n, threads, heldThreads, runtime.NumGoroutine())
-		assert.Less(t, (held-before)/n, int64(6<<10), "bytes of heap for each lock that is held")
-		assert.InDelta(t, threads, heldThreads, 20, "goroutines")
-		assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
-		assert.LessOrEqual(t, watches(t, e), watched, "watches at the server")
-	}
-	p.Kept(t)
-	left := min(after[5]-after[4], after[4]-after[3], after[3]-after[2])
-	assert.Less(t, left/n, int64(32), "bytes of heap that each lock of the last rounds left")
-}
-
+// TestManyWaitersInOneSessionCostLittle is alone on the machine: it measures.
 func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	const n = 1000
 	e, root := shared.use(t)
 	admin := e.Conn(t)
-	p := newParty(t, root, 30*time.Second)
+	p := newClient(t, root, 30*time.Second)
 	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
 	p.open(t, e.Servers()...)
-	kit.Unlock(t, p.Lock(t, "x"))
-	before, threads := settled(t, e), runtime.NumGoroutine()
+	recipetest.Unlock(t, p.Lock(t, "x"))
+	watched := func() int { return watches(t, e) }
+	before, threads := both.Settled(t, watched), runtime.NumGoroutine()
 	h := p.Lock(t, "x")
-	var waiters []*kit.Request
+	var waiters []*recipetest.Request
 	for range n {
 		waiters = append(waiters, p.Begin(t.Context(), "x"))
 	}
 	lined(t, admin, root+"/x", n+1)
-	waiting, waitingThreads := settled(t, e), runtime.NumGoroutine()
+	waiting, waitingThreads := both.Settled(t, watched), runtime.NumGoroutine()
 	t.Logf("%d bytes of heap for each that waits, %.2f goroutines, %.2f watches at the server",
 		(waiting-before)/n, float64(waitingThreads-threads)/n, float64(watches(t, e))/n)
-	begin := kit.Now()
-	kit.Unlock(t, h)
+	begin := recipetest.Now()
+	recipetest.Unlock(t, h)
 	// In the order of their tokens, which is not that of their asking.
 	granted := make(chan *session.Hold, n)
 	for _, r := range waiters {
@@ -102,19 +49,19 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	}
 	var last session.Token
 	for range n {
-		h := kit.Wait(t, granted, "a grant")
+		h := recipetest.Wait(t, granted, "a grant")
 		require.NotNil(t, h)
 		assert.Greater(t, h.Token(), last)
 		last = h.Token()
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	}
-	t.Logf("all had their turn in %s", kit.Now().Sub(begin))
+	t.Logf("all had their turn in %s", recipetest.Now().Sub(begin))
 	clear(waiters)
 
 	assert.Less(t, (waiting-before)/n, int64(4<<10), "bytes of heap for each that waits")
 	assert.LessOrEqual(t, waitingThreads-threads, 2*n+20, "at most one goroutine beside the caller's")
 	assert.Zero(t, entries(t, admin, root)+records(t, admin, root))
-	settled(t, e)
+	both.Settled(t, watched)
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
 	p.Kept(t)
 }
@@ -135,16 +82,16 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 		}
 		return true
 	}}
-	p := newParty(t, root, ttl)
+	p := newClient(t, root, ttl)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
 	h := p.Lock(t, "x")
-	r := p.Begin(kit.Bounded(t), "x")
+	r := p.Begin(recipetest.Bounded(t), "x")
 	lined(t, e.Conn(t), root+"/x", 2)
 	// The watches are made, one of them after a moment.
-	kit.Until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
-	kit.Until(t, "the record of the grant", func() bool {
-		queue, err := p.Session.Queue(kit.Bounded(t), "x")
+	recipetest.Until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
+	recipetest.Until(t, "the record of the grant", func() bool {
+		queue, err := p.Session.Queue(recipetest.Bounded(t), "x")
 		return err == nil && len(queue) == 2 && !queue[0].Granted.IsZero()
 	})
 	time.Sleep(time.Second)
@@ -159,8 +106,8 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	mu.Unlock()
 	total := proofs[zkframe.OpSync] + proofs[zkframe.OpPing] + proofs[zkframe.OpMulti]
 	r.Waits(t)
-	kit.Unlock(t, h)
-	kit.Unlock(t, r.Granted(t))
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
 
 	var others []int32
 	for _, f := range requests {
@@ -197,24 +144,4 @@ func records(t testing.TB, admin *zk.Conn, root string) (n int) {
 		n += len(children(t, admin, root+"/%beside/"+line+"/held"))
 	}
 	return n
-}
-
-// settled returns how much heap is in use when that and the watches at the
-// server have stopped to change.
-func settled(t *testing.T, e *zktest.Ensemble) int64 {
-	t.Helper()
-	last, watched, still := heap(), watches(t, e), 0
-	for end := time.Now().Add(kit.Patience); time.Now().Before(end); {
-		<-time.After(50 * time.Millisecond)
-		h, w := heap(), watches(t, e)
-		if still++; max(h-last, last-h) > 64<<10 || w != watched {
-			still = 0
-		}
-		if still == 6 {
-			return h
-		}
-		last, watched = h, w
-	}
-	require.Fail(t, "the heap keeps moving")
-	return 0
 }

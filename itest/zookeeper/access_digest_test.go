@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -23,15 +23,15 @@ func TestServersWithAnotherDigestAlgorithm(t *testing.T) {
 		"zookeeper.DigestAuthenticationProvider.digestAlg": "SHA-256",
 	}})
 	t.Run("ALeaderProclaims", func(t *testing.T) {
-		p := newParty(t, "/election", kit.CalmTTL).open(t, e.Servers()...)
+		p := newClient(t, "/election", recipetest.CalmTTL).open(t, e.Servers()...)
 		el := election.New(p.Session, "x")
-		h, err := el.Campaign(kit.Bounded(t), "one")
+		h, err := el.Campaign(recipetest.Bounded(t), "one")
 		require.NoError(t, err)
-		require.NoError(t, el.Proclaim(kit.Bounded(t), h, "two"))
-		leader, err := el.Leader(kit.Bounded(t))
+		require.NoError(t, el.Proclaim(recipetest.Bounded(t), h, "two"))
+		leader, err := el.Leader(recipetest.Bounded(t))
 		require.NoError(t, err)
 		assert.Equal(t, "two", leader.Value)
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	})
 	t.Run("ASemaphoreGrantsAllThatFit", func(t *testing.T) { semaphoreGrantsAllThatFit(t, e) })
 	t.Run("AuthIsTheLoginsOfTheUser", func(t *testing.T) { authIsTheUsersLogins(t, e) })
@@ -40,36 +40,36 @@ func TestServersWithAnotherDigestAlgorithm(t *testing.T) {
 // semaphoreGrantsAllThatFit: the waiter behind another learns that that one was
 // granted by the note that it leaves, not by the timer that reads once more.
 func semaphoreGrantsAllThatFit(t *testing.T, e *zktest.Ensemble) {
-	p := newParty(t, "/semaphore", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/semaphore", recipetest.CalmTTL).open(t, e.Servers()...)
 	m := semaphore.New(p.Session, "x", 2)
-	both, err := m.Acquire(kit.Bounded(t), 2)
+	both, err := m.Acquire(recipetest.Bounded(t), 2)
 	require.NoError(t, err)
-	one := p.BeginWith(func() (*session.Hold, error) { return m.Acquire(kit.Bounded(t), 1) })
+	one := p.BeginWith(func() (*session.Hold, error) { return m.Acquire(recipetest.Bounded(t), 1) })
 	p.Stands(t, 2)
-	two := p.BeginWith(func() (*session.Hold, error) { return m.Acquire(kit.Bounded(t), 1) })
+	two := p.BeginWith(func() (*session.Hold, error) { return m.Acquire(recipetest.Bounded(t), 1) })
 	p.Stands(t, 3)
-	kit.Unlock(t, both)
+	recipetest.Unlock(t, both)
 	first, next := one.Granted(t), two.Granted(t)
 
-	kit.Until(t, "a note of each hold", func() bool {
-		line, err := m.Queue(kit.Bounded(t))
+	recipetest.Until(t, "a note of each hold", func() bool {
+		line, err := m.Queue(recipetest.Bounded(t))
 		require.NoError(t, err)
 		return len(line) == 2 && line[0].Admitted && line[1].Admitted
 	})
 	assert.Zero(t, logged(p, "cannot note that permits were taken"), p.Log.String())
-	kit.Unlock(t, first)
-	kit.Unlock(t, next)
+	recipetest.Unlock(t, first)
+	recipetest.Unlock(t, next)
 }
 
 // authIsTheUsersLogins: the ACL "auth" is what the servers make of it, and so
 // another session with the same login can use what this one has made.
 func authIsTheUsersLogins(t *testing.T, e *zktest.Ensemble) {
 	for range 2 {
-		p := newParty(t, "/mine", kit.CalmTTL)
+		p := newClient(t, "/mine", recipetest.CalmTTL)
 		p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("joe", goodPassword)}
 		p.opts.ACL = zk.AuthACL(zk.PermAll)
 		p.open(t, e.Servers()...)
-		kit.Unlock(t, p.Lock(t, "x"))
+		recipetest.Unlock(t, p.Lock(t, "x"))
 		require.NoError(t, p.Close())
 	}
 	joe := e.Conn(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -20,7 +20,7 @@ func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
 	const most = 3 // connections that one request may end
 	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"jute.maxbuffer": "100000"}})
 	w := &wire{}
-	p := newParty(t, "/fairlock", kit.CalmTTL)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
 	server := e.Servers()[0]
@@ -29,23 +29,23 @@ func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
 	long := strings.Repeat("v", 200_000)
 
 	before := w.connections(server)
-	_, err := el.Campaign(kit.Bounded(t), long)
+	_, err := el.Campaign(recipetest.Bounded(t), long)
 	require.ErrorIs(t, err, session.ErrRefused)
 	assert.ErrorContains(t, err, "jute.maxbuffer")
 	assert.ErrorContains(t, err, "a request of 200", "its size")
 	assert.LessOrEqual(t, w.connections(server)-before, most)
 
-	h, err := el.Campaign(kit.Bounded(t), "short")
+	h, err := el.Campaign(recipetest.Bounded(t), "short")
 	require.NoError(t, err)
 	before = w.connections(server)
-	err = el.Proclaim(kit.Bounded(t), h, long)
+	err = el.Proclaim(recipetest.Bounded(t), h, long)
 	require.ErrorIs(t, err, session.ErrRefused)
 	assert.ErrorContains(t, err, "jute.maxbuffer")
 	assert.LessOrEqual(t, w.connections(server)-before, most)
 
 	require.NoError(t, other.Context().Err(), "the other locks are still held")
-	kit.Unlock(t, other)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, other)
+	recipetest.Unlock(t, h)
 	assert.Empty(t, entriesBelow(t, e.Conn(t), "/fairlock"))
 	p.Kept(t)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -33,7 +33,7 @@ func TestWhatServersLimit(t *testing.T) {
 func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	const asked, given = 10 * time.Second, 3 * time.Second
 	proxy := proxyOf(t, e, 0)
-	p := newParty(t, "/short", asked)
+	p := newClient(t, "/short", asked)
 	renewed := make(chan time.Duration, 1000)
 	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev.Left }
 	p.open(t, proxy.Addr())
@@ -41,7 +41,7 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	assert.Contains(t, p.Log.String(), "asked=10s given=3s")
 	h := p.Lock(t, "x")
 	assert.LessOrEqual(t, h.Valid(), given)
-	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
+	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 1)
 	admin := e.Conn(t)
@@ -49,7 +49,7 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	over := ended(h)
 	proofs := func() { // of the opening, of heartbeats, and of a reconnection
 		for range 3 {
-			assert.LessOrEqual(t, kit.Wait(t, renewed, "a proof"), given-given/10)
+			assert.LessOrEqual(t, recipetest.Wait(t, renewed, "a proof"), given-given/10)
 		}
 	}
 	proofs()
@@ -58,23 +58,23 @@ func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
 	require.NoError(t, context.Cause(h.Context()))
 
 	proxy.Hold(fault.Both)
-	cut := kit.Now()
-	told := kit.Wait(t, over, "the end of the hold")
-	deleted := kit.Wait(t, gone, "the end of the entry")
+	cut := recipetest.Now()
+	told := recipetest.Wait(t, over, "the end of the hold")
+	deleted := recipetest.Wait(t, gone, "the end of the entry")
 	assert.Less(t, told, deleted, "told before the server gave the lock away")
 	assert.Less(t, told.Sub(cut), given)
 	assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 	t.Logf("told %s after the cut, the entry went %s after that", told.Sub(cut), deleted.Sub(told))
 	proxy.Heal(fault.Both)
-	kit.Unlock(t, p.Lock(t, "x"))
+	recipetest.Unlock(t, p.Lock(t, "x"))
 }
 
 func timeoutIsLengthened(t *testing.T, e *zktest.Ensemble) {
-	p := newParty(t, "/long", 2*time.Second).open(t, e.Servers()...)
+	p := newClient(t, "/long", 2*time.Second).open(t, e.Servers()...)
 	assert.Contains(t, p.Log.String(), "asked=2s given=2.5s")
 	h := p.Lock(t, "x")
 	assert.Greater(t, h.Valid(), 1500*time.Millisecond)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	p.Kept(t)
 }
 
@@ -93,13 +93,13 @@ func tooLittleIsLeft(t *testing.T, e *zktest.Ensemble) {
 			edit: func(o *zkbackend.Options) { o.Session.TTL, o.Session.Margin = 12*time.Second, 9*time.Second },
 		},
 	})
-	kit.Until(t, "no session left", func() bool { return sessions(t, e) <= before })
+	recipetest.Until(t, "no session left", func() bool { return sessions(t, e) <= before })
 }
 
 // sessions is how many sessions the server has.
 func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
 	t.Helper()
-	said, err := e.Member(0).Command(kit.Bounded(t), "mntr")
+	said, err := e.Member(0).Command(recipetest.Bounded(t), "mntr")
 	require.NoError(t, err)
 	for line := range strings.Lines(said) {
 		if _, err := fmt.Sscanf(line, "zk_global_sessions %d", &n); err == nil {
@@ -117,8 +117,8 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	const count, long = 1050, 4000
 	e, root := shared.use(t)
 	admin := e.Conn(t)
-	one, two := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	kit.Unlock(t, one.Lock(t, "x"))
+	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	recipetest.Unlock(t, one.Lock(t, "x"))
 	for i := 0; i < count; {
 		var ops []any
 		for range 150 { // a server takes a megabyte at once
@@ -130,24 +130,24 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	}
 	lookout := lookAt(t, e, root)
 	elsewhere := one.Lock(t, "y")
-	begin := kit.Now()
+	begin := recipetest.Now()
 	h := one.Lock(t, "x")
-	r, other := two.Begin(kit.Bounded(t), "x"), one.Begin(kit.Bounded(t), "y")
-	lookout.sees(t, 4)
-	line, err := mutex.New(one.Session, "x").Queue(kit.Bounded(t))
+	r, other := two.Begin(recipetest.Bounded(t), "x"), one.Begin(recipetest.Bounded(t), "y")
+	lookout.Sees(t, 4)
+	line, err := mutex.New(one.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
-	require.ErrorIs(t, failed(mutex.New(two.Session, "x").TryLock(kit.Bounded(t))), session.ErrNotAcquired)
-	kit.Unlock(t, elsewhere)
-	kit.Unlock(t, other.Granted(t))
-	released := kit.Now()
-	kit.Unlock(t, h)
+	require.ErrorIs(t, failed(mutex.New(two.Session, "x").TryLock(recipetest.Bounded(t))), session.ErrNotAcquired)
+	recipetest.Unlock(t, elsewhere)
+	recipetest.Unlock(t, other.Granted(t))
+	released := recipetest.Now()
+	recipetest.Unlock(t, h)
 	second := r.Granted(t)
 
-	t.Logf("all of it in %s, the hand-off in %s", kit.Now().Sub(begin), r.At.Sub(released))
+	t.Logf("all of it in %s, the hand-off in %s", recipetest.Now().Sub(begin), r.At.Sub(released))
 	assert.Greater(t, second.Token(), h.Token())
-	kit.Unlock(t, second)
+	recipetest.Unlock(t, second)
 	one.Kept(t)
 	two.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }

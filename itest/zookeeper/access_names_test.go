@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -17,7 +17,7 @@ func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	names := []string{
 		"a", "a/b", "a/b/", "/a/b", "a//b", "a/./b", "a/../b", ".", "..", "/", "%", "%2F", "a%2Fb", " ", "a b", "tab\tline\nend",
 		"ünï/☃", "🔒", "\x01\x7f", "\u0085", "\uf8ff", "\ufff0", "zookeeper", "zookeeper/quota", "lock-", "lock-123", "x-lock-00000000001",
@@ -28,22 +28,22 @@ func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
 		holds[name] = p.Lock(t, name)
 		assert.Equal(t, name, holds[name].Name())
 	}
-	lookout.sees(t, len(names))
-	told, err := p.Names(kit.Bounded(t), "")
+	lookout.Sees(t, len(names))
+	told, err := p.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.ElementsMatch(t, names, told)
-	below, err := p.Names(kit.Bounded(t), "a/")
+	below, err := p.Names(recipetest.Bounded(t), "a/")
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []string{"a/b", "a/b/", "a//b", "a/./b", "a/../b"}, below)
 	for _, name := range names {
-		line, err := mutex.New(p.Session, name).Queue(kit.Bounded(t))
+		line, err := mutex.New(p.Session, name).Queue(recipetest.Bounded(t))
 		require.NoError(t, err, "%q", name)
 		require.Len(t, line, 1, "%q", name)
 		assert.EqualValues(t, holds[name].Token(), line[0].Token, "%q", name)
 		require.NoError(t, holds[name].Unlock(), "%q", name)
 	}
-	lookout.seesNothingLeft(t)
-	told, err = p.Names(kit.Bounded(t), "")
+	lookout.SeesNothingLeft(t)
+	told, err = p.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Empty(t, told)
 	p.Kept(t)
@@ -53,7 +53,7 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	w := &wire{}
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
 	for name, says := range map[string]string{
@@ -66,9 +66,9 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 		}
 		w.forget()
 		m := mutex.New(p.Session, name)
-		_, queue := m.Queue(kit.Bounded(t))
+		_, queue := m.Queue(recipetest.Bounded(t))
 		for what, err := range map[string]error{
-			"lock": failed(m.Lock(kit.Bounded(t))), "try": failed(m.TryLock(kit.Bounded(t))), "queue": queue,
+			"lock": failed(m.Lock(recipetest.Bounded(t))), "try": failed(m.TryLock(recipetest.Bounded(t))), "queue": queue,
 		} {
 			require.ErrorIs(t, err, session.ErrInvalidName, "%s %q", what, name)
 			assert.ErrorContains(t, err, says, "%s %q", what, name)
@@ -85,11 +85,11 @@ func TestRootsAreMadeHoweverDeep(t *testing.T) {
 	admin := e.Conn(t)
 	deep := root + "-deep" + strings.Repeat("/d", 240)
 	for _, r := range []string{root + "/not/there/yet", deep} {
-		p := newParty(t, r, kit.CalmTTL).open(t, e.Servers()...)
+		p := newClient(t, r, recipetest.CalmTTL).open(t, e.Servers()...)
 		h := p.Lock(t, "orders/settle")
 		assert.Equal(t, r+"/orders/settle/", h.Refs()[0].Key[:len(r)+len("/orders/settle/")])
-		kit.Unlock(t, h)
-		kit.Unlock(t, p.Lock(t, "orders/settle"))
+		recipetest.Unlock(t, h)
+		recipetest.Unlock(t, p.Lock(t, "orders/settle"))
 		assert.Empty(t, entriesBelow(t, admin, r))
 		p.Kept(t)
 	}
@@ -100,23 +100,23 @@ func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
 	name := root[1:] + "/x" // of this test alone
-	whole, part := newParty(t, "/", kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	whole, part := newClient(t, "/", recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	h := whole.Lock(t, name)
-	r := part.Begin(kit.Bounded(t), "x")
-	lookout.sees(t, 2)
+	r := part.Begin(recipetest.Bounded(t), "x")
+	lookout.Sees(t, 2)
 	r.Waits(t)
-	names, err := whole.Names(kit.Bounded(t), root[1:]+"/")
+	names, err := whole.Names(recipetest.Bounded(t), root[1:]+"/")
 	require.NoError(t, err)
 	assert.Equal(t, []string{name}, names)
-	kit.Unlock(t, h)
-	kit.Unlock(t, r.Granted(t))
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
 
 	top := whole.Lock(t, root[1:]+"-top")
-	kit.Unlock(t, top)
-	_, err = mutex.New(whole.Session, "zookeeper/quota").Lock(kit.Bounded(t))
+	recipetest.Unlock(t, top)
+	_, err = mutex.New(whole.Session, "zookeeper/quota").Lock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrInvalidName)
 	assert.ErrorContains(t, err, "/zookeeper belongs to the servers")
 	whole.Kept(t)
 	part.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }

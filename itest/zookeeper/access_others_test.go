@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -21,19 +21,19 @@ func TestNamesLeavesOutFoldersThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	admin := asAdmin(t, e)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	h := p.Lock(t, "team/orders")
 	private(t, admin, root+"/closed", zk.PermRead)
 	private(t, admin, root+"/team/closed", zk.PermRead)
 
-	names, err := p.Names(kit.Bounded(t), "")
+	names, err := p.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"team/orders"}, names)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 
 	_, err = admin.SetACL(root, zk.DigestACL(zk.PermAll, "admin", adminPassword), -1)
 	require.NoError(t, err)
-	_, err = p.Names(kit.Bounded(t), "")
+	_, err = p.Names(recipetest.Bounded(t), "")
 	require.ErrorIs(t, err, session.ErrDenied, "nothing is known without the root")
 }
 
@@ -49,22 +49,22 @@ func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 			return second(conn.CreateContainer(entry, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)))
 		},
 		"a node with a TTL": func() error {
-			return second(conn.CreateTTL(entry, nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), kit.CalmTTL*1000))
+			return second(conn.CreateTTL(entry, nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), recipetest.CalmTTL*1000))
 		},
 	} {
-		p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
-		kit.Unlock(t, p.Lock(t, "x")) // makes the folder
+		p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+		recipetest.Unlock(t, p.Lock(t, "x")) // makes the folder
 		require.NoError(t, create(), name)
 
-		r := p.Begin(kit.Bounded(t), "x")
-		kit.Wait(t, r.Done, "an answer about "+name)
+		r := p.Begin(recipetest.Bounded(t), "x")
+		recipetest.Wait(t, r.Done, "an answer about "+name)
 		require.ErrorIs(t, r.Err, session.ErrForeignKey, name)
-		line, err := p.Queue(kit.Bounded(t), "x")
+		line, err := p.Queue(recipetest.Bounded(t), "x")
 		require.NoError(t, err)
 		require.Len(t, line, 1)
 		assert.True(t, line[0].Unleased, name)
 		require.NoError(t, conn.Delete(entry, -1))
-		kit.Unlock(t, p.Lock(t, "x"))
+		recipetest.Unlock(t, p.Lock(t, "x"))
 		require.NoError(t, p.Close())
 	}
 }
@@ -77,7 +77,7 @@ func TestAServerThatJoinsAnEnsembleEndsTheTerm(t *testing.T) {
 	e, root := shared.use(t)
 	proxy := proxyOf(t, e, 0)
 	conn := asAdmin(t, e)
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	joined := make(chan struct{})
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		select {
@@ -99,7 +99,7 @@ func TestAServerThatJoinsAnEnsembleEndsTheTerm(t *testing.T) {
 
 	close(joined)
 	proxy.Reset()
-	kit.Wait(t, h.Context().Done(), "the end of the hold")
+	recipetest.Wait(t, h.Context().Done(), "the end of the hold")
 	var lost *session.LostError
 	require.ErrorAs(t, context.Cause(h.Context()), &lost)
 	assert.ErrorContains(t, lost, "ensemble")

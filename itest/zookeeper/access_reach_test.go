@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -38,7 +38,7 @@ func tellRefusals(t *testing.T, all []refusal) {
 	defer told.Wait()
 	for _, r := range all {
 		told.Go(func() {
-			p := newParty(t, "/refused", kit.CalmTTL)
+			p := newClient(t, "/refused", recipetest.CalmTTL)
 			if r.edit != nil {
 				r.edit(&p.opts)
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
@@ -40,54 +40,56 @@ func TestAUsedUpByteQuotaDelaysNoRelease(t *testing.T) {
 }
 
 // oneOfEach has every recipe acquire a free lock.
-func oneOfEach() map[string]func(context.Context, *party) (*session.Hold, error) {
-	return map[string]func(context.Context, *party) (*session.Hold, error){
-		"election": func(ctx context.Context, p *party) (*session.Hold, error) {
+func oneOfEach() map[string]func(context.Context, *lockClient) (*session.Hold, error) {
+	return map[string]func(context.Context, *lockClient) (*session.Hold, error){
+		"election": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
 			return election.New(p.Session, "x").Campaign(ctx, "a value")
 		},
-		"all": func(ctx context.Context, p *party) (*session.Hold, error) {
+		"all": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
 			return mutex.LockAll(ctx, several(p, mutex.Options{})...)
 		},
-		"robustall": func(ctx context.Context, p *party) (*session.Hold, error) {
+		"robustall": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
 			return mutex.LockAll(ctx, several(p, mutex.Options{Robust: true})...)
 		},
-		"mutex": func(ctx context.Context, p *party) (*session.Hold, error) { return mutex.New(p.Session, "x").Lock(ctx) },
-		"robust": func(ctx context.Context, p *party) (*session.Hold, error) {
+		"mutex": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
+			return mutex.New(p.Session, "x").Lock(ctx)
+		},
+		"robust": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
 			return mutex.NewWith(p.Session, "x", mutex.Options{Robust: true}).Lock(ctx)
 		},
-		"semaphore": func(ctx context.Context, p *party) (*session.Hold, error) {
+		"semaphore": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
 			return semaphore.NewWith(p.Session, "x", 2, semaphore.Options{Slots: true}).Acquire(ctx, 1)
 		},
-		"writer": func(ctx context.Context, p *party) (*session.Hold, error) {
+		"writer": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
 			return rwlock.New(p.Session, "x").Lock(ctx)
 		},
-		"reader": func(ctx context.Context, p *party) (*session.Hold, error) {
+		"reader": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
 			return rwlock.New(p.Session, "x").RLock(ctx)
 		},
 	}
 }
 
 // several are locks that are acquired together.
-func several(p *party, o mutex.Options) (locks []*mutex.Mutex) {
+func several(p *lockClient, o mutex.Options) (locks []*mutex.Mutex) {
 	for _, name := range []string{"x", "y", "z"} {
 		locks = append(locks, mutex.NewWith(p.Session, name, o))
 	}
 	return locks
 }
 
-func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(context.Context, *party) (*session.Hold, error)) {
+func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(context.Context, *lockClient) (*session.Hold, error)) {
 	conn := e.Conn(t)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	held, err := take(kit.Bounded(t), p)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	held, err := take(recipetest.Bounded(t), p)
 	require.NoError(t, err)
-	next := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	next := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	useUpBytes(t, conn, root)
-	require.ErrorIs(t, second(take(kit.Bounded(t), next)), session.ErrRefused, "no byte is left")
+	require.ErrorIs(t, second(take(recipetest.Bounded(t), next)), session.ErrRefused, "no byte is left")
 
 	require.NoError(t, held.Unlock())
 	assert.Empty(t, entriesBelow(t, conn, root), "what the holder left behind")
 	lift(t, conn, root)
-	again, err := take(kit.Bounded(t), next)
+	again, err := take(recipetest.Bounded(t), next)
 	require.NoError(t, err)
 	assert.False(t, again.PreviousDied())
 	require.NoError(t, again.Unlock())
@@ -97,14 +99,14 @@ func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(
 // manyUnderQuota counts the transactions of a release of as many locks as there can be.
 func manyUnderQuota(t *testing.T, e *zktest.Ensemble, root string) {
 	conn, w := e.Conn(t), &wire{}
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
 	var locks []*mutex.Mutex
 	for i := range p.Profile().MaxAll {
 		locks = append(locks, mutex.New(p.Session, fmt.Sprint("x", i)))
 	}
-	h, err := mutex.LockAll(kit.Bounded(t), locks...)
+	h, err := mutex.LockAll(recipetest.Bounded(t), locks...)
 	require.NoError(t, err)
 	useUpBytes(t, conn, root)
 	w.forget()
@@ -154,8 +156,8 @@ func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
 	for name, take := range oneOfEach() {
-		p := newParty(t, root+"-"+name, kit.CalmTTL).open(t, e.Servers()...)
-		h, err := take(kit.Bounded(t), p)
+		p := newClient(t, root+"-"+name, recipetest.CalmTTL).open(t, e.Servers()...)
+		h, err := take(recipetest.Bounded(t), p)
 		require.NoError(t, err, name)
 		if strings.HasSuffix(name, "all") {
 			lined(t, conn, root+"-"+name+"/%beside/z/held", 1)
@@ -167,7 +169,7 @@ func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 			assert.Empty(t, entriesBelow(t, conn, root+"-"+name+lock), name)
 		}
 		if strings.HasPrefix(name, "robust") { // its name stays in the ledger: that errs on the safe side
-			again, err := take(kit.Bounded(t), p)
+			again, err := take(recipetest.Bounded(t), p)
 			require.NoError(t, err)
 			assert.True(t, again.PreviousDied())
 			assert.Contains(t, p.Log.String(), "cannot delete what belongs to an entry")

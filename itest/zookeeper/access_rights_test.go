@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -26,7 +26,7 @@ const (
 
 // checkSecrets fails the test if an error or what a party logged tells a
 // password.
-func checkSecrets(t testing.TB, p *party, errs ...error) {
+func checkSecrets(t testing.TB, p *lockClient, errs ...error) {
 	t.Helper()
 	for _, password := range []string{goodPassword, badPassword} {
 		assert.NotContains(t, p.Log.String(), password)
@@ -57,7 +57,7 @@ func private(t testing.TB, admin *zk.Conn, path string, perms int32) {
 }
 
 // as makes a party log in as worker.
-func as(p *party, password string) *party {
+func as(p *lockClient, password string) *lockClient {
 	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("worker", password)}
 	p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword), zk.DigestACL(zk.PermAll, "worker", goodPassword)...)
 	return p
@@ -80,7 +80,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 		{"read", all &^ zk.PermRead, "permission READ on " + root + "/read is missing", true},
 		{"nothing", 0, "on " + root + "/nothing is missing", true},
 	} {
-		p := as(newParty(t, root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
+		p := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
 		dir := root + "/" + c.name
 		private(t, admin, dir, c.perms)
 		entries := 0
@@ -91,7 +91,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 		}
 		m := mutex.New(p.Session, c.name)
 		begin := time.Now()
-		for what, err := range tour.Asked(kit.Bounded(t), p.Session, c.name) {
+		for what, err := range both.Asked(recipetest.Bounded(t), p.Session, c.name) {
 			if what == "resize" || what == "acquire" || what == "robust" || what == "all" || what == "ask" {
 				continue // that lies elsewhere
 			}
@@ -106,13 +106,13 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 			checkSecrets(t, p, err)
 			t.Logf("%s, %s: %v", c.name, what, err)
 		}
-		_, err := m.Queue(kit.Bounded(t))
+		_, err := m.Queue(recipetest.Bounded(t))
 		if c.perms&zk.PermRead == 0 {
 			require.ErrorIs(t, err, session.ErrDenied)
 			assert.ErrorContains(t, err, "permission READ on "+dir)
 		}
 		assert.Less(t, time.Since(begin), 3*time.Second, "at once")
-		kit.Until(t, "nothing left of "+c.name, func() bool { return len(entriesBelow(t, admin, dir)) == entries })
+		recipetest.Until(t, "nothing left of "+c.name, func() bool { return len(entriesBelow(t, admin, dir)) == entries })
 		p.Kept(t)
 	}
 }
@@ -128,9 +128,9 @@ func TestWithoutDeleteNothingIsHeldForGood(t *testing.T) {
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermAll)
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
-	p := as(newParty(t, root, kit.CalmTTL), goodPassword)
+	p := as(newClient(t, root, recipetest.CalmTTL), goodPassword)
 	var err error
-	p.Session, err = zkbackend.Open(kit.Bounded(t), e.Servers(), &p.opts)
+	p.Session, err = zkbackend.Open(recipetest.Bounded(t), e.Servers(), &p.opts)
 	require.NoError(t, err)
 	h := p.Lock(t, "x")
 	begin := time.Now()
@@ -153,8 +153,8 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		{root, "permission CREATE on " + root + " is missing"},
 		{root + "/below/it", "permission CREATE on " + root + " is missing"},
 	} {
-		p := as(newParty(t, c.root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
-		err := failed(mutex.New(p.Session, "orders/settle").Lock(kit.Bounded(t)))
+		p := as(newClient(t, c.root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
+		err := failed(mutex.New(p.Session, "orders/settle").Lock(recipetest.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrDenied)
 		assert.ErrorContains(t, err, c.says)
@@ -163,8 +163,8 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		p.Kept(t)
 	}
 	assert.Empty(t, children(t, admin, root))
-	zookeeperNode := newParty(t, "/zookeeper/config/locks", kit.CalmTTL).open(t, e.Servers()...)
-	err := failed(mutex.New(zookeeperNode.Session, "x").Lock(kit.Bounded(t)))
+	zookeeperNode := newClient(t, "/zookeeper/config/locks", recipetest.CalmTTL).open(t, e.Servers()...)
+	err := failed(mutex.New(zookeeperNode.Session, "x").Lock(recipetest.Bounded(t)))
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on /zookeeper/config is missing")
 }
@@ -174,18 +174,20 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 	e, root := shared.use(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermCreate)
-	open := func() *party {
-		p := as(newParty(t, root, kit.CalmTTL), goodPassword)
+	open := func() *lockClient {
+		p := as(newClient(t, root, recipetest.CalmTTL), goodPassword)
 		p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword),
 			zk.DigestACL(zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermDelete, "worker", goodPassword)...)
 		return p.open(t, e.Servers()...)
 	}
 	one, two := open(), open()
-	everythingWorks(t, one, two, func(n int) { kit.Until(t, "line", func() bool { return len(entriesBelow(t, admin, root)) == n }) })
-	_, err := one.Names(kit.Bounded(t), "")
+	everythingWorks(t, one, two, func(n int) {
+		recipetest.Until(t, "line", func() bool { return len(entriesBelow(t, admin, root)) == n })
+	})
+	_, err := one.Names(recipetest.Bounded(t), "")
 	require.ErrorIs(t, err, session.ErrDenied, "the root cannot be listed")
 	assert.ErrorContains(t, err, "permission READ on "+root)
-	for _, p := range []*party{one, two} {
+	for _, p := range []*lockClient{one, two} {
 		p.Kept(t)
 		checkSecrets(t, p, err)
 	}
@@ -194,14 +196,14 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 
 // everythingWorks goes through all that two sessions do at the server, on one
 // line. The line is waited for until it has so many.
-func everythingWorks(t *testing.T, one, two *party, line func(n int)) {
+func everythingWorks(t *testing.T, one, two *lockClient, line func(n int)) {
 	t.Helper()
 	h := one.Lock(t, "orders/settle")
-	r := two.Begin(kit.Bounded(t), "orders/settle")
+	r := two.Begin(recipetest.Bounded(t), "orders/settle")
 	line(2)
-	err := failed(mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t)))
+	err := failed(mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t)))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	queue, err := mutex.New(two.Session, "orders/settle").Queue(kit.Bounded(t))
+	queue, err := mutex.New(two.Session, "orders/settle").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, queue, 2)
 	assert.EqualValues(t, h.Token(), queue[0].Token)
@@ -210,13 +212,13 @@ func everythingWorks(t *testing.T, one, two *party, line func(n int)) {
 	defer cancel()
 	err = failed(mutex.New(one.Session, "orders/settle").Lock(ctx))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	kit.Unlock(t, h)
-	kit.Unlock(t, r.Granted(t))
-	try, err := mutex.New(two.Session, "orders/settle").TryLock(kit.Bounded(t))
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
+	try, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
-	kit.Unlock(t, try)
+	recipetest.Unlock(t, try)
 	line(0)
-	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
+	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
 }
 
 func TestALoginIsToldApart(t *testing.T) {
@@ -227,11 +229,11 @@ func TestALoginIsToldApart(t *testing.T) {
 	// Another password is another user, to whom nothing is given: no login
 	// fails, and nobody goes on trying.
 	w := &wire{}
-	wrong := as(newParty(t, root, kit.CalmTTL), badPassword)
+	wrong := as(newClient(t, root, recipetest.CalmTTL), badPassword)
 	wrong.opts.Dial = w.dial
 	wrong.open(t, e.Servers()...)
 	begin := time.Now()
-	err := failed(mutex.New(wrong.Session, "x").Lock(kit.Bounded(t)))
+	err := failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
 	t.Log(err)
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on "+root+" is missing")
@@ -240,8 +242,8 @@ func TestALoginIsToldApart(t *testing.T) {
 	wrong.Kept(t)
 	checkSecrets(t, wrong, err)
 
-	right := as(newParty(t, root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
-	kit.Unlock(t, right.Lock(t, "x"))
+	right := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
+	recipetest.Unlock(t, right.Lock(t, "x"))
 
 	tellRefusals(t, []refusal{{
 		name: "a scheme that nobody knows", servers: e.Servers(), is: session.ErrDenied, most: shortly,
@@ -254,10 +256,10 @@ func TestALoginIsToldApart(t *testing.T) {
 		"a scheme that nobody knows": {{Perms: zk.PermAll, Scheme: "nosuch", ID: "x"}},
 		"auth without a login":       zk.AuthACL(zk.PermAll),
 	} {
-		p := newParty(t, root+"-other", kit.CalmTTL)
+		p := newClient(t, root+"-other", recipetest.CalmTTL)
 		p.opts.ACL = acl
 		p.open(t, e.Servers()...)
-		err := failed(mutex.New(p.Session, "x").Lock(kit.Bounded(t)))
+		err := failed(mutex.New(p.Session, "x").Lock(recipetest.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrRefused, name)
 		assert.ErrorContains(t, err, "Options.ACL is not valid", name)
@@ -276,25 +278,25 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	e, root := shared.use(t)
 	admin := asAdmin(t, e)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	kit.Unlock(t, p.Lock(t, "x"))
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	recipetest.Unlock(t, p.Lock(t, "x"))
 	key, err := admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil,
 		zk.FlagSequence|zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "admin", adminPassword))
 	require.NoError(t, err)
-	r := p.Begin(kit.Bounded(t), "x")
-	lookout.sees(t, 3)
-	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
+	r := p.Begin(recipetest.Bounded(t), "x")
+	lookout.Sees(t, 3)
+	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
 	assert.Equal(t, key, line[0].Key)
 	assert.Equal(t, ownerOf(t, admin, key), line[0].Session)
 	r.Waits(t)
-	left := kit.Now()
+	left := recipetest.Now()
 	require.NoError(t, admin.Delete(key, -1))
 	h := r.Granted(t)
 
-	assert.Less(t, r.At.Sub(left), kit.Relooks)
-	kit.Unlock(t, h)
+	assert.Less(t, r.At.Sub(left), recipetest.Relooks)
+	recipetest.Unlock(t, h)
 	p.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/itest/tour"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -31,13 +31,13 @@ func TestPasswordsAreKept(t *testing.T) {
 	private(t, admin, root, zk.PermAll)
 	private(t, admin, root+"/denied", 0)
 	proxy := proxyOf(t, e, 0)
-	secrets := map[string]*tour.Secret{"good": tour.NewSecret(goodPassword), "bad": tour.NewSecret(badPassword)}
-	var parties []*party
+	secrets := map[string]*both.Secret{"good": both.NewSecret(goodPassword), "bad": both.NewSecret(badPassword)}
+	var parties []*lockClient
 	said := map[string]error{}
 	w := &wire{}
-	ttl := kit.CalmTTL
-	open := func(what, server, password string) *party {
-		p := as(newParty(t, root, ttl), password)
+	ttl := recipetest.CalmTTL
+	open := func(what, server, password string) *lockClient {
+		p := as(newClient(t, root, ttl), password)
 		p.opts.Session.Hooks = secrets["good"].Hooks()
 		p.opts.Dial = w.dial
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -52,7 +52,7 @@ func TestPasswordsAreKept(t *testing.T) {
 
 	wrong := open("wrong password", e.Servers()[0], badPassword)
 	require.NoError(t, said["wrong password"])
-	said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(kit.Bounded(t)))
+	said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
 	require.ErrorIs(t, said["wrong password"], session.ErrDenied)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -66,33 +66,33 @@ func TestPasswordsAreKept(t *testing.T) {
 	one, two := open("one", proxy.Addr(), goodPassword), open("two", e.Servers()[0], goodPassword)
 	require.NoError(t, said["one"])
 	require.NoError(t, said["two"])
-	for what, err := range tour.Asked(kit.Bounded(t), two.Session, "denied") {
+	for what, err := range both.Asked(recipetest.Bounded(t), two.Session, "denied") {
 		said["denied "+what] = err
 	}
 	require.ErrorIs(t, said["denied lock"], session.ErrDenied)
-	tour.Use(kit.Bounded(t), t, one.Session, two.Session, "more/")
+	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
 	ttl = 5 * time.Second // this one is to be lost
 	lost := open("to be lost", proxy.Addr(), goodPassword)
 	require.NoError(t, said["to be lost"])
 	h := lost.Lock(t, "x")
-	r := two.Begin(kit.Bounded(t), "x")
+	r := two.Begin(recipetest.Bounded(t), "x")
 	var line any
-	kit.Until(t, "a line", func() bool {
-		es, err := mutex.New(two.Session, "x").Queue(kit.Bounded(t))
+	recipetest.Until(t, "a line", func() bool {
+		es, err := mutex.New(two.Session, "x").Queue(recipetest.Bounded(t))
 		line = es
 		return err == nil && len(es) == 2
 	})
 	connections := w.connections(proxy.Addr()) + 1 // of two sessions
 	proxy.Reset()                                  // it shows its logins anew
-	kit.Until(t, "another connection", func() bool { return w.connections(proxy.Addr()) > connections })
+	recipetest.Until(t, "another connection", func() bool { return w.connections(proxy.Addr()) > connections })
 	proxy.Hold(fault.Both)
-	kit.Wait(t, h.Context().Done(), "the loss")
+	recipetest.Wait(t, h.Context().Done(), "the loss")
 	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
 	proxy.Heal(fault.Both)
 	h2 := r.Granted(t)
 	stored := everything(t, admin, root)
 	require.NotEmpty(t, stored)
-	kit.Unlock(t, h2)
+	recipetest.Unlock(t, h2)
 	for _, p := range parties { // fmt takes no lock
 		if p.Session != nil {
 			assert.NoError(t, p.Close())
@@ -102,7 +102,7 @@ func TestPasswordsAreKept(t *testing.T) {
 	for i, seal := range w.logins() {
 		if !strings.Contains(seal, goodPassword) && !strings.Contains(seal, badPassword) {
 			_, password, _ := strings.Cut(seal, ":")
-			secrets[string(rune('a'+i))] = tour.NewSecret(password)
+			secrets[string(rune('a'+i))] = both.NewSecret(password)
 		}
 	}
 	assert.Greater(t, len(secrets), 3, "seals too")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/testserver"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -24,11 +24,11 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	_, port, _ := strings.Cut(e.Servers()[0], ":")
 	// By name and by address: each is what the certificate is looked at for.
 	for _, server := range []string{e.Servers()[0], "localhost:" + port} {
-		p := newParty(t, "/locks", kit.CalmTTL)
+		p := newClient(t, "/locks", recipetest.CalmTTL)
 		p.opts.TLS = worker
 		p.opts.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=worker"}}
 		p.open(t, server)
-		other := newParty(t, "/locks", kit.CalmTTL)
+		other := newClient(t, "/locks", recipetest.CalmTTL)
 		other.opts = p.opts
 		other.open(t, server)
 		admin := e.Conn(t)
@@ -104,10 +104,10 @@ func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
 		require.NoError(t, err)
 		return func(o *zkbackend.Options) { o.TLS = worker }
 	}
-	right := newParty(t, "/locks", kit.CalmTTL)
+	right := newClient(t, "/locks", recipetest.CalmTTL)
 	trusting(named)(&right.opts)
 	right.open(t, strings.Replace(named.Servers()[0], "127.0.0.1", "localhost", 1))
-	kit.Unlock(t, right.Lock(t, "x"))
+	recipetest.Unlock(t, right.Lock(t, "x"))
 
 	tellRefusals(t, []refusal{
 		{

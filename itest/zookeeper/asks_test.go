@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned withdraws the request
@@ -16,8 +16,8 @@ import (
 // returned it without the metadata would show a request that nobody has made.
 func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
 	e, root := shared.use(t)
-	asker := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	withdraw, err := asker.Ask(kit.Bounded(t), "x", "hotfix")
+	asker := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	withdraw, err := asker.Ask(recipetest.Bounded(t), "x", "hotfix")
 	require.NoError(t, err)
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		if request.Op() == zkframe.OpGetData && strings.Contains(request.Path(), "/asks/line/") && withdraw != nil {
@@ -26,11 +26,11 @@ func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
 		}
 		return f, true
 	}}
-	reader := newParty(t, root, kit.CalmTTL)
+	reader := newClient(t, root, recipetest.CalmTTL)
 	reader.opts.Dial = w.dial
 	reader.open(t, e.Servers()...)
 
-	asks, err := reader.Asks(kit.Bounded(t), "x")
+	asks, err := reader.Asks(recipetest.Bounded(t), "x")
 
 	require.NoError(t, err)
 	assert.Nil(t, withdraw, "the node of the request was read")

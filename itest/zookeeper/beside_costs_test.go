@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -37,7 +37,7 @@ func (c *costing) costs(want int, what string, call func() error) {
 func (c *costing) join(want int, what string, req driver.JoinRequest) (j driver.Joined) {
 	c.t.Helper()
 	c.costs(want, what, func() (err error) {
-		j, err = c.o.Join(kit.Bounded(c.t), req)
+		j, err = c.o.Join(recipetest.Bounded(c.t), req)
 		return err
 	})
 	return j
@@ -46,7 +46,7 @@ func (c *costing) join(want int, what string, req driver.JoinRequest) (j driver.
 func (c *costing) leave(want int, what string, req driver.LeaveRequest) {
 	c.t.Helper()
 	c.costs(want, what, func() error {
-		_, err := c.o.Leave(kit.Bounded(c.t), req)
+		_, err := c.o.Leave(recipetest.Bounded(c.t), req)
 		return err
 	})
 }
@@ -54,7 +54,7 @@ func (c *costing) leave(want int, what string, req driver.LeaveRequest) {
 func newCosting(t *testing.T) *costing {
 	e, root := shared.use(t)
 	c := &costing{t: t, w: &wire{}}
-	c.o = drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
 	return c
 }
 
@@ -72,9 +72,9 @@ func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
 		"an election's ledger":    {Value: []byte("web-2"), Ledger: true},
 	} {
 		req.Line = name
-		j, err := c.o.Join(kit.Bounded(t), req)
+		j, err := c.o.Join(recipetest.Bounded(t), req)
 		require.NoError(t, err)
-		_, err = c.o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true})
+		_, err = c.o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true})
 		require.NoError(t, err)
 		j = c.join(1, "to join "+name, req)
 		assert.Equal(t, req.Ledger, j.Entered, name)
@@ -85,15 +85,15 @@ func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
 // TestALimitThatASessionDoesNotKnowYetCostsNothing: it is checked, not read.
 func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
 	e, root := shared.use(t)
-	first := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	first := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	req := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
-	_, err := first.Join(kit.Bounded(t), req)
+	_, err := first.Join(recipetest.Bounded(t), req)
 	require.NoError(t, err)
 	c := &costing{t: t, w: &wire{}}
-	c.o = drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
 	c.join(2, "the first join, behind another", req)
 
-	require.NoError(t, first.SetLimit(kit.Bounded(t), "gpu", 9))
+	require.NoError(t, first.SetLimit(recipetest.Bounded(t), "gpu", 9))
 	req.Follow = true
 	j := c.join(4, "a join that finds another limit: read it, join, look", req)
 	assert.EqualValues(t, 9, j.Limit)
@@ -104,7 +104,7 @@ func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
 // TestWhatHoldersDoCostsLittle: each change is one transaction.
 func TestWhatHoldersDoCostsLittle(t *testing.T) {
 	c := newCosting(t)
-	ctx := kit.Bounded(t)
+	ctx := recipetest.Bounded(t)
 	gpu := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
 	for i, admit := range []int{3, 1} { // the first makes the folder
 		j, err := c.o.Join(ctx, gpu)
@@ -155,7 +155,7 @@ func TestManyLinesAreOneTransaction(t *testing.T) {
 	}
 	var joined []driver.Joined
 	join := func() (err error) {
-		joined, err = c.o.JoinAll(kit.Bounded(t), reqs)
+		joined, err = c.o.JoinAll(recipetest.Bounded(t), reqs)
 		return err
 	}
 	leave := func() error {
@@ -165,7 +165,7 @@ func TestManyLinesAreOneTransaction(t *testing.T) {
 			assert.Equal(t, joined[0].Entry.Token, j.Entry.Token)
 			all = append(all, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
 		}
-		_, err := c.o.LeaveAll(kit.Bounded(t), all)
+		_, err := c.o.LeaveAll(recipetest.Bounded(t), all)
 		return err
 	}
 	require.NoError(t, join())
@@ -193,16 +193,16 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 		return true
 	}, reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		if on.Load() && request.Op() == zkframe.OpGetChildren2 {
-			kit.Wait(t, all, "all requests of the look")
+			recipetest.Wait(t, all, "all requests of the look")
 		}
 		return f, true
 	}}
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
-	j, err := o.Join(kit.Bounded(t), gpu(4))
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	j, err := o.Join(recipetest.Bounded(t), gpu(4))
 	require.NoError(t, err)
-	require.NoError(t, o.Admit(kit.Bounded(t), j.Entry.Ref))
+	require.NoError(t, o.Admit(recipetest.Bounded(t), j.Entry.Ref))
 	on.Store(true)
-	v, err := o.Look(kit.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
+	v, err := o.Look(recipetest.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
 	require.NoError(t, err)
 
 	assert.EqualValues(t, 4, v.Limit)
@@ -217,14 +217,14 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
 	e, root := shared.use(t)
 	conn, w := e.Conn(t), &wire{}
-	crowd := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	p := newParty(t, root, kit.CalmTTL)
+	crowd := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Servers()...)
-	leads, err := election.New(crowd.Session, "x").Campaign(kit.Bounded(t), "value 1")
+	leads, err := election.New(crowd.Session, "x").Campaign(recipetest.Bounded(t), "value 1")
 	require.NoError(t, err)
 	lined(t, conn, root+"/%beside/x/held", 1)
-	ctx, cancel := context.WithCancel(kit.Bounded(t))
+	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
 	var waiting sync.WaitGroup
 	costs := map[int]int{}
@@ -238,7 +238,7 @@ func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
 		}
 		lined(t, conn, root+"/x", n)
 		w.forget()
-		leader, err := election.New(p.Session, "x").Leader(kit.Bounded(t))
+		leader, err := election.New(p.Session, "x").Leader(recipetest.Bounded(t))
 		require.NoError(t, err)
 		assert.Equal(t, "value 1", leader.Value)
 		assert.Equal(t, leads.Token(), leader.Token)
@@ -248,7 +248,7 @@ func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
 	}
 	cancel()
 	waiting.Wait()
-	kit.Unlock(t, leads)
+	recipetest.Unlock(t, leads)
 
 	assert.Equal(t, costs[2], costs[50], "requests of Leader with 2 and with 50 candidates")
 	assert.LessOrEqual(t, costs[50], 6, "a Sync, the line, the ledger, the records, the entry, what it says of itself")

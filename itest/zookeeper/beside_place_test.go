@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -28,9 +28,9 @@ func gpu(limit int64) driver.JoinRequest {
 // is none, takes its turn.
 func TestNothingForeignLiesInALine(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
-	ctx := kit.Bounded(t)
+	ctx := recipetest.Bounded(t)
 	req := gpu(2)
 	req.Ledger = true
 	j, err := o.Join(ctx, req)
@@ -56,7 +56,7 @@ func TestNothingForeignLiesInALine(t *testing.T) {
 		_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Clean: true})
 		require.NoError(t, err)
 	}
-	require.NoError(t, kit.Wait(t, taken, "zk.Lock"))
+	require.NoError(t, recipetest.Wait(t, taken, "zk.Lock"))
 	require.NoError(t, stock.Unlock())
 	for _, dir := range []string{"/holders", "/slot", "/meta"} {
 		assert.Empty(t, children(t, conn, root+"/%beside/gpu"+dir), "what hung on an entry went with it")
@@ -68,9 +68,9 @@ func TestNothingForeignLiesInALine(t *testing.T) {
 // TestABrokenLimitIsNamed.
 func TestABrokenLimitIsNamed(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
-	j, err := o.Join(kit.Bounded(t), gpu(2))
+	j, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
 	dir := root + "/%beside/gpu/limit"
 	for _, broken := range [][]string{{"x"}, {"0"}, {"02"}, {"-1"}, {"3", "4"}, {"99999999999999999999"}} {
@@ -81,10 +81,10 @@ func TestABrokenLimitIsNamed(t *testing.T) {
 			_, err := conn.Create(dir+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
-		_, limit := o.backend.Limit(kit.Bounded(t), "gpu")
-		_, look := o.Look(kit.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
-		_, join := o.Join(kit.Bounded(t), gpu(2))
-		for _, err := range []error{limit, look, join, o.SetLimit(kit.Bounded(t), "gpu", 3)} {
+		_, limit := o.backend.Limit(recipetest.Bounded(t), "gpu")
+		_, look := o.Look(recipetest.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
+		_, join := o.Join(recipetest.Bounded(t), gpu(2))
+		for _, err := range []error{limit, look, join, o.SetLimit(recipetest.Bounded(t), "gpu", 3)} {
 			require.ErrorIs(t, err, driver.ErrRefused, "%q", broken)
 			require.ErrorContains(t, err, dir)
 		}
@@ -96,24 +96,24 @@ func TestABrokenLimitIsNamed(t *testing.T) {
 // was, and so would be that of a node with the number as its data.
 func TestALimitThatWasMadeAnewIsNotTakenForTheOld(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	other := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
-	_, err := o.Join(kit.Bounded(t), gpu(2))
+	_, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
 	dir := root + "/%beside/gpu/limit"
 	require.NoError(t, conn.Delete(dir+"/2", -1))
 	require.NoError(t, conn.Delete(dir, -1))
-	_, err = other.Join(kit.Bounded(t), gpu(9))
+	_, err = other.Join(recipetest.Bounded(t), gpu(9))
 	require.NoError(t, err)
 
-	_, err = o.Join(kit.Bounded(t), gpu(2))
+	_, err = o.Join(recipetest.Bounded(t), gpu(2))
 	var mismatch *driver.LimitError
 	require.ErrorAs(t, err, &mismatch)
 	assert.Equal(t, driver.LimitError{Limit: 9, Asked: 2}, *mismatch)
 	follow := gpu(2)
 	follow.Follow = true
-	j, err := o.Join(kit.Bounded(t), follow)
+	j, err := o.Join(recipetest.Bounded(t), follow)
 	require.NoError(t, err)
 	assert.EqualValues(t, 9, j.Limit)
 }
@@ -122,8 +122,8 @@ func TestALimitThatWasMadeAnewIsNotTakenForTheOld(t *testing.T) {
 // as fast as they can.
 func TestBellsAreHeardAfterTheirFolderWasRemoved(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	o := drive(t, kit.CalmTTL, zkbackend.Options{}, e.Servers()...)
-	other := drive(t, kit.CalmTTL, zkbackend.Options{}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Servers()...)
+	other := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Servers()...)
 	conn := e.Conn(t)
 	type bell struct {
 		of   driver.Aspect
@@ -131,22 +131,22 @@ func TestBellsAreHeardAfterTheirFolderWasRemoved(t *testing.T) {
 		ring func(j driver.Joined) error
 	}
 	for _, b := range []bell{
-		{driver.OfAdmitted, "/fairlock/%beside/gpu/holders", func(j driver.Joined) error { return other.Admit(kit.Bounded(t), j.Entry.Ref) }},
+		{driver.OfAdmitted, "/fairlock/%beside/gpu/holders", func(j driver.Joined) error { return other.Admit(recipetest.Bounded(t), j.Entry.Ref) }},
 		{driver.OfLine, "/fairlock/gpu", func(driver.Joined) error { return nil }},
 	} {
 		heard := make(chan driver.EventKind, 1000)
 		cancel := o.Watch(driver.WatchRequest{Ref: driver.Ref{Line: "gpu"}, Of: b.of}, func(ev driver.Event) { heard <- ev.Kind })
-		require.Equal(t, driver.Armed, kit.Wait(t, heard, "the watch"))
+		require.Equal(t, driver.Armed, recipetest.Wait(t, heard, "the watch"))
 		for range 3 {
-			j, err := other.Join(kit.Bounded(t), gpu(2))
+			j, err := other.Join(recipetest.Bounded(t), gpu(2))
 			require.NoError(t, err)
 			require.NoError(t, b.ring(j))
-			require.Equal(t, driver.Changed, kit.Wait(t, heard, "news"))
+			require.Equal(t, driver.Changed, recipetest.Wait(t, heard, "news"))
 			_, before, err := conn.Exists(b.dir)
 			require.NoError(t, err)
-			_, err = other.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+			_, err = other.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 			require.NoError(t, err)
-			kit.Until(t, "the folder is removed and made again", func() bool {
+			recipetest.Until(t, "the folder is removed and made again", func() bool {
 				there, stat, err := conn.Exists(b.dir)
 				return err == nil && there && stat.Czxid > before.Czxid
 			})
@@ -165,24 +165,24 @@ func TestTheLongestValueIsTaken(t *testing.T) {
 		e := zktest.New(t, &zktest.Options{Members: n})
 		w := &wire{}
 		root := "/" + strings.Repeat("r", 500)
-		o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
 		most := o.backend.Profile().MaxValue
 		line := strings.Repeat("\x01", 512)
 		meta := driver.Meta{Label: strings.Repeat("l", 128), Holds: []string{strings.Repeat("h", 700)}}
-		j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: line, Value: make([]byte, most), Meta: meta, Ledger: true})
+		j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line, Value: make([]byte, most), Meta: meta, Ledger: true})
 		require.NoError(t, err)
 		value := []byte(strings.Repeat("x", most))
-		require.NoError(t, o.Write(kit.Bounded(t), j.Entry.Ref, value))
-		all, err := o.backend.List(kit.Bounded(t), line, 0)
+		require.NoError(t, o.Write(recipetest.Bounded(t), j.Entry.Ref, value))
+		all, err := o.backend.List(recipetest.Bounded(t), line, 0)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		assert.Equal(t, len(value), len(all[0].Value))
 		assert.Equal(t, meta, all[0].Meta)
 
 		w.forget()
-		_, err = o.Join(kit.Bounded(t), driver.JoinRequest{Line: line, Value: make([]byte, most+1)})
+		_, err = o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line, Value: make([]byte, most+1)})
 		require.ErrorIs(t, err, driver.ErrRefused)
-		require.ErrorIs(t, o.Write(kit.Bounded(t), j.Entry.Ref, make([]byte, most+1)), driver.ErrRefused)
+		require.ErrorIs(t, o.Write(recipetest.Bounded(t), j.Entry.Ref, make([]byte, most+1)), driver.ErrRefused)
 		assert.Zero(t, w.count(counts))
 		assert.Empty(t, o.losses())
 	}
@@ -192,11 +192,11 @@ func TestTheLongestValueIsTaken(t *testing.T) {
 // its owner changes is not told that it has gone.
 func TestAnAdmissionIsNoRelease(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	other := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	j, err := o.Join(kit.Bounded(t), gpu(2))
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	j, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
-	v, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "gpu", Value: []byte("x")})
+	v, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "gpu", Value: []byte("x")})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		ref    driver.Ref
@@ -207,20 +207,20 @@ func TestAnAdmissionIsNoRelease(t *testing.T) {
 	} {
 		events := make(chan driver.Event, 10)
 		defer other.Watch(driver.WatchRequest{Ref: c.ref, Tell: true}, func(ev driver.Event) { events <- ev })()
-		assert.Equal(t, driver.Armed, kit.Wait(t, events, "the watch").Kind)
-		require.NoError(t, c.change(kit.Bounded(t)))
-		_, err := o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: c.ref})
+		assert.Equal(t, driver.Armed, recipetest.Wait(t, events, "the watch").Kind)
+		require.NoError(t, c.change(recipetest.Bounded(t)))
+		_, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: c.ref})
 		require.NoError(t, err)
-		assert.Equal(t, driver.Event{Kind: driver.Gone}, kit.Wait(t, events, "the end"), "the leave is told, and no hold")
+		assert.Equal(t, driver.Event{Kind: driver.Gone}, recipetest.Wait(t, events, "the end"), "the leave is told, and no hold")
 	}
 }
 
 // TestAMutexAndAReadWriteLockOnOnePathAreTold, once.
 func TestAMutexAndAReadWriteLockOnOnePathAreTold(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	for _, kin := range []driver.Kin{driver.KinMutex, driver.KinReadWrite, driver.KinMutex} {
-		_, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "x", Kin: kin})
+		_, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "x", Kin: kin})
 		require.NoError(t, err)
 	}
 	assert.Equal(t, 1, strings.Count(o.log.String(), "several protocols in one line"))
@@ -230,7 +230,7 @@ func TestAMutexAndAReadWriteLockOnOnePathAreTold(t *testing.T) {
 // by a reader of which it has not heard.
 func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 	e, root := shared.use(t)
-	ctx, giveUp := context.WithCancel(kit.Bounded(t))
+	ctx, giveUp := context.WithCancel(recipetest.Bounded(t))
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		for _, p := range request.Parts() {
 			if p.Op == zkframe.OpCreate && p.Flags == zk.FlagEphemeral && strings.Contains(p.Path, "__READ__") {
@@ -240,13 +240,13 @@ func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 		}
 		return f, true
 	}}
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
-	j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "cfg", Kin: driver.KinReadWrite})
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "cfg", Kin: driver.KinReadWrite})
 	require.NoError(t, err)
 	_, err = o.Share(ctx, j.Entry.Ref)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, driver.ErrGone)
-	_, err = o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
+	_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
 	require.NoError(t, err)
 	assert.Empty(t, children(t, e.Conn(t), root+"/cfg"))
 }
@@ -265,17 +265,17 @@ func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
 		}
 		return f, true
 	}}
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
-	first, err := o.Join(kit.Bounded(t), gpu(2))
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	first, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
-	require.NoError(t, o.Admit(kit.Bounded(t), first.Entry.Ref))
-	j, err := o.Join(kit.Bounded(t), gpu(2))
+	require.NoError(t, o.Admit(recipetest.Bounded(t), first.Entry.Ref))
+	j, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, o.Admit(ctx, j.Entry.Ref))
 	bell = root + "/%beside/gpu/holders" + strings.TrimPrefix(j.Entry.Key, root+"/gpu")
-	_, err = o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+	_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 	require.NoError(t, err)
 	assert.Len(t, children(t, conn, root+"/%beside/gpu/holders"), 1)
 	assert.Len(t, children(t, conn, root+"/gpu"), 1)
@@ -284,21 +284,21 @@ func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
 // TestHoldsOnSeveralLinesHaveTheirOwnLedgers: their entries are made at once.
 func TestHoldsOnSeveralLinesHaveTheirOwnLedgers(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	dead, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "b", Ledger: true})
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	dead, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "b", Ledger: true})
 	require.NoError(t, err)
-	_, err = o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: dead.Entry.Ref})
+	_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: dead.Entry.Ref})
 	require.NoError(t, err)
-	joined, err := o.JoinAll(kit.Bounded(t), []driver.JoinRequest{{Line: "a", Ledger: true}, {Line: "b", Ledger: true}})
+	joined, err := o.JoinAll(recipetest.Bounded(t), []driver.JoinRequest{{Line: "a", Ledger: true}, {Line: "b", Ledger: true}})
 	require.NoError(t, err)
 	var all []driver.LeaveRequest
 	for i, want := range []driver.Past{driver.PastClean, driver.PastDied} {
-		past, err := o.Enter(kit.Bounded(t), joined[i].Entry.Ref)
+		past, err := o.Enter(recipetest.Bounded(t), joined[i].Entry.Ref)
 		require.NoError(t, err)
 		assert.Equal(t, want, past)
 		all = append(all, driver.LeaveRequest{Ref: joined[i].Entry.Ref, Held: true, Clean: true})
 	}
-	_, err = o.LeaveAll(kit.Bounded(t), all)
+	_, err = o.LeaveAll(recipetest.Bounded(t), all)
 	require.NoError(t, err)
 	for _, line := range []string{"a", "b"} {
 		assert.Empty(t, children(t, e.Conn(t), root+"/%beside/"+line), line)

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -33,15 +30,10 @@ var entryName = regexp.MustCompile(`(lock-|latch-|__(READ|WRIT|lock|rlock)__)-?[
 // nothing and tells it in order. What it is not allowed to read it is not told of,
 // so it is an admin.
 type lookout struct {
+	both.Sightings[string] // by their paths
+
 	admin *zk.Conn
 	root  string
-
-	mu      sync.Mutex
-	made    []string // paths of entries in the order of creation
-	ended   []string // in the order of deletion
-	at      map[string]driver.Instant
-	changed chan struct{}
-	err     error
 }
 
 // The kinds of watches and events that a lookout speaks of.
@@ -54,10 +46,11 @@ const (
 // lookAt begins to watch; its end is that of the test.
 func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 	t.Helper()
-	w := &lookout{admin: e.Conn(t), root: root, at: map[string]driver.Instant{}, changed: make(chan struct{})}
+	w := &lookout{admin: e.Conn(t), root: root}
+	w.Of, w.Left = func(u child.Turn) string { return u.Key }, func(t testing.TB) { assert.Empty(t, entriesBelow(t, w.admin, root)) }
 	socket, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Member(0).Direct())
 	require.NoError(t, err)
-	require.NoError(t, socket.SetDeadline(time.Now().Add(kit.Patience)))
+	require.NoError(t, socket.SetDeadline(time.Now().Add(recipetest.Patience)))
 	var b bytes.Buffer
 	const admin = "admin:" + adminPassword
 	for _, field := range []any{
@@ -105,78 +98,18 @@ func packet(r io.Reader) ([]byte, error) {
 
 // see takes in an event: number, transaction, error, kind, state, path.
 func (w *lookout) see(p []byte, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer func() { close(w.changed); w.changed = make(chan struct{}) }()
-	if w.err = err; err != nil && errors.Is(err, net.ErrClosed) {
-		w.err = nil
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		w.Failed(err)
 	}
 	if len(p) < 28 || !entryName.Match(p) {
 		return
 	}
-	path := string(p[28:])
-	switch binary.BigEndian.Uint32(p[16:]) {
+	switch path := string(p[28:]); binary.BigEndian.Uint32(p[16:]) {
 	case nodeCreated:
-		w.made = append(w.made, path)
+		w.Made(path)
 	case nodeDeleted:
-		w.ended = append(w.ended, path)
-		w.at[path] = kit.Now()
+		w.Ended(path)
 	}
-}
-
-// wait waits until what was seen meets a condition.
-func (w *lookout) wait(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	timeout := time.After(kit.Patience)
-	for {
-		w.mu.Lock()
-		ok, changed, err := cond(), w.changed, w.err
-		w.mu.Unlock()
-		if ok {
-			return
-		}
-		require.NoError(t, err, "watch of %s", w.root)
-		select {
-		case <-changed:
-		case <-timeout:
-			require.Fail(t, "the server never showed it", what)
-		}
-	}
-}
-
-// sees waits for n entries made so far, and returns their paths in order.
-func (w *lookout) sees(t testing.TB, n int) []string {
-	t.Helper()
-	w.wait(t, fmt.Sprint(n, " entries made"), func() bool { return len(w.made) >= n })
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.made)
-}
-
-// seesEnd waits for the end of an entry, and says when it was told.
-func (w *lookout) seesEnd(t testing.TB, path string) (at driver.Instant) {
-	t.Helper()
-	w.wait(t, "the end of "+path, func() bool { at = w.at[path]; return at != 0 })
-	return at
-}
-
-// seesNothingLeft waits until all entries that were made are gone, and checks
-// that with the server.
-func (w *lookout) seesNothingLeft(t testing.TB) {
-	t.Helper()
-	w.wait(t, "nothing left", func() bool { return len(w.ended) == len(w.made) })
-	assert.Empty(t, entriesBelow(t, w.admin, w.root))
-}
-
-// checkTurns is child.CheckTurns for all entries that a lookout saw.
-func (w *lookout) checkTurns(t testing.TB, turns []child.Turn) {
-	t.Helper()
-	made := w.sees(t, len(turns))
-	w.seesNothingLeft(t)
-	w.mu.Lock()
-	ended := slices.Clone(w.ended)
-	w.mu.Unlock()
-	child.CheckTurns(t, turns, func(u child.Turn) string { return u.Key }, made, ended)
 }
 
 // entriesBelow lists the entries at the server.
@@ -201,11 +134,7 @@ func entriesBelow(t testing.TB, admin *zk.Conn, path string) (entries []string) 
 }
 
 // newest is the path of the entry that was made last, or the root.
-func (w *lookout) newest() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.made) == 0 {
-		return w.root
-	}
-	return w.made[len(w.made)-1]
+func (w *lookout) newest(t testing.TB) string {
+	made := append([]string{w.root}, w.Sees(t, 0)...)
+	return made[len(made)-1]
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -19,7 +19,7 @@ import (
 // at some moment after it was called, whichever member it asks.
 func TestZooKeeperDriverIsNotBehindItsFollower(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Tick: zkTick})
-	ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
 	defer cancel()
 	leader, err := e.Leader(ctx)
 	require.NoError(t, err)

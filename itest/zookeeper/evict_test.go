@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -22,7 +22,7 @@ import (
 // the same numbers, and the names of some programs have nothing else in them.
 func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 	e, root := shared.use(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
 	for _, dir := range []string{root, root + "/x"} {
 		_, err := conn.Create(dir, nil, 0, zk.WorldACL(zk.PermAll))
@@ -34,7 +34,7 @@ func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 		return path
 	}
 	path := put()
-	seen, err := o.backend.List(kit.Bounded(t), "x", 0)
+	seen, err := o.backend.List(recipetest.Bounded(t), "x", 0)
 	require.NoError(t, err)
 	require.Len(t, seen, 1)
 	require.NoError(t, conn.Delete(path, -1))
@@ -43,11 +43,11 @@ func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, path, put())
 
-	require.ErrorIs(t, o.backend.Evict(kit.Bounded(t), seen[0]), driver.ErrGone)
+	require.ErrorIs(t, o.backend.Evict(recipetest.Bounded(t), seen[0]), driver.ErrGone)
 	lined(t, conn, root+"/x", 1)
-	seen, err = o.backend.List(kit.Bounded(t), "x", 0)
+	seen, err = o.backend.List(recipetest.Bounded(t), "x", 0)
 	require.NoError(t, err)
-	require.NoError(t, o.backend.Evict(kit.Bounded(t), seen[0]))
+	require.NoError(t, o.backend.Evict(recipetest.Bounded(t), seen[0]))
 	lined(t, conn, root+"/x", 0)
 }
 
@@ -59,12 +59,12 @@ func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
 	_, err := admin.Create(root+"/x/lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	p := as(newParty(t, root, kit.CalmTTL), goodPassword).open(t, e.Servers()...)
-	line, err := p.Queue(kit.Bounded(t), "x")
+	p := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
+	line, err := p.Queue(recipetest.Bounded(t), "x")
 	require.NoError(t, err)
 	require.Len(t, line, 1)
 
-	err = p.Evict(kit.Bounded(t), line[0])
+	err = p.Evict(recipetest.Bounded(t), line[0])
 	require.ErrorIs(t, err, session.ErrDenied)
 	require.ErrorContains(t, err, "permission DELETE on "+root+"/x is missing")
 	checkSecrets(t, p, err)
@@ -76,20 +76,20 @@ func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
 // and while the servers remove what is empty under those who listen.
 func TestListeningLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
-	asker := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	asker := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 	conn := e.Conn(t)
 	const dir = "/fairlock/%beside/x/asks/line"
 	for _, asked := range []bool{false, true} {
-		h, err := mutex.New(p.Session, "x").Lock(kit.Bounded(t))
+		h, err := mutex.New(p.Session, "x").Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
 		heard := make(chan error, 1)
 		go func() {
-			_, err := h.Asked(kit.Bounded(t))
+			_, err := h.Asked(recipetest.Bounded(t))
 			heard <- err
 		}()
 		made := int64(0)
-		kit.Until(t, "the folder is made, and made again", func() bool {
+		recipetest.Until(t, "the folder is made, and made again", func() bool {
 			there, stat, err := conn.Exists(dir)
 			if err == nil && there && made == 0 {
 				made = stat.Czxid
@@ -97,16 +97,16 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 			return err == nil && there && stat.Czxid > made
 		})
 		if asked {
-			withdraw, err := asker.Ask(kit.Bounded(t), "x", "y")
+			withdraw, err := asker.Ask(recipetest.Bounded(t), "x", "y")
 			require.NoError(t, err)
-			require.NoError(t, kit.Wait(t, heard, "word of it"))
+			require.NoError(t, recipetest.Wait(t, heard, "word of it"))
 			require.NoError(t, withdraw())
-			kit.Unlock(t, h)
+			recipetest.Unlock(t, h)
 		} else {
-			kit.Unlock(t, h)
-			require.ErrorIs(t, kit.Wait(t, heard, "the end"), session.ErrUnlocked)
+			recipetest.Unlock(t, h)
+			require.ErrorIs(t, recipetest.Wait(t, heard, "the end"), session.ErrUnlocked)
 		}
-		kit.Until(t, "nothing is left", func() bool {
+		recipetest.Until(t, "nothing is left", func() bool {
 			there, _, err := conn.Exists("/fairlock/%beside")
 			return err == nil && !there
 		})
@@ -116,9 +116,9 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 // TestLookingWhoLeadsLeavesNoFolder: where nobody has ever led.
 func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 	conn := e.Conn(t)
-	ctx, cancel := context.WithCancel(kit.Bounded(t))
+	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
 	looked := make(chan struct{})
 	go func() {
@@ -128,14 +128,14 @@ func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
 			assert.Zero(t, leader.Token)
 		}
 	}()
-	kit.Until(t, "the folder is made", func() bool {
+	recipetest.Until(t, "the folder is made", func() bool {
 		there, _, err := conn.Exists("/fairlock/x")
 		return err == nil && there
 	})
 	cancel()
-	kit.Wait(t, looked, "the end")
+	recipetest.Wait(t, looked, "the end")
 
-	kit.Until(t, "nothing is left", func() bool {
+	recipetest.Until(t, "nothing is left", func() bool {
 		there, _, err := conn.Exists("/fairlock/x")
 		return err == nil && !there
 	})

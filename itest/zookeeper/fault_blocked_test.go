@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -31,11 +31,11 @@ func inTime(t *testing.T, what string, d time.Duration, call func(context.Contex
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	end := make(chan driver.Instant, 1)
-	context.AfterFunc(ctx, func() { end <- kit.Now() })
-	began := kit.Now()
+	context.AfterFunc(ctx, func() { end <- recipetest.Now() })
+	began := recipetest.Now()
 	err := call(ctx)
-	returned := kit.Now()
-	after := returned.Sub(kit.Wait(t, end, "the end of a context"))
+	returned := recipetest.Now()
+	after := returned.Sub(recipetest.Wait(t, end, "the end of a context"))
 	assert.Less(t, after, late, what)
 	require.Error(t, err, what)
 	t.Logf("%s: after %v: %v", what, returned.Sub(began).Round(time.Millisecond), err)
@@ -48,7 +48,7 @@ func stoppedServer(t *testing.T) {
 	const short = 200 * time.Millisecond
 	e := zktest.New(t, nil)
 	addr := e.Member(0).Addr()
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, addr)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, addr)
 	h := p.Lock(t, "x")
 	m, other := mutex.New(p.Session, "x"), mutex.New(p.Session, "y")
 	require.NoError(t, e.Member(0).Pause())
@@ -65,15 +65,15 @@ func stoppedServer(t *testing.T) {
 	})
 	assert.ErrorIs(t, err, session.ErrUnavailable)
 	assert.ErrorContains(t, err, addr)
-	began := kit.Now()
+	began := recipetest.Now()
 	assert.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
-	assert.Less(t, kit.Now().Sub(began), 3*time.Second, "one second, and what a busy machine adds")
+	assert.Less(t, recipetest.Now().Sub(began), 3*time.Second, "one second, and what a busy machine adds")
 	require.NoError(t, e.Member(0).Resume())
 
-	resumed := kit.Now()
-	kit.Unlock(t, p.Lock(t, "x"))
-	kit.Unlock(t, p.Lock(t, "y"))
-	t.Logf("locks again %v after the server went on", kit.Now().Sub(resumed))
+	resumed := recipetest.Now()
+	recipetest.Unlock(t, p.Lock(t, "x"))
+	recipetest.Unlock(t, p.Lock(t, "y"))
+	t.Logf("locks again %v after the server went on", recipetest.Now().Sub(resumed))
 	conn := e.Conn(t)
 	lined(t, conn, "/fairlock/x", 0)
 	lined(t, conn, "/fairlock/y", 0)
@@ -176,7 +176,7 @@ func takesThePlace(t *testing.T, e *zktest.Ensemble, root, fake string) {
 	var to atomic.Value
 	to.Store("")
 	proxy := proxyOf(t, e, 0)
-	p := newParty(t, root, 8*time.Second)
+	p := newClient(t, root, 8*time.Second)
 	p.opts.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if a, _ := to.Load().(string); a != "" {
 			addr = a
@@ -192,7 +192,7 @@ func takesThePlace(t *testing.T, e *zktest.Ensemble, root, fake string) {
 	})
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	to.Store("")
-	kit.Unlock(t, p.Lock(t, "x"))
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, p.Lock(t, "x"))
+	recipetest.Unlock(t, h)
 	p.Kept(t)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -52,7 +52,7 @@ func contextsEndBeforeNodes(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				var slacks, lasted [samples]time.Duration
 				e, root := shared.use(t)
-				kit.Each(samples, func(i int) {
+				recipetest.Each(samples, func(i int) {
 					slacks[i], lasted[i] = endsBeforeNode(t, e, fmt.Sprint(root, "-", i), f)
 				})
 				t.Logf("told before deleted: %v", slacks)
@@ -72,20 +72,20 @@ type breakage struct {
 
 func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (slack, lasted time.Duration) {
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
+	p := newClient(t, root, shortTTL).open(t, proxy.Addr())
 	fire := func() {}
 	if f.events {
-		fire = p.eventsWhileCut(t, newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), conn)
+		fire = p.eventsWhileCut(t, newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), conn)
 	}
 	h := p.Lock(t, "x")
 	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
 	<-time.After(rand.N(shortTTL / 8)) // anywhere between two heartbeats
 	f.harm(proxy)
-	began := kit.Now()
+	began := recipetest.Now()
 	believed := belief(h)
 	fire()
-	end := kit.Wait(t, told, "the end of the hold")
-	deleted := kit.Wait(t, gone, "the end of the node")
+	end := recipetest.Wait(t, told, "the end of the hold")
+	deleted := recipetest.Wait(t, gone, "the end of the node")
 	slack = deleted.Sub(end)
 
 	assert.Greater(t, deleted.Sub(<-believed), 50*time.Millisecond, "from the deadline to the end of the node")
@@ -98,7 +98,7 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (
 	proxy.Refuse(false)
 	proxy.Delay(fault.Both, 0)
 	proxy.Heal(fault.Both)
-	kit.GivenBack(t, p.Lock(t, "x"))
+	recipetest.UnlockInTrouble(t, p.Lock(t, "x"))
 	return slack, end.Sub(began)
 }
 
@@ -110,13 +110,13 @@ func belief(h *session.Hold) <-chan driver.Instant {
 	go func() {
 		var until driver.Instant
 		for {
-			asked := kit.Now()
+			asked := recipetest.Now()
 			left := h.Valid()
 			if left == 0 {
 				deadline <- until
 				return
 			}
-			if answered := kit.Now(); answered.Sub(asked) < time.Millisecond {
+			if answered := recipetest.Now(); answered.Sub(asked) < time.Millisecond {
 				until = max(until, answered.Add(left))
 			}
 			<-time.After(shortTTL / 100)
@@ -128,13 +128,13 @@ func belief(h *session.Hold) <-chan driver.Instant {
 // eventsWhileCut has watches of the party fire one by one while it is cut off:
 // what a server tells unasked keeps the client library content and proves
 // nothing. The events are the ends of calm's entries.
-func (p *party) eventsWhileCut(t *testing.T, calm *party, conn *zk.Conn) (fire func()) {
+func (p *lockClient) eventsWhileCut(t *testing.T, calm *lockClient, conn *zk.Conn) (fire func()) {
 	const n = 10
 	held := make([]*session.Hold, n)
 	for i := range held {
 		name := fmt.Sprint("event", i)
 		held[i] = calm.Lock(t, name)
-		p.Begin(kit.Bounded(t), name)
+		p.Begin(recipetest.Bounded(t), name)
 	}
 	for i := range held {
 		lined(t, conn, fmt.Sprint(p.opts.Root, "/event", i), 2)
@@ -142,7 +142,7 @@ func (p *party) eventsWhileCut(t *testing.T, calm *party, conn *zk.Conn) (fire f
 	return func() {
 		for _, h := range held {
 			<-time.After(150 * time.Millisecond)
-			kit.GivenBack(t, h)
+			recipetest.UnlockInTrouble(t, h)
 		}
 	}
 }
@@ -155,10 +155,10 @@ func deadlineFollowsServer(t *testing.T) {
 		MaxSession: given, Config: map[string]string{"minSessionTimeout": fmt.Sprint(given.Milliseconds())},
 	})
 	conn := e.Conn(t)
-	kit.Each(2, func(i int) {
+	recipetest.Each(2, func(i int) {
 		asked := []time.Duration{30 * time.Second, shortTTL}[i]
 		proxy := proxyOf(t, e, 0)
-		p := newParty(t, "/fairlock", asked)
+		p := newClient(t, "/fairlock", asked)
 		var left struct {
 			sync.Mutex
 			most time.Duration
@@ -171,11 +171,11 @@ func deadlineFollowsServer(t *testing.T) {
 		p.open(t, proxy.Addr())
 		h := p.Lock(t, fmt.Sprint(asked))
 		gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
-		kit.Until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })
+		recipetest.Until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })
 		proxy.Hold(fault.Both)
-		began := kit.Now()
-		end := kit.Wait(t, told, "the end of the hold")
-		slack := kit.Wait(t, gone, "the end of the node").Sub(end)
+		began := recipetest.Now()
+		end := recipetest.Wait(t, told, "the end of the hold")
+		slack := recipetest.Wait(t, gone, "the end of the node").Sub(end)
 		t.Logf("asked for %v, given %v: ended %v after the cut, %v before the node", asked, given, end.Sub(began), slack)
 
 		assert.Contains(t, p.Log.String(), "asked="+asked.String()+" given="+given.String())
@@ -195,7 +195,7 @@ func silentConnection(t *testing.T) {
 	const ttl = 4 * shortTTL
 	e, root := shared.use(t)
 	ways := []*tcpproxy.Proxy{proxyOf(t, e, 0), proxyOf(t, e, 0)}
-	p := newParty(t, root, ttl).open(t, ways[0].Addr(), ways[1].Addr())
+	p := newClient(t, root, ttl).open(t, ways[0].Addr(), ways[1].Addr())
 	h := p.Lock(t, "x")
 	for range 2 {
 		used, other := ways[0], ways[1]
@@ -204,16 +204,16 @@ func silentConnection(t *testing.T) {
 		}
 		require.Equal(t, 1, used.Stats().Open)
 		used.Hold(fault.Both)
-		began := kit.Now()
-		kit.Until(t, "another connection", func() bool { return other.Stats().Open > 0 })
-		took := kit.Now().Sub(began)
+		began := recipetest.Now()
+		recipetest.Until(t, "another connection", func() bool { return other.Stats().Open > 0 })
+		took := recipetest.Now().Sub(began)
 		t.Logf("another connection after %v", took)
 		assert.Less(t, took, ttl/2)
-		kit.Unlock(t, p.Lock(t, "y"))
+		recipetest.Unlock(t, p.Lock(t, "y"))
 		used.Heal(fault.Both)
-		kit.Until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
+		recipetest.Until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
 	}
 	assert.Positive(t, h.Valid())
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	p.Kept(t)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -21,7 +21,7 @@ import (
 )
 
 // minutes is how many log lines an outage may have that began then.
-func minutes(began driver.Instant) int { return 1 + int(kit.Now().Sub(began)/time.Minute) }
+func minutes(began driver.Instant) int { return 1 + int(recipetest.Now().Sub(began)/time.Minute) }
 
 // outageIsLoggedSparsely counts what a session logs while all servers are away, and
 // a holder and waiters are there.
@@ -30,9 +30,9 @@ func outageIsLoggedSparsely(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"TheSessionEnds": shortTTL, "TheSessionGoesOn": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			e := zktest.New(t, &zktest.Options{Members: 3, MaxSession: time.Minute})
-			p := newParty(t, "/fairlock", ttl).open(t, e.Servers()...)
+			p := newClient(t, "/fairlock", ttl).open(t, e.Servers()...)
 			h := p.Lock(t, "x")
-			ctx, cancel := context.WithTimeout(t.Context(), 2*kit.Patience)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*recipetest.Patience)
 			defer cancel()
 			var turns sync.WaitGroup
 			for range waiters {
@@ -46,14 +46,14 @@ func outageIsLoggedSparsely(t *testing.T) {
 			for i := range e.Len() {
 				e.Member(i).Kill()
 			}
-			began := kit.Now()
+			began := recipetest.Now()
 			away, stop := context.WithTimeout(t.Context(), 15*time.Second)
 			defer stop()
 			_, err := mutex.New(p.Session, "y").Lock(away)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			kit.Each(e.Len(), func(i int) { assert.NoError(t, e.Member(i).Restart(kit.Bounded(t))) })
+			recipetest.Each(e.Len(), func(i int) { assert.NoError(t, e.Member(i).Restart(recipetest.Bounded(t))) })
 			if ttl > shortTTL {
-				kit.Unlock(t, h)
+				recipetest.Unlock(t, h)
 			}
 			turns.Wait()
 
@@ -86,23 +86,23 @@ func refusedLoginIsLoggedSparsely(t *testing.T) {
 		}
 		return f, true
 	}}
-	p := newParty(t, root, ttl)
+	p := newClient(t, root, ttl)
 	p.opts.Dial = w.dial
 	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("fair", "lock")}
 	p.open(t, proxy.Addr())
 	h := p.Lock(t, "x")
-	r := p.Begin(kit.Bounded(t), "x")
+	r := p.Begin(recipetest.Bounded(t), "x")
 	p.Stands(t, 2)
 	most := 0 // log lines about all outages until now, except their ends
 	for outages := 1; outages <= 2; outages++ {
 		before := w.connections(proxy.Addr())
 		refuse.Store(true)
-		began := kit.Now()
+		began := recipetest.Now()
 		proxy.Reset()
-		kit.Until(t, "attempts", func() bool { return w.connections(proxy.Addr()) >= before+attempts })
-		assert.Greater(t, kit.Now().Sub(began), (attempts-2)*ttl/8, "the session rests between its attempts")
+		recipetest.Until(t, "attempts", func() bool { return w.connections(proxy.Addr()) >= before+attempts })
+		assert.Greater(t, recipetest.Now().Sub(began), (attempts-2)*ttl/8, "the session rests between its attempts")
 		refuse.Store(false)
-		kit.Until(t, "the end of the outage in the log", func() bool { return logged(p, "connected again") >= outages })
+		recipetest.Until(t, "the end of the outage in the log", func() bool { return logged(p, "connected again") >= outages })
 		most += minutes(began)
 
 		said := p.Log.String()
@@ -110,7 +110,7 @@ func refusedLoginIsLoggedSparsely(t *testing.T) {
 		assert.Equal(t, outages, logged(p, "connected again"), said)
 		assert.LessOrEqual(t, logged(p, "level=WARN"), most+outages, said)
 	}
-	kit.Unlock(t, h)
-	kit.Unlock(t, r.Granted(t))
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
 	p.Kept(t)
 }

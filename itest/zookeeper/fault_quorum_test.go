@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -31,7 +31,7 @@ type rival struct {
 	hold     *session.Hold
 	told     <-chan driver.Instant // when its context ended
 	believed <-chan driver.Instant // its deadline
-	waiting  *kit.Request
+	waiting  *recipetest.Request
 }
 
 // newRival has a party with that proof hold, on one member, and another wait, on
@@ -39,12 +39,12 @@ type rival struct {
 func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, on, other int) *rival {
 	t.Helper()
 	name := proof.String()
-	p := newParty(t, "/fairlock", shortTTL)
+	p := newClient(t, "/fairlock", shortTTL)
 	p.opts.Proof = proof
 	p.open(t, e.Member(on).Direct())
 	r := &rival{hold: p.Lock(t, name)}
 	r.told, r.believed = ended(r.hold), belief(r.hold)
-	r.waiting = newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Member(other).Direct()).Begin(kit.Bounded(t), name)
+	r.waiting = newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Member(other).Direct()).Begin(recipetest.Bounded(t), name)
 	return r
 }
 
@@ -53,10 +53,10 @@ func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, on, other
 // syncLimit ticks, 5 s here, while the leader lets their sessions expire.
 func cutFollowerProvesNothing(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "50"}})
-	leader, err := e.Leader(kit.Bounded(t))
+	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	follower, other := (leader+1)%3, (leader+2)%3
-	conn := connTo(t, e, leader, kit.CalmTTL)
+	conn := connTo(t, e, leader, recipetest.CalmTTL)
 	proofs := []zkbackend.Proof{zkbackend.ProofAuto, zkbackend.ProofSync, zkbackend.ProofQuorum}
 	var rivals []*rival
 	var gone []<-chan driver.Instant
@@ -71,9 +71,9 @@ func cutFollowerProvesNothing(t *testing.T) {
 
 	e.Member(follower).CutFrom(leader)
 	defer e.Member(follower).HealFrom(leader)
-	began := kit.Now()
+	began := recipetest.Now()
 	for i, r := range rivals {
-		told, at := kit.Wait(t, r.told, "the end of the hold"), kit.Wait(t, gone[i], "the end of the node")
+		told, at := recipetest.Wait(t, r.told, "the end of the hold"), recipetest.Wait(t, gone[i], "the end of the node")
 		next := r.waiting.Granted(t)
 		t.Logf("proof %v: told %v after the cut, %v before the node was deleted, %v before the next one held",
 			proofs[i], told.Sub(began), at.Sub(told), r.waiting.At.Sub(told))
@@ -82,10 +82,10 @@ func cutFollowerProvesNothing(t *testing.T) {
 		assert.Greater(t, at, told)
 		assert.Greater(t, r.waiting.At, told)
 		assert.Greater(t, next.Token(), r.hold.Token())
-		kit.GivenBack(t, next)
+		recipetest.UnlockInTrouble(t, next)
 	}
 	// Whoever believes what the follower says still holds.
-	at := kit.Wait(t, naiveGone, "the end of the naive one's node")
+	at := recipetest.Wait(t, naiveGone, "the end of the naive one's node")
 	believed := naive.stop()
 	t.Logf("by the follower's answers: in force for at least %v after the node was deleted", believed.Sub(at))
 	assert.Positive(t, believed.Sub(at), "the cut is one that a ping does not notice")
@@ -106,7 +106,7 @@ func newNaive(t *testing.T, conn *zk.Conn) *naive {
 	n := &naive{path: path, quit: make(chan struct{})}
 	n.done.Go(func() {
 		for {
-			sent := kit.Now()
+			sent := recipetest.Now()
 			if _, _, err := conn.Get(path); err != nil {
 				return
 			}
@@ -133,25 +133,25 @@ func (n *naive) stop() driver.Instant {
 // cannot do is commit.
 func deposedLeader(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "40"}})
-	leader, err := e.Leader(kit.Bounded(t))
+	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
-	conn := connTo(t, e, (leader+1)%3, kit.CalmTTL)
+	conn := connTo(t, e, (leader+1)%3, recipetest.CalmTTL)
 	quorum := newRival(t, e, zkbackend.ProofQuorum, leader, (leader+1)%3)
 	sync := newRival(t, e, zkbackend.ProofSync, leader, (leader+2)%3)
 	lined(t, conn, "/fairlock/quorum", 2)
 	lined(t, conn, "/fairlock/sync", 2)
 
 	e.Member(leader).CutPeers()
-	began := kit.Now()
-	told := kit.Wait(t, quorum.told, "the end of the hold with ProofQuorum")
+	began := recipetest.Now()
+	told := recipetest.Wait(t, quorum.told, "the end of the hold with ProofQuorum")
 	assert.Less(t, told.Sub(began), shortTTL)
 	assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
-	late := kit.Wait(t, sync.told, "the end of the hold with ProofSync")
+	late := recipetest.Wait(t, sync.told, "the end of the hold with ProofSync")
 	for _, r := range []*rival{quorum, sync} {
 		next := r.waiting.Granted(t)
 		assert.Greater(t, r.waiting.At, late)
 		assert.Greater(t, next.Token(), r.hold.Token())
-		kit.GivenBack(t, next)
+		recipetest.UnlockInTrouble(t, next)
 	}
 	t.Logf("after the cut: told by quorum %v, by sync %v, the next ones held %v and %v",
 		told.Sub(began), late.Sub(began), quorum.waiting.At.Sub(began), sync.waiting.At.Sub(began))

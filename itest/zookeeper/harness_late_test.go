@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // keptRequest is a request that a client has sent on a connection that broke,
@@ -64,7 +64,7 @@ func (s *zkService) dial(ctx context.Context, network, address string) (net.Conn
 
 // deliver sends one request, unless its session has ended.
 func (c *zkClient) deliver(k keptRequest) error {
-	ctx, stop := context.WithTimeout(context.Background(), kit.Patience)
+	ctx, stop := context.WithTimeout(context.Background(), recipetest.Patience)
 	defer stop()
 	member := c.svc.ensemble.Member(slices.Index(c.servers, k.addr))
 	socket, err := c.svc.dial(ctx, "tcp", member.Direct())
@@ -72,7 +72,7 @@ func (c *zkClient) deliver(k keptRequest) error {
 		return err
 	}
 	defer socket.Close()
-	if err := socket.SetDeadline(time.Now().Add(kit.Patience)); err != nil {
+	if err := socket.SetDeadline(time.Now().Add(recipetest.Patience)); err != nil {
 		return err
 	}
 	session, password := k.session.Identity()

@@ -23,7 +23,8 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/session/drivertest"
@@ -242,7 +243,7 @@ func (s *zkService) end(ctx context.Context, id int64, password string) (alive b
 		return true, err
 	}
 	defer socket.Close()
-	if err := socket.SetDeadline(time.Now().Add(kit.Patience)); err != nil {
+	if err := socket.SetDeadline(time.Now().Add(recipetest.Patience)); err != nil {
 		return true, err
 	}
 	if _, err := socket.Write(zkframe.End(id, password, 2*time.Second)); err != nil {
@@ -290,7 +291,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 // zkClient is a client whose network can be harmed: whole, by its proxies, and
 // request by request, where it dials.
 type zkClient struct {
-	kit.Network
+	both.Network
 	fault.Plan
 
 	svc     *zkService

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -62,24 +62,24 @@ func proxyOf(t testing.TB, e *zktest.Ensemble, member int) *tcpproxy.Proxy {
 	return p
 }
 
-// party is a Session on ZooKeeper with what its hooks and its log said.
-type party struct {
-	kit.Party
+// lockClient is a session on ZooKeeper with what its hooks and its log said.
+type lockClient struct {
+	recipetest.Client
 
 	opts zkbackend.Options // to be changed before open
 }
 
-// newParty prepares a party; open makes its Session.
-func newParty(t testing.TB, root string, ttl time.Duration) *party {
-	p := &party{}
+// newClient prepares a client; open makes its session.
+func newClient(t testing.TB, root string, ttl time.Duration) *lockClient {
+	p := &lockClient{}
 	p.opts = zkbackend.Options{Root: root, TickTime: 100 * time.Millisecond, Session: p.SessionOptions(t, ttl)}
 	return p
 }
 
 // open opens the Session on some servers.
-func (p *party) open(t testing.TB, servers ...string) *party {
+func (p *lockClient) open(t testing.TB, servers ...string) *lockClient {
 	t.Helper()
-	s, err := zkbackend.Open(kit.Bounded(t), servers, &p.opts)
+	s, err := zkbackend.Open(recipetest.Bounded(t), servers, &p.opts)
 	require.NoError(t, p.Opened(t, s, err))
 	return p
 }
@@ -100,7 +100,7 @@ func children(t testing.TB, conn *zk.Conn, dir string) []string {
 func lined(t testing.TB, conn *zk.Conn, dir string, n int) []string {
 	t.Helper()
 	var names []string
-	kit.Until(t, fmt.Sprintf("%d children in %s", n, dir), func() bool {
+	recipetest.Until(t, fmt.Sprintf("%d children in %s", n, dir), func() bool {
 		names = children(t, conn, dir)
 		return len(names) == n
 	})
@@ -136,7 +136,7 @@ func deletion(t testing.TB, conn *zk.Conn, path string) <-chan driver.Instant {
 	gone := make(chan driver.Instant, 1)
 	go func() {
 		if ev := <-events; ev.Type == zk.EventNodeDeleted {
-			gone <- kit.Now()
+			gone <- recipetest.Now()
 		}
 	}()
 	return gone
@@ -147,7 +147,7 @@ func ended(h *session.Hold) <-chan driver.Instant {
 	end := make(chan driver.Instant, 1)
 	go func() {
 		<-h.Context().Done()
-		end <- kit.Now()
+		end <- recipetest.Now()
 	}()
 	return end
 }

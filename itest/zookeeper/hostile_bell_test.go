@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -25,24 +25,24 @@ func TestAHolderWhoseNoteIsAStrangersIsMissedAllTheSame(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	m := &meddler{conn: e.Conn(t), root: root}
-	waiter := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	waiter := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	for put, below := range map[string][]string{"a node": {""}, "a node with another in it": {"", "/child"}} {
 		for how, end := range map[string]func(*testing.T, *owner, driver.Joined){
 			"leaves":     func(t *testing.T, o *owner, j driver.Joined) { require.NoError(t, o.quit(t, j)) },
 			"is deleted": func(t *testing.T, _ *owner, j driver.Joined) { require.NoError(t, m.conn.Delete(j.Entry.Key, -1)) },
-			"is closed":  func(t *testing.T, o *owner, _ driver.Joined) { require.NoError(t, o.Close(kit.Bounded(t))) },
+			"is closed":  func(t *testing.T, o *owner, _ driver.Joined) { require.NoError(t, o.Close(recipetest.Bounded(t))) },
 		} {
 			t.Run(put+", and the entry "+how, func(t *testing.T) {
-				o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+				o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 				line := strings.ReplaceAll(put+how, " ", "")
-				j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: line, Mode: driver.Weighted, Weight: 1, Limit: 1})
+				j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line, Mode: driver.Weighted, Weight: 1, Limit: 1})
 				require.NoError(t, err)
 				note := "holders/" + nodeOf(j.Entry.Key)
 				for _, b := range below {
 					m.put(t, line, note+b, "")
 				}
 				for range 2 { // the first answer was lost, perhaps
-					require.NoError(t, o.Admit(kit.Bounded(t), j.Entry.Ref))
+					require.NoError(t, o.Admit(recipetest.Bounded(t), j.Entry.Ref))
 				}
 				names := children(t, m.conn, path.Dir(m.beside(line, note)))
 				require.Len(t, names, 2, "the stranger's and one of its own")
@@ -50,13 +50,13 @@ func TestAHolderWhoseNoteIsAStrangersIsMissedAllTheSame(t *testing.T) {
 				o.listen(t, driver.WatchRequest{Ref: j.Entry.Ref, Own: true}) // as holders do
 				over := waiter.listen(t, driver.WatchRequest{Ref: driver.Ref{Line: line, Place: 1 << 40}, Of: driver.OfAdmitted})
 				end(t, o, j)
-				kit.Wait(t, over, "word of the end")
+				recipetest.Wait(t, over, "word of the end")
 				for _, b := range slices.Backward(below) {
 					if err := m.conn.Delete(m.beside(line, note+b), -1); err != nil { // by the owner, who took it for his
 						require.ErrorIs(t, err, zk.ErrNoNode)
 					}
 				}
-				kit.Until(t, "its own goes with it", func() bool {
+				recipetest.Until(t, "its own goes with it", func() bool {
 					return len(children(t, m.conn, path.Dir(m.beside(line, note)))) == 0
 				})
 			})
@@ -77,7 +77,7 @@ func (o *owner) listen(t *testing.T, req driver.WatchRequest) <-chan struct{} {
 		case driver.Gone, driver.Broken:
 		}
 	}))
-	kit.Wait(t, armed, "a watch")
+	recipetest.Wait(t, armed, "a watch")
 	return changed
 }
 
@@ -87,14 +87,14 @@ func TestANoteOfItsOwnShowsAHolder(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	m := &meddler{conn: e.Conn(t), root: root}
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 1})
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 1})
 	require.NoError(t, err)
 	note := "holders/" + nodeOf(j.Entry.Key)
 	m.put(t, "gpu", note, "")
-	require.NoError(t, o.Admit(kit.Bounded(t), j.Entry.Ref))
+	require.NoError(t, o.Admit(recipetest.Bounded(t), j.Entry.Ref))
 	require.NoError(t, m.conn.Delete(m.beside("gpu", note), -1))
-	v, err := o.Look(kit.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
+	v, err := o.Look(recipetest.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
 	require.NoError(t, err)
 	require.Len(t, v.Entries, 1)
 	assert.True(t, v.Entries[0].Admitted)

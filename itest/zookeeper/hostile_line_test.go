@@ -1,17 +1,13 @@
 package zookeeper
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
-	"github.com/fairlock/fairlock/itest/tour"
-	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/zkbackend"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -42,40 +38,11 @@ const mostBytes = 20 << 10
 // sequential says that the server gives the number.
 func sequential(name string) bool { return strings.TrimRight(name, "0123456789") == name }
 
-// TestStrangersOfAllKindsAreWaitedForInEveryLine has somebody fill the lines of
-// all recipes with nodes of all kinds that say all kinds of things.
-func TestStrangersOfAllKindsAreWaitedForInEveryLine(t *testing.T) {
-	t.Parallel()
-	e, root := shared.use(t)
-	for _, layout := range []zkbackend.Layout{zkbackend.LayoutCurator, zkbackend.LayoutKazoo} {
-		root := root + "-" + layout.String()
-		var ss [3]*session.Session
-		for i := range ss {
-			p := newParty(t, root, kit.CalmTTL)
-			p.opts.Layout = layout
-			ss[i] = p.open(t, e.Servers()...).Session
-			defer p.Kept(t)
-		}
-		entries, _ := strangerNames()
-		for i, r := range tour.Recipes() {
-			t.Run(fmt.Sprint(layout, " ", r.Name), func(t *testing.T) {
-				const few = 8
-				for from := 0; from < len(entries); from += few {
-					name := fmt.Sprintf("line%d-%d", i, from)
-					tour.Turns(kit.Bounded(t), t, r, name, ss, func() tour.Strangers {
-						return strangersIn(t, e, root+"/"+name, from, min(from+few, len(entries)))
-					})
-				}
-			})
-		}
-	}
-}
-
 // strangersIn puts some of them into a folder, some that are no entries, and one
 // entry of whom nothing is known.
-func strangersIn(t *testing.T, e *zktest.Ensemble, dir string, from, to int) tour.Strangers {
+func strangersIn(t testing.TB, e *zktest.Ensemble, dir string, from, to int) both.Strangers {
 	entries, others := strangerNames()
-	values := tour.Values(mostBytes)
+	values := both.Values(mostBytes)
 	most, last := e.Conn(t), e.Conn(t)
 	put := func(conn *zk.Conn, name string, value string) {
 		flags := int32(zk.FlagEphemeral)
@@ -93,7 +60,7 @@ func strangersIn(t *testing.T, e *zktest.Ensemble, dir string, from, to int) tou
 		require.NoError(t, err, name)
 	}
 	put(last, "_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", values[from%len(values)])
-	return tour.Strangers{Count: to - from + 1, Leave: func() func() {
+	return both.Strangers{Count: to - from + 1, Leave: func() func() {
 		most.Close()
 		return last.Close
 	}}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -44,26 +44,26 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 			root := root + "-" + name[len(name)-5:]
 			dir := root + "/x"
 			stranger := e.Conn(t)
-			one, two := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+			one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 			holder := one.Lock(t, "x")
-			stand := func() (node string, r *kit.Request) {
+			stand := func() (node string, r *recipetest.Request) {
 				path, err := stranger.Create(dir+"/"+lie.node, nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
-				r = two.Begin(kit.Bounded(t), "x")
+				r = two.Begin(recipetest.Bounded(t), "x")
 				lined(t, stranger, dir, 3)
-				line, err := two.Queue(kit.Bounded(t), "x")
+				line, err := two.Queue(recipetest.Bounded(t), "x")
 				require.NoError(t, err)
-				kit.Until(t, "watches", func() bool { return two.watches(t, e, path) && two.watches(t, e, line[2].Key) })
+				recipetest.Until(t, "watches", func() bool { return two.watches(t, e, path) && two.watches(t, e, line[2].Key) })
 				return path[len(dir)+1:], r
 			}
 			node, r := stand()
 			_, err := stranger.Multi(lie.ops(dir, node)...)
 			require.NoError(t, err)
 			h := r.Granted(t)
-			begin := kit.Now()
-			kit.Wait(t, h.Context().Done(), "the end of a hold that should not be")
-			t.Log("ended after", kit.Now().Sub(begin))
-			assert.Less(t, kit.Now().Sub(begin), time.Second)
+			begin := recipetest.Now()
+			recipetest.Wait(t, h.Context().Done(), "the end of a hold that should not be")
+			t.Log("ended after", recipetest.Now().Sub(begin))
+			assert.Less(t, recipetest.Now().Sub(begin), time.Second)
 			assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 			two.Log.WaitFor(t, "may have been granted twice") // a moment later
 			assert.ErrorIs(t, h.Unlock(), session.ErrLost)
@@ -73,20 +73,20 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 			_, err = stranger.Multi(lie.ops(dir, node)...)
 			require.NoError(t, err)
 			lined(t, stranger, dir, 2)
-			kit.Until(t, "a watch on the holder", func() bool { return two.watches(t, e, holder.Refs()[0].Key) })
+			recipetest.Until(t, "a watch on the holder", func() bool { return two.watches(t, e, holder.Refs()[0].Key) })
 			r.Waits(t)
 			require.NoError(t, context.Cause(holder.Context()))
-			kit.Unlock(t, holder)
-			kit.Unlock(t, r.Granted(t))
+			recipetest.Unlock(t, holder)
+			recipetest.Unlock(t, r.Granted(t))
 			one.Kept(t)
 		})
 	}
 }
 
 // watches says whether the server knows of a watch of the party's on a node.
-func (p *party) watches(t testing.TB, e *zktest.Ensemble, path string) bool {
+func (p *lockClient) watches(t testing.TB, e *zktest.Ensemble, path string) bool {
 	t.Helper()
-	said, err := e.Member(0).Command(kit.Bounded(t), "wchp")
+	said, err := e.Member(0).Command(recipetest.Bounded(t), "wchp")
 	require.NoError(t, err)
 	on := ""
 	for line := range strings.Lines(said) {

@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/itest/child"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
 
 func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	curator := startCurator(t, e)
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"curator": curator}}
 	c.rotations(t, "fairlock", "curator", "gozk")
@@ -56,19 +56,19 @@ func lax() *zktest.Options {
 // the servers let it write or not.
 func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *program, writable bool) {
 	lookout := lookAt(t, e, root+"/revoked")
-	one, two := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	h := one.Lock(t, "revoked")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	leaver := one.Begin(ctx, "revoked")
-	lookout.sees(t, 2)
-	next := two.Begin(kit.Bounded(t), "revoked")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 2)
+	next := two.Begin(recipetest.Bounded(t), "revoked")
+	lookout.Sees(t, 3)
 	theirs := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	theirs.told(t, "acquire")
-	lookout.sees(t, 4)
-	behind := two.Begin(kit.Bounded(t), "revoked")
-	entries := lookout.sees(t, 5)
+	lookout.Sees(t, 4)
+	behind := two.Begin(recipetest.Bounded(t), "revoked")
+	entries := lookout.Sees(t, 5)
 	revoker := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	revoke := func(i int) {
 		revoker.told(t, "revoke", entries[i])
@@ -86,80 +86,80 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 	data, _, err := lookout.admin.Get(h.Refs()[0].Key)
 	require.NoError(t, err)
 	assert.Equal(t, writable, string(data) == "__REVOKE__")
-	line, err := mutex.New(one.Session, "revoked").Queue(kit.Bounded(t))
+	line, err := mutex.New(one.Session, "revoked").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 5)
 	assert.EqualValues(t, h.Token(), line[0].Token)
 
 	cancel()
-	kit.Wait(t, leaver.Done, "the end of the waiter")
-	lookout.seesEnd(t, entries[1])
+	recipetest.Wait(t, leaver.Done, "the end of the waiter")
+	lookout.SeesEnd(t, entries[1])
 	revoke(2)
 	next.Waits(t)
 	assert.Positive(t, h.Valid())
 	require.NoError(t, context.Cause(h.Context()))
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	second := next.Granted(t)
 	behind.Waits(t)
 	assert.Empty(t, theirs.answers)
-	kit.Unlock(t, second)
+	recipetest.Unlock(t, second)
 	theirs.acquired(t)
 	revoke(3) // the one ahead of ours, and Curator's own
 	revoke(4)
 	behind.Waits(t)
 	theirs.does(t, "release")
-	kit.Unlock(t, behind.Granted(t))
+	recipetest.Unlock(t, behind.Granted(t))
 	one.Kept(t)
 	two.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // curatorIsKilled ends with the session of a holder that nobody gave back.
-func curatorIsKilled(t *testing.T, root string, curator *program, p *party) {
+func curatorIsKilled(t *testing.T, root string, curator *program, p *lockClient) {
 	lookout := lookAt(t, shared.ensemble, root+"/killed")
 	holder, waiter := curator.open(t, "mutex", root+"/killed"), curator.open(t, "mutex", root+"/killed")
 	holder.told(t, "acquire")
 	_, token := holder.acquired(t)
 	waiter.told(t, "acquire")
-	entries := lookout.sees(t, 2)
-	next := p.Begin(kit.Bounded(t), "killed")
-	lookout.sees(t, 3)
-	killed := kit.Now()
+	entries := lookout.Sees(t, 2)
+	next := p.Begin(recipetest.Bounded(t), "killed")
+	lookout.Sees(t, 3)
+	killed := recipetest.Now()
 	curator.process.Halt()
 	h := next.Granted(t)
-	gone := max(lookout.seesEnd(t, entries[0]), lookout.seesEnd(t, entries[1]))
+	gone := max(lookout.SeesEnd(t, entries[0]), lookout.SeesEnd(t, entries[1]))
 
 	assert.Greater(t, int64(h.Token()), token)
-	assert.Less(t, next.At.Sub(gone), kit.Relooks, "without the look that is made for want of events")
+	assert.Less(t, next.At.Sub(gone), recipetest.Relooks, "without the look that is made for want of events")
 	t.Logf("their entries were gone %s after their end, ours granted %s after that", gone.Sub(killed), next.At.Sub(gone))
-	kit.Unlock(t, h)
-	lookout.seesNothingLeft(t)
+	recipetest.Unlock(t, h)
+	lookout.SeesNothingLeft(t)
 }
 
 // readWriteIsTold has the names of Curator's read-write lock beside a mutex: its
 // owners do not see each other's order, and the log says so, once.
 func readWriteIsTold(t *testing.T, root string, curator *program) {
-	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
 	lookout := lookAt(t, shared.ensemble, root+"/rw")
 	theirs := curator.open(t, "write", root+"/rw")
 	theirs.told(t, "acquire")
 	theirs.acquired(t)
-	one := p.Begin(kit.Bounded(t), "rw")
-	lookout.sees(t, 2)
-	two := p.Begin(kit.Bounded(t), "rw")
-	lookout.sees(t, 3)
-	kit.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
+	one := p.Begin(recipetest.Bounded(t), "rw")
+	lookout.Sees(t, 2)
+	two := p.Begin(recipetest.Bounded(t), "rw")
+	lookout.Sees(t, 3)
+	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
-	kit.Unlock(t, one.Granted(t))
-	kit.Unlock(t, two.Granted(t))
-	lookout.seesNothingLeft(t)
+	recipetest.Unlock(t, one.Granted(t))
+	recipetest.Unlock(t, two.Granted(t))
+	lookout.SeesNothingLeft(t)
 	assert.Equal(t, 1, logged(p, "several protocols"))
 	assert.Contains(t, p.Log.String(), "__WRIT__")
 }
 
 // logged is how many lines of a log have a text.
-func logged(p *party, text string) int { return strings.Count(p.Log.String(), text) }
+func logged(p *lockClient, text string) int { return strings.Count(p.Log.String(), text) }
 
 // TestWritesToEntriesGrantNobody has somebody write into every entry as soon as
 // it is there, as Curator's Revoker would, while three sessions take turns. Where
@@ -182,7 +182,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 	lookout := lookAt(t, e, root)
 	turns := make(chan child.Turn, parties*each)
 	for range parties {
-		p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+		p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 		for range 2 {
 			go func() { // ends with its turns, or with the Session
 				for range each / 2 {
@@ -191,17 +191,17 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 						return
 					}
 					u := child.TurnOf(h)
-					u.End = kit.Now()
-					kit.Unlock(t, h)
+					u.End = recipetest.Now()
+					recipetest.Unlock(t, h)
 					turns <- u
 				}
 			}()
 		}
 	}
 	var all []child.Turn
-	for end := time.Now().Add(kit.Patience); len(all) < parties*each; {
+	for end := time.Now().Add(recipetest.Patience); len(all) < parties*each; {
 		require.True(t, time.Now().Before(end), "%d turns", len(all))
-		path := lookout.newest()
+		path := lookout.newest(t)
 		if path == root {
 			continue
 		}
@@ -220,7 +220,7 @@ func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, re
 			}
 		}
 	}
-	lookout.checkTurns(t, all)
+	lookout.CheckTurns(t, all, false)
 	t.Logf("%d writes into entries, %d refused", writes, refused)
 	return writes, refused
 }

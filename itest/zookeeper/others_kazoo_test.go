@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -16,7 +16,7 @@ import (
 func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Layout = zkbackend.LayoutKazoo
 	p.open(t, e.Servers()...)
 	kazoo := startKazoo(t, e)
@@ -31,68 +31,68 @@ func TestTheLineIsSharedWithKazoo(t *testing.T) {
 // otherLayoutIsTold has stock Kazoo in a line of the other layout: Kazoo does
 // not see ours. Ours wait behind Kazoo, and the log says so, once for a line.
 func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
-	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
 	lookout := lookAt(t, shared.ensemble, root+"/mixed")
 	theirs := kazoo.open(t, "lock", root+"/mixed")
 	theirs.told(t, "acquire")
 	path, _ := theirs.acquired(t)
-	one := p.Begin(kit.Bounded(t), "mixed")
-	lookout.sees(t, 2)
-	two := p.Begin(kit.Bounded(t), "mixed")
-	lookout.sees(t, 3)
-	kit.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
+	one := p.Begin(recipetest.Bounded(t), "mixed")
+	lookout.Sees(t, 2)
+	two := p.Begin(recipetest.Bounded(t), "mixed")
+	lookout.Sees(t, 3)
+	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
-	kit.Unlock(t, one.Granted(t))
-	kit.Unlock(t, two.Granted(t))
+	recipetest.Unlock(t, one.Granted(t))
+	recipetest.Unlock(t, two.Granted(t))
 
 	assert.Equal(t, 1, logged(p, "several protocols"))
 	assert.Contains(t, p.Log.String(), `name=mixed`)
 	assert.Contains(t, p.Log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
 	p.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // persistentIsNamed is about entries that nobody's end takes away: Kazoo makes
 // them when it is asked to.
-func persistentIsNamed(t *testing.T, root string, kazoo *program, p *party) {
+func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient) {
 	lookout := lookAt(t, shared.ensemble, root+"/x")
-	other := newParty(t, root, kit.CalmTTL)
+	other := newClient(t, root, recipetest.CalmTTL)
 	other.opts.Layout = zkbackend.LayoutKazoo
 	other.open(t, shared.ensemble.Servers()...)
 	theirs := kazoo.open(t, "persistent", root+"/x")
 	theirs.told(t, "acquire")
 	path, token := theirs.acquired(t)
-	begin := kit.Now()
-	var all []*kit.Request
+	begin := recipetest.Now()
+	var all []*recipetest.Request
 	for i := range 6 { // only the first stands right behind it
-		all = append(all, []*party{p, other}[i%2].Begin(kit.Bounded(t), "x"))
+		all = append(all, []*lockClient{p, other}[i%2].Begin(recipetest.Bounded(t), "x"))
 	}
 	for _, r := range all {
-		kit.Wait(t, r.Done, "an answer")
+		recipetest.Wait(t, r.Done, "an answer")
 		require.ErrorIs(t, r.Err, session.ErrForeignKey)
 		assert.ErrorContains(t, r.Err, path)
 		assert.Nil(t, r.Hold)
-		assert.Less(t, r.At.Sub(begin), kit.Relooks, "without the look that is made for want of events")
+		assert.Less(t, r.At.Sub(begin), recipetest.Relooks, "without the look that is made for want of events")
 	}
 	t.Log(all[0].Err)
-	lookout.wait(t, "nothing but the entry", func() bool { return len(lookout.ended) == len(lookout.made)-1 })
+	lookout.Wait(t, "nothing but the entry", func(made, ended []string) bool { return len(ended) == len(made)-1 })
 	require.Equal(t, []string{path}, entriesBelow(t, lookout.admin, root+"/x"))
-	line, err := mutex.New(p.Session, "x").Queue(kit.Bounded(t))
+	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 1)
 	assert.True(t, line[0].Unleased)
 	assert.True(t, line[0].Foreign)
 	assert.Equal(t, token, line[0].Token)
 	assert.Empty(t, line[0].Session)
-	_, err = mutex.New(p.Session, "x").TryLock(kit.Bounded(t))
+	_, err = mutex.New(p.Session, "x").TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.ErrorContains(t, err, path)
 
 	theirs.does(t, "release")
-	kit.Unlock(t, p.Lock(t, "x"))
+	recipetest.Unlock(t, p.Lock(t, "x"))
 	other.Kept(t)
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // TestAnEntryWithoutASessionIsNamedWhenItComesNext has somebody with a session
@@ -101,25 +101,25 @@ func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	lookout := lookAt(t, e, root)
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	kit.Unlock(t, p.Lock(t, "x"))
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	recipetest.Unlock(t, p.Lock(t, "x"))
 	key, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	between, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	r := p.Begin(kit.Bounded(t), "x")
-	lookout.sees(t, 4)
+	r := p.Begin(recipetest.Bounded(t), "x")
+	lookout.Sees(t, 4)
 	r.Waits(t)
-	left := kit.Now()
+	left := recipetest.Now()
 	require.NoError(t, lookout.admin.Delete(between, -1))
-	kit.Wait(t, r.Done, "an answer")
+	recipetest.Wait(t, r.Done, "an answer")
 
 	require.ErrorIs(t, r.Err, session.ErrForeignKey)
 	assert.ErrorContains(t, r.Err, key)
-	assert.Less(t, r.At.Sub(left), kit.Relooks, "without the look that is made for want of events")
-	lookout.wait(t, "nothing but the entry", func() bool { return len(lookout.ended) == 3 })
+	assert.Less(t, r.At.Sub(left), recipetest.Relooks, "without the look that is made for want of events")
+	lookout.Wait(t, "nothing but the entry", func(_, ended []string) bool { return len(ended) == 3 })
 	require.Equal(t, []string{key}, entriesBelow(t, lookout.admin, root))
 	require.NoError(t, lookout.admin.Delete(key, -1))
-	kit.Unlock(t, p.Lock(t, "x"))
+	recipetest.Unlock(t, p.Lock(t, "x"))
 	p.Kept(t)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -36,7 +36,7 @@ type granted struct {
 // crowd is who can stand in a line of one path.
 type crowd struct {
 	e      *zktest.Ensemble
-	fair   *party
+	fair   *lockClient
 	theirs map[string]*program // by the kind of client
 }
 
@@ -65,7 +65,7 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 		lock := zk.NewLock(c.e.Conn(t), path, zk.WorldACL(zk.PermAll))
 		go func() { // ends at the latest with the connection
 			if err := lock.Lock(); err == nil {
-				s.granted <- granted{at: kit.Now()}
+				s.granted <- granted{at: recipetest.Now()}
 			} else if ctx.Err() == nil {
 				t.Errorf("zk.Lock: %v", err)
 			}
@@ -77,7 +77,7 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 		go func() {
 			select {
 			case words := <-a.answers:
-				at := kit.Now()
+				at := recipetest.Now()
 				g := granted{path: words[min(1, len(words)-1)], at: at}
 				_, err := fmt.Sscan(words[min(2, len(words)-1)], &g.token)
 				assert.NoError(t, err, "%v", words)
@@ -94,29 +94,29 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 // give back one after another. It checks that the line shows them as they came,
 // and that they were granted in that order and one at a time.
 func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
-	ctx, cancel := context.WithCancel(kit.Bounded(t))
+	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
 	lookout := lookAt(t, c.e, c.fair.opts.Root+"/"+name)
 	var line []*standing
 	for i, kind := range kinds {
 		line = append(line, c.stands(t, ctx, kind, name))
-		lookout.sees(t, i+1)
+		lookout.Sees(t, i+1)
 	}
-	entries := lookout.sees(t, len(kinds))
+	entries := lookout.Sees(t, len(kinds))
 	tokens := c.checkQueue(t, name, kinds, entries)
 
 	// The first of ours that waits goes: nobody notices.
 	leaver := 1 + slices.Index(kinds[1:], "fairlock")
 	require.Positive(t, leaver)
 	line[leaver].cancel()
-	lookout.seesEnd(t, entries[leaver])
+	lookout.SeesEnd(t, entries[leaver])
 	var last driver.Instant
 	var slowest time.Duration
 	for i, s := range line {
 		if i == leaver {
 			continue
 		}
-		g := kit.Wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d of %v", s.kind, i, kinds))
+		g := recipetest.Wait(t, s.granted, fmt.Sprintf("a grant to %s, number %d of %v", s.kind, i, kinds))
 		if g.path != "" {
 			assert.Equal(t, entries[i], g.path, "%s, number %d", s.kind, i)
 			assert.Equal(t, tokens[i], g.token, "%s, number %d", s.kind, i)
@@ -128,10 +128,10 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 		for j, other := range line[i+1:] {
 			assert.Empty(t, other.granted, "%s, number %d, before its turn", other.kind, i+1+j)
 		}
-		last = kit.Now()
+		last = recipetest.Now()
 		require.NoError(t, s.release(), s.kind)
 	}
-	lookout.seesNothingLeft(t)
+	lookout.SeesNothingLeft(t)
 	t.Logf("%v: slowest hand-off %s", kinds, slowest)
 }
 
@@ -139,7 +139,7 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 // returns the tokens, which rise.
 func (c *crowd) checkQueue(t *testing.T, name string, kinds, entries []string) (tokens []int64) {
 	admin := c.e.Conn(t)
-	line, err := mutex.New(c.fair.Session, name).Queue(kit.Bounded(t))
+	line, err := mutex.New(c.fair.Session, name).Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, len(kinds))
 	for i, e := range line {

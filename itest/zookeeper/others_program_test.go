@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/process"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -92,7 +92,7 @@ func (a *actor) answer(t testing.TB, want string) []string {
 			answer <- nil
 		}
 	}()
-	words := kit.Wait(t, answer, want)
+	words := recipetest.Wait(t, answer, want)
 	if words == nil {
 		t.Fatalf("The program has ended; it needs %s: %v", a.p.needs, a.p.process.Err())
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 )
 
@@ -17,17 +17,17 @@ func TestRootsMeet(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	outer := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	inner := newParty(t, root+"/team", kit.CalmTTL).open(t, e.Servers()...)
+	outer := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	inner := newClient(t, root+"/team", recipetest.CalmTTL).open(t, e.Servers()...)
 
 	h := outer.Lock(t, "team/x")
-	r := inner.Begin(kit.Bounded(t), "x")
+	r := inner.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/team/x", 2)
 	lined(t, conn, root+"/%beside/team%2Fx/held", 1)
 	r.Waits(t)
-	outside, err := mutex.New(outer.Session, "team/x").Queue(kit.Bounded(t))
+	outside, err := mutex.New(outer.Session, "team/x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
-	inside, err := mutex.New(inner.Session, "x").Queue(kit.Bounded(t))
+	inside, err := mutex.New(inner.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, outside, 2)
 	require.Len(t, inside, 2)
@@ -36,43 +36,43 @@ func TestRootsMeet(t *testing.T) {
 	}
 	assert.False(t, outside[0].Granted.IsZero())
 	assert.True(t, inside[0].Granted.IsZero(), "the record of the grant is below the other root")
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	h = r.Granted(t)
 	lined(t, conn, root+"/team/%beside/x/held", 1)
 	assert.Empty(t, children(t, conn, root+"/%beside/team%2Fx/held"))
-	names, err := outer.Names(kit.Bounded(t), "")
+	names, err := outer.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"team/x"}, names, "what lies beside a queue is no name")
-	names, err = inner.Names(kit.Bounded(t), "")
+	names, err = inner.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"x"}, names)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 
 	// The limits are apart, the permits are those of one queue.
-	one, err := semaphore.New(outer.Session, "team/gpu", 1).Acquire(kit.Bounded(t), 1)
+	one, err := semaphore.New(outer.Session, "team/gpu", 1).Acquire(recipetest.Bounded(t), 1)
 	require.NoError(t, err)
-	two, err := semaphore.New(inner.Session, "gpu", 2).Acquire(kit.Bounded(t), 1)
+	two, err := semaphore.New(inner.Session, "gpu", 2).Acquire(recipetest.Bounded(t), 1)
 	require.NoError(t, err)
 	assert.Len(t, children(t, conn, root+"/team/gpu"), 2)
 	assert.Equal(t, []string{"1"}, children(t, conn, root+"/%beside/team%2Fgpu/limit"))
 	assert.Equal(t, []string{"2"}, children(t, conn, root+"/team/%beside/gpu/limit"))
-	kit.Unlock(t, one)
-	kit.Unlock(t, two)
+	recipetest.Unlock(t, one)
+	recipetest.Unlock(t, two)
 
 	// The ledgers too: how a hold of the other root ended is not known.
 	robust := mutex.Options{Robust: true}
-	dies := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	_, err = mutex.NewWith(dies.Session, "team/y", robust).Lock(kit.Bounded(t))
+	dies := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	_, err = mutex.NewWith(dies.Session, "team/y", robust).Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.NoError(t, dies.Close())
-	h, err = mutex.NewWith(inner.Session, "y", robust).Lock(kit.Bounded(t))
+	h, err = mutex.NewWith(inner.Session, "y", robust).Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.False(t, h.PreviousDied())
-	kit.Unlock(t, h)
-	h, err = mutex.NewWith(outer.Session, "team/y", robust).Lock(kit.Bounded(t))
+	recipetest.Unlock(t, h)
+	h, err = mutex.NewWith(outer.Session, "team/y", robust).Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.True(t, h.PreviousDied())
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	outer.Kept(t)
 	inner.Kept(t)
 }

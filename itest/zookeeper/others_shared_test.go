@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -28,7 +28,7 @@ func TestTheLineIsSharedWithCuratorsOtherRecipes(t *testing.T) {
 
 // inLine is a request of either side in a line.
 type inLine struct {
-	ours   *kit.Request
+	ours   *recipetest.Request
 	theirs *actor
 	got    chan struct{} // closed when it is granted
 }
@@ -37,7 +37,7 @@ type inLine struct {
 type readWriteLine struct {
 	t       *testing.T
 	root    string
-	p       *party
+	p       *lockClient
 	curator *program
 	lookout *lookout
 	stands  int
@@ -48,7 +48,7 @@ type readWriteLine struct {
 func (l *readWriteLine) join(kind string) *inLine {
 	l.t.Helper()
 	x := &inLine{got: make(chan struct{})}
-	ctx := kit.Bounded(l.t)
+	ctx := recipetest.Bounded(l.t)
 	rw := rwlock.New(l.p.Session, "rw")
 	switch kind {
 	case "r":
@@ -72,14 +72,14 @@ func (l *readWriteLine) join(kind string) *inLine {
 		}
 	}()
 	l.stands++
-	l.lookout.sees(l.t, l.stands)
+	l.lookout.Sees(l.t, l.stands)
 	return x
 }
 
 func (l *readWriteLine) granted(xs ...*inLine) {
 	l.t.Helper()
 	for _, x := range xs {
-		kit.Wait(l.t, x.got, "a grant")
+		recipetest.Wait(l.t, x.got, "a grant")
 		if x.ours != nil {
 			require.NoError(l.t, x.ours.Err)
 		}
@@ -102,7 +102,7 @@ func (l *readWriteLine) release(xs ...*inLine) {
 	for _, x := range xs {
 		l.stands--
 		if x.ours != nil {
-			kit.Unlock(l.t, x.ours.Hold)
+			recipetest.Unlock(l.t, x.ours.Hold)
 		} else {
 			x.theirs.does(l.t, "release")
 		}
@@ -110,7 +110,7 @@ func (l *readWriteLine) release(xs ...*inLine) {
 }
 
 func newReadWriteLine(t *testing.T, root string, curator *program) *readWriteLine {
-	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
 	return &readWriteLine{t: t, root: root, p: p, curator: curator, lookout: lookAt(t, shared.ensemble, root+"/rw")}
 }
 
@@ -122,7 +122,7 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	w4 := l.join("W")
 	r5, r6 := l.join("r"), l.join("R")
 	w7 := l.join("w")
-	line, err := rwlock.New(l.p.Session, "rw").Queue(kit.Bounded(t))
+	line, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 7)
 	for i, want := range []driver.Mode{driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive} {
@@ -145,7 +145,7 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	l.release(r5)
 	l.granted(w7)
 	l.release(w7)
-	l.lookout.seesNothingLeft(t)
+	l.lookout.SeesNothingLeft(t)
 	assert.Zero(t, logged(l.p, "several protocols"))
 	l.p.Kept(t)
 }
@@ -169,10 +169,10 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 		}
 		h := first.ours.Hold
 		token := h.Token()
-		require.NoError(t, rwlock.New(l.p.Session, "rw").Downgrade(kit.Bounded(t), h))
+		require.NoError(t, rwlock.New(l.p.Session, "rw").Downgrade(recipetest.Bounded(t), h))
 		l.granted(readers...)
 		l.waits(others...)
-		line, err := rwlock.New(l.p.Session, "rw").Queue(kit.Bounded(t))
+		line, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
 		require.NoError(t, err)
 
 		assert.Equal(t, driver.Shared, line[0].Mode, behind)
@@ -190,27 +190,27 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 			l.release(others[0])
 			others = others[1:]
 		}
-		l.lookout.seesNothingLeft(t)
+		l.lookout.SeesNothingLeft(t)
 		l.p.Kept(t)
 	}
 }
 
 // curatorLeads has candidates of both sides take turns, and know each other.
 func curatorLeads(t *testing.T, root string, curator *program, kind string, o election.Options) {
-	p := newParty(t, root, kit.CalmTTL).open(t, shared.ensemble.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
 	lookout := lookAt(t, shared.ensemble, root+"/"+kind)
 	el := election.NewWith(p.Session, kind, o)
-	ctx := kit.Bounded(t)
-	campaign := func(value string) *kit.Request {
+	ctx := recipetest.Bounded(t)
+	campaign := func(value string) *recipetest.Request {
 		return p.BeginWith(func() (*session.Hold, error) { return el.Campaign(ctx, value) })
 	}
 	first := campaign("ours-1")
 	h := first.Granted(t)
 	theirs := curator.open(t, kind, root+"/"+kind)
 	theirs.told(t, "acquire")
-	lookout.sees(t, 2)
+	lookout.Sees(t, 2)
 	second := campaign("ours-2")
-	lookout.sees(t, 3)
+	lookout.Sees(t, 3)
 	observer := curator.open(t, kind, root+"/"+kind)
 	leads := func(want string) {
 		t.Helper()
@@ -228,7 +228,7 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 		leads("ours-1b")
 	}
 	second.Waits(t)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	theirs.acquired(t)
 	leads(theirs.name)
 	second.Waits(t)
@@ -236,7 +236,7 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 	h2 := second.Granted(t)
 	leads("ours-2")
 	assert.Greater(t, h2.Token(), h.Token())
-	kit.Unlock(t, h2)
-	lookout.seesNothingLeft(t)
+	recipetest.Unlock(t, h2)
+	lookout.SeesNothingLeft(t)
 	p.Kept(t)
 }

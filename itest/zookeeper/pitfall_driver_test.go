@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/heard"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -36,7 +36,7 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	o.backend, err = zkbackend.NewBackend(servers, &opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, o.backend.Close()) })
-	o.Session, err = o.backend.Open(kit.Bounded(t), driver.Config{
+	o.Session, err = o.backend.Open(recipetest.Bounded(t), driver.Config{
 		TTL: ttl, Window: ttl - o.backend.Profile().Margin(ttl), Margin: o.backend.Profile().Margin, Logger: o.log.Logger(t),
 		Proof: func(driver.Instant, time.Duration) {},
 		Gone: func(err error) {
@@ -47,7 +47,7 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), recipetest.Patience)
 		defer cancel()
 		assert.NoError(t, o.Close(ctx))
 	})
@@ -64,7 +64,7 @@ func (o *owner) losses() []error {
 // join joins a line.
 func (o *owner) join(t *testing.T, line string) driver.Joined {
 	t.Helper()
-	j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: line, Nearest: 2})
+	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line, Nearest: 2})
 	require.NoError(t, err)
 	return j
 }
@@ -76,13 +76,13 @@ func settle(t *testing.T, err error) {
 	if !errors.As(err, &p) {
 		return
 	}
-	kit.Until(t, "an unknown outcome becomes known", func() bool { return p.Settle(kit.Bounded(t)) == nil })
+	recipetest.Until(t, "an unknown outcome becomes known", func() bool { return p.Settle(recipetest.Bounded(t)) == nil })
 }
 
 // quit leaves a line without a hold.
 func (o *owner) quit(t *testing.T, j driver.Joined) error {
 	t.Helper()
-	_, err := o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+	_, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 	return err
 }
 
@@ -99,7 +99,7 @@ func (o *owner) end(t *testing.T, j driver.Joined) <-chan driver.Event {
 		case driver.Changed, driver.Broken:
 		}
 	}))
-	kit.Wait(t, armed, "a watch")
+	recipetest.Wait(t, armed, "a watch")
 	return gone
 }
 
@@ -112,7 +112,7 @@ func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
 	})
 	t.Run("a follower", func(t *testing.T) {
 		e := zktest.New(t, &zktest.Options{Members: 3})
-		leader, err := e.Leader(kit.Bounded(t))
+		leader, err := e.Leader(recipetest.Bounded(t))
 		require.NoError(t, err)
 		farewellUnanswered(t, e, "/farewell", (leader+1)%3)
 	})
@@ -120,19 +120,19 @@ func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
 
 func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member int) {
 	conn, proxy := e.Conn(t), proxyOf(t, e, member)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, proxy.Addr())
-	j, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "x"})
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, proxy.Addr())
+	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "x"})
 	require.NoError(t, err)
 	gone := deletion(t, conn, j.Entry.Ref.Key)
 	proxy.Hold(fault.Replies)
 	proxy.Reset()
 
 	// Time enough for the handshake on a busy machine: what is behind it must arrive.
-	ctx, cancel := context.WithTimeout(kit.Bounded(t), kit.CalmTTL/4)
+	ctx, cancel := context.WithTimeout(recipetest.Bounded(t), recipetest.CalmTTL/4)
 	defer cancel()
-	began := kit.Now()
+	began := recipetest.Now()
 	require.ErrorIs(t, o.Close(ctx), driver.ErrUnavailable, "nobody has said so")
 
-	assert.Less(t, kit.Wait(t, gone, "the end of the session").Sub(began), kit.CalmTTL/2)
+	assert.Less(t, recipetest.Wait(t, gone, "the end of the session").Sub(began), recipetest.CalmTTL/2)
 	proxy.Heal(fault.Replies)
 }

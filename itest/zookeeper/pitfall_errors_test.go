@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -50,15 +50,15 @@ func refusalsAreTold(t *testing.T) {
 				return f, true
 			},
 		}
-		p := newParty(t, root, kit.CalmTTL)
+		p := newClient(t, root, recipetest.CalmTTL)
 		p.opts.Dial = w.dial
 		p.open(t, e.Servers()...)
 		if c.op == zkframe.OpMulti {
-			kit.Unlock(t, p.Lock(t, name)) // makes the folder
+			recipetest.Unlock(t, p.Lock(t, name)) // makes the folder
 		}
 		w.forget()
 		on.Store(1)
-		h, err := mutex.New(p.Session, name).Lock(kit.Bounded(t))
+		h, err := mutex.New(p.Session, name).Lock(recipetest.Bounded(t))
 
 		assert.ErrorIs(t, err, c.want, name)
 		if c.want != nil {
@@ -68,7 +68,7 @@ func refusalsAreTold(t *testing.T) {
 			continue
 		}
 		assert.Equal(t, c.times+1, hits.Load(), "%s: requests", name)
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	}
 }
 
@@ -76,7 +76,7 @@ func refusalsAreTold(t *testing.T) {
 func realQuota(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
 	conn := e.Conn(t)
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 	held := p.Lock(t, "x")
 	const quota = "/zookeeper/quota/fairlock"
 	for _, node := range []struct{ path, data string }{
@@ -93,12 +93,12 @@ func realQuota(t *testing.T) {
 		"a folder": func(ctx context.Context) error { return second(mutex.New(p.Session, "y").Lock(ctx)) },
 		"a try":    func(ctx context.Context) error { return second(mutex.New(p.Session, "y").TryLock(ctx)) },
 	} {
-		err := call(kit.Bounded(t))
+		err := call(recipetest.Bounded(t))
 		require.ErrorIs(t, err, session.ErrRefused, what)
 		assert.ErrorContains(t, err, "quota", what)
 		t.Log(err)
 	}
-	kit.Unlock(t, held)
+	recipetest.Unlock(t, held)
 	require.NoError(t, p.Lock(t, "x").Unlock(), "there is room again")
 	p.Kept(t)
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -61,7 +61,7 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 		line := fmt.Sprint(kinds)
 		dir := folder(t, conn, root+"/"+line)
 		b := &breaker{}
-		o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Servers()...)
+		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Servers()...)
 		b.mu.Lock()
 		b.kinds = slices.Clone(kinds)
 		b.mu.Unlock()
@@ -75,7 +75,7 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, stat.Czxid, j.Entry.Token)
 		assert.Zero(t, j.Ahead)
-		_, err = o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+		_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 		require.NoError(t, err)
 		assert.Empty(t, children(t, conn, dir))
 	}
@@ -87,9 +87,9 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 func lateCommitMakesOneEntry(t *testing.T) {
 	const way = 300 * time.Millisecond
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
-	leader, err := e.Leader(kit.Bounded(t))
+	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
-	conn := connTo(t, e, leader, kit.CalmTTL)
+	conn := connTo(t, e, leader, recipetest.CalmTTL)
 	slow, far := (leader+1)%3, (leader+2)%3
 	for round := range 6 {
 		line := fmt.Sprint("x", round)
@@ -102,7 +102,7 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		var struck atomic.Bool
 		w := &wire{refuse: func(addr string) bool { return first != then && (addr == first) == struck.Load() }}
 		w.after = func(f zkframe.Frame) bool { return !joins(f) || struck.Swap(true) }
-		o := drive(t, kit.CalmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, first, then)
+		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, first, then)
 		delay := func(d time.Duration) {
 			e.Member(slow).DelayTo(leader, d)
 			e.Member(far).DelayTo(leader, d+d/4)
@@ -116,7 +116,7 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		assert.Len(t, children(t, conn, dir), 1)
 		assert.Zero(t, j.Ahead)
 		assert.Equal(t, o.ID(), ownerOf(t, conn, j.Entry.Key))
-		_, err = o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
+		_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 		require.NoError(t, err)
 		<-time.After(way / 5)
 		assert.Empty(t, children(t, conn, dir), "and nothing comes late")
@@ -137,31 +137,31 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		e, root := shared.use(t)
 		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 		w := &wire{}
-		p := newParty(t, root, kit.CalmTTL)
+		p := newClient(t, root, recipetest.CalmTTL)
 		p.opts.Dial = w.dial
 		p.open(t, proxy.Addr())
 		before := p.Service()
-		kit.Unlock(t, p.Lock(t, "x"))
+		recipetest.Unlock(t, p.Lock(t, "x"))
 		held := made(t, conn, root+"/x")
 		w.forget()
 
-		f.harm(proxy)
-		ctx, cancel := context.WithCancel(kit.Bounded(t))
+		fault.harm(proxy)
+		ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 		r := p.Begin(ctx, "x")
-		kit.Until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
+		recipetest.Until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
 		if name == "the answer is late" || name == "the answer is lost" {
-			kit.Until(t, "an entry", func() bool { return len(children(t, conn, root+"/x")) == 1 })
+			recipetest.Until(t, "an entry", func() bool { return len(children(t, conn, root+"/x")) == 1 })
 		}
 		cancel()
-		ended := kit.Now()
-		kit.Wait(t, r.Done, "Lock returns")
+		ended := recipetest.Now()
+		recipetest.Wait(t, r.Done, "Lock returns")
 		took := r.At.Sub(ended)
 		assert.Less(t, took, 200*time.Millisecond, name)
 		require.ErrorIs(t, r.Err, session.ErrNotAcquired)
 		f.heal(proxy)
 
 		// The next one in line shows it: it is first.
-		kit.Unlock(t, p.Lock(t, "x"))
+		recipetest.Unlock(t, p.Lock(t, "x"))
 		lined(t, conn, root+"/x", 0)
 		p.Kept(t)
 		assert.Equal(t, before, p.Service())
@@ -176,7 +176,7 @@ func settledJoinsStayAway(t *testing.T) {
 	conn := e.Conn(t)
 	dir := folder(t, conn, root+"/x")
 	var struck atomic.Int64
-	ctx, cancel := context.WithCancel(kit.Bounded(t))
+	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		if joins(request) && struck.Add(1) == 1 {
 			cancel()
@@ -184,7 +184,7 @@ func settledJoinsStayAway(t *testing.T) {
 		}
 		return f, true
 	}}
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
 	_, err := o.Join(ctx, driver.JoinRequest{Line: "x"})
 	var p *driver.PendingError
 	require.ErrorAs(t, err, &p)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -23,10 +23,10 @@ import (
 )
 
 // watched opens a party whose requests are seen.
-func watched(t *testing.T, root string, servers ...string) (*party, *wire) {
+func watched(t *testing.T, root string, servers ...string) (*lockClient, *wire) {
 	t.Helper()
 	w := &wire{}
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	return p.open(t, servers...), w
 }
@@ -47,12 +47,12 @@ func rests(t *testing.T, wires ...*wire) {
 		}
 		return sent, idle
 	}
-	last, since := 0, kit.Now()
-	kit.Until(t, "a rest", func() bool {
+	last, since := 0, recipetest.Now()
+	recipetest.Until(t, "a rest", func() bool {
 		if n, idle := sum(); n != last || !idle {
-			last, since = n, kit.Now()
+			last, since = n, recipetest.Now()
 		}
-		return kit.Now().Sub(since) > 60*time.Millisecond
+		return recipetest.Now().Sub(since) > 60*time.Millisecond
 	})
 	for _, w := range wires {
 		w.forget()
@@ -64,7 +64,7 @@ func rests(t *testing.T, wires ...*wire) {
 // wait its own, after a moment.
 func stands(t *testing.T, w *wire, entries int) {
 	t.Helper()
-	kit.Until(t, "watches", func() bool {
+	recipetest.Until(t, "watches", func() bool {
 		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData && f.Watches() }) == entries
 	})
 }
@@ -98,7 +98,7 @@ func handOff(wires ...*wire) (byKind map[int32]int, down int) {
 // true.
 func doubted(t *testing.T, w *wire) {
 	t.Helper()
-	kit.Until(t, "a look at the line", func() bool {
+	recipetest.Until(t, "a look at the line", func() bool {
 		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetChildren2 }) > 0
 	})
 }
@@ -136,7 +136,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	three, threeWire := watched(t, root, e.Servers()...)
 	held := one.Lock(t, "x")
 	stands(t, oneWire, 1)
-	second := two.Begin(kit.Bounded(t), "x")
+	second := two.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 	stands(t, twoWire, 2)
 	rests(t, oneWire, twoWire, threeWire)
@@ -151,10 +151,10 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	granted(t, twoWire)
 	rests(t, oneWire, twoWire)
 
-	third := three.Begin(kit.Bounded(t), "x")
+	third := three.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 	stands(t, threeWire, 2)
-	fourth := one.Begin(kit.Bounded(t), "x")
+	fourth := one.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 3)
 	stands(t, oneWire, 2)
 	rests(t, oneWire, twoWire, threeWire)
@@ -198,15 +198,15 @@ func longLineIsNeverRead(t *testing.T) {
 	const n, sessions = 1000, 4
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	var parties [sessions]*party
+	var parties [sessions]*lockClient
 	var wires [sessions]*wire
 	for i := range parties {
 		parties[i], wires[i] = watched(t, root, e.Servers()...)
 	}
-	held := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...).Lock(t, "x")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*kit.Patience)
+	held := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...).Lock(t, "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*recipetest.Patience)
 	defer cancel()
-	requests := make([]*kit.Request, n)
+	requests := make([]*recipetest.Request, n)
 	for i := range requests {
 		requests[i] = parties[i%sessions].Begin(ctx, "x")
 	}
@@ -215,8 +215,8 @@ func longLineIsNeverRead(t *testing.T) {
 		p.Stands(t, n/sessions)
 	}
 	rests(t, wires[:]...)
-	began := kit.Now()
-	kit.Unlock(t, held)
+	began := recipetest.Now()
+	recipetest.Unlock(t, held)
 	var in inside
 	var drained sync.WaitGroup
 	for _, r := range requests {
@@ -224,12 +224,12 @@ func longLineIsNeverRead(t *testing.T) {
 			<-r.Done
 			if assert.NoError(t, r.Err) {
 				in.visit()
-				kit.Unlock(t, r.Hold)
+				recipetest.Unlock(t, r.Hold)
 			}
 		})
 	}
 	drained.Wait()
-	took := kit.Now().Sub(began)
+	took := recipetest.Now().Sub(began)
 	byKind, down := handOff(wires[:]...)
 	t.Logf("%d hand-offs in %v: requests by kind %v, %d bytes back", n, took, byKind, down)
 
@@ -254,21 +254,21 @@ func foreignWritesGrantNobody(t *testing.T) {
 func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
 	const rounds = 40
 	conn := e.Conn(t)
-	var parties [4]*party
+	var parties [4]*lockClient
 	for i := range parties {
-		parties[i] = newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	}
 	var in inside
 	for round := range rounds {
 		name := fmt.Sprint("x", round)
 		dir := root + "/" + name
 		held := parties[0].Lock(t, name)
-		ctx, giveUp := context.WithCancel(kit.Bounded(t))
+		ctx, giveUp := context.WithCancel(recipetest.Bounded(t))
 		quitter := parties[1].Begin(ctx, name)
 		lined(t, conn, dir, 2)
-		third := parties[2].Begin(kit.Bounded(t), name)
+		third := parties[2].Begin(recipetest.Bounded(t), name)
 		lined(t, conn, dir, 3)
-		last := parties[3].Begin(kit.Bounded(t), name)
+		last := parties[3].Begin(recipetest.Bounded(t), name)
 		names := lined(t, conn, dir, 4)
 		if round%3 > 0 {
 			<-time.After(5 * time.Millisecond) // let the watches stand
@@ -279,7 +279,7 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
 		}
 		<-time.After(rand.N(2 * time.Millisecond))
 		giveUp()
-		kit.Wait(t, quitter.Done, "the one who gives up")
+		recipetest.Wait(t, quitter.Done, "the one who gives up")
 		require.ErrorIs(t, quitter.Err, session.ErrNotAcquired)
 		lined(t, conn, dir, 3)
 		<-time.After(rand.N(3 * time.Millisecond))
@@ -287,17 +287,17 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) {
 		last.Waits(t)
 		in.now.Add(1) // the first still holds
 		var turns sync.WaitGroup
-		for _, r := range []*kit.Request{third, last} {
+		for _, r := range []*recipetest.Request{third, last} {
 			turns.Go(func() {
 				<-r.Done
 				if assert.NoError(t, r.Err) {
 					in.visit()
-					kit.Unlock(t, r.Hold)
+					recipetest.Unlock(t, r.Hold)
 				}
 			})
 		}
 		in.now.Add(-1)
-		kit.Unlock(t, held)
+		recipetest.Unlock(t, held)
 		turns.Wait()
 		writing.Wait()
 	}
@@ -322,21 +322,21 @@ func scribble(conn *zk.Conn, dir string, names []string) {
 func onlyHoldersLeaveWord(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	one, two := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...), drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	one, two := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...), drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	for round := range 20 {
 		held, middle, last := one.join(t, "x"), one.join(t, "x"), two.join(t, "x")
 		gone := two.end(t, middle)
 		require.NoError(t, one.quit(t, middle))
-		require.False(t, kit.Wait(t, gone, "the end of one who waited").Held)
+		require.False(t, recipetest.Wait(t, gone, "the end of one who waited").Held)
 
 		gone = two.end(t, held)
 		if round%2 == 0 {
-			_, err := one.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: held.Entry.Ref, Held: true})
+			_, err := one.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: held.Entry.Ref, Held: true})
 			require.NoError(t, err)
 		} else {
 			require.NoError(t, conn.Delete(held.Entry.Key, -1))
 		}
-		require.Equal(t, round%2 == 0, kit.Wait(t, gone, "the end of the holder").Held, "round %d", round)
+		require.Equal(t, round%2 == 0, recipetest.Wait(t, gone, "the end of the holder").Held, "round %d", round)
 		require.NoError(t, two.quit(t, last))
 		lined(t, conn, root+"/x", 0)
 	}

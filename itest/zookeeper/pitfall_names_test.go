@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -27,24 +27,24 @@ func numbersComeAgain(t *testing.T) {
 	conn := e.Conn(t)
 	reaped := func() {
 		t.Helper()
-		kit.Until(t, "the folder is removed", func() bool {
+		recipetest.Until(t, "the folder is removed", func() bool {
 			there, _, err := conn.Exists("/fairlock/x")
 			return err == nil && !there
 		})
 	}
-	slow := drive(t, kit.CalmTTL, zkbackend.Options{}, e.Servers()...)
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
-	heirs := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	slow := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	heirs := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 
 	old := slow.join(t, "x")
 	require.NoError(t, conn.Delete(old.Entry.Key, -1))
 	reaped()
 	late := p.Lock(t, "x")
 	require.NoError(t, conn.Delete(late.Refs()[0].Key, -1))
-	kit.Wait(t, ended(late), "the end of the hold")
+	recipetest.Wait(t, ended(late), "the end of the hold")
 	reaped()
 	heir := heirs.Lock(t, "x")
-	_, err := slow.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: old.Entry.Ref})
+	_, err := slow.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: old.Entry.Ref})
 	require.ErrorIs(t, err, driver.ErrGone)
 	require.ErrorIs(t, late.Unlock(), session.ErrLost)
 
@@ -55,7 +55,7 @@ func numbersComeAgain(t *testing.T) {
 	assert.Positive(t, heir.Valid())
 	assert.Greater(t, heir.Token(), late.Token())
 	assert.Greater(t, int64(late.Token()), old.Entry.Token)
-	kit.Unlock(t, heir)
+	recipetest.Unlock(t, heir)
 	heirs.Kept(t)
 }
 
@@ -65,9 +65,9 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 	const turns = 60
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 5 * time.Millisecond})
 	conn := e.Conn(t)
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 	fresh := 0
-	kit.Each(4, func(i int) {
+	recipetest.Each(4, func(i int) {
 		m := mutex.New(p.Session, fmt.Sprint("a/b/x", i))
 		var token session.Token
 		for range turns {
@@ -75,7 +75,7 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 			if rand.N(2) == 0 {
 				lock = m.TryLock
 			}
-			h, err := lock(kit.Bounded(t))
+			h, err := lock(recipetest.Bounded(t))
 			if !assert.NoError(t, err) {
 				return
 			}
@@ -84,13 +84,13 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 			if h.Refs()[0].Place == 0 && i == 0 {
 				fresh++
 			}
-			kit.Unlock(t, h)
+			recipetest.Unlock(t, h)
 			<-time.After(rand.N(12 * time.Millisecond))
 		}
 	})
 	t.Logf("%d of %d turns were the first of a new folder", fresh, turns)
 	assert.Greater(t, fresh, turns/20)
-	kit.Until(t, "all is removed", func() bool {
+	recipetest.Until(t, "all is removed", func() bool {
 		there, _, err := conn.Exists("/fairlock/a")
 		return err == nil && !there
 	})
@@ -118,26 +118,26 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		stats[name] = *stat
 	}
 	names := []string{"orders", "orders/settle", "orders/settle/deep", "orders/settle/deep/er", "orders/config"}
-	p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	other := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	other := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	var held []*session.Hold
 	for _, name := range names {
 		held = append(held, p.Lock(t, name))
 	}
 	for i, name := range names {
-		line, err := other.Queue(kit.Bounded(t), name)
+		line, err := other.Queue(recipetest.Bounded(t), name)
 		require.NoError(t, err)
 		assert.Len(t, line, 1, name)
-		_, err = mutex.New(other.Session, name).TryLock(kit.Bounded(t))
+		_, err = mutex.New(other.Session, name).TryLock(recipetest.Bounded(t))
 		require.ErrorIs(t, err, session.ErrNotAcquired, name)
-		waiting := other.Begin(kit.Bounded(t), name)
-		lined := func() bool { q, err := p.Queue(kit.Bounded(t), name); return err == nil && len(q) == 2 }
-		kit.Until(t, "a waiter", lined)
-		kit.Unlock(t, held[i])
-		kit.Unlock(t, waiting.Granted(t))
-		h, err := mutex.New(other.Session, name).TryLock(kit.Bounded(t))
+		waiting := other.Begin(recipetest.Bounded(t), name)
+		lined := func() bool { q, err := p.Queue(recipetest.Bounded(t), name); return err == nil && len(q) == 2 }
+		recipetest.Until(t, "a waiter", lined)
+		recipetest.Unlock(t, held[i])
+		recipetest.Unlock(t, waiting.Granted(t))
+		h, err := mutex.New(other.Session, name).TryLock(recipetest.Bounded(t))
 		require.NoError(t, err, "free, whatever else is there")
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	}
 
 	for _, name := range foreign {
@@ -166,14 +166,14 @@ func childrenNotFolders(t *testing.T, conn *zk.Conn, dir string) (names []string
 // tokensAlwaysRise, whatever happens to servers and folders.
 func tokensAlwaysRise(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3})
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 	var token session.Token
 	turn := func(after string) {
 		t.Helper()
 		h := p.Lock(t, "x")
 		assert.Greater(t, h.Token(), token, after)
 		token = h.Token()
-		kit.GivenBack(t, h)
+		recipetest.UnlockInTrouble(t, h)
 	}
 	folderGone := func() {
 		t.Helper()
@@ -183,15 +183,15 @@ func tokensAlwaysRise(t *testing.T) {
 	}
 	turn("at first")
 	turn("again")
-	leader, err := e.Leader(kit.Bounded(t))
+	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	e.Member(leader).Kill()
 	turn("the leader was killed")
-	require.NoError(t, e.Member(leader).Restart(kit.Bounded(t)))
+	require.NoError(t, e.Member(leader).Restart(recipetest.Bounded(t)))
 	turn("it is back")
 	folderGone()
 	turn("the folder was deleted")
-	all := kit.Bounded(t)
+	all := recipetest.Bounded(t)
 	for i := range e.Len() {
 		e.Member(i).Kill()
 	}
@@ -199,12 +199,12 @@ func tokensAlwaysRise(t *testing.T) {
 	for i := range e.Len() {
 		go func(ctx context.Context) { restarted <- e.Member(i).Restart(ctx) }(all)
 	}
-	waiting := p.Begin(kit.Bounded(t), "x")
+	waiting := p.Begin(recipetest.Bounded(t), "x")
 	for range e.Len() {
-		require.NoError(t, kit.Wait(t, restarted, "a member is back"))
+		require.NoError(t, recipetest.Wait(t, restarted, "a member is back"))
 	}
 	h := waiting.Granted(t)
 	assert.Greater(t, h.Token(), token, "all were restarted")
 	assert.Greater(t, h.Token()>>32, session.Token(1), "an epoch of its own")
-	kit.GivenBack(t, h)
+	recipetest.UnlockInTrouble(t, h)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -105,16 +105,16 @@ func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
 	d := &doubling{}
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = d.dial
 	p.open(t, e.Servers()...)
-	kit.Unlock(t, p.Lock(t, "x"))
+	recipetest.Unlock(t, p.Lock(t, "x"))
 	d.arm()
 
 	h := p.Lock(t, "x")
 
 	require.Len(t, d.names, 1, "an entry was put ahead")
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	lined(t, conn, root+"/x", 0)
 	p.Kept(t)
 }
@@ -125,14 +125,14 @@ func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
 	d := &doubling{}
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: d.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: d.dial}, e.Servers()...)
 	require.NoError(t, o.quit(t, o.join(t, "x")))
 	d.arm()
 	j := o.join(t, "x")
 	require.NoError(t, o.quit(t, j))
 	require.Len(t, children(t, conn, root+"/x"), 1, "the entry that nobody knows")
 
-	try, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: "x", IfEmpty: true})
+	try, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "x", IfEmpty: true})
 
 	require.NoError(t, err)
 	assert.Equal(t, o.ID(), ownerOf(t, conn, try.Entry.Key))
@@ -145,10 +145,10 @@ func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 	const rounds, many = 6, 400
 	e := zktest.New(t, nil)
 	conn := e.Conn(t)
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: "/locks"}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: "/locks"}, e.Servers()...)
 	meta := driver.Meta{Kind: "election", Label: strings.Repeat("x", 200)}
 	one := func(line string) {
-		ctx, cancel := context.WithTimeout(t.Context(), kit.Patience) // not kit.Bounded: the test itself must keep nothing
+		ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience) // not recipetest.Bounded: the test itself must keep nothing
 		defer cancel()
 		await := func(c <-chan struct{}) {
 			select {
@@ -182,18 +182,11 @@ func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 			one(fmt.Sprint("x", i%8))
 		}
 	}
-	heap := func() int {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
 	evict()
-	before := heap()
+	before := both.Heap()
 	for range rounds {
 		evict()
 	}
 
-	assert.Less(t, (heap()-before)/(rounds*many), 150, "bytes kept for each entry that was evicted")
+	assert.Less(t, (both.Heap()-before)/(rounds*many), int64(150), "bytes kept for each entry that was evicted")
 }

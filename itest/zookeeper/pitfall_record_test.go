@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -44,10 +44,10 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 			if c.quota != "" {
 				useUp(t, conn, root+"/%beside", c.quota)
 			}
-			p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-			next := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-			recorded := func(p *party) { // the engine has tried it
-				kit.Until(t, "an attempt to record the grant", func() bool {
+			p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+			next := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+			recorded := func(p *lockClient) { // the engine has tried it
+				recipetest.Until(t, "an attempt to record the grant", func() bool {
 					if c.refused {
 						return logged(p, "cannot record since when") > 0
 					}
@@ -57,10 +57,10 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 			}
 
 			h := p.Lock(t, "x")
-			r := next.Begin(kit.Bounded(t), "x")
+			r := next.Begin(recipetest.Bounded(t), "x")
 			recorded(p)
 			require.NoError(t, h.Context().Err(), "the hold goes on")
-			queue, err := mutex.New(next.Session, "x").Queue(kit.Bounded(t))
+			queue, err := mutex.New(next.Session, "x").Queue(recipetest.Bounded(t))
 			require.NoError(t, err)
 			require.Len(t, queue, 2)
 			assert.Equal(t, !c.refused && c.perms&zk.PermRead != 0, !queue[0].Granted.IsZero())
@@ -70,7 +70,7 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 			require.NoError(t, h.Unlock())
 
 			assert.Empty(t, children(t, conn, root+"/x"))
-			for _, p := range []*party{p, next} {
+			for _, p := range []*lockClient{p, next} {
 				p.Kept(t)
 				require.NoError(t, p.Close())
 				assert.Zero(t, logged(p, "level=WARN")+logged(p, "level=ERROR"), p.Log.String())
@@ -89,7 +89,7 @@ func TestARecordOfAGrantIsTheUsers(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
 	require.NoError(t, conn.AddAuth("digest", []byte("joe:"+goodPassword)))
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("joe", goodPassword)}
 	p.opts.ACL = zk.AuthACL(zk.PermAll)
 	p.open(t, e.Servers()...)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -25,17 +25,17 @@ func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
 		"zookeeper.DigestAuthenticationProvider.superDigest": zk.DigestACL(zk.PermAll, user, password)[0].ID,
 	}})
 	conn := e.Conn(t)
-	one, two, three := newParty(t, root, kit.CalmTTL), newParty(t, root, kit.CalmTTL), newParty(t, root, kit.CalmTTL)
-	for _, p := range []*party{one, two, three} {
+	one, two, three := newClient(t, root, recipetest.CalmTTL), newClient(t, root, recipetest.CalmTTL), newClient(t, root, recipetest.CalmTTL)
+	for _, p := range []*lockClient{one, two, three} {
 		p.open(t, e.Servers()...)
 	}
 	holder := one.Lock(t, "x")
-	second := two.Begin(kit.Bounded(t), "x")
+	second := two.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
-	third := three.Begin(kit.Bounded(t), "x")
+	third := three.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 3)
 	middle := func() string { // the entry of the one who waits behind the holder
-		line, err := one.Queue(kit.Bounded(t), "x")
+		line, err := one.Queue(recipetest.Bounded(t), "x")
 		require.NoError(t, err)
 		return line[1].Key
 	}
@@ -47,17 +47,17 @@ func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
 	_, err = conn.Set(middle(), []byte("yield"), -1)
 	require.NoError(t, err)
 	h := third.Granted(t)
-	begin := kit.Now()
-	kit.Wait(t, h.Context().Done(), "the end of a hold that should not be")
-	t.Log("ended after", kit.Now().Sub(begin))
-	assert.Less(t, kit.Now().Sub(begin), time.Second)
+	begin := recipetest.Now()
+	recipetest.Wait(t, h.Context().Done(), "the end of a hold that should not be")
+	t.Log("ended after", recipetest.Now().Sub(begin))
+	assert.Less(t, recipetest.Now().Sub(begin), time.Second)
 	var lost *session.LostError
 	require.ErrorAs(t, context.Cause(h.Context()), &lost)
 	assert.ErrorContains(t, lost, "super")
 	three.Log.WaitFor(t, "may have been granted twice") // a moment later
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
 
-	again := three.Begin(kit.Bounded(t), "x")
+	again := three.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 3)
 	<-time.After(50 * time.Millisecond)
 	_, err = conn.Set(middle(), []byte("yield"), -1)
@@ -65,7 +65,7 @@ func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
 	<-time.After(20 * time.Millisecond)
 	again.Waits(t)
 	second.Waits(t)
-	kit.Unlock(t, holder)
-	kit.Unlock(t, second.Granted(t))
-	kit.Unlock(t, again.Granted(t))
+	recipetest.Unlock(t, holder)
+	recipetest.Unlock(t, second.Granted(t))
+	recipetest.Unlock(t, again.Granted(t))
 }

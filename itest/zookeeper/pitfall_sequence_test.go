@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -25,7 +25,7 @@ const lastNumbers = math.MaxInt32 - 1<<20
 // before: the library may wait for minutes for one that was killed under it.
 func setSequence(t *testing.T, e *zktest.Ensemble, dir string, n int32) *zk.Conn {
 	t.Helper()
-	require.NoError(t, e.SetSequence(kit.Bounded(t), folder(t, e.Conn(t), dir), n))
+	require.NoError(t, e.SetSequence(recipetest.Bounded(t), folder(t, e.Conn(t), dir), n))
 	return e.Conn(t)
 }
 
@@ -45,15 +45,15 @@ func theLastNumbers(t *testing.T) {
 	for _, last := range []int32{lastNumbers - 3, math.MaxInt32 - 7} {
 		name := fmt.Sprint("x", last)
 		setSequence(t, e, "/fairlock/"+name, last)
-		var parties [4]*party
+		var parties [4]*lockClient
 		for i := range parties {
-			parties[i] = newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+			parties[i] = newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 		}
 		var in inside
 		var token, place, low atomic.Int64
-		kit.Each(lockers, func(i int) {
+		recipetest.Each(lockers, func(i int) {
 			for range turns {
-				err := mutex.New(parties[i%4].Session, name).Do(kit.Bounded(t), func(_ context.Context, h *session.Hold) error {
+				err := mutex.New(parties[i%4].Session, name).Do(recipetest.Bounded(t), func(_ context.Context, h *session.Hold) error {
 					in.visit()
 					assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
 					ref := h.Refs()[0]
@@ -83,30 +83,30 @@ func tryAtTheLastNumbers(t *testing.T) {
 	e := zktest.New(t, nil)
 	const dir = "/fairlock/x"
 	conn := setSequence(t, e, dir, lastNumbers-1)
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 	m := mutex.New(p.Session, "x")
-	h, err := m.TryLock(kit.Bounded(t))
+	h, err := m.TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.EqualValues(t, lastNumbers-1, h.Refs()[0].Place)
-	_, err = m.TryLock(kit.Bounded(t))
+	_, err = m.TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	waiting := p.Begin(kit.Bounded(t), "x")
-	kit.Until(t, "a request with one of the last numbers", func() bool { return made(t, conn, dir) == lastNumbers+1 })
-	_, err = m.TryLock(kit.Bounded(t))
+	waiting := p.Begin(recipetest.Bounded(t), "x")
+	recipetest.Until(t, "a request with one of the last numbers", func() bool { return made(t, conn, dir) == lastNumbers+1 })
+	_, err = m.TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	waiting.Waits(t)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	next := waiting.Granted(t)
 	assert.Zero(t, next.Refs()[0].Place)
 	assert.Greater(t, next.Token(), h.Token())
-	kit.Unlock(t, next)
+	recipetest.Unlock(t, next)
 
 	setSequence(t, e, dir, lastNumbers)
-	h, err = m.TryLock(kit.Bounded(t))
+	h, err = m.TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.Zero(t, h.Refs()[0].Place)
 	assert.Greater(t, h.Token(), next.Token())
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 }
 
 // othersAtTheLastNumbers: clients that know nothing of the end keep the line
@@ -117,10 +117,10 @@ func othersAtTheLastNumbers(t *testing.T) {
 	conn := setSequence(t, e, dir, math.MaxInt32-3)
 	other := zk.NewLock(conn, dir, zk.WorldACL(zk.PermAll))
 	require.NoError(t, other.Lock())
-	p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
 	m := mutex.New(p.Session, "x")
 	for name, lock := range map[string]func(context.Context) (*session.Hold, error){"Lock": m.Lock, "TryLock": m.TryLock} {
-		_, err := lock(kit.Bounded(t))
+		_, err := lock(recipetest.Bounded(t))
 		t.Log(name, err)
 		if name == "TryLock" {
 			require.ErrorIs(t, err, session.ErrNotAcquired)
@@ -138,17 +138,17 @@ func othersAtTheLastNumbers(t *testing.T) {
 	again := make(chan error, 1)
 	go func() { again <- other.Lock() }()
 	lined(t, conn, dir, 2)
-	kit.Unlock(t, h)
-	require.NoError(t, kit.Wait(t, again, "the other's turn in the new line"))
+	recipetest.Unlock(t, h)
+	require.NoError(t, recipetest.Wait(t, again, "the other's turn in the new line"))
 	require.NoError(t, other.Unlock())
 
 	// A folder of another name in it keeps it from being removed.
 	conn = setSequence(t, e, dir, lastNumbers)
 	folder(t, conn, dir+"/y")
-	require.ErrorIs(t, second(m.Lock(kit.Bounded(t))), zkbackend.ErrSequence)
-	require.ErrorIs(t, second(m.TryLock(kit.Bounded(t))), zkbackend.ErrSequence)
+	require.ErrorIs(t, second(m.Lock(recipetest.Bounded(t))), zkbackend.ErrSequence)
+	require.ErrorIs(t, second(m.TryLock(recipetest.Bounded(t))), zkbackend.ErrSequence)
 	assert.Equal(t, []string{"y"}, children(t, conn, dir))
-	kit.Unlock(t, p.Lock(t, "x/y"))
+	recipetest.Unlock(t, p.Lock(t, "x/y"))
 }
 
 // second is the error of a call that returns something else too.

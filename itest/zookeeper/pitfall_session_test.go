@@ -14,8 +14,8 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -62,7 +62,7 @@ func requestsStayWithTheirSession(t *testing.T) {
 	var joins sync.WaitGroup
 	join := func(line string) {
 		joins.Go(func() {
-			_, err := o.Join(kit.Bounded(t), driver.JoinRequest{Line: line})
+			_, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line})
 			mu.Lock()
 			defer mu.Unlock()
 			errs[line] = err
@@ -70,11 +70,11 @@ func requestsStayWithTheirSession(t *testing.T) {
 	}
 	join("inflight")
 	before := proxy.Stats().Requests.Waiting
-	kit.Until(t, "a request on its way", func() bool { return proxy.Stats().Requests.Waiting > before })
+	recipetest.Until(t, "a request on its way", func() bool { return proxy.Stats().Requests.Waiting > before })
 	proxy.Refuse(true)
-	kit.Until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
+	recipetest.Until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
 	join("queued")
-	kit.Wait(t, gone, "the end of the session")
+	recipetest.Wait(t, gone, "the end of the session")
 	proxy.Refuse(false)
 	proxy.Heal(fault.Both)
 	joins.Wait()
@@ -87,7 +87,7 @@ func requestsStayWithTheirSession(t *testing.T) {
 	for _, line := range []string{"inflight", "queued"} {
 		assert.Zero(t, made(t, conn, root+"/"+line), line)
 	}
-	_, err := o.Leave(kit.Bounded(t), driver.LeaveRequest{Ref: driver.Ref{Line: "held", Key: root + "/held/0123456789abcdef-lock-0000000000"}})
+	_, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: driver.Ref{Line: "held", Key: root + "/held/0123456789abcdef-lock-0000000000"}})
 	assert.ErrorIs(t, err, driver.ErrGone)
 }
 
@@ -95,25 +95,25 @@ func requestsStayWithTheirSession(t *testing.T) {
 func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	e, root := shared.use(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-	calm := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	p := newParty(t, root, shortTTL).open(t, proxy.Addr())
+	calm := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, shortTTL).open(t, proxy.Addr())
 	first := p.Service()
 	held, blocker := p.Lock(t, "held"), calm.Lock(t, "behind")
-	behind := p.Begin(kit.Bounded(t), "behind")
+	behind := p.Begin(recipetest.Bounded(t), "behind")
 	p.Stands(t, 2)
 	gone := deletion(t, conn, held.Refs()[0].Key)
 
 	proxy.Refuse(true)
 	proxy.Reset()
-	queued := p.Begin(kit.Bounded(t), "queued")
-	kit.Wait(t, gone, "the end of the session")
-	kit.Unlock(t, blocker)
+	queued := p.Begin(recipetest.Bounded(t), "queued")
+	recipetest.Wait(t, gone, "the end of the session")
+	recipetest.Unlock(t, blocker)
 	proxy.Refuse(false)
 	for _, h := range []*session.Hold{queued.Granted(t), behind.Granted(t)} {
 		path := h.Refs()[0].Key
 		assert.NotEqual(t, first, p.Service())
 		assert.Equal(t, p.Service(), ownerOf(t, conn, path))
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	}
 
 	require.ErrorIs(t, held.Unlock(), session.ErrLost)
@@ -136,24 +136,24 @@ func anotherSessionIsNotOurs(t *testing.T) {
 			clear(f[32:])   // its password
 		}
 	}}
-	p := newParty(t, root, shortTTL)
+	p := newClient(t, root, shortTTL)
 	p.opts.Dial = w.dial
 	p.open(t, proxy.Addr())
 	old := p.Service()
 	h := p.Lock(t, "x")
 	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
-	waiting := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...).Begin(kit.Bounded(t), "x")
+	waiting := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...).Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 
 	forgetful.Store(true)
 	proxy.Reset()
-	end := kit.Wait(t, told, "the end of the hold")
+	end := recipetest.Wait(t, told, "the end of the hold")
 	forgetful.Store(false)
-	again := p.Begin(kit.Bounded(t), "x")
-	assert.Greater(t, kit.Wait(t, gone, "the end of the node").Sub(end), time.Duration(0))
+	again := p.Begin(recipetest.Bounded(t), "x")
+	assert.Greater(t, recipetest.Wait(t, gone, "the end of the node").Sub(end), time.Duration(0))
 	next := waiting.Granted(t)
 	assert.Greater(t, waiting.At, end)
-	kit.Unlock(t, next)
+	recipetest.Unlock(t, next)
 	mine := again.Granted(t)
 
 	var lost *session.LostError
@@ -162,27 +162,27 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	assert.NotEqual(t, old, p.Service())
 	assert.Equal(t, p.Service(), ownerOf(t, conn, mine.Refs()[0].Key))
 	assert.Equal(t, 3, made(t, conn, root+"/x"), "nothing was made on a session that is not ours")
-	kit.Unlock(t, mine)
+	recipetest.Unlock(t, mine)
 }
 
 // wipedServer has forgotten everything, and refuses clients that have seen more
 // than it has: the client library knocks for ever.
 func wipedServer(t *testing.T) {
 	e := zktest.New(t, nil)
-	p := newParty(t, "/fairlock", shortTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", shortTTL).open(t, e.Servers()...)
 	h := p.Lock(t, "x")
 	told := ended(h)
-	began := kit.Now()
+	began := recipetest.Now()
 	e.Member(0).Kill()
 	require.NoError(t, e.Member(0).Wipe())
-	require.NoError(t, e.Member(0).Restart(kit.Bounded(t)))
+	require.NoError(t, e.Member(0).Restart(recipetest.Bounded(t)))
 
-	assert.Less(t, kit.Wait(t, told, "the end of the hold").Sub(began), shortTTL)
+	assert.Less(t, recipetest.Wait(t, told, "the end of the hold").Sub(began), shortTTL)
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
 	again := p.Lock(t, "x")
 	conn := e.Conn(t)
 	assert.Equal(t, p.Service(), ownerOf(t, conn, again.Refs()[0].Key))
-	kit.Unlock(t, again)
+	recipetest.Unlock(t, again)
 	assert.Empty(t, children(t, conn, "/fairlock/x"))
 }
 
@@ -195,26 +195,26 @@ func closeWithoutServers(t *testing.T) {
 	} {
 		e, root := shared.use(t)
 		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-		p := newParty(t, root, shortTTL)
+		p := newClient(t, root, shortTTL)
 		var err error
-		p.Session, err = zkbackend.Open(kit.Bounded(t), []string{proxy.Addr()}, &p.opts)
+		p.Session, err = zkbackend.Open(recipetest.Bounded(t), []string{proxy.Addr()}, &p.opts)
 		require.NoError(t, err)
 		h := p.Lock(t, "x")
-		waiting := p.Begin(kit.Bounded(t), "x")
+		waiting := p.Begin(recipetest.Bounded(t), "x")
 		told := ended(h)
 		harm(proxy)
-		queued := p.Begin(kit.Bounded(t), "y")
+		queued := p.Begin(recipetest.Bounded(t), "y")
 
-		began := kit.Now()
+		began := recipetest.Now()
 		err = p.Close()
-		took := kit.Now().Sub(began)
-		end := kit.Wait(t, told, "the end of the hold")
+		took := recipetest.Now().Sub(began)
+		end := recipetest.Wait(t, told, "the end of the hold")
 		t.Logf("%s: told after %v, closed after %v: %v", name, end.Sub(began), took, err)
 		assert.Less(t, end.Sub(began), 50*time.Millisecond)
 		assert.Less(t, took, 2*shortTTL)
 		assert.ErrorIs(t, err, session.ErrUnavailable)
-		for _, r := range []*kit.Request{waiting, queued} {
-			kit.Wait(t, r.Done, "Lock returns")
+		for _, r := range []*recipetest.Request{waiting, queued} {
+			recipetest.Wait(t, r.Done, "Lock returns")
 			assert.ErrorIs(t, r.Err, session.ErrClosed)
 		}
 		assert.ErrorIs(t, h.Unlock(), session.ErrLost)
@@ -234,18 +234,18 @@ func credentialsAreShownAgain(t *testing.T) {
 	w := &wire{before: func(f zkframe.Frame) bool {
 		return f.Op() != zkframe.OpLogin || logins.Add(1)%4 != 0 || broken.Add(1) == 0
 	}}
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("fair", "lock")}
 	p.opts.ACL = zk.DigestACL(zk.PermAll, "fair", "lock")
 	p.open(t, proxy.Addr())
-	ctx, stop := context.WithCancel(kit.Bounded(t))
+	ctx, stop := context.WithCancel(recipetest.Bounded(t))
 	var turns atomic.Int64
 	var working sync.WaitGroup
 	for i := range workers {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				err := mutex.New(p.Session, fmt.Sprint("x", i%4)).Do(kit.Bounded(t), func(context.Context, *session.Hold) error { return nil })
+				err := mutex.New(p.Session, fmt.Sprint("x", i%4)).Do(recipetest.Bounded(t), func(context.Context, *session.Hold) error { return nil })
 				assert.NoError(t, err)
 				turns.Add(1)
 			}
@@ -253,7 +253,7 @@ func credentialsAreShownAgain(t *testing.T) {
 	}
 	for range cuts {
 		n := turns.Load()
-		kit.Until(t, "work", func() bool { return turns.Load() > n+workers })
+		recipetest.Until(t, "work", func() bool { return turns.Load() > n+workers })
 		proxy.Reset()
 	}
 	stop()
@@ -263,8 +263,8 @@ func credentialsAreShownAgain(t *testing.T) {
 	assert.Positive(t, broken.Load(), "logins that could not be written")
 	t.Logf("%d turns, %d logins of which %d broke", turns.Load(), logins.Load(), broken.Load())
 
-	stranger := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	_, err := mutex.New(stranger.Session, "x0").Lock(kit.Bounded(t))
+	stranger := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	_, err := mutex.New(stranger.Session, "x0").Lock(recipetest.Bounded(t))
 	assert.ErrorIs(t, err, session.ErrDenied)
 }
 
@@ -277,16 +277,16 @@ func openTriesAgain(t *testing.T) {
 	} {
 		var broken atomic.Int64
 		w := &wire{before: func(f zkframe.Frame) bool { return spared(f) || broken.Add(1) > 3 }}
-		p := newParty(t, root, kit.CalmTTL)
+		p := newClient(t, root, recipetest.CalmTTL)
 		p.opts.Dial = w.dial
 		p.open(t, e.Servers()...)
 		assert.Greater(t, broken.Load(), int64(3))
-		kit.Unlock(t, p.Lock(t, "x"))
+		recipetest.Unlock(t, p.Lock(t, "x"))
 	}
 
 	// For as long as it was told to.
 	w := &wire{before: proves}
-	p := newParty(t, root, kit.CalmTTL)
+	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	err := inTime(t, "Open", 300*time.Millisecond, func(ctx context.Context) error {
 		return second(zkbackend.Open(ctx, e.Servers(), &p.opts))

@@ -17,27 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// heap is how much is in use after a collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // pools are emptied by the second
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // watches is how many the server has.
-func watches(t *testing.T, e *zktest.Ensemble) int {
+func watches(t testing.TB, e *zktest.Ensemble) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
 	defer cancel() // at once: tests that measure the heap ask often
 	said, err := e.Member(0).Command(ctx, "wchs")
 	require.NoError(t, err)
@@ -54,7 +46,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	e := zktest.New(t, nil)
 	conn := e.Conn(t)
 	w := &wire{}
-	holder, p := newParty(t, "/fairlock", kit.CalmTTL).open(t, e.Servers()...), newParty(t, "/fairlock", kit.CalmTTL)
+	holder, p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, "/fairlock", recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	var joined atomic.Int64
 	p.opts.Session.Hooks.Joined = func(session.Event) { joined.Add(1) }
@@ -62,19 +54,19 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	h := holder.Lock(t, "x")
 	waits := func(n int) {
 		for range n / atOnce {
-			ctx, cancel := context.WithCancel(kit.Bounded(t))
-			requests := make([]*kit.Request, atOnce)
+			ctx, cancel := context.WithCancel(recipetest.Bounded(t))
+			requests := make([]*recipetest.Request, atOnce)
 			before := joined.Load()
 			for i := range requests {
 				requests[i] = p.Begin(ctx, "x")
 			}
-			kit.Until(t, "places in the line", func() bool { return joined.Load() == before+atOnce })
+			recipetest.Until(t, "places in the line", func() bool { return joined.Load() == before+atOnce })
 			for _, r := range requests {
 				r.Waits(t)
 			}
 			cancel()
 			for _, r := range requests {
-				kit.Wait(t, r.Done, "Lock returns")
+				recipetest.Wait(t, r.Done, "Lock returns")
 				assert.ErrorIs(t, r.Err, session.ErrNotAcquired)
 			}
 			lined(t, conn, "/fairlock/x", 1)
@@ -83,14 +75,14 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	waits(10 * atOnce)
 	rewatch(t, p, h, 1)
 	w.forget()
-	before, threads := heap(), runtime.NumGoroutine()
+	before, threads := both.Heap(), runtime.NumGoroutine()
 	waits(n)
 	rewatch(t, p, h, n)
 	asked := w.count(func(f zkframe.Frame) bool {
 		return f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == h.Refs()[0].Key
 	})
 	w.forget()
-	after := heap()
+	after := both.Heap()
 
 	t.Logf("%d waits: heap %d bytes more, %d goroutines more, %d watches asked for on the holder, %d watches at the server",
 		n, after-before, runtime.NumGoroutine()-threads, asked, watches(t, e))
@@ -99,7 +91,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 10, "goroutines")
 	assert.LessOrEqual(t, watches(t, e), 4)
 	p.Kept(t)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	require.NoError(t, p.Close())
 	require.NoError(t, holder.Close())
 	assert.Zero(t, watches(t, e))
@@ -108,9 +100,9 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 
 // rewatch has the entry of somebody else watched, and not any more, again and
 // again: so does every request that stands behind it for a while, alone.
-func rewatch(t *testing.T, p *party, h *session.Hold, n int) {
+func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 	t.Helper()
-	term, err := p.Term(kit.Bounded(t))
+	term, err := p.Term(recipetest.Bounded(t))
 	require.NoError(t, err)
 	for range n {
 		armed := make(chan struct{}, 1)
@@ -119,7 +111,7 @@ func rewatch(t *testing.T, p *party, h *session.Hold, n int) {
 				armed <- struct{}{}
 			}
 		})
-		kit.Wait(t, armed, "a watch")
+		recipetest.Wait(t, armed, "a watch")
 		stop()
 	}
 }
@@ -129,31 +121,31 @@ func rewatch(t *testing.T, p *party, h *session.Hold, n int) {
 func releaseWhileAway(t *testing.T) {
 	e, root := shared.use(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-	holder := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-	p := newParty(t, root, kit.CalmTTL).open(t, proxy.Addr())
+	holder := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, proxy.Addr())
 	for i, end := range []func(*session.Hold){
-		func(h *session.Hold) { kit.Unlock(t, h) },
+		func(h *session.Hold) { recipetest.Unlock(t, h) },
 		func(h *session.Hold) { require.NoError(t, conn.Delete(h.Refs()[0].Key, -1)) },
 	} {
 		h := holder.Lock(t, "x")
-		waiting := p.Begin(kit.Bounded(t), "x")
+		waiting := p.Begin(recipetest.Bounded(t), "x")
 		p.Stands(t, i+1)
-		second := holder.Begin(kit.Bounded(t), "x")
+		second := holder.Begin(recipetest.Bounded(t), "x")
 		lined(t, conn, root+"/x", 3)
 		proxy.Refuse(true)
 		proxy.Reset()
-		kit.Until(t, "no connection", func() bool { return proxy.Stats().Open == 0 })
+		recipetest.Until(t, "no connection", func() bool { return proxy.Stats().Open == 0 })
 		end(h)
 		lined(t, conn, root+"/x", 2)
 		waiting.Waits(t)
-		healed := kit.Now()
+		healed := recipetest.Now()
 		proxy.Refuse(false)
 		next := waiting.Granted(t)
 		t.Logf("granted %v after the network was back", waiting.At.Sub(healed))
 		assert.Less(t, waiting.At.Sub(healed), 5*time.Second)
 		second.Waits(t)
-		kit.Unlock(t, next)
-		kit.Unlock(t, second.Granted(t))
+		recipetest.Unlock(t, next)
+		recipetest.Unlock(t, second.Granted(t))
 	}
 	p.Kept(t)
 }
@@ -163,31 +155,31 @@ func releaseWhileAway(t *testing.T) {
 func whoLeavesTheMiddle(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	holder, last := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	holder, last := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	held := holder.Lock(t, "x")
-	ways := map[string]func(p *party, cancel func(), key string){
-		"gives up": func(_ *party, cancel func(), _ string) { cancel() },
-		"closes":   func(p *party, _ func(), _ string) { require.NoError(t, p.Close()) },
-		"is deleted": func(_ *party, cancel func(), key string) {
+	ways := map[string]func(p *lockClient, cancel func(), key string){
+		"gives up": func(_ *lockClient, cancel func(), _ string) { cancel() },
+		"closes":   func(p *lockClient, _ func(), _ string) { require.NoError(t, p.Close()) },
+		"is deleted": func(_ *lockClient, cancel func(), key string) {
 			require.NoError(t, conn.Delete(key, -1))
 			cancel()
 		},
 	}
-	waiting := (*kit.Request)(nil)
+	waiting := (*recipetest.Request)(nil)
 	for name, leave := range ways {
-		p := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
-		ctx, cancel := context.WithCancel(kit.Bounded(t))
+		p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+		ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 		middle := p.Begin(ctx, "x")
 		p.Stands(t, 1)
-		line, err := p.Queue(kit.Bounded(t), "x")
+		line, err := p.Queue(recipetest.Bounded(t), "x")
 		require.NoError(t, err)
-		third := last.Begin(kit.Bounded(t), "x")
+		third := last.Begin(recipetest.Bounded(t), "x")
 		lined(t, conn, root+"/x", len(line)+1)
 		leave(p, cancel, line[len(line)-1].Key)
-		kit.Wait(t, middle.Done, "Lock returns")
+		recipetest.Wait(t, middle.Done, "Lock returns")
 		lined(t, conn, root+"/x", len(line))
 		// A grant would take less than a hand-off somewhere else does.
-		kit.Unlock(t, holder.Lock(t, "elsewhere"))
+		recipetest.Unlock(t, holder.Lock(t, "elsewhere"))
 		<-time.After(20 * time.Millisecond)
 		third.Waits(t)
 		assert.Positive(t, held.Valid(), name)
@@ -195,8 +187,8 @@ func whoLeavesTheMiddle(t *testing.T) {
 			waiting = third
 		}
 	}
-	kit.GivenBack(t, held)
-	kit.GivenBack(t, waiting.Granted(t))
+	recipetest.UnlockInTrouble(t, held)
+	recipetest.UnlockInTrouble(t, waiting.Granted(t))
 	last.Kept(t)
 }
 
@@ -205,11 +197,11 @@ func whoLeavesTheMiddle(t *testing.T) {
 func reconnectsLoseNoTurn(t *testing.T) {
 	const parties, lines, rounds, cuts = 4, 20, 8, 20
 	e, root := shared.use(t)
-	var all [parties]*party
+	var all [parties]*lockClient
 	var cut [parties]func()
 	for i := range all {
 		proxy := proxyOf(t, e, 0)
-		all[i] = newParty(t, root, kit.CalmTTL).open(t, proxy.Addr())
+		all[i] = newClient(t, root, recipetest.CalmTTL).open(t, proxy.Addr())
 		cut[i] = proxy.Reset
 	}
 	var working, cutting sync.WaitGroup
@@ -230,7 +222,7 @@ func reconnectsLoseNoTurn(t *testing.T) {
 		for _, p := range all {
 			working.Go(func() {
 				for range rounds {
-					err := mutex.New(p.Session, fmt.Sprint("x", line)).Do(kit.Bounded(t), func(_ context.Context, h *session.Hold) error {
+					err := mutex.New(p.Session, fmt.Sprint("x", line)).Do(recipetest.Bounded(t), func(_ context.Context, h *session.Hold) error {
 						in.visit()
 						turns.Add(1)
 						assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
@@ -258,11 +250,11 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
 	var in inside
-	var parties [3]*party
+	var parties [3]*lockClient
 	for i := range parties {
-		parties[i] = newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	}
-	work := func(r *kit.Request) <-chan struct{} {
+	work := func(r *recipetest.Request) <-chan struct{} {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -271,7 +263,7 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 				in.most.Store(max(in.most.Load(), in.now.Add(1)))
 				<-time.After(3 * time.Millisecond)
 				in.now.Add(-1)
-				kit.Unlock(t, r.Hold)
+				recipetest.Unlock(t, r.Hold)
 			}
 		}()
 		return done
@@ -279,9 +271,9 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	for round := range rounds {
 		name := fmt.Sprint("x", round)
 		held := parties[0].Lock(t, name)
-		second := parties[1].Begin(kit.Bounded(t), name)
+		second := parties[1].Begin(recipetest.Bounded(t), name)
 		names := lined(t, conn, root+"/"+name, 2)
-		third := parties[2].Begin(kit.Bounded(t), name)
+		third := parties[2].Begin(recipetest.Bounded(t), name)
 		lined(t, conn, root+"/"+name, 3)
 		if round%2 == 0 { // in the other half, the watches may not stand yet
 			<-time.After(5 * time.Millisecond)
@@ -300,9 +292,9 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 		if round%4 > 1 {
 			<-time.After(rand.N(2 * time.Millisecond))
 		}
-		kit.Unlock(t, held)
+		recipetest.Unlock(t, held)
 		for _, end := range ends {
-			kit.Wait(t, end, "a turn")
+			recipetest.Wait(t, end, "a turn")
 		}
 		lined(t, conn, root+"/"+name, 0)
 	}
@@ -315,23 +307,23 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 func deletedHoldEnds(t *testing.T) {
 	e, root := shared.use(t)
 	conn := e.Conn(t)
-	p, other := newParty(t, root, kit.CalmTTL).open(t, e.Servers()...), newParty(t, root, kit.CalmTTL).open(t, e.Servers()...)
+	p, other := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	for _, hold := range []time.Duration{0, 100 * time.Millisecond} { // before and after it is watched
 		h := p.Lock(t, "x")
 		told := ended(h)
 		<-time.After(hold)
-		waiting := other.Begin(kit.Bounded(t), "x")
+		waiting := other.Begin(recipetest.Bounded(t), "x")
 		lined(t, conn, root+"/x", 2)
-		began := kit.Now()
+		began := recipetest.Now()
 		require.NoError(t, conn.Delete(h.Refs()[0].Key, -1))
-		end := kit.Wait(t, told, "the end of the hold")
+		end := recipetest.Wait(t, told, "the end of the hold")
 		t.Logf("told %v after the deletion", end.Sub(began))
 		assert.Less(t, end.Sub(began), time.Second)
 		var lost *session.LostError
 		require.ErrorAs(t, context.Cause(h.Context()), &lost)
 		assert.Equal(t, session.ReasonDeleted, lost.Reason)
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-		kit.Unlock(t, waiting.Granted(t))
+		recipetest.Unlock(t, waiting.Granted(t))
 	}
 	assert.Empty(t, p.Lost())
 }
@@ -340,24 +332,24 @@ func deletedHoldEnds(t *testing.T) {
 // the event and the watch that is made again after it.
 func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	e, root := shared.use(t)
-	owns := drive(t, kit.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	j, err := owns.Join(kit.Bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
+	owns := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	j, err := owns.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
 	require.NoError(t, err)
-	write := func(value string) { require.NoError(t, owns.Write(kit.Bounded(t), j.Entry.Ref, []byte(value))) }
+	write := func(value string) { require.NoError(t, owns.Write(recipetest.Bounded(t), j.Entry.Ref, []byte(value))) }
 	var reads atomic.Int32
 	w := &wire{before: func(f zkframe.Frame) bool {
 		if f.Op() == zkframe.OpGetData && f.Path() == j.Entry.Key && reads.Add(1) == 2 {
-			assert.NoError(t, owns.Write(kit.Bounded(t), j.Entry.Ref, []byte("3")))
+			assert.NoError(t, owns.Write(recipetest.Bounded(t), j.Entry.Ref, []byte("3")))
 		}
 		return true
 	}}
-	o := drive(t, kit.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
 	write("1")
 	events := make(chan driver.EventKind, 10)
 	defer o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Changes: true}, func(ev driver.Event) { events <- ev.Kind })()
-	require.Equal(t, driver.Armed, kit.Wait(t, events, "the watch"))
-	require.Equal(t, driver.Changed, kit.Wait(t, events, "the change before it"))
+	require.Equal(t, driver.Armed, recipetest.Wait(t, events, "the watch"))
+	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change before it"))
 	write("2")
-	require.Equal(t, driver.Changed, kit.Wait(t, events, "the change"))
-	require.Equal(t, driver.Changed, kit.Wait(t, events, "the change before the watch stood again"))
+	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change"))
+	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change before the watch stood again"))
 }

@@ -52,7 +52,7 @@ func wantOne(name string) func(context.Context, *session.Session) (*session.Hold
 }
 
 // queueAll starts a LockAll and returns when it stands in all lines.
-func (p *party) queueAll(ctx context.Context, names ...string) *request {
+func (p *Client) queueAll(ctx context.Context, names ...string) *Request {
 	p.w.t.Helper()
 	r := p.queueFor(ctx, wantAll(names...))
 	p.joins(len(names) - 1)
@@ -60,31 +60,27 @@ func (p *party) queueAll(ctx context.Context, names ...string) *request {
 }
 
 // joins takes in that many more places.
-func (p *party) joins(n int) {
+func (p *Client) joins(n int) {
 	p.w.t.Helper()
 	for range n {
-		select {
-		case <-p.joined:
-		case <-time.After(p.w.patience()):
-			require.Fail(p.w.t, "has not joined")
-		}
+		within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
 	}
 }
 
 // holdAll takes locks that are free.
-func (p *party) holdAll(names ...string) *session.Hold {
+func (p *Client) holdAll(names ...string) *session.Hold {
 	p.w.t.Helper()
 	return p.queueAll(p.w.soon(), names...).granted()
 }
 
 // holdOne takes a lock that is free.
-func (p *party) holdOne(name string) *session.Hold {
+func (p *Client) holdOne(name string) *session.Hold {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), wantOne(name)).granted()
 }
 
 // lineHas waits until a line has that many entries.
-func (w *world) lineHas(n int, line, why string) {
+func (w *Fixture) lineHas(n int, line, why string) {
 	w.t.Helper()
 	deadline := time.Now().Add(w.patience())
 	for w.svc.Count(w.t, line) != n {
@@ -96,7 +92,7 @@ func (w *world) lineHas(n int, line, why string) {
 }
 
 // empty waits until nothing is left in the lines.
-func (w *world) empty(lines ...string) {
+func (w *Fixture) empty(lines ...string) {
 	w.t.Helper()
 	for _, l := range lines {
 		w.lineHas(0, l, "nothing is left")
@@ -106,8 +102,8 @@ func (w *world) empty(lines ...string) {
 // allOrders has many take some of several locks in any order, and singles too.
 // What they do inside is not synchronised otherwise: the race detector is the
 // judge of exclusion, and who waits in a circle does not come to the end.
-func allOrders(w *world) {
-	ps := w.parties(4)
+func allOrders(w *Fixture) {
+	ps := w.clients(4)
 	names := []string{"a", "b", "c", "d"}
 	tokens := make([][]session.Token, len(names))
 	var wg sync.WaitGroup
@@ -143,8 +139,8 @@ func allOrders(w *world) {
 	w.empty(names...)
 }
 
-func allTokens(w *world) {
-	p := w.party("p")
+func allTokens(w *Fixture) {
+	p := w.Client("p")
 	var last session.Token
 	for range 3 {
 		for _, n := range []string{"a", "b", "c"} {
@@ -170,14 +166,14 @@ func allTokens(w *world) {
 	w.empty("a", "b", "c")
 }
 
-func allCost(w *world) {
-	p := w.party("alone")
+func allCost(w *Fixture) {
+	p := w.Client("alone")
 	w.unlock(p.holdAll("a", "b", "c")) // the first time lines may have to be made
 	p.costsTwo(func() *session.Hold { return p.holdAll("a", "b", "c") })
 }
 
-func allFair(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func allFair(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := a.holdOne("x")
 	before := b.queueFor(w.soon(), wantOne("x"))
 	all := c.queueAll(w.soon(), "y", "x")
@@ -186,12 +182,12 @@ func allFair(w *world) {
 	other := b.queueAll(w.soon(), "x", "y")
 	w.unlock(held)
 	h := before.granted()
-	for _, r := range []*request{all, behindX, behindY, other} {
+	for _, r := range []*Request{all, behindX, behindY, other} {
 		require.True(w.t, r.waiting(), "somebody overtook")
 	}
 	w.unlock(h)
 	h = all.granted()
-	for _, r := range []*request{behindX, behindY, other} {
+	for _, r := range []*Request{behindX, behindY, other} {
 		require.True(w.t, r.waiting(), "somebody overtook")
 	}
 	w.unlock(h)
@@ -203,8 +199,8 @@ func allFair(w *world) {
 	w.empty("x", "y")
 }
 
-func allTry(w *world) {
-	a, b := w.party("holder"), w.party("b")
+func allTry(w *Fixture) {
+	a, b := w.Client("holder"), w.Client("b")
 	for i, n := range []string{"x", "y", "z"} {
 		held := a.holdOne(n)
 		_, err := mutex.TryLockAll(w.soon(), locks(b.Session, "x", "y", "z")...)
@@ -226,8 +222,8 @@ func allTry(w *world) {
 	w.empty("x", "y", "z")
 }
 
-func allInside(w *world) {
-	p := w.party("p")
+func allInside(w *Fixture) {
+	p := w.Client("p")
 	h := p.holdAll("x", "y")
 	for _, n := range []string{"x", "y"} {
 		_, err := mutex.New(p.Session, n).Lock(h.Context())
@@ -252,8 +248,8 @@ func allInside(w *world) {
 	w.unlock(h)
 }
 
-func allRefused(w *world) {
-	p, q := w.party("p"), w.party("q")
+func allRefused(w *Fixture) {
+	p, q := w.Client("p"), w.Client("q")
 	sent := p.net.Requests()
 	refused := func(want error, text string, ms ...*mutex.Mutex) {
 		w.t.Helper()

@@ -29,22 +29,22 @@ func severalLost() []story {
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
-			story{fmt.Sprintf("EnqueueAllWith%vIsAllOrNothing", f), func(w *world) { allJoinOver(w, f) }},
-			story{fmt.Sprintf("EnqueueAllWith%vIsGrantedInTheEnd", f), func(w *world) { allPatientOver(w, f) }},
-			story{fmt.Sprintf("ReleaseAllWith%vHandsOn", f), func(w *world) { allLeaveOver(w, f) }},
+			story{fmt.Sprintf("EnqueueAllWith%vIsAllOrNothing", f), func(w *Fixture) { allJoinOver(w, f) }},
+			story{fmt.Sprintf("EnqueueAllWith%vIsGrantedInTheEnd", f), func(w *Fixture) { allPatientOver(w, f) }},
+			story{fmt.Sprintf("ReleaseAllWith%vHandsOn", f), func(w *Fixture) { allLeaveOver(w, f) }},
 		)
 	}
 	return all
 }
 
 // allDeleted deletes each of three entries in turn.
-func allDeleted(w *world) {
-	a, b := w.party("a"), w.party("b")
+func allDeleted(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	for i := range 3 {
 		names := []string{"x", "y", "z"}
 		h := a.holdAll(names...)
 		x := tell(h)
-		var behind []*request // who waits behind has the holder watched at once
+		var behind []*Request // who waits behind has the holder watched at once
 		for _, n := range names {
 			behind = append(behind, b.queueFor(w.soon(), wantOne(n)))
 		}
@@ -69,8 +69,8 @@ func allDeleted(w *world) {
 	}
 }
 
-func allRevoked(w *world) {
-	a, b := w.party("a"), w.party("b")
+func allRevoked(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holdAll("x", "y")
 	x := tell(h)
 	r := b.queueAll(w.soon(), "y", "x")
@@ -83,16 +83,16 @@ func allRevoked(w *world) {
 	w.empty("x", "y")
 }
 
-func allCut(w *world) {
+func allCut(w *Fixture) {
 	for _, d := range fault.Directions() {
-		a, b := w.mortal("a"), w.party("b")
+		a, b := w.mortal("a"), w.Client("b")
 		h := a.holdAll("x", "y")
 		x := tell(h)
 		one := b.queueFor(w.soon(), wantOne("x"))
 		a.net.Cut(d)
 		one.granted()
 		assert.True(w.t, w.when(x).Before(one.at), "%v: told %s after the next one was granted", d, x.at.Sub(one.at))
-		w.unlock(one.hold)
+		w.unlock(one.Hold)
 		w.unlock(b.holdAll("y", "x"))
 		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 		a.net.Heal()
@@ -101,8 +101,8 @@ func allCut(w *world) {
 }
 
 // allCancelled holds some, and waits for others.
-func allCancelled(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func allCancelled(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := a.holdOne("y")
 	ctx, cancel := context.WithCancel(w.soon())
 	all := b.queueAll(ctx, "x", "y", "z")
@@ -112,9 +112,9 @@ func allCancelled(w *world) {
 	all.returned()
 
 	assert.Less(w.t, all.at.Sub(at), w.h.Prompt)
-	require.ErrorIs(w.t, all.err, session.ErrNotAcquired)
-	require.ErrorIs(w.t, all.err, context.Canceled)
-	require.ErrorContains(w.t, all.err, `"x", "y", "z"`)
+	require.ErrorIs(w.t, all.Err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, all.Err, context.Canceled)
+	require.ErrorContains(w.t, all.Err, `"x", "y", "z"`)
 	all.names("(a)", at) // who holds the one that it waited for
 	w.unlock(x.granted())
 	w.unlock(z.granted())
@@ -125,8 +125,8 @@ func allCancelled(w *world) {
 }
 
 // allPlaceLost deletes the entry in the line in which it waits.
-func allPlaceLost(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func allPlaceLost(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
 	x := c.queueFor(w.soon(), wantOne("x"))
@@ -137,17 +137,15 @@ func allPlaceLost(w *world) {
 	w.unlock(held)
 	w.unlock(y.granted())
 	assert.Greater(w.t, all.granted().Token(), all.token)
-	w.unlock(all.hold)
-	b.mu.Lock()
-	assert.Len(w.t, b.rejoined, 1)
-	b.mu.Unlock()
+	w.unlock(all.Hold)
+	assert.Len(w.t, b.Rejoined(), 1)
 	w.empty("x", "y")
 }
 
 // allGotLost deletes the entry in a line in which it holds already, while it
 // waits in another: nobody may hold that with it.
-func allGotLost(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func allGotLost(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
 	x := c.queueFor(w.soon(), wantOne("x"))
@@ -158,7 +156,7 @@ func allGotLost(w *world) {
 	require.True(w.t, all.waiting(), "two hold at once")
 	w.unlock(h)
 	assert.Greater(w.t, all.granted().Token(), h.Token())
-	w.unlock(all.hold)
+	w.unlock(all.Hold)
 	w.empty("x", "y")
 
 	held = a.holdOne("y")
@@ -167,12 +165,12 @@ func allGotLost(w *world) {
 	b.joins(2) // told also when nobody stands behind
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
-	w.unlock(all.hold)
+	w.unlock(all.Hold)
 	w.empty("x", "y")
 }
 
 // deletePlace deletes the entry with that token in a line.
-func (w *world) deletePlace(p *party, line string, token session.Token) {
+func (w *Fixture) deletePlace(p *Client, line string, token session.Token) {
 	w.t.Helper()
 	entries, err := p.Queue(w.soon(), line)
 	require.NoError(w.t, err)
@@ -185,8 +183,8 @@ func (w *world) deletePlace(p *party, line string, token session.Token) {
 	require.Fail(w.t, "it is not there")
 }
 
-func allJoinAgain(w *world) {
-	a, b := w.party("a"), w.party("b")
+func allJoinAgain(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
 	line, err := a.Queue(w.soon(), "x")
@@ -195,45 +193,45 @@ func allJoinAgain(w *world) {
 	b.joins(2)
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
-	w.unlock(all.hold)
+	w.unlock(all.Hold)
 	w.empty("x", "y")
 }
 
 // allUnleased waits for one line, while it can never be granted in another.
-func allUnleased(w *world) {
+func allUnleased(w *Fixture) {
 	if w.h.NoUnleased != "" {
 		return
 	}
-	a, b := w.party("a"), w.party("b")
+	a, b := w.Client("a"), w.Client("b")
 	held := a.holdOne("x")
 	ref := w.svc.PutForeign(w.t, "y", false)
 	r := b.askFor(w.soon(), wantAll("x", "y"))
 	r.returned()
 
-	require.ErrorIs(w.t, r.err, session.ErrForeignKey)
-	require.ErrorContains(w.t, r.err, ref.Key)
+	require.ErrorIs(w.t, r.Err, session.ErrForeignKey)
+	require.ErrorContains(w.t, r.Err, ref.Key)
 	w.lineHas(1, "x", "only the holder")
 	w.lineHas(1, "y", "only the foreign one")
 	w.unlock(held)
 }
 
-func allJoinOver(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func allJoinOver(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
 	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
 	defer cancel()
 	r := a.askFor(ctx, wantAll("x", "y", "z"))
-	if r.returned(); r.err == nil {
-		w.unlock(r.hold)
+	if r.returned(); r.Err == nil {
+		w.unlock(r.Hold)
 	} else {
-		require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
 	}
 	w.unlock(b.holdAll("z", "y", "x"))
 	w.empty("x", "y", "z")
 }
 
-func allPatientOver(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func allPatientOver(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	held := b.holdOne("y")
 	a.net.Inject(fault.Join, f)
 	r := a.queueAll(w.soon(), "x", "y", "z")
@@ -244,8 +242,8 @@ func allPatientOver(w *world, f fault.Kind) {
 	w.empty("x", "y", "z")
 }
 
-func allLeaveOver(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func allLeaveOver(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holdAll("x", "y", "z")
 	one, all := b.queueFor(w.soon(), wantOne("y")), b.queueAll(w.soon(), "z", "x", "y")
 	a.net.Inject(fault.Leave, f)
@@ -256,5 +254,5 @@ func allLeaveOver(w *world, f fault.Kind) {
 	w.unlock(all.granted())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
 	w.empty("x", "y", "z")
-	assert.Empty(w.t, a.rejoined)
+	assert.Empty(w.t, a.Rejoined())
 }

@@ -31,13 +31,13 @@ func asks() []story {
 	for _, f := range []fault.Kind{
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
-		all = append(all, story{fmt.Sprintf("AnAskWith%vIsOneAskAndWithdrawn", f), func(w *world) { askedStruck(w, f) }})
+		all = append(all, story{fmt.Sprintf("AnAskWith%vIsOneAskAndWithdrawn", f), func(w *Fixture) { askedStruck(w, f) }})
 	}
 	return all
 }
 
 // asksFor asks for a lock, and ends the story if it cannot.
-func (p *party) asksFor(lock, reason string) (withdraw func()) {
+func (p *Client) asksFor(lock, reason string) (withdraw func()) {
 	p.w.t.Helper()
 	f, err := p.Ask(p.w.soon(), lock, reason)
 	require.NoError(p.w.t, err, "ask")
@@ -48,7 +48,7 @@ func (p *party) asksFor(lock, reason string) (withdraw func()) {
 }
 
 // asked returns the reason that a hold is told next.
-func (w *world) asked(h *session.Hold) string {
+func (w *Fixture) asked(h *session.Hold) string {
 	w.t.Helper()
 	a, err := h.Asked(w.soon())
 	require.NoError(w.t, err, "asked")
@@ -56,7 +56,7 @@ func (w *world) asked(h *session.Hold) string {
 }
 
 // unasked requires that nobody asks whom the hold was not told of.
-func (w *world) unasked(h *session.Hold) {
+func (w *Fixture) unasked(h *session.Hold) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), w.h.TTL/10)
 	defer cancel()
@@ -65,7 +65,7 @@ func (w *world) unasked(h *session.Hold) {
 }
 
 // asking are the reasons of all who ask for the lock now.
-func (w *world) asking(s *session.Session) (reasons []string) {
+func (w *Fixture) asking(s *session.Session) (reasons []string) {
 	w.t.Helper()
 	all, err := s.Asks(w.soon(), name)
 	require.NoError(w.t, err, "asks")
@@ -95,18 +95,14 @@ func listen(ctx context.Context, h *session.Hold) *listening {
 
 // heard waits until Asked has returned, for less than the time after which it reads
 // without being told.
-func (w *world) heard(l *listening) (session.Ask, error) {
+func (w *Fixture) heard(l *listening) (session.Ask, error) {
 	w.t.Helper()
-	select {
-	case <-l.done:
-	case <-time.After(wake):
-		require.Fail(w.t, "Asked has not returned")
-	}
+	within(w.t, wake, l.done, "the end of Asked")
 	return l.ask, l.err
 }
 
-func askedTold(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedTold(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	l := listen(w.soon(), h)
 	w.still("nobody asks") // and the watch stands, or does not yet
@@ -129,8 +125,8 @@ func askedTold(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func askedBefore(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedBefore(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	b.asksFor(name, "early")
 	h := a.hold()
 	r := b.queue(w.soon())
@@ -142,11 +138,11 @@ func askedBefore(w *world) {
 	w.unlock(h)
 }
 
-func askedOften(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func askedOften(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	var want []string
-	for i, p := range []*party{b, c, b, a, c} {
+	for i, p := range []*Client{b, c, b, a, c} {
 		want = append(want, fmt.Sprint("reason ", i))
 		p.asksFor(name, want[i])
 	}
@@ -168,9 +164,9 @@ func askedOften(w *world) {
 // askedAside counts what asks cost those who do not listen, and looks for them in
 // the line. A connection that is lost and made again is a request too; so what is
 // wanted is less than one for each ask.
-func askedAside(w *world) {
+func askedAside(w *Fixture) {
 	const many = 10
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	r := b.queue(w.soon())
 	line := refsOf(a.entries())
@@ -208,8 +204,8 @@ func refsOf(line []driver.Entry) []driver.Ref {
 	return all
 }
 
-func askedByTheDead(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func askedByTheDead(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	b.asksFor(name, "the dead")
 	mine := b.hold2(name + "2")
@@ -222,7 +218,7 @@ func askedByTheDead(w *world) {
 }
 
 // hold2 locks another lock.
-func (p *party) hold2(name string) *session.Hold {
+func (p *Client) hold2(name string) *session.Hold {
 	p.w.t.Helper()
 	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
 	require.NoError(p.w.t, err, "lock")
@@ -230,8 +226,8 @@ func (p *party) hold2(name string) *session.Hold {
 	return h
 }
 
-func askedAndWithdrawn(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedAndWithdrawn(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	withdraw := b.asksFor(name, "never mind")
 	withdraw()
@@ -251,8 +247,8 @@ func askedAndWithdrawn(w *world) {
 	w.unlock(h)
 }
 
-func askedEnds(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedEnds(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	ctx, cancel := context.WithCancel(w.soon())
 	l := listen(ctx, h)
@@ -290,8 +286,8 @@ func askedEnds(w *world) {
 
 // askedCutOff: word of an ask that was lost on the way is not waited for in vain;
 // and who is cut off for good is told that the hold is lost.
-func askedCutOff(w *world) {
-	a, b := w.mortal("a"), w.party("b")
+func askedCutOff(w *Fixture) {
+	a, b := w.mortal("a"), w.Client("b")
 	h := a.hold()
 	for _, d := range fault.Directions() {
 		l := listen(w.soon(), h)
@@ -316,8 +312,8 @@ func askedCutOff(w *world) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-func askedForeign(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedForeign(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	f := w.svc.PutForeign(w.t, driver.AskLine(name), true)
 	if w.h.NoUnleased == "" {
@@ -336,8 +332,8 @@ func askedForeign(w *world) {
 }
 
 // askedStruck: what is not acknowledged in a second is finished in the background.
-func askedStruck(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func askedStruck(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	b.asksFor(name, "so that what it takes is there")()
 	b.net.Inject(fault.Join, f)

@@ -20,8 +20,8 @@ func askedKinds() []story {
 	}
 }
 
-func askedDowngraded(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedDowngraded(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	l := listen(w.soon(), h)
 	a.downgrade(h)
@@ -38,8 +38,8 @@ func askedDowngraded(w *world) {
 	w.unlock(beside)
 }
 
-func askedAll(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedAll(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	names := []string{"x", "y", "z"}
 	b.asksFor("y", "before")
 	b.asksFor("x", "after")
@@ -61,9 +61,9 @@ func askedAll(w *world) {
 	require.ErrorIs(w.t, err, session.ErrUnlocked)
 }
 
-func askedPermits(w *world) {
-	ps := w.parties(3)
-	asker := w.party("asker")
+func askedPermits(w *Fixture) {
+	ps := w.clients(3)
+	asker := w.Client("asker")
 	var heard []*listening
 	var holds []*session.Hold
 	for _, p := range append(ps, ps[0]) { // one has two of them
@@ -86,8 +86,8 @@ func askedPermits(w *world) {
 	}
 }
 
-func askedReentrant(w *world) {
-	a, b := w.party("a"), w.party("b")
+func askedReentrant(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	m := mutex.NewReentrant(a.Session, name)
 	outer, err := m.Lock(w.soon())
 	require.NoError(w.t, err)

@@ -17,10 +17,10 @@ import (
 // blockedReports are the stories of programs whose logger or hook does not return.
 func blockedReports() []story {
 	return []story{
-		{"EveryContextEndsInTimeWhileTheLoggerBlocks", func(w *world) {
+		{"EveryContextEndsInTimeWhileTheLoggerBlocks", func(w *Fixture) {
 			blockedReport(w, func(o *session.Options, b *block) { o.Logger = slog.New(blockingHandler{o.Logger.Handler(), b}) })
 		}},
-		{"EveryContextEndsInTimeWhileAHookBlocks", func(w *world) {
+		{"EveryContextEndsInTimeWhileAHookBlocks", func(w *Fixture) {
 			blockedReport(w, func(o *session.Options, b *block) { o.Hooks.Lost = func(session.Event) { b.pass() } })
 		}},
 	}
@@ -61,14 +61,14 @@ func (h blockingHandler) Handle(ctx context.Context, r slog.Record) error {
 // context of each of its holds has ended when another session is granted one of
 // the locks, although the program's logger or hook has not returned from the first
 // report. Unlock and other sessions do not wait for it either.
-func blockedReport(w *world, with func(*session.Options, *block)) {
+func blockedReport(w *Fixture, with func(*session.Options, *block)) {
 	const holds = 20
 	b := &block{opened: make(chan struct{})}
-	other := w.party("other")
+	other := w.Client("other")
 	a := w.open("a", w.short, func(o *session.Options) { with(o, b) })
 	w.t.Cleanup(b.open) // before the session is closed
 	held := make([]*session.Hold, holds)
-	next := make([]*request, holds)
+	next := make([]*Request, holds)
 	for i := range held {
 		m := func(s *session.Session) *mutex.Mutex { return mutex.New(s, fmt.Sprint(name, i)) }
 		h, err := m(a.Session).Lock(w.soon())
@@ -89,7 +89,7 @@ func blockedReport(w *world, with func(*session.Options, *block)) {
 		for i, h := range held {
 			assert.Error(w.t, h.Context().Err(), "the context of hold %d is live when another session holds a lock", i)
 		}
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 	}
 	assert.Positive(w.t, b.blocked.Load(), "the report blocks")
 	for _, h := range held {

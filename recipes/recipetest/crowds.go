@@ -20,20 +20,20 @@ func crowds() []story {
 }
 
 // crowd is how many hold: in memory as many as the figure is promised for.
-func (w *world) crowd() int {
+func (w *Fixture) crowd() int {
 	if w.h.Virtual {
 		return 1000
 	}
 	return 200
 }
 
-func freeReader(w *world) {
+func freeReader(w *Fixture) {
 	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return rwlock.New(s, name).RLock(ctx)
 	})
 }
 
-func freePermit(w *world) {
+func freePermit(w *Fixture) {
 	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.New(s, name, 10_000).Acquire(ctx, 1)
 	})
@@ -41,8 +41,8 @@ func freePermit(w *world) {
 
 // besideMany counts what a hold sends that is granted beside two, and beside many
 // of another session. What a backend sends for each hold is in both.
-func (w *world) besideMany(lock func(context.Context, *session.Session) (*session.Hold, error)) {
-	many, one := w.party("many"), w.party("one")
+func (w *Fixture) besideMany(lock func(context.Context, *session.Session) (*session.Hold, error)) {
+	many, one := w.Client("many"), w.Client("one")
 	add := func(n int) {
 		for range n {
 			_, err := lock(w.soon(), many.Session)

@@ -19,7 +19,7 @@ func cuts() []story {
 	for _, d := range fault.Directions() {
 		all = append(all, story{
 			fmt.Sprintf("HolderCutOff%vIsToldBeforeTheNextIsGranted", d),
-			func(w *world) { cutHolder(w, func(p *party) { p.net.Cut(d) }) },
+			func(w *Fixture) { cutHolder(w, func(p *Client) { p.net.Cut(d) }) },
 		})
 	}
 	return append(
@@ -36,8 +36,8 @@ func cuts() []story {
 
 // cutHolder is the promise that matters most: the context ends before anybody
 // else can hold.
-func cutHolder(w *world, cut func(*party)) {
-	a, b := w.mortal("a"), w.party("b")
+func cutHolder(w *Fixture, cut func(*Client)) {
+	a, b := w.mortal("a"), w.Client("b")
 	h := a.hold()
 	x := tell(h)
 	r := b.queue(w.soon())
@@ -62,8 +62,8 @@ func cutHolder(w *world, cut func(*party)) {
 
 // lateReplies first lets several renewals be answered late, then none: whoever
 // counts from the answer is late by that much.
-func lateReplies(w *world) {
-	cutHolder(w, func(p *party) {
+func lateReplies(w *Fixture) {
+	cutHolder(w, func(p *Client) {
 		p.net.Delay(p.Options().TTL / 8)
 		time.Sleep(p.Options().TTL * 3 / 4)
 		p.net.Cut(fault.Both)
@@ -72,8 +72,8 @@ func lateReplies(w *world) {
 
 // leftToExpire checks that the entry is still there when the worker has used
 // up most of its margin, though it could have been removed at the deadline.
-func leftToExpire(w *world) {
-	a, b := w.mortal("a"), w.party("b")
+func leftToExpire(w *Fixture) {
+	a, b := w.mortal("a"), w.Client("b")
 	h := a.hold()
 	x := tell(h)
 	r := b.queue(w.soon())
@@ -81,7 +81,7 @@ func leftToExpire(w *world) {
 	toldAt := w.when(x)
 	margin := a.Options().Margin
 	select {
-	case <-r.done:
+	case <-r.Done:
 	case <-time.After(time.Until(toldAt.Add(margin * 3 / 4))):
 	}
 
@@ -92,8 +92,8 @@ func leftToExpire(w *world) {
 	assert.Less(w.t, r.at.Sub(toldAt), patienceOf(a.Options().TTL))
 }
 
-func cutWaiter(w *world) {
-	a, b := w.party("a"), w.party("b")
+func cutWaiter(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	ctx, cancel := context.WithCancelCause(w.soon())
 	r := b.queue(ctx)
@@ -104,17 +104,17 @@ func cutWaiter(w *world) {
 	r.returned()
 
 	assert.Less(w.t, r.at.Sub(at), w.h.Prompt)
-	require.ErrorIs(w.t, r.err, context.Canceled)
-	require.ErrorIs(w.t, r.err, why)
-	require.ErrorIs(w.t, r.err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, r.Err, context.Canceled)
+	require.ErrorIs(w.t, r.Err, why)
+	require.ErrorIs(w.t, r.Err, session.ErrNotAcquired)
 	require.Equal(w.t, 2, w.svc.Count(w.t, name), "the fault was in effect: the entry could not be removed")
 	b.net.Heal()
 	w.eventually(1, "removed after the heal")
 	w.unlock(h)
 }
 
-func cutJoiner(w *world) {
-	a := w.party("a")
+func cutJoiner(w *Fixture) {
+	a := w.Client("a")
 	a.net.Cut(fault.Replies)
 	ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
 	defer cancel()
@@ -124,13 +124,13 @@ func cutJoiner(w *world) {
 	r.returned()
 
 	assert.Less(w.t, r.at.Sub(at), w.h.Prompt)
-	require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+	require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
 	a.net.Heal()
 	w.eventually(0, "nothing is left after the heal")
 }
 
-func cutUnlock(w *world) {
-	a, b := w.party("a"), w.party("b")
+func cutUnlock(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	r := b.queue(w.soon())
 	a.net.Cut(fault.Requests)
@@ -146,8 +146,8 @@ func cutUnlock(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func cutLong(w *world) {
-	a, b := w.party("a"), w.mortal("b")
+func cutLong(w *Fixture) {
+	a, b := w.Client("a"), w.mortal("b")
 	h := a.hold()
 	r := b.queue(w.soon())
 	b.net.Cut(fault.Both)
@@ -158,17 +158,16 @@ func cutLong(w *world) {
 	w.unlock(h)
 
 	assert.Equal(w.t, again, r.granted().Token())
-	w.unlock(r.hold)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	require.Len(w.t, b.rejoined, 1)
-	assert.Equal(w.t, r.token, b.rejoined[0].Token)
-	assert.Equal(w.t, 1, b.rejoined[0].Ahead)
-	assert.ErrorIs(w.t, b.rejoined[0].Err, session.ErrLost)
+	w.unlock(r.Hold)
+	rejoined := b.Rejoined()
+	require.Len(w.t, rejoined, 1)
+	assert.Equal(w.t, r.token, rejoined[0].Token)
+	assert.Equal(w.t, 1, rejoined[0].Ahead)
+	assert.ErrorIs(w.t, rejoined[0].Err, session.ErrLost)
 }
 
-func cutShort(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func cutShort(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	second := b.queue(w.soon())
 	third := c.queue(w.soon())
@@ -179,6 +178,6 @@ func cutShort(w *world) {
 
 	assert.Equal(w.t, second.token, second.granted().Token(), "it kept its place")
 	require.True(w.t, third.waiting())
-	w.unlock(second.hold)
+	w.unlock(second.Hold)
 	w.unlock(third.granted())
 }

@@ -27,28 +27,28 @@ func delays() []story {
 
 // delay is how long holders wait after a death in these stories: less than the
 // service takes to notice one, and much more than it takes to answer.
-func (w *world) delay() time.Duration { return w.h.TTL / 4 }
+func (w *Fixture) delay() time.Duration { return w.h.TTL / 4 }
 
 // delayed starts a Lock with a delay, and returns when it has joined.
-func (p *party) delayed(ctx context.Context) *request {
+func (p *Client) delayed(ctx context.Context) *Request {
 	p.w.t.Helper()
 	return p.queueFor(ctx, wantRobust(mutex.Options{LockDelay: p.w.delay()}))
 }
 
 // died leaves the account with a death, and nobody in the line.
-func (w *world) died() {
+func (w *Fixture) died() {
 	w.t.Helper()
-	w.svc.Expire(w.t, w.party("dies").robust().SessionID())
+	w.svc.Expire(w.t, w.Client("dies").robust().SessionID())
 	w.eventually(0, "died")
 }
 
-func delayAfterDeath(w *world) {
-	p := w.party("p")
+func delayAfterDeath(w *Fixture) {
+	p := w.Client("p")
 	timed := func() time.Duration {
 		at := time.Now()
 		r := p.delayed(w.soon())
 		r.granted()
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 		return r.at.Sub(at)
 	}
 	assert.Less(w.t, timed(), w.delay(), "nobody has died")
@@ -57,8 +57,8 @@ func delayAfterDeath(w *world) {
 	assert.Less(w.t, timed(), w.delay(), "the last one has given back")
 }
 
-func delayWaited(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func delayWaited(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.robust()
 	second, third := b.delayed(w.soon()), c.delayed(w.soon())
 	at := time.Now()
@@ -66,18 +66,18 @@ func delayWaited(w *world) {
 	require.True(w.t, second.granted().PreviousDied())
 	assert.GreaterOrEqual(w.t, second.at.Sub(at), w.delay())
 	require.True(w.t, third.waiting())
-	require.NoError(w.t, second.hold.Context().Err())
-	assert.Positive(w.t, second.hold.Valid())
+	require.NoError(w.t, second.Hold.Context().Err())
+	assert.Positive(w.t, second.Hold.Valid())
 	at = time.Now()
-	w.unlock(second.hold)
+	w.unlock(second.Hold)
 	third.granted()
 	assert.Less(w.t, third.at.Sub(at), w.delay())
-	w.unlock(third.hold)
+	w.unlock(third.Hold)
 }
 
-func delayCancelled(w *world) {
+func delayCancelled(w *Fixture) {
 	w.died()
-	a, b := w.party("a"), w.party("b")
+	a, b := w.Client("a"), w.Client("b")
 	ctx, cancel := context.WithTimeout(w.soon(), w.delay()/2)
 	defer cancel()
 	first := a.delayed(ctx)
@@ -86,11 +86,11 @@ func delayCancelled(w *world) {
 	first.returned()
 	end, _ := ctx.Deadline()
 	assert.Less(w.t, first.at.Sub(end), w.h.Prompt)
-	require.ErrorIs(w.t, first.err, context.DeadlineExceeded)
-	require.ErrorIs(w.t, first.err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, first.Err, context.DeadlineExceeded)
+	require.ErrorIs(w.t, first.Err, session.ErrNotAcquired)
 	require.True(w.t, second.granted().PreviousDied(), "the one that waited in vain has cleared nothing")
 	assert.GreaterOrEqual(w.t, second.at.Sub(at), w.delay(), "and the time begins anew")
-	w.unlock(second.hold)
+	w.unlock(second.Hold)
 
 	w.died()
 	ctx, cancel = context.WithTimeout(w.soon(), w.delay()/2)
@@ -101,24 +101,19 @@ func delayCancelled(w *world) {
 }
 
 // delayLost deletes the entry of one who waits for nothing but time.
-func delayLost(w *world) {
+func delayLost(w *Fixture) {
 	w.died()
-	a, b := w.party("a"), w.party("b")
+	a, b := w.Client("a"), w.Client("b")
 	r := a.delayed(w.soon())
 	next := b.accountable(w.soon())
 	w.svc.Delete(w.t, a.entries()[0].Ref)
 	h := next.granted()
-	select {
-	case again := <-a.joined:
-		assert.Greater(w.t, again, h.Token())
-	case <-time.After(w.patience()):
-		require.Fail(w.t, "has not joined again")
-	}
+	assert.Greater(w.t, within(w.t, w.patience(), a.joined, "another place in the queue"), h.Token())
 	require.True(w.t, r.waiting(), "two hold at once")
 	require.True(w.t, h.PreviousDied())
 	w.unlock(h)
 	assert.Greater(w.t, r.granted().Token(), h.Token())
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 }
 
 // wantAllRobust is a request for all of those locks, which keep account.
@@ -134,10 +129,10 @@ func wantAllRobust(o mutex.Options, names ...string) func(context.Context, *sess
 
 // pastOf requires what the next holder of each of those locks learns of the one
 // before, and gives back.
-func (w *world) pastOf(want map[string]session.Past, why string) {
+func (w *Fixture) pastOf(want map[string]session.Past, why string) {
 	w.t.Helper()
 	for n, past := range want {
-		p := w.party("asks")
+		p := w.Client("asks")
 		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
 		require.NoError(w.t, err)
 		assert.Equal(w.t, past, h.Previous(), "%s: %s", n, why)
@@ -149,8 +144,8 @@ func (w *world) pastOf(want map[string]session.Past, why string) {
 // account has a lock keep account of how its holds end.
 func account() mutex.Options { return mutex.Options{Robust: true} }
 
-func robustAll(w *world) {
-	a, b := w.party("a"), w.party("b")
+func robustAll(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	all := wantAllRobust(account(), "x", name, "z")
 	h := a.queueFor(w.soon(), all).granted()
 	a.joins(2)
@@ -165,7 +160,7 @@ func robustAll(w *world) {
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, r.granted().PreviousDied())
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 	w.pastOf(map[string]session.Past{"x": session.PastClean, name: session.PastClean, "z": session.PastClean}, "given back")
 
 	w.died()
@@ -174,19 +169,19 @@ func robustAll(w *world) {
 	b.joins(1)
 	require.True(w.t, r.granted().PreviousDied())
 	assert.GreaterOrEqual(w.t, r.at.Sub(at), w.delay())
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 	w.when(x)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
 // robustAllLost: who has lost one of several has stopped in the middle, also of
 // what the others protect.
-func robustAllLost(w *world) {
-	a := w.party("a")
+func robustAllLost(w *Fixture) {
+	a := w.Client("a")
 	h := a.queueFor(w.soon(), wantAllRobust(account(), "x", "y", "z")).granted()
 	a.joins(2)
 	x := tell(h)
-	behind := w.party("b").queueFor(w.soon(), wantOne("y")) // has it watched at once
+	behind := w.Client("b").queueFor(w.soon(), wantOne("y")) // has it watched at once
 	w.svc.Delete(w.t, h.Refs()[1])
 	w.when(x)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
@@ -196,14 +191,14 @@ func robustAllLost(w *world) {
 }
 
 // robustAllCancelled gives up in the delay that one of the lines asks for.
-func robustAllCancelled(w *world) {
+func robustAllCancelled(w *Fixture) {
 	w.died()
-	a := w.party("a")
+	a := w.Client("a")
 	ctx, cancel := context.WithTimeout(w.soon(), w.delay()/2)
 	defer cancel()
 	r := a.queueFor(ctx, wantAllRobust(mutex.Options{LockDelay: w.delay()}, "x", name, "z"))
 	r.returned()
-	require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+	require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
 	w.empty("x", name, "z")
 	w.pastOf(map[string]session.Past{"x": session.PastClean, name: session.PastDied, "z": session.PastClean}, "cancelled")
 }

@@ -29,13 +29,13 @@ func downgrades() []story {
 }
 
 // downgrade makes a reader of a writer, and ends the story if that fails.
-func (p *party) downgrade(h *session.Hold) {
+func (p *Client) downgrade(h *session.Hold) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, rwlock.New(p.Session, name).Downgrade(p.w.soon(), h), "downgrade")
 }
 
-func downgradeKeeps(w *world) {
-	a, b := w.party("a"), w.party("b")
+func downgradeKeeps(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	token, before := h.Token(), b.entries()[0]
 	require.Equal(w.t, driver.Exclusive, before.Mode)
@@ -62,11 +62,11 @@ func downgradeKeeps(w *world) {
 const soonest = 5 * time.Second
 
 // downgradeBetween: in W, R, W2, R2 only R joins W when that reads.
-func downgradeBetween(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
-	for _, p := range []*party{a, b} { // also in the writer's own session
+func downgradeBetween(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	for _, p := range []*Client{a, b} { // also in the writer's own session
 		h := a.holds(writing)
-		in := []*request{p.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
+		in := []*Request{p.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
 		writer := p.queueFor(w.soon(), writing)
 		out := c.queueFor(w.soon(), reading)
 		w.wait("a writer holds", in...)
@@ -79,7 +79,7 @@ func downgradeBetween(w *world) {
 		w.wait("readers hold, and stand before them", writer, out)
 		require.NoError(w.t, h.Context().Err())
 		for _, r := range in {
-			w.unlock(r.hold)
+			w.unlock(r.Hold)
 		}
 		w.wait("the downgraded one holds", writer, out)
 		w.unlock(h)
@@ -91,9 +91,9 @@ func downgradeBetween(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func downgradeBeforeWriter(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
-	for _, p := range []*party{a, b} {
+func downgradeBeforeWriter(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	for _, p := range []*Client{a, b} {
 		h := a.holds(writing)
 		writer := p.queueFor(w.soon(), writing)
 		reader := c.queueFor(w.soon(), reading)
@@ -113,8 +113,8 @@ func downgradeBeforeWriter(w *world) {
 
 // downgradeHandsOn: readers that join afterwards hold beside it, and a writer
 // behind them waits for all.
-func downgradeHandsOn(w *world) {
-	a, b := w.party("a"), w.party("b")
+func downgradeHandsOn(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	a.downgrade(h)
 	beside := b.holds(reading)
@@ -126,8 +126,8 @@ func downgradeHandsOn(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func downgradeThenDeleted(w *world) {
-	a, b := w.party("a"), w.party("b")
+func downgradeThenDeleted(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	writer := b.queueFor(w.soon(), writing)
 	w.wait("a writer holds", writer) // the entry is watched by then, under its old name
@@ -144,8 +144,8 @@ func downgradeThenDeleted(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func downgradeThenCutOff(w *world) {
-	a, b := w.mortal("a"), w.party("b")
+func downgradeThenCutOff(w *Fixture) {
+	a, b := w.mortal("a"), w.Client("b")
 	h := a.holds(writing)
 	a.downgrade(h)
 	x := tell(h)
@@ -157,8 +157,8 @@ func downgradeThenCutOff(w *world) {
 	w.eventually(0, "nothing is left after the heal")
 }
 
-func downgradeRace(w *world) {
-	a, b := w.party("a"), w.party("b")
+func downgradeRace(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	for i := range 30 {
 		h := a.holds(writing)
 		reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
@@ -173,14 +173,14 @@ func downgradeRace(w *world) {
 			require.ErrorIs(w.t, err, session.ErrUnlocked)
 		}
 		reader.granted()
-		w.unlock(reader.hold)
+		w.unlock(reader.Hold)
 		w.unlock(writer.granted())
 	}
 	w.eventually(0, "nothing is left")
 }
 
-func downgradeRefused(w *world) {
-	a, b := w.party("a"), w.party("b")
+func downgradeRefused(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	rw := rwlock.New(a.Session, name)
 	refused := func(h *session.Hold, want error, why string) {
 		w.t.Helper()

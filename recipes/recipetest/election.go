@@ -32,16 +32,16 @@ func elections() []story {
 	for _, f := range []fault.Kind{
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
-		all = append(all, story{fmt.Sprintf("ProclaimWith%vIsDone", f), func(w *world) { proclaimOver(w, f) }})
+		all = append(all, story{fmt.Sprintf("ProclaimWith%vIsDone", f), func(w *Fixture) { proclaimOver(w, f) }})
 	}
 	return all
 }
 
 // elect is the election of the stories, as p sees it.
-func (p *party) elect() *election.Election { return election.New(p.Session, name) }
+func (p *Client) elect() *election.Election { return election.New(p.Session, name) }
 
 // campaign starts a Campaign and returns when it stands in the line.
-func (p *party) campaign(ctx context.Context, value string) *request {
+func (p *Client) campaign(ctx context.Context, value string) *Request {
 	p.w.t.Helper()
 	return p.queueFor(ctx, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return election.New(s, name).Campaign(ctx, value)
@@ -49,13 +49,13 @@ func (p *party) campaign(ctx context.Context, value string) *request {
 }
 
 // lead campaigns where nobody else does.
-func (p *party) lead(value string) *session.Hold {
+func (p *Client) lead(value string) *session.Hold {
 	p.w.t.Helper()
 	return p.campaign(p.w.soon(), value).granted()
 }
 
 // leader is who leads, as p sees it; the story ends if nobody does.
-func (p *party) leader() election.Leader {
+func (p *Client) leader() election.Leader {
 	p.w.t.Helper()
 	l, err := p.elect().Leader(p.w.soon())
 	require.NoError(p.w.t, err, "leader")
@@ -63,15 +63,15 @@ func (p *party) leader() election.Leader {
 }
 
 // proclaim changes the value, and ends the story if it cannot.
-func (p *party) proclaim(h *session.Hold, value string) {
+func (p *Client) proclaim(h *session.Hold, value string) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.elect().Proclaim(p.w.soon(), h, value), "proclaim")
 }
 
-func leadInOrder(w *world) {
-	ps := w.parties(3)
+func leadInOrder(w *Fixture) {
+	ps := w.clients(3)
 	h := ps[0].lead("first")
-	var waits []*request
+	var waits []*Request
 	for i := range 9 { // several of each session, others between them
 		waits = append(waits, ps[i*i%3].campaign(w.soon(), fmt.Sprint("candidate ", i)))
 	}
@@ -94,8 +94,8 @@ func leadInOrder(w *world) {
 	w.eventually(0, "everybody has resigned")
 }
 
-func leaderKnown(w *world) {
-	a, b := w.party("web-2"), w.party("b")
+func leaderKnown(w *Fixture) {
+	a, b := w.Client("web-2"), w.Client("b")
 	_, err := b.elect().Leader(w.soon())
 	require.ErrorIs(w.t, err, session.ErrNoLeader)
 	h := a.lead("10.0.0.7:8080")
@@ -121,8 +121,8 @@ func leaderKnown(w *world) {
 
 // proclaimInPlace has those behind watch an entry that changes all the time:
 // for them it must neither go nor move.
-func proclaimInPlace(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func proclaimInPlace(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.lead("0")
 	own, other := a.campaign(w.soon(), "own"), b.campaign(w.soon(), "other")
 	o := c.observe()
@@ -147,13 +147,13 @@ func proclaimInPlace(w *world) {
 	w.unlock(own.granted())
 	assert.Equal(w.t, other.token, other.granted().Token())
 	assert.Equal(w.t, "other", c.leader().Value)
-	w.unlock(other.hold)
+	w.unlock(other.Hold)
 }
 
-func proclaimRefused(w *world) {
-	a, b := w.party("a"), w.party("b")
+func proclaimRefused(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.lead("mine")
-	refused := func(p *party, e *election.Election, h *session.Hold, why string) {
+	refused := func(p *Client, e *election.Election, h *session.Hold, why string) {
 		w.t.Helper()
 		p.sends(0, why, func() { require.ErrorIs(w.t, e.Proclaim(w.soon(), h, "theirs"), session.ErrNotLeader, why) })
 	}
@@ -175,8 +175,8 @@ func proclaimRefused(w *world) {
 	})
 }
 
-func proclaimLost(w *world) {
-	a, b := w.party("a"), w.party("b")
+func proclaimLost(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.lead("first")
 	w.svc.Delete(w.t, h.Refs()[0]) // nobody has told us yet
 	next := b.lead("second")
@@ -196,8 +196,8 @@ func proclaimLost(w *world) {
 	require.ErrorIs(w.t, err, session.ErrNoLeader)
 }
 
-func proclaimOver(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func proclaimOver(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.lead("before")
 	r := b.campaign(w.soon(), "b")
 	a.net.Inject(fault.Change, f)
@@ -211,9 +211,9 @@ func proclaimOver(w *world, f fault.Kind) {
 	w.unlock(r.granted())
 }
 
-func proclaimCut(w *world) {
+func proclaimCut(w *Fixture) {
 	for _, d := range fault.Directions() {
-		a, b := w.party("a"), w.party("b")
+		a, b := w.Client("a"), w.Client("b")
 		h := a.lead("before")
 		a.net.Cut(d)
 		ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
@@ -232,7 +232,7 @@ func proclaimCut(w *world) {
 }
 
 // proclaimCutLong has no end of its own: the leadership's is what is waited for.
-func proclaimCutLong(w *world) {
+func proclaimCutLong(w *Fixture) {
 	a := w.mortal("a")
 	h := a.lead("before")
 	x := tell(h)
@@ -247,8 +247,8 @@ func proclaimCutLong(w *world) {
 	w.eventually(0, "expired")
 }
 
-func values(w *world) {
-	p, other := w.party("p"), w.party("other")
+func values(w *Fixture) {
+	p, other := w.Client("p"), w.Client("other")
 	largest := strings.Repeat("v", p.Profile().MaxValue)
 	p.sends(0, "too long", func() {
 		_, err := p.elect().Campaign(w.soon(), largest+"v")
@@ -270,8 +270,8 @@ func values(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func foreignLeader(w *world) {
-	p := w.party("p")
+func foreignLeader(w *Fixture) {
+	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, true)
 	r := p.campaign(w.soon(), "ours")
 	l := p.leader()
@@ -286,7 +286,7 @@ func foreignLeader(w *world) {
 
 // onlooker is one who observes.
 type onlooker struct {
-	w    *world
+	w    *Fixture
 	news chan election.Leader
 	done chan struct{} // closed when the loop has ended
 	stop context.CancelFunc
@@ -297,7 +297,7 @@ type onlooker struct {
 }
 
 // observe starts to observe the election.
-func (p *party) observe() *onlooker {
+func (p *Client) observe() *onlooker {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &onlooker{w: p.w, news: make(chan election.Leader, 10000), done: make(chan struct{}), stop: cancel}
 	go func() {
@@ -361,10 +361,6 @@ func (o *onlooker) vacancy() {
 // ended waits for the end of the loop, and returns the errors that it told.
 func (o *onlooker) ended() []error {
 	o.w.t.Helper()
-	select {
-	case <-o.done:
-	case <-time.After(o.w.patience()):
-		require.Fail(o.w.t, "the observation goes on")
-	}
+	within(o.w.t, o.w.patience(), o.done, "the end of the observation")
 	return o.errs
 }

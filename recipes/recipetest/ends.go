@@ -26,8 +26,8 @@ func ends() []story {
 	}
 }
 
-func cancelledWaiter(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func cancelledWaiter(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	ctx, cancel := context.WithCancel(w.soon())
 	middle := b.queue(ctx)
@@ -36,8 +36,8 @@ func cancelledWaiter(w *world) {
 	cancel()
 	middle.returned()
 
-	require.ErrorIs(w.t, middle.err, session.ErrNotAcquired)
-	require.ErrorIs(w.t, middle.err, context.Canceled)
+	require.ErrorIs(w.t, middle.Err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, middle.Err, context.Canceled)
 	middle.names("(a)", at)
 	w.eventually(2, "the cancelled one has left")
 	require.True(w.t, last.waiting(), "its predecessor only cancelled, the first still holds")
@@ -45,11 +45,11 @@ func cancelledWaiter(w *world) {
 	w.unlock(last.granted())
 }
 
-func cancelledMany(w *world) {
-	ps := w.parties(3)
+func cancelledMany(w *Fixture) {
+	ps := w.clients(3)
 	h := ps[0].hold()
 	ctx, cancel := context.WithCancel(w.soon())
-	var waits []*request
+	var waits []*Request
 	for i := range 60 {
 		waits = append(waits, ps[i%3].ask(ctx))
 	}
@@ -58,7 +58,7 @@ func cancelledMany(w *world) {
 	cancel()
 	for _, r := range waits {
 		r.returned()
-		require.ErrorIs(w.t, r.err, context.Canceled)
+		require.ErrorIs(w.t, r.Err, context.Canceled)
 	}
 	w.eventually(2, "all cancelled ones have left")
 	w.unlock(h)
@@ -66,25 +66,25 @@ func cancelledMany(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func cancelRace(w *world) {
-	a, b := w.party("a"), w.party("b")
+func cancelRace(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	for range 30 {
 		h := a.hold()
 		ctx, cancel := context.WithCancel(w.soon())
 		r := b.queue(ctx)
 		go cancel()
 		w.unlock(h)
-		if r.returned(); r.err == nil {
-			w.unlock(r.hold)
+		if r.returned(); r.Err == nil {
+			w.unlock(r.Hold)
 		} else {
-			require.ErrorIs(w.t, r.err, context.Canceled)
+			require.ErrorIs(w.t, r.Err, context.Canceled)
 		}
 	}
 	w.eventually(0, "nothing is left")
 }
 
-func doGivesBack(w *world) {
-	p := w.party("p")
+func doGivesBack(w *Fixture) {
+	p := w.Client("p")
 	m := mutex.New(p.Session, name)
 	boom := errors.New("boom")
 	require.ErrorIs(w.t, m.Do(w.soon(), func(context.Context, *session.Hold) error { return boom }), boom)
@@ -99,8 +99,8 @@ func doGivesBack(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func closeHandsOn(w *world) {
-	a, b := w.party("a"), w.party("b")
+func closeHandsOn(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	own := a.queue(w.soon())
 	next := b.queue(w.soon())
@@ -118,17 +118,17 @@ func closeHandsOn(w *world) {
 
 	assert.False(w.t, next.at.Before(<-stopped), "the holder was waited for")
 	own.returned()
-	require.ErrorIs(w.t, own.err, session.ErrClosed)
+	require.ErrorIs(w.t, own.Err, session.ErrClosed)
 	w.when(x)
 	var lost *session.LostError
 	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
 	assert.Equal(w.t, session.ReasonClosed, lost.Reason)
-	w.unlock(next.hold)
+	w.unlock(next.Hold)
 	w.eventually(0, "nothing is left")
 }
 
-func foreignAhead(w *world) {
-	p := w.party("p")
+func foreignAhead(w *Fixture) {
+	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, true)
 	r := p.queue(w.soon())
 	w.eventually(2, "both stand in the line")
@@ -140,11 +140,11 @@ func foreignAhead(w *world) {
 }
 
 // unleasedNext has an entry without a session come next only while waiting.
-func unleasedNext(w *world) {
+func unleasedNext(w *Fixture) {
 	if w.h.NoUnleased != "" {
 		return
 	}
-	p := w.party("p")
+	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, false)
 	other := w.svc.PutForeign(w.t, name, true)
 	r := p.queue(w.soon())
@@ -152,16 +152,16 @@ func unleasedNext(w *world) {
 	w.svc.Delete(w.t, other)
 	r.returned()
 
-	require.ErrorIs(w.t, r.err, session.ErrForeignKey)
-	require.ErrorContains(w.t, r.err, ref.Key)
+	require.ErrorIs(w.t, r.Err, session.ErrForeignKey)
+	require.ErrorContains(w.t, r.Err, ref.Key)
 	w.eventually(1, "only the foreign entry is left")
 }
 
-func unleasedAhead(w *world) {
+func unleasedAhead(w *Fixture) {
 	if w.h.NoUnleased != "" {
 		return
 	}
-	p := w.party("p")
+	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, false)
 	_, err := mutex.New(p.Session, name).Lock(w.soon())
 

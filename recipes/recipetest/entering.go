@@ -15,12 +15,12 @@ import (
 func entering() []story {
 	reentrant := func(s *session.Session) *mutex.Mutex { return mutex.NewReentrant(s, name) }
 	return []story{
-		{"ReentrantLockRacingUnlockLeavesNothing", func(w *world) {
+		{"ReentrantLockRacingUnlockLeavesNothing", func(w *Fixture) {
 			enterRacingUnlock(w, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 				return reentrant(s).Lock(ctx)
 			})
 		}},
-		{"RLockInRLockRacingUnlockLeavesNothing", func(w *world) {
+		{"RLockInRLockRacingUnlockLeavesNothing", func(w *Fixture) {
 			enterRacingUnlock(w, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 				return rwlock.New(s, name).RLock(ctx)
 			})
@@ -31,14 +31,13 @@ func entering() []story {
 // enterRacingUnlock: goroutines that enter a hold while it is unlocked get one more
 // handle on it, or none. When all have unlocked what they got, another session gets
 // the lock.
-func enterRacingUnlock(w *world, lock locking) {
+func enterRacingUnlock(w *Fixture, lock locking) {
 	const inside = 8
 	rounds := 50
 	if w.h.Virtual {
 		rounds = 500
 	}
-	silent := func(o *session.Options) { o.Hooks = session.Hooks{} } // nobody reads what has joined
-	a, b := w.open("a", w.h.TTL, silent), w.open("b", w.h.TTL, silent)
+	a, b := w.Client("a"), w.Client("b")
 	for range rounds {
 		h, err := lock(w.soon(), a.Session)
 		require.NoError(w.t, err)

@@ -26,13 +26,13 @@ func evictions() []story {
 }
 
 // evicts removes an entry, and ends the story if it cannot.
-func (p *party) evicts(e driver.Entry) {
+func (p *Client) evicts(e driver.Entry) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.Evict(p.w.soon(), e), "evict")
 }
 
 // evicted requires that a hold is told that its entry was deleted.
-func (w *world) evicted(h *session.Hold, x *told) {
+func (w *Fixture) evicted(h *session.Hold, x *told) {
 	w.t.Helper()
 	w.when(x)
 	var lost *session.LostError
@@ -45,8 +45,8 @@ func (w *world) evicted(h *session.Hold, x *told) {
 	w.oneLoss(err)
 }
 
-func evictHolder(w *world) {
-	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+func evictHolder(w *Fixture) {
+	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.hold()
 	x := tell(h)
 	r := b.queue(w.soon())
@@ -60,8 +60,8 @@ func evictHolder(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func evictWaiter(w *world) {
-	a, b, c, operator := w.party("a"), w.party("b"), w.party("c"), w.party("operator")
+func evictWaiter(w *Fixture) {
+	a, b, c, operator := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("operator")
 	h := a.hold()
 	second, third := b.queue(w.soon()), c.queue(w.soon())
 	operator.evicts(operator.entries()[1])
@@ -73,8 +73,8 @@ func evictWaiter(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func evictForeign(w *world) {
-	a, operator := w.party("a"), w.party("operator")
+func evictForeign(w *Fixture) {
+	a, operator := w.Client("a"), w.Client("operator")
 	w.svc.PutForeign(w.t, name, true)
 	r := a.queue(w.soon())
 	e := operator.entries()[0]
@@ -93,8 +93,8 @@ func evictForeign(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func evictDowngraded(w *world) {
-	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+func evictDowngraded(w *Fixture) {
+	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.holds(writing)
 	before := operator.entries()[0]
 	a.downgrade(h)
@@ -111,8 +111,8 @@ func evictDowngraded(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func evictPermits(w *world) {
-	a, b, c, operator := w.party("a"), w.party("b"), w.party("c"), w.party("operator")
+func evictPermits(w *Fixture) {
+	a, b, c, operator := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("operator")
 	h, stays := a.take(2, 3), b.take(1, 3)
 	x := tell(h)
 	r := c.wait(2, 3)
@@ -125,8 +125,8 @@ func evictPermits(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func evictOfAll(w *world) {
-	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+func evictOfAll(w *Fixture) {
+	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.holdAll("x", "y")
 	x := tell(h)
 	r := b.queueFor(w.soon(), wantOne("y")) // who waits behind has the holder watched at once
@@ -138,9 +138,9 @@ func evictOfAll(w *world) {
 	w.empty("x", "y")
 }
 
-func evictRobust(w *world) {
-	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
-	robust := func(p *party) *mutex.Mutex { return mutex.NewWith(p.Session, name, mutex.Options{Robust: true}) }
+func evictRobust(w *Fixture) {
+	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
+	robust := func(p *Client) *mutex.Mutex { return mutex.NewWith(p.Session, name, mutex.Options{Robust: true}) }
 	h, err := robust(a).Lock(w.soon())
 	require.NoError(w.t, err)
 	x := tell(h)
@@ -152,8 +152,8 @@ func evictRobust(w *world) {
 	w.unlock(next)
 }
 
-func evictStale(w *world) {
-	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+func evictStale(w *Fixture) {
+	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.hold()
 	seen := operator.entries()[0]
 	w.unlock(h)

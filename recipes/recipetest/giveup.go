@@ -24,7 +24,7 @@ func givingUp() []story {
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all, story{
-			fmt.Sprintf("RequestThatGivesUpWith%vChangesNoAccount", f), func(w *world) { robustGivesUp(w, f) },
+			fmt.Sprintf("RequestThatGivesUpWith%vChangesNoAccount", f), func(w *Fixture) { robustGivesUp(w, f) },
 		})
 	}
 	return all
@@ -32,10 +32,10 @@ func givingUp() []story {
 
 // robustWaiters has waiters cancel, die and be deleted behind a holder that then
 // gives back, or dies.
-func robustWaiters(w *world) {
+func robustWaiters(w *Fixture) {
 	for _, died := range []bool{false, true} {
 		for _, d := range append(deaths(), death{name: "cancelled"}) {
-			a, p := w.party("holder"), w.mortal("waits")
+			a, p := w.Client("holder"), w.mortal("waits")
 			h := a.robust()
 			ctx, cancel := context.WithCancel(w.soon())
 			r := p.accountable(ctx)
@@ -54,7 +54,7 @@ func robustWaiters(w *world) {
 			}
 			cancel()
 			r.returned()
-			require.Error(w.t, r.err)
+			require.Error(w.t, r.Err)
 			w.eventually(1, d.name)
 			want := session.PastClean
 			if died {
@@ -73,11 +73,11 @@ func robustWaiters(w *world) {
 // robustEveryStep has a request give up at the moment of its first request to the
 // service, of its second, and so on until it is granted, in a line that is free
 // and in one that becomes free, after a death and after none.
-func robustEveryStep(w *world) {
+func robustEveryStep(w *Fixture) {
 	for _, died := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
 			for step := 1; ; step++ {
-				a, p := w.party("before"), w.party("gives up")
+				a, p := w.Client("before"), w.Client("gives up")
 				h := a.robust()
 				want := h.Previous()
 				if died {
@@ -91,7 +91,7 @@ func robustEveryStep(w *world) {
 					}
 				}
 				ctx, cancel := context.WithCancel(w.soon())
-				var r *request
+				var r *Request
 				if waits {
 					r = p.accountable(ctx)
 				} else {
@@ -107,10 +107,10 @@ func robustEveryStep(w *world) {
 				r.returned()
 				cancel()
 				p.net.OnRequest(nil)
-				granted := r.err == nil
+				granted := r.Err == nil
 				if granted {
-					assert.Equal(w.t, want, r.hold.Previous())
-					w.unlock(r.hold)
+					assert.Equal(w.t, want, r.Hold.Previous())
+					w.unlock(r.Hold)
 					want = session.PastClean
 				}
 				w.eventually(0, "it has left")
@@ -125,7 +125,7 @@ func robustEveryStep(w *world) {
 }
 
 // onRequest calls f at the start of the nth request from now.
-func (p *party) onRequest(n int, f func()) {
+func (p *Client) onRequest(n int, f func()) {
 	left := make(chan struct{}, n)
 	for range n - 1 {
 		left <- struct{}{}
@@ -141,14 +141,14 @@ func (p *party) onRequest(n int, f func()) {
 
 // robustGivesUp has a request give up while it is not known whether its name was
 // written.
-func robustGivesUp(w *world, f fault.Kind) {
+func robustGivesUp(w *Fixture, f fault.Kind) {
 	for _, died := range []bool{false, true} {
 		for _, op := range []fault.Op{fault.Join, fault.Change, fault.Leave} {
-			a, p := w.party("before"), w.party("gives up")
+			a, p := w.Client("before"), w.Client("gives up")
 			h := a.robust()
 			want := session.PastClean
 			ctx, cancel := context.WithCancel(w.soon())
-			var r *request
+			var r *Request
 			if op == fault.Change {
 				r = p.accountable(ctx)
 			}
@@ -170,14 +170,14 @@ func robustGivesUp(w *world, f fault.Kind) {
 			r.returned()
 			cancel()
 			p.net.OnRequest(nil)
-			if r.err == nil {
-				if err := r.hold.Unlock(); err != nil {
+			if r.Err == nil {
+				if err := r.Hold.Unlock(); err != nil {
 					require.ErrorIs(w.t, err, session.ErrReleasePending)
 				}
 				want = session.PastClean
 			}
 			w.eventually(0, "it has left")
-			w.past(want, fmt.Sprintf("died %t, struck at %v, it got %v", died, op, r.err))
+			w.past(want, fmt.Sprintf("died %t, struck at %v, it got %v", died, op, r.Err))
 			w.past(session.PastClean, "given back")
 		}
 	}

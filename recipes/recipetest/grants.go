@@ -24,10 +24,10 @@ func grants() []story {
 	}
 }
 
-func grantsInOrder(w *world) {
-	ps := w.parties(4)
+func grantsInOrder(w *Fixture) {
+	ps := w.clients(4)
 	h := ps[0].hold()
-	var waits []*request
+	var waits []*Request
 	for i := range 12 { // several of each session, others between them
 		waits = append(waits, ps[i*i%len(ps)].queue(w.soon()))
 	}
@@ -50,7 +50,7 @@ func grantsInOrder(w *world) {
 // contend makes n goroutines lock and unlock, each several times, and returns
 // the tokens in the order of the grants. What they do inside is not
 // synchronised otherwise: the race detector is the judge of exclusion.
-func (w *world) contend(n, times int, of func(i int) *session.Session) []session.Token {
+func (w *Fixture) contend(n, times int, of func(i int) *session.Session) []session.Token {
 	var tokens []session.Token
 	inside := 0
 	var wg sync.WaitGroup
@@ -75,8 +75,8 @@ func (w *world) contend(n, times int, of func(i int) *session.Session) []session
 	return tokens
 }
 
-func oneSession(w *world) {
-	p := w.party("all")
+func oneSession(w *Fixture) {
+	p := w.Client("all")
 	tokens := w.contend(100, 3, func(int) *session.Session { return p.Session })
 
 	assert.Len(w.t, tokens, 300)
@@ -84,8 +84,8 @@ func oneSession(w *world) {
 	w.eventually(0, "everything was given back")
 }
 
-func manySessions(w *world) {
-	ps := w.parties(6)
+func manySessions(w *Fixture) {
+	ps := w.clients(6)
 	tokens := w.contend(12, 20, func(i int) *session.Session { return ps[i%len(ps)].Session })
 
 	assert.Len(w.t, tokens, 240)
@@ -93,13 +93,13 @@ func manySessions(w *world) {
 	w.eventually(0, "everything was given back")
 }
 
-func aloneCostsTwo(w *world) {
-	p := w.party("alone")
+func aloneCostsTwo(w *Fixture) {
+	p := w.Client("alone")
 	p.costsTwo(p.hold)
 }
 
-func tryWritesNothing(w *world) {
-	a, b := w.party("nightly"), w.party("b")
+func tryWritesNothing(w *Fixture) {
+	a, b := w.Client("nightly"), w.Client("b")
 	h := a.hold()
 	a.recorded()
 	before := a.entries()
@@ -121,8 +121,8 @@ func tryWritesNothing(w *world) {
 	w.unlock(h)
 }
 
-func queueShows(w *world) {
-	a, b := w.party("first"), w.party("second")
+func queueShows(w *Fixture) {
+	a, b := w.Client("first"), w.Client("second")
 	h := a.hold()
 	waits := b.queue(w.soon())
 	line := b.entries()
@@ -145,8 +145,8 @@ func queueShows(w *world) {
 	w.unlock(waits.granted())
 }
 
-func namesNeverMeet(w *world) {
-	p := w.party("p")
+func namesNeverMeet(w *Fixture) {
+	p := w.Client("p")
 	var holds []*session.Hold
 	for _, n := range []string{"a", "a/b", "a/b/c", "/a", "a/", "ä ö", "100%", "a%2Fb", "a.b", "a\nb"} {
 		if p.CheckName(n) != nil {

@@ -25,22 +25,20 @@ func heldFor() []story {
 
 // recorded waits until the queue shows since when its first entry holds, and returns
 // the entry.
-func (p *party) recorded() driver.Entry {
+func (p *Client) recorded() driver.Entry {
 	p.w.t.Helper()
-	deadline := time.Now().Add(p.w.patience())
-	for {
-		if line := p.entries(); len(line) > 0 && !line[0].Granted.IsZero() {
-			return line[0]
-		}
-		require.True(p.w.t, time.Now().Before(deadline), "the queue does not show since when the entry holds")
-		time.Sleep(p.w.h.TTL / 50) // asking again is all one can do from outside
-	}
+	var line []driver.Entry
+	p.w.until("since when the first entry holds", func() bool {
+		line = p.entries()
+		return len(line) > 0 && !line[0].Granted.IsZero()
+	})
+	return line[0]
 }
 
 // heldSinceGrant has b wait while a holds. The release stands between what b asked
 // and what b got.
-func heldSinceGrant(w *world) {
-	a, b := w.party("a"), w.party("b")
+func heldSinceGrant(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	r := b.queue(w.soon())
 	a.recorded()
@@ -56,12 +54,12 @@ func heldSinceGrant(w *world) {
 	assert.Less(w.t, e.Meta.Since, released, "it asked long before")
 
 	ctx, cancel := context.WithCancel(w.soon())
-	c := w.party("c")
+	c := w.Client("c")
 	gone := c.queue(ctx)
 	cancel()
 	gone.returned()
 	var na *session.NotAcquiredError
-	require.ErrorAs(w.t, gone.err, &na)
+	require.ErrorAs(w.t, gone.Err, &na)
 	if !na.Holder.Zero() { // it is kept for 25 ms to learn that
 		assert.Equal(w.t, e.Granted, na.Holder.Granted)
 	}
@@ -70,8 +68,8 @@ func heldSinceGrant(w *world) {
 }
 
 // heldShortly counts what is sent for holds that end before they are a second old.
-func heldShortly(w *world) {
-	p := w.party("p")
+func heldShortly(w *Fixture) {
+	p := w.Client("p")
 	p.sends(0, "what holds have sent that are over", func() { time.Sleep(2 * time.Second) })
 	w.takes(2, "to lock and to unlock", func() int {
 		before := p.net.Requests()
@@ -83,8 +81,8 @@ func heldShortly(w *world) {
 	})
 }
 
-func heldOfAnyKind(w *world) {
-	p, reader := w.party("p"), w.party("reader")
+func heldOfAnyKind(w *Fixture) {
+	p, reader := w.Client("p"), w.Client("reader")
 	for what, hold := range map[string]func() *session.Hold{
 		"read":    func() *session.Hold { return p.holds(reading) },
 		"write":   func() *session.Hold { return p.holds(writing) },
@@ -103,8 +101,8 @@ func heldOfAnyKind(w *world) {
 
 // heldAndGone ends recorded holds in every way. The next holder, whose entry often
 // has the same key, has no record of an earlier hold.
-func heldAndGone(w *world) {
-	a, b, operator := w.party("a"), w.party("b"), w.party("operator")
+func heldAndGone(w *Fixture) {
+	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	for _, end := range []func(h *session.Hold){
 		func(h *session.Hold) { w.unlock(h) },
 		func(h *session.Hold) {
@@ -132,8 +130,8 @@ func heldAndGone(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func heldDowngraded(w *world) {
-	a, reader := w.party("a"), w.party("reader")
+func heldDowngraded(w *Fixture) {
+	a, reader := w.Client("a"), w.Client("reader")
 	h := a.holds(writing)
 	before := reader.recorded()
 	a.downgrade(h)

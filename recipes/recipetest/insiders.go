@@ -27,14 +27,14 @@ func insiders() []story {
 	for _, f := range []fault.Kind{fault.LostReply, fault.BrokenReply, fault.LostRequest} {
 		all = append(all, story{
 			fmt.Sprintf("WriterGivenBackFirstWith%vBecomesAReader", f),
-			func(w *world) { writerFirstFault(w, f) },
+			func(w *Fixture) { writerFirstFault(w, f) },
 		})
 	}
 	return all
 }
 
 // inside takes one more handle on a hold, for which nothing is sent.
-func (p *party) inside(h *session.Hold) *session.Hold {
+func (p *Client) inside(h *session.Hold) *session.Hold {
 	p.w.t.Helper()
 	var h2 *session.Hold
 	p.sends(0, "one more handle", func() {
@@ -52,8 +52,8 @@ func (p *party) inside(h *session.Hold) *session.Hold {
 
 // rlockInRLock: a second RLock does not queue up behind a writer that waits for
 // the first, which would be for ever.
-func rlockInRLock(w *world) {
-	a, b := w.party("a"), w.party("b")
+func rlockInRLock(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	outer := a.holds(reading)
 	writer := b.queueFor(w.soon(), writing)
 	inner := a.inside(outer)
@@ -70,10 +70,10 @@ func rlockInRLock(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func writerFirst(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func writerFirst(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	outer := a.holds(writing)
-	readers := []*request{b.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
+	readers := []*Request{b.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
 	writer := c.queueFor(w.soon(), writing)
 	inner := a.inside(outer)
 	token := inner.Token()
@@ -92,7 +92,7 @@ func writerFirst(w *world) {
 	assert.EqualValues(w.t, token, line[0].Token)
 	assert.Equal(w.t, line[0].Ref, inner.Refs()[0])
 	for _, r := range readers {
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 	}
 	w.wait("the first one still reads", writer)
 	w.unlock(inner)
@@ -100,8 +100,8 @@ func writerFirst(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func writerFirstFault(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func writerFirstFault(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	outer := a.holds(writing)
 	reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
 	inner := a.inside(outer)
@@ -111,15 +111,15 @@ func writerFirstFault(w *world, f fault.Kind) {
 	}
 	reader.granted()
 	require.NoError(w.t, inner.Context().Err())
-	w.unlock(reader.hold)
+	w.unlock(reader.Hold)
 	w.wait("the first one still reads", writer)
 	w.unlock(inner)
 	w.unlock(writer.granted())
 	w.eventually(0, "nothing is left")
 }
 
-func readerFirst(w *world) {
-	a, b := w.party("a"), w.party("b")
+func readerFirst(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	outer := a.holds(writing)
 	reader := b.queueFor(w.soon(), reading)
 	inner := a.inside(outer)
@@ -135,8 +135,8 @@ func readerFirst(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func lockInside(w *world) {
-	p := w.party("p")
+func lockInside(w *Fixture) {
+	p := w.Client("p")
 	rw := rwlock.New(p.Session, name)
 	for _, want := range []locking{reading, writing} {
 		h := p.holds(want)
@@ -162,8 +162,8 @@ func lockInside(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func downgradeInside(w *world) {
-	a, b := w.party("a"), w.party("b")
+func downgradeInside(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	outer := a.holds(writing)
 	inner := a.inside(outer)
 	require.ErrorIs(w.t, rwlock.New(a.Session, name).Downgrade(w.soon(), inner), session.ErrNotWriter)
@@ -178,8 +178,8 @@ func downgradeInside(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func lossInside(w *world) {
-	a, b := w.party("a"), w.party("b")
+func lossInside(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	outer := a.holds(writing)
 	inner := a.inside(outer)
 	b.queueFor(w.soon(), reading) // has the holder watched at once
@@ -193,8 +193,8 @@ func lossInside(w *world) {
 
 // bothAtOnce: the writer's part wants to share what the reader's part gives
 // back.
-func bothAtOnce(w *world) {
-	a, b := w.party("a"), w.party("b")
+func bothAtOnce(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	for range 30 {
 		outer := a.holds(writing)
 		next := b.queueFor(w.soon(), writing)

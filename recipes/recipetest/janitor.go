@@ -51,22 +51,14 @@ func (l leavingSession) Leave(ctx context.Context, req driver.LeaveRequest) (dri
 }
 
 // leaver opens a session on a backend that asks refuse.
-func (w *world) leaver(label string, refuse func(line string) error) *party {
+func (w *Fixture) leaver(label string, refuse func(line string) error) *Client {
 	w.t.Helper()
-	p := &party{w: w, net: w.svc.Client(w.t), joined: make(chan session.Token, 1000)}
-	s, err := session.Open(w.soon(), leaving{p.net.Backend(), refuse}, &session.Options{
-		TTL: w.h.TTL, Label: label, Logger: w.logger(label),
-		Hooks: session.Hooks{Joined: func(e session.Event) { p.joined <- e.Token }},
-	})
-	require.NoError(w.t, err, "open")
-	p.Session = s
-	w.t.Cleanup(func() { assert.NoError(w.t, s.Close(), "close") })
-	return p
+	return w.openOn(label, w.h.TTL, func(b driver.Backend) driver.Backend { return leaving{b, refuse} })
 }
 
 // refusedRemovals: a permission was revoked on some locks. More releases than the
 // janitor has workers cannot succeed, and all others go on as ever.
-func refusedRemovals(w *world) {
+func refusedRemovals(w *Fixture) {
 	const stuck = "revoked/"
 	var once atomic.Bool
 	a := w.leaver("a", func(line string) error {
@@ -78,7 +70,7 @@ func refusedRemovals(w *world) {
 		}
 		return nil
 	})
-	b, c := w.party("b"), w.party("c")
+	b, c := w.Client("b"), w.Client("c")
 	for i := range 40 {
 		h, err := mutex.New(a.Session, fmt.Sprint(stuck, i)).Lock(w.soon())
 		require.NoError(w.t, err)
@@ -102,7 +94,7 @@ func refusedRemovals(w *world) {
 
 // closeFinishes: the first attempt at a release fails, and the session is closed
 // before the second.
-func closeFinishes(w *world) {
+func closeFinishes(w *Fixture) {
 	var once atomic.Bool
 	a := w.leaver("a", func(string) error {
 		if once.CompareAndSwap(false, true) {
@@ -113,7 +105,7 @@ func closeFinishes(w *world) {
 	h := a.robust()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrReleasePending)
 	require.NoError(w.t, a.Close())
-	next := w.party("b").robust()
+	next := w.Client("b").robust()
 	assert.False(w.t, next.PreviousDied(), "the holder has released")
 	w.unlock(next)
 }

@@ -34,7 +34,7 @@ func leading() []story {
 
 // stint is one time of leading.
 type stint struct {
-	p     *party
+	p     *Client
 	hold  *session.Hold
 	ctx   context.Context
 	began time.Time
@@ -47,7 +47,7 @@ type stint struct {
 
 // runner is a Run under way.
 type runner struct {
-	w      *world
+	w      *Fixture
 	stints chan *stint
 	done   chan struct{}
 	err    error
@@ -55,7 +55,7 @@ type runner struct {
 }
 
 // run starts a Run. Each stint lasts until its leave is sent something.
-func (p *party) run(value string) *runner {
+func (p *Client) run(value string) *runner {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r := &runner{w: p.w, stints: make(chan *stint, 100), done: make(chan struct{}), stop: cancel}
 	go func() {
@@ -103,16 +103,12 @@ func (r *runner) leads() *stint {
 // returned waits for the end of Run.
 func (r *runner) returned() error {
 	r.w.t.Helper()
-	select {
-	case <-r.done:
-	case <-time.After(r.w.patience()):
-		require.Fail(r.w.t, "Run has not returned")
-	}
+	within(r.w.t, r.w.patience(), r.done, "the end of Run")
 	return r.err
 }
 
-func runAgain(w *world) {
-	a, b := w.party("a"), w.party("b")
+func runAgain(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	ra := a.run("value of a")
 	first := ra.leads()
 	rb := b.run("value of b")
@@ -146,9 +142,9 @@ func runAgain(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func runCut(w *world) {
+func runCut(w *Fixture) {
 	for _, d := range fault.Directions() {
-		a, b := w.mortal("a"), w.party("b")
+		a, b := w.mortal("a"), w.Client("b")
 		ra := a.run("a")
 		first := ra.leads()
 		rb := b.run("b")
@@ -180,8 +176,8 @@ func runCut(w *world) {
 	}
 }
 
-func runRevoked(w *world) {
-	a, b := w.party("a"), w.party("b")
+func runRevoked(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	ra := a.run("a")
 	first := ra.leads()
 	r := b.campaign(w.soon(), "b")
@@ -193,23 +189,23 @@ func runRevoked(w *world) {
 	first.leave <- nil
 	w.eventually(2, "it campaigns again")
 	assert.Empty(w.t, ra.stints)
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 	again := ra.leads()
-	assert.Greater(w.t, again.hold.Token(), r.hold.Token())
+	assert.Greater(w.t, again.hold.Token(), r.Hold.Token())
 	again.leave <- nil
 }
 
 // runWaits has the context end while the work goes on, for longer than a session
 // lives by itself.
-func runWaits(w *world) {
-	a, b := w.party("a"), w.party("b")
+func runWaits(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	ra := a.run("a")
 	s := ra.leads()
 	r := b.campaign(w.soon(), "b")
 	ra.stop(nil)
 	<-s.ctx.Done()
 	select {
-	case <-r.done:
+	case <-r.Done:
 	case <-time.After(w.h.TTL * 3 / 2):
 	}
 	require.True(w.t, r.waiting(), "another leads while the work goes on")
@@ -221,8 +217,8 @@ func runWaits(w *world) {
 }
 
 // runLostWaits: who has lost and does not return does not campaign.
-func runLostWaits(w *world) {
-	a, b := w.party("a"), w.party("b")
+func runLostWaits(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	ra := a.run("a")
 	s := ra.leads()
 	r := b.campaign(w.soon(), "b")
@@ -230,15 +226,15 @@ func runLostWaits(w *world) {
 	w.when(s.told)
 	r.granted()
 	w.eventually(1, "it is not in the line while its work goes on")
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 	w.unlock(b.lead("b again"))
 	assert.Empty(w.t, ra.stints)
 	s.leave <- nil
 	ra.leads().leave <- nil
 }
 
-func runCancelledWaiting(w *world) {
-	a, b := w.party("a"), w.party("b")
+func runCancelledWaiting(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.lead("a")
 	rb := b.run("b")
 	w.eventually(2, "both stand in the line")
@@ -250,8 +246,8 @@ func runCancelledWaiting(w *world) {
 	w.unlock(h)
 }
 
-func runRests(w *world) {
-	a, b := w.party("a"), w.party("b")
+func runRests(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	ra := a.run("a")
 	var began []time.Time
 	for range 4 {
@@ -264,7 +260,7 @@ func runRests(w *world) {
 		select {
 		case s := <-ra.stints:
 			s.leave <- nil
-		case <-r.done:
+		case <-r.Done:
 		}
 	}
 	w.unlock(r.granted())
@@ -278,8 +274,8 @@ func runRests(w *world) {
 	assert.Less(w.t, time.Since(at), w.h.Prompt, "a rest ends with the context")
 }
 
-func runPanics(w *world) {
-	p := w.party("p")
+func runPanics(w *Fixture) {
+	p := w.Client("p")
 	assert.PanicsWithValue(w.t, "boom", func() {
 		_ = p.elect().Run(w.soon(), "p", func(context.Context, *session.Hold) error { panic("boom") })
 	})
@@ -287,8 +283,8 @@ func runPanics(w *world) {
 	require.NoError(w.t, context.Cause(w.soon()))
 }
 
-func runIncurable(w *world) {
-	p := w.party("p")
+func runIncurable(w *Fixture) {
+	p := w.Client("p")
 	never := func(context.Context, *session.Hold) error {
 		assert.Fail(w.t, "called")
 		return nil

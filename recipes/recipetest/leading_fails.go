@@ -10,8 +10,8 @@ import (
 )
 
 // runFails: an error of the work ends Run, which resigns first.
-func runFails(w *world) {
-	a, b := w.party("a"), w.party("b")
+func runFails(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	ra := a.run("a")
 	s := ra.leads()
 	r := b.campaign(w.soon(), "b")
@@ -28,8 +28,8 @@ func runFails(w *world) {
 
 // runLostFails: a lost leadership is no error of Run, and an error of the work that
 // comes with it does not end Run.
-func runLostFails(w *world) {
-	a := w.party("a")
+func runLostFails(w *Fixture) {
+	a := w.Client("a")
 	ra := a.run("a")
 	s := ra.leads()
 	w.svc.Delete(w.t, s.hold.Refs()[0])

@@ -24,21 +24,21 @@ func losses() []story {
 
 // holdLong holds until the service has been asked to watch the entry. A hold
 // that lasts only a moment is not watched.
-func (w *world) holdLong(p *party) *session.Hold {
+func (w *Fixture) holdLong(p *Client) *session.Hold {
 	h := p.hold()
 	second := p.queue(w.soon()) // who waits behind has the holder watched at once
 	w.eventually(2, "both stand in the line")
 	w.t.Cleanup(func() {
 		second.returned()
-		if second.err == nil {
-			_ = second.hold.Unlock()
+		if second.Err == nil {
+			_ = second.Hold.Unlock()
 		}
 	})
 	return h
 }
 
-func deletedHolder(w *world) {
-	p := w.party("p")
+func deletedHolder(w *Fixture) {
+	p := w.Client("p")
 	h := w.holdLong(p)
 	x := tell(h)
 	w.svc.Delete(w.t, h.Refs()[0])
@@ -51,8 +51,8 @@ func deletedHolder(w *world) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-func revokedHolder(w *world) {
-	p := w.party("p")
+func revokedHolder(w *Fixture) {
+	p := w.Client("p")
 	h := w.holdLong(p)
 	id := p.entries()[0].Session
 	x := tell(h)
@@ -64,8 +64,8 @@ func revokedHolder(w *world) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-func deletedWaiter(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func deletedWaiter(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	for range 10 {
 		h := a.hold()
 		second, third := b.queue(w.soon()), c.queue(w.soon())
@@ -77,8 +77,8 @@ func deletedWaiter(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func deletedChained(w *world) {
-	p := w.party("p")
+func deletedChained(w *Fixture) {
+	p := w.Client("p")
 	for range 10 {
 		h := p.hold()
 		second, third := p.queue(w.soon()), p.queue(w.soon())
@@ -92,7 +92,7 @@ func deletedChained(w *world) {
 
 // onlyOne checks that the third is granted, and the second, whose entry was
 // deleted, only after it, from its new place.
-func (w *world) onlyOne(second, third *request) {
+func (w *Fixture) onlyOne(second, third *Request) {
 	w.t.Helper()
 	h3 := third.granted()
 	require.True(w.t, second.waiting(), "two hold at once")
@@ -102,8 +102,8 @@ func (w *world) onlyOne(second, third *request) {
 	w.unlock(h2)
 }
 
-func revokedWaiter(w *world) {
-	a, b := w.party("a"), w.party("b")
+func revokedWaiter(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	r := b.queue(w.soon())
 	w.svc.Expire(w.t, a.entries()[1].Session)
@@ -113,16 +113,14 @@ func revokedWaiter(w *world) {
 	w.unlock(h)
 
 	assert.Equal(w.t, again, r.granted().Token())
-	w.unlock(r.hold)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	assert.Len(w.t, b.rejoined, 1)
+	w.unlock(r.Hold)
+	assert.Len(w.t, b.Rejoined(), 1)
 }
 
 // revokedTogether: with the holder's entry goes that of the waiter behind it, and
 // the news of the one comes before that of the other.
-func revokedTogether(w *world) {
-	a, b := w.party("a"), w.party("b")
+func revokedTogether(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	for range 20 {
 		h := a.hold()
 		x := tell(h)
@@ -133,7 +131,7 @@ func revokedTogether(w *world) {
 		var again session.Token
 		select {
 		case again = <-a.joined:
-		case <-own.done:
+		case <-own.Done:
 			require.Fail(w.t, "granted without an entry")
 		}
 		require.Greater(w.t, again, own.token)
@@ -141,7 +139,7 @@ func revokedTogether(w *world) {
 		w.t.Logf("token %d lost, %d after it in place %d", h.Token(), h2.Token(), again)
 		w.unlock(h2)
 		require.Equal(w.t, again, own.granted().Token())
-		w.unlock(own.hold)
+		w.unlock(own.Hold)
 		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	}
 }

@@ -30,15 +30,15 @@ func observations() []story {
 	}
 	for _, d := range fault.Directions() {
 		all = append(all,
-			story{fmt.Sprintf("ObserveGoesOnAfterACutOf%v", d), func(w *world) { observeCut(w, d) }},
-			story{fmt.Sprintf("ObserveGoesOnAfterALongCutOf%v", d), func(w *world) { observeCutLong(w, d) }},
+			story{fmt.Sprintf("ObserveGoesOnAfterACutOf%v", d), func(w *Fixture) { observeCut(w, d) }},
+			story{fmt.Sprintf("ObserveGoesOnAfterALongCutOf%v", d), func(w *Fixture) { observeCutLong(w, d) }},
 		)
 	}
 	return all
 }
 
-func observeChanges(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func observeChanges(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	o := c.observe()
 	o.vacancy()
 	h := a.lead("one")
@@ -50,7 +50,7 @@ func observeChanges(w *world) {
 	assert.Equal(w.t, h.Token(), o.sees("two").Token)
 	w.unlock(h)
 	assert.Equal(w.t, r.granted().Token(), o.sees("three").Token)
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 	o.vacancy()
 	h = a.lead("four")
 	o.sees("four")
@@ -61,12 +61,12 @@ func observeChanges(w *world) {
 
 // observeLast has many changes follow each other, by one leader and by many.
 // What comes between may be left out, the state in which it rests may not.
-func observeLast(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func observeLast(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	o := c.observe()
 	for round := range 5 {
 		for i := range 10 {
-			p := []*party{a, b}[i%2]
+			p := []*Client{a, b}[i%2]
 			h := p.lead("between")
 			for j := range i {
 				p.proclaim(h, fmt.Sprint("between ", j))
@@ -85,8 +85,8 @@ func observeLast(w *world) {
 	}
 }
 
-func observeCut(w *world, d fault.Direction) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func observeCut(w *Fixture, d fault.Direction) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.lead("one")
 	o := c.observe()
 	o.sees("one")
@@ -96,10 +96,10 @@ func observeCut(w *world, d fault.Direction) {
 	w.unlock(h)
 	r.granted()
 	c.net.Heal()
-	assert.Equal(w.t, r.hold.Token(), o.sees("three").Token)
+	assert.Equal(w.t, r.Hold.Token(), o.sees("three").Token)
 
 	c.net.Cut(d)
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 	w.eventually(0, "resigned")
 	c.net.Heal()
 	o.vacancy()
@@ -107,9 +107,9 @@ func observeCut(w *world, d fault.Direction) {
 	assert.Empty(w.t, o.errs)
 }
 
-// lose waits until the service session of a party is lost, which is brought
+// lose waits until the service session of a client is lost, which is brought
 // about by what strike does.
-func (p *party) lose(strike func(sessionID string)) {
+func (p *Client) lose(strike func(sessionID string)) {
 	p.w.t.Helper()
 	h, err := mutex.New(p.Session, "of "+p.Options().Label).Lock(p.w.soon())
 	require.NoError(p.w.t, err)
@@ -121,8 +121,8 @@ func (p *party) lose(strike func(sessionID string)) {
 	require.ErrorIs(p.w.t, h.Unlock(), session.ErrLost)
 }
 
-func observeCutLong(w *world, d fault.Direction) {
-	a, c := w.party("a"), w.mortal("c")
+func observeCutLong(w *Fixture, d fault.Direction) {
+	a, c := w.Client("a"), w.mortal("c")
 	h := a.lead("one")
 	o := c.observe()
 	o.sees("one")
@@ -141,8 +141,8 @@ func observeCutLong(w *world, d fault.Direction) {
 	assert.Empty(w.t, o.errs)
 }
 
-func observeExpired(w *world) {
-	a, c := w.party("a"), w.party("c")
+func observeExpired(w *Fixture) {
+	a, c := w.Client("a"), w.Client("c")
 	h := a.lead("one")
 	o := c.observe()
 	o.sees("one")
@@ -159,8 +159,8 @@ func observeExpired(w *world) {
 	assert.Empty(w.t, o.errs)
 }
 
-func observeForeign(w *world) {
-	a, c := w.party("a"), w.party("c")
+func observeForeign(w *Fixture) {
+	a, c := w.Client("a"), w.Client("c")
 	o := c.observe()
 	o.vacancy()
 	ref := w.svc.PutForeign(w.t, name, true)
@@ -172,12 +172,12 @@ func observeForeign(w *world) {
 	w.svc.Delete(w.t, second)
 	w.svc.Delete(w.t, ref)
 	assert.Equal(w.t, r.granted().Token(), o.sees("ours").Token)
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 	o.vacancy()
 }
 
-func observeDeaths(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func observeDeaths(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.lead("one")
 	o := c.observe()
 	o.sees("one")
@@ -188,12 +188,12 @@ func observeDeaths(w *world) {
 	o.vacancy()
 	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "never"), session.ErrLost)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
-	_ = r.hold.Unlock() // it may not have been told yet, and then learns it now
+	_ = r.Hold.Unlock() // it may not have been told yet, and then learns it now
 }
 
 // observeEnds has contexts end at every moment, also with nobody to be reached.
-func observeEnds(w *world) {
-	a, c := w.party("a"), w.party("c")
+func observeEnds(w *Fixture) {
+	a, c := w.Client("a"), w.Client("c")
 	for _, cut := range []bool{false, true} {
 		h := a.lead("one")
 		o := c.observe()
@@ -217,8 +217,8 @@ func observeEnds(w *world) {
 
 // observeBreaks leaves many loops; what they left behind would show in the
 // number of goroutines that they have begun.
-func observeBreaks(w *world) {
-	a, c := w.party("a"), w.party("c")
+func observeBreaks(w *Fixture) {
+	a, c := w.Client("a"), w.Client("c")
 	h := a.lead("one")
 	once := func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, w.patience())
@@ -234,18 +234,13 @@ func observeBreaks(w *world) {
 			once(ctx)
 		}
 	})
-	deadline := time.Now().Add(w.patience())
-	left := w.begun()
-	for ; left > 10 && time.Now().Before(deadline); left = w.begun() {
-		time.Sleep(w.h.TTL / 200) // goroutines of watches take a moment to end
-	}
-	assert.LessOrEqual(w.t, left, 10)
+	w.until("goroutines of watches take a moment to end", func() bool { return w.begun() <= 10 })
 	w.unlock(h)
 }
 
-func observeClosed(w *world) {
+func observeClosed(w *Fixture) {
 	for _, cut := range []bool{false, true} {
-		c := w.party("c")
+		c := w.Client("c")
 		o := c.observe()
 		o.vacancy()
 		if cut {
@@ -263,8 +258,8 @@ func observeClosed(w *world) {
 	}
 }
 
-func observeInvalid(w *world) {
-	c := w.party("c")
+func observeInvalid(w *Fixture) {
+	c := w.Client("c")
 	told := func(e *election.Election, want error) {
 		w.t.Helper()
 		n := 0

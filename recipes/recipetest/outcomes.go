@@ -19,26 +19,26 @@ func outcomes() []story {
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
-			story{fmt.Sprintf("EnqueueWith%vWedgesNobody", f), func(w *world) { unknownJoin(w, f) }},
-			story{fmt.Sprintf("EnqueueWith%vIsGrantedInTheEnd", f), func(w *world) { patientJoin(w, f) }},
-			story{fmt.Sprintf("ReleaseWith%vHandsOn", f), func(w *world) { unknownLeave(w, f) }},
-			story{fmt.Sprintf("LookWith%vOnlyTakesLonger", f), func(w *world) { unknownLook(w, f) }},
+			story{fmt.Sprintf("EnqueueWith%vWedgesNobody", f), func(w *Fixture) { unknownJoin(w, f) }},
+			story{fmt.Sprintf("EnqueueWith%vIsGrantedInTheEnd", f), func(w *Fixture) { patientJoin(w, f) }},
+			story{fmt.Sprintf("ReleaseWith%vHandsOn", f), func(w *Fixture) { unknownLeave(w, f) }},
+			story{fmt.Sprintf("LookWith%vOnlyTakesLonger", f), func(w *Fixture) { unknownLook(w, f) }},
 		)
 	}
 	return all
 }
 
 // unknownJoin has the caller give up while the outcome is unknown.
-func unknownJoin(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func unknownJoin(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
 	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
 	defer cancel()
 	r := a.ask(ctx)
-	if r.returned(); r.err == nil {
-		w.unlock(r.hold)
+	if r.returned(); r.Err == nil {
+		w.unlock(r.Hold)
 	} else {
-		require.ErrorIs(w.t, r.err, context.DeadlineExceeded)
+		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
 	}
 	h := b.hold()
 	w.unlock(h)
@@ -46,8 +46,8 @@ func unknownJoin(w *world, f fault.Kind) {
 }
 
 // patientJoin has the caller wait.
-func patientJoin(w *world, f fault.Kind) {
-	a := w.party("a")
+func patientJoin(w *Fixture, f fault.Kind) {
+	a := w.Client("a")
 	a.net.Inject(fault.Join, f)
 	r := a.ask(w.soon())
 	h := r.granted()
@@ -56,8 +56,8 @@ func patientJoin(w *world, f fault.Kind) {
 	w.eventually(0, "nothing is left")
 }
 
-func unknownLeave(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func unknownLeave(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	r := b.queue(w.soon())
 	a.net.Inject(fault.Leave, f)
@@ -67,11 +67,11 @@ func unknownLeave(w *world, f fault.Kind) {
 	w.unlock(r.granted())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
 	w.eventually(0, "nothing is left")
-	assert.Empty(w.t, a.rejoined)
+	assert.Empty(w.t, a.Rejoined())
 }
 
-func unknownLook(w *world, f fault.Kind) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func unknownLook(w *Fixture, f fault.Kind) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	second := b.queue(w.soon())
 	c.net.Inject(fault.Look, f)
@@ -80,5 +80,5 @@ func unknownLook(w *world, f fault.Kind) {
 	w.unlock(second.granted())
 
 	assert.Equal(w.t, third.token, third.granted().Token(), "it kept its place")
-	w.unlock(third.hold)
+	w.unlock(third.Hold)
 }

@@ -25,7 +25,7 @@ func reasons() []story {
 }
 
 // oneLoss requires that an error tells one loss, on one line.
-func (w *world) oneLoss(err error) {
+func (w *Fixture) oneLoss(err error) {
 	w.t.Helper()
 	require.ErrorIs(w.t, err, session.ErrLost)
 	assert.NotContains(w.t, err.Error(), "\n")
@@ -33,7 +33,7 @@ func (w *world) oneLoss(err error) {
 }
 
 // says requires the reason of a loss.
-func (w *world) says(want session.Reason, err error) {
+func (w *Fixture) says(want session.Reason, err error) {
 	w.t.Helper()
 	w.oneLoss(err)
 	var lost *session.LostError
@@ -45,8 +45,8 @@ func (w *world) says(want session.Reason, err error) {
 // cause is why the context of a hold ended.
 func cause(h *session.Hold) error { return context.Cause(h.Context()) }
 
-func causeReleased(w *world) {
-	p := w.party("p")
+func causeReleased(w *Fixture) {
+	p := w.Client("p")
 	h := p.hold()
 	w.unlock(h)
 	require.ErrorIs(w.t, cause(h), session.ErrReleased)
@@ -61,7 +61,7 @@ func causeReleased(w *world) {
 	assert.Equal(w.t, "lock released", (<-ended).Error())
 }
 
-func lossByDeadline(w *world) {
+func lossByDeadline(w *Fixture) {
 	p := w.mortal("p")
 	h := p.hold()
 	x := tell(h)
@@ -74,8 +74,8 @@ func lossByDeadline(w *world) {
 
 // lossByExpiry: the context ends with the first event, which may be that of the
 // entry; the error of Unlock knows that the session is gone.
-func lossByExpiry(w *world) {
-	p := w.party("p")
+func lossByExpiry(w *Fixture) {
+	p := w.Client("p")
 	h := w.holdLong(p)
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
@@ -85,8 +85,8 @@ func lossByExpiry(w *world) {
 	w.says(session.ReasonExpired, h.Unlock())
 }
 
-func lossByEviction(w *world) {
-	p := w.party("p")
+func lossByEviction(w *Fixture) {
+	p := w.Client("p")
 	h := w.holdLong(p)
 	x := tell(h)
 	w.svc.Delete(w.t, h.Refs()[0])
@@ -95,8 +95,8 @@ func lossByEviction(w *world) {
 	w.says(session.ReasonEvicted, h.Unlock())
 }
 
-func lossByClose(w *world) {
-	p := w.party("p")
+func lossByClose(w *Fixture) {
+	p := w.Client("p")
 	h := p.hold()
 	unlocked := make(chan error, 1)
 	context.AfterFunc(h.Context(), func() { unlocked <- h.Unlock() })
@@ -105,8 +105,8 @@ func lossByClose(w *world) {
 	w.says(session.ReasonClosed, <-unlocked)
 }
 
-func doTellsOnce(w *world) {
-	p := w.party("p")
+func doTellsOnce(w *Fixture) {
+	p := w.Client("p")
 	m := mutex.New(p.Session, name)
 	soon := w.soon()
 	err := m.Do(soon, func(ctx context.Context, h *session.Hold) error {
@@ -115,8 +115,8 @@ func doTellsOnce(w *world) {
 		<-ctx.Done()
 		w.t.Cleanup(func() {
 			second.returned()
-			if second.err == nil {
-				_ = second.hold.Unlock()
+			if second.Err == nil {
+				_ = second.Hold.Unlock()
 			}
 		})
 		return context.Cause(ctx)

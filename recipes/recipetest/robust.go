@@ -29,8 +29,8 @@ func robust() []story {
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
-			story{fmt.Sprintf("NothingLooksLikeADeathWith%v", f), func(w *world) { robustOver(w, f, false) }},
-			story{fmt.Sprintf("DeathIsToldWith%v", f), func(w *world) { robustOver(w, f, true) }},
+			story{fmt.Sprintf("NothingLooksLikeADeathWith%v", f), func(w *Fixture) { robustOver(w, f, false) }},
+			story{fmt.Sprintf("DeathIsToldWith%v", f), func(w *Fixture) { robustOver(w, f, true) }},
 		)
 	}
 	return all
@@ -45,21 +45,21 @@ func wantRobust(o mutex.Options) func(context.Context, *session.Session) (*sessi
 }
 
 // accountable starts a Lock that keeps account, and returns when it has joined.
-func (p *party) accountable(ctx context.Context) *request {
+func (p *Client) accountable(ctx context.Context) *Request {
 	p.w.t.Helper()
 	return p.queueFor(ctx, wantRobust(mutex.Options{}))
 }
 
 // robust holds a lock that keeps account.
-func (p *party) robust() *session.Hold {
+func (p *Client) robust() *session.Hold {
 	p.w.t.Helper()
 	return p.accountable(p.w.soon()).granted()
 }
 
 // past requires what the next holder learns of the one before, and gives back.
-func (w *world) past(want session.Past, why string) {
+func (w *Fixture) past(want session.Past, why string) {
 	w.t.Helper()
-	p := w.party("next")
+	p := w.Client("next")
 	h := p.robust()
 	require.Equal(w.t, want, h.Previous(), why)
 	require.Equal(w.t, want == session.PastDied, h.PreviousDied(), why)
@@ -67,19 +67,19 @@ func (w *world) past(want session.Past, why string) {
 	require.NoError(w.t, p.Close())
 }
 
-// death is a way of a hold to end without being given back. The party must not
+// death is a way of a hold to end without being given back. The client must not
 // be used for anything else.
 type death struct {
 	name string
-	die  func(w *world, p *party, h *session.Hold)
+	die  func(w *Fixture, p *Client, h *session.Hold)
 }
 
 func deaths() []death {
 	return []death{
-		{"expired", func(w *world, _ *party, h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) }},
-		{"deleted", func(w *world, _ *party, h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) }},
-		{"cut off", func(_ *world, p *party, _ *session.Hold) { p.net.Cut(fault.Both) }},
-		{"closed", func(w *world, p *party, h *session.Hold) {
+		{"expired", func(w *Fixture, _ *Client, h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) }},
+		{"deleted", func(w *Fixture, _ *Client, h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) }},
+		{"cut off", func(_ *Fixture, p *Client, _ *session.Hold) { p.net.Cut(fault.Both) }},
+		{"closed", func(w *Fixture, p *Client, h *session.Hold) {
 			stop := context.AfterFunc(h.Context(), func() { _ = h.Unlock() })
 			defer stop()
 			require.NoError(w.t, p.Close())
@@ -88,7 +88,7 @@ func deaths() []death {
 }
 
 // kill has a hold die of each cause, and calls after when it is gone.
-func (w *world) kill(after func(how string)) {
+func (w *Fixture) kill(after func(how string)) {
 	w.t.Helper()
 	for _, d := range deaths() {
 		p := w.mortal("dies")
@@ -100,16 +100,16 @@ func (w *world) kill(after func(how string)) {
 	}
 }
 
-func robustClean(w *world) {
+func robustClean(w *Fixture) {
 	w.past(session.PastClean, "nobody has held before")
 	w.past(session.PastClean, "given back")
-	a, b := w.party("a"), w.party("b")
+	a, b := w.Client("a"), w.Client("b")
 	h := a.robust()
 	own, other := a.accountable(w.soon()), b.accountable(w.soon())
 	w.unlock(h)
-	for _, r := range []*request{own, other} {
+	for _, r := range []*Request{own, other} {
 		assert.Equal(w.t, session.PastClean, r.granted().Previous(), "given back to who waited")
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 	}
 	h, err := mutex.NewWith(a.Session, name, mutex.Options{Robust: true}).TryLock(w.soon())
 	require.NoError(w.t, err)
@@ -120,28 +120,28 @@ func robustClean(w *world) {
 	assert.Empty(w.t, names, "an account is no line")
 }
 
-func robustAlone(w *world) {
+func robustAlone(w *Fixture) {
 	w.kill(func(how string) {
 		w.past(session.PastDied, how)
 		w.past(session.PastClean, how+", and then given back")
 	})
 }
 
-func robustWaited(w *world) {
+func robustWaited(w *Fixture) {
 	for _, d := range deaths() {
-		p, b, c := w.mortal("dies"), w.party("b"), w.party("c")
+		p, b, c := w.mortal("dies"), w.Client("b"), w.Client("c")
 		h := p.robust()
 		second, third := b.accountable(w.soon()), c.accountable(w.soon())
 		d.die(w, p, h)
 		require.True(w.t, second.granted().PreviousDied(), d.name)
-		w.unlock(second.hold)
+		w.unlock(second.Hold)
 		require.Equal(w.t, session.PastClean, third.granted().Previous(), d.name)
-		w.unlock(third.hold)
+		w.unlock(third.Hold)
 		p.net.Heal()
 	}
 }
 
-func robustInTurn(w *world) {
+func robustInTurn(w *Fixture) {
 	want := session.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {
@@ -158,29 +158,29 @@ func robustInTurn(w *world) {
 	w.past(session.PastClean, "somebody has")
 }
 
-func robustForeign(w *world) {
-	p := w.party("p")
+func robustForeign(w *Fixture) {
+	p := w.Client("p")
 	w.unlock(p.robust())
 	ref := w.svc.PutForeign(w.t, name, true)
 	r := p.accountable(w.soon())
 	w.svc.Delete(w.t, ref)
 	assert.Equal(w.t, session.PastUnknown, r.granted().Previous())
-	assert.False(w.t, r.hold.PreviousDied())
-	w.unlock(r.hold)
+	assert.False(w.t, r.Hold.PreviousDied())
+	w.unlock(r.Hold)
 	w.past(session.PastClean, "given back")
 
-	a := w.party("a") // who died before the foreign one is not forgotten
+	a := w.Client("a") // who died before the foreign one is not forgotten
 	w.svc.Expire(w.t, a.robust().SessionID())
 	w.eventually(0, "died")
 	ref = w.svc.PutForeign(w.t, name, true)
 	r = p.accountable(w.soon())
 	w.svc.Delete(w.t, ref)
 	assert.True(w.t, r.granted().PreviousDied())
-	w.unlock(r.hold)
+	w.unlock(r.Hold)
 }
 
-func robustPlain(w *world) {
-	p := w.party("p")
+func robustPlain(w *Fixture) {
+	p := w.Client("p")
 	h := p.hold()
 	assert.Equal(w.t, session.PastUnknown, h.Previous())
 	assert.False(w.t, h.PreviousDied())
@@ -192,8 +192,8 @@ func robustPlain(w *world) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-func robustCost(w *world) {
-	p := w.party("alone")
+func robustCost(w *Fixture) {
+	p := w.Client("alone")
 	w.unlock(p.robust()) // the first time the account may have to be opened
 	p.costsTwo(p.robust)
 }
@@ -202,9 +202,9 @@ func robustCost(w *world) {
 // for, and once more when that one goes; an account adds one to that. A read that
 // comes at the wrong moment is made again, so it is the best of several that
 // counts.
-func robustCostWaited(w *world) {
-	a, b := w.party("a"), w.party("b")
-	for _, p := range []*party{a, b} {
+func robustCostWaited(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
+	for _, p := range []*Client{a, b} {
 		w.unlock(p.robust()) // the first time the account may have to be opened, or read
 	}
 	var costs []int
@@ -215,22 +215,22 @@ func robustCostWaited(w *world) {
 		w.unlock(h)
 		r.granted()
 		costs = append(costs, b.net.Requests()-before)
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 	}
 	w.t.Logf("round trips from joining to holding: %v", costs)
 	assert.LessOrEqual(w.t, slices.Min(costs), 4)
 }
 
 // robustOver strikes each request that writes an account.
-func robustOver(w *world, f fault.Kind, died bool) {
+func robustOver(w *Fixture, f fault.Kind, died bool) {
 	want := session.PastClean
 	if died {
-		a := w.party("dies")
+		a := w.Client("dies")
 		w.svc.Expire(w.t, a.robust().SessionID())
 		w.eventually(0, "died")
 		want = session.PastDied
 	}
-	a, b := w.party("a"), w.party("b")
+	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
 	if died {
 		a.net.Inject(fault.Change, f)
@@ -245,7 +245,7 @@ func robustOver(w *world, f fault.Kind, died bool) {
 	}
 	require.Equal(w.t, session.PastClean, r.granted().Previous(), "given back")
 	b.net.Inject(fault.Leave, f)
-	if err := r.hold.Unlock(); err != nil {
+	if err := r.Hold.Unlock(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}
 	w.eventually(0, "given back")

@@ -10,7 +10,7 @@ import (
 // story is one promise.
 type story struct {
 	name string
-	tell func(w *world)
+	tell func(w *Fixture)
 }
 
 // replicated are the stories that can fail for the reason that several servers
@@ -43,7 +43,7 @@ func Run(t *testing.T, h drivertest.Harness) {
 			if h.Parallel {
 				t.Parallel()
 			}
-			h.Tell(t, func(t *testing.T, h drivertest.Harness) { s.tell(newWorld(t, h)) })
+			h.Tell(t, func(t *testing.T, h drivertest.Harness) { s.tell(NewFixture(t, h)) })
 		})
 	}
 }

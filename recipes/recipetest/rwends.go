@@ -21,36 +21,36 @@ func readWriteEnds() []story {
 	}
 }
 
-func cancelledWriter(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func cancelledWriter(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	first := a.holds(reading)
 	ctx, cancel := context.WithCancel(w.soon())
 	writer := b.queueFor(ctx, writing)
-	later := []*request{a.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
+	later := []*Request{a.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
 	behind := c.queueFor(w.soon(), writing)
 	w.wait("a writer came first", later...)
 	cancel()
 	writer.returned()
-	require.ErrorIs(w.t, writer.err, context.Canceled)
+	require.ErrorIs(w.t, writer.Err, context.Canceled)
 	for _, r := range later {
 		r.granted() // beside the first, which still holds
 	}
 	w.wait("readers hold", behind)
 	w.unlock(first)
 	for _, r := range later {
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 	}
 	w.unlock(behind.granted())
 	w.eventually(0, "nothing is left")
 }
 
-func cancelledWriters(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func cancelledWriters(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		first := a.holds(reading)
 		cancels := make([]context.CancelFunc, 3)
-		writers := make([]*request, 3)
-		for i, p := range []*party{a, b, b} {
+		writers := make([]*Request, 3)
+		for i, p := range []*Client{a, b, b} {
 			ctx, cancel := context.WithCancel(w.soon())
 			cancels[i], writers[i] = cancel, p.queueFor(ctx, writing)
 		}
@@ -66,10 +66,10 @@ func cancelledWriters(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func tryBesideReaders(w *world) {
-	a, b := w.party("a"), w.party("b")
+func tryBesideReaders(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	first := a.holds(reading)
-	for _, p := range []*party{a, b} {
+	for _, p := range []*Client{a, b} {
 		h, err := rwlock.New(p.Session, name).TryRLock(w.soon())
 		require.NoError(w.t, err)
 		<-p.joined
@@ -84,8 +84,8 @@ func tryBesideReaders(w *world) {
 }
 
 // tryBehindWriter: a writer that waits is as good as one that holds.
-func tryBehindWriter(w *world) {
-	a, b := w.party("nightly"), w.party("b")
+func tryBehindWriter(w *Fixture) {
+	a, b := w.Client("nightly"), w.Client("b")
 	first := a.holds(reading)
 	writer := a.queueFor(w.soon(), writing)
 	refused := func(why string) {
@@ -105,8 +105,8 @@ func tryBehindWriter(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func tryOnEmpty(w *world) {
-	p := w.party("p")
+func tryOnEmpty(w *Fixture) {
+	p := w.Client("p")
 	for _, try := range []func(context.Context) (*session.Hold, error){
 		rwlock.New(p.Session, name).TryRLock, rwlock.New(p.Session, name).TryLock,
 	} {

@@ -41,14 +41,14 @@ func writing(ctx context.Context, s *session.Session) (*session.Hold, error) {
 }
 
 // holds asks for a lock, and ends the story if it is not granted.
-func (p *party) holds(want locking) *session.Hold {
+func (p *Client) holds(want locking) *session.Hold {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), want).granted()
 }
 
 // wait checks that none of the requests is granted, and gives a wrong grant the
 // time that it would take.
-func (w *world) wait(why string, rs ...*request) {
+func (w *Fixture) wait(why string, rs ...*Request) {
 	w.t.Helper()
 	rest := time.After(w.h.TTL / 20)
 	<-rest
@@ -57,9 +57,9 @@ func (w *world) wait(why string, rs ...*request) {
 	}
 }
 
-func readersTogether(w *world) {
+func readersTogether(w *Fixture) {
 	var holds []*session.Hold
-	for i, p := range w.parties(3) {
+	for i, p := range w.clients(3) {
 		for range 2 { // also through one session
 			holds = append(holds, p.holds(reading))
 		}
@@ -72,11 +72,11 @@ func readersTogether(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func writerStopsReaders(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func writerStopsReaders(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	first := a.holds(reading)
 	writer := b.queueFor(w.soon(), writing)
-	later := []*request{a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
+	later := []*Request{a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
 	w.wait("a writer came first", later...)
 	w.unlock(first)
 	h := writer.granted()
@@ -86,17 +86,17 @@ func writerStopsReaders(w *world) {
 		require.Greater(w.t, r.granted().Token(), h.Token())
 	}
 	for _, r := range later {
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 	}
 	w.eventually(0, "nothing is left")
 }
 
 // mixedInOrder walks down a line: readers that stand side by side hold
 // together, and whoever is behind holds only when all of them have gone.
-func mixedInOrder(w *world) {
-	ps := w.parties(4)
+func mixedInOrder(w *Fixture) {
+	ps := w.clients(4)
 	modes := "rrwrwwrrrwrw"
-	waits := make([]*request, len(modes))
+	waits := make([]*Request, len(modes))
 	h := ps[0].holds(writing)
 	for i, m := range modes {
 		want := reading
@@ -122,7 +122,7 @@ func mixedInOrder(w *world) {
 			if i == upto-from-1 {
 				w.wait("somebody ahead still holds", waits[upto:]...)
 			}
-			w.unlock(waits[from+j].hold)
+			w.unlock(waits[from+j].Hold)
 		}
 		from = upto
 	}
@@ -131,8 +131,8 @@ func mixedInOrder(w *world) {
 
 // readersStarveNobody: there is a reader at every moment, and the writer comes
 // in all the same.
-func readersStarveNobody(w *world) {
-	a, b := w.party("a"), w.party("b")
+func readersStarveNobody(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(reading)
 	for range 5 {
 		writer := b.queueFor(w.soon(), writing)
@@ -148,8 +148,8 @@ func readersStarveNobody(w *world) {
 
 // writersStarveNobody: there is always a writer that waits, and the reader comes
 // in all the same.
-func writersStarveNobody(w *world) {
-	a, b := w.party("a"), w.party("b")
+func writersStarveNobody(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	for range 5 {
 		reader := b.queueFor(w.soon(), reading)
@@ -165,8 +165,8 @@ func writersStarveNobody(w *world) {
 
 // nearestWriterOnly: what becomes of the writers before the nearest one costs a
 // reader nothing.
-func nearestWriterOnly(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func nearestWriterOnly(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	w.takes(0, "of the readers, while the writers before the nearest went", func() int {
 		h := a.holds(writing)
 		ctx, cancel := context.WithCancel(w.soon())
@@ -174,7 +174,7 @@ func nearestWriterOnly(w *world) {
 		cancelled := a.queueFor(ctx, writing)
 		second := a.queueFor(w.soon(), writing)
 		nearest := b.queueFor(w.soon(), writing)
-		readers := []*request{c.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
+		readers := []*Request{c.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
 		before := c.rests()
 		w.wait("writers are ahead", readers...)
 		cancel()
@@ -194,12 +194,12 @@ func nearestWriterOnly(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func lastReaderGone(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func lastReaderGone(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	orders := [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}}
 	for _, order := range orders {
 		var readers []*session.Hold
-		for _, p := range []*party{a, b, a, c} {
+		for _, p := range []*Client{a, b, a, c} {
 			readers = append(readers, p.holds(reading))
 		}
 		writer := b.queueFor(w.soon(), writing)
@@ -218,9 +218,9 @@ func lastReaderGone(w *world) {
 // mixedByTheHundred: a reader writes into a place of its own, and a writer reads
 // them all and writes into another, which all readers read. Nothing else orders
 // them: the race detector is the judge of exclusion.
-func mixedByTheHundred(w *world) {
+func mixedByTheHundred(w *Fixture) {
 	const n, times = 200, 3
-	ps := w.parties(4)
+	ps := w.clients(4)
 	written, read := []session.Token{0}, make([]session.Token, n)
 	done := make(chan struct{})
 	for i := range n {

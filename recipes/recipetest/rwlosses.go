@@ -27,14 +27,14 @@ func readerLosses() []story {
 
 // endsBefore checks that the hold was told of its loss before the requests were
 // granted, and returns what they got.
-func (w *world) endsBefore(h *session.Hold, x *told, rs ...*request) []*session.Hold {
+func (w *Fixture) endsBefore(h *session.Hold, x *told, rs ...*Request) []*session.Hold {
 	w.t.Helper()
 	var holds []*session.Hold
 	for _, r := range rs {
 		holds = append(holds, r.granted())
 		valid := h.Valid()
 		assert.Zero(w.t, valid)
-		assert.Greater(w.t, r.hold.Token(), h.Token())
+		assert.Greater(w.t, r.Hold.Token(), h.Token())
 	}
 	at := w.when(x)
 	for _, r := range rs {
@@ -45,11 +45,11 @@ func (w *world) endsBefore(h *session.Hold, x *told, rs ...*request) []*session.
 	return holds
 }
 
-func writerCutOff(w *world) {
-	a, b, c := w.mortal("a"), w.party("b"), w.party("c")
+func writerCutOff(w *Fixture) {
+	a, b, c := w.mortal("a"), w.Client("b"), w.Client("c")
 	h := a.holds(writing)
 	x := tell(h)
-	readers := []*request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
+	readers := []*Request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
 	last := c.queueFor(w.soon(), writing)
 	a.net.Cut(fault.Both)
 	holds := w.endsBefore(h, x, readers...)
@@ -63,8 +63,8 @@ func writerCutOff(w *world) {
 	w.eventually(0, "nothing is left after the heal")
 }
 
-func readerCutOff(w *world) {
-	a, b, c := w.mortal("a"), w.party("b"), w.party("c")
+func readerCutOff(w *Fixture) {
+	a, b, c := w.mortal("a"), w.Client("b"), w.Client("c")
 	h, other := a.holds(reading), b.holds(reading)
 	x := tell(h)
 	writer := c.queueFor(w.soon(), writing)
@@ -80,11 +80,11 @@ func readerCutOff(w *world) {
 	w.eventually(0, "nothing is left after the heal")
 }
 
-func writerRevoked(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func writerRevoked(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.holds(writing)
 	x := tell(h)
-	readers := []*request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
+	readers := []*Request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
 	w.svc.Expire(w.t, h.SessionID())
 	for _, r := range readers {
 		r.granted()
@@ -92,13 +92,13 @@ func writerRevoked(w *world) {
 	w.when(x)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	for _, r := range readers {
-		w.unlock(r.hold)
+		w.unlock(r.Hold)
 	}
 	w.eventually(0, "nothing is left")
 }
 
-func readerRevoked(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func readerRevoked(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h, other := a.holds(reading), b.holds(reading)
 	x := tell(h)
 	writer := c.queueFor(w.soon(), writing)
@@ -115,8 +115,8 @@ func readerRevoked(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func deletedReader(w *world) {
-	a, b := w.party("a"), w.party("b")
+func deletedReader(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h, other := a.holds(reading), b.holds(reading)
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)
@@ -135,9 +135,9 @@ func deletedReader(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func deletedWaitingReader(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
-	for _, p := range []*party{a, b} { // of the holder's session too
+func deletedWaitingReader(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	for _, p := range []*Client{a, b} { // of the holder's session too
 		for range 5 {
 			h := a.holds(writing)
 			reader := p.queueFor(w.soon(), reading)
@@ -149,19 +149,19 @@ func deletedWaitingReader(w *world) {
 			w.unlock(h)
 			require.Greater(w.t, reader.granted().Token(), h.Token(), "it went to the end of the line")
 			<-p.joined
-			w.unlock(reader.hold)
+			w.unlock(reader.Hold)
 		}
 	}
 	w.eventually(0, "nothing is left")
 }
 
-func deletedWaitingWriter(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
-	for _, p := range []*party{a, b} { // of the readers' session too
+func deletedWaitingWriter(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	for _, p := range []*Client{a, b} { // of the readers' session too
 		for range 5 {
 			first := a.holds(reading)
 			writer := p.queueFor(w.soon(), writing)
-			later := []*request{c.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
+			later := []*Request{c.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
 			w.svc.Delete(w.t, a.entries()[1].Ref)
 			for _, r := range later {
 				r.granted()
@@ -170,7 +170,7 @@ func deletedWaitingWriter(w *world) {
 			w.wait("readers hold", writer)
 			w.unlock(first)
 			for _, r := range later {
-				w.unlock(r.hold)
+				w.unlock(r.Hold)
 				require.Greater(w.t, again, r.token, "the writer went to the end of the line")
 			}
 			w.unlock(writer.granted())
@@ -179,8 +179,8 @@ func deletedWaitingWriter(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func readerGivesUp(w *world) {
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+func readerGivesUp(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.holds(writing)
 	ctx, cancel := context.WithCancel(w.soon())
 	reader := b.queueFor(ctx, reading)
@@ -191,8 +191,8 @@ func readerGivesUp(w *world) {
 	reader.returned()
 
 	assert.Less(w.t, reader.at.Sub(at), w.h.Prompt)
-	require.ErrorIs(w.t, reader.err, session.ErrNotAcquired)
-	require.ErrorIs(w.t, reader.err, context.Canceled)
+	require.ErrorIs(w.t, reader.Err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, reader.Err, context.Canceled)
 	b.net.Heal()
 	w.unlock(h)
 	w.unlock(last.granted())

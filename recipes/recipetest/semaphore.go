@@ -39,7 +39,7 @@ func wanting(n, limit int64) func(context.Context, *session.Session) (*session.H
 }
 
 // take acquires permits that are free, and ends the story if it cannot.
-func (p *party) take(n, limit int64) *session.Hold {
+func (p *Client) take(n, limit int64) *session.Hold {
 	p.w.t.Helper()
 	h := p.askFor(p.w.soon(), wanting(n, limit)).granted()
 	<-p.joined
@@ -48,13 +48,13 @@ func (p *party) take(n, limit int64) *session.Hold {
 
 // wait asks for permits that are not free, and returns when the request stands
 // in the line.
-func (p *party) wait(n, limit int64) *request {
+func (p *Client) wait(n, limit int64) *Request {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), wanting(n, limit))
 }
 
 // still checks for a while that none of the requests returns.
-func (w *world) still(why string, rs ...*request) {
+func (w *Fixture) still(why string, rs ...*Request) {
 	w.t.Helper()
 	for range 10 {
 		time.Sleep(w.h.TTL / 1000) // what must not happen can only be waited for
@@ -68,19 +68,15 @@ func (w *world) still(why string, rs ...*request) {
 const wake = 6 * time.Second
 
 // woken returns the hold of a request that has been told that its turn has come.
-func (r *request) woken() *session.Hold {
-	r.w.t.Helper()
-	select {
-	case <-r.done:
-	case <-time.After(wake):
-		require.Fail(r.w.t, "nobody has woken it")
-	}
+func (r *Request) woken() *session.Hold {
+	r.c.w.t.Helper()
+	within(r.c.w.t, wake, r.Done, "an event that wakes it")
 	return r.granted()
 }
 
-func permitsInOrder(w *world) {
+func permitsInOrder(w *Fixture) {
 	const limit = 4
-	ps := w.parties(6)
+	ps := w.clients(6)
 	first := ps[0].take(3, limit)
 	large := ps[1].wait(4, limit)
 	small, middle, rest := ps[2].wait(1, limit), ps[3].wait(2, limit), ps[4].wait(2, limit)
@@ -102,8 +98,8 @@ func permitsInOrder(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsAllOfAll(w *world) {
-	ps := w.parties(4)
+func permitsAllOfAll(w *Fixture) {
+	ps := w.clients(4)
 	var inside atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 12 {
@@ -125,9 +121,9 @@ func permitsAllOfAll(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsAllOrNothing(w *world) {
+func permitsAllOrNothing(w *Fixture) {
 	const limit = 3
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.take(2, limit)
 	ctx, cancel := context.WithCancel(w.soon())
 	two := b.queueFor(ctx, wanting(2, limit))
@@ -136,7 +132,7 @@ func permitsAllOrNothing(w *world) {
 	w.still("one is free", two)
 	cancel()
 	two.returned()
-	require.ErrorIs(w.t, two.err, context.Canceled)
+	require.ErrorIs(w.t, two.Err, context.Canceled)
 	w.eventually(1, "the request has left")
 	one, err := semaphore.New(c.Session, name, limit).TryAcquire(w.soon(), 1)
 
@@ -145,11 +141,11 @@ func permitsAllOrNothing(w *world) {
 	w.unlock(h)
 }
 
-func permitsAdmitMany(w *world) {
+func permitsAdmitMany(w *Fixture) {
 	const limit = 5
-	ps := w.parties(7)
+	ps := w.clients(7)
 	h := ps[0].take(limit, limit)
-	var waits []*request
+	var waits []*Request
 	for _, p := range ps[1:] {
 		waits = append(waits, p.wait(1, limit))
 	}
@@ -170,9 +166,9 @@ func permitsAdmitMany(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsTry(w *world) {
+func permitsTry(w *Fixture) {
 	const limit = 3
-	a, b := w.party("nightly"), w.party("b")
+	a, b := w.Client("nightly"), w.Client("b")
 	mine := semaphore.New(b.Session, name, limit)
 	h := a.take(2, limit)
 	beside, err := mine.TryAcquire(w.soon(), 1)
@@ -196,8 +192,8 @@ func permitsTry(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsTryAlone(w *world) {
-	p := w.party("alone")
+func permitsTryAlone(w *Fixture) {
+	p := w.Client("alone")
 	m := semaphore.New(p.Session, name, 3)
 	try := func() *session.Hold {
 		h, err := m.TryAcquire(w.soon(), 2)
@@ -210,8 +206,8 @@ func permitsTryAlone(w *world) {
 	}
 }
 
-func permitsBad(w *world) {
-	p := w.party("p")
+func permitsBad(w *Fixture) {
+	p := w.Client("p")
 	sent := p.net.Requests()
 	for _, c := range []struct {
 		n, limit int64
@@ -245,8 +241,8 @@ func permitsBad(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsReentrant(w *world) {
-	p := w.party("p")
+func permitsReentrant(w *Fixture) {
+	p := w.Client("p")
 	m := semaphore.New(p.Session, name, 3)
 	err := m.Do(w.soon(), 1, func(ctx context.Context, _ *session.Hold) error {
 		_, err := m.Acquire(ctx, 1)
@@ -263,9 +259,9 @@ func permitsReentrant(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsQueue(w *world) {
+func permitsQueue(w *Fixture) {
 	const limit = 5
-	a, b, c := w.party("first"), w.party("second"), w.party("third")
+	a, b, c := w.Client("first"), w.Client("second"), w.Client("third")
 	one := a.take(2, limit)
 	two := b.take(3, limit) // it was not alone, so it notes that it holds
 	waits := c.wait(4, limit)
@@ -297,18 +293,14 @@ func permitsQueue(w *world) {
 }
 
 // until waits for what must come to be so.
-func (w *world) until(why string, so func() bool) {
+func (w *Fixture) until(why string, so func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(w.patience())
-	for !so() {
-		require.True(w.t, time.Now().Before(deadline), why)
-		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
-	}
+	poll(w.t, w.patience(), w.h.TTL/200, why, so)
 }
 
-func permitsForeign(w *world) {
+func permitsForeign(w *Fixture) {
 	const limit = 3
-	a, b, c := w.party("a"), w.party("b"), w.party("c")
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.take(1, limit)
 	ref := w.svc.PutForeign(w.t, name, true)
 	next, last := b.wait(1, limit), c.wait(1, limit)
@@ -321,11 +313,11 @@ func permitsForeign(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsUnleased(w *world) {
+func permitsUnleased(w *Fixture) {
 	if w.h.NoUnleased != "" {
 		w.t.Skip(w.h.NoUnleased)
 	}
-	p := w.party("p")
+	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, false)
 	_, err := semaphore.New(p.Session, name, 3).Acquire(w.soon(), 1)
 	require.ErrorIs(w.t, err, session.ErrForeignKey)

@@ -17,14 +17,14 @@ import (
 // semaphoreCrowds are the stories of many at once.
 func semaphoreCrowds() []story {
 	return []story{
-		{"ManyGoroutinesNeverHaveMorePermitsThanThereAre", func(w *world) { crowd(w, 6, 6) }},
-		{"ManyGoroutinesNeverHaveMorePermitsWhileTheyAreResized", func(w *world) { crowd(w, 3, 9) }},
+		{"ManyGoroutinesNeverHaveMorePermitsThanThereAre", func(w *Fixture) { crowd(w, 6, 6) }},
+		{"ManyGoroutinesNeverHaveMorePermitsWhileTheyAreResized", func(w *Fixture) { crowd(w, 3, 9) }},
 		{"ManyGoroutinesHaveSlotsOfTheirOwn", crowdOfSlots},
 	}
 }
 
 // many is n, or a fifth of it on servers that have other stories to serve.
-func (w *world) many(n int) int {
+func (w *Fixture) many(n int) int {
 	if w.h.Parallel {
 		return n / 5
 	}
@@ -33,13 +33,13 @@ func (w *world) many(n int) int {
 
 // crowd has hundreds of goroutines of a few sessions ask for permits, some of
 // which give up, while the limit goes up and down between the two.
-func crowd(w *world, least, most int64) {
+func crowd(w *Fixture, least, most int64) {
 	seed := rand.Uint64()
 	w.t.Logf("seed %d", seed)
-	ps := w.parties(4)
+	ps := w.clients(4)
 	ps[0].resize(most)
 	var inside, highest, granted atomic.Int64
-	work := func(p *party, random *rand.Rand) {
+	work := func(p *Client, random *rand.Rand) {
 		n := 1 + random.Int64N(least)
 		ctx, cancel := context.WithCancel(w.soon())
 		defer cancel()
@@ -81,7 +81,7 @@ func crowd(w *world, least, most int64) {
 }
 
 // resizeUntil gives the line one limit after another until done is closed.
-func (w *world) resizeUntil(done <-chan struct{}, p *party, random *rand.Rand, least, most int64) {
+func (w *Fixture) resizeUntil(done <-chan struct{}, p *Client, random *rand.Rand, least, most int64) {
 	w.t.Helper()
 	for {
 		select {
@@ -95,9 +95,9 @@ func (w *world) resizeUntil(done <-chan struct{}, p *party, random *rand.Rand, l
 	}
 }
 
-func crowdOfSlots(w *world) {
+func crowdOfSlots(w *Fixture) {
 	const limit = 5
-	ps := w.parties(3)
+	ps := w.clients(3)
 	var mu sync.Mutex
 	taken := map[int]bool{}
 	var wg sync.WaitGroup

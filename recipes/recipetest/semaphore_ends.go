@@ -17,10 +17,10 @@ import (
 func semaphoreEnds() []story {
 	all := []story{
 		{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
-		{"PermitsOfARevokedSessionComeBack", func(w *world) {
+		{"PermitsOfARevokedSessionComeBack", func(w *Fixture) {
 			permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
 		}},
-		{"PermitsOfADeletedEntryComeBack", func(w *world) {
+		{"PermitsOfADeletedEntryComeBack", func(w *Fixture) {
 			permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) })
 		}},
 		{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
@@ -34,18 +34,18 @@ func semaphoreEnds() []story {
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
-			story{fmt.Sprintf("ANoteWith%vOnlyTakesLonger", f), func(w *world) { noteStruck(w, f) }},
-			story{fmt.Sprintf("ASlotWith%vOnlyTakesLonger", f), func(w *world) { slotStruck(w, f) }},
-			story{fmt.Sprintf("PermitsAskedForWith%vAreGrantedInTheEnd", f), func(w *world) { permitsJoinStruck(w, f) }},
-			story{fmt.Sprintf("PermitsGivenBackWith%vAdmitTheNext", f), func(w *world) { permitsLeaveStruck(w, f) }},
+			story{fmt.Sprintf("ANoteWith%vOnlyTakesLonger", f), func(w *Fixture) { noteStruck(w, f) }},
+			story{fmt.Sprintf("ASlotWith%vOnlyTakesLonger", f), func(w *Fixture) { slotStruck(w, f) }},
+			story{fmt.Sprintf("PermitsAskedForWith%vAreGrantedInTheEnd", f), func(w *Fixture) { permitsJoinStruck(w, f) }},
+			story{fmt.Sprintf("PermitsGivenBackWith%vAdmitTheNext", f), func(w *Fixture) { permitsLeaveStruck(w, f) }},
 		)
 	}
 	return all
 }
 
-func permitsCut(w *world) {
+func permitsCut(w *Fixture) {
 	const limit = 3
-	a, b, c := w.mortal("a"), w.party("b"), w.party("c")
+	a, b, c := w.mortal("a"), w.Client("b"), w.Client("c")
 	h, other := a.take(2, limit), b.take(1, limit)
 	x := tell(h)
 	r := c.wait(2, limit)
@@ -65,9 +65,9 @@ func permitsCut(w *world) {
 }
 
 // permitsGone has somebody end a hold from outside while others hold and wait.
-func permitsGone(w *world, strike func(*session.Hold)) {
+func permitsGone(w *Fixture, strike func(*session.Hold)) {
 	const limit = 3
-	ps := w.parties(5)
+	ps := w.clients(5)
 	h, other := ps[0].take(2, limit), ps[1].take(1, limit)
 	x := tell(h)
 	two, last := ps[2].wait(2, limit), ps[3].wait(1, limit)
@@ -88,9 +88,9 @@ func permitsGone(w *world, strike func(*session.Hold)) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsFrontCancelled(w *world) {
+func permitsFrontCancelled(w *Fixture) {
 	const limit = 3
-	ps := w.parties(4)
+	ps := w.clients(4)
 	h := ps[0].take(2, limit)
 	ctx, cancel := context.WithCancel(w.soon())
 	front := ps[1].queueFor(ctx, wanting(3, limit))
@@ -98,8 +98,8 @@ func permitsFrontCancelled(w *world) {
 	w.still("the first of them wants all", front, next, last)
 	cancel()
 	front.returned()
-	require.ErrorIs(w.t, front.err, context.Canceled)
-	require.ErrorIs(w.t, front.err, session.ErrNotAcquired)
+	require.ErrorIs(w.t, front.Err, context.Canceled)
+	require.ErrorIs(w.t, front.Err, session.ErrNotAcquired)
 	h2 := next.woken() // while h is held
 
 	require.NoError(w.t, h.Context().Err())
@@ -110,9 +110,9 @@ func permitsFrontCancelled(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsFrontDies(w *world) {
+func permitsFrontDies(w *Fixture) {
 	const limit = 3
-	ps := w.parties(3)
+	ps := w.clients(3)
 	h := ps[0].take(2, limit)
 	front := ps[1].wait(3, limit)
 	next := ps[2].wait(1, limit)
@@ -125,14 +125,14 @@ func permitsFrontDies(w *world) {
 	w.unlock(h)
 	w.unlock(h2)
 	assert.Equal(w.t, again, front.granted().Token())
-	w.unlock(front.hold)
+	w.unlock(front.Hold)
 	w.eventually(0, "nothing is left")
 }
 
 // holder is the service session of the entry with that token.
-func (w *world) holder(token session.Token) string {
+func (w *Fixture) holder(token session.Token) string {
 	w.t.Helper()
-	for _, e := range w.party("reader").entries() {
+	for _, e := range w.Client("reader").entries() {
 		if e.Token == int64(token) {
 			return e.Session
 		}
@@ -141,9 +141,9 @@ func (w *world) holder(token session.Token) string {
 	return ""
 }
 
-func permitsMiddleCancelled(w *world) {
+func permitsMiddleCancelled(w *Fixture) {
 	const limit = 3
-	ps := w.parties(4)
+	ps := w.clients(4)
 	h := ps[0].take(2, limit)
 	front := ps[1].wait(2, limit)
 	ctx, cancel := context.WithCancel(w.soon())
@@ -151,7 +151,7 @@ func permitsMiddleCancelled(w *world) {
 	last := ps[3].wait(1, limit)
 	cancel()
 	middle.returned()
-	require.ErrorIs(w.t, middle.err, context.Canceled)
+	require.ErrorIs(w.t, middle.Err, context.Canceled)
 	w.eventually(3, "it has left")
 	w.still("one is free, but the first of those who wait wants two", front, last)
 	w.unlock(h)
@@ -162,9 +162,9 @@ func permitsMiddleCancelled(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsWaiterDeleted(w *world) {
+func permitsWaiterDeleted(w *Fixture) {
 	const limit = 2
-	ps := w.parties(3)
+	ps := w.clients(3)
 	for range 5 {
 		h := ps[0].take(2, limit)
 		second, third := ps[1].wait(2, limit), ps[2].wait(2, limit)
@@ -187,9 +187,9 @@ func numbered(limit int64) func(context.Context, *session.Session) (*session.Hol
 	}
 }
 
-func slotsLowest(w *world) {
+func slotsLowest(w *Fixture) {
 	const limit = 4
-	ps := w.parties(5)
+	ps := w.clients(5)
 	var holds []*session.Hold
 	for i, p := range ps[:limit] {
 		h := p.askFor(w.soon(), numbered(limit)).granted()
@@ -218,9 +218,9 @@ func slotsLowest(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func slotsDead(w *world) {
+func slotsDead(w *Fixture) {
 	const limit = 3
-	ps := w.parties(4)
+	ps := w.clients(4)
 	for _, byHand := range []bool{false, true} {
 		var holds []*session.Hold
 		for i, p := range ps[:limit] {
@@ -252,9 +252,9 @@ func slotsDead(w *world) {
 
 // noteStruck: whoever is admitted by another's end says so, and the one behind
 // waits for that word.
-func noteStruck(w *world, f fault.Kind) {
+func noteStruck(w *Fixture, f fault.Kind) {
 	const limit = 2
-	ps := w.parties(3)
+	ps := w.clients(3)
 	h := ps[0].take(2, limit)
 	front, next := ps[1].wait(1, limit), ps[2].wait(1, limit)
 	ps[1].net.Inject(fault.Change, f)
@@ -265,9 +265,9 @@ func noteStruck(w *world, f fault.Kind) {
 	w.eventually(0, "nothing is left")
 }
 
-func slotStruck(w *world, f fault.Kind) {
+func slotStruck(w *Fixture, f fault.Kind) {
 	const limit = 2
-	ps := w.parties(2)
+	ps := w.clients(2)
 	for i, p := range ps {
 		p.net.Inject(fault.Change, f)
 		h := p.askFor(w.soon(), numbered(limit)).granted()
@@ -276,9 +276,9 @@ func slotStruck(w *world, f fault.Kind) {
 	}
 }
 
-func permitsJoinStruck(w *world, f fault.Kind) {
+func permitsJoinStruck(w *Fixture, f fault.Kind) {
 	const limit = 3
-	a, b := w.party("a"), w.party("b")
+	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
 	h := a.askFor(w.soon(), wanting(2, limit)).granted()
 	b.net.Inject(fault.Join, f)
@@ -289,9 +289,9 @@ func permitsJoinStruck(w *world, f fault.Kind) {
 	w.eventually(0, "nothing is left")
 }
 
-func permitsLeaveStruck(w *world, f fault.Kind) {
+func permitsLeaveStruck(w *Fixture, f fault.Kind) {
 	const limit = 2
-	a, b := w.party("a"), w.party("b")
+	a, b := w.Client("a"), w.Client("b")
 	h := a.take(2, limit)
 	r := b.wait(1, limit)
 	a.net.Inject(fault.Leave, f)

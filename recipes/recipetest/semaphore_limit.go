@@ -26,7 +26,7 @@ func semaphoreLimits() []story {
 	for _, f := range []fault.Kind{
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
-		all = append(all, story{fmt.Sprintf("AResizeWith%vIsDoneOnce", f), func(w *world) { resizeStruck(w, f) }})
+		all = append(all, story{fmt.Sprintf("AResizeWith%vIsDoneOnce", f), func(w *Fixture) { resizeStruck(w, f) }})
 	}
 	return all
 }
@@ -40,13 +40,13 @@ func following(n, limit int64) func(context.Context, *session.Session) (*session
 }
 
 // resize gives the line another limit, or ends the story.
-func (p *party) resize(limit int64) {
+func (p *Client) resize(limit int64) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, semaphore.New(p.Session, name, 1).Resize(p.w.soon(), limit), "resize")
 }
 
-func limitMismatch(w *world) {
-	a, b := w.party("a"), w.party("b")
+func limitMismatch(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	check := func(err error) {
 		w.t.Helper()
 		require.ErrorIs(w.t, err, session.ErrLimitMismatch)
@@ -79,8 +79,8 @@ func limitMismatch(w *world) {
 	w.unlock(b.take(3, 3))
 }
 
-func limitFollowed(w *world) {
-	a, b := w.party("a"), w.party("b")
+func limitFollowed(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.take(2, 3)
 	beside := b.askFor(w.soon(), following(1, 100)).granted()
 	<-b.joined
@@ -95,10 +95,10 @@ func limitFollowed(w *world) {
 	w.unlock(beside)
 }
 
-func resizeUp(w *world) {
-	ps := w.parties(7)
+func resizeUp(w *Fixture) {
+	ps := w.clients(7)
 	h := ps[0].take(2, 2)
-	waits := []*request{ps[1].wait(1, 2), ps[2].wait(2, 2), ps[3].wait(2, 2), ps[4].wait(1, 2), ps[5].wait(1, 2)}
+	waits := []*Request{ps[1].wait(1, 2), ps[2].wait(2, 2), ps[3].wait(2, 2), ps[4].wait(1, 2), ps[5].wait(1, 2)}
 	w.still("all are taken", waits...)
 	ps[6].resize(5)
 	holds := []*session.Hold{h, waits[0].woken(), waits[1].woken()}
@@ -116,8 +116,8 @@ func resizeUp(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func resizeDown(w *world) {
-	ps := w.parties(6)
+func resizeDown(w *Fixture) {
+	ps := w.clients(6)
 	var holds []*session.Hold
 	for _, p := range ps[:4] {
 		holds = append(holds, p.take(1, 4))
@@ -143,31 +143,31 @@ func resizeDown(w *world) {
 	w.eventually(0, "nothing is left")
 }
 
-func resizeBelow(w *world) {
-	ps := w.parties(5)
+func resizeBelow(w *Fixture) {
+	ps := w.clients(5)
 	h := ps[0].take(2, 4)
 	behind := ps[1].wait(4, 4)
 	one, three := ps[2].wait(1, 4), ps[3].wait(3, 4)
 	w.still("the first of them wants all", behind, one, three)
 	ps[4].resize(3)
 	behind.returned()
-	require.ErrorIs(w.t, behind.err, session.ErrWeight)
-	require.ErrorContains(w.t, behind.err, "limit is 3")
+	require.ErrorIs(w.t, behind.Err, session.ErrWeight)
+	require.ErrorContains(w.t, behind.Err, "limit is 3")
 	beside := one.woken() // it blocks nobody
 
 	w.eventually(3, "it has left")
 	ps[4].resize(2)
 	three.returned()
-	require.ErrorIs(w.t, three.err, session.ErrWeight)
+	require.ErrorIs(w.t, three.Err, session.ErrWeight)
 	w.unlock(h)
 	w.unlock(beside)
 	w.eventually(0, "nothing is left")
 }
 
 // resizeCut: whoever cannot hear of a new limit acts on it when he can.
-func resizeCut(w *world) {
+func resizeCut(w *Fixture) {
 	for _, d := range fault.Directions() {
-		a, b, c := w.party("a"), w.party("b"), w.party("c")
+		a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 		c.resize(2)
 		h := a.take(2, 2)
 		r := b.wait(1, 2)
@@ -181,8 +181,8 @@ func resizeCut(w *world) {
 	}
 }
 
-func resizeStruck(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func resizeStruck(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.take(2, 2)
 	r := b.wait(1, 2)
 	m := semaphore.New(a.Session, name, 2)

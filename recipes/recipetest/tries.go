@@ -22,11 +22,11 @@ func tries() []story {
 
 // boundedTry: every kind of try returns though its context has no end, and leaves
 // nothing in the queue.
-func boundedTry(w *world) {
-	p, q := w.party("p"), w.party("q")
+func boundedTry(w *Fixture) {
+	p, q := w.Client("p"), w.Client("q")
 	w.unlock(p.hold()) // the session is open, and the queue was used
 	p.net.Cut(fault.Both)
-	var all []*request
+	var all []*Request
 	for _, try := range []func(context.Context, *session.Session) (*session.Hold, error){
 		func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 			return mutex.New(s, name).TryLock(ctx)
@@ -48,10 +48,10 @@ func boundedTry(w *world) {
 	}
 	for _, r := range all {
 		r.returned()
-		require.ErrorIs(w.t, r.err, session.ErrUnavailable)
-		require.NotErrorIs(w.t, r.err, session.ErrNotAcquired, "nobody knows whether it is free")
-		assert.ErrorContains(w.t, r.err, "no answer within 5s")
-		assert.NotContains(w.t, r.err.Error(), "\n")
+		require.ErrorIs(w.t, r.Err, session.ErrUnavailable)
+		require.NotErrorIs(w.t, r.Err, session.ErrNotAcquired, "nobody knows whether it is free")
+		assert.ErrorContains(w.t, r.Err, "no answer within 5s")
+		assert.NotContains(w.t, r.Err.Error(), "\n")
 	}
 	p.net.Heal()
 	w.unlock(q.hold())

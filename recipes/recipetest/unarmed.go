@@ -16,8 +16,8 @@ func gaps() []story {
 // releaseBeforeWatch: the predecessor goes when the waiter has joined and has no
 // watch yet, so no event comes. The read that follows the watch must show it; in
 // virtual time no timer of the waiter can have gone off by then.
-func releaseBeforeWatch(w *world) {
-	a, b := w.party("a"), w.party("b")
+func releaseBeforeWatch(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	b.net.Delay(100 * time.Millisecond)
 	r := b.ask(w.soon())

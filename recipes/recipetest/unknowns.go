@@ -24,18 +24,18 @@ func unknowns() []story {
 		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
 	} {
 		all = append(all,
-			story{fmt.Sprintf("DowngradeWith%vIsDone", f), func(w *world) { downgradeFault(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenAgain", f), func(w *world) { downgradeAgain(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenUnlock", f), func(w *world) { downgradeUnlock(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenDeletedIsTold", f), func(w *world) { downgradeUnknownDeleted(w, f) }},
+			story{fmt.Sprintf("DowngradeWith%vIsDone", f), func(w *Fixture) { downgradeFault(w, f) }},
+			story{fmt.Sprintf("DowngradeGivenUpWith%vThenAgain", f), func(w *Fixture) { downgradeAgain(w, f) }},
+			story{fmt.Sprintf("DowngradeGivenUpWith%vThenUnlock", f), func(w *Fixture) { downgradeUnlock(w, f) }},
+			story{fmt.Sprintf("DowngradeGivenUpWith%vThenDeletedIsTold", f), func(w *Fixture) { downgradeUnknownDeleted(w, f) }},
 		)
 	}
 	return all
 }
 
-func downgradeCutOff(w *world) {
+func downgradeCutOff(w *Fixture) {
 	for _, d := range fault.Directions() {
-		a, b := w.party("a"), w.party("b")
+		a, b := w.Client("a"), w.Client("b")
 		h := a.holds(writing)
 		reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
 		a.net.Cut(d)
@@ -54,15 +54,15 @@ func downgradeCutOff(w *world) {
 		reader.granted()
 		w.unlock(h)
 		w.wait("a reader holds", writer)
-		w.unlock(reader.hold)
+		w.unlock(reader.Hold)
 		w.unlock(writer.granted())
 		w.eventually(0, "nothing is left")
 	}
 }
 
 // downgradeCutLong: the call ends with the hold, whatever its context.
-func downgradeCutLong(w *world) {
-	a, b := w.mortal("a"), w.party("b")
+func downgradeCutLong(w *Fixture) {
+	a, b := w.mortal("a"), w.Client("b")
 	h := a.holds(writing)
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)
@@ -74,12 +74,12 @@ func downgradeCutLong(w *world) {
 	assert.Less(w.t, took, w.h.Prompt)
 	w.endsBefore(h, x, writer)
 	a.net.Heal()
-	w.unlock(writer.hold)
+	w.unlock(writer.Hold)
 	w.eventually(0, "nothing is left after the heal")
 }
 
-func downgradeFault(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func downgradeFault(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	reader, writer := b.queueFor(w.soon(), reading), a.queueFor(w.soon(), writing)
 	a.net.Inject(fault.Change, f)
@@ -87,14 +87,14 @@ func downgradeFault(w *world, f fault.Kind) {
 	reader.granted()
 	w.unlock(h)
 	w.wait("a reader holds", writer)
-	w.unlock(reader.hold)
+	w.unlock(reader.Hold)
 	w.unlock(writer.granted())
 	w.eventually(0, "nothing is left")
 }
 
 // downgradeUnknown calls Downgrade so that its outcome is unknown, or is not
 // learned in time.
-func (p *party) downgradeUnknown(h *session.Hold, f fault.Kind) {
+func (p *Client) downgradeUnknown(h *session.Hold, f fault.Kind) {
 	p.w.t.Helper()
 	ctx, cancel := context.WithCancel(p.w.soon())
 	defer cancel()
@@ -110,8 +110,8 @@ func (p *party) downgradeUnknown(h *session.Hold, f fault.Kind) {
 	}
 }
 
-func downgradeAgain(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func downgradeAgain(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	token := h.Token()
 	own, other := a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)
@@ -125,17 +125,17 @@ func downgradeAgain(w *world, f fault.Kind) {
 
 	assert.Equal(w.t, driver.Shared, h.Mode())
 	assert.Equal(w.t, token, h.Token())
-	w.unlock(own.hold)
-	w.unlock(other.hold)
+	w.unlock(own.Hold)
+	w.unlock(other.Hold)
 	w.wait("the downgraded one holds", writer)
 	w.unlock(h)
 	w.unlock(writer.granted())
 	w.eventually(0, "nothing is left")
 }
 
-func downgradeUnlock(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
-	for _, p := range []*party{a, b} {
+func downgradeUnlock(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
+	for _, p := range []*Client{a, b} {
 		h := a.holds(writing)
 		writer := p.queueFor(w.soon(), writing)
 		reader := b.queueFor(w.soon(), reading)
@@ -152,8 +152,8 @@ func downgradeUnlock(w *world, f fault.Kind) {
 
 // downgradeUnknownDeleted: also a hold whose entry may have another name by now
 // is told when that is deleted.
-func downgradeUnknownDeleted(w *world, f fault.Kind) {
-	a, b := w.party("a"), w.party("b")
+func downgradeUnknownDeleted(w *Fixture, f fault.Kind) {
+	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	x := tell(h)
 	reader, writer := a.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
@@ -165,7 +165,7 @@ func downgradeUnknownDeleted(w *world, f fault.Kind) {
 
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.wait("a reader holds", writer)
-	w.unlock(reader.hold)
+	w.unlock(reader.Hold)
 	w.unlock(writer.granted())
 	w.eventually(0, "nothing is left")
 }

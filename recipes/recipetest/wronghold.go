@@ -19,8 +19,8 @@ func wrongHolds() []story {
 }
 
 // wrongHold: the recipe sends nothing, and the hold excludes others as before.
-func wrongHold(w *world) {
-	a, b := w.party("a"), w.party("b")
+func wrongHold(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
 	refuses := func(h *session.Hold, why string) {
 		w.t.Helper()
 		a.sends(0, why, func() {

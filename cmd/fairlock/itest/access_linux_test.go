@@ -17,8 +17,8 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -174,7 +174,7 @@ func TestWhatAURLNamesIsAsTheOptionsOfTheBackendsAre(t *testing.T) {
 			_, _, err = ensemble.Conn(t).GetACL("/own/it")
 			assert.ErrorIs(t, err, zk.ErrNoAuth, "nobody else may look")
 		}
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 		require.NoError(t, s.Close())
 	}
 	leases, err := cluster.Client(t).Leases(ctx)

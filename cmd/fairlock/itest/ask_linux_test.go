@@ -15,7 +15,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
@@ -140,7 +140,7 @@ func TestAnAskEndsAsItsHelpSays(t *testing.T) {
 
 		assert.Equal(t, 130, r.code(t))
 		assert.Empty(t, r.err.String())
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 		inLine(t, s, "jobs/a", 0)
 	})
 }
@@ -169,7 +169,7 @@ func TestWhoShowsWhoAsks(t *testing.T) {
 		assert.Equal(t, []any{"hotfix\x1b[2J", "ops", os.Getpid()}, []any{l.Asks[0].Reason, l.Asks[0].Label, l.Asks[0].PID})
 		require.NoError(t, withdraw())
 		require.Len(t, rows(ask(t, url, "who", "x").stdout), 3)
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 		assert.Equal(t, 1, ask(t, url, "who", "x").code, "an ask is nobody in the line")
 	})
 }
@@ -192,7 +192,7 @@ func TestAnAskOutlivesItsSession(t *testing.T) {
 		_, err = h.Asked(bounded(t))
 		require.NoError(t, err)
 		r.err.WaitFor(t, "fairlock: asked again\n")
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	})
 }
 
@@ -227,7 +227,7 @@ func TestWhoHasGoneWhileItWasAskedBackIsNotEvicted(t *testing.T) {
 		h := holdOf(t, s, "x")
 		x := atTerminal(t, url, "evict", "--holder", "x")
 		x.screen.WaitFor(t, `\[y/N\] $`)
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 		next := holdOf(t, s, "x")
 
 		x.types(t, "y\n")

@@ -17,8 +17,8 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -85,7 +85,7 @@ func deadlock(t *testing.T, url string) {
 	assert.Regexp(t, `\(ann\) holds "x" and waits for "y"`, d.Text)
 	assert.Regexp(t, `\(bob\) holds "y" and waits for "x"`, d.Text)
 
-	kit.Unlock(t, hb)
+	recipetest.Unlock(t, hb)
 	by, exited = examined(t, url)
 	assert.Equal(t, 0, exited, "%v", by)
 }

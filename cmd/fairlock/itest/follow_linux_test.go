@@ -18,8 +18,8 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/heard"
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 func TestWatchTellsWhatHappens(t *testing.T) {
@@ -46,7 +46,7 @@ func watch(t *testing.T, url string) {
 		}
 	})
 	stdout.WaitFor(t, `"event":"queued"`)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	stdout.WaitFor(t, `(?s)"released".*"(released|gone)"`)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	ended := cmd.Wait()

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -32,7 +32,7 @@ func TestWhoAsksFirstRunsFirst(t *testing.T) {
 			want.WriteString(fmt.Sprintln(i))
 		}
 
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 
 		for _, r := range all {
 			require.Equal(t, 0, r.code(t), r.err.String())

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/heard"
-	"github.com/fairlock/fairlock/itest/kit"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // typed is the program at a terminal of its own, with a session of its own.
@@ -74,7 +74,7 @@ func TestTheLineIsGoneWhenTheCommandStarts(t *testing.T) {
 		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
 		x.screen.WaitFor(t, "busy: waiting, 2nd of 2")
 
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 
 		assert.Equal(t, 0, x.code(t))
 		x.screen.WaitFor(t, `\r\x1b\[Kran\r\n$`)

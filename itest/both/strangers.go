@@ -1,8 +1,7 @@
-package tour
+package both
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -12,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
@@ -43,38 +42,38 @@ func Values(most int) []string {
 	}
 }
 
-// Taker takes a lock of one name.
-type Taker func(ctx context.Context, s *session.Session, name string) (*session.Hold, error)
+// taker takes a lock of one name.
+type taker func(ctx context.Context, s *session.Session, name string) (*session.Hold, error)
 
-// A Recipe is three requests for one name, of which each excludes the next.
-type Recipe struct {
-	Name string
-	Take [3]Taker
+// recipe is three requests for one name, of which each excludes the next.
+type recipe struct {
+	name string
+	take [3]taker
 }
 
-// Recipes are all of them.
-func Recipes() []Recipe {
-	thrice := func(name string, take Taker) Recipe { return Recipe{name, [3]Taker{take, take, take}} }
+// recipes are all of them.
+func recipes() []recipe {
+	thrice := func(name string, take taker) recipe { return recipe{name, [3]taker{take, take, take}} }
 	read := func(ctx context.Context, s *session.Session, name string) (*session.Hold, error) {
 		return rwlock.New(s, name).RLock(ctx)
 	}
 	write := func(ctx context.Context, s *session.Session, name string) (*session.Hold, error) {
 		return rwlock.New(s, name).Lock(ctx)
 	}
-	permits := func(o semaphore.Options, n int64) Taker {
+	permits := func(o semaphore.Options, n int64) taker {
 		return func(ctx context.Context, s *session.Session, name string) (*session.Hold, error) {
 			return semaphore.NewWith(s, name, 3, o).Acquire(ctx, n)
 		}
 	}
-	return []Recipe{
+	return []recipe{
 		thrice("mutex", func(ctx context.Context, s *session.Session, name string) (*session.Hold, error) {
 			return mutex.New(s, name).Lock(ctx)
 		}),
 		thrice("robust", func(ctx context.Context, s *session.Session, name string) (*session.Hold, error) {
 			return mutex.NewWith(s, name, mutex.Options{Robust: true}).Lock(ctx)
 		}),
-		{"writer and readers", [3]Taker{write, read, write}},
-		{"reader and writers", [3]Taker{read, write, read}},
+		{"writer and readers", [3]taker{write, read, write}},
+		{"reader and writers", [3]taker{read, write, read}},
 		thrice("permits", permits(semaphore.Options{}, 2)),
 		thrice("slots", permits(semaphore.Options{Slots: true, Follow: true}, 3)),
 		thrice("election", func(ctx context.Context, s *session.Session, name string) (*session.Hold, error) {
@@ -94,77 +93,92 @@ type Strangers struct {
 	Leave func() (last func())
 }
 
-// Turns has three take turns with strangers behind the first: whatever those say
-// of themselves, they are waited for like anybody, and then the others are granted
-// in their order, one at a time.
-func Turns(ctx context.Context, t testing.TB, r Recipe, name string, ss [3]*session.Session, strangers func() Strangers) {
+// strangersInEveryLine has other clients fill the queues of all recipes with entries
+// of all kinds that say all kinds of things.
+func strangersInEveryLine(t *testing.T, s Service) {
+	for layout, line := range s.Lines(t) {
+		for i, r := range recipes() {
+			t.Run(layout+" "+r.name, func(t *testing.T) {
+				// Few at a time, since a short queue is read with its values, and all.
+				const few = 8
+				for from := 0; from < line.Kinds; from += few {
+					line.turns(t, r, fmt.Sprintf("line%d-%d", i, from), from, min(from+few, line.Kinds))
+				}
+				line.turns(t, r, fmt.Sprintf("line%d", i), 0, line.Kinds)
+			})
+		}
+		for _, c := range line.Clients {
+			c.Kept(t)
+		}
+	}
+}
+
+// turns has three clients take turns with strangers behind the first: whatever those
+// say of themselves, they are waited for like anybody, and then the others are
+// granted in their order, one at a time.
+func (l Line) turns(t testing.TB, r recipe, name string, from, to int) {
 	t.Helper()
-	line := mutex.New(ss[0], name)
+	ctx := recipetest.Bounded(t)
+	line := mutex.New(l.Clients[0].Session, name)
 	length := func(n int) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		recipetest.Until(t, fmt.Sprint(n, " entries"), func() bool {
 			es, err := line.Queue(ctx)
-			return assert.NoError(t, err) && len(es) == n
-		}, 20*time.Second, 10*time.Millisecond, "%d in line", n)
+			require.NoError(t, err)
+			return len(es) == n
+		})
 	}
-	first, err := r.Take[0](ctx, ss[0], name)
+	first, err := r.take[0](ctx, l.Clients[0].Session, name)
 	require.NoError(t, err)
-	x := strangers()
+	x := l.Strangers(t, name, from, to)
 	length(1 + x.Count)
 	var gone, released atomic.Bool
-	second := ask(ctx, r.Take[1], ss[1], name, &gone)
+	second := l.ask(ctx, r, 1, name, &gone)
 	length(2 + x.Count)
-	third := ask(ctx, r.Take[2], ss[2], name, &released)
+	third := l.ask(ctx, r, 2, name, &released)
 	length(3 + x.Count)
-	_, err = mutex.New(ss[2], name).TryLock(ctx)
+	_, err = mutex.New(l.Clients[2].Session, name).TryLock(ctx)
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.Less(t, len(err.Error()), 2000)
 
-	kit.Unlock(t, first)
+	recipetest.Unlock(t, first)
 	last := x.Leave()
 	gone.Store(true)
 	begin := time.Now()
 	last()
-	h := second.granted(ctx, t)
+	h := second.granted(t)
 	// The engine looks without an event after 15 s at the earliest.
 	assert.Less(t, time.Since(begin), 12*time.Second, "granted by an event")
 	assert.Greater(t, h.Token(), first.Token())
 	assert.Positive(t, h.Valid())
 	released.Store(true)
-	kit.Unlock(t, h)
-	h3 := third.granted(ctx, t)
+	recipetest.Unlock(t, h)
+	h3 := third.granted(t)
 	assert.Greater(t, h3.Token(), h.Token())
-	kit.Unlock(t, h3)
+	recipetest.Unlock(t, h3)
 	length(0)
 }
 
-// asked is a request under way.
-type asked struct {
-	done  chan struct{}
-	hold  *session.Hold
-	err   error
-	early bool
+// early is a request for a hold that must not come before may is set.
+type early struct {
+	*recipetest.Request
+	was atomic.Bool // it came before
 }
 
-// ask asks for a hold that must not come before may is set.
-func ask(ctx context.Context, take Taker, s *session.Session, name string, may *atomic.Bool) *asked {
-	a := &asked{done: make(chan struct{})}
-	go func() { // ends with ctx
-		defer close(a.done)
-		a.hold, a.err = take(ctx, s, name)
-		a.early = a.err == nil && !may.Load()
-	}()
-	return a
+// ask has a client make the request of a recipe.
+func (l Line) ask(ctx context.Context, r recipe, client int, name string, may *atomic.Bool) *early {
+	e, c := &early{}, l.Clients[client]
+	e.Request = c.BeginWith(func() (*session.Hold, error) {
+		h, err := r.take[client](ctx, c.Session, name)
+		e.was.Store(err == nil && !may.Load())
+		return h, err
+	})
+	return e
 }
 
-func (a *asked) granted(ctx context.Context, t testing.TB) *session.Hold {
+func (e *early) granted(t testing.TB) *session.Hold {
 	t.Helper()
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		require.NoError(t, errors.Join(ctx.Err(), fmt.Errorf("not granted")))
-	}
-	require.NoError(t, a.err)
-	require.False(t, a.early, "granted before those ahead had gone")
-	return a.hold
+	h := e.Granted(t)
+	require.False(t, e.was.Load(), "granted before those ahead had gone")
+	return h
 }

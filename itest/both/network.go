@@ -1,4 +1,4 @@
-package kit
+package both
 
 import (
 	"time"
@@ -8,7 +8,7 @@ import (
 )
 
 // Network is one client's way to all servers, and can be harmed as
-// [drivertest.Client] has it.
+// drivertest.Client has it.
 type Network []*tcpproxy.Proxy
 
 // Cut is a drivertest.Client's.

@@ -1,4 +1,4 @@
-package tour_test
+package both
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/fairlock/fairlock/itest/tour"
 )
 
 // judge is a test that only remembers that it failed.
@@ -24,7 +22,7 @@ func TestASecretIsFoundWhereItIs(t *testing.T) {
 	t.Parallel()
 	const password = "S3cret-marker-77"
 	type hidden struct{ deep any }
-	s := tour.NewSecret(password)
+	s := NewSecret(password)
 	for name, value := range map[string]any{
 		"text":    "a " + password,
 		"bytes":   []byte("user:" + password),

@@ -1,5 +1,4 @@
-// Package tour goes through every recipe once, for tests of who may do what.
-package tour
+package both
 
 import (
 	"context"
@@ -8,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/kit"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
@@ -46,7 +45,7 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	back := func(h *session.Hold, err error) {
 		t.Helper()
 		require.NoError(t, err)
-		kit.Unlock(t, h)
+		recipetest.Unlock(t, h)
 	}
 	robust := func(s *session.Session) *mutex.Mutex {
 		return mutex.NewWith(s, prefix+"robust", mutex.Options{Robust: true})
@@ -59,7 +58,7 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	require.NoError(t, err)
 	require.NoError(t, rwlock.New(one, prefix+"rw").Downgrade(ctx, w))
 	back(rwlock.New(two, prefix+"rw").RLock(ctx))
-	kit.Unlock(t, w)
+	recipetest.Unlock(t, w)
 
 	sem := func(s *session.Session) *semaphore.Semaphore {
 		return semaphore.NewWith(s, prefix+"sem", 1, semaphore.Options{Follow: true, Slots: true})
@@ -70,8 +69,8 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	h2, err := sem(two).Acquire(ctx, 1)
 	require.NoError(t, err)
 	assert.Equal(t, 1, h2.Slot())
-	kit.Unlock(t, h)
-	kit.Unlock(t, h2)
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, h2)
 
 	e := election.New(one, prefix+"leader")
 	h, err = e.Campaign(ctx, "one")
@@ -80,7 +79,7 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	l, err := election.New(two, prefix+"leader").Leader(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, "the one", l.Value)
-	kit.Unlock(t, h)
+	recipetest.Unlock(t, h)
 	yields(ctx, t, one, two, prefix)
 }
 

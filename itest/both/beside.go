@@ -1,0 +1,123 @@
+package both
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Beside is what other clients write beside the queues of a service.
+type Beside struct {
+	// Put writes a record beside a queue.
+	Put func(t testing.TB, queue, record, value string)
+
+	// Limits are limits that no semaphore has. Limit writes one of them for a queue,
+	// and Mend has a semaphore go on after that.
+	Limits []string
+	Limit  func(t testing.TB, queue, limit string)
+	Mend   func(t testing.TB, queue, limit string)
+
+	// Slots are names of no slot, and Numbers and Ledgers are values of records beside
+	// those of [Values].
+	Slots, Numbers, Ledgers []string
+
+	// Taken says that a record of slot 0 takes that slot, whatever its value is.
+	Taken bool
+
+	// MostBytes is how long the longest of the values is.
+	MostBytes int
+}
+
+// strangersBeside has another client write what lies beside the queues.
+func strangersBeside(t *testing.T, s Service) {
+	b := s.Beside(t)
+	one, two := s.Client(t, recipetest.CalmTTL), s.Client(t, recipetest.CalmTTL)
+	t.Run("limits", func(t *testing.T) { b.limits(t, one, two) })
+	t.Run("numbers", func(t *testing.T) { b.numbers(t, one) })
+	t.Run("ledgers", func(t *testing.T) { b.ledgers(t, one, two) })
+	one.Kept(t)
+	two.Kept(t)
+}
+
+// limits: a waiter and a client that asks get the error of a limit that cannot be
+// read, and a holder goes on.
+func (b Beside) limits(t *testing.T, one, two *recipetest.Client) {
+	for i, limit := range b.Limits {
+		name := fmt.Sprint("limit", i)
+		sem := semaphore.New(one.Session, name, 2)
+		h, err := sem.Acquire(recipetest.Bounded(t), 2)
+		require.NoError(t, err)
+		waiter := two.BeginWith(func() (*session.Hold, error) {
+			return semaphore.New(two.Session, name, 2).Acquire(recipetest.Bounded(t), 2)
+		})
+		recipetest.Until(t, "a waiter", func() bool { es, err := sem.Queue(recipetest.Bounded(t)); return err == nil && len(es) == 2 })
+		b.Limit(t, name, limit)
+		begin := time.Now()
+		recipetest.Wait(t, waiter.Done, "the end of the waiting")
+		_, aerr := sem.Acquire(recipetest.Bounded(t), 1)
+		_, ferr := semaphore.NewWith(two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(recipetest.Bounded(t), 1)
+		_, lerr := sem.Limit(recipetest.Bounded(t))
+		for what, err := range map[string]error{"waiter": waiter.Err, "acquire": aerr, "follow": ferr, "limit": lerr} {
+			require.ErrorIs(t, err, session.ErrRefused, what)
+			assert.Less(t, len(err.Error()), 500, what)
+			assert.ErrorContains(t, err, "limit", what)
+		}
+		assert.Less(t, time.Since(begin), recipetest.Relooks, "told by an event")
+		assert.NoError(t, context.Cause(h.Context()), "the holder goes on")
+		recipetest.Unlock(t, h)
+		b.Mend(t, name, limit)
+		require.NoError(t, sem.Resize(recipetest.Bounded(t), 2))
+		h, err = sem.Acquire(recipetest.Bounded(t), 2)
+		require.NoError(t, err)
+		recipetest.Unlock(t, h)
+	}
+}
+
+// numbers: what is no number of an entry's is another's.
+func (b Beside) numbers(t *testing.T, c *recipetest.Client) {
+	for i, value := range append(Values(b.MostBytes), b.Numbers...) {
+		name := fmt.Sprint("number", i)
+		sem := semaphore.NewWith(c.Session, name, 3, semaphore.Options{Slots: true})
+		for _, slot := range append([]string{"0"}, b.Slots...) {
+			b.Put(t, name, "slot/"+slot, value)
+		}
+		h, err := sem.Acquire(recipetest.Bounded(t), 1)
+		require.NoError(t, err, "%.40q", value)
+		h2, err := sem.Acquire(recipetest.Bounded(t), 1)
+		require.NoError(t, err, "%.40q", value)
+		assert.NotEqual(t, h.Slot(), h2.Slot())
+		assert.GreaterOrEqual(t, min(h.Slot(), h2.Slot()), 0)
+		if b.Taken {
+			assert.Equal(t, []int{1, 2}, []int{h.Slot(), h2.Slot()}, "%.40q", value)
+		}
+		recipetest.Unlock(t, h)
+		recipetest.Unlock(t, h2)
+	}
+}
+
+// ledgers: a name that nobody has is that of a holder that died, and the next holder
+// knows it better.
+func (b Beside) ledgers(t *testing.T, one, two *recipetest.Client) {
+	for i, value := range append(Values(b.MostBytes), b.Ledgers...) {
+		name := fmt.Sprint("ledger", i)
+		acquire := func(c *recipetest.Client) *session.Hold {
+			h, err := mutex.NewWith(c.Session, name, mutex.Options{Robust: true}).Lock(recipetest.Bounded(t))
+			require.NoError(t, err, "%.40q", value)
+			return h
+		}
+		b.Put(t, name, "ledger", value)
+		recipetest.Unlock(t, acquire(one))
+		h := acquire(two)
+		assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was released: %.40q", value)
+		recipetest.Unlock(t, h)
+	}
+}

@@ -1,0 +1,114 @@
+package both
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Measured is a session whose server is another process, so that what this process
+// uses is the session's.
+type Measured struct {
+	// Client notes no joins: what it would remember is not the session's.
+	Client *recipetest.Client
+
+	// Entries counts the entries below the root.
+	Entries func() int
+
+	// Watches counts watches, of the session or at its server.
+	Watches func() int
+
+	// Held checks what is at the server while n locks are held, with so many watches
+	// more than before, and Released when none is held any more. nil checks nothing.
+	Held     func(n, watches int)
+	Released func(watches int)
+}
+
+// manyLocks holds many locks several times. In the first rounds tables grow, which
+// stay when they are empty. Later, what a lock left would be there after every round,
+// and what else happens in the process, like one more thread for a call that blocks or
+// a request without an answer in time, only after some.
+func manyLocks(t *testing.T, s Service) {
+	const n = 2000
+	m := s.Measured(t)
+	recipetest.Unlock(t, m.Client.Lock(t, "warm"))
+	before, threads := Settled(t, m.Watches), runtime.NumGoroutine()
+	var after [6]int64
+	for round := range after {
+		watched := m.Watches()
+		holds := make([]*session.Hold, n)
+		begin := recipetest.Now()
+		recipetest.Each(n, func(i int) {
+			var err error
+			holds[i], err = mutex.New(m.Client.Session, fmt.Sprint("lock", i)).Lock(t.Context())
+			assert.NoError(t, err)
+		})
+		locked := recipetest.Now()
+		require.False(t, t.Failed())
+		require.Equal(t, n, m.Entries())
+		// Every entry comes to be watched when it has been held for a moment.
+		recipetest.Until(t, "a watch for each", func() bool { return m.Watches() >= watched+n })
+		held, heldThreads := Settled(t, m.Watches), runtime.NumGoroutine()
+		for _, h := range holds {
+			assert.Positive(t, h.Valid())
+		}
+		if m.Held != nil {
+			m.Held(n, m.Watches()-watched)
+		}
+		unlocking := recipetest.Now()
+		recipetest.Each(n, func(i int) { recipetest.Unlock(t, holds[i]) })
+		unlocked := recipetest.Now()
+		clear(holds)
+
+		recipetest.Until(t, "all have gone", func() bool { return m.Entries() == 0 })
+		after[round] = Settled(t, m.Watches)
+		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
+			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/n, (after[round]-before)/n, threads, heldThreads, runtime.NumGoroutine())
+		assert.Less(t, (held-before)/n, int64(6<<10), "bytes of heap for each lock that is held")
+		assert.InDelta(t, threads, heldThreads, 20, "goroutines")
+		assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
+		if m.Released != nil {
+			m.Released(m.Watches() - watched)
+		}
+	}
+	m.Client.Kept(t)
+	left := min(after[5]-after[4], after[4]-after[3], after[3]-after[2])
+	assert.Less(t, left/n, int64(32), "bytes of heap that each lock of the last rounds left")
+}
+
+// Heap returns how many bytes are in use after a collection.
+func Heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // pools are emptied by the second
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Settled returns how much heap is in use when that and a count of watches have
+// stopped to change.
+func Settled(t testing.TB, watches func() int) int64 {
+	t.Helper()
+	last, watched, still := Heap(), watches(), 0
+	for end := time.Now().Add(recipetest.Patience); time.Now().Before(end); {
+		<-time.After(50 * time.Millisecond)
+		h, w := Heap(), watches()
+		if still++; max(h-last, last-h) > 64<<10 || w != watched {
+			still = 0
+		}
+		if still == 6 {
+			return h
+		}
+		last, watched = h, w
+	}
+	require.Fail(t, "the heap keeps moving")
+	return 0
+}

@@ -1,0 +1,131 @@
+package both
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+)
+
+func twentyProcesses(t *testing.T, s Service) {
+	witness := s.Witness(t)
+	turns := child.Job{
+		Do: child.Turns, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: recipetest.CalmTTL, Turns: 10,
+	}.TakenByMany(t, 20)
+
+	witness.CheckTurns(t, turns, false)
+}
+
+// hundredGoroutines has some goroutines give up while they wait: those leave, and all
+// others keep their places.
+func hundredGoroutines(t *testing.T, s Service) {
+	const goroutines, each = 100, 5
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	witness := s.Witness(t)
+	c := s.Client(t, recipetest.CalmTTL)
+	m := mutex.New(c.Session, "x")
+	type report struct {
+		turn child.Turn
+		err  error
+	}
+	reports := make(chan report, goroutines*each)
+	for g := range goroutines {
+		random := rand.New(rand.NewPCG(seed, uint64(g)))
+		go func() { // ends with its turns, or with the session
+			for range each {
+				ctx, cancel := context.WithCancel(context.Background())
+				if random.IntN(3) == 0 {
+					time.AfterFunc(time.Duration(random.Int64N(int64(100*time.Millisecond))), cancel)
+				}
+				var r report
+				h, err := m.Lock(ctx)
+				if r.err = err; err == nil {
+					r.turn = child.TurnOf(h)
+					r.turn.End = recipetest.Now()
+					recipetest.Unlock(t, h)
+				}
+				cancel()
+				reports <- r
+			}
+		}()
+	}
+	var turns []child.Turn
+	for range goroutines * each {
+		r := recipetest.Wait(t, reports, "a turn")
+		if r.err != nil {
+			require.ErrorIs(t, r.err, context.Canceled)
+			continue
+		}
+		turns = append(turns, r.turn)
+	}
+	c.Kept(t)
+
+	require.Less(t, len(turns), goroutines*each, "some gave up")
+	witness.CheckTurns(t, turns, true)
+}
+
+// processesCrash kills processes that hold and that wait.
+func processesCrash(t *testing.T, s Service) {
+	t.Run("recipes", func(t *testing.T) {
+		for _, recipe := range child.Recipes() {
+			t.Run(recipe, func(t *testing.T) {
+				t.Parallel()
+				child.Job{Servers: s.Servers(), Root: s.Root(), Name: recipe, Recipe: recipe, TTL: 2 * time.Second}.Crashes(t, 4, 4)
+			})
+		}
+	})
+	c := s.Client(t, recipetest.CalmTTL)
+	recipetest.Until(t, "no queue with an entry", func() bool {
+		names, err := c.Names(recipetest.Bounded(t), "")
+		require.NoError(t, err)
+		return len(names) == 0
+	})
+}
+
+func stoppedHolderIsRefused(t *testing.T, s Service) {
+	const ttl = 2 * time.Second
+	witness := s.Witness(t)
+	key := s.Key(t)
+	resource := child.NewResource(t)
+	old := child.Job{
+		Do: child.Hold, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: ttl, Key: key, Resource: resource.URL,
+	}.Start(t)
+	held := child.Report[child.Held](t, old)
+	c := s.Client(t, recipetest.CalmTTL)
+	next := c.Begin(recipetest.Bounded(t), "x")
+	witness.Stand(t, 2)
+
+	stopped := recipetest.Now()
+	require.NoError(t, old.Pause())
+	h := next.Granted(t)
+	gone := witness.EndOf(t, child.Turn{Token: held.Token, Key: held.Key})
+	require.True(t, s.Write(t, h, key, "in time"))
+	require.True(t, resource.Put(h.Token()))
+	old.Tell(t, "write") // it reads that first when it goes on
+	require.NoError(t, old.Resume())
+	r := child.Report[child.Written](t, old)
+	old.Ends(t)
+
+	r.Refused(t, held.Token, h)
+	assert.Greater(t, next.At.Sub(stopped), ttl*3/4, "granted before the holder expired")
+	assert.True(t, s.Write(t, h, key, "still in time"))
+	require.True(t, resource.Put(h.Token()))
+	value, times := s.Written(t, key)
+	assert.Equal(t, "still in time", value)
+	assert.Equal(t, 2, times, "writes that went through")
+	written, refused := resource.Counts()
+	assert.Equal(t, [2]int{2, 1}, [2]int{written, refused}, "writes to the resource that went through, and were refused")
+	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
+		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
+	recipetest.Unlock(t, h)
+	c.Kept(t)
+	witness.SeesNothingLeft(t)
+}

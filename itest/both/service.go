@@ -1,0 +1,90 @@
+// Package both holds the cases that etcd and ZooKeeper must both pass, and what the
+// other cases of the two services share.
+package both
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Service is the part of etcd or ZooKeeper that one case sees: a root on a server
+// that the cases of a package share.
+type Service interface {
+	// Servers and Root are what a process of the case needs.
+	Servers() []string
+	Root() string
+
+	// Client opens a session on the root.
+	Client(t testing.TB, ttl time.Duration) *recipetest.Client
+
+	// Witness begins to watch all below the root.
+	Witness(t testing.TB) Witness
+
+	// Key makes a key outside of the root that a holder can write, and returns it.
+	// Write writes it if the guard of a hold is true, and reports whether it did.
+	// Written returns its value and how often it was written.
+	Key(t testing.TB) string
+	Write(t testing.TB, h *session.Hold, key, value string) bool
+	Written(t testing.TB, key string) (value string, times int)
+
+	// Beside returns what other clients write beside the queues of the root.
+	Beside(t testing.TB) Beside
+
+	// Measured opens a session to be measured.
+	Measured(t testing.TB) Measured
+
+	// Lines returns a root for each layout of the service, by the layout's name. Other
+	// clients have entries there.
+	Lines(t testing.TB) map[string]Line
+}
+
+// Witness watches a root at the server; [Sightings] has its methods.
+type Witness interface {
+	Stand(t testing.TB, n int)
+	EndOf(t testing.TB, u child.Turn) driver.Instant
+	SeesNothingLeft(t testing.TB)
+	CheckTurns(t testing.TB, turns []child.Turn, othersGaveUp bool)
+}
+
+// Line is a root in which other clients have entries.
+type Line struct {
+	Clients [3]*recipetest.Client
+
+	// Kinds is how many kinds of entries other clients have. Strangers puts those from
+	// one number to another into a queue.
+	Kinds     int
+	Strangers func(t testing.TB, name string, from, to int) Strangers
+}
+
+// aCase is a test of what both services keep.
+type aCase func(t *testing.T, s Service)
+
+// Run runs each case on a service of its own, as a subtest. First come those that
+// keep the machine busy, one after the other.
+func Run(t *testing.T, service func(t testing.TB) Service) {
+	alone := map[string]aCase{
+		"TwentyProcessesTakeTurnsInOrder":    twentyProcesses,
+		"AHundredGoroutinesTakeTurnsInOrder": hundredGoroutines,
+		"ManyLocksInOneSessionCostLittle":    manyLocks,
+		"EveryRecipeOutlivesItsProcesses":    processesCrash,
+	}
+	for _, name := range slices.Sorted(maps.Keys(alone)) {
+		t.Run(name, func(t *testing.T) { alone[name](t, service(t)) })
+	}
+	cases := Cases{}
+	for name, c := range map[string]aCase{
+		"AStoppedHoldersLateWriteIsRefused":          stoppedHolderIsRefused,
+		"StrangersOfAllKindsAreWaitedForInEveryLine": strangersInEveryLine,
+		"WhatStrangersWriteBesideALineIsNotBelieved": strangersBeside,
+	} {
+		cases[name] = func(t *testing.T) { c(t, service(t)) }
+	}
+	cases.Run(t)
+}

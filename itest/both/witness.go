@@ -1,0 +1,144 @@
+package both
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Sightings are the lives of entries as a server shows them to a witness, which is
+// independent of what is tested. The ID is what identifies an entry at the service.
+type Sightings[ID comparable] struct {
+	// Of returns the entry of a turn, and Left checks with the server that no entry is
+	// left. Both are set before the first sighting.
+	Of   func(u child.Turn) ID
+	Left func(t testing.TB)
+
+	mu          sync.Mutex
+	made, ended []ID             // in their order
+	at          []driver.Instant // when the ends were seen
+	err         error            // the witness sees nothing any more
+	changed     chan struct{}    // closed by the next note, if somebody waits for it
+}
+
+// Made notes a new entry.
+func (s *Sightings[ID]) Made(id ID) { s.note(func() { s.made = append(s.made, id) }) }
+
+// Ended notes the end of an entry that was made before.
+func (s *Sightings[ID]) Ended(id ID) {
+	s.note(func() {
+		if slices.Contains(s.made, id) {
+			s.ended = append(s.ended, id)
+			s.at = append(s.at, recipetest.Now())
+		}
+	})
+}
+
+// Failed notes why the witness sees nothing any more.
+func (s *Sightings[ID]) Failed(err error) { s.note(func() { s.err = err }) }
+
+func (s *Sightings[ID]) note(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// Wait waits until the entries that were made and those that have ended meet a
+// condition.
+func (s *Sightings[ID]) Wait(t testing.TB, what string, cond func(made, ended []ID) bool) {
+	t.Helper()
+	timeout := time.After(recipetest.Patience)
+	for {
+		s.mu.Lock()
+		if s.changed == nil {
+			s.changed = make(chan struct{})
+		}
+		ok, changed, err := cond(s.made, s.ended), s.changed, s.err
+		s.mu.Unlock()
+		if ok {
+			return
+		}
+		require.NoError(t, err, "of the witness")
+		select {
+		case <-changed:
+		case <-timeout:
+			require.Fail(t, "the server never showed it", what)
+		}
+	}
+}
+
+// Sees waits for n entries made so far, and returns all in their order.
+func (s *Sightings[ID]) Sees(t testing.TB, n int) (all []ID) {
+	t.Helper()
+	s.Wait(t, fmt.Sprint(n, " entries made"), func(made, _ []ID) bool {
+		all = slices.Clone(made)
+		return len(made) >= n
+	})
+	return all
+}
+
+// SeesEnd waits for the end of an entry, and returns when it was seen.
+func (s *Sightings[ID]) SeesEnd(t testing.TB, id ID) (at driver.Instant) {
+	t.Helper()
+	s.Wait(t, fmt.Sprint("the end of ", id), func(_, ended []ID) bool {
+		i := slices.Index(ended, id)
+		if i >= 0 {
+			at = s.at[i]
+		}
+		return i >= 0
+	})
+	return at
+}
+
+// Stand waits for n entries made so far.
+func (s *Sightings[ID]) Stand(t testing.TB, n int) {
+	t.Helper()
+	s.Sees(t, n)
+}
+
+// EndOf is SeesEnd for the entry of a turn.
+func (s *Sightings[ID]) EndOf(t testing.TB, u child.Turn) driver.Instant {
+	t.Helper()
+	return s.SeesEnd(t, s.Of(u))
+}
+
+// SeesNothingLeft waits until all entries that were made have ended, and checks that
+// with the server.
+func (s *Sightings[ID]) SeesNothingLeft(t testing.TB) {
+	t.Helper()
+	s.Wait(t, "nothing left", func(made, ended []ID) bool { return len(ended) == len(made) })
+	s.Left(t)
+}
+
+// CheckTurns is [child.CheckTurns] for all entries that were seen, or for those that
+// had a turn, if others may have given up.
+func (s *Sightings[ID]) CheckTurns(t testing.TB, turns []child.Turn, othersGaveUp bool) {
+	t.Helper()
+	s.Sees(t, len(turns))
+	s.SeesNothingLeft(t)
+	s.mu.Lock()
+	made, ended := slices.Clone(s.made), slices.Clone(s.ended)
+	s.mu.Unlock()
+	if othersGaveUp {
+		held := map[ID]bool{}
+		for _, u := range turns {
+			held[s.Of(u)] = true
+		}
+		gaveUp := func(id ID) bool { return !held[id] }
+		made, ended = slices.DeleteFunc(made, gaveUp), slices.DeleteFunc(ended, gaveUp)
+	}
+	child.CheckTurns(t, turns, s.Of, made, ended)
+	child.LogPace(t, turns)
+}

@@ -1,0 +1,183 @@
+package recipetest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// Client is a session that notes what its hooks and its log say, on a network of
+// its own. [Fixture.Client] opens one; a case that opens the session by itself uses
+// the zero value with SessionOptions and Opened.
+type Client struct {
+	*session.Session
+
+	Log heard.Words
+
+	w   *Fixture          // nil if a case has opened the session by itself
+	net drivertest.Client // nil likewise
+
+	joined chan session.Token // one for each place; a case may receive them
+
+	mu             sync.Mutex
+	lost, rejoined []session.Event
+	opened         []string // the service sessions, in order
+}
+
+// SessionOptions returns the options that the client's session must be opened with.
+func (c *Client) SessionOptions(t testing.TB, ttl time.Duration) session.Options {
+	o := c.options(ttl)
+	o.Label = t.Name()[strings.LastIndexByte(t.Name(), '/')+1:]
+	o.Logger = c.Log.Logger(t)
+	return o
+}
+
+func (c *Client) options(ttl time.Duration) session.Options {
+	c.joined = make(chan session.Token, 1000)
+	note := func(to *[]session.Event) func(session.Event) {
+		return func(ev session.Event) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			*to = append(*to, ev)
+		}
+	}
+	return session.Options{
+		TTL: ttl,
+		Hooks: session.Hooks{
+			Joined: func(ev session.Event) {
+				select {
+				case c.joined <- ev.Token:
+				default: // the case does not receive them
+				}
+			},
+			SessionLost: note(&c.lost), Rejoined: note(&c.rejoined),
+			SessionOpened: func(ev session.Event) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.opened = append(c.opened, ev.Session)
+			},
+		},
+	}
+}
+
+// Opened takes the result of opening the session and returns the error. The session
+// is closed when the test ends.
+func (c *Client) Opened(t testing.TB, s *session.Session, err error) error {
+	if err == nil {
+		c.Session = s
+		t.Cleanup(func() {
+			if c.net != nil {
+				c.net.Heal()
+			}
+			assert.NoError(t, s.Close(), "close")
+		})
+	}
+	return err
+}
+
+// Kept fails the test if the client lost a session or a place.
+func (c *Client) Kept(t testing.TB) {
+	t.Helper()
+	assert.Empty(t, c.Lost(), "lost sessions")
+	assert.Empty(t, c.Rejoined(), "lost places")
+}
+
+// Lost returns the events of sessions that ended before they were closed.
+func (c *Client) Lost() []session.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.lost)
+}
+
+// Rejoined returns the events of requests that had to begin anew.
+func (c *Client) Rejoined() []session.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.rejoined)
+}
+
+// Stands waits until the client has got n places, in a case that receives none of
+// them.
+func (c *Client) Stands(t testing.TB, n int) {
+	t.Helper()
+	Until(t, "a place in the queue", func() bool { return len(c.joined) >= n })
+}
+
+// Service returns the newest service session.
+func (c *Client) Service() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.opened[len(c.opened)-1]
+}
+
+// Request is a Lock, or one of its kind, under way.
+type Request struct {
+	Done chan struct{} // closed when Lock has returned
+
+	// These are set then.
+	Hold *session.Hold
+	Err  error
+	At   driver.Instant
+
+	c     *Client
+	at    time.Time     // At, on the clock of the case, which may be virtual
+	token session.Token // of its place, if the case has waited for it
+}
+
+// Begin calls Lock. That ends at the latest when the session is closed.
+func (c *Client) Begin(ctx context.Context, name string) *Request {
+	return c.BeginWith(func() (*session.Hold, error) { return mutex.New(c.Session, name).Lock(ctx) })
+}
+
+// BeginWith starts a request for a hold of any recipe.
+func (c *Client) BeginWith(want func() (*session.Hold, error)) *Request {
+	r := &Request{Done: make(chan struct{}), c: c}
+	go func() {
+		defer close(r.Done)
+		r.Hold, r.Err = want()
+		r.At, r.at = Now(), time.Now()
+	}()
+	return r
+}
+
+// Lock calls Begin and Granted.
+func (c *Client) Lock(t testing.TB, name string) *session.Hold {
+	t.Helper()
+	return c.Begin(Bounded(t), name).Granted(t)
+}
+
+// Granted waits for the hold.
+func (r *Request) Granted(t testing.TB) *session.Hold {
+	t.Helper()
+	Wait(t, r.Done, "a grant")
+	require.NoError(t, r.Err)
+	return r.Hold
+}
+
+// Waits fails the test if Lock has returned.
+func (r *Request) Waits(t testing.TB) {
+	t.Helper()
+	require.True(t, r.waiting(), "Lock has returned: hold %v, error %v", r.Hold, r.Err)
+}
+
+// waiting reports whether Lock has not returned yet.
+func (r *Request) waiting() bool {
+	select {
+	case <-r.Done:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,278 @@
+package recipetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/drivertest"
+)
+
+// name is the lock of stories that need only one.
+const name = "orders/settle"
+
+// Fixture is what one case runs on: a part of a service that no other case sees.
+type Fixture struct {
+	t   *testing.T
+	h   drivertest.Harness
+	svc drivertest.Service
+
+	short time.Duration // the TTL of sessions that come to their end
+}
+
+// NewFixture returns the fixture of the case t on a harness.
+func NewFixture(t *testing.T, h drivertest.Harness) *Fixture {
+	w := &Fixture{t: t, h: h, svc: h.Service(t), short: h.TTL}
+	w.h.TTL = cmp.Or(h.Calm, h.TTL)
+	return w
+}
+
+// patience is how long a case waits for what must come.
+func (w *Fixture) patience() time.Duration { return patienceOf(w.h.TTL) }
+
+func patienceOf(ttl time.Duration) time.Duration { return 3*ttl + 5*time.Second }
+
+// soon is a context for what must come.
+func (w *Fixture) soon() context.Context { return bounded(w.t, w.patience()) }
+
+// Client opens a session on a network of its own. It is closed when the case ends.
+func (w *Fixture) Client(label string) *Client {
+	w.t.Helper()
+	return w.open(label, w.h.TTL)
+}
+
+// mortal returns a client whose session comes to its end in the case, and need not
+// be waited for as long as the others have to live.
+func (w *Fixture) mortal(label string) *Client {
+	w.t.Helper()
+	return w.open(label, w.short)
+}
+
+func (w *Fixture) open(label string, ttl time.Duration, change ...func(*session.Options)) *Client {
+	w.t.Helper()
+	return w.openOn(label, ttl, func(b driver.Backend) driver.Backend { return b }, change...)
+}
+
+// openOn opens a session on a backend that wraps the one of the network.
+func (w *Fixture) openOn(
+	label string, ttl time.Duration, wrap func(driver.Backend) driver.Backend, change ...func(*session.Options),
+) *Client {
+	w.t.Helper()
+	c := &Client{w: w, net: w.svc.Client(w.t)}
+	o := c.options(ttl)
+	o.Label = label
+	// The log of the case is shown if it fails.
+	text := slog.NewTextHandler(io.MultiWriter(w.t.Output(), &c.Log), &slog.HandlerOptions{Level: slog.LevelDebug})
+	o.Logger = slog.New(text).With("client", label)
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := session.Open(w.soon(), wrap(c.net.Backend()), &o)
+	require.NoError(w.t, c.Opened(w.t, s, err), "open")
+	return c
+}
+
+func (w *Fixture) clients(n int) []*Client {
+	ps := make([]*Client, n)
+	for i := range ps {
+		ps[i] = w.Client(fmt.Sprint("p", i))
+	}
+	return ps
+}
+
+// rests waits until the client has sent nothing for longer than a hold lasts before
+// its entry is watched, and returns how many requests it has sent so far. In virtual
+// time, where nothing is played again, that is longer than a hold lasts before its
+// grant is recorded.
+func (p *Client) rests() int {
+	long := p.w.h.TTL / 20
+	if p.w.h.Virtual {
+		long = max(long, 2*time.Second)
+	}
+	for sent := -1; ; {
+		now := p.net.Requests()
+		if now == sent {
+			return sent
+		}
+		sent = now
+		time.Sleep(long)
+	}
+}
+
+// takes requires that a play takes so many requests, which it returns. In real
+// time one of before may be made again meanwhile, if the machine stood still, but
+// not every time.
+func (w *Fixture) takes(want int, why string, play func() int) {
+	w.t.Helper()
+	tries := 3
+	if w.h.Virtual {
+		tries = 1
+	}
+	took := play()
+	for n := 1; n < tries && took != want; n++ {
+		took = play()
+	}
+	require.Equal(w.t, want, took, "requests: %s", why)
+}
+
+// sends requires that an act sends so many requests.
+func (p *Client) sends(want int, why string, act func()) {
+	p.w.t.Helper()
+	p.w.takes(want, why, func() int {
+		before := p.rests()
+		act()
+		return p.net.Requests() - before
+	})
+}
+
+// costsTwo checks that who is alone needs one round trip to hold, and one to give
+// back.
+func (p *Client) costsTwo(lock func() *session.Hold) {
+	p.w.t.Helper()
+	var h *session.Hold
+	costs := p.w.h.Costs(p.net, func() { h = lock() }, func() { p.w.unlock(h) })
+	assert.Equal(p.w.t, []int{1, 1}, costs, "round trips to hold, and to give back")
+}
+
+// hold locks, and ends the story if it cannot.
+func (p *Client) hold() *session.Hold {
+	p.w.t.Helper()
+	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
+	require.NoError(p.w.t, err, "lock")
+	<-p.joined
+	return h
+}
+
+// lock is what a request of a mutex does.
+func lock(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	return mutex.New(s, name).Lock(ctx)
+}
+
+// queue starts a Lock and returns when it stands in the line.
+func (p *Client) queue(ctx context.Context) *Request {
+	p.w.t.Helper()
+	return p.queueFor(ctx, lock)
+}
+
+// queueFor starts a request for any lock and returns when it stands in the line.
+func (p *Client) queueFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *Request {
+	p.w.t.Helper()
+	r := p.askFor(ctx, want)
+	r.token = within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
+	return r
+}
+
+// ask starts a Lock.
+func (p *Client) ask(ctx context.Context) *Request { return p.Begin(ctx, name) }
+
+// askFor starts a request for any lock.
+func (p *Client) askFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *Request {
+	return p.BeginWith(func() (*session.Hold, error) { return want(ctx, p.Session) })
+}
+
+// granted returns the hold, and ends the case if there is none.
+func (r *Request) granted() *session.Hold {
+	r.c.w.t.Helper()
+	r.returned()
+	require.NoError(r.c.w.t, r.Err, "lock")
+	return r.Hold
+}
+
+// returned waits until Lock has returned.
+func (r *Request) returned() {
+	r.c.w.t.Helper()
+	within(r.c.w.t, r.c.w.patience(), r.Done, "the end of Lock")
+}
+
+// names requires of a request that was cancelled that its error says who holds.
+// It is kept for 25 ms to learn that, so one that took longer may not know.
+func (r *Request) names(who string, cancelled time.Time) {
+	r.c.w.t.Helper()
+	if took := r.at.Sub(cancelled); took < 25*time.Millisecond {
+		assert.Contains(r.c.w.t, r.Err.Error(), who, "after %s", took)
+	}
+}
+
+// told is when a hold's context ended; zero while it has not.
+type told struct {
+	done chan struct{}
+	at   time.Time
+}
+
+func tell(h *session.Hold) *told {
+	x := &told{done: make(chan struct{})}
+	context.AfterFunc(h.Context(), func() {
+		x.at = time.Now()
+		close(x.done)
+	})
+	return x
+}
+
+// when waits for the end of the context and returns its time.
+func (w *Fixture) when(x *told) time.Time {
+	w.t.Helper()
+	within(w.t, w.patience(), x.done, "the end of the hold's context")
+	return x.at
+}
+
+// eventually waits until the queue has that many entries.
+func (w *Fixture) eventually(n int, why string) {
+	w.t.Helper()
+	w.lineHas(n, name, why)
+}
+
+// ofStory labels goroutines with the story that has begun them; those that they
+// begin inherit it.
+const ofStory = "story"
+
+// begun counts the goroutines that live and are labelled with this story. There
+// are others in the process, of stories that are played at the same time.
+func (w *Fixture) begun() (n int) {
+	w.t.Helper()
+	var profile bytes.Buffer
+	require.NoError(w.t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
+	label := fmt.Sprintf("%q:%q", ofStory, w.t.Name())
+	same := 0 // so many goroutines are alike, says the first line on them
+	for line := range strings.Lines(profile.String()) {
+		if count, _, is := strings.Cut(line, " @ "); is {
+			var err error
+			same, err = strconv.Atoi(count)
+			require.NoError(w.t, err)
+		} else if strings.HasPrefix(line, "# labels:") && strings.Contains(line, label) {
+			n += same
+		}
+	}
+	return n
+}
+
+// unlock releases a hold. In virtual time no release is late.
+func (w *Fixture) unlock(h *session.Hold) {
+	w.t.Helper()
+	if w.h.Virtual {
+		require.NoError(w.t, h.Unlock(), "unlock")
+		return
+	}
+	Unlock(w.t, h)
+}
+
+// entries is the line as p sees it.
+func (p *Client) entries() []driver.Entry {
+	p.w.t.Helper()
+	line, err := p.Queue(p.w.soon(), name)
+	require.NoError(p.w.t, err, "queue")
+	return line
+}

@@ -1,0 +1,111 @@
+package recipetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+const (
+	// Patience bounds what should take milliseconds on a machine that is busy.
+	Patience = 20 * time.Second
+
+	// CalmTTL is for sessions whose expiry is not what a case is about: a busy
+	// machine must not cost them their entries.
+	CalmTTL = 20 * time.Second
+
+	// Relooks is the earliest time after which the engine of a session with CalmTTL
+	// reads without an event. A grant that comes sooner was caused by an event.
+	Relooks = 15 * time.Second
+)
+
+// Now reads the clock that all processes of this machine share.
+func Now() driver.Instant { return driver.SystemClock().Now() }
+
+// Bounded returns a context that ends after [Patience].
+func Bounded(t testing.TB) context.Context { return bounded(t, Patience) }
+
+func bounded(t testing.TB, patience time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Wait returns what ch delivers, or the zero value when ch is closed. It fails the
+// test after [Patience].
+func Wait[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	return within(t, Patience, ch, what)
+}
+
+func within[T any](t testing.TB, patience time.Duration, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		require.Fail(t, "waited in vain", what)
+		panic("unreachable")
+	}
+}
+
+// Until polls a condition that causes no event, like the counters of proxies and
+// servers. It fails the test after [Patience].
+func Until(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	poll(t, Patience, 2*time.Millisecond, what, cond)
+}
+
+func poll(t testing.TB, patience, pause time.Duration, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); {
+		if !time.Now().Before(end) {
+			require.Fail(t, "waited in vain", what)
+		}
+		select {
+		case <-time.After(pause):
+		case <-t.Context().Done():
+			return
+		}
+	}
+}
+
+// Unlock releases a hold. The release may be pending: a busy machine can stand
+// still until the answer is late.
+func Unlock(t testing.TB, h *session.Hold) {
+	t.Helper()
+	if err := h.Unlock(); !errors.Is(err, session.ErrReleasePending) || driver.Incurable(err) {
+		assert.NoError(t, err, "unlock")
+	}
+}
+
+// UnlockInTrouble is [Unlock] while the service has faults: the release may be
+// pending for any reason.
+func UnlockInTrouble(t testing.TB, h *session.Hold) {
+	t.Helper()
+	if err := h.Unlock(); err != nil {
+		assert.ErrorIs(t, err, session.ErrReleasePending)
+	}
+}
+
+// Each calls f with each number below n, up to 64 calls at a time.
+func Each(n int, f func(i int)) {
+	const atOnce = 64
+	var wg sync.WaitGroup
+	for w := range min(n, atOnce) {
+		wg.Go(func() {
+			for i := w; i < n; i += atOnce {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
