@@ -145,7 +145,7 @@ func impatientCallersLeaveNothing(t *testing.T) {
 		held := made(t, conn, root+"/x")
 		w.forget()
 
-		fault.harm(proxy)
+		f.harm(proxy)
 		ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 		r := p.Begin(ctx, "x")
 		recipetest.Until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
