@@ -38,9 +38,8 @@ type Service interface {
 	// Measured opens a session to be measured.
 	Measured(t testing.TB) Measured
 
-	// Lines returns a root for each layout of the service, by the layout's name. Other
-	// clients have entries there.
-	Lines(t testing.TB) map[string]Line
+	// Layouts returns a root for each layout of entries that the service has, by name.
+	Layouts(t testing.TB) map[string]Layout
 }
 
 // Witness watches a root at the server; [Sightings] has its methods.
@@ -51,8 +50,8 @@ type Witness interface {
 	CheckTurns(t testing.TB, turns []child.Turn, othersGaveUp bool)
 }
 
-// Line is a root in which other clients have entries.
-type Line struct {
+// Layout is a root in which other clients have entries of one layout.
+type Layout struct {
 	Clients [3]*recipetest.Client
 
 	// Kinds is how many kinds of entries other clients have. Strangers puts those from
