@@ -85,8 +85,8 @@ func recipes() []recipe {
 	}
 }
 
-// Strangers are entries in a line that somebody else made, all at once, and that
-// stand behind whoever holds.
+// Strangers are entries in a queue that another client made, all at once, and that
+// stand behind the holder.
 type Strangers struct {
 	Count int
 	// Leave removes all of them but one, and returns what removes that.
@@ -96,18 +96,18 @@ type Strangers struct {
 // strangersInEveryLine has other clients fill the queues of all recipes with entries
 // of all kinds that say all kinds of things.
 func strangersInEveryLine(t *testing.T, s Service) {
-	for layout, line := range s.Lines(t) {
+	for name, layout := range s.Layouts(t) {
 		for i, r := range recipes() {
-			t.Run(layout+" "+r.name, func(t *testing.T) {
+			t.Run(name+" "+r.name, func(t *testing.T) {
 				// Few at a time, since a short queue is read with its values, and all.
 				const few = 8
-				for from := 0; from < line.Kinds; from += few {
-					line.turns(t, r, fmt.Sprintf("line%d-%d", i, from), from, min(from+few, line.Kinds))
+				for from := 0; from < layout.Kinds; from += few {
+					layout.turns(t, r, fmt.Sprintf("line%d-%d", i, from), from, min(from+few, layout.Kinds))
 				}
-				line.turns(t, r, fmt.Sprintf("line%d", i), 0, line.Kinds)
+				layout.turns(t, r, fmt.Sprintf("line%d", i), 0, layout.Kinds)
 			})
 		}
-		for _, c := range line.Clients {
+		for _, c := range layout.Clients {
 			c.Kept(t)
 		}
 	}
@@ -116,7 +116,7 @@ func strangersInEveryLine(t *testing.T, s Service) {
 // turns has three clients take turns with strangers behind the first: whatever those
 // say of themselves, they are waited for like anybody, and then the others are
 // granted in their order, one at a time.
-func (l Line) turns(t testing.TB, r recipe, name string, from, to int) {
+func (l Layout) turns(t testing.TB, r recipe, name string, from, to int) {
 	t.Helper()
 	ctx := recipetest.Bounded(t)
 	line := mutex.New(l.Clients[0].Session, name)
@@ -166,7 +166,7 @@ type early struct {
 }
 
 // ask has a client make the request of a recipe.
-func (l Line) ask(ctx context.Context, r recipe, client int, name string, may *atomic.Bool) *early {
+func (l Layout) ask(ctx context.Context, r recipe, client int, name string, may *atomic.Bool) *early {
 	e, c := &early{}, l.Clients[client]
 	e.Request = c.BeginWith(func() (*session.Hold, error) {
 		h, err := r.take[client](ctx, c.Session, name)

@@ -92,15 +92,15 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 	}
 }
 
-func (s bothService) Lines(t testing.TB) map[string]both.Line {
-	line := both.Line{
+func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
+	layout := both.Layout{
 		Kinds: len(strangerKeys(0)),
 		Strangers: func(t testing.TB, name string, from, to int) both.Strangers {
 			return strangersIn(t, s.client, s.root+"/"+name+"/", from, to)
 		},
 	}
-	for i := range line.Clients {
-		line.Clients[i] = s.Client(t, recipetest.CalmTTL)
+	for i := range layout.Clients {
+		layout.Clients[i] = s.Client(t, recipetest.CalmTTL)
 	}
-	return map[string]both.Line{"etcd": line}
+	return map[string]both.Layout{"etcd": layout}
 }

@@ -92,23 +92,23 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 	}
 }
 
-func (s bothService) Lines(t testing.TB) map[string]both.Line {
+func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
 	entries, _ := strangerNames()
-	lines := map[string]both.Line{}
+	all := map[string]both.Layout{}
 	for _, layout := range []zkbackend.Layout{zkbackend.LayoutCurator, zkbackend.LayoutKazoo} {
 		root := s.root + "-" + layout.String()
-		line := both.Line{
+		part := both.Layout{
 			Kinds: len(entries),
 			Strangers: func(t testing.TB, name string, from, to int) both.Strangers {
 				return strangersIn(t, s.ensemble, root+"/"+name, from, to)
 			},
 		}
-		for i := range line.Clients {
+		for i := range part.Clients {
 			c := newClient(t, root, recipetest.CalmTTL)
 			c.opts.Layout = layout
-			line.Clients[i] = &c.open(t, s.Servers()...).Client
+			part.Clients[i] = &c.open(t, s.Servers()...).Client
 		}
-		lines[layout.String()] = line
+		all[layout.String()] = part
 	}
-	return lines
+	return all
 }
