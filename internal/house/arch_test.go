@@ -49,7 +49,7 @@ var importRules = []rule{
 	{folder: "session/drivertest", ours: []string{"session", "session/driver", "session/driver/fault"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest", "internal/heard"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest", "internal/heard", "internal/metronome"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 

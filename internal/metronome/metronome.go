@@ -1,43 +1,84 @@
-// Package metronome measures how long something takes in a test, without the time
-// in which the machine did not let the test's process run. A bound on that time
-// judges the code and not a machine with too much to do.
+// Package metronome notes when the machine did not let a test's process run. A short
+// time that is judged without those stalls judges the code, and not a machine with
+// too much to do.
 package metronome
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // tick is how often the metronome looks at the clock. A tick that comes later than
 // twice this is a stall.
 const tick = 5 * time.Millisecond
 
-// Time calls f and returns how long it took, less the stalls.
-func Time(f func()) time.Duration {
-	began := time.Now()
-	stop, stalled := make(chan struct{}), make(chan time.Duration, 1)
-	go func() { stalled <- stalls(began, stop) }() // ends with stop
-	func() {
-		defer close(stop)
-		f()
-	}()
-	return time.Since(began) - <-stalled
+// Metronome notes stalls until it is stopped.
+type Metronome struct {
+	stop chan struct{}
+	done chan struct{}
+
+	mu     sync.Mutex
+	stalls []stall
 }
 
-// stalls adds up for how long ticks were late, until stop.
-func stalls(last time.Time, stop <-chan struct{}) (all time.Duration) {
+// stall is a time in which the process did not run. It is late by how much longer it
+// took than a tick.
+type stall struct {
+	from, to time.Time
+	late     time.Duration
+}
+
+// Start starts a Metronome, with a goroutine that ends with Stop.
+func Start() *Metronome {
+	m := &Metronome{stop: make(chan struct{}), done: make(chan struct{})}
+	go m.run(time.Now())
+	return m
+}
+
+func (m *Metronome) run(last time.Time) {
+	defer close(m.done)
 	pace := time.NewTicker(tick)
 	defer pace.Stop()
-	for {
-		ended := false
+	for ended := false; !ended; {
 		select {
 		case <-pace.C:
-		case <-stop:
+		case <-m.stop:
 			ended = true
 		}
 		now := time.Now()
 		if late := now.Sub(last) - tick; late > tick {
-			all += late
+			m.mu.Lock()
+			m.stalls = append(m.stalls, stall{last, now, late})
+			m.mu.Unlock()
 		}
-		if last = now; ended {
-			return all
+		last = now
+	}
+}
+
+// Stop ends the goroutine. The stalls that were noted stay.
+func (m *Metronome) Stop() {
+	close(m.stop)
+	<-m.done
+}
+
+// Stalled returns how much of the time from then on the process did not run.
+func (m *Metronome) Stalled(then time.Time) (all time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.stalls {
+		if s.to.After(then) {
+			all += s.late
 		}
 	}
+	return all
+}
+
+// Time calls f and returns how long it took, less the stalls.
+func Time(f func()) time.Duration {
+	m, began := Start(), time.Now()
+	func() {
+		defer m.Stop()
+		f()
+	}()
+	return time.Since(began) - m.Stalled(began)
 }

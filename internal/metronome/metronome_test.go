@@ -17,9 +17,13 @@ func TestTimeIsThatOfTheFunction(t *testing.T) {
 
 func TestStallsAreWhatTicksWereLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stop := make(chan struct{})
-		close(stop)
-		assert.Equal(t, time.Second-tick, stalls(time.Now().Add(-time.Second), stop))
-		assert.Zero(t, stalls(time.Now().Add(-2*tick), stop))
+		began := time.Now()
+		for late, want := range map[time.Duration]time.Duration{time.Second: time.Second - tick, 2 * tick: 0} {
+			m := &Metronome{stop: make(chan struct{}), done: make(chan struct{})}
+			go m.run(began.Add(-late))
+			m.Stop()
+			assert.Equal(t, want, m.Stalled(began.Add(-late)))
+			assert.Zero(t, m.Stalled(began), "what was before")
+		}
 	})
 }

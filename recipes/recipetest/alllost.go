@@ -91,7 +91,7 @@ func allCut(w *Fixture) {
 		one := b.queueFor(w.soon(), wantOne("x"))
 		a.net.Cut(d)
 		one.granted()
-		assert.True(w.t, w.when(x).Before(one.at), "%v: told %s after the next one was granted", d, x.at.Sub(one.at))
+		w.toldFirst(w.when(x), one.at)
 		w.unlock(one.Hold)
 		w.unlock(b.holdAll("y", "x"))
 		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
@@ -111,7 +111,7 @@ func allCancelled(w *Fixture) {
 	cancel()
 	all.returned()
 
-	assert.Less(w.t, all.at.Sub(at), w.h.Prompt)
+	w.prompt(at, all.at)
 	require.ErrorIs(w.t, all.Err, session.ErrNotAcquired)
 	require.ErrorIs(w.t, all.Err, context.Canceled)
 	require.ErrorContains(w.t, all.Err, `"x", "y", "z"`)

@@ -85,7 +85,7 @@ func delayCancelled(w *Fixture) {
 	second := b.delayed(w.soon())
 	first.returned()
 	end, _ := ctx.Deadline()
-	assert.Less(w.t, first.at.Sub(end), w.h.Prompt)
+	w.prompt(end, first.at)
 	require.ErrorIs(w.t, first.Err, context.DeadlineExceeded)
 	require.ErrorIs(w.t, first.Err, session.ErrNotAcquired)
 	require.True(w.t, second.granted().PreviousDied(), "the one that waited in vain has cleared nothing")

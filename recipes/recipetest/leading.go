@@ -241,7 +241,7 @@ func runCancelledWaiting(w *Fixture) {
 	at := time.Now()
 	rb.stop(nil)
 	require.ErrorIs(w.t, rb.returned(), context.Canceled)
-	assert.Less(w.t, time.Since(at), w.h.Prompt)
+	w.prompt(at, time.Now())
 	w.eventually(1, "it has left")
 	w.unlock(h)
 }
@@ -271,7 +271,7 @@ func runRests(w *Fixture) {
 	at := time.Now()
 	ra.stop(nil)
 	require.ErrorIs(w.t, ra.returned(), context.Canceled)
-	assert.Less(w.t, time.Since(at), w.h.Prompt, "a rest ends with the context")
+	w.prompt(at, time.Now(), "a rest ends with the context")
 }
 
 func runPanics(w *Fixture) {

@@ -204,7 +204,7 @@ func observeEnds(w *Fixture) {
 		at := time.Now()
 		o.stop()
 		assert.Empty(w.t, o.ended(), "the end of its context is no error")
-		assert.Less(w.t, time.Since(at), w.h.Prompt)
+		w.prompt(at, time.Now())
 		c.net.Heal()
 		w.unlock(h)
 	}
@@ -252,7 +252,7 @@ func observeClosed(w *Fixture) {
 		}
 		at := time.Now()
 		errs := o.ended()
-		assert.Less(w.t, time.Since(at), w.h.Prompt)
+		w.prompt(at, time.Now())
 		require.Len(w.t, errs, 1)
 		require.ErrorIs(w.t, errs[0], session.ErrClosed)
 	}

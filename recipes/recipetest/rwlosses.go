@@ -38,7 +38,7 @@ func (w *Fixture) endsBefore(h *session.Hold, x *told, rs ...*Request) []*sessio
 	}
 	at := w.when(x)
 	for _, r := range rs {
-		assert.True(w.t, at.Before(r.at), "told %s after the next one was granted", at.Sub(r.at))
+		w.toldFirst(at, r.at)
 	}
 	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
@@ -190,7 +190,7 @@ func readerGivesUp(w *Fixture) {
 	cancel()
 	reader.returned()
 
-	assert.Less(w.t, reader.at.Sub(at), w.h.Prompt)
+	w.prompt(at, reader.at)
 	require.ErrorIs(w.t, reader.Err, session.ErrNotAcquired)
 	require.ErrorIs(w.t, reader.Err, context.Canceled)
 	b.net.Heal()
