@@ -23,7 +23,7 @@ RESULTS ?= $(CURDIR)/robustness/results
 MODULES := bench examples/fencing
 
 # Packages whose tests start real servers. They run after all others.
-SERVERS := /(cmd/fairlock/itest|itest/(both|etcd|zookeeper)|etcdtest|zktest)$$
+SERVERS := /(cmd/fairlock/itest|itest/(both|etcd|zookeeper)|etcdtest|zktest|examples(/.*)?)$$
 
 # What make test runs of them under the race detector: the suites, on one server of
 # each service. The other tests take the same paths through the code.
