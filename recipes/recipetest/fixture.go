@@ -23,7 +23,7 @@ import (
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
-// name is the lock of stories that need only one.
+// name is the lock of cases that need only one.
 const name = "orders/settle"
 
 // Fixture is what one case runs on: a part of a service that no other case sees.
@@ -154,7 +154,7 @@ func (p *Client) costsTwo(lock func() *session.Hold) {
 	assert.Equal(p.w.t, []int{1, 1}, costs, "round trips to hold, and to give back")
 }
 
-// hold locks, and ends the story if it cannot.
+// hold locks, and ends the case if it cannot.
 func (p *Client) hold() *session.Hold {
 	p.w.t.Helper()
 	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
@@ -241,12 +241,12 @@ func (w *Fixture) eventually(n int, why string) {
 	w.lineHas(n, name, why)
 }
 
-// ofStory labels goroutines with the story that has begun them; those that they
+// ofStory labels goroutines with the case that has begun them; those that they
 // begin inherit it.
 const ofStory = "story"
 
-// begun counts the goroutines that live and are labelled with this story. There
-// are others in the process, of stories that are played at the same time.
+// begun counts the goroutines that live and are labelled with this case. There
+// are others in the process, of cases that run at the same time.
 func (w *Fixture) begun() (n int) {
 	w.t.Helper()
 	var profile bytes.Buffer
