@@ -199,6 +199,7 @@ func (z *zkConn) Read(p []byte) (int, error) {
 			return 0, errReset
 		case fault.LostReply:
 			continue
+		default: // no fault is for this reply
 		}
 		z.ready = f
 	}
