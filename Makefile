@@ -64,12 +64,11 @@ define tests
 	}
 	step 'without servers, under the race detector' . -race -timeout 4m $$plain
 	$(MAKE) mutants
-	# Cases mostly wait, so several go on at once, also on one core. Under the race
-	# detector one package at a time is enough for two.
+	# Cases mostly wait, so several go on at once, and two packages.
 	if [[ $$all ]]; then
 		step 'with servers, under the race detector' . -race -timeout 15m -p 1 -parallel 6 $$servers
 	else
-		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 1 -parallel 6 -run '$(RACED)' $$(grep /itest/ <<<"$$servers" | grep -v /cmd/)
+		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 6 -run '$(RACED)' $$(grep /itest/ <<<"$$servers" | grep -v /cmd/)
 		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $$servers
 	fi
 	for module in $(MODULES) $(SERVER_MODULES); do
