@@ -94,7 +94,7 @@ define tests
 endef
 
 .PHONY: test
-test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or on real servers. Eight minutes.
+test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or on real servers. Twelve minutes.
 	@$(tests)
 
 .PHONY: test-all
