@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -59,7 +60,7 @@ func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 		r := p.Begin(recipetest.Bounded(t), "x")
 		recipetest.Wait(t, r.Done, "an answer about "+name)
 		require.ErrorIs(t, r.Err, session.ErrForeignKey, name)
-		var line []session.Entry
+		var line []driver.Entry
 		recipetest.Until(t, "the entry of the lock that failed is gone", func() bool {
 			var err error
 			line, err = p.Queue(recipetest.Bounded(t), "x")
