@@ -22,14 +22,17 @@ RESULTS ?= $(CURDIR)/robustness/results
 # Modules of their own, so that what they need does not weigh on the library.
 MODULES := bench examples/fencing
 
-# Packages whose tests start real servers. They run after all others.
-SERVERS := /(cmd/fairlock/itest|itest/(both|etcd|zookeeper)|etcdtest|zktest|examples(/.*)?)$$
+# Packages whose tests start real servers, the longest first. They run after all others.
+SERVERS := ./itest/zookeeper ./itest/etcd ./cmd/fairlock/itest ./itest/both ./examples/...
+
+# Packages that start the servers. Only make test-all runs their own tests.
+STARTERS := ./zktest ./etcdtest
 
 # What make test runs of them under the race detector: the suites, on one server of
 # each service. The other tests take the same paths through the code.
 RACED := ^Test(Driver|Recipes)OnOne(Member|Server)$$
 
-# The same for modules of their own.
+# A module of its own like MODULES, whose tests start servers.
 SERVER_MODULES := robustness
 
 .PHONY: help
@@ -45,14 +48,15 @@ recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else 
 	@$(GO) build -o bin/fairlock ./cmd/fairlock
 	$(GO) run ./cmd/fairlock/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' bin/fairlock demo
 
+# Lists the packages whose tests start no server.
+plain = $(GO) list ./... | grep -vxFf <($(GO) list $(SERVERS) $(STARTERS))
+
 # The shell of the test targets. Every step writes what it took into a file for the
 # table at the end, and prints the output of the tests that have failed. With
 # FAIRLOCK_TESTS=all every case runs everywhere, under the race detector.
 define tests
 	all=$${FAIRLOCK_TESTS:-}
-	listed=$$($(GO) list ./...)
-	plain=$$(grep -vE '$(SERVERS)' <<<"$$listed")
-	servers=$$(grep -E '$(SERVERS)' <<<"$$listed")
+	plain=$$($(plain))
 	times=$$(mktemp -d)
 	trap 'rm -rf "$$times"' EXIT
 	step() { # NAME FOLDER FLAGS AND PACKAGES
@@ -66,20 +70,18 @@ define tests
 	$(MAKE) mutants
 	# Cases mostly wait, so several go on at once, and two packages.
 	if [[ $$all ]]; then
-		step 'with servers, under the race detector' . -race -timeout 15m -p 1 -parallel 6 $$servers
-	else
-		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 6 -run '$(RACED)' $$(grep /itest/ <<<"$$servers" | grep -v /cmd/)
-		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $$servers
-	fi
-	for module in $(MODULES) $(SERVER_MODULES); do
-		step "$$module" $$module $${all:+-race} -timeout 8m -p 1 ./...
-	done
-	if [[ $$all ]]; then
+		step 'with servers, under the race detector' . -race -timeout 15m -p 1 -parallel 6 $(SERVERS) $(STARTERS)
+		for module in $(MODULES) $(SERVER_MODULES); do
+			step "$$module" $$module -race -timeout 8m -p 1 ./...
+		done
 		$(GO) vet ./...
 		for module in $(MODULES) $(SERVER_MODULES); do
 			$(GO) -C $$module vet ./...
 		done
 		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
+	else
+		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 6 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
+		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
 		printf '\nslowest %s, in seconds\n' "$$1"
@@ -90,7 +92,7 @@ define tests
 	slowest packages '()'
 	slowest tests '"Test":"([^"]*)",'
 	echo
-	echo "passed in $$SECONDS s, with $$(wc -w <<<"$$plain") packages without and $$(wc -w <<<"$$servers") with servers, and the modules $(MODULES) $(SERVER_MODULES)"
+	echo "passed in $$SECONDS s"
 endef
 
 .PHONY: test
@@ -104,8 +106,7 @@ test-all: gcc systemd zookeeper ## Run every case everywhere, under the race det
 
 .PHONY: test-short
 test-short: ## Run what needs no server, in less than a minute.
-	@listed=$$($(GO) list ./...)
-	$(GO) test -vet=off -short -timeout 2m $$(grep -vE '$(SERVERS)' <<<"$$listed")
+	@$(GO) test -vet=off -short -timeout 2m $$($(plain))
 
 .PHONY: mutants
 mutants: ## Turn on each failpoint, and see that the simulation finds the bug.
@@ -165,8 +166,7 @@ bench: ## Measure against the locks that ship with the clients; BENCHFLAGS=-h te
 
 .PHONY: fuzz
 fuzz: ## Fuzz every pure function that has a target, FUZZTIME (20s) each.
-	@all=$$($(GO) list ./...)
-	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
+	@plain=$$($(plain))
 	listed=$$($(GO) test -vet=off -list '^Fuzz' $$plain)
 	targets=$$(awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' <<<"$$listed")
 	if [[ -z $$targets ]]; then
@@ -181,8 +181,7 @@ fuzz: ## Fuzz every pure function that has a target, FUZZTIME (20s) each.
 
 .PHONY: cover
 cover: ## Show how much of each function the tests without servers reach.
-	@all=$$($(GO) list ./...)
-	plain=$$(grep -vE '$(SERVERS)' <<<"$$all")
+	@plain=$$($(plain))
 	counted=$$(grep -vE '/(bench|cmd|examples)(/|$$)' <<<"$$plain" | paste -sd,)
 	$(GO) test -vet=off -count=1 -timeout 4m -coverpkg="$$counted" -coverprofile=coverage.out $$plain
 	$(GO) tool cover -html=coverage.out -o coverage.html

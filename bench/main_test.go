@@ -15,13 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/bench/stand"
-	"github.com/fairlock/fairlock/internal/tier"
 )
-
-func TestMain(m *testing.M) {
-	tier.Smoke("Test[^Q].*") // all but the quick runs
-	os.Exit(m.Run())
-}
 
 // quickRun measures everything against real servers, and returns the figures and
 // the number of goals judged.

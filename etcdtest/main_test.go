@@ -13,7 +13,6 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/testserver"
-	"github.com/fairlock/fairlock/internal/tier"
 )
 
 // soon bounds what should happen at once on an idle machine.
@@ -21,8 +20,6 @@ const soon = 20 * time.Second
 
 func TestMain(m *testing.M) {
 	testserver.Parent(orphanParent)
-	tier.Smoke("TestTLSTurnsStrangersAway|TestCutFollowerIsAloneUntilHealed|TestKilledLeaderIsReplacedAndComesBack|TestCloseLeavesNothing|" +
-		"TestProcessesDieWithTheirParent|TestTakenPortIsRecognized|TestNonsenseIsRefused")
 	code := m.Run()
 	if code == 0 {
 		code = leaks()

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
@@ -59,9 +58,6 @@ func fewTrials(ctx context.Context, t *testing.T, svc trial.Service, defect know
 	ours, theirs := trial.New(svc, trial.Ours, seed), trial.New(svc, defect.lock, seed)
 	clients, servers, err := ours.Kinds(ctx)
 	require.NoError(t, err)
-	if !tier.All() { // a smoke test
-		clients, servers = clients[:1], nil
-	}
 	rs := &results{of: map[string][]*trial.Result{}}
 	var mu sync.Mutex
 	play := func(kind string, n int) {

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/internal/testserver"
-	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -21,8 +20,6 @@ const soon = 20 * time.Second
 
 func TestMain(m *testing.M) {
 	testserver.Parent(orphanParent)
-	tier.Smoke("TestTLSTurnsStrangersAway|TestCutFollowerIsAloneUntilHealed|TestKilledLeaderIsReplacedAndComesBack|TestCloseLeavesNothing|" +
-		"TestServersDieWithTheirParent|TestSequenceGoesOnWhereItIsSet|TestTakenPortIsRecognized|TestNonsenseIsRefused|TestCutsAddUp|TestTransactions.*")
 	goleak.VerifyTestMain(m)
 }
 

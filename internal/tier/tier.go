@@ -4,7 +4,6 @@
 package tier
 
 import (
-	"flag"
 	"hash/fnv"
 	"os"
 )
@@ -14,17 +13,6 @@ const Env = "FAIRLOCK_TESTS"
 
 // All reports whether every case is to run.
 func All() bool { return os.Getenv(Env) == "all" }
-
-// Smoke limits the tests of a package to the named ones, unless all are to run or
-// the command line says which with -run. TestMain calls it first.
-func Smoke(names string) {
-	if All() {
-		return
-	}
-	if err := flag.Set("test.run", "^("+names+")$"); err != nil {
-		panic(err) // there is no such flag outside a test
-	}
-}
 
 // Pick returns all of several services, or if not all cases are to run the one
 // whose turn it is: always the same for a case, and each for about as many cases.

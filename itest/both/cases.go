@@ -9,18 +9,15 @@ import (
 // Cases are tests by their claims.
 type Cases map[string]func(*testing.T)
 
-// Run runs the cases as parallel subtests of t, a few at a time. Most of
-// the time a case waits for its servers, or for a session to expire. A case calls no
-// t.Parallel: the test t ends with its cases before any other test of the package
-// goes on, so that a test that counts goroutines counts none of theirs.
+// Run runs the cases as parallel subtests of t, which becomes parallel itself: most
+// of the time a case waits for its servers, or for a session to expire. A case calls
+// no t.Parallel. Tests that count goroutines or memory are not parallel: they end
+// before the first case goes on.
 func (c Cases) Run(t *testing.T) {
-	const atOnce = 4 // each may have a cluster of its own, in this process
-	room := make(chan struct{}, atOnce)
+	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			room <- struct{}{}
-			defer func() { <-room }()
 			c[name](t)
 		})
 	}

@@ -22,6 +22,7 @@ import (
 )
 
 func TestEtcdDriverRenewsAroundABlackHole(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
 	var ls []*leased
 	for range 6 {

@@ -210,6 +210,7 @@ func TestEtcdDriverStreamIsMadeAnew(t *testing.T) {
 }
 
 func TestEtcdDriverSilentStreamIsGivenUp(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
 	client := cluster.Client(t)
 	other := cluster.Client(t)

@@ -10,8 +10,7 @@ import (
 )
 
 // The servers of the suites are processes, so that no goroutine of theirs can
-// be taken for one of ours. The driver's suite counts goroutines, so it runs
-// beside nothing else; its own stories run beside each other.
+// be taken for one of ours.
 
 func members(t *testing.T, n int) drivertest.Harness {
 	h := etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: n, Processes: true}))

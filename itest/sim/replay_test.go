@@ -63,7 +63,7 @@ func TestReplay(t *testing.T) {
 func TestSeedIsOneRun(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(procs)
-	seeds := uint64(15)
+	seeds := uint64(8)
 	if testing.Short() {
 		seeds = 3
 	}

@@ -17,7 +17,7 @@ import (
 var (
 	baseFlag     = flag.Uint64("base", 0, "the first seed of TestRecipes; a random one if 0")
 	seedsFlag    = flag.Int("seeds", 0, "how many seeds TestRecipes tries; as many as there is time for if 0")
-	durationFlag = flag.Duration("duration", 0, "how long TestRecipes may take; 20 s if neither this nor -seeds says how long")
+	durationFlag = flag.Duration("duration", 0, "how long TestRecipes may take; 10 s if neither this nor -seeds says how long")
 )
 
 // tally adds up what runs were like.
@@ -82,7 +82,7 @@ func TestRecipes(t *testing.T) {
 	case testing.Short():
 		limit = 2 * time.Second
 	default:
-		limit = 20 * time.Second
+		limit = 10 * time.Second
 	}
 	t.Logf("seeds from %d on: -base %d repeats them", base, base)
 	y, failed, began := newTally(), 0, time.Now()
@@ -132,7 +132,7 @@ func TestClockBeyondTheMarginIsSeen(t *testing.T) {
 // is lost, no call fails.
 func TestDayWithoutFaults(t *testing.T) {
 	y := newTally()
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		for _, cfg := range configs(seed) {
 			cfg.Calm = true
 			r := Run(t, cfg)

@@ -106,6 +106,7 @@ func (o *owner) end(t *testing.T, j driver.Joined) <-chan driver.Event {
 // TestAFarewellThatIsNotAnsweredEndsTheSession has all replies lost, on any
 // connection: each handshake would keep the session for its whole timeout.
 func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
+	t.Parallel()
 	t.Run("one server", func(t *testing.T) {
 		e, root := shared.use(t)
 		farewellUnanswered(t, e, root, 0)

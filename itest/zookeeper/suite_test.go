@@ -10,8 +10,7 @@ import (
 )
 
 // The servers of the suites are processes, so that no goroutine of theirs can
-// be taken for one of ours. The driver's suite counts goroutines, so it runs
-// beside nothing else; its own stories run beside each other.
+// be taken for one of ours.
 
 // No server fails here, so a follower that is silent for a second wants nothing
 // but a core, and is waited for.
@@ -29,6 +28,7 @@ func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, servers(t, 1)) }
 // after the client has made another. So what loses requests and replies runs on
 // them too.
 func TestDriverOnNetty(t *testing.T) {
+	t.Parallel()
 	kinds := map[string]zktest.Options{"TLS": {TLS: true}}
 	topics := []string{"lost", "late"}
 	if tier.All() {

@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
@@ -17,6 +16,5 @@ func TestMain(m *testing.M) {
 	if code, isChild := trial.Child(map[string]trial.Opener{onetcd.Name: onetcd.OpenChild}); isChild {
 		os.Exit(code)
 	}
-	tier.Smoke("TestAProcessTellsWhatItBelieved")
 	goleak.VerifyTestMain(m)
 }

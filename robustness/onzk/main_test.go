@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
@@ -28,7 +27,6 @@ func TestMain(m *testing.M) {
 	if code, isChild := trial.Child(map[string]trial.Opener{onzk.Name: onzk.Open}); isChild {
 		os.Exit(code)
 	}
-	tier.Smoke("TestLocksAreHeldInTurn|TestWhatAMajorityHasWillStay|TestProcessesHoldAndStopAndGoOn")
 	goleak.VerifyTestMain(served{m})
 }
 

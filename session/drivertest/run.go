@@ -52,21 +52,39 @@ func topics() []topic {
 	}
 }
 
-// Run tells all stories, or those of Harness.Topics and Harness.Replicated, as subtests topic/story.
+// Run tells all stories, or those of Harness.Topics and Harness.Replicated, as
+// subtests topic/story. Those that run beside no others come first; with
+// Harness.Parallel, Run calls t.Parallel after them, and the others run beside each
+// other and beside the other parallel tests of the package.
 func Run(t *testing.T, h Harness) {
+	var beside []topic
 	for _, tp := range topics() {
-		if h.Topics != nil && !slices.Contains(h.Topics, tp.name) || h.Replicated && !tp.replicated {
-			continue
+		switch {
+		case h.Topics != nil && !slices.Contains(h.Topics, tp.name), h.Replicated && !tp.replicated:
+		case tp.alone:
+			t.Run(tp.name, func(t *testing.T) { tp.run(t, h, false) })
+		default:
+			beside = append(beside, tp)
 		}
-		t.Run(tp.name, func(t *testing.T) {
-			for _, s := range tp.stories {
-				t.Run(s.name, func(t *testing.T) {
-					if h.Parallel && !tp.alone {
-						t.Parallel()
-					}
-					h.Tell(t, func(t *testing.T, h Harness) { s.tell(newWorld(t, h)) })
-				})
+	}
+	if h.Parallel {
+		t.Parallel()
+	}
+	for _, tp := range beside {
+		t.Run(tp.name, func(t *testing.T) { tp.run(t, h, h.Parallel) })
+	}
+}
+
+func (tp topic) run(t *testing.T, h Harness, parallel bool) {
+	if parallel {
+		t.Parallel()
+	}
+	for _, s := range tp.stories {
+		t.Run(s.name, func(t *testing.T) {
+			if parallel {
+				t.Parallel()
 			}
+			h.Tell(t, func(t *testing.T, h Harness) { s.tell(newWorld(t, h)) })
 		})
 	}
 }

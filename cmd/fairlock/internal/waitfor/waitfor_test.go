@@ -243,7 +243,7 @@ func TestLongLinesTakeNoTime(t *testing.T) {
 	s := schema.NewLine("s")
 	s.Limit = 4
 	m := schema.NewLine("m")
-	for i := range 10000 {
+	for i := range 2000 {
 		s.Entries = append(s.Entries, schema.Entry{State: schema.Waiter, Place: i + 1, Mode: "weighted", Weight: 1, Token: int64(i + 1)})
 		m.Entries = append(m.Entries, schema.Entry{State: schema.Waiter, Place: i + 1, Mode: "exclusive", Token: int64(i + 1)})
 	}
