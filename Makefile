@@ -96,7 +96,7 @@ define tests
 endef
 
 .PHONY: test
-test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or on real servers. Twelve minutes.
+test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or on real servers. Eight minutes.
 	@$(tests)
 
 .PHONY: test-all
