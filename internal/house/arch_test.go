@@ -46,7 +46,7 @@ var importRules = []rule{
 
 	{folder: "session/driver"},
 	{folder: "session/driver/fault"},
-	{folder: "session/drivertest", ours: []string{"session", "session/driver", "session/driver/fault"}, forTests: true},
+	{folder: "session/drivertest", ours: []string{"session", "session/driver", "session/driver/fault", "internal/metronome"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest", "internal/heard", "internal/metronome"}, forTests: true},

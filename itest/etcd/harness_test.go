@@ -35,7 +35,7 @@ func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
 	var stories atomic.Int64
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
-		Calm:     4 * time.Second,
+		Calm:     10 * time.Second,
 		Parallel: true,
 		// Two cores, the race detector and dozens of stories at once.
 		Prompt: 500 * time.Millisecond,

@@ -60,7 +60,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 	issued := sync.OnceValues(func() (*tls.Config, error) { return e.CA().Client("suite") })
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
-		Calm:     4 * time.Second,
+		Calm:     6 * time.Second,
 		Proof:    proof,
 		Try:      try,
 		Parallel: true,

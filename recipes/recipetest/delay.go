@@ -25,9 +25,8 @@ func delays() []story {
 	}
 }
 
-// delay is how long holders wait after a death in these stories: less than the
-// service takes to notice one, and much more than it takes to answer.
-func (w *Fixture) delay() time.Duration { return w.h.TTL / 4 }
+// delay is how long holders wait after a death in these stories: much more than it takes to answer.
+func (w *Fixture) delay() time.Duration { return w.short / 2 }
 
 // delayed starts a Lock with a delay, and returns when it has joined.
 func (p *Client) delayed(ctx context.Context) *Request {

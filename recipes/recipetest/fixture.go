@@ -105,9 +105,9 @@ func (w *Fixture) clients(n int) []*Client {
 // time, where nothing is played again, that is longer than a hold lasts before its
 // grant is recorded.
 func (p *Client) rests() int {
-	long := p.w.h.TTL / 20
+	long := wrongly
 	if p.w.h.Virtual {
-		long = max(long, 2*time.Second)
+		long = 2 * time.Second
 	}
 	for sent := -1; ; {
 		now := p.net.Requests()

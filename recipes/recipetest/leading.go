@@ -198,7 +198,7 @@ func runRevoked(w *Fixture) {
 // runWaits has the context end while the work goes on, for longer than a session
 // lives by itself.
 func runWaits(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
+	a, b := w.mortal("a"), w.mortal("b")
 	ra := a.run("a")
 	s := ra.leads()
 	r := b.campaign(w.soon(), "b")
@@ -206,7 +206,7 @@ func runWaits(w *Fixture) {
 	<-s.ctx.Done()
 	select {
 	case <-r.Done:
-	case <-time.After(w.h.TTL * 3 / 2):
+	case <-time.After(w.short * 3 / 2):
 	}
 	require.True(w.t, r.waiting(), "another leads while the work goes on")
 	require.NoError(w.t, s.hold.Context().Err(), "it still leads")

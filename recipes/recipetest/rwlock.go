@@ -50,8 +50,7 @@ func (p *Client) holds(want locking) *session.Hold {
 // time that it would take.
 func (w *Fixture) wait(why string, rs ...*Request) {
 	w.t.Helper()
-	rest := time.After(w.h.TTL / 20)
-	<-rest
+	time.Sleep(wrongly)
 	for i, r := range rs {
 		require.True(w.t, r.waiting(), "request %d: %s", i, why)
 	}

@@ -121,7 +121,7 @@ func deletedReader(w *Fixture) {
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)
 	w.wait("readers hold", writer) // and holds that last are watched by now, in real time too
-	time.Sleep(w.h.TTL / 20)
+	time.Sleep(wrongly)
 	w.svc.Delete(w.t, h.Refs()[0])
 	w.when(x)
 

@@ -57,7 +57,7 @@ func (p *Client) wait(n, limit int64) *Request {
 func (w *Fixture) still(why string, rs ...*Request) {
 	w.t.Helper()
 	for range 10 {
-		time.Sleep(w.h.TTL / 1000) // what must not happen can only be waited for
+		time.Sleep(w.short / 500) // what must not happen can only be waited for
 		for i, r := range rs {
 			require.True(w.t, r.waiting(), "request %d: %s", i, why)
 		}
@@ -295,7 +295,7 @@ func permitsQueue(w *Fixture) {
 // until waits for what must come to be so.
 func (w *Fixture) until(why string, so func() bool) {
 	w.t.Helper()
-	poll(w.t, w.patience(), w.h.TTL/200, why, so)
+	poll(w.t, w.patience(), w.short/100, why, so)
 }
 
 func permitsForeign(w *Fixture) {

@@ -44,7 +44,7 @@ func crowd(w *Fixture, least, most int64) {
 		ctx, cancel := context.WithCancel(w.soon())
 		defer cancel()
 		if random.IntN(4) == 0 {
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(w.h.TTL/50))))
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(w.short/25))))
 			defer cancel()
 		}
 		h, err := following(n, most)(ctx, p.Session)
@@ -56,7 +56,7 @@ func crowd(w *Fixture, least, most int64) {
 		assert.LessOrEqual(w.t, now, most, "more permits are out than there are")
 		highest.Store(max(highest.Load(), now))
 		granted.Add(1)
-		time.Sleep(time.Duration(random.Int64N(int64(w.h.TTL / 2000)))) // it works
+		time.Sleep(time.Duration(random.Int64N(int64(w.short / 1000)))) // it works
 		inside.Add(-n)
 		assert.NoError(w.t, h.Unlock())
 	}
@@ -87,7 +87,7 @@ func (w *Fixture) resizeUntil(done <-chan struct{}, p *Client, random *rand.Rand
 		select {
 		case <-done:
 			return
-		case <-time.After(w.h.TTL / time.Duration(w.many(200))):
+		case <-time.After(w.short / time.Duration(w.many(100))):
 			if least < most {
 				p.resize(least + random.Int64N(most-least+1))
 			}
@@ -112,7 +112,7 @@ func crowdOfSlots(w *Fixture) {
 					assert.GreaterOrEqual(w.t, h.Slot(), 0)
 					taken[h.Slot()] = true
 					mu.Unlock()
-					time.Sleep(w.h.TTL / 5000) // it works
+					time.Sleep(w.short / 2500) // it works
 					mu.Lock()
 					defer mu.Unlock()
 					delete(taken, h.Slot())

@@ -29,6 +29,10 @@ func (w *Fixture) prompt(from, to time.Time, why ...any) {
 // the TTL, in the two margins before now. No context can end in time then.
 func (w *Fixture) late(now time.Time) bool { return w.stalled(now.Add(-w.short/5)) > w.short/20 }
 
+// wrongly is how long a case waits for what must not come. The engine watches a hold
+// after a quarter of it.
+const wrongly = 200 * time.Millisecond
+
 // toldFirst asserts that a holder was told of its loss before another session was
 // granted the lock.
 func (w *Fixture) toldFirst(told, granted time.Time) {

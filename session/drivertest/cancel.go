@@ -68,7 +68,7 @@ func cancelAfter(w *world) {
 	j, err := o.Join(ctx, driver.JoinRequest{Line: line})
 	require.NoError(w.t, err)
 	stop()
-	time.Sleep(w.h.TTL / 8) // for whatever might follow the context's end
+	time.Sleep(w.short / 4) // for whatever might follow the context's end
 	assert.True(w.t, o.sees(j.Entry.Ref, 0), "an entry does not depend on the context of its join")
 }
 

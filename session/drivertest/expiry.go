@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -31,6 +32,9 @@ func expiry() []story {
 }
 
 func proofsGoOn(w *world) {
+	w.renews()
+	machine, began := metronome.Start(), time.Now()
+	defer machine.Stop()
 	o := w.open()
 	e := o.join(line).Entry
 	first := o.proven()
@@ -40,7 +44,7 @@ func proofsGoOn(w *world) {
 		return all[len(all)-1].sent.Sub(first[0].sent) > 2*w.h.TTL
 	}, "proofs for two TTLs")
 
-	window := w.h.TTL - o.c.Backend().Profile().Margin(w.h.TTL)
+	window := w.h.TTL - o.c.Backend().Profile().Margin(w.h.TTL) + machine.Stalled(began)
 	all := o.proven()
 	newest := all[0].sent
 	for i, p := range all {
@@ -54,6 +58,7 @@ func proofsGoOn(w *world) {
 }
 
 func proofsFromSending(w *world) {
+	w.renews()
 	c := w.client()
 	d := w.h.TTL / 8
 	c.Delay(d)
@@ -87,6 +92,7 @@ func proveNow(w *world) {
 }
 
 func proofsCut(w *world) {
+	w.renews()
 	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)

@@ -129,7 +129,7 @@ func leaveCutShort(w *world) {
 func slowReplies(w *world) {
 	holder, o := w.open(), w.open()
 	first := holder.join(line).Entry
-	o.c.Delay(w.h.TTL / 8)
+	o.c.Delay(w.short / 4)
 	j := o.join(line)
 	assert.Equal(w.t, 1, j.Ahead)
 	v := o.look(driver.LookRequest{Line: line, Upto: j.Entry.Place})

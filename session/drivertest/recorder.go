@@ -40,7 +40,7 @@ func (o *owner) meet(ref driver.Ref) {
 		if time.Now().After(late) {
 			require.Fail(o.w.t, "a look does not show an entry", "%v", ref)
 		}
-		time.Sleep(o.w.h.TTL / 200) // asking again is all one can do
+		time.Sleep(o.w.short / 100) // asking again is all one can do
 	}
 }
 

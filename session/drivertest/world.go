@@ -38,6 +38,9 @@ func newWorld(t *testing.T, h Harness) *world {
 // expires is said first in stories in which sessions come to their end.
 func (w *world) expires() { w.h.TTL = w.short }
 
+// renews is said first in stories that wait for renewals.
+func (w *world) renews() { w.h.TTL = 2 * w.short }
+
 // patience is how long a story waits for what must come.
 func (w *world) patience() time.Duration { return 3*w.h.TTL + 2*time.Second }
 
@@ -234,7 +237,7 @@ func (w *world) eventually(cond func() bool, why string) {
 		if time.Now().After(deadline) {
 			require.Fail(w.t, "waited in vain", why)
 		}
-		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
+		time.Sleep(w.short / 100) // asking again is all one can do from outside
 	}
 }
 
