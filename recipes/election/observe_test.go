@@ -137,16 +137,3 @@ func TestObserveLeavesNoWatch(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
-
-func TestProclaimThatFindsNoEntryTellsTheHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		e := election.New(open(t, st.NewClient(), nil), "n")
-		h, err := e.Campaign(t.Context(), "v")
-		require.NoError(t, err)
-		st.Delete("n", h.Refs()[0].Key)
-		require.ErrorIs(t, e.Proclaim(t.Context(), h, "w"), session.ErrLost)
-		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "at once")
-		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-	})
-}

@@ -101,31 +101,6 @@ func TestAccountCostsOneRequestMoreWhenWaited(t *testing.T) {
 	}
 }
 
-func TestLockDelayIsAsLongAsItSays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		delay := mutex.Options{LockDelay: time.Minute}
-		_, err := mutex.NewWith(open(t, st, nil), "n", delay).Lock(t.Context())
-		require.NoError(t, err)
-		st.Expire(st.Sessions()[0])
-		m := mutex.NewWith(open(t, st, nil), "n", delay)
-		at := time.Now()
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
-
-		assert.Equal(t, time.Minute, time.Since(at), "longer than the session lives without renewals")
-		assert.True(t, h.PreviousDied())
-		assert.Positive(t, h.Valid())
-		require.NoError(t, h.Unlock())
-		at = time.Now()
-		h, err = m.Lock(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, time.Since(at))
-		assert.False(t, h.PreviousDied())
-		require.NoError(t, h.Unlock())
-	})
-}
-
 func TestSessionClosedInALockDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()

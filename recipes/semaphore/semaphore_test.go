@@ -134,25 +134,6 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 	})
 }
 
-func TestDoGivesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		m := semaphore.New(open(t, st.Backend()), "gpu", 3)
-		assert.PanicsWithValue(t, "boom", func() {
-			_ = m.Do(t.Context(), 2, func(context.Context, *session.Hold) error { panic("boom") })
-		})
-		assert.Empty(t, st.Entries("gpu"))
-		err := m.Do(t.Context(), 2, func(ctx context.Context, h *session.Hold) error {
-			time.Sleep(time.Second)
-			st.Delete("gpu", h.Refs()[0].Key)
-			<-ctx.Done()
-			return nil
-		})
-		require.ErrorIs(t, err, session.ErrLost, "a nil of fn does not hide a loss")
-		require.NoError(t, m.Do(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }))
-	})
-}
-
 func TestWithoutASessionEveryCallSaysSo(t *testing.T) {
 	m := semaphore.New(nil, "gpu", 3)
 	_, err := m.Acquire(t.Context(), 1)
