@@ -145,6 +145,7 @@ func TestTheContextOfAHoldCarriesWhatIsAddedOnTheWay(t *testing.T) {
 	inner, err := mutex.New(x.s, "inner").Lock(ctx)
 	require.NoError(t, err)
 	cancel()
+	require.NoError(t, inner.Context().Err(), "the work may still run; only Unlock gives back")
 	require.NoError(t, x.h.Unlock())
 	innermost, err := mutex.New(x.s, "innermost").Lock(inner.Context())
 	require.NoError(t, err)

@@ -63,23 +63,6 @@ func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 	})
 }
 
-func TestLossIsLatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		c, h := x.c, x.h
-		c.Cut(fault.Both)
-		<-h.Context().Done()
-		cause := context.Cause(h.Context())
-		c.Heal() // the service still has the session, and says so from now on
-		for range 20 {
-			time.Sleep(100 * time.Millisecond)
-			require.Zero(t, h.Valid())
-			require.Equal(t, cause, context.Cause(h.Context()))
-		}
-		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-	})
-}
-
 // TestUnlockedLostSessionIsClosedEarly: when nobody needs the margin any more,
 // the line need not wait for the expiry.
 func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
@@ -124,33 +107,6 @@ func TestFreshSessionIsOpenedWhenItIsNeeded(t *testing.T) {
 	})
 }
 
-func TestLockWaitsForAServiceThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		c.Cut(fault.Both)
-		time.Sleep(time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		at := time.Now()
-		_, err = mutex.New(s, "n").Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, session.ErrNotAcquired)
-		assert.Equal(t, 3*time.Second, time.Since(at))
-		go func() {
-			time.Sleep(time.Hour)
-			c.Heal()
-		}()
-		h, err := mutex.New(s, "n").Lock(t.Context())
-
-		require.NoError(t, err, "patience is all it takes")
-		require.NoError(t, h.Unlock())
-		require.NoError(t, s.Close())
-	})
-}
-
 // backend is a memory backend that fails to open, and notes that it was closed.
 type backend struct {
 	driver.Backend
@@ -179,7 +135,11 @@ func TestOpenThatFailsClosesTheBackend(t *testing.T) {
 		}{
 			{err: driver.ErrDenied, want: session.ErrDenied},
 			{err: errors.Join(driver.ErrUnavailable, errors.New("127.0.0.1:1")), want: session.ErrUnavailable},
+			{opts: session.Options{TTL: time.Millisecond}, want: session.ErrInvalidOptions},
+			{opts: session.Options{TTL: 10 * time.Second, Margin: 10 * time.Second}, want: session.ErrInvalidOptions},
+			{opts: session.Options{TTL: 10 * time.Second, Margin: 9 * time.Second}, want: session.ErrInvalidOptions},
 			{opts: session.Options{Margin: -1}, want: session.ErrInvalidOptions},
+			{opts: session.Options{Label: string(make([]byte, 129))}, want: session.ErrInvalidOptions},
 		} {
 			b := &backend{Backend: membackend.New().Backend(), err: c.err}
 			_, err := session.Open(t.Context(), b, &c.opts)
@@ -204,35 +164,6 @@ func TestIncurableErrorsEndTheWaitForASession(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrDenied)
 		require.NoError(t, s.Close())
 		assert.Equal(t, 1, b.closed)
-	})
-}
-
-func TestCloseOfNilIsNothing(t *testing.T) {
-	var s *session.Session
-	require.NoError(t, s.Close())
-	require.ErrorIs(t, s.CheckName("n"), session.ErrClosed)
-	_, err := s.Names(t.Context(), "")
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = s.Queue(t.Context(), "n")
-	require.ErrorIs(t, err, session.ErrClosed)
-}
-
-func TestHoldsContextCarriesValuesAndNotItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
-		type key struct{}
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		h, err := mutex.New(s, "n").Lock(ctx)
-		require.NoError(t, err)
-		cancel()
-		synctest.Wait()
-
-		assert.Equal(t, "value", h.Context().Value(key{}))
-		require.NoError(t, h.Context().Err(), "the work may still run; only Unlock gives back")
-		require.NoError(t, h.Unlock())
-		require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
-		require.NoError(t, s.Close())
 	})
 }
 
@@ -348,7 +279,12 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 
 		require.ErrorIs(t, err, session.ErrReleasePending)
 		require.NotErrorIs(t, err, session.ErrLost)
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
 		assert.LessOrEqual(t, time.Since(at), left)
+		synctest.Wait() // the background has sent its own
+		sent := c.Sent(fault.Leave)
+		require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
+		assert.Equal(t, sent, c.Sent(fault.Leave), "nothing is sent for a second Unlock")
 		c.Heal()
 	})
 }
