@@ -15,14 +15,14 @@ import (
 )
 
 // request starts a request of the session that is its first letter.
-func (w *world) request(name, how string) {
+func (w *world) request(name string, words []string) {
 	s := w.session(name[:1])
 	ctx, cancel := context.WithCancel(w.t.Context())
 	r := &req{name: name, cancel: cancel}
 	w.mu.Lock()
 	w.reqs[name] = r
 	w.mu.Unlock()
-	want := wanted(how)
+	want := wanted(words)
 	want.Name, want.Kind = "n", "trace "+name
 	r.reads = want.Mode != driver.Exclusive
 	go func() {
@@ -57,8 +57,8 @@ func watchful(a queue.Ahead, _ driver.Entry) queue.Verdict {
 }
 
 // wanted is what the requests of a trace ask for.
-func wanted(how string) queue.Request {
-	switch how {
+func wanted(words []string) queue.Request {
+	switch how := words[0]; how {
 	case "lockall":
 		return queue.Request{Rule: queue.Rule{Decide: watchful}}
 	case "rlock", "tryr":
@@ -66,9 +66,14 @@ func wanted(how string) queue.Request {
 	case "wlock", "tryw":
 		return queue.Request{Rule: queue.ReadWrite(), Kin: driver.KinReadWrite, Try: how == "tryw"}
 	case "acquire":
-		return queue.Request{Rule: queue.Semaphore(), Mode: driver.Weighted, Weight: 1, Limit: 1, Follow: true}
+		weight := int64(1)
+		if len(words) > 2 {
+			weight, _ = strconv.ParseInt(words[2], 10, 64)
+		}
+		return queue.Request{Rule: queue.Semaphore(), Mode: driver.Weighted, Weight: weight, Limit: weight, Follow: true}
+	default:
+		return queue.Request{Rule: queue.Mutex(), Try: how == "try"}
 	}
-	return queue.Request{Rule: queue.Mutex(), Try: how == "try"}
 }
 
 // downgrade makes a reader of a writer, or gives up after a while. From the call

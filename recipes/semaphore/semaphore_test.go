@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/semaphore"
@@ -16,6 +17,17 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens a session that is closed at the end of the test.
+func open(t *testing.T, b driver.Backend) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), b, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
 
 // TestATryThatOthersCameBeforeLeaves: the line is read, has room, and has none any
 // more when the entry is made.
