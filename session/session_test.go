@@ -21,26 +21,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// holding is a session that holds the lock "n", and the network it holds it
-// through.
-type holding struct {
-	st *membackend.Store
-	c  *membackend.Client
-	s  *session.Session
-	h  *session.Hold
-}
-
-// hold opens a session and locks. The session is closed at the end.
-func hold(t *testing.T) holding {
+// open opens a session on a network of its own. It is closed at the end.
+func open(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session) {
 	t.Helper()
-	st := membackend.New()
-	c := st.NewClient()
+	st = membackend.New()
+	c = st.NewClient()
 	s, err := c.Open(t.Context(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return st, c, s
+}
+
+// hold opens a session that holds the lock "n".
+func hold(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session, h *session.Hold) {
+	t.Helper()
+	st, c, s = open(t)
 	h, err := mutex.New(s, "n").Lock(t.Context())
 	require.NoError(t, err)
-	return holding{st, c, s, h}
+	return st, c, s, h
 }
 
 // TestValidIsRightBeforeAnyTimerHasFired is about a process that was stopped:
@@ -48,8 +46,7 @@ func hold(t *testing.T) holding {
 // that would have ended its context.
 func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		st, c, h := x.st, x.c, x.h
+		st, c, _, h := hold(t)
 		c.Stall()
 		time.Sleep(session.DefaultTTL + time.Second)
 		require.Empty(t, st.Entries("n"), "the service has given it up")
@@ -67,8 +64,7 @@ func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 // the line need not wait for the expiry.
 func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		st, c, h := x.st, x.c, x.h
+		st, c, _, h := hold(t)
 		c.Cut(fault.Both)
 		<-h.Context().Done()
 		c.Heal()
@@ -240,8 +236,7 @@ func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 
 func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		st, h := x.st, x.h
+		st, _, _, h := hold(t)
 		require.True(t, st.Delete("n", h.Refs()[0].Key)) // so soon that nobody watches
 		err := h.Unlock()
 
@@ -253,8 +248,7 @@ func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 
 func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		c, h := x.c, x.h
+		_, c, _, h := hold(t)
 		ended := false
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Leave {
@@ -269,8 +263,7 @@ func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 
 func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		c, h := x.c, x.h
+		_, c, _, h := hold(t)
 		c.Cut(fault.Both)
 		const left = 300 * time.Millisecond
 		time.Sleep(h.Valid() - left)

@@ -98,18 +98,6 @@ func TestCutFollowerGivesUpAfterTheLimit(t *testing.T) {
 	assert.Contains(t, config, "syncLimit=5\n")
 }
 
-func TestCutLeaderIsReplaced(t *testing.T) {
-	e := proxied(t)
-	old := leader(t, e)
-	e.Member(old).CutPeers()
-
-	require.Eventually(t, func() bool { return leader(t, e) != old }, soon, 10*time.Millisecond)
-	recovers(t, only(t, e, leader(t, e)))
-
-	e.Member(old).HealPeers()
-	recovers(t, only(t, e, old))
-}
-
 func TestWritesThroughADelayedFollowerTakeLonger(t *testing.T) {
 	const delay = 600 * time.Millisecond
 	e := proxied(t)

@@ -145,17 +145,3 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		require.NoError(t, h.Unlock())
 	})
 }
-
-func TestWithoutASessionEveryCallSaysSo(t *testing.T) {
-	m := semaphore.New(nil, "gpu", 3)
-	_, err := m.Acquire(t.Context(), 1)
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = m.TryAcquire(t.Context(), 1)
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = m.Limit(t.Context())
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = m.Queue(t.Context())
-	require.ErrorIs(t, err, session.ErrClosed)
-	require.ErrorIs(t, m.Resize(t.Context(), 3), session.ErrClosed)
-	require.ErrorIs(t, m.Do(t.Context(), 1, nil), session.ErrClosed)
-}
