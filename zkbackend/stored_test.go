@@ -80,9 +80,7 @@ func TestNamesOfLines(t *testing.T) {
 }
 
 // namesOfLines checks a folder and two names, on each layout.
-func namesOfLines(t interface {
-	Fatalf(format string, args ...any)
-}, dir, a, b string) {
+func namesOfLines(t rapid.TB, dir, a, b string) {
 	for _, lay := range []layout{newLayout("/fairlock", LayoutCurator), newLayout("/", LayoutKazoo)} {
 		if name, ok := lay.name(dir); ok && lay.dir(name) != dir {
 			t.Fatalf("%q is the line %q, whose folder is %q", dir, name, lay.dir(name))

@@ -22,7 +22,7 @@ func (w *world) request(name string, words []string) {
 	w.mu.Lock()
 	w.reqs[name] = r
 	w.mu.Unlock()
-	want := wanted(words)
+	want := w.wanted(words)
 	want.Name, want.Kind = "n", "trace "+name
 	r.reads = want.Mode != driver.Exclusive
 	go func() {
@@ -34,7 +34,12 @@ func (w *world) request(name string, words []string) {
 			w.tell("%s %s", name, short(err))
 			return
 		}
-		w.tell("%s granted", name)
+		if want.Ledger {
+			how := map[session.Past]string{session.PastUnknown: "unknown", session.PastClean: "clean", session.PastDied: "died"}
+			w.tell("%s granted, the hold before it: %s", name, how[h.Previous()])
+		} else {
+			w.tell("%s granted", name)
+		}
 		context.AfterFunc(h.Context(), func() {
 			if err := context.Cause(h.Context()); !errors.Is(err, session.ErrReleased) {
 				w.tell("%s %s", name, short(err))
@@ -57,7 +62,7 @@ func watchful(a queue.Ahead, _ driver.Entry) queue.Verdict {
 }
 
 // wanted is what the requests of a trace ask for.
-func wanted(words []string) queue.Request {
+func (w *world) wanted(words []string) queue.Request {
 	switch how := words[0]; how {
 	case "lockall":
 		return queue.Request{Rule: queue.Rule{Decide: watchful}}
@@ -68,9 +73,15 @@ func wanted(words []string) queue.Request {
 	case "acquire":
 		weight := int64(1)
 		if len(words) > 2 {
-			weight, _ = strconv.ParseInt(words[2], 10, 64)
+			weight = w.number(words[2])
 		}
 		return queue.Request{Rule: queue.Semaphore(), Mode: driver.Weighted, Weight: weight, Limit: weight, Follow: true}
+	case "robust":
+		want := queue.Request{Rule: queue.Mutex(), Ledger: true}
+		if len(words) > 2 {
+			want.Delay = w.duration(words[2])
+		}
+		return want
 	default:
 		return queue.Request{Rule: queue.Mutex(), Try: how == "try"}
 	}
@@ -98,9 +109,13 @@ func (w *world) downgrade(name string) {
 
 // limit has a session give the line another limit.
 func (w *world) limit(name, limit string) {
-	n, err := strconv.ParseInt(limit, 10, 64)
+	require.NoError(w.t, queue.SetLimit(w.t.Context(), w.session(name), "n", w.number(limit)))
+}
+
+func (w *world) number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
 	require.NoError(w.t, err)
-	require.NoError(w.t, queue.SetLimit(w.t.Context(), w.session(name), "n", n))
+	return n
 }
 
 // patience is how long a downgrade waits for an answer.

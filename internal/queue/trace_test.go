@@ -32,6 +32,8 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	              the same in the rule of readers and writers
 //	acquire a1, acquire a1 3
 //	              the same for one permit, or for 3, of a semaphore that has so many
+//	robust a1, robust a1 1m
+//	              as lock, with a ledger, and with a delay of a minute after a death
 //	limit a 2     session a makes it two
 //	downgrade a1  makes a reader of a writer; it gives up after 100 ms
 //	cancel a1     its context ends

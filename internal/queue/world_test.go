@@ -56,7 +56,7 @@ func (w *world) tell(format string, args ...any) {
 func (w *world) do(words []string) []string {
 	cmd, arg := words[0], words[1]
 	switch cmd {
-	case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw", "acquire":
+	case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw", "acquire", "robust":
 		w.request(arg, words)
 	case "downgrade":
 		w.downgrade(arg)

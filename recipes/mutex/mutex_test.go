@@ -10,7 +10,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -72,6 +75,26 @@ func TestReentrancy(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotEqual(t, h1.Token(), h3.Token())
 		require.NoError(t, h3.Unlock())
+	})
+}
+
+// A reentrant lock must not take another recipe's hold of its name for its own:
+// that of a reader or of a few permits excludes nobody.
+func TestReentrantIsOnlyInsideItsOwnKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		s := open(t, st, nil)
+		for kind, take := range map[string]func() (*session.Hold, error){
+			"reader":  func() (*session.Hold, error) { return rwlock.New(s, "n").RLock(t.Context()) },
+			"permits": func() (*session.Hold, error) { return semaphore.New(s, "n", 2).Acquire(t.Context(), 1) },
+			"leader":  func() (*session.Hold, error) { return election.New(s, "n").Campaign(t.Context(), "v") },
+		} {
+			h, err := take()
+			require.NoError(t, err)
+			_, err = mutex.NewReentrant(s, "n").Lock(h.Context())
+			require.ErrorIs(t, err, session.ErrReentrant, kind)
+			require.NoError(t, h.Unlock())
+		}
 	})
 }
 
