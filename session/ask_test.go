@@ -229,7 +229,6 @@ func TestAnAskIsMadeInASessionThatLives(t *testing.T) {
 func TestADeadlineThatPassesUnnoticedEndsTheListening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, h, ahead := holdStarved(t)
-		defer s.Close()
 		withdraw, err := s.Ask(t.Context(), "n", "too late")
 		require.NoError(t, err)
 		ahead.Add(int64(time.Hour))

@@ -89,8 +89,7 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 // tried again, since an operator may act, and not at full pace.
 func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
+		_, _, s := open(t)
 		term, err := s.Term(t.Context())
 		require.NoError(t, err)
 		tries := 0
@@ -107,6 +106,5 @@ func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 		synctest.Wait()
 		assert.Greater(t, tries, 20, "it is not given up")
 		assert.Less(t, tries, 50, "nor tried at full pace")
-		require.NoError(t, s.Close())
 	})
 }

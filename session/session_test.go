@@ -185,6 +185,7 @@ func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *ses
 	c, ahead = membackend.New().NewClient(), new(atomic.Int64)
 	s, err := session.Open(t.Context(), starved{c.Backend(), ahead}, nil)
 	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	h, err = mutex.New(s, "n").Lock(t.Context())
 	require.NoError(t, err)
 	return c, s, h, ahead
@@ -207,7 +208,7 @@ func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 
 func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s, h, ahead := holdStarved(t)
+		c, _, h, ahead := holdStarved(t)
 		c.Cut(fault.Both)
 		time.Sleep(time.Second)
 		ahead.Store(int64(session.DefaultTTL)) // the machine slept, and so did all timers
@@ -217,20 +218,18 @@ func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "nobody had to ask")
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
 		c.Heal()
-		require.NoError(t, s.Close())
 	})
 }
 
 func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s, h, ahead := holdStarved(t)
+		c, _, h, ahead := holdStarved(t)
 		ahead.Store(int64(session.DefaultTTL))
 
 		err := h.Unlock()
 		require.ErrorIs(t, err, session.ErrLost)
 		require.NotErrorIs(t, err, session.ErrReleasePending)
 		assert.Zero(t, c.Sent(fault.Leave))
-		require.NoError(t, s.Close())
 	})
 }
 
@@ -284,8 +283,7 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 
 func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
+		_, _, s := open(t)
 		term, err := s.Term(t.Context())
 		require.NoError(t, err)
 		const jobs = 100 // more than run at once
@@ -304,6 +302,5 @@ func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
 		for i := range jobs {
 			require.Equal(t, 5, tries[i], "job %d", i)
 		}
-		require.NoError(t, s.Close())
 	})
 }
