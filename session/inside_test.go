@@ -18,24 +18,6 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// counting is a backend whose clock counts how often it is read.
-type counting struct {
-	driver.Backend
-	reads *atomic.Int64
-}
-
-func (b counting) Clock() driver.Clock { return countingClock{b.Backend.Clock(), b.reads} }
-
-type countingClock struct {
-	driver.Clock
-	reads *atomic.Int64
-}
-
-func (c countingClock) Now() driver.Instant {
-	c.reads.Add(1)
-	return c.Clock.Now()
-}
-
 type contextKey struct{}
 
 // handOver locks the next of two names with the context of the hold of the other one,
@@ -59,7 +41,10 @@ func TestHandOverHandKeepsNothing(t *testing.T) { synctest.Test(t, handOverHandK
 
 func handOverHandKeepsNothing(t *testing.T) {
 	var reads atomic.Int64
-	s, err := session.Open(t.Context(), counting{membackend.New().NewClient().Backend(), &reads}, nil)
+	s, err := session.Open(t.Context(), clocked{membackend.New().Backend(), func(at driver.Instant) driver.Instant {
+		reads.Add(1)
+		return at
+	}}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	h, err := mutex.New(s, "n0").Lock(context.WithValue(t.Context(), contextKey{}, "value"))

@@ -163,27 +163,31 @@ func TestIncurableErrorsEndTheWaitForASession(t *testing.T) {
 	})
 }
 
-// jumping is a clock that can be set forward, as if timers had been starved.
-type jumping struct {
-	driver.Clock
-	ahead *atomic.Int64
-}
-
-func (c jumping) Now() driver.Instant { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
-
-// starved is a backend whose clock jumps.
-type starved struct {
+// clocked is a backend whose clock reads what a function makes of the time.
+type clocked struct {
 	driver.Backend
-	ahead *atomic.Int64
+	now func(driver.Instant) driver.Instant
 }
 
-func (b starved) Clock() driver.Clock { return jumping{b.Backend.Clock(), b.ahead} }
+func (b clocked) Clock() driver.Clock { return clock{b.Backend.Clock(), b.now} }
+
+type clock struct {
+	driver.Clock
+	now func(driver.Instant) driver.Instant
+}
+
+func (c clock) Now() driver.Instant { return c.now(c.Clock.Now()) }
+
+// starved is a backend whose clock can be set forward, as if timers had been starved.
+func starved(b driver.Backend, ahead *atomic.Int64) driver.Backend {
+	return clocked{b, func(at driver.Instant) driver.Instant { return at.Add(time.Duration(ahead.Load())) }}
+}
 
 // holdStarved holds the lock "n" by a clock that jumps by ahead.
 func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *session.Hold, ahead *atomic.Int64) {
 	t.Helper()
 	c, ahead = membackend.New().NewClient(), new(atomic.Int64)
-	s, err := session.Open(t.Context(), starved{c.Backend(), ahead}, nil)
+	s, err := session.Open(t.Context(), starved(c.Backend(), ahead), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	h, err = mutex.New(s, "n").Lock(t.Context())
@@ -194,7 +198,7 @@ func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *ses
 func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
-		s, err := session.Open(t.Context(), starved{membackend.New().Backend(), &ahead}, nil)
+		s, err := session.Open(t.Context(), starved(membackend.New().Backend(), &ahead), nil)
 		require.NoError(t, err)
 		term, err := s.Term(t.Context())
 		require.NoError(t, err)
