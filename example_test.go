@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
-// The README takes its recipes from these examples, see TestReadmeShowsWhatRuns.
+// The README takes its recipes from these examples, see TestEveryGoBlockOfTheReadmeCompiles.
 
 // open returns a store in memory and a session on it.
 func open(ctx context.Context) (*membackend.Store, *session.Session) {

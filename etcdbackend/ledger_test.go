@@ -46,11 +46,7 @@ func TestLedgerTellsHowTheHoldBeforeEnded(t *testing.T) {
 
 // run carries out a transaction on one key, as etcd does: which branches are
 // taken is decided before anything is written.
-func run(t interface {
-	require.TestingT
-	Fatalf(format string, args ...any)
-}, op *pb.RequestOp, kv *mvccpb.KeyValue, rev int64,
-) (after *mvccpb.KeyValue) {
+func run(t rapid.TB, op *pb.RequestOp, kv *mvccpb.KeyValue, rev int64) (after *mvccpb.KeyValue) {
 	after = kv
 	txn := op.GetRequestTxn()
 	ok := true

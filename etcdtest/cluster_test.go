@@ -47,25 +47,6 @@ func TestEveryKindOfClusterWorks(t *testing.T) {
 	}
 }
 
-func TestShortLeaseEndsOnTime(t *testing.T) {
-	client := etcdtest.New(t, nil).Client(t)
-	ctx := within(t, soon)
-	events := client.Watch(ctx, "key", clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
-	<-events // created
-	lease, err := client.Grant(ctx, 2)
-	require.NoError(t, err)
-	granted := time.Now()
-	_, err = client.Put(ctx, "key", "", clientv3.WithLease(lease.ID))
-	require.NoError(t, err)
-
-	deleted := <-events
-	lived := time.Since(granted)
-
-	require.Len(t, deleted.Events, 1)
-	assert.EqualValues(t, 2, lease.TTL, "the server may raise what is too short for it")
-	assert.Greater(t, lived, 1900*time.Millisecond)
-}
-
 func TestMoveLeader(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{Members: 3})
 	for i := range c.Len() {
@@ -110,20 +91,6 @@ func TestCertificateIsTheUser(t *testing.T) {
 	_, err = alice.Get(ctx, "key")
 	require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
 	leader(t, c)
-}
-
-func TestQuotaIsKept(t *testing.T) {
-	client := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 1 << 20}).Client(t)
-	ctx := within(t, soon)
-	value := string(make([]byte, 256<<10))
-
-	var err error
-	for range 20 {
-		if _, err = client.Put(ctx, "key", value); err != nil {
-			break
-		}
-	}
-	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 }
 
 func TestCloseLeavesNothing(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // proxied runs a story with members inside this process and outside.
@@ -75,28 +74,6 @@ func TestCutLeaderIsReplaced(t *testing.T) {
 		c.Member(old).HealPeers()
 		recovers(t, only(t, c, old))
 	})
-}
-
-func TestHeldRepliesArriveAfterHeal(t *testing.T) {
-	c := etcdtest.New(t, &etcdtest.Options{Proxied: true})
-	client := c.Client(t)
-	works(t, client)
-	proxy := c.Member(0).ClientProxy()
-	proxy.Hold(fault.Replies)
-	ctx, direct, done := within(t, soon), only(t, c, 0), make(chan error, 1)
-	go func() { // ends with ctx at the latest
-		_, err := client.Put(ctx, "key", "unheard")
-		done <- err
-	}()
-
-	require.Eventually(t, func() bool {
-		got, err := direct.Get(ctx, "key")
-		return err == nil && string(got.Kvs[0].Value) == "unheard"
-	}, soon, 10*time.Millisecond, "the request has to reach the server")
-	assert.Empty(t, done, "and its reply not the client")
-
-	proxy.Heal(fault.Replies)
-	require.NoError(t, <-done)
 }
 
 func TestFaultsNeedTheirOptions(t *testing.T) {

@@ -22,16 +22,10 @@ import (
 // two returns a client with a hold of the lock "n", and another session.
 func two(t *testing.T) (st *membackend.Store, c *membackend.Client, h *session.Hold, other *session.Session) {
 	t.Helper()
-	st = membackend.New()
-	c = st.NewClient()
-	s, err := c.Open(t.Context(), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	other, err = st.Open(t.Context(), &session.Options{Label: "operator"})
+	st, c, _, h = hold(t)
+	other, err := st.Open(t.Context(), &session.Options{Label: "operator"})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, other.Close()) })
-	h, err = mutex.New(s, "n").Lock(t.Context())
-	require.NoError(t, err)
 	return st, c, h, other
 }
 
@@ -155,16 +149,6 @@ func TestForeignValuesAmongTheAsksDoNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, h, other := two(t)
 		asks := driver.AskLine("n")
-		for _, leased := range []bool{true, false} {
-			f, ok := st.PutForeign(asks, "x", leased)
-			require.True(t, ok)
-			st.Overwrite(asks, f.Key, []byte(`{"v":1,"kind":"ask"}`))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			_, err := h.Asked(ctx)
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded, "nobody has asked")
-			require.True(t, st.Delete(asks, "x"))
-		}
 		for value, reason := range map[string]string{
 			"": "", "\xff\x00": "\x00", "{": "{", strings.Repeat("é", 1000) + "x": strings.Repeat("é", 128),
 			"x" + strings.Repeat("é", 1000): "x" + strings.Repeat("é", 127),
@@ -183,10 +167,7 @@ func TestForeignValuesAmongTheAsksDoNoHarm(t *testing.T) {
 
 func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
+		st, c, s := open(t)
 		withdraw, err := s.Ask(t.Context(), "n", "x")
 		require.NoError(t, err)
 		c.Cut(fault.Both)
@@ -209,11 +190,7 @@ func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
 // An ask whose answer does not come is not left behind by who gave up waiting.
 func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		defer s.Close()
+		st, c, s := open(t)
 		made := new(atomic.Bool)
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Settle && len(st.Entries(driver.AskLine("n"))) == 1 {
@@ -223,7 +200,7 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 		c.Cut(fault.Replies)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = s.Ask(ctx, "n", "x")
+		_, err := s.Ask(ctx, "n", "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		c.Heal()
 		time.Sleep(6 * time.Second)
@@ -237,11 +214,7 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 // is lost at the very moment.
 func TestAnAskIsMadeInASessionThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		defer s.Close()
+		st, _, s := open(t)
 		st.Expire("m1")
 		withdraw, err := s.Ask(t.Context(), "n", "x")
 		require.NoError(t, err)
@@ -256,7 +229,6 @@ func TestAnAskIsMadeInASessionThatLives(t *testing.T) {
 func TestADeadlineThatPassesUnnoticedEndsTheListening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, h, ahead := holdStarved(t)
-		defer s.Close()
 		withdraw, err := s.Ask(t.Context(), "n", "too late")
 		require.NoError(t, err)
 		ahead.Add(int64(time.Hour))

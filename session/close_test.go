@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -51,17 +52,20 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			for call, f := range map[string]func() error{
-				"CheckName": func() error { return s.CheckName("n") },
-				"Term":      func() error { _, err := s.Term(ctx); return err },
-				"Queue":     func() error { _, err := s.Queue(ctx, "n"); return err },
-				"First":     func() error { _, err := s.First(ctx, "n"); return err },
-				"Limit":     func() error { _, err := s.Limit(ctx, "n"); return err },
-				"Names":     func() error { _, err := s.Names(ctx, ""); return err },
-				"Evict":     func() error { return s.Evict(ctx, driver.Entry{Ref: driver.Ref{Line: "n"}}) },
-				"Ask":       func() error { _, err := s.Ask(ctx, "n", ""); return err },
-				"Asks":      func() error { _, err := s.Asks(ctx, "n"); return err },
-				"Lock":      func() error { _, err := mutex.New(s, "n").Lock(ctx); return err },
-				"TryLock":   func() error { _, err := mutex.New(s, "n").TryLock(ctx); return err },
+				"CheckName":  func() error { return s.CheckName("n") },
+				"Term":       func() error { _, err := s.Term(ctx); return err },
+				"Queue":      func() error { _, err := s.Queue(ctx, "n"); return err },
+				"First":      func() error { _, err := s.First(ctx, "n"); return err },
+				"Limit":      func() error { _, err := s.Limit(ctx, "n"); return err },
+				"Names":      func() error { _, err := s.Names(ctx, ""); return err },
+				"Evict":      func() error { return s.Evict(ctx, driver.Entry{Ref: driver.Ref{Line: "n"}}) },
+				"Ask":        func() error { _, err := s.Ask(ctx, "n", ""); return err },
+				"Asks":       func() error { _, err := s.Asks(ctx, "n"); return err },
+				"Lock":       func() error { _, err := mutex.New(s, "n").Lock(ctx); return err },
+				"TryLock":    func() error { _, err := mutex.New(s, "n").TryLock(ctx); return err },
+				"Acquire":    func() error { _, err := semaphore.New(s, "n", 3).Acquire(ctx, 1); return err },
+				"TryAcquire": func() error { _, err := semaphore.New(s, "n", 3).TryAcquire(ctx, 1); return err },
+				"Resize":     func() error { return semaphore.New(s, "n", 3).Resize(ctx, 3) },
 				"LockAll": func() error {
 					_, err := mutex.LockAll(ctx, mutex.New(s, "n"), mutex.New(s, "m"))
 					return err
@@ -85,8 +89,7 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 // tried again, since an operator may act, and not at full pace.
 func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
+		_, _, s := open(t)
 		term, err := s.Term(t.Context())
 		require.NoError(t, err)
 		tries := 0
@@ -103,6 +106,5 @@ func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 		synctest.Wait()
 		assert.Greater(t, tries, 20, "it is not given up")
 		assert.Less(t, tries, 50, "nor tried at full pace")
-		require.NoError(t, s.Close())
 	})
 }

@@ -18,24 +18,6 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// counting is a backend whose clock counts how often it is read.
-type counting struct {
-	driver.Backend
-	reads *atomic.Int64
-}
-
-func (b counting) Clock() driver.Clock { return countingClock{b.Backend.Clock(), b.reads} }
-
-type countingClock struct {
-	driver.Clock
-	reads *atomic.Int64
-}
-
-func (c countingClock) Now() driver.Instant {
-	c.reads.Add(1)
-	return c.Clock.Now()
-}
-
 type contextKey struct{}
 
 // handOver locks the next of two names with the context of the hold of the other one,
@@ -59,7 +41,10 @@ func TestHandOverHandKeepsNothing(t *testing.T) { synctest.Test(t, handOverHandK
 
 func handOverHandKeepsNothing(t *testing.T) {
 	var reads atomic.Int64
-	s, err := session.Open(t.Context(), counting{membackend.New().NewClient().Backend(), &reads}, nil)
+	s, err := session.Open(t.Context(), clocked{membackend.New().Backend(), func(at driver.Instant) driver.Instant {
+		reads.Add(1)
+		return at
+	}}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	h, err := mutex.New(s, "n0").Lock(context.WithValue(t.Context(), contextKey{}, "value"))
@@ -115,10 +100,10 @@ func handOverHandKeepsNothing(t *testing.T) {
 // TestAnOuterHoldCountsThroughOnesThatAreOver: whose context comes from a hold that
 // is over is still inside the holds around that.
 func TestAnOuterHoldCountsThroughOnesThatAreOver(t *testing.T) {
-	x := hold(t)
-	h := x.h
+	_, _, s, outer := hold(t)
+	h := outer
 	for i := range 4 {
-		inner, err := mutex.New(x.s, strconv.Itoa(i)).Lock(h.Context())
+		inner, err := mutex.New(s, strconv.Itoa(i)).Lock(h.Context())
 		require.NoError(t, err)
 		if i > 0 {
 			require.NoError(t, h.Unlock())
@@ -129,24 +114,25 @@ func TestAnOuterHoldCountsThroughOnesThatAreOver(t *testing.T) {
 	require.NoError(t, h.Unlock())
 	for range 2 {
 		assert.Equal(t, []string{"n"}, session.Held(h.Context()))
-		assert.Same(t, x.h, session.Inside(h.Context(), x.s, "n"))
+		assert.Same(t, outer, session.Inside(h.Context(), s, "n"))
 	}
-	require.NoError(t, x.h.Unlock())
+	require.NoError(t, outer.Unlock())
 	assert.Empty(t, session.Held(h.Context()))
-	assert.Nil(t, session.Inside(h.Context(), x.s, "n"))
+	assert.Nil(t, session.Inside(h.Context(), s, "n"))
 }
 
 // TestTheContextOfAHoldCarriesWhatIsAddedOnTheWay: values that are added between two
 // holds are seen in the inner one, and its end is its own.
 func TestTheContextOfAHoldCarriesWhatIsAddedOnTheWay(t *testing.T) {
-	x := hold(t)
+	_, _, s, outer := hold(t)
 	type other struct{}
-	ctx, cancel := context.WithCancel(context.WithValue(x.h.Context(), other{}, 1))
-	inner, err := mutex.New(x.s, "inner").Lock(ctx)
+	ctx, cancel := context.WithCancel(context.WithValue(outer.Context(), other{}, 1))
+	inner, err := mutex.New(s, "inner").Lock(ctx)
 	require.NoError(t, err)
 	cancel()
-	require.NoError(t, x.h.Unlock())
-	innermost, err := mutex.New(x.s, "innermost").Lock(inner.Context())
+	require.NoError(t, inner.Context().Err(), "the work may still run; only Unlock gives back")
+	require.NoError(t, outer.Unlock())
+	innermost, err := mutex.New(s, "innermost").Lock(inner.Context())
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock())
 

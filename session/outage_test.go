@@ -32,6 +32,7 @@ func TestOutageIsLoggedOnceAMinute(t *testing.T) {
 			_, err = mutex.New(s, "n").Lock(ctx)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, session.ErrNotAcquired)
 			synctest.Wait()
 			assert.InDelta(t, 10, lines("cannot open a session"), 1, "one at the beginning and one a minute")
 			assert.Zero(t, lines("reachable again"))

@@ -21,26 +21,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// holding is a session that holds the lock "n", and the network it holds it
-// through.
-type holding struct {
-	st *membackend.Store
-	c  *membackend.Client
-	s  *session.Session
-	h  *session.Hold
-}
-
-// hold opens a session and locks. The session is closed at the end.
-func hold(t *testing.T) holding {
+// open opens a session on a network of its own. It is closed at the end.
+func open(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session) {
 	t.Helper()
-	st := membackend.New()
-	c := st.NewClient()
+	st = membackend.New()
+	c = st.NewClient()
 	s, err := c.Open(t.Context(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return st, c, s
+}
+
+// hold opens a session that holds the lock "n".
+func hold(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session, h *session.Hold) {
+	t.Helper()
+	st, c, s = open(t)
 	h, err := mutex.New(s, "n").Lock(t.Context())
 	require.NoError(t, err)
-	return holding{st, c, s, h}
+	return st, c, s, h
 }
 
 // TestValidIsRightBeforeAnyTimerHasFired is about a process that was stopped:
@@ -48,8 +46,7 @@ func hold(t *testing.T) holding {
 // that would have ended its context.
 func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		st, c, h := x.st, x.c, x.h
+		st, c, _, h := hold(t)
 		c.Stall()
 		time.Sleep(session.DefaultTTL + time.Second)
 		require.Empty(t, st.Entries("n"), "the service has given it up")
@@ -63,29 +60,11 @@ func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 	})
 }
 
-func TestLossIsLatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		c, h := x.c, x.h
-		c.Cut(fault.Both)
-		<-h.Context().Done()
-		cause := context.Cause(h.Context())
-		c.Heal() // the service still has the session, and says so from now on
-		for range 20 {
-			time.Sleep(100 * time.Millisecond)
-			require.Zero(t, h.Valid())
-			require.Equal(t, cause, context.Cause(h.Context()))
-		}
-		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-	})
-}
-
 // TestUnlockedLostSessionIsClosedEarly: when nobody needs the margin any more,
 // the line need not wait for the expiry.
 func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		st, c, h := x.st, x.c, x.h
+		st, c, _, h := hold(t)
 		c.Cut(fault.Both)
 		<-h.Context().Done()
 		c.Heal()
@@ -124,33 +103,6 @@ func TestFreshSessionIsOpenedWhenItIsNeeded(t *testing.T) {
 	})
 }
 
-func TestLockWaitsForAServiceThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, err := c.Open(t.Context(), nil)
-		require.NoError(t, err)
-		c.Cut(fault.Both)
-		time.Sleep(time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		at := time.Now()
-		_, err = mutex.New(s, "n").Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, session.ErrNotAcquired)
-		assert.Equal(t, 3*time.Second, time.Since(at))
-		go func() {
-			time.Sleep(time.Hour)
-			c.Heal()
-		}()
-		h, err := mutex.New(s, "n").Lock(t.Context())
-
-		require.NoError(t, err, "patience is all it takes")
-		require.NoError(t, h.Unlock())
-		require.NoError(t, s.Close())
-	})
-}
-
 // backend is a memory backend that fails to open, and notes that it was closed.
 type backend struct {
 	driver.Backend
@@ -179,7 +131,11 @@ func TestOpenThatFailsClosesTheBackend(t *testing.T) {
 		}{
 			{err: driver.ErrDenied, want: session.ErrDenied},
 			{err: errors.Join(driver.ErrUnavailable, errors.New("127.0.0.1:1")), want: session.ErrUnavailable},
+			{opts: session.Options{TTL: time.Millisecond}, want: session.ErrInvalidOptions},
+			{opts: session.Options{TTL: 10 * time.Second, Margin: 10 * time.Second}, want: session.ErrInvalidOptions},
+			{opts: session.Options{TTL: 10 * time.Second, Margin: 9 * time.Second}, want: session.ErrInvalidOptions},
 			{opts: session.Options{Margin: -1}, want: session.ErrInvalidOptions},
+			{opts: session.Options{Label: string(make([]byte, 129))}, want: session.ErrInvalidOptions},
 		} {
 			b := &backend{Backend: membackend.New().Backend(), err: c.err}
 			_, err := session.Open(t.Context(), b, &c.opts)
@@ -207,57 +163,33 @@ func TestIncurableErrorsEndTheWaitForASession(t *testing.T) {
 	})
 }
 
-func TestCloseOfNilIsNothing(t *testing.T) {
-	var s *session.Session
-	require.NoError(t, s.Close())
-	require.ErrorIs(t, s.CheckName("n"), session.ErrClosed)
-	_, err := s.Names(t.Context(), "")
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = s.Queue(t.Context(), "n")
-	require.ErrorIs(t, err, session.ErrClosed)
-}
-
-func TestHoldsContextCarriesValuesAndNotItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
-		type key struct{}
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		h, err := mutex.New(s, "n").Lock(ctx)
-		require.NoError(t, err)
-		cancel()
-		synctest.Wait()
-
-		assert.Equal(t, "value", h.Context().Value(key{}))
-		require.NoError(t, h.Context().Err(), "the work may still run; only Unlock gives back")
-		require.NoError(t, h.Unlock())
-		require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
-		require.NoError(t, s.Close())
-	})
-}
-
-// jumping is a clock that can be set forward, as if timers had been starved.
-type jumping struct {
-	driver.Clock
-	ahead *atomic.Int64
-}
-
-func (c jumping) Now() driver.Instant { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
-
-// starved is a backend whose clock jumps.
-type starved struct {
+// clocked is a backend whose clock reads what a function makes of the time.
+type clocked struct {
 	driver.Backend
-	ahead *atomic.Int64
+	now func(driver.Instant) driver.Instant
 }
 
-func (b starved) Clock() driver.Clock { return jumping{b.Backend.Clock(), b.ahead} }
+func (b clocked) Clock() driver.Clock { return clock{b.Backend.Clock(), b.now} }
+
+type clock struct {
+	driver.Clock
+	now func(driver.Instant) driver.Instant
+}
+
+func (c clock) Now() driver.Instant { return c.now(c.Clock.Now()) }
+
+// starved is a backend whose clock can be set forward, as if timers had been starved.
+func starved(b driver.Backend, ahead *atomic.Int64) driver.Backend {
+	return clocked{b, func(at driver.Instant) driver.Instant { return at.Add(time.Duration(ahead.Load())) }}
+}
 
 // holdStarved holds the lock "n" by a clock that jumps by ahead.
 func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *session.Hold, ahead *atomic.Int64) {
 	t.Helper()
 	c, ahead = membackend.New().NewClient(), new(atomic.Int64)
-	s, err := session.Open(t.Context(), starved{c.Backend(), ahead}, nil)
+	s, err := session.Open(t.Context(), starved(c.Backend(), ahead), nil)
 	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	h, err = mutex.New(s, "n").Lock(t.Context())
 	require.NoError(t, err)
 	return c, s, h, ahead
@@ -266,7 +198,7 @@ func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *ses
 func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
-		s, err := session.Open(t.Context(), starved{membackend.New().Backend(), &ahead}, nil)
+		s, err := session.Open(t.Context(), starved(membackend.New().Backend(), &ahead), nil)
 		require.NoError(t, err)
 		term, err := s.Term(t.Context())
 		require.NoError(t, err)
@@ -280,7 +212,7 @@ func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 
 func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s, h, ahead := holdStarved(t)
+		c, _, h, ahead := holdStarved(t)
 		c.Cut(fault.Both)
 		time.Sleep(time.Second)
 		ahead.Store(int64(session.DefaultTTL)) // the machine slept, and so did all timers
@@ -290,27 +222,24 @@ func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "nobody had to ask")
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
 		c.Heal()
-		require.NoError(t, s.Close())
 	})
 }
 
 func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s, h, ahead := holdStarved(t)
+		c, _, h, ahead := holdStarved(t)
 		ahead.Store(int64(session.DefaultTTL))
 
 		err := h.Unlock()
 		require.ErrorIs(t, err, session.ErrLost)
 		require.NotErrorIs(t, err, session.ErrReleasePending)
 		assert.Zero(t, c.Sent(fault.Leave))
-		require.NoError(t, s.Close())
 	})
 }
 
 func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		st, h := x.st, x.h
+		st, _, _, h := hold(t)
 		require.True(t, st.Delete("n", h.Refs()[0].Key)) // so soon that nobody watches
 		err := h.Unlock()
 
@@ -322,8 +251,7 @@ func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 
 func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		c, h := x.c, x.h
+		_, c, _, h := hold(t)
 		ended := false
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Leave {
@@ -338,8 +266,7 @@ func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 
 func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := hold(t)
-		c, h := x.c, x.h
+		_, c, _, h := hold(t)
 		c.Cut(fault.Both)
 		const left = 300 * time.Millisecond
 		time.Sleep(h.Valid() - left)
@@ -348,15 +275,19 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 
 		require.ErrorIs(t, err, session.ErrReleasePending)
 		require.NotErrorIs(t, err, session.ErrLost)
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrReleased)
 		assert.LessOrEqual(t, time.Since(at), left)
+		synctest.Wait() // the background has sent its own
+		sent := c.Sent(fault.Leave)
+		require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
+		assert.Equal(t, sent, c.Sent(fault.Leave), "nothing is sent for a second Unlock")
 		c.Heal()
 	})
 }
 
 func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
+		_, _, s := open(t)
 		term, err := s.Term(t.Context())
 		require.NoError(t, err)
 		const jobs = 100 // more than run at once
@@ -375,6 +306,5 @@ func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
 		for i := range jobs {
 			require.Equal(t, 5, tries[i], "job %d", i)
 		}
-		require.NoError(t, s.Close())
 	})
 }

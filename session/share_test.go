@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -24,8 +23,7 @@ func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := membackend.New().Open(t.Context(), nil)
-				require.NoError(t, err)
+				_, _, s := open(t)
 				term, err := s.Term(t.Context())
 				require.NoError(t, err)
 				h, err := term.Hold(t.Context(), session.Grant{
@@ -41,7 +39,6 @@ func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 				assert.Equal(t, session.ReasonExpired, lost.Reason)
 				require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 				require.ErrorIs(t, h.Unlock(), session.ErrLost)
-				require.NoError(t, s.Close())
 			})
 		})
 	}

@@ -1,13 +1,11 @@
 package zkbackend
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -26,30 +24,6 @@ func TestWhatLiesBesideALineIsOnePart(t *testing.T) {
 		assert.Equal(t, want, l.beside(name), "%q", name)
 	}
 	assert.Equal(t, "/%beside/a/limit", newLayout("/", LayoutCurator).limit("a"))
-}
-
-// TestNoLineIsBeside: no name leads there, no two lead to the same place, and
-// servers take the path.
-func TestNoLineIsBeside(t *testing.T) {
-	l := newLayout("/fairlock", LayoutCurator)
-	names := rapid.Map(rapid.OneOf(
-		rapid.StringMatching(`[a%/.2F\x00-]{1,8}`), rapid.StringMatching(`%beside(/[a%]{0,3}){0,2}`), rapid.StringN(1, 20, 80),
-	), func(s string) string { return strings.ToValidUTF8(s, "?") })
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := names.Draw(t, "a"), names.Draw(t, "b")
-		if a != b && l.beside(a) == l.beside(b) {
-			t.Fatalf("%q and %q have the same place %q", a, b, l.beside(a))
-		}
-		if err := checkPath(l.beside(a)); err != nil {
-			t.Fatalf("%q: %v", l.beside(a), err)
-		}
-		if strings.HasPrefix(l.dir(a)+"/", "/fairlock"+besideLines) {
-			t.Fatalf("the line %q is in %q", a, l.dir(a))
-		}
-		if name, ok := l.name(l.beside(a)); ok {
-			t.Fatalf("what lies beside %q is taken for the line %q", a, name)
-		}
-	})
 }
 
 func TestAnAdditionLeavesTheMetaAlone(t *testing.T) {

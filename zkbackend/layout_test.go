@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -27,23 +26,6 @@ func TestNamesBecomePaths(t *testing.T) {
 		assert.Equal(t, want, newLayout("/fairlock", LayoutCurator).dir(name), "%q", name)
 	}
 	assert.Equal(t, "/a", newLayout("/", LayoutCurator).dir("a"))
-}
-
-// TestEveryNameHasAPathOfItsOwn: a server takes the path, and it leads back.
-func TestEveryNameHasAPathOfItsOwn(t *testing.T) {
-	l := newLayout("/fairlock", LayoutCurator)
-	rapid.Check(t, func(t *rapid.T) {
-		name := strings.ToValidUTF8(rapid.OneOf(
-			rapid.StringMatching(`[a%/.\x00\x7f-]{1,12}`), rapid.StringN(1, 30, 120),
-		).Draw(t, "name"), "?")
-		dir := l.dir(name)
-		if err := checkPath(dir); err != nil {
-			t.Fatalf("%q becomes %q: %v", name, dir, err)
-		}
-		if got, ok := l.name(dir); !ok || got != name {
-			t.Fatalf("%q becomes %q becomes %q", name, dir, got)
-		}
-	})
 }
 
 func TestForeignFoldersHaveNoName(t *testing.T) {

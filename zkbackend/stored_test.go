@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
+	"pgregory.net/rapid"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -64,25 +65,45 @@ func FuzzNamesOfLines(f *testing.F) {
 	f.Add("/fairlock/%/%2E", "", "/")
 	f.Add("/fairlock/\xff", "a", "a/")
 	f.Add("/fairlock/%zz", ".", "..")
-	f.Fuzz(func(t *testing.T, dir, a, b string) {
-		for _, lay := range []layout{newLayout("/fairlock", LayoutCurator), newLayout("/", LayoutKazoo)} {
-			if name, ok := lay.name(dir); ok && lay.dir(name) != dir {
-				t.Fatalf("%q is the line %q, whose folder is %q", dir, name, lay.dir(name))
+	f.Fuzz(func(t *testing.T, dir, a, b string) { namesOfLines(t, dir, a, b) })
+}
+
+// TestNamesOfLines is the same with names that are mostly of special characters.
+func TestNamesOfLines(t *testing.T) {
+	names := rapid.Map(rapid.OneOf(
+		rapid.StringMatching(`[a%/.2F\x00\x7f-]{1,12}`), rapid.StringMatching(`%beside(/[a%]{0,3}){0,2}`), rapid.StringN(1, 30, 120),
+	), func(s string) string { return strings.ToValidUTF8(s, "?") })
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := names.Draw(t, "a"), names.Draw(t, "b")
+		namesOfLines(t, newLayout("/fairlock", LayoutCurator).dir(a), a, b)
+	})
+}
+
+// namesOfLines checks a folder and two names, on each layout.
+func namesOfLines(t rapid.TB, dir, a, b string) {
+	for _, lay := range []layout{newLayout("/fairlock", LayoutCurator), newLayout("/", LayoutKazoo)} {
+		if name, ok := lay.name(dir); ok && lay.dir(name) != dir {
+			t.Fatalf("%q is the line %q, whose folder is %q", dir, name, lay.dir(name))
+		}
+		if !utf8.ValidString(a) || !utf8.ValidString(b) || a == "" || b == "" {
+			continue // such names come from no user
+		}
+		if name, ok := lay.name(lay.dir(a)); !ok || name != a {
+			t.Fatalf("%q becomes %q becomes %q", a, lay.dir(a), name)
+		}
+		if name, ok := lay.name(lay.beside(a)); ok {
+			t.Fatalf("what lies beside %q is taken for the line %q", a, name)
+		}
+		for _, of := range []func(string) string{lay.dir, lay.beside} {
+			if err := checkPath(of(a)); err != nil {
+				t.Fatalf("%q is %q: %v", a, of(a), err)
 			}
-			if !utf8.ValidString(a) || !utf8.ValidString(b) || a == "" || b == "" {
-				continue // such names come from no user
-			}
-			for _, of := range []func(string) string{lay.dir, lay.beside} {
-				if err := checkPath(of(a)); err != nil {
-					t.Fatalf("%q is %q: %v", a, of(a), err)
-				}
-				if a != b && of(a) == of(b) {
-					t.Fatalf("%q and %q meet in %q", a, b, of(a))
-				}
-			}
-			if under := lay.root + besideLines; strings.HasPrefix(lay.dir(a)+"/", under) || strings.Contains(lay.beside(a)[len(under):], "/") {
-				t.Fatalf("%q lies at %q and %q", a, lay.dir(a), lay.beside(a))
+			if a != b && of(a) == of(b) {
+				t.Fatalf("%q and %q meet in %q", a, b, of(a))
 			}
 		}
-	})
+		if under := lay.root + besideLines; strings.HasPrefix(lay.dir(a)+"/", under) || strings.Contains(lay.beside(a)[len(under):], "/") {
+			t.Fatalf("%q lies at %q and %q", a, lay.dir(a), lay.beside(a))
+		}
+	}
 }

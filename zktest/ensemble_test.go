@@ -16,7 +16,6 @@ import (
 
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/internal/testserver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -73,54 +72,6 @@ func TestSessionsAreAsShortAndAsLongAsTheOptionsSay(t *testing.T) {
 		assert.Contains(t, cons, get)
 		conn.Close()
 	}
-}
-
-func TestSessionEndsWithinATickOfItsTimeout(t *testing.T) {
-	const tick, timeout = 50 * time.Millisecond, 500 * time.Millisecond
-	e := zktest.New(t, &zktest.Options{Proxied: true, Tick: tick})
-	expired := make(chan struct{}, 10)
-	mortal, err := e.NewConn(&zktest.ConnOptions{
-		Servers: e.Servers(),
-		Session: timeout,
-		OnEvent: func(event zk.Event) {
-			if event.State == zk.StateExpired {
-				expired <- struct{}{}
-			}
-		},
-	})
-	require.NoError(t, err)
-	defer mortal.Close()
-	_, err = mortal.Create("/mortal", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, _, gone, err := e.Conn(t).GetW("/mortal")
-	require.NoError(t, err)
-
-	// The last sign of life is at most the client's own interval ago, timeout/3.
-	e.Member(0).ClientProxy().Drop(fault.Requests)
-	began := time.Now()
-	event := <-gone
-	lived := time.Since(began)
-	e.Member(0).ClientProxy().Heal(fault.Requests)
-
-	assert.Equal(t, zk.EventNodeDeleted, event.Type)
-	assert.Greater(t, lived, timeout-timeout/3-tick)
-	config, err := e.Member(0).Command(within(t, soon), "conf")
-	require.NoError(t, err)
-	assert.Contains(t, config, "tickTime=50\n")
-	<-expired
-}
-
-func TestEmptyContainersAreRemovedAtTheCheck(t *testing.T) {
-	conn := zktest.New(t, &zktest.Options{ContainerCheck: 100 * time.Millisecond}).Conn(t)
-	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, err = conn.Create("/box/only", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, _, gone, err := conn.GetW("/box")
-	require.NoError(t, err)
-	require.NoError(t, conn.Delete("/box/only", -1))
-
-	assert.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
 }
 
 func TestTheHeapIsAsLargeAsTheOptionsSay(t *testing.T) {
@@ -242,22 +193,6 @@ func TestTLSTurnsStrangersAway(t *testing.T) {
 		})
 	}
 	works(t, e.Conn(t))
-}
-
-func TestCertificateIsTheUser(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{TLS: true})
-	_, err := e.Conn(t).Create("/mine", nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=client"}})
-	require.NoError(t, err)
-	config, err := e.CA().Client("alice")
-	require.NoError(t, err)
-	alice, err := e.NewConn(&zktest.ConnOptions{Dialer: dialer(config)})
-	require.NoError(t, err)
-	defer alice.Close()
-
-	_, _, err = e.Conn(t).Get("/mine")
-	require.NoError(t, err)
-	_, _, err = alice.Get("/mine")
-	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
 func TestCloseLeavesNothing(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/metronome"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -99,18 +98,6 @@ func TestCutFollowerGivesUpAfterTheLimit(t *testing.T) {
 	assert.Contains(t, config, "syncLimit=5\n")
 }
 
-func TestCutLeaderIsReplaced(t *testing.T) {
-	e := proxied(t)
-	old := leader(t, e)
-	e.Member(old).CutPeers()
-
-	require.Eventually(t, func() bool { return leader(t, e) != old }, soon, 10*time.Millisecond)
-	recovers(t, only(t, e, leader(t, e)))
-
-	e.Member(old).HealPeers()
-	recovers(t, only(t, e, old))
-}
-
 func TestWritesThroughADelayedFollowerTakeLonger(t *testing.T) {
 	const delay = 600 * time.Millisecond
 	e := proxied(t)
@@ -150,29 +137,6 @@ func TestFollowerOfADelayedLeaderLagsBehind(t *testing.T) {
 	require.Eventually(t, func() bool { return exists(t, late, "/news") }, soon, time.Millisecond)
 
 	assert.GreaterOrEqual(t, time.Since(began), delay)
-}
-
-func TestHeldRepliesArriveAfterHeal(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Proxied: true})
-	conn, err := e.NewConn(&zktest.ConnOptions{Servers: e.Servers()})
-	require.NoError(t, err)
-	defer conn.Close()
-	works(t, conn)
-	direct := e.Conn(t)
-	proxy := e.Member(0).ClientProxy()
-
-	proxy.Hold(fault.Replies)
-	done := make(chan error, 1)
-	go func() { // ends after the heal
-		_, err := conn.Create("/unheard", nil, 0, zk.WorldACL(zk.PermAll))
-		done <- err
-	}()
-	require.Eventually(t, func() bool { return exists(t, direct, "/unheard") }, soon, 10*time.Millisecond,
-		"the request has to reach the server")
-	assert.Empty(t, done, "and its reply not the client")
-
-	proxy.Heal(fault.Replies)
-	require.NoError(t, <-done)
 }
 
 func TestFaultsNeedTheirOptions(t *testing.T) {

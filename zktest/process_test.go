@@ -73,18 +73,6 @@ func TestWipedMemberKnowsNothing(t *testing.T) {
 	assert.False(t, exists(t, only(t, e, 0), "/lost"))
 }
 
-func TestWipedFollowerLearnsFromTheOthers(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3})
-	create(t, e.Conn(t), "/known")
-	follower := (leader(t, e) + 1) % 3
-
-	require.NoError(t, e.Member(follower).Stop(within(t, soon)))
-	require.NoError(t, e.Member(follower).Wipe())
-	require.NoError(t, e.Member(follower).Restart(within(t, soon)))
-
-	assert.True(t, exists(t, only(t, e, follower), "/known"))
-}
-
 func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 	e := zktest.New(t, nil)
 	m, conn := e.Member(0), e.Conn(t)

@@ -294,20 +294,3 @@ func TestImportRulesForbid(t *testing.T) {
 	bad := importViolations(importRules, []arch{{folder: "util"}})
 	assert.Equal(t, []string{"package util has no rule in arch_test.go"}, bad)
 }
-
-func TestImportRulesAllow(t *testing.T) {
-	const ours = modulePath + "/"
-	made := []arch{
-		{folder: "session", code: []string{"context", "golang.org/x/sync/errgroup", ours + "session/driver"}},
-		{
-			folder: "recipes/mutex",
-			code:   []string{ours + "internal/queue", ours + "session"},
-			tests:  []string{ours + "recipes/mutex", ours + "recipes/recipetest", ours + "membackend", "pgregory.net/rapid"},
-		},
-		{folder: "session/drivertest", code: []string{"github.com/stretchr/testify/require", ours + "session/driver"}},
-		{folder: "etcdbackend", code: []string{"go.etcd.io/etcd/client/v3/concurrency", ours + "internal/names"}},
-		{folder: "itest/faults", code: []string{ours + "etcdtest", ours + "internal/queue", "go.etcd.io/etcd/server/v3/embed"}},
-	}
-
-	assert.Empty(t, importViolations(importRules, made))
-}

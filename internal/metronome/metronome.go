@@ -73,6 +73,21 @@ func (m *Metronome) Stalled(then time.Time) (all time.Duration) {
 	return all
 }
 
+// Between returns for how much of a time the process did not run, and the longest
+// stall that touches it.
+func (m *Metronome) Between(from, to time.Time) (all, longest time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.stalls {
+		if from.Before(s.to) && s.from.Before(to) {
+			stalled := s.to.Sub(s.from)
+			longest = max(longest, stalled)
+			all += stalled - max(0, from.Sub(s.from)) - max(0, s.to.Sub(to))
+		}
+	}
+	return all, longest
+}
+
 // Time calls f and returns how long it took, less the stalls.
 func Time(f func()) time.Duration {
 	m, began := Start(), time.Now()

@@ -27,3 +27,21 @@ func TestStallsAreWhatTicksWereLate(t *testing.T) {
 		}
 	})
 }
+
+func TestBetweenCountsThePartOfStallsThatIsInside(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	m := &Metronome{stalls: []stall{{from: at(100), to: at(200)}, {from: at(300), to: at(2000)}}}
+	for _, c := range []struct {
+		from, to     time.Time
+		all, longest time.Duration
+	}{
+		{at(0), at(100), 0, 0},
+		{at(120), at(180), 60 * time.Millisecond, 100 * time.Millisecond},
+		{at(150), at(400), 150 * time.Millisecond, 1700 * time.Millisecond},
+		{time.Time{}, at(9000), 1800 * time.Millisecond, 1700 * time.Millisecond},
+	} {
+		all, longest := m.Between(c.from, c.to)
+		assert.Equal(t, c.all, all)
+		assert.Equal(t, c.longest, longest)
+	}
+}

@@ -17,19 +17,13 @@ import (
 // service. A failure is printed as a trace: save it under testdata when it is
 // mended. Repeat a run with -run and -rapid.seed.
 func TestRandomTraces(t *testing.T) {
-	for _, k := range memtest.AllKinds() {
-		t.Run(k.Name, func(t *testing.T) {
-			playRandom(t, k.Options, "lock", "lock", "lock", "lockall", "try")
-		})
-	}
-}
-
-// TestRandomReadersAndWriters is the same with readers and writers.
-func TestRandomReadersAndWriters(t *testing.T) {
-	for _, k := range memtest.AllKinds() {
-		t.Run(k.Name, func(t *testing.T) {
-			playRandom(t, k.Options, "rlock", "rlock", "wlock", "wlock", "tryr", "tryw", "downgrade", "downgrade")
-		})
+	for of, requests := range map[string][]string{
+		"Mutexes":           {"lock", "lock", "lock", "lockall", "try"},
+		"ReadersAndWriters": {"rlock", "rlock", "wlock", "wlock", "tryr", "tryw", "downgrade", "downgrade"},
+	} {
+		for _, k := range memtest.AllKinds() {
+			t.Run(of+"/"+k.Name, func(t *testing.T) { playRandom(t, k.Options, requests...) })
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"pgregory.net/rapid"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -105,113 +104,6 @@ func FuzzReadWriteRule(f *testing.F) {
 		}
 		if v.Changes != (reads && !free) {
 			t.Fatal("a writer that reads from now on is in the way of writers, and not of readers")
-		}
-	})
-}
-
-// naive is a line of readers and writers, and what an onlooker who sees all of it
-// says of who holds.
-type naive struct{ line []driver.Entry }
-
-func (n *naive) index(place int64) int {
-	return slices.IndexFunc(n.line, func(e driver.Entry) bool { return e.Place == place })
-}
-
-// holds says that a reader holds if no writer is ahead, and a writer if nobody is.
-func (n *naive) holds(place int64) bool {
-	i := n.index(place)
-	if n.line[i].Mode != driver.Shared {
-		return i == 0
-	}
-	return !slices.ContainsFunc(n.line[:i], func(e driver.Entry) bool { return e.Mode != driver.Shared })
-}
-
-// watcher is an entry's owner, who knows of the line what its looks have shown,
-// and is told only of the end and of the change of those that it waits for.
-type watcher struct {
-	rule  Rule
-	mine  driver.Entry
-	known Ahead
-	need  int
-	v     Verdict
-	held  bool
-}
-
-// look shows the nearest entries ahead, and more if they do not suffice.
-func (o *watcher) look(n *naive) {
-	for {
-		ahead := n.line[:n.index(o.mine.Place)]
-		from := max(0, len(ahead)-o.need)
-		o.known = Ahead{Entries: slices.Clone(ahead[from:]), Complete: from == 0}
-		o.v = o.rule.Decide(o.known, o.mine)
-		if !o.v.More {
-			o.held = o.v.Hold
-			return
-		}
-		o.need *= wider
-	}
-}
-
-// told takes in that an entry is gone, or reads from now on.
-func (o *watcher) told(n *naive, ref driver.Ref, ev driver.Event) {
-	if o.held || !slices.Contains(o.v.Wait, ref) && !slices.Contains(o.v.Soon, ref) {
-		return
-	}
-	switch {
-	case ev.Kind == driver.Changed && !o.v.Changes:
-		return
-	case ev.Kind == driver.Changed:
-		o.look(n)
-		return
-	case ev.Held:
-		o.known = o.known.behind(ref)
-	default:
-		o.known = o.known.without(ref)
-	}
-	o.v = o.rule.Decide(o.known, o.mine)
-	if o.held = o.v.Hold; !o.held {
-		o.look(n)
-	}
-}
-
-// TestReadersAndWritersAgreeWithANaiveLine plays random joins, leaves and
-// downgrades, and after each compares what the owners believe, each by what it was
-// told, with what the onlooker says.
-func TestReadersAndWritersAgreeWithANaiveLine(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n, owners := &naive{}, map[int64]*watcher{}
-		for place := range rapid.Int64Range(1, 60).Draw(t, "steps") {
-			what := rapid.SampledFrom([]string{"read", "write", "read", "write", "leave", "leave", "downgrade"}).Draw(t, "what")
-			if len(n.line) == 0 && (what == "leave" || what == "downgrade") {
-				what = "read"
-			}
-			var ev driver.Event
-			var ref driver.Ref
-			switch what {
-			case "read", "write":
-				e := modes(what[:1])[0]
-				e.Place, e.Foreign = place, rapid.Bool().Draw(t, "foreign")
-				n.line = append(n.line, e)
-				owners[place] = &watcher{rule: ReadWrite(), mine: e, need: ReadWrite().Need}
-				owners[place].look(n)
-			case "leave":
-				e := rapid.SampledFrom(n.line).Draw(t, "who")
-				ref, ev = e.Ref, driver.Event{Kind: driver.Gone, Held: e.Mode == driver.Exclusive && owners[e.Place].held}
-				n.line = slices.Delete(n.line, n.index(e.Place), n.index(e.Place)+1)
-				delete(owners, e.Place)
-			case "downgrade":
-				if n.line[0].Mode == driver.Exclusive {
-					n.line[0].Mode, owners[n.line[0].Place].mine.Mode = driver.Shared, driver.Shared
-					ref, ev = n.line[0].Ref, driver.Event{Kind: driver.Changed}
-				}
-			}
-			for _, e := range n.line {
-				o := owners[e.Place]
-				o.told(n, ref, ev)
-				if o.held != n.holds(e.Place) {
-					t.Fatalf("entry %d in %v: believes %t, waits for %v", e.Place, n.line, o.held, o.v.Wait)
-				}
-			}
 		}
 	})
 }

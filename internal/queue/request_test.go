@@ -15,14 +15,14 @@ import (
 )
 
 // request starts a request of the session that is its first letter.
-func (w *world) request(name, how string) {
+func (w *world) request(name string, words []string) {
 	s := w.session(name[:1])
 	ctx, cancel := context.WithCancel(w.t.Context())
 	r := &req{name: name, cancel: cancel}
 	w.mu.Lock()
 	w.reqs[name] = r
 	w.mu.Unlock()
-	want := wanted(how)
+	want := w.wanted(words)
 	want.Name, want.Kind = "n", "trace "+name
 	r.reads = want.Mode != driver.Exclusive
 	go func() {
@@ -34,7 +34,12 @@ func (w *world) request(name, how string) {
 			w.tell("%s %s", name, short(err))
 			return
 		}
-		w.tell("%s granted", name)
+		if want.Ledger {
+			how := map[session.Past]string{session.PastUnknown: "unknown", session.PastClean: "clean", session.PastDied: "died"}
+			w.tell("%s granted, the hold before it: %s", name, how[h.Previous()])
+		} else {
+			w.tell("%s granted", name)
+		}
 		context.AfterFunc(h.Context(), func() {
 			if err := context.Cause(h.Context()); !errors.Is(err, session.ErrReleased) {
 				w.tell("%s %s", name, short(err))
@@ -57,8 +62,8 @@ func watchful(a queue.Ahead, _ driver.Entry) queue.Verdict {
 }
 
 // wanted is what the requests of a trace ask for.
-func wanted(how string) queue.Request {
-	switch how {
+func (w *world) wanted(words []string) queue.Request {
+	switch how := words[0]; how {
 	case "lockall":
 		return queue.Request{Rule: queue.Rule{Decide: watchful}}
 	case "rlock", "tryr":
@@ -66,9 +71,20 @@ func wanted(how string) queue.Request {
 	case "wlock", "tryw":
 		return queue.Request{Rule: queue.ReadWrite(), Kin: driver.KinReadWrite, Try: how == "tryw"}
 	case "acquire":
-		return queue.Request{Rule: queue.Semaphore(), Mode: driver.Weighted, Weight: 1, Limit: 1, Follow: true}
+		weight := int64(1)
+		if len(words) > 2 {
+			weight = w.number(words[2])
+		}
+		return queue.Request{Rule: queue.Semaphore(), Mode: driver.Weighted, Weight: weight, Limit: weight, Follow: true}
+	case "robust":
+		want := queue.Request{Rule: queue.Mutex(), Ledger: true}
+		if len(words) > 2 {
+			want.Delay = w.duration(words[2])
+		}
+		return want
+	default:
+		return queue.Request{Rule: queue.Mutex(), Try: how == "try"}
 	}
-	return queue.Request{Rule: queue.Mutex(), Try: how == "try"}
 }
 
 // downgrade makes a reader of a writer, or gives up after a while. From the call
@@ -93,9 +109,13 @@ func (w *world) downgrade(name string) {
 
 // limit has a session give the line another limit.
 func (w *world) limit(name, limit string) {
-	n, err := strconv.ParseInt(limit, 10, 64)
+	require.NoError(w.t, queue.SetLimit(w.t.Context(), w.session(name), "n", w.number(limit)))
+}
+
+func (w *world) number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
 	require.NoError(w.t, err)
-	require.NoError(w.t, queue.SetLimit(w.t.Context(), w.session(name), "n", n))
+	return n
 }
 
 // patience is how long a downgrade waits for an answer.

@@ -30,7 +30,10 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	lockall a1    as lock, and a1 watches all who are ahead
 //	rlock a1, wlock a1, tryr a1, tryw a1
 //	              the same in the rule of readers and writers
-//	acquire a1    the same for one permit of a semaphore that has one
+//	acquire a1, acquire a1 3
+//	              the same for one permit, or for 3, of a semaphore that has so many
+//	robust a1, robust a1 1m
+//	              as lock, with a ledger, and with a delay of a minute after a death
 //	limit a 2     session a makes it two
 //	downgrade a1  makes a reader of a writer; it gives up after 100 ms
 //	cancel a1     its context ends
@@ -45,7 +48,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	slow a 3ms 5ms what requests and replies of session a take from now on
 //	count look a b
 //	              how many requests of that kind sessions a and b have sent since
-//	              the last count
+//	              the last count; of the kind event, how many their watches have told
 //	forget look a b
 //	              begins to count anew
 //	wait 10s      time passes
@@ -101,7 +104,7 @@ func playAll(t *testing.T, o membackend.Options, dir string) {
 // really have.
 func play(t *testing.T, o membackend.Options, trace string) string {
 	w := &world{
-		t: t, st: membackend.NewWith(&o), clients: map[string]*membackend.Client{}, counts: map[string]int{},
+		t: t, st: membackend.NewWith(&o), clients: map[string]*membackend.Client{}, watches: map[string]*memtest.Watches{}, counts: map[string]int{},
 		sessions: map[string]*session.Session{}, reqs: map[string]*req{}, cut: map[string]bool{}, slow: map[string][2]time.Duration{}, struck: map[int64]bool{},
 	}
 	var out strings.Builder

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -23,6 +24,7 @@ type world struct {
 	t        *testing.T
 	st       *membackend.Store
 	clients  map[string]*membackend.Client
+	watches  map[string]*memtest.Watches // of the clients
 	sessions map[string]*session.Session
 	reqs     map[string]*req
 	cut      map[string]bool
@@ -54,8 +56,8 @@ func (w *world) tell(format string, args ...any) {
 func (w *world) do(words []string) []string {
 	cmd, arg := words[0], words[1]
 	switch cmd {
-	case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw", "acquire":
-		w.request(arg, cmd)
+	case "lock", "lockall", "try", "rlock", "wlock", "tryr", "tryw", "acquire", "robust":
+		w.request(arg, words)
 	case "downgrade":
 		w.downgrade(arg)
 	case "limit":
@@ -105,7 +107,8 @@ func (w *world) session(name string) *session.Session {
 		return s
 	}
 	w.clients[name] = w.st.NewClient()
-	s, err := w.clients[name].Open(w.t.Context(), &session.Options{Label: name, Hooks: session.Hooks{
+	w.watches[name] = memtest.CountWatches(w.clients[name].Backend())
+	s, err := session.Open(w.t.Context(), w.watches[name], &session.Options{Label: name, Hooks: session.Hooks{
 		Joined: func(e session.Event) {
 			who := strings.TrimPrefix(e.Kind, "trace ")
 			w.mu.Lock()
@@ -130,12 +133,15 @@ func (w *world) fault(name string, k fault.Kind, op fault.Op) {
 }
 
 // count returns how many requests of a kind sessions have sent since the last
-// count.
+// count, or how many events their watches have told.
 func (w *world) count(op fault.Op, names []string) string {
 	var all []string
 	for _, name := range names {
 		w.session(name)
 		n, of := w.clients[name].Sent(op), name+string(op)
+		if op == "event" {
+			n = int(w.watches[name].Told())
+		}
 		all = append(all, fmt.Sprint(name, " ", n-w.counts[of]))
 		w.counts[of] = n
 	}

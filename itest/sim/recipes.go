@@ -25,7 +25,7 @@ func recipes() []recipe {
 	return []recipe{
 		{"mutex", layMutex, mutexRound, mutexFinish},
 		{"reentrant", layMutex, reentrantRound, mutexFinish},
-		{"robust", layRobust, robustRound, robustFinish},
+		{"robust", layRobust, robustRound, mutexFinish},
 		{"all", layAll, allRound, allFinish},
 		{"rwlock", layOne, readWriteRound, readWriteFinish},
 		{"semaphore", layOne, semaphoreRound, semaphoreFinish},
@@ -51,9 +51,16 @@ func layMutex(w *world) {
 // one draws a line.
 func (k *worker) one() *line { return k.w.lines[k.random.IntN(len(k.w.lines))] }
 
+// mutex is the one of a line.
+func (k *worker) mutex(ln *line) *mutex.Mutex {
+	return mutex.NewWith(k.c.session, ln.name, mutex.Options{
+		Reentrant: k.w.recipe.name == "reentrant", Robust: ln.robust, LockDelay: ln.delay,
+	})
+}
+
 // lock takes a mutex, or tries to.
-func (k *worker) lock(ln *line, o mutex.Options, try bool) *hold {
-	m := mutex.NewWith(k.c.session, ln.name, o)
+func (k *worker) lock(ln *line, try bool) *hold {
+	m := k.mutex(ln)
 	want := m.Lock
 	if try {
 		want = m.TryLock
@@ -67,7 +74,7 @@ func mutexRound(k *worker) {
 		k.do(ln)
 		return
 	}
-	if hd := k.lock(ln, mutex.Options{}, k.chance(6)); hd != nil {
+	if hd := k.lock(ln, k.chance(6)); hd != nil {
 		k.keep(hd)
 		k.giveBack(hd)
 	}
@@ -77,7 +84,7 @@ func mutexRound(k *worker) {
 func (k *worker) do(ln *line) {
 	a := &attempt{k: k, called: k.w.Now(), ends: -1}
 	var hd *hold
-	err := mutex.New(k.c.session, ln.name).Do(k.ctx, func(_ context.Context, h *session.Hold) error {
+	err := k.mutex(ln).Do(k.ctx, func(_ context.Context, h *session.Hold) error {
 		hd = k.takes(a, asked{lines: []*line{ln}}, h)
 		k.sleep(0, 0)
 		k.keep(hd)
@@ -102,44 +109,46 @@ func (k *worker) do(ln *line) {
 
 func mutexFinish(k *worker) {
 	for _, ln := range k.w.lines {
-		k.giveBack(k.acquire(asked{lines: []*line{ln}}, mutex.New(k.c.session, ln.name).Lock))
+		k.giveBack(k.acquire(asked{lines: []*line{ln}}, k.mutex(ln).Lock))
 	}
 }
 
 func reentrantRound(k *worker) {
 	ln := k.one()
-	o := mutex.Options{Reentrant: true}
-	hd := k.lock(ln, o, k.chance(6))
+	hd := k.lock(ln, k.chance(6))
 	if hd == nil {
 		return
 	}
 	k.keep(hd)
 	if k.chance(4) {
-		k.race(hd, mutex.NewWith(k.c.session, ln.name, o).Lock)
+		k.race(hd, k.mutex(ln).Lock)
 		return
 	}
+	k.nest(hd, k.mutex(ln).Lock)
+	k.giveBack(hd)
+}
+
+// nest enters a hold, and gives one of the two back.
+func (k *worker) nest(hd *hold, enter func(context.Context) (*session.Hold, error)) {
 	outer := hd.h
-	inner, err := mutex.NewWith(k.c.session, ln.name, o).Lock(outer.Context())
+	inner, err := enter(outer.Context())
 	switch {
 	case err != nil: // the hold was lost, and so was the place; or its context has ended
 		if outer.Context().Err() == nil {
-			k.w.tell(k.name, func() { k.w.fail("S6", "%s cannot enter again: %v", k.name, err) })
+			k.w.tell(k.name, func() { k.w.fail("S6", "%s cannot enter its hold: %v", k.name, err) })
 		}
+		return
 	case inner.Token() != outer.Token(): // lost a moment ago: it waited its turn again
-		hd.given = true
-		k.w.ended(k, hd)
-		other := k.takes(&attempt{k: k, called: k.w.Now(), ends: -1}, asked{lines: hd.lines}, inner)
-		k.sleep(0, 0)
-		k.giveBack(other)
+		_ = inner.Unlock()
 		return
 	case k.chance(2):
 		_ = inner.Unlock()
 	default:
-		hd.h = inner
+		hd.mode, hd.h = inner.Mode(), inner
 		_ = outer.Unlock()
 	}
+	k.sleep(0, 0)
 	k.keep(hd)
-	k.giveBack(hd)
 }
 
 // race enters a hold while another goroutine unlocks it, and gives back what it got.
@@ -178,16 +187,9 @@ func robustRound(k *worker) {
 		return
 	}
 	ln := k.one()
-	if hd := k.lock(ln, mutex.Options{Robust: true, LockDelay: ln.delay}, k.chance(8)); hd != nil {
+	if hd := k.lock(ln, k.chance(8)); hd != nil {
 		k.keep(hd)
 		k.giveBack(hd)
-	}
-}
-
-func robustFinish(k *worker) {
-	for _, ln := range k.w.lines {
-		m := mutex.NewWith(k.c.session, ln.name, mutex.Options{Robust: true, LockDelay: ln.delay})
-		k.giveBack(k.acquire(asked{lines: []*line{ln}}, m.Lock))
 	}
 }
 
@@ -202,8 +204,7 @@ func (k *worker) some() (lines []*line, locks []*mutex.Mutex) {
 	n := 2 + k.random.IntN(len(k.w.lines)-1)
 	for _, i := range k.random.Perm(len(k.w.lines))[:n] {
 		lines = append(lines, k.w.lines[i])
-		ln := k.w.lines[i]
-		locks = append(locks, mutex.NewWith(k.c.session, ln.name, mutex.Options{Robust: ln.robust, LockDelay: ln.delay}))
+		locks = append(locks, k.mutex(k.w.lines[i]))
 	}
 	return lines, locks
 }
@@ -230,7 +231,7 @@ func allRound(k *worker) {
 func allFinish(k *worker) {
 	var locks []*mutex.Mutex
 	for _, ln := range k.w.lines {
-		locks = append(locks, mutex.New(k.c.session, ln.name))
+		locks = append(locks, k.mutex(ln))
 	}
 	k.giveBack(k.acquire(asked{lines: k.w.lines}, func(ctx context.Context) (*session.Hold, error) {
 		return mutex.LockAll(ctx, locks...)
@@ -264,7 +265,7 @@ func readWriteRound(k *worker) {
 		k.race(hd, l.RLock)
 		return
 	case k.chance(3):
-		k.nest(l, hd)
+		k.nest(hd, l.RLock)
 	case writes && !k.chance(4):
 		k.downgrade(l, hd)
 	}
@@ -280,29 +281,6 @@ func (k *worker) downgrade(l *rwlock.RWLock, hd *hold) {
 	err := l.Downgrade(ctx, hd.h)
 	cancel()
 	k.w.tell(k.name, func() { k.w.downgraded(hd, token, called, err) })
-	k.sleep(0, 0)
-	k.keep(hd)
-}
-
-// nest reads within a hold, and gives one of the two back.
-func (k *worker) nest(l *rwlock.RWLock, hd *hold) {
-	outer := hd.h
-	inner, err := l.RLock(outer.Context())
-	switch {
-	case err != nil:
-		if outer.Context().Err() == nil {
-			k.w.tell(k.name, func() { k.w.fail("S6", "%s cannot read within its hold: %v", k.name, err) })
-		}
-		return
-	case inner.Token() != outer.Token():
-		_ = inner.Unlock() // the outer hold was lost
-		return
-	case k.chance(2):
-		_ = inner.Unlock()
-	default:
-		hd.mode, hd.h = driver.Shared, inner
-		_ = outer.Unlock()
-	}
 	k.sleep(0, 0)
 	k.keep(hd)
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -45,8 +46,8 @@ type event struct {
 type scheduler struct {
 	now    atomic.Int64
 	random *rand.Rand
-	queue  []*event // a heap
-	woke   bool     // some goroutine may be running
+	queue  queue // a heap
+	woke   bool  // some goroutine may be running
 	steps  int
 
 	mu     sync.Mutex // guards what other goroutines post
@@ -107,50 +108,33 @@ func (s *scheduler) rest() []*event {
 // push puts an event into the queue.
 func (s *scheduler) push(e *event) {
 	e.tie = s.random.Uint64()
-	q := append(s.queue, e)
-	i := len(q) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !before(q[i], q[up]) {
-			break
-		}
-		q[i], q[up] = q[up], q[i]
-		i = up
-	}
-	s.queue = q
+	heap.Push(&s.queue, e)
 }
 
 // pop takes the next event from the queue; nil if there is none.
 func (s *scheduler) pop() *event {
-	q := s.queue
-	if len(q) == 0 {
+	if len(s.queue) == 0 {
 		return nil
 	}
-	first, n := q[0], len(q)-1
-	q[0], q[n] = q[n], nil
-	q = q[:n]
-	for i := 0; ; {
-		least := i
-		for _, j := range [...]int{2*i + 1, 2*i + 2} {
-			if j < n && before(q[j], q[least]) {
-				least = j
-			}
-		}
-		if least == i {
-			break
-		}
-		q[i], q[least] = q[least], q[i]
-		i = least
-	}
-	s.queue = q
-	return first
+	return heap.Pop(&s.queue).(*event) //nolint:forcetypeassert // nothing else is in it
 }
 
-func before(a, b *event) bool {
-	if a.due != b.due {
-		return a.due < b.due
-	}
-	return a.tie < b.tie
+// queue implements heap.Interface.
+type queue []*event
+
+func (q queue) Len() int      { return len(q) }
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(e any)   { *q = append(*q, e.(*event)) } //nolint:forcetypeassert // nothing else is in it
+
+func (q queue) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].due, q[j].due), cmp.Compare(q[i].tie, q[j].tie)) < 0
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last], *q = nil, (*q)[:last]
+	return e
 }
 
 // in returns a random time from a to b.
@@ -167,14 +151,17 @@ const (
 	fnvPrime = 1099511628211
 )
 
+// hash goes on with a hash.
+func hash(h uint64, text string) uint64 {
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * fnvPrime
+	}
+	return h
+}
+
 // log adds a line to the trace.
 func (s *scheduler) log(c *client, what, name string) {
-	h := s.hash
-	for _, part := range [...]string{what, name} {
-		for i := range len(part) {
-			h = (h ^ uint64(part[i])) * fnvPrime
-		}
-	}
+	h := hash(hash(s.hash, what), name)
 	h = (h ^ uint64(s.now.Load())) * fnvPrime
 	s.hash = (h ^ uint64(c.number()+1)) * fnvPrime
 	if s.trace != nil {

@@ -110,7 +110,7 @@ func newWorld(cfg Config) *world {
 	if cfg.Trace {
 		w.trace = &strings.Builder{}
 	}
-	w.random = rand.New(rand.NewPCG(cfg.Seed, kindOf(cfg.Kind)))
+	w.random = rand.New(rand.NewPCG(cfg.Seed, hash(fnvBasis, cfg.Kind)))
 	w.store = membackend.NewScheduled(&w.cfg.Service, timeline{w})
 	all := recipes()
 	w.recipe = all[w.random.IntN(len(all))]
@@ -337,12 +337,3 @@ func (c *client) sleep(who string, d time.Duration) {
 
 // name makes a name of a kind and a number.
 func name(kind string, n int) string { return kind + strconv.Itoa(n) }
-
-// kindOf is a number for a kind of service.
-func kindOf(kind string) uint64 {
-	h := uint64(fnvBasis)
-	for i := range len(kind) {
-		h = (h ^ uint64(kind[i])) * fnvPrime
-	}
-	return h
-}

@@ -71,30 +71,6 @@ func TestRunRestsNotAfterWorkThatTookItsTime(t *testing.T) {
 	})
 }
 
-func TestRunReturnsWhatTheWorkReturnsAsTheLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		st := membackend.New()
-		o := &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		e := election.New(open(t, st.NewClient(), o), "n")
-		trouble := errors.New("cannot open the database")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		runs := 0
-		err := e.Run(ctx, "v", func(context.Context, *session.Hold) error {
-			runs++
-			return trouble
-		})
-
-		require.ErrorIs(t, err, trouble)
-		require.EqualError(t, err, `election: run for "n": cannot open the database`)
-		assert.Equal(t, 1, runs)
-		_, err = e.Leader(t.Context())
-		require.ErrorIs(t, err, session.ErrNoLeader, "Run has resigned")
-		assert.NotContains(t, log.String(), "cannot open the database", "the caller has it")
-	})
-}
-
 func TestRunCampaignsAgainAfterALossAndLogsAnErrorBesideIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

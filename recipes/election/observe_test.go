@@ -68,13 +68,7 @@ func TestObserveTellsAtOnce(t *testing.T) {
 			require.NoError(t, h.Unlock())
 			require.Equal(t, "-", last())
 
-			c.Cut(fault.Both)
 			h = campaign("three")
-			time.Sleep(time.Second)
-			c.Heal()
-			time.Sleep(time.Second) // the request that the cut has swallowed is sent again
-			require.Equal(t, "three", last())
-
 			st.Expire(st.Sessions()[1])
 			time.Sleep(time.Minute) // it opens another session
 			require.NoError(t, leads.Proclaim(t.Context(), h, "four"))
@@ -135,18 +129,5 @@ func TestObserveLeavesNoWatch(t *testing.T) {
 			assert.Zero(t, b.Live())
 		}
 		require.NoError(t, s.Close())
-	})
-}
-
-func TestProclaimThatFindsNoEntryTellsTheHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		e := election.New(open(t, st.NewClient(), nil), "n")
-		h, err := e.Campaign(t.Context(), "v")
-		require.NoError(t, err)
-		st.Delete("n", h.Refs()[0].Key)
-		require.ErrorIs(t, e.Proclaim(t.Context(), h, "w"), session.ErrLost)
-		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "at once")
-		require.ErrorIs(t, h.Unlock(), session.ErrLost)
 	})
 }

@@ -3,7 +3,6 @@ package mutex_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,49 +52,6 @@ func TestAllAreReadBeforeTheGrantWhereNoWatchVouches(t *testing.T) {
 		require.NoError(t, x.Unlock())
 		h := <-got
 		assert.Greater(t, h.Token(), x.Token())
-		require.NoError(t, h.Unlock())
-	})
-}
-
-// Who joins while the ledger is clean has its name entered at once, though it
-// waits. What it is told then is not what it needs to know when it holds.
-func TestWhoJoinedOverACleanLedgerAsksAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		robust := mutex.Options{Robust: true}
-		first, err := mutex.NewWith(open(t, st, nil), "n", robust).Lock(t.Context())
-		require.NoError(t, err)
-		slow := st.NewClient()
-		second := begin(t.Context(), t, mutex.NewWith(open(t, slow, nil), "n", robust))
-		slow.DelayRequests(time.Second)
-		require.NoError(t, first.Unlock())
-		third := begin(t.Context(), t, mutex.NewWith(open(t, st, nil), "n", robust))
-		h := <-second
-		assert.Equal(t, session.PastClean, h.Previous())
-		st.Expire(h.SessionID())
-
-		h3 := <-third
-		assert.True(t, h3.PreviousDied())
-		require.NoError(t, h3.Unlock())
-		slow.Heal()
-	})
-}
-
-func TestPlaceLostInALockDelayIsToldAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		delay := mutex.Options{LockDelay: time.Minute}
-		_, err := mutex.NewWith(open(t, st, nil), "n", delay).Lock(t.Context())
-		require.NoError(t, err)
-		st.Expire(st.Sessions()[0])
-		at := time.Now()
-		got := begin(t.Context(), t, mutex.NewWith(open(t, st, nil), "n", delay))
-		time.Sleep(20 * time.Second)
-		st.Delete("n", st.Entries("n")[0].Key)
-		h := <-got
-
-		assert.Equal(t, 80*time.Second, time.Since(at), "20 in vain and 60 from the new place")
-		assert.True(t, h.PreviousDied())
 		require.NoError(t, h.Unlock())
 	})
 }

@@ -39,6 +39,7 @@ func TestBadNamesAndClosedSessionsAreToldByEveryCall(t *testing.T) {
 		{rwlock.New(s, ""), session.ErrInvalidName},
 		{rwlock.New(s, strings.Repeat("x", 513)), session.ErrInvalidName},
 		{rwlock.New(s, "\xff"), session.ErrInvalidName},
+		{rwlock.New(s, "a\x00b"), session.ErrInvalidName},
 		{rwlock.New(closed, "n"), session.ErrClosed},
 	} {
 		for op, call := range map[string]func(context.Context) (*session.Hold, error){

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/semaphore"
@@ -16,6 +17,17 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens a session that is closed at the end of the test.
+func open(t *testing.T, b driver.Backend) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), b, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
 
 // TestATryThatOthersCameBeforeLeaves: the line is read, has room, and has none any
 // more when the entry is made.
@@ -132,37 +144,4 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		assert.Len(t, st.Entries("gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})
-}
-
-func TestDoGivesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		m := semaphore.New(open(t, st.Backend()), "gpu", 3)
-		assert.PanicsWithValue(t, "boom", func() {
-			_ = m.Do(t.Context(), 2, func(context.Context, *session.Hold) error { panic("boom") })
-		})
-		assert.Empty(t, st.Entries("gpu"))
-		err := m.Do(t.Context(), 2, func(ctx context.Context, h *session.Hold) error {
-			time.Sleep(time.Second)
-			st.Delete("gpu", h.Refs()[0].Key)
-			<-ctx.Done()
-			return nil
-		})
-		require.ErrorIs(t, err, session.ErrLost, "a nil of fn does not hide a loss")
-		require.NoError(t, m.Do(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }))
-	})
-}
-
-func TestWithoutASessionEveryCallSaysSo(t *testing.T) {
-	m := semaphore.New(nil, "gpu", 3)
-	_, err := m.Acquire(t.Context(), 1)
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = m.TryAcquire(t.Context(), 1)
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = m.Limit(t.Context())
-	require.ErrorIs(t, err, session.ErrClosed)
-	_, err = m.Queue(t.Context())
-	require.ErrorIs(t, err, session.ErrClosed)
-	require.ErrorIs(t, m.Resize(t.Context(), 3), session.ErrClosed)
-	require.ErrorIs(t, m.Do(t.Context(), 1, nil), session.ErrClosed)
 }

@@ -14,10 +14,7 @@ type member struct{ *etcdtest.Member }
 
 // Traffic implements trial.Member: what this member is to be told by others, and
 // what it is to tell them through its own proxy.
-func (m *member) Traffic() trial.Traffic {
-	st := m.PeerProxy().Stats()
-	return trial.Traffic{Waiting: st.Requests.Waiting + st.Replies.Waiting, Connections: st.Accepted}
-}
+func (m *member) Traffic() trial.Traffic { return trial.Proxies{m.PeerProxy()}.Traffic() }
 
 // Kill implements trial.Member.
 func (m *member) Kill() error {

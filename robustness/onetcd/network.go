@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -14,14 +13,14 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/trial"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // network is what lies between one client and the members: a proxy for each.
 type network struct {
+	trial.Proxies // those of the members that it may talk to
+
 	client  *clientv3.Client
-	proxies []*tcpproxy.Proxy // those of the members that it may talk to
-	members []int             // which these are
+	members []int // which these are
 	losses  losses
 
 	// Where its newest streams went, as indexes into members; -1 for nowhere yet.
@@ -44,7 +43,7 @@ func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
 		if err != nil {
 			return nil, errors.Join(err, n.close())
 		}
-		n.proxies = append(n.proxies, p)
+		n.Proxies = append(n.Proxies, p)
 		endpoints = append(endpoints, p.Addr())
 	}
 	if len(only) > 1 {
@@ -68,7 +67,7 @@ func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
 // start has the client begin with the first of its members: etcd's takes them in
 // turn, so the others refuse it until it has there what is to be aimed at.
 func (n *network) start() {
-	for _, p := range n.proxies[1:] {
+	for _, p := range n.Proxies[1:] {
 		p.Refuse(true)
 	}
 }
@@ -76,49 +75,10 @@ func (n *network) start() {
 // started lets the client have all of its members.
 func (n *network) started() {
 	n.widen.Do(func() {
-		for _, p := range n.proxies { // none in a process of its own
+		for _, p := range n.Proxies { // none in a process of its own
 			p.Refuse(false)
 		}
 	})
-}
-
-// Cut implements trial.Client.
-func (n *network) Cut(d fault.Direction) {
-	for _, p := range n.proxies {
-		p.Hold(d)
-	}
-}
-
-// Heal implements trial.Client.
-func (n *network) Heal() {
-	for _, p := range n.proxies {
-		p.Heal(fault.Both)
-		p.Delay(fault.Both, 0)
-	}
-}
-
-// Delay implements trial.Client.
-func (n *network) Delay(d time.Duration) {
-	for _, p := range n.proxies {
-		p.Delay(fault.Replies, d)
-	}
-}
-
-// Reset implements trial.Client.
-func (n *network) Reset() {
-	for _, p := range n.proxies {
-		p.Reset()
-	}
-}
-
-// Traffic implements trial.Client.
-func (n *network) Traffic() (t trial.Traffic) {
-	for _, p := range n.proxies {
-		st := p.Stats()
-		t.Waiting += st.Requests.Waiting + st.Replies.Waiting
-		t.Connections += st.Accepted - st.Refused
-	}
-	return t
 }
 
 // Member implements trial.Client: it is where its watch is, or its renewals if it
@@ -134,7 +94,7 @@ func (n *network) Member() int {
 
 // opened notes where a stream has gone.
 func (n *network) opened(method, addr string) {
-	i := slices.IndexFunc(n.proxies, func(p *tcpproxy.Proxy) bool { return p.Addr() == addr })
+	i := slices.IndexFunc(n.Proxies, func(p *tcpproxy.Proxy) bool { return p.Addr() == addr })
 	switch method {
 	case methodWatch:
 		n.watching.Store(int64(i))
@@ -150,8 +110,5 @@ func (n *network) close() error {
 	if n.client != nil {
 		errs = append(errs, n.client.Close())
 	}
-	for _, p := range n.proxies {
-		errs = append(errs, p.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, n.Proxies.Close())...)
 }

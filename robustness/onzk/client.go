@@ -27,7 +27,7 @@ func open(ctx context.Context, lock string, n *network, placeOf func(string) int
 		err = fmt.Errorf("onzk: no lock %q", lock)
 	}
 	if err != nil {
-		return nil, errors.Join(err, n.close())
+		return nil, errors.Join(err, n.Close())
 	}
 	return c, nil
 }
@@ -50,7 +50,7 @@ func Open(ctx context.Context, arg json.RawMessage) (trial.Client, error) {
 	}
 	operator, err := newAdmin(a.Servers)
 	if err != nil {
-		return nil, errors.Join(err, n.close())
+		return nil, errors.Join(err, n.Close())
 	}
 	placeOf := func(path string) int64 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trial.TTL/2)

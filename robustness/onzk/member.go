@@ -38,14 +38,14 @@ func (m *member) Restart(ctx context.Context) error {
 }
 
 // Traffic implements trial.Member.
-func (m *member) Traffic() (t trial.Traffic) {
+func (m *member) Traffic() trial.Traffic {
+	var ways trial.Proxies
 	for i := range m.ensemble.Len() {
 		if i != m.index {
-			add(&t, m.PeerProxy(i))
-			add(&t, m.ensemble.Member(i).PeerProxy(m.index))
+			ways = append(ways, m.PeerProxy(i), m.ensemble.Member(i).PeerProxy(m.index))
 		}
 	}
-	return t
+	return ways.Traffic()
 }
 
 // Running implements trial.Member. ZooKeeper's process is there for a while when it

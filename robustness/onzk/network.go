@@ -8,18 +8,17 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/trial"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // network is one client's way to the members. It can be harmed as a whole, by a
 // proxy before each of them, and request by request.
 type network struct {
-	proxies map[int]*tcpproxy.Proxy // by member; none to those that it may not talk to
-	order   []int                   // members; the first connection is to the first of them
+	trial.Proxies // those of the members that it may talk to
+
+	members []int // which these are; the first connection is to the first of them
 	learn   func(session int64, password string)
 
 	mu      sync.Mutex
@@ -37,18 +36,18 @@ type loss struct {
 
 // newNetwork makes a way to the members that are named, or to all.
 func newNetwork(addrs []string, only []int, learn func(int64, string)) (*network, error) {
-	n := &network{proxies: map[int]*tcpproxy.Proxy{}, order: slices.Clone(only), learn: learn, conns: map[*conn]int{}}
+	n := &network{members: slices.Clone(only), learn: learn, conns: map[*conn]int{}}
 	if len(only) == 0 {
 		for i := range addrs {
-			n.order = append(n.order, i)
+			n.members = append(n.members, i)
 		}
 	}
-	for _, i := range n.order {
+	for _, i := range n.members {
 		p, err := tcpproxy.New(addrs[i], nil)
 		if err != nil {
-			return nil, errors.Join(err, n.close())
+			return nil, errors.Join(err, n.Close())
 		}
-		n.proxies[i] = p
+		n.Proxies = append(n.Proxies, p)
 	}
 	return n, nil
 }
@@ -56,8 +55,8 @@ func newNetwork(addrs []string, only []int, learn func(int64, string)) (*network
 // servers are the addresses to dial, that of a single member twice: zk.Conn
 // sleeps for a second before it goes through its list again.
 func (n *network) servers() (all []string) {
-	for _, i := range n.order {
-		all = append(all, n.proxies[i].Addr())
+	for _, p := range n.Proxies {
+		all = append(all, p.Addr())
 	}
 	if len(all) == 1 {
 		all = append(all, all[0])
@@ -74,7 +73,7 @@ const insistOn = 4
 func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
 	if n.dials++; n.session == 0 && n.dials <= insistOn {
-		address = n.proxies[n.order[0]].Addr()
+		address = n.Proxies[0].Addr()
 	}
 	n.mu.Unlock()
 	socket, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -91,9 +90,9 @@ func (n *network) greeted(c *conn, session int64, password string) {
 	if session == 0 {
 		return
 	}
-	for i, p := range n.proxies {
+	for i, p := range n.Proxies {
 		if p.Addr() == c.RemoteAddr().String() {
-			n.conns[c] = i
+			n.conns[c] = n.members[i]
 		}
 	}
 	n.session = session
@@ -128,49 +127,6 @@ func (n *network) Member() int {
 		at = i
 	}
 	return at
-}
-
-// Cut implements trial.Client.
-func (n *network) Cut(d fault.Direction) {
-	for _, p := range n.proxies {
-		p.Hold(d)
-	}
-}
-
-// Heal implements trial.Client.
-func (n *network) Heal() {
-	for _, p := range n.proxies {
-		p.Delay(fault.Both, 0)
-		p.Heal(fault.Both)
-	}
-}
-
-// Delay implements trial.Client.
-func (n *network) Delay(d time.Duration) {
-	for _, p := range n.proxies {
-		p.Delay(fault.Replies, d)
-	}
-}
-
-// Reset implements trial.Client.
-func (n *network) Reset() {
-	for _, p := range n.proxies {
-		p.Reset()
-	}
-}
-
-// Traffic implements trial.Client.
-func (n *network) Traffic() (t trial.Traffic) {
-	for _, p := range n.proxies {
-		add(&t, p)
-	}
-	return t
-}
-
-func add(t *trial.Traffic, p *tcpproxy.Proxy) {
-	st := p.Stats()
-	t.Waiting += st.Requests.Waiting + st.Replies.Waiting
-	t.Connections += st.Accepted
 }
 
 // Lose implements trial.Client.
@@ -210,13 +166,4 @@ func (n *network) struck(l *loss) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l.hit = true
-}
-
-// close resets what is left, and ends the proxies.
-func (n *network) close() error {
-	var errs []error
-	for _, p := range n.proxies {
-		errs = append(errs, p.Close())
-	}
-	return errors.Join(errs...)
 }

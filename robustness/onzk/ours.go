@@ -38,4 +38,4 @@ func (c *ours) Acquire(ctx context.Context, line history.Line, ask trial.Ask) (t
 }
 
 // Close implements trial.Client.
-func (c *ours) Close() error { return errors.Join(c.session.Close(), c.close()) }
+func (c *ours) Close() error { return errors.Join(c.session.Close(), c.network.Close()) }

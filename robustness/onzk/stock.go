@@ -161,7 +161,7 @@ func (c *stock) end() error {
 	case <-time.After(patience):
 		stuck = errors.New("onzk: a call of the library has not returned")
 	}
-	return errors.Join(stuck, c.close())
+	return errors.Join(stuck, c.network.Close())
 }
 
 // stockHold is a zk.Lock that was got.

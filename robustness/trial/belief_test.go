@@ -66,14 +66,3 @@ func TestABeliefRecordsWhatTheHoldHasSaid(t *testing.T) {
 		assert.Equal(t, 3, released.Client)
 	})
 }
-
-func TestAMetronomeNotesWhenNothingRan(t *testing.T) {
-	m := &metronome{late: []stall{{100, 200}, {300, history.Instant(TTL)}}}
-
-	assert.EqualValues(t, 0, m.stalls(0, 100))
-	assert.EqualValues(t, 60, m.stalls(120, 180))
-	assert.EqualValues(t, 150, m.stalls(150, 400))
-	assert.False(t, m.starved(0, 250), "not for long")
-	assert.True(t, m.starved(0, 301))
-	assert.Equal(t, TTL-300, m.worst())
-}

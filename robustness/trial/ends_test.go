@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
@@ -45,9 +46,7 @@ func TestAnEntryThatGoesLaterWasNotEnded(t *testing.T) {
 		{"with its session", 3 * TTL, time.Millisecond, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			beat := newMetronome()
-			beat.end()
-			st := &stage{svc: &oneLine{gone: Now() + history.Instant(c.goes), slow: c.slow, then: c.then}, beat: beat}
+			st := &stage{svc: &oneLine{gone: Now() + history.Instant(c.goes), slow: c.slow, then: c.then}, beat: beat{new(metronome.Metronome)}}
 
 			err := st.leavesAtOnce(t.Context(), 1, []string{"holder", "entry", "last"})
 

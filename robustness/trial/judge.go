@@ -55,7 +55,7 @@ func (st *stage) struckHold() history.Attempt {
 }
 
 // starved says that a hold was lost while its process did not get to run.
-func starved(a history.Attempt, beat *metronome) bool {
+func starved(a history.Attempt, beat beat) bool {
 	told := told(a)
 	return told != 0 && beat.starved(told-history.Instant(TTL), told)
 }
@@ -131,7 +131,7 @@ func (st *stage) spoiled() int64 {
 // while this process did not get to run nobody in it could be told (L2), and no
 // call could return (S6), and what is left behind may stay for longer (S5).
 // Exclusion is judged as it was seen, whatever ran.
-func judged(h *History, beat *metronome, grace time.Duration, foul int64, struck history.Instant) ([]history.Violation, history.Figures) {
+func judged(h *History, beat beat, grace time.Duration, foul int64, struck history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
 		a := &attempts[i]
@@ -147,5 +147,6 @@ func judged(h *History, beat *metronome, grace time.Duration, foul int64, struck
 			a.Ends += history.Instant(beat.stalls(a.Ends, a.Got))
 		}
 	}
-	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace+beat.all())
+	stalled, _ := beat.ever()
+	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace+stalled)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
@@ -53,8 +54,7 @@ func TestNobodyPromisesWhatAnOperatorEnds(t *testing.T) {
 		{At: 3, Kind: history.Left, Place: 1},
 		{At: 4, Kind: history.Left, Place: 2},
 	}}}
-	beat := newMetronome()
-	beat.end()
+	beat := beat{new(metronome.Metronome)}
 
 	found, _ := judged(h, beat, remains, held.Place, at(0))
 	assert.Empty(t, found)

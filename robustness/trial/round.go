@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
@@ -73,7 +74,7 @@ func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error)
 	_, _ = fmt.Fprint(hash, r.seed, name, number) // it cannot fail
 	seed := hash.Sum64()
 	a := &aim{svc: r.svc, rng: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // scripts, not secrets
-	beat := newMetronome()
+	beat := beat{metronome.Start()}
 	all := make([]*stage, n)
 	for i := range all {
 		all[i] = r.stage(k, a, seed, number, i)
@@ -89,7 +90,7 @@ func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error)
 		}
 		wg.Wait()
 	}
-	beat.end()
+	beat.Stop()
 	results := make([]*Result, n)
 	for i, st := range all {
 		st.judge()

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -83,9 +84,9 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 	if err := s.hire(ctx); err != nil {
 		return nil, err
 	}
-	beat := newMetronome()
+	beat := beat{metronome.Start()}
 	rate := s.work(ctx, d)
-	beat.end()
+	beat.Stop()
 	if rate < perSecond {
 		s.missed = append(s.missed, fmt.Sprintf("%.0f grants/s before the faults, want %d (nothing ran for up to %s)", rate, perSecond, beat.worst()))
 	}

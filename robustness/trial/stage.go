@@ -45,7 +45,7 @@ type stage struct {
 	rng   *rand.Rand // one goroutine at a time, the script's
 	n     int        // its number in the round
 	aim   *aim
-	beat  *metronome
+	beat  beat
 	reign *reign // nil where faults are aimed at clients
 
 	line    history.Line
