@@ -2,19 +2,27 @@ package both
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Secret is a password that must not be found anywhere.
@@ -135,4 +143,110 @@ func (s *Secret) Told() []session.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]session.Event(nil), s.events...)
+}
+
+// Logins is what the case of passwords needs of a service that has users.
+type Logins struct {
+	Proxy     *tcpproxy.Proxy // a way to the server
+	Server    string          // the server, past the proxy
+	Good, Bad string          // the password of a user, and another
+
+	// Open opens a session with a password, in 5 s. It also returns what a program may
+	// print of its configuration.
+	Open func(t testing.TB, server, password string, ttl time.Duration, hooks session.Hooks) (c *recipetest.Client, config []any, err error)
+
+	// Denied returns a session of the user, and the name of a lock that it may not use.
+	Denied func(t testing.TB) (c *recipetest.Client, name string)
+
+	// Stored returns all that lies at the server, and MadeUp the passwords that sessions
+	// have made up for themselves.
+	Stored func(t testing.TB) []any
+	MadeUp func(t testing.TB) []string
+}
+
+// passwordsAreKept goes through all that a login meets, and then looks for the
+// passwords in all that was said, printed and stored.
+func passwordsAreKept(t *testing.T, s Service) {
+	l := s.Logins(t)
+	good := NewSecret(l.Good)
+	secrets := map[string]*Secret{"good": good, "bad": NewSecret(l.Bad)}
+	var clients []*recipetest.Client
+	var shown []any
+	said := map[string]error{}
+	ttl := recipetest.CalmTTL
+	open := func(what, server, password string) *recipetest.Client {
+		c, config, err := l.Open(t, server, password, ttl, good.Hooks())
+		clients, shown, said[what] = append(clients, c), append(shown, config...), err
+		return c
+	}
+
+	wrong := open("wrong password", l.Server, l.Bad)
+	if said["wrong password"] == nil { // it is another user's, who may do nothing
+		said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
+	}
+	require.ErrorIs(t, said["wrong password"], session.ErrDenied)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, nobody.Close())
+	open("unreachable", nobody.Addr().String(), l.Good)
+	l.Proxy.Hold(fault.Both)
+	open("cut", l.Proxy.Addr(), l.Good)
+	require.ErrorIs(t, said["cut"], session.ErrUnavailable)
+	l.Proxy.Heal(fault.Both)
+
+	one, two := open("one", l.Proxy.Addr(), l.Good), open("two", l.Server, l.Good)
+	require.NoError(t, said["one"])
+	require.NoError(t, said["two"])
+	denied, name := l.Denied(t)
+	clients = append(clients, denied)
+	for what, err := range Asked(recipetest.Bounded(t), denied.Session, name) {
+		said["denied "+what] = err
+	}
+	require.ErrorIs(t, said["denied lock"], session.ErrDenied)
+	for what, err := range Asked(recipetest.Bounded(t), two.Session, "../secret") {
+		said["asked "+what] = err
+	}
+	Use(t, one, two, "more/")
+	ttl = 5 * time.Second // this one is to be lost
+	lost := open("to be lost", l.Proxy.Addr(), l.Good)
+	require.NoError(t, said["to be lost"])
+	h := lost.Lock(t, "x")
+	r := two.Begin(recipetest.Bounded(t), "x")
+	line := two.Queued(t, "x", 2)
+	l.Proxy.Reset() // logins are shown anew
+	recipetest.Until(t, "another connection", func() bool { return l.Proxy.Stats().Open > 0 })
+	l.Proxy.Hold(fault.Both)
+	recipetest.Wait(t, h.Context().Done(), "the loss")
+	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
+	l.Proxy.Heal(fault.Both)
+	h2 := r.Granted(t)
+	stored := l.Stored(t)
+	require.NotEmpty(t, stored)
+	recipetest.Unlock(t, h2)
+	for _, c := range clients { // fmt takes no lock
+		if c.Session != nil {
+			assert.NoError(t, c.Close())
+		}
+	}
+
+	for i, password := range l.MadeUp(t) {
+		secrets[fmt.Sprint("made up ", i)] = NewSecret(password)
+	}
+	for name, s := range secrets {
+		for what, err := range said {
+			s.Kept(t, name+", error of "+what, err)
+		}
+		for _, c := range clients {
+			s.Nowhere(t, name+", log", c.Log.String())
+			s.Kept(t, name+", session", c.Session)
+		}
+		for _, config := range shown {
+			s.Kept(t, name+", configuration", config)
+		}
+		s.Kept(t, name+", hold", h2)
+		s.Nowhere(t, name+", line", line)
+		s.Nowhere(t, name+", hooks", good.Told())
+		s.Nowhere(t, name+", store", stored)
+	}
+	assert.NotEmpty(t, good.Told())
 }

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -216,20 +216,22 @@ func blackHoleLosesNoSession(t *testing.T) {
 	var took []time.Duration
 	for i, p := range parties {
 		workers.Go(func() {
-			for pace := time.NewTicker(100 * time.Millisecond); ; {
+			for tick := time.NewTicker(100 * time.Millisecond); ; {
 				select {
 				case <-stop:
-					pace.Stop()
+					tick.Stop()
 					return
-				case <-pace.C:
+				case <-tick.C:
 				}
-				begin := recipetest.Now()
-				err := mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
+				var err error
+				once := metronome.Time(func() {
+					err = mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
+				})
 				if !assert.NoError(t, err) {
 					return
 				}
 				mu.Lock()
-				took = append(took, recipetest.Now().Sub(begin))
+				took = append(took, once)
 				mu.Unlock()
 			}
 		})
@@ -318,48 +320,4 @@ func leaderMovesAndDies(t *testing.T) {
 	for _, p := range parties {
 		p.Kept(t)
 	}
-}
-
-var errOwn = errors.New("the caller's own")
-
-// misuseLeavesNothing is what the recipe's own tests say in memory, once on a
-// real server.
-func misuseLeavesNothing(t *testing.T) {
-	_, client, root := shared.use(t)
-	witness := watchPrefix(t, client, root+"/")
-	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	m := mutex.New(p.Session, "a/b")
-
-	h, err := m.Lock(recipetest.Bounded(t))
-	require.NoError(t, err)
-	_, err = m.Lock(h.Context())
-	require.ErrorIs(t, err, session.ErrReentrant)
-	_, err = m.TryLock(recipetest.Bounded(t))
-	require.ErrorIs(t, err, session.ErrNotAcquired)
-	recipetest.Unlock(t, h)
-	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
-	witness.SeesNothingLeft(t)
-
-	assert.PanicsWithValue(t, "at work", func() {
-		_ = m.Do(recipetest.Bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
-	})
-	witness.SeesNothingLeft(t)
-	err = m.Do(recipetest.Bounded(t), func(ctx context.Context, _ *session.Hold) error {
-		_, inner := m.Lock(ctx)
-		assert.ErrorIs(t, inner, session.ErrReentrant)
-		return errOwn
-	})
-	require.ErrorIs(t, err, errOwn)
-	for _, name := range []string{"", "\xff", string(make([]byte, session.MaxName+1))} {
-		_, err := mutex.New(p.Session, name).Lock(recipetest.Bounded(t))
-		require.ErrorIs(t, err, session.ErrInvalidName)
-	}
-
-	witness.SeesNothingLeft(t)
-	assert.Len(t, witness.Sees(t, 3), 3, "entries ever made: no try and no misuse made one")
-	names, err := p.Names(recipetest.Bounded(t), "")
-	require.NoError(t, err)
-	assert.Empty(t, names)
-	require.NoError(t, p.Close())
-	require.ErrorIs(t, second(m.Lock(recipetest.Bounded(t))), session.ErrClosed)
 }

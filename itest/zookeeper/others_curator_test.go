@@ -2,16 +2,13 @@ package zookeeper
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
@@ -160,67 +157,3 @@ func readWriteIsTold(t *testing.T, root string, curator *program) {
 
 // logged is how many lines of a log have a text.
 func logged(p *lockClient, text string) int { return strings.Count(p.Log.String(), text) }
-
-// TestWritesToEntriesGrantNobody has somebody write into every entry as soon as
-// it is there, as Curator's Revoker would, while three sessions take turns. Where
-// permissions are enforced it is refused.
-func TestWritesToEntriesGrantNobody(t *testing.T) {
-	t.Parallel()
-	e, root := shared.use(t)
-	writes, refused := turnsUnderWrites(t, e, root)
-	assert.Zero(t, writes, "writes into entries")
-	assert.Greater(t, refused, 40)
-	e = zktest.New(t, lax())
-	writes, refused = turnsUnderWrites(t, e, root)
-	assert.Greater(t, writes, 40)
-	assert.Zero(t, refused, "writes refused")
-}
-
-func turnsUnderWrites(t *testing.T, e *zktest.Ensemble, root string) (writes, refused int) {
-	t.Helper()
-	const parties, each = 3, 40
-	lookout := lookAt(t, e, root)
-	turns := make(chan child.Turn, parties*each)
-	for range parties {
-		p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-		for range 2 {
-			go func() { // ends with its turns, or with the Session
-				for range each / 2 {
-					h, err := mutex.New(p.Session, "x").Lock(context.Background())
-					if !assert.NoError(t, err) {
-						return
-					}
-					u := child.TurnOf(h)
-					u.End = recipetest.Now()
-					recipetest.Unlock(t, h)
-					turns <- u
-				}
-			}()
-		}
-	}
-	var all []child.Turn
-	for end := time.Now().Add(recipetest.Patience); len(all) < parties*each; {
-		require.True(t, time.Now().Before(end), "%d turns", len(all))
-		path := lookout.newest(t)
-		if path == root {
-			continue
-		}
-		switch _, err := lookout.admin.Set(path, []byte("__REVOKE__"), -1); {
-		case err == nil:
-			writes++
-		case errors.Is(err, zk.ErrNoAuth):
-			refused++
-		}
-		for more := true; more; {
-			select {
-			case u := <-turns:
-				all = append(all, u)
-			default:
-				more = false
-			}
-		}
-	}
-	lookout.CheckTurns(t, all, false)
-	t.Logf("%d writes into entries, %d refused", writes, refused)
-	return writes, refused
-}

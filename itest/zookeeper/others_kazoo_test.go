@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -93,33 +92,4 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient)
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	other.Kept(t)
 	lookout.SeesNothingLeft(t)
-}
-
-// TestAnEntryWithoutASessionIsNamedWhenItComesNext has somebody with a session
-// between the waiter and the entry, who leaves while the waiter waits.
-func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
-	t.Parallel()
-	e, root := shared.use(t)
-	lookout := lookAt(t, e, root)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	recipetest.Unlock(t, p.Lock(t, "x"))
-	key, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	between, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	r := p.Begin(recipetest.Bounded(t), "x")
-	lookout.Sees(t, 4)
-	r.Waits(t)
-	left := recipetest.Now()
-	require.NoError(t, lookout.admin.Delete(between, -1))
-	recipetest.Wait(t, r.Done, "an answer")
-
-	require.ErrorIs(t, r.Err, session.ErrForeignKey)
-	assert.ErrorContains(t, r.Err, key)
-	assert.Less(t, r.At.Sub(left), recipetest.Relooks, "without the look that is made for want of events")
-	lookout.Wait(t, "nothing but the entry", func(_, ended []string) bool { return len(ended) == 3 })
-	require.Equal(t, []string{key}, entriesBelow(t, lookout.admin, root))
-	require.NoError(t, lookout.admin.Delete(key, -1))
-	recipetest.Unlock(t, p.Lock(t, "x"))
-	p.Kept(t)
 }
