@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"reflect"
 	"strings"
 	"sync"
@@ -170,46 +169,41 @@ func passwordsAreKept(t *testing.T, s Service) {
 	l := s.Logins(t)
 	good := NewSecret(l.Good)
 	secrets := map[string]*Secret{"good": good, "bad": NewSecret(l.Bad)}
-	var clients []*recipetest.Client
-	var shown []any
-	said := map[string]error{}
+	e := &evidence{said: map[string]error{}}
 	ttl := recipetest.CalmTTL
 	open := func(what, server, password string) *recipetest.Client {
 		c, config, err := l.Open(t, server, password, ttl, good.Hooks())
-		clients, shown, said[what] = append(clients, c), append(shown, config...), err
+		e.clients, e.printed, e.said[what] = append(e.clients, c), append(e.printed, config...), err
 		return c
 	}
 
 	wrong := open("wrong password", l.Server, l.Bad)
-	if said["wrong password"] == nil { // it is another user's, who may do nothing
-		said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
+	if e.said["wrong password"] == nil { // it is another user's, who may do nothing
+		e.said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
 	}
-	require.ErrorIs(t, said["wrong password"], session.ErrDenied)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, nobody.Close())
-	open("unreachable", nobody.Addr().String(), l.Good)
+	require.ErrorIs(t, e.said["wrong password"], session.ErrDenied)
+	open("unreachable", Nobody(t), l.Good)
 	l.Proxy.Hold(fault.Both)
 	open("cut", l.Proxy.Addr(), l.Good)
-	require.ErrorIs(t, said["cut"], session.ErrUnavailable)
+	require.ErrorIs(t, e.said["cut"], session.ErrUnavailable)
 	l.Proxy.Heal(fault.Both)
 
 	one, two := open("one", l.Proxy.Addr(), l.Good), open("two", l.Server, l.Good)
-	require.NoError(t, said["one"])
-	require.NoError(t, said["two"])
+	require.NoError(t, e.said["one"])
+	require.NoError(t, e.said["two"])
 	denied, name := l.Denied(t)
-	clients = append(clients, denied)
+	e.clients = append(e.clients, denied)
 	for what, err := range Asked(recipetest.Bounded(t), denied.Session, name) {
-		said["denied "+what] = err
+		e.said["denied "+what] = err
 	}
-	require.ErrorIs(t, said["denied lock"], session.ErrDenied)
+	require.ErrorIs(t, e.said["denied lock"], session.ErrDenied)
 	for what, err := range Asked(recipetest.Bounded(t), two.Session, "../secret") {
-		said["asked "+what] = err
+		e.said["asked "+what] = err
 	}
 	Use(t, one, two, "more/")
 	ttl = 5 * time.Second // this one is to be lost
 	lost := open("to be lost", l.Proxy.Addr(), l.Good)
-	require.NoError(t, said["to be lost"])
+	require.NoError(t, e.said["to be lost"])
 	h := lost.Lock(t, "x")
 	r := two.Begin(recipetest.Bounded(t), "x")
 	line := two.Queued(t, "x", 2)
@@ -217,36 +211,51 @@ func passwordsAreKept(t *testing.T, s Service) {
 	recipetest.Until(t, "another connection", func() bool { return l.Proxy.Stats().Open > 0 })
 	l.Proxy.Hold(fault.Both)
 	recipetest.Wait(t, h.Context().Done(), "the loss")
-	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
+	e.said["lost"], e.said["unlock"] = context.Cause(h.Context()), h.Unlock()
 	l.Proxy.Heal(fault.Both)
 	h2 := r.Granted(t)
 	stored := l.Stored(t)
 	require.NotEmpty(t, stored)
 	recipetest.Unlock(t, h2)
-	for _, c := range clients { // fmt takes no lock
+	for _, c := range e.clients { // fmt takes no lock
 		if c.Session != nil {
 			assert.NoError(t, c.Close())
 		}
 	}
+	require.NotEmpty(t, good.Told())
+	e.printed = append(e.printed, h2)
+	e.walked = map[string]any{"line": line, "hooks": good.Told(), "store": stored}
 
 	for i, password := range l.MadeUp(t) {
 		secrets[fmt.Sprint("made up ", i)] = NewSecret(password)
 	}
 	for name, s := range secrets {
-		for what, err := range said {
-			s.Kept(t, name+", error of "+what, err)
-		}
-		for _, c := range clients {
-			s.Nowhere(t, name+", log", c.Log.String())
-			s.Kept(t, name+", session", c.Session)
-		}
-		for _, config := range shown {
-			s.Kept(t, name+", configuration", config)
-		}
-		s.Kept(t, name+", hold", h2)
-		s.Nowhere(t, name+", line", line)
-		s.Nowhere(t, name+", hooks", good.Told())
-		s.Nowhere(t, name+", store", stored)
+		e.keeps(t, name, s)
 	}
-	assert.NotEmpty(t, good.Told())
+}
+
+// evidence is all in which a password could be found.
+type evidence struct {
+	said    map[string]error
+	clients []*recipetest.Client
+	printed []any
+	walked  map[string]any
+}
+
+// keeps fails the test if a secret is found.
+func (e *evidence) keeps(t testing.TB, name string, s *Secret) {
+	t.Helper()
+	for what, err := range e.said {
+		s.Kept(t, name+", error of "+what, err)
+	}
+	for _, c := range e.clients {
+		s.Nowhere(t, name+", log", c.Log.String())
+		s.Kept(t, name+", session", c.Session)
+	}
+	for _, v := range e.printed {
+		s.Kept(t, fmt.Sprintf("%s, %T", name, v), v)
+	}
+	for what, v := range e.walked {
+		s.Nowhere(t, name+", "+what, v)
+	}
 }

@@ -272,9 +272,6 @@ func etcdWithLogins(t testing.TB, seconds uint) (endpoint string) {
 
 func unreachableIsNamed(t *testing.T) {
 	const timeout = time.Second
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, nobody.Close())
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody reads
 	require.NoError(t, err)
 	defer mute.Close()
@@ -284,7 +281,7 @@ func unreachableIsNamed(t *testing.T) {
 	var told sync.WaitGroup
 	defer told.Wait()
 	reasons := map[string]string{"nobody": "refused"}
-	for name, addr := range map[string]string{"nobody": nobody.Addr().String(), "mute": mute.Addr().String()} {
+	for name, addr := range map[string]string{"nobody": both.Nobody(t), "mute": mute.Addr().String()} {
 		check := func(how string, most time.Duration, open func() error) {
 			told.Go(func() {
 				begin := time.Now()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -68,14 +69,11 @@ func tellRefusals(t *testing.T, all []refusal) {
 
 func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
 	secureWeb := httptest.NewUnstartedServer(nil)
 	secureWeb.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secureWeb.StartTLS()
 	defer secureWeb.Close()
-	nobody := closed.Addr().String()
+	nobody := both.Nobody(t)
 	_, port, err := net.SplitHostPort(nobody)
 	require.NoError(t, err)
 	secure := strings.TrimPrefix(secureWeb.URL, "https://")
