@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,17 +26,9 @@ import (
 // leased is a driver session and what it reported.
 type leased struct {
 	driver.Session
-	b      driver.Backend
-	client *clientv3.Client
-	mu     sync.Mutex
-	proofs []driver.Instant
-	gone   []error
-}
-
-func (l *leased) newest() driver.Instant {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Max(l.proofs)
+	b    driver.Backend
+	mu   sync.Mutex
+	gone []error
 }
 
 func (l *leased) isGone() bool {
@@ -51,14 +42,10 @@ func lease(t testing.TB, client *clientv3.Client, opts *etcdbackend.Options, ttl
 	t.Helper()
 	b, err := etcdbackend.NewBackend(client, opts)
 	require.NoError(t, err)
-	l := &leased{b: b, client: client}
+	l := &leased{b: b}
 	l.Session, err = b.Open(t.Context(), driver.Config{
 		TTL: ttl, Window: ttl - b.Profile().Margin(ttl), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Proof: func(sent driver.Instant, _ time.Duration) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.proofs = append(l.proofs, sent)
-		},
+		Proof: func(driver.Instant, time.Duration) {},
 		Gone: func(err error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -323,11 +323,8 @@ func unreachableIsNamed(t *testing.T) {
 func tlsFromFiles(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	witness := watchPrefix(t, cluster.Client(t), "root/")
-	cert, key, err := cluster.CA().Issue("worker")
-	require.NoError(t, err)
-	good := etcdbackend.DialConfig{
-		Endpoints: cluster.Endpoints(), CAFile: cluster.CA().File(), CertFile: cert, KeyFile: key, Timeout: 2 * time.Second,
-	}
+	good := configOf(t, cluster, "worker")
+	good.Timeout = 2 * time.Second
 	p := newClient(t, "root", recipetest.CalmTTL)
 	require.NoError(t, p.dial(t, good))
 	h := p.Lock(t, "x")
@@ -346,6 +343,6 @@ func tlsFromFiles(t *testing.T) {
 	plain := good
 	plain.CAFile, plain.CertFile, plain.KeyFile = "", "", ""
 	plain.Endpoints = []string{"http://" + cluster.Endpoints()[0][len("https://"):]}
-	err = newClient(t, "root", recipetest.CalmTTL).dial(t, plain)
+	err := newClient(t, "root", recipetest.CalmTTL).dial(t, plain)
 	assert.ErrorIs(t, err, session.ErrUnavailable, "in the clear to a server that wants TLS")
 }

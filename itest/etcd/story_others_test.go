@@ -10,7 +10,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -172,9 +171,4 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 	}
 
 	witness.CheckTurns(t, turns, false)
-	var slowest time.Duration
-	for i := range turns[1:] {
-		slowest = max(slowest, turns[i+1].Begin.Sub(turns[i].End))
-	}
-	t.Logf("%v: slowest hand-off %s", kinds, slowest)
 }

@@ -36,7 +36,7 @@ func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 	t.Run("CuratorRevokesWherePermissionsDoNotCount", func(t *testing.T) {
 		curatorRevokes(t, zktest.New(t, lax()), root, curator, true)
 	})
-	t.Run("CuratorsReadWriteLockIsTold", func(t *testing.T) { readWriteIsTold(t, root, curator) })
+	t.Run("CuratorsReadWriteLockIsTold", func(t *testing.T) { otherProtocolIsTold(t, root, curator, "write") })
 	p.Kept(t)
 	// The last: it kills Curator.
 	t.Run("CuratorsHolderIsKilled", func(t *testing.T) { curatorIsKilled(t, root, curator, p) })
@@ -133,26 +133,30 @@ func curatorIsKilled(t *testing.T, root string, curator *program, p *lockClient)
 	lookout.SeesNothingLeft(t)
 }
 
-// readWriteIsTold has the names of Curator's read-write lock beside a mutex: its
-// owners do not see each other's order, and the log says so, once.
-func readWriteIsTold(t *testing.T, root string, curator *program) {
+// otherProtocolIsTold has entries of another protocol in a line of ours: their owners
+// do not see ours. Ours wait behind them, and the log says so, once for a line.
+func otherProtocolIsTold(t *testing.T, root string, other *program, kind string) {
 	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
-	lookout := lookAt(t, shared.ensemble, root+"/rw")
-	theirs := curator.open(t, "write", root+"/rw")
+	lookout := lookAt(t, shared.ensemble, root+"/mixed")
+	theirs := other.open(t, kind, root+"/mixed")
 	theirs.told(t, "acquire")
 	theirs.acquired(t)
-	one := p.Begin(recipetest.Bounded(t), "rw")
+	path := lookout.Sees(t, 1)[0]
+	one := p.Begin(recipetest.Bounded(t), "mixed")
 	lookout.Sees(t, 2)
-	two := p.Begin(recipetest.Bounded(t), "rw")
+	two := p.Begin(recipetest.Bounded(t), "mixed")
 	lookout.Sees(t, 3)
 	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
 	recipetest.Unlock(t, one.Granted(t))
 	recipetest.Unlock(t, two.Granted(t))
-	lookout.SeesNothingLeft(t)
+
 	assert.Equal(t, 1, logged(p, "several protocols"))
-	assert.Contains(t, p.Log.String(), "__WRIT__")
+	assert.Contains(t, p.Log.String(), `name=mixed`)
+	assert.Contains(t, p.Log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
+	p.Kept(t)
+	lookout.SeesNothingLeft(t)
 }
 
 // logged is how many lines of a log have a text.

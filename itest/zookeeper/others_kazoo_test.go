@@ -22,34 +22,9 @@ func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"kazoo": kazoo}}
 	c.rotations(t, "fairlock", "kazoo")
 	assert.Zero(t, logged(p, "several protocols"))
-	t.Run("AnotherLayoutIsTold", func(t *testing.T) { otherLayoutIsTold(t, root, kazoo) })
+	t.Run("AnotherLayoutIsTold", func(t *testing.T) { otherProtocolIsTold(t, root, kazoo, "lock") })
 	t.Run("AnEntryWithoutASessionIsNamed", func(t *testing.T) { persistentIsNamed(t, root, kazoo, p) })
 	p.Kept(t)
-}
-
-// otherLayoutIsTold has stock Kazoo in a line of the other layout: Kazoo does
-// not see ours. Ours wait behind Kazoo, and the log says so, once for a line.
-func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
-	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
-	lookout := lookAt(t, shared.ensemble, root+"/mixed")
-	theirs := kazoo.open(t, "lock", root+"/mixed")
-	theirs.told(t, "acquire")
-	path, _ := theirs.acquired(t)
-	one := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.Sees(t, 2)
-	two := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.Sees(t, 3)
-	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
-	one.Waits(t)
-	theirs.does(t, "release")
-	recipetest.Unlock(t, one.Granted(t))
-	recipetest.Unlock(t, two.Granted(t))
-
-	assert.Equal(t, 1, logged(p, "several protocols"))
-	assert.Contains(t, p.Log.String(), `name=mixed`)
-	assert.Contains(t, p.Log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
-	p.Kept(t)
-	lookout.SeesNothingLeft(t)
 }
 
 // persistentIsNamed is about entries that nobody's end takes away: Kazoo makes
