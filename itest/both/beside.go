@@ -20,8 +20,9 @@ type Beside struct {
 	// Put writes a record beside a queue.
 	Put func(t testing.TB, queue, record, value string)
 
-	// Limits are limits that no semaphore has. Limit writes one of them for a queue,
-	// and Mend has a semaphore go on after that.
+	// Limits are limits that no semaphore has. Limit writes one of them for a queue.
+	// Mend removes it where a semaphore cannot be given another limit instead; it may
+	// be nil.
 	Limits []string
 	Limit  func(t testing.TB, queue, limit string)
 	Mend   func(t testing.TB, queue, limit string)
@@ -39,9 +40,9 @@ type Beside struct {
 
 // strangersBeside has another client write what lies beside the queues.
 func strangersBeside(t *testing.T, s Service) {
-	b := s.Beside(t)
+	b, root := s.Beside(t), s.Root()
 	one, two := s.Client(t, recipetest.CalmTTL), s.Client(t, recipetest.CalmTTL)
-	t.Run("limits", func(t *testing.T) { b.limits(t, one, two) })
+	t.Run("limits", func(t *testing.T) { b.limits(t, root, one, two) })
 	t.Run("numbers", func(t *testing.T) { b.numbers(t, one) })
 	t.Run("ledgers", func(t *testing.T) { b.ledgers(t, one, two) })
 	one.Kept(t)
@@ -50,7 +51,7 @@ func strangersBeside(t *testing.T, s Service) {
 
 // limits: a waiter and a client that asks get the error of a limit that cannot be
 // read, and a holder goes on.
-func (b Beside) limits(t *testing.T, one, two *recipetest.Client) {
+func (b Beside) limits(t *testing.T, root string, one, two *recipetest.Client) {
 	for i, limit := range b.Limits {
 		name := fmt.Sprint("limit", i)
 		sem := semaphore.New(one.Session, name, 2)
@@ -59,22 +60,28 @@ func (b Beside) limits(t *testing.T, one, two *recipetest.Client) {
 		waiter := two.BeginWith(func() (*session.Hold, error) {
 			return semaphore.New(two.Session, name, 2).Acquire(recipetest.Bounded(t), 2)
 		})
-		recipetest.Until(t, "a waiter", func() bool { es, err := sem.Queue(recipetest.Bounded(t)); return err == nil && len(es) == 2 })
+		one.Queued(t, name, 2)
 		b.Limit(t, name, limit)
 		begin := time.Now()
 		recipetest.Wait(t, waiter.Done, "the end of the waiting")
 		_, aerr := sem.Acquire(recipetest.Bounded(t), 1)
 		_, ferr := semaphore.NewWith(two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(recipetest.Bounded(t), 1)
 		_, lerr := sem.Limit(recipetest.Bounded(t))
-		for what, err := range map[string]error{"waiter": waiter.Err, "acquire": aerr, "follow": ferr, "limit": lerr} {
+		told := map[string]error{"waiter": waiter.Err, "acquire": aerr, "follow": ferr, "limit": lerr}
+		if b.Mend != nil {
+			told["resize"] = sem.Resize(recipetest.Bounded(t), 3)
+		}
+		for what, err := range told {
 			require.ErrorIs(t, err, session.ErrRefused, what)
 			assert.Less(t, len(err.Error()), 500, what)
-			assert.ErrorContains(t, err, "limit", what)
+			assert.ErrorContains(t, err, root+"/%beside/"+name+"/limit", what)
 		}
 		assert.Less(t, time.Since(begin), recipetest.Relooks, "told by an event")
 		assert.NoError(t, context.Cause(h.Context()), "the holder goes on")
 		recipetest.Unlock(t, h)
-		b.Mend(t, name, limit)
+		if b.Mend != nil {
+			b.Mend(t, name, limit)
+		}
 		require.NoError(t, sem.Resize(recipetest.Bounded(t), 2))
 		h, err = sem.Acquire(recipetest.Bounded(t), 2)
 		require.NoError(t, err)

@@ -1,11 +1,24 @@
 package both
 
 import (
+	"net"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
+
+// Nobody returns an address at which no server listens.
+func Nobody(t testing.TB) (addr string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}
 
 // Network is one client's way to all servers, and can be harmed as
 // drivertest.Client has it.

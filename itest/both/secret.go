@@ -2,6 +2,7 @@ package both
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -11,10 +12,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Secret is a password that must not be found anywhere.
@@ -135,4 +142,120 @@ func (s *Secret) Told() []session.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]session.Event(nil), s.events...)
+}
+
+// Logins is what the case of passwords needs of a service that has users.
+type Logins struct {
+	Proxy     *tcpproxy.Proxy // a way to the server
+	Server    string          // the server, past the proxy
+	Good, Bad string          // the password of a user, and another
+
+	// Open opens a session with a password, in 5 s. It also returns what a program may
+	// print of its configuration.
+	Open func(t testing.TB, server, password string, ttl time.Duration, hooks session.Hooks) (c *recipetest.Client, config []any, err error)
+
+	// Denied returns a session of the user, and the name of a lock that it may not use.
+	Denied func(t testing.TB) (c *recipetest.Client, name string)
+
+	// Stored returns all that lies at the server, and MadeUp the passwords that sessions
+	// have made up for themselves.
+	Stored func(t testing.TB) []any
+	MadeUp func(t testing.TB) []string
+}
+
+// passwordsAreKept goes through all that a login meets, and then looks for the
+// passwords in all that was said, printed and stored.
+func passwordsAreKept(t *testing.T, s Service) {
+	l := s.Logins(t)
+	good := NewSecret(l.Good)
+	secrets := map[string]*Secret{"good": good, "bad": NewSecret(l.Bad)}
+	e := &evidence{said: map[string]error{}}
+	ttl := recipetest.CalmTTL
+	open := func(what, server, password string) *recipetest.Client {
+		c, config, err := l.Open(t, server, password, ttl, good.Hooks())
+		e.clients, e.printed, e.said[what] = append(e.clients, c), append(e.printed, config...), err
+		return c
+	}
+
+	wrong := open("wrong password", l.Server, l.Bad)
+	if e.said["wrong password"] == nil { // it is another user's, who may do nothing
+		e.said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
+	}
+	require.ErrorIs(t, e.said["wrong password"], session.ErrDenied)
+	open("unreachable", Nobody(t), l.Good)
+	l.Proxy.Hold(fault.Both)
+	open("cut", l.Proxy.Addr(), l.Good)
+	require.ErrorIs(t, e.said["cut"], session.ErrUnavailable)
+	l.Proxy.Heal(fault.Both)
+
+	one, two := open("one", l.Proxy.Addr(), l.Good), open("two", l.Server, l.Good)
+	require.NoError(t, e.said["one"])
+	require.NoError(t, e.said["two"])
+	denied, name := l.Denied(t)
+	e.clients = append(e.clients, denied)
+	for what, err := range Asked(recipetest.Bounded(t), denied.Session, name) {
+		e.said["denied "+what] = err
+	}
+	require.ErrorIs(t, e.said["denied lock"], session.ErrDenied)
+	for what, err := range Asked(recipetest.Bounded(t), two.Session, "../secret") {
+		e.said["asked "+what] = err
+	}
+	Use(t, one, two, "more/")
+	ttl = 5 * time.Second // this one is to be lost
+	lost := open("to be lost", l.Proxy.Addr(), l.Good)
+	require.NoError(t, e.said["to be lost"])
+	h := lost.Lock(t, "x")
+	r := two.Begin(recipetest.Bounded(t), "x")
+	line := two.Queued(t, "x", 2)
+	l.Proxy.Reset() // logins are shown anew
+	recipetest.Until(t, "another connection", func() bool { return l.Proxy.Stats().Open > 0 })
+	l.Proxy.Hold(fault.Both)
+	recipetest.Wait(t, h.Context().Done(), "the loss")
+	e.said["lost"], e.said["unlock"] = context.Cause(h.Context()), h.Unlock()
+	l.Proxy.Heal(fault.Both)
+	h2 := r.Granted(t)
+	stored := l.Stored(t)
+	require.NotEmpty(t, stored)
+	recipetest.Unlock(t, h2)
+	for _, c := range e.clients { // fmt takes no lock
+		if c.Session != nil {
+			assert.NoError(t, c.Close())
+		}
+	}
+	require.NotEmpty(t, good.Told())
+	e.printed = append(e.printed, h2)
+	e.walked = map[string]any{"line": line, "hooks": good.Told(), "store": stored}
+
+	for i, password := range l.MadeUp(t) {
+		secrets[fmt.Sprint("made up ", i)] = NewSecret(password)
+	}
+	for name, s := range secrets {
+		e.keeps(t, name, s)
+	}
+}
+
+// evidence is all in which a password could be found.
+type evidence struct {
+	said    map[string]error
+	clients []*recipetest.Client
+	printed []any
+	walked  map[string]any
+}
+
+// keeps fails the test if a secret is found.
+func (e *evidence) keeps(t testing.TB, name string, s *Secret) {
+	t.Helper()
+	for what, err := range e.said {
+		s.Kept(t, name+", error of "+what, err)
+	}
+	for _, c := range e.clients {
+		s.Nowhere(t, name+", log", c.Log.String())
+		s.Kept(t, name+", session", c.Session)
+	}
+	for _, v := range e.printed {
+		s.Kept(t, fmt.Sprintf("%s, %T", name, v), v)
+	}
+	for what, v := range e.walked {
+		s.Nowhere(t, name+", "+what, v)
+	}
 }

@@ -35,6 +35,9 @@ type Service interface {
 	// Beside returns what other clients write beside the queues of the root.
 	Beside(t testing.TB) Beside
 
+	// Logins returns what has users and passwords.
+	Logins(t testing.TB) Logins
+
 	// Measured opens a session to be measured.
 	Measured(t testing.TB) Measured
 
@@ -81,6 +84,7 @@ func Run(t *testing.T, service func(t testing.TB) Service) {
 	cases := Cases{}
 	for name, c := range map[string]aCase{
 		"AStoppedHoldersLateWriteIsRefused":          stoppedHolderIsRefused,
+		"PasswordsAreKept":                           passwordsAreKept,
 		"StrangersOfAllKindsAreWaitedForInEveryLine": strangersInEveryLine,
 		"WhatStrangersWriteBesideALineIsNotBelieved": strangersBeside,
 	} {

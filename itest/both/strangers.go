@@ -119,15 +119,7 @@ func strangersInEveryLine(t *testing.T, s Service) {
 func (l Layout) turns(t testing.TB, r recipe, name string, from, to int) {
 	t.Helper()
 	ctx := recipetest.Bounded(t)
-	line := mutex.New(l.Clients[0].Session, name)
-	length := func(n int) {
-		t.Helper()
-		recipetest.Until(t, fmt.Sprint(n, " entries"), func() bool {
-			es, err := line.Queue(ctx)
-			require.NoError(t, err)
-			return len(es) == n
-		})
-	}
+	length := func(n int) { l.Clients[0].Queued(t, name, n) }
 	first, err := r.take[0](ctx, l.Clients[0].Session, name)
 	require.NoError(t, err)
 	x := l.Strangers(t, name, from, to)

@@ -3,6 +3,7 @@ package both
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,10 +39,12 @@ func failed(_ *session.Hold, err error) error { return err }
 
 func second[T any](_ T, err error) error { return err }
 
-// Use goes through what two sessions do with each recipe but the plain mutex, on
-// locks whose names begin with prefix. Nothing of it is left.
-func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix string) {
+// Use goes through what two clients do with each recipe, on locks whose names begin
+// with prefix. Nothing of it is left.
+func Use(t testing.TB, first, other *recipetest.Client, prefix string) {
 	t.Helper()
+	useMutex(t, first, other, prefix+"mutex")
+	ctx, one, two := recipetest.Bounded(t), first.Session, other.Session
 	back := func(h *session.Hold, err error) {
 		t.Helper()
 		require.NoError(t, err)
@@ -81,6 +84,29 @@ func Use(ctx context.Context, t testing.TB, one, two *session.Session, prefix st
 	assert.Equal(t, "the one", l.Value)
 	recipetest.Unlock(t, h)
 	yields(ctx, t, one, two, prefix)
+}
+
+// useMutex has a holder, a waiter, a waiter that gives up, and a client that tries.
+func useMutex(t testing.TB, one, two *recipetest.Client, name string) {
+	t.Helper()
+	ctx := recipetest.Bounded(t)
+	h := one.Lock(t, name)
+	r := two.Begin(ctx, name)
+	line := two.Queued(t, name, 2)
+	assert.EqualValues(t, h.Token(), line[0].Token)
+	assert.NotEmpty(t, line[0].Meta.Host)
+	_, err := mutex.New(two.Session, name).TryLock(ctx)
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = mutex.New(one.Session, name).Lock(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
+	h, err = mutex.New(two.Session, name).TryLock(ctx)
+	require.NoError(t, err)
+	recipetest.Unlock(t, h)
+	one.Queued(t, name, 0)
 }
 
 // yields has one asked by the other, and evicted.

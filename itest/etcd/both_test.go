@@ -64,10 +64,9 @@ func (s bothService) Beside(testing.TB) both.Beside {
 	return both.Beside{
 		Put: put,
 		Limits: []string{
-			"-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
+			"plenty", "-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
 		},
 		Limit:     func(t testing.TB, queue, limit string) { put(t, queue, "limit", limit) },
-		Mend:      func(testing.TB, string, string) {}, // another limit does
 		Slots:     []string{"-1", "+1", "01", "0x1", "", "99999999999999999999", "a/b", "\xff"},
 		Numbers:   []string{"5 ", "5 x", "-5 x", " ", "5 " + strings.Repeat("k", mostBytes), "99999999999999999999 x"},
 		Ledgers:   []string{`{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`},

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -13,34 +12,6 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
-
-func TestEtcdDriverLimitThatIsBroken(t *testing.T) {
-	client := etcdtest.New(t, nil).Client(t)
-	l := lease(t, client, nil, 10*time.Second)
-	const key = "fairlock/%beside/gpu/limit"
-	_, err := client.Put(t.Context(), key, "plenty")
-	require.NoError(t, err)
-
-	for _, req := range []driver.JoinRequest{{Limit: 2}, {Limit: 2, Follow: true}, {Follow: true}} {
-		req.Line, req.Mode, req.Weight = "gpu", driver.Weighted, 1
-		_, err = l.Join(t.Context(), req)
-		require.ErrorIs(t, err, driver.ErrRefused)
-		require.ErrorContains(t, err, key)
-		assert.Equal(t, 0, count(t, client, "fairlock/gpu/"), "nothing stays of %+v", req)
-	}
-	_, err = l.b.Limit(t.Context(), "gpu")
-	require.ErrorIs(t, err, driver.ErrRefused)
-	_, err = l.Look(t.Context(), driver.LookRequest{Line: "gpu", Upto: 1, Limit: true})
-	require.ErrorIs(t, err, driver.ErrRefused)
-
-	require.NoError(t, l.SetLimit(t.Context(), "gpu", 3), "this is how to mend it")
-	limit, err := l.b.Limit(t.Context(), "gpu")
-	require.NoError(t, err)
-	assert.EqualValues(t, 3, limit)
-	j := l.join(t, "gpu")
-	assert.True(t, strings.HasSuffix(j.Entry.Key, ".0"), "the slot of %q was given back", j.Entry.Key)
-	require.ErrorIs(t, l.SetLimit(t.Context(), "gpu", 0), driver.ErrRefused)
-}
 
 func TestEtcdDriverNumberOfADeletedEntryIsFree(t *testing.T) {
 	client := etcdtest.New(t, nil).Client(t)

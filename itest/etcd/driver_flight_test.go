@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -56,11 +55,9 @@ func (f *flight) unary(ctx context.Context, method string, req, reply any, cc *g
 func TestEtcdDriverLeavesAreSentAsTheyCanBeAnswered(t *testing.T) {
 	const atOnce, all = 256, 1000
 	f := &flight{until: atOnce, full: make(chan struct{})}
-	client, err := etcdtest.New(t, nil).NewClient(func(cfg *clientv3.Config) {
-		cfg.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.unary)}
+	client := clientWith(t, etcdtest.New(t, nil), func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(f.unary))
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
 	l := lease(t, client, nil, 20*time.Second)
 	var joined [all]driver.Joined
 	for i := range all {

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -21,11 +20,13 @@ import (
 func TestEtcdDriverWatchOnALineTellsNobodyOnce(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	told := make(chan *pb.WatchResponse, 100)
-	client, err := cluster.NewClient(func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(tellEvents(told)))
+	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
+		hookStreams(cfg, nil, func(_ grpc.ClientStream, m any) {
+			if r, ok := m.(*pb.WatchResponse); ok && len(r.Events) > 0 {
+				told <- r
+			}
+		})
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
 	l, other := lease(t, client, nil, 10*time.Second), lease(t, cluster.Client(t), nil, 10*time.Second)
 	armed := make(chan struct{}, 1)
 	cancel := l.Watch(driver.WatchRequest{Of: driver.OfAdmitted, Ref: driver.Ref{Line: "x"}}, func(driver.Event) { armed <- struct{}{} })
@@ -48,26 +49,4 @@ func TestEtcdDriverWatchOnALineTellsNobodyOnce(t *testing.T) {
 
 	require.Len(t, told, 1)
 	assert.Contains(t, string((<-told).Events[0].Kv.Key), "/y/")
-}
-
-// tellEvents sends on what watches are told of.
-func tellEvents(told chan<- *pb.WatchResponse) grpc.StreamClientInterceptor {
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		s, err := open(ctx, desc, cc, method, opts...)
-		return eventStream{s, told}, err
-	}
-}
-
-type eventStream struct {
-	grpc.ClientStream
-	told chan<- *pb.WatchResponse
-}
-
-// RecvMsg implements grpc.ClientStream.
-func (s eventStream) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if r, ok := m.(*pb.WatchResponse); ok && err == nil && len(r.Events) > 0 {
-		s.told <- r
-	}
-	return err
 }

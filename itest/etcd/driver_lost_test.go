@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/etcdtest"
@@ -41,13 +40,8 @@ func TestEtcdDriverALostAnswerIsNotALongerOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := etcdtest.New(t, nil)
 			admin := cluster.Client(t)
-			f, r := &faults{}, &reads{}
-			f.lose.Store(-1 << 30)
-			client, err := cluster.NewClient(func(cfg *clientv3.Config) {
-				cfg.DialOptions = append(f.options(), grpc.WithChainUnaryInterceptor(r.unary))
-			})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = client.Close() })
+			r := &reads{}
+			client, f := faultyClient(t, cluster, r.unary)
 			for i := range others {
 				_, err := admin.Put(t.Context(), fmt.Sprintf("fairlock/x/%d", i), "")
 				require.NoError(t, err)

@@ -29,7 +29,7 @@ type meter struct{ requests, late, bytes atomic.Int64 }
 
 func meteredClient(t *testing.T, c *etcdtest.Cluster) (*clientv3.Client, *meter) {
 	m := &meter{}
-	client, err := c.NewClient(func(cfg *clientv3.Config) {
+	return clientWith(t, c, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				err := invoke(ctx, method, req, reply, cc, opts...)
@@ -37,15 +37,18 @@ func meteredClient(t *testing.T, c *etcdtest.Cluster) (*clientv3.Client, *meter)
 				if status.Code(err) == codes.Canceled {
 					m.late.Add(1)
 				}
-				if r, ok := reply.(proto.Message); ok {
-					m.bytes.Add(int64(proto.Size(r)))
-				}
+				m.bytes.Add(size(reply))
 				return err
 			}))
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return client, m
+	}), m
+}
+
+// size is the length of an answer.
+func size(reply any) int64 {
+	if m, ok := reply.(proto.Message); ok {
+		return int64(proto.Size(m))
+	}
+	return int64(reply.(interface{ Size() int }).Size())
 }
 
 // costs requires a number of round trips, exactly, unless one had no answer in time:
@@ -236,6 +239,9 @@ func TestEtcdDriverSeveralInANamespace(t *testing.T) {
 	behind, err := l.Join(t.Context(), permits)
 	require.NoError(t, err)
 
+	assert.False(t, l.b.Profile().Ordered, "a wrapped client cannot be asked for its server's version")
+	own := l.watch(t, driver.WatchRequest{Ref: behind.Entry.Ref, Own: true})
+	own.next(t, driver.Armed)
 	line := func(of driver.Aspect, upto int64) events {
 		ch := l.watch(t, driver.WatchRequest{Of: of, Ref: driver.Ref{Line: "gpu", Place: upto}})
 		ch.next(t, driver.Armed)
@@ -256,6 +262,7 @@ func TestEtcdDriverSeveralInANamespace(t *testing.T) {
 		assert.Equal(t, want, n.N)
 	}
 	l.leave(t, behind.Entry.Ref)
+	own.next(t, driver.Gone)
 	left, err := l.Leave(t.Context(), driver.LeaveRequest{Ref: a.Entry.Ref, Clean: true})
 	require.NoError(t, err)
 	assert.Equal(t, left.Rev, ahead.next(t, driver.Changed).Rev, "of those ahead only")
@@ -306,6 +313,7 @@ func TestEtcdDriverValuesAmongOthersElections(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	assert.True(t, list[0].Foreign)
+	assert.Equal(t, fmt.Sprintf("%x", int64(theirs.Lease())), list[0].Session)
 	assert.Equal(t, "theirs", string(list[0].Value))
 
 	_, err = l.JoinAll(t.Context(), []driver.JoinRequest{{Line: "a"}, {Line: "a/b"}})

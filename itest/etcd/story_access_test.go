@@ -31,7 +31,7 @@ const (
 
 // withUsers turns on authentication: "worker" may read and write the prefix and
 // nothing else, "reader" may only read it, "stranger" may do nothing.
-func withUsers(t *testing.T, endpoint, prefix string) {
+func withUsers(t testing.TB, endpoint, prefix string) {
 	t.Helper()
 	root, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func withUsers(t *testing.T, endpoint, prefix string) {
 }
 
 // loggedIn is a client of a user's.
-func loggedIn(t *testing.T, endpoint, user string, tap *tap) *clientv3.Client {
+func loggedIn(t testing.TB, endpoint, user string, tap *tap) *clientv3.Client {
 	t.Helper()
 	cfg := clientv3.Config{Endpoints: []string{endpoint}, Username: user, Password: goodPassword, Logger: zap.NewNop()}
 	if tap != nil {
@@ -88,7 +88,6 @@ func permissionOnTheRoot(t *testing.T) {
 	two, err := dial("worker", goodPassword)
 	require.NoError(t, err)
 	workersCanDoEverything(t, one, two, witness)
-	require.NoError(t, one.Close())
 	require.NoError(t, two.Close())
 	witness.SeesNothingLeft(t)
 
@@ -114,9 +113,14 @@ func permissionOnTheRoot(t *testing.T) {
 			require.NoError(t, nerr)
 		}
 		assert.Less(t, time.Since(begin), 3*time.Second, "at once")
-		said = append(said, qerr, nerr, p.Close())
+		said = append(said, qerr, nerr)
+		if user == "reader" {
+			said = append(said, evictIsDenied(t, one, p))
+		}
+		require.NoError(t, p.Close())
 		t.Logf("%s: %v", user, said[len(said)-4])
 	}
+	require.NoError(t, one.Close())
 	begin := time.Now()
 	_, err = dial("worker", badPassword)
 	require.ErrorIs(t, err, session.ErrDenied)
@@ -139,6 +143,18 @@ func permissionOnTheRoot(t *testing.T) {
 	}
 }
 
+// evictIsDenied has a user that may only read evict a holder, and returns the error.
+func evictIsDenied(t *testing.T, worker, reader *lockClient) error {
+	t.Helper()
+	h := worker.Lock(t, "held")
+	err := reader.Evict(recipetest.Bounded(t), reader.Queued(t, "held", 1)[0])
+	require.ErrorIs(t, err, session.ErrDenied)
+	assert.ErrorContains(t, err, `"`+h.Refs()[0].Key+`"`)
+	assert.ErrorContains(t, err, "permission to read and write the key is missing")
+	require.NoError(t, h.Unlock(), "it stays")
+	return err
+}
+
 // errorOf is what somebody gets to read who prints the configuration.
 func errorOf(cfg etcdbackend.DialConfig) error { return &printed{cfg} }
 
@@ -150,36 +166,16 @@ func (p *printed) Error() string { return p.cfg.String() + p.cfg.GoString() }
 func workersCanDoEverything(t *testing.T, one, two *lockClient, witness *witness) {
 	t.Helper()
 	h := one.Lock(t, "orders/settle")
-	r := two.Begin(recipetest.Bounded(t), "orders/settle")
-	tokens := witness.Sees(t, 2)
-	_, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
-	require.ErrorIs(t, err, session.ErrNotAcquired)
-	line, err := mutex.New(two.Session, "orders/settle").Queue(recipetest.Bounded(t))
-	require.NoError(t, err)
-	require.Len(t, line, 2)
-	assert.Equal(t, tokens[0], line[0].Token)
-	assert.NotEmpty(t, line[0].Meta.Host)
-	names, err := two.Names(recipetest.Bounded(t), "orders/")
-	require.NoError(t, err)
-	assert.Equal(t, []string{"orders/settle"}, names)
-	names, err = two.Names(recipetest.Bounded(t), "")
-	require.NoError(t, err)
-	assert.Equal(t, []string{"orders/settle"}, names)
-
-	// One who waits and gives up leaves nothing either.
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = mutex.New(one.Session, "orders/settle").Lock(short)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	for _, prefix := range []string{"", "orders/"} {
+		names, err := two.Names(recipetest.Bounded(t), prefix)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"orders/settle"}, names)
+	}
 	recipetest.Unlock(t, h)
-	recipetest.Unlock(t, r.Granted(t))
-	try, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
-	require.NoError(t, err)
-	recipetest.Unlock(t, try)
+	both.Use(t, &one.Client, &two.Client, "orders/")
 	witness.SeesNothingLeft(t)
 	one.Kept(t)
 	two.Kept(t)
-	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
 }
 
 // sessionSurvivesItsLogin is about logins that live for two seconds, while a
@@ -254,7 +250,7 @@ func renewalsNeedNoLogin(t *testing.T) {
 }
 
 // etcdWithLogins starts a member whose logins expire after so many seconds.
-func etcdWithLogins(t *testing.T, seconds uint) (endpoint string) {
+func etcdWithLogins(t testing.TB, seconds uint) (endpoint string) {
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(t.TempDir(), "etcd")
 	cfg.AuthTokenTTL = seconds
@@ -276,9 +272,6 @@ func etcdWithLogins(t *testing.T, seconds uint) (endpoint string) {
 
 func unreachableIsNamed(t *testing.T) {
 	const timeout = time.Second
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, nobody.Close())
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody reads
 	require.NoError(t, err)
 	defer mute.Close()
@@ -287,7 +280,8 @@ func unreachableIsNamed(t *testing.T) {
 
 	var told sync.WaitGroup
 	defer told.Wait()
-	for name, addr := range map[string]string{"nobody": nobody.Addr().String(), "mute": mute.Addr().String()} {
+	reasons := map[string]string{"nobody": "refused"}
+	for name, addr := range map[string]string{"nobody": both.Nobody(t), "mute": mute.Addr().String()} {
 		check := func(how string, most time.Duration, open func() error) {
 			told.Go(func() {
 				begin := time.Now()
@@ -296,6 +290,7 @@ func unreachableIsNamed(t *testing.T) {
 				t.Logf("%s, %s: %s: %v", name, how, took.Round(time.Millisecond), err)
 				assert.ErrorIs(t, err, session.ErrUnavailable, "%s, %s", name, how)
 				assert.ErrorContains(t, err, addr, "%s, %s", name, how)
+				assert.ErrorContains(t, err, reasons[name], "%s, %s", name, how)
 				assert.NotContains(t, fmt.Sprint(err), goodPassword)
 				assert.Less(t, took, most+time.Second, "%s, %s", name, how)
 			})
@@ -328,11 +323,8 @@ func unreachableIsNamed(t *testing.T) {
 func tlsFromFiles(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	witness := watchPrefix(t, cluster.Client(t), "root/")
-	cert, key, err := cluster.CA().Issue("worker")
-	require.NoError(t, err)
-	good := etcdbackend.DialConfig{
-		Endpoints: cluster.Endpoints(), CAFile: cluster.CA().File(), CertFile: cert, KeyFile: key, Timeout: 2 * time.Second,
-	}
+	good := configOf(t, cluster, "worker")
+	good.Timeout = 2 * time.Second
 	p := newClient(t, "root", recipetest.CalmTTL)
 	require.NoError(t, p.dial(t, good))
 	h := p.Lock(t, "x")
@@ -343,34 +335,6 @@ func tlsFromFiles(t *testing.T) {
 	require.NoError(t, p.Close())
 	witness.SeesNothingLeft(t)
 
-	other, err := etcdtest.NewCA(t.TempDir())
-	require.NoError(t, err)
-	otherCert, otherKey, err := other.Issue("worker")
-	require.NoError(t, err)
-	var told sync.WaitGroup
-	defer told.Wait()
-	for _, c := range []struct {
-		name, says string
-		edit       func(*etcdbackend.DialConfig)
-	}{
-		{"servers of another authority", "certificate signed by unknown authority", func(c *etcdbackend.DialConfig) { c.CAFile = other.File() }},
-		{"the system's authorities", "certificate signed by unknown authority", func(c *etcdbackend.DialConfig) { c.CAFile = "" }},
-		// How a server refuses a client comes after the client's own part of the
-		// handshake, and may be lost with the connection.
-		{"no certificate", "", func(c *etcdbackend.DialConfig) { c.CertFile, c.KeyFile = "", "" }},
-		{"a certificate of another authority", "", func(c *etcdbackend.DialConfig) { c.CertFile, c.KeyFile = otherCert, otherKey }},
-	} {
-		told.Go(func() {
-			cfg := good
-			c.edit(&cfg)
-			begin := time.Now()
-			err := second(etcdbackend.Dial(t.Context(), cfg, nil))
-			t.Logf("%s: %s: %v", c.name, time.Since(begin).Round(time.Millisecond), err)
-			assert.ErrorIs(t, err, session.ErrUnavailable, c.name)
-			assert.ErrorContains(t, err, c.says, c.name)
-			assert.ErrorContains(t, err, cluster.Endpoints()[0], c.name)
-		})
-	}
 	bad := good
 	bad.CAFile = filepath.Join(t.TempDir(), "absent.pem")
 	begin := time.Now()
@@ -379,6 +343,6 @@ func tlsFromFiles(t *testing.T) {
 	plain := good
 	plain.CAFile, plain.CertFile, plain.KeyFile = "", "", ""
 	plain.Endpoints = []string{"http://" + cluster.Endpoints()[0][len("https://"):]}
-	err = newClient(t, "root", recipetest.CalmTTL).dial(t, plain)
+	err := newClient(t, "root", recipetest.CalmTTL).dial(t, plain)
 	assert.ErrorIs(t, err, session.ErrUnavailable, "in the clear to a server that wants TLS")
 }

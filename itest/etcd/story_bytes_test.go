@@ -2,16 +2,11 @@ package etcd
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/recipes/election"
@@ -22,18 +17,7 @@ import (
 // and behind many.
 func leaderBytes(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
-	var bytes atomic.Int64
-	client, err := cluster.NewClient(func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(func(
-			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
-		) error {
-			err := invoke(ctx, method, req, reply, cc, opts...)
-			bytes.Add(size(reply))
-			return err
-		}))
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	client, m := meteredClient(t, cluster)
 	observer := newClient(t, "root", recipetest.CalmTTL).open(t, client)
 	candidates := newClient(t, "root", recipetest.CalmTTL).open(t, cluster.Client(t))
 
@@ -54,21 +38,17 @@ func leaderBytes(t *testing.T) {
 				}
 			}()
 		}
-		recipetest.Until(t, fmt.Sprint(n, " candidates"), func() bool {
-			all, err := candidates.Queue(recipetest.Bounded(t), "boss")
-			require.NoError(t, err)
-			return len(all) == n
-		})
+		candidates.Queued(t, "boss", n)
 	}
 	cost := func() int64 {
-		before := bytes.Load()
+		before := m.bytes.Load()
 		for range 10 {
 			leader, err := election.New(observer.Session, "boss").Leader(recipetest.Bounded(t))
 			require.NoError(t, err)
 			require.Equal(t, value, leader.Value)
 			require.Equal(t, candidates.Meta().PID, leader.Entry.Meta.PID)
 		}
-		return (bytes.Load() - before) / 10
+		return (m.bytes.Load() - before) / 10
 	}
 	campaign(2)
 	few := cost()
@@ -80,12 +60,4 @@ func leaderBytes(t *testing.T) {
 	for _, done := range over {
 		<-done
 	}
-}
-
-// size is the length of an answer.
-func size(reply any) int64 {
-	if m, ok := reply.(proto.Message); ok {
-		return int64(proto.Size(m))
-	}
-	return int64(reply.(interface{ Size() int }).Size())
 }

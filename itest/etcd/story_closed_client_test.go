@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
@@ -19,13 +18,6 @@ import (
 // the wrong order. All calls return, with contexts that have no end.
 func closedClient(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
-	open := func() (*clientv3.Client, *session.Session) {
-		client, err := cluster.NewClient(nil)
-		require.NoError(t, err)
-		s, err := etcdbackend.Open(recipetest.Bounded(t), client, &etcdbackend.Options{Session: session.Options{TTL: recipetest.CalmTTL}})
-		require.NoError(t, err)
-		return client, s
-	}
 	// returns requires that f comes back with ErrClosed long before the session
 	// ends, without the help of a context.
 	returns := func(what string, f func() error) {
@@ -41,25 +33,18 @@ func closedClient(t *testing.T) {
 	}
 	forever := context.Background()
 
-	blocker, err := cluster.NewClient(nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = blocker.Close() })
-	holder, err := etcdbackend.Open(recipetest.Bounded(t), blocker, &etcdbackend.Options{Session: session.Options{TTL: recipetest.CalmTTL}})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = holder.Close() })
-	h, err := mutex.New(holder, "held").Lock(recipetest.Bounded(t))
-	require.NoError(t, err)
+	holder := newClient(t, "root", recipetest.CalmTTL).open(t, cluster.Client(t))
+	h := holder.Lock(t, "held")
 
-	client, s := open()
+	client, err := cluster.NewClient(nil)
+	require.NoError(t, err)
+	s, err := etcdbackend.Open(recipetest.Bounded(t), client, &etcdbackend.Options{Root: "root", Session: session.Options{TTL: recipetest.CalmTTL}})
+	require.NoError(t, err)
 	own, err := mutex.New(s, "own").Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	joined := make(chan error, 1)
 	go func() { joined <- second(mutex.New(s, "held").Lock(forever)) }()
-	for line := 0; line < 2; { // the waiter stands in the queue
-		entries, err := holder.Queue(recipetest.Bounded(t), "held")
-		require.NoError(t, err)
-		line = len(entries)
-	}
+	holder.Queued(t, "held", 2)
 	require.NoError(t, client.Close())
 	returns("Lock", func() error { return second(mutex.New(s, "n").Lock(forever)) })
 	returns("TryLock", func() error { return second(mutex.New(s, "n").TryLock(forever)) })

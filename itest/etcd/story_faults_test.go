@@ -2,9 +2,9 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -216,20 +220,22 @@ func blackHoleLosesNoSession(t *testing.T) {
 	var took []time.Duration
 	for i, p := range parties {
 		workers.Go(func() {
-			for pace := time.NewTicker(100 * time.Millisecond); ; {
+			for tick := time.NewTicker(100 * time.Millisecond); ; {
 				select {
 				case <-stop:
-					pace.Stop()
+					tick.Stop()
 					return
-				case <-pace.C:
+				case <-tick.C:
 				}
-				begin := recipetest.Now()
-				err := mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
+				var err error
+				once := metronome.Time(func() {
+					err = mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
+				})
 				if !assert.NoError(t, err) {
 					return
 				}
 				mu.Lock()
-				took = append(took, recipetest.Now().Sub(begin))
+				took = append(took, once)
 				mu.Unlock()
 			}
 		})
@@ -320,46 +326,34 @@ func leaderMovesAndDies(t *testing.T) {
 	}
 }
 
-var errOwn = errors.New("the caller's own")
-
-// misuseLeavesNothing is what the recipe's own tests say in memory, once on a
-// real server.
-func misuseLeavesNothing(t *testing.T) {
-	_, client, root := shared.use(t)
-	witness := watchPrefix(t, client, root+"/")
-	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	m := mutex.New(p.Session, "a/b")
-
-	h, err := m.Lock(recipetest.Bounded(t))
+// outageIsLoggedSparsely counts what reaches the logs of the user's own client and
+// of the session together, while etcd is away and a Lock waits for it.
+func outageIsLoggedSparsely(t *testing.T) {
+	cluster := etcdtest.New(t, &etcdtest.Options{Processes: true})
+	core, logged := observer.New(zapcore.WarnLevel)
+	client, err := cluster.NewClient(func(cfg *clientv3.Config) { cfg.Logger = zap.New(core) })
 	require.NoError(t, err)
-	_, err = m.Lock(h.Context())
-	require.ErrorIs(t, err, session.ErrReentrant)
-	_, err = m.TryLock(recipetest.Bounded(t))
-	require.ErrorIs(t, err, session.ErrNotAcquired)
-	recipetest.Unlock(t, h)
-	require.ErrorIs(t, h.Unlock(), session.ErrUnlocked)
-	witness.SeesNothingLeft(t)
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	p := newClient(t, "root", 2*time.Second).open(t, client)
+	recipetest.Unlock(t, p.Lock(t, "x"))
 
-	assert.PanicsWithValue(t, "at work", func() {
-		_ = m.Do(recipetest.Bounded(t), func(context.Context, *session.Hold) error { panic("at work") })
-	})
-	witness.SeesNothingLeft(t)
-	err = m.Do(recipetest.Bounded(t), func(ctx context.Context, _ *session.Hold) error {
-		_, inner := m.Lock(ctx)
-		assert.ErrorIs(t, inner, session.ErrReentrant)
-		return errOwn
-	})
-	require.ErrorIs(t, err, errOwn)
-	for _, name := range []string{"", "\xff", string(make([]byte, session.MaxName+1))} {
-		_, err := mutex.New(p.Session, name).Lock(recipetest.Bounded(t))
-		require.ErrorIs(t, err, session.ErrInvalidName)
+	member := cluster.Member(0)
+	require.NoError(t, member.Kill())
+	away, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	_, err = mutex.New(p.Session, "x").Lock(away)
+	cancel()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, member.Restart(recipetest.Bounded(t)))
+	recipetest.Unlock(t, p.Lock(t, "x"))
+
+	for _, e := range logged.All() {
+		t.Log("client:", e.Message, e.ContextMap()["method"])
 	}
-
-	witness.SeesNothingLeft(t)
-	assert.Len(t, witness.Sees(t, 3), 3, "entries ever made: no try and no misuse made one")
-	names, err := p.Names(recipetest.Bounded(t), "")
-	require.NoError(t, err)
-	assert.Empty(t, names)
-	require.NoError(t, p.Close())
-	require.ErrorIs(t, second(m.Lock(recipetest.Bounded(t))), session.ErrClosed)
+	// A request is under way when the server dies, or is sent before the client notices.
+	assert.LessOrEqual(t, logged.Len(), 2, "the client's own log")
+	said := p.Log.String()
+	assert.Equal(t, 1, strings.Count(said, "cannot open a session"), "once, since it lasted less than a minute")
+	assert.Equal(t, 1, strings.Count(said, "reachable again"))
+	// The lease, the watch stream, the session, and the two above, once each.
+	assert.LessOrEqual(t, strings.Count(said, "level=WARN"), 5, said)
 }

@@ -158,3 +158,37 @@ func (s *tapped) RecvMsg(m any) error {
 	}
 	return err
 }
+
+// hooked is a stream with functions that are called before a message is sent and
+// after one was received; nil does nothing.
+type hooked struct {
+	grpc.ClientStream
+	send, recv func(s grpc.ClientStream, m any)
+}
+
+// hookStreams has the streams of a client hooked.
+func hookStreams(cfg *clientv3.Config, send, recv func(grpc.ClientStream, any)) {
+	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(func(
+		ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		s, err := open(ctx, d, cc, method, opts...)
+		return &hooked{s, send, recv}, err
+	}))
+}
+
+func (s *hooked) SendMsg(m any) error {
+	if s.send != nil {
+		s.send(s.ClientStream, m)
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s *hooked) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil && s.recv != nil {
+		s.recv(s.ClientStream, m)
+	}
+	return err
+}
+
+func second[T any](_ T, err error) error { return err }

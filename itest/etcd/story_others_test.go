@@ -10,7 +10,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,18 +65,11 @@ func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]f
 	}
 	return map[string]func(name string) stand{
 		"fairlock": func(name string) stand {
-			return func(ctx context.Context, granted chan<- driver.Instant, failed func(error)) func() error {
-				var h *session.Hold
-				go func() {
-					var err error
-					if h, err = mutex.New(fair.Session, name).Lock(ctx); err != nil {
-						failed(err)
-						return
-					}
-					granted <- recipetest.Now()
-				}()
-				return func() error { return h.Unlock() }
-			}
+			var h *session.Hold
+			return inBackground(func(ctx context.Context) (err error) {
+				h, err = mutex.New(fair.Session, name).Lock(ctx)
+				return err
+			}, func(context.Context) error { return h.Unlock() })
 		},
 		"mutex": func(name string) stand {
 			m := concurrency.NewMutex(others(), name)
@@ -179,103 +171,4 @@ func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string,
 	}
 
 	witness.CheckTurns(t, turns, false)
-	var slowest time.Duration
-	for i := range turns[1:] {
-		slowest = max(slowest, turns[i+1].Begin.Sub(turns[i].End))
-	}
-	t.Logf("%v: slowest hand-off %s", kinds, slowest)
-}
-
-func foreignKeyWithoutLease(t *testing.T) {
-	_, client, root := shared.use(t)
-	key := root + "/x/somebody's"
-	_, err := client.Put(recipetest.Bounded(t), key, "")
-	require.NoError(t, err)
-	witness := watchPrefix(t, client, root+"/")
-	one, two := newClient(t, root, recipetest.CalmTTL).open(t, client), newClient(t, root, recipetest.CalmTTL).open(t, client)
-
-	// Several at once: only the first of them stands right behind it.
-	begin := recipetest.Now()
-	var all []*recipetest.Request
-	for i := range 6 {
-		all = append(all, []*lockClient{one, two}[i%2].Begin(recipetest.Bounded(t), "x"))
-	}
-	for _, r := range all {
-		recipetest.Wait(t, r.Done, "an answer")
-		require.ErrorIs(t, r.Err, session.ErrForeignKey)
-		assert.ErrorContains(t, r.Err, fmt.Sprintf("%q", key))
-		assert.Nil(t, r.Hold)
-		assert.Less(t, r.At.Sub(begin), recipetest.Relooks, "without the look that is made for want of events")
-	}
-	witness.Wait(t, "nothing but the key", func(_, ended []int64) bool { return len(ended) == 6 })
-	left, err := client.Get(recipetest.Bounded(t), root+"/", clientv3.WithPrefix())
-	require.NoError(t, err)
-	require.Len(t, left.Kvs, 1)
-	assert.Equal(t, key, string(left.Kvs[0].Key))
-
-	_, err = mutex.New(one.Session, "x").TryLock(recipetest.Bounded(t))
-	require.ErrorIs(t, err, session.ErrNotAcquired)
-	assert.ErrorContains(t, err, key)
-	_, err = client.Delete(recipetest.Bounded(t), key)
-	require.NoError(t, err)
-	recipetest.Unlock(t, one.Lock(t, "x"))
-	witness.SeesNothingLeft(t)
-}
-
-// foreignKeyComesNext has somebody with a lease between the waiter and the key,
-// who leaves while the waiter already watches both.
-func foreignKeyComesNext(t *testing.T) {
-	cluster, client, root := shared.use(t)
-	key := root + "/x/somebody's"
-	_, err := client.Put(recipetest.Bounded(t), key, "")
-	require.NoError(t, err)
-	lease, err := client.Grant(recipetest.Bounded(t), 60)
-	require.NoError(t, err)
-	_, err = client.Put(recipetest.Bounded(t), root+"/x/between", "", clientv3.WithLease(lease.ID))
-	require.NoError(t, err)
-	var tap tap
-	p := newClient(t, root, recipetest.CalmTTL).open(t, clientWith(t, cluster, tap.on))
-	r := p.Begin(recipetest.Bounded(t), "x")
-	recipetest.Until(t, "watches on the own entry and on both ahead", func() bool { return tap.watches.Load() == 3 })
-	r.Waits(t)
-	left := recipetest.Now()
-	_, err = client.Revoke(recipetest.Bounded(t), lease.ID)
-	require.NoError(t, err)
-	recipetest.Wait(t, r.Done, "an answer")
-
-	require.ErrorIs(t, r.Err, session.ErrForeignKey)
-	assert.ErrorContains(t, r.Err, fmt.Sprintf("%q", key))
-	t.Logf("told %s after the key came next", r.At.Sub(left))
-	assert.Less(t, r.At.Sub(left), recipetest.Relooks, "without the look that is made for want of events")
-}
-
-func foreignLeasedKey(t *testing.T) {
-	_, client, root := shared.use(t)
-	witness := watchPrefix(t, client, root+"/")
-	p := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	joined := 0
-	for name, end := range map[string]func(id clientv3.LeaseID, key string) error{
-		"deleted": func(_ clientv3.LeaseID, key string) error { return second(client.Delete(recipetest.Bounded(t), key)) },
-		"revoked": func(id clientv3.LeaseID, _ string) error { return second(client.Revoke(recipetest.Bounded(t), id)) },
-		"expired": func(clientv3.LeaseID, string) error { return nil }, // by itself
-	} {
-		lease, err := client.Grant(recipetest.Bounded(t), 2)
-		require.NoError(t, err)
-		key := root + "/" + name + "/somebody's"
-		put, err := client.Put(recipetest.Bounded(t), key, "", clientv3.WithLease(lease.ID))
-		require.NoError(t, err)
-		r := p.Begin(recipetest.Bounded(t), name)
-		joined++
-		p.Stands(t, joined)
-		r.Waits(t)
-		require.NoError(t, end(lease.ID, key))
-		h := r.Granted(t)
-		gone := witness.SeesEnd(t, put.Header.Revision)
-
-		assert.Greater(t, int64(h.Token()), put.Header.Revision)
-		assert.Less(t, r.At.Sub(gone), recipetest.Relooks)
-		recipetest.Unlock(t, h)
-	}
-	p.Kept(t)
-	witness.SeesNothingLeft(t)
 }

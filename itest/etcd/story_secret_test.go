@@ -1,9 +1,6 @@
 package etcd
 
 import (
-	"context"
-	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -14,113 +11,43 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/itest/both"
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// passwordsAreKept goes through all that a login meets, and then looks for the
-// passwords in all that was said, printed and stored.
-func passwordsAreKept(t *testing.T) {
-	const root = "team"
+// Logins has a server of its own.
+func (s bothService) Logins(t testing.TB) both.Logins {
 	endpoint := etcdWithLogins(t, 300)
-	withUsers(t, endpoint, root+"/")
+	withUsers(t, endpoint, s.root+"/")
 	proxy, err := tcpproxy.New(endpoint, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
-	good, bad := both.NewSecret(goodPassword), both.NewSecret(badPassword)
-	var parties []*lockClient
-	said := map[string]error{}
-	ttl := recipetest.CalmTTL
-	dial := func(what, endpoint, password string) (*lockClient, etcdbackend.DialConfig) {
-		p := newClient(t, root, ttl)
-		p.opts.Session.Hooks = good.Hooks()
-		cfg := etcdbackend.DialConfig{
-			Endpoints: []string{endpoint}, Username: "worker", Password: password, Timeout: 5 * time.Second,
-		}
-		said[what] = p.dial(t, cfg)
-		parties = append(parties, p)
-		return p, cfg
+	config := func(server, password string) etcdbackend.DialConfig {
+		return etcdbackend.DialConfig{Endpoints: []string{server}, Username: "worker", Password: password, Timeout: 5 * time.Second}
 	}
-
-	dial("wrong password", endpoint, badPassword)
-	require.ErrorIs(t, said["wrong password"], session.ErrDenied)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, nobody.Close())
-	dial("unreachable", nobody.Addr().String(), goodPassword)
-	proxy.Hold(fault.Both)
-	dial("cut", proxy.Addr(), goodPassword)
-	require.ErrorIs(t, said["cut"], session.ErrUnavailable)
-	proxy.Heal(fault.Both)
-
-	one, cfg := dial("one", proxy.Addr(), goodPassword)
-	two, _ := dial("two", endpoint, goodPassword)
-	require.NoError(t, said["one"])
-	require.NoError(t, said["two"])
-	for what, err := range both.Asked(recipetest.Bounded(t), two.Session, "../secret") {
-		said["asked "+what] = err
+	return both.Logins{
+		Proxy: proxy, Server: endpoint, Good: goodPassword, Bad: badPassword,
+		Open: func(t testing.TB, server, password string, ttl time.Duration, hooks session.Hooks) (*recipetest.Client, []any, error) {
+			p, cfg := newClient(t, s.root, ttl), config(server, password)
+			p.opts.Session.Hooks = hooks
+			err := p.dial(t, cfg)
+			return &p.Client, []any{
+				p.opts, cfg, &cfg, []any{cfg, map[string]any{"a": cfg}, struct{ Config etcdbackend.DialConfig }{cfg}},
+			}, err
+		},
+		Denied: func(t testing.TB) (*recipetest.Client, string) {
+			p := newClient(t, "elsewhere", recipetest.CalmTTL)
+			require.NoError(t, p.dial(t, config(endpoint, goodPassword)))
+			return &p.Client, "x"
+		},
+		Stored: func(t testing.TB) (all []any) {
+			r, err := loggedIn(t, endpoint, "root", nil).Get(recipetest.Bounded(t), "\x00", clientv3.WithFromKey())
+			require.NoError(t, err)
+			for _, kv := range r.Kvs {
+				all = append(all, kv.Key, kv.Value)
+			}
+			return all
+		},
+		MadeUp: func(testing.TB) []string { return nil },
 	}
-	foreign := newClient(t, "elsewhere", recipetest.CalmTTL)
-	require.NoError(t, foreign.dial(t, cfg))
-	for what, err := range both.Asked(recipetest.Bounded(t), foreign.Session, "x") {
-		require.ErrorIs(t, err, session.ErrDenied, what)
-		assert.ErrorContains(t, err, `READWRITE on the prefix "elsewhere/"`, what)
-		said["denied "+what] = err
-	}
-	parties = append(parties, foreign)
-	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
-	ttl = 5 * time.Second // this one is to be lost
-	lost, _ := dial("to be lost", proxy.Addr(), goodPassword)
-	require.NoError(t, said["to be lost"])
-	h := lost.Lock(t, "x")
-	r := two.Begin(recipetest.Bounded(t), "x")
-	line := lineOf(t, two, "x", 2)
-	proxy.Hold(fault.Both)
-	recipetest.Wait(t, h.Context().Done(), "the loss")
-	said["lost"], said["unlock"] = context.Cause(h.Context()), h.Unlock()
-	proxy.Heal(fault.Both)
-	h2 := r.Granted(t)
-	stored, err := loggedIn(t, endpoint, "root", nil).Get(recipetest.Bounded(t), "\x00", clientv3.WithFromKey())
-	require.NoError(t, err)
-	require.NotEmpty(t, stored.Kvs)
-	recipetest.Unlock(t, h2)
-	for _, p := range parties { // fmt takes no lock
-		if p.Session != nil {
-			assert.NoError(t, p.Close())
-		}
-	}
-
-	for name, s := range map[string]*both.Secret{"good": good, "bad": bad} {
-		for what, err := range said {
-			s.Kept(t, name+", error of "+what, err)
-		}
-		for _, p := range parties {
-			s.Nowhere(t, name+", log", p.Log.String())
-			s.Kept(t, name+", options", p.opts)
-			s.Kept(t, name+", session", p.Session)
-		}
-		s.Kept(t, name+", hold", h2)
-		s.Nowhere(t, name+", line", line)
-		s.Nowhere(t, name+", hooks", good.Told())
-		for _, kv := range stored.Kvs {
-			s.Nowhere(t, fmt.Sprintf("%s, key %q", name, kv.Key), [][]byte{kv.Key, kv.Value})
-		}
-		s.Kept(t, name+", configuration", cfg)
-		s.Kept(t, name+", configuration", &cfg)
-		s.Kept(t, name+", several", []any{cfg, map[string]any{"a": cfg}, struct{ Config etcdbackend.DialConfig }{cfg}})
-	}
-	assert.NotEmpty(t, good.Told())
-}
-
-// lineOf waits until a line is so long.
-func lineOf(t *testing.T, p *lockClient, name string, n int) (line any) {
-	t.Helper()
-	recipetest.Until(t, "a line", func() bool {
-		es, err := mutex.New(p.Session, name).Queue(recipetest.Bounded(t))
-		line = es
-		return err == nil && len(es) == n
-	})
-	return line
 }

@@ -29,11 +29,6 @@ func TestStories(t *testing.T) {
 		"TLSFromFilesAndNoOtherAuthority":                tlsFromFiles,
 		"ACertificateThatDoesNotServeIsNamedInTime":      badCertificates,
 		"WhatStrangersSayOfAnEntryIsNotBelieved":         strangersSay,
-		"PasswordsAreKept":                               passwordsAreKept,
-		"AForeignKeyWithoutALeaseIsNamed":                foreignKeyWithoutLease,
-		"AForeignKeyWithoutALeaseIsNamedWhenItComesNext": foreignKeyComesNext,
-		"AForeignLeasedKeyIsWaitedFor":                   foreignLeasedKey,
-		"MisuseIsToldAndLeavesNothing":                   misuseLeavesNothing,
 		"AClosedClientEndsAllCalls":                      closedClient,
 	}.Run(t)
 }

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,75 +10,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// TestWhatServersLimit is on a server that is strict.
+// TestWhatServersLimit asks a server for what cannot be held, and leaves no session
+// behind.
 func TestWhatServersLimit(t *testing.T) {
 	t.Parallel()
-	e := zktest.New(t, &zktest.Options{
-		MaxSession: 3 * time.Second, Config: map[string]string{"minSessionTimeout": "2500"},
-	})
-	t.Run("TheSessionTimeout", func(t *testing.T) { timeoutIsShortened(t, e) })
-	t.Run("TheSessionTimeoutFromBelow", func(t *testing.T) { timeoutIsLengthened(t, e) })
-	t.Run("TooLittleIsLeft", func(t *testing.T) { tooLittleIsLeft(t, e) })
-}
-
-func timeoutIsShortened(t *testing.T, e *zktest.Ensemble) {
-	const asked, given = 10 * time.Second, 3 * time.Second
-	proxy := proxyOf(t, e, 0)
-	p := newClient(t, "/short", asked)
-	renewed := make(chan time.Duration, 1000)
-	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev.Left }
-	p.open(t, proxy.Addr())
-	assert.Equal(t, 1, logged(p, "another session timeout than was asked for"))
-	assert.Contains(t, p.Log.String(), "asked=10s given=3s")
-	h := p.Lock(t, "x")
-	assert.LessOrEqual(t, h.Valid(), given)
-	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
-	require.NoError(t, err)
-	require.Len(t, line, 1)
-	admin := e.Conn(t)
-	gone := deletion(t, admin, h.Refs()[0].Key)
-	over := ended(h)
-	proofs := func() { // of the opening, of heartbeats, and of a reconnection
-		for range 3 {
-			assert.LessOrEqual(t, recipetest.Wait(t, renewed, "a proof"), given-given/10)
-		}
-	}
-	proofs()
-	proxy.Reset()
-	proofs()
-	require.NoError(t, context.Cause(h.Context()))
-
-	proxy.Hold(fault.Both)
-	cut := recipetest.Now()
-	told := recipetest.Wait(t, over, "the end of the hold")
-	deleted := recipetest.Wait(t, gone, "the end of the entry")
-	assert.Less(t, told, deleted, "told before the server gave the lock away")
-	assert.Less(t, told.Sub(cut), given)
-	assert.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
-	t.Logf("told %s after the cut, the entry went %s after that", told.Sub(cut), deleted.Sub(told))
-	proxy.Heal(fault.Both)
-	recipetest.Unlock(t, p.Lock(t, "x"))
-}
-
-func timeoutIsLengthened(t *testing.T, e *zktest.Ensemble) {
-	p := newClient(t, "/long", 2*time.Second).open(t, e.Servers()...)
-	assert.Contains(t, p.Log.String(), "asked=2s given=2.5s")
-	h := p.Lock(t, "x")
-	assert.Greater(t, h.Valid(), 1500*time.Millisecond)
-	recipetest.Unlock(t, h)
-	p.Kept(t)
-}
-
-// tooLittleIsLeft asks for what cannot be held, and leaves no session behind.
-func tooLittleIsLeft(t *testing.T, e *zktest.Ensemble) {
+	e := zktest.New(t, &zktest.Options{MaxSession: 3 * time.Second})
 	before := sessions(t, e)
 	tellRefusals(t, []refusal{
 		{
@@ -137,7 +80,7 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	line, err := mutex.New(one.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 2)
-	require.ErrorIs(t, failed(mutex.New(two.Session, "x").TryLock(recipetest.Bounded(t))), session.ErrNotAcquired)
+	require.ErrorIs(t, second(mutex.New(two.Session, "x").TryLock(recipetest.Bounded(t))), session.ErrNotAcquired)
 	recipetest.Unlock(t, elsewhere)
 	recipetest.Unlock(t, other.Granted(t))
 	released := recipetest.Now()
@@ -150,4 +93,41 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	one.Kept(t)
 	two.Kept(t)
 	lookout.SeesNothingLeft(t)
+}
+
+// TestARequestThatIsTooLongForTheServersIsRefused: a server answers it by closing
+// the connection, which all locks of the session share.
+func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
+	t.Parallel()
+	const most = 3 // connections that one request may end
+	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"jute.maxbuffer": "100000"}})
+	w := &wire{}
+	p := newClient(t, "/fairlock", recipetest.CalmTTL)
+	p.opts.Dial = w.dial
+	p.open(t, e.Servers()...)
+	server := e.Servers()[0]
+	other := p.Lock(t, "other")
+	el := election.New(p.Session, "x")
+	long := strings.Repeat("v", 200_000)
+
+	before := w.connections(server)
+	_, err := el.Campaign(recipetest.Bounded(t), long)
+	require.ErrorIs(t, err, session.ErrRefused)
+	assert.ErrorContains(t, err, "jute.maxbuffer")
+	assert.ErrorContains(t, err, "a request of 200", "its size")
+	assert.LessOrEqual(t, w.connections(server)-before, most)
+
+	h, err := el.Campaign(recipetest.Bounded(t), "short")
+	require.NoError(t, err)
+	before = w.connections(server)
+	err = el.Proclaim(recipetest.Bounded(t), h, long)
+	require.ErrorIs(t, err, session.ErrRefused)
+	assert.ErrorContains(t, err, "jute.maxbuffer")
+	assert.LessOrEqual(t, w.connections(server)-before, most)
+
+	require.NoError(t, other.Context().Err(), "the other locks are still held")
+	recipetest.Unlock(t, other)
+	recipetest.Unlock(t, h)
+	assert.Empty(t, entriesBelow(t, e.Conn(t), "/fairlock"))
+	p.Kept(t)
 }

@@ -13,42 +13,6 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestOddNamesAreLocksOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	e, root := shared.use(t)
-	lookout := lookAt(t, e, root)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	names := []string{
-		"a", "a/b", "a/b/", "/a/b", "a//b", "a/./b", "a/../b", ".", "..", "/", "%", "%2F", "a%2Fb", " ", "a b", "tab\tline\nend",
-		"ünï/☃", "🔒", "\x01\x7f", "\u0085", "\uf8ff", "\ufff0", "zookeeper", "zookeeper/quota", "lock-", "lock-123", "x-lock-00000000001",
-		"READ__0000000001", "_c_x", "con", strings.Repeat("x", session.MaxName), strings.Repeat("/", 100), strings.Repeat("☃", session.MaxName/3),
-	}
-	holds := map[string]*session.Hold{}
-	for _, name := range names {
-		holds[name] = p.Lock(t, name)
-		assert.Equal(t, name, holds[name].Name())
-	}
-	lookout.Sees(t, len(names))
-	told, err := p.Names(recipetest.Bounded(t), "")
-	require.NoError(t, err)
-	assert.ElementsMatch(t, names, told)
-	below, err := p.Names(recipetest.Bounded(t), "a/")
-	require.NoError(t, err)
-	assert.ElementsMatch(t, []string{"a/b", "a/b/", "a//b", "a/./b", "a/../b"}, below)
-	for _, name := range names {
-		line, err := mutex.New(p.Session, name).Queue(recipetest.Bounded(t))
-		require.NoError(t, err, "%q", name)
-		require.Len(t, line, 1, "%q", name)
-		assert.EqualValues(t, holds[name].Token(), line[0].Token, "%q", name)
-		require.NoError(t, holds[name].Unlock(), "%q", name)
-	}
-	lookout.SeesNothingLeft(t)
-	told, err = p.Names(recipetest.Bounded(t), "")
-	require.NoError(t, err)
-	assert.Empty(t, told)
-	p.Kept(t)
-}
-
 func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 	t.Parallel()
 	e, root := shared.use(t)
@@ -68,7 +32,7 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 		m := mutex.New(p.Session, name)
 		_, queue := m.Queue(recipetest.Bounded(t))
 		for what, err := range map[string]error{
-			"lock": failed(m.Lock(recipetest.Bounded(t))), "try": failed(m.TryLock(recipetest.Bounded(t))), "queue": queue,
+			"lock": second(m.Lock(recipetest.Bounded(t))), "try": second(m.TryLock(recipetest.Bounded(t))), "queue": queue,
 		} {
 			require.ErrorIs(t, err, session.ErrInvalidName, "%s %q", what, name)
 			assert.ErrorContains(t, err, says, "%s %q", what, name)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -68,18 +69,11 @@ func tellRefusals(t *testing.T, all []refusal) {
 
 func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody reads
-	require.NoError(t, err)
-	defer mute.Close()
-	web := saysBad(t)
 	secureWeb := httptest.NewUnstartedServer(nil)
 	secureWeb.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secureWeb.StartTLS()
 	defer secureWeb.Close()
-	nobody := closed.Addr().String()
+	nobody := both.Nobody(t)
 	_, port, err := net.SplitHostPort(nobody)
 	require.NoError(t, err)
 	secure := strings.TrimPrefix(secureWeb.URL, "https://")
@@ -88,9 +82,7 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 		{name: "a port that nobody listens at", servers: []string{nobody}, says: []string{nobody, "connection refused"}},
 		{name: "the same by name", servers: []string{"localhost:" + port}, says: []string{"localhost:" + port, "connection refused"}},
 		{name: "several, each with its reason", servers: []string{nobody, "no-such-host.invalid"}, says: []string{nobody, "connection refused", "no-such-host.invalid", "lookup"}},
-		{name: "a web server", servers: []string{web}, says: []string{web, "not ZooKeeper's"}},
 		{name: "a web server with TLS", servers: []string{secure}, says: []string{secure, "closed the connection", "wants TLS"}},
-		{name: "nobody reads", servers: []string{mute.Addr().String()}, says: []string{"no answer from " + mute.Addr().String()}},
 	}
 	for i := range all {
 		all[i].is = session.ErrUnavailable
@@ -105,27 +97,6 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 	took := time.Since(begin)
 	assert.Greater(t, took, 4*time.Second, "without a deadline of the caller's")
 	assert.Less(t, took, 8*time.Second, "without a deadline of the caller's")
-}
-
-// saysBad is a web server that finds what it hears bad, as Jetty does.
-func saysBad(t testing.TB) (addr string) {
-	web, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			socket, err := web.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = socket.Read(make([]byte, 100))
-			_, _ = io.WriteString(socket, "HTTP/1.1 400 Illegal character CNTL=0x0\r\nConnection: close\r\n\r\n")
-			_ = socket.Close()
-		}
-	}()
-	t.Cleanup(func() { _ = web.Close(); <-done })
-	return web.Addr().String()
 }
 
 func TestOptionsThatCannotBeAreToldAtOnce(t *testing.T) {

@@ -117,8 +117,6 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-func failed(_ *session.Hold, err error) error { return err }
-
 // TestWithoutDeleteNothingIsHeldForGood is about the one permission whose want
 // shows too late: the entry is there, and cannot be given back before the
 // session ends.
@@ -154,7 +152,7 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		{root + "/below/it", "permission CREATE on " + root + " is missing"},
 	} {
 		p := as(newClient(t, c.root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
-		err := failed(mutex.New(p.Session, "orders/settle").Lock(recipetest.Bounded(t)))
+		err := second(mutex.New(p.Session, "orders/settle").Lock(recipetest.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrDenied)
 		assert.ErrorContains(t, err, c.says)
@@ -164,7 +162,7 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 	}
 	assert.Empty(t, children(t, admin, root))
 	zookeeperNode := newClient(t, "/zookeeper/config/locks", recipetest.CalmTTL).open(t, e.Servers()...)
-	err := failed(mutex.New(zookeeperNode.Session, "x").Lock(recipetest.Bounded(t)))
+	err := second(mutex.New(zookeeperNode.Session, "x").Lock(recipetest.Bounded(t)))
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on /zookeeper/config is missing")
 }
@@ -181,9 +179,7 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 		return p.open(t, e.Servers()...)
 	}
 	one, two := open(), open()
-	everythingWorks(t, one, two, func(n int) {
-		recipetest.Until(t, "line", func() bool { return len(entriesBelow(t, admin, root)) == n })
-	})
+	both.Use(t, &one.Client, &two.Client, "orders/")
 	_, err := one.Names(recipetest.Bounded(t), "")
 	require.ErrorIs(t, err, session.ErrDenied, "the root cannot be listed")
 	assert.ErrorContains(t, err, "permission READ on "+root)
@@ -192,33 +188,6 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 		checkSecrets(t, p, err)
 	}
 	assert.Empty(t, entriesBelow(t, admin, root))
-}
-
-// everythingWorks goes through all that two sessions do at the server, on one
-// line. The line is waited for until it has so many.
-func everythingWorks(t *testing.T, one, two *lockClient, line func(n int)) {
-	t.Helper()
-	h := one.Lock(t, "orders/settle")
-	r := two.Begin(recipetest.Bounded(t), "orders/settle")
-	line(2)
-	err := failed(mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t)))
-	require.ErrorIs(t, err, session.ErrNotAcquired)
-	queue, err := mutex.New(two.Session, "orders/settle").Queue(recipetest.Bounded(t))
-	require.NoError(t, err)
-	require.Len(t, queue, 2)
-	assert.EqualValues(t, h.Token(), queue[0].Token)
-	assert.NotEmpty(t, queue[0].Meta.Host)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err = failed(mutex.New(one.Session, "orders/settle").Lock(ctx))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	recipetest.Unlock(t, h)
-	recipetest.Unlock(t, r.Granted(t))
-	try, err := mutex.New(two.Session, "orders/settle").TryLock(recipetest.Bounded(t))
-	require.NoError(t, err)
-	recipetest.Unlock(t, try)
-	line(0)
-	both.Use(recipetest.Bounded(t), t, one.Session, two.Session, "more/")
 }
 
 func TestALoginIsToldApart(t *testing.T) {
@@ -233,7 +202,7 @@ func TestALoginIsToldApart(t *testing.T) {
 	wrong.opts.Dial = w.dial
 	wrong.open(t, e.Servers()...)
 	begin := time.Now()
-	err := failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
+	err := second(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
 	t.Log(err)
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on "+root+" is missing")
@@ -259,7 +228,7 @@ func TestALoginIsToldApart(t *testing.T) {
 		p := newClient(t, root+"-other", recipetest.CalmTTL)
 		p.opts.ACL = acl
 		p.open(t, e.Servers()...)
-		err := failed(mutex.New(p.Session, "x").Lock(recipetest.Bounded(t)))
+		err := second(mutex.New(p.Session, "x").Lock(recipetest.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrRefused, name)
 		assert.ErrorContains(t, err, "Options.ACL is not valid", name)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -32,7 +33,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		other.opts = p.opts
 		other.open(t, server)
 		admin := e.Conn(t)
-		everythingWorks(t, p, other, func(int) {})
+		both.Use(t, &p.Client, &other.Client, "orders/")
 		_, err := admin.Create("/locks/x", nil, 0, zk.WorldACL(zk.PermAll))
 		require.ErrorIs(t, err, zk.ErrNoAuth, "its certificate is who the worker is, and nobody else is that")
 		assert.Empty(t, worker.ServerName, "the user's configuration is not changed")

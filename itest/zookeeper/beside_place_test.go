@@ -65,33 +65,6 @@ func TestNothingForeignLiesInALine(t *testing.T) {
 	assert.Equal(t, []string{"2"}, children(t, conn, root+"/%beside/gpu/limit"), "the limit stays")
 }
 
-// TestABrokenLimitIsNamed.
-func TestABrokenLimitIsNamed(t *testing.T) {
-	e, root := shared.use(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	conn := e.Conn(t)
-	j, err := o.Join(recipetest.Bounded(t), gpu(2))
-	require.NoError(t, err)
-	dir := root + "/%beside/gpu/limit"
-	for _, broken := range [][]string{{"x"}, {"0"}, {"02"}, {"-1"}, {"3", "4"}, {"99999999999999999999"}} {
-		for _, old := range children(t, conn, dir) {
-			require.NoError(t, conn.Delete(dir+"/"+old, -1))
-		}
-		for _, name := range broken {
-			_, err := conn.Create(dir+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-		}
-		_, limit := o.backend.Limit(recipetest.Bounded(t), "gpu")
-		_, look := o.Look(recipetest.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
-		_, join := o.Join(recipetest.Bounded(t), gpu(2))
-		for _, err := range []error{limit, look, join, o.SetLimit(recipetest.Bounded(t), "gpu", 3)} {
-			require.ErrorIs(t, err, driver.ErrRefused, "%q", broken)
-			require.ErrorContains(t, err, dir)
-		}
-	}
-	assert.Len(t, children(t, conn, root+"/gpu"), 1)
-}
-
 // TestALimitThatWasMadeAnewIsNotTakenForTheOld: the folder's version is what it
 // was, and so would be that of a node with the number as its data.
 func TestALimitThatWasMadeAnewIsNotTakenForTheOld(t *testing.T) {
@@ -215,17 +188,6 @@ func TestAnAdmissionIsNoRelease(t *testing.T) {
 	}
 }
 
-// TestAMutexAndAReadWriteLockOnOnePathAreTold, once.
-func TestAMutexAndAReadWriteLockOnOnePathAreTold(t *testing.T) {
-	e, root := shared.use(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	for _, kin := range []driver.Kin{driver.KinMutex, driver.KinReadWrite, driver.KinMutex} {
-		_, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "x", Kin: kin})
-		require.NoError(t, err)
-	}
-	assert.Equal(t, 1, strings.Count(o.log.String(), "several protocols in one line"))
-}
-
 // TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader: its place was taken
 // by a reader of which it has not heard.
 func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
@@ -279,28 +241,4 @@ func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, children(t, conn, root+"/%beside/gpu/holders"), 1)
 	assert.Len(t, children(t, conn, root+"/gpu"), 1)
-}
-
-// TestHoldsOnSeveralLinesHaveTheirOwnLedgers: their entries are made at once.
-func TestHoldsOnSeveralLinesHaveTheirOwnLedgers(t *testing.T) {
-	e, root := shared.use(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	dead, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "b", Ledger: true})
-	require.NoError(t, err)
-	_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: dead.Entry.Ref})
-	require.NoError(t, err)
-	joined, err := o.JoinAll(recipetest.Bounded(t), []driver.JoinRequest{{Line: "a", Ledger: true}, {Line: "b", Ledger: true}})
-	require.NoError(t, err)
-	var all []driver.LeaveRequest
-	for i, want := range []driver.Past{driver.PastClean, driver.PastDied} {
-		past, err := o.Enter(recipetest.Bounded(t), joined[i].Entry.Ref)
-		require.NoError(t, err)
-		assert.Equal(t, want, past)
-		all = append(all, driver.LeaveRequest{Ref: joined[i].Entry.Ref, Held: true, Clean: true})
-	}
-	_, err = o.LeaveAll(recipetest.Bounded(t), all)
-	require.NoError(t, err)
-	for _, line := range []string{"a", "b"} {
-		assert.Empty(t, children(t, e.Conn(t), root+"/%beside/"+line), line)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +20,6 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
-
-// entryName is what the name of an entry ends with, whoever made it.
-var entryName = regexp.MustCompile(`(lock-|latch-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10}$`)
 
 // lookout watches all below a path at the server, independently of what is
 // tested and of its client library: a persistent, recursive watch, which misses
@@ -101,7 +97,7 @@ func (w *lookout) see(p []byte, err error) {
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		w.Failed(err)
 	}
-	if len(p) < 28 || !entryName.Match(p) {
+	if len(p) < 28 || !zkEntry.Match(p) {
 		return
 	}
 	switch path := string(p[28:]); binary.BigEndian.Uint32(p[16:]) {
@@ -124,17 +120,11 @@ func entriesBelow(t testing.TB, admin *zk.Conn, path string) (entries []string) 
 	require.NoError(t, err, path)
 	for _, c := range names {
 		below := strings.TrimSuffix(path, "/") + "/" + c
-		if entryName.MatchString(c) {
+		if zkEntry.MatchString(c) {
 			entries = append(entries, below)
 		} else {
 			entries = append(entries, entriesBelow(t, admin, below)...)
 		}
 	}
 	return entries
-}
-
-// newest is the path of the entry that was made last, or the root.
-func (w *lookout) newest(t testing.TB) string {
-	made := append([]string{w.root}, w.Sees(t, 0)...)
-	return made[len(made)-1]
 }

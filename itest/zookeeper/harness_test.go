@@ -128,21 +128,7 @@ func (s *zkService) dir(line string) string {
 
 // folder makes a line's folder, and returns it.
 func (s *zkService) folder(t *testing.T, line string) string {
-	dir := s.dir(line)
-	for i := range dir {
-		if i > 0 && dir[i] == '/' {
-			s.container(t, dir[:i])
-		}
-	}
-	s.container(t, dir)
-	return dir
-}
-
-func (s *zkService) container(t *testing.T, dir string) {
-	_, err := s.admin.CreateContainer(dir, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	if err != nil {
-		require.ErrorIs(t, err, zk.ErrNodeExists, dir)
-	}
+	return folder(t, s.admin, s.dir(line))
 }
 
 func (s *zkService) Delete(t *testing.T, ref driver.Ref) {

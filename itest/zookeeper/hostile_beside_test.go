@@ -29,14 +29,7 @@ type meddler struct {
 func (m *meddler) put(t testing.TB, line, path, value string) {
 	t.Helper()
 	path = m.beside(line, path)
-	for i, c := range path {
-		if c == '/' && i > 0 {
-			_, err := m.conn.CreateContainer(path[:i], nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-			if err != nil {
-				require.ErrorIs(t, err, zk.ErrNodeExists)
-			}
-		}
-	}
+	folder(t, m.conn, path[:strings.LastIndexByte(path, '/')])
 	_, err := m.conn.Create(path, []byte(value), 0, zk.WorldACL(zk.PermAll))
 	if err != nil {
 		require.ErrorIs(t, err, zk.ErrNodeExists)

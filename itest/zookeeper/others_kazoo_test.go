@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,34 +22,9 @@ func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"kazoo": kazoo}}
 	c.rotations(t, "fairlock", "kazoo")
 	assert.Zero(t, logged(p, "several protocols"))
-	t.Run("AnotherLayoutIsTold", func(t *testing.T) { otherLayoutIsTold(t, root, kazoo) })
+	t.Run("AnotherLayoutIsTold", func(t *testing.T) { otherProtocolIsTold(t, root, kazoo, "lock") })
 	t.Run("AnEntryWithoutASessionIsNamed", func(t *testing.T) { persistentIsNamed(t, root, kazoo, p) })
 	p.Kept(t)
-}
-
-// otherLayoutIsTold has stock Kazoo in a line of the other layout: Kazoo does
-// not see ours. Ours wait behind Kazoo, and the log says so, once for a line.
-func otherLayoutIsTold(t *testing.T, root string, kazoo *program) {
-	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
-	lookout := lookAt(t, shared.ensemble, root+"/mixed")
-	theirs := kazoo.open(t, "lock", root+"/mixed")
-	theirs.told(t, "acquire")
-	path, _ := theirs.acquired(t)
-	one := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.Sees(t, 2)
-	two := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.Sees(t, 3)
-	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
-	one.Waits(t)
-	theirs.does(t, "release")
-	recipetest.Unlock(t, one.Granted(t))
-	recipetest.Unlock(t, two.Granted(t))
-
-	assert.Equal(t, 1, logged(p, "several protocols"))
-	assert.Contains(t, p.Log.String(), `name=mixed`)
-	assert.Contains(t, p.Log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
-	p.Kept(t)
-	lookout.SeesNothingLeft(t)
 }
 
 // persistentIsNamed is about entries that nobody's end takes away: Kazoo makes
@@ -93,33 +67,4 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient)
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	other.Kept(t)
 	lookout.SeesNothingLeft(t)
-}
-
-// TestAnEntryWithoutASessionIsNamedWhenItComesNext has somebody with a session
-// between the waiter and the entry, who leaves while the waiter waits.
-func TestAnEntryWithoutASessionIsNamedWhenItComesNext(t *testing.T) {
-	t.Parallel()
-	e, root := shared.use(t)
-	lookout := lookAt(t, e, root)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	recipetest.Unlock(t, p.Lock(t, "x"))
-	key, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	between, err := lookout.admin.Create(root+"/x/_c_5c7cd5ab-0002-4be5-9d4f-08ea00d0dd35-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	r := p.Begin(recipetest.Bounded(t), "x")
-	lookout.Sees(t, 4)
-	r.Waits(t)
-	left := recipetest.Now()
-	require.NoError(t, lookout.admin.Delete(between, -1))
-	recipetest.Wait(t, r.Done, "an answer")
-
-	require.ErrorIs(t, r.Err, session.ErrForeignKey)
-	assert.ErrorContains(t, r.Err, key)
-	assert.Less(t, r.At.Sub(left), recipetest.Relooks, "without the look that is made for want of events")
-	lookout.Wait(t, "nothing but the entry", func(_, ended []string) bool { return len(ended) == 3 })
-	require.Equal(t, []string{key}, entriesBelow(t, lookout.admin, root))
-	require.NoError(t, lookout.admin.Delete(key, -1))
-	recipetest.Unlock(t, p.Lock(t, "x"))
-	p.Kept(t)
 }

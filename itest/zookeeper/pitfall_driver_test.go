@@ -86,23 +86,6 @@ func (o *owner) quit(t *testing.T, j driver.Joined) error {
 	return err
 }
 
-// end is how a watch tells the end of another's entry.
-func (o *owner) end(t *testing.T, j driver.Joined) <-chan driver.Event {
-	t.Helper()
-	armed, gone := make(chan struct{}, 8), make(chan driver.Event, 1)
-	t.Cleanup(o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Tell: true}, func(ev driver.Event) {
-		switch ev.Kind {
-		case driver.Armed:
-			armed <- struct{}{}
-		case driver.Gone:
-			gone <- ev
-		case driver.Changed, driver.Broken:
-		}
-	}))
-	recipetest.Wait(t, armed, "a watch")
-	return gone
-}
-
 // TestAFarewellThatIsNotAnsweredEndsTheSession has all replies lost, on any
 // connection: each handshake would keep the session for its whole timeout.
 func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {

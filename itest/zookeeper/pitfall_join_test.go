@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,12 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
-	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -121,77 +117,4 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		<-time.After(way / 5)
 		assert.Empty(t, children(t, conn, dir), "and nothing comes late")
 	}
-}
-
-// impatientCallersLeaveNothing: the context of a Lock ends while its join is on
-// its way, or its answer.
-func impatientCallersLeaveNothing(t *testing.T) {
-	faults := map[string]struct{ harm, heal func(*tcpproxy.Proxy) }{
-		"the request is late":         {func(p *tcpproxy.Proxy) { p.Hold(fault.Requests) }, func(p *tcpproxy.Proxy) { p.Heal(fault.Requests) }},
-		"the answer is late":          {func(p *tcpproxy.Proxy) { p.Hold(fault.Replies) }, func(p *tcpproxy.Proxy) { p.Heal(fault.Replies) }},
-		"the request is lost":         {func(p *tcpproxy.Proxy) { p.Hold(fault.Requests) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(fault.Requests) }},
-		"the answer is lost":          {func(p *tcpproxy.Proxy) { p.Hold(fault.Replies) }, func(p *tcpproxy.Proxy) { p.Reset(); p.Heal(fault.Replies) }},
-		"the answer is lost for long": {func(p *tcpproxy.Proxy) { p.Drop(fault.Replies) }, func(p *tcpproxy.Proxy) { p.Heal(fault.Replies) }},
-	}
-	for name, f := range faults {
-		e, root := shared.use(t)
-		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-		w := &wire{}
-		p := newClient(t, root, recipetest.CalmTTL)
-		p.opts.Dial = w.dial
-		p.open(t, proxy.Addr())
-		before := p.Service()
-		recipetest.Unlock(t, p.Lock(t, "x"))
-		held := made(t, conn, root+"/x")
-		w.forget()
-
-		f.harm(proxy)
-		ctx, cancel := context.WithCancel(recipetest.Bounded(t))
-		r := p.Begin(ctx, "x")
-		recipetest.Until(t, "a join on its way", func() bool { return w.count(joins) == 1 })
-		if name == "the answer is late" || name == "the answer is lost" {
-			recipetest.Until(t, "an entry", func() bool { return len(children(t, conn, root+"/x")) == 1 })
-		}
-		cancel()
-		ended := recipetest.Now()
-		recipetest.Wait(t, r.Done, "Lock returns")
-		took := r.At.Sub(ended)
-		assert.Less(t, took, 200*time.Millisecond, name)
-		require.ErrorIs(t, r.Err, session.ErrNotAcquired)
-		f.heal(proxy)
-
-		// The next one in line shows it: it is first.
-		recipetest.Unlock(t, p.Lock(t, "x"))
-		lined(t, conn, root+"/x", 0)
-		p.Kept(t)
-		assert.Equal(t, before, p.Service())
-		t.Logf("%s: returned after %v; entries made: %d", name, took, made(t, conn, root+"/x")-held)
-	}
-}
-
-// settledJoinsStayAway: what an ended Join leaves to be settled is settled while
-// the session lives, though nobody asks for the same line again.
-func settledJoinsStayAway(t *testing.T) {
-	e, root := shared.use(t)
-	conn := e.Conn(t)
-	dir := folder(t, conn, root+"/x")
-	var struck atomic.Int64
-	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
-	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
-		if joins(request) && struck.Add(1) == 1 {
-			cancel()
-			return nil, false
-		}
-		return f, true
-	}}
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
-	_, err := o.Join(ctx, driver.JoinRequest{Line: "x"})
-	var p *driver.PendingError
-	require.ErrorAs(t, err, &p)
-	require.Len(t, children(t, conn, dir), 1)
-	settle(t, err)
-
-	assert.Empty(t, children(t, conn, dir))
-	assert.Empty(t, o.losses())
-	assert.Equal(t, 1, made(t, conn, dir))
 }

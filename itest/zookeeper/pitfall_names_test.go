@@ -131,8 +131,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		_, err = mutex.New(other.Session, name).TryLock(recipetest.Bounded(t))
 		require.ErrorIs(t, err, session.ErrNotAcquired, name)
 		waiting := other.Begin(recipetest.Bounded(t), name)
-		lined := func() bool { q, err := p.Queue(recipetest.Bounded(t), name); return err == nil && len(q) == 2 }
-		recipetest.Until(t, "a waiter", lined)
+		p.Queued(t, name, 2)
 		recipetest.Unlock(t, held[i])
 		recipetest.Unlock(t, waiting.Granted(t))
 		h, err := mutex.New(other.Session, name).TryLock(recipetest.Bounded(t))
@@ -144,23 +143,10 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		_, stat, err := conn.Get(dir + "/" + name)
 		require.NoError(t, err, name)
 		assert.Equal(t, stats[name].Czxid, stat.Czxid, name)
-		assert.Len(t, childrenNotFolders(t, conn, dir+"/"+name), 0, name)
 	}
+	assert.Empty(t, entriesBelow(t, conn, dir))
 	p.Kept(t)
 	other.Kept(t)
-}
-
-// childrenNotFolders are the ephemeral children.
-func childrenNotFolders(t *testing.T, conn *zk.Conn, dir string) (names []string) {
-	t.Helper()
-	for _, name := range children(t, conn, dir) {
-		_, stat, err := conn.Exists(dir + "/" + name)
-		require.NoError(t, err)
-		if stat.EphemeralOwner != 0 {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // tokensAlwaysRise, whatever happens to servers and folders.

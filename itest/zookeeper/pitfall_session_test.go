@@ -23,24 +23,19 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// folder makes the folder of a line.
-func folder(t *testing.T, conn *zk.Conn, dir string) string {
+// folder makes a folder, and those that it is in.
+func folder(t testing.TB, conn *zk.Conn, dir string) string {
 	t.Helper()
-	for i := range dir {
-		if i > 0 && (dir[i] == '/') {
-			makeContainer(t, conn, dir[:i])
+	path := dir + "/"
+	for i := range path {
+		if i > 0 && path[i] == '/' {
+			_, err := conn.CreateContainer(path[:i], nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+			if err != nil {
+				require.ErrorIs(t, err, zk.ErrNodeExists, path[:i])
+			}
 		}
 	}
-	makeContainer(t, conn, dir)
 	return dir
-}
-
-func makeContainer(t *testing.T, conn *zk.Conn, dir string) {
-	t.Helper()
-	_, err := conn.CreateContainer(dir, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	if err != nil {
-		require.ErrorIs(t, err, zk.ErrNodeExists, dir)
-	}
 }
 
 // requestsStayWithTheirSession: the client library goes on with a new session

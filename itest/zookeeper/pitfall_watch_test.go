@@ -150,48 +150,6 @@ func releaseWhileAway(t *testing.T) {
 	p.Kept(t)
 }
 
-// whoLeavesTheMiddle: a waiter leaves in several ways while somebody before it
-// holds. Its successor does not hold.
-func whoLeavesTheMiddle(t *testing.T) {
-	e, root := shared.use(t)
-	conn := e.Conn(t)
-	holder, last := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	held := holder.Lock(t, "x")
-	ways := map[string]func(p *lockClient, cancel func(), key string){
-		"gives up": func(_ *lockClient, cancel func(), _ string) { cancel() },
-		"closes":   func(p *lockClient, _ func(), _ string) { require.NoError(t, p.Close()) },
-		"is deleted": func(_ *lockClient, cancel func(), key string) {
-			require.NoError(t, conn.Delete(key, -1))
-			cancel()
-		},
-	}
-	waiting := (*recipetest.Request)(nil)
-	for name, leave := range ways {
-		p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-		ctx, cancel := context.WithCancel(recipetest.Bounded(t))
-		middle := p.Begin(ctx, "x")
-		p.Stands(t, 1)
-		line, err := p.Queue(recipetest.Bounded(t), "x")
-		require.NoError(t, err)
-		third := last.Begin(recipetest.Bounded(t), "x")
-		lined(t, conn, root+"/x", len(line)+1)
-		leave(p, cancel, line[len(line)-1].Key)
-		recipetest.Wait(t, middle.Done, "Lock returns")
-		lined(t, conn, root+"/x", len(line))
-		// A grant would take less than a hand-off somewhere else does.
-		recipetest.Unlock(t, holder.Lock(t, "elsewhere"))
-		<-time.After(20 * time.Millisecond)
-		third.Waits(t)
-		assert.Positive(t, held.Valid(), name)
-		if waiting == nil {
-			waiting = third
-		}
-	}
-	recipetest.UnlockInTrouble(t, held)
-	recipetest.UnlockInTrouble(t, waiting.Granted(t))
-	last.Kept(t)
-}
-
 // reconnectsLoseNoTurn: sessions with many watches lose their connections again
 // and again while locks go from hand to hand.
 func reconnectsLoseNoTurn(t *testing.T) {
@@ -301,31 +259,6 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
 	parties[0].Kept(t)
 	parties[2].Kept(t)
-}
-
-// deletedHoldEnds soon, and who waits behind it has its turn.
-func deletedHoldEnds(t *testing.T) {
-	e, root := shared.use(t)
-	conn := e.Conn(t)
-	p, other := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	for _, hold := range []time.Duration{0, 100 * time.Millisecond} { // before and after it is watched
-		h := p.Lock(t, "x")
-		told := ended(h)
-		<-time.After(hold)
-		waiting := other.Begin(recipetest.Bounded(t), "x")
-		lined(t, conn, root+"/x", 2)
-		began := recipetest.Now()
-		require.NoError(t, conn.Delete(h.Refs()[0].Key, -1))
-		end := recipetest.Wait(t, told, "the end of the hold")
-		t.Logf("told %v after the deletion", end.Sub(began))
-		assert.Less(t, end.Sub(began), time.Second)
-		var lost *session.LostError
-		require.ErrorAs(t, context.Cause(h.Context()), &lost)
-		assert.Equal(t, session.ReasonDeleted, lost.Reason)
-		require.ErrorIs(t, h.Unlock(), session.ErrLost)
-		recipetest.Unlock(t, waiting.Granted(t))
-	}
-	assert.Empty(t, p.Lost())
 }
 
 // TestNoChangeOfAnEntryIsMissed: one that was before the watch, and one between

@@ -2,6 +2,7 @@ package recipetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -113,6 +114,18 @@ func (c *Client) Rejoined() []session.Event {
 func (c *Client) Stands(t testing.TB, n int) {
 	t.Helper()
 	Until(t, "a place in the queue", func() bool { return len(c.joined) >= n })
+}
+
+// Queued waits until a queue has n entries, and returns them.
+func (c *Client) Queued(t testing.TB, name string, n int) (entries []driver.Entry) {
+	t.Helper()
+	Until(t, fmt.Sprintf("%d entries of %q", n, name), func() bool {
+		var err error
+		entries, err = c.Queue(Bounded(t), name)
+		require.NoError(t, err)
+		return len(entries) == n
+	})
+	return entries
 }
 
 // Service returns the newest service session.

@@ -26,7 +26,8 @@ func odd() []string {
 		"a", "A", "0", "-", "_", "naïve/日本語/🔒", "two words", " ", "tab\there", "line\nbreak",
 		"100%", "%2F", "%2f", "a%2Fb", "/", "//", "/a", "a/", "a//b", ".", "..", "a/../b", "./a",
 		"#", "a#m1.0", "a+b", "a:b", "a\\b", "*", "?", "[x]", "{\"v\":1}", "a\u200bb", "\u00e9", "e\u0301",
-		"lock-0000000001", "a/0123456789abcdef.0", "zookeeper", "fairlock", "fairlock/x", "limit", "holders",
+		"lock-0000000001", "a/0123456789abcdef.0", "zookeeper", "zookeeper/quota", "lock-", "lock-123",
+		"x-lock-00000000001", "READ__0000000001", "_c_x", "\x01\x7f", "\u0085", "\uf8ff", "\ufff0", "fairlock", "fairlock/x", "limit", "holders",
 		strings.Repeat("n", 512), strings.Repeat("/", 512), strings.Repeat("d/", 255) + "xy", strings.Repeat("ü", 256),
 	}
 }
