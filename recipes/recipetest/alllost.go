@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,26 +15,21 @@ import (
 // severalLost are the stories of locks that are taken together, when one of them
 // goes, or it is not known what has become of them.
 func severalLost() []story {
-	all := []story{
-		{"AllEndWhenOneIsDeleted", allDeleted},
-		{"AllEndWithTheirSession", allRevoked},
-		{"AllCutOffAreToldBeforeTheNextIsGranted", allCut},
-		{"CancelledWhileItHoldsSomeLeavesNothing", allCancelled},
-		{"PlaceLostInOneLineIsLostInAll", allPlaceLost},
-		{"PlaceLostInALineItHasGotIsLostInAll", allGotLost},
-		{"AllOfARevokedSessionJoinAgain", allJoinAgain},
-		{"EntryWithoutASessionAheadInOneLineIsNamed", allUnleased},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("EnqueueAllWith%vIsAllOrNothing", f), func(w *Fixture) { allJoinOver(w, f) }},
-			story{fmt.Sprintf("EnqueueAllWith%vIsGrantedInTheEnd", f), func(w *Fixture) { allPatientOver(w, f) }},
-			story{fmt.Sprintf("ReleaseAllWith%vHandsOn", f), func(w *Fixture) { allLeaveOver(w, f) }},
-		)
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"AllEndWhenOneIsDeleted", allDeleted},
+			{"AllEndWithTheirSession", allRevoked},
+			{"AllCutOffAreToldBeforeTheNextIsGranted", allCut},
+			{"CancelledWhileItHoldsSomeLeavesNothing", allCancelled},
+			{"PlaceLostInOneLineIsLostInAll", allPlaceLost},
+			{"PlaceLostInALineItHasGotIsLostInAll", allGotLost},
+			{"AllOfARevokedSessionJoinAgain", allJoinAgain},
+			{"EntryWithoutASessionAheadInOneLineIsNamed", allUnleased},
+		},
+		over("EnqueueAllWith%vIsAllOrNothing", fault.Retryable(), allJoinOver),
+		over("EnqueueAllWith%vIsGrantedInTheEnd", fault.Retryable(), allPatientOver),
+		over("ReleaseAllWith%vHandsOn", fault.Retryable(), allLeaveOver),
+	)
 }
 
 // allDeleted deletes each of three entries in turn.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,23 +18,20 @@ import (
 
 // asks are the stories of holders that are asked to yield.
 func asks() []story {
-	all := []story{
-		{"AHolderIsAskedAndToldByWhomAndWhy", askedTold},
-		{"AnAskBeforeTheGrantCounts", askedBefore},
-		{"SeveralAsksAreToldOnceEachInTheirOrder", askedOften},
-		{"AnAskIsOfNoConcernToTheLine", askedAside},
-		{"AnAskGoesWithItsAsker", askedByTheDead},
-		{"AWithdrawnAskIsNotTold", askedAndWithdrawn},
-		{"ListeningEndsWithItsContextAndItsHold", askedEnds},
-		{"AHolderCutOffIsAskedWhenItIsBack", askedCutOff},
-		{"AForeignNodeAmongTheAsksIsNoAsk", askedForeign},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{fmt.Sprintf("AnAskWith%vIsOneAskAndWithdrawn", f), func(w *Fixture) { askedStruck(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"AHolderIsAskedAndToldByWhomAndWhy", askedTold},
+			{"AnAskBeforeTheGrantCounts", askedBefore},
+			{"SeveralAsksAreToldOnceEachInTheirOrder", askedOften},
+			{"AnAskIsOfNoConcernToTheLine", askedAside},
+			{"AnAskGoesWithItsAsker", askedByTheDead},
+			{"AWithdrawnAskIsNotTold", askedAndWithdrawn},
+			{"ListeningEndsWithItsContextAndItsHold", askedEnds},
+			{"AHolderCutOffIsAskedWhenItIsBack", askedCutOff},
+			{"AForeignNodeAmongTheAsksIsNoAsk", askedForeign},
+		},
+		over("AnAskWith%vIsOneAskAndWithdrawn", fault.Retryable(), askedStruck),
+	)
 }
 
 // asksFor asks for a lock, and ends the story if it cannot.

@@ -3,7 +3,7 @@ package recipetest
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,22 +15,19 @@ import (
 
 // cuts are the stories of networks that fail for long.
 func cuts() []story {
-	var all []story
-	for _, d := range fault.Directions() {
-		all = append(all, story{
-			fmt.Sprintf("HolderCutOff%vIsToldBeforeTheNextIsGranted", d),
-			func(w *Fixture) { cutHolder(w, func(p *Client) { p.net.Cut(d) }) },
-		})
-	}
-	return append(
-		all,
-		story{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
-		story{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
-		story{"LockCutOffReturnsWithItsContext", cutWaiter},
-		story{"JoinCutOffReturnsWithItsContext", cutJoiner},
-		story{"UnlockCutOffIsPendingThenDone", cutUnlock},
-		story{"WaiterCutOffForLongJoinsAgain", cutLong},
-		story{"ShortCutLosesNoPlace", cutShort},
+	return slices.Concat(
+		over("HolderCutOff%vIsToldBeforeTheNextIsGranted", fault.Directions(), func(w *Fixture, d fault.Direction) {
+			cutHolder(w, func(p *Client) { p.net.Cut(d) })
+		}),
+		[]story{
+			{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
+			{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
+			{"LockCutOffReturnsWithItsContext", cutWaiter},
+			{"JoinCutOffReturnsWithItsContext", cutJoiner},
+			{"UnlockCutOffIsPendingThenDone", cutUnlock},
+			{"WaiterCutOffForLongJoinsAgain", cutLong},
+			{"ShortCutLosesNoPlace", cutShort},
+		},
 	)
 }
 

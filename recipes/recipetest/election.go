@@ -3,6 +3,7 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,23 +19,20 @@ import (
 
 // elections are the stories of leaders, and of what they say of themselves.
 func elections() []story {
-	all := []story{
-		{"CandidatesLeadInTheOrderInWhichTheyCame", leadInOrder},
-		{"TheLeaderIsKnownToAll", leaderKnown},
-		{"ProclaimChangesTheValueInItsPlace", proclaimInPlace},
-		{"ProclaimByWhoDoesNotLeadIsRefused", proclaimRefused},
-		{"ProclaimByWhoHasLostTheLeadershipSaysSo", proclaimLost},
-		{"ProclaimCutOffReturnsWithItsContext", proclaimCut},
-		{"ProclaimCutOffEndsWithTheLeadership", proclaimCutLong},
-		{"ValuesAreTakenUpToTheLargest", values},
-		{"CandidatesWaitForForeignLeaders", foreignLeader},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{fmt.Sprintf("ProclaimWith%vIsDone", f), func(w *Fixture) { proclaimOver(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"CandidatesLeadInTheOrderInWhichTheyCame", leadInOrder},
+			{"TheLeaderIsKnownToAll", leaderKnown},
+			{"ProclaimChangesTheValueInItsPlace", proclaimInPlace},
+			{"ProclaimByWhoDoesNotLeadIsRefused", proclaimRefused},
+			{"ProclaimByWhoHasLostTheLeadershipSaysSo", proclaimLost},
+			{"ProclaimCutOffReturnsWithItsContext", proclaimCut},
+			{"ProclaimCutOffEndsWithTheLeadership", proclaimCutLong},
+			{"ValuesAreTakenUpToTheLargest", values},
+			{"CandidatesWaitForForeignLeaders", foreignLeader},
+		},
+		over("ProclaimWith%vIsDone", fault.Retryable(), proclaimOver),
+	)
 }
 
 // elect is the election of the stories, as p sees it.

@@ -3,6 +3,7 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,18 +17,13 @@ import (
 // givingUp are the stories of requests that have held nothing, and must leave the
 // account of a lock as it was.
 func givingUp() []story {
-	all := []story{
-		{"WaitersThatLeaveChangeNoAccount", robustWaiters},
-		{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{
-			fmt.Sprintf("RequestThatGivesUpWith%vChangesNoAccount", f), func(w *Fixture) { robustGivesUp(w, f) },
-		})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"WaitersThatLeaveChangeNoAccount", robustWaiters},
+			{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
+		},
+		over("RequestThatGivesUpWith%vChangesNoAccount", fault.Retryable(), robustGivesUp),
+	)
 }
 
 // robustWaiters has waiters cancel, die and be deleted behind a holder that then

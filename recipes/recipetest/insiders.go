@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,22 +15,18 @@ import (
 
 // insiders are the stories of callers who hold the lock already.
 func insiders() []story {
-	all := []story{
-		{"RLockInRLockSharesTheEntry", rlockInRLock},
-		{"RLockInLockOutlivesTheWriterAsADowngrade", writerFirst},
-		{"RLockInLockGivenBackFirstKeepsTheWriter", readerFirst},
-		{"LockInsideIsRefused", lockInside},
-		{"DowngradeWithinKeepsBoth", downgradeInside},
-		{"LossTellsAllWhoAreInside", lossInside},
-		{"UnlockOfBothAtOnceLeavesNothing", bothAtOnce},
-	}
-	for _, f := range []fault.Kind{fault.LostReply, fault.BrokenReply, fault.LostRequest} {
-		all = append(all, story{
-			fmt.Sprintf("WriterGivenBackFirstWith%vBecomesAReader", f),
-			func(w *Fixture) { writerFirstFault(w, f) },
-		})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"RLockInRLockSharesTheEntry", rlockInRLock},
+			{"RLockInLockOutlivesTheWriterAsADowngrade", writerFirst},
+			{"RLockInLockGivenBackFirstKeepsTheWriter", readerFirst},
+			{"LockInsideIsRefused", lockInside},
+			{"DowngradeWithinKeepsBoth", downgradeInside},
+			{"LossTellsAllWhoAreInside", lossInside},
+			{"UnlockOfBothAtOnceLeavesNothing", bothAtOnce},
+		},
+		over("WriterGivenBackFirstWith%vBecomesAReader", []fault.Kind{fault.LostReply, fault.BrokenReply, fault.LostRequest}, writerFirstFault),
+	)
 }
 
 // inside takes one more handle on a hold, for which nothing is sent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/pprof"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,24 +18,21 @@ import (
 
 // observations are the stories of those who want to know who leads.
 func observations() []story {
-	all := []story{
-		{"ObserveTellsTheStateAtOnceAndEveryChange", observeChanges},
-		{"ObserveNeverMissesTheLastState", observeLast},
-		{"ObserveGoesOnAfterItsSessionExpired", observeExpired},
-		{"ObserveSeesForeignLeaders", observeForeign},
-		{"ObserveSeesWhoLeadsByDeath", observeDeaths},
-		{"ObserveEndsWithItsContext", observeEnds},
-		{"ObserveEndsWithItsLoop", observeBreaks},
-		{"ObserveEndsWithItsSession", observeClosed},
-		{"ObserveSaysWhatIsWrongWithTheName", observeInvalid},
-	}
-	for _, d := range fault.Directions() {
-		all = append(all,
-			story{fmt.Sprintf("ObserveGoesOnAfterACutOf%v", d), func(w *Fixture) { observeCut(w, d) }},
-			story{fmt.Sprintf("ObserveGoesOnAfterALongCutOf%v", d), func(w *Fixture) { observeCutLong(w, d) }},
-		)
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"ObserveTellsTheStateAtOnceAndEveryChange", observeChanges},
+			{"ObserveNeverMissesTheLastState", observeLast},
+			{"ObserveGoesOnAfterItsSessionExpired", observeExpired},
+			{"ObserveSeesForeignLeaders", observeForeign},
+			{"ObserveSeesWhoLeadsByDeath", observeDeaths},
+			{"ObserveEndsWithItsContext", observeEnds},
+			{"ObserveEndsWithItsLoop", observeBreaks},
+			{"ObserveEndsWithItsSession", observeClosed},
+			{"ObserveSaysWhatIsWrongWithTheName", observeInvalid},
+		},
+		over("ObserveGoesOnAfterACutOf%v", fault.Directions(), observeCut),
+		over("ObserveGoesOnAfterALongCutOf%v", fault.Directions(), observeCutLong),
+	)
 }
 
 func observeChanges(w *Fixture) {

@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,18 +14,12 @@ import (
 
 // outcomes are the stories of requests whose outcome is unknown.
 func outcomes() []story {
-	var all []story
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("EnqueueWith%vWedgesNobody", f), func(w *Fixture) { unknownJoin(w, f) }},
-			story{fmt.Sprintf("EnqueueWith%vIsGrantedInTheEnd", f), func(w *Fixture) { patientJoin(w, f) }},
-			story{fmt.Sprintf("ReleaseWith%vHandsOn", f), func(w *Fixture) { unknownLeave(w, f) }},
-			story{fmt.Sprintf("LookWith%vOnlyTakesLonger", f), func(w *Fixture) { unknownLook(w, f) }},
-		)
-	}
-	return all
+	return slices.Concat(
+		over("EnqueueWith%vWedgesNobody", fault.Retryable(), unknownJoin),
+		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), patientJoin),
+		over("ReleaseWith%vHandsOn", fault.Retryable(), unknownLeave),
+		over("LookWith%vOnlyTakesLonger", fault.Retryable(), unknownLook),
+	)
 }
 
 // unknownJoin has the caller give up while the outcome is unknown.

@@ -2,7 +2,6 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/stretchr/testify/assert"
@@ -15,25 +14,20 @@ import (
 
 // robust are the stories of locks that tell how the hold before ended.
 func robust() []story {
-	all := []story{
-		{"FirstHoldAndHoldsGivenBackAreClean", robustClean},
-		{"DeathIsToldThoughNobodyWaited", robustAlone},
-		{"DeathIsToldToWhoWaited", robustWaited},
-		{"DeathIsToldThroughHoldersThatDieInTurn", robustInTurn},
-		{"ForeignHolderBeforeIsUnknown", robustForeign},
-		{"PlainLocksKeepNoAccount", robustPlain},
-		{"AccountCostsNothingWhenAlone", robustCost},
-		{"AccountCostsOneRequestWhenWaited", robustCostWaited},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("NothingLooksLikeADeathWith%v", f), func(w *Fixture) { robustOver(w, f, false) }},
-			story{fmt.Sprintf("DeathIsToldWith%v", f), func(w *Fixture) { robustOver(w, f, true) }},
-		)
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"FirstHoldAndHoldsGivenBackAreClean", robustClean},
+			{"DeathIsToldThoughNobodyWaited", robustAlone},
+			{"DeathIsToldToWhoWaited", robustWaited},
+			{"DeathIsToldThroughHoldersThatDieInTurn", robustInTurn},
+			{"ForeignHolderBeforeIsUnknown", robustForeign},
+			{"PlainLocksKeepNoAccount", robustPlain},
+			{"AccountCostsNothingWhenAlone", robustCost},
+			{"AccountCostsOneRequestWhenWaited", robustCostWaited},
+		},
+		over("NothingLooksLikeADeathWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, false) }),
+		over("DeathIsToldWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, true) }),
+	)
 }
 
 // wantRobust is a request for a lock that keeps account.

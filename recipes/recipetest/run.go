@@ -1,6 +1,7 @@
 package recipetest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,6 +12,15 @@ import (
 type story struct {
 	name string
 	tell func(w *Fixture)
+}
+
+// over returns a case for each of all, which takes the place of %v in the name.
+func over[F any](name string, all []F, tell func(w *Fixture, f F)) []story {
+	var stories []story
+	for _, f := range all {
+		stories = append(stories, story{fmt.Sprintf(name, f), func(w *Fixture) { tell(w, f) }})
+	}
+	return stories
 }
 
 // replicated are the stories that can fail for the reason that several servers

@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,32 +15,27 @@ import (
 // semaphoreEnds are the stories of permits that come back other than by Unlock,
 // of requests that give up, and of slots.
 func semaphoreEnds() []story {
-	all := []story{
-		{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
-		{"PermitsOfARevokedSessionComeBack", func(w *Fixture) {
-			permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
-		}},
-		{"PermitsOfADeletedEntryComeBack", func(w *Fixture) {
-			permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) })
-		}},
-		{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
-		{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
-		{"PermitsAWaiterCancelledInTheMiddleLetsNobodyIn", permitsMiddleCancelled},
-		{"PermitsAWaiterDeletedByHandJoinsAgain", permitsWaiterDeleted},
-		{"SlotsAreTheLowestFreeOnes", slotsLowest},
-		{"SlotsOfTheDeadAreFree", slotsDead},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("ANoteWith%vOnlyTakesLonger", f), func(w *Fixture) { noteStruck(w, f) }},
-			story{fmt.Sprintf("ASlotWith%vOnlyTakesLonger", f), func(w *Fixture) { slotStruck(w, f) }},
-			story{fmt.Sprintf("PermitsAskedForWith%vAreGrantedInTheEnd", f), func(w *Fixture) { permitsJoinStruck(w, f) }},
-			story{fmt.Sprintf("PermitsGivenBackWith%vAdmitTheNext", f), func(w *Fixture) { permitsLeaveStruck(w, f) }},
-		)
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
+			{"PermitsOfARevokedSessionComeBack", func(w *Fixture) {
+				permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
+			}},
+			{"PermitsOfADeletedEntryComeBack", func(w *Fixture) {
+				permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) })
+			}},
+			{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
+			{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
+			{"PermitsAWaiterCancelledInTheMiddleLetsNobodyIn", permitsMiddleCancelled},
+			{"PermitsAWaiterDeletedByHandJoinsAgain", permitsWaiterDeleted},
+			{"SlotsAreTheLowestFreeOnes", slotsLowest},
+			{"SlotsOfTheDeadAreFree", slotsDead},
+		},
+		over("ANoteWith%vOnlyTakesLonger", fault.Retryable(), noteStruck),
+		over("ASlotWith%vOnlyTakesLonger", fault.Retryable(), slotStruck),
+		over("PermitsAskedForWith%vAreGrantedInTheEnd", fault.Retryable(), permitsJoinStruck),
+		over("PermitsGivenBackWith%vAdmitTheNext", fault.Retryable(), permitsLeaveStruck),
+	)
 }
 
 func permitsCut(w *Fixture) {

@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,20 +15,17 @@ import (
 
 // semaphoreLimits are the stories of how many permits there are.
 func semaphoreLimits() []story {
-	all := []story{
-		{"AnotherLimitIsAMismatchThatNamesBoth", limitMismatch},
-		{"WhoFollowsTakesTheLimitThatIsThere", limitFollowed},
-		{"ResizeUpAdmitsAtOnceAllWhoFit", resizeUp},
-		{"ResizeDownTakesNothingAndAdmitsNobodyTooEarly", resizeDown},
-		{"WhoWaitsForMoreThanThereAreLeaves", resizeBelow},
-		{"AResizeIsHeardOverACut", resizeCut},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{fmt.Sprintf("AResizeWith%vIsDoneOnce", f), func(w *Fixture) { resizeStruck(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"AnotherLimitIsAMismatchThatNamesBoth", limitMismatch},
+			{"WhoFollowsTakesTheLimitThatIsThere", limitFollowed},
+			{"ResizeUpAdmitsAtOnceAllWhoFit", resizeUp},
+			{"ResizeDownTakesNothingAndAdmitsNobodyTooEarly", resizeDown},
+			{"WhoWaitsForMoreThanThereAreLeaves", resizeBelow},
+			{"AResizeIsHeardOverACut", resizeCut},
+		},
+		over("AResizeWith%vIsDoneOnce", fault.Retryable(), resizeStruck),
+	)
 }
 
 // following is a request for n permits, however many the line has; limit is what

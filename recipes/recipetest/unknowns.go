@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,21 +16,16 @@ import (
 
 // unknowns are the stories of downgrades whose outcome is unknown.
 func unknowns() []story {
-	all := []story{
-		{"DowngradeCutOffReturnsWithItsContext", downgradeCutOff},
-		{"DowngradeCutOffForLongIsLost", downgradeCutLong},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("DowngradeWith%vIsDone", f), func(w *Fixture) { downgradeFault(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenAgain", f), func(w *Fixture) { downgradeAgain(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenUnlock", f), func(w *Fixture) { downgradeUnlock(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenDeletedIsTold", f), func(w *Fixture) { downgradeUnknownDeleted(w, f) }},
-		)
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"DowngradeCutOffReturnsWithItsContext", downgradeCutOff},
+			{"DowngradeCutOffForLongIsLost", downgradeCutLong},
+		},
+		over("DowngradeWith%vIsDone", fault.Retryable(), downgradeFault),
+		over("DowngradeGivenUpWith%vThenAgain", fault.Retryable(), downgradeAgain),
+		over("DowngradeGivenUpWith%vThenUnlock", fault.Retryable(), downgradeUnlock),
+		over("DowngradeGivenUpWith%vThenDeletedIsTold", fault.Retryable(), downgradeUnknownDeleted),
+	)
 }
 
 func downgradeCutOff(w *Fixture) {

@@ -13,19 +13,18 @@ import (
 
 // asks: who asks a holder to yield stands beside the line, in a line of its own.
 func asks() []story {
-	all := []story{
-		{"AnAskIsInNoLine", askBeside},
-		{"AnAskIsNotToldToWhoWatchesTheLine", askQuiet},
-		{"AnAskIsToldToWhoWatchesForIt", askTold},
-		{"AsksAreWatchedOverACut", askOverCut},
-		{"AsksOfAllNamesAreApart", askNames},
-		{"AnAskGoesWithItsSession", askExpires},
-		{"WhatOthersPutBesideTheLineIsMarked", askForeign},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"AnAskSurvivesA" + string(f), func(w *world) { askSurvives(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"AnAskIsInNoLine", askBeside},
+			{"AnAskIsNotToldToWhoWatchesTheLine", askQuiet},
+			{"AnAskIsToldToWhoWatchesForIt", askTold},
+			{"AsksAreWatchedOverACut", askOverCut},
+			{"AsksOfAllNamesAreApart", askNames},
+			{"AnAskGoesWithItsSession", askExpires},
+			{"WhatOthersPutBesideTheLineIsMarked", askForeign},
+		},
+		over("AnAskSurvivesA%v", fault.Retryable(), askSurvives),
+	)
 }
 
 // asking is the request of somebody who asks.

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,24 +15,20 @@ import (
 
 // cancel: a context ends, and the call returns at once and leaves nothing.
 func cancel() []story {
-	all := []story{
-		{"AnEndedContextLeavesNothing", cancelBefore},
-		{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
-		{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *world) { cancelEach(w, nil) }},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"CancelAtEachRequestOfAJoinWith" + string(f) + "LeavesNothing", func(w *world) { cancelEach(w, &f) }})
-	}
-	for _, d := range fault.Directions() {
-		all = append(all,
-			story{"CallsReturnWhileCut" + d.String(), func(w *world) { cancelWhileCut(w, d) }},
-			story{"OpenAndCloseReturnWhileCut" + d.String(), func(w *world) { openCloseWhileCut(w, d) }},
-			story{"AJoinCanceledWhileCut" + d.String() + "IsSettledAfterIt", func(w *world) { joinWhileCut(w, d) }},
-		)
-	}
-	return append(all,
-		story{"AnUnknownOutcomeIsCalledUnknown", unknownIsPending},
-		story{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
+	return slices.Concat(
+		[]story{
+			{"AnEndedContextLeavesNothing", cancelBefore},
+			{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
+			{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *world) { cancelEach(w, nil) }},
+		},
+		over("CancelAtEachRequestOfAJoinWith%vLeavesNothing", fault.Retryable(), func(w *world, f fault.Kind) { cancelEach(w, &f) }),
+		over("CallsReturnWhileCut%v", fault.Directions(), cancelWhileCut),
+		over("OpenAndCloseReturnWhileCut%v", fault.Directions(), openCloseWhileCut),
+		over("AJoinCanceledWhileCut%vIsSettledAfterIt", fault.Directions(), joinWhileCut),
+		[]story{
+			{"AnUnknownOutcomeIsCalledUnknown", unknownIsPending},
+			{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
+		},
 	)
 }
 

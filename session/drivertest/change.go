@@ -25,9 +25,7 @@ func change() []story {
 		if c.ofEntry {
 			all = append(all, story{c.name + "OfAnEntryThatIsGoneSaysSo", func(w *world) { changeGone(w, c) }})
 		}
-		for _, f := range faults() {
-			all = append(all, story{c.name + "SurvivesA" + string(f), func(w *world) { changeSurvives(w, c, f) }})
-		}
+		all = append(all, over(c.name+"SurvivesA%v", fault.Retryable(), func(w *world, f fault.Kind) { changeSurvives(w, c, f) })...)
 	}
 	return all
 }

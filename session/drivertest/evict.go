@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,24 +14,21 @@ import (
 
 // evict: an operator deletes one entry, and never another.
 func evict() []story {
-	all := []story{
-		{"AnyEntryIsEvictedWhoeverOwnsIt", evictAny},
-		{"EvictLeavesTheSessionAndItsOtherEntries", evictOne},
-		{"EvictOfAnEntryThatIsGoneSaysSo", evictGone},
-		{"EvictNeverDeletesALaterEntry", evictLater},
-		{"EvictOfWhatIsInNoLineSaysGone", evictOdd},
-		{"ASharedEntryIsEvicted", evictShared},
-		{"EvictWorksWithoutASession", evictAlone},
-		{"AnEvictedHolderHasNotGivenBack", evictLedger},
-		{"ALateEvictDeletesNothingElse", evictLate},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"EvictSurvivesA" + string(f), func(w *world) { evictSurvives(w, f) }})
-	}
-	for _, d := range fault.Directions() {
-		all = append(all, story{"EvictReturnsWhileCut" + d.String(), func(w *world) { evictPrompt(w, d) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"AnyEntryIsEvictedWhoeverOwnsIt", evictAny},
+			{"EvictLeavesTheSessionAndItsOtherEntries", evictOne},
+			{"EvictOfAnEntryThatIsGoneSaysSo", evictGone},
+			{"EvictNeverDeletesALaterEntry", evictLater},
+			{"EvictOfWhatIsInNoLineSaysGone", evictOdd},
+			{"ASharedEntryIsEvicted", evictShared},
+			{"EvictWorksWithoutASession", evictAlone},
+			{"AnEvictedHolderHasNotGivenBack", evictLedger},
+			{"ALateEvictDeletesNothingElse", evictLate},
+		},
+		over("EvictSurvivesA%v", fault.Retryable(), evictSurvives),
+		over("EvictReturnsWhileCut%v", fault.Directions(), evictPrompt),
+	)
 }
 
 // evict evicts through a client of its own.

@@ -174,6 +174,3 @@ func (h Harness) Costs(c Client, acts ...func()) []int {
 	}
 	return costs
 }
-
-// faults are those after which a retry can succeed without more ado.
-func faults() []fault.Kind { return fault.Kinds()[:4] }

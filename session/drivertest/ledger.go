@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,28 +14,25 @@ import (
 // ledger: a line keeps account of how holds end. In these stories an entry holds
 // when nobody is ahead of it.
 func ledger() []story {
-	all := []story{
-		{"TheFirstHoldIsAfterACleanOne", ledgerFirst},
-		{"AHoldGivenBackIsClean", ledgerClean},
-		{"AHoldThatDiedIsTold", ledgerDied},
-		{"AHoldThatDiedIsToldToWhoWaited", ledgerWaited},
-		{"HoldersThatDieInTurnAreToldEach", ledgerInTurn},
-		{"AWaiterLeavesNoTrace", ledgerNoTrace},
-		{"AWaiterThatCameOverACleanLedgerLeavesNoTrace", ledgerOver},
-		{"AHolderAheadOfAWaitersNameIsMissed", ledgerAhead},
-		{"OnlyTheOwnNameIsStruck", ledgerOwn},
-		{"AJoinThatIsSettledLeavesNoTrace", ledgerSettled},
-		{"AListShowsHowTheHoldBeforeEnded", ledgerShown},
-		{"LinesHaveTheirOwnLedgers", ledgerLines},
-		{"AJoinOfSeveralEntersNoName", ledgerSeveral},
-	}
-	for _, f := range faults() {
-		all = append(all,
-			story{"AHoldSurvivesA" + string(f), func(w *world) { ledgerSurvives(w, f) }},
-			story{"ADeathIsToldOverA" + string(f), func(w *world) { ledgerDiedOver(w, f) }},
-		)
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"TheFirstHoldIsAfterACleanOne", ledgerFirst},
+			{"AHoldGivenBackIsClean", ledgerClean},
+			{"AHoldThatDiedIsTold", ledgerDied},
+			{"AHoldThatDiedIsToldToWhoWaited", ledgerWaited},
+			{"HoldersThatDieInTurnAreToldEach", ledgerInTurn},
+			{"AWaiterLeavesNoTrace", ledgerNoTrace},
+			{"AWaiterThatCameOverACleanLedgerLeavesNoTrace", ledgerOver},
+			{"AHolderAheadOfAWaitersNameIsMissed", ledgerAhead},
+			{"OnlyTheOwnNameIsStruck", ledgerOwn},
+			{"AJoinThatIsSettledLeavesNoTrace", ledgerSettled},
+			{"AListShowsHowTheHoldBeforeEnded", ledgerShown},
+			{"LinesHaveTheirOwnLedgers", ledgerLines},
+			{"AJoinOfSeveralEntersNoName", ledgerSeveral},
+		},
+		over("AHoldSurvivesA%v", fault.Retryable(), ledgerSurvives),
+		over("ADeathIsToldOverA%v", fault.Retryable(), ledgerDiedOver),
+	)
 }
 
 // kept is a request for a line that keeps account.

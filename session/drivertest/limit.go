@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/stretchr/testify/assert"
@@ -14,23 +15,22 @@ import (
 // limit: a line's limit stands beside it, and every request that gives one is
 // held against it.
 func limit() []story {
-	all := []story{
-		{"TheFirstJoinMakesTheLimit", limitMade},
-		{"AnotherLimitIsRefusedAndNamed", limitOther},
-		{"WhoFollowsTakesTheLimitThatIsThere", limitFollow},
-		{"OneOfTwoFirstJoinsMakesTheLimit", limitRace},
-		{"TheLimitStaysWhenTheLineIsEmpty", limitStays},
-		{"ALimitAloneIsNoLine", limitAlone},
-		{"SetLimitChangesItForAll", limitSet},
-		{"ANewLimitIsToldToWhoWatches", limitWatched},
-		{"ANewLimitIsToldOverACut", limitOverCut},
-		{"ALookShowsALimitNotOlderThanTheLine", limitLook},
-		{"ALateSetLimitDoesNotUndoANewerOne", limitLate},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"AJoinWithALimitSurvivesA" + string(f), func(w *world) { limitSurvives(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"TheFirstJoinMakesTheLimit", limitMade},
+			{"AnotherLimitIsRefusedAndNamed", limitOther},
+			{"WhoFollowsTakesTheLimitThatIsThere", limitFollow},
+			{"OneOfTwoFirstJoinsMakesTheLimit", limitRace},
+			{"TheLimitStaysWhenTheLineIsEmpty", limitStays},
+			{"ALimitAloneIsNoLine", limitAlone},
+			{"SetLimitChangesItForAll", limitSet},
+			{"ANewLimitIsToldToWhoWatches", limitWatched},
+			{"ANewLimitIsToldOverACut", limitOverCut},
+			{"ALookShowsALimitNotOlderThanTheLine", limitLook},
+			{"ALateSetLimitDoesNotUndoANewerOne", limitLate},
+		},
+		over("AJoinWithALimitSurvivesA%v", fault.Retryable(), limitSurvives),
+	)
 }
 
 // limit reads the limit of the line, or ends the story.

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,20 +14,17 @@ import (
 // lost: one request or one reply is lost, and the backend finds out what
 // happened by itself, as long as its context lets it.
 func lost() []story {
-	var all []story
-	for _, f := range faults() {
-		all = append(all,
-			story{"AJoinSurvivesA" + string(f), func(w *world) { joinSurvives(w, f) }},
-			story{"AJoinIfEmptySurvivesA" + string(f), func(w *world) { ifEmptySurvives(w, f) }},
-			story{"ALeaveSurvivesA" + string(f), func(w *world) { leaveSurvives(w, f) }},
-			story{"ReadsSurviveA" + string(f), func(w *world) { readsSurvive(w, f) }},
-			story{"OpenSurvivesA" + string(f), func(w *world) { openSurvives(w, f) }},
-			story{"CloseSurvivesA" + string(f), func(w *world) { closeSurvives(w, f) }},
-		)
-	}
-	return append(all,
-		story{"ALeaveCutShortIsFinishedByTheNext", leaveCutShort},
-		story{"SlowRepliesAreWaitedFor", slowReplies},
+	return slices.Concat(
+		over("AJoinSurvivesA%v", fault.Retryable(), joinSurvives),
+		over("AJoinIfEmptySurvivesA%v", fault.Retryable(), ifEmptySurvives),
+		over("ALeaveSurvivesA%v", fault.Retryable(), leaveSurvives),
+		over("ReadsSurviveA%v", fault.Retryable(), readsSurvive),
+		over("OpenSurvivesA%v", fault.Retryable(), openSurvives),
+		over("CloseSurvivesA%v", fault.Retryable(), closeSurvives),
+		[]story{
+			{"ALeaveCutShortIsFinishedByTheNext", leaveCutShort},
+			{"SlowRepliesAreWaitedFor", slowReplies},
+		},
 	)
 }
 

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -18,6 +19,15 @@ type topic struct {
 
 	alone      bool // never beside others
 	replicated bool // see Harness.Replicated
+}
+
+// over returns a case for each of all, which takes the place of %v in the name.
+func over[F any](name string, all []F, tell func(w *world, f F)) []story {
+	var stories []story
+	for _, f := range all {
+		stories = append(stories, story{fmt.Sprintf(name, f), func(w *world) { tell(w, f) }})
+	}
+	return stories
 }
 
 // topics is the suite, in the order in which it is best read.

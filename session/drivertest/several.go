@@ -15,28 +15,23 @@ import (
 
 // several: entries in several lines are made and left as one.
 func several() []story {
-	all := []story{
-		{"EntriesOfOneJoinHaveOneToken", severalToken},
-		{"JoinsOfSeveralLinesStandInOneOrder", severalOrder},
-		{"NothingIsMadeIfOneLineIsTaken", severalTaken},
-		{"AsManyLinesAsTheProfileSays", severalMost},
-		{"ASessionThatIsOverJoinsNoLine", severalOver},
-		{"EntriesDieTogether", severalDie},
-		{"EntriesAreLeftTogether", severalLeft},
-		{"EntriesThatWereGoneAreMarked", severalGone},
-		{"ALeaveOfSeveralCutShortIsFinishedByTheNext", severalCutShort},
-		{"ALateJoinOfSeveralAfterSettleMakesNoEntry", severalLate},
-		{"ALateJoinOfSeveralAfterItsRetryMakesNoSecondEntry", severalRetried},
-	}
-	for _, d := range fault.Directions() {
-		all = append(all, story{"AJoinOfSeveralCanceledWhileCut" + d.String() + "IsSettled", func(w *world) {
-			severalSettled(w, d)
-		}})
-	}
-	for _, f := range faults() {
-		all = append(all, story{"SeveralLinesSurviveA" + string(f), func(w *world) { severalSurvive(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"EntriesOfOneJoinHaveOneToken", severalToken},
+			{"JoinsOfSeveralLinesStandInOneOrder", severalOrder},
+			{"NothingIsMadeIfOneLineIsTaken", severalTaken},
+			{"AsManyLinesAsTheProfileSays", severalMost},
+			{"ASessionThatIsOverJoinsNoLine", severalOver},
+			{"EntriesDieTogether", severalDie},
+			{"EntriesAreLeftTogether", severalLeft},
+			{"EntriesThatWereGoneAreMarked", severalGone},
+			{"ALeaveOfSeveralCutShortIsFinishedByTheNext", severalCutShort},
+			{"ALateJoinOfSeveralAfterSettleMakesNoEntry", severalLate},
+			{"ALateJoinOfSeveralAfterItsRetryMakesNoSecondEntry", severalRetried},
+		},
+		over("AJoinOfSeveralCanceledWhileCut%vIsSettled", fault.Directions(), severalSettled),
+		over("SeveralLinesSurviveA%v", fault.Retryable(), severalSurvive),
+	)
 }
 
 // lines are some lines, of which the first is the one of other stories.

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,29 +14,28 @@ import (
 // tell: who asks for it is told that an entry gave back a hold, where
 // Profile.Tells says so, and is never told so wrongly, whatever it says.
 func tell() []story {
-	all := []story{
-		{"AReleaseIsTold", tellRelease},
-		{"WhoDidNotAskIsNotTold", tellUnasked},
-		{"AWaitersLeaveIsNoRelease", func(w *world) {
-			tellOther(w, func(holder *owner, held driver.Ref) { holder.leave(held) })
-		}},
-		{"ADeletionByHandIsNoRelease", func(w *world) {
-			tellOther(w, func(_ *owner, held driver.Ref) { w.svc.Delete(w.t, held) })
-		}},
-		{"AnExpiryIsNoRelease", func(w *world) {
-			tellOther(w, func(holder *owner, _ driver.Ref) { w.svc.Expire(w.t, holder.ID()) })
-		}},
-		{"ACloseIsNoRelease", func(w *world) {
-			tellOther(w, func(holder *owner, _ driver.Ref) { require.NoError(w.t, holder.end()) })
-		}},
-		{"AnAttemptToReleaseIsNoRelease", tellAttempt},
-		{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
-		{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"AReleaseSurvivesA" + string(f), func(w *world) { tellSurvives(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"AReleaseIsTold", tellRelease},
+			{"WhoDidNotAskIsNotTold", tellUnasked},
+			{"AWaitersLeaveIsNoRelease", func(w *world) {
+				tellOther(w, func(holder *owner, held driver.Ref) { holder.leave(held) })
+			}},
+			{"ADeletionByHandIsNoRelease", func(w *world) {
+				tellOther(w, func(_ *owner, held driver.Ref) { w.svc.Delete(w.t, held) })
+			}},
+			{"AnExpiryIsNoRelease", func(w *world) {
+				tellOther(w, func(holder *owner, _ driver.Ref) { w.svc.Expire(w.t, holder.ID()) })
+			}},
+			{"ACloseIsNoRelease", func(w *world) {
+				tellOther(w, func(holder *owner, _ driver.Ref) { require.NoError(w.t, holder.end()) })
+			}},
+			{"AnAttemptToReleaseIsNoRelease", tellAttempt},
+			{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
+			{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
+		},
+		over("AReleaseSurvivesA%v", fault.Retryable(), tellSurvives),
+	)
 }
 
 // release gives back a hold that admitted nobody beside it.

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,19 +14,18 @@ import (
 
 // value: an entry can carry bytes for others to read.
 func value() []story {
-	all := []story{
-		{"AValueIsStoredAsItIs", valueRaw},
-		{"AWriteChangesTheValueInItsPlace", valueWritten},
-		{"AWriteIsToldToWhoWantsChanges", valueTold},
-		{"AValueMayBeAsLargeAsTheProfileSays", valueLarge},
-		{"AValueGoesWithItsEntry", valueGoes},
-		{"TheValueOfAForeignEntryIsShown", valueForeign},
-		{"ALateWriteDoesNotUndoANewerOne", valueLate},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"AJoinWithAValueSurvivesA" + string(f), func(w *world) { valueSurvives(w, f) }})
-	}
-	return all
+	return slices.Concat(
+		[]story{
+			{"AValueIsStoredAsItIs", valueRaw},
+			{"AWriteChangesTheValueInItsPlace", valueWritten},
+			{"AWriteIsToldToWhoWantsChanges", valueTold},
+			{"AValueMayBeAsLargeAsTheProfileSays", valueLarge},
+			{"AValueGoesWithItsEntry", valueGoes},
+			{"TheValueOfAForeignEntryIsShown", valueForeign},
+			{"ALateWriteDoesNotUndoANewerOne", valueLate},
+		},
+		over("AJoinWithAValueSurvivesA%v", fault.Retryable(), valueSurvives),
+	)
 }
 
 // write writes a value, or ends the story.
