@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"sync"
 
@@ -45,9 +44,7 @@ func admit() []story {
 // admit notes that an entry holds, or ends the story.
 func (o *owner) admit(ref driver.Ref) {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	require.NoError(o.w.t, o.Admit(ctx, ref), "Admit")
+	require.NoError(o.w.t, o.Admit(o.w.soon(), ref), "Admit")
 }
 
 // watchAdmitted watches the end of holders ahead of an entry.
@@ -86,9 +83,7 @@ func admitShown(w *world) {
 		assert.EqualValues(w.t, 1, e.Weight)
 		assert.Equal(w.t, driver.Weighted, e.Mode)
 	}
-	for _, ev := range quiet.all() {
-		assert.NotEqual(w.t, driver.Changed, ev.Kind, "nobody asked for it")
-	}
+	quiet.unchanged()
 }
 
 func admitOverCut(w *world) {
@@ -225,9 +220,7 @@ func (o *owner) claim(ref driver.Ref) int {
 // claimed is claim, with the token.
 func (o *owner) claimed(ref driver.Ref) driver.Number {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	n, err := o.Claim(ctx, ref)
+	n, err := o.Claim(o.w.soon(), ref)
 	require.NoError(o.w.t, err, "Claim")
 	return n
 }

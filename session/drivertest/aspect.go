@@ -85,16 +85,7 @@ func aspectOverCut(w *world) {
 
 func aspectBegunCut(w *world) {
 	o, by := w.open(), w.open()
-	by.c.Cut(fault.Both)
-	ended := make(chan struct{})
-	close(ended) // Watch takes no context: it must return at once
-	var r *recorder
-	w.prompt(by.c, "Watch", ended, func() {
-		r, _ = by.watch("begun while cut off", driver.WatchRequest{Ref: driver.Ref{Line: line}, Of: driver.OfLine})
-	})
-	time.Sleep(w.h.TTL / 20)
-	by.c.Heal()
-	r.await(driver.Armed)
+	r := by.watchWhileCut(driver.WatchRequest{Ref: driver.Ref{Line: line}, Of: driver.OfLine})
 	o.join(line)
 	r.await(driver.Changed)
 }

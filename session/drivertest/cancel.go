@@ -77,12 +77,10 @@ func cancelEach(w *world, f *fault.Kind) {
 	for n := 1; ; n++ {
 		require.Less(w.t, n, 20, "a join does not make so many requests")
 		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		hit := make(chan struct{})
 		count := 0
 		o.c.OnRequest(func() {
 			if count++; count == n {
 				stop()
-				close(hit)
 			}
 		})
 		if f != nil {
@@ -133,11 +131,10 @@ func cancelWhileCut(w *world, d fault.Direction) {
 		}},
 	}
 	for _, c := range calls {
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
+		ctx := w.within(w.h.TTL / 50)
 		w.prompt(o.c, c.name, ctx.Done(), func() {
 			assert.Error(w.t, c.call(ctx), "%s while cut off: %s", c.name, d)
 		})
-		stop()
 	}
 	o.c.Heal()
 	w.settle(pending)
@@ -152,20 +149,15 @@ func openCloseWhileCut(w *world, d fault.Direction) {
 	o.join(line)
 	c := w.client()
 	c.Cut(d)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
-	defer stop()
+	ctx := w.within(w.h.TTL / 50)
 	w.prompt(c, "Open", ctx.Done(), func() {
 		_, err := w.tryOpen(ctx, c)
 		assert.Error(w.t, err, "Open while cut off: %s", d)
 	})
 	o.c.Cut(d)
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	ctx, stop = context.WithTimeout(w.ctx, w.h.TTL/50)
-	defer stop()
+	ctx = w.within(w.h.TTL / 50)
 	w.prompt(o.c, "Close", ctx.Done(), func() {
-		assert.Error(w.t, o.Close(ctx), "Close while cut off: %s", d)
+		assert.Error(w.t, o.close(ctx), "Close while cut off: %s", d)
 	})
 	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "entries go when the TTL has passed, at the latest")
 }
@@ -173,9 +165,7 @@ func openCloseWhileCut(w *world, d fault.Direction) {
 func joinWhileCut(w *world, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
 	require.Error(w.t, err)
 	o.c.Heal()
 	w.settle(err)
@@ -189,15 +179,12 @@ func joinWhileCut(w *world, d fault.Direction) {
 func unknownIsPending(w *world) {
 	o := w.open()
 	o.c.Cut(fault.Replies)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
 	w.count(1, line, "the service has done it")
 	var p *driver.PendingError
 	require.ErrorAs(w.t, err, &p)
 
-	short, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
-	defer stop()
+	short := w.within(w.h.TTL / 50)
 	w.prompt(o.c, "Settle", short.Done(), func() {
 		assert.Error(w.t, p.Settle(short), "not certain while the replies are cut")
 	})
@@ -210,9 +197,7 @@ func settleOver(w *world) {
 	for _, closing := range []bool{true, false} {
 		o := w.open()
 		o.c.Cut(fault.Replies)
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-		_, err := o.Join(ctx, driver.JoinRequest{Line: line})
-		stop()
+		_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
 		require.Error(w.t, err)
 		o.c.Heal()
 		if closing {

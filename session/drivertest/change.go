@@ -109,9 +109,7 @@ func changes() []changing {
 func (c changing) changed(o *owner, before driver.Entry) driver.Entry {
 	w := o.w
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	require.NoError(w.t, c.call(ctx, o, before.Ref), c.name)
+	require.NoError(w.t, c.call(w.soon(), o, before.Ref), c.name)
 	all := w.list(o.c, line)
 	require.Len(w.t, all, 1, "nothing comes and nothing goes")
 	assert.Equal(w.t, before.Place, all[0].Place, "it keeps its place")
@@ -139,9 +137,7 @@ func changeCutShort(w *world, c changing) {
 		o := w.open()
 		e := o.joinWith(c.req).Entry
 		o.c.Cut(d)
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-		err := c.call(ctx, o, e.Ref)
-		stop()
+		err := c.call(w.within(w.h.TTL/20), o, e.Ref)
 		require.Error(w.t, err, "unknown")
 		require.NotErrorIs(w.t, err, driver.ErrGone, "unknown is not gone")
 		o.c.Heal()
@@ -161,8 +157,7 @@ func changePrompt(w *world, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Cut(fault.Both)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	var err error
 	w.prompt(o.c, c.name, ctx.Done(), func() { err = c.call(ctx, o, e.Ref) })
 	require.Error(w.t, err)

@@ -51,11 +51,16 @@ func (c *chronicle) watch(o *owner, ref driver.Ref, own bool) {
 	r.await(driver.Armed)
 }
 
+// ordered skips the story on a service that does not order events.
+func (o *owner) ordered() {
+	if !o.c.Backend().Profile().Ordered {
+		o.w.t.Skip("the service does not order events: Profile.Ordered")
+	}
+}
+
 func eventsInOrder(w *world) {
 	by, o := w.open(), w.open()
-	if !by.c.Backend().Profile().Ordered {
-		w.t.Skip("the service does not order events: Profile.Ordered")
-	}
+	by.ordered()
 	const n = 24
 	c := &chronicle{more: make(chan struct{}, n)}
 	var all []driver.Ref
@@ -86,9 +91,7 @@ func eventsInOrder(w *world) {
 
 func eventsOwnFirst(w *world) {
 	holder, waiter := w.open(), w.open()
-	if !waiter.c.Backend().Profile().Ordered {
-		w.t.Skip("the service does not order events: Profile.Ordered")
-	}
+	waiter.ordered()
 	for range 10 {
 		c := &chronicle{more: make(chan struct{}, 2)}
 		ahead, own := holder.join(line).Entry.Ref, waiter.join(line).Entry.Ref
@@ -108,9 +111,7 @@ func eventsOwnFirst(w *world) {
 // next deletion, and the answer to one who leaves after both.
 func eventsBeforeAnswer(w *world) {
 	o := w.open()
-	if !o.c.Backend().Profile().Ordered {
-		w.t.Skip("the service does not order events: Profile.Ordered")
-	}
+	o.ordered()
 	for _, all := range []bool{false, true} {
 		leaver, slow, own := o.join(line).Entry.Ref, o.join(line).Entry.Ref, o.join(line).Entry.Ref
 		first := &recorder{o: o, what: "callback that takes a moment", ends: true, more: make(chan struct{}, 1)}

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"errors"
 	"slices"
 
@@ -33,9 +32,7 @@ func evict() []story {
 
 // evict evicts through a client of its own.
 func (w *world) evict(c Client, e driver.Entry) error {
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	return c.Backend().Evict(ctx, e)
+	return c.Backend().Evict(w.soon(), e)
 }
 
 // evictAny evicts a holder, waiters of all kinds, and entries of others: from the
@@ -191,8 +188,7 @@ func evictPrompt(w *world, d fault.Direction) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	by.c.Cut(d)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	w.prompt(by.c, "Evict", ctx.Done(), func() {
 		err := by.c.Backend().Evict(ctx, e)
 		require.Error(w.t, err)

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -203,10 +202,5 @@ func closeLost(w *world) {
 	o := w.open()
 	o.join(line)
 	w.svc.Expire(w.t, o.ID())
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	require.NoError(w.t, o.Close(ctx), "its entries are gone, and that is all that Close promises")
+	require.NoError(w.t, o.close(w.soon()), "its entries are gone, and that is all that Close promises")
 }

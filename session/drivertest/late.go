@@ -22,13 +22,18 @@ func late() []story {
 }
 
 // canceledLate is a join whose only request is kept back while its context ends.
-func canceledLate(w *world, o *owner) error {
+func canceledLate(w *world, o *owner, names ...string) error {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
+	ctx, stop := context.WithCancel(w.soon())
 	defer stop()
 	o.c.Inject(fault.Join, fault.LateRequest)
 	o.c.OnRequest(stop)
-	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	var err error
+	if len(names) == 1 {
+		_, err = o.Join(ctx, driver.JoinRequest{Line: names[0]})
+	} else {
+		_, err = o.JoinAll(ctx, requests(names...))
+	}
 	o.c.OnRequest(nil)
 	var p *driver.PendingError
 	require.ErrorAs(w.t, err, &p, "the join may still come to exist")
@@ -37,7 +42,7 @@ func canceledLate(w *world, o *owner) error {
 
 func lateSettled(w *world) {
 	o := w.open()
-	err := canceledLate(w, o)
+	err := canceledLate(w, o, line)
 	w.settle(err)
 	o.c.Deliver()
 	w.undone(0, line, "Settle made sure that nothing stays")
@@ -68,7 +73,7 @@ func lateLeft(w *world) {
 
 func lateClosed(w *world) {
 	o := w.open()
-	err := canceledLate(w, o)
+	err := canceledLate(w, o, line)
 	require.NoError(w.t, o.end())
 	o.c.Deliver()
 	w.count(0, line, "nothing joins a line with a closed session")

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -57,8 +56,7 @@ func noLeak(w *world, end func(o *owner)) {
 func giveUpWhileCut(o *owner) {
 	w := o.w
 	o.c.Cut(fault.Both)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
 	assert.Error(w.t, err)
 	_, err = o.Look(ctx, driver.LookRequest{Line: line, Upto: 1})
@@ -74,11 +72,6 @@ func giveUpWhileCut(o *owner) {
 func closeWhileCut(o *owner) {
 	w := o.w
 	o.c.Cut(fault.Both)
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	require.Error(w.t, o.Close(ctx))
+	require.Error(w.t, o.close(w.within(w.h.TTL/20)))
 	o.c.Heal()
 }

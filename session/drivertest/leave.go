@@ -1,8 +1,6 @@
 package drivertest
 
 import (
-	"context"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,9 +20,7 @@ func leave() []story {
 
 // leaveErr leaves and returns the error.
 func (o *owner) leaveErr(ref driver.Ref) error {
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref})
+	_, err := o.Leave(o.w.soon(), driver.LeaveRequest{Ref: ref})
 	return err
 }
 

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 
 	"github.com/stretchr/testify/assert"
@@ -59,9 +58,7 @@ func (o *owner) hold() held {
 // enter enters the name of an entry that holds, or ends the story.
 func (o *owner) enter(ref driver.Ref) driver.Past {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	past, err := o.Enter(ctx, ref)
+	past, err := o.Enter(o.w.soon(), ref)
 	require.NoError(o.w.t, err, "Enter")
 	return past
 }
@@ -69,9 +66,7 @@ func (o *owner) enter(ref driver.Ref) driver.Past {
 // giveBack leaves and strikes the name, or ends the story.
 func (o *owner) giveBack(ref driver.Ref) {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Held: true, Clean: true})
+	_, err := o.Leave(o.w.soon(), driver.LeaveRequest{Ref: ref, Held: true, Clean: true})
 	require.NoError(o.w.t, err, "Leave")
 }
 
@@ -225,9 +220,7 @@ func ledgerSettled(w *world) {
 	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-		_, err := o.Join(ctx, kept())
-		stop()
+		_, err := o.Join(w.within(w.h.TTL/20), kept())
 		require.Error(w.t, err)
 		o.c.Heal()
 		w.settle(err)

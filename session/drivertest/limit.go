@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"sync"
 
@@ -36,9 +35,7 @@ func limit() []story {
 // limit reads the limit of the line, or ends the story.
 func (w *world) limit(c Client) int64 {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	limit, err := c.Backend().Limit(ctx, line)
+	limit, err := c.Backend().Limit(w.soon(), line)
 	require.NoError(w.t, err, "Limit")
 	return limit
 }
@@ -46,9 +43,7 @@ func (w *world) limit(c Client) int64 {
 // setLimit sets the limit of the line, or ends the story.
 func (o *owner) setLimit(limit int64) {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	require.NoError(o.w.t, o.SetLimit(ctx, line, limit), "SetLimit")
+	require.NoError(o.w.t, o.SetLimit(o.w.soon(), line, limit), "SetLimit")
 }
 
 // looksLimit says what a look at the whole line shows as its limit.

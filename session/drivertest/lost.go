@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 
 	"github.com/stretchr/testify/assert"
@@ -53,9 +52,7 @@ func ifEmptySurvives(w *world, f fault.Kind) {
 
 	other := w.open()
 	other.c.Inject(fault.Join, f)
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	_, err := other.Join(ctx, driver.JoinRequest{Line: line, IfEmpty: true})
+	_, err := other.Join(w.soon(), driver.JoinRequest{Line: line, IfEmpty: true})
 	var taken *driver.TakenError
 	require.ErrorAs(w.t, err, &taken)
 	w.count(1, line, "nothing was written")
@@ -82,9 +79,7 @@ func readsSurvive(w *world, f fault.Kind) {
 	o.c.Inject(fault.List, f)
 	assert.Equal(w.t, []driver.Ref{e.Ref}, refs(w.list(o.c, line)))
 	o.c.Inject(fault.List, f)
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	names, err := o.c.Backend().Names(ctx, "")
+	names, err := o.c.Backend().Names(w.soon(), "")
 	require.NoError(w.t, err)
 	assert.Equal(w.t, []string{line}, names)
 }
@@ -113,9 +108,7 @@ func leaveCutShort(w *world) {
 	o := w.open()
 	e := o.join(line).Entry
 	o.c.Cut(fault.Replies)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: e.Ref})
+	_, err := o.Leave(w.within(w.h.TTL/20), driver.LeaveRequest{Ref: e.Ref})
 	require.Error(w.t, err, "unknown")
 	require.NotErrorIs(w.t, err, driver.ErrGone, "unknown is not gone")
 	w.count(0, line, "the service has done it")

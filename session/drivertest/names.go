@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -111,9 +110,7 @@ func listedNames(w *world) {
 			}
 		}
 		slices.Sort(want)
-		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		got, err := o.c.Backend().Names(ctx, prefix)
-		stop()
+		got, err := o.c.Backend().Names(w.soon(), prefix)
 		require.NoError(w.t, err)
 		assert.ElementsMatch(w.t, want, got, "prefix %q", prefix)
 		assert.True(w.t, slices.IsSorted(got), "sorted: %q", got)

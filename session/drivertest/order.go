@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -213,9 +212,7 @@ func ifEmptyWritesNothing(w *world) {
 	first := a.join(line).Entry
 	a.join(line)
 	for _, o := range []*owner{a, b} {
-		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		_, err := o.Join(ctx, driver.JoinRequest{Line: line, IfEmpty: true})
-		stop()
+		_, err := o.Join(w.soon(), driver.JoinRequest{Line: line, IfEmpty: true})
 		var taken *driver.TakenError
 		require.ErrorAs(w.t, err, &taken)
 		assert.Equal(w.t, 2, taken.Count)
@@ -256,8 +253,7 @@ func joinDeleted(w *world) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		defer stop()
+		ctx := w.soon()
 		var err error
 		joined, err = b.Join(ctx, driver.JoinRequest{Line: line, Nearest: 2})
 		assert.NoError(w.t, err, "Join")

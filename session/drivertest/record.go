@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -27,9 +26,7 @@ func record() []story {
 // record records a grant, or ends the story.
 func (o *owner) record(ref driver.Ref, at time.Time) {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	require.NoError(o.w.t, o.Record(ctx, ref, at), "Record")
+	require.NoError(o.w.t, o.Record(o.w.soon(), ref, at), "Record")
 }
 
 // kinds are requests for entries of every kind.

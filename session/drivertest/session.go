@@ -24,8 +24,8 @@ func sessions() []story {
 func (w *world) session() (*session.Session, Client) {
 	w.t.Helper()
 	c := w.svc.Client(w.t)
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
+	ctx, stop := context.WithCancel(w.soon())
+	defer stop() // a session outlives the context of Open
 	s, err := session.Open(ctx, c.Backend(), &session.Options{TTL: w.h.TTL})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
@@ -38,9 +38,7 @@ func (w *world) session() (*session.Session, Client) {
 // term is the live term of a session.
 func (w *world) term(s *session.Session) *session.Term {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	term, err := s.Term(ctx)
+	term, err := s.Term(w.soon())
 	require.NoError(w.t, err)
 	return term
 }

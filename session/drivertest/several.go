@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -49,9 +48,7 @@ func requests(names ...string) []driver.JoinRequest {
 // joinAll joins lines, or ends the story.
 func (o *owner) joinAll(names ...string) []driver.Joined {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	all, err := o.JoinAll(ctx, requests(names...))
+	all, err := o.JoinAll(o.w.soon(), requests(names...))
 	require.NoError(o.w.t, err, "JoinAll")
 	require.Len(o.w.t, all, len(names))
 	for i, j := range all {
@@ -66,9 +63,7 @@ func (o *owner) joinAll(names ...string) []driver.Joined {
 // leaveAll leaves entries, or ends the story.
 func (o *owner) leaveAll(all []driver.Ref) []driver.Left {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	left, err := o.LeaveAll(ctx, leaves(all))
+	left, err := o.LeaveAll(o.w.soon(), leaves(all))
 	require.NoError(o.w.t, err, "LeaveAll")
 	require.Len(o.w.t, left, len(all))
 	return left
@@ -228,9 +223,7 @@ func severalMost(w *world) {
 func severalOver(w *world) {
 	o := w.open()
 	w.svc.Expire(w.t, o.ID())
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	_, err := o.JoinAll(ctx, requests(lines()...))
+	_, err := o.JoinAll(w.soon(), requests(lines()...))
 	require.ErrorIs(w.t, err, driver.ErrSessionOver)
 	w.counts(0, "nothing joins with a session that is over")
 }
@@ -288,9 +281,7 @@ func severalCutShort(w *world) {
 	o := w.open()
 	all := joinedRefs(o.joinAll(lines()...))
 	o.c.Cut(fault.Replies)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	_, err := o.LeaveAll(ctx, leaves(all))
+	_, err := o.LeaveAll(w.within(w.h.TTL/20), leaves(all))
 	require.Error(w.t, err, "unknown")
 	w.counts(0, "the service has done it")
 	o.c.Heal()
@@ -302,8 +293,7 @@ func severalCutShort(w *world) {
 func severalSettled(w *world, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	var err error
 	w.prompt(o.c, "JoinAll", ctx.Done(), func() { _, err = o.JoinAll(ctx, requests(lines()...)) })
 	var p *driver.PendingError
@@ -321,15 +311,7 @@ func severalSettled(w *world, d fault.Direction) {
 
 func severalLate(w *world) {
 	o := w.open()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	o.c.Inject(fault.Join, fault.LateRequest)
-	o.c.OnRequest(stop)
-	_, err := o.JoinAll(ctx, requests(lines()...))
-	o.c.OnRequest(nil)
-	var p *driver.PendingError
-	require.ErrorAs(w.t, err, &p, "the join may still come to exist")
-	w.settle(err)
+	w.settle(canceledLate(w, o, lines()...))
 	o.c.Deliver()
 	w.undoneAll(0, "Settle made sure that nothing stays")
 }

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -30,9 +29,7 @@ func share() []story {
 // share shares an entry, or ends the story.
 func (o *owner) share(ref driver.Ref) driver.Ref {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	turned, err := o.Share(ctx, ref)
+	turned, err := o.Share(o.w.soon(), ref)
 	require.NoError(o.w.t, err, "Share")
 	after := turned.Ref
 	require.Equal(o.w.t, ref.Line, after.Line)

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 
 	"github.com/stretchr/testify/assert"
@@ -41,9 +40,7 @@ func tell() []story {
 // release gives back a hold that admitted nobody beside it.
 func (o *owner) release(ref driver.Ref) {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Held: true})
+	_, err := o.Leave(o.w.soon(), driver.LeaveRequest{Ref: ref, Held: true})
 	require.NoError(o.w.t, err, "Leave")
 }
 
@@ -115,14 +112,12 @@ func tellAttempt(w *world) {
 	holder, held, _, r := behind(w)
 	r.o.c.Delay(w.h.TTL / 50) // so that both attempts come before the answer
 	holder.c.Cut(fault.Requests)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	_, err := holder.Leave(ctx, driver.LeaveRequest{Ref: held, Held: true})
 	require.Error(w.t, err, "unknown")
 	w.svc.Delete(w.t, held)
 	holder.c.Heal()
-	ctx, stop = context.WithTimeout(w.ctx, w.patience())
-	defer stop()
+	ctx = w.soon()
 	_, _ = holder.Leave(ctx, driver.LeaveRequest{Ref: held, Held: true}) // gone, whoever did it
 	assert.False(w.t, r.await(driver.Gone).Held, "it did not give back a hold")
 	r.o.c.Heal()

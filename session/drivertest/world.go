@@ -41,6 +41,15 @@ func (w *world) expires() { w.h.TTL = w.short }
 // patience is how long a story waits for what must come.
 func (w *world) patience() time.Duration { return 3*w.h.TTL + 2*time.Second }
 
+// soon is a context for what must come, within one for what takes at most d.
+func (w *world) soon() context.Context { return w.within(w.patience()) }
+
+func (w *world) within(d time.Duration) context.Context {
+	ctx, stop := context.WithTimeout(w.ctx, d)
+	w.t.Cleanup(stop)
+	return ctx
+}
+
 // client returns a client whose backend is closed with the story, after the
 // sessions on it.
 func (w *world) client() Client {
@@ -77,8 +86,8 @@ func (w *world) open() *owner { return w.openOn(w.client()) }
 // openOn opens a session that is closed with the story.
 func (w *world) openOn(c Client) *owner {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
+	ctx, stop := context.WithCancel(w.soon())
+	defer stop() // a session outlives the context of Open
 	o, err := w.tryOpen(ctx, c)
 	require.NoError(w.t, err, "Open")
 	return o
@@ -124,11 +133,16 @@ func (w *world) tryOpen(ctx context.Context, c Client) (*owner, error) {
 //
 //nolint:contextcheck // see above
 func (o *owner) end() error {
+	ctx, stop := context.WithTimeout(context.Background(), o.w.patience())
+	defer stop()
+	return o.close(ctx)
+}
+
+// close closes the session, which the end of the story must not do again.
+func (o *owner) close(ctx context.Context) error {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
-	ctx, stop := context.WithTimeout(context.Background(), o.w.patience())
-	defer stop()
 	return o.Close(ctx)
 }
 
@@ -154,9 +168,7 @@ func (o *owner) join(name string) driver.Joined {
 
 func (o *owner) joinWith(req driver.JoinRequest) driver.Joined {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	j, err := o.Join(ctx, req)
+	j, err := o.Join(o.w.soon(), req)
 	require.NoError(o.w.t, err, "Join")
 	require.Equal(o.w.t, req.Line, j.Entry.Line, "the entry names its line")
 	require.NotEmpty(o.w.t, j.Entry.Key)
@@ -167,9 +179,7 @@ func (o *owner) joinWith(req driver.JoinRequest) driver.Joined {
 // leave leaves, or ends the story.
 func (o *owner) leave(ref driver.Ref) driver.Left {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	left, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref})
+	left, err := o.Leave(o.w.soon(), driver.LeaveRequest{Ref: ref})
 	require.NoError(o.w.t, err, "Leave")
 	return left
 }
@@ -177,9 +187,7 @@ func (o *owner) leave(ref driver.Ref) driver.Left {
 // look reads the line at a place, or ends the story.
 func (o *owner) look(req driver.LookRequest) driver.View {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	v, err := o.Look(ctx, req)
+	v, err := o.Look(o.w.soon(), req)
 	require.NoError(o.w.t, err, "Look")
 	return v
 }
@@ -187,9 +195,7 @@ func (o *owner) look(req driver.LookRequest) driver.View {
 // list lists a line, or ends the story.
 func (w *world) list(c Client, name string) []driver.Entry {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	all, err := c.Backend().List(ctx, name, 0)
+	all, err := c.Backend().List(w.soon(), name, 0)
 	require.NoError(w.t, err, "List")
 	return all
 }
