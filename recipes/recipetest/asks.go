@@ -120,7 +120,6 @@ func askedTold(w *Fixture) {
 	assert.NotZero(w.t, h.Valid())
 	withdraw()
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func askedBefore(w *Fixture) {
@@ -326,7 +325,6 @@ func askedForeign(w *Fixture) {
 	require.Equal(w.t, "a real one", w.asked(h))
 	require.Equal(w.t, []string{"a real one"}, w.asking(b.Session))
 	w.unlock(h)
-	w.eventually(0, "and the line knows nothing of it")
 }
 
 // askedStruck: what is not acknowledged in a second is finished in the background.

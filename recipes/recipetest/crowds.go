@@ -39,10 +39,12 @@ func freePermit(w *Fixture) {
 // of another session. What a backend sends for each hold is in both.
 func (w *Fixture) besideMany(lock func(context.Context, *session.Session) (*session.Hold, error)) {
 	many, one := w.Client("many"), w.Client("one")
+	var holds []*session.Hold
 	add := func(n int) {
 		for range n {
-			_, err := lock(w.soon(), many.Session)
+			h, err := lock(w.soon(), many.Session)
 			require.NoError(w.t, err)
+			holds = append(holds, h)
 			<-many.joined
 		}
 	}
@@ -64,4 +66,7 @@ func (w *Fixture) besideMany(lock func(context.Context, *session.Session) (*sess
 	few := cost()
 	add(holders - 2)
 	assert.LessOrEqual(w.t, cost(), few+1, "requests to hold behind %d holders, beside %d behind two", holders, few)
+	for _, h := range holds {
+		w.unlock(h)
+	}
 }

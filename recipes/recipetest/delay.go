@@ -39,7 +39,6 @@ func (p *Client) delayed(ctx context.Context) *Request {
 func (w *Fixture) died() {
 	w.t.Helper()
 	w.svc.Expire(w.t, w.Client("dies").robust().SessionID())
-	w.eventually(0, "died")
 }
 
 func delayAfterDeath(w *Fixture) {

@@ -55,7 +55,6 @@ func downgradeKeeps(w *Fixture) {
 	assert.NotZero(w.t, h.Valid())
 	require.NoError(w.t, h.Context().Err())
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 // soonest is less than a request waits before it looks without being told.
@@ -88,7 +87,6 @@ func downgradeBetween(w *Fixture) {
 		w.unlock(h)
 		w.unlock(out.granted())
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeBeforeWriter(w *Fixture) {
@@ -108,7 +106,6 @@ func downgradeBeforeWriter(w *Fixture) {
 		w.unlock(reader.granted())
 		w.unlock(late.granted())
 	}
-	w.eventually(0, "nothing is left")
 }
 
 // downgradeHandsOn: readers that join afterwards hold beside it, and a writer
@@ -123,7 +120,6 @@ func downgradeHandsOn(w *Fixture) {
 	w.wait("the downgraded one holds", writer)
 	w.unlock(h)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeThenDeleted(w *Fixture) {
@@ -141,7 +137,6 @@ func downgradeThenDeleted(w *Fixture) {
 	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
 	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeThenCutOff(w *Fixture) {
@@ -154,7 +149,6 @@ func downgradeThenCutOff(w *Fixture) {
 	next := w.endsBefore(h, x, writer)
 	a.net.Heal()
 	w.unlock(next[0])
-	w.eventually(0, "nothing is left after the heal")
 }
 
 func downgradeRace(w *Fixture) {
@@ -176,7 +170,6 @@ func downgradeRace(w *Fixture) {
 		w.unlock(reader.Hold)
 		w.unlock(writer.granted())
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeRefused(w *Fixture) {
@@ -211,7 +204,7 @@ func downgradeRefused(w *Fixture) {
 	h = a.holds(writing)
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
-	a.queueFor(w.soon(), lock) // the service tells by the way
+	a.queueFor(w.soon(), passing(lock)) // the service tells by the way
 	w.when(x)
 	refused(h, session.ErrLost, "lost")
 }

@@ -89,7 +89,6 @@ func leadInOrder(w *Fixture) {
 		}
 	}
 	w.unlock(h)
-	w.eventually(0, "everybody has resigned")
 }
 
 func leaderKnown(w *Fixture) {
@@ -242,7 +241,6 @@ func proclaimCutLong(w *Fixture) {
 	w.prompt(w.when(x), returned)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	a.net.Heal()
-	w.eventually(0, "expired")
 }
 
 func values(w *Fixture) {
@@ -265,7 +263,6 @@ func values(w *Fixture) {
 		require.True(w.t, value == other.leader().Value)
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func foreignLeader(w *Fixture) {

@@ -57,7 +57,6 @@ func evictHolder(w *Fixture) {
 	again := a.queue(w.soon())
 	w.unlock(next)
 	w.unlock(again.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func evictWaiter(w *Fixture) {
@@ -70,7 +69,6 @@ func evictWaiter(w *Fixture) {
 	require.NoError(w.t, h.Context().Err(), "the holder is not concerned")
 	w.unlock(h)
 	w.onlyOne(second, third)
-	w.eventually(0, "nothing is left")
 }
 
 func evictForeign(w *Fixture) {
@@ -90,7 +88,6 @@ func evictForeign(w *Fixture) {
 		<-a.joined
 		w.unlock(a.hold())
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func evictDowngraded(w *Fixture) {
@@ -108,7 +105,6 @@ func evictDowngraded(w *Fixture) {
 	operator.evicts(after)
 	w.unlock(writer.granted())
 	w.evicted(h, x)
-	w.eventually(0, "nothing is left")
 }
 
 func evictPermits(w *Fixture) {
@@ -122,7 +118,6 @@ func evictPermits(w *Fixture) {
 	require.NoError(w.t, stays.Context().Err())
 	w.unlock(next)
 	w.unlock(stays)
-	w.eventually(0, "nothing is left")
 }
 
 func evictOfAll(w *Fixture) {

@@ -64,7 +64,6 @@ func heldSinceGrant(w *Fixture) {
 		assert.Equal(w.t, e.Granted, na.Holder.Granted)
 	}
 	w.unlock(held)
-	w.eventually(0, "nothing is left")
 }
 
 // heldShortly counts what is sent for holds that end before they are a second old.
@@ -127,7 +126,6 @@ func heldAndGone(w *Fixture) {
 		assert.True(w.t, e.Granted.After(first.Granted))
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func heldDowngraded(w *Fixture) {
@@ -138,5 +136,4 @@ func heldDowngraded(w *Fixture) {
 	after := reader.recorded()
 	assert.Equal(w.t, before.Granted, after.Granted)
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }

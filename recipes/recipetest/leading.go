@@ -139,7 +139,6 @@ func runAgain(w *Fixture) {
 	ra.stop(nil)
 	s.leave <- errors.New("not of interest any more")
 	require.ErrorIs(w.t, ra.returned(), context.Canceled)
-	w.eventually(0, "nothing is left")
 }
 
 func runCut(w *Fixture) {

@@ -42,5 +42,4 @@ func runLostFails(w *Fixture) {
 	why := errors.New("cannot flush")
 	again.leave <- why
 	require.ErrorIs(w.t, ra.returned(), why, "ended with its context, and with an error")
-	w.eventually(0, "nothing is left")
 }

@@ -36,7 +36,6 @@ func unknownJoin(w *Fixture, f fault.Kind) {
 	}
 	h := b.hold()
 	w.unlock(h)
-	w.eventually(0, "nothing is left, and both sessions live")
 }
 
 // patientJoin has the caller wait.
@@ -47,7 +46,6 @@ func patientJoin(w *Fixture, f fault.Kind) {
 	h := r.granted()
 	w.eventually(1, "one entry for one request")
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func unknownLeave(w *Fixture, f fault.Kind) {

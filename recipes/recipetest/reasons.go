@@ -110,15 +110,9 @@ func doTellsOnce(w *Fixture) {
 	m := mutex.New(p.Session, name)
 	soon := w.soon()
 	err := m.Do(soon, func(ctx context.Context, h *session.Hold) error {
-		second := p.queue(soon) // has the holder watched at once
+		p.queueFor(soon, passing(lock)) // has the holder watched at once
 		w.svc.Expire(w.t, h.SessionID())
 		<-ctx.Done()
-		w.t.Cleanup(func() {
-			second.returned()
-			if second.Err == nil {
-				_ = second.Hold.Unlock()
-			}
-		})
 		return context.Cause(ctx)
 	})
 	w.says(session.ReasonExpired, err)

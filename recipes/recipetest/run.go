@@ -42,7 +42,8 @@ func single() []story {
 	)
 }
 
-// Run tells all stories, or those of Harness.Replicated, as subtests.
+// Run tells all stories, or those of Harness.Replicated, as subtests. At the end of
+// each one nothing may be left in the queue.
 func Run(t *testing.T, h drivertest.Harness) {
 	all := replicated()
 	if !h.Replicated {
@@ -53,7 +54,11 @@ func Run(t *testing.T, h drivertest.Harness) {
 			if h.Parallel {
 				t.Parallel()
 			}
-			h.Tell(t, func(t *testing.T, h drivertest.Harness) { s.tell(NewFixture(t, h)) })
+			h.Tell(t, func(t *testing.T, h drivertest.Harness) {
+				w := NewFixture(t, h)
+				s.tell(w)
+				w.eventually(0, "nothing is left at the end")
+			})
 		})
 	}
 }

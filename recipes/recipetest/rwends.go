@@ -41,7 +41,6 @@ func cancelledWriter(w *Fixture) {
 		w.unlock(r.Hold)
 	}
 	w.unlock(behind.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func cancelledWriters(w *Fixture) {
@@ -63,7 +62,6 @@ func cancelledWriters(w *Fixture) {
 		w.unlock(reader.granted())
 		w.unlock(first)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func tryBesideReaders(w *Fixture) {
@@ -80,7 +78,6 @@ func tryBesideReaders(w *Fixture) {
 		w.unlock(h)
 	}
 	w.unlock(first)
-	w.eventually(0, "nothing is left")
 }
 
 // tryBehindWriter: a writer that waits is as good as one that holds.
@@ -102,7 +99,6 @@ func tryBehindWriter(w *Fixture) {
 	h := writer.granted()
 	refused("a writer holds")
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func tryOnEmpty(w *Fixture) {

@@ -69,7 +69,6 @@ func readersTogether(w *Fixture) {
 		require.NoError(w.t, h.Context().Err())
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func writerStopsReaders(w *Fixture) {
@@ -88,7 +87,6 @@ func writerStopsReaders(w *Fixture) {
 	for _, r := range later {
 		w.unlock(r.Hold)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 // mixedInOrder walks down a line: readers that stand side by side hold
@@ -126,7 +124,6 @@ func mixedInOrder(w *Fixture) {
 		}
 		from = upto
 	}
-	w.eventually(0, "everything was given back")
 }
 
 // readersStarveNobody: there is a reader at every moment, and the writer comes
@@ -143,7 +140,6 @@ func readersStarveNobody(w *Fixture) {
 		h = next.granted()
 	}
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 // writersStarveNobody: there is always a writer that waits, and the reader comes
@@ -160,7 +156,6 @@ func writersStarveNobody(w *Fixture) {
 		h = next.granted()
 	}
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 // nearestWriterOnly: what becomes of the writers before the nearest one costs a
@@ -191,7 +186,6 @@ func nearestWriterOnly(w *Fixture) {
 		}
 		return sent
 	})
-	w.eventually(0, "nothing is left")
 }
 
 func lastReaderGone(w *Fixture) {
@@ -212,7 +206,6 @@ func lastReaderGone(w *Fixture) {
 			}
 		}
 	}
-	w.eventually(0, "nothing is left")
 }
 
 // mixedByTheHundred: a reader writes into a place of its own, and a writer reads
@@ -254,5 +247,4 @@ func mixedByTheHundred(w *Fixture) {
 
 	assert.Len(w.t, written, 1+n)
 	assert.IsIncreasing(w.t, written)
-	w.eventually(0, "everything was given back")
 }

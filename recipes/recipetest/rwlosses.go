@@ -60,7 +60,6 @@ func writerCutOff(w *Fixture) {
 		w.unlock(h)
 	}
 	w.unlock(last.granted())
-	w.eventually(0, "nothing is left after the heal")
 }
 
 func readerCutOff(w *Fixture) {
@@ -77,7 +76,6 @@ func readerCutOff(w *Fixture) {
 	holds := w.endsBefore(h, x, writer)
 	a.net.Heal()
 	w.unlock(holds[0])
-	w.eventually(0, "nothing is left after the heal")
 }
 
 func writerRevoked(w *Fixture) {
@@ -94,7 +92,6 @@ func writerRevoked(w *Fixture) {
 	for _, r := range readers {
 		w.unlock(r.Hold)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func readerRevoked(w *Fixture) {
@@ -112,7 +109,6 @@ func readerRevoked(w *Fixture) {
 	w.wait("the writer holds", later)
 	w.unlock(h)
 	w.unlock(later.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func deletedReader(w *Fixture) {
@@ -132,7 +128,6 @@ func deletedReader(w *Fixture) {
 	require.NoError(w.t, other.Context().Err())
 	w.unlock(other)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func deletedWaitingReader(w *Fixture) {
@@ -152,7 +147,6 @@ func deletedWaitingReader(w *Fixture) {
 			w.unlock(reader.Hold)
 		}
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func deletedWaitingWriter(w *Fixture) {
@@ -176,7 +170,6 @@ func deletedWaitingWriter(w *Fixture) {
 			w.unlock(writer.granted())
 		}
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func readerGivesUp(w *Fixture) {
@@ -196,5 +189,4 @@ func readerGivesUp(w *Fixture) {
 	b.net.Heal()
 	w.unlock(h)
 	w.unlock(last.granted())
-	w.eventually(0, "nothing is left after the heal")
 }

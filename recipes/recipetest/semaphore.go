@@ -95,7 +95,6 @@ func permitsInOrder(w *Fixture) {
 	for _, h := range tail {
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func permitsAllOfAll(w *Fixture) {
@@ -118,7 +117,6 @@ func permitsAllOfAll(w *Fixture) {
 		})
 	}
 	wg.Wait()
-	w.eventually(0, "nothing is left")
 }
 
 func permitsAllOrNothing(w *Fixture) {
@@ -163,7 +161,6 @@ func permitsAdmitMany(w *Fixture) {
 			w.unlock(h)
 		}
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func permitsTry(w *Fixture) {
@@ -189,7 +186,6 @@ func permitsTry(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired, "one is free, but somebody waits")
 	w.unlock(h)
 	w.unlock(large.woken())
-	w.eventually(0, "nothing is left")
 }
 
 func permitsTryAlone(w *Fixture) {
@@ -238,7 +234,6 @@ func permitsBad(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrInvalidName)
 
 	assert.Equal(w.t, sent, p.net.Requests(), "nothing was sent")
-	w.eventually(0, "nothing is left")
 }
 
 func permitsReentrant(w *Fixture) {
@@ -256,7 +251,6 @@ func permitsReentrant(w *Fixture) {
 		})
 	})
 	require.NoError(w.t, err)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsQueue(w *Fixture) {
@@ -310,7 +304,6 @@ func permitsForeign(w *Fixture) {
 	w.svc.Delete(w.t, ref)
 	w.unlock(next.woken())
 	w.unlock(last.woken())
-	w.eventually(0, "nothing is left")
 }
 
 func permitsUnleased(w *Fixture) {

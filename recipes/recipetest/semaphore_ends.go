@@ -56,7 +56,6 @@ func permitsCut(w *Fixture) {
 	a.net.Heal()
 	w.unlock(h2)
 	w.unlock(other)
-	w.eventually(0, "nothing is left after the heal")
 }
 
 // permitsGone has somebody end a hold from outside while others hold and wait.
@@ -80,7 +79,6 @@ func permitsGone(w *Fixture, strike func(*session.Hold)) {
 	w.unlock(h2)
 	w.unlock(one.woken())
 	w.unlock(h3)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsFrontCancelled(w *Fixture) {
@@ -102,7 +100,6 @@ func permitsFrontCancelled(w *Fixture) {
 	w.unlock(h2)
 	w.unlock(last.woken())
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsFrontDies(w *Fixture) {
@@ -121,7 +118,6 @@ func permitsFrontDies(w *Fixture) {
 	w.unlock(h2)
 	assert.Equal(w.t, again, front.granted().Token())
 	w.unlock(front.Hold)
-	w.eventually(0, "nothing is left")
 }
 
 // holder is the service session of the entry with that token.
@@ -154,7 +150,6 @@ func permitsMiddleCancelled(w *Fixture) {
 	h2, h3 := front.woken(), last.woken()
 	w.unlock(h3)
 	w.unlock(h2)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsWaiterDeleted(w *Fixture) {
@@ -172,7 +167,6 @@ func permitsWaiterDeleted(w *Fixture) {
 		w.onlyOne(second, third)
 		<-ps[1].joined
 	}
-	w.eventually(0, "nothing is left")
 }
 
 // numbered is a request for one of so many permits, with a slot.
@@ -210,7 +204,6 @@ func slotsLowest(w *Fixture) {
 	for _, h := range []*session.Hold{holds[0], h, third, plain} {
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func slotsDead(w *Fixture) {
@@ -257,7 +250,6 @@ func noteStruck(w *Fixture, f fault.Kind) {
 	one, two := front.granted(), next.granted()
 	w.unlock(one)
 	w.unlock(two)
-	w.eventually(0, "nothing is left")
 }
 
 func slotStruck(w *Fixture, f fault.Kind) {
@@ -281,7 +273,6 @@ func permitsJoinStruck(w *Fixture, f fault.Kind) {
 	w.eventually(2, "one entry for one request")
 	w.unlock(beside)
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsLeaveStruck(w *Fixture, f fault.Kind) {
@@ -294,5 +285,4 @@ func permitsLeaveStruck(w *Fixture, f fault.Kind) {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}
 	w.unlock(r.granted())
-	w.eventually(0, "nothing is left")
 }

@@ -110,7 +110,6 @@ func resizeUp(w *Fixture) {
 		w.unlock(h)
 	}
 	w.unlock(last.woken())
-	w.eventually(0, "nothing is left")
 }
 
 func resizeDown(w *Fixture) {
@@ -137,7 +136,6 @@ func resizeDown(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired, "two hold")
 	w.unlock(holds[3])
 	w.unlock(next)
-	w.eventually(0, "nothing is left")
 }
 
 func resizeBelow(w *Fixture) {
@@ -158,7 +156,6 @@ func resizeBelow(w *Fixture) {
 	require.ErrorIs(w.t, three.Err, session.ErrWeight)
 	w.unlock(h)
 	w.unlock(beside)
-	w.eventually(0, "nothing is left")
 }
 
 // resizeCut: whoever cannot hear of a new limit acts on it when he can.
@@ -193,5 +190,4 @@ func resizeStruck(w *Fixture, f fault.Kind) {
 	h, err = m.TryAcquire(w.soon(), 3) // under its new limit
 	require.NoError(w.t, err)
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }

@@ -70,7 +70,6 @@ func downgradeCutLong(w *Fixture) {
 	w.endsBefore(h, x, writer)
 	a.net.Heal()
 	w.unlock(writer.Hold)
-	w.eventually(0, "nothing is left after the heal")
 }
 
 func downgradeFault(w *Fixture, f fault.Kind) {
@@ -84,7 +83,6 @@ func downgradeFault(w *Fixture, f fault.Kind) {
 	w.wait("a reader holds", writer)
 	w.unlock(reader.Hold)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 // downgradeUnknown calls Downgrade so that its outcome is unknown, or is not
@@ -125,7 +123,6 @@ func downgradeAgain(w *Fixture, f fault.Kind) {
 	w.wait("the downgraded one holds", writer)
 	w.unlock(h)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeUnlock(w *Fixture, f fault.Kind) {
@@ -162,5 +159,4 @@ func downgradeUnknownDeleted(w *Fixture, f fault.Kind) {
 	w.wait("a reader holds", writer)
 	w.unlock(reader.Hold)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
