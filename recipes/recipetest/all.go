@@ -38,14 +38,14 @@ func locks(s *session.Session, names ...string) []*mutex.Mutex {
 }
 
 // wantAll is a request for the locks of those names.
-func wantAll(names ...string) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantAll(names ...string) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.LockAll(ctx, locks(s, names...)...)
 	}
 }
 
 // wantOne is a request for the lock of that name.
-func wantOne(name string) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantOne(name string) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.New(s, name).Lock(ctx)
 	}

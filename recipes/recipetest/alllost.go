@@ -46,9 +46,7 @@ func allDeleted(w *Fixture) {
 		w.svc.Delete(w.t, h.Refs()[i])
 		w.when(x)
 
-		var lost *session.LostError
-		require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-		assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+		w.says(session.ReasonDeleted, cause(h))
 		assert.Zero(w.t, h.Valid())
 		w.unlock(behind[i].granted())
 		for j, r := range behind {
@@ -242,9 +240,7 @@ func allLeaveOver(w *Fixture, f fault.Kind) {
 	h := a.holdAll("x", "y", "z")
 	one, all := b.queueFor(w.soon(), wantOne("y")), b.queueAll(w.soon(), "z", "x", "y")
 	a.net.Inject(fault.Leave, f)
-	if err := h.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, h)
 	w.unlock(one.granted())
 	w.unlock(all.granted())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)

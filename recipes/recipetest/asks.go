@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -205,22 +204,13 @@ func askedByTheDead(w *Fixture) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	b.asksFor(name, "the dead")
-	mine := b.hold2(name + "2")
+	mine := b.holdOne(name + "2")
 	w.svc.Expire(w.t, mine.SessionID())
 	c.asksFor(name, "the living")
 	require.Equal(w.t, "the living", w.asked(h))
 	w.unasked(h)
 	w.unlock(h)
 	require.Error(w.t, mine.Unlock(), "it was lost with the session")
-}
-
-// hold2 locks another lock.
-func (p *Client) hold2(name string) *session.Hold {
-	p.w.t.Helper()
-	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
-	require.NoError(p.w.t, err, "lock")
-	<-p.joined
-	return h
 }
 
 func askedAndWithdrawn(w *Fixture) {

@@ -1,21 +1,17 @@
 package recipetest
 
 import (
-	"context"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/rwlock"
-	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
 
 // crowds are the stories of many holders beside whom there is room.
 func crowds() []story {
 	return []story{
-		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", freeReader},
-		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", freePermit},
+		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(reading) }},
+		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(wanting(1, 10_000)) }},
 	}
 }
 
@@ -23,21 +19,9 @@ func crowds() []story {
 // four for so many; two are enough.
 const holders = 200
 
-func freeReader(w *Fixture) {
-	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
-		return rwlock.New(s, name).RLock(ctx)
-	})
-}
-
-func freePermit(w *Fixture) {
-	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
-		return semaphore.New(s, name, 10_000).Acquire(ctx, 1)
-	})
-}
-
 // besideMany counts what a hold sends that is granted beside two, and beside many
 // of another session. What a backend sends for each hold is in both.
-func (w *Fixture) besideMany(lock func(context.Context, *session.Session) (*session.Hold, error)) {
+func (w *Fixture) besideMany(lock locking) {
 	many, one := w.Client("many"), w.Client("one")
 	var holds []*session.Hold
 	add := func(n int) {

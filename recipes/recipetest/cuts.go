@@ -47,9 +47,7 @@ func cutHolder(w *Fixture, cut func(*Client)) {
 	w.toldFirst(toldAt, r.at)
 	w.t.Logf("told %s before the next grant, margin %s", r.at.Sub(toldAt).Round(time.Millisecond), a.Options().Margin)
 	assert.Greater(w.t, h2.Token(), h.Token())
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeadline, lost.Reason)
+	w.says(session.ReasonDeadline, cause(h))
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	a.net.Heal()
 	require.NoError(w.t, h2.Context().Err())

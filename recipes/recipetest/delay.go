@@ -116,7 +116,7 @@ func delayLost(w *Fixture) {
 }
 
 // wantAllRobust is a request for all of those locks, which keep account.
-func wantAllRobust(o mutex.Options, names ...string) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantAllRobust(o mutex.Options, names ...string) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		ms := make([]*mutex.Mutex, len(names))
 		for i, n := range names {

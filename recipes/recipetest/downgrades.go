@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
@@ -25,6 +26,7 @@ func downgrades() []story {
 		{"DowngradedHolderCutOffIsToldBeforeTheNextIsGranted", downgradeThenCutOff},
 		{"UnlockWhileDowngradeLeavesNothing", downgradeRace},
 		{"DowngradeOfAnotherHoldIsRefused", downgradeRefused},
+		{"DowngradeAndProclaimRefuseAHoldThatIsNotTheirs", wrongHold},
 	}
 }
 
@@ -133,9 +135,7 @@ func downgradeThenDeleted(w *Fixture) {
 	w.svc.Delete(w.t, b.entries()[0].Ref)
 	w.when(x)
 
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	w.says(session.ReasonDeleted, cause(h))
 	w.unlock(writer.granted())
 }
 
@@ -207,4 +207,43 @@ func downgradeRefused(w *Fixture) {
 	a.queueFor(w.soon(), passing(lock)) // the service tells by the way
 	w.when(x)
 	refused(h, session.ErrLost, "lost")
+}
+
+// wrongHold: the recipe sends nothing, and the hold excludes others as before.
+func wrongHold(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
+	refuses := func(h *session.Hold, why string) {
+		w.t.Helper()
+		a.sends(0, why, func() {
+			require.ErrorIs(w.t, rwlock.New(a.Session, name).Downgrade(w.soon(), h), session.ErrNotWriter, why)
+			require.ErrorIs(w.t, election.New(a.Session, name).Proclaim(w.soon(), h, "x"), session.ErrNotLeader, why)
+		})
+	}
+	refuses(nil, "no hold")
+	refuses(&session.Hold{}, "a hold that no recipe has made")
+	for why, want := range map[string]locking{
+		"a mutex's":     lock,
+		"a semaphore's": wanting(1, 1),
+		"of several":    wantAll(name, "other"),
+		"another election's": func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+			return election.New(s, "other").Campaign(ctx, "")
+		},
+		"another lock's": func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+			return rwlock.New(s, "other").Lock(ctx)
+		},
+	} {
+		h, err := want(w.soon(), a.Session)
+		require.NoError(w.t, err, why)
+		refuses(h, why)
+		require.NoError(w.t, h.Context().Err(), why)
+		if h.Name() == name {
+			_, err = rwlock.New(b.Session, name).TryRLock(w.soon())
+			require.ErrorIs(w.t, err, session.ErrNotAcquired, why)
+		}
+		w.unlock(h)
+	}
+	foreign, err := rwlock.New(b.Session, name).Lock(w.soon())
+	require.NoError(w.t, err)
+	refuses(foreign, "another session's")
+	w.unlock(foreign)
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // ends are the stories of requests and holds that end by their owner's will.
@@ -23,6 +26,7 @@ func ends() []story {
 		{"ForeignEntriesAreWaitedFor", foreignAhead},
 		{"EntryWithoutASessionIsNamed", unleasedAhead},
 		{"EntryWithoutASessionIsNamedWhenItComesNext", unleasedNext},
+		{"ATryIsBoundedWhileTheServiceIsAway", boundedTry},
 	}
 }
 
@@ -117,9 +121,7 @@ func closeHandsOn(w *Fixture) {
 	own.returned()
 	require.ErrorIs(w.t, own.Err, session.ErrClosed)
 	w.when(x)
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonClosed, lost.Reason)
+	w.says(session.ReasonClosed, cause(h))
 	w.unlock(next.Hold)
 }
 
@@ -166,4 +168,36 @@ func unleasedAhead(w *Fixture) {
 	require.ErrorContains(w.t, err, ref.Key)
 	w.eventually(1, "only the foreign entry is left")
 	w.svc.Delete(w.t, ref)
+}
+
+// boundedTry: every kind of try returns though its context has no end, and leaves
+// nothing in the queue.
+func boundedTry(w *Fixture) {
+	p, q := w.Client("p"), w.Client("q")
+	w.unlock(p.hold()) // the session is open, and the queue was used
+	p.net.Cut(fault.Both)
+	var all []*Request
+	for _, try := range []func(context.Context) (*session.Hold, error){
+		mutex.New(p.Session, name).TryLock,
+		func(ctx context.Context) (*session.Hold, error) {
+			return mutex.TryLockAll(ctx, locks(p.Session, name, "y")...)
+		},
+		rwlock.New(p.Session, "rw").TryLock,
+		rwlock.New(p.Session, "rw").TryRLock,
+		func(ctx context.Context) (*session.Hold, error) {
+			return semaphore.New(p.Session, "pool", 3).TryAcquire(ctx, 1)
+		},
+	} {
+		all = append(all, p.BeginWith(func() (*session.Hold, error) { return try(w.t.Context()) }))
+	}
+	for _, r := range all {
+		r.returned()
+		require.ErrorIs(w.t, r.Err, session.ErrUnavailable)
+		require.NotErrorIs(w.t, r.Err, session.ErrNotAcquired, "nobody knows whether it is free")
+		assert.ErrorContains(w.t, r.Err, "no answer within 5s")
+		assert.NotContains(w.t, r.Err.Error(), "\n")
+	}
+	p.net.Heal()
+	w.unlock(q.hold())
+	w.empty(name, "y", "rw", "pool")
 }

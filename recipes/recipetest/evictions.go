@@ -1,8 +1,6 @@
 package recipetest
 
 import (
-	"context"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,14 +33,9 @@ func (p *Client) evicts(e driver.Entry) {
 func (w *Fixture) evicted(h *session.Hold, x *told) {
 	w.t.Helper()
 	w.when(x)
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	w.says(session.ReasonDeleted, cause(h))
 	assert.Zero(w.t, h.Valid())
-	err := h.Unlock()
-	require.ErrorAs(w.t, err, &lost)
-	assert.Equal(w.t, session.ReasonEvicted, lost.Reason)
-	w.oneLoss(err)
+	w.says(session.ReasonEvicted, h.Unlock())
 }
 
 func evictHolder(w *Fixture) {

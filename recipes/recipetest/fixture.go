@@ -175,7 +175,7 @@ func (p *Client) queue(ctx context.Context) *Request {
 }
 
 // queueFor starts a request for any lock and returns when it stands in the line.
-func (p *Client) queueFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *Request {
+func (p *Client) queueFor(ctx context.Context, want locking) *Request {
 	p.w.t.Helper()
 	r := p.askFor(ctx, want)
 	r.token = within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
@@ -186,7 +186,7 @@ func (p *Client) queueFor(ctx context.Context, want func(context.Context, *sessi
 func (p *Client) ask(ctx context.Context) *Request { return p.Begin(ctx, name) }
 
 // askFor starts a request for any lock.
-func (p *Client) askFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *Request {
+func (p *Client) askFor(ctx context.Context, want locking) *Request {
 	return p.BeginWith(func() (*session.Hold, error) { return want(ctx, p.Session) })
 }
 

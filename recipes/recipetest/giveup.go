@@ -167,9 +167,7 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			cancel()
 			p.net.OnRequest(nil)
 			if r.Err == nil {
-				if err := r.Hold.Unlock(); err != nil {
-					require.ErrorIs(w.t, err, session.ErrReleasePending)
-				}
+				UnlockInTrouble(w.t, r.Hold)
 				want = session.PastClean
 			}
 			w.eventually(0, "it has left")

@@ -3,6 +3,7 @@ package recipetest
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ func grants() []story {
 		{"TryLockOnATakenLockWritesNothing", tryWritesNothing},
 		{"QueueShowsTheLine", queueShows},
 		{"NamesNeverMeet", namesNeverMeet},
+		{"AReleaseBeforeTheWatchStandsIsSeenByARead", releaseBeforeWatch},
 	}
 }
 
@@ -157,4 +159,23 @@ func namesNeverMeet(w *Fixture) {
 	for _, h := range holds {
 		w.unlock(h)
 	}
+}
+
+// releaseBeforeWatch: the predecessor goes when the waiter has joined and has no
+// watch yet, so no event comes. The read that follows the watch must show it; in
+// virtual time no timer of the waiter can have gone off by then.
+func releaseBeforeWatch(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
+	h := a.hold()
+	b.net.Delay(100 * time.Millisecond)
+	r := b.ask(w.soon())
+	w.eventually(2, "b has joined, and has no answer yet")
+	w.unlock(h)
+	released := time.Now()
+	h = r.granted()
+	if w.h.Virtual {
+		assert.Less(w.t, r.at.Sub(released), 2*time.Second, "the waiter was granted by its timer, and not by the read behind its watch")
+	}
+	b.net.Heal()
+	w.unlock(h)
 }

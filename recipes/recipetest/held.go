@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -119,9 +118,7 @@ func heldAndGone(w *Fixture) {
 			assert.NotEqual(w.t, first.Granted, e.Granted)
 		}
 		w.unlock(next)
-		h, err := mutex.New(a.Session, name).Lock(w.soon())
-		require.NoError(w.t, err)
-		<-a.joined
+		h = a.hold()
 		e := operator.recorded()
 		assert.True(w.t, e.Granted.After(first.Granted))
 		w.unlock(h)

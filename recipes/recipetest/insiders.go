@@ -3,10 +3,12 @@ package recipetest
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -24,6 +26,12 @@ func insiders() []story {
 			{"DowngradeWithinKeepsBoth", downgradeInside},
 			{"LossTellsAllWhoAreInside", lossInside},
 			{"UnlockOfBothAtOnceLeavesNothing", bothAtOnce},
+			{"ReentrantLockRacingUnlockLeavesNothing", func(w *Fixture) {
+				enterRacingUnlock(w, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+					return mutex.NewReentrant(s, name).Lock(ctx)
+				})
+			}},
+			{"RLockInRLockRacingUnlockLeavesNothing", func(w *Fixture) { enterRacingUnlock(w, reading) }},
 		},
 		over("WriterGivenBackFirstWith%vBecomesAReader", []fault.Kind{fault.LostReply, fault.BrokenReply, fault.LostRequest}, writerFirstFault),
 	)
@@ -100,9 +108,7 @@ func writerFirstFault(w *Fixture, f fault.Kind) {
 	reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
 	inner := a.inside(outer)
 	a.net.Inject(fault.Change, f)
-	if err := outer.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, outer)
 	reader.granted()
 	require.NoError(w.t, inner.Context().Err())
 	w.unlock(reader.Hold)
@@ -194,5 +200,40 @@ func bothAtOnce(w *Fixture) {
 		require.NoError(w.t, outer.Unlock())
 		require.NoError(w.t, <-done)
 		w.unlock(next.granted())
+	}
+}
+
+// enterRacingUnlock: goroutines that enter a hold while it is unlocked get one more
+// handle on it, or none. When all have unlocked what they got, another session gets
+// the lock.
+func enterRacingUnlock(w *Fixture, lock locking) {
+	const inside = 8
+	rounds := 50
+	if w.h.Virtual {
+		rounds = 500
+	}
+	a, b := w.Client("a"), w.Client("b")
+	for range rounds {
+		h, err := lock(w.soon(), a.Session)
+		require.NoError(w.t, err)
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for range inside {
+			all.Go(func() {
+				<-begin
+				if h2, err := lock(h.Context(), a.Session); err == nil {
+					_ = h2.Unlock() // nil, or the release is pending
+				}
+			})
+		}
+		all.Go(func() {
+			<-begin
+			_ = h.Unlock()
+		})
+		close(begin)
+		all.Wait()
+		next, err := mutex.New(b.Session, name).Lock(w.soon())
+		require.NoError(w.t, err, "every handle is unlocked")
+		w.unlock(next)
 	}
 }

@@ -50,9 +50,7 @@ func deletedHolder(w *Fixture) {
 	w.svc.Delete(w.t, h.Refs()[0])
 	w.when(x)
 
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	w.says(session.ReasonDeleted, cause(h))
 	assert.Zero(w.t, h.Valid())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }

@@ -53,9 +53,7 @@ func unknownLeave(w *Fixture, f fault.Kind) {
 	h := a.hold()
 	r := b.queue(w.soon())
 	a.net.Inject(fault.Leave, f)
-	if err := h.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, h)
 	w.unlock(r.granted())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
 	w.eventually(0, "nothing is left")

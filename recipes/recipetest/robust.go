@@ -31,7 +31,7 @@ func robust() []story {
 }
 
 // wantRobust is a request for a lock that keeps account.
-func wantRobust(o mutex.Options) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantRobust(o mutex.Options) locking {
 	o.Robust = o.LockDelay == 0
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.NewWith(s, name, o).Lock(ctx)
@@ -234,14 +234,10 @@ func robustOver(w *Fixture, f fault.Kind, died bool) {
 	r := b.accountable(w.soon())
 	a.net.Inject(fault.Leave, f)
 	b.net.Inject(fault.Change, f)
-	if err := h.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, h)
 	require.Equal(w.t, session.PastClean, r.granted().Previous(), "given back")
 	b.net.Inject(fault.Leave, f)
-	if err := r.Hold.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, r.Hold)
 	w.eventually(0, "given back")
 	w.past(session.PastClean, "given back")
 }

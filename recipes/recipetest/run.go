@@ -26,7 +26,7 @@ func over[F any](name string, all []F, tell func(w *Fixture, f F)) []story {
 // replicated are the stories that can fail for the reason that several servers
 // answer, see drivertest.Harness: order, stale reads, losses, lost and late requests.
 func replicated() []story {
-	return slices.Concat(grants(), gaps(), losses(), outcomes(), cuts())
+	return slices.Concat(grants(), losses(), outcomes(), cuts())
 }
 
 // single are those for which one server is enough. Both are in the order in which
@@ -34,11 +34,11 @@ func replicated() []story {
 func single() []story {
 	return slices.Concat(
 		crowds(), ends(), blockedReports(),
-		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), entering(), wrongHolds(),
+		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
-		asks(), askedKinds(), evictions(), janitors(), tries(), reasons(), heldFor(),
+		asks(), askedKinds(), evictions(), janitors(), reasons(), heldFor(),
 	)
 }
 

@@ -20,8 +20,8 @@ func readWrites() []story {
 		{"ReadersHoldTogether", readersTogether},
 		{"WaitingWriterStopsLaterReaders", writerStopsReaders},
 		{"MixedLineIsGrantedInOrder", mixedInOrder},
-		{"ReadersDoNotStarveWriters", readersStarveNobody},
-		{"WritersDoNotStarveReaders", writersStarveNobody},
+		{"ReadersDoNotStarveWriters", func(w *Fixture) { nobodyStarves(w, reading, writing) }},
+		{"WritersDoNotStarveReaders", func(w *Fixture) { nobodyStarves(w, writing, reading) }},
 		{"ReaderWaitsForTheNearestWriterOnly", nearestWriterOnly},
 		{"WriterEntersWhenTheLastReaderHasGone", lastReaderGone},
 		{"ReadersAndWritersByTheHundredExcludeEachOther", mixedByTheHundred},
@@ -126,33 +126,19 @@ func mixedInOrder(w *Fixture) {
 	}
 }
 
-// readersStarveNobody: there is a reader at every moment, and the writer comes
-// in all the same.
-func readersStarveNobody(w *Fixture) {
+// nobodyStarves: at every moment there is a request of the first kind that holds or
+// waits, and one of the second comes in all the same.
+func nobodyStarves(w *Fixture, first, second locking) {
 	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(reading)
+	h := a.holds(first)
 	for range 5 {
-		writer := b.queueFor(w.soon(), writing)
-		next := a.queueFor(w.soon(), reading) // before the last one goes
-		w.wait("readers hold, and a writer stands between", writer, next)
+		between := b.queueFor(w.soon(), second)
+		next := a.queueFor(w.soon(), first) // before the last one goes
+		w.wait("a holder is ahead, and the other kind stands between", between, next)
 		w.unlock(h)
-		w.unlock(writer.granted())
-		h = next.granted()
-	}
-	w.unlock(h)
-}
-
-// writersStarveNobody: there is always a writer that waits, and the reader comes
-// in all the same.
-func writersStarveNobody(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(writing)
-	for range 5 {
-		reader := b.queueFor(w.soon(), reading)
-		next := a.queueFor(w.soon(), writing)
+		h = between.granted()
+		w.wait("the other kind holds", next)
 		w.unlock(h)
-		w.wait("a reader holds", next)
-		w.unlock(reader.granted())
 		h = next.granted()
 	}
 	w.unlock(h)

@@ -121,9 +121,7 @@ func deletedReader(w *Fixture) {
 	w.svc.Delete(w.t, h.Refs()[0])
 	w.when(x)
 
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	w.says(session.ReasonDeleted, cause(h))
 	w.wait("the other reader holds", writer)
 	require.NoError(w.t, other.Context().Err())
 	w.unlock(other)

@@ -32,7 +32,7 @@ func semaphores() []story {
 }
 
 // wanting is a request for n permits of a semaphore with that limit.
-func wanting(n, limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+func wanting(n, limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.New(s, name, limit).Acquire(ctx, n)
 	}

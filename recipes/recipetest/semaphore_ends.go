@@ -170,7 +170,7 @@ func permitsWaiterDeleted(w *Fixture) {
 }
 
 // numbered is a request for one of so many permits, with a slot.
-func numbered(limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+func numbered(limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.NewWith(s, name, limit, semaphore.Options{Slots: true}).Acquire(ctx, 1)
 	}
@@ -281,8 +281,6 @@ func permitsLeaveStruck(w *Fixture, f fault.Kind) {
 	h := a.take(2, limit)
 	r := b.wait(1, limit)
 	a.net.Inject(fault.Leave, f)
-	if err := h.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, h)
 	w.unlock(r.granted())
 }

@@ -30,7 +30,7 @@ func semaphoreLimits() []story {
 
 // following is a request for n permits, however many the line has; limit is what
 // a new one has.
-func following(n, limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+func following(n, limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.NewWith(s, name, limit, semaphore.Options{Follow: true}).Acquire(ctx, n)
 	}
