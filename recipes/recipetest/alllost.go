@@ -26,9 +26,13 @@ func severalLost() []story {
 			{"AllOfARevokedSessionJoinAgain", allJoinAgain},
 			{"EntryWithoutASessionAheadInOneLineIsNamed", allUnleased},
 		},
-		over("EnqueueAllWith%vIsAllOrNothing", fault.Retryable(), allJoinOver),
+		over("EnqueueAllWith%vIsAllOrNothing", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			unknownJoin(w, f, wantAll("x", "y", "z"), "x", "y", "z")
+		}),
 		over("EnqueueAllWith%vIsGrantedInTheEnd", fault.Retryable(), allPatientOver),
-		over("ReleaseAllWith%vHandsOn", fault.Retryable(), allLeaveOver),
+		over("ReleaseAllWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			unknownLeave(w, f, wantAll("x", "y", "z"), wantOne("y"), wantAll("z", "x", "y"))
+		}),
 	)
 }
 
@@ -52,7 +56,7 @@ func allDeleted(w *Fixture) {
 		for j, r := range behind {
 			require.True(w.t, j == i || r.waiting(), "the others are held until the worker has stopped")
 		}
-		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+		w.says(session.ReasonEvicted, h.Unlock())
 		for j, r := range behind {
 			if j != i {
 				w.unlock(r.granted())
@@ -208,21 +212,6 @@ func allUnleased(w *Fixture) {
 	w.unlock(held)
 }
 
-func allJoinOver(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	a.net.Inject(fault.Join, f)
-	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
-	defer cancel()
-	r := a.askFor(ctx, wantAll("x", "y", "z"))
-	if r.returned(); r.Err == nil {
-		w.unlock(r.Hold)
-	} else {
-		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
-	}
-	w.unlock(b.holdAll("z", "y", "x"))
-	w.empty("x", "y", "z")
-}
-
 func allPatientOver(w *Fixture, f fault.Kind) {
 	a, b := w.Client("a"), w.Client("b")
 	held := b.holdOne("y")
@@ -233,17 +222,4 @@ func allPatientOver(w *Fixture, f fault.Kind) {
 	w.unlock(held)
 	w.unlock(r.granted())
 	w.empty("x", "y", "z")
-}
-
-func allLeaveOver(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holdAll("x", "y", "z")
-	one, all := b.queueFor(w.soon(), wantOne("y")), b.queueAll(w.soon(), "z", "x", "y")
-	a.net.Inject(fault.Leave, f)
-	UnlockInTrouble(w.t, h)
-	w.unlock(one.granted())
-	w.unlock(all.granted())
-	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
-	w.empty("x", "y", "z")
-	assert.Empty(w.t, a.Rejoined())
 }

@@ -22,7 +22,7 @@ func cuts() []story {
 		[]story{
 			{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
 			{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
-			{"LockCutOffReturnsWithItsContext", cutWaiter},
+			{"LockCutOffReturnsWithItsContext", func(w *Fixture) { cutWaiter(w, lock, lock) }},
 			{"JoinCutOffReturnsWithItsContext", cutJoiner},
 			{"UnlockCutOffIsPendingThenDone", cutUnlock},
 			{"WaiterCutOffForLongJoinsAgain", cutLong},
@@ -86,11 +86,13 @@ func leftToExpire(w *Fixture) {
 	assert.Less(w.t, r.at.Sub(toldAt), patienceOf(a.Options().TTL))
 }
 
-func cutWaiter(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.hold()
+// cutWaiter has a request give up that stands between a holder and another.
+func cutWaiter(w *Fixture, hold, want locking) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	h := a.holds(hold)
 	ctx, cancel := context.WithCancelCause(w.soon())
-	r := b.queue(ctx)
+	r := b.queueFor(ctx, want)
+	last := c.queueFor(w.soon(), hold)
 	b.net.Cut(fault.Both)
 	why := errors.New("lost interest")
 	at := time.Now()
@@ -101,10 +103,11 @@ func cutWaiter(w *Fixture) {
 	require.ErrorIs(w.t, r.Err, context.Canceled)
 	require.ErrorIs(w.t, r.Err, why)
 	require.ErrorIs(w.t, r.Err, session.ErrNotAcquired)
-	require.Equal(w.t, 2, w.svc.Count(w.t, name), "the fault was in effect: the entry could not be removed")
+	require.Equal(w.t, 3, w.svc.Count(w.t, name), "the fault was in effect: the entry could not be removed")
 	b.net.Heal()
-	w.eventually(1, "removed after the heal")
+	w.eventually(2, "removed after the heal")
 	w.unlock(h)
+	w.unlock(last.granted())
 }
 
 func cutJoiner(w *Fixture) {

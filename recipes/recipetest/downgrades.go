@@ -22,7 +22,6 @@ func downgrades() []story {
 		{"DowngradeLetsReadersInAndNoWriter", downgradeBetween},
 		{"DowngradeWithAWriterRightBehindLetsNobodyIn", downgradeBeforeWriter},
 		{"DowngradedHoldIsHandedOnWhenGivenBack", downgradeHandsOn},
-		{"DowngradedEntryThatIsDeletedIsTold", downgradeThenDeleted},
 		{"DowngradedHolderCutOffIsToldBeforeTheNextIsGranted", downgradeThenCutOff},
 		{"UnlockWhileDowngradeLeavesNothing", downgradeRace},
 		{"DowngradeOfAnotherHoldIsRefused", downgradeRefused},
@@ -121,21 +120,6 @@ func downgradeHandsOn(w *Fixture) {
 	w.unlock(beside)
 	w.wait("the downgraded one holds", writer)
 	w.unlock(h)
-	w.unlock(writer.granted())
-}
-
-func downgradeThenDeleted(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(writing)
-	writer := b.queueFor(w.soon(), writing)
-	w.wait("a writer holds", writer) // the entry is watched by then, under its old name
-	a.downgrade(h)
-	x := tell(h)
-	w.wait("the downgraded one holds", writer) // the entry is watched by then
-	w.svc.Delete(w.t, b.entries()[0].Ref)
-	w.when(x)
-
-	w.says(session.ReasonDeleted, cause(h))
 	w.unlock(writer.granted())
 }
 

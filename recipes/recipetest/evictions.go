@@ -13,12 +13,8 @@ import (
 func evictions() []story {
 	return []story{
 		{"AnEvictedHolderIsToldAndTheNextHolds", evictHolder},
-		{"AnEvictedWaiterGoesToTheEnd", evictWaiter},
 		{"AnEvictedForeignEntryMakesWay", evictForeign},
 		{"AnEvictedReaderThatWasAWriterIsTold", evictDowngraded},
-		{"AnEvictedHolderOfPermitsMakesRoom", evictPermits},
-		{"AnEvictedPartOfSeveralLocksEndsThemAll", evictOfAll},
-		{"AnEvictedHolderOfARobustMutexHasDied", evictRobust},
 		{"WhoHasGoneIsNotEvictedTwiceNorInHisStead", evictStale},
 	}
 }
@@ -52,18 +48,6 @@ func evictHolder(w *Fixture) {
 	w.unlock(again.granted())
 }
 
-func evictWaiter(w *Fixture) {
-	a, b, c, operator := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("operator")
-	h := a.hold()
-	second, third := b.queue(w.soon()), c.queue(w.soon())
-	operator.evicts(operator.entries()[1])
-	again := <-b.joined
-	require.Greater(w.t, again, third.token)
-	require.NoError(w.t, h.Context().Err(), "the holder is not concerned")
-	w.unlock(h)
-	w.onlyOne(second, third)
-}
-
 func evictForeign(w *Fixture) {
 	a, operator := w.Client("a"), w.Client("operator")
 	w.svc.PutForeign(w.t, name, true)
@@ -87,9 +71,10 @@ func evictDowngraded(w *Fixture) {
 	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.holds(writing)
 	before := operator.entries()[0]
+	writer := b.queueFor(w.soon(), writing)
+	w.wait("a writer holds", writer) // the entry is watched by then, under its old name
 	a.downgrade(h)
 	after := operator.entries()[0]
-	writer := b.queueFor(w.soon(), writing)
 	if before.Ref != after.Ref {
 		require.ErrorIs(w.t, operator.Evict(w.soon(), before), session.ErrGone)
 	}
@@ -98,46 +83,6 @@ func evictDowngraded(w *Fixture) {
 	operator.evicts(after)
 	w.unlock(writer.granted())
 	w.evicted(h, x)
-}
-
-func evictPermits(w *Fixture) {
-	a, b, c, operator := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("operator")
-	h, stays := a.take(2, 3), b.take(1, 3)
-	x := tell(h)
-	r := c.wait(2, 3)
-	operator.evicts(operator.entries()[0])
-	next := r.woken()
-	w.evicted(h, x)
-	require.NoError(w.t, stays.Context().Err())
-	w.unlock(next)
-	w.unlock(stays)
-}
-
-func evictOfAll(w *Fixture) {
-	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
-	h := a.holdAll("x", "y")
-	x := tell(h)
-	r := b.queueFor(w.soon(), wantOne("y")) // who waits behind has the holder watched at once
-	line, err := operator.Queue(w.soon(), "y")
-	require.NoError(w.t, err)
-	operator.evicts(line[0])
-	w.unlock(r.granted())
-	w.evicted(h, x)
-	w.empty("x", "y")
-}
-
-func evictRobust(w *Fixture) {
-	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
-	robust := func(p *Client) *mutex.Mutex { return mutex.NewWith(p.Session, name, mutex.Options{Robust: true}) }
-	h, err := robust(a).Lock(w.soon())
-	require.NoError(w.t, err)
-	x := tell(h)
-	operator.evicts(operator.entries()[0])
-	next, err := robust(b).Lock(w.soon())
-	require.NoError(w.t, err)
-	assert.True(w.t, next.PreviousDied(), "what it was doing may be half done")
-	w.evicted(h, x)
-	w.unlock(next)
 }
 
 func evictStale(w *Fixture) {

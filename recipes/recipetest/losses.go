@@ -15,8 +15,14 @@ func losses() []story {
 	return []story{
 		{"DeletedHolderIsToldAtOnce", deletedHolder},
 		{"HolderOfARevokedSessionIsToldAtOnce", revokedHolder},
-		{"DeletedWaiterThenReleaseGrantsNobodyTwice", deletedWaiter},
-		{"DeletedWaiterOfTheSameSessionIsGrantedNothing", deletedChained},
+		{"DeletedWaiterThenReleaseGrantsNobodyTwice", func(w *Fixture) {
+			ps := w.clients(3)
+			deletedWaiter(w, ps[0], ps[1], ps[2], lock)
+		}},
+		{"DeletedWaiterOfTheSameSessionIsGrantedNothing", func(w *Fixture) {
+			p := w.Client("p")
+			deletedWaiter(w, p, p, p, lock)
+		}},
 		{"WaiterOfARevokedSessionJoinsAgain", revokedWaiter},
 		{"WaiterBehindAHolderOfItsOwnRevokedSessionIsNotGranted", revokedTogether},
 	}
@@ -48,11 +54,7 @@ func deletedHolder(w *Fixture) {
 	h := w.holdLong(p)
 	x := tell(h)
 	w.svc.Delete(w.t, h.Refs()[0])
-	w.when(x)
-
-	w.says(session.ReasonDeleted, cause(h))
-	assert.Zero(w.t, h.Valid())
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.evicted(h, x)
 }
 
 func revokedHolder(w *Fixture) {
@@ -68,27 +70,15 @@ func revokedHolder(w *Fixture) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-func deletedWaiter(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+// deletedWaiter deletes the entry between a holder, who then releases, and a request.
+func deletedWaiter(w *Fixture, a, b, c *Client, want locking) {
 	for range 10 {
-		h := a.hold()
-		second, third := b.queue(w.soon()), c.queue(w.soon())
-		w.svc.Delete(w.t, a.entries()[1].Ref)
+		h := a.holds(want)
+		second, third := b.queueFor(w.soon(), want), c.queueFor(w.soon(), want)
+		w.deletePlace(a, name, second.token)
 		w.unlock(h)
 		w.onlyOne(second, third)
 		<-b.joined
-	}
-}
-
-func deletedChained(w *Fixture) {
-	p := w.Client("p")
-	for range 10 {
-		h := p.hold()
-		second, third := p.queue(w.soon()), p.queue(w.soon())
-		w.svc.Delete(w.t, p.entries()[1].Ref)
-		w.unlock(h)
-		w.onlyOne(second, third)
-		<-p.joined
 	}
 }
 

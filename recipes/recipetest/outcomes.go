@@ -15,27 +15,11 @@ import (
 // outcomes are the stories of requests whose outcome is unknown.
 func outcomes() []story {
 	return slices.Concat(
-		over("EnqueueWith%vWedgesNobody", fault.Retryable(), unknownJoin),
+		over("EnqueueWith%vWedgesNobody", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownJoin(w, f, lock, name) }),
 		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), patientJoin),
-		over("ReleaseWith%vHandsOn", fault.Retryable(), unknownLeave),
+		over("ReleaseWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownLeave(w, f, lock, lock) }),
 		over("LookWith%vOnlyTakesLonger", fault.Retryable(), unknownLook),
 	)
-}
-
-// unknownJoin has the caller give up while the outcome is unknown.
-func unknownJoin(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	a.net.Inject(fault.Join, f)
-	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
-	defer cancel()
-	r := a.ask(ctx)
-	if r.returned(); r.Err == nil {
-		w.unlock(r.Hold)
-	} else {
-		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
-	}
-	h := b.hold()
-	w.unlock(h)
 }
 
 // patientJoin has the caller wait.
@@ -46,18 +30,6 @@ func patientJoin(w *Fixture, f fault.Kind) {
 	h := r.granted()
 	w.eventually(1, "one entry for one request")
 	w.unlock(h)
-}
-
-func unknownLeave(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.hold()
-	r := b.queue(w.soon())
-	a.net.Inject(fault.Leave, f)
-	UnlockInTrouble(w.t, h)
-	w.unlock(r.granted())
-	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
-	w.eventually(0, "nothing is left")
-	assert.Empty(w.t, a.Rejoined())
 }
 
 func unknownLook(w *Fixture, f fault.Kind) {
@@ -71,4 +43,38 @@ func unknownLook(w *Fixture, f fault.Kind) {
 
 	assert.Equal(w.t, third.token, third.granted().Token(), "it kept its place")
 	w.unlock(third.Hold)
+}
+
+// unknownJoin has the caller give up while the outcome is unknown.
+func unknownJoin(w *Fixture, f fault.Kind, want locking, lines ...string) {
+	a, b := w.Client("a"), w.Client("b")
+	a.net.Inject(fault.Join, f)
+	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
+	defer cancel()
+	r := a.askFor(ctx, want)
+	if r.returned(); r.Err == nil {
+		w.unlock(r.Hold)
+	} else {
+		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
+	}
+	w.unlock(b.holds(want)) // and both sessions live
+	w.empty(lines...)
+}
+
+// unknownLeave has requests wait behind a hold whose release goes wrong.
+func unknownLeave(w *Fixture, f fault.Kind, hold locking, behind ...locking) {
+	a, b := w.Client("a"), w.Client("b")
+	h := a.holds(hold)
+	var waits []*Request
+	for _, want := range behind {
+		waits = append(waits, b.queueFor(w.soon(), want))
+	}
+	a.net.Inject(fault.Leave, f)
+	UnlockInTrouble(w.t, h)
+	for _, r := range waits {
+		w.unlock(r.granted())
+	}
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	w.empty(h.Names()...)
+	assert.Empty(w.t, a.Rejoined())
 }

@@ -18,8 +18,6 @@ func reasons() []story {
 		{"TheCauseAfterUnlockIsReleased", causeReleased},
 		{"ALossByTheDeadlineSaysSo", lossByDeadline},
 		{"ALossWithTheSessionSaysExpired", lossByExpiry},
-		{"ALossByEvictionSaysEvicted", lossByEviction},
-		{"ALossByCloseSaysClosed", lossByClose},
 		{"DoTellsOneLossOnce", doTellsOnce},
 	}
 }
@@ -83,26 +81,6 @@ func lossByExpiry(w *Fixture) {
 	w.oneLoss(cause(h))
 	assert.NotContains(w.t, cause(h).Error(), "delete")
 	w.says(session.ReasonExpired, h.Unlock())
-}
-
-func lossByEviction(w *Fixture) {
-	p := w.Client("p")
-	h := w.holdLong(p)
-	x := tell(h)
-	w.svc.Delete(w.t, h.Refs()[0])
-	w.when(x)
-	w.says(session.ReasonDeleted, cause(h))
-	w.says(session.ReasonEvicted, h.Unlock())
-}
-
-func lossByClose(w *Fixture) {
-	p := w.Client("p")
-	h := p.hold()
-	unlocked := make(chan error, 1)
-	context.AfterFunc(h.Context(), func() { unlocked <- h.Unlock() })
-	require.NoError(w.t, p.Close())
-	w.says(session.ReasonClosed, cause(h))
-	w.says(session.ReasonClosed, <-unlocked)
 }
 
 func doTellsOnce(w *Fixture) {

@@ -21,7 +21,7 @@ func readerLosses() []story {
 		{"DeletedReaderIsToldAndTheOthersHold", deletedReader},
 		{"DeletedWaitingReaderThenReleaseGrantsNobodyTwice", deletedWaitingReader},
 		{"DeletedWaitingWriterLetsTheReadersBehindPass", deletedWaitingWriter},
-		{"WaitingReaderCutOffReturnsWithItsContext", readerGivesUp},
+		{"WaitingReaderCutOffReturnsWithItsContext", func(w *Fixture) { cutWaiter(w, writing, reading) }},
 	}
 }
 
@@ -168,23 +168,4 @@ func deletedWaitingWriter(w *Fixture) {
 			w.unlock(writer.granted())
 		}
 	}
-}
-
-func readerGivesUp(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	h := a.holds(writing)
-	ctx, cancel := context.WithCancel(w.soon())
-	reader := b.queueFor(ctx, reading)
-	last := c.queueFor(w.soon(), writing)
-	b.net.Cut(fault.Both)
-	at := time.Now()
-	cancel()
-	reader.returned()
-
-	w.prompt(at, reader.at)
-	require.ErrorIs(w.t, reader.Err, session.ErrNotAcquired)
-	require.ErrorIs(w.t, reader.Err, context.Canceled)
-	b.net.Heal()
-	w.unlock(h)
-	w.unlock(last.granted())
 }

@@ -27,14 +27,19 @@ func semaphoreEnds() []story {
 			{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
 			{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
 			{"PermitsAWaiterCancelledInTheMiddleLetsNobodyIn", permitsMiddleCancelled},
-			{"PermitsAWaiterDeletedByHandJoinsAgain", permitsWaiterDeleted},
+			{"PermitsAWaiterDeletedByHandJoinsAgain", func(w *Fixture) {
+				ps := w.clients(3)
+				deletedWaiter(w, ps[0], ps[1], ps[2], wanting(2, 2))
+			}},
 			{"SlotsAreTheLowestFreeOnes", slotsLowest},
 			{"SlotsOfTheDeadAreFree", slotsDead},
 		},
 		over("ANoteWith%vOnlyTakesLonger", fault.Retryable(), noteStruck),
 		over("ASlotWith%vOnlyTakesLonger", fault.Retryable(), slotStruck),
 		over("PermitsAskedForWith%vAreGrantedInTheEnd", fault.Retryable(), permitsJoinStruck),
-		over("PermitsGivenBackWith%vAdmitTheNext", fault.Retryable(), permitsLeaveStruck),
+		over("PermitsGivenBackWith%vAdmitTheNext", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			unknownLeave(w, f, wanting(2, 2), wanting(1, 2))
+		}),
 	)
 }
 
@@ -152,23 +157,6 @@ func permitsMiddleCancelled(w *Fixture) {
 	w.unlock(h2)
 }
 
-func permitsWaiterDeleted(w *Fixture) {
-	const limit = 2
-	ps := w.clients(3)
-	for range 5 {
-		h := ps[0].take(2, limit)
-		second, third := ps[1].wait(2, limit), ps[2].wait(2, limit)
-		for _, e := range ps[0].entries() {
-			if e.Token == int64(second.token) {
-				w.svc.Delete(w.t, e.Ref)
-			}
-		}
-		w.unlock(h)
-		w.onlyOne(second, third)
-		<-ps[1].joined
-	}
-}
-
 // numbered is a request for one of so many permits, with a slot.
 func numbered(limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
@@ -273,14 +261,4 @@ func permitsJoinStruck(w *Fixture, f fault.Kind) {
 	w.eventually(2, "one entry for one request")
 	w.unlock(beside)
 	w.unlock(h)
-}
-
-func permitsLeaveStruck(w *Fixture, f fault.Kind) {
-	const limit = 2
-	a, b := w.Client("a"), w.Client("b")
-	h := a.take(2, limit)
-	r := b.wait(1, limit)
-	a.net.Inject(fault.Leave, f)
-	UnlockInTrouble(w.t, h)
-	w.unlock(r.granted())
 }

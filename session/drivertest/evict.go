@@ -41,6 +41,7 @@ func evictAny(w *world) {
 	o, by := w.open(), w.open()
 	reqs := []driver.JoinRequest{
 		{Line: line}, exclusive(), valued("10.0.0.7:80"), {Line: line, Mode: driver.Shared, Kin: driver.KinReadWrite}, kept(),
+		{Line: line, Mode: driver.Weighted, Weight: 1},
 	}
 	var own []driver.Ref
 	for _, req := range reqs {
