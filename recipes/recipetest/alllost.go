@@ -18,7 +18,6 @@ func severalLost() []story {
 	return slices.Concat(
 		[]story{
 			{"AllEndWhenOneIsDeleted", allDeleted},
-			{"AllEndWithTheirSession", allRevoked},
 			{"AllCutOffAreToldBeforeTheNextIsGranted", allCut},
 			{"CancelledWhileItHoldsSomeLeavesNothing", allCancelled},
 			{"PlaceLostInOneLineIsLostInAll", allPlaceLost},
@@ -64,20 +63,6 @@ func allDeleted(w *Fixture) {
 		}
 		w.empty(names...)
 	}
-}
-
-func allRevoked(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holdAll("x", "y")
-	x := tell(h)
-	r := b.queueAll(w.soon(), "y", "x")
-	w.svc.Expire(w.t, h.SessionID())
-	w.when(x)
-	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
-	w.unlock(r.granted())
-	w.unlock(a.holdAll("x", "y"))
-	w.empty("x", "y")
 }
 
 func allCut(w *Fixture) {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/election"
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -21,7 +20,6 @@ func downgrades() []story {
 		{"DowngradeKeepsTokenAndPlace", downgradeKeeps},
 		{"DowngradeLetsReadersInAndNoWriter", downgradeBetween},
 		{"DowngradeWithAWriterRightBehindLetsNobodyIn", downgradeBeforeWriter},
-		{"DowngradedHoldIsHandedOnWhenGivenBack", downgradeHandsOn},
 		{"DowngradedHolderCutOffIsToldBeforeTheNextIsGranted", downgradeThenCutOff},
 		{"UnlockWhileDowngradeLeavesNothing", downgradeRace},
 		{"DowngradeOfAnotherHoldIsRefused", downgradeRefused},
@@ -109,20 +107,6 @@ func downgradeBeforeWriter(w *Fixture) {
 	}
 }
 
-// downgradeHandsOn: readers that join afterwards hold beside it, and a writer
-// behind them waits for all.
-func downgradeHandsOn(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(writing)
-	a.downgrade(h)
-	beside := b.holds(reading)
-	writer := b.queueFor(w.soon(), writing)
-	w.unlock(beside)
-	w.wait("the downgraded one holds", writer)
-	w.unlock(h)
-	w.unlock(writer.granted())
-}
-
 func downgradeThenCutOff(w *Fixture) {
 	a, b := w.mortal("a"), w.Client("b")
 	h := a.holds(writing)
@@ -163,7 +147,6 @@ func downgradeRefused(w *Fixture) {
 		w.t.Helper()
 		a.sends(0, why, func() { require.ErrorIs(w.t, rw.Downgrade(w.soon(), h), want, why) })
 	}
-	refused(nil, session.ErrNotWriter, "no hold")
 	h := a.holds(reading)
 	refused(h, session.ErrNotWriter, "a read hold")
 	w.unlock(h)
@@ -175,16 +158,6 @@ func downgradeRefused(w *Fixture) {
 	h = b.holds(writing)
 	refused(h, session.ErrNotWriter, "of another session")
 	w.unlock(h)
-	h, err := rwlock.New(a.Session, name+"2").Lock(w.soon())
-	require.NoError(w.t, err)
-	refused(h, session.ErrNotWriter, "of another lock")
-	w.unlock(h)
-	h, err = mutex.New(a.Session, name).Lock(w.soon())
-	require.NoError(w.t, err)
-	refused(h, session.ErrNotWriter, "of a mutex")
-	w.unlock(h)
-	<-a.joined
-	<-a.joined
 	h = a.holds(writing)
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())

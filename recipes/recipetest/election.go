@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/election"
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -154,14 +153,9 @@ func proclaimRefused(w *Fixture) {
 		w.t.Helper()
 		p.sends(0, why, func() { require.ErrorIs(w.t, e.Proclaim(w.soon(), h, "theirs"), session.ErrNotLeader, why) })
 	}
-	refused(a, a.elect(), nil, "no hold at all")
 	refused(b, b.elect(), h, "another session's")
-	refused(a, election.New(a.Session, "other"), h, "another election's")
 	refused(a, election.New(nil, name), h, "no session")
-	m, err := mutex.New(a.Session, "some mutex").Lock(w.soon())
-	require.NoError(w.t, err)
-	<-a.joined
-	refused(a, a.elect(), m, "a mutex's, of another name")
+	m := a.holdOne("some mutex")
 	refused(a, election.New(a.Session, "some mutex"), m, "a mutex's, of that name")
 	w.unlock(m)
 	assert.Equal(w.t, "mine", b.leader().Value)
@@ -212,16 +206,8 @@ func proclaimCut(w *Fixture) {
 	for _, d := range fault.Directions() {
 		a, b := w.Client("a"), w.Client("b")
 		h := a.lead("before")
-		a.net.Cut(d)
-		ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
-		err := a.elect().Proclaim(ctx, h, "perhaps")
-		deadline, _ := ctx.Deadline()
-		returned := time.Now()
-		cancel()
-
-		require.ErrorIs(w.t, err, context.DeadlineExceeded, "%v", d)
-		w.prompt(deadline, returned, "%v", d)
-		a.net.Heal()
+		a.givesUp(d, func(ctx context.Context) error { return a.elect().Proclaim(ctx, h, "perhaps") })
+		require.NoError(w.t, h.Context().Err(), "the hold is not lost")
 		a.proclaim(h, "certainly")
 		assert.Equal(w.t, "certainly", b.leader().Value)
 		w.unlock(h)
@@ -232,13 +218,7 @@ func proclaimCut(w *Fixture) {
 func proclaimCutLong(w *Fixture) {
 	a := w.mortal("a")
 	h := a.lead("before")
-	x := tell(h)
-	a.net.Cut(fault.Both)
-	err := a.elect().Proclaim(w.soon(), h, "never")
-	returned := time.Now()
-
-	require.ErrorIs(w.t, err, session.ErrLost)
-	w.prompt(w.when(x), returned)
+	a.givesUpWith(tell(h), func() error { return a.elect().Proclaim(w.soon(), h, "never") })
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	a.net.Heal()
 }

@@ -21,7 +21,6 @@ func grants() []story {
 		{"AloneCostsTwoRequests", aloneCostsTwo},
 		{"TryLockOnATakenLockWritesNothing", tryWritesNothing},
 		{"QueueShowsTheLine", queueShows},
-		{"NamesNeverMeet", namesNeverMeet},
 		{"AReleaseBeforeTheWatchStandsIsSeenByARead", releaseBeforeWatch},
 	}
 }
@@ -142,23 +141,6 @@ func queueShows(w *Fixture) {
 	assert.Equal(w.t, []string{name}, names)
 	w.unlock(h)
 	w.unlock(waits.granted())
-}
-
-func namesNeverMeet(w *Fixture) {
-	p := w.Client("p")
-	var holds []*session.Hold
-	for _, n := range []string{"a", "a/b", "a/b/c", "/a", "a/", "ä ö", "100%", "a%2Fb", "a.b", "a\nb"} {
-		if p.CheckName(n) != nil {
-			continue // the layout cannot hold it and says so
-		}
-		h, err := mutex.New(p.Session, n).TryLock(w.soon())
-		require.NoError(w.t, err, "%q", n)
-		holds = append(holds, h)
-	}
-	require.GreaterOrEqual(w.t, len(holds), 3)
-	for _, h := range holds {
-		w.unlock(h)
-	}
 }
 
 // releaseBeforeWatch: the predecessor goes when the waiter has joined and has no

@@ -17,8 +17,6 @@ import (
 // readWrites are the stories of readers and writers in one line.
 func readWrites() []story {
 	return []story{
-		{"ReadersHoldTogether", readersTogether},
-		{"WaitingWriterStopsLaterReaders", writerStopsReaders},
 		{"MixedLineIsGrantedInOrder", mixedInOrder},
 		{"ReadersDoNotStarveWriters", func(w *Fixture) { nobodyStarves(w, reading, writing) }},
 		{"WritersDoNotStarveReaders", func(w *Fixture) { nobodyStarves(w, writing, reading) }},
@@ -54,38 +52,6 @@ func (w *Fixture) wait(why string, rs ...*Request) {
 	<-rest
 	for i, r := range rs {
 		require.True(w.t, r.waiting(), "request %d: %s", i, why)
-	}
-}
-
-func readersTogether(w *Fixture) {
-	var holds []*session.Hold
-	for i, p := range w.clients(3) {
-		for range 2 { // also through one session
-			holds = append(holds, p.holds(reading))
-		}
-		require.Equal(w.t, 2*(i+1), w.svc.Count(w.t, name))
-	}
-	for _, h := range holds {
-		require.NoError(w.t, h.Context().Err())
-		w.unlock(h)
-	}
-}
-
-func writerStopsReaders(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	first := a.holds(reading)
-	writer := b.queueFor(w.soon(), writing)
-	later := []*Request{a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
-	w.wait("a writer came first", later...)
-	w.unlock(first)
-	h := writer.granted()
-	w.wait("a writer holds", later...)
-	w.unlock(h)
-	for _, r := range later { // all of them, while none gives back
-		require.Greater(w.t, r.granted().Token(), h.Token())
-	}
-	for _, r := range later {
-		w.unlock(r.Hold)
 	}
 }
 

@@ -16,8 +16,6 @@ func readerLosses() []story {
 	return []story{
 		{"WriterCutOffIsToldBeforeTheReadersAreGranted", writerCutOff},
 		{"ReaderCutOffIsToldBeforeTheWriterIsGranted", readerCutOff},
-		{"ReadersBehindARevokedWriterAreAllGranted", writerRevoked},
-		{"RevokedReaderLetsTheWriterIn", readerRevoked},
 		{"DeletedReaderIsToldAndTheOthersHold", deletedReader},
 		{"DeletedWaitingReaderThenReleaseGrantsNobodyTwice", deletedWaitingReader},
 		{"DeletedWaitingWriterLetsTheReadersBehindPass", deletedWaitingWriter},
@@ -76,39 +74,6 @@ func readerCutOff(w *Fixture) {
 	holds := w.endsBefore(h, x, writer)
 	a.net.Heal()
 	w.unlock(holds[0])
-}
-
-func writerRevoked(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	h := a.holds(writing)
-	x := tell(h)
-	readers := []*Request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
-	w.svc.Expire(w.t, h.SessionID())
-	for _, r := range readers {
-		r.granted()
-	}
-	w.when(x)
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
-	for _, r := range readers {
-		w.unlock(r.Hold)
-	}
-}
-
-func readerRevoked(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	h, other := a.holds(reading), b.holds(reading)
-	x := tell(h)
-	writer := c.queueFor(w.soon(), writing)
-	later := b.queueFor(w.soon(), reading)
-	w.svc.Expire(w.t, h.SessionID())
-	w.when(x)
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
-	w.wait("the other reader holds", writer, later)
-	w.unlock(other)
-	h = writer.granted()
-	w.wait("the writer holds", later)
-	w.unlock(h)
-	w.unlock(later.granted())
 }
 
 func deletedReader(w *Fixture) {

@@ -2,8 +2,6 @@ package recipetest
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,7 +16,6 @@ import (
 func semaphores() []story {
 	return []story{
 		{"PermitsGoInOrderAndNobodyOvertakesALargeRequest", permitsInOrder},
-		{"TwoThatWantAllPermitsNeverDeadlock", permitsAllOfAll},
 		{"ARequestGetsAllItsPermitsOrNone", permitsAllOrNothing},
 		{"AReleaseAdmitsEveryoneWhoFits", permitsAdmitMany},
 		{"TryAcquireTakesWhatIsFreeAndOvertakesNobody", permitsTry},
@@ -27,7 +24,7 @@ func semaphores() []story {
 		{"AcquireUnderAnOwnAcquireIsReentrant", permitsReentrant},
 		{"QueueShowsPermitsAndWhoWasAdmitted", permitsQueue},
 		{"AForeignEntryCountsAsAllPermits", permitsForeign},
-		{"AnEntryWithoutASessionInFrontOfPermitsIsNamed", permitsUnleased},
+		{"AnEntryWithoutASessionInFrontOfPermitsIsNamed", func(w *Fixture) { unleasedAhead(w, wanting(1, 3)) }},
 	}
 }
 
@@ -95,28 +92,6 @@ func permitsInOrder(w *Fixture) {
 	for _, h := range tail {
 		w.unlock(h)
 	}
-}
-
-func permitsAllOfAll(w *Fixture) {
-	ps := w.clients(4)
-	var inside atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 12 {
-		m := semaphore.New(ps[i%len(ps)].Session, name, 2)
-		wg.Go(func() {
-			for range 5 {
-				err := m.Do(w.soon(), 2, func(context.Context, *session.Hold) error {
-					assert.EqualValues(w.t, 2, inside.Add(2), "two have all permits")
-					inside.Add(-2)
-					return nil
-				})
-				if !assert.NoError(w.t, err) {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func permitsAllOrNothing(w *Fixture) {
@@ -304,18 +279,4 @@ func permitsForeign(w *Fixture) {
 	w.svc.Delete(w.t, ref)
 	w.unlock(next.woken())
 	w.unlock(last.woken())
-}
-
-func permitsUnleased(w *Fixture) {
-	if w.h.NoUnleased != "" {
-		w.t.Skip(w.h.NoUnleased)
-	}
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, false)
-	_, err := semaphore.New(p.Session, name, 3).Acquire(w.soon(), 1)
-	require.ErrorIs(w.t, err, session.ErrForeignKey)
-	require.ErrorContains(w.t, err, ref.Key)
-	w.eventually(1, "the request has left")
-	w.svc.Delete(w.t, ref)
-	w.unlock(p.askFor(w.soon(), wanting(1, 3)).granted())
 }

@@ -21,7 +21,6 @@ func order() []story {
 		{"AloneItTakesOneRoundTrip", aloneOneRoundTrip},
 		{"AloneItTakesOneRoundTripOfAnyKind", aloneAnyKind},
 		{"TwoEntriesOfASessionAreTwo", twoEntries},
-		{"IfEmptyJoinsAnEmptyLine", ifEmptyJoins},
 		{"IfEmptyWritesNothingBehindOthers", ifEmptyWritesNothing},
 		{"AnEntryTellsWhatItWasJoinedWith", entryTells},
 		{"AnEntryDeletedBeforeItsAnswerHasNotBeenFirst", joinDeleted},
@@ -195,16 +194,6 @@ func twoEntries(w *world) {
 
 	o.leave(a.Entry.Ref)
 	assert.Equal(w.t, []driver.Ref{b.Entry.Ref}, refs(w.list(o.c, line)), "the other stays")
-}
-
-func ifEmptyJoins(w *world) {
-	o := w.open()
-	j := o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
-	assert.Zero(w.t, j.Ahead)
-	w.count(1, line, "it joined")
-	o.leave(j.Entry.Ref)
-	o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
-	w.count(1, line, "it joined again")
 }
 
 func ifEmptyWritesNothing(w *world) {
