@@ -28,7 +28,6 @@ func elections() []story {
 			{"ProclaimCutOffReturnsWithItsContext", proclaimCut},
 			{"ProclaimCutOffEndsWithTheLeadership", proclaimCutLong},
 			{"ValuesAreTakenUpToTheLargest", values},
-			{"CandidatesWaitForForeignLeaders", foreignLeader},
 		},
 		over("ProclaimWith%vIsDone", fault.Retryable(), proclaimOver),
 	)
@@ -243,20 +242,6 @@ func values(w *Fixture) {
 		require.True(w.t, value == other.leader().Value)
 		w.unlock(h)
 	}
-}
-
-func foreignLeader(w *Fixture) {
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, true)
-	r := p.campaign(w.soon(), "ours")
-	l := p.leader()
-	assert.True(w.t, l.Entry.Foreign)
-	assert.Equal(w.t, ref, l.Entry.Ref)
-	require.True(w.t, r.waiting())
-	w.svc.Delete(w.t, ref)
-	h := r.granted()
-	assert.Equal(w.t, "ours", p.leader().Value)
-	w.unlock(h)
 }
 
 // onlooker is one who observes.

@@ -52,18 +52,23 @@ func robustWaiters(w *Fixture) {
 			r.returned()
 			require.Error(w.t, r.Err)
 			w.eventually(1, d.name)
-			want := session.PastClean
-			if died {
-				w.svc.Expire(w.t, h.SessionID())
-				want = session.PastDied
-			} else {
-				w.unlock(h)
-			}
+			want := w.ends(h, died)
 			w.eventually(0, "gone")
 			w.past(want, "a waiter was "+d.name)
 			p.net.Heal()
 		}
 	}
+}
+
+// ends has a hold die, or releases it, and returns what the next holder must learn.
+func (w *Fixture) ends(h *session.Hold, died bool) session.Past {
+	w.t.Helper()
+	if died {
+		w.svc.Expire(w.t, h.SessionID())
+		return session.PastDied
+	}
+	w.unlock(h)
+	return session.PastClean
 }
 
 // robustEveryStep has a request give up at the moment of its first request to the
@@ -75,28 +80,18 @@ func robustEveryStep(w *Fixture) {
 			for step := 1; ; step++ {
 				a, p := w.Client("before"), w.Client("gives up")
 				h := a.robust()
-				want := h.Previous()
-				if died {
-					want = session.PastDied
-				}
-				end := func() {
-					if died {
-						w.svc.Expire(w.t, h.SessionID())
-					} else {
-						w.unlock(h)
-					}
-				}
+				var want session.Past
 				ctx, cancel := context.WithCancel(w.soon())
 				var r *Request
 				if waits {
 					r = p.accountable(ctx)
 				} else {
-					end()
+					want = w.ends(h, died)
 					w.eventually(0, "gone")
 				}
 				p.onRequest(step, cancel)
 				if waits {
-					end()
+					want = w.ends(h, died)
 				} else {
 					r = p.askFor(ctx, wantRobust(mutex.Options{}))
 				}
@@ -142,7 +137,6 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 		for _, op := range []fault.Op{fault.Join, fault.Change, fault.Leave} {
 			a, p := w.Client("before"), w.Client("gives up")
 			h := a.robust()
-			want := session.PastClean
 			ctx, cancel := context.WithCancel(w.soon())
 			var r *Request
 			if op == fault.Change {
@@ -152,12 +146,7 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			if op == fault.Change {
 				p.onRequest(1, func() { time.AfterFunc(w.h.TTL/1000, cancel) })
 			}
-			if died {
-				w.svc.Expire(w.t, h.SessionID())
-				want = session.PastDied
-			} else {
-				w.unlock(h)
-			}
+			want := w.ends(h, died)
 			if r == nil {
 				w.eventually(0, "gone")
 				time.AfterFunc(w.h.TTL/1000, cancel)

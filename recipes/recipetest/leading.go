@@ -20,7 +20,6 @@ func leading() []story {
 	return []story{
 		{"RunLeadsAgainAndAgainUntilItsContextEnds", runAgain},
 		{"RunCutOffStopsBeforeTheNextStarts", runCut},
-		{"RunOfARevokedSessionIsToldAndCampaignsAgain", runRevoked},
 		{"RunWaitsForWhatItRuns", runWaits},
 		{"RunThatHasLostWaitsForWhatItRuns", runLostWaits},
 		{"RunEndsWithItsContextWhileItWaits", runCancelledWaiting},
@@ -173,25 +172,6 @@ func runCut(w *Fixture) {
 		require.ErrorIs(w.t, rb.returned(), context.Canceled)
 		w.eventually(0, "nothing is left")
 	}
-}
-
-func runRevoked(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	ra := a.run("a")
-	first := ra.leads()
-	r := b.campaign(w.soon(), "b")
-	w.svc.Expire(w.t, first.hold.SessionID())
-	w.when(first.told)
-	<-first.ctx.Done() // the context of the work comes from that of the hold
-	require.ErrorIs(w.t, context.Cause(first.ctx), session.ErrLost)
-	r.granted()
-	first.leave <- nil
-	w.eventually(2, "it campaigns again")
-	assert.Empty(w.t, ra.stints)
-	w.unlock(r.Hold)
-	again := ra.leads()
-	assert.Greater(w.t, again.hold.Token(), r.Hold.Token())
-	again.leave <- nil
 }
 
 // runWaits has the context end while the work goes on, for longer than a session

@@ -163,9 +163,7 @@ func robustForeign(w *Fixture) {
 	w.unlock(r.Hold)
 	w.past(session.PastClean, "given back")
 
-	a := w.Client("a") // who died before the foreign one is not forgotten
-	w.svc.Expire(w.t, a.robust().SessionID())
-	w.eventually(0, "died")
+	w.died() // who died before the foreign one is not forgotten
 	ref = w.svc.PutForeign(w.t, name, true)
 	r = p.accountable(w.soon())
 	w.svc.Delete(w.t, ref)
@@ -219,9 +217,7 @@ func robustCostWaited(w *Fixture) {
 func robustOver(w *Fixture, f fault.Kind, died bool) {
 	want := session.PastClean
 	if died {
-		a := w.Client("dies")
-		w.svc.Expire(w.t, a.robust().SessionID())
-		w.eventually(0, "died")
+		w.died()
 		want = session.PastDied
 	}
 	a, b := w.Client("a"), w.Client("b")

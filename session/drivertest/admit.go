@@ -14,31 +14,16 @@ import (
 // admit: whoever waits in a line with a limit learns that somebody ahead holds,
 // and that somebody who held has gone.
 func admit() []story {
-	return []story{
+	return slices.Concat([]story{
 		{"AnAdmissionIsShownAndTold", admitShown},
 		{"AnAdmissionIsToldOverACut", admitOverCut},
 		{"AnAdmissionGoesWithItsEntry", admitGoes},
-		{"TheLeaveOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(o *owner, ref driver.Ref) { o.leave(ref) })
-		}},
-		{"TheCloseOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(o *owner, _ driver.Ref) { require.NoError(w.t, o.end()) })
-		}},
-		{"TheExpiryOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(o *owner, _ driver.Ref) { w.svc.Expire(w.t, o.ID()) })
-		}},
-		{"TheDeletionOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) })
-		}},
-		{"TheLeaveOfAnyEntryIsToldWhereTheServiceSaysSo", func(w *world) {
-			admitProfile(w, func(o *owner, ref driver.Ref) { o.leave(ref) })
-		}},
-		{"TheDeletionOfAnyEntryIsToldWhereTheServiceSaysSo", func(w *world) {
-			admitProfile(w, func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) })
-		}},
 		{"TheEndOfAHolderIsToldOverACut", admitEndsOverCut},
 		{"AReleaseIsToldOnceWhateverTheNumberOfWaiters", admitOnce},
-	}
+	},
+		over("The%vOfAHolderIsTold", endings(), func(w *world, e ending) { admitEnds(w, true, e.end) }),
+		over("The%vOfAnyEntryIsToldWhereTheServiceSaysSo", []ending{endings()[0], endings()[3]}, admitProfile),
+	)
 }
 
 // admit notes that an entry holds, or ends the story.
@@ -149,11 +134,11 @@ func admitEnds(w *world, admitted bool, end func(o *owner, ref driver.Ref)) {
 	}
 }
 
-func admitProfile(w *world, end func(o *owner, ref driver.Ref)) {
+func admitProfile(w *world, e ending) {
 	if !w.client().Backend().Profile().Ends {
 		w.t.Skip("only the end of holders is told: Profile.Ends")
 	}
-	admitEnds(w, false, end)
+	admitEnds(w, false, e.end)
 }
 
 func admitEndsOverCut(w *world) {
@@ -289,19 +274,15 @@ func claimRace(w *world) {
 }
 
 func claimFreed(w *world) {
-	for _, end := range []func(o *owner, ref driver.Ref){
-		func(o *owner, ref driver.Ref) { o.leave(ref) },
-		func(o *owner, _ driver.Ref) { require.NoError(w.t, o.end()) },
-		func(o *owner, _ driver.Ref) { w.svc.Expire(w.t, o.ID()) },
-		func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) },
-	} {
+	for _, e := range endings() {
+
 		o, other := w.open(), w.open()
 		ref, stays := o.joinWith(weighted(2)).Entry.Ref, other.joinWith(weighted(2)).Entry.Ref
 		require.Equal(w.t, 0, o.claim(ref))
 		require.Equal(w.t, 1, other.claim(stays))
 		// Of a deletion by hand the owner's session may have to hear first.
 		o.armed("own entry", driver.WatchRequest{Ref: ref, Own: true})
-		end(o, ref)
+		e.end(o, ref)
 		w.eventually(func() bool {
 			ref := other.joinWith(weighted(2)).Entry.Ref
 			n := other.claim(ref)

@@ -81,7 +81,7 @@ var badEvents = []defect{
 		}
 	}},
 	// There is a connection of its own for own entries, and it is slow.
-	{"own events come late", "events/TheOwnEndComesBeforeALaterEndAhead", func(b *badBackend) {
+	{"own events come late", "events/EventsComeInTheOrderOfTheStore", func(b *badBackend) {
 		b.watch = func(s driver.Session, req driver.WatchRequest, f func(driver.Event)) func() {
 			if !req.Own {
 				return s.Watch(req, f)

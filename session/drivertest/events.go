@@ -16,7 +16,6 @@ import (
 func events() []story {
 	return []story{
 		{"EventsComeInTheOrderOfTheStore", eventsInOrder},
-		{"TheOwnEndComesBeforeALaterEndAhead", eventsOwnFirst},
 		{"AnAnswerToALeaveIsDatedOrComesBehindEarlierEvents", eventsBeforeAnswer},
 		{"CallbacksRunOneAtATime", eventsOneAtATime},
 		{"ACallbackMayWatchAndCancel", eventsFromCallback},
@@ -87,24 +86,6 @@ func eventsInOrder(w *world) {
 	defer c.mu.Unlock()
 	assert.Equal(w.t, all, c.gone, "one session's events, in the order of the deletions")
 	assert.True(w.t, slices.IsSorted(c.revs), "revisions rise: %v", c.revs)
-}
-
-func eventsOwnFirst(w *world) {
-	holder, waiter := w.open(), w.open()
-	waiter.ordered()
-	for range 10 {
-		c := &chronicle{more: make(chan struct{}, 2)}
-		ahead, own := holder.join(line).Entry.Ref, waiter.join(line).Entry.Ref
-		c.watch(waiter, ahead, false)
-		c.watch(waiter, own, true)
-		w.svc.Delete(w.t, own)
-		holder.leave(ahead)
-		w.receive(c.more, "the first Gone")
-		w.receive(c.more, "the second Gone")
-		c.mu.Lock()
-		require.Equal(w.t, []driver.Ref{own, ahead}, c.gone, "who waits must learn first that it is not in line")
-		c.mu.Unlock()
-	}
 }
 
 // eventsBeforeAnswer: a callback that takes a moment holds up the news of the

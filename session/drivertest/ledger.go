@@ -80,16 +80,6 @@ func (w *world) next(want driver.Past, why string) {
 	require.NoError(w.t, o.end())
 }
 
-// deaths are the ways of a hold to end without being given back.
-func deaths(w *world) map[string]func(o *owner, ref driver.Ref) {
-	return map[string]func(o *owner, ref driver.Ref){
-		"expired":      func(o *owner, _ driver.Ref) { w.svc.Expire(w.t, o.ID()) },
-		"closed":       func(o *owner, _ driver.Ref) { require.NoError(w.t, o.end()) },
-		"deleted":      func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) },
-		"left unclean": func(o *owner, ref driver.Ref) { o.leave(ref) },
-	}
-}
-
 func ledgerFirst(w *world) {
 	w.next(driver.PastClean, "nobody has died under it")
 	w.next(driver.PastClean, "nor now")
@@ -110,27 +100,27 @@ func ledgerClean(w *world) {
 }
 
 func ledgerDied(w *world) {
-	for how, die := range deaths(w) {
+	for _, e := range endings() {
 		o := w.open()
-		die(o, o.hold().ref)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, how)
-		w.next(driver.PastDied, "nobody waited when it "+how)
+		e.end(o, o.hold().ref)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, e.name)
+		w.next(driver.PastDied, "nobody waited: "+e.name)
 		w.next(driver.PastClean, "the next has given back")
 	}
 }
 
 func ledgerWaited(w *world) {
-	for how, die := range deaths(w) {
+	for _, e := range endings() {
 		o, waiter := w.open(), w.open()
 		h := o.hold()
 		j := waiter.joinWith(kept())
 		require.Equal(w.t, 1, j.Ahead)
-		die(o, h.ref)
-		w.eventually(func() bool { return !waiter.sees(h.ref, 0) }, how)
-		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), how)
+		e.end(o, h.ref)
+		w.eventually(func() bool { return !waiter.sees(h.ref, 0) }, e.name)
+		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), e.name)
 		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), "a second call tells the same")
 		waiter.giveBack(j.Entry.Ref)
-		w.next(driver.PastClean, how)
+		w.next(driver.PastClean, e.name)
 	}
 }
 
@@ -150,15 +140,14 @@ func ledgerInTurn(w *world) {
 
 // ledgerNoTrace: waiters leave or die behind a holder that gives back.
 func ledgerNoTrace(w *world) {
-	ends := deaths(w)
-	ends["left clean"] = func(o *owner, ref driver.Ref) { o.giveBack(ref) }
-	for how, end := range ends {
+	clean := ending{"Release", func(o *owner, ref driver.Ref) { o.giveBack(ref) }}
+	for _, e := range append(endings(), clean) {
 		o, waiter := w.open(), w.open()
 		h := o.hold()
-		end(waiter, waiter.joinWith(kept()).Entry.Ref)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
+		e.end(waiter, waiter.joinWith(kept()).Entry.Ref)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, e.name)
 		o.giveBack(h.ref)
-		w.next(driver.PastClean, "a waiter "+how)
+		w.next(driver.PastClean, "of a waiter: "+e.name)
 	}
 }
 
@@ -180,23 +169,23 @@ func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
 }
 
 func ledgerOver(w *world) {
-	for how, end := range deaths(w) {
+	for _, e := range endings() {
 		second, last, ahead, behind := overClean(w)
-		end(last, behind)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
-		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "who %s did not hold", how)
+		e.end(last, behind)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, e.name)
+		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "the other did not hold: %s", e.name)
 		second.giveBack(ahead)
-		w.next(driver.PastClean, how)
+		w.next(driver.PastClean, e.name)
 	}
 }
 
 func ledgerAhead(w *world) {
-	for how, die := range deaths(w) {
+	for _, e := range endings() {
 		second, last, ahead, behind := overClean(w)
 		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "who is behind does not hold")
-		die(second, ahead)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
-		assert.Equal(w.t, driver.PastDied, last.enter(behind), how)
+		e.end(second, ahead)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, e.name)
+		assert.Equal(w.t, driver.PastDied, last.enter(behind), e.name)
 		last.giveBack(behind)
 	}
 	second, last, ahead, behind := overClean(w)

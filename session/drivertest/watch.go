@@ -30,6 +30,24 @@ func watch() []story {
 	}
 }
 
+// ending is a way of an entry to end.
+type ending struct {
+	name string
+	end  func(o *owner, ref driver.Ref)
+}
+
+// String names the ending in the names of cases.
+func (e ending) String() string { return e.name }
+
+func endings() []ending {
+	return []ending{
+		{"Leave", func(o *owner, ref driver.Ref) { o.leave(ref) }},
+		{"Close", func(o *owner, _ driver.Ref) { require.NoError(o.w.t, o.end()) }},
+		{"Expiry", func(o *owner, _ driver.Ref) { o.w.svc.Expire(o.w.t, o.ID()) }},
+		{"Deletion", func(o *owner, ref driver.Ref) { o.w.svc.Delete(o.w.t, ref) }},
+	}
+}
+
 // watched makes an entry with a watch of another session on it.
 func watched(w *world) (holder *owner, e driver.Entry, r *recorder) {
 	holder = w.open()
