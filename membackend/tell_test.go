@@ -139,9 +139,7 @@ func TestCanceledQuestionIsSilent(t *testing.T) {
 
 func TestServiceWithoutNumbersTellsWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.NewWith(&membackend.Options{NoRevs: true})
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, &membackend.Options{NoRevs: true})
 		a, b := join(t, s, "jobs"), join(t, s, "jobs")
 		require.True(t, st.Delete("jobs", a.Key))
 		gone := record(t, s, driver.WatchRequest{Ref: a.Ref})

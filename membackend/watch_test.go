@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -35,8 +34,7 @@ func record(t *testing.T, s driver.Session, req driver.WatchRequest) func() []dr
 
 func TestWatchDoesNotTellWhatWasBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		s, _ := open(t, st.NewClient())
+		st, _, s, _ := serve(t, nil)
 		e := join(t, s, "jobs")
 		require.True(t, st.Delete("jobs", e.Key))
 		fromNow := record(t, s, driver.WatchRequest{Ref: e.Ref})
@@ -48,9 +46,7 @@ func TestWatchDoesNotTellWhatWasBeforeIt(t *testing.T) {
 
 func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		a, b := join(t, s, "jobs"), join(t, s, "jobs")
 		lost := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		since := record(t, s, driver.WatchRequest{Ref: a.Ref, Since: a.Place})
@@ -75,9 +71,7 @@ func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
 
 func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		a := join(t, s, "jobs")
 		armed := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		c.Cut(fault.Requests)
@@ -95,8 +89,7 @@ func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 
 func TestLostWatchRequestIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := membackend.New().NewClient()
-		s, _ := open(t, c)
+		_, c, s, _ := serve(t, nil)
 		a := join(t, s, "jobs")
 		c.Inject(fault.Watch, fault.LostRequest)
 		c.Inject(fault.Watch, fault.LostReply)

@@ -1,9 +1,16 @@
 package recipetest
 
 import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -53,4 +60,115 @@ func (w *Fixture) besideMany(lock locking) {
 	for _, h := range holds {
 		w.unlock(h)
 	}
+}
+
+// semaphoreCrowds are the stories of many at once.
+func semaphoreCrowds() []story {
+	return []story{
+		{"ManyGoroutinesNeverHaveMorePermitsThanThereAre", func(w *Fixture) { crowd(w, 6, 6) }},
+		{"ManyGoroutinesNeverHaveMorePermitsWhileTheyAreResized", func(w *Fixture) { crowd(w, 3, 9) }},
+		{"ManyGoroutinesHaveSlotsOfTheirOwn", crowdOfSlots},
+	}
+}
+
+// many is n, or a fifth of it on servers that have other stories to serve.
+func (w *Fixture) many(n int) int {
+	if w.h.Parallel {
+		return n / 5
+	}
+	return n
+}
+
+// crowd has hundreds of goroutines of a few sessions ask for permits, some of
+// which give up, while the limit goes up and down between the two.
+func crowd(w *Fixture, least, most int64) {
+	seed := rand.Uint64()
+	w.t.Logf("seed %d", seed)
+	ps := w.clients(4)
+	ps[0].resize(most)
+	var inside, highest, granted atomic.Int64
+	work := func(p *Client, random *rand.Rand) {
+		n := 1 + random.Int64N(least)
+		ctx, cancel := context.WithCancel(w.soon())
+		defer cancel()
+		if random.IntN(4) == 0 {
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(w.h.TTL/50))))
+			defer cancel()
+		}
+		h, err := following(n, most)(ctx, p.Session)
+		if err != nil {
+			assert.ErrorIs(w.t, err, context.DeadlineExceeded)
+			return
+		}
+		now := inside.Add(n)
+		assert.LessOrEqual(w.t, now, most, "more permits are out than there are")
+		highest.Store(max(highest.Load(), now))
+		granted.Add(1)
+		time.Sleep(time.Duration(random.Int64N(int64(w.h.TTL / 2000)))) // it works
+		inside.Add(-n)
+		assert.NoError(w.t, h.Unlock())
+	}
+	var wg sync.WaitGroup
+	for g := range w.many(200) {
+		random := rand.New(rand.NewPCG(seed, uint64(g)))
+		wg.Go(func() {
+			for range 2 {
+				work(ps[g%len(ps)], random)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	w.resizeUntil(done, ps[0], rand.New(rand.NewPCG(seed, 1000)), least, most)
+	assert.Greater(w.t, granted.Load(), int64(w.many(200)), "they get on: most of the two that each asks for")
+	assert.Greater(w.t, highest.Load(), least/2, "several hold at a time")
+}
+
+// resizeUntil gives the line one limit after another until done is closed.
+func (w *Fixture) resizeUntil(done <-chan struct{}, p *Client, random *rand.Rand, least, most int64) {
+	w.t.Helper()
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(w.h.TTL / time.Duration(w.many(200))):
+			if least < most {
+				p.resize(least + random.Int64N(most-least+1))
+			}
+		}
+	}
+}
+
+func crowdOfSlots(w *Fixture) {
+	const limit = 5
+	ps := w.clients(3)
+	var mu sync.Mutex
+	taken := map[int]bool{}
+	var wg sync.WaitGroup
+	for g := range w.many(60) {
+		m := semaphore.NewWith(ps[g%len(ps)].Session, name, limit, semaphore.Options{Slots: true})
+		wg.Go(func() {
+			for range 2 {
+				err := m.Do(w.soon(), 1, func(_ context.Context, h *session.Hold) error {
+					mu.Lock()
+					assert.False(w.t, taken[h.Slot()], "two have slot %d", h.Slot())
+					assert.Less(w.t, h.Slot(), limit)
+					assert.GreaterOrEqual(w.t, h.Slot(), 0)
+					taken[h.Slot()] = true
+					mu.Unlock()
+					time.Sleep(w.h.TTL / 5000) // it works
+					mu.Lock()
+					defer mu.Unlock()
+					delete(taken, h.Slot())
+					return nil
+				})
+				assert.NoError(w.t, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Empty(w.t, taken)
 }
