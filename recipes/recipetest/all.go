@@ -155,8 +155,7 @@ func allTokens(w *Fixture) {
 		assert.Equal(w.t, []string{"c", "a", "b"}, h.Names())
 		assert.Len(w.t, h.Refs(), 3)
 		for _, n := range h.Names() {
-			line, err := p.Queue(w.soon(), n)
-			require.NoError(w.t, err)
+			line := p.line(n)
 			require.Len(w.t, line, 1)
 			assert.EqualValues(w.t, h.Token(), line[0].Token, "one token in all lines")
 		}
@@ -238,9 +237,7 @@ func allInside(w *Fixture) {
 	}
 	other, err := mutex.New(p.Session, "other").Lock(h.Context())
 	require.NoError(w.t, err)
-	line, err := p.Queue(w.soon(), "other")
-	require.NoError(w.t, err)
-	assert.Equal(w.t, []string{"x", "y"}, line[0].Meta.Holds)
+	assert.Equal(w.t, []string{"x", "y"}, p.line("other")[0].Meta.Holds)
 	w.unlock(other)
 	w.unlock(h)
 	h, err = mutex.LockAll(context.WithoutCancel(h.Context()), locks(p.Session, "x", "y")...)

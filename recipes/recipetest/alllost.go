@@ -72,11 +72,8 @@ func allCut(w *Fixture) {
 		x := tell(h)
 		one := b.queueFor(w.soon(), wantOne("x"))
 		a.net.Cut(d)
-		one.granted()
-		w.toldFirst(w.when(x), one.at)
-		w.unlock(one.Hold)
+		w.unlock(w.endsBefore(h, x, one)[0])
 		w.unlock(b.holdAll("y", "x"))
-		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 		a.net.Heal()
 		w.empty("x", "y")
 	}
@@ -113,7 +110,7 @@ func allPlaceLost(w *Fixture) {
 	all := b.queueAll(w.soon(), "x", "y")
 	x := c.queueFor(w.soon(), wantOne("x"))
 	y := c.queueFor(w.soon(), wantOne("y"))
-	w.deletePlace(b, "y", all.token)
+	w.svc.Delete(w.t, b.entry("y", all.token).Ref)
 	b.joins(2)
 	w.unlock(x.granted()) // it went to the end of this line too
 	w.unlock(held)
@@ -131,7 +128,7 @@ func allGotLost(w *Fixture) {
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
 	x := c.queueFor(w.soon(), wantOne("x"))
-	w.deletePlace(b, "x", all.token)
+	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
 	h := x.granted()
 	w.unlock(held)
 	b.joins(2)
@@ -143,7 +140,7 @@ func allGotLost(w *Fixture) {
 
 	held = a.holdOne("y")
 	all = b.queueAll(w.soon(), "x", "y")
-	w.deletePlace(b, "x", all.token)
+	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
 	b.joins(2) // told also when nobody stands behind
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
@@ -151,27 +148,11 @@ func allGotLost(w *Fixture) {
 	w.empty("x", "y")
 }
 
-// deletePlace deletes the entry with that token in a line.
-func (w *Fixture) deletePlace(p *Client, line string, token session.Token) {
-	w.t.Helper()
-	entries, err := p.Queue(w.soon(), line)
-	require.NoError(w.t, err)
-	for _, e := range entries {
-		if e.Token == int64(token) {
-			w.svc.Delete(w.t, e.Ref)
-			return
-		}
-	}
-	require.Fail(w.t, "it is not there")
-}
-
 func allJoinAgain(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
-	line, err := a.Queue(w.soon(), "x")
-	require.NoError(w.t, err)
-	w.svc.Expire(w.t, line[0].Session)
+	w.svc.Expire(w.t, a.line("x")[0].Session)
 	b.joins(2)
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)

@@ -39,19 +39,13 @@ func cutHolder(w *Fixture, cut func(*Client)) {
 	x := tell(h)
 	r := b.queue(w.soon())
 	cut(a)
-	h2 := r.granted()
-	valid := h.Valid()
+	next := w.endsBefore(h, x, r)
 
-	assert.Zero(w.t, valid)
-	toldAt := w.when(x)
-	w.toldFirst(toldAt, r.at)
-	w.t.Logf("told %s before the next grant, margin %s", r.at.Sub(toldAt).Round(time.Millisecond), a.Options().Margin)
-	assert.Greater(w.t, h2.Token(), h.Token())
+	w.t.Logf("told %s before the next grant, margin %s", r.at.Sub(x.at).Round(time.Millisecond), a.Options().Margin)
 	w.says(session.ReasonDeadline, cause(h))
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	a.net.Heal()
-	require.NoError(w.t, h2.Context().Err())
-	w.unlock(h2)
+	require.NoError(w.t, next[0].Context().Err())
+	w.unlock(next[0])
 }
 
 // lateReplies first lets several renewals be answered late, then none: whoever
@@ -175,4 +169,71 @@ func cutShort(w *Fixture) {
 	require.True(w.t, third.waiting())
 	w.unlock(second.Hold)
 	w.unlock(third.granted())
+}
+
+// outcomes are the stories of requests whose outcome is unknown.
+func outcomes() []story {
+	return slices.Concat(
+		over("EnqueueWith%vWedgesNobody", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownJoin(w, f, lock, name) }),
+		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), patientJoin),
+		over("ReleaseWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownLeave(w, f, lock, lock) }),
+		over("LookWith%vOnlyTakesLonger", fault.Retryable(), unknownLook),
+	)
+}
+
+// patientJoin has the caller wait.
+func patientJoin(w *Fixture, f fault.Kind) {
+	a := w.Client("a")
+	a.net.Inject(fault.Join, f)
+	r := a.ask(w.soon())
+	h := r.granted()
+	w.eventually(1, "one entry for one request")
+	w.unlock(h)
+}
+
+func unknownLook(w *Fixture, f fault.Kind) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	h := a.hold()
+	second := b.queue(w.soon())
+	c.net.Inject(fault.Look, f)
+	third := c.queue(w.soon())
+	w.unlock(h)
+	w.unlock(second.granted())
+
+	assert.Equal(w.t, third.token, third.granted().Token(), "it kept its place")
+	w.unlock(third.Hold)
+}
+
+// unknownJoin has the caller give up while the outcome is unknown.
+func unknownJoin(w *Fixture, f fault.Kind, want locking, lines ...string) {
+	a, b := w.Client("a"), w.Client("b")
+	a.net.Inject(fault.Join, f)
+	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
+	defer cancel()
+	r := a.askFor(ctx, want)
+	if r.returned(); r.Err == nil {
+		w.unlock(r.Hold)
+	} else {
+		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
+	}
+	w.unlock(b.holds(want)) // and both sessions live
+	w.empty(lines...)
+}
+
+// unknownLeave has requests wait behind a hold whose release goes wrong.
+func unknownLeave(w *Fixture, f fault.Kind, hold locking, behind ...locking) {
+	a, b := w.Client("a"), w.Client("b")
+	h := a.holds(hold)
+	var waits []*Request
+	for _, want := range behind {
+		waits = append(waits, b.queueFor(w.soon(), want))
+	}
+	a.net.Inject(fault.Leave, f)
+	UnlockInTrouble(w.t, h)
+	for _, r := range waits {
+		w.unlock(r.granted())
+	}
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	w.empty(h.Names()...)
+	assert.Empty(w.t, a.Rejoined())
 }

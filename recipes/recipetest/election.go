@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -251,9 +250,7 @@ type onlooker struct {
 	done chan struct{} // closed when the loop has ended
 	stop context.CancelFunc
 
-	mu   sync.Mutex
-	last election.Leader
-	errs []error
+	errs []error // read when done, or when nothing is told any more
 }
 
 // observe starts to observe the election.
@@ -263,14 +260,11 @@ func (p *Client) observe() *onlooker {
 	go func() {
 		defer close(o.done)
 		for l, err := range p.elect().Observe(ctx) {
-			o.mu.Lock()
 			if err != nil {
 				o.errs = append(o.errs, err)
 			} else {
-				o.last = l
 				o.news <- l
 			}
-			o.mu.Unlock()
 		}
 	}()
 	p.w.t.Cleanup(func() {
@@ -285,25 +279,19 @@ func (p *Client) observe() *onlooker {
 func (o *onlooker) until(want func(election.Leader) bool) election.Leader {
 	o.w.t.Helper()
 	patience := time.After(o.w.patience())
+	var last election.Leader
 	for {
 		select {
-		case l := <-o.news:
-			if want(l) {
-				return l
+		case last = <-o.news:
+			if want(last) {
+				return last
 			}
 		case <-o.done:
 			require.Fail(o.w.t, "the observation has ended", "%v", o.errs)
 		case <-patience:
-			require.Fail(o.w.t, "not told", "last told: %+v", o.told())
+			require.Fail(o.w.t, "not told", "last told: %+v", last)
 		}
 	}
-}
-
-// told is what was told last.
-func (o *onlooker) told() election.Leader {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.last
 }
 
 // sees waits for a leader with that value.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,10 +158,7 @@ func (p *Client) costsTwo(lock func() *session.Hold) {
 // hold locks, and ends the case if it cannot.
 func (p *Client) hold() *session.Hold {
 	p.w.t.Helper()
-	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
-	require.NoError(p.w.t, err, "lock")
-	<-p.joined
-	return h
+	return p.holds(lock)
 }
 
 // lock is what a request of a mutex does.
@@ -275,10 +273,24 @@ func (w *Fixture) unlock(h *session.Hold) {
 	Unlock(w.t, h)
 }
 
-// entries is the line as p sees it.
+// entries is the line of cases that need only one as p sees it.
 func (p *Client) entries() []driver.Entry {
+	p.w.t.Helper()
+	return p.line(name)
+}
+
+func (p *Client) line(name string) []driver.Entry {
 	p.w.t.Helper()
 	line, err := p.Queue(p.w.soon(), name)
 	require.NoError(p.w.t, err, "queue")
 	return line
+}
+
+// entry is the one with that token in a line.
+func (p *Client) entry(name string, token session.Token) driver.Entry {
+	p.w.t.Helper()
+	line := p.line(name)
+	i := slices.IndexFunc(line, func(e driver.Entry) bool { return e.Token == int64(token) })
+	require.GreaterOrEqual(p.w.t, i, 0, "no entry with token %d", token)
+	return line[i]
 }

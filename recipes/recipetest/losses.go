@@ -78,7 +78,7 @@ func deletedWaiter(w *Fixture, a, b, c *Client, want locking) {
 	for range 10 {
 		h := a.holds(want)
 		second, third := b.queueFor(w.soon(), want), c.queueFor(w.soon(), want)
-		w.deletePlace(a, name, second.token)
+		w.svc.Delete(w.t, a.entry(name, second.token).Ref)
 		w.unlock(h)
 		w.onlyOne(second, third)
 		<-b.joined

@@ -50,16 +50,10 @@ func permitsCut(w *Fixture) {
 	x := tell(h)
 	r := c.wait(2, limit)
 	a.net.Cut(fault.Both)
-	h2 := r.granted()
-	valid := h.Valid()
-
-	assert.Zero(w.t, valid)
-	toldAt := w.when(x)
-	w.toldFirst(toldAt, r.at)
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	next := w.endsBefore(h, x, r)
 	require.NoError(w.t, other.Context().Err(), "others keep theirs")
 	a.net.Heal()
-	w.unlock(h2)
+	w.unlock(next[0])
 	w.unlock(other)
 }
 
@@ -113,7 +107,7 @@ func permitsFrontDies(w *Fixture) {
 	h := ps[0].take(2, limit)
 	front := ps[1].wait(3, limit)
 	next := ps[2].wait(1, limit)
-	w.svc.Expire(w.t, w.holder(front.token))
+	w.svc.Expire(w.t, ps[0].entry(name, front.token).Session)
 	h2 := next.granted()
 
 	again := <-ps[1].joined
@@ -123,18 +117,6 @@ func permitsFrontDies(w *Fixture) {
 	w.unlock(h2)
 	assert.Equal(w.t, again, front.granted().Token())
 	w.unlock(front.Hold)
-}
-
-// holder is the service session of the entry with that token.
-func (w *Fixture) holder(token session.Token) string {
-	w.t.Helper()
-	for _, e := range w.Client("reader").entries() {
-		if e.Token == int64(token) {
-			return e.Session
-		}
-	}
-	require.Fail(w.t, "no such entry", "token %d", token)
-	return ""
 }
 
 func permitsMiddleCancelled(w *Fixture) {

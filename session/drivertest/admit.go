@@ -22,7 +22,7 @@ func admit() []story {
 		{"AReleaseIsToldOnceWhateverTheNumberOfWaiters", admitOnce},
 	},
 		over("The%vOfAHolderIsTold", endings(), func(w *world, e ending) { admitEnds(w, true, e.end) }),
-		over("The%vOfAnyEntryIsToldWhereTheServiceSaysSo", []ending{endings()[0], endings()[3]}, admitProfile),
+		over("The%vOfAnyEntryIsToldWhereTheServiceSaysSo", []ending{{"Leave", byLeave}, {"Deletion", byDeletion}}, admitProfile),
 	)
 }
 

@@ -93,8 +93,7 @@ func changes() []changing {
 			}
 			return err
 		}, done: func(o *owner, e driver.Entry) {
-			_, err := o.Leave(o.w.ctx, driver.LeaveRequest{Ref: e.Ref}) // without Clean
-			require.NoError(o.w.t, err)
+			o.leaveWith(driver.LeaveRequest{Ref: e.Ref}) // without Clean
 			assert.Equal(o.w.t, driver.PastDied, o.enter(o.join(line).Entry.Ref), "its name was entered")
 		}},
 		{name: "SetLimit", req: driver.JoinRequest{Line: line}, call: func(ctx context.Context, o *owner, _ driver.Ref) error {
@@ -172,8 +171,7 @@ func changeLate(w *world, c changing) {
 	e := o.joinWith(c.req).Entry
 	o.c.Inject(fault.Change, fault.LateRequest)
 	after := c.changed(o, e)
-	_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: after.Ref, Clean: true})
-	require.NoError(w.t, err)
+	o.leaveWith(driver.LeaveRequest{Ref: after.Ref, Clean: true})
 	again := o.joinWith(c.req).Entry // often with the same key
 	o.c.Deliver()
 

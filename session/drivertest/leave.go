@@ -69,14 +69,12 @@ func leaveLater(w *world) {
 func leaveProbes(w *world) {
 	o := w.open()
 	a, b, c := o.join(line).Entry, o.join(line).Entry, o.join(line).Entry
-	left, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: a.Ref, Probe: b.Ref})
-	require.NoError(w.t, err)
+	left := o.leaveWith(driver.LeaveRequest{Ref: a.Ref, Probe: b.Ref})
 	if left.Probed {
 		assert.True(w.t, left.Alive, "it is alive")
 	}
 	w.svc.Delete(w.t, b.Ref)
-	left, err = o.Leave(w.ctx, driver.LeaveRequest{Ref: c.Ref, Probe: b.Ref})
-	require.NoError(w.t, err)
+	left = o.leaveWith(driver.LeaveRequest{Ref: c.Ref, Probe: b.Ref})
 	assert.False(w.t, left.Alive, "it was deleted by hand")
 
 	d := o.join(line).Entry

@@ -63,13 +63,6 @@ func (o *owner) enter(ref driver.Ref) driver.Past {
 	return past
 }
 
-// giveBack leaves and strikes the name, or ends the story.
-func (o *owner) giveBack(ref driver.Ref) {
-	o.w.t.Helper()
-	_, err := o.Leave(o.w.soon(), driver.LeaveRequest{Ref: ref, Held: true, Clean: true})
-	require.NoError(o.w.t, err, "Leave")
-}
-
 // next requires what a new session learns that holds, and lets it give back.
 func (w *world) next(want driver.Past, why string) {
 	w.t.Helper()

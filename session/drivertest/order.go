@@ -171,8 +171,7 @@ func aloneAnyKind(w *world) {
 		o.giveBack(o.joinWith(req).Entry.Ref)
 		var j driver.Joined
 		costs := w.h.Costs(o.c, func() { j = o.joinWith(req) }, func() {
-			_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
-			require.NoError(w.t, err)
+			o.leaveWith(driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
 		})
 
 		assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave: %s", name)

@@ -17,31 +17,16 @@ func tell() []story {
 		[]story{
 			{"AReleaseIsTold", tellRelease},
 			{"WhoDidNotAskIsNotTold", tellUnasked},
-			{"AWaitersLeaveIsNoRelease", func(w *world) {
-				tellOther(w, func(holder *owner, held driver.Ref) { holder.leave(held) })
-			}},
-			{"ADeletionByHandIsNoRelease", func(w *world) {
-				tellOther(w, func(_ *owner, held driver.Ref) { w.svc.Delete(w.t, held) })
-			}},
-			{"AnExpiryIsNoRelease", func(w *world) {
-				tellOther(w, func(holder *owner, _ driver.Ref) { w.svc.Expire(w.t, holder.ID()) })
-			}},
-			{"ACloseIsNoRelease", func(w *world) {
-				tellOther(w, func(holder *owner, _ driver.Ref) { require.NoError(w.t, holder.end()) })
-			}},
+			{"AWaitersLeaveIsNoRelease", func(w *world) { tellOther(w, byLeave) }},
+			{"ADeletionByHandIsNoRelease", func(w *world) { tellOther(w, byDeletion) }},
+			{"AnExpiryIsNoRelease", func(w *world) { tellOther(w, byExpiry) }},
+			{"ACloseIsNoRelease", func(w *world) { tellOther(w, byClose) }},
 			{"AnAttemptToReleaseIsNoRelease", tellAttempt},
 			{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
 			{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
 		},
 		over("AReleaseSurvivesA%v", fault.Retryable(), tellSurvives),
 	)
-}
-
-// release gives back a hold that admitted nobody beside it.
-func (o *owner) release(ref driver.Ref) {
-	o.w.t.Helper()
-	_, err := o.Leave(o.w.soon(), driver.LeaveRequest{Ref: ref, Held: true})
-	require.NoError(o.w.t, err, "Leave")
 }
 
 // asks watches an entry with Tell.

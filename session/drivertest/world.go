@@ -179,7 +179,24 @@ func (o *owner) joinWith(req driver.JoinRequest) driver.Joined {
 // leave leaves, or ends the story.
 func (o *owner) leave(ref driver.Ref) driver.Left {
 	o.w.t.Helper()
-	left, err := o.Leave(o.w.soon(), driver.LeaveRequest{Ref: ref})
+	return o.leaveWith(driver.LeaveRequest{Ref: ref})
+}
+
+// release gives back a hold that admitted nobody beside it, giveBack one that has
+// its name in the ledger.
+func (o *owner) release(ref driver.Ref) {
+	o.w.t.Helper()
+	o.leaveWith(driver.LeaveRequest{Ref: ref, Held: true})
+}
+
+func (o *owner) giveBack(ref driver.Ref) {
+	o.w.t.Helper()
+	o.leaveWith(driver.LeaveRequest{Ref: ref, Held: true, Clean: true})
+}
+
+func (o *owner) leaveWith(req driver.LeaveRequest) driver.Left {
+	o.w.t.Helper()
+	left, err := o.Leave(o.w.soon(), req)
 	require.NoError(o.w.t, err, "Leave")
 	return left
 }
