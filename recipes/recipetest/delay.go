@@ -134,7 +134,8 @@ func (w *Fixture) pastOf(want map[string]session.Past, why string) {
 		p := w.Client("asks")
 		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
 		require.NoError(w.t, err)
-		assert.Equal(w.t, past, h.Previous(), "%s: %s", n, why)
+		require.Equal(w.t, past, h.Previous(), "%s: %s", n, why)
+		require.Equal(w.t, past == session.PastDied, h.PreviousDied(), "%s: %s", n, why)
 		w.unlock(h)
 		require.NoError(w.t, p.Close())
 	}

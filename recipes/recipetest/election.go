@@ -19,7 +19,14 @@ import (
 func elections() []story {
 	return slices.Concat(
 		[]story{
-			{"CandidatesLeadInTheOrderInWhichTheyCame", leadInOrder},
+			{"CandidatesLeadInTheOrderInWhichTheyCame", func(w *Fixture) {
+				candidate := func(i int) string { return fmt.Sprint("candidate ", i) }
+				inOrder(w, func(i int) locking { return campaigning(candidate(i)) }, func(i int, p *Client, h *session.Hold) {
+					l := p.leader()
+					assert.Equal(w.t, candidate(i), l.Value)
+					assert.Equal(w.t, h.Token(), l.Token)
+				})
+			}},
 			{"TheLeaderIsKnownToAll", leaderKnown},
 			{"ProclaimChangesTheValueInItsPlace", proclaimInPlace},
 			{"ProclaimByWhoDoesNotLeadIsRefused", proclaimRefused},
@@ -38,9 +45,13 @@ func (p *Client) elect() *election.Election { return election.New(p.Session, nam
 // campaign starts a Campaign and returns when it stands in the line.
 func (p *Client) campaign(ctx context.Context, value string) *Request {
 	p.w.t.Helper()
-	return p.queueFor(ctx, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	return p.queueFor(ctx, campaigning(value))
+}
+
+func campaigning(value string) locking {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return election.New(s, name).Campaign(ctx, value)
-	})
+	}
 }
 
 // lead campaigns where nobody else does.
@@ -61,31 +72,6 @@ func (p *Client) leader() election.Leader {
 func (p *Client) proclaim(h *session.Hold, value string) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.elect().Proclaim(p.w.soon(), h, value), "proclaim")
-}
-
-func leadInOrder(w *Fixture) {
-	ps := w.clients(3)
-	h := ps[0].lead("first")
-	var waits []*Request
-	for i := range 9 { // several of each session, others between them
-		waits = append(waits, ps[i*i%3].campaign(w.soon(), fmt.Sprint("candidate ", i)))
-	}
-	last := h.Token()
-	for i, r := range waits {
-		w.unlock(h)
-		h = r.granted()
-		l := ps[(i+1)%3].leader()
-
-		assert.Equal(w.t, fmt.Sprint("candidate ", i), l.Value)
-		assert.Equal(w.t, r.token, l.Token)
-		assert.Equal(w.t, h.Token(), l.Token)
-		assert.Greater(w.t, l.Token, last)
-		last = l.Token
-		for _, later := range waits[i+1:] {
-			require.True(w.t, later.waiting(), "somebody overtook candidate %d", i)
-		}
-	}
-	w.unlock(h)
 }
 
 func leaderKnown(w *Fixture) {

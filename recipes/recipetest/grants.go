@@ -15,7 +15,9 @@ import (
 // grants are the stories of the line when all is well.
 func grants() []story {
 	return []story{
-		{"GrantsInTheOrderOfTheLine", grantsInOrder},
+		{"GrantsInTheOrderOfTheLine", func(w *Fixture) {
+			inOrder(w, func(int) locking { return lock }, func(int, *Client, *session.Hold) {})
+		}},
 		{"GoroutinesOfOneSessionExcludeEachOther", oneSession},
 		{"SessionsExcludeEachOtherAndTokensRise", manySessions},
 		{"AloneCostsTwoRequests", aloneCostsTwo},
@@ -25,18 +27,21 @@ func grants() []story {
 	}
 }
 
-func grantsInOrder(w *Fixture) {
+// inOrder has requests wait in one line, and calls check with another client at each
+// grant.
+func inOrder(w *Fixture, want func(i int) locking, check func(i int, p *Client, h *session.Hold)) {
 	ps := w.clients(4)
-	h := ps[0].hold()
+	h := ps[0].holds(want(-1))
 	var waits []*Request
 	for i := range 12 { // several of each session, others between them
-		waits = append(waits, ps[i*i%len(ps)].queue(w.soon()))
+		waits = append(waits, ps[i*i%len(ps)].queueFor(w.soon(), want(i)))
 	}
 	last := h.Token()
 	for i, r := range waits {
 		w.unlock(h)
 		h = r.granted()
 
+		check(i, ps[(i+1)%len(ps)], h)
 		assert.Equal(w.t, r.token, h.Token(), "request %d kept its place", i)
 		assert.Greater(w.t, h.Token(), last, "request %d", i)
 		last = h.Token()

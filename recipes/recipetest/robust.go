@@ -53,12 +53,7 @@ func (p *Client) robust() *session.Hold {
 // past requires what the next holder learns of the one before, and gives back.
 func (w *Fixture) past(want session.Past, why string) {
 	w.t.Helper()
-	p := w.Client("next")
-	h := p.robust()
-	require.Equal(w.t, want, h.Previous(), why)
-	require.Equal(w.t, want == session.PastDied, h.PreviousDied(), why)
-	w.unlock(h)
-	require.NoError(w.t, p.Close())
+	w.pastOf(map[string]session.Past{name: want}, why)
 }
 
 // death is a way of a hold to end without being given back. The client must not
