@@ -15,9 +15,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// several are the stories of locks that are taken together.
-func several() []story {
-	return []story{
+// several are the cases of locks that are taken together.
+func several() []testCase {
+	return []testCase{
 		{"OppositeOrdersNeverDeadlock", allOrders},
 		{"AllHaveOneTokenThatRisesWithThoseOfOthers", allTokens},
 		{"AllCostTwoRequestsWhenNobodyIsThere", allCost},

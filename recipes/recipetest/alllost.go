@@ -12,11 +12,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// severalLost are the stories of locks that are taken together, when one of them
+// severalLost are the cases of locks that are taken together, when one of them
 // goes, or it is not known what has become of them.
-func severalLost() []story {
+func severalLost() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"AllEndWhenOneIsDeleted", allDeleted},
 			{"AllCutOffAreToldBeforeTheNextIsGranted", allCut},
 			{"CancelledWhileItHoldsSomeLeavesNothing", allCancelled},

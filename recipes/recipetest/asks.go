@@ -15,10 +15,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// asks are the stories of holders that are asked to yield.
-func asks() []story {
+// asks are the cases of holders that are asked to yield.
+func asks() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"AHolderIsAskedAndToldByWhomAndWhy", askedTold},
 			{"AnAskBeforeTheGrantCounts", askedBefore},
 			{"SeveralAsksAreToldOnceEachInTheirOrder", askedOften},
@@ -33,7 +33,7 @@ func asks() []story {
 	)
 }
 
-// asksFor asks for a lock, and ends the story if it cannot.
+// asksFor asks for a lock, and ends the case if it cannot.
 func (p *Client) asksFor(lock, reason string) (withdraw func()) {
 	p.w.t.Helper()
 	f, err := p.Ask(p.w.soon(), lock, reason)

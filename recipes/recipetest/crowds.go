@@ -14,9 +14,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// crowds are the stories of many holders beside whom there is room.
-func crowds() []story {
-	return []story{
+// crowds are the cases of many holders beside whom there is room.
+func crowds() []testCase {
+	return []testCase{
 		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(reading) }},
 		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(wanting(1, 10_000)) }},
 	}
@@ -62,16 +62,16 @@ func (w *Fixture) besideMany(lock locking) {
 	}
 }
 
-// semaphoreCrowds are the stories of many at once.
-func semaphoreCrowds() []story {
-	return []story{
+// semaphoreCrowds are the cases of many at once.
+func semaphoreCrowds() []testCase {
+	return []testCase{
 		{"ManyGoroutinesNeverHaveMorePermitsThanThereAre", func(w *Fixture) { crowd(w, 6, 6) }},
 		{"ManyGoroutinesNeverHaveMorePermitsWhileTheyAreResized", func(w *Fixture) { crowd(w, 3, 9) }},
 		{"ManyGoroutinesHaveSlotsOfTheirOwn", crowdOfSlots},
 	}
 }
 
-// many is n, or a fifth of it on servers that have other stories to serve.
+// many is n, or a fifth of it on servers that have other cases to serve.
 func (w *Fixture) many(n int) int {
 	if w.h.Parallel {
 		return n / 5

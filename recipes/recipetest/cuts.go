@@ -13,13 +13,13 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// cuts are the stories of networks that fail for long.
-func cuts() []story {
+// cuts are the cases of networks that fail for long.
+func cuts() []testCase {
 	return slices.Concat(
 		over("HolderCutOff%vIsToldBeforeTheNextIsGranted", fault.Directions(), func(w *Fixture, d fault.Direction) {
 			cutHolder(w, func(p *Client) { p.net.Cut(d) })
 		}),
-		[]story{
+		[]testCase{
 			{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
 			{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
 			{"LockCutOffReturnsWithItsContext", func(w *Fixture) { cutWaiter(w, lock, lock) }},
@@ -171,8 +171,8 @@ func cutShort(w *Fixture) {
 	w.unlock(third.granted())
 }
 
-// outcomes are the stories of requests whose outcome is unknown.
-func outcomes() []story {
+// outcomes are the cases of requests whose outcome is unknown.
+func outcomes() []testCase {
 	return slices.Concat(
 		over("EnqueueWith%vWedgesNobody", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownJoin(w, f, lock, name) }),
 		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), patientJoin),

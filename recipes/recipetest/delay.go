@@ -11,10 +11,10 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// delays are the stories of locks that let time pass after a death, and of several
+// delays are the cases of locks that let time pass after a death, and of several
 // that keep account.
-func delays() []story {
-	return []story{
+func delays() []testCase {
+	return []testCase{
 		{"LockDelayLetsTimePassAfterADeath", delayAfterDeath},
 		{"LockDelayIsForWhoWaitedToo", delayWaited},
 		{"CancelInALockDelayLeavesItToTheNext", delayCancelled},
@@ -25,7 +25,7 @@ func delays() []story {
 	}
 }
 
-// delay is how long holders wait after a death in these stories: less than the
+// delay is how long holders wait after a death in these cases: less than the
 // service takes to notice one, and much more than it takes to answer.
 func (w *Fixture) delay() time.Duration { return w.h.TTL / 4 }
 

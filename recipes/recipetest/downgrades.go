@@ -14,9 +14,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// downgrades are the stories of writers that become readers.
-func downgrades() []story {
-	return []story{
+// downgrades are the cases of writers that become readers.
+func downgrades() []testCase {
+	return []testCase{
 		{"DowngradeKeepsTokenAndPlace", downgradeKeeps},
 		{"DowngradeLetsReadersInAndNoWriter", downgradeBetween},
 		{"DowngradeWithAWriterRightBehindLetsNobodyIn", downgradeBeforeWriter},
@@ -27,7 +27,7 @@ func downgrades() []story {
 	}
 }
 
-// downgrade makes a reader of a writer, and ends the story if that fails.
+// downgrade makes a reader of a writer, and ends the case if that fails.
 func (p *Client) downgrade(h *session.Hold) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, rwlock.New(p.Session, name).Downgrade(p.w.soon(), h), "downgrade")

@@ -15,10 +15,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// elections are the stories of leaders, and of what they say of themselves.
-func elections() []story {
+// elections are the cases of leaders, and of what they say of themselves.
+func elections() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"CandidatesLeadInTheOrderInWhichTheyCame", func(w *Fixture) {
 				candidate := func(i int) string { return fmt.Sprint("candidate ", i) }
 				inOrder(w, func(i int) locking { return campaigning(candidate(i)) }, func(i int, p *Client, h *session.Hold) {
@@ -39,7 +39,7 @@ func elections() []story {
 	)
 }
 
-// elect is the election of the stories, as p sees it.
+// elect is the election of the cases, as p sees it.
 func (p *Client) elect() *election.Election { return election.New(p.Session, name) }
 
 // campaign starts a Campaign and returns when it stands in the line.
@@ -60,7 +60,7 @@ func (p *Client) lead(value string) *session.Hold {
 	return p.campaign(p.w.soon(), value).granted()
 }
 
-// leader is who leads, as p sees it; the story ends if nobody does.
+// leader is who leads, as p sees it; the case ends if nobody does.
 func (p *Client) leader() election.Leader {
 	p.w.t.Helper()
 	l, err := p.elect().Leader(p.w.soon())
@@ -68,7 +68,7 @@ func (p *Client) leader() election.Leader {
 	return l
 }
 
-// proclaim changes the value, and ends the story if it cannot.
+// proclaim changes the value, and ends the case if it cannot.
 func (p *Client) proclaim(h *session.Hold, value string) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.elect().Proclaim(p.w.soon(), h, value), "proclaim")

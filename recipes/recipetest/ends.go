@@ -15,9 +15,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// ends are the stories of requests and holds that end by their owner's will.
-func ends() []story {
-	return []story{
+// ends are the cases of requests and holds that end by their owner's will.
+func ends() []testCase {
+	return []testCase{
 		{"CancelledWaiterLeavesAtOnceAndGrantsNobody", cancelledWaiter},
 		{"CancelledManyLeaveNothing", cancelledMany},
 		{"GrantAndCancellationRaceLeavesNothing", cancelRace},

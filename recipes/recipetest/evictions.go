@@ -9,9 +9,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// evictions are the stories of entries that an operator removes.
-func evictions() []story {
-	return []story{
+// evictions are the cases of entries that an operator removes.
+func evictions() []testCase {
+	return []testCase{
 		{"AnEvictedHolderIsToldAndTheNextHolds", evictHolder},
 		{"AnEvictedForeignEntryMakesWay", evictForeign},
 		{"AnEvictedReaderThatWasAWriterIsTold", evictDowngraded},
@@ -19,7 +19,7 @@ func evictions() []story {
 	}
 }
 
-// evicts removes an entry, and ends the story if it cannot.
+// evicts removes an entry, and ends the case if it cannot.
 func (p *Client) evicts(e driver.Entry) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.Evict(p.w.soon(), e), "evict")

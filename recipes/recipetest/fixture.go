@@ -241,7 +241,7 @@ func (w *Fixture) eventually(n int, why string) {
 
 // ofStory labels goroutines with the case that has begun them; those that they
 // begin inherit it.
-const ofStory = "story"
+const ofCase = "case"
 
 // begun counts the goroutines that live and are labelled with this case. There
 // are others in the process, of cases that run at the same time.
@@ -249,7 +249,7 @@ func (w *Fixture) begun() (n int) {
 	w.t.Helper()
 	var profile bytes.Buffer
 	require.NoError(w.t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
-	label := fmt.Sprintf("%q:%q", ofStory, w.t.Name())
+	label := fmt.Sprintf("%q:%q", ofCase, w.t.Name())
 	same := 0 // so many goroutines are alike, says the first line on them
 	for line := range strings.Lines(profile.String()) {
 		if count, _, is := strings.Cut(line, " @ "); is {

@@ -14,11 +14,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// givingUp are the stories of requests that have held nothing, and must leave the
+// givingUp are the cases of requests that have held nothing, and must leave the
 // account of a lock as it was.
-func givingUp() []story {
+func givingUp() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"WaitersThatLeaveChangeNoAccount", robustWaiters},
 			{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
 		},

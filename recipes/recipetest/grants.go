@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// grants are the stories of the line when all is well.
-func grants() []story {
-	return []story{
+// grants are the cases of the line when all is well.
+func grants() []testCase {
+	return []testCase{
 		{"GrantsInTheOrderOfTheLine", func(w *Fixture) {
 			inOrder(w, func(int) locking { return lock }, func(int, *Client, *session.Hold) {})
 		}},

@@ -12,8 +12,8 @@ import (
 )
 
 // heldFor are the cases of what the queue shows of how long a holder has held.
-func heldFor() []story {
-	return []story{
+func heldFor() []testCase {
+	return []testCase{
 		{"AHolderThatWaitedHasHeldSinceItsGrantOnly", heldSinceGrant},
 		{"AHoldShorterThanASecondSendsNoRecord", heldShortly},
 		{"ReadersLeadersAndPermitsAreRecorded", heldOfAnyKind},

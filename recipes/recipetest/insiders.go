@@ -15,10 +15,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// insiders are the stories of callers who hold the lock already.
-func insiders() []story {
+// insiders are the cases of callers who hold the lock already.
+func insiders() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"RLockInRLockSharesTheEntry", rlockInRLock},
 			{"RLockInLockOutlivesTheWriterAsADowngrade", writerFirst},
 			{"RLockInLockGivenBackFirstKeepsTheWriter", readerFirst},

@@ -15,9 +15,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// leading are the stories of Run.
-func leading() []story {
-	return []story{
+// leading are the cases of Run.
+func leading() []testCase {
+	return []testCase{
 		{"RunLeadsAgainAndAgainUntilItsContextEnds", runAgain},
 		{"RunCutOffStopsBeforeTheNextStarts", runCut},
 		{"RunWaitsForWhatItRuns", runWaits},

@@ -12,10 +12,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// losses are the stories of entries and sessions that somebody else ends while
+// losses are the cases of entries and sessions that somebody else ends while
 // the network is well.
-func losses() []story {
-	return []story{
+func losses() []testCase {
+	return []testCase{
 		{"DeletedHolderIsToldAtOnce", deletedHolder},
 		{"HolderOfARevokedSessionIsToldAtOnce", revokedHolder},
 		{"DeletedWaiterThenReleaseGrantsNobodyTwice", func(w *Fixture) {
@@ -139,9 +139,9 @@ func revokedTogether(w *Fixture) {
 	}
 }
 
-// reasons are the stories of what an error says of the end of a hold.
-func reasons() []story {
-	return []story{
+// reasons are the cases of what an error says of the end of a hold.
+func reasons() []testCase {
+	return []testCase{
 		{"TheCauseAfterUnlockIsReleased", causeReleased},
 		{"ALossByTheDeadlineSaysSo", lossByDeadline},
 		{"ALossWithTheSessionSaysExpired", lossByExpiry},

@@ -15,10 +15,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// observations are the stories of those who want to know who leads.
-func observations() []story {
+// observations are the cases of those who want to know who leads.
+func observations() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"ObserveTellsTheStateAtOnceAndEveryChange", observeChanges},
 			{"ObserveNeverMissesTheLastState", observeLast},
 			{"ObserveGoesOnAfterItsSessionExpired", func(w *Fixture) {
@@ -211,7 +211,7 @@ func observeBreaks(w *Fixture) {
 			break
 		}
 	}
-	pprof.Do(w.t.Context(), pprof.Labels(ofStory, w.t.Name()), func(ctx context.Context) {
+	pprof.Do(w.t.Context(), pprof.Labels(ofCase, w.t.Name()), func(ctx context.Context) {
 		for range 200 {
 			once(ctx)
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// robust are the stories of locks that tell how the hold before ended.
-func robust() []story {
+// robust are the cases of locks that tell how the hold before ended.
+func robust() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"FirstHoldAndHoldsGivenBackAreClean", robustClean},
 			{"DeathIsToldThoughNobodyWaited", robustAlone},
 			{"DeathIsToldToWhoWaited", robustWaited},

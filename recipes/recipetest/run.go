@@ -8,30 +8,30 @@ import (
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
-// story is one promise.
-type story struct {
+// testCase is one promise.
+type testCase struct {
 	name string
 	tell func(w *Fixture)
 }
 
 // over returns a case for each of all, which takes the place of %v in the name.
-func over[F any](name string, all []F, tell func(w *Fixture, f F)) []story {
-	var stories []story
+func over[F any](name string, all []F, tell func(w *Fixture, f F)) []testCase {
+	var cases []testCase
 	for _, f := range all {
-		stories = append(stories, story{fmt.Sprintf(name, f), func(w *Fixture) { tell(w, f) }})
+		cases = append(cases, testCase{fmt.Sprintf(name, f), func(w *Fixture) { tell(w, f) }})
 	}
-	return stories
+	return cases
 }
 
-// replicated are the stories that can fail for the reason that several servers
+// replicated are the cases that can fail for the reason that several servers
 // answer, see drivertest.Harness: order, stale reads, losses, lost and late requests.
-func replicated() []story {
+func replicated() []testCase {
 	return slices.Concat(grants(), losses(), outcomes(), cuts())
 }
 
 // single are those for which one server is enough. Both are in the order in which
 // they are best read.
-func single() []story {
+func single() []testCase {
 	return slices.Concat(
 		crowds(), ends(), blockedReports(),
 		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(),
@@ -42,7 +42,7 @@ func single() []story {
 	)
 }
 
-// Run tells all stories, or those of Harness.Replicated, as subtests. At the end of
+// Run tells all cases, or those of Harness.Replicated, as subtests. At the end of
 // each one nothing may be left in the queue.
 func Run(t *testing.T, h drivertest.Harness) {
 	all := replicated()

@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// readWriteEnds are the stories of readers and writers who do not wait to the end.
-func readWriteEnds() []story {
-	return []story{
+// readWriteEnds are the cases of readers and writers who do not wait to the end.
+func readWriteEnds() []testCase {
+	return []testCase{
 		{"CancelledWriterLetsTheReadersBehindPass", cancelledWriter},
 		{"CancelledWritersLetTheReaderBehindPassInTheEnd", cancelledWriters},
 		{"TryRLockBesideReaders", tryBesideReaders},
@@ -120,9 +120,9 @@ func tryOnEmpty(w *Fixture) {
 	}
 }
 
-// readerLosses are the stories of readers and writers that are lost.
-func readerLosses() []story {
-	return []story{
+// readerLosses are the cases of readers and writers that are lost.
+func readerLosses() []testCase {
+	return []testCase{
 		{"WriterCutOffIsToldBeforeTheReadersAreGranted", writerCutOff},
 		{"ReaderCutOffIsToldBeforeTheWriterIsGranted", readerCutOff},
 		{"DeletedReaderIsToldAndTheOthersHold", deletedReader},

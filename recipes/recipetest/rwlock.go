@@ -14,9 +14,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// readWrites are the stories of readers and writers in one line.
-func readWrites() []story {
-	return []story{
+// readWrites are the cases of readers and writers in one line.
+func readWrites() []testCase {
+	return []testCase{
 		{"MixedLineIsGrantedInOrder", mixedInOrder},
 		{"ReadersDoNotStarveWriters", func(w *Fixture) { nobodyStarves(w, reading, writing) }},
 		{"WritersDoNotStarveReaders", func(w *Fixture) { nobodyStarves(w, writing, reading) }},
@@ -38,7 +38,7 @@ func writing(ctx context.Context, s *session.Session) (*session.Hold, error) {
 	return rwlock.New(s, name).Lock(ctx)
 }
 
-// holds asks for a lock, and ends the story if it is not granted.
+// holds asks for a lock, and ends the case if it is not granted.
 func (p *Client) holds(want locking) *session.Hold {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), want).granted()

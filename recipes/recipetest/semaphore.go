@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// semaphores are the stories of permits when all is well.
-func semaphores() []story {
-	return []story{
+// semaphores are the cases of permits when all is well.
+func semaphores() []testCase {
+	return []testCase{
 		{"PermitsGoInOrderAndNobodyOvertakesALargeRequest", permitsInOrder},
 		{"ARequestGetsAllItsPermitsOrNone", permitsAllOrNothing},
 		{"AReleaseAdmitsEveryoneWhoFits", permitsAdmitMany},
@@ -35,7 +35,7 @@ func wanting(n, limit int64) locking {
 	}
 }
 
-// take acquires permits that are free, and ends the story if it cannot.
+// take acquires permits that are free, and ends the case if it cannot.
 func (p *Client) take(n, limit int64) *session.Hold {
 	p.w.t.Helper()
 	h := p.askFor(p.w.soon(), wanting(n, limit)).granted()

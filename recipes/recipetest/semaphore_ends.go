@@ -12,11 +12,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// semaphoreEnds are the stories of permits that come back other than by Unlock,
+// semaphoreEnds are the cases of permits that come back other than by Unlock,
 // of requests that give up, and of slots.
-func semaphoreEnds() []story {
+func semaphoreEnds() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
 			{"PermitsOfARevokedSessionComeBack", func(w *Fixture) {
 				permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })

@@ -13,10 +13,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// semaphoreLimits are the stories of how many permits there are.
-func semaphoreLimits() []story {
+// semaphoreLimits are the cases of how many permits there are.
+func semaphoreLimits() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"AnotherLimitIsAMismatchThatNamesBoth", limitMismatch},
 			{"WhoFollowsTakesTheLimitThatIsThere", limitFollowed},
 			{"ResizeUpAdmitsAtOnceAllWhoFit", resizeUp},
@@ -36,7 +36,7 @@ func following(n, limit int64) locking {
 	}
 }
 
-// resize gives the line another limit, or ends the story.
+// resize gives the line another limit, or ends the case.
 func (p *Client) resize(limit int64) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, semaphore.New(p.Session, name, 1).Resize(p.w.soon(), limit), "resize")

@@ -14,10 +14,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// unknowns are the stories of downgrades whose outcome is unknown.
-func unknowns() []story {
+// unknowns are the cases of downgrades whose outcome is unknown.
+func unknowns() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"DowngradeCutOffReturnsWithItsContext", downgradeCutOff},
 			{"DowngradeCutOffForLongIsLost", downgradeCutLong},
 		},

@@ -10,8 +10,8 @@ import (
 )
 
 // asks: who asks a holder to yield stands beside the line, in a line of its own.
-func asks() []story {
-	return []story{
+func asks() []testCase {
+	return []testCase{
 		{"AnAskIsInNoLine", askBeside},
 		{"AnAskIsNotToldToWhoWatchesTheLine", askQuiet},
 		{"AnAskIsToldToWhoWatchesForIt", askTold},
@@ -27,7 +27,7 @@ func asking(name, why string) driver.JoinRequest {
 	}
 }
 
-func askBeside(w *world) {
+func askBeside(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	first := by.joinWith(asking(line, "a deploy")).Entry
@@ -58,7 +58,7 @@ func askBeside(w *world) {
 }
 
 // askQuiet has watches of all kinds on the line, and wants none of them told.
-func askQuiet(w *world) {
+func askQuiet(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.joinWith(exclusive()).Entry
 	var quiet []*recorder
@@ -86,7 +86,7 @@ func askQuiet(w *world) {
 	}
 }
 
-func askTold(w *world) {
+func askTold(w *fixture) {
 	o, by := w.open(), w.open()
 	heard, _ := o.armed("asks", driver.WatchRequest{Ref: driver.Ref{Line: driver.AskLine(line)}, Of: driver.OfLine})
 	shows := func(n int) func(int64) bool {
@@ -103,7 +103,7 @@ func askTold(w *world) {
 	heard.awaitNews(shows(0))
 }
 
-func askNames(w *world) {
+func askNames(w *fixture) {
 	o := w.open()
 	all := accepted(w, o.c.Backend())
 	made := make(map[string]driver.Ref, len(all))
@@ -128,7 +128,7 @@ func askNames(w *world) {
 
 // askForeign: what is there and is no ask, or is none any more, is shown for what
 // it is, and costs the others nothing.
-func askForeign(w *world) {
+func askForeign(w *fixture) {
 	o := w.open()
 	mine := o.joinWith(asking(line, "please")).Entry.Ref
 	f := w.svc.PutForeign(w.t, driver.AskLine(line), true)

@@ -14,25 +14,25 @@ import (
 )
 
 // cancel: a context ends, and the call returns at once and leaves nothing.
-func cancel() []story {
+func cancel() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"AnEndedContextLeavesNothing", cancelBefore},
 			{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
-			{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *world) { cancelEach(w, nil) }},
+			{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *fixture) { cancelEach(w, nil) }},
 		},
-		over("CancelAtEachRequestOfAJoinWith%vLeavesNothing", fault.Retryable(), func(w *world, f fault.Kind) { cancelEach(w, &f) }),
+		over("CancelAtEachRequestOfAJoinWith%vLeavesNothing", fault.Retryable(), func(w *fixture, f fault.Kind) { cancelEach(w, &f) }),
 		over("CallsReturnWhileCut%v", fault.Directions(), cancelWhileCut),
 		over("OpenAndCloseReturnWhileCut%v", fault.Directions(), openCloseWhileCut),
 		over("AJoinCanceledWhileCut%vIsSettledAfterIt", fault.Directions(), joinWhileCut),
-		[]story{
+		[]testCase{
 			{"AnUnknownOutcomeIsCalledUnknown", unknownIsPending},
 			{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
 		},
 	)
 }
 
-func cancelBefore(w *world) {
+func cancelBefore(w *fixture) {
 	o := w.open()
 	e := o.join("kept").Entry
 	ctx, stop := context.WithCancel(w.ctx)
@@ -59,7 +59,7 @@ func cancelBefore(w *world) {
 	w.count(0, line, "nothing was joined")
 }
 
-func cancelAfter(w *world) {
+func cancelAfter(w *fixture) {
 	o := w.open()
 	ctx, stop := context.WithCancel(w.ctx)
 	j, err := o.Join(ctx, driver.JoinRequest{Line: line})
@@ -71,7 +71,7 @@ func cancelAfter(w *world) {
 
 // cancelEach ends the context at the first request of a join, then of another
 // at the second, and so on until a join makes fewer requests.
-func cancelEach(w *world, f *fault.Kind) {
+func cancelEach(w *fixture, f *fault.Kind) {
 	holder, o := w.open(), w.open()
 	holder.join(line)
 	for n := 1; ; n++ {
@@ -105,7 +105,7 @@ func cancelEach(w *world, f *fault.Kind) {
 }
 
 // cancelWhileCut ends the context of each call while the network is cut.
-func cancelWhileCut(w *world, d fault.Direction) {
+func cancelWhileCut(w *fixture, d fault.Direction) {
 	o := w.open()
 	e := o.join("kept").Entry
 	b := o.c.Backend()
@@ -143,7 +143,7 @@ func cancelWhileCut(w *world, d fault.Direction) {
 	w.count(0, "kept", "the leave is done")
 }
 
-func openCloseWhileCut(w *world, d fault.Direction) {
+func openCloseWhileCut(w *fixture, d fault.Direction) {
 	w.expires()
 	o := w.open()
 	o.join(line)
@@ -162,7 +162,7 @@ func openCloseWhileCut(w *world, d fault.Direction) {
 	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "entries go when the TTL has passed, at the latest")
 }
 
-func joinWhileCut(w *world, d fault.Direction) {
+func joinWhileCut(w *fixture, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
 	_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
@@ -176,7 +176,7 @@ func joinWhileCut(w *world, d fault.Direction) {
 
 // unknownIsPending: the entry was made and the reply was lost, so whoever says
 // "not done" is guessing.
-func unknownIsPending(w *world) {
+func unknownIsPending(w *fixture) {
 	o := w.open()
 	o.c.Cut(fault.Replies)
 	_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
@@ -193,7 +193,7 @@ func unknownIsPending(w *world) {
 	w.count(0, line, "settled")
 }
 
-func settleOver(w *world) {
+func settleOver(w *fixture) {
 	for _, closing := range []bool{true, false} {
 		o := w.open()
 		o.c.Cut(fault.Replies)

@@ -14,19 +14,19 @@ import (
 
 // change: what all requests have in common that change an entry, or what lies
 // beside its line.
-func change() []story {
-	var all []story
+func change() []testCase {
+	var all []testCase
 	for _, c := range changes() {
 		all = append(all,
-			story{c.name + "TwiceIsLikeOnce", func(w *world) { changeTwice(w, c) }},
-			story{c.name + "CutShortIsFinishedByTheNext", func(w *world) { changeCutShort(w, c) }},
-			story{c.name + "ReturnsWhileCut", func(w *world) { changePrompt(w, c) }},
-			story{c.name + "DoesNothingWhenItComesLate", func(w *world) { changeLate(w, c) }},
+			testCase{c.name + "TwiceIsLikeOnce", func(w *fixture) { changeTwice(w, c) }},
+			testCase{c.name + "CutShortIsFinishedByTheNext", func(w *fixture) { changeCutShort(w, c) }},
+			testCase{c.name + "ReturnsWhileCut", func(w *fixture) { changePrompt(w, c) }},
+			testCase{c.name + "DoesNothingWhenItComesLate", func(w *fixture) { changeLate(w, c) }},
 		)
 		if c.ofEntry {
-			all = append(all, story{c.name + "OfAnEntryThatIsGoneSaysSo", func(w *world) { changeGone(w, c) }})
+			all = append(all, testCase{c.name + "OfAnEntryThatIsGoneSaysSo", func(w *fixture) { changeGone(w, c) }})
 		}
-		all = append(all, over(c.name+"SurvivesA%v", fault.Retryable(), func(w *world, f fault.Kind) { changeSurvives(w, c, f) })...)
+		all = append(all, over(c.name+"SurvivesA%v", fault.Retryable(), func(w *fixture, f fault.Kind) { changeSurvives(w, c, f) })...)
 	}
 	return all
 }
@@ -117,14 +117,14 @@ func (c changing) changed(o *owner, before driver.Entry) driver.Entry {
 	return all[0]
 }
 
-func changeTwice(w *world, c changing) {
+func changeTwice(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	c.changed(o, e)
 	c.done(o, c.changed(o, e))
 }
 
-func changeSurvives(w *world, c changing, f fault.Kind) {
+func changeSurvives(w *fixture, c changing, f fault.Kind) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Inject(fault.Change, f)
@@ -132,7 +132,7 @@ func changeSurvives(w *world, c changing, f fault.Kind) {
 }
 
 // changeCutShort: the first call may have done it and never knew.
-func changeCutShort(w *world, c changing) {
+func changeCutShort(w *fixture, c changing) {
 	for _, d := range fault.Directions() {
 		o := w.open()
 		e := o.joinWith(c.req).Entry
@@ -153,7 +153,7 @@ func changeCutShort(w *world, c changing) {
 	}
 }
 
-func changePrompt(w *world, c changing) {
+func changePrompt(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Cut(fault.Both)
@@ -167,7 +167,7 @@ func changePrompt(w *world, c changing) {
 
 // changeLate: the first copy of a request arrives when the second has been
 // answered, and the entry has been left.
-func changeLate(w *world, c changing) {
+func changeLate(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Inject(fault.Change, fault.LateRequest)
@@ -185,7 +185,7 @@ func changeLate(w *world, c changing) {
 	c.done(o, c.changed(o, again))
 }
 
-func changeGone(w *world, c changing) {
+func changeGone(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	w.svc.Delete(w.t, e.Ref)
@@ -194,12 +194,12 @@ func changeGone(w *world, c changing) {
 	c.done(o, c.changed(o, again))
 }
 
-// granted is the time that these stories record.
+// granted is the time that these cases record.
 func granted() time.Time { return time.UnixMilli(1_800_000_000_123) }
 
 // record: an owner records at the service since when its entry holds.
-func record() []story {
-	return []story{
+func record() []testCase {
+	return []testCase{
 		{"ListShowsSinceWhenAnEntryHolds", recordShown},
 		{"ARecordGoesWithItsEntry", recordGoes},
 		{"ARecordIsNoEvent", recordSilent},
@@ -208,7 +208,6 @@ func record() []story {
 	}
 }
 
-// record records a grant, or ends the story.
 func (o *owner) record(ref driver.Ref, at time.Time) {
 	o.w.t.Helper()
 	require.NoError(o.w.t, o.Record(o.w.soon(), ref, at), "Record")
@@ -222,7 +221,7 @@ func kinds() []driver.JoinRequest {
 }
 
 // recordShown records the grants of all entries but the last.
-func recordShown(w *world) {
+func recordShown(w *fixture) {
 	for _, req := range kinds() {
 		o, reader := w.open(), w.open()
 		a, b, c := o.joinWith(req).Entry, o.joinWith(req).Entry, o.joinWith(req).Entry
@@ -246,7 +245,7 @@ func recordShown(w *world) {
 }
 
 // recordGoes: a later entry, often with the same key, has no record.
-func recordGoes(w *world) {
+func recordGoes(w *fixture) {
 	for _, req := range kinds() {
 		o := w.open()
 		for _, end := range []func(ref driver.Ref){
@@ -267,7 +266,7 @@ func recordGoes(w *world) {
 }
 
 // recordSilent: no watch reports a record, whatever it asks for.
-func recordSilent(w *world) {
+func recordSilent(w *fixture) {
 	o, waiter := w.open(), w.open()
 	e := o.join(line).Entry
 	waiter.join(line)
@@ -290,7 +289,7 @@ func recordSilent(w *world) {
 	}
 }
 
-func recordShared(w *world) {
+func recordShared(w *fixture) {
 	o := w.open()
 	e := o.joinWith(exclusive()).Entry
 	o.record(e.Ref, granted())
@@ -303,7 +302,7 @@ func recordShared(w *world) {
 
 // recordRaces has an entry recorded and left at the same time, again and again.
 // None of the two waits for the other.
-func recordRaces(w *world) {
+func recordRaces(w *fixture) {
 	o := w.open()
 	for range 20 {
 		e := o.join(line).Entry

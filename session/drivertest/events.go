@@ -13,8 +13,8 @@ import (
 )
 
 // events: how they come, in which order, and that callbacks may act.
-func events() []story {
-	return []story{
+func events() []testCase {
+	return []testCase{
 		{"EventsComeInTheOrderOfTheStore", eventsInOrder},
 		{"AnAnswerToALeaveIsDatedOrComesBehindEarlierEvents", eventsBeforeAnswer},
 		{"CallbacksRunOneAtATime", eventsOneAtATime},
@@ -50,14 +50,14 @@ func (c *chronicle) watch(o *owner, ref driver.Ref, own bool) {
 	r.await(driver.Armed)
 }
 
-// ordered skips the story on a service that does not order events.
+// ordered skips the case on a service that does not order events.
 func (o *owner) ordered() {
 	if !o.c.Backend().Profile().Ordered {
 		o.w.t.Skip("the service does not order events: Profile.Ordered")
 	}
 }
 
-func eventsInOrder(w *world) {
+func eventsInOrder(w *fixture) {
 	by, o := w.open(), w.open()
 	by.ordered()
 	const n = 24
@@ -90,7 +90,7 @@ func eventsInOrder(w *world) {
 
 // eventsBeforeAnswer: a callback that takes a moment holds up the news of the
 // next deletion, and the answer to one who leaves after both.
-func eventsBeforeAnswer(w *world) {
+func eventsBeforeAnswer(w *fixture) {
 	o := w.open()
 	o.ordered()
 	for _, all := range []bool{false, true} {
@@ -135,7 +135,7 @@ func (o *owner) leaveBy(all bool, ref driver.Ref) driver.Left {
 }
 
 // eventsOneAtATime: a callback that takes a moment is not met by another.
-func eventsOneAtATime(w *world) {
+func eventsOneAtATime(w *fixture) {
 	by, o := w.open(), w.open()
 	const n = 12
 	var inside, together atomic.Int32
@@ -165,7 +165,7 @@ func eventsOneAtATime(w *world) {
 	assert.Zero(w.t, together.Load(), "callbacks of one session run one at a time")
 }
 
-func eventsFromCallback(w *world) {
+func eventsFromCallback(w *fixture) {
 	o, by := w.open(), w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
 	next := &recorder{o: by, what: "watch from a callback", ends: true, more: make(chan struct{}, 1)}
@@ -187,7 +187,7 @@ func eventsFromCallback(w *world) {
 	assert.Len(w.t, silent.all(), 1, "nothing after cancel")
 }
 
-func eventsAbandoned(w *world) {
+func eventsAbandoned(w *fixture) {
 	_, e, r := watched(w)
 	other, _ := w.open().armed("of another session", driver.WatchRequest{Ref: e.Ref})
 	r.o.Abandon()

@@ -12,8 +12,8 @@ import (
 )
 
 // expiry: what proves that the service has a session, and how sessions end.
-func expiry() []story {
-	return []story{
+func expiry() []testCase {
+	return []testCase{
 		{"ProofsGoOn", proofsGoOn},
 		{"ProofsCountFromSending", proofsFromSending},
 		{"ProveBringsAProofNow", proveNow},
@@ -29,7 +29,7 @@ func expiry() []story {
 	}
 }
 
-func proofsGoOn(w *world) {
+func proofsGoOn(w *fixture) {
 	o := w.open()
 	e := o.join(line).Entry
 	first := o.proven()
@@ -52,7 +52,7 @@ func proofsGoOn(w *world) {
 	assert.True(w.t, o.sees(e.Ref, 0))
 }
 
-func proofsFromSending(w *world) {
+func proofsFromSending(w *fixture) {
 	c := w.client()
 	d := w.h.TTL / 8
 	c.Delay(d)
@@ -70,7 +70,7 @@ func proofsFromSending(w *world) {
 	}
 }
 
-func proveNow(w *world) {
+func proveNow(w *fixture) {
 	o := w.open()
 	for range 3 {
 		time.Sleep(w.h.TTL / 50) // so that the last proof is older than the question
@@ -85,7 +85,7 @@ func proveNow(w *world) {
 	}
 }
 
-func proofsCut(w *world) {
+func proofsCut(w *fixture) {
 	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)
@@ -105,7 +105,7 @@ func proofsCut(w *world) {
 
 // entriesLive: the service keeps a dead client's entries until the time that
 // the last proof promised, and not for ever.
-func entriesLive(w *world) {
+func entriesLive(w *fixture) {
 	w.expires()
 	o := w.open()
 	o.join(line)
@@ -125,7 +125,7 @@ func entriesLive(w *world) {
 	w.eventually(func() bool { return o.losses() > 0 }, "the loss is reported after the cut")
 }
 
-func endReported(w *world) {
+func endReported(w *fixture) {
 	o := w.open()
 	o.join(line)
 	w.svc.Expire(w.t, o.ID())
@@ -138,7 +138,7 @@ func endReported(w *world) {
 	w.count(0, line, "nothing joins with a lost session")
 }
 
-func abandonLeaves(w *world) {
+func abandonLeaves(w *fixture) {
 	w.expires()
 	o := w.open()
 	e := o.join(line).Entry
@@ -152,7 +152,7 @@ func abandonLeaves(w *world) {
 	require.Error(w.t, o.leaveErr(e.Ref), "it was not this call that removed it")
 }
 
-func abandonStops(w *world) {
+func abandonStops(w *fixture) {
 	w.expires()
 	o := w.open()
 	o.Abandon()
@@ -166,7 +166,7 @@ func abandonStops(w *world) {
 	assert.Zero(w.t, o.losses(), "it was not lost, it was given up")
 }
 
-func abandonJoins(w *world) {
+func abandonJoins(w *fixture) {
 	o := w.open()
 	o.Abandon()
 	o.Abandon()
@@ -176,7 +176,7 @@ func abandonJoins(w *world) {
 	w.count(0, line, "no entry of an abandoned session")
 }
 
-func closeRemoves(w *world) {
+func closeRemoves(w *fixture) {
 	o := w.open()
 	o.join(line)
 	o.join(line)
@@ -190,7 +190,7 @@ func closeRemoves(w *world) {
 	w.settle(err)
 }
 
-func closeAbandoned(w *world) {
+func closeAbandoned(w *fixture) {
 	o := w.open()
 	o.join(line)
 	o.Abandon()
@@ -198,7 +198,7 @@ func closeAbandoned(w *world) {
 	w.count(0, line, "gone when Close returns nil")
 }
 
-func closeLost(w *world) {
+func closeLost(w *fixture) {
 	o := w.open()
 	o.join(line)
 	w.svc.Expire(w.t, o.ID())

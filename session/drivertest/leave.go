@@ -12,8 +12,8 @@ import (
 )
 
 // leave: giving back deletes one entry, and tells the truth about it.
-func leave() []story {
-	return []story{
+func leave() []testCase {
+	return []testCase{
 		{"LeaveDeletesAndASecondSaysGone", leaveTwice},
 		{"LeaveSaysGoneAfterADeletionByHand", leaveDeleted},
 		{"LeaveSaysGoneAfterTheSessionEnded", leaveExpired},
@@ -28,7 +28,7 @@ func (o *owner) leaveErr(ref driver.Ref) error {
 	return err
 }
 
-func leaveTwice(w *world) {
+func leaveTwice(w *fixture) {
 	o, other := w.open(), w.open()
 	a, b := o.join(line).Entry, other.join(line).Entry
 	left := o.leave(a.Ref)
@@ -40,14 +40,14 @@ func leaveTwice(w *world) {
 	assert.Equal(w.t, []driver.Ref{b.Ref}, refs(w.list(o.c, line)))
 }
 
-func leaveDeleted(w *world) {
+func leaveDeleted(w *fixture) {
 	o := w.open()
 	e := o.join(line).Entry
 	w.svc.Delete(w.t, e.Ref)
 	require.ErrorIs(w.t, o.leaveErr(e.Ref), driver.ErrGone)
 }
 
-func leaveExpired(w *world) {
+func leaveExpired(w *fixture) {
 	o := w.open()
 	e := o.join(line).Entry
 	w.svc.Expire(w.t, o.ID())
@@ -55,7 +55,7 @@ func leaveExpired(w *world) {
 	require.Error(w.t, o.leaveErr(e.Ref), "never nil for an entry that was lost")
 }
 
-func leaveLater(w *world) {
+func leaveLater(w *fixture) {
 	o := w.open()
 	old := o.join(line).Entry
 	o.leave(old.Ref)
@@ -70,7 +70,7 @@ func leaveLater(w *world) {
 	w.count(0, line, "key and place do")
 }
 
-func leaveProbes(w *world) {
+func leaveProbes(w *fixture) {
 	o := w.open()
 	a, b, c := o.join(line).Entry, o.join(line).Entry, o.join(line).Entry
 	left := o.leaveWith(driver.LeaveRequest{Ref: a.Ref, Probe: b.Ref})
@@ -87,9 +87,9 @@ func leaveProbes(w *world) {
 }
 
 // evict: an operator deletes one entry, and never another.
-func evict() []story {
+func evict() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"AnyEntryIsEvictedWhoeverOwnsIt", evictAny},
 			{"EvictLeavesTheSessionAndItsOtherEntries", evictOne},
 			{"EvictOfAnEntryThatIsGoneSaysSo", evictGone},
@@ -106,16 +106,19 @@ func evict() []story {
 }
 
 // evict evicts through a client of its own.
-func (w *world) evict(c Client, e driver.Entry) error {
+func (w *fixture) evict(c Client, e driver.Entry) error {
 	return c.Backend().Evict(w.soon(), e)
 }
 
 // evictAny evicts a holder, waiters of all kinds, and entries of others: from the
 // end, so that each is somewhere else in the line.
-func evictAny(w *world) {
+func evictAny(w *fixture) {
 	o, by := w.open(), w.open()
 	reqs := []driver.JoinRequest{
-		{Line: line}, exclusive(), valued("10.0.0.7:80"), {Line: line, Mode: driver.Shared, Kin: driver.KinReadWrite}, kept(),
+		{Line: line},
+		exclusive(), valued("10.0.0.7:80"),
+		{Line: line, Mode: driver.Shared, Kin: driver.KinReadWrite},
+		kept(),
 		{Line: line, Mode: driver.Weighted, Weight: 1},
 	}
 	var own []driver.Ref
@@ -144,7 +147,7 @@ func evictAny(w *world) {
 	}
 }
 
-func evictOne(w *world) {
+func evictOne(w *fixture) {
 	o, by := w.open(), w.open()
 	first, second, elsewhere := o.join(line), o.join(line), o.join("elsewhere")
 	require.NoError(w.t, w.evict(by.c, w.list(by.c, line)[0]))
@@ -157,7 +160,7 @@ func evictOne(w *world) {
 	assert.Zero(w.t, o.join(line).Ahead)
 }
 
-func evictGone(w *world) {
+func evictGone(w *fixture) {
 	o, by := w.open(), w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
 	stays := o.join(line).Entry
@@ -169,7 +172,7 @@ func evictGone(w *world) {
 	require.Equal(w.t, []driver.Ref{stays.Ref}, refs(w.list(by.c, line)))
 }
 
-func evictLater(w *world) {
+func evictLater(w *fixture) {
 	o, by := w.open(), w.open()
 	old := o.join(line).Entry
 	o.leave(old.Ref)
@@ -188,7 +191,7 @@ func evictLater(w *world) {
 	w.count(1, line, "key and place do")
 }
 
-func evictOdd(w *world) {
+func evictOdd(w *fixture) {
 	o := w.open()
 	e := o.join(line).Entry
 	o.join("elsewhere")
@@ -208,7 +211,7 @@ func evictOdd(w *world) {
 	w.count(1, "elsewhere", "that too")
 }
 
-func evictShared(w *world) {
+func evictShared(w *fixture) {
 	o, by := w.open(), w.open()
 	old := o.joinWith(exclusive()).Entry
 	ref := o.share(old.Ref)
@@ -224,7 +227,7 @@ func evictShared(w *world) {
 }
 
 // evictAlone: an operator's tool need not have a session.
-func evictAlone(w *world) {
+func evictAlone(w *fixture) {
 	o := w.open()
 	o.join(line)
 	c := w.client()
@@ -232,7 +235,7 @@ func evictAlone(w *world) {
 	w.count(0, line, "it is gone")
 }
 
-func evictLedger(w *world) {
+func evictLedger(w *fixture) {
 	o, by := w.open(), w.open()
 	o.hold()
 	require.NoError(w.t, w.evict(by.c, w.list(by.c, line)[0]))
@@ -240,7 +243,7 @@ func evictLedger(w *world) {
 	assert.Equal(w.t, driver.PastDied, next.past, "the work may be half done")
 }
 
-func evictLate(w *world) {
+func evictLate(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	by.c.Inject(fault.Leave, fault.LateRequest)
@@ -251,7 +254,7 @@ func evictLate(w *world) {
 	w.count(1, line, "the later entry stays")
 }
 
-func evictSurvives(w *world, f fault.Kind) {
+func evictSurvives(w *fixture, f fault.Kind) {
 	o, by := w.open(), w.open()
 	e, stays := o.join(line).Entry, o.join(line).Entry
 	by.c.Inject(fault.Leave, f)
@@ -260,7 +263,7 @@ func evictSurvives(w *world, f fault.Kind) {
 	require.ErrorIs(w.t, w.evict(by.c, e), driver.ErrGone)
 }
 
-func evictPrompt(w *world, d fault.Direction) {
+func evictPrompt(w *fixture, d fault.Direction) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	by.c.Cut(d)

@@ -10,11 +10,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// ledger: a line keeps account of how holds end. In these stories an entry holds
+// ledger: a line keeps account of how holds end. In these cases an entry holds
 // when nobody is ahead of it.
-func ledger() []story {
+func ledger() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"TheFirstHoldIsAfterACleanOne", ledgerFirst},
 			{"AHoldGivenBackIsClean", ledgerClean},
 			{"AHoldThatDiedIsTold", ledgerDied},
@@ -55,7 +55,6 @@ func (o *owner) hold() held {
 	return held{j.Entry.Ref, o.enter(j.Entry.Ref)}
 }
 
-// enter enters the name of an entry that holds, or ends the story.
 func (o *owner) enter(ref driver.Ref) driver.Past {
 	o.w.t.Helper()
 	past, err := o.Enter(o.w.soon(), ref)
@@ -64,7 +63,7 @@ func (o *owner) enter(ref driver.Ref) driver.Past {
 }
 
 // next requires what a new session learns that holds, and lets it give back.
-func (w *world) next(want driver.Past, why string) {
+func (w *fixture) next(want driver.Past, why string) {
 	w.t.Helper()
 	o := w.open()
 	h := o.hold()
@@ -73,12 +72,12 @@ func (w *world) next(want driver.Past, why string) {
 	require.NoError(w.t, o.end())
 }
 
-func ledgerFirst(w *world) {
+func ledgerFirst(w *fixture) {
 	w.next(driver.PastClean, "nobody has died under it")
 	w.next(driver.PastClean, "nor now")
 }
 
-func ledgerClean(w *world) {
+func ledgerClean(w *fixture) {
 	o := w.open()
 	for range 3 {
 		h := o.hold()
@@ -92,7 +91,7 @@ func ledgerClean(w *world) {
 	assert.Empty(w.t, names, "a ledger is no line")
 }
 
-func ledgerDied(w *world) {
+func ledgerDied(w *fixture) {
 	for _, e := range endings() {
 		o := w.open()
 		e.end(o, o.hold().ref)
@@ -102,7 +101,7 @@ func ledgerDied(w *world) {
 	}
 }
 
-func ledgerWaited(w *world) {
+func ledgerWaited(w *fixture) {
 	for _, e := range endings() {
 		o, waiter := w.open(), w.open()
 		h := o.hold()
@@ -117,7 +116,7 @@ func ledgerWaited(w *world) {
 	}
 }
 
-func ledgerInTurn(w *world) {
+func ledgerInTurn(w *fixture) {
 	want := driver.PastClean
 	for range 4 {
 		o := w.open()
@@ -132,7 +131,7 @@ func ledgerInTurn(w *world) {
 }
 
 // ledgerNoTrace: waiters leave or die behind a holder that gives back.
-func ledgerNoTrace(w *world) {
+func ledgerNoTrace(w *fixture) {
 	clean := ending{"Release", func(o *owner, ref driver.Ref) { o.giveBack(ref) }}
 	for _, e := range append(endings(), clean) {
 		o, waiter := w.open(), w.open()
@@ -146,7 +145,7 @@ func ledgerNoTrace(w *world) {
 
 // overClean is a line whose ledger was clean for a moment in which last joined:
 // the first one has given back, and the second has not entered its name yet.
-func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
+func overClean(w *fixture) (second, last *owner, ahead, behind driver.Ref) {
 	w.t.Helper()
 	first := w.open()
 	second, last = w.open(), w.open()
@@ -161,7 +160,7 @@ func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
 	return second, last, ahead, j.Entry.Ref
 }
 
-func ledgerOver(w *world) {
+func ledgerOver(w *fixture) {
 	for _, e := range endings() {
 		second, last, ahead, behind := overClean(w)
 		e.end(last, behind)
@@ -172,7 +171,7 @@ func ledgerOver(w *world) {
 	}
 }
 
-func ledgerAhead(w *world) {
+func ledgerAhead(w *fixture) {
 	for _, e := range endings() {
 		second, last, ahead, behind := overClean(w)
 		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "who is behind does not hold")
@@ -188,7 +187,7 @@ func ledgerAhead(w *world) {
 }
 
 // ledgerOwn: a waiter that leaves in good order does not clear a dead holder.
-func ledgerOwn(w *world) {
+func ledgerOwn(w *fixture) {
 	o, waiter := w.open(), w.open()
 	o.hold()
 	ref := waiter.joinWith(kept()).Entry.Ref
@@ -198,7 +197,7 @@ func ledgerOwn(w *world) {
 	w.next(driver.PastDied, "the name was that of the holder")
 }
 
-func ledgerSettled(w *world) {
+func ledgerSettled(w *fixture) {
 	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)
@@ -211,7 +210,7 @@ func ledgerSettled(w *world) {
 	}
 }
 
-func ledgerShown(w *world) {
+func ledgerShown(w *fixture) {
 	o := w.open()
 	h := o.hold()
 	list := w.list(o.c, line)
@@ -226,7 +225,7 @@ func ledgerShown(w *world) {
 	assert.Equal(w.t, driver.PastUnknown, list[1].Past, "it waits")
 }
 
-func ledgerLines(w *world) {
+func ledgerLines(w *fixture) {
 	o := w.open()
 	o.hold()
 	w.svc.Expire(w.t, o.ID())
@@ -239,7 +238,7 @@ func ledgerLines(w *world) {
 	w.next(driver.PastDied, line)
 }
 
-func ledgerSeveral(w *world) {
+func ledgerSeveral(w *fixture) {
 	for _, enters := range []bool{false, true} {
 		o := w.open()
 		all, err := o.JoinAll(w.ctx, []driver.JoinRequest{kept(), {Line: "gpu", Ledger: true}})
@@ -263,7 +262,7 @@ func ledgerSeveral(w *world) {
 }
 
 // ledgerSurvives: nothing of a lost request or reply looks like a death.
-func ledgerSurvives(w *world, f fault.Kind) {
+func ledgerSurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	for range 2 {
 		o.c.Inject(fault.Join, f)
@@ -275,7 +274,7 @@ func ledgerSurvives(w *world, f fault.Kind) {
 	w.next(driver.PastClean, "all were given back")
 }
 
-func ledgerDiedOver(w *world, f fault.Kind) {
+func ledgerDiedOver(w *fixture, f fault.Kind) {
 	o := w.open()
 	o.hold()
 	w.svc.Expire(w.t, o.ID())

@@ -13,7 +13,7 @@ import (
 
 // lost: one request or one reply is lost, and the backend finds out what
 // happened by itself, as long as its context lets it.
-func lost() []story {
+func lost() []testCase {
 	return slices.Concat(
 		over("AJoinSurvivesA%v", fault.Retryable(), joinSurvives),
 		over("AJoinIfEmptySurvivesA%v", fault.Retryable(), ifEmptySurvives),
@@ -21,14 +21,14 @@ func lost() []story {
 		over("ReadsSurviveA%v", fault.Retryable(), readsSurvive),
 		over("OpenSurvivesA%v", fault.Retryable(), openSurvives),
 		over("CloseSurvivesA%v", fault.Retryable(), closeSurvives),
-		[]story{
+		[]testCase{
 			{"ALeaveCutShortIsFinishedByTheNext", leaveCutShort},
 			{"SlowRepliesAreWaitedFor", slowReplies},
 		},
 	)
 }
 
-func joinSurvives(w *world, f fault.Kind) {
+func joinSurvives(w *fixture, f fault.Kind) {
 	holder, o := w.open(), w.open()
 	first := holder.join(line).Entry
 	o.c.Inject(fault.Join, f)
@@ -44,7 +44,7 @@ func joinSurvives(w *world, f fault.Kind) {
 }
 
 // ifEmptySurvives: whoever asks again must not take its own entry for another's.
-func ifEmptySurvives(w *world, f fault.Kind) {
+func ifEmptySurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	o.c.Inject(fault.Join, f)
 	j := o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
@@ -60,7 +60,7 @@ func ifEmptySurvives(w *world, f fault.Kind) {
 }
 
 // leaveSurvives: also when the first request did it, the answer is nil.
-func leaveSurvives(w *world, f fault.Kind) {
+func leaveSurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
 	o.c.Inject(fault.Leave, f)
@@ -71,7 +71,7 @@ func leaveSurvives(w *world, f fault.Kind) {
 	require.ErrorIs(w.t, o.leaveErr(b.Ref), driver.ErrGone, "an entry that never was left by us")
 }
 
-func readsSurvive(w *world, f fault.Kind) {
+func readsSurvive(w *fixture, f fault.Kind) {
 	o := w.open()
 	e := o.join(line).Entry
 	o.c.Inject(fault.Look, f)
@@ -85,7 +85,7 @@ func readsSurvive(w *world, f fault.Kind) {
 	assert.Equal(w.t, []string{line}, names)
 }
 
-func openSurvives(w *world, f fault.Kind) {
+func openSurvives(w *fixture, f fault.Kind) {
 	c := w.client()
 	c.Inject(fault.Open, f)
 	o := w.openOn(c)
@@ -95,7 +95,7 @@ func openSurvives(w *world, f fault.Kind) {
 	assert.Zero(w.t, o.losses())
 }
 
-func closeSurvives(w *world, f fault.Kind) {
+func closeSurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	o.join(line)
 	o.c.Inject(fault.Close, f)
@@ -105,7 +105,7 @@ func closeSurvives(w *world, f fault.Kind) {
 
 // leaveCutShort: the first call has done it and never knew; the second must not
 // say that somebody else did.
-func leaveCutShort(w *world) {
+func leaveCutShort(w *fixture) {
 	o := w.open()
 	e := o.join(line).Entry
 	o.c.Cut(fault.Replies)
@@ -118,7 +118,7 @@ func leaveCutShort(w *world) {
 	require.ErrorIs(w.t, o.leaveErr(e.Ref), driver.ErrGone, "now it is answered")
 }
 
-func slowReplies(w *world) {
+func slowReplies(w *fixture) {
 	holder, o := w.open(), w.open()
 	first := holder.join(line).Entry
 	o.c.Delay(w.h.TTL / 8)
@@ -131,8 +131,8 @@ func slowReplies(w *world) {
 }
 
 // late: a request arrives after the client has given it up.
-func late() []story {
-	return []story{
+func late() []testCase {
+	return []testCase{
 		{"ALateJoinAfterSettleMakesNoEntry", lateSettled},
 		{"ALateJoinAfterItsRetryMakesNoSecondEntry", lateRetried},
 		{"ALateJoinAfterItsRetryWasLeftMakesNoEntry", lateLeft},
@@ -142,7 +142,7 @@ func late() []story {
 }
 
 // canceledLate is a join whose only request is kept back while its context ends.
-func canceledLate(w *world, o *owner, names ...string) error {
+func canceledLate(w *fixture, o *owner, names ...string) error {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.soon())
 	defer stop()
@@ -160,7 +160,7 @@ func canceledLate(w *world, o *owner, names ...string) error {
 	return err
 }
 
-func lateSettled(w *world) {
+func lateSettled(w *fixture) {
 	o := w.open()
 	err := canceledLate(w, o, line)
 	w.settle(err)
@@ -172,7 +172,7 @@ func lateSettled(w *world) {
 	w.count(0, line, "the line works as before")
 }
 
-func lateRetried(w *world) {
+func lateRetried(w *fixture) {
 	o := w.open()
 	o.c.Inject(fault.Join, fault.LateRequest)
 	j := o.join(line)
@@ -183,7 +183,7 @@ func lateRetried(w *world) {
 
 // lateLeft is the orphan that lives as long as its session: the first copy of a
 // join arrives when the second has been answered and left.
-func lateLeft(w *world) {
+func lateLeft(w *fixture) {
 	o := w.open()
 	o.c.Inject(fault.Join, fault.LateRequest)
 	o.leave(o.join(line).Entry.Ref)
@@ -191,7 +191,7 @@ func lateLeft(w *world) {
 	w.undone(0, line, "a join that was answered and left does not come again")
 }
 
-func lateClosed(w *world) {
+func lateClosed(w *fixture) {
 	o := w.open()
 	err := canceledLate(w, o, line)
 	require.NoError(w.t, o.end())
@@ -201,7 +201,7 @@ func lateClosed(w *world) {
 	w.count(0, line, "settled")
 }
 
-func lateLeave(w *world) {
+func lateLeave(w *fixture) {
 	o := w.open()
 	e := o.join(line).Entry
 	o.c.Inject(fault.Leave, fault.LateRequest)

@@ -12,8 +12,8 @@ import (
 )
 
 // order: a line is first come, first served, and tells so.
-func order() []story {
-	return []story{
+func order() []testCase {
+	return []testCase{
 		{"PlacesRiseInTheOrderOfJoining", placesRise},
 		{"WhoIsFirstIsTheFirstThatIsThere", firstGoes},
 		{"JoinsAtOnceStandInOneOrder", joinsAtOnce},
@@ -27,7 +27,7 @@ func order() []story {
 	}
 }
 
-func placesRise(w *world) {
+func placesRise(w *fixture) {
 	a := w.open()
 	owners := []*owner{a, w.open(), w.openOn(a.c)}
 	var joined []driver.Joined
@@ -55,7 +55,7 @@ func placesRise(w *world) {
 
 // firstGoes has the first of two leave at the first request of a List, then at the
 // second, and so on until it makes fewer requests.
-func firstGoes(w *world) {
+func firstGoes(w *fixture) {
 	a, b, reader := w.open(), w.open(), w.client()
 	for n := 1; ; n++ {
 		require.Less(w.t, n, 20, "a List does not make so many requests")
@@ -83,7 +83,7 @@ func firstGoes(w *world) {
 }
 
 // checkKnown holds what a join knows against who really is ahead.
-func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
+func checkKnown(w *fixture, j driver.Joined, ahead []driver.Joined) {
 	there := make([]driver.Ref, 0, len(ahead))
 	for _, a := range ahead {
 		there = append(there, a.Entry.Ref)
@@ -97,7 +97,7 @@ func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
 	assert.True(w.t, slices.IsSortedFunc(known, func(a, b driver.Ref) int { return int(a.Place - b.Place) }), "known are in order")
 }
 
-func joinsAtOnce(w *world) {
+func joinsAtOnce(w *fixture) {
 	const each = 8
 	owners := []*owner{w.open(), w.open(), w.open()}
 	var mu sync.Mutex
@@ -127,7 +127,7 @@ func joinsAtOnce(w *world) {
 	}
 }
 
-func tokensRise(w *world) {
+func tokensRise(w *fixture) {
 	a := w.open()
 	last := a.join(line).Entry
 	next := func(o *owner, why string) {
@@ -149,7 +149,7 @@ func tokensRise(w *world) {
 	next(w.open(), "the session had ended")
 }
 
-func aloneOneRoundTrip(w *world) {
+func aloneOneRoundTrip(w *fixture) {
 	o := w.open()
 	var j driver.Joined
 	costs := w.h.Costs(o.c, func() { j = o.join(line) }, func() { o.leave(j.Entry.Ref) })
@@ -161,7 +161,7 @@ func aloneOneRoundTrip(w *world) {
 
 // aloneAnyKind: nor does a limit, a value or a ledger cost more, once the line has
 // been made and its limit is known.
-func aloneAnyKind(w *world) {
+func aloneAnyKind(w *fixture) {
 	for name, req := range map[string]driver.JoinRequest{
 		"read": {Mode: driver.Shared, Kin: driver.KinReadWrite}, "write": exclusive(),
 		"limit": weighted(2), "value": valued("v"), "ledger": kept(),
@@ -183,7 +183,7 @@ func aloneAnyKind(w *world) {
 	assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave of several")
 }
 
-func twoEntries(w *world) {
+func twoEntries(w *fixture) {
 	o := w.open()
 	a, b := o.join(line), o.join(line)
 	require.NotEqual(w.t, a.Entry.Ref, b.Entry.Ref)
@@ -195,7 +195,7 @@ func twoEntries(w *world) {
 	assert.Equal(w.t, []driver.Ref{b.Entry.Ref}, refs(w.list(o.c, line)), "the other stays")
 }
 
-func ifEmptyWritesNothing(w *world) {
+func ifEmptyWritesNothing(w *fixture) {
 	a, b := w.open(), w.open()
 	first := a.join(line).Entry
 	a.join(line)
@@ -211,7 +211,7 @@ func ifEmptyWritesNothing(w *world) {
 	}
 }
 
-func entryTells(w *world) {
+func entryTells(w *fixture) {
 	o := w.open()
 	meta := driver.Meta{Kind: "semaphore", Host: "web-2", PID: 4121, Label: "night run", Holds: []string{"a", "b/c"}}
 	o.joinWith(driver.JoinRequest{Line: line, Mode: driver.Exclusive, Meta: meta})
@@ -233,7 +233,7 @@ func entryTells(w *world) {
 
 // joinDeleted: somebody deletes an entry while the answer to its join is on its
 // way, and then the line goes on.
-func joinDeleted(w *world) {
+func joinDeleted(w *fixture) {
 	a, b := w.open(), w.open()
 	ahead := a.join(line).Entry
 	b.c.Delay(w.h.TTL / 10)

@@ -15,8 +15,8 @@ import (
 )
 
 // sessions: what package session makes of the backend's reports.
-func sessions() []story {
-	return []story{
+func sessions() []testCase {
+	return []testCase{
 		{"ASessionOpensAndClosesCleanly", sessionCloses},
 		{"ASessionOpensAnewAfterAnEndFromOutside", sessionReopens},
 		{"AContextEndsBeforeTheEntriesOfADeadClientGo", sessionDeadline},
@@ -24,7 +24,7 @@ func sessions() []story {
 }
 
 // session opens a session.Session on a client of its own. It owns the backend.
-func (w *world) session() (*session.Session, Client) {
+func (w *fixture) session() (*session.Session, Client) {
 	w.t.Helper()
 	c := w.svc.Client(w.t)
 	ctx, stop := context.WithCancel(w.soon())
@@ -39,14 +39,14 @@ func (w *world) session() (*session.Session, Client) {
 }
 
 // term is the live term of a session.
-func (w *world) term(s *session.Session) *session.Term {
+func (w *fixture) term(s *session.Session) *session.Term {
 	w.t.Helper()
 	term, err := s.Term(w.soon())
 	require.NoError(w.t, err)
 	return term
 }
 
-func sessionCloses(w *world) {
+func sessionCloses(w *fixture) {
 	s, _ := w.session()
 	_, err := w.term(s).Driver().Join(w.ctx, driver.JoinRequest{Line: line, Meta: s.Meta()})
 	require.NoError(w.t, err)
@@ -58,7 +58,7 @@ func sessionCloses(w *world) {
 	w.count(0, line, "Close hands on")
 }
 
-func sessionReopens(w *world) {
+func sessionReopens(w *fixture) {
 	s, _ := w.session()
 	old := w.term(s)
 	w.svc.Expire(w.t, old.Driver().ID())
@@ -74,7 +74,7 @@ func sessionReopens(w *world) {
 }
 
 // sessionDeadline is the promise that everything else is there for.
-func sessionDeadline(w *world) {
+func sessionDeadline(w *fixture) {
 	w.expires()
 	for _, d := range fault.Directions() {
 		s, c := w.session()
@@ -99,27 +99,27 @@ func sessionDeadline(w *world) {
 }
 
 // leaks: nothing runs on in the process when a session is over.
-func leaks() []story {
-	return []story{
-		{"CloseLeavesNoGoroutine", func(w *world) {
+func leaks() []testCase {
+	return []testCase{
+		{"CloseLeavesNoGoroutine", func(w *fixture) {
 			noLeak(w, func(o *owner) { require.NoError(w.t, o.end()) })
 		}},
-		{"AbandonLeavesNoGoroutine", func(w *world) { noLeak(w, func(o *owner) { o.Abandon() }) }},
-		{"ALostSessionThatIsClosedLeavesNoGoroutine", func(w *world) {
+		{"AbandonLeavesNoGoroutine", func(w *fixture) { noLeak(w, func(o *owner) { o.Abandon() }) }},
+		{"ALostSessionThatIsClosedLeavesNoGoroutine", func(w *fixture) {
 			noLeak(w, func(o *owner) {
 				w.svc.Expire(w.t, o.ID())
 				w.eventually(func() bool { return o.losses() > 0 }, "Gone")
 				require.NoError(w.t, o.end())
 			})
 		}},
-		{"CallsGivenUpWhileCutLeaveNoGoroutine", func(w *world) { noLeak(w, giveUpWhileCut) }},
-		{"CloseWhileCutLeavesNoGoroutine", func(w *world) { noLeak(w, closeWhileCut) }},
+		{"CallsGivenUpWhileCutLeaveNoGoroutine", func(w *fixture) { noLeak(w, giveUpWhileCut) }},
+		{"CloseWhileCutLeavesNoGoroutine", func(w *fixture) { noLeak(w, closeWhileCut) }},
 	}
 }
 
 // noLeak opens a session that watches and waits, ends it in some way, and looks
 // for what runs on. Ends that leave the session at the service are made up for.
-func noLeak(w *world, end func(o *owner)) {
+func noLeak(w *fixture, end func(o *owner)) {
 	ahead := w.svc.PutForeign(w.t, line, true) // by nobody whose goroutines could be counted
 	c := w.client()
 	warm := w.openOn(c) // what the backend keeps for its own life is there

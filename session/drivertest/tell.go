@@ -12,15 +12,15 @@ import (
 
 // tell: who asks for it is told that an entry gave back a hold, where
 // Profile.Tells says so, and is never told so wrongly, whatever it says.
-func tell() []story {
+func tell() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"AReleaseIsTold", tellRelease},
 			{"WhoDidNotAskIsNotTold", tellUnasked},
-			{"AWaitersLeaveIsNoRelease", func(w *world) { tellOther(w, byLeave) }},
-			{"ADeletionByHandIsNoRelease", func(w *world) { tellOther(w, byDeletion) }},
-			{"AnExpiryIsNoRelease", func(w *world) { tellOther(w, byExpiry) }},
-			{"ACloseIsNoRelease", func(w *world) { tellOther(w, byClose) }},
+			{"AWaitersLeaveIsNoRelease", func(w *fixture) { tellOther(w, byLeave) }},
+			{"ADeletionByHandIsNoRelease", func(w *fixture) { tellOther(w, byDeletion) }},
+			{"AnExpiryIsNoRelease", func(w *fixture) { tellOther(w, byExpiry) }},
+			{"ACloseIsNoRelease", func(w *fixture) { tellOther(w, byClose) }},
 			{"AnAttemptToReleaseIsNoRelease", tellAttempt},
 			{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
 			{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
@@ -37,7 +37,7 @@ func (o *owner) asks(what string, ref driver.Ref) *recorder {
 }
 
 // behind is a holder, and one who stands right behind it and watches it.
-func behind(w *world) (holder *owner, held, own driver.Ref, r *recorder) {
+func behind(w *fixture) (holder *owner, held, own driver.Ref, r *recorder) {
 	holder = w.open()
 	waiter := w.open()
 	held, own = holder.join(line).Entry.Ref, waiter.join(line).Entry.Ref
@@ -57,7 +57,7 @@ func (r *recorder) awaitTruth(own driver.Ref) driver.Event {
 	return gone
 }
 
-func tellRelease(w *world) {
+func tellRelease(w *fixture) {
 	for range 3 { // one line for all, so that there are words before the last
 		holder, held, own, r := behind(w)
 		holder.release(held)
@@ -70,7 +70,7 @@ func tellRelease(w *world) {
 }
 
 // tellUnasked: the recorders of those who did not ask see to the claim.
-func tellUnasked(w *world) {
+func tellUnasked(w *fixture) {
 	holder, held, own, asked := behind(w)
 	all := []*recorder{asked}
 	for _, by := range []*owner{asked.o, holder, w.open()} {
@@ -85,7 +85,7 @@ func tellUnasked(w *world) {
 }
 
 // tellOther ends an entry in some way that is no release.
-func tellOther(w *world, end func(holder *owner, held driver.Ref)) {
+func tellOther(w *fixture, end func(holder *owner, held driver.Ref)) {
 	holder, held, _, r := behind(w)
 	end(holder, held)
 	assert.False(w.t, r.await(driver.Gone).Held, "it did not give back a hold")
@@ -93,7 +93,7 @@ func tellOther(w *world, end func(holder *owner, held driver.Ref)) {
 
 // tellAttempt: a release does not reach the service before an operator deletes
 // the entry, and when it is tried again there is nothing to give back.
-func tellAttempt(w *world) {
+func tellAttempt(w *fixture) {
 	holder, held, _, r := behind(w)
 	r.o.c.Delay(w.h.TTL / 50) // so that both attempts come before the answer
 	holder.c.Cut(fault.Requests)
@@ -109,7 +109,7 @@ func tellAttempt(w *world) {
 }
 
 // tellEarlier: there was a word in the line, but it was another's.
-func tellEarlier(w *world) {
+func tellEarlier(w *fixture) {
 	holder, held, own, first := behind(w)
 	second := w.open().asks("entry behind the holder", own)
 	second.o.join(line)
@@ -127,7 +127,7 @@ func tellEarlier(w *world) {
 }
 
 // tellJoins: others join before the waiter could find out.
-func tellJoins(w *world) {
+func tellJoins(w *fixture) {
 	crowd := func(holder *owner) {
 		o := w.open()
 		for _, by := range []*owner{holder, o, holder} {
@@ -155,7 +155,7 @@ func tellJoins(w *world) {
 
 // tellSurvives: a release whose first request goes wrong is told or not, and
 // nobody else is taken to have given back.
-func tellSurvives(w *world, f fault.Kind) {
+func tellSurvives(w *fixture, f fault.Kind) {
 	holder, held, own, first := behind(w)
 	second := w.open().asks("entry behind the holder", own)
 	second.o.join(line)

@@ -12,9 +12,9 @@ import (
 )
 
 // value: an entry can carry bytes for others to read.
-func value() []story {
+func value() []testCase {
 	return slices.Concat(
-		[]story{
+		[]testCase{
 			{"AValueIsStoredAsItIs", valueRaw},
 			{"AWriteChangesTheValueInItsPlace", valueWritten},
 			{"AWriteIsToldToWhoWantsChanges", valueTold},
@@ -27,13 +27,12 @@ func value() []story {
 	)
 }
 
-// write writes a value, or ends the story.
 func (o *owner) write(ref driver.Ref, value string) {
 	o.w.t.Helper()
 	require.NoError(o.w.t, o.Write(o.w.soon(), ref, []byte(value)), "Write")
 }
 
-func valueRaw(w *world) {
+func valueRaw(w *fixture) {
 	o, other := w.open(), w.open()
 	var want []string
 	for _, v := range []string{"10.0.0.7:80", "\x00\xff", "{", `{"v":1,"kind":"mutex"}`, "", "nächtlich"} {
@@ -55,7 +54,7 @@ func valueRaw(w *world) {
 	assert.Equal(w.t, "mutex", all[len(want)].Meta.Kind)
 }
 
-func valueWritten(w *world) {
+func valueWritten(w *fixture) {
 	o, other := w.open(), w.open()
 	first := other.joinWith(valued("first")).Entry
 	e := o.joinWith(valued("old")).Entry
@@ -78,7 +77,7 @@ func valueWritten(w *world) {
 	w.count(2, line, "a written entry dies with its session too")
 }
 
-func valueTold(w *world) {
+func valueTold(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.joinWith(valued("old")).Entry
 	r, _ := by.armed("entry, changes wanted", driver.WatchRequest{Ref: e.Ref, Changes: true})
@@ -95,7 +94,7 @@ func valueTold(w *world) {
 	quiet.unchanged()
 }
 
-func valueLarge(w *world) {
+func valueLarge(w *fixture) {
 	o := w.open()
 	large := bytes.Repeat([]byte{0xf1}, o.c.Backend().Profile().MaxValue)
 	req := valued("")
@@ -112,7 +111,7 @@ func valueLarge(w *world) {
 }
 
 // valueGoes: what lay beside an entry is not taken for that of a later one.
-func valueGoes(w *world) {
+func valueGoes(w *fixture) {
 	o := w.open()
 	o.leave(o.joinWith(valued("old")).Entry.Ref)
 	w.count(0, line, "nothing of it counts")
@@ -129,7 +128,7 @@ func valueGoes(w *world) {
 	assert.Empty(w.t, w.list(w.client(), line))
 }
 
-func valueForeign(w *world) {
+func valueForeign(w *fixture) {
 	o := w.open()
 	f := w.svc.PutForeign(w.t, line, true)
 	for _, v := range []string{"10.0.0.7:80", `{"v":1,"kind":"mutex"}`} {
@@ -142,7 +141,7 @@ func valueForeign(w *world) {
 	}
 }
 
-func valueLate(w *world) {
+func valueLate(w *fixture) {
 	o := w.open()
 	e := o.joinWith(valued("old")).Entry
 	o.c.Inject(fault.Change, fault.LateRequest)
@@ -152,7 +151,7 @@ func valueLate(w *world) {
 	assert.Equal(w.t, "newer", string(w.list(o.c, line)[0].Value), "the newer one was told to be done")
 }
 
-func valueSurvives(w *world, f fault.Kind) {
+func valueSurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	o.c.Inject(fault.Join, f)
 	e := o.joinWith(valued("v")).Entry

@@ -11,12 +11,12 @@ import (
 )
 
 // watch: an armed watch tells the end of its entry, whatever the cause.
-func watch() []story {
-	return []story{
+func watch() []testCase {
+	return []testCase{
 		{"WatchTellsALeave", watchLeave},
-		{"WatchTellsADeletionByHand", func(w *world) { watchEnds(w, byDeletion) }},
-		{"WatchTellsAnExpiry", func(w *world) { watchEnds(w, byExpiry) }},
-		{"WatchTellsAClose", func(w *world) { watchEnds(w, byClose) }},
+		{"WatchTellsADeletionByHand", func(w *fixture) { watchEnds(w, byDeletion) }},
+		{"WatchTellsAnExpiry", func(w *fixture) { watchEnds(w, byExpiry) }},
+		{"WatchTellsAClose", func(w *fixture) { watchEnds(w, byClose) }},
 		{"WatchOnTheOwnEntryTellsADeletion", watchOwn},
 		{"WatchOnAnEntryThatIsGoneShowsIt", watchGone},
 		{"WatchSinceTellsWhatWentBefore", watchSince},
@@ -50,14 +50,14 @@ func byExpiry(o *owner, _ driver.Ref)     { o.w.svc.Expire(o.w.t, o.ID()) }
 func byDeletion(o *owner, ref driver.Ref) { o.w.svc.Delete(o.w.t, ref) }
 
 // watched makes an entry with a watch of another session on it.
-func watched(w *world) (holder *owner, e driver.Entry, r *recorder) {
+func watched(w *fixture) (holder *owner, e driver.Entry, r *recorder) {
 	holder = w.open()
 	e = holder.join(line).Entry
 	r, _ = w.open().armed("entry of another", driver.WatchRequest{Ref: e.Ref})
 	return holder, e, r
 }
 
-func watchLeave(w *world) {
+func watchLeave(w *fixture) {
 	o, e, r := watched(w)
 	left := o.leave(e.Ref)
 	gone := r.await(driver.Gone)
@@ -67,13 +67,13 @@ func watchLeave(w *world) {
 	assert.False(w.t, r.o.sees(e.Ref, gone.Rev))
 }
 
-func watchEnds(w *world, end func(o *owner, ref driver.Ref)) {
+func watchEnds(w *fixture, end func(o *owner, ref driver.Ref)) {
 	o, e, r := watched(w)
 	end(o, e.Ref)
 	r.await(driver.Gone)
 }
 
-func watchOwn(w *world) {
+func watchOwn(w *fixture) {
 	o := w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
 	ra, _ := o.armed("first own entry", driver.WatchRequest{Ref: a.Ref, Own: true})
@@ -86,7 +86,7 @@ func watchOwn(w *world) {
 	rb.await(driver.Gone)
 }
 
-func watchGone(w *world) {
+func watchGone(w *fixture) {
 	o := w.open()
 	e := o.join(line).Entry
 	o.join(line)
@@ -97,7 +97,7 @@ func watchGone(w *world) {
 	}
 }
 
-func watchSince(w *world) {
+func watchSince(w *fixture) {
 	o, other := w.open(), w.open()
 	e := o.join(line).Entry
 	rev := o.look(driver.LookRequest{Line: line, Upto: e.Place}).Rev
@@ -114,7 +114,7 @@ func watchSince(w *world) {
 	late.await(driver.Gone)
 }
 
-func watchLater(w *world) {
+func watchLater(w *fixture) {
 	o, e, r := watched(w)
 	o.leave(e.Ref)
 	again := o.join(line).Entry // often with the same key
@@ -128,7 +128,7 @@ func watchLater(w *world) {
 	assert.Equal(w.t, driver.Gone, r.all()[len(r.all())-1].Kind, "nothing after a Gone")
 }
 
-func watchChanges(w *world) {
+func watchChanges(w *fixture) {
 	o, e, quiet := watched(w)
 	r, _ := quiet.o.armed("entry, changes wanted", driver.WatchRequest{Ref: e.Ref, Changes: true})
 	w.svc.Overwrite(w.t, e.Ref, nil)
@@ -144,7 +144,7 @@ func watchChanges(w *world) {
 	quiet.unchanged()
 }
 
-func watchCanceled(w *world) {
+func watchCanceled(w *fixture) {
 	o := w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
 	by := w.open()
@@ -162,7 +162,7 @@ func watchCanceled(w *world) {
 }
 
 // watchOverCut: what went while a client was cut off is told after it.
-func watchOverCut(w *world) {
+func watchOverCut(w *fixture) {
 	for _, d := range fault.Directions() {
 		o, e, r := watched(w)
 		own := r.o.join(line).Entry
@@ -177,7 +177,7 @@ func watchOverCut(w *world) {
 }
 
 // watchAfterCut: a watch that lived over a cut still works.
-func watchAfterCut(w *world) {
+func watchAfterCut(w *fixture) {
 	for _, d := range fault.Directions() {
 		o, e, r := watched(w)
 		r.o.c.Cut(d)
@@ -189,7 +189,7 @@ func watchAfterCut(w *world) {
 	}
 }
 
-func watchBegunCut(w *world) {
+func watchBegunCut(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	by.meet(e.Ref)
@@ -213,15 +213,15 @@ func (o *owner) watchWhileCut(req driver.WatchRequest) (r *recorder) {
 }
 
 // aspect: a whole line is watched, also one that is empty.
-func aspect() []story {
-	all := []story{
+func aspect() []testCase {
+	all := []testCase{
 		{"ALineIsWatchedOverACut", aspectOverCut},
 		{"ALineIsWatchedBegunWhileCut", aspectBegunCut},
 		{"ACanceledWatchOfALineIsSilent", aspectCanceled},
 		{"AWatchOfALineGoesOnAfterItIsEmpty", aspectGoesOn},
 	}
 	for _, e := range happenings() {
-		all = append(all, story{e.name + "IsToldToWhoWatchesTheLine", func(w *world) { aspectTold(w, e) }})
+		all = append(all, testCase{e.name + "IsToldToWhoWatchesTheLine", func(w *fixture) { aspectTold(w, e) }})
 	}
 	return all
 }
@@ -254,7 +254,7 @@ func (o *owner) watchLine() (*recorder, func()) {
 	return o.armed("line", driver.WatchRequest{Ref: driver.Ref{Line: line}, Of: driver.OfLine})
 }
 
-func aspectTold(w *world, e happening) {
+func aspectTold(w *fixture, e happening) {
 	o, by := w.open(), w.open()
 	var ref driver.Ref
 	if e.req != nil {
@@ -272,7 +272,7 @@ func aspectTold(w *world, e happening) {
 
 // aspectOverCut: what came while a client was cut off is told after it, and so
 // is what comes then.
-func aspectOverCut(w *world) {
+func aspectOverCut(w *fixture) {
 	for _, d := range fault.Directions() {
 		o, by := w.open(), w.open()
 		r, _ := by.watchLine()
@@ -286,14 +286,14 @@ func aspectOverCut(w *world) {
 	}
 }
 
-func aspectBegunCut(w *world) {
+func aspectBegunCut(w *fixture) {
 	o, by := w.open(), w.open()
 	r := by.watchWhileCut(driver.WatchRequest{Ref: driver.Ref{Line: line}, Of: driver.OfLine})
 	o.join(line)
 	r.await(driver.Changed)
 }
 
-func aspectCanceled(w *world) {
+func aspectCanceled(w *fixture) {
 	o, by := w.open(), w.open()
 	silent, stop := by.watchLine()
 	still, _ := by.watchLine()
@@ -305,7 +305,7 @@ func aspectCanceled(w *world) {
 }
 
 // aspectGoesOn: the end of the last entry is not the end of the watch.
-func aspectGoesOn(w *world) {
+func aspectGoesOn(w *fixture) {
 	o, by := w.open(), w.open()
 	r, _ := by.watchLine()
 	for range 3 {
