@@ -28,7 +28,10 @@ func severalLost() []testCase {
 		over("EnqueueAllWith%vIsAllOrNothing", fault.Retryable(), func(w *Fixture, f fault.Kind) {
 			unknownJoin(w, f, wantAll("x", "y", "z"), "x", "y", "z")
 		}),
-		over("EnqueueAllWith%vIsGrantedInTheEnd", fault.Retryable(), allPatientOver),
+		over("EnqueueAllWith%vIsGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			patientJoin(w, f, wantAll("x", name, "z"))
+			w.empty("x", "z")
+		}),
 		over("ReleaseAllWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) {
 			unknownLeave(w, f, wantAll("x", "y", "z"), wantOne("y"), wantAll("z", "x", "y"))
 		}),
@@ -176,16 +179,4 @@ func allUnleased(w *Fixture) {
 	w.lineHas(1, "x", "only the holder")
 	w.lineHas(1, "y", "only the foreign one")
 	w.unlock(held)
-}
-
-func allPatientOver(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	held := b.holdOne("y")
-	a.net.Inject(fault.Join, f)
-	r := a.queueAll(w.soon(), "x", "y", "z")
-	w.lineHas(1, "x", "one entry for one request")
-	w.lineHas(2, "y", "one entry for one request")
-	w.unlock(held)
-	w.unlock(r.granted())
-	w.empty("x", "y", "z")
 }

@@ -23,7 +23,13 @@ func cuts() []testCase {
 			{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
 			{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
 			{"LockCutOffReturnsWithItsContext", func(w *Fixture) { cutWaiter(w, lock, lock) }},
-			{"JoinCutOffReturnsWithItsContext", cutJoiner},
+			{"JoinCutOffReturnsWithItsContext", func(w *Fixture) {
+				a := w.Client("a")
+				a.givesUp(fault.Replies, func(ctx context.Context) error {
+					_, err := lock(ctx, a.Session)
+					return err
+				})
+			}},
 			{"UnlockCutOffIsPendingThenDone", cutUnlock},
 			{"WaiterCutOffForLongJoinsAgain", cutLong},
 			{"ShortCutLosesNoPlace", cutShort},
@@ -104,21 +110,6 @@ func cutWaiter(w *Fixture, hold, want locking) {
 	w.unlock(last.granted())
 }
 
-func cutJoiner(w *Fixture) {
-	a := w.Client("a")
-	a.net.Cut(fault.Replies)
-	ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
-	defer cancel()
-	r := a.ask(ctx)
-	<-ctx.Done()
-	at := time.Now()
-	r.returned()
-
-	w.prompt(at, r.at)
-	require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
-	a.net.Heal()
-}
-
 func cutUnlock(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
@@ -175,20 +166,23 @@ func cutShort(w *Fixture) {
 func outcomes() []testCase {
 	return slices.Concat(
 		over("EnqueueWith%vWedgesNobody", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownJoin(w, f, lock, name) }),
-		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), patientJoin),
+		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) { patientJoin(w, f, lock) }),
 		over("ReleaseWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownLeave(w, f, lock, lock) }),
 		over("LookWith%vOnlyTakesLonger", fault.Retryable(), unknownLook),
 	)
 }
 
-// patientJoin has the caller wait.
-func patientJoin(w *Fixture, f fault.Kind) {
-	a := w.Client("a")
+// patientJoin has callers wait, of whom the second may have to wait for the first.
+func patientJoin(w *Fixture, f fault.Kind, want locking) {
+	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
-	r := a.ask(w.soon())
-	h := r.granted()
+	h := a.askFor(w.soon(), want).granted()
 	w.eventually(1, "one entry for one request")
+	b.net.Inject(fault.Join, f)
+	r := b.queueFor(w.soon(), want)
+	w.eventually(2, "one entry for one request")
 	w.unlock(h)
+	w.unlock(r.granted())
 }
 
 func unknownLook(w *Fixture, f fault.Kind) {

@@ -36,7 +36,9 @@ func semaphoreEnds() []testCase {
 		},
 		over("ANoteWith%vOnlyTakesLonger", fault.Retryable(), noteStruck),
 		over("ASlotWith%vOnlyTakesLonger", fault.Retryable(), slotStruck),
-		over("PermitsAskedForWith%vAreGrantedInTheEnd", fault.Retryable(), permitsJoinStruck),
+		over("PermitsAskedForWith%vAreGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			patientJoin(w, f, wanting(1, 3))
+		}),
 		over("PermitsGivenBackWith%vAdmitTheNext", fault.Retryable(), func(w *Fixture, f fault.Kind) {
 			unknownLeave(w, f, wanting(2, 2), wanting(1, 2))
 		}),
@@ -231,16 +233,4 @@ func slotStruck(w *Fixture, f fault.Kind) {
 		assert.Equal(w.t, i, h.Slot(), "one number for one hold")
 		defer func() { w.unlock(h) }()
 	}
-}
-
-func permitsJoinStruck(w *Fixture, f fault.Kind) {
-	const limit = 3
-	a, b := w.Client("a"), w.Client("b")
-	a.net.Inject(fault.Join, f)
-	h := a.askFor(w.soon(), wanting(2, limit)).granted()
-	b.net.Inject(fault.Join, f)
-	beside := b.askFor(w.soon(), wanting(1, limit)).granted()
-	w.eventually(2, "one entry for one request")
-	w.unlock(beside)
-	w.unlock(h)
 }
