@@ -18,9 +18,7 @@ import (
 func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
 	for _, d := range []fault.Direction{fault.Requests, fault.Both} {
 		synctest.Test(t, func(t *testing.T) {
-			st := membackend.New()
-			c := st.NewClient()
-			s, r := open(t, c)
+			st, c, s, r := serve(t, nil)
 			join(t, s, "jobs")
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -46,9 +44,7 @@ func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
 
 func TestRepliesCutKeepTheSessionAndProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, r := open(t, c)
+		st, c, s, r := serve(t, nil)
 		join(t, s, "jobs")
 		c.Cut(fault.Replies)
 		proofs := len(r.proofs())
@@ -62,9 +58,7 @@ func TestRepliesCutKeepTheSessionAndProveNothing(t *testing.T) {
 
 func TestStalledProcessSendsNothingAndHearsOfItsEndOnResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, r := open(t, c)
+		st, c, s, r := serve(t, nil)
 		join(t, s, "jobs")
 		c.Stall()
 		before := c.Sent(fault.Renew)
@@ -105,9 +99,7 @@ func TestStalledProcessRunsItsTimersLate(t *testing.T) {
 
 func TestCallsOfAStalledProcessReturnWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		c.Stall()
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
@@ -126,8 +118,7 @@ func TestCallsOfAStalledProcessReturnWithTheirContext(t *testing.T) {
 // window if that is less.
 func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := membackend.New().NewClient()
-		s, _ := open(t, c)
+		_, c, s, _ := serve(t, nil)
 		begin := time.Now()
 		c.Inject(fault.Join, fault.LostRequest)
 		c.Inject(fault.Join, fault.LostReply)
@@ -147,9 +138,7 @@ func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
 
 func TestDelaysAddUpPerRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		c.DelayRequests(30 * time.Millisecond)
 		c.Delay(20 * time.Millisecond)
 		begin := time.Now()
@@ -173,9 +162,7 @@ func TestDelaysAddUpPerRequest(t *testing.T) {
 
 func TestHookStrikesTheVeryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		var ops []fault.Op
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Renew {
@@ -197,9 +184,7 @@ func TestHookStrikesTheVeryRequest(t *testing.T) {
 
 func TestLateRequestArrivesWhenTheCallerHasLongGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 		defer stop()
 		c.Inject(fault.Join, fault.LateRequest)

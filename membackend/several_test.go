@@ -26,9 +26,7 @@ func late(t *testing.T, c *membackend.Client, op fault.Op, call func(ctx context
 
 func TestOldChangesThatComeLateUndoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		j, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs", Value: []byte("old")})
 		require.NoError(t, err)
 		late(t, c, fault.Change, func(ctx context.Context) error { return s.Write(ctx, j.Entry.Ref, []byte("new")) })
@@ -48,9 +46,7 @@ func TestOldChangesThatComeLateUndoNothing(t *testing.T) {
 // not forgotten for that.
 func TestLeaveThatWasNotSentForgetsNoEarlierOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		req := driver.LeaveRequest{Ref: join(t, s, "jobs").Ref}
 		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 		defer stop()
@@ -71,8 +67,7 @@ func TestLeaveThatWasNotSentForgetsNoEarlierOne(t *testing.T) {
 func TestServiceWithoutNumbersTellsWhatWasChangedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, noRevs := range []bool{false, true} {
-			st := membackend.NewWith(&membackend.Options{NoRevs: noRevs})
-			s, _ := open(t, st.NewClient())
+			_, _, s, _ := serve(t, &membackend.Options{NoRevs: noRevs})
 			e := join(t, s, "jobs")
 			fresh := record(t, s, driver.WatchRequest{Ref: e.Ref, Changes: true})
 			assert.Equal(t, []driver.EventKind{driver.Armed}, fresh())
@@ -90,8 +85,7 @@ func TestServiceWithoutNumbersTellsWhatWasChangedBefore(t *testing.T) {
 
 func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		s, _ := open(t, st.NewClient())
+		st, _, s, _ := serve(t, nil)
 		for what, req := range map[string]driver.JoinRequest{
 			"the same line": {Line: "jobs"},
 			"a limit":       {Line: "gpu", Limit: 3},
@@ -114,8 +108,7 @@ func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 
 func TestAnswersAboutPlacesTellNoValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.NewWith(&membackend.Options{Near: true})
-		s, _ := open(t, st.NewClient())
+		st, _, s, _ := serve(t, &membackend.Options{Near: true})
 		_, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs", Value: []byte("v")})
 		require.NoError(t, err)
 		j, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs"})
@@ -134,8 +127,7 @@ func TestAnswersAboutPlacesTellNoValues(t *testing.T) {
 func TestSharedEntryOfAnotherSessionIsNotOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, moves := range []bool{false, true} {
-			st := membackend.NewWith(&membackend.Options{Moves: moves})
-			s, _ := open(t, st.NewClient())
+			st, _, s, _ := serve(t, &membackend.Options{Moves: moves})
 			other, _ := open(t, st.NewClient())
 			e := join(t, s, "jobs")
 			after, err := s.Share(t.Context(), e.Ref)

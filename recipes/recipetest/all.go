@@ -15,9 +15,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// several are the stories of locks that are taken together.
-func several() []story {
-	return []story{
+// several are the cases of locks that are taken together.
+func several() []testCase {
+	return []testCase{
 		{"OppositeOrdersNeverDeadlock", allOrders},
 		{"AllHaveOneTokenThatRisesWithThoseOfOthers", allTokens},
 		{"AllCostTwoRequestsWhenNobodyIsThere", allCost},
@@ -38,14 +38,14 @@ func locks(s *session.Session, names ...string) []*mutex.Mutex {
 }
 
 // wantAll is a request for the locks of those names.
-func wantAll(names ...string) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantAll(names ...string) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.LockAll(ctx, locks(s, names...)...)
 	}
 }
 
 // wantOne is a request for the lock of that name.
-func wantOne(name string) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantOne(name string) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.New(s, name).Lock(ctx)
 	}
@@ -155,8 +155,7 @@ func allTokens(w *Fixture) {
 		assert.Equal(w.t, []string{"c", "a", "b"}, h.Names())
 		assert.Len(w.t, h.Refs(), 3)
 		for _, n := range h.Names() {
-			line, err := p.Queue(w.soon(), n)
-			require.NoError(w.t, err)
+			line := p.line(n)
 			require.Len(w.t, line, 1)
 			assert.EqualValues(w.t, h.Token(), line[0].Token, "one token in all lines")
 		}
@@ -238,9 +237,7 @@ func allInside(w *Fixture) {
 	}
 	other, err := mutex.New(p.Session, "other").Lock(h.Context())
 	require.NoError(w.t, err)
-	line, err := p.Queue(w.soon(), "other")
-	require.NoError(w.t, err)
-	assert.Equal(w.t, []string{"x", "y"}, line[0].Meta.Holds)
+	assert.Equal(w.t, []string{"x", "y"}, p.line("other")[0].Meta.Holds)
 	w.unlock(other)
 	w.unlock(h)
 	h, err = mutex.LockAll(context.WithoutCancel(h.Context()), locks(p.Session, "x", "y")...)

@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,29 +12,30 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// severalLost are the stories of locks that are taken together, when one of them
+// severalLost are the cases of locks that are taken together, when one of them
 // goes, or it is not known what has become of them.
-func severalLost() []story {
-	all := []story{
-		{"AllEndWhenOneIsDeleted", allDeleted},
-		{"AllEndWithTheirSession", allRevoked},
-		{"AllCutOffAreToldBeforeTheNextIsGranted", allCut},
-		{"CancelledWhileItHoldsSomeLeavesNothing", allCancelled},
-		{"PlaceLostInOneLineIsLostInAll", allPlaceLost},
-		{"PlaceLostInALineItHasGotIsLostInAll", allGotLost},
-		{"AllOfARevokedSessionJoinAgain", allJoinAgain},
-		{"EntryWithoutASessionAheadInOneLineIsNamed", allUnleased},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("EnqueueAllWith%vIsAllOrNothing", f), func(w *Fixture) { allJoinOver(w, f) }},
-			story{fmt.Sprintf("EnqueueAllWith%vIsGrantedInTheEnd", f), func(w *Fixture) { allPatientOver(w, f) }},
-			story{fmt.Sprintf("ReleaseAllWith%vHandsOn", f), func(w *Fixture) { allLeaveOver(w, f) }},
-		)
-	}
-	return all
+func severalLost() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"AllEndWhenOneIsDeleted", allDeleted},
+			{"AllCutOffAreToldBeforeTheNextIsGranted", allCut},
+			{"CancelledWhileItHoldsSomeLeavesNothing", allCancelled},
+			{"PlaceLostInOneLineIsLostInAll", allPlaceLost},
+			{"PlaceLostInALineItHasGotIsLostInAll", allGotLost},
+			{"AllOfARevokedSessionJoinAgain", allJoinAgain},
+			{"EntryWithoutASessionAheadInOneLineIsNamed", allUnleased},
+		},
+		over("EnqueueAllWith%vIsAllOrNothing", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			unknownJoin(w, f, wantAll("x", "y", "z"), "x", "y", "z")
+		}),
+		over("EnqueueAllWith%vIsGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			patientJoin(w, f, wantAll("x", name, "z"))
+			w.empty("x", "z")
+		}),
+		over("ReleaseAllWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			unknownLeave(w, f, wantAll("x", "y", "z"), wantOne("y"), wantAll("z", "x", "y"))
+		}),
+	)
 }
 
 // allDeleted deletes each of three entries in turn.
@@ -51,15 +52,13 @@ func allDeleted(w *Fixture) {
 		w.svc.Delete(w.t, h.Refs()[i])
 		w.when(x)
 
-		var lost *session.LostError
-		require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-		assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+		w.says(session.ReasonDeleted, cause(h))
 		assert.Zero(w.t, h.Valid())
 		w.unlock(behind[i].granted())
 		for j, r := range behind {
 			require.True(w.t, j == i || r.waiting(), "the others are held until the worker has stopped")
 		}
-		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+		w.says(session.ReasonEvicted, h.Unlock())
 		for j, r := range behind {
 			if j != i {
 				w.unlock(r.granted())
@@ -69,20 +68,6 @@ func allDeleted(w *Fixture) {
 	}
 }
 
-func allRevoked(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holdAll("x", "y")
-	x := tell(h)
-	r := b.queueAll(w.soon(), "y", "x")
-	w.svc.Expire(w.t, h.SessionID())
-	w.when(x)
-	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
-	w.unlock(r.granted())
-	w.unlock(a.holdAll("x", "y"))
-	w.empty("x", "y")
-}
-
 func allCut(w *Fixture) {
 	for _, d := range fault.Directions() {
 		a, b := w.mortal("a"), w.Client("b")
@@ -90,11 +75,8 @@ func allCut(w *Fixture) {
 		x := tell(h)
 		one := b.queueFor(w.soon(), wantOne("x"))
 		a.net.Cut(d)
-		one.granted()
-		w.toldFirst(w.when(x), one.at)
-		w.unlock(one.Hold)
+		w.unlock(w.endsBefore(h, x, one)[0])
 		w.unlock(b.holdAll("y", "x"))
-		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 		a.net.Heal()
 		w.empty("x", "y")
 	}
@@ -131,7 +113,7 @@ func allPlaceLost(w *Fixture) {
 	all := b.queueAll(w.soon(), "x", "y")
 	x := c.queueFor(w.soon(), wantOne("x"))
 	y := c.queueFor(w.soon(), wantOne("y"))
-	w.deletePlace(b, "y", all.token)
+	w.svc.Delete(w.t, b.entry("y", all.token).Ref)
 	b.joins(2)
 	w.unlock(x.granted()) // it went to the end of this line too
 	w.unlock(held)
@@ -149,7 +131,7 @@ func allGotLost(w *Fixture) {
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
 	x := c.queueFor(w.soon(), wantOne("x"))
-	w.deletePlace(b, "x", all.token)
+	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
 	h := x.granted()
 	w.unlock(held)
 	b.joins(2)
@@ -161,7 +143,7 @@ func allGotLost(w *Fixture) {
 
 	held = a.holdOne("y")
 	all = b.queueAll(w.soon(), "x", "y")
-	w.deletePlace(b, "x", all.token)
+	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
 	b.joins(2) // told also when nobody stands behind
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
@@ -169,27 +151,11 @@ func allGotLost(w *Fixture) {
 	w.empty("x", "y")
 }
 
-// deletePlace deletes the entry with that token in a line.
-func (w *Fixture) deletePlace(p *Client, line string, token session.Token) {
-	w.t.Helper()
-	entries, err := p.Queue(w.soon(), line)
-	require.NoError(w.t, err)
-	for _, e := range entries {
-		if e.Token == int64(token) {
-			w.svc.Delete(w.t, e.Ref)
-			return
-		}
-	}
-	require.Fail(w.t, "it is not there")
-}
-
 func allJoinAgain(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
-	line, err := a.Queue(w.soon(), "x")
-	require.NoError(w.t, err)
-	w.svc.Expire(w.t, line[0].Session)
+	w.svc.Expire(w.t, a.line("x")[0].Session)
 	b.joins(2)
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
@@ -213,46 +179,4 @@ func allUnleased(w *Fixture) {
 	w.lineHas(1, "x", "only the holder")
 	w.lineHas(1, "y", "only the foreign one")
 	w.unlock(held)
-}
-
-func allJoinOver(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	a.net.Inject(fault.Join, f)
-	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
-	defer cancel()
-	r := a.askFor(ctx, wantAll("x", "y", "z"))
-	if r.returned(); r.Err == nil {
-		w.unlock(r.Hold)
-	} else {
-		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
-	}
-	w.unlock(b.holdAll("z", "y", "x"))
-	w.empty("x", "y", "z")
-}
-
-func allPatientOver(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	held := b.holdOne("y")
-	a.net.Inject(fault.Join, f)
-	r := a.queueAll(w.soon(), "x", "y", "z")
-	w.lineHas(1, "x", "one entry for one request")
-	w.lineHas(2, "y", "one entry for one request")
-	w.unlock(held)
-	w.unlock(r.granted())
-	w.empty("x", "y", "z")
-}
-
-func allLeaveOver(w *Fixture, f fault.Kind) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holdAll("x", "y", "z")
-	one, all := b.queueFor(w.soon(), wantOne("y")), b.queueAll(w.soon(), "z", "x", "y")
-	a.net.Inject(fault.Leave, f)
-	if err := h.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
-	w.unlock(one.granted())
-	w.unlock(all.granted())
-	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
-	w.empty("x", "y", "z")
-	assert.Empty(w.t, a.Rejoined())
 }

@@ -4,39 +4,36 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// asks are the stories of holders that are asked to yield.
-func asks() []story {
-	all := []story{
-		{"AHolderIsAskedAndToldByWhomAndWhy", askedTold},
-		{"AnAskBeforeTheGrantCounts", askedBefore},
-		{"SeveralAsksAreToldOnceEachInTheirOrder", askedOften},
-		{"AnAskIsOfNoConcernToTheLine", askedAside},
-		{"AnAskGoesWithItsAsker", askedByTheDead},
-		{"AWithdrawnAskIsNotTold", askedAndWithdrawn},
-		{"ListeningEndsWithItsContextAndItsHold", askedEnds},
-		{"AHolderCutOffIsAskedWhenItIsBack", askedCutOff},
-		{"AForeignNodeAmongTheAsksIsNoAsk", askedForeign},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{fmt.Sprintf("AnAskWith%vIsOneAskAndWithdrawn", f), func(w *Fixture) { askedStruck(w, f) }})
-	}
-	return all
+// asks are the cases of holders that are asked to yield.
+func asks() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"AHolderIsAskedAndToldByWhomAndWhy", askedTold},
+			{"AnAskBeforeTheGrantCounts", askedBefore},
+			{"SeveralAsksAreToldOnceEachInTheirOrder", askedOften},
+			{"AnAskIsOfNoConcernToTheLine", askedAside},
+			{"AnAskGoesWithItsAsker", askedByTheDead},
+			{"AWithdrawnAskIsNotTold", askedAndWithdrawn},
+			{"ListeningEndsWithItsContextAndItsHold", askedEnds},
+			{"AHolderCutOffIsAskedWhenItIsBack", askedCutOff},
+			{"AForeignNodeAmongTheAsksIsNoAsk", askedForeign},
+		},
+		over("AnAskWith%vIsOneAskAndWithdrawn", fault.Retryable(), askedStruck),
+	)
 }
 
-// asksFor asks for a lock, and ends the story if it cannot.
+// asksFor asks for a lock, and ends the case if it cannot.
 func (p *Client) asksFor(lock, reason string) (withdraw func()) {
 	p.w.t.Helper()
 	f, err := p.Ask(p.w.soon(), lock, reason)
@@ -122,7 +119,6 @@ func askedTold(w *Fixture) {
 	assert.NotZero(w.t, h.Valid())
 	withdraw()
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func askedBefore(w *Fixture) {
@@ -208,22 +204,13 @@ func askedByTheDead(w *Fixture) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	b.asksFor(name, "the dead")
-	mine := b.hold2(name + "2")
+	mine := b.holdOne(name + "2")
 	w.svc.Expire(w.t, mine.SessionID())
 	c.asksFor(name, "the living")
 	require.Equal(w.t, "the living", w.asked(h))
 	w.unasked(h)
 	w.unlock(h)
 	require.Error(w.t, mine.Unlock(), "it was lost with the session")
-}
-
-// hold2 locks another lock.
-func (p *Client) hold2(name string) *session.Hold {
-	p.w.t.Helper()
-	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
-	require.NoError(p.w.t, err, "lock")
-	<-p.joined
-	return h
 }
 
 func askedAndWithdrawn(w *Fixture) {
@@ -328,7 +315,6 @@ func askedForeign(w *Fixture) {
 	require.Equal(w.t, "a real one", w.asked(h))
 	require.Equal(w.t, []string{"a real one"}, w.asking(b.Session))
 	w.unlock(h)
-	w.eventually(0, "and the line knows nothing of it")
 }
 
 // askedStruck: what is not acknowledged in a second is finished in the background.

@@ -10,9 +10,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// askedKinds are the stories of holds of other kinds that are asked for.
-func askedKinds() []story {
-	return []story{
+// askedKinds are the cases of holds of other kinds that are asked for.
+func askedKinds() []testCase {
+	return []testCase{
 		{"AHolderIsAskedThroughADowngrade", askedDowngraded},
 		{"AHoldOfSeveralLocksIsAskedForEach", askedAll},
 		{"AllHoldersOfASemaphoreAreAsked", askedPermits},

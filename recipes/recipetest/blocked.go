@@ -14,9 +14,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// blockedReports are the stories of programs whose logger or hook does not return.
-func blockedReports() []story {
-	return []story{
+// blockedReports are the cases of programs whose logger or hook does not return.
+func blockedReports() []testCase {
+	return []testCase{
 		{"EveryContextEndsInTimeWhileTheLoggerBlocks", func(w *Fixture) {
 			blockedReport(w, func(o *session.Options, b *block) { o.Logger = slog.New(blockingHandler{o.Logger.Handler(), b}) })
 		}},

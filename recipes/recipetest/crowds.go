@@ -2,20 +2,23 @@ package recipetest
 
 import (
 	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
 
-// crowds are the stories of many holders beside whom there is room.
-func crowds() []story {
-	return []story{
-		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", freeReader},
-		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", freePermit},
+// crowds are the cases of many holders beside whom there is room.
+func crowds() []testCase {
+	return []testCase{
+		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(reading) }},
+		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(wanting(1, 10_000)) }},
 	}
 }
 
@@ -23,26 +26,16 @@ func crowds() []story {
 // four for so many; two are enough.
 const holders = 200
 
-func freeReader(w *Fixture) {
-	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
-		return rwlock.New(s, name).RLock(ctx)
-	})
-}
-
-func freePermit(w *Fixture) {
-	w.besideMany(func(ctx context.Context, s *session.Session) (*session.Hold, error) {
-		return semaphore.New(s, name, 10_000).Acquire(ctx, 1)
-	})
-}
-
 // besideMany counts what a hold sends that is granted beside two, and beside many
 // of another session. What a backend sends for each hold is in both.
-func (w *Fixture) besideMany(lock func(context.Context, *session.Session) (*session.Hold, error)) {
+func (w *Fixture) besideMany(lock locking) {
 	many, one := w.Client("many"), w.Client("one")
+	var holds []*session.Hold
 	add := func(n int) {
 		for range n {
-			_, err := lock(w.soon(), many.Session)
+			h, err := lock(w.soon(), many.Session)
 			require.NoError(w.t, err)
+			holds = append(holds, h)
 			<-many.joined
 		}
 	}
@@ -64,4 +57,118 @@ func (w *Fixture) besideMany(lock func(context.Context, *session.Session) (*sess
 	few := cost()
 	add(holders - 2)
 	assert.LessOrEqual(w.t, cost(), few+1, "requests to hold behind %d holders, beside %d behind two", holders, few)
+	for _, h := range holds {
+		w.unlock(h)
+	}
+}
+
+// semaphoreCrowds are the cases of many at once.
+func semaphoreCrowds() []testCase {
+	return []testCase{
+		{"ManyGoroutinesNeverHaveMorePermitsThanThereAre", func(w *Fixture) { crowd(w, 6, 6) }},
+		{"ManyGoroutinesNeverHaveMorePermitsWhileTheyAreResized", func(w *Fixture) { crowd(w, 3, 9) }},
+		{"ManyGoroutinesHaveSlotsOfTheirOwn", crowdOfSlots},
+	}
+}
+
+// many is n, or a fifth of it on servers that have other cases to serve.
+func (w *Fixture) many(n int) int {
+	if w.h.Parallel {
+		return n / 5
+	}
+	return n
+}
+
+// crowd has hundreds of goroutines of a few sessions ask for permits, some of
+// which give up, while the limit goes up and down between the two.
+func crowd(w *Fixture, least, most int64) {
+	seed := rand.Uint64()
+	w.t.Logf("seed %d", seed)
+	ps := w.clients(4)
+	ps[0].resize(most)
+	var inside, highest, granted atomic.Int64
+	work := func(p *Client, random *rand.Rand) {
+		n := 1 + random.Int64N(least)
+		ctx, cancel := context.WithCancel(w.soon())
+		defer cancel()
+		if random.IntN(4) == 0 {
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(w.short/25))))
+			defer cancel()
+		}
+		h, err := following(n, most)(ctx, p.Session)
+		if err != nil {
+			assert.ErrorIs(w.t, err, context.DeadlineExceeded)
+			return
+		}
+		now := inside.Add(n)
+		assert.LessOrEqual(w.t, now, most, "more permits are out than there are")
+		highest.Store(max(highest.Load(), now))
+		granted.Add(1)
+		time.Sleep(time.Duration(random.Int64N(int64(w.short / 1000)))) // it works
+		inside.Add(-n)
+		assert.NoError(w.t, h.Unlock())
+	}
+	var wg sync.WaitGroup
+	for g := range w.many(200) {
+		random := rand.New(rand.NewPCG(seed, uint64(g)))
+		wg.Go(func() {
+			for range 2 {
+				work(ps[g%len(ps)], random)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	w.resizeUntil(done, ps[0], rand.New(rand.NewPCG(seed, 1000)), least, most)
+	assert.Greater(w.t, granted.Load(), int64(w.many(200)), "they get on: most of the two that each asks for")
+	assert.Greater(w.t, highest.Load(), least/2, "several hold at a time")
+}
+
+// resizeUntil gives the line one limit after another until done is closed.
+func (w *Fixture) resizeUntil(done <-chan struct{}, p *Client, random *rand.Rand, least, most int64) {
+	w.t.Helper()
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(w.short / time.Duration(w.many(100))):
+			if least < most {
+				p.resize(least + random.Int64N(most-least+1))
+			}
+		}
+	}
+}
+
+func crowdOfSlots(w *Fixture) {
+	const limit = 5
+	ps := w.clients(3)
+	var mu sync.Mutex
+	taken := map[int]bool{}
+	var wg sync.WaitGroup
+	for g := range w.many(60) {
+		m := semaphore.NewWith(ps[g%len(ps)].Session, name, limit, semaphore.Options{Slots: true})
+		wg.Go(func() {
+			for range 2 {
+				err := m.Do(w.soon(), 1, func(_ context.Context, h *session.Hold) error {
+					mu.Lock()
+					assert.False(w.t, taken[h.Slot()], "two have slot %d", h.Slot())
+					assert.Less(w.t, h.Slot(), limit)
+					assert.GreaterOrEqual(w.t, h.Slot(), 0)
+					taken[h.Slot()] = true
+					mu.Unlock()
+					time.Sleep(w.short / 2500) // it works
+					mu.Lock()
+					defer mu.Unlock()
+					delete(taken, h.Slot())
+					return nil
+				})
+				assert.NoError(w.t, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Empty(w.t, taken)
 }

@@ -3,7 +3,7 @@ package recipetest
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,24 +13,27 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// cuts are the stories of networks that fail for long.
-func cuts() []story {
-	var all []story
-	for _, d := range fault.Directions() {
-		all = append(all, story{
-			fmt.Sprintf("HolderCutOff%vIsToldBeforeTheNextIsGranted", d),
-			func(w *Fixture) { cutHolder(w, func(p *Client) { p.net.Cut(d) }) },
-		})
-	}
-	return append(
-		all,
-		story{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
-		story{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
-		story{"LockCutOffReturnsWithItsContext", cutWaiter},
-		story{"JoinCutOffReturnsWithItsContext", cutJoiner},
-		story{"UnlockCutOffIsPendingThenDone", cutUnlock},
-		story{"WaiterCutOffForLongJoinsAgain", cutLong},
-		story{"ShortCutLosesNoPlace", cutShort},
+// cuts are the cases of networks that fail for long.
+func cuts() []testCase {
+	return slices.Concat(
+		over("HolderCutOff%vIsToldBeforeTheNextIsGranted", fault.Directions(), func(w *Fixture, d fault.Direction) {
+			cutHolder(w, func(p *Client) { p.net.Cut(d) })
+		}),
+		[]testCase{
+			{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
+			{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
+			{"LockCutOffReturnsWithItsContext", func(w *Fixture) { cutWaiter(w, lock, lock) }},
+			{"JoinCutOffReturnsWithItsContext", func(w *Fixture) {
+				a := w.Client("a")
+				a.givesUp(fault.Replies, func(ctx context.Context) error {
+					_, err := lock(ctx, a.Session)
+					return err
+				})
+			}},
+			{"UnlockCutOffIsPendingThenDone", cutUnlock},
+			{"WaiterCutOffForLongJoinsAgain", cutLong},
+			{"ShortCutLosesNoPlace", cutShort},
+		},
 	)
 }
 
@@ -42,22 +45,13 @@ func cutHolder(w *Fixture, cut func(*Client)) {
 	x := tell(h)
 	r := b.queue(w.soon())
 	cut(a)
-	h2 := r.granted()
-	valid := h.Valid()
+	next := w.endsBefore(h, x, r)
 
-	assert.Zero(w.t, valid)
-	toldAt := w.when(x)
-	w.toldFirst(toldAt, r.at)
-	w.t.Logf("told %s before the next grant, margin %s", r.at.Sub(toldAt).Round(time.Millisecond), a.Options().Margin)
-	assert.Greater(w.t, h2.Token(), h.Token())
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeadline, lost.Reason)
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.t.Logf("told %s before the next grant, margin %s", r.at.Sub(x.at).Round(time.Millisecond), a.Options().Margin)
+	w.says(session.ReasonDeadline, cause(h))
 	a.net.Heal()
-	require.NoError(w.t, h2.Context().Err())
-	w.unlock(h2)
-	w.eventually(0, "nothing is left after the heal")
+	require.NoError(w.t, next[0].Context().Err())
+	w.unlock(next[0])
 }
 
 // lateReplies first lets several renewals be answered late, then none: whoever
@@ -92,11 +86,13 @@ func leftToExpire(w *Fixture) {
 	assert.Less(w.t, r.at.Sub(toldAt), patienceOf(a.Options().TTL))
 }
 
-func cutWaiter(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.hold()
+// cutWaiter has a request give up that stands between a holder and another.
+func cutWaiter(w *Fixture, hold, want locking) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	h := a.holds(hold)
 	ctx, cancel := context.WithCancelCause(w.soon())
-	r := b.queue(ctx)
+	r := b.queueFor(ctx, want)
+	last := c.queueFor(w.soon(), hold)
 	b.net.Cut(fault.Both)
 	why := errors.New("lost interest")
 	at := time.Now()
@@ -107,26 +103,11 @@ func cutWaiter(w *Fixture) {
 	require.ErrorIs(w.t, r.Err, context.Canceled)
 	require.ErrorIs(w.t, r.Err, why)
 	require.ErrorIs(w.t, r.Err, session.ErrNotAcquired)
-	require.Equal(w.t, 2, w.svc.Count(w.t, name), "the fault was in effect: the entry could not be removed")
+	require.Equal(w.t, 3, w.svc.Count(w.t, name), "the fault was in effect: the entry could not be removed")
 	b.net.Heal()
-	w.eventually(1, "removed after the heal")
+	w.eventually(2, "removed after the heal")
 	w.unlock(h)
-}
-
-func cutJoiner(w *Fixture) {
-	a := w.Client("a")
-	a.net.Cut(fault.Replies)
-	ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
-	defer cancel()
-	r := a.ask(ctx)
-	<-ctx.Done()
-	at := time.Now()
-	r.returned()
-
-	w.prompt(at, r.at)
-	require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
-	a.net.Heal()
-	w.eventually(0, "nothing is left after the heal")
+	w.unlock(last.granted())
 }
 
 func cutUnlock(w *Fixture) {
@@ -143,7 +124,6 @@ func cutUnlock(w *Fixture) {
 	require.True(w.t, r.waiting(), "the fault was in effect")
 	a.net.Heal()
 	w.unlock(r.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func cutLong(w *Fixture) {
@@ -180,4 +160,74 @@ func cutShort(w *Fixture) {
 	require.True(w.t, third.waiting())
 	w.unlock(second.Hold)
 	w.unlock(third.granted())
+}
+
+// outcomes are the cases of requests whose outcome is unknown.
+func outcomes() []testCase {
+	return slices.Concat(
+		over("EnqueueWith%vWedgesNobody", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownJoin(w, f, lock, name) }),
+		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) { patientJoin(w, f, lock) }),
+		over("ReleaseWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownLeave(w, f, lock, lock) }),
+		over("LookWith%vOnlyTakesLonger", fault.Retryable(), unknownLook),
+	)
+}
+
+// patientJoin has callers wait, of whom the second may have to wait for the first.
+func patientJoin(w *Fixture, f fault.Kind, want locking) {
+	a, b := w.Client("a"), w.Client("b")
+	a.net.Inject(fault.Join, f)
+	h := a.askFor(w.soon(), want).granted()
+	w.eventually(1, "one entry for one request")
+	b.net.Inject(fault.Join, f)
+	r := b.queueFor(w.soon(), want)
+	w.eventually(2, "one entry for one request")
+	w.unlock(h)
+	w.unlock(r.granted())
+}
+
+func unknownLook(w *Fixture, f fault.Kind) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	h := a.hold()
+	second := b.queue(w.soon())
+	c.net.Inject(fault.Look, f)
+	third := c.queue(w.soon())
+	w.unlock(h)
+	w.unlock(second.granted())
+
+	assert.Equal(w.t, third.token, third.granted().Token(), "it kept its place")
+	w.unlock(third.Hold)
+}
+
+// unknownJoin has the caller give up while the outcome is unknown.
+func unknownJoin(w *Fixture, f fault.Kind, want locking, lines ...string) {
+	a, b := w.Client("a"), w.Client("b")
+	a.net.Inject(fault.Join, f)
+	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
+	defer cancel()
+	r := a.askFor(ctx, want)
+	if r.returned(); r.Err == nil {
+		w.unlock(r.Hold)
+	} else {
+		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
+	}
+	w.unlock(b.holds(want)) // and both sessions live
+	w.empty(lines...)
+}
+
+// unknownLeave has requests wait behind a hold whose release goes wrong.
+func unknownLeave(w *Fixture, f fault.Kind, hold locking, behind ...locking) {
+	a, b := w.Client("a"), w.Client("b")
+	h := a.holds(hold)
+	var waits []*Request
+	for _, want := range behind {
+		waits = append(waits, b.queueFor(w.soon(), want))
+	}
+	a.net.Inject(fault.Leave, f)
+	UnlockInTrouble(w.t, h)
+	for _, r := range waits {
+		w.unlock(r.granted())
+	}
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	w.empty(h.Names()...)
+	assert.Empty(w.t, a.Rejoined())
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// delays are the stories of locks that let time pass after a death, and of several
+// delays are the cases of locks that let time pass after a death, and of several
 // that keep account.
-func delays() []story {
-	return []story{
+func delays() []testCase {
+	return []testCase{
 		{"LockDelayLetsTimePassAfterADeath", delayAfterDeath},
 		{"LockDelayIsForWhoWaitedToo", delayWaited},
 		{"CancelInALockDelayLeavesItToTheNext", delayCancelled},
@@ -25,7 +25,7 @@ func delays() []story {
 	}
 }
 
-// delay is how long holders wait after a death in these stories: much more than it takes to answer.
+// delay is how long holders wait after a death in these cases: much more than it takes to answer.
 func (w *Fixture) delay() time.Duration { return w.short / 2 }
 
 // delayed starts a Lock with a delay, and returns when it has joined.
@@ -38,7 +38,6 @@ func (p *Client) delayed(ctx context.Context) *Request {
 func (w *Fixture) died() {
 	w.t.Helper()
 	w.svc.Expire(w.t, w.Client("dies").robust().SessionID())
-	w.eventually(0, "died")
 }
 
 func delayAfterDeath(w *Fixture) {
@@ -116,7 +115,7 @@ func delayLost(w *Fixture) {
 }
 
 // wantAllRobust is a request for all of those locks, which keep account.
-func wantAllRobust(o mutex.Options, names ...string) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantAllRobust(o mutex.Options, names ...string) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		ms := make([]*mutex.Mutex, len(names))
 		for i, n := range names {
@@ -134,7 +133,8 @@ func (w *Fixture) pastOf(want map[string]session.Past, why string) {
 		p := w.Client("asks")
 		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
 		require.NoError(w.t, err)
-		assert.Equal(w.t, past, h.Previous(), "%s: %s", n, why)
+		require.Equal(w.t, past, h.Previous(), "%s: %s", n, why)
+		require.Equal(w.t, past == session.PastDied, h.PreviousDied(), "%s: %s", n, why)
 		w.unlock(h)
 		require.NoError(w.t, p.Close())
 	}

@@ -7,28 +7,27 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// downgrades are the stories of writers that become readers.
-func downgrades() []story {
-	return []story{
+// downgrades are the cases of writers that become readers.
+func downgrades() []testCase {
+	return []testCase{
 		{"DowngradeKeepsTokenAndPlace", downgradeKeeps},
 		{"DowngradeLetsReadersInAndNoWriter", downgradeBetween},
 		{"DowngradeWithAWriterRightBehindLetsNobodyIn", downgradeBeforeWriter},
-		{"DowngradedHoldIsHandedOnWhenGivenBack", downgradeHandsOn},
-		{"DowngradedEntryThatIsDeletedIsTold", downgradeThenDeleted},
 		{"DowngradedHolderCutOffIsToldBeforeTheNextIsGranted", downgradeThenCutOff},
 		{"UnlockWhileDowngradeLeavesNothing", downgradeRace},
 		{"DowngradeOfAnotherHoldIsRefused", downgradeRefused},
+		{"DowngradeAndProclaimRefuseAHoldThatIsNotTheirs", wrongHold},
 	}
 }
 
-// downgrade makes a reader of a writer, and ends the story if that fails.
+// downgrade makes a reader of a writer, and ends the case if that fails.
 func (p *Client) downgrade(h *session.Hold) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, rwlock.New(p.Session, name).Downgrade(p.w.soon(), h), "downgrade")
@@ -55,7 +54,6 @@ func downgradeKeeps(w *Fixture) {
 	assert.NotZero(w.t, h.Valid())
 	require.NoError(w.t, h.Context().Err())
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 // soonest is less than a request waits before it looks without being told.
@@ -88,7 +86,6 @@ func downgradeBetween(w *Fixture) {
 		w.unlock(h)
 		w.unlock(out.granted())
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeBeforeWriter(w *Fixture) {
@@ -108,40 +105,6 @@ func downgradeBeforeWriter(w *Fixture) {
 		w.unlock(reader.granted())
 		w.unlock(late.granted())
 	}
-	w.eventually(0, "nothing is left")
-}
-
-// downgradeHandsOn: readers that join afterwards hold beside it, and a writer
-// behind them waits for all.
-func downgradeHandsOn(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(writing)
-	a.downgrade(h)
-	beside := b.holds(reading)
-	writer := b.queueFor(w.soon(), writing)
-	w.unlock(beside)
-	w.wait("the downgraded one holds", writer)
-	w.unlock(h)
-	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
-}
-
-func downgradeThenDeleted(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(writing)
-	writer := b.queueFor(w.soon(), writing)
-	w.wait("a writer holds", writer) // the entry is watched by then, under its old name
-	a.downgrade(h)
-	x := tell(h)
-	w.wait("the downgraded one holds", writer) // the entry is watched by then
-	w.svc.Delete(w.t, b.entries()[0].Ref)
-	w.when(x)
-
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
-	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeThenCutOff(w *Fixture) {
@@ -154,7 +117,6 @@ func downgradeThenCutOff(w *Fixture) {
 	next := w.endsBefore(h, x, writer)
 	a.net.Heal()
 	w.unlock(next[0])
-	w.eventually(0, "nothing is left after the heal")
 }
 
 func downgradeRace(w *Fixture) {
@@ -176,7 +138,6 @@ func downgradeRace(w *Fixture) {
 		w.unlock(reader.Hold)
 		w.unlock(writer.granted())
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeRefused(w *Fixture) {
@@ -186,7 +147,6 @@ func downgradeRefused(w *Fixture) {
 		w.t.Helper()
 		a.sends(0, why, func() { require.ErrorIs(w.t, rw.Downgrade(w.soon(), h), want, why) })
 	}
-	refused(nil, session.ErrNotWriter, "no hold")
 	h := a.holds(reading)
 	refused(h, session.ErrNotWriter, "a read hold")
 	w.unlock(h)
@@ -198,20 +158,49 @@ func downgradeRefused(w *Fixture) {
 	h = b.holds(writing)
 	refused(h, session.ErrNotWriter, "of another session")
 	w.unlock(h)
-	h, err := rwlock.New(a.Session, name+"2").Lock(w.soon())
-	require.NoError(w.t, err)
-	refused(h, session.ErrNotWriter, "of another lock")
-	w.unlock(h)
-	h, err = mutex.New(a.Session, name).Lock(w.soon())
-	require.NoError(w.t, err)
-	refused(h, session.ErrNotWriter, "of a mutex")
-	w.unlock(h)
-	<-a.joined
-	<-a.joined
 	h = a.holds(writing)
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
-	a.queueFor(w.soon(), lock) // the service tells by the way
+	a.queueFor(w.soon(), passing(lock)) // the service tells by the way
 	w.when(x)
 	refused(h, session.ErrLost, "lost")
+}
+
+// wrongHold: the recipe sends nothing, and the hold excludes others as before.
+func wrongHold(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
+	refuses := func(h *session.Hold, why string) {
+		w.t.Helper()
+		a.sends(0, why, func() {
+			require.ErrorIs(w.t, rwlock.New(a.Session, name).Downgrade(w.soon(), h), session.ErrNotWriter, why)
+			require.ErrorIs(w.t, election.New(a.Session, name).Proclaim(w.soon(), h, "x"), session.ErrNotLeader, why)
+		})
+	}
+	refuses(nil, "no hold")
+	refuses(&session.Hold{}, "a hold that no recipe has made")
+	for why, want := range map[string]locking{
+		"a mutex's":     lock,
+		"a semaphore's": wanting(1, 1),
+		"of several":    wantAll(name, "other"),
+		"another election's": func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+			return election.New(s, "other").Campaign(ctx, "")
+		},
+		"another lock's": func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+			return rwlock.New(s, "other").Lock(ctx)
+		},
+	} {
+		h, err := want(w.soon(), a.Session)
+		require.NoError(w.t, err, why)
+		refuses(h, why)
+		require.NoError(w.t, h.Context().Err(), why)
+		if h.Name() == name {
+			_, err = rwlock.New(b.Session, name).TryRLock(w.soon())
+			require.ErrorIs(w.t, err, session.ErrNotAcquired, why)
+		}
+		w.unlock(h)
+	}
+	foreign, err := rwlock.New(b.Session, name).Lock(w.soon())
+	require.NoError(w.t, err)
+	refuses(foreign, "another session's")
+	w.unlock(foreign)
 }

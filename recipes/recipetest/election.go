@@ -3,49 +3,55 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/election"
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// elections are the stories of leaders, and of what they say of themselves.
-func elections() []story {
-	all := []story{
-		{"CandidatesLeadInTheOrderInWhichTheyCame", leadInOrder},
-		{"TheLeaderIsKnownToAll", leaderKnown},
-		{"ProclaimChangesTheValueInItsPlace", proclaimInPlace},
-		{"ProclaimByWhoDoesNotLeadIsRefused", proclaimRefused},
-		{"ProclaimByWhoHasLostTheLeadershipSaysSo", proclaimLost},
-		{"ProclaimCutOffReturnsWithItsContext", proclaimCut},
-		{"ProclaimCutOffEndsWithTheLeadership", proclaimCutLong},
-		{"ValuesAreTakenUpToTheLargest", values},
-		{"CandidatesWaitForForeignLeaders", foreignLeader},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{fmt.Sprintf("ProclaimWith%vIsDone", f), func(w *Fixture) { proclaimOver(w, f) }})
-	}
-	return all
+// elections are the cases of leaders, and of what they say of themselves.
+func elections() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"CandidatesLeadInTheOrderInWhichTheyCame", func(w *Fixture) {
+				candidate := func(i int) string { return fmt.Sprint("candidate ", i) }
+				inOrder(w, func(i int) locking { return campaigning(candidate(i)) }, func(i int, p *Client, h *session.Hold) {
+					l := p.leader()
+					assert.Equal(w.t, candidate(i), l.Value)
+					assert.Equal(w.t, h.Token(), l.Token)
+				})
+			}},
+			{"TheLeaderIsKnownToAll", leaderKnown},
+			{"ProclaimChangesTheValueInItsPlace", proclaimInPlace},
+			{"ProclaimByWhoDoesNotLeadIsRefused", proclaimRefused},
+			{"ProclaimByWhoHasLostTheLeadershipSaysSo", proclaimLost},
+			{"ProclaimCutOffReturnsWithItsContext", proclaimCut},
+			{"ProclaimCutOffEndsWithTheLeadership", proclaimCutLong},
+			{"ValuesAreTakenUpToTheLargest", values},
+		},
+		over("ProclaimWith%vIsDone", fault.Retryable(), proclaimOver),
+	)
 }
 
-// elect is the election of the stories, as p sees it.
+// elect is the election of the cases, as p sees it.
 func (p *Client) elect() *election.Election { return election.New(p.Session, name) }
 
 // campaign starts a Campaign and returns when it stands in the line.
 func (p *Client) campaign(ctx context.Context, value string) *Request {
 	p.w.t.Helper()
-	return p.queueFor(ctx, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	return p.queueFor(ctx, campaigning(value))
+}
+
+func campaigning(value string) locking {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return election.New(s, name).Campaign(ctx, value)
-	})
+	}
 }
 
 // lead campaigns where nobody else does.
@@ -54,7 +60,7 @@ func (p *Client) lead(value string) *session.Hold {
 	return p.campaign(p.w.soon(), value).granted()
 }
 
-// leader is who leads, as p sees it; the story ends if nobody does.
+// leader is who leads, as p sees it; the case ends if nobody does.
 func (p *Client) leader() election.Leader {
 	p.w.t.Helper()
 	l, err := p.elect().Leader(p.w.soon())
@@ -62,36 +68,10 @@ func (p *Client) leader() election.Leader {
 	return l
 }
 
-// proclaim changes the value, and ends the story if it cannot.
+// proclaim changes the value, and ends the case if it cannot.
 func (p *Client) proclaim(h *session.Hold, value string) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.elect().Proclaim(p.w.soon(), h, value), "proclaim")
-}
-
-func leadInOrder(w *Fixture) {
-	ps := w.clients(3)
-	h := ps[0].lead("first")
-	var waits []*Request
-	for i := range 9 { // several of each session, others between them
-		waits = append(waits, ps[i*i%3].campaign(w.soon(), fmt.Sprint("candidate ", i)))
-	}
-	last := h.Token()
-	for i, r := range waits {
-		w.unlock(h)
-		h = r.granted()
-		l := ps[(i+1)%3].leader()
-
-		assert.Equal(w.t, fmt.Sprint("candidate ", i), l.Value)
-		assert.Equal(w.t, r.token, l.Token)
-		assert.Equal(w.t, h.Token(), l.Token)
-		assert.Greater(w.t, l.Token, last)
-		last = l.Token
-		for _, later := range waits[i+1:] {
-			require.True(w.t, later.waiting(), "somebody overtook candidate %d", i)
-		}
-	}
-	w.unlock(h)
-	w.eventually(0, "everybody has resigned")
 }
 
 func leaderKnown(w *Fixture) {
@@ -157,14 +137,9 @@ func proclaimRefused(w *Fixture) {
 		w.t.Helper()
 		p.sends(0, why, func() { require.ErrorIs(w.t, e.Proclaim(w.soon(), h, "theirs"), session.ErrNotLeader, why) })
 	}
-	refused(a, a.elect(), nil, "no hold at all")
 	refused(b, b.elect(), h, "another session's")
-	refused(a, election.New(a.Session, "other"), h, "another election's")
 	refused(a, election.New(nil, name), h, "no session")
-	m, err := mutex.New(a.Session, "some mutex").Lock(w.soon())
-	require.NoError(w.t, err)
-	<-a.joined
-	refused(a, a.elect(), m, "a mutex's, of another name")
+	m := a.holdOne("some mutex")
 	refused(a, election.New(a.Session, "some mutex"), m, "a mutex's, of that name")
 	w.unlock(m)
 	assert.Equal(w.t, "mine", b.leader().Value)
@@ -215,16 +190,8 @@ func proclaimCut(w *Fixture) {
 	for _, d := range fault.Directions() {
 		a, b := w.Client("a"), w.Client("b")
 		h := a.lead("before")
-		a.net.Cut(d)
-		ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/10)
-		err := a.elect().Proclaim(ctx, h, "perhaps")
-		deadline, _ := ctx.Deadline()
-		returned := time.Now()
-		cancel()
-
-		require.ErrorIs(w.t, err, context.DeadlineExceeded, "%v", d)
-		w.prompt(deadline, returned, "%v", d)
-		a.net.Heal()
+		a.givesUp(d, func(ctx context.Context) error { return a.elect().Proclaim(ctx, h, "perhaps") })
+		require.NoError(w.t, h.Context().Err(), "the hold is not lost")
 		a.proclaim(h, "certainly")
 		assert.Equal(w.t, "certainly", b.leader().Value)
 		w.unlock(h)
@@ -235,16 +202,9 @@ func proclaimCut(w *Fixture) {
 func proclaimCutLong(w *Fixture) {
 	a := w.mortal("a")
 	h := a.lead("before")
-	x := tell(h)
-	a.net.Cut(fault.Both)
-	err := a.elect().Proclaim(w.soon(), h, "never")
-	returned := time.Now()
-
-	require.ErrorIs(w.t, err, session.ErrLost)
-	w.prompt(w.when(x), returned)
+	a.givesUpWith(tell(h), func() error { return a.elect().Proclaim(w.soon(), h, "never") })
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	a.net.Heal()
-	w.eventually(0, "expired")
 }
 
 func values(w *Fixture) {
@@ -267,21 +227,6 @@ func values(w *Fixture) {
 		require.True(w.t, value == other.leader().Value)
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
-}
-
-func foreignLeader(w *Fixture) {
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, true)
-	r := p.campaign(w.soon(), "ours")
-	l := p.leader()
-	assert.True(w.t, l.Entry.Foreign)
-	assert.Equal(w.t, ref, l.Entry.Ref)
-	require.True(w.t, r.waiting())
-	w.svc.Delete(w.t, ref)
-	h := r.granted()
-	assert.Equal(w.t, "ours", p.leader().Value)
-	w.unlock(h)
 }
 
 // onlooker is one who observes.
@@ -291,9 +236,7 @@ type onlooker struct {
 	done chan struct{} // closed when the loop has ended
 	stop context.CancelFunc
 
-	mu   sync.Mutex
-	last election.Leader
-	errs []error
+	errs []error // read when done, or when nothing is told any more
 }
 
 // observe starts to observe the election.
@@ -303,14 +246,11 @@ func (p *Client) observe() *onlooker {
 	go func() {
 		defer close(o.done)
 		for l, err := range p.elect().Observe(ctx) {
-			o.mu.Lock()
 			if err != nil {
 				o.errs = append(o.errs, err)
 			} else {
-				o.last = l
 				o.news <- l
 			}
-			o.mu.Unlock()
 		}
 	}()
 	p.w.t.Cleanup(func() {
@@ -325,25 +265,19 @@ func (p *Client) observe() *onlooker {
 func (o *onlooker) until(want func(election.Leader) bool) election.Leader {
 	o.w.t.Helper()
 	patience := time.After(o.w.patience())
+	var last election.Leader
 	for {
 		select {
-		case l := <-o.news:
-			if want(l) {
-				return l
+		case last = <-o.news:
+			if want(last) {
+				return last
 			}
 		case <-o.done:
 			require.Fail(o.w.t, "the observation has ended", "%v", o.errs)
 		case <-patience:
-			require.Fail(o.w.t, "not told", "last told: %+v", o.told())
+			require.Fail(o.w.t, "not told", "last told: %+v", last)
 		}
 	}
-}
-
-// told is what was told last.
-func (o *onlooker) told() election.Leader {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.last
 }
 
 // sees waits for a leader with that value.

@@ -9,20 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// ends are the stories of requests and holds that end by their owner's will.
-func ends() []story {
-	return []story{
+// ends are the cases of requests and holds that end by their owner's will.
+func ends() []testCase {
+	return []testCase{
 		{"CancelledWaiterLeavesAtOnceAndGrantsNobody", cancelledWaiter},
 		{"CancelledManyLeaveNothing", cancelledMany},
 		{"GrantAndCancellationRaceLeavesNothing", cancelRace},
 		{"DoGivesBackWhateverHappens", doGivesBack},
 		{"CloseEndsHoldsThenHandsOn", closeHandsOn},
 		{"ForeignEntriesAreWaitedFor", foreignAhead},
-		{"EntryWithoutASessionIsNamed", unleasedAhead},
+		{"EntryWithoutASessionIsNamed", func(w *Fixture) { unleasedAhead(w, lock) }},
 		{"EntryWithoutASessionIsNamedWhenItComesNext", unleasedNext},
+		{"ATryIsBoundedWhileTheServiceIsAway", boundedTry},
 	}
 }
 
@@ -63,7 +67,6 @@ func cancelledMany(w *Fixture) {
 	w.eventually(2, "all cancelled ones have left")
 	w.unlock(h)
 	w.unlock(survivor.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func cancelRace(w *Fixture) {
@@ -80,7 +83,6 @@ func cancelRace(w *Fixture) {
 			require.ErrorIs(w.t, r.Err, context.Canceled)
 		}
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func doGivesBack(w *Fixture) {
@@ -96,7 +98,6 @@ func doGivesBack(w *Fixture) {
 		require.ErrorIs(w.t, err, session.ErrReentrant)
 		return nil
 	}))
-	w.eventually(0, "nothing is left")
 }
 
 func closeHandsOn(w *Fixture) {
@@ -106,12 +107,12 @@ func closeHandsOn(w *Fixture) {
 	next := b.queue(w.soon())
 	x := tell(h)
 	worker := w.h.TTL / 20 // how long it takes to stop, well within the margin
-	stopped := make(chan time.Time, 1)
+	stopped, unlocked := make(chan time.Time, 1), make(chan error, 1)
 	go func() {
 		<-h.Context().Done()
 		time.Sleep(worker)
 		stopped <- time.Now()
-		assert.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+		unlocked <- h.Unlock()
 	}()
 	require.NoError(w.t, a.Close())
 	next.granted()
@@ -120,11 +121,9 @@ func closeHandsOn(w *Fixture) {
 	own.returned()
 	require.ErrorIs(w.t, own.Err, session.ErrClosed)
 	w.when(x)
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonClosed, lost.Reason)
+	w.says(session.ReasonClosed, cause(h))
+	w.says(session.ReasonClosed, <-unlocked)
 	w.unlock(next.Hold)
-	w.eventually(0, "nothing is left")
 }
 
 func foreignAhead(w *Fixture) {
@@ -137,6 +136,20 @@ func foreignAhead(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired)
 	w.svc.Delete(w.t, ref)
 	w.unlock(r.granted())
+}
+
+func unleasedAhead(w *Fixture, want locking) {
+	if w.h.NoUnleased != "" {
+		w.t.Skip(w.h.NoUnleased)
+	}
+	p := w.Client("p")
+	ref := w.svc.PutForeign(w.t, name, false)
+	_, err := want(w.soon(), p.Session)
+	require.ErrorIs(w.t, err, session.ErrForeignKey)
+	require.ErrorContains(w.t, err, ref.Key)
+	w.eventually(1, "only the foreign entry is left")
+	w.svc.Delete(w.t, ref)
+	w.unlock(p.askFor(w.soon(), want).granted())
 }
 
 // unleasedNext has an entry without a session come next only while waiting.
@@ -155,17 +168,37 @@ func unleasedNext(w *Fixture) {
 	require.ErrorIs(w.t, r.Err, session.ErrForeignKey)
 	require.ErrorContains(w.t, r.Err, ref.Key)
 	w.eventually(1, "only the foreign entry is left")
+	w.svc.Delete(w.t, ref)
 }
 
-func unleasedAhead(w *Fixture) {
-	if w.h.NoUnleased != "" {
-		return
+// boundedTry: every kind of try returns though its context has no end, and leaves
+// nothing in the queue.
+func boundedTry(w *Fixture) {
+	p, q := w.Client("p"), w.Client("q")
+	w.unlock(p.hold()) // the session is open, and the queue was used
+	p.net.Cut(fault.Both)
+	var all []*Request
+	for _, try := range []func(context.Context) (*session.Hold, error){
+		mutex.New(p.Session, name).TryLock,
+		func(ctx context.Context) (*session.Hold, error) {
+			return mutex.TryLockAll(ctx, locks(p.Session, name, "y")...)
+		},
+		rwlock.New(p.Session, "rw").TryLock,
+		rwlock.New(p.Session, "rw").TryRLock,
+		func(ctx context.Context) (*session.Hold, error) {
+			return semaphore.New(p.Session, "pool", 3).TryAcquire(ctx, 1)
+		},
+	} {
+		all = append(all, p.BeginWith(func() (*session.Hold, error) { return try(w.t.Context()) }))
 	}
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, false)
-	_, err := mutex.New(p.Session, name).Lock(w.soon())
-
-	require.ErrorIs(w.t, err, session.ErrForeignKey)
-	require.ErrorContains(w.t, err, ref.Key)
-	w.eventually(1, "only the foreign entry is left")
+	for _, r := range all {
+		r.returned()
+		require.ErrorIs(w.t, r.Err, session.ErrUnavailable)
+		require.NotErrorIs(w.t, r.Err, session.ErrNotAcquired, "nobody knows whether it is free")
+		assert.ErrorContains(w.t, r.Err, "no answer within 5s")
+		assert.NotContains(w.t, r.Err.Error(), "\n")
+	}
+	p.net.Heal()
+	w.unlock(q.hold())
+	w.empty(name, "y", "rw", "pool")
 }

@@ -1,8 +1,6 @@
 package recipetest
 
 import (
-	"context"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -11,21 +9,17 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// evictions are the stories of entries that an operator removes.
-func evictions() []story {
-	return []story{
+// evictions are the cases of entries that an operator removes.
+func evictions() []testCase {
+	return []testCase{
 		{"AnEvictedHolderIsToldAndTheNextHolds", evictHolder},
-		{"AnEvictedWaiterGoesToTheEnd", evictWaiter},
 		{"AnEvictedForeignEntryMakesWay", evictForeign},
 		{"AnEvictedReaderThatWasAWriterIsTold", evictDowngraded},
-		{"AnEvictedHolderOfPermitsMakesRoom", evictPermits},
-		{"AnEvictedPartOfSeveralLocksEndsThemAll", evictOfAll},
-		{"AnEvictedHolderOfARobustMutexHasDied", evictRobust},
 		{"WhoHasGoneIsNotEvictedTwiceNorInHisStead", evictStale},
 	}
 }
 
-// evicts removes an entry, and ends the story if it cannot.
+// evicts removes an entry, and ends the case if it cannot.
 func (p *Client) evicts(e driver.Entry) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.Evict(p.w.soon(), e), "evict")
@@ -35,14 +29,9 @@ func (p *Client) evicts(e driver.Entry) {
 func (w *Fixture) evicted(h *session.Hold, x *told) {
 	w.t.Helper()
 	w.when(x)
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
+	w.says(session.ReasonDeleted, cause(h))
 	assert.Zero(w.t, h.Valid())
-	err := h.Unlock()
-	require.ErrorAs(w.t, err, &lost)
-	assert.Equal(w.t, session.ReasonEvicted, lost.Reason)
-	w.oneLoss(err)
+	w.says(session.ReasonEvicted, h.Unlock())
 }
 
 func evictHolder(w *Fixture) {
@@ -57,20 +46,6 @@ func evictHolder(w *Fixture) {
 	again := a.queue(w.soon())
 	w.unlock(next)
 	w.unlock(again.granted())
-	w.eventually(0, "nothing is left")
-}
-
-func evictWaiter(w *Fixture) {
-	a, b, c, operator := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("operator")
-	h := a.hold()
-	second, third := b.queue(w.soon()), c.queue(w.soon())
-	operator.evicts(operator.entries()[1])
-	again := <-b.joined
-	require.Greater(w.t, again, third.token)
-	require.NoError(w.t, h.Context().Err(), "the holder is not concerned")
-	w.unlock(h)
-	w.onlyOne(second, third)
-	w.eventually(0, "nothing is left")
 }
 
 func evictForeign(w *Fixture) {
@@ -90,16 +65,16 @@ func evictForeign(w *Fixture) {
 		<-a.joined
 		w.unlock(a.hold())
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func evictDowngraded(w *Fixture) {
 	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.holds(writing)
 	before := operator.entries()[0]
+	writer := b.queueFor(w.soon(), writing)
+	w.wait("a writer holds", writer) // the entry is watched by then, under its old name
 	a.downgrade(h)
 	after := operator.entries()[0]
-	writer := b.queueFor(w.soon(), writing)
 	if before.Ref != after.Ref {
 		require.ErrorIs(w.t, operator.Evict(w.soon(), before), session.ErrGone)
 	}
@@ -108,48 +83,6 @@ func evictDowngraded(w *Fixture) {
 	operator.evicts(after)
 	w.unlock(writer.granted())
 	w.evicted(h, x)
-	w.eventually(0, "nothing is left")
-}
-
-func evictPermits(w *Fixture) {
-	a, b, c, operator := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("operator")
-	h, stays := a.take(2, 3), b.take(1, 3)
-	x := tell(h)
-	r := c.wait(2, 3)
-	operator.evicts(operator.entries()[0])
-	next := r.woken()
-	w.evicted(h, x)
-	require.NoError(w.t, stays.Context().Err())
-	w.unlock(next)
-	w.unlock(stays)
-	w.eventually(0, "nothing is left")
-}
-
-func evictOfAll(w *Fixture) {
-	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
-	h := a.holdAll("x", "y")
-	x := tell(h)
-	r := b.queueFor(w.soon(), wantOne("y")) // who waits behind has the holder watched at once
-	line, err := operator.Queue(w.soon(), "y")
-	require.NoError(w.t, err)
-	operator.evicts(line[0])
-	w.unlock(r.granted())
-	w.evicted(h, x)
-	w.empty("x", "y")
-}
-
-func evictRobust(w *Fixture) {
-	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
-	robust := func(p *Client) *mutex.Mutex { return mutex.NewWith(p.Session, name, mutex.Options{Robust: true}) }
-	h, err := robust(a).Lock(w.soon())
-	require.NoError(w.t, err)
-	x := tell(h)
-	operator.evicts(operator.entries()[0])
-	next, err := robust(b).Lock(w.soon())
-	require.NoError(w.t, err)
-	assert.True(w.t, next.PreviousDied(), "what it was doing may be half done")
-	w.evicted(h, x)
-	w.unlock(next)
 }
 
 func evictStale(w *Fixture) {

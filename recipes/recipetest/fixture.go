@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,10 +158,7 @@ func (p *Client) costsTwo(lock func() *session.Hold) {
 // hold locks, and ends the case if it cannot.
 func (p *Client) hold() *session.Hold {
 	p.w.t.Helper()
-	h, err := mutex.New(p.Session, name).Lock(p.w.soon())
-	require.NoError(p.w.t, err, "lock")
-	<-p.joined
-	return h
+	return p.holds(lock)
 }
 
 // lock is what a request of a mutex does.
@@ -175,7 +173,7 @@ func (p *Client) queue(ctx context.Context) *Request {
 }
 
 // queueFor starts a request for any lock and returns when it stands in the line.
-func (p *Client) queueFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *Request {
+func (p *Client) queueFor(ctx context.Context, want locking) *Request {
 	p.w.t.Helper()
 	r := p.askFor(ctx, want)
 	r.token = within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
@@ -186,7 +184,7 @@ func (p *Client) queueFor(ctx context.Context, want func(context.Context, *sessi
 func (p *Client) ask(ctx context.Context) *Request { return p.Begin(ctx, name) }
 
 // askFor starts a request for any lock.
-func (p *Client) askFor(ctx context.Context, want func(context.Context, *session.Session) (*session.Hold, error)) *Request {
+func (p *Client) askFor(ctx context.Context, want locking) *Request {
 	return p.BeginWith(func() (*session.Hold, error) { return want(ctx, p.Session) })
 }
 
@@ -243,7 +241,7 @@ func (w *Fixture) eventually(n int, why string) {
 
 // ofStory labels goroutines with the case that has begun them; those that they
 // begin inherit it.
-const ofStory = "story"
+const ofCase = "case"
 
 // begun counts the goroutines that live and are labelled with this case. There
 // are others in the process, of cases that run at the same time.
@@ -251,7 +249,7 @@ func (w *Fixture) begun() (n int) {
 	w.t.Helper()
 	var profile bytes.Buffer
 	require.NoError(w.t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
-	label := fmt.Sprintf("%q:%q", ofStory, w.t.Name())
+	label := fmt.Sprintf("%q:%q", ofCase, w.t.Name())
 	same := 0 // so many goroutines are alike, says the first line on them
 	for line := range strings.Lines(profile.String()) {
 		if count, _, is := strings.Cut(line, " @ "); is {
@@ -275,10 +273,24 @@ func (w *Fixture) unlock(h *session.Hold) {
 	Unlock(w.t, h)
 }
 
-// entries is the line as p sees it.
+// entries is the line of cases that need only one as p sees it.
 func (p *Client) entries() []driver.Entry {
+	p.w.t.Helper()
+	return p.line(name)
+}
+
+func (p *Client) line(name string) []driver.Entry {
 	p.w.t.Helper()
 	line, err := p.Queue(p.w.soon(), name)
 	require.NoError(p.w.t, err, "queue")
 	return line
+}
+
+// entry is the one with that token in a line.
+func (p *Client) entry(name string, token session.Token) driver.Entry {
+	p.w.t.Helper()
+	line := p.line(name)
+	i := slices.IndexFunc(line, func(e driver.Entry) bool { return e.Token == int64(token) })
+	require.GreaterOrEqual(p.w.t, i, 0, "no entry with token %d", token)
+	return line[i]
 }

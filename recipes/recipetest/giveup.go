@@ -3,6 +3,7 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,21 +14,16 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// givingUp are the stories of requests that have held nothing, and must leave the
+// givingUp are the cases of requests that have held nothing, and must leave the
 // account of a lock as it was.
-func givingUp() []story {
-	all := []story{
-		{"WaitersThatLeaveChangeNoAccount", robustWaiters},
-		{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{
-			fmt.Sprintf("RequestThatGivesUpWith%vChangesNoAccount", f), func(w *Fixture) { robustGivesUp(w, f) },
-		})
-	}
-	return all
+func givingUp() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"WaitersThatLeaveChangeNoAccount", robustWaiters},
+			{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
+		},
+		over("RequestThatGivesUpWith%vChangesNoAccount", fault.Retryable(), robustGivesUp),
+	)
 }
 
 // robustWaiters has waiters cancel, die and be deleted behind a holder that then
@@ -56,18 +52,23 @@ func robustWaiters(w *Fixture) {
 			r.returned()
 			require.Error(w.t, r.Err)
 			w.eventually(1, d.name)
-			want := session.PastClean
-			if died {
-				w.svc.Expire(w.t, h.SessionID())
-				want = session.PastDied
-			} else {
-				w.unlock(h)
-			}
+			want := w.ends(h, died)
 			w.eventually(0, "gone")
 			w.past(want, "a waiter was "+d.name)
 			p.net.Heal()
 		}
 	}
+}
+
+// ends has a hold die, or releases it, and returns what the next holder must learn.
+func (w *Fixture) ends(h *session.Hold, died bool) session.Past {
+	w.t.Helper()
+	if died {
+		w.svc.Expire(w.t, h.SessionID())
+		return session.PastDied
+	}
+	w.unlock(h)
+	return session.PastClean
 }
 
 // robustEveryStep has a request give up at the moment of its first request to the
@@ -79,28 +80,18 @@ func robustEveryStep(w *Fixture) {
 			for step := 1; ; step++ {
 				a, p := w.Client("before"), w.Client("gives up")
 				h := a.robust()
-				want := h.Previous()
-				if died {
-					want = session.PastDied
-				}
-				end := func() {
-					if died {
-						w.svc.Expire(w.t, h.SessionID())
-					} else {
-						w.unlock(h)
-					}
-				}
+				var want session.Past
 				ctx, cancel := context.WithCancel(w.soon())
 				var r *Request
 				if waits {
 					r = p.accountable(ctx)
 				} else {
-					end()
+					want = w.ends(h, died)
 					w.eventually(0, "gone")
 				}
 				p.onRequest(step, cancel)
 				if waits {
-					end()
+					want = w.ends(h, died)
 				} else {
 					r = p.askFor(ctx, wantRobust(mutex.Options{}))
 				}
@@ -146,7 +137,6 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 		for _, op := range []fault.Op{fault.Join, fault.Change, fault.Leave} {
 			a, p := w.Client("before"), w.Client("gives up")
 			h := a.robust()
-			want := session.PastClean
 			ctx, cancel := context.WithCancel(w.soon())
 			var r *Request
 			if op == fault.Change {
@@ -156,12 +146,7 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			if op == fault.Change {
 				p.onRequest(1, func() { time.AfterFunc(w.h.TTL/1000, cancel) })
 			}
-			if died {
-				w.svc.Expire(w.t, h.SessionID())
-				want = session.PastDied
-			} else {
-				w.unlock(h)
-			}
+			want := w.ends(h, died)
 			if r == nil {
 				w.eventually(0, "gone")
 				time.AfterFunc(w.h.TTL/1000, cancel)
@@ -171,9 +156,7 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			cancel()
 			p.net.OnRequest(nil)
 			if r.Err == nil {
-				if err := r.Hold.Unlock(); err != nil {
-					require.ErrorIs(w.t, err, session.ErrReleasePending)
-				}
+				UnlockInTrouble(w.t, r.Hold)
 				want = session.PastClean
 			}
 			w.eventually(0, "it has left")

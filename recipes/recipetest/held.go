@@ -7,14 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // heldFor are the cases of what the queue shows of how long a holder has held.
-func heldFor() []story {
-	return []story{
+func heldFor() []testCase {
+	return []testCase{
 		{"AHolderThatWaitedHasHeldSinceItsGrantOnly", heldSinceGrant},
 		{"AHoldShorterThanASecondSendsNoRecord", heldShortly},
 		{"ReadersLeadersAndPermitsAreRecorded", heldOfAnyKind},
@@ -64,7 +63,6 @@ func heldSinceGrant(w *Fixture) {
 		assert.Equal(w.t, e.Granted, na.Holder.Granted)
 	}
 	w.unlock(held)
-	w.eventually(0, "nothing is left")
 }
 
 // heldShortly counts what is sent for holds that end before they are a second old.
@@ -120,14 +118,11 @@ func heldAndGone(w *Fixture) {
 			assert.NotEqual(w.t, first.Granted, e.Granted)
 		}
 		w.unlock(next)
-		h, err := mutex.New(a.Session, name).Lock(w.soon())
-		require.NoError(w.t, err)
-		<-a.joined
+		h = a.hold()
 		e := operator.recorded()
 		assert.True(w.t, e.Granted.After(first.Granted))
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func heldDowngraded(w *Fixture) {
@@ -138,5 +133,4 @@ func heldDowngraded(w *Fixture) {
 	after := reader.recorded()
 	assert.Equal(w.t, before.Granted, after.Granted)
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }

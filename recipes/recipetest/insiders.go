@@ -2,35 +2,39 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// insiders are the stories of callers who hold the lock already.
-func insiders() []story {
-	all := []story{
-		{"RLockInRLockSharesTheEntry", rlockInRLock},
-		{"RLockInLockOutlivesTheWriterAsADowngrade", writerFirst},
-		{"RLockInLockGivenBackFirstKeepsTheWriter", readerFirst},
-		{"LockInsideIsRefused", lockInside},
-		{"DowngradeWithinKeepsBoth", downgradeInside},
-		{"LossTellsAllWhoAreInside", lossInside},
-		{"UnlockOfBothAtOnceLeavesNothing", bothAtOnce},
-	}
-	for _, f := range []fault.Kind{fault.LostReply, fault.BrokenReply, fault.LostRequest} {
-		all = append(all, story{
-			fmt.Sprintf("WriterGivenBackFirstWith%vBecomesAReader", f),
-			func(w *Fixture) { writerFirstFault(w, f) },
-		})
-	}
-	return all
+// insiders are the cases of callers who hold the lock already.
+func insiders() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"RLockInRLockSharesTheEntry", rlockInRLock},
+			{"RLockInLockOutlivesTheWriterAsADowngrade", writerFirst},
+			{"RLockInLockGivenBackFirstKeepsTheWriter", readerFirst},
+			{"LockInsideIsRefused", lockInside},
+			{"DowngradeWithinKeepsBoth", downgradeInside},
+			{"LossTellsAllWhoAreInside", lossInside},
+			{"UnlockOfBothAtOnceLeavesNothing", bothAtOnce},
+			{"ReentrantLockRacingUnlockLeavesNothing", func(w *Fixture) {
+				enterRacingUnlock(w, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+					return mutex.NewReentrant(s, name).Lock(ctx)
+				})
+			}},
+			{"RLockInRLockRacingUnlockLeavesNothing", func(w *Fixture) { enterRacingUnlock(w, reading) }},
+		},
+		over("WriterGivenBackFirstWith%vBecomesAReader", []fault.Kind{fault.LostReply, fault.BrokenReply, fault.LostRequest}, writerFirstFault),
+	)
 }
 
 // inside takes one more handle on a hold, for which nothing is sent.
@@ -67,7 +71,6 @@ func rlockInRLock(w *Fixture) {
 	w.wait("one is still inside", writer)
 	w.unlock(innermost)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func writerFirst(w *Fixture) {
@@ -97,7 +100,6 @@ func writerFirst(w *Fixture) {
 	w.wait("the first one still reads", writer)
 	w.unlock(inner)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func writerFirstFault(w *Fixture, f fault.Kind) {
@@ -106,16 +108,13 @@ func writerFirstFault(w *Fixture, f fault.Kind) {
 	reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
 	inner := a.inside(outer)
 	a.net.Inject(fault.Change, f)
-	if err := outer.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, outer)
 	reader.granted()
 	require.NoError(w.t, inner.Context().Err())
 	w.unlock(reader.Hold)
 	w.wait("the first one still reads", writer)
 	w.unlock(inner)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func readerFirst(w *Fixture) {
@@ -132,7 +131,6 @@ func readerFirst(w *Fixture) {
 	assert.Equal(w.t, driver.Exclusive, b.entries()[0].Mode)
 	w.unlock(outer)
 	w.unlock(reader.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func lockInside(w *Fixture) {
@@ -159,7 +157,6 @@ func lockInside(w *Fixture) {
 	_, err = rw.RLock(h.Context())
 	require.ErrorIs(w.t, err, session.ErrReentrant, "a mutex of that name admits no reader")
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeInside(w *Fixture) {
@@ -175,14 +172,13 @@ func downgradeInside(w *Fixture) {
 	w.wait("one is still inside", writer)
 	w.unlock(inner)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func lossInside(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	outer := a.holds(writing)
 	inner := a.inside(outer)
-	b.queueFor(w.soon(), reading) // has the holder watched at once
+	b.queueFor(w.soon(), passing(reading)) // has the holder watched at once
 	x, y := tell(outer), tell(inner)
 	w.svc.Expire(w.t, outer.SessionID())
 	w.when(x)
@@ -205,5 +201,39 @@ func bothAtOnce(w *Fixture) {
 		require.NoError(w.t, <-done)
 		w.unlock(next.granted())
 	}
-	w.eventually(0, "nothing is left")
+}
+
+// enterRacingUnlock: goroutines that enter a hold while it is unlocked get one more
+// handle on it, or none. When all have unlocked what they got, another session gets
+// the lock.
+func enterRacingUnlock(w *Fixture, lock locking) {
+	const inside = 8
+	rounds := 50
+	if w.h.Virtual {
+		rounds = 500
+	}
+	a, b := w.Client("a"), w.Client("b")
+	for range rounds {
+		h, err := lock(w.soon(), a.Session)
+		require.NoError(w.t, err)
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for range inside {
+			all.Go(func() {
+				<-begin
+				if h2, err := lock(h.Context(), a.Session); err == nil {
+					_ = h2.Unlock() // nil, or the release is pending
+				}
+			})
+		}
+		all.Go(func() {
+			<-begin
+			_ = h.Unlock()
+		})
+		close(begin)
+		all.Wait()
+		next, err := mutex.New(b.Session, name).Lock(w.soon())
+		require.NoError(w.t, err, "every handle is unlocked")
+		w.unlock(next)
+	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// janitors are the stories of what is removed in the background.
-func janitors() []story {
-	return []story{
+// janitors are the cases of what is removed in the background.
+func janitors() []testCase {
+	return []testCase{
 		{"RemovalsThatAreRefusedDoNotDelayOthers", refusedRemovals},
 		{"CloseFinishesThePendingReleaseOfARobustMutex", closeFinishes},
 	}

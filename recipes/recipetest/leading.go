@@ -15,12 +15,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// leading are the stories of Run.
-func leading() []story {
-	return []story{
+// leading are the cases of Run.
+func leading() []testCase {
+	return []testCase{
 		{"RunLeadsAgainAndAgainUntilItsContextEnds", runAgain},
 		{"RunCutOffStopsBeforeTheNextStarts", runCut},
-		{"RunOfARevokedSessionIsToldAndCampaignsAgain", runRevoked},
 		{"RunWaitsForWhatItRuns", runWaits},
 		{"RunThatHasLostWaitsForWhatItRuns", runLostWaits},
 		{"RunEndsWithItsContextWhileItWaits", runCancelledWaiting},
@@ -139,7 +138,6 @@ func runAgain(w *Fixture) {
 	ra.stop(nil)
 	s.leave <- errors.New("not of interest any more")
 	require.ErrorIs(w.t, ra.returned(), context.Canceled)
-	w.eventually(0, "nothing is left")
 }
 
 func runCut(w *Fixture) {
@@ -174,25 +172,6 @@ func runCut(w *Fixture) {
 		require.ErrorIs(w.t, rb.returned(), context.Canceled)
 		w.eventually(0, "nothing is left")
 	}
-}
-
-func runRevoked(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	ra := a.run("a")
-	first := ra.leads()
-	r := b.campaign(w.soon(), "b")
-	w.svc.Expire(w.t, first.hold.SessionID())
-	w.when(first.told)
-	<-first.ctx.Done() // the context of the work comes from that of the hold
-	require.ErrorIs(w.t, context.Cause(first.ctx), session.ErrLost)
-	r.granted()
-	first.leave <- nil
-	w.eventually(2, "it campaigns again")
-	assert.Empty(w.t, ra.stints)
-	w.unlock(r.Hold)
-	again := ra.leads()
-	assert.Greater(w.t, again.hold.Token(), r.Hold.Token())
-	again.leave <- nil
 }
 
 // runWaits has the context end while the work goes on, for longer than a session
@@ -280,7 +259,6 @@ func runPanics(w *Fixture) {
 		_ = p.elect().Run(w.soon(), "p", func(context.Context, *session.Hold) error { panic("boom") })
 	})
 	w.eventually(0, "given back")
-	require.NoError(w.t, context.Cause(w.soon()))
 }
 
 func runIncurable(w *Fixture) {
@@ -298,4 +276,39 @@ func runIncurable(w *Fixture) {
 	w.unlock(h)
 	require.NoError(w.t, p.Close())
 	require.ErrorIs(w.t, p.elect().Run(w.soon(), "v", never), session.ErrClosed)
+}
+
+// runFails: an error of the work ends Run, which resigns first.
+func runFails(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
+	ra := a.run("a")
+	s := ra.leads()
+	r := b.campaign(w.soon(), "b")
+	why := errors.New("cannot open the database")
+	s.leave <- why
+
+	err := ra.returned()
+	require.ErrorIs(w.t, err, why)
+	require.NotErrorIs(w.t, err, session.ErrLost)
+	w.unlock(r.granted())
+	w.eventually(0, "nothing is left")
+	assert.Empty(w.t, ra.stints)
+}
+
+// runLostFails: a lost leadership is no error of Run, and an error of the work that
+// comes with it does not end Run.
+func runLostFails(w *Fixture) {
+	a := w.Client("a")
+	ra := a.run("a")
+	s := ra.leads()
+	w.svc.Delete(w.t, s.hold.Refs()[0])
+	<-s.ctx.Done()
+	s.leave <- errors.New("refused by the table")
+
+	again := ra.leads()
+	assert.Greater(w.t, again.hold.Token(), s.hold.Token())
+	ra.stop(nil)
+	why := errors.New("cannot flush")
+	again.leave <- why
+	require.ErrorIs(w.t, ra.returned(), why, "ended with its context, and with an error")
 }

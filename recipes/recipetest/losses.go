@@ -2,21 +2,30 @@ package recipetest
 
 import (
 	"context"
+	"strings"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// losses are the stories of entries and sessions that somebody else ends while
+// losses are the cases of entries and sessions that somebody else ends while
 // the network is well.
-func losses() []story {
-	return []story{
+func losses() []testCase {
+	return []testCase{
 		{"DeletedHolderIsToldAtOnce", deletedHolder},
 		{"HolderOfARevokedSessionIsToldAtOnce", revokedHolder},
-		{"DeletedWaiterThenReleaseGrantsNobodyTwice", deletedWaiter},
-		{"DeletedWaiterOfTheSameSessionIsGrantedNothing", deletedChained},
+		{"DeletedWaiterThenReleaseGrantsNobodyTwice", func(w *Fixture) {
+			ps := w.clients(3)
+			deletedWaiter(w, ps[0], ps[1], ps[2], lock)
+		}},
+		{"DeletedWaiterOfTheSameSessionIsGrantedNothing", func(w *Fixture) {
+			p := w.Client("p")
+			deletedWaiter(w, p, p, p, lock)
+		}},
 		{"WaiterOfARevokedSessionJoinsAgain", revokedWaiter},
 		{"WaiterBehindAHolderOfItsOwnRevokedSessionIsNotGranted", revokedTogether},
 	}
@@ -26,15 +35,21 @@ func losses() []story {
 // that lasts only a moment is not watched.
 func (w *Fixture) holdLong(p *Client) *session.Hold {
 	h := p.hold()
-	second := p.queue(w.soon()) // who waits behind has the holder watched at once
+	p.queueFor(w.soon(), passing(lock))
 	w.eventually(2, "both stand in the line")
-	w.t.Cleanup(func() {
-		second.returned()
-		if second.Err == nil {
-			_ = second.Hold.Unlock()
-		}
-	})
 	return h
+}
+
+// passing is a request that releases at once what it is granted. While it waits, the
+// holder ahead is watched.
+func passing(want locking) locking {
+	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		h, err := want(ctx, s)
+		if err == nil {
+			_ = h.Unlock() // nil, or the session ends
+		}
+		return h, err
+	}
 }
 
 func deletedHolder(w *Fixture) {
@@ -42,13 +57,7 @@ func deletedHolder(w *Fixture) {
 	h := w.holdLong(p)
 	x := tell(h)
 	w.svc.Delete(w.t, h.Refs()[0])
-	w.when(x)
-
-	var lost *session.LostError
-	require.ErrorAs(w.t, context.Cause(h.Context()), &lost)
-	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
-	assert.Zero(w.t, h.Valid())
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	w.evicted(h, x)
 }
 
 func revokedHolder(w *Fixture) {
@@ -64,30 +73,16 @@ func revokedHolder(w *Fixture) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-func deletedWaiter(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+// deletedWaiter deletes the entry between a holder, who then releases, and a request.
+func deletedWaiter(w *Fixture, a, b, c *Client, want locking) {
 	for range 10 {
-		h := a.hold()
-		second, third := b.queue(w.soon()), c.queue(w.soon())
-		w.svc.Delete(w.t, a.entries()[1].Ref)
+		h := a.holds(want)
+		second, third := b.queueFor(w.soon(), want), c.queueFor(w.soon(), want)
+		w.svc.Delete(w.t, a.entry(name, second.token).Ref)
 		w.unlock(h)
 		w.onlyOne(second, third)
 		<-b.joined
 	}
-	w.eventually(0, "nothing is left")
-}
-
-func deletedChained(w *Fixture) {
-	p := w.Client("p")
-	for range 10 {
-		h := p.hold()
-		second, third := p.queue(w.soon()), p.queue(w.soon())
-		w.svc.Delete(w.t, p.entries()[1].Ref)
-		w.unlock(h)
-		w.onlyOne(second, third)
-		<-p.joined
-	}
-	w.eventually(0, "nothing is left")
 }
 
 // onlyOne checks that the third is granted, and the second, whose entry was
@@ -142,4 +137,88 @@ func revokedTogether(w *Fixture) {
 		w.unlock(own.Hold)
 		require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	}
+}
+
+// reasons are the cases of what an error says of the end of a hold.
+func reasons() []testCase {
+	return []testCase{
+		{"TheCauseAfterUnlockIsReleased", causeReleased},
+		{"ALossByTheDeadlineSaysSo", lossByDeadline},
+		{"ALossWithTheSessionSaysExpired", lossByExpiry},
+		{"DoTellsOneLossOnce", doTellsOnce},
+	}
+}
+
+// oneLoss requires that an error tells one loss, on one line.
+func (w *Fixture) oneLoss(err error) {
+	w.t.Helper()
+	require.ErrorIs(w.t, err, session.ErrLost)
+	assert.NotContains(w.t, err.Error(), "\n")
+	assert.LessOrEqual(w.t, strings.Count(err.Error(), "lost"), 1, "%s", err)
+}
+
+// says requires the reason of a loss.
+func (w *Fixture) says(want session.Reason, err error) {
+	w.t.Helper()
+	w.oneLoss(err)
+	var lost *session.LostError
+	require.ErrorAs(w.t, err, &lost)
+	assert.Equal(w.t, want, lost.Reason)
+	assert.Contains(w.t, err.Error(), string(want))
+}
+
+// cause is why the context of a hold ended.
+func cause(h *session.Hold) error { return context.Cause(h.Context()) }
+
+func causeReleased(w *Fixture) {
+	p := w.Client("p")
+	h := p.hold()
+	w.unlock(h)
+	require.ErrorIs(w.t, cause(h), session.ErrReleased)
+	require.NotErrorIs(w.t, cause(h), session.ErrUnlocked)
+	assert.Equal(w.t, "lock released", cause(h).Error())
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	ended := make(chan error, 1)
+	require.NoError(w.t, mutex.New(p.Session, name).Do(w.soon(), func(ctx context.Context, _ *session.Hold) error {
+		context.AfterFunc(ctx, func() { ended <- context.Cause(ctx) })
+		return nil
+	}))
+	assert.Equal(w.t, "lock released", (<-ended).Error())
+}
+
+func lossByDeadline(w *Fixture) {
+	p := w.mortal("p")
+	h := p.hold()
+	x := tell(h)
+	p.net.Cut(fault.Both)
+	w.when(x)
+	w.says(session.ReasonDeadline, cause(h))
+	w.says(session.ReasonDeadline, h.Unlock())
+	p.net.Heal()
+}
+
+// lossByExpiry: the context ends with the first event, which may be that of the
+// entry; the error of Unlock knows that the session is gone.
+func lossByExpiry(w *Fixture) {
+	p := w.Client("p")
+	h := w.holdLong(p)
+	x := tell(h)
+	w.svc.Expire(w.t, h.SessionID())
+	w.when(x)
+	w.oneLoss(cause(h))
+	assert.NotContains(w.t, cause(h).Error(), "delete")
+	w.says(session.ReasonExpired, h.Unlock())
+}
+
+func doTellsOnce(w *Fixture) {
+	p := w.Client("p")
+	m := mutex.New(p.Session, name)
+	soon := w.soon()
+	err := m.Do(soon, func(ctx context.Context, h *session.Hold) error {
+		p.queueFor(soon, passing(lock)) // has the holder watched at once
+		w.svc.Expire(w.t, h.SessionID())
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	w.says(session.ReasonExpired, err)
 }

@@ -4,37 +4,38 @@ import (
 	"context"
 	"fmt"
 	"runtime/pprof"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/election"
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// observations are the stories of those who want to know who leads.
-func observations() []story {
-	all := []story{
-		{"ObserveTellsTheStateAtOnceAndEveryChange", observeChanges},
-		{"ObserveNeverMissesTheLastState", observeLast},
-		{"ObserveGoesOnAfterItsSessionExpired", observeExpired},
-		{"ObserveSeesForeignLeaders", observeForeign},
-		{"ObserveSeesWhoLeadsByDeath", observeDeaths},
-		{"ObserveEndsWithItsContext", observeEnds},
-		{"ObserveEndsWithItsLoop", observeBreaks},
-		{"ObserveEndsWithItsSession", observeClosed},
-		{"ObserveSaysWhatIsWrongWithTheName", observeInvalid},
-	}
-	for _, d := range fault.Directions() {
-		all = append(all,
-			story{fmt.Sprintf("ObserveGoesOnAfterACutOf%v", d), func(w *Fixture) { observeCut(w, d) }},
-			story{fmt.Sprintf("ObserveGoesOnAfterALongCutOf%v", d), func(w *Fixture) { observeCutLong(w, d) }},
-		)
-	}
-	return all
+// observations are the cases of those who want to know who leads.
+func observations() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"ObserveTellsTheStateAtOnceAndEveryChange", observeChanges},
+			{"ObserveNeverMissesTheLastState", observeLast},
+			{"ObserveGoesOnAfterItsSessionExpired", func(w *Fixture) {
+				observeLoss(w, func(_ *Client, id string) { w.svc.Expire(w.t, id) })
+			}},
+			{"ObserveSeesForeignLeaders", observeForeign},
+			{"ObserveSeesWhoLeadsByDeath", observeDeaths},
+			{"ObserveEndsWithItsContext", observeEnds},
+			{"ObserveEndsWithItsLoop", observeBreaks},
+			{"ObserveEndsWithItsSession", observeClosed},
+			{"ObserveSaysWhatIsWrongWithTheName", observeInvalid},
+		},
+		over("ObserveGoesOnAfterACutOf%v", fault.Directions(), observeCut),
+		over("ObserveGoesOnAfterALongCutOf%v", fault.Directions(), func(w *Fixture, d fault.Direction) {
+			observeLoss(w, func(c *Client, _ string) { c.net.Cut(d) })
+		}),
+	)
 }
 
 func observeChanges(w *Fixture) {
@@ -111,9 +112,7 @@ func observeCut(w *Fixture, d fault.Direction) {
 // about by what strike does.
 func (p *Client) lose(strike func(sessionID string)) {
 	p.w.t.Helper()
-	h, err := mutex.New(p.Session, "of "+p.Options().Label).Lock(p.w.soon())
-	require.NoError(p.w.t, err)
-	<-p.joined
+	h := p.holdOne("of " + p.Options().Label)
 	x := tell(h)
 	strike(h.SessionID())
 	// An own request that is refused tells what is not told otherwise.
@@ -121,41 +120,24 @@ func (p *Client) lose(strike func(sessionID string)) {
 	require.ErrorIs(p.w.t, h.Unlock(), session.ErrLost)
 }
 
-func observeCutLong(w *Fixture, d fault.Direction) {
+// observeLoss has the session of the observer end twice, by what strike does.
+func observeLoss(w *Fixture, strike func(c *Client, sessionID string)) {
 	a, c := w.Client("a"), w.mortal("c")
 	h := a.lead("one")
 	o := c.observe()
 	o.sees("one")
-	c.lose(func(string) { c.net.Cut(d) })
+	c.lose(func(id string) { strike(c, id) })
 	a.proclaim(h, "two")
 	c.net.Heal()
 	o.sees("two")
 
-	c.lose(func(string) { c.net.Cut(d) })
+	c.lose(func(id string) { strike(c, id) })
 	w.unlock(h)
 	c.net.Heal()
 	o.vacancy()
 	h = a.lead("three")
 	o.sees("three")
 	w.unlock(h)
-	assert.Empty(w.t, o.errs)
-}
-
-func observeExpired(w *Fixture) {
-	a, c := w.Client("a"), w.Client("c")
-	h := a.lead("one")
-	o := c.observe()
-	o.sees("one")
-	c.lose(func(id string) { w.svc.Expire(w.t, id) })
-	a.proclaim(h, "two")
-	o.sees("two")
-	w.unlock(h)
-	o.vacancy()
-	c.lose(func(id string) { w.svc.Expire(w.t, id) })
-	h = a.lead("three")
-	o.sees("three")
-	w.unlock(h)
-	o.vacancy()
 	assert.Empty(w.t, o.errs)
 }
 
@@ -229,7 +211,7 @@ func observeBreaks(w *Fixture) {
 			break
 		}
 	}
-	pprof.Do(w.t.Context(), pprof.Labels(ofStory, w.t.Name()), func(ctx context.Context) {
+	pprof.Do(w.t.Context(), pprof.Labels(ofCase, w.t.Name()), func(ctx context.Context) {
 		for range 200 {
 			once(ctx)
 		}

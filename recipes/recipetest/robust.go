@@ -2,7 +2,6 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/stretchr/testify/assert"
@@ -13,31 +12,26 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// robust are the stories of locks that tell how the hold before ended.
-func robust() []story {
-	all := []story{
-		{"FirstHoldAndHoldsGivenBackAreClean", robustClean},
-		{"DeathIsToldThoughNobodyWaited", robustAlone},
-		{"DeathIsToldToWhoWaited", robustWaited},
-		{"DeathIsToldThroughHoldersThatDieInTurn", robustInTurn},
-		{"ForeignHolderBeforeIsUnknown", robustForeign},
-		{"PlainLocksKeepNoAccount", robustPlain},
-		{"AccountCostsNothingWhenAlone", robustCost},
-		{"AccountCostsOneRequestWhenWaited", robustCostWaited},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("NothingLooksLikeADeathWith%v", f), func(w *Fixture) { robustOver(w, f, false) }},
-			story{fmt.Sprintf("DeathIsToldWith%v", f), func(w *Fixture) { robustOver(w, f, true) }},
-		)
-	}
-	return all
+// robust are the cases of locks that tell how the hold before ended.
+func robust() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"FirstHoldAndHoldsGivenBackAreClean", robustClean},
+			{"DeathIsToldThoughNobodyWaited", robustAlone},
+			{"DeathIsToldToWhoWaited", robustWaited},
+			{"DeathIsToldThroughHoldersThatDieInTurn", robustInTurn},
+			{"ForeignHolderBeforeIsUnknown", robustForeign},
+			{"PlainLocksKeepNoAccount", robustPlain},
+			{"AccountCostsNothingWhenAlone", robustCost},
+			{"AccountCostsOneRequestWhenWaited", robustCostWaited},
+		},
+		over("NothingLooksLikeADeathWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, false) }),
+		over("DeathIsToldWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, true) }),
+	)
 }
 
 // wantRobust is a request for a lock that keeps account.
-func wantRobust(o mutex.Options) func(context.Context, *session.Session) (*session.Hold, error) {
+func wantRobust(o mutex.Options) locking {
 	o.Robust = o.LockDelay == 0
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.NewWith(s, name, o).Lock(ctx)
@@ -59,12 +53,7 @@ func (p *Client) robust() *session.Hold {
 // past requires what the next holder learns of the one before, and gives back.
 func (w *Fixture) past(want session.Past, why string) {
 	w.t.Helper()
-	p := w.Client("next")
-	h := p.robust()
-	require.Equal(w.t, want, h.Previous(), why)
-	require.Equal(w.t, want == session.PastDied, h.PreviousDied(), why)
-	w.unlock(h)
-	require.NoError(w.t, p.Close())
+	w.pastOf(map[string]session.Past{name: want}, why)
 }
 
 // death is a way of a hold to end without being given back. The client must not
@@ -169,9 +158,7 @@ func robustForeign(w *Fixture) {
 	w.unlock(r.Hold)
 	w.past(session.PastClean, "given back")
 
-	a := w.Client("a") // who died before the foreign one is not forgotten
-	w.svc.Expire(w.t, a.robust().SessionID())
-	w.eventually(0, "died")
+	w.died() // who died before the foreign one is not forgotten
 	ref = w.svc.PutForeign(w.t, name, true)
 	r = p.accountable(w.soon())
 	w.svc.Delete(w.t, ref)
@@ -225,9 +212,7 @@ func robustCostWaited(w *Fixture) {
 func robustOver(w *Fixture, f fault.Kind, died bool) {
 	want := session.PastClean
 	if died {
-		a := w.Client("dies")
-		w.svc.Expire(w.t, a.robust().SessionID())
-		w.eventually(0, "died")
+		w.died()
 		want = session.PastDied
 	}
 	a, b := w.Client("a"), w.Client("b")
@@ -240,14 +225,10 @@ func robustOver(w *Fixture, f fault.Kind, died bool) {
 	r := b.accountable(w.soon())
 	a.net.Inject(fault.Leave, f)
 	b.net.Inject(fault.Change, f)
-	if err := h.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, h)
 	require.Equal(w.t, session.PastClean, r.granted().Previous(), "given back")
 	b.net.Inject(fault.Leave, f)
-	if err := r.Hold.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
+	UnlockInTrouble(w.t, r.Hold)
 	w.eventually(0, "given back")
 	w.past(session.PastClean, "given back")
 }

@@ -1,38 +1,49 @@
 package recipetest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
-// story is one promise.
-type story struct {
+// testCase is one promise.
+type testCase struct {
 	name string
 	tell func(w *Fixture)
 }
 
-// replicated are the stories that can fail for the reason that several servers
+// over returns a case for each of all, which takes the place of %v in the name.
+func over[F any](name string, all []F, tell func(w *Fixture, f F)) []testCase {
+	var cases []testCase
+	for _, f := range all {
+		cases = append(cases, testCase{fmt.Sprintf(name, f), func(w *Fixture) { tell(w, f) }})
+	}
+	return cases
+}
+
+// replicated are the cases that can fail for the reason that several servers
 // answer, see drivertest.Harness: order, stale reads, losses, lost and late requests.
-func replicated() []story {
-	return slices.Concat(grants(), gaps(), losses(), outcomes(), cuts())
+func replicated() []testCase {
+	return slices.Concat(grants(), losses(), outcomes(), cuts())
 }
 
 // single are those for which one server is enough. Both are in the order in which
 // they are best read.
-func single() []story {
+func single() []testCase {
 	return slices.Concat(
 		crowds(), ends(), blockedReports(),
-		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(), entering(), wrongHolds(),
+		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
-		asks(), askedKinds(), evictions(), janitors(), tries(), reasons(), heldFor(),
+		asks(), askedKinds(), evictions(), janitors(), reasons(), heldFor(),
 	)
 }
 
-// Run tells all stories, or those of Harness.Replicated, as subtests.
+// Run tells all cases, or those of Harness.Replicated, as subtests. At the end of
+// each one nothing may be left in the queue.
 func Run(t *testing.T, h drivertest.Harness) {
 	all := replicated()
 	if !h.Replicated {
@@ -43,7 +54,11 @@ func Run(t *testing.T, h drivertest.Harness) {
 			if h.Parallel {
 				t.Parallel()
 			}
-			h.Tell(t, func(t *testing.T, h drivertest.Harness) { s.tell(NewFixture(t, h)) })
+			h.Tell(t, func(t *testing.T, h drivertest.Harness) {
+				w := NewFixture(t, h)
+				s.tell(w)
+				w.eventually(0, "nothing is left at the end")
+			})
 		})
 	}
 }

@@ -2,17 +2,19 @@ package recipetest
 
 import (
 	"context"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// readWriteEnds are the stories of readers and writers who do not wait to the end.
-func readWriteEnds() []story {
-	return []story{
+// readWriteEnds are the cases of readers and writers who do not wait to the end.
+func readWriteEnds() []testCase {
+	return []testCase{
 		{"CancelledWriterLetsTheReadersBehindPass", cancelledWriter},
 		{"CancelledWritersLetTheReaderBehindPassInTheEnd", cancelledWriters},
 		{"TryRLockBesideReaders", tryBesideReaders},
@@ -41,7 +43,6 @@ func cancelledWriter(w *Fixture) {
 		w.unlock(r.Hold)
 	}
 	w.unlock(behind.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func cancelledWriters(w *Fixture) {
@@ -63,7 +64,6 @@ func cancelledWriters(w *Fixture) {
 		w.unlock(reader.granted())
 		w.unlock(first)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func tryBesideReaders(w *Fixture) {
@@ -80,7 +80,6 @@ func tryBesideReaders(w *Fixture) {
 		w.unlock(h)
 	}
 	w.unlock(first)
-	w.eventually(0, "nothing is left")
 }
 
 // tryBehindWriter: a writer that waits is as good as one that holds.
@@ -102,7 +101,6 @@ func tryBehindWriter(w *Fixture) {
 	h := writer.granted()
 	refused("a writer holds")
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func tryOnEmpty(w *Fixture) {
@@ -118,6 +116,130 @@ func tryOnEmpty(w *Fixture) {
 		w.unlock(lock())
 		if w.h.Try <= 1 { // elsewhere IfEmpty needs more
 			p.costsTwo(lock)
+		}
+	}
+}
+
+// readerLosses are the cases of readers and writers that are lost.
+func readerLosses() []testCase {
+	return []testCase{
+		{"WriterCutOffIsToldBeforeTheReadersAreGranted", writerCutOff},
+		{"ReaderCutOffIsToldBeforeTheWriterIsGranted", readerCutOff},
+		{"DeletedReaderIsToldAndTheOthersHold", deletedReader},
+		{"DeletedWaitingReaderThenReleaseGrantsNobodyTwice", deletedWaitingReader},
+		{"DeletedWaitingWriterLetsTheReadersBehindPass", deletedWaitingWriter},
+		{"WaitingReaderCutOffReturnsWithItsContext", func(w *Fixture) { cutWaiter(w, writing, reading) }},
+	}
+}
+
+// endsBefore checks that the hold was told of its loss before the requests were
+// granted, and returns what they got.
+func (w *Fixture) endsBefore(h *session.Hold, x *told, rs ...*Request) []*session.Hold {
+	w.t.Helper()
+	var holds []*session.Hold
+	for _, r := range rs {
+		holds = append(holds, r.granted())
+		valid := h.Valid()
+		assert.Zero(w.t, valid)
+		assert.Greater(w.t, r.Hold.Token(), h.Token())
+	}
+	at := w.when(x)
+	for _, r := range rs {
+		w.toldFirst(at, r.at)
+	}
+	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	return holds
+}
+
+func writerCutOff(w *Fixture) {
+	a, b, c := w.mortal("a"), w.Client("b"), w.Client("c")
+	h := a.holds(writing)
+	x := tell(h)
+	readers := []*Request{b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)}
+	last := c.queueFor(w.soon(), writing)
+	a.net.Cut(fault.Both)
+	holds := w.endsBefore(h, x, readers...)
+	w.wait("readers hold", last)
+	a.net.Heal()
+	for _, h := range holds {
+		require.NoError(w.t, h.Context().Err())
+		w.unlock(h)
+	}
+	w.unlock(last.granted())
+}
+
+func readerCutOff(w *Fixture) {
+	a, b, c := w.mortal("a"), w.Client("b"), w.Client("c")
+	h, other := a.holds(reading), b.holds(reading)
+	x := tell(h)
+	writer := c.queueFor(w.soon(), writing)
+	a.net.Cut(fault.Both)
+	w.when(x)
+	w.eventually(2, "the service has given the reader up")
+	w.wait("the other reader holds", writer)
+	require.NoError(w.t, other.Context().Err())
+	w.unlock(other)
+	holds := w.endsBefore(h, x, writer)
+	a.net.Heal()
+	w.unlock(holds[0])
+}
+
+func deletedReader(w *Fixture) {
+	a, b := w.Client("a"), w.Client("b")
+	h, other := a.holds(reading), b.holds(reading)
+	x := tell(h)
+	writer := b.queueFor(w.soon(), writing)
+	w.wait("readers hold", writer) // and holds that last are watched by now, in real time too
+	time.Sleep(wrongly)
+	w.svc.Delete(w.t, h.Refs()[0])
+	w.when(x)
+
+	w.says(session.ReasonDeleted, cause(h))
+	w.wait("the other reader holds", writer)
+	require.NoError(w.t, other.Context().Err())
+	w.unlock(other)
+	w.unlock(writer.granted())
+}
+
+func deletedWaitingReader(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	for _, p := range []*Client{a, b} { // of the holder's session too
+		for range 5 {
+			h := a.holds(writing)
+			reader := p.queueFor(w.soon(), reading)
+			next := c.queueFor(w.soon(), writing)
+			w.svc.Delete(w.t, a.entries()[1].Ref)
+			w.unlock(h)
+			h = next.granted()
+			w.wait("a writer holds", reader)
+			w.unlock(h)
+			require.Greater(w.t, reader.granted().Token(), h.Token(), "it went to the end of the line")
+			<-p.joined
+			w.unlock(reader.Hold)
+		}
+	}
+}
+
+func deletedWaitingWriter(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	for _, p := range []*Client{a, b} { // of the readers' session too
+		for range 5 {
+			first := a.holds(reading)
+			writer := p.queueFor(w.soon(), writing)
+			later := []*Request{c.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
+			w.svc.Delete(w.t, a.entries()[1].Ref)
+			for _, r := range later {
+				r.granted()
+			}
+			again := <-p.joined
+			w.wait("readers hold", writer)
+			w.unlock(first)
+			for _, r := range later {
+				w.unlock(r.Hold)
+				require.Greater(w.t, again, r.token, "the writer went to the end of the line")
+			}
+			w.unlock(writer.granted())
 		}
 	}
 }

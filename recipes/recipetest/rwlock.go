@@ -14,14 +14,12 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// readWrites are the stories of readers and writers in one line.
-func readWrites() []story {
-	return []story{
-		{"ReadersHoldTogether", readersTogether},
-		{"WaitingWriterStopsLaterReaders", writerStopsReaders},
+// readWrites are the cases of readers and writers in one line.
+func readWrites() []testCase {
+	return []testCase{
 		{"MixedLineIsGrantedInOrder", mixedInOrder},
-		{"ReadersDoNotStarveWriters", readersStarveNobody},
-		{"WritersDoNotStarveReaders", writersStarveNobody},
+		{"ReadersDoNotStarveWriters", func(w *Fixture) { nobodyStarves(w, reading, writing) }},
+		{"WritersDoNotStarveReaders", func(w *Fixture) { nobodyStarves(w, writing, reading) }},
 		{"ReaderWaitsForTheNearestWriterOnly", nearestWriterOnly},
 		{"WriterEntersWhenTheLastReaderHasGone", lastReaderGone},
 		{"ReadersAndWritersByTheHundredExcludeEachOther", mixedByTheHundred},
@@ -40,7 +38,7 @@ func writing(ctx context.Context, s *session.Session) (*session.Hold, error) {
 	return rwlock.New(s, name).Lock(ctx)
 }
 
-// holds asks for a lock, and ends the story if it is not granted.
+// holds asks for a lock, and ends the case if it is not granted.
 func (p *Client) holds(want locking) *session.Hold {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), want).granted()
@@ -54,40 +52,6 @@ func (w *Fixture) wait(why string, rs ...*Request) {
 	for i, r := range rs {
 		require.True(w.t, r.waiting(), "request %d: %s", i, why)
 	}
-}
-
-func readersTogether(w *Fixture) {
-	var holds []*session.Hold
-	for i, p := range w.clients(3) {
-		for range 2 { // also through one session
-			holds = append(holds, p.holds(reading))
-		}
-		require.Equal(w.t, 2*(i+1), w.svc.Count(w.t, name))
-	}
-	for _, h := range holds {
-		require.NoError(w.t, h.Context().Err())
-		w.unlock(h)
-	}
-	w.eventually(0, "nothing is left")
-}
-
-func writerStopsReaders(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	first := a.holds(reading)
-	writer := b.queueFor(w.soon(), writing)
-	later := []*Request{a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
-	w.wait("a writer came first", later...)
-	w.unlock(first)
-	h := writer.granted()
-	w.wait("a writer holds", later...)
-	w.unlock(h)
-	for _, r := range later { // all of them, while none gives back
-		require.Greater(w.t, r.granted().Token(), h.Token())
-	}
-	for _, r := range later {
-		w.unlock(r.Hold)
-	}
-	w.eventually(0, "nothing is left")
 }
 
 // mixedInOrder walks down a line: readers that stand side by side hold
@@ -125,41 +89,24 @@ func mixedInOrder(w *Fixture) {
 		}
 		from = upto
 	}
-	w.eventually(0, "everything was given back")
 }
 
-// readersStarveNobody: there is a reader at every moment, and the writer comes
-// in all the same.
-func readersStarveNobody(w *Fixture) {
+// nobodyStarves: at every moment there is a request of the first kind that holds or
+// waits, and one of the second comes in all the same.
+func nobodyStarves(w *Fixture, first, second locking) {
 	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(reading)
+	h := a.holds(first)
 	for range 5 {
-		writer := b.queueFor(w.soon(), writing)
-		next := a.queueFor(w.soon(), reading) // before the last one goes
-		w.wait("readers hold, and a writer stands between", writer, next)
+		between := b.queueFor(w.soon(), second)
+		next := a.queueFor(w.soon(), first) // before the last one goes
+		w.wait("a holder is ahead, and the other kind stands between", between, next)
 		w.unlock(h)
-		w.unlock(writer.granted())
+		h = between.granted()
+		w.wait("the other kind holds", next)
+		w.unlock(h)
 		h = next.granted()
 	}
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
-}
-
-// writersStarveNobody: there is always a writer that waits, and the reader comes
-// in all the same.
-func writersStarveNobody(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.holds(writing)
-	for range 5 {
-		reader := b.queueFor(w.soon(), reading)
-		next := a.queueFor(w.soon(), writing)
-		w.unlock(h)
-		w.wait("a reader holds", next)
-		w.unlock(reader.granted())
-		h = next.granted()
-	}
-	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 // nearestWriterOnly: what becomes of the writers before the nearest one costs a
@@ -190,7 +137,6 @@ func nearestWriterOnly(w *Fixture) {
 		}
 		return sent
 	})
-	w.eventually(0, "nothing is left")
 }
 
 func lastReaderGone(w *Fixture) {
@@ -211,7 +157,6 @@ func lastReaderGone(w *Fixture) {
 			}
 		}
 	}
-	w.eventually(0, "nothing is left")
 }
 
 // mixedByTheHundred: a reader writes into a place of its own, and a writer reads
@@ -253,5 +198,4 @@ func mixedByTheHundred(w *Fixture) {
 
 	assert.Len(w.t, written, 1+n)
 	assert.IsIncreasing(w.t, written)
-	w.eventually(0, "everything was given back")
 }

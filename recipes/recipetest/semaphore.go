@@ -2,8 +2,6 @@ package recipetest
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,11 +12,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// semaphores are the stories of permits when all is well.
-func semaphores() []story {
-	return []story{
+// semaphores are the cases of permits when all is well.
+func semaphores() []testCase {
+	return []testCase{
 		{"PermitsGoInOrderAndNobodyOvertakesALargeRequest", permitsInOrder},
-		{"TwoThatWantAllPermitsNeverDeadlock", permitsAllOfAll},
 		{"ARequestGetsAllItsPermitsOrNone", permitsAllOrNothing},
 		{"AReleaseAdmitsEveryoneWhoFits", permitsAdmitMany},
 		{"TryAcquireTakesWhatIsFreeAndOvertakesNobody", permitsTry},
@@ -27,18 +24,18 @@ func semaphores() []story {
 		{"AcquireUnderAnOwnAcquireIsReentrant", permitsReentrant},
 		{"QueueShowsPermitsAndWhoWasAdmitted", permitsQueue},
 		{"AForeignEntryCountsAsAllPermits", permitsForeign},
-		{"AnEntryWithoutASessionInFrontOfPermitsIsNamed", permitsUnleased},
+		{"AnEntryWithoutASessionInFrontOfPermitsIsNamed", func(w *Fixture) { unleasedAhead(w, wanting(1, 3)) }},
 	}
 }
 
 // wanting is a request for n permits of a semaphore with that limit.
-func wanting(n, limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+func wanting(n, limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.New(s, name, limit).Acquire(ctx, n)
 	}
 }
 
-// take acquires permits that are free, and ends the story if it cannot.
+// take acquires permits that are free, and ends the case if it cannot.
 func (p *Client) take(n, limit int64) *session.Hold {
 	p.w.t.Helper()
 	h := p.askFor(p.w.soon(), wanting(n, limit)).granted()
@@ -95,30 +92,6 @@ func permitsInOrder(w *Fixture) {
 	for _, h := range tail {
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
-}
-
-func permitsAllOfAll(w *Fixture) {
-	ps := w.clients(4)
-	var inside atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 12 {
-		m := semaphore.New(ps[i%len(ps)].Session, name, 2)
-		wg.Go(func() {
-			for range 5 {
-				err := m.Do(w.soon(), 2, func(context.Context, *session.Hold) error {
-					assert.EqualValues(w.t, 2, inside.Add(2), "two have all permits")
-					inside.Add(-2)
-					return nil
-				})
-				if !assert.NoError(w.t, err) {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	w.eventually(0, "nothing is left")
 }
 
 func permitsAllOrNothing(w *Fixture) {
@@ -163,7 +136,6 @@ func permitsAdmitMany(w *Fixture) {
 			w.unlock(h)
 		}
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func permitsTry(w *Fixture) {
@@ -189,7 +161,6 @@ func permitsTry(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired, "one is free, but somebody waits")
 	w.unlock(h)
 	w.unlock(large.woken())
-	w.eventually(0, "nothing is left")
 }
 
 func permitsTryAlone(w *Fixture) {
@@ -238,7 +209,6 @@ func permitsBad(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrInvalidName)
 
 	assert.Equal(w.t, sent, p.net.Requests(), "nothing was sent")
-	w.eventually(0, "nothing is left")
 }
 
 func permitsReentrant(w *Fixture) {
@@ -256,7 +226,6 @@ func permitsReentrant(w *Fixture) {
 		})
 	})
 	require.NoError(w.t, err)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsQueue(w *Fixture) {
@@ -310,19 +279,4 @@ func permitsForeign(w *Fixture) {
 	w.svc.Delete(w.t, ref)
 	w.unlock(next.woken())
 	w.unlock(last.woken())
-	w.eventually(0, "nothing is left")
-}
-
-func permitsUnleased(w *Fixture) {
-	if w.h.NoUnleased != "" {
-		w.t.Skip(w.h.NoUnleased)
-	}
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, false)
-	_, err := semaphore.New(p.Session, name, 3).Acquire(w.soon(), 1)
-	require.ErrorIs(w.t, err, session.ErrForeignKey)
-	require.ErrorContains(w.t, err, ref.Key)
-	w.eventually(1, "the request has left")
-	w.svc.Delete(w.t, ref)
-	w.unlock(p.askFor(w.soon(), wanting(1, 3)).granted())
 }

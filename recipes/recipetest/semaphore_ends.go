@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,35 +12,37 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// semaphoreEnds are the stories of permits that come back other than by Unlock,
+// semaphoreEnds are the cases of permits that come back other than by Unlock,
 // of requests that give up, and of slots.
-func semaphoreEnds() []story {
-	all := []story{
-		{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
-		{"PermitsOfARevokedSessionComeBack", func(w *Fixture) {
-			permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
-		}},
-		{"PermitsOfADeletedEntryComeBack", func(w *Fixture) {
-			permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) })
-		}},
-		{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
-		{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
-		{"PermitsAWaiterCancelledInTheMiddleLetsNobodyIn", permitsMiddleCancelled},
-		{"PermitsAWaiterDeletedByHandJoinsAgain", permitsWaiterDeleted},
-		{"SlotsAreTheLowestFreeOnes", slotsLowest},
-		{"SlotsOfTheDeadAreFree", slotsDead},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("ANoteWith%vOnlyTakesLonger", f), func(w *Fixture) { noteStruck(w, f) }},
-			story{fmt.Sprintf("ASlotWith%vOnlyTakesLonger", f), func(w *Fixture) { slotStruck(w, f) }},
-			story{fmt.Sprintf("PermitsAskedForWith%vAreGrantedInTheEnd", f), func(w *Fixture) { permitsJoinStruck(w, f) }},
-			story{fmt.Sprintf("PermitsGivenBackWith%vAdmitTheNext", f), func(w *Fixture) { permitsLeaveStruck(w, f) }},
-		)
-	}
-	return all
+func semaphoreEnds() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
+			{"PermitsOfARevokedSessionComeBack", func(w *Fixture) {
+				permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
+			}},
+			{"PermitsOfADeletedEntryComeBack", func(w *Fixture) {
+				permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) })
+			}},
+			{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
+			{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
+			{"PermitsAWaiterCancelledInTheMiddleLetsNobodyIn", permitsMiddleCancelled},
+			{"PermitsAWaiterDeletedByHandJoinsAgain", func(w *Fixture) {
+				ps := w.clients(3)
+				deletedWaiter(w, ps[0], ps[1], ps[2], wanting(2, 2))
+			}},
+			{"SlotsAreTheLowestFreeOnes", slotsLowest},
+			{"SlotsOfTheDeadAreFree", slotsDead},
+		},
+		over("ANoteWith%vOnlyTakesLonger", fault.Retryable(), noteStruck),
+		over("ASlotWith%vOnlyTakesLonger", fault.Retryable(), slotStruck),
+		over("PermitsAskedForWith%vAreGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			patientJoin(w, f, wanting(1, 3))
+		}),
+		over("PermitsGivenBackWith%vAdmitTheNext", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+			unknownLeave(w, f, wanting(2, 2), wanting(1, 2))
+		}),
+	)
 }
 
 func permitsCut(w *Fixture) {
@@ -50,18 +52,11 @@ func permitsCut(w *Fixture) {
 	x := tell(h)
 	r := c.wait(2, limit)
 	a.net.Cut(fault.Both)
-	h2 := r.granted()
-	valid := h.Valid()
-
-	assert.Zero(w.t, valid)
-	toldAt := w.when(x)
-	w.toldFirst(toldAt, r.at)
-	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+	next := w.endsBefore(h, x, r)
 	require.NoError(w.t, other.Context().Err(), "others keep theirs")
 	a.net.Heal()
-	w.unlock(h2)
+	w.unlock(next[0])
 	w.unlock(other)
-	w.eventually(0, "nothing is left after the heal")
 }
 
 // permitsGone has somebody end a hold from outside while others hold and wait.
@@ -85,7 +80,6 @@ func permitsGone(w *Fixture, strike func(*session.Hold)) {
 	w.unlock(h2)
 	w.unlock(one.woken())
 	w.unlock(h3)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsFrontCancelled(w *Fixture) {
@@ -107,7 +101,6 @@ func permitsFrontCancelled(w *Fixture) {
 	w.unlock(h2)
 	w.unlock(last.woken())
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }
 
 func permitsFrontDies(w *Fixture) {
@@ -116,7 +109,7 @@ func permitsFrontDies(w *Fixture) {
 	h := ps[0].take(2, limit)
 	front := ps[1].wait(3, limit)
 	next := ps[2].wait(1, limit)
-	w.svc.Expire(w.t, w.holder(front.token))
+	w.svc.Expire(w.t, ps[0].entry(name, front.token).Session)
 	h2 := next.granted()
 
 	again := <-ps[1].joined
@@ -126,19 +119,6 @@ func permitsFrontDies(w *Fixture) {
 	w.unlock(h2)
 	assert.Equal(w.t, again, front.granted().Token())
 	w.unlock(front.Hold)
-	w.eventually(0, "nothing is left")
-}
-
-// holder is the service session of the entry with that token.
-func (w *Fixture) holder(token session.Token) string {
-	w.t.Helper()
-	for _, e := range w.Client("reader").entries() {
-		if e.Token == int64(token) {
-			return e.Session
-		}
-	}
-	require.Fail(w.t, "no such entry", "token %d", token)
-	return ""
 }
 
 func permitsMiddleCancelled(w *Fixture) {
@@ -159,29 +139,10 @@ func permitsMiddleCancelled(w *Fixture) {
 	h2, h3 := front.woken(), last.woken()
 	w.unlock(h3)
 	w.unlock(h2)
-	w.eventually(0, "nothing is left")
-}
-
-func permitsWaiterDeleted(w *Fixture) {
-	const limit = 2
-	ps := w.clients(3)
-	for range 5 {
-		h := ps[0].take(2, limit)
-		second, third := ps[1].wait(2, limit), ps[2].wait(2, limit)
-		for _, e := range ps[0].entries() {
-			if e.Token == int64(second.token) {
-				w.svc.Delete(w.t, e.Ref)
-			}
-		}
-		w.unlock(h)
-		w.onlyOne(second, third)
-		<-ps[1].joined
-	}
-	w.eventually(0, "nothing is left")
 }
 
 // numbered is a request for one of so many permits, with a slot.
-func numbered(limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+func numbered(limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.NewWith(s, name, limit, semaphore.Options{Slots: true}).Acquire(ctx, 1)
 	}
@@ -215,7 +176,6 @@ func slotsLowest(w *Fixture) {
 	for _, h := range []*session.Hold{holds[0], h, third, plain} {
 		w.unlock(h)
 	}
-	w.eventually(0, "nothing is left")
 }
 
 func slotsDead(w *Fixture) {
@@ -262,7 +222,6 @@ func noteStruck(w *Fixture, f fault.Kind) {
 	one, two := front.granted(), next.granted()
 	w.unlock(one)
 	w.unlock(two)
-	w.eventually(0, "nothing is left")
 }
 
 func slotStruck(w *Fixture, f fault.Kind) {
@@ -274,30 +233,4 @@ func slotStruck(w *Fixture, f fault.Kind) {
 		assert.Equal(w.t, i, h.Slot(), "one number for one hold")
 		defer func() { w.unlock(h) }()
 	}
-}
-
-func permitsJoinStruck(w *Fixture, f fault.Kind) {
-	const limit = 3
-	a, b := w.Client("a"), w.Client("b")
-	a.net.Inject(fault.Join, f)
-	h := a.askFor(w.soon(), wanting(2, limit)).granted()
-	b.net.Inject(fault.Join, f)
-	beside := b.askFor(w.soon(), wanting(1, limit)).granted()
-	w.eventually(2, "one entry for one request")
-	w.unlock(beside)
-	w.unlock(h)
-	w.eventually(0, "nothing is left")
-}
-
-func permitsLeaveStruck(w *Fixture, f fault.Kind) {
-	const limit = 2
-	a, b := w.Client("a"), w.Client("b")
-	h := a.take(2, limit)
-	r := b.wait(1, limit)
-	a.net.Inject(fault.Leave, f)
-	if err := h.Unlock(); err != nil {
-		require.ErrorIs(w.t, err, session.ErrReleasePending)
-	}
-	w.unlock(r.granted())
-	w.eventually(0, "nothing is left")
 }

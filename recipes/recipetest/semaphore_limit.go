@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,33 +13,30 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// semaphoreLimits are the stories of how many permits there are.
-func semaphoreLimits() []story {
-	all := []story{
-		{"AnotherLimitIsAMismatchThatNamesBoth", limitMismatch},
-		{"WhoFollowsTakesTheLimitThatIsThere", limitFollowed},
-		{"ResizeUpAdmitsAtOnceAllWhoFit", resizeUp},
-		{"ResizeDownTakesNothingAndAdmitsNobodyTooEarly", resizeDown},
-		{"WhoWaitsForMoreThanThereAreLeaves", resizeBelow},
-		{"AResizeIsHeardOverACut", resizeCut},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all, story{fmt.Sprintf("AResizeWith%vIsDoneOnce", f), func(w *Fixture) { resizeStruck(w, f) }})
-	}
-	return all
+// semaphoreLimits are the cases of how many permits there are.
+func semaphoreLimits() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"AnotherLimitIsAMismatchThatNamesBoth", limitMismatch},
+			{"WhoFollowsTakesTheLimitThatIsThere", limitFollowed},
+			{"ResizeUpAdmitsAtOnceAllWhoFit", resizeUp},
+			{"ResizeDownTakesNothingAndAdmitsNobodyTooEarly", resizeDown},
+			{"WhoWaitsForMoreThanThereAreLeaves", resizeBelow},
+			{"AResizeIsHeardOverACut", resizeCut},
+		},
+		over("AResizeWith%vIsDoneOnce", fault.Retryable(), resizeStruck),
+	)
 }
 
 // following is a request for n permits, however many the line has; limit is what
 // a new one has.
-func following(n, limit int64) func(context.Context, *session.Session) (*session.Hold, error) {
+func following(n, limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.NewWith(s, name, limit, semaphore.Options{Follow: true}).Acquire(ctx, n)
 	}
 }
 
-// resize gives the line another limit, or ends the story.
+// resize gives the line another limit, or ends the case.
 func (p *Client) resize(limit int64) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, semaphore.New(p.Session, name, 1).Resize(p.w.soon(), limit), "resize")
@@ -113,7 +110,6 @@ func resizeUp(w *Fixture) {
 		w.unlock(h)
 	}
 	w.unlock(last.woken())
-	w.eventually(0, "nothing is left")
 }
 
 func resizeDown(w *Fixture) {
@@ -140,7 +136,6 @@ func resizeDown(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired, "two hold")
 	w.unlock(holds[3])
 	w.unlock(next)
-	w.eventually(0, "nothing is left")
 }
 
 func resizeBelow(w *Fixture) {
@@ -161,7 +156,6 @@ func resizeBelow(w *Fixture) {
 	require.ErrorIs(w.t, three.Err, session.ErrWeight)
 	w.unlock(h)
 	w.unlock(beside)
-	w.eventually(0, "nothing is left")
 }
 
 // resizeCut: whoever cannot hear of a new limit acts on it when he can.
@@ -196,5 +190,4 @@ func resizeStruck(w *Fixture, f fault.Kind) {
 	h, err = m.TryAcquire(w.soon(), 3) // under its new limit
 	require.NoError(w.t, err)
 	w.unlock(h)
-	w.eventually(0, "nothing is left")
 }

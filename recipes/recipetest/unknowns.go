@@ -2,7 +2,7 @@ package recipetest
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,23 +14,18 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// unknowns are the stories of downgrades whose outcome is unknown.
-func unknowns() []story {
-	all := []story{
-		{"DowngradeCutOffReturnsWithItsContext", downgradeCutOff},
-		{"DowngradeCutOffForLongIsLost", downgradeCutLong},
-	}
-	for _, f := range []fault.Kind{
-		fault.LostRequest, fault.BrokenRequest, fault.LostReply, fault.BrokenReply,
-	} {
-		all = append(all,
-			story{fmt.Sprintf("DowngradeWith%vIsDone", f), func(w *Fixture) { downgradeFault(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenAgain", f), func(w *Fixture) { downgradeAgain(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenUnlock", f), func(w *Fixture) { downgradeUnlock(w, f) }},
-			story{fmt.Sprintf("DowngradeGivenUpWith%vThenDeletedIsTold", f), func(w *Fixture) { downgradeUnknownDeleted(w, f) }},
-		)
-	}
-	return all
+// unknowns are the cases of downgrades whose outcome is unknown.
+func unknowns() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"DowngradeCutOffReturnsWithItsContext", downgradeCutOff},
+			{"DowngradeCutOffForLongIsLost", downgradeCutLong},
+		},
+		over("DowngradeWith%vIsDone", fault.Retryable(), downgradeFault),
+		over("DowngradeGivenUpWith%vThenAgain", fault.Retryable(), downgradeAgain),
+		over("DowngradeGivenUpWith%vThenUnlock", fault.Retryable(), downgradeUnlock),
+		over("DowngradeGivenUpWith%vThenDeletedIsTold", fault.Retryable(), downgradeUnknownDeleted),
+	)
 }
 
 func downgradeCutOff(w *Fixture) {
@@ -38,18 +33,8 @@ func downgradeCutOff(w *Fixture) {
 		a, b := w.Client("a"), w.Client("b")
 		h := a.holds(writing)
 		reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
-		a.net.Cut(d)
-		ctx, cancel := context.WithTimeout(w.soon(), w.h.TTL/20)
-		err := rwlock.New(a.Session, name).Downgrade(ctx, h)
-		deadline, _ := ctx.Deadline()
-		returned := time.Now()
-		cancel()
-
-		require.ErrorIs(w.t, err, context.DeadlineExceeded)
-		require.NotErrorIs(w.t, err, session.ErrLost)
-		w.prompt(deadline, returned)
+		a.givesUp(d, func(ctx context.Context) error { return rwlock.New(a.Session, name).Downgrade(ctx, h) })
 		require.NoError(w.t, h.Context().Err(), "the hold is not lost")
-		a.net.Heal()
 		a.downgrade(h)
 		reader.granted()
 		w.unlock(h)
@@ -66,16 +51,10 @@ func downgradeCutLong(w *Fixture) {
 	h := a.holds(writing)
 	x := tell(h)
 	writer := b.queueFor(w.soon(), writing)
-	a.net.Cut(fault.Both)
-	err := rwlock.New(a.Session, name).Downgrade(w.soon(), h)
-	returned := time.Now()
-
-	require.ErrorIs(w.t, err, session.ErrLost)
-	w.prompt(w.when(x), returned)
+	a.givesUpWith(x, func() error { return rwlock.New(a.Session, name).Downgrade(w.soon(), h) })
 	w.endsBefore(h, x, writer)
 	a.net.Heal()
 	w.unlock(writer.Hold)
-	w.eventually(0, "nothing is left after the heal")
 }
 
 func downgradeFault(w *Fixture, f fault.Kind) {
@@ -89,7 +68,6 @@ func downgradeFault(w *Fixture, f fault.Kind) {
 	w.wait("a reader holds", writer)
 	w.unlock(reader.Hold)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 // downgradeUnknown calls Downgrade so that its outcome is unknown, or is not
@@ -130,7 +108,6 @@ func downgradeAgain(w *Fixture, f fault.Kind) {
 	w.wait("the downgraded one holds", writer)
 	w.unlock(h)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
 }
 
 func downgradeUnlock(w *Fixture, f fault.Kind) {
@@ -167,5 +144,32 @@ func downgradeUnknownDeleted(w *Fixture, f fault.Kind) {
 	w.wait("a reader holds", writer)
 	w.unlock(reader.Hold)
 	w.unlock(writer.granted())
-	w.eventually(0, "nothing is left")
+}
+
+// givesUp makes a call while the client is cut off, and requires that it returns when
+// its context ends, and does not take the hold for lost.
+func (p *Client) givesUp(d fault.Direction, call func(ctx context.Context) error) {
+	p.w.t.Helper()
+	p.net.Cut(d)
+	ctx, cancel := context.WithTimeout(p.w.soon(), p.w.h.TTL/20)
+	defer cancel()
+	err := call(ctx)
+	returned := time.Now()
+
+	deadline, _ := ctx.Deadline()
+	require.ErrorIs(p.w.t, err, context.DeadlineExceeded, "%v", d)
+	require.NotErrorIs(p.w.t, err, session.ErrLost, "%v", d)
+	p.w.prompt(deadline, returned, "%v", d)
+	p.net.Heal()
+}
+
+// givesUpWith is the like with a cut for good: the call ends with the hold.
+func (p *Client) givesUpWith(hold *told, call func() error) {
+	p.w.t.Helper()
+	p.net.Cut(fault.Both)
+	err := call()
+	returned := time.Now()
+
+	require.ErrorIs(p.w.t, err, session.ErrLost)
+	p.w.prompt(p.w.when(hold), returned)
 }

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"sync"
 
@@ -14,40 +13,22 @@ import (
 
 // admit: whoever waits in a line with a limit learns that somebody ahead holds,
 // and that somebody who held has gone.
-func admit() []story {
-	return []story{
+func admit() []testCase {
+	return slices.Concat([]testCase{
 		{"AnAdmissionIsShownAndTold", admitShown},
 		{"AnAdmissionIsToldOverACut", admitOverCut},
 		{"AnAdmissionGoesWithItsEntry", admitGoes},
-		{"TheLeaveOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(o *owner, ref driver.Ref) { o.leave(ref) })
-		}},
-		{"TheCloseOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(o *owner, _ driver.Ref) { require.NoError(w.t, o.end()) })
-		}},
-		{"TheExpiryOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(o *owner, _ driver.Ref) { w.svc.Expire(w.t, o.ID()) })
-		}},
-		{"TheDeletionOfAHolderIsTold", func(w *world) {
-			admitEnds(w, true, func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) })
-		}},
-		{"TheLeaveOfAnyEntryIsToldWhereTheServiceSaysSo", func(w *world) {
-			admitProfile(w, func(o *owner, ref driver.Ref) { o.leave(ref) })
-		}},
-		{"TheDeletionOfAnyEntryIsToldWhereTheServiceSaysSo", func(w *world) {
-			admitProfile(w, func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) })
-		}},
 		{"TheEndOfAHolderIsToldOverACut", admitEndsOverCut},
 		{"AReleaseIsToldOnceWhateverTheNumberOfWaiters", admitOnce},
-	}
+	},
+		over("The%vOfAHolderIsTold", endings(), func(w *fixture, e ending) { admitEnds(w, true, e.end) }),
+		over("The%vOfAnyEntryIsToldWhereTheServiceSaysSo", []ending{{"Leave", byLeave}, {"Deletion", byDeletion}}, admitProfile),
+	)
 }
 
-// admit notes that an entry holds, or ends the story.
 func (o *owner) admit(ref driver.Ref) {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	require.NoError(o.w.t, o.Admit(ctx, ref), "Admit")
+	require.NoError(o.w.t, o.Admit(o.w.soon(), ref), "Admit")
 }
 
 // watchAdmitted watches the end of holders ahead of an entry.
@@ -66,7 +47,7 @@ func (o *owner) admitted(notBefore int64) []driver.Ref {
 	return refs(slices.DeleteFunc(v.Entries, func(e driver.Entry) bool { return !e.Admitted }))
 }
 
-func admitShown(w *world) {
+func admitShown(w *fixture) {
 	o, waiter := w.open(), w.open()
 	a, b := o.joinWith(weighted(2)).Entry, o.joinWith(weighted(2)).Entry
 	own := waiter.joinWith(weighted(2)).Entry
@@ -86,12 +67,10 @@ func admitShown(w *world) {
 		assert.EqualValues(w.t, 1, e.Weight)
 		assert.Equal(w.t, driver.Weighted, e.Mode)
 	}
-	for _, ev := range quiet.all() {
-		assert.NotEqual(w.t, driver.Changed, ev.Kind, "nobody asked for it")
-	}
+	quiet.unchanged()
 }
 
-func admitOverCut(w *world) {
+func admitOverCut(w *fixture) {
 	for _, d := range fault.Directions() {
 		o, waiter := w.open(), w.open()
 		e := o.joinWith(weighted(2)).Entry
@@ -112,7 +91,7 @@ func admitOverCut(w *world) {
 }
 
 // admitGoes: a later entry, often with the same key, is not taken for a holder.
-func admitGoes(w *world) {
+func admitGoes(w *fixture) {
 	o := w.open()
 	for _, end := range []func(ref driver.Ref){
 		func(ref driver.Ref) { o.leave(ref) },
@@ -134,7 +113,7 @@ func admitGoes(w *world) {
 
 // admitEnds ends an entry in some way; who watches the holders ahead is told,
 // and then sees that it has gone.
-func admitEnds(w *world, admitted bool, end func(o *owner, ref driver.Ref)) {
+func admitEnds(w *fixture, admitted bool, end func(o *owner, ref driver.Ref)) {
 	o, other, waiter := w.open(), w.open(), w.open()
 	e, stays := o.joinWith(weighted(2)).Entry, other.joinWith(weighted(2)).Entry
 	own := waiter.joinWith(weighted(2)).Entry
@@ -154,14 +133,14 @@ func admitEnds(w *world, admitted bool, end func(o *owner, ref driver.Ref)) {
 	}
 }
 
-func admitProfile(w *world, end func(o *owner, ref driver.Ref)) {
+func admitProfile(w *fixture, e ending) {
 	if !w.client().Backend().Profile().Ends {
 		w.t.Skip("only the end of holders is told: Profile.Ends")
 	}
-	admitEnds(w, false, end)
+	admitEnds(w, false, e.end)
 }
 
-func admitEndsOverCut(w *world) {
+func admitEndsOverCut(w *fixture) {
 	for _, d := range fault.Directions() {
 		o, waiter := w.open(), w.open()
 		e := o.joinWith(weighted(1)).Entry
@@ -176,7 +155,7 @@ func admitEndsOverCut(w *world) {
 
 // admitOnce: a crowd that comes and goes behind the first waiter does not wake
 // it, and each release wakes it at most twice.
-func admitOnce(w *world) {
+func admitOnce(w *fixture) {
 	o, waiter, crowd := w.open(), w.open(), w.open()
 	const releases, waiters = 4, 12
 	var held []driver.Ref
@@ -206,8 +185,8 @@ func admitOnce(w *world) {
 }
 
 // claim: entries of a line have numbers, each its own, the lowest there are.
-func claim() []story {
-	return []story{
+func claim() []testCase {
+	return []testCase{
 		{"NumbersAreTheLowestThatAreFree", claimLowest},
 		{"ANumberBelongsToOneEntry", claimRace},
 		{"ANumberIsFreeWhenItsEntryHasGone", claimFreed},
@@ -216,7 +195,6 @@ func claim() []story {
 	}
 }
 
-// claim claims a number, or ends the story.
 func (o *owner) claim(ref driver.Ref) int {
 	o.w.t.Helper()
 	return o.claimed(ref).N
@@ -225,15 +203,13 @@ func (o *owner) claim(ref driver.Ref) int {
 // claimed is claim, with the token.
 func (o *owner) claimed(ref driver.Ref) driver.Number {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	n, err := o.Claim(ctx, ref)
+	n, err := o.Claim(o.w.soon(), ref)
 	require.NoError(o.w.t, err, "Claim")
 	return n
 }
 
 // claimTokens has entries get one number, not in the order in which they joined.
-func claimTokens(w *world) {
+func claimTokens(w *fixture) {
 	o, other := w.open(), w.open()
 	late, early := o.joinWith(weighted(3)).Entry.Ref, other.joinWith(weighted(3)).Entry.Ref
 	last := int64(0)
@@ -250,7 +226,7 @@ func claimTokens(w *world) {
 	}
 }
 
-func claimLowest(w *world) {
+func claimLowest(w *fixture) {
 	o, other := w.open(), w.open()
 	var all []driver.Ref
 	for i := range 6 {
@@ -272,7 +248,7 @@ func claimLowest(w *world) {
 	assert.Len(w.t, w.list(o.c, line), 7, "numbers are not entries")
 }
 
-func claimRace(w *world) {
+func claimRace(w *fixture) {
 	owners := []*owner{w.open(), w.open(), w.open()}
 	const each = 3
 	var mu sync.Mutex
@@ -295,20 +271,16 @@ func claimRace(w *world) {
 	assert.Equal(w.t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, got)
 }
 
-func claimFreed(w *world) {
-	for _, end := range []func(o *owner, ref driver.Ref){
-		func(o *owner, ref driver.Ref) { o.leave(ref) },
-		func(o *owner, _ driver.Ref) { require.NoError(w.t, o.end()) },
-		func(o *owner, _ driver.Ref) { w.svc.Expire(w.t, o.ID()) },
-		func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) },
-	} {
+func claimFreed(w *fixture) {
+	for _, e := range endings() {
+
 		o, other := w.open(), w.open()
 		ref, stays := o.joinWith(weighted(2)).Entry.Ref, other.joinWith(weighted(2)).Entry.Ref
 		require.Equal(w.t, 0, o.claim(ref))
 		require.Equal(w.t, 1, other.claim(stays))
 		// Of a deletion by hand the owner's session may have to hear first.
 		o.armed("own entry", driver.WatchRequest{Ref: ref, Own: true})
-		end(o, ref)
+		e.end(o, ref)
 		w.eventually(func() bool {
 			ref := other.joinWith(weighted(2)).Entry.Ref
 			n := other.claim(ref)
@@ -319,7 +291,7 @@ func claimFreed(w *world) {
 	}
 }
 
-func claimLines(w *world) {
+func claimLines(w *fixture) {
 	o := w.open()
 	for _, name := range []string{line, line + "/deep", "gpu"} {
 		req := weighted(3)

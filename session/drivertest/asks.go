@@ -2,30 +2,22 @@ package drivertest
 
 import (
 	"slices"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // asks: who asks a holder to yield stands beside the line, in a line of its own.
-func asks() []story {
-	all := []story{
+func asks() []testCase {
+	return []testCase{
 		{"AnAskIsInNoLine", askBeside},
 		{"AnAskIsNotToldToWhoWatchesTheLine", askQuiet},
 		{"AnAskIsToldToWhoWatchesForIt", askTold},
-		{"AsksAreWatchedOverACut", askOverCut},
 		{"AsksOfAllNamesAreApart", askNames},
-		{"AnAskGoesWithItsSession", askExpires},
 		{"WhatOthersPutBesideTheLineIsMarked", askForeign},
 	}
-	for _, f := range faults() {
-		all = append(all, story{"AnAskSurvivesA" + string(f), func(w *world) { askSurvives(w, f) }})
-	}
-	return all
 }
 
 // asking is the request of somebody who asks.
@@ -35,7 +27,7 @@ func asking(name, why string) driver.JoinRequest {
 	}
 }
 
-func askBeside(w *world) {
+func askBeside(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.join(line).Entry
 	first := by.joinWith(asking(line, "a deploy")).Entry
@@ -66,7 +58,7 @@ func askBeside(w *world) {
 }
 
 // askQuiet has watches of all kinds on the line, and wants none of them told.
-func askQuiet(w *world) {
+func askQuiet(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.joinWith(exclusive()).Entry
 	var quiet []*recorder
@@ -94,7 +86,7 @@ func askQuiet(w *world) {
 	}
 }
 
-func askTold(w *world) {
+func askTold(w *fixture) {
 	o, by := w.open(), w.open()
 	heard, _ := o.armed("asks", driver.WatchRequest{Ref: driver.Ref{Line: driver.AskLine(line)}, Of: driver.OfLine})
 	shows := func(n int) func(int64) bool {
@@ -111,19 +103,7 @@ func askTold(w *world) {
 	heard.awaitNews(shows(0))
 }
 
-func askOverCut(w *world) {
-	o, by := w.open(), w.open()
-	heard, _ := o.armed("asks", driver.WatchRequest{Ref: driver.Ref{Line: driver.AskLine(line)}, Of: driver.OfLine})
-	for i, d := range fault.Directions() {
-		o.c.Cut(d)
-		by.joinWith(asking(line, "now"))
-		time.Sleep(w.h.TTL / 20) // cut off for a while, and not long enough to expire
-		o.c.Heal()
-		heard.awaitNews(func(int64) bool { return len(w.list(o.c, driver.AskLine(line))) == i+1 })
-	}
-}
-
-func askNames(w *world) {
+func askNames(w *fixture) {
 	o := w.open()
 	all := accepted(w, o.c.Backend())
 	made := make(map[string]driver.Ref, len(all))
@@ -146,22 +126,9 @@ func askNames(w *world) {
 	}
 }
 
-func askExpires(w *world) {
-	for _, end := range []func(o *owner){
-		func(o *owner) { w.svc.Expire(w.t, o.ID()) },
-		func(o *owner) { require.NoError(w.t, o.end()) },
-	} {
-		o := w.open()
-		o.joinWith(asking(line, "soon"))
-		require.Len(w.t, w.list(o.c, driver.AskLine(line)), 1)
-		end(o)
-		w.eventually(func() bool { return len(w.list(w.client(), driver.AskLine(line))) == 0 }, "it is gone")
-	}
-}
-
 // askForeign: what is there and is no ask, or is none any more, is shown for what
 // it is, and costs the others nothing.
-func askForeign(w *world) {
+func askForeign(w *fixture) {
 	o := w.open()
 	mine := o.joinWith(asking(line, "please")).Entry.Ref
 	f := w.svc.PutForeign(w.t, driver.AskLine(line), true)
@@ -184,17 +151,4 @@ func askForeign(w *world) {
 	}
 	late := o.joinWith(asking(line, "me too"))
 	assert.Equal(w.t, 2+len(stays), late.Ahead)
-}
-
-func askSurvives(w *world, f fault.Kind) {
-	o := w.open()
-	o.leave(o.joinWith(asking(line, "")).Entry.Ref) // what has to be made first is there
-	o.c.Inject(fault.Join, f)
-	e := o.joinWith(asking(line, "v")).Entry
-	got := w.list(o.c, driver.AskLine(line))
-	require.Equal(w.t, []driver.Ref{e.Ref}, refs(got), "exactly one ask")
-	assert.Equal(w.t, "v", string(got[0].Value))
-	o.c.Inject(fault.Leave, f)
-	o.leave(e.Ref)
-	require.Empty(w.t, w.list(o.c, driver.AskLine(line)), "and none when it is withdrawn")
 }

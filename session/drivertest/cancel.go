@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,29 +14,25 @@ import (
 )
 
 // cancel: a context ends, and the call returns at once and leaves nothing.
-func cancel() []story {
-	all := []story{
-		{"AnEndedContextLeavesNothing", cancelBefore},
-		{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
-		{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *world) { cancelEach(w, nil) }},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"CancelAtEachRequestOfAJoinWith" + string(f) + "LeavesNothing", func(w *world) { cancelEach(w, &f) }})
-	}
-	for _, d := range fault.Directions() {
-		all = append(all,
-			story{"CallsReturnWhileCut" + d.String(), func(w *world) { cancelWhileCut(w, d) }},
-			story{"OpenAndCloseReturnWhileCut" + d.String(), func(w *world) { openCloseWhileCut(w, d) }},
-			story{"AJoinCanceledWhileCut" + d.String() + "IsSettledAfterIt", func(w *world) { joinWhileCut(w, d) }},
-		)
-	}
-	return append(all,
-		story{"AnUnknownOutcomeIsCalledUnknown", unknownIsPending},
-		story{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
+func cancel() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"AnEndedContextLeavesNothing", cancelBefore},
+			{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
+			{"CancelAtEachRequestOfAJoinLeavesNothing", func(w *fixture) { cancelEach(w, nil) }},
+		},
+		over("CancelAtEachRequestOfAJoinWith%vLeavesNothing", fault.Retryable(), func(w *fixture, f fault.Kind) { cancelEach(w, &f) }),
+		over("CallsReturnWhileCut%v", fault.Directions(), cancelWhileCut),
+		over("OpenAndCloseReturnWhileCut%v", fault.Directions(), openCloseWhileCut),
+		over("AJoinCanceledWhileCut%vIsSettledAfterIt", fault.Directions(), joinWhileCut),
+		[]testCase{
+			{"AnUnknownOutcomeIsCalledUnknown", unknownIsPending},
+			{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
+		},
 	)
 }
 
-func cancelBefore(w *world) {
+func cancelBefore(w *fixture) {
 	o := w.open()
 	e := o.join("kept").Entry
 	ctx, stop := context.WithCancel(w.ctx)
@@ -62,7 +59,7 @@ func cancelBefore(w *world) {
 	w.count(0, line, "nothing was joined")
 }
 
-func cancelAfter(w *world) {
+func cancelAfter(w *fixture) {
 	o := w.open()
 	ctx, stop := context.WithCancel(w.ctx)
 	j, err := o.Join(ctx, driver.JoinRequest{Line: line})
@@ -74,18 +71,16 @@ func cancelAfter(w *world) {
 
 // cancelEach ends the context at the first request of a join, then of another
 // at the second, and so on until a join makes fewer requests.
-func cancelEach(w *world, f *fault.Kind) {
+func cancelEach(w *fixture, f *fault.Kind) {
 	holder, o := w.open(), w.open()
 	holder.join(line)
 	for n := 1; ; n++ {
 		require.Less(w.t, n, 20, "a join does not make so many requests")
 		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		hit := make(chan struct{})
 		count := 0
 		o.c.OnRequest(func() {
 			if count++; count == n {
 				stop()
-				close(hit)
 			}
 		})
 		if f != nil {
@@ -110,7 +105,7 @@ func cancelEach(w *world, f *fault.Kind) {
 }
 
 // cancelWhileCut ends the context of each call while the network is cut.
-func cancelWhileCut(w *world, d fault.Direction) {
+func cancelWhileCut(w *fixture, d fault.Direction) {
 	o := w.open()
 	e := o.join("kept").Entry
 	b := o.c.Backend()
@@ -136,11 +131,10 @@ func cancelWhileCut(w *world, d fault.Direction) {
 		}},
 	}
 	for _, c := range calls {
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
+		ctx := w.within(w.h.TTL / 50)
 		w.prompt(o.c, c.name, ctx.Done(), func() {
 			assert.Error(w.t, c.call(ctx), "%s while cut off: %s", c.name, d)
 		})
-		stop()
 	}
 	o.c.Heal()
 	w.settle(pending)
@@ -149,36 +143,29 @@ func cancelWhileCut(w *world, d fault.Direction) {
 	w.count(0, "kept", "the leave is done")
 }
 
-func openCloseWhileCut(w *world, d fault.Direction) {
+func openCloseWhileCut(w *fixture, d fault.Direction) {
 	w.expires()
 	o := w.open()
 	o.join(line)
 	c := w.client()
 	c.Cut(d)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
-	defer stop()
+	ctx := w.within(w.h.TTL / 50)
 	w.prompt(c, "Open", ctx.Done(), func() {
 		_, err := w.tryOpen(ctx, c)
 		assert.Error(w.t, err, "Open while cut off: %s", d)
 	})
 	o.c.Cut(d)
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	ctx, stop = context.WithTimeout(w.ctx, w.h.TTL/50)
-	defer stop()
+	ctx = w.within(w.h.TTL / 50)
 	w.prompt(o.c, "Close", ctx.Done(), func() {
-		assert.Error(w.t, o.Close(ctx), "Close while cut off: %s", d)
+		assert.Error(w.t, o.close(ctx), "Close while cut off: %s", d)
 	})
 	w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "entries go when the TTL has passed, at the latest")
 }
 
-func joinWhileCut(w *world, d fault.Direction) {
+func joinWhileCut(w *fixture, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
 	require.Error(w.t, err)
 	o.c.Heal()
 	w.settle(err)
@@ -189,18 +176,15 @@ func joinWhileCut(w *world, d fault.Direction) {
 
 // unknownIsPending: the entry was made and the reply was lost, so whoever says
 // "not done" is guessing.
-func unknownIsPending(w *world) {
+func unknownIsPending(w *fixture) {
 	o := w.open()
 	o.c.Cut(fault.Replies)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	_, err := o.Join(ctx, driver.JoinRequest{Line: line})
+	_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
 	w.count(1, line, "the service has done it")
 	var p *driver.PendingError
 	require.ErrorAs(w.t, err, &p)
 
-	short, stop := context.WithTimeout(w.ctx, w.h.TTL/50)
-	defer stop()
+	short := w.within(w.h.TTL / 50)
 	w.prompt(o.c, "Settle", short.Done(), func() {
 		assert.Error(w.t, p.Settle(short), "not certain while the replies are cut")
 	})
@@ -209,13 +193,11 @@ func unknownIsPending(w *world) {
 	w.count(0, line, "settled")
 }
 
-func settleOver(w *world) {
+func settleOver(w *fixture) {
 	for _, closing := range []bool{true, false} {
 		o := w.open()
 		o.c.Cut(fault.Replies)
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-		_, err := o.Join(ctx, driver.JoinRequest{Line: line})
-		stop()
+		_, err := o.Join(w.within(w.h.TTL/20), driver.JoinRequest{Line: line})
 		require.Error(w.t, err)
 		o.c.Heal()
 		if closing {

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,21 +14,19 @@ import (
 
 // change: what all requests have in common that change an entry, or what lies
 // beside its line.
-func change() []story {
-	var all []story
+func change() []testCase {
+	var all []testCase
 	for _, c := range changes() {
 		all = append(all,
-			story{c.name + "TwiceIsLikeOnce", func(w *world) { changeTwice(w, c) }},
-			story{c.name + "CutShortIsFinishedByTheNext", func(w *world) { changeCutShort(w, c) }},
-			story{c.name + "ReturnsWhileCut", func(w *world) { changePrompt(w, c) }},
-			story{c.name + "DoesNothingWhenItComesLate", func(w *world) { changeLate(w, c) }},
+			testCase{c.name + "TwiceIsLikeOnce", func(w *fixture) { changeTwice(w, c) }},
+			testCase{c.name + "CutShortIsFinishedByTheNext", func(w *fixture) { changeCutShort(w, c) }},
+			testCase{c.name + "ReturnsWhileCut", func(w *fixture) { changePrompt(w, c) }},
+			testCase{c.name + "DoesNothingWhenItComesLate", func(w *fixture) { changeLate(w, c) }},
 		)
 		if c.ofEntry {
-			all = append(all, story{c.name + "OfAnEntryThatIsGoneSaysSo", func(w *world) { changeGone(w, c) }})
+			all = append(all, testCase{c.name + "OfAnEntryThatIsGoneSaysSo", func(w *fixture) { changeGone(w, c) }})
 		}
-		for _, f := range faults() {
-			all = append(all, story{c.name + "SurvivesA" + string(f), func(w *world) { changeSurvives(w, c, f) }})
-		}
+		all = append(all, over(c.name+"SurvivesA%v", fault.Retryable(), func(w *fixture, f fault.Kind) { changeSurvives(w, c, f) })...)
 	}
 	return all
 }
@@ -95,8 +94,7 @@ func changes() []changing {
 			}
 			return err
 		}, done: func(o *owner, e driver.Entry) {
-			_, err := o.Leave(o.w.ctx, driver.LeaveRequest{Ref: e.Ref}) // without Clean
-			require.NoError(o.w.t, err)
+			o.leaveWith(driver.LeaveRequest{Ref: e.Ref}) // without Clean
 			assert.Equal(o.w.t, driver.PastDied, o.enter(o.join(line).Entry.Ref), "its name was entered")
 		}},
 		{name: "SetLimit", req: driver.JoinRequest{Line: line}, call: func(ctx context.Context, o *owner, _ driver.Ref) error {
@@ -111,9 +109,7 @@ func changes() []changing {
 func (c changing) changed(o *owner, before driver.Entry) driver.Entry {
 	w := o.w
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	require.NoError(w.t, c.call(ctx, o, before.Ref), c.name)
+	require.NoError(w.t, c.call(w.soon(), o, before.Ref), c.name)
 	all := w.list(o.c, line)
 	require.Len(w.t, all, 1, "nothing comes and nothing goes")
 	assert.Equal(w.t, before.Place, all[0].Place, "it keeps its place")
@@ -121,14 +117,14 @@ func (c changing) changed(o *owner, before driver.Entry) driver.Entry {
 	return all[0]
 }
 
-func changeTwice(w *world, c changing) {
+func changeTwice(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	c.changed(o, e)
 	c.done(o, c.changed(o, e))
 }
 
-func changeSurvives(w *world, c changing, f fault.Kind) {
+func changeSurvives(w *fixture, c changing, f fault.Kind) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Inject(fault.Change, f)
@@ -136,14 +132,12 @@ func changeSurvives(w *world, c changing, f fault.Kind) {
 }
 
 // changeCutShort: the first call may have done it and never knew.
-func changeCutShort(w *world, c changing) {
+func changeCutShort(w *fixture, c changing) {
 	for _, d := range fault.Directions() {
 		o := w.open()
 		e := o.joinWith(c.req).Entry
 		o.c.Cut(d)
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-		err := c.call(ctx, o, e.Ref)
-		stop()
+		err := c.call(w.within(w.h.TTL/20), o, e.Ref)
 		require.Error(w.t, err, "unknown")
 		require.NotErrorIs(w.t, err, driver.ErrGone, "unknown is not gone")
 		o.c.Heal()
@@ -159,12 +153,11 @@ func changeCutShort(w *world, c changing) {
 	}
 }
 
-func changePrompt(w *world, c changing) {
+func changePrompt(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Cut(fault.Both)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	var err error
 	w.prompt(o.c, c.name, ctx.Done(), func() { err = c.call(ctx, o, e.Ref) })
 	require.Error(w.t, err)
@@ -174,13 +167,12 @@ func changePrompt(w *world, c changing) {
 
 // changeLate: the first copy of a request arrives when the second has been
 // answered, and the entry has been left.
-func changeLate(w *world, c changing) {
+func changeLate(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	o.c.Inject(fault.Change, fault.LateRequest)
 	after := c.changed(o, e)
-	_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: after.Ref, Clean: true})
-	require.NoError(w.t, err)
+	o.leaveWith(driver.LeaveRequest{Ref: after.Ref, Clean: true})
 	again := o.joinWith(c.req).Entry // often with the same key
 	o.c.Deliver()
 
@@ -193,11 +185,135 @@ func changeLate(w *world, c changing) {
 	c.done(o, c.changed(o, again))
 }
 
-func changeGone(w *world, c changing) {
+func changeGone(w *fixture, c changing) {
 	o := w.open()
 	e := o.joinWith(c.req).Entry
 	w.svc.Delete(w.t, e.Ref)
 	again := o.joinWith(c.req).Entry // often with the same key
 	require.ErrorIs(w.t, c.call(w.ctx, o, e.Ref), driver.ErrGone)
 	c.done(o, c.changed(o, again))
+}
+
+// granted is the time that these cases record.
+func granted() time.Time { return time.UnixMilli(1_800_000_000_123) }
+
+// record: an owner records at the service since when its entry holds.
+func record() []testCase {
+	return []testCase{
+		{"ListShowsSinceWhenAnEntryHolds", recordShown},
+		{"ARecordGoesWithItsEntry", recordGoes},
+		{"ARecordIsNoEvent", recordSilent},
+		{"ARecordStaysWithASharedEntry", recordShared},
+		{"ALeaveThatRacesARecordLeavesNothing", recordRaces},
+	}
+}
+
+func (o *owner) record(ref driver.Ref, at time.Time) {
+	o.w.t.Helper()
+	require.NoError(o.w.t, o.Record(o.w.soon(), ref, at), "Record")
+}
+
+// kinds are requests for entries of every kind.
+func kinds() []driver.JoinRequest {
+	return []driver.JoinRequest{
+		{Line: line}, exclusive(), {Line: line, Mode: driver.Shared, Kin: driver.KinReadWrite}, valued("10.0.0.7:80"), weighted(2),
+	}
+}
+
+// recordShown records the grants of all entries but the last.
+func recordShown(w *fixture) {
+	for _, req := range kinds() {
+		o, reader := w.open(), w.open()
+		a, b, c := o.joinWith(req).Entry, o.joinWith(req).Entry, o.joinWith(req).Entry
+		o.record(a.Ref, granted())
+		o.record(b.Ref, granted().Add(time.Minute))
+		o.record(a.Ref, granted().Add(time.Hour))
+
+		all := w.list(reader.c, line)
+		require.Equal(w.t, []driver.Ref{a.Ref, b.Ref, c.Ref}, refs(all))
+		assert.True(w.t, granted().Equal(all[0].Granted), "the first call counts, not %v", all[0].Granted)
+		assert.True(w.t, granted().Add(time.Minute).Equal(all[1].Granted), "%v", all[1].Granted)
+		assert.Zero(w.t, all[2].Granted)
+		assert.Equal(w.t, req.Value, all[0].Value)
+		assert.Equal(w.t, req.Meta, all[0].Meta)
+		first, err := reader.c.Backend().List(w.ctx, line, 1)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, all[:1], first)
+		require.NoError(w.t, o.end())
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "the line is empty again")
+	}
+}
+
+// recordGoes: a later entry, often with the same key, has no record.
+func recordGoes(w *fixture) {
+	for _, req := range kinds() {
+		o := w.open()
+		for _, end := range []func(ref driver.Ref){
+			func(ref driver.Ref) { o.leave(ref) },
+			func(ref driver.Ref) { w.svc.Delete(w.t, ref) },
+			func(ref driver.Ref) { assert.NoError(w.t, w.evict(o.c, driver.Entry{Ref: ref})) },
+		} {
+			e := o.joinWith(req).Entry
+			o.record(e.Ref, granted())
+			end(e.Ref)
+			w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, "it is gone")
+			again := o.joinWith(req).Entry
+			assert.Zero(w.t, w.list(o.c, line)[0].Granted)
+			o.leave(again.Ref)
+		}
+		require.NoError(w.t, o.end())
+	}
+}
+
+// recordSilent: no watch reports a record, whatever it asks for.
+func recordSilent(w *fixture) {
+	o, waiter := w.open(), w.open()
+	e := o.join(line).Entry
+	waiter.join(line)
+	var quiet []*recorder
+	for _, req := range []driver.WatchRequest{
+		{Ref: e.Ref}, {Ref: e.Ref, Tell: true}, {Ref: driver.Ref{Line: line}, Of: driver.OfAdmitted}, {Ref: driver.Ref{Line: line}, Of: driver.OfLimit},
+	} {
+		r, _ := waiter.armed("entry ahead", req)
+		quiet = append(quiet, r)
+	}
+	o.record(e.Ref, granted())
+	last, _ := waiter.armed("a later end", driver.WatchRequest{Ref: o.join("elsewhere").Entry.Ref})
+	w.svc.Delete(w.t, w.list(o.c, "elsewhere")[0].Ref)
+	last.await(driver.Gone)
+
+	for _, r := range quiet {
+		for _, ev := range r.all() {
+			assert.NotContains(w.t, []driver.EventKind{driver.Changed, driver.Gone}, ev.Kind)
+		}
+	}
+}
+
+func recordShared(w *fixture) {
+	o := w.open()
+	e := o.joinWith(exclusive()).Entry
+	o.record(e.Ref, granted())
+	ref := o.share(e.Ref)
+	assert.True(w.t, granted().Equal(w.list(o.c, line)[0].Granted), "it holds since then")
+	o.leave(ref)
+	w.count(0, line, "it is gone")
+	o.leave(o.joinWith(exclusive()).Entry.Ref)
+}
+
+// recordRaces has an entry recorded and left at the same time, again and again.
+// None of the two waits for the other.
+func recordRaces(w *fixture) {
+	o := w.open()
+	for range 20 {
+		e := o.join(line).Entry
+		recorded := make(chan error, 1)
+		go func() { recorded <- o.Record(w.ctx, e.Ref, granted()) }()
+		o.leave(e.Ref)
+		if err := <-recorded; err != nil {
+			require.ErrorIs(w.t, err, driver.ErrGone)
+		}
+		again := o.join(line).Entry
+		assert.Zero(w.t, w.list(o.c, line)[0].Granted)
+		o.leave(again.Ref)
+	}
 }

@@ -13,10 +13,9 @@ import (
 )
 
 // events: how they come, in which order, and that callbacks may act.
-func events() []story {
-	return []story{
+func events() []testCase {
+	return []testCase{
 		{"EventsComeInTheOrderOfTheStore", eventsInOrder},
-		{"TheOwnEndComesBeforeALaterEndAhead", eventsOwnFirst},
 		{"AnAnswerToALeaveIsDatedOrComesBehindEarlierEvents", eventsBeforeAnswer},
 		{"CallbacksRunOneAtATime", eventsOneAtATime},
 		{"ACallbackMayWatchAndCancel", eventsFromCallback},
@@ -51,11 +50,16 @@ func (c *chronicle) watch(o *owner, ref driver.Ref, own bool) {
 	r.await(driver.Armed)
 }
 
-func eventsInOrder(w *world) {
-	by, o := w.open(), w.open()
-	if !by.c.Backend().Profile().Ordered {
-		w.t.Skip("the service does not order events: Profile.Ordered")
+// ordered skips the case on a service that does not order events.
+func (o *owner) ordered() {
+	if !o.c.Backend().Profile().Ordered {
+		o.w.t.Skip("the service does not order events: Profile.Ordered")
 	}
+}
+
+func eventsInOrder(w *fixture) {
+	by, o := w.open(), w.open()
+	by.ordered()
 	const n = 24
 	c := &chronicle{more: make(chan struct{}, n)}
 	var all []driver.Ref
@@ -84,33 +88,11 @@ func eventsInOrder(w *world) {
 	assert.True(w.t, slices.IsSorted(c.revs), "revisions rise: %v", c.revs)
 }
 
-func eventsOwnFirst(w *world) {
-	holder, waiter := w.open(), w.open()
-	if !waiter.c.Backend().Profile().Ordered {
-		w.t.Skip("the service does not order events: Profile.Ordered")
-	}
-	for range 10 {
-		c := &chronicle{more: make(chan struct{}, 2)}
-		ahead, own := holder.join(line).Entry.Ref, waiter.join(line).Entry.Ref
-		c.watch(waiter, ahead, false)
-		c.watch(waiter, own, true)
-		w.svc.Delete(w.t, own)
-		holder.leave(ahead)
-		w.receive(c.more, "the first Gone")
-		w.receive(c.more, "the second Gone")
-		c.mu.Lock()
-		require.Equal(w.t, []driver.Ref{own, ahead}, c.gone, "who waits must learn first that it is not in line")
-		c.mu.Unlock()
-	}
-}
-
 // eventsBeforeAnswer: a callback that takes a moment holds up the news of the
 // next deletion, and the answer to one who leaves after both.
-func eventsBeforeAnswer(w *world) {
+func eventsBeforeAnswer(w *fixture) {
 	o := w.open()
-	if !o.c.Backend().Profile().Ordered {
-		w.t.Skip("the service does not order events: Profile.Ordered")
-	}
+	o.ordered()
 	for _, all := range []bool{false, true} {
 		leaver, slow, own := o.join(line).Entry.Ref, o.join(line).Entry.Ref, o.join(line).Entry.Ref
 		first := &recorder{o: o, what: "callback that takes a moment", ends: true, more: make(chan struct{}, 1)}
@@ -153,7 +135,7 @@ func (o *owner) leaveBy(all bool, ref driver.Ref) driver.Left {
 }
 
 // eventsOneAtATime: a callback that takes a moment is not met by another.
-func eventsOneAtATime(w *world) {
+func eventsOneAtATime(w *fixture) {
 	by, o := w.open(), w.open()
 	const n = 12
 	var inside, together atomic.Int32
@@ -183,7 +165,7 @@ func eventsOneAtATime(w *world) {
 	assert.Zero(w.t, together.Load(), "callbacks of one session run one at a time")
 }
 
-func eventsFromCallback(w *world) {
+func eventsFromCallback(w *fixture) {
 	o, by := w.open(), w.open()
 	a, b := o.join(line).Entry, o.join(line).Entry
 	next := &recorder{o: by, what: "watch from a callback", ends: true, more: make(chan struct{}, 1)}
@@ -205,7 +187,7 @@ func eventsFromCallback(w *world) {
 	assert.Len(w.t, silent.all(), 1, "nothing after cancel")
 }
 
-func eventsAbandoned(w *world) {
+func eventsAbandoned(w *fixture) {
 	_, e, r := watched(w)
 	other, _ := w.open().armed("of another session", driver.WatchRequest{Ref: e.Ref})
 	r.o.Abandon()

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,8 +13,8 @@ import (
 )
 
 // expiry: what proves that the service has a session, and how sessions end.
-func expiry() []story {
-	return []story{
+func expiry() []testCase {
+	return []testCase{
 		{"ProofsGoOn", proofsGoOn},
 		{"ProofsCountFromSending", proofsFromSending},
 		{"ProveBringsAProofNow", proveNow},
@@ -31,7 +30,7 @@ func expiry() []story {
 	}
 }
 
-func proofsGoOn(w *world) {
+func proofsGoOn(w *fixture) {
 	w.renews()
 	machine, began := metronome.Start(), time.Now()
 	defer machine.Stop()
@@ -57,7 +56,7 @@ func proofsGoOn(w *world) {
 	assert.True(w.t, o.sees(e.Ref, 0))
 }
 
-func proofsFromSending(w *world) {
+func proofsFromSending(w *fixture) {
 	w.renews()
 	c := w.client()
 	d := w.h.TTL / 8
@@ -76,7 +75,7 @@ func proofsFromSending(w *world) {
 	}
 }
 
-func proveNow(w *world) {
+func proveNow(w *fixture) {
 	o := w.open()
 	for range 3 {
 		time.Sleep(w.h.TTL / 50) // so that the last proof is older than the question
@@ -91,7 +90,7 @@ func proveNow(w *world) {
 	}
 }
 
-func proofsCut(w *world) {
+func proofsCut(w *fixture) {
 	w.renews()
 	for _, d := range fault.Directions() {
 		o := w.open()
@@ -112,7 +111,7 @@ func proofsCut(w *world) {
 
 // entriesLive: the service keeps a dead client's entries until the time that
 // the last proof promised, and not for ever.
-func entriesLive(w *world) {
+func entriesLive(w *fixture) {
 	w.expires()
 	o := w.open()
 	o.join(line)
@@ -132,7 +131,7 @@ func entriesLive(w *world) {
 	w.eventually(func() bool { return o.losses() > 0 }, "the loss is reported after the cut")
 }
 
-func endReported(w *world) {
+func endReported(w *fixture) {
 	o := w.open()
 	o.join(line)
 	w.svc.Expire(w.t, o.ID())
@@ -145,7 +144,7 @@ func endReported(w *world) {
 	w.count(0, line, "nothing joins with a lost session")
 }
 
-func abandonLeaves(w *world) {
+func abandonLeaves(w *fixture) {
 	w.expires()
 	o := w.open()
 	e := o.join(line).Entry
@@ -159,7 +158,7 @@ func abandonLeaves(w *world) {
 	require.Error(w.t, o.leaveErr(e.Ref), "it was not this call that removed it")
 }
 
-func abandonStops(w *world) {
+func abandonStops(w *fixture) {
 	w.expires()
 	o := w.open()
 	o.Abandon()
@@ -173,7 +172,7 @@ func abandonStops(w *world) {
 	assert.Zero(w.t, o.losses(), "it was not lost, it was given up")
 }
 
-func abandonJoins(w *world) {
+func abandonJoins(w *fixture) {
 	o := w.open()
 	o.Abandon()
 	o.Abandon()
@@ -183,7 +182,7 @@ func abandonJoins(w *world) {
 	w.count(0, line, "no entry of an abandoned session")
 }
 
-func closeRemoves(w *world) {
+func closeRemoves(w *fixture) {
 	o := w.open()
 	o.join(line)
 	o.join(line)
@@ -197,7 +196,7 @@ func closeRemoves(w *world) {
 	w.settle(err)
 }
 
-func closeAbandoned(w *world) {
+func closeAbandoned(w *fixture) {
 	o := w.open()
 	o.join(line)
 	o.Abandon()
@@ -205,14 +204,9 @@ func closeAbandoned(w *world) {
 	w.count(0, line, "gone when Close returns nil")
 }
 
-func closeLost(w *world) {
+func closeLost(w *fixture) {
 	o := w.open()
 	o.join(line)
 	w.svc.Expire(w.t, o.ID())
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	require.NoError(w.t, o.Close(ctx), "its entries are gone, and that is all that Close promises")
+	require.NoError(w.t, o.close(w.soon()), "its entries are gone, and that is all that Close promises")
 }

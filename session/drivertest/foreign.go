@@ -10,8 +10,8 @@ import (
 )
 
 // foreign: what others put into the line is part of it.
-func foreign() []story {
-	return []story{
+func foreign() []testCase {
+	return []testCase{
 		{"ForeignEntriesCountAndAreMarked", foreignCount},
 		{"ForeignEntriesRefuseIfEmpty", foreignIfEmpty},
 		{"ForeignEntriesAreWatched", foreignWatched},
@@ -20,7 +20,7 @@ func foreign() []story {
 	}
 }
 
-func foreignCount(w *world) {
+func foreignCount(w *fixture) {
 	o := w.open()
 	first := o.join(line).Entry
 	f := w.svc.PutForeign(w.t, line, true)
@@ -42,7 +42,7 @@ func foreignCount(w *world) {
 	}
 }
 
-func foreignIfEmpty(w *world) {
+func foreignIfEmpty(w *fixture) {
 	o := w.open()
 	f := w.svc.PutForeign(w.t, line, true)
 	_, err := o.Join(w.ctx, driver.JoinRequest{Line: line, IfEmpty: true})
@@ -54,7 +54,7 @@ func foreignIfEmpty(w *world) {
 	o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
 }
 
-func foreignWatched(w *world) {
+func foreignWatched(w *fixture) {
 	o := w.open()
 	f := w.svc.PutForeign(w.t, line, true)
 	r, _ := o.armed("foreign entry", driver.WatchRequest{Ref: f})
@@ -62,7 +62,7 @@ func foreignWatched(w *world) {
 	r.await(driver.Gone)
 }
 
-func foreignUnleased(w *world) {
+func foreignUnleased(w *fixture) {
 	if w.h.NoUnleased != "" {
 		w.t.Skip(w.h.NoUnleased)
 	}
@@ -78,7 +78,7 @@ func foreignUnleased(w *world) {
 	assert.False(w.t, listed[1].Unleased)
 }
 
-func brokenValue(w *world) {
+func brokenValue(w *fixture) {
 	o, other := w.open(), w.open()
 	a := o.joinWith(driver.JoinRequest{Line: line, Meta: driver.Meta{Kind: "mutex"}}).Entry
 	for _, value := range []string{"", "{", `{"v":"x"}`, "\xff\xfe", `{"v":1,"kind":7}`, "null", strings.Repeat("x", 1<<16)} {

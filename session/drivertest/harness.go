@@ -14,12 +14,12 @@ import (
 
 // Harness is what a backend's test supplies.
 type Harness struct {
-	// Service returns an empty service for one story, and frees it by
-	// t.Cleanup. It may be a part of a shared server that no other story can
+	// Service returns an empty service for one case, and frees it by
+	// t.Cleanup. It may be a part of a shared server that no other case can
 	// see: a root of its own.
 	Service func(t *testing.T) Service
 
-	// TTL is what sessions are opened with that come to their end in the story.
+	// TTL is what sessions are opened with that come to their end in the case.
 	// Stories about expiry take two to three of them. The service must give
 	// exactly this one.
 	TTL time.Duration
@@ -29,11 +29,11 @@ type Harness struct {
 	// 0 means TTL.
 	Calm time.Duration
 
-	// Virtual says that the service lives in virtual time. Each story runs in
+	// Virtual says that the service lives in virtual time. Each case runs in
 	// synctest.Test then, and takes the same requests every time.
 	Virtual bool
 
-	// Parallel lets stories run at the same time, except those about leaks. It
+	// Parallel lets cases run at the same time, except those about leaks. It
 	// is for real servers, where much of the time is waiting.
 	Parallel bool
 
@@ -58,10 +58,10 @@ type Harness struct {
 	// the line is taken, and by whom; 0 means 1.
 	Try int
 
-	// Topics are the groups of stories to tell; nil means all.
+	// Topics are the groups of cases to tell; nil means all.
 	Topics []string
 
-	// Replicated tells only the stories that can fail for the reason that several
+	// Replicated tells only the cases that can fail for the reason that several
 	// servers answer: order, stale reads, watches, expiry, lost and late requests.
 	// The others belong on one server. The same holds in recipes/recipetest.
 	Replicated bool
@@ -72,14 +72,14 @@ type Harness struct {
 	Undone bool
 }
 
-// Tell runs one story, in virtual time if the service lives there, with the harness
+// Tell runs one case, in virtual time if the service lives there, with the harness
 // as it is where it leaves something open.
-func (h Harness) Tell(t *testing.T, story func(t *testing.T, h Harness)) {
+func (h Harness) Tell(t *testing.T, tell func(t *testing.T, h Harness)) {
 	t.Helper()
 	if h.Prompt == 0 {
 		h.Prompt = 100 * time.Millisecond
 	}
-	run := func(t *testing.T) { story(t, h) } //nolint:thelper // a story
+	run := func(t *testing.T) { tell(t, h) } //nolint:thelper // a case
 	if h.Virtual {
 		synctest.Test(t, run)
 		return
@@ -87,7 +87,7 @@ func (h Harness) Tell(t *testing.T, story func(t *testing.T, h Harness)) {
 	run(t)
 }
 
-// Service is the service of one story, with what others can do there. Its
+// Service is the service of one case, with what others can do there. Its
 // methods act at once, unharmed by any fault of a client's network, and have
 // taken effect when they return. They fail t if they cannot.
 type Service interface {
@@ -102,7 +102,7 @@ type Service interface {
 	Delete(t *testing.T, ref driver.Ref)
 
 	// PutForeign puts an entry that this library did not make at the end of a
-	// line; with a session of its own that outlives the story, or without one
+	// line; with a session of its own that outlives the case, or without one
 	// (never asked for if Harness.NoUnleased). Its value is not ours either.
 	PutForeign(t *testing.T, line string, leased bool) driver.Ref
 
@@ -174,6 +174,3 @@ func (h Harness) Costs(c Client, acts ...func()) []int {
 	}
 	return costs
 }
-
-// faults are those after which a retry can succeed without more ado.
-func faults() []fault.Kind { return fault.Kinds()[:4] }

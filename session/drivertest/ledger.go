@@ -1,7 +1,7 @@
 package drivertest
 
 import (
-	"context"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,31 +10,28 @@ import (
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// ledger: a line keeps account of how holds end. In these stories an entry holds
+// ledger: a line keeps account of how holds end. In these cases an entry holds
 // when nobody is ahead of it.
-func ledger() []story {
-	all := []story{
-		{"TheFirstHoldIsAfterACleanOne", ledgerFirst},
-		{"AHoldGivenBackIsClean", ledgerClean},
-		{"AHoldThatDiedIsTold", ledgerDied},
-		{"AHoldThatDiedIsToldToWhoWaited", ledgerWaited},
-		{"HoldersThatDieInTurnAreToldEach", ledgerInTurn},
-		{"AWaiterLeavesNoTrace", ledgerNoTrace},
-		{"AWaiterThatCameOverACleanLedgerLeavesNoTrace", ledgerOver},
-		{"AHolderAheadOfAWaitersNameIsMissed", ledgerAhead},
-		{"OnlyTheOwnNameIsStruck", ledgerOwn},
-		{"AJoinThatIsSettledLeavesNoTrace", ledgerSettled},
-		{"AListShowsHowTheHoldBeforeEnded", ledgerShown},
-		{"LinesHaveTheirOwnLedgers", ledgerLines},
-		{"AJoinOfSeveralEntersNoName", ledgerSeveral},
-	}
-	for _, f := range faults() {
-		all = append(all,
-			story{"AHoldSurvivesA" + string(f), func(w *world) { ledgerSurvives(w, f) }},
-			story{"ADeathIsToldOverA" + string(f), func(w *world) { ledgerDiedOver(w, f) }},
-		)
-	}
-	return all
+func ledger() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"TheFirstHoldIsAfterACleanOne", ledgerFirst},
+			{"AHoldGivenBackIsClean", ledgerClean},
+			{"AHoldThatDiedIsTold", ledgerDied},
+			{"AHoldThatDiedIsToldToWhoWaited", ledgerWaited},
+			{"HoldersThatDieInTurnAreToldEach", ledgerInTurn},
+			{"AWaiterLeavesNoTrace", ledgerNoTrace},
+			{"AWaiterThatCameOverACleanLedgerLeavesNoTrace", ledgerOver},
+			{"AHolderAheadOfAWaitersNameIsMissed", ledgerAhead},
+			{"OnlyTheOwnNameIsStruck", ledgerOwn},
+			{"AJoinThatIsSettledLeavesNoTrace", ledgerSettled},
+			{"AListShowsHowTheHoldBeforeEnded", ledgerShown},
+			{"LinesHaveTheirOwnLedgers", ledgerLines},
+			{"AJoinOfSeveralEntersNoName", ledgerSeveral},
+		},
+		over("AHoldSurvivesA%v", fault.Retryable(), ledgerSurvives),
+		over("ADeathIsToldOverA%v", fault.Retryable(), ledgerDiedOver),
+	)
 }
 
 // kept is a request for a line that keeps account.
@@ -58,27 +55,15 @@ func (o *owner) hold() held {
 	return held{j.Entry.Ref, o.enter(j.Entry.Ref)}
 }
 
-// enter enters the name of an entry that holds, or ends the story.
 func (o *owner) enter(ref driver.Ref) driver.Past {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	past, err := o.Enter(ctx, ref)
+	past, err := o.Enter(o.w.soon(), ref)
 	require.NoError(o.w.t, err, "Enter")
 	return past
 }
 
-// giveBack leaves and strikes the name, or ends the story.
-func (o *owner) giveBack(ref driver.Ref) {
-	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Held: true, Clean: true})
-	require.NoError(o.w.t, err, "Leave")
-}
-
 // next requires what a new session learns that holds, and lets it give back.
-func (w *world) next(want driver.Past, why string) {
+func (w *fixture) next(want driver.Past, why string) {
 	w.t.Helper()
 	o := w.open()
 	h := o.hold()
@@ -87,22 +72,12 @@ func (w *world) next(want driver.Past, why string) {
 	require.NoError(w.t, o.end())
 }
 
-// deaths are the ways of a hold to end without being given back.
-func deaths(w *world) map[string]func(o *owner, ref driver.Ref) {
-	return map[string]func(o *owner, ref driver.Ref){
-		"expired":      func(o *owner, _ driver.Ref) { w.svc.Expire(w.t, o.ID()) },
-		"closed":       func(o *owner, _ driver.Ref) { require.NoError(w.t, o.end()) },
-		"deleted":      func(_ *owner, ref driver.Ref) { w.svc.Delete(w.t, ref) },
-		"left unclean": func(o *owner, ref driver.Ref) { o.leave(ref) },
-	}
-}
-
-func ledgerFirst(w *world) {
+func ledgerFirst(w *fixture) {
 	w.next(driver.PastClean, "nobody has died under it")
 	w.next(driver.PastClean, "nor now")
 }
 
-func ledgerClean(w *world) {
+func ledgerClean(w *fixture) {
 	o := w.open()
 	for range 3 {
 		h := o.hold()
@@ -116,32 +91,32 @@ func ledgerClean(w *world) {
 	assert.Empty(w.t, names, "a ledger is no line")
 }
 
-func ledgerDied(w *world) {
-	for how, die := range deaths(w) {
+func ledgerDied(w *fixture) {
+	for _, e := range endings() {
 		o := w.open()
-		die(o, o.hold().ref)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, how)
-		w.next(driver.PastDied, "nobody waited when it "+how)
+		e.end(o, o.hold().ref)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 0 }, e.name)
+		w.next(driver.PastDied, "nobody waited: "+e.name)
 		w.next(driver.PastClean, "the next has given back")
 	}
 }
 
-func ledgerWaited(w *world) {
-	for how, die := range deaths(w) {
+func ledgerWaited(w *fixture) {
+	for _, e := range endings() {
 		o, waiter := w.open(), w.open()
 		h := o.hold()
 		j := waiter.joinWith(kept())
 		require.Equal(w.t, 1, j.Ahead)
-		die(o, h.ref)
-		w.eventually(func() bool { return !waiter.sees(h.ref, 0) }, how)
-		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), how)
+		e.end(o, h.ref)
+		w.eventually(func() bool { return !waiter.sees(h.ref, 0) }, e.name)
+		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), e.name)
 		assert.Equal(w.t, driver.PastDied, waiter.enter(j.Entry.Ref), "a second call tells the same")
 		waiter.giveBack(j.Entry.Ref)
-		w.next(driver.PastClean, how)
+		w.next(driver.PastClean, e.name)
 	}
 }
 
-func ledgerInTurn(w *world) {
+func ledgerInTurn(w *fixture) {
 	want := driver.PastClean
 	for range 4 {
 		o := w.open()
@@ -156,22 +131,21 @@ func ledgerInTurn(w *world) {
 }
 
 // ledgerNoTrace: waiters leave or die behind a holder that gives back.
-func ledgerNoTrace(w *world) {
-	ends := deaths(w)
-	ends["left clean"] = func(o *owner, ref driver.Ref) { o.giveBack(ref) }
-	for how, end := range ends {
+func ledgerNoTrace(w *fixture) {
+	clean := ending{"Release", func(o *owner, ref driver.Ref) { o.giveBack(ref) }}
+	for _, e := range append(endings(), clean) {
 		o, waiter := w.open(), w.open()
 		h := o.hold()
-		end(waiter, waiter.joinWith(kept()).Entry.Ref)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
+		e.end(waiter, waiter.joinWith(kept()).Entry.Ref)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, e.name)
 		o.giveBack(h.ref)
-		w.next(driver.PastClean, "a waiter "+how)
+		w.next(driver.PastClean, "of a waiter: "+e.name)
 	}
 }
 
 // overClean is a line whose ledger was clean for a moment in which last joined:
 // the first one has given back, and the second has not entered its name yet.
-func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
+func overClean(w *fixture) (second, last *owner, ahead, behind driver.Ref) {
 	w.t.Helper()
 	first := w.open()
 	second, last = w.open(), w.open()
@@ -186,24 +160,24 @@ func overClean(w *world) (second, last *owner, ahead, behind driver.Ref) {
 	return second, last, ahead, j.Entry.Ref
 }
 
-func ledgerOver(w *world) {
-	for how, end := range deaths(w) {
+func ledgerOver(w *fixture) {
+	for _, e := range endings() {
 		second, last, ahead, behind := overClean(w)
-		end(last, behind)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
-		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "who %s did not hold", how)
+		e.end(last, behind)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, e.name)
+		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "the other did not hold: %s", e.name)
 		second.giveBack(ahead)
-		w.next(driver.PastClean, how)
+		w.next(driver.PastClean, e.name)
 	}
 }
 
-func ledgerAhead(w *world) {
-	for how, die := range deaths(w) {
+func ledgerAhead(w *fixture) {
+	for _, e := range endings() {
 		second, last, ahead, behind := overClean(w)
 		assert.Equal(w.t, driver.PastClean, second.enter(ahead), "who is behind does not hold")
-		die(second, ahead)
-		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, how)
-		assert.Equal(w.t, driver.PastDied, last.enter(behind), how)
+		e.end(second, ahead)
+		w.eventually(func() bool { return w.svc.Count(w.t, line) == 1 }, e.name)
+		assert.Equal(w.t, driver.PastDied, last.enter(behind), e.name)
 		last.giveBack(behind)
 	}
 	second, last, ahead, behind := overClean(w)
@@ -213,7 +187,7 @@ func ledgerAhead(w *world) {
 }
 
 // ledgerOwn: a waiter that leaves in good order does not clear a dead holder.
-func ledgerOwn(w *world) {
+func ledgerOwn(w *fixture) {
 	o, waiter := w.open(), w.open()
 	o.hold()
 	ref := waiter.joinWith(kept()).Entry.Ref
@@ -223,13 +197,11 @@ func ledgerOwn(w *world) {
 	w.next(driver.PastDied, "the name was that of the holder")
 }
 
-func ledgerSettled(w *world) {
+func ledgerSettled(w *fixture) {
 	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)
-		ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-		_, err := o.Join(ctx, kept())
-		stop()
+		_, err := o.Join(w.within(w.h.TTL/20), kept())
 		require.Error(w.t, err)
 		o.c.Heal()
 		w.settle(err)
@@ -238,7 +210,7 @@ func ledgerSettled(w *world) {
 	}
 }
 
-func ledgerShown(w *world) {
+func ledgerShown(w *fixture) {
 	o := w.open()
 	h := o.hold()
 	list := w.list(o.c, line)
@@ -253,7 +225,7 @@ func ledgerShown(w *world) {
 	assert.Equal(w.t, driver.PastUnknown, list[1].Past, "it waits")
 }
 
-func ledgerLines(w *world) {
+func ledgerLines(w *fixture) {
 	o := w.open()
 	o.hold()
 	w.svc.Expire(w.t, o.ID())
@@ -266,7 +238,7 @@ func ledgerLines(w *world) {
 	w.next(driver.PastDied, line)
 }
 
-func ledgerSeveral(w *world) {
+func ledgerSeveral(w *fixture) {
 	for _, enters := range []bool{false, true} {
 		o := w.open()
 		all, err := o.JoinAll(w.ctx, []driver.JoinRequest{kept(), {Line: "gpu", Ledger: true}})
@@ -290,7 +262,7 @@ func ledgerSeveral(w *world) {
 }
 
 // ledgerSurvives: nothing of a lost request or reply looks like a death.
-func ledgerSurvives(w *world, f fault.Kind) {
+func ledgerSurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	for range 2 {
 		o.c.Inject(fault.Join, f)
@@ -302,7 +274,7 @@ func ledgerSurvives(w *world, f fault.Kind) {
 	w.next(driver.PastClean, "all were given back")
 }
 
-func ledgerDiedOver(w *world, f fault.Kind) {
+func ledgerDiedOver(w *fixture, f fault.Kind) {
 	o := w.open()
 	o.hold()
 	w.svc.Expire(w.t, o.ID())

@@ -1,7 +1,7 @@
 package drivertest
 
 import (
-	"context"
+	"slices"
 	"sync"
 
 	"github.com/stretchr/testify/assert"
@@ -13,42 +13,35 @@ import (
 
 // limit: a line's limit stands beside it, and every request that gives one is
 // held against it.
-func limit() []story {
-	all := []story{
-		{"TheFirstJoinMakesTheLimit", limitMade},
-		{"AnotherLimitIsRefusedAndNamed", limitOther},
-		{"WhoFollowsTakesTheLimitThatIsThere", limitFollow},
-		{"OneOfTwoFirstJoinsMakesTheLimit", limitRace},
-		{"TheLimitStaysWhenTheLineIsEmpty", limitStays},
-		{"ALimitAloneIsNoLine", limitAlone},
-		{"SetLimitChangesItForAll", limitSet},
-		{"ANewLimitIsToldToWhoWatches", limitWatched},
-		{"ANewLimitIsToldOverACut", limitOverCut},
-		{"ALookShowsALimitNotOlderThanTheLine", limitLook},
-		{"ALateSetLimitDoesNotUndoANewerOne", limitLate},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"AJoinWithALimitSurvivesA" + string(f), func(w *world) { limitSurvives(w, f) }})
-	}
-	return all
+func limit() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"TheFirstJoinMakesTheLimit", limitMade},
+			{"AnotherLimitIsRefusedAndNamed", limitOther},
+			{"WhoFollowsTakesTheLimitThatIsThere", limitFollow},
+			{"OneOfTwoFirstJoinsMakesTheLimit", limitRace},
+			{"TheLimitStaysWhenTheLineIsEmpty", limitStays},
+			{"ALimitAloneIsNoLine", limitAlone},
+			{"SetLimitChangesItForAll", limitSet},
+			{"ANewLimitIsToldToWhoWatches", limitWatched},
+			{"ANewLimitIsToldOverACut", limitOverCut},
+			{"ALookShowsALimitNotOlderThanTheLine", limitLook},
+			{"ALateSetLimitDoesNotUndoANewerOne", limitLate},
+		},
+		over("AJoinWithALimitSurvivesA%v", fault.Retryable(), limitSurvives),
+	)
 }
 
-// limit reads the limit of the line, or ends the story.
-func (w *world) limit(c Client) int64 {
+func (w *fixture) limit(c Client) int64 {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	limit, err := c.Backend().Limit(ctx, line)
+	limit, err := c.Backend().Limit(w.soon(), line)
 	require.NoError(w.t, err, "Limit")
 	return limit
 }
 
-// setLimit sets the limit of the line, or ends the story.
 func (o *owner) setLimit(limit int64) {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	require.NoError(o.w.t, o.SetLimit(ctx, line, limit), "SetLimit")
+	require.NoError(o.w.t, o.SetLimit(o.w.soon(), line, limit), "SetLimit")
 }
 
 // looksLimit says what a look at the whole line shows as its limit.
@@ -57,7 +50,7 @@ func (o *owner) looksLimit(notBefore int64) int64 {
 	return o.look(driver.LookRequest{Line: line, Upto: 1 << 60, NotBefore: notBefore, Limit: true}).Limit
 }
 
-func limitMade(w *world) {
+func limitMade(w *fixture) {
 	o, other := w.open(), w.open()
 	assert.Zero(w.t, w.limit(o.c), "there is none yet")
 	assert.Zero(w.t, o.looksLimit(0))
@@ -72,7 +65,7 @@ func limitMade(w *world) {
 	assert.Zero(w.t, o.join(line).Limit, "who gives none is told none")
 }
 
-func limitOther(w *world) {
+func limitOther(w *fixture) {
 	o, other := w.open(), w.open()
 	o.joinWith(weighted(3))
 	for range 2 {
@@ -89,7 +82,7 @@ func limitOther(w *world) {
 	w.count(2, line, "the line works as before")
 }
 
-func limitFollow(w *world) {
+func limitFollow(w *fixture) {
 	o := w.open()
 	req := weighted(5)
 	req.Follow = true
@@ -102,7 +95,7 @@ func limitFollow(w *world) {
 	assert.EqualValues(w.t, 5, w.limit(o.c))
 }
 
-func limitRace(w *world) {
+func limitRace(w *fixture) {
 	owners := []*owner{w.open(), w.open(), w.open(), w.open()}
 	var mu sync.Mutex
 	var won, lost []int64
@@ -131,7 +124,7 @@ func limitRace(w *world) {
 	w.count(1, line, "the others left no entry")
 }
 
-func limitStays(w *world) {
+func limitStays(w *fixture) {
 	o := w.open()
 	o.leave(o.joinWith(weighted(3)).Entry.Ref)
 	require.NoError(w.t, o.end())
@@ -144,7 +137,7 @@ func limitStays(w *world) {
 	assert.EqualValues(w.t, 3, other.joinWith(weighted(3)).Limit)
 }
 
-func limitAlone(w *world) {
+func limitAlone(w *fixture) {
 	o := w.open()
 	o.setLimit(4)
 	assert.EqualValues(w.t, 4, w.limit(o.c))
@@ -158,7 +151,7 @@ func limitAlone(w *world) {
 	assert.Zero(w.t, j.Ahead, "it counts for nobody")
 }
 
-func limitSet(w *world) {
+func limitSet(w *fixture) {
 	o, other := w.open(), w.open()
 	e := o.joinWith(weighted(3)).Entry
 	for _, limit := range []int64{12, 1, 7, 7} {
@@ -171,7 +164,7 @@ func limitSet(w *world) {
 	assert.Equal(w.t, e.Ref, w.list(o.c, line)[0].Ref, "entries stay as they are")
 }
 
-func limitWatched(w *world) {
+func limitWatched(w *fixture) {
 	o, other := w.open(), w.open()
 	o.joinWith(weighted(3))
 	r, stop := o.armed("limit", driver.WatchRequest{Ref: driver.Ref{Line: line}, Of: driver.OfLimit})
@@ -187,7 +180,7 @@ func limitWatched(w *world) {
 	assert.Len(w.t, r.all(), n, "nothing after cancel")
 }
 
-func limitOverCut(w *world) {
+func limitOverCut(w *fixture) {
 	for i, d := range fault.Directions() {
 		o, other := w.open(), w.open()
 		other.setLimit(2)
@@ -201,7 +194,7 @@ func limitOverCut(w *world) {
 
 // limitLook: an entry that joined under a new limit is never shown beside the
 // old one, by a look that is as new as the entry.
-func limitLook(w *world) {
+func limitLook(w *fixture) {
 	o, other := w.open(), w.open()
 	o.joinWith(weighted(1))
 	o.looksLimit(0) // so that an old answer exists
@@ -214,7 +207,7 @@ func limitLook(w *world) {
 	}
 }
 
-func limitLate(w *world) {
+func limitLate(w *fixture) {
 	o := w.open()
 	o.joinWith(weighted(1))
 	o.c.Inject(fault.Change, fault.LateRequest)
@@ -224,7 +217,7 @@ func limitLate(w *world) {
 	assert.EqualValues(w.t, 3, w.limit(o.c), "the newer one was told to be done")
 }
 
-func limitSurvives(w *world, f fault.Kind) {
+func limitSurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	o.c.Inject(fault.Join, f)
 	j := o.joinWith(weighted(3))

@@ -8,8 +8,8 @@ import (
 )
 
 // look: reading the part of a line that stands before a place.
-func look() []story {
-	return []story{
+func look() []testCase {
+	return []testCase{
 		{"LookShowsTheLineUptoAPlace", lookUpto},
 		{"LookShowsTheNearest", lookNearest},
 		{"LookAtAnUnknownLineIsEmptyAndComplete", lookUnknown},
@@ -19,7 +19,7 @@ func look() []story {
 }
 
 // crowd makes a line of n entries of two sessions.
-func crowd(w *world, n int) (*owner, []driver.Ref) {
+func crowd(w *fixture, n int) (*owner, []driver.Ref) {
 	a, b := w.open(), w.open()
 	var all []driver.Ref
 	for i := range n {
@@ -32,7 +32,7 @@ func crowd(w *world, n int) (*owner, []driver.Ref) {
 	return a, all
 }
 
-func lookUpto(w *world) {
+func lookUpto(w *fixture) {
 	o, all := crowd(w, 5)
 	var last int64
 	for i, ref := range all {
@@ -44,7 +44,7 @@ func lookUpto(w *world) {
 	}
 }
 
-func lookNearest(w *world) {
+func lookNearest(w *fixture) {
 	o, all := crowd(w, 5)
 	for i, ref := range all {
 		for n := 1; n <= 6; n++ {
@@ -60,7 +60,7 @@ func lookNearest(w *world) {
 	}
 }
 
-func lookUnknown(w *world) {
+func lookUnknown(w *fixture) {
 	o := w.open()
 	e := o.join("elsewhere").Entry
 	v := o.look(driver.LookRequest{Line: line, Upto: e.Place, Nearest: 2})
@@ -68,7 +68,7 @@ func lookUnknown(w *world) {
 	assert.True(w.t, v.Complete)
 }
 
-func lookNotBefore(w *world) {
+func lookNotBefore(w *fixture) {
 	o, all := crowd(w, 4)
 	last := all[3]
 	o.look(driver.LookRequest{Line: line, Upto: last.Place}) // so that an old answer exists
@@ -84,7 +84,7 @@ func lookNotBefore(w *world) {
 	}
 }
 
-func lookOwnMissing(w *world) {
+func lookOwnMissing(w *fixture) {
 	o, all := crowd(w, 3)
 	own := all[2] // joined by o
 	r, _ := o.armed("own entry", driver.WatchRequest{Ref: own, Own: true})

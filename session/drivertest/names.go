@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -12,8 +11,8 @@ import (
 )
 
 // names: any name that CheckName accepts is a line of its own.
-func names() []story {
-	return []story{
+func names() []testCase {
+	return []testCase{
 		{"OddNamesWork", oddNames},
 		{"NamesThatBeginAlikeNeverMeet", alikeNames},
 		{"NamesAreListedSortedByPrefix", listedNames},
@@ -33,7 +32,7 @@ func odd() []string {
 }
 
 // accepted are the odd names that the backend accepts.
-func accepted(w *world, b driver.Backend) []string {
+func accepted(w *fixture, b driver.Backend) []string {
 	all := slices.DeleteFunc(odd(), func(n string) bool { return b.CheckName(n) != nil })
 	require.GreaterOrEqual(w.t, len(all), len(odd())/2, "a backend that refuses most odd names is not escaping")
 	for _, plain := range []string{"a", "A", "0", "naïve/日本語/🔒", "two words", "100%"} {
@@ -43,7 +42,7 @@ func accepted(w *world, b driver.Backend) []string {
 }
 
 // standInAll joins every name, and requires that each line holds that one entry.
-func standInAll(w *world, o *owner, all []string) map[string]driver.Entry {
+func standInAll(w *fixture, o *owner, all []string) map[string]driver.Entry {
 	made := make(map[string]driver.Entry, len(all))
 	for _, name := range all {
 		j := o.join(name)
@@ -59,7 +58,7 @@ func standInAll(w *world, o *owner, all []string) map[string]driver.Entry {
 	return made
 }
 
-func oddNames(w *world) {
+func oddNames(w *fixture) {
 	o := w.open()
 	all := accepted(w, o.c.Backend())
 	made := standInAll(w, o, all)
@@ -78,7 +77,7 @@ func oddNames(w *world) {
 	assert.Empty(w.t, listed, "a line without entries has no name")
 }
 
-func alikeNames(w *world) {
+func alikeNames(w *fixture) {
 	o, other := w.open(), w.open()
 	all := []string{"a", "a/", "a/b", "a/b/c", "a.", "a.b", "a-", "a#", "a b", "ab", "A", "a%2Fb", "a%", "a0"}
 	all = slices.DeleteFunc(all, func(n string) bool { return o.c.Backend().CheckName(n) != nil })
@@ -97,7 +96,7 @@ func alikeNames(w *world) {
 	r.await(driver.Gone)
 }
 
-func listedNames(w *world) {
+func listedNames(w *fixture) {
 	o := w.open()
 	all := []string{"b", "jobs/1", "jobs/10", "jobs/2", "jobsx", "jobs", "a", "Jobs/1", "jobs%", "jobs/ü"}
 	for _, name := range all {
@@ -112,9 +111,7 @@ func listedNames(w *world) {
 			}
 		}
 		slices.Sort(want)
-		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		got, err := o.c.Backend().Names(ctx, prefix)
-		stop()
+		got, err := o.c.Backend().Names(w.soon(), prefix)
 		require.NoError(w.t, err)
 		assert.ElementsMatch(w.t, want, got, "prefix %q", prefix)
 		assert.True(w.t, slices.IsSorted(got), "sorted: %q", got)

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -13,8 +12,8 @@ import (
 )
 
 // order: a line is first come, first served, and tells so.
-func order() []story {
-	return []story{
+func order() []testCase {
+	return []testCase{
 		{"PlacesRiseInTheOrderOfJoining", placesRise},
 		{"WhoIsFirstIsTheFirstThatIsThere", firstGoes},
 		{"JoinsAtOnceStandInOneOrder", joinsAtOnce},
@@ -22,14 +21,13 @@ func order() []story {
 		{"AloneItTakesOneRoundTrip", aloneOneRoundTrip},
 		{"AloneItTakesOneRoundTripOfAnyKind", aloneAnyKind},
 		{"TwoEntriesOfASessionAreTwo", twoEntries},
-		{"IfEmptyJoinsAnEmptyLine", ifEmptyJoins},
 		{"IfEmptyWritesNothingBehindOthers", ifEmptyWritesNothing},
 		{"AnEntryTellsWhatItWasJoinedWith", entryTells},
 		{"AnEntryDeletedBeforeItsAnswerHasNotBeenFirst", joinDeleted},
 	}
 }
 
-func placesRise(w *world) {
+func placesRise(w *fixture) {
 	a := w.open()
 	owners := []*owner{a, w.open(), w.openOn(a.c)}
 	var joined []driver.Joined
@@ -57,7 +55,7 @@ func placesRise(w *world) {
 
 // firstGoes has the first of two leave at the first request of a List, then at the
 // second, and so on until it makes fewer requests.
-func firstGoes(w *world) {
+func firstGoes(w *fixture) {
 	a, b, reader := w.open(), w.open(), w.client()
 	for n := 1; ; n++ {
 		require.Less(w.t, n, 20, "a List does not make so many requests")
@@ -85,7 +83,7 @@ func firstGoes(w *world) {
 }
 
 // checkKnown holds what a join knows against who really is ahead.
-func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
+func checkKnown(w *fixture, j driver.Joined, ahead []driver.Joined) {
 	there := make([]driver.Ref, 0, len(ahead))
 	for _, a := range ahead {
 		there = append(there, a.Entry.Ref)
@@ -99,7 +97,7 @@ func checkKnown(w *world, j driver.Joined, ahead []driver.Joined) {
 	assert.True(w.t, slices.IsSortedFunc(known, func(a, b driver.Ref) int { return int(a.Place - b.Place) }), "known are in order")
 }
 
-func joinsAtOnce(w *world) {
+func joinsAtOnce(w *fixture) {
 	const each = 8
 	owners := []*owner{w.open(), w.open(), w.open()}
 	var mu sync.Mutex
@@ -129,7 +127,7 @@ func joinsAtOnce(w *world) {
 	}
 }
 
-func tokensRise(w *world) {
+func tokensRise(w *fixture) {
 	a := w.open()
 	last := a.join(line).Entry
 	next := func(o *owner, why string) {
@@ -151,7 +149,7 @@ func tokensRise(w *world) {
 	next(w.open(), "the session had ended")
 }
 
-func aloneOneRoundTrip(w *world) {
+func aloneOneRoundTrip(w *fixture) {
 	o := w.open()
 	var j driver.Joined
 	costs := w.h.Costs(o.c, func() { j = o.join(line) }, func() { o.leave(j.Entry.Ref) })
@@ -163,7 +161,7 @@ func aloneOneRoundTrip(w *world) {
 
 // aloneAnyKind: nor does a limit, a value or a ledger cost more, once the line has
 // been made and its limit is known.
-func aloneAnyKind(w *world) {
+func aloneAnyKind(w *fixture) {
 	for name, req := range map[string]driver.JoinRequest{
 		"read": {Mode: driver.Shared, Kin: driver.KinReadWrite}, "write": exclusive(),
 		"limit": weighted(2), "value": valued("v"), "ledger": kept(),
@@ -173,8 +171,7 @@ func aloneAnyKind(w *world) {
 		o.giveBack(o.joinWith(req).Entry.Ref)
 		var j driver.Joined
 		costs := w.h.Costs(o.c, func() { j = o.joinWith(req) }, func() {
-			_, err := o.Leave(w.ctx, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
-			require.NoError(w.t, err)
+			o.leaveWith(driver.LeaveRequest{Ref: j.Entry.Ref, Held: true, Clean: req.Ledger})
 		})
 
 		assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave: %s", name)
@@ -186,7 +183,7 @@ func aloneAnyKind(w *world) {
 	assert.Equal(w.t, []int{1, 1}, costs, "requests of a join and of a leave of several")
 }
 
-func twoEntries(w *world) {
+func twoEntries(w *fixture) {
 	o := w.open()
 	a, b := o.join(line), o.join(line)
 	require.NotEqual(w.t, a.Entry.Ref, b.Entry.Ref)
@@ -198,24 +195,12 @@ func twoEntries(w *world) {
 	assert.Equal(w.t, []driver.Ref{b.Entry.Ref}, refs(w.list(o.c, line)), "the other stays")
 }
 
-func ifEmptyJoins(w *world) {
-	o := w.open()
-	j := o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
-	assert.Zero(w.t, j.Ahead)
-	w.count(1, line, "it joined")
-	o.leave(j.Entry.Ref)
-	o.joinWith(driver.JoinRequest{Line: line, IfEmpty: true})
-	w.count(1, line, "it joined again")
-}
-
-func ifEmptyWritesNothing(w *world) {
+func ifEmptyWritesNothing(w *fixture) {
 	a, b := w.open(), w.open()
 	first := a.join(line).Entry
 	a.join(line)
 	for _, o := range []*owner{a, b} {
-		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		_, err := o.Join(ctx, driver.JoinRequest{Line: line, IfEmpty: true})
-		stop()
+		_, err := o.Join(w.soon(), driver.JoinRequest{Line: line, IfEmpty: true})
 		var taken *driver.TakenError
 		require.ErrorAs(w.t, err, &taken)
 		assert.Equal(w.t, 2, taken.Count)
@@ -226,7 +211,7 @@ func ifEmptyWritesNothing(w *world) {
 	}
 }
 
-func entryTells(w *world) {
+func entryTells(w *fixture) {
 	o := w.open()
 	meta := driver.Meta{Kind: "semaphore", Host: "web-2", PID: 4121, Label: "night run", Holds: []string{"a", "b/c"}}
 	o.joinWith(driver.JoinRequest{Line: line, Mode: driver.Exclusive, Meta: meta})
@@ -248,7 +233,7 @@ func entryTells(w *world) {
 
 // joinDeleted: somebody deletes an entry while the answer to its join is on its
 // way, and then the line goes on.
-func joinDeleted(w *world) {
+func joinDeleted(w *fixture) {
 	a, b := w.open(), w.open()
 	ahead := a.join(line).Entry
 	b.c.Delay(w.h.TTL / 10)
@@ -256,8 +241,7 @@ func joinDeleted(w *world) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ctx, stop := context.WithTimeout(w.ctx, w.patience())
-		defer stop()
+		ctx := w.soon()
 		var err error
 		joined, err = b.Join(ctx, driver.JoinRequest{Line: line, Nearest: 2})
 		assert.NoError(w.t, err, "Join")

@@ -131,6 +131,14 @@ func (r *recorder) all() []driver.Event {
 	return slices.Clone(r.events)
 }
 
+// unchanged requires that no change was told, because nobody asked for it.
+func (r *recorder) unchanged() {
+	r.o.w.t.Helper()
+	for _, ev := range r.all() {
+		assert.NotEqual(r.o.w.t, driver.Changed, ev.Kind, "nobody asked for it")
+	}
+}
+
 // awaitGone waits until the watch has told that the entry is gone: by Gone, or
 // by Armed and a look that is not older. An Armed without a revision leaves
 // nothing untold, so Gone must follow it.

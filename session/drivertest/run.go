@@ -1,61 +1,71 @@
 package drivertest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
 
-// story is one case.
-type story struct {
+// testCase is one case.
+type testCase struct {
 	name string
-	tell func(w *world)
+	tell func(w *fixture)
 }
 
-// topic is a group of stories.
+// topic is a group of cases.
 type topic struct {
-	name    string
-	stories []story
+	name  string
+	cases []testCase
 
 	alone      bool // never beside others
 	replicated bool // see Harness.Replicated
 }
 
+// over returns a case for each of all, which takes the place of %v in the name.
+func over[F any](name string, all []F, tell func(w *fixture, f F)) []testCase {
+	var cases []testCase
+	for _, f := range all {
+		cases = append(cases, testCase{fmt.Sprintf(name, f), func(w *fixture) { tell(w, f) }})
+	}
+	return cases
+}
+
 // topics is the suite, in the order in which it is best read.
 func topics() []topic {
 	return []topic{
-		{name: "order", stories: order(), replicated: true},
-		{name: "leave", stories: leave()},
-		{name: "look", stories: look(), replicated: true},
-		{name: "watch", stories: watch(), replicated: true},
-		{name: "tell", stories: tell()},
-		{name: "events", stories: events()},
-		{name: "expiry", stories: expiry(), replicated: true},
-		{name: "cancel", stories: cancel()},
-		{name: "lost", stories: lost(), replicated: true},
-		{name: "late", stories: late(), replicated: true},
-		{name: "several", stories: several()},
-		{name: "change", stories: change()},
-		{name: "share", stories: share()},
-		{name: "limit", stories: limit()},
-		{name: "admit", stories: admit()},
-		{name: "record", stories: record()},
-		{name: "claim", stories: claim()},
-		{name: "value", stories: value()},
-		{name: "ledger", stories: ledger()},
-		{name: "aspect", stories: aspect()},
-		{name: "asks", stories: asks()},
-		{name: "evict", stories: evict()},
-		{name: "foreign", stories: foreign()},
-		{name: "names", stories: names()},
-		{name: "session", stories: sessions()},
-		{name: "leaks", stories: leaks(), alone: true},
+		{name: "order", cases: order(), replicated: true},
+		{name: "leave", cases: leave()},
+		{name: "look", cases: look(), replicated: true},
+		{name: "watch", cases: watch(), replicated: true},
+		{name: "tell", cases: tell()},
+		{name: "events", cases: events()},
+		{name: "expiry", cases: expiry(), replicated: true},
+		{name: "cancel", cases: cancel()},
+		{name: "lost", cases: lost(), replicated: true},
+		{name: "late", cases: late(), replicated: true},
+		{name: "several", cases: several()},
+		{name: "change", cases: change()},
+		{name: "share", cases: share()},
+		{name: "limit", cases: limit()},
+		{name: "admit", cases: admit()},
+		{name: "record", cases: record()},
+		{name: "claim", cases: claim()},
+		{name: "value", cases: value()},
+		{name: "ledger", cases: ledger()},
+		{name: "aspect", cases: aspect()},
+		{name: "asks", cases: asks()},
+		{name: "evict", cases: evict()},
+		{name: "foreign", cases: foreign()},
+		{name: "names", cases: names()},
+		{name: "session", cases: sessions()},
+		{name: "leaks", cases: leaks(), alone: true},
 	}
 }
 
-// Run tells all stories, or those of Harness.Topics and Harness.Replicated, as
-// subtests topic/story. Those that run beside no others come first; with
-// Harness.Parallel, Run calls t.Parallel after them, and the others run beside each
-// other and beside the other parallel tests of the package.
+// Run runs all cases, or those of Harness.Topics and Harness.Replicated, as subtests
+// topic/case. Those that run beside no others come first; with Harness.Parallel, Run
+// calls t.Parallel after them, and the others run beside each other and beside the
+// other parallel tests of the package.
 func Run(t *testing.T, h Harness) {
 	var beside []topic
 	for _, tp := range topics() {
@@ -79,12 +89,12 @@ func (tp topic) run(t *testing.T, h Harness, parallel bool) {
 	if parallel {
 		t.Parallel()
 	}
-	for _, s := range tp.stories {
+	for _, s := range tp.cases {
 		t.Run(s.name, func(t *testing.T) {
 			if parallel {
 				t.Parallel()
 			}
-			h.Tell(t, func(t *testing.T, h Harness) { s.tell(newWorld(t, h)) })
+			h.Tell(t, func(t *testing.T, h Harness) { s.tell(newFixture(t, h)) })
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,32 +13,27 @@ import (
 )
 
 // several: entries in several lines are made and left as one.
-func several() []story {
-	all := []story{
-		{"EntriesOfOneJoinHaveOneToken", severalToken},
-		{"JoinsOfSeveralLinesStandInOneOrder", severalOrder},
-		{"NothingIsMadeIfOneLineIsTaken", severalTaken},
-		{"AsManyLinesAsTheProfileSays", severalMost},
-		{"ASessionThatIsOverJoinsNoLine", severalOver},
-		{"EntriesDieTogether", severalDie},
-		{"EntriesAreLeftTogether", severalLeft},
-		{"EntriesThatWereGoneAreMarked", severalGone},
-		{"ALeaveOfSeveralCutShortIsFinishedByTheNext", severalCutShort},
-		{"ALateJoinOfSeveralAfterSettleMakesNoEntry", severalLate},
-		{"ALateJoinOfSeveralAfterItsRetryMakesNoSecondEntry", severalRetried},
-	}
-	for _, d := range fault.Directions() {
-		all = append(all, story{"AJoinOfSeveralCanceledWhileCut" + d.String() + "IsSettled", func(w *world) {
-			severalSettled(w, d)
-		}})
-	}
-	for _, f := range faults() {
-		all = append(all, story{"SeveralLinesSurviveA" + string(f), func(w *world) { severalSurvive(w, f) }})
-	}
-	return all
+func several() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"EntriesOfOneJoinHaveOneToken", severalToken},
+			{"JoinsOfSeveralLinesStandInOneOrder", severalOrder},
+			{"NothingIsMadeIfOneLineIsTaken", severalTaken},
+			{"AsManyLinesAsTheProfileSays", severalMost},
+			{"ASessionThatIsOverJoinsNoLine", severalOver},
+			{"EntriesDieTogether", severalDie},
+			{"EntriesAreLeftTogether", severalLeft},
+			{"EntriesThatWereGoneAreMarked", severalGone},
+			{"ALeaveOfSeveralCutShortIsFinishedByTheNext", severalCutShort},
+			{"ALateJoinOfSeveralAfterSettleMakesNoEntry", severalLate},
+			{"ALateJoinOfSeveralAfterItsRetryMakesNoSecondEntry", severalRetried},
+		},
+		over("AJoinOfSeveralCanceledWhileCut%vIsSettled", fault.Directions(), severalSettled),
+		over("SeveralLinesSurviveA%v", fault.Retryable(), severalSurvive),
+	)
 }
 
-// lines are some lines, of which the first is the one of other stories.
+// lines are some lines, of which the first is the one of other cases.
 func lines() []string { return []string{line, "orders/ship", "gpu"} }
 
 // requests asks to join each line.
@@ -51,12 +45,9 @@ func requests(names ...string) []driver.JoinRequest {
 	return all
 }
 
-// joinAll joins lines, or ends the story.
 func (o *owner) joinAll(names ...string) []driver.Joined {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	all, err := o.JoinAll(ctx, requests(names...))
+	all, err := o.JoinAll(o.w.soon(), requests(names...))
 	require.NoError(o.w.t, err, "JoinAll")
 	require.Len(o.w.t, all, len(names))
 	for i, j := range all {
@@ -68,12 +59,9 @@ func (o *owner) joinAll(names ...string) []driver.Joined {
 	return all
 }
 
-// leaveAll leaves entries, or ends the story.
 func (o *owner) leaveAll(all []driver.Ref) []driver.Left {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	left, err := o.LeaveAll(ctx, leaves(all))
+	left, err := o.LeaveAll(o.w.soon(), leaves(all))
 	require.NoError(o.w.t, err, "LeaveAll")
 	require.Len(o.w.t, left, len(all))
 	return left
@@ -96,7 +84,7 @@ func joinedRefs(all []driver.Joined) []driver.Ref {
 }
 
 // counts requires a number of entries in each line, now.
-func (w *world) counts(want int, why string) {
+func (w *fixture) counts(want int, why string) {
 	w.t.Helper()
 	for _, name := range lines() {
 		w.count(want, name, why)
@@ -104,14 +92,14 @@ func (w *world) counts(want int, why string) {
 }
 
 // undoneAll is undone for each line.
-func (w *world) undoneAll(want int, why string) {
+func (w *fixture) undoneAll(want int, why string) {
 	w.t.Helper()
 	for _, name := range lines() {
 		w.undone(want, name, why)
 	}
 }
 
-func severalToken(w *world) {
+func severalToken(w *fixture) {
 	o, other := w.open(), w.open()
 	ahead := other.join(lines()[1])
 	all := o.joinAll(lines()...)
@@ -144,7 +132,7 @@ func severalToken(w *world) {
 
 // severalOrder: sessions join overlapping sets of lines at once, each in an
 // order of its own; in lines that they share they stand in one order.
-func severalOrder(w *world) {
+func severalOrder(w *fixture) {
 	owners := []*owner{w.open(), w.open(), w.open(), w.open()}
 	names := append(lines(), "cpu")
 	const rounds = 4
@@ -183,7 +171,7 @@ func severalOrder(w *world) {
 	}
 }
 
-func severalTaken(w *world) {
+func severalTaken(w *fixture) {
 	o, other := w.open(), w.open()
 	first := other.join(lines()[1]).Entry
 	other.join(lines()[1])
@@ -211,7 +199,7 @@ func severalTaken(w *world) {
 	w.counts(1, "all are empty now")
 }
 
-func severalMost(w *world) {
+func severalMost(w *fixture) {
 	o := w.open()
 	most := o.c.Backend().Profile().MaxAll
 	require.GreaterOrEqual(w.t, most, 2)
@@ -230,17 +218,15 @@ func severalMost(w *world) {
 	w.count(0, names[most-1], "the last of them")
 }
 
-func severalOver(w *world) {
+func severalOver(w *fixture) {
 	o := w.open()
 	w.svc.Expire(w.t, o.ID())
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	_, err := o.JoinAll(ctx, requests(lines()...))
+	_, err := o.JoinAll(w.soon(), requests(lines()...))
 	require.ErrorIs(w.t, err, driver.ErrSessionOver)
 	w.counts(0, "nothing joins with a session that is over")
 }
 
-func severalDie(w *world) {
+func severalDie(w *fixture) {
 	o, other := w.open(), w.open()
 	all := o.joinAll(lines()...)
 	var watches []*recorder
@@ -255,7 +241,7 @@ func severalDie(w *world) {
 	w.counts(0, "they go with their session")
 }
 
-func severalLeft(w *world) {
+func severalLeft(w *fixture) {
 	o, other := w.open(), w.open()
 	for range 2 { // often with the same keys
 		all := joinedRefs(o.joinAll(lines()...))
@@ -272,7 +258,7 @@ func severalLeft(w *world) {
 	w.count(1, all[1].Line, "and the others stay")
 }
 
-func severalGone(w *world) {
+func severalGone(w *fixture) {
 	o := w.open()
 	all := joinedRefs(o.joinAll(lines()...))
 	w.svc.Delete(w.t, all[1])
@@ -289,13 +275,11 @@ func severalGone(w *world) {
 }
 
 // severalCutShort: the first call has done it and never knew.
-func severalCutShort(w *world) {
+func severalCutShort(w *fixture) {
 	o := w.open()
 	all := joinedRefs(o.joinAll(lines()...))
 	o.c.Cut(fault.Replies)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
-	_, err := o.LeaveAll(ctx, leaves(all))
+	_, err := o.LeaveAll(w.within(w.h.TTL/20), leaves(all))
 	require.Error(w.t, err, "unknown")
 	w.counts(0, "the service has done it")
 	o.c.Heal()
@@ -304,11 +288,10 @@ func severalCutShort(w *world) {
 	}
 }
 
-func severalSettled(w *world, d fault.Direction) {
+func severalSettled(w *fixture, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	var err error
 	w.prompt(o.c, "JoinAll", ctx.Done(), func() { _, err = o.JoinAll(ctx, requests(lines()...)) })
 	var p *driver.PendingError
@@ -324,22 +307,14 @@ func severalSettled(w *world, d fault.Direction) {
 	w.counts(0, "the lines work as before")
 }
 
-func severalLate(w *world) {
+func severalLate(w *fixture) {
 	o := w.open()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	o.c.Inject(fault.Join, fault.LateRequest)
-	o.c.OnRequest(stop)
-	_, err := o.JoinAll(ctx, requests(lines()...))
-	o.c.OnRequest(nil)
-	var p *driver.PendingError
-	require.ErrorAs(w.t, err, &p, "the join may still come to exist")
-	w.settle(err)
+	w.settle(canceledLate(w, o, lines()...))
 	o.c.Deliver()
 	w.undoneAll(0, "Settle made sure that nothing stays")
 }
 
-func severalRetried(w *world) {
+func severalRetried(w *fixture) {
 	o := w.open()
 	o.c.Inject(fault.Join, fault.LateRequest)
 	all := joinedRefs(o.joinAll(lines()...))
@@ -353,7 +328,7 @@ func severalRetried(w *world) {
 	w.undoneAll(0, "a join that was answered and left does not come again")
 }
 
-func severalSurvive(w *world, f fault.Kind) {
+func severalSurvive(w *fixture, f fault.Kind) {
 	holder, o := w.open(), w.open()
 	holder.join(line)
 	o.c.Inject(fault.Join, f)

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +13,8 @@ import (
 )
 
 // share: a writer becomes a reader in its place.
-func share() []story {
-	return []story{
+func share() []testCase {
+	return []testCase{
 		{"AnEntryIsSharedInItsPlace", shareInPlace},
 		{"ASharedEntryIsNeverAbsent", shareNeverAbsent},
 		{"TheAnswerSaysByWhenItShows", shareDated},
@@ -27,12 +26,9 @@ func share() []story {
 	}
 }
 
-// share shares an entry, or ends the story.
 func (o *owner) share(ref driver.Ref) driver.Ref {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	turned, err := o.Share(ctx, ref)
+	turned, err := o.Share(o.w.soon(), ref)
 	require.NoError(o.w.t, err, "Share")
 	after := turned.Ref
 	require.Equal(o.w.t, ref.Line, after.Line)
@@ -43,7 +39,7 @@ func (o *owner) share(ref driver.Ref) driver.Ref {
 	return after
 }
 
-func shareInPlace(w *world) {
+func shareInPlace(w *fixture) {
 	a, b, c := w.open(), w.open(), w.open()
 	first, own, last := a.joinWith(exclusive()).Entry, b.joinWith(exclusive()).Entry, c.joinWith(exclusive()).Entry
 	before := w.list(a.c, line)
@@ -66,7 +62,7 @@ func shareInPlace(w *world) {
 
 // shareDated: looks that are not older than the answer show what was done,
 // whoever makes them.
-func shareDated(w *world) {
+func shareDated(w *fixture) {
 	o, by := w.open(), w.open()
 	for range 3 {
 		e := o.joinWith(exclusive()).Entry
@@ -95,7 +91,7 @@ func shareDated(w *world) {
 }
 
 // shareNeverAbsent: others look as fast as they can while an entry is shared.
-func shareNeverAbsent(w *world) {
+func shareNeverAbsent(w *fixture) {
 	o, by := w.open(), w.open()
 	for range 3 {
 		e := o.joinWith(exclusive()).Entry
@@ -131,7 +127,7 @@ func shareNeverAbsent(w *world) {
 	}
 }
 
-func shareTold(w *world) {
+func shareTold(w *fixture) {
 	o, by := w.open(), w.open()
 	e := o.joinWith(exclusive()).Entry
 	own := by.joinWith(exclusive()).Entry
@@ -150,7 +146,7 @@ func shareTold(w *world) {
 	assert.Equal(w.t, driver.Shared, v.Entries[0].Mode)
 }
 
-func shareOverCut(w *world) {
+func shareOverCut(w *fixture) {
 	for _, d := range fault.Directions() {
 		o, by := w.open(), w.open()
 		e := o.joinWith(exclusive()).Entry
@@ -173,7 +169,7 @@ func shareOverCut(w *world) {
 	}
 }
 
-func shareLeft(w *world) {
+func shareLeft(w *fixture) {
 	o, by := w.open(), w.open()
 	for range 2 { // often with the same keys
 		after := o.share(o.joinWith(exclusive()).Entry.Ref)
@@ -193,7 +189,7 @@ func shareLeft(w *world) {
 	require.ErrorIs(w.t, err, driver.ErrGone)
 }
 
-func shareDies(w *world) {
+func shareDies(w *fixture) {
 	o, by := w.open(), w.open()
 	after := o.share(o.joinWith(exclusive()).Entry.Ref)
 	r, _ := by.armed("entry of another", driver.WatchRequest{Ref: after})
@@ -202,7 +198,7 @@ func shareDies(w *world) {
 	w.count(0, line, "its session is over")
 }
 
-func shareShared(w *world) {
+func shareShared(w *fixture) {
 	o := w.open()
 	req := exclusive()
 	req.Mode = driver.Shared

@@ -1,7 +1,7 @@
 package drivertest
 
 import (
-	"context"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,39 +12,21 @@ import (
 
 // tell: who asks for it is told that an entry gave back a hold, where
 // Profile.Tells says so, and is never told so wrongly, whatever it says.
-func tell() []story {
-	all := []story{
-		{"AReleaseIsTold", tellRelease},
-		{"WhoDidNotAskIsNotTold", tellUnasked},
-		{"AWaitersLeaveIsNoRelease", func(w *world) {
-			tellOther(w, func(holder *owner, held driver.Ref) { holder.leave(held) })
-		}},
-		{"ADeletionByHandIsNoRelease", func(w *world) {
-			tellOther(w, func(_ *owner, held driver.Ref) { w.svc.Delete(w.t, held) })
-		}},
-		{"AnExpiryIsNoRelease", func(w *world) {
-			tellOther(w, func(holder *owner, _ driver.Ref) { w.svc.Expire(w.t, holder.ID()) })
-		}},
-		{"ACloseIsNoRelease", func(w *world) {
-			tellOther(w, func(holder *owner, _ driver.Ref) { require.NoError(w.t, holder.end()) })
-		}},
-		{"AnAttemptToReleaseIsNoRelease", tellAttempt},
-		{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
-		{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
-	}
-	for _, f := range faults() {
-		all = append(all, story{"AReleaseSurvivesA" + string(f), func(w *world) { tellSurvives(w, f) }})
-	}
-	return all
-}
-
-// release gives back a hold that admitted nobody beside it.
-func (o *owner) release(ref driver.Ref) {
-	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	_, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref, Held: true})
-	require.NoError(o.w.t, err, "Leave")
+func tell() []testCase {
+	return slices.Concat(
+		[]testCase{
+			{"AReleaseIsTold", tellRelease},
+			{"WhoDidNotAskIsNotTold", tellUnasked},
+			{"AWaitersLeaveIsNoRelease", func(w *fixture) { tellOther(w, byLeave) }},
+			{"ADeletionByHandIsNoRelease", func(w *fixture) { tellOther(w, byDeletion) }},
+			{"AnExpiryIsNoRelease", func(w *fixture) { tellOther(w, byExpiry) }},
+			{"ACloseIsNoRelease", func(w *fixture) { tellOther(w, byClose) }},
+			{"AnAttemptToReleaseIsNoRelease", tellAttempt},
+			{"TheWordOfOneEntryIsNotThatOfAnother", tellEarlier},
+			{"JoinsAfterAReleaseDoNotMakeItWrong", tellJoins},
+		},
+		over("AReleaseSurvivesA%v", fault.Retryable(), tellSurvives),
+	)
 }
 
 // asks watches an entry with Tell.
@@ -55,7 +37,7 @@ func (o *owner) asks(what string, ref driver.Ref) *recorder {
 }
 
 // behind is a holder, and one who stands right behind it and watches it.
-func behind(w *world) (holder *owner, held, own driver.Ref, r *recorder) {
+func behind(w *fixture) (holder *owner, held, own driver.Ref, r *recorder) {
 	holder = w.open()
 	waiter := w.open()
 	held, own = holder.join(line).Entry.Ref, waiter.join(line).Entry.Ref
@@ -75,7 +57,7 @@ func (r *recorder) awaitTruth(own driver.Ref) driver.Event {
 	return gone
 }
 
-func tellRelease(w *world) {
+func tellRelease(w *fixture) {
 	for range 3 { // one line for all, so that there are words before the last
 		holder, held, own, r := behind(w)
 		holder.release(held)
@@ -88,7 +70,7 @@ func tellRelease(w *world) {
 }
 
 // tellUnasked: the recorders of those who did not ask see to the claim.
-func tellUnasked(w *world) {
+func tellUnasked(w *fixture) {
 	holder, held, own, asked := behind(w)
 	all := []*recorder{asked}
 	for _, by := range []*owner{asked.o, holder, w.open()} {
@@ -103,7 +85,7 @@ func tellUnasked(w *world) {
 }
 
 // tellOther ends an entry in some way that is no release.
-func tellOther(w *world, end func(holder *owner, held driver.Ref)) {
+func tellOther(w *fixture, end func(holder *owner, held driver.Ref)) {
 	holder, held, _, r := behind(w)
 	end(holder, held)
 	assert.False(w.t, r.await(driver.Gone).Held, "it did not give back a hold")
@@ -111,25 +93,23 @@ func tellOther(w *world, end func(holder *owner, held driver.Ref)) {
 
 // tellAttempt: a release does not reach the service before an operator deletes
 // the entry, and when it is tried again there is nothing to give back.
-func tellAttempt(w *world) {
+func tellAttempt(w *fixture) {
 	holder, held, _, r := behind(w)
 	r.o.c.Delay(w.h.TTL / 50) // so that both attempts come before the answer
 	holder.c.Cut(fault.Requests)
-	ctx, stop := context.WithTimeout(w.ctx, w.h.TTL/20)
-	defer stop()
+	ctx := w.within(w.h.TTL / 20)
 	_, err := holder.Leave(ctx, driver.LeaveRequest{Ref: held, Held: true})
 	require.Error(w.t, err, "unknown")
 	w.svc.Delete(w.t, held)
 	holder.c.Heal()
-	ctx, stop = context.WithTimeout(w.ctx, w.patience())
-	defer stop()
+	ctx = w.soon()
 	_, _ = holder.Leave(ctx, driver.LeaveRequest{Ref: held, Held: true}) // gone, whoever did it
 	assert.False(w.t, r.await(driver.Gone).Held, "it did not give back a hold")
 	r.o.c.Heal()
 }
 
 // tellEarlier: there was a word in the line, but it was another's.
-func tellEarlier(w *world) {
+func tellEarlier(w *fixture) {
 	holder, held, own, first := behind(w)
 	second := w.open().asks("entry behind the holder", own)
 	second.o.join(line)
@@ -147,7 +127,7 @@ func tellEarlier(w *world) {
 }
 
 // tellJoins: others join before the waiter could find out.
-func tellJoins(w *world) {
+func tellJoins(w *fixture) {
 	crowd := func(holder *owner) {
 		o := w.open()
 		for _, by := range []*owner{holder, o, holder} {
@@ -175,7 +155,7 @@ func tellJoins(w *world) {
 
 // tellSurvives: a release whose first request goes wrong is told or not, and
 // nobody else is taken to have given back.
-func tellSurvives(w *world, f fault.Kind) {
+func tellSurvives(w *fixture, f fault.Kind) {
 	holder, held, own, first := behind(w)
 	second := w.open().asks("entry behind the holder", own)
 	second.o.join(line)

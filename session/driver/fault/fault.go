@@ -65,7 +65,11 @@ const (
 )
 
 // Kinds returns all of them, LateRequest last.
-func Kinds() []Kind { return []Kind{LostRequest, BrokenRequest, LostReply, BrokenReply, LateRequest} }
+func Kinds() []Kind { return append(Retryable(), LateRequest) }
+
+// Retryable returns those after which the same request can be sent again and
+// succeed.
+func Retryable() []Kind { return []Kind{LostRequest, BrokenRequest, LostReply, BrokenReply} }
 
 // Plan keeps the faults that wait for requests. Its zero value is an empty plan.
 // It is safe for concurrent use.

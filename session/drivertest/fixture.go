@@ -16,37 +16,46 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// line is the line of stories that need only one.
+// line is the line of cases that need only one.
 const line = "orders/settle"
 
-// world is the stage of one story.
-type world struct {
+// fixture is what one case runs on.
+type fixture struct {
 	t   *testing.T
 	h   Harness
 	svc Service
 	ctx context.Context //nolint:containedctx // the test's own
 
-	short time.Duration // the TTL of stories about ends of sessions
+	short time.Duration // the TTL of cases about ends of sessions
 }
 
-func newWorld(t *testing.T, h Harness) *world {
-	w := &world{t: t, h: h, svc: h.Service(t), ctx: t.Context(), short: h.TTL}
+func newFixture(t *testing.T, h Harness) *fixture {
+	w := &fixture{t: t, h: h, svc: h.Service(t), ctx: t.Context(), short: h.TTL}
 	w.h.TTL = cmp.Or(h.Calm, h.TTL)
 	return w
 }
 
-// expires is said first in stories in which sessions come to their end.
-func (w *world) expires() { w.h.TTL = w.short }
+// expires is said first in cases in which sessions come to their end.
+func (w *fixture) expires() { w.h.TTL = w.short }
 
-// renews is said first in stories that wait for renewals.
-func (w *world) renews() { w.h.TTL = 2 * w.short }
+// renews is said first in cases that wait for renewals.
+func (w *fixture) renews() { w.h.TTL = 2 * w.short }
 
-// patience is how long a story waits for what must come.
-func (w *world) patience() time.Duration { return 3*w.h.TTL + 2*time.Second }
+// patience is how long a case waits for what must come.
+func (w *fixture) patience() time.Duration { return 3*w.h.TTL + 2*time.Second }
 
-// client returns a client whose backend is closed with the story, after the
+// soon is a context for what must come, within one for what takes at most d.
+func (w *fixture) soon() context.Context { return w.within(w.patience()) }
+
+func (w *fixture) within(d time.Duration) context.Context {
+	ctx, stop := context.WithTimeout(w.ctx, d)
+	w.t.Cleanup(stop)
+	return ctx
+}
+
+// client returns a client whose backend is closed with the case, after the
 // sessions on it.
-func (w *world) client() Client {
+func (w *fixture) client() Client {
 	c := w.svc.Client(w.t)
 	w.t.Cleanup(func() {
 		c.Heal()
@@ -55,10 +64,11 @@ func (w *world) client() Client {
 	return c
 }
 
-// owner is a session, and what it reports.
+// owner is a session, and what it reports. Its methods that are named like those of
+// driver.Session in lower case make the call and end the case if it fails.
 type owner struct {
 	driver.Session
-	w      *world
+	w      *fixture
 	c      Client
 	inside atomic.Int32 // watch callbacks that are running
 
@@ -75,19 +85,19 @@ type proof struct {
 }
 
 // open opens a session on a client of its own.
-func (w *world) open() *owner { return w.openOn(w.client()) }
+func (w *fixture) open() *owner { return w.openOn(w.client()) }
 
-// openOn opens a session that is closed with the story.
-func (w *world) openOn(c Client) *owner {
+// openOn opens a session that is closed with the case.
+func (w *fixture) openOn(c Client) *owner {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
+	ctx, stop := context.WithCancel(w.soon())
+	defer stop() // a session outlives the context of Open
 	o, err := w.tryOpen(ctx, c)
 	require.NoError(w.t, err, "Open")
 	return o
 }
 
-func (w *world) tryOpen(ctx context.Context, c Client) (*owner, error) {
+func (w *fixture) tryOpen(ctx context.Context, c Client) (*owner, error) {
 	o := &owner{w: w, c: c}
 	clock := c.Backend().Clock()
 	margin := c.Backend().Profile().Margin(w.h.TTL)
@@ -123,15 +133,20 @@ func (w *world) tryOpen(ctx context.Context, c Client) (*owner, error) {
 }
 
 // end closes the session. It has a context of its own because it also runs when
-// the story's has ended.
+// the case's has ended.
 //
 //nolint:contextcheck // see above
 func (o *owner) end() error {
+	ctx, stop := context.WithTimeout(context.Background(), o.w.patience())
+	defer stop()
+	return o.close(ctx)
+}
+
+// close closes the session, which the end of the case must not do again.
+func (o *owner) close(ctx context.Context) error {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
-	ctx, stop := context.WithTimeout(context.Background(), o.w.patience())
-	defer stop()
 	return o.Close(ctx)
 }
 
@@ -149,7 +164,6 @@ func (o *owner) losses() int {
 	return len(o.gone)
 }
 
-// join joins a line, or ends the story.
 func (o *owner) join(name string) driver.Joined {
 	o.w.t.Helper()
 	return o.joinWith(driver.JoinRequest{Line: name})
@@ -157,9 +171,7 @@ func (o *owner) join(name string) driver.Joined {
 
 func (o *owner) joinWith(req driver.JoinRequest) driver.Joined {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	j, err := o.Join(ctx, req)
+	j, err := o.Join(o.w.soon(), req)
 	require.NoError(o.w.t, err, "Join")
 	require.Equal(o.w.t, req.Line, j.Entry.Line, "the entry names its line")
 	require.NotEmpty(o.w.t, j.Entry.Key)
@@ -167,32 +179,40 @@ func (o *owner) joinWith(req driver.JoinRequest) driver.Joined {
 	return j
 }
 
-// leave leaves, or ends the story.
 func (o *owner) leave(ref driver.Ref) driver.Left {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	left, err := o.Leave(ctx, driver.LeaveRequest{Ref: ref})
+	return o.leaveWith(driver.LeaveRequest{Ref: ref})
+}
+
+// release gives back a hold that admitted nobody beside it, giveBack one that has
+// its name in the ledger.
+func (o *owner) release(ref driver.Ref) {
+	o.w.t.Helper()
+	o.leaveWith(driver.LeaveRequest{Ref: ref, Held: true})
+}
+
+func (o *owner) giveBack(ref driver.Ref) {
+	o.w.t.Helper()
+	o.leaveWith(driver.LeaveRequest{Ref: ref, Held: true, Clean: true})
+}
+
+func (o *owner) leaveWith(req driver.LeaveRequest) driver.Left {
+	o.w.t.Helper()
+	left, err := o.Leave(o.w.soon(), req)
 	require.NoError(o.w.t, err, "Leave")
 	return left
 }
 
-// look reads the line at a place, or ends the story.
 func (o *owner) look(req driver.LookRequest) driver.View {
 	o.w.t.Helper()
-	ctx, stop := context.WithTimeout(o.w.ctx, o.w.patience())
-	defer stop()
-	v, err := o.Look(ctx, req)
+	v, err := o.Look(o.w.soon(), req)
 	require.NoError(o.w.t, err, "Look")
 	return v
 }
 
-// list lists a line, or ends the story.
-func (w *world) list(c Client, name string) []driver.Entry {
+func (w *fixture) list(c Client, name string) []driver.Entry {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.ctx, w.patience())
-	defer stop()
-	all, err := c.Backend().List(ctx, name, 0)
+	all, err := c.Backend().List(w.soon(), name, 0)
 	require.NoError(w.t, err, "List")
 	return all
 }
@@ -201,7 +221,7 @@ func (w *world) list(c Client, name string) []driver.Entry {
 // the Join has ended.
 //
 //nolint:contextcheck // see above
-func (w *world) settle(err error) {
+func (w *fixture) settle(err error) {
 	w.t.Helper()
 	var p *driver.PendingError
 	if !errors.As(err, &p) {
@@ -213,14 +233,14 @@ func (w *world) settle(err error) {
 }
 
 // count requires a number of entries at the service, now.
-func (w *world) count(want int, name, why string) {
+func (w *fixture) count(want int, name, why string) {
 	w.t.Helper()
 	require.Equal(w.t, want, w.svc.Count(w.t, name), "entries of %q: %s", name, why)
 }
 
 // undone requires a number of entries after a join that arrived late: now, or
 // soon where the backend can only delete what the join has made.
-func (w *world) undone(want int, name, why string) {
+func (w *fixture) undone(want int, name, why string) {
 	w.t.Helper()
 	if w.h.Undone {
 		w.eventually(func() bool { return w.svc.Count(w.t, name) == want }, why)
@@ -228,9 +248,9 @@ func (w *world) undone(want int, name, why string) {
 	w.count(want, name, why)
 }
 
-// eventually waits until a condition holds. It asks in the story's own goroutine,
-// so a condition may end the story.
-func (w *world) eventually(cond func() bool, why string) {
+// eventually waits until a condition holds. It asks in the case's own goroutine,
+// so a condition may end the case.
+func (w *fixture) eventually(cond func() bool, why string) {
 	w.t.Helper()
 	deadline := time.Now().Add(w.patience())
 	for !cond() {
@@ -242,7 +262,7 @@ func (w *world) eventually(cond func() bool, why string) {
 }
 
 // receive waits for a signal that must come.
-func (w *world) receive(from <-chan struct{}, why string) {
+func (w *fixture) receive(from <-chan struct{}, why string) {
 	w.t.Helper()
 	select {
 	case <-from:
@@ -252,8 +272,8 @@ func (w *world) receive(from <-chan struct{}, why string) {
 }
 
 // prompt runs a call that must return soon after ctx has ended, however the
-// network is. A call that does not is given a healthy network, to end the story.
-func (w *world) prompt(c Client, what string, ended <-chan struct{}, call func()) {
+// network is. A call that does not is given a healthy network, to end the case.
+func (w *fixture) prompt(c Client, what string, ended <-chan struct{}, call func()) {
 	w.t.Helper()
 	done := make(chan struct{})
 	go func() {
