@@ -24,7 +24,7 @@ import (
 
 // longest is how long a demonstration may take on a machine that is not busy
 // with others; here there may be others.
-const longest = 45 * time.Second
+const longest = 75 * time.Second
 
 // atOnce is how many demonstrations run beside each other, unless -parallel says
 // otherwise: most of the time each of them waits for something to expire.

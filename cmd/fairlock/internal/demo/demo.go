@@ -36,7 +36,7 @@ type Options struct {
 
 type refusal = ledger.Refusal
 
-// Run runs the demonstration, which takes some 20 s and at most 30, and prints
+// Run runs the demonstration, which takes some 20 s and at most a minute, and prints
 // its summary. It returns an error that wraps ErrBroken if anything was not as
 // promised, or ctx's cause if that ended it. When it returns, all processes that
 // it started are gone.

@@ -26,9 +26,9 @@ const (
 	patience = 6 * time.Second        // for anything that ought to happen soon
 	expected = 20 * time.Second
 
-	// It ends within 30 s, whatever happens: the script, the workers (sooner
+	// It ends within a minute, whatever happens: the script, the workers (sooner
 	// if somebody pressed ^C), and the look at what is left.
-	limit    = 25 * time.Second
+	limit    = 50 * time.Second
 	farewell = 2 * time.Second
 	hurry    = 700 * time.Millisecond
 	audit    = 2 * time.Second
