@@ -20,11 +20,12 @@ import (
 // through puts a proxy before the service of a URL.
 func through(t *testing.T, url string) (*tcpproxy.Proxy, string) {
 	t.Helper()
-	scheme, host, _ := strings.Cut(url, "://")
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, root, _ := strings.Cut(rest, "/")
 	p, err := tcpproxy.New(host, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
-	return p, scheme + "://" + p.Addr()
+	return p, scheme + "://" + p.Addr() + "/" + root
 }
 
 // stamps is a command with a grandchild that write the time to a file, again and

@@ -173,7 +173,7 @@ func TestDoctorTellsOfAnAlarmThatKeepsItFromLocking(t *testing.T) {
 
 func TestDoctorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		by, exited := examined(t, url+",127.0.0.1:1")
+		by, exited := examined(t, strings.Replace(url, "/case", ",127.0.0.1:1/case", 1))
 
 		assert.Equal(t, 1, exited)
 		require.Len(t, by["connection"], 2, "%v", by)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +35,19 @@ const atOnce = "4"
 // cut-off trials run under a lock lies beside it.
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
+// ends are what atEnd has been told.
+var (
+	endsMu sync.Mutex
+	ends   []func() error
+)
+
+// atEnd has TestMain call end after all tests.
+func atEnd(end func() error) {
+	endsMu.Lock()
+	defer endsMu.Unlock()
+	ends = append(ends, end)
+}
+
 func TestMain(m *testing.M) {
 	heard.ResetSignals()
 	dir, err := os.MkdirTemp("", "fairlock-itest-*")
@@ -49,6 +63,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 	} else if err = errors.Join(os.Setenv(binaryEnv, binary), flag.Set("test.parallel", atOnce)); err == nil {
 		code = m.Run()
+	}
+	for _, end := range ends {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	_ = os.RemoveAll(dir)
 	os.Exit(code)

@@ -3,9 +3,12 @@ package itest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,18 +24,40 @@ import (
 // patience bounds what takes milliseconds on a calm machine.
 const patience = 30 * time.Second
 
-// withServices runs a story on an etcd and on a ZooKeeper of its own, given the
+// withServices runs a case on a root of its own of etcd and of ZooKeeper, given the
 // URL; on one of them in turn unless every case is to run.
-func withServices(t *testing.T, story func(t *testing.T, url string)) {
+func withServices(t *testing.T, run func(t *testing.T, url string)) {
 	t.Helper()
-	start := map[string]func(t *testing.T) (url string){
-		"etcd": func(t *testing.T) string {
-			return "etcd://" + strings.TrimPrefix(etcdtest.New(t, nil).Endpoints()[0], "http://")
-		},
-		"zk": func(t *testing.T) string { return "zk://" + zktest.New(t, nil).Servers()[0] },
-	}
-	inTurn(t, func(t *testing.T, on string) { story(t, start[on](t)) })
+	inTurn(t, func(t *testing.T, on string) {
+		host, err := shared[on]()
+		require.NoError(t, err)
+		run(t, fmt.Sprintf("%s://%s/case%d", on, host, roots.Add(1)))
+	})
 }
+
+// shared are servers that do not fail, by the schemes of their URLs. A case needs one
+// of its own if it does harm to it, or looks at more than its root.
+var shared = map[string]func() (host string, err error){
+	"etcd": sync.OnceValues(func() (string, error) {
+		c, err := etcdtest.Start(context.Background(), nil)
+		if err != nil {
+			return "", err
+		}
+		atEnd(c.Close)
+		return strings.TrimPrefix(c.Endpoints()[0], "http://"), nil
+	}),
+	"zk": sync.OnceValues(func() (string, error) {
+		e, err := zktest.Start(context.Background(), nil)
+		if err != nil {
+			return "", err
+		}
+		atEnd(e.Close)
+		return e.Servers()[0], nil
+	}),
+}
+
+// roots counts the roots of the shared servers.
+var roots atomic.Int64
 
 // inTurn runs a test on both services, or on the one whose turn it is, beside all
 // others.
