@@ -6,6 +6,7 @@ package tier
 import (
 	"hash/fnv"
 	"os"
+	"testing"
 )
 
 // Env is the environment variable that "make test-all" sets to "all".
@@ -13,6 +14,14 @@ const Env = "FAIRLOCK_TESTS"
 
 // All reports whether every case is to run.
 func All() bool { return os.Getenv(Env) == "all" }
+
+// Seldom skips a test unless every case is to run: one of what other programs do, which
+// changes with their versions only.
+func Seldom(t testing.TB) {
+	if !All() {
+		t.Skip("only make test-all runs this")
+	}
+}
 
 // Pick returns all of several services, or if not all cases are to run the one
 // whose turn it is: always the same for a case, and each for about as many cases.

@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/tier"
 )
 
 // What the table in the README says of those beside fairlock run: of flock as it is
@@ -50,6 +51,7 @@ func processOf(t *testing.T, r *running) int {
 }
 
 func TestWhatTheTableSaysOfFlock(t *testing.T) {
+	tier.Seldom(t)
 	t.Parallel()
 	flock, err := exec.LookPath("flock")
 	require.NoError(t, err, "util-linux")
@@ -126,6 +128,7 @@ func etcdctl(t *testing.T) string {
 }
 
 func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
+	tier.Seldom(t)
 	t.Parallel()
 	binary := etcdctl(t)
 	cluster := etcdtest.New(t, nil)
