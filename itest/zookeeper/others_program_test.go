@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,16 +84,13 @@ func (a *actor) told(t testing.TB, what string, args ...string) {
 // answer waits for an actor's next answer, and checks what it begins with.
 func (a *actor) answer(t testing.TB, want string) []string {
 	t.Helper()
-	answer := make(chan []string, 1)
-	go func() { // ends with the program
-		select {
-		case words := <-a.answers:
-			answer <- words
-		case <-a.p.process.Done():
-			answer <- nil
-		}
-	}()
-	words := recipetest.Wait(t, answer, want)
+	var words []string
+	select {
+	case words = <-a.answers:
+	case <-a.p.process.Done():
+	case <-time.After(3 * recipetest.Patience): // Java compiles the program first
+		require.Fail(t, "waited in vain", "%s; the program said: %s", want, a.p.process.Said())
+	}
 	if words == nil {
 		t.Fatalf("The program has ended; it needs %s: %v", a.p.needs, a.p.process.Err())
 	}
