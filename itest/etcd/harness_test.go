@@ -23,7 +23,6 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/session/drivertest"
@@ -125,7 +124,7 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 			p, err := tcpproxy.New(strings.TrimPrefix(s.cluster.Member(i).Endpoint(), "http://"), nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, p.Close()) })
-			c.Network = append(c.Network, p)
+			c.Proxies = append(c.Proxies, p)
 			cfg.Endpoints = append(cfg.Endpoints, p.Addr())
 		}
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(c.intercept))
@@ -144,7 +143,7 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 // etcdClient is a client whose network can be harmed: whole, by its proxies, and
 // request by request, by an interceptor.
 type etcdClient struct {
-	both.Network
+	tcpproxy.Proxies
 	fault.Plan
 
 	backend driver.Backend

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { child.Main(m, openChild, tidy) }
 // tidy closes the servers that the tests share. Between embedded members that are
 // not behind proxies etcd keeps some connections for up to 5 s.
 func tidy() error {
-	err := shared.close()
+	err := calm.Close()
 	for end := time.Now().Add(10 * time.Second); goleak.Find() != nil && time.Now().Before(end); {
 	}
 	return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,39 +15,20 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-// sharedCluster is one member that every story may use that does it no harm.
-type sharedCluster struct {
-	mu      sync.Mutex
-	cluster *etcdtest.Cluster
-	stories int
+// calm is one member that every test may use that does it no harm.
+var calm = both.Shared[*etcdtest.Cluster]{
+	Start: func(ctx context.Context) (*etcdtest.Cluster, error) { return etcdtest.Start(ctx, nil) },
 }
 
-var shared sharedCluster
-
-// use returns a client of the shared cluster, and a root for this test alone.
-func (s *sharedCluster) use(t testing.TB) (c *etcdtest.Cluster, client *clientv3.Client, root string) {
+// shared returns a client of the calm member, and a root for this test alone.
+func shared(t testing.TB) (c *etcdtest.Cluster, client *clientv3.Client, root string) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cluster == nil {
-		var err error
-		s.cluster, err = etcdtest.Start(context.Background(), nil)
-		require.NoError(t, err)
-	}
-	s.stories++
-	return s.cluster, s.cluster.Client(t), fmt.Sprint("root", s.stories)
-}
-
-func (s *sharedCluster) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cluster == nil {
-		return nil
-	}
-	return s.cluster.Close()
+	c, user := calm.Use(t)
+	return c, c.Client(t), fmt.Sprint("root", user)
 }
 
 // clientOf returns a client of some members, past their proxies.

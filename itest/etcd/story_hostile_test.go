@@ -62,7 +62,7 @@ func strangersIn(t testing.TB, client *clientv3.Client, prefix string, from, to 
 
 // strangersSay has another client write what a candidate says of its entry.
 func strangersSay(t *testing.T) {
-	_, client, root := shared.use(t)
+	_, client, root := shared(t)
 	one := newClient(t, root, recipetest.CalmTTL).open(t, client)
 	two := newClient(t, root, recipetest.CalmTTL).open(t, client)
 	for i, value := range both.Values(mostBytes) {

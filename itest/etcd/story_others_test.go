@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -39,7 +39,7 @@ type stand func(ctx context.Context, granted chan<- driver.Instant, failed func(
 // lineSharedWithOthers has all kinds of clients in one line, each kind as the
 // first holder once.
 func lineSharedWithOthers(t *testing.T) {
-	cluster, client, root := shared.use(t)
+	cluster, client, root := shared(t)
 	kinds := otherKinds(t, client, root)
 	order := []string{"fairlock", "mutex", "election"}
 	if tier.All() { // it has to be built
@@ -102,14 +102,7 @@ func inBackground(lock, unlock func(context.Context) error) stand {
 // etcdctlLock runs the real program, which prints its key when it holds and
 // gives the lock back at a signal.
 func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	require.NoError(t, err)
-	binary := filepath.Join(t.TempDir(), "etcdctl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+filepath.Join(root, "tools", "go.mod"),
-		"-o", binary, "go.etcd.io/etcd/etcdctl/v3")
-	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	binary := both.Etcdctl(t)
 	return func(name string) stand {
 		return func(ctx context.Context, granted chan<- driver.Instant, failed func(error)) func() error {
 			cmd := exec.CommandContext(ctx, binary, "--endpoints", endpoint, "lock", "--ttl", "10", name)

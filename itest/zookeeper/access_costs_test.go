@@ -21,7 +21,7 @@ import (
 // first round buffers and tables grow, which stay; the second shows what a waiter costs.
 func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	const n = 1000
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := e.Conn(t)
 	p := newClient(t, root, 30*time.Second)
 	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
@@ -80,7 +80,7 @@ func inTurn(t *testing.T, waiters []*recipetest.Request) {
 func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	t.Parallel()
 	const ttl, watching = 4 * time.Second, 6 * time.Second
-	e, root := shared.use(t)
+	e, root := shared(t)
 	var mu sync.Mutex
 	sent := map[int32]int{}
 	w := &wire{before: func(f zkframe.Frame) bool {

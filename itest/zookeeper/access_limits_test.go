@@ -58,7 +58,7 @@ func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
 func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	const count, long = 1050, 4000
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := e.Conn(t)
 	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	recipetest.Unlock(t, one.Lock(t, "x"))

@@ -15,7 +15,7 @@ import (
 
 func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	w := &wire{}
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
@@ -45,7 +45,7 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 
 func TestRootsAreMadeHoweverDeep(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := e.Conn(t)
 	deep := root + "-deep" + strings.Repeat("/d", 240)
 	for _, r := range []string{root + "/not/there/yet", deep} {
@@ -61,7 +61,7 @@ func TestRootsAreMadeHoweverDeep(t *testing.T) {
 
 func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	lookout := lookAt(t, e, root)
 	name := root[1:] + "/x" // of this test alone
 	whole, part := newClient(t, "/", recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)

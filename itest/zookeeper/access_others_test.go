@@ -20,7 +20,7 @@ import (
 // applications share, one folder of theirs does not hide all locks.
 func TestNamesLeavesOutFoldersThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	h := p.Lock(t, "team/orders")
@@ -79,7 +79,7 @@ func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 // again on every new connection.
 func TestAServerThatJoinsAnEnsembleEndsTheTerm(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	proxy := proxyOf(t, e, 0)
 	conn := asAdmin(t, e)
 	p := newClient(t, root, recipetest.CalmTTL)

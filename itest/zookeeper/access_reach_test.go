@@ -101,7 +101,7 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 
 func TestOptionsThatCannotBeAreToldAtOnce(t *testing.T) {
 	t.Parallel()
-	e, _ := shared.use(t)
+	e, _ := shared(t)
 	good := e.Servers()
 	all := []refusal{
 		{name: "no server", says: []string{"no servers"}},

@@ -153,7 +153,7 @@ func lift(t *testing.T, conn *zk.Conn, path string) {
 // alone.
 func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	for name, take := range oneOfEach() {
 		p := newClient(t, root+"-"+name, recipetest.CalmTTL).open(t, e.Servers()...)

@@ -66,7 +66,7 @@ func as(p *lockClient, password string) *lockClient {
 func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 	t.Parallel()
 	const all = zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, all)
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 // session ends.
 func TestWithoutDeleteNothingIsHeldForGood(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermAll)
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
@@ -144,7 +144,7 @@ func TestWithoutDeleteNothingIsHeldForGood(t *testing.T) {
 
 func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermRead)
 	for _, c := range []struct{ root, says string }{
@@ -169,7 +169,7 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 
 func TestTheLeastPermissionsSuffice(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermCreate)
 	open := func() *lockClient {
@@ -192,7 +192,7 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 
 func TestALoginIsToldApart(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermAll)
 	// Another password is another user, to whom nothing is given: no login
@@ -244,7 +244,7 @@ func TestALoginIsToldApart(t *testing.T) {
 // nobody look at it.
 func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	lookout := lookAt(t, e, root)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)

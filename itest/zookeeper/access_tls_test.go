@@ -82,7 +82,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		all[i].servers, all[i].is = []string{server}, session.ErrUnavailable
 		all[i].says = append(all[i].says, server)
 	}
-	plain, _ := shared.use(t)
+	plain, _ := shared(t)
 	all = append(all, refusal{
 		name: "an own certificate that has expired", servers: []string{server}, is: session.ErrUnavailable,
 		says: []string{"certificate", server}, edit: with(func(c *tls.Config) { c.Certificates = old.Certificates }),

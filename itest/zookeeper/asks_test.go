@@ -15,7 +15,7 @@ import (
 // after its node was read and before the node with its metadata is. A reader that
 // returned it without the metadata would show a request that nobody has made.
 func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	asker := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	withdraw, err := asker.Ask(recipetest.Bounded(t), "x", "hotfix")
 	require.NoError(t, err)

@@ -52,7 +52,7 @@ func (c *costing) leave(want int, what string, req driver.LeaveRequest) {
 }
 
 func newCosting(t *testing.T) *costing {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	c := &costing{t: t, w: &wire{}}
 	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
 	return c
@@ -84,7 +84,7 @@ func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
 
 // TestALimitThatASessionDoesNotKnowYetCostsNothing: it is checked, not read.
 func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	first := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	req := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
 	_, err := first.Join(recipetest.Bounded(t), req)
@@ -177,7 +177,7 @@ func TestManyLinesAreOneTransaction(t *testing.T) {
 // TestALookAtALimitIsOneRoundTrip: the answer to the first request is held back
 // until all have been sent, the line's before the limit's.
 func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	var mu sync.Mutex
 	var asked []string
 	var on atomic.Bool
@@ -215,7 +215,7 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 // TestTheFirstEntryCostsTheSameInALongLine: what the session reads to learn who
 // leads does not depend on how many candidates there are.
 func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn, w := e.Conn(t), &wire{}
 	crowd := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	p := newClient(t, root, recipetest.CalmTTL)

@@ -27,7 +27,7 @@ func gpu(limit int64) driver.JoinRequest {
 // entries there and nothing else, and go-zookeeper's Lock, which fails on all that
 // is none, takes its turn.
 func TestNothingForeignLiesInALine(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
 	ctx := recipetest.Bounded(t)
@@ -68,7 +68,7 @@ func TestNothingForeignLiesInALine(t *testing.T) {
 // TestALimitThatWasMadeAnewIsNotTakenForTheOld: the folder's version is what it
 // was, and so would be that of a node with the number as its data.
 func TestALimitThatWasMadeAnewIsNotTakenForTheOld(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
@@ -164,7 +164,7 @@ func TestTheLongestValueIsTaken(t *testing.T) {
 // TestAnAdmissionIsNoRelease: whoever asks for word of a hold behind an entry that
 // its owner changes is not told that it has gone.
 func TestAnAdmissionIsNoRelease(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	j, err := o.Join(recipetest.Bounded(t), gpu(2))
@@ -191,7 +191,7 @@ func TestAnAdmissionIsNoRelease(t *testing.T) {
 // TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader: its place was taken
 // by a reader of which it has not heard.
 func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	ctx, giveUp := context.WithCancel(recipetest.Bounded(t))
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		for _, p := range request.Parts() {
@@ -216,7 +216,7 @@ func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 // TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot: Leave has found no bell, and
 // before it comes again there is one.
 func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	var bell string
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {

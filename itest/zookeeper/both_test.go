@@ -19,7 +19,7 @@ import (
 // TestBoth runs the cases that etcd's tests run too.
 func TestBoth(t *testing.T) {
 	both.Run(t, func(t testing.TB) both.Service {
-		e, root := shared.use(t)
+		e, root := shared(t)
 		return bothService{e, e.Conn(t), root}
 	})
 }

@@ -21,7 +21,7 @@ import (
 // TestEvictTellsNodesOfOneNameApart: a folder that was removed and made again gives
 // the same numbers, and the names of some programs have nothing else in them.
 func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	conn := e.Conn(t)
 	for _, dir := range []string{root, root + "/x"} {
@@ -53,7 +53,7 @@ func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 
 func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermAll)
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)

@@ -146,7 +146,7 @@ func impostors(t *testing.T) {
 		"wrong protocol":   {answer: []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), hangUp: true, says: notOurs},
 		"no session":       {answer: hello, says: notOurs, ends: true},
 	}
-	e, root := shared.use(t)
+	e, root := shared(t)
 	var running sync.WaitGroup
 	for name, f := range fakes {
 		running.Go(func() {

@@ -51,7 +51,7 @@ func contextsEndBeforeNodes(t *testing.T) {
 		running.Go(func() {
 			t.Run(name, func(t *testing.T) {
 				var slacks, lasted [samples]time.Duration
-				e, root := shared.use(t)
+				e, root := shared(t)
 				recipetest.Each(samples, func(i int) {
 					slacks[i], lasted[i] = endsBeforeNode(t, e, fmt.Sprint(root, "-", i), f)
 				})
@@ -203,7 +203,7 @@ func deadlineFollowsServer(t *testing.T) {
 // waits for two thirds of the timeout.
 func silentConnection(t *testing.T) {
 	const ttl = 4 * shortTTL
-	e, root := shared.use(t)
+	e, root := shared(t)
 	ways := []*tcpproxy.Proxy{proxyOf(t, e, 0), proxyOf(t, e, 0)}
 	p := newClient(t, root, ttl).open(t, ways[0].Addr(), ways[1].Addr())
 	h := p.Lock(t, "x")

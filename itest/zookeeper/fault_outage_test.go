@@ -77,7 +77,7 @@ func outageIsLoggedSparsely(t *testing.T) {
 // every new connection, for a while.
 func refusedLoginIsLoggedSparsely(t *testing.T) {
 	const ttl, attempts, authFailed = 4 * time.Second, 6, -115
-	e, root := shared.use(t)
+	e, root := shared(t)
 	proxy := proxyOf(t, e, 0)
 	var refuse atomic.Bool
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {

@@ -23,7 +23,6 @@ import (
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -253,7 +252,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 		p, err := tcpproxy.New(s.ensemble.Member(i).Direct(), nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, p.Close()) })
-		c.Network = append(c.Network, p)
+		c.Proxies = append(c.Proxies, p)
 		servers = append(servers, p.Addr())
 	}
 	c.servers = servers
@@ -277,7 +276,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 // zkClient is a client whose network can be harmed: whole, by its proxies, and
 // request by request, where it dials.
 type zkClient struct {
-	both.Network
+	tcpproxy.Proxies
 	fault.Plan
 
 	svc     *zkService

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -21,36 +21,16 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// sharedServer is one server that every test may use that does it no harm.
-type sharedServer struct {
-	mu       sync.Mutex
-	ensemble *zktest.Ensemble
-	tests    int
+// calm is one server that every test may use that does it no harm.
+var calm = both.Shared[*zktest.Ensemble]{
+	Start: func(ctx context.Context) (*zktest.Ensemble, error) { return zktest.Start(ctx, nil) },
 }
 
-var shared sharedServer
-
-// use returns the shared server, and a root for this test alone.
-func (s *sharedServer) use(t testing.TB) (e *zktest.Ensemble, root string) {
+// shared returns the calm server, and a root for this test alone.
+func shared(t testing.TB) (e *zktest.Ensemble, root string) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ensemble == nil {
-		var err error
-		s.ensemble, err = zktest.Start(context.Background(), nil)
-		require.NoError(t, err)
-	}
-	s.tests++
-	return s.ensemble, fmt.Sprint("/root", s.tests)
-}
-
-func (s *sharedServer) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ensemble == nil {
-		return nil
-	}
-	return s.ensemble.Close()
+	e, user := calm.Use(t)
+	return e, fmt.Sprint("/root", user)
 }
 
 // proxyOf is a way of its own to a member, to be broken.

@@ -23,7 +23,7 @@ func (m *meddler) beside(line, what string) string { return m.root + "/%beside/"
 // Who waits for the end of holders is told of it, however it comes.
 func TestAHolderWhoseNoteIsAStrangersIsMissedAllTheSame(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	m := &meddler{conn: e.Conn(t), root: root}
 	waiter := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	for put, below := range map[string][]string{"a node": {""}, "a node with another in it": {"", "/child"}} {
@@ -85,7 +85,7 @@ func (o *owner) listen(t *testing.T, req driver.WatchRequest) <-chan struct{} {
 // away again makes no difference.
 func TestANoteOfItsOwnShowsAHolder(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	m := &meddler{conn: e.Conn(t), root: root}
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 1})

@@ -40,7 +40,7 @@ func (m *meddler) put(t testing.TB, line, path, value string) {
 
 func TestWhatStrangersSayOfAnEntryIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	m := &meddler{conn: e.Conn(t), root: root}
 	m.one, m.two = newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	m.metas(t)
@@ -52,7 +52,7 @@ func TestWhatStrangersSayOfAnEntryIsNotBelieved(t *testing.T) {
 // admitted which has not said so itself, its end need not be told.
 func TestWhoBelievesAStrangersNoteLooksByHimself(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	m := &meddler{conn: e.Conn(t), root: root}
 	const ttl = recipetest.CalmTTL / 2 // the look comes after 12.5 s at the latest
 	m.one, m.two = newClient(t, root, ttl).open(t, e.Servers()...), newClient(t, root, ttl).open(t, e.Servers()...)

@@ -22,7 +22,7 @@ import (
 // later, and believes nobody from then on.
 func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	for name, lie := range map[string]struct {
 		node string
 		ops  func(dir, node string) []any

@@ -6,4 +6,4 @@ import (
 	"github.com/fairlock/fairlock/itest/child"
 )
 
-func TestMain(m *testing.M) { child.Main(m, openChild, shared.close) }
+func TestMain(m *testing.M) { child.Main(m, openChild, calm.Close) }

@@ -16,7 +16,7 @@ import (
 
 func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	curator := startCurator(t, e)
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"curator": curator}}
@@ -113,7 +113,8 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 
 // curatorIsKilled ends with the session of a holder that nobody gave back.
 func curatorIsKilled(t *testing.T, root string, curator *program, p *lockClient) {
-	lookout := lookAt(t, shared.ensemble, root+"/killed")
+	e, _ := shared(t)
+	lookout := lookAt(t, e, root+"/killed")
 	holder, waiter := curator.open(t, "mutex", root+"/killed"), curator.open(t, "mutex", root+"/killed")
 	holder.told(t, "acquire")
 	_, token := holder.acquired(t)
@@ -136,8 +137,9 @@ func curatorIsKilled(t *testing.T, root string, curator *program, p *lockClient)
 // otherProtocolIsTold has entries of another protocol in a line of ours: their owners
 // do not see ours. Ours wait behind them, and the log says so, once for a line.
 func otherProtocolIsTold(t *testing.T, root string, other *program, kind string) {
-	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
-	lookout := lookAt(t, shared.ensemble, root+"/mixed")
+	e, _ := shared(t)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	lookout := lookAt(t, e, root+"/mixed")
 	theirs := other.open(t, kind, root+"/mixed")
 	theirs.told(t, "acquire")
 	theirs.acquired(t)

@@ -14,7 +14,7 @@ import (
 
 func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Layout = zkbackend.LayoutKazoo
 	p.open(t, e.Servers()...)
@@ -30,10 +30,11 @@ func TestTheLineIsSharedWithKazoo(t *testing.T) {
 // persistentIsNamed is about entries that nobody's end takes away: Kazoo makes
 // them when it is asked to.
 func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient) {
-	lookout := lookAt(t, shared.ensemble, root+"/x")
+	e, _ := shared(t)
+	lookout := lookAt(t, e, root+"/x")
 	other := newClient(t, root, recipetest.CalmTTL)
 	other.opts.Layout = zkbackend.LayoutKazoo
-	other.open(t, shared.ensemble.Servers()...)
+	other.open(t, e.Servers()...)
 	theirs := kazoo.open(t, "persistent", root+"/x")
 	theirs.told(t, "acquire")
 	path, token := theirs.acquired(t)

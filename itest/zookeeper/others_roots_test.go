@@ -15,7 +15,7 @@ import (
 // queue. What lies beside it is kept apart, below each root.
 func TestRootsMeet(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	outer := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	inner := newClient(t, root+"/team", recipetest.CalmTTL).open(t, e.Servers()...)

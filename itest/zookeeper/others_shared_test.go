@@ -17,7 +17,7 @@ import (
 // with ours: its read-write lock, its LeaderLatch and its LeaderSelector.
 func TestTheLineIsSharedWithCuratorsOtherRecipes(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	curator := startCurator(t, e)
 	t.Run("ReadersAndWriters", func(t *testing.T) { curatorReadsAndWrites(t, root, curator) })
 	t.Run("DowngradeLetsNoWriterIn", func(t *testing.T) { curatorSeesDowngrades(t, root, curator) })
@@ -110,8 +110,9 @@ func (l *readWriteLine) release(xs ...*inLine) {
 }
 
 func newReadWriteLine(t *testing.T, root string, curator *program) *readWriteLine {
-	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
-	return &readWriteLine{t: t, root: root, p: p, curator: curator, lookout: lookAt(t, shared.ensemble, root+"/rw")}
+	e, _ := shared(t)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	return &readWriteLine{t: t, root: root, p: p, curator: curator, lookout: lookAt(t, e, root+"/rw")}
 }
 
 func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
@@ -197,8 +198,9 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 
 // curatorLeads has candidates of both sides take turns, and know each other.
 func curatorLeads(t *testing.T, root string, curator *program, kind string, o election.Options) {
-	p := newClient(t, root, recipetest.CalmTTL).open(t, shared.ensemble.Servers()...)
-	lookout := lookAt(t, shared.ensemble, root+"/"+kind)
+	e, _ := shared(t)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	lookout := lookAt(t, e, root+"/"+kind)
 	el := election.NewWith(p.Session, kind, o)
 	ctx := recipetest.Bounded(t)
 	campaign := func(value string) *recipetest.Request {

@@ -91,7 +91,7 @@ func (o *owner) quit(t *testing.T, j driver.Joined) error {
 func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
 	t.Parallel()
 	t.Run("one server", func(t *testing.T) {
-		e, root := shared.use(t)
+		e, root := shared(t)
 		farewellUnanswered(t, e, root, 0)
 	})
 	t.Run("a follower", func(t *testing.T) {

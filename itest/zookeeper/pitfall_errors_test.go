@@ -34,7 +34,7 @@ func refusalsAreTold(t *testing.T) {
 		"a server under load":    {zkframe.OpMulti, -127, 3, nil, ""},
 		"a server in trouble":    {zkframe.OpMulti, -1, 1, nil, ""},
 	} {
-		e, root := shared.use(t)
+		e, root := shared(t)
 		var hits, on atomic.Int64
 		w := &wire{
 			swap: func(f zkframe.Frame) zkframe.Frame {

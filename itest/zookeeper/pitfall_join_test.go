@@ -44,7 +44,7 @@ func (b *breaker) left() int {
 // lostRepliesLeaveNoOrphan loses the reply to a join, and those to what finds
 // out what became of it.
 func lostRepliesLeaveNoOrphan(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	for _, kinds := range [][]int32{
 		{zkframe.OpMulti},

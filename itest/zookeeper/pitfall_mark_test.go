@@ -106,7 +106,7 @@ func doubted(t *testing.T, w *wire) {
 // next one needs no read if it knew that nobody else was ahead, and one of
 // constant size if it did not.
 func handOffCostsLittle(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	// Here nobody's word is believed where it is not needed.
 	free, nothing := zktest.New(t, lax()), func(*testing.T, *wire) {}
 	for try := 0; !handsOnCheaply(t, e, fmt.Sprint(root, "/", try), doubted); try++ {
@@ -188,7 +188,7 @@ func answered(t *testing.T, err error) bool {
 // longLineIsNeverRead has a thousand stand in line, over a few sessions.
 func longLineIsNeverRead(t *testing.T) {
 	const n, sessions = 1000, 4
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	var parties [sessions]*lockClient
 	var wires [sessions]*wire
@@ -238,7 +238,7 @@ func longLineIsNeverRead(t *testing.T) {
 // does) and to the folder at the worst moments, while waiters give up and holders
 // give back.
 func foreignWritesGrantNobody(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	written, refused := foreignWrites(t, e, root)
 	assert.Zero(t, written, "writes into entries")
 	assert.Greater(t, refused, int64(40))

@@ -100,7 +100,7 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 // foreignChildrenAreLeftAlone, whatever they are called, and names that go on
 // where others end do not meet.
 func foreignChildrenAreLeftAlone(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	foreign := []string{
 		"_c_x", "_c_", "README", "config", "lock-", "lock-1", "x-lock-000000000", "settle", "settle/deep", "settle/config",

@@ -102,7 +102,7 @@ func (c *doubler) Read(p []byte) (int, error) {
 // TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock: an entry of the own session
 // stands ahead, and no caller knows it.
 func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	d := &doubling{}
 	p := newClient(t, root, recipetest.CalmTTL)
@@ -122,7 +122,7 @@ func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
 // TestATryIsNotTakenInByTheOwnDebris: the entry ahead of a try is one of the own
 // session that no caller knows.
 func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	d := &doubling{}
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: d.dial}, e.Servers()...)

@@ -86,7 +86,7 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 // of the user. The login that the session has made up for itself is not in it.
 func TestARecordOfAGrantIsTheUsers(t *testing.T) {
 	t.Parallel()
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	require.NoError(t, conn.AddAuth("digest", []byte("joe:"+goodPassword)))
 	p := newClient(t, root, recipetest.CalmTTL)

@@ -43,7 +43,7 @@ func folder(t testing.TB, conn *zk.Conn, dir string) string {
 // A join whose answer is missing, and one that has no connection to go out on,
 // must end with the session.
 func requestsStayWithTheirSession(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 	for _, line := range []string{"held", "inflight", "queued"} {
 		folder(t, conn, root+"/"+line)
@@ -88,7 +88,7 @@ func requestsStayWithTheirSession(t *testing.T) {
 
 // entriesBelongToTheSessionThatHolds is the same as its users see it.
 func entriesBelongToTheSessionThatHolds(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 	calm := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	p := newClient(t, root, shortTTL).open(t, proxy.Addr())
@@ -122,7 +122,7 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 // anotherSessionIsNotOurs: some servers that speak ZooKeeper's protocol give a
 // new session to whoever asks for one that they have lost, without a word.
 func anotherSessionIsNotOurs(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 	var forgetful atomic.Bool
 	w := &wire{hello: func(f zkframe.Frame) {
@@ -188,7 +188,7 @@ func closeWithoutServers(t *testing.T) {
 		"refused": func(p *tcpproxy.Proxy) { p.Refuse(true); p.Reset() },
 		"silent":  func(p *tcpproxy.Proxy) { p.Hold(fault.Both) },
 	} {
-		e, root := shared.use(t)
+		e, root := shared(t)
 		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 		p := newClient(t, root, shortTTL)
 		var err error
@@ -223,7 +223,7 @@ func closeWithoutServers(t *testing.T) {
 // there can block for ever.
 func credentialsAreShownAgain(t *testing.T) {
 	const workers, cuts = 8, 15
-	e, root := shared.use(t)
+	e, root := shared(t)
 	proxy := proxyOf(t, e, 0)
 	var logins, broken atomic.Int64
 	w := &wire{before: func(f zkframe.Frame) bool {
@@ -265,7 +265,7 @@ func credentialsAreShownAgain(t *testing.T) {
 
 // openTriesAgain when a connection is lost that has just been made.
 func openTriesAgain(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	for _, spared := range []func(zkframe.Frame) bool{
 		proves,
 		func(f zkframe.Frame) bool { return f.Op() != zkframe.OpLogin }, // the last request of all

@@ -119,7 +119,7 @@ func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 // releaseWhileAway: the entry before a waiter goes while the waiter has no
 // connection.
 func releaseWhileAway(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
 	holder := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, proxy.Addr())
@@ -154,7 +154,7 @@ func releaseWhileAway(t *testing.T) {
 // and again while locks go from hand to hand.
 func reconnectsLoseNoTurn(t *testing.T) {
 	const parties, lines, rounds, cuts = 4, 20, 8, 20
-	e, root := shared.use(t)
+	e, root := shared(t)
 	var all [parties]*lockClient
 	var cut [parties]func()
 	for i := range all {
@@ -205,7 +205,7 @@ func reconnectsLoseNoTurn(t *testing.T) {
 // right before the one ahead is given back, at every distance.
 func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	const rounds = 40
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	var in inside
 	var parties [3]*lockClient
@@ -264,7 +264,7 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 // TestNoChangeOfAnEntryIsMissed: one that was before the watch, and one between
 // the event and the watch that is made again after it.
 func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	owns := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	j, err := owns.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
 	require.NoError(t, err)

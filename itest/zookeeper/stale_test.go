@@ -82,7 +82,7 @@ func encoded(s *zk.Stat) []byte {
 // what the holder writes into its entry as it releases, and looks at the queue a
 // moment later. The server that it asks may not have the release yet.
 func TestAReleaseThatAServerDoesNotShowYetIsNotTakenForForged(t *testing.T) {
-	e, root := shared.use(t)
+	e, root := shared(t)
 	conn := e.Conn(t)
 	holder := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
 	h := holder.Lock(t, "x")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/internal/tcpproxy"
 )
 
 // member adds to a member what tells whether a fault has met it. Pause and Resume
@@ -14,7 +14,7 @@ type member struct{ *etcdtest.Member }
 
 // Traffic implements trial.Member: what this member is to be told by others, and
 // what it is to tell them through its own proxy.
-func (m *member) Traffic() trial.Traffic { return trial.Proxies{m.PeerProxy()}.Traffic() }
+func (m *member) Traffic() tcpproxy.Traffic { return tcpproxy.Proxies{m.PeerProxy()}.Traffic() }
 
 // Kill implements trial.Member.
 func (m *member) Kill() error {

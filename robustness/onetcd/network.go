@@ -12,12 +12,11 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/robustness/trial"
 )
 
 // network is what lies between one client and the members: a proxy for each.
 type network struct {
-	trial.Proxies // those of the members that it may talk to
+	tcpproxy.Proxies // those of the members that it may talk to
 
 	client  *clientv3.Client
 	members []int // which these are

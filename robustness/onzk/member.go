@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/trial"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -38,8 +39,8 @@ func (m *member) Restart(ctx context.Context) error {
 }
 
 // Traffic implements trial.Member.
-func (m *member) Traffic() trial.Traffic {
-	var ways trial.Proxies
+func (m *member) Traffic() tcpproxy.Traffic {
+	var ways tcpproxy.Proxies
 	for i := range m.ensemble.Len() {
 		if i != m.index {
 			ways = append(ways, m.PeerProxy(i), m.ensemble.Member(i).PeerProxy(m.index))

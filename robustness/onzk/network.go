@@ -10,13 +10,12 @@ import (
 	"sync"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/robustness/trial"
 )
 
 // network is one client's way to the members. It can be harmed as a whole, by a
 // proxy before each of them, and request by request.
 type network struct {
-	trial.Proxies // those of the members that it may talk to
+	tcpproxy.Proxies // those of the members that it may talk to
 
 	members []int // which these are; the first connection is to the first of them
 	learn   func(session int64, password string)

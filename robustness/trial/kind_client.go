@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -53,7 +54,7 @@ func (st *stage) meets(ctx context.Context, p *player) {
 const steady = 25 * Poll
 
 // steadily waits until bytes stay in proxies.
-func steadily(ctx context.Context, traffic func() Traffic) bool {
+func steadily(ctx context.Context, traffic func() tcpproxy.Traffic) bool {
 	var since history.Instant
 	return until(ctx, sight, func() bool {
 		now := Now()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
@@ -74,13 +75,6 @@ type Witness interface {
 	Left(entry string) history.Instant
 }
 
-// Traffic is what proxies have seen. It is how a fault is known to have met
-// anything.
-type Traffic struct {
-	Waiting     int64 // bytes inside the proxies now: held back, or not yet due
-	Connections int64 // that were ever accepted
-}
-
 // Member is one server.
 type Member interface {
 	CutPeers() // from all others, both ways
@@ -90,7 +84,7 @@ type Member interface {
 	Pause() error                      // returns when the process has stopped (state T)
 	Resume() error
 
-	Traffic() Traffic // between it and the other members
+	Traffic() tcpproxy.Traffic // between it and the other members
 
 	// Running says that its process is there, stopped or not, and has not given up
 	// serving: false after Kill, and after Fill as soon as that was noticed.
@@ -114,7 +108,7 @@ type Client interface {
 	Heal()
 	Delay(d time.Duration)
 	Reset()
-	Traffic() Traffic
+	Traffic() tcpproxy.Traffic
 
 	// Lose has the reply to the next request of a kind lost with its connection,
 	// when the server has carried it out. The kinds are the service's; hit says

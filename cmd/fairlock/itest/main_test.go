@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,19 +34,6 @@ const atOnce = "4"
 // cut-off trials run under a lock lies beside it.
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
-// ends are what atEnd has been told.
-var (
-	endsMu sync.Mutex
-	ends   []func() error
-)
-
-// atEnd has TestMain call end after all tests.
-func atEnd(end func() error) {
-	endsMu.Lock()
-	defer endsMu.Unlock()
-	ends = append(ends, end)
-}
-
 func TestMain(m *testing.M) {
 	heard.ResetSignals()
 	dir, err := os.MkdirTemp("", "fairlock-itest-*")
@@ -64,11 +50,9 @@ func TestMain(m *testing.M) {
 	} else if err = errors.Join(os.Setenv(binaryEnv, binary), flag.Set("test.parallel", atOnce)); err == nil {
 		code = m.Run()
 	}
-	for _, end := range ends {
-		if err := end(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+	if err := errors.Join(calmEtcd.Close(), calmZooKeeper.Close()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	_ = os.RemoveAll(dir)
 	os.Exit(code)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/itest/both"
 )
 
 // What the table in the README says of those beside fairlock run: of flock as it is
@@ -113,24 +114,10 @@ func blocked(pid int) bool {
 	return err == nil && strings.Contains(string(text), fmt.Sprintf("-> FLOCK  ADVISORY  WRITE %d ", pid))
 }
 
-// etcdctl builds that program, of the version that the tools name.
-func etcdctl(t *testing.T) string {
-	t.Helper()
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
-	binary := filepath.Join(t.TempDir(), "etcdctl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+filepath.Join(root, "tools", "go.mod"),
-		"-o", binary, "go.etcd.io/etcd/etcdctl/v3")
-	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return binary
-}
-
 func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
 	tier.Seldom(t)
 	t.Parallel()
-	binary := etcdctl(t)
+	binary := both.Etcdctl(t)
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
 	lock := func(name string, command ...string) []string {

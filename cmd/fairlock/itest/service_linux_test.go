@@ -7,8 +7,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -29,35 +28,32 @@ const patience = 30 * time.Second
 func withServices(t *testing.T, run func(t *testing.T, url string)) {
 	t.Helper()
 	inTurn(t, func(t *testing.T, on string) {
-		host, err := shared[on]()
-		require.NoError(t, err)
-		run(t, fmt.Sprintf("%s://%s/case%d", on, host, roots.Add(1)))
+		var host string
+		var user int
+		switch on {
+		case "etcd":
+			var c *etcdtest.Cluster
+			c, user = calmEtcd.Use(t)
+			host = strings.TrimPrefix(c.Endpoints()[0], "http://")
+		case "zk":
+			var e *zktest.Ensemble
+			e, user = calmZooKeeper.Use(t)
+			host = e.Servers()[0]
+		}
+		run(t, fmt.Sprintf("%s://%s/case%d", on, host, user))
 	})
 }
 
-// shared are servers that do not fail, by the schemes of their URLs. A case needs one
-// of its own if it does harm to it, or looks at more than its root.
-var shared = map[string]func() (host string, err error){
-	"etcd": sync.OnceValues(func() (string, error) {
-		c, err := etcdtest.Start(context.Background(), nil)
-		if err != nil {
-			return "", err
-		}
-		atEnd(c.Close)
-		return strings.TrimPrefix(c.Endpoints()[0], "http://"), nil
-	}),
-	"zk": sync.OnceValues(func() (string, error) {
-		e, err := zktest.Start(context.Background(), nil)
-		if err != nil {
-			return "", err
-		}
-		atEnd(e.Close)
-		return e.Servers()[0], nil
-	}),
-}
-
-// roots counts the roots of the shared servers.
-var roots atomic.Int64
+// These servers do not fail. A case needs one of its own if it does harm to it, or
+// looks at more than its root.
+var (
+	calmEtcd = both.Shared[*etcdtest.Cluster]{
+		Start: func(ctx context.Context) (*etcdtest.Cluster, error) { return etcdtest.Start(ctx, nil) },
+	}
+	calmZooKeeper = both.Shared[*zktest.Ensemble]{
+		Start: func(ctx context.Context) (*zktest.Ensemble, error) { return zktest.Start(ctx, nil) },
+	}
+)
 
 // inTurn runs a test on both services, or on the one whose turn it is, beside all
 // others.

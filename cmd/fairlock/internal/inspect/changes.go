@@ -28,48 +28,43 @@ func Changes(before, now []schema.Line, at time.Time) []schema.Event {
 	return all
 }
 
-// identity is what an entry keeps for as long as it lives. Its key is not: on
+// there are the entries of a line that were there when they were read, by their
+// tokens: no two of a line have the same. An entry's key is not what it keeps: on
 // ZooKeeper a writer that becomes a reader gets another, and on etcd keys are used
-// again. Its token is, and no two of a line have the same.
-type identity struct {
-	token int64
-	key   string // of an entry that had gone before its token was read
-}
-
-func identify(e schema.Entry) identity {
-	if e.Token != 0 {
-		return identity{token: e.Token}
+// again. An entry without a token was listed and had gone before it was read.
+func there(l schema.Line) (entries []schema.Entry, byToken map[int64]schema.Entry) {
+	byToken = make(map[int64]schema.Entry, len(l.Entries))
+	for _, e := range l.Entries {
+		if e.Token != 0 {
+			entries = append(entries, e)
+			byToken[e.Token] = e
+		}
 	}
-	return identity{key: e.Key}
+	return entries, byToken
 }
 
 // changes are what has happened to one line.
 func changes(before, now schema.Line, at time.Time) []schema.Event {
-	was := make(map[identity]schema.Entry, len(before.Entries))
-	for _, e := range before.Entries {
-		was[identify(e)] = e
-	}
-	is := make(map[identity]bool, len(now.Entries))
-	for _, e := range now.Entries {
-		is[identify(e)] = true
-	}
+	entriesBefore, was := there(before)
+	entriesNow, is := there(now)
 	var all []schema.Event
 	tell := func(event string, from int, e schema.Entry) {
 		ev := schema.NewEvent(event, now.Name, at, e)
 		ev.From = from
 		all = append(all, ev)
 	}
-	for _, e := range before.Entries {
+	for _, e := range entriesBefore {
+		_, still := is[e.Token]
 		switch {
-		case is[identify(e)]:
+		case still:
 		case e.State == schema.Holder:
 			tell(schema.Released, 0, e)
 		default:
 			tell(schema.Gone, 0, e)
 		}
 	}
-	for _, e := range now.Entries {
-		old, known := was[identify(e)]
+	for _, e := range entriesNow {
+		old, known := was[e.Token]
 		switch {
 		case e.State == schema.Holder && (!known || old.State != schema.Holder):
 			tell(schema.Granted, 0, e)

@@ -1,47 +1,52 @@
-package trial
+package tcpproxy
 
 import (
 	"errors"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// Proxies are what a Client talks to members through, and the part of a Client that
-// does not depend on the service.
-type Proxies []*tcpproxy.Proxy
+// Proxies are one client's way to several servers.
+type Proxies []*Proxy
 
-// Cut implements Client.
+// Cut holds back the bytes of a direction on all ways.
 func (ps Proxies) Cut(d fault.Direction) {
 	for _, p := range ps {
 		p.Hold(d)
 	}
 }
 
-// Heal implements Client.
+// Heal ends Cut and Delay. What was held back passes at once.
 func (ps Proxies) Heal() {
 	for _, p := range ps {
+		p.Delay(fault.Both, 0) // first: nothing that passes is to be late
 		p.Heal(fault.Both)
-		p.Delay(fault.Both, 0)
 	}
 }
 
-// Delay implements Client.
+// Delay makes replies late on all ways.
 func (ps Proxies) Delay(d time.Duration) {
 	for _, p := range ps {
 		p.Delay(fault.Replies, d)
 	}
 }
 
-// Reset implements Client.
+// Reset resets all connections.
 func (ps Proxies) Reset() {
 	for _, p := range ps {
 		p.Reset()
 	}
 }
 
-// Traffic implements Client.
+// Traffic is what proxies have seen. It is how a fault is known to have met
+// anything.
+type Traffic struct {
+	Waiting     int64 // bytes inside the proxies now: held back, or not yet due
+	Connections int64 // that were ever accepted
+}
+
+// Traffic is the sum over all ways.
 func (ps Proxies) Traffic() (t Traffic) {
 	for _, p := range ps {
 		st := p.Stats()
