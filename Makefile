@@ -68,7 +68,8 @@ define tests
 	}
 	step 'without servers, under the race detector' . -race -timeout 4m $$plain
 	$(MAKE) mutants
-	# Cases mostly wait, so several go on at once, and two packages.
+	# Cases mostly wait, so several go on at once, and two packages; more of the suites'
+	# cases, which share one server.
 	if [[ $$all ]]; then
 		step 'with servers, under the race detector' . -race -timeout 15m -p 1 -parallel 6 $(SERVERS) $(STARTERS)
 		for module in $(MODULES) $(SERVER_MODULES); do
@@ -80,7 +81,7 @@ define tests
 		done
 		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
 	else
-		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 6 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
+		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
 		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
