@@ -39,7 +39,7 @@ func Guard(h *session.Hold) []clientv3.Cmp {
 	// After Unlock the key may live for a moment until it is deleted, and after
 	// a loss until the lease expires. Nobody may write under it then. No
 	// revision is below 0.
-	if h.Valid() == 0 {
+	if h.Remaining() == 0 {
 		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(refs[0].Key), "<", 0))
 	}
 	return cmps

@@ -84,28 +84,47 @@ var (
 	ErrUnavailable = driver.ErrUnavailable
 )
 
-// Reason says why a hold or a term ended.
+// Reason is why a hold or a service session ended other than by Unlock or Close. Its
+// text is a word that programs may store and compare. It is an error too, so that
+// errors.Is(err, session.ReasonDeadline) reports whether err is a loss for that reason.
 type Reason string
 
 // The reasons. All but ReasonClosed can come at any time.
 const (
 	// ReasonDeadline: no renewal was acknowledged in time; the service may grant
 	// the lock to another client when the margin has passed.
-	ReasonDeadline Reason = "the deadline passed without contact with the service"
+	ReasonDeadline Reason = "deadline"
 	// ReasonExpired: the service no longer has the session. The session expired, or
 	// somebody revoked it: the service does not say which.
-	ReasonExpired Reason = "the session expired or was revoked at the service"
+	ReasonExpired Reason = "expired"
 	// ReasonDeleted: the entry is gone, and it is not known yet whether alone or
 	// with its session. It is the reason of a context that ends with this event:
 	// the context does not wait for an answer of the service. Unlock asks, and
 	// returns ReasonEvicted or ReasonExpired if the service answers in time.
-	ReasonDeleted Reason = "its entry is gone at the service"
+	ReasonDeleted Reason = "deleted"
 	// ReasonEvicted: another client deleted the entry, as Session.Evict does, and
 	// the session lives.
-	ReasonEvicted Reason = "its entry was evicted: another client deleted it"
+	ReasonEvicted Reason = "evicted"
 	// ReasonClosed: Session.Close was called, or the client was closed.
-	ReasonClosed Reason = "the session was closed"
+	ReasonClosed Reason = "closed"
 )
+
+// Error returns the reason as a sentence for people.
+func (r Reason) Error() string {
+	switch r {
+	case ReasonDeadline:
+		return "the deadline passed without contact with the service"
+	case ReasonExpired:
+		return "the session expired or was revoked at the service"
+	case ReasonDeleted:
+		return "its entry is gone at the service"
+	case ReasonEvicted:
+		return "its entry was evicted: another client deleted it"
+	case ReasonClosed:
+		return "the session was closed"
+	}
+	return string(r)
+}
 
 // LostError tells how a hold, or a whole term, was lost. errors.Is says that it
 // is ErrLost.
@@ -126,15 +145,15 @@ func (e *LostError) Error() string {
 	if e.Name == "" {
 		fmt.Fprintf(&b, "session %s: ", e.Session)
 	}
-	b.WriteString(string(e.Reason))
+	b.WriteString(e.Reason.Error())
 	if e.Err != nil {
 		fmt.Fprintf(&b, " (%s)", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 	}
 	return b.String()
 }
 
-// Is makes errors.Is(err, ErrLost) true.
-func (e *LostError) Is(target error) bool { return target == ErrLost }
+// Is makes errors.Is true for ErrLost and for the Reason.
+func (e *LostError) Is(target error) bool { return target == ErrLost || target == e.Reason }
 
 // Unwrap returns what the service said.
 func (e *LostError) Unwrap() error { return e.Err }

@@ -12,12 +12,6 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Token is a fencing token. It comes from the store's own sequence, and within
-// one lock tokens rise in the order of grants, over the life of the store. A
-// resource is safe only if it refuses every token lower than the highest that
-// it has seen, reads included, from the first touch on.
-type Token int64
-
 // Grant is what a recipe makes a Hold of.
 type Grant struct {
 	Name  string       // the lock
@@ -35,6 +29,10 @@ type Grant struct {
 
 	// Mode is what the hold admits beside itself, at first.
 	Mode driver.Mode
+
+	// MinHold is for how long the entries stay, from the grant on, if the hold is
+	// released before.
+	MinHold time.Duration
 
 	// Release deletes the entries. It is idempotent, and its error is that of
 	// driver.Session's Leave.
@@ -77,7 +75,8 @@ type Hold struct {
 // grant is what the handles of a reentrant hold share.
 type grant struct {
 	Grant
-	t *Term
+	t     *Term
+	since driver.Instant // of the grant
 
 	mu      sync.Mutex
 	handles map[*Hold]struct{}
@@ -90,7 +89,7 @@ type grant struct {
 // the deadline is looked at here once more, because the grant may be old news
 // in a starved process. ctx gives the hold's context its values.
 func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
-	g := &grant{Grant: gr, t: t, handles: make(map[*Hold]struct{}, 1)}
+	g := &grant{Grant: gr, t: t, since: t.s.clock.Now(), handles: make(map[*Hold]struct{}, 1)}
 	h := g.handle(ctx, gr.Mode)
 	g.handles[h] = struct{}{}
 	t.mu.Lock()
@@ -231,11 +230,10 @@ func (h *Hold) SessionID() string { return h.g.t.drv.ID() }
 // Service is the name of the service that gave the hold: "etcd".
 func (h *Hold) Service() string { return h.g.t.s.profile.Service }
 
-// Valid returns how long the hold is still good for if nothing more is heard
-// of the service, and 0 when it is over. It reads the clock, so it is right
-// also after the process was stopped, where a context may end a moment late.
-// Call it right before doing what cannot be undone.
-func (h *Hold) Valid() time.Duration {
+// Remaining returns the time until the hold's deadline, and 0 when the hold is over.
+// It reads the clock, so it is right also after the process was stopped, where a
+// context may end a moment late. Call it right before doing what cannot be undone.
+func (h *Hold) Remaining() time.Duration {
 	left := h.g.t.Left()
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
@@ -248,6 +246,11 @@ func (h *Hold) Valid() time.Duration {
 	}
 	return left
 }
+
+// Valid returns Remaining.
+//
+// Deprecated: call Remaining. Valid goes with v0.3.
+func (h *Hold) Valid() time.Duration { return h.Remaining() }
 
 // The longest that Unlock waits for the service.
 const unlockTimeout = time.Second
@@ -317,6 +320,11 @@ func (g *grant) giveBack(lost error) error {
 			t.Clean(g.Drop)
 		}
 		return g.why(ctx, lost)
+	}
+	if early := g.since.Add(g.MinHold).Sub(t.s.clock.Now()); early > 0 {
+		pending = true
+		t.tidyAfter(early, g.release, t.repay)
+		return nil
 	}
 	err := g.Release(ctx)
 	switch {

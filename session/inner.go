@@ -42,3 +42,25 @@ func (i InnerHold) Write(ctx context.Context, value []byte) error { return i.h.w
 
 // EntryGone ends the hold, because somebody else has deleted its entry.
 func (i InnerHold) EntryGone(err error) { i.h.entryGone(err) }
+
+// Holds reports whether a live hold of that lock, acquired through that Session by that
+// recipe, exists in this process.
+func Holds(_ door.Key, s *Session, kind, name string) bool {
+	if !s.opened() {
+		return false
+	}
+	s.mu.Lock()
+	t := s.cur
+	s.mu.Unlock()
+	if t == nil || !t.Alive() {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for g := range t.grants {
+		if g.Kind == kind && g.Name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -26,7 +26,7 @@ func (o *outer) set(h *Hold) { o.p.Store(h) }
 func (o *outer) live() *Hold {
 	first := o.p.Load()
 	h := first
-	for h != nil && h.Valid() == 0 {
+	for h != nil && h.Remaining() == 0 {
 		h = h.outer.p.Load()
 	}
 	if h != first {

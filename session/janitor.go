@@ -22,7 +22,7 @@ type janitor struct {
 
 	mu      sync.Mutex
 	ready   []*job
-	resting map[*job]func() bool // jobs in backoff, each with the stop of its timer
+	resting map[*job]func() bool // jobs that are not due, each with the stop of its timer
 	workers int
 	over    bool // no job is taken in any more
 }
@@ -56,12 +56,19 @@ func (t *Term) Clean(f func(context.Context) error) {
 
 // tidy is Clean for a job that goes on while Session.Close waits, with a function
 // that is called when the job is over.
-func (t *Term) tidy(f func(context.Context) error, done func()) {
-	j := &t.janitor
+func (t *Term) tidy(f func(context.Context) error, done func()) { t.tidyAfter(0, f, done) }
+
+// tidyAfter is tidy, not before a time has passed.
+func (t *Term) tidyAfter(wait time.Duration, f func(context.Context) error, done func()) {
+	j, o := &t.janitor, &job{try: f, done: done, rest: minRest}
 	j.mu.Lock()
 	over := j.over
-	if !over {
-		t.enqueue(&job{try: f, done: done, rest: minRest})
+	switch {
+	case over:
+	case wait > 0:
+		j.resting[o] = t.s.clock.AfterFunc(wait, func() { t.rested(o) })
+	default:
+		t.enqueue(o)
 	}
 	j.mu.Unlock()
 	if over {

@@ -37,6 +37,8 @@ type Session struct {
 	backoff time.Duration
 	lastErr error // why the last attempt failed
 	outage  driver.Outage
+	since   time.Time // when cur was installed or dropped last, by the wall clock
+	loss    error     // why it was dropped last
 }
 
 // attempt is one try at opening a term; the rest may be read when done is closed.
@@ -190,7 +192,7 @@ func (s *Session) install(t *Term) {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.cur = t
+		s.cur, s.since = t, s.clock.Wall()
 	}
 	s.mu.Unlock()
 	if closed {
@@ -218,7 +220,7 @@ func (s *Session) drop(t *Term) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cur == t {
-		s.cur = nil
+		s.cur, s.since, s.loss = nil, s.clock.Wall(), context.Cause(t.ctx)
 	}
 }
 

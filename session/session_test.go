@@ -52,7 +52,7 @@ func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 		require.Empty(t, st.Entries("n"), "the service has given it up")
 		require.NoError(t, h.Context().Err(), "no timer has fired yet")
 
-		assert.Zero(t, h.Valid())
+		assert.Zero(t, h.Remaining())
 		require.Error(t, h.Context().Err(), "and whoever asked has ended the context too")
 		c.Resume()
 		synctest.Wait()
@@ -269,7 +269,7 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 		_, c, _, h := hold(t)
 		c.Cut(fault.Both)
 		const left = 300 * time.Millisecond
-		time.Sleep(h.Valid() - left)
+		time.Sleep(h.Remaining() - left)
 		at := time.Now()
 		err := h.Unlock()
 

@@ -38,7 +38,7 @@ func Guard(h *session.Hold) []*zk.CheckVersionRequest {
 	}
 	// After Unlock the entry may live for a moment until it is deleted, and
 	// after a loss until the session expires. Nobody may write under it then.
-	if h.Valid() == 0 {
+	if h.Remaining() == 0 {
 		checks = append(checks, &zk.CheckVersionRequest{Path: refs[0].Key + over, Version: -1})
 	}
 	return checks

@@ -32,6 +32,9 @@ type Request struct {
 	Ledger bool
 	Delay  time.Duration
 
+	// MinHold is for how long the entry stays at least, from the grant on.
+	MinHold time.Duration
+
 	// Try makes the request give up at once, without a trace, if anybody
 	// stands in the line.
 	Try bool

@@ -217,6 +217,9 @@ func (g *group) grant(rs []Request) session.Grant {
 		Token: session.Token(g.seats[0].entry.Token), Release: g.release,
 		Refs: make([]driver.Ref, len(rs)),
 	}
+	for _, r := range rs {
+		grant.MinHold = max(grant.MinHold, r.MinHold)
+	}
 	if g.number.N >= 0 {
 		// The entries' tokens do not rise for what has the number: see driver.Number.
 		grant.Token = session.Token(g.number.Token)

@@ -32,7 +32,7 @@ func (w *world) show() []string {
 		}
 	}
 	for _, r := range w.reqs {
-		if r.hold == nil || r.hold.Valid() == 0 || w.struck[r.place] {
+		if r.hold == nil || r.hold.Remaining() == 0 || w.struck[r.place] {
 			continue
 		}
 		believed++
@@ -63,7 +63,7 @@ func (w *world) show() []string {
 func short(err error) string {
 	var lost *session.LostError
 	if errors.As(err, &lost) {
-		return "lost: " + string(lost.Reason)
+		return "lost: " + lost.Reason.Error()
 	}
 	for _, e := range []error{
 		session.ErrNotAcquired, session.ErrForeignKey, session.ErrClosed,

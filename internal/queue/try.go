@@ -52,9 +52,16 @@ func (s *seat) taken() error {
 	return e
 }
 
-// Do runs fn while h is held, and gives back when fn has returned, whatever
-// ended; see the recipes' Do.
-func Do(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) (err error) {
+// Work is what a recipe's Do calls while the lock is held.
+type Work = func(ctx context.Context, h *session.Hold) error
+
+// Do acquires a hold, runs fn while the hold lasts, and releases when fn has
+// returned, whatever ended; see the recipes' Do.
+func Do(ctx context.Context, acquire func(context.Context) (*session.Hold, error), fn Work) (err error) {
+	h, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
 	inner, cancel := context.WithCancelCause(h.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() { // also after a panic, and after runtime.Goexit

@@ -62,7 +62,7 @@ func manyLocks(t *testing.T, s Service) {
 		recipetest.Until(t, "a watch for each", func() bool { return m.Watches() >= watched+n })
 		held, heldThreads := Settled(t, m.Watches), runtime.NumGoroutine()
 		for _, h := range holds {
-			assert.Positive(t, h.Valid())
+			assert.Positive(t, h.Remaining())
 		}
 		if m.Held != nil {
 			m.Held(n, m.Watches()-watched)

@@ -142,7 +142,7 @@ func (l Layout) turns(t testing.TB, r recipe, name string, from, to int) {
 	// The engine looks without an event after 15 s at the earliest.
 	assert.Less(t, time.Since(begin), 12*time.Second, "granted by an event")
 	assert.Greater(t, h.Token(), first.Token())
-	assert.Positive(t, h.Valid())
+	assert.Positive(t, h.Remaining())
 	released.Store(true)
 	recipetest.Unlock(t, h)
 	h3 := third.granted(t)

@@ -158,7 +158,7 @@ func (j Job) hold(ctx context.Context, c *Client) error {
 	if r.Resource, err = j.put(ctx, h.Token()); err != nil {
 		return err
 	}
-	r.Valid = h.Valid()
+	r.Valid = h.Remaining()
 	select {
 	case <-h.Context().Done():
 		r.Cause = context.Cause(h.Context()).Error()

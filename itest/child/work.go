@@ -77,7 +77,7 @@ func (j Job) work(ctx context.Context, s *session.Session) error {
 		}
 		<-time.After(rand.N(5 * time.Millisecond)) // at work
 		sp.End = recipetest.Now()
-		lost := h.Valid() == 0
+		lost := h.Remaining() == 0
 		err = out.Encode(sp)
 		if e := h.Unlock(); e == nil {
 			sp.Given = true

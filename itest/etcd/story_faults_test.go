@@ -247,7 +247,7 @@ func blackHoleLosesNoSession(t *testing.T) {
 	assert.Positive(t, hole.Stats().Requests.Dropped, "requests went into the hole")
 	for i, h := range held {
 		assert.NoError(t, context.Cause(h.Context()))
-		assert.Positive(t, h.Valid())
+		assert.Positive(t, h.Remaining())
 		parties[i].Kept(t)
 	}
 	slices.Sort(took)

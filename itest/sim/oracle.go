@@ -53,7 +53,7 @@ func (w *world) grant(hd *hold) {
 	if w.Now()-ready > allowed {
 		w.fail("L1", "%s learned of its turn on %s after %s", hd.k.name, hd.name, w.Now()-ready)
 	}
-	if w.believes(hd) && !hd.taken() && hd.h.Valid() > 0 {
+	if w.believes(hd) && !hd.taken() && hd.h.Remaining() > 0 {
 		w.exclusion(hd)
 	}
 	if s := hd.h.Slot(); s >= 0 && s >= int(hd.highest()) {
@@ -154,7 +154,7 @@ func (w *world) exclusion(hd *hold) {
 			if excludes && w.believes(o) {
 				w.fail("S1", "%s and %s both believe in their holds of %s (tokens %d, %d) by their contexts", hd.k.name, o.k.name, ln.name, hd.h.Token(), o.h.Token())
 			}
-			if o.h.Valid() == 0 {
+			if o.h.Remaining() == 0 {
 				o.over = true
 				continue
 			}
@@ -240,7 +240,7 @@ func (w *world) expiry(id string) {
 			if w.believes(hd) {
 				w.fail("L2", "%s believes in %s by its context when its session has expired", hd.k.name, hd.name)
 			}
-			if hd.h.Valid() == 0 {
+			if hd.h.Remaining() == 0 {
 				hd.over = true
 				continue
 			}
@@ -258,7 +258,7 @@ func (w *world) awake(c *client) {
 				continue
 			}
 			gone := slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone })
-			if gone && hd.h.Valid() > 0 {
+			if gone && hd.h.Remaining() > 0 {
 				w.fail("L2", "%s was stopped, and still believes in %s, which has gone", hd.k.name, hd.name)
 			}
 		}

@@ -175,7 +175,7 @@ func (k *worker) keep(hd *hold) {
 // look asks a hold whether it is good.
 func (k *worker) look(hd *hold) {
 	live := hd.h.Context().Err() == nil
-	valid := hd.h.Valid() > 0
+	valid := hd.h.Remaining() > 0
 	k.w.tell(k.name, func() { k.w.checked(hd, valid, live) })
 }
 

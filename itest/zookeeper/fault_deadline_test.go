@@ -94,7 +94,7 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (
 	if assert.ErrorAs(t, context.Cause(h.Context()), &lost) {
 		assert.Equal(t, session.ReasonDeadline, lost.Reason)
 	}
-	assert.Zero(t, h.Valid())
+	assert.Zero(t, h.Remaining())
 	proxy.Refuse(false)
 	proxy.Delay(fault.Both, 0)
 	proxy.Heal(fault.Both)
@@ -111,7 +111,7 @@ func belief(h *session.Hold) <-chan driver.Instant {
 		var until driver.Instant
 		for {
 			asked := recipetest.Now()
-			left := h.Valid()
+			left := h.Remaining()
 			if left == 0 {
 				deadline <- until
 				return
@@ -223,7 +223,7 @@ func silentConnection(t *testing.T) {
 		used.Heal(fault.Both)
 		recipetest.Until(t, "the end of the old one", func() bool { return used.Stats().Open == 0 })
 	}
-	assert.Positive(t, h.Valid())
+	assert.Positive(t, h.Remaining())
 	recipetest.Unlock(t, h)
 	p.Kept(t)
 }

@@ -52,7 +52,7 @@ func numbersComeAgain(t *testing.T) {
 		assert.Zero(t, place, "numbers have begun anew")
 	}
 	assert.Len(t, children(t, conn, "/fairlock/x"), 1, "nobody else's entry was deleted")
-	assert.Positive(t, heir.Valid())
+	assert.Positive(t, heir.Remaining())
 	assert.Greater(t, heir.Token(), late.Token())
 	assert.Greater(t, int64(late.Token()), old.Entry.Token)
 	recipetest.Unlock(t, heir)

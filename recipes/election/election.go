@@ -121,6 +121,13 @@ func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) 
 	return nil
 }
 
+// IsLeader reports whether the caller's Session leads at this moment: whether it has a
+// live hold of this election. It asks nobody, and reads the clock, so it is right also
+// where the process was stopped. It is for metrics, and for requests that only the leader
+// serves; what cannot be undone takes the token too, because the leadership may be lost
+// right after the call.
+func (e *Election) IsLeader() bool { return session.Holds(door.Key{}, e.s, kind, e.name) }
+
 // Leader is who leads, as the service knows it.
 type Leader struct {
 	Value string        // what it says of itself
@@ -242,7 +249,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 // lost, and returns the error of fn, nil if that is only the end of its context.
 func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) (lost bool, err error) {
 	// Do joins a loss to what fn returns, also one that only Unlock has found.
-	done := queue.Do(ctx, h, func(ctx context.Context, h *session.Hold) error {
+	done := queue.Do(ctx, func(context.Context) (*session.Hold, error) { return h, nil }, func(ctx context.Context, h *session.Hold) error {
 		fnErr := fn(ctx, h)
 		ended := ctx.Err() != nil && (errors.Is(fnErr, context.Canceled) || errors.Is(fnErr, context.Cause(ctx)))
 		if !ended {

@@ -185,3 +185,33 @@ func TestObserveReadsOnlyWhenItIsTold(t *testing.T) {
 		require.NoError(t, h.Unlock())
 	})
 }
+
+func TestIsLeaderFollowsTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		one, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = one.Close() })
+		two, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = two.Close() })
+		e := election.New(one, "e")
+		assert.False(t, e.IsLeader())
+		h, err := e.Campaign(t.Context(), "one")
+		require.NoError(t, err)
+		assert.True(t, e.IsLeader())
+		assert.True(t, election.New(one, "e").IsLeader())
+		assert.False(t, election.New(two, "e").IsLeader(), "another Session")
+		assert.False(t, election.New(one, "f").IsLeader(), "another election")
+		require.NoError(t, h.Unlock())
+		assert.False(t, e.IsLeader())
+
+		h, err = e.Campaign(t.Context(), "one")
+		require.NoError(t, err)
+		c.Cut(fault.Both)
+		time.Sleep(h.Remaining())
+		assert.False(t, e.IsLeader(), "at the deadline")
+		assert.False(t, election.New(nil, "e").IsLeader())
+	})
+}

@@ -51,7 +51,7 @@ func ExampleMutex_Lock() {
 	store.Expire(store.Sessions()[0]) // an operator ends our session at the service
 
 	<-h.Context().Done() // stop working: somebody else may hold from now on
-	fmt.Println("still good for", h.Valid())
+	fmt.Println("still good for", h.Remaining())
 	fmt.Println("lost:", errors.Is(context.Cause(h.Context()), session.ErrLost))
 	fmt.Println("unlock says so too:", errors.Is(h.Unlock(), session.ErrLost))
 	// Output:
@@ -138,7 +138,7 @@ func ExampleMutex_Queue() {
 }
 
 // A reentrant lock may be taken again by whoever is given the hold's context.
-func ExampleNewReentrant() {
+func ExampleNewWith_reentrant() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func ExampleNewReentrant() {
 	}
 	defer s.Close()
 
-	m := mutex.NewReentrant(s, "orders/settle")
+	m := mutex.NewWith(s, "orders/settle", mutex.Options{Reentrant: true})
 	err = m.Do(ctx, func(ctx context.Context, outer *session.Hold) error {
 		return m.Do(ctx, func(_ context.Context, inner *session.Hold) error {
 			fmt.Println("same token:", outer.Token() == inner.Token())

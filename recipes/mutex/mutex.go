@@ -58,16 +58,19 @@ type Options struct {
 	// The lock is held meanwhile: others wait, and if the holder is lost or gives
 	// up in that time, the next one waits as long again.
 	LockDelay time.Duration
+
+	// MinHold is for how long the lock stays taken, from the grant on, even if it is
+	// unlocked before: for a periodic job that several replicas try at slightly
+	// different times. Unlock then ends the hold and returns nil at once, and the
+	// Session releases the lock when the time has passed. The lock is released earlier
+	// only if the session ends; Session.Close waits for up to the margin. 0 means not
+	// at all, and a negative one is session.ErrInvalidOptions.
+	MinHold time.Duration
 }
 
 // New returns the lock of that name. It sends nothing and cannot fail; a bad
 // name or session is told by the first call.
 func New(s *session.Session, name string) *Mutex { return NewWith(s, name, Options{}) }
-
-// NewReentrant is New with Options.Reentrant.
-func NewReentrant(s *session.Session, name string) *Mutex {
-	return NewWith(s, name, Options{Reentrant: true})
-}
 
 // NewWith is New with options.
 func NewWith(s *session.Session, name string, o Options) *Mutex {
@@ -124,9 +127,12 @@ func (m *Mutex) request(try bool) (queue.Request, error) {
 	if m.opts.LockDelay < 0 {
 		return queue.Request{}, fmt.Errorf("%w: LockDelay %s is negative", session.ErrInvalidOptions, m.opts.LockDelay)
 	}
+	if m.opts.MinHold < 0 {
+		return queue.Request{}, fmt.Errorf("%w: MinHold %s is negative", session.ErrInvalidOptions, m.opts.MinHold)
+	}
 	return queue.Request{
 		Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Try: try,
-		Ledger: m.opts.Robust || m.opts.LockDelay > 0, Delay: m.opts.LockDelay,
+		Ledger: m.opts.Robust || m.opts.LockDelay > 0, Delay: m.opts.LockDelay, MinHold: m.opts.MinHold,
 	}, nil
 }
 
@@ -156,12 +162,14 @@ func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
 // somebody else may have worked at the same time, which only a resource that
 // checks the token has noticed. session.ErrReleasePending is not reported: the
 // work is done, and the entry goes by itself.
-func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) (err error) {
-	h, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, h, fn)
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
+	return queue.Do(ctx, m.Lock, fn)
+}
+
+// TryDo is Do with TryLock instead of Lock: if the lock is taken, fn is not called,
+// and the error is session.ErrNotAcquired.
+func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
+	return queue.Do(ctx, m.TryLock, fn)
 }
 
 // Queue returns the line in order: the holder first, then those who wait, with

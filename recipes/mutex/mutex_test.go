@@ -60,7 +60,7 @@ func TestReentrancy(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.Unlock())
 
-		r := mutex.NewReentrant(s, "n")
+		r := mutex.NewWith(s, "n", mutex.Options{Reentrant: true})
 		h1, err := r.Lock(t.Context())
 		require.NoError(t, err)
 		h2, err := r.Lock(h1.Context())
@@ -91,7 +91,7 @@ func TestReentrantIsOnlyInsideItsOwnKind(t *testing.T) {
 		} {
 			h, err := take()
 			require.NoError(t, err)
-			_, err = mutex.NewReentrant(s, "n").Lock(h.Context())
+			_, err = mutex.NewWith(s, "n", mutex.Options{Reentrant: true}).Lock(h.Context())
 			require.ErrorIs(t, err, session.ErrReentrant, kind)
 			require.NoError(t, h.Unlock())
 		}

@@ -229,7 +229,7 @@ func allInside(w *Fixture) {
 		require.ErrorIs(w.t, err, session.ErrReentrant)
 		_, err = mutex.LockAll(h.Context(), locks(p.Session, "other", n)...)
 		require.ErrorIs(w.t, err, session.ErrReentrant)
-		h2, err := mutex.NewReentrant(p.Session, n).Lock(h.Context())
+		h2, err := mutex.NewWith(p.Session, n, mutex.Options{Reentrant: true}).Lock(h.Context())
 		require.NoError(w.t, err)
 		assert.Equal(w.t, h.Token(), h2.Token())
 		w.unlock(h2)

@@ -53,7 +53,7 @@ func allDeleted(w *Fixture) {
 		w.when(x)
 
 		w.says(session.ReasonDeleted, cause(h))
-		assert.Zero(w.t, h.Valid())
+		assert.Zero(w.t, h.Remaining())
 		w.unlock(behind[i].granted())
 		for j, r := range behind {
 			require.True(w.t, j == i || r.waiting(), "the others are held until the worker has stopped")

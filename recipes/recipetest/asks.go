@@ -116,7 +116,7 @@ func askedTold(w *Fixture) {
 	}, got)
 	assert.NotEmpty(w.t, got.Session)
 	require.NoError(w.t, h.Context().Err(), "it is only asked")
-	assert.NotZero(w.t, h.Valid())
+	assert.NotZero(w.t, h.Remaining())
 	withdraw()
 	w.unlock(h)
 }

@@ -88,7 +88,7 @@ func askedPermits(w *Fixture) {
 
 func askedReentrant(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
-	m := mutex.NewReentrant(a.Session, name)
+	m := mutex.NewWith(a.Session, name, mutex.Options{Reentrant: true})
 	outer, err := m.Lock(w.soon())
 	require.NoError(w.t, err)
 	inner, err := m.Lock(outer.Context())

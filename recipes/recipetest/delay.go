@@ -65,7 +65,7 @@ func delayWaited(w *Fixture) {
 	assert.GreaterOrEqual(w.t, second.at.Sub(at), w.delay())
 	require.True(w.t, third.waiting())
 	require.NoError(w.t, second.Hold.Context().Err())
-	assert.Positive(w.t, second.Hold.Valid())
+	assert.Positive(w.t, second.Hold.Remaining())
 	at = time.Now()
 	w.unlock(second.Hold)
 	third.granted()

@@ -30,7 +30,7 @@ func (w *Fixture) evicted(h *session.Hold, x *told) {
 	w.t.Helper()
 	w.when(x)
 	w.says(session.ReasonDeleted, cause(h))
-	assert.Zero(w.t, h.Valid())
+	assert.Zero(w.t, h.Remaining())
 	w.says(session.ReasonEvicted, h.Unlock())
 }
 

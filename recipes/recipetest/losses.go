@@ -69,7 +69,7 @@ func revokedHolder(w *Fixture) {
 	w.when(x)
 
 	require.ErrorIs(w.t, context.Cause(h.Context()), session.ErrLost)
-	assert.Zero(w.t, h.Valid())
+	assert.Zero(w.t, h.Remaining())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 

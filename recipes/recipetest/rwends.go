@@ -139,7 +139,7 @@ func (w *Fixture) endsBefore(h *session.Hold, x *told, rs ...*Request) []*sessio
 	var holds []*session.Hold
 	for _, r := range rs {
 		holds = append(holds, r.granted())
-		valid := h.Valid()
+		valid := h.Remaining()
 		assert.Zero(w.t, valid)
 		assert.Greater(w.t, r.Hold.Token(), h.Token())
 	}

@@ -67,7 +67,7 @@ func limitMismatch(w *Fixture) {
 		check(err)
 		_, err = other.TryAcquire(w.soon(), 1)
 		check(err)
-		if h.Valid() > 0 {
+		if h.Remaining() > 0 {
 			w.eventually(1, "it has left nothing")
 			w.unlock(h)
 		}

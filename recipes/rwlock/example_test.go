@@ -113,7 +113,7 @@ func ExampleRWLock_RLock_underOwnLock() {
 		log.Fatal(err)
 	}
 	fmt.Println("unlock:", w.Unlock())
-	fmt.Println("reads on:", r.Valid() > 0, r.Context().Err())
+	fmt.Println("reads on:", r.Remaining() > 0, r.Context().Err())
 
 	line, err := rw.Queue(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func ExampleRWLock_Do_lost() {
 	err = rwlock.New(s, "config").Do(ctx, func(ctx context.Context, h *session.Hold) error {
 		store.Expire(h.SessionID()) // an operator ends our session at the service
 		<-ctx.Done()                // stop working: somebody else may hold from now on
-		fmt.Println("still good for", h.Valid())
+		fmt.Println("still good for", h.Remaining())
 		return nil // even so, the result tells of the loss
 	})
 	fmt.Println("lost:", errors.Is(err, session.ErrLost))

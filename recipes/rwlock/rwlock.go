@@ -37,9 +37,18 @@ type RWLock struct {
 	name string
 }
 
-// New returns the lock of that name. It sends nothing and cannot fail; a bad
-// name or session is told by the first call.
-func New(s *session.Session, name string) *RWLock { return &RWLock{s: s, name: name} }
+// Options are what NewWith takes. There are none yet: the type is here so that the
+// constructors of all recipes have one shape.
+type Options struct{}
+
+// New returns the lock of that name. It sends nothing and cannot fail; the first call
+// returns the error for a bad name or session.
+func New(s *session.Session, name string) *RWLock { return NewWith(s, name, Options{}) }
+
+// NewWith is New with options.
+func NewWith(s *session.Session, name string, _ Options) *RWLock {
+	return &RWLock{s: s, name: name}
+}
 
 // Name is the name of the lock.
 func (l *RWLock) Name() string { return l.name }
@@ -138,20 +147,24 @@ func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 // with ctx and when the lock is lost, the lock is given back when fn has returned,
 // and a loss is told even if fn returned nil.
 func (l *RWLock) RDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	h, err := l.RLock(ctx)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, h, fn)
+	return queue.Do(ctx, l.RLock, fn)
+}
+
+// TryRDo is RDo with TryRLock instead of RLock: if a writer holds or waits, fn is not
+// called, and the error is session.ErrNotAcquired.
+func (l *RWLock) TryRDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
+	return queue.Do(ctx, l.TryRLock, fn)
 }
 
 // Do holds the lock as a writer while fn runs, as mutex.Do does; see RDo.
 func (l *RWLock) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	h, err := l.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, h, fn)
+	return queue.Do(ctx, l.Lock, fn)
+}
+
+// TryDo is Do with TryLock instead of Lock: if the lock is taken, fn is not called,
+// and the error is session.ErrNotAcquired.
+func (l *RWLock) TryDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
+	return queue.Do(ctx, l.TryLock, fn)
 }
 
 // Queue returns the line in order: holders first, then those who wait, with mode,

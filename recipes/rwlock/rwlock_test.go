@@ -100,3 +100,30 @@ func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
 		})
 	}
 }
+
+func TestTryDoCallsNothingWithoutAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := membackend.New().Open(t.Context(), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, s.Close()) })
+		l := rwlock.New(s, "n")
+		calls := 0
+		call := func(context.Context, *session.Hold) error { calls++; return nil }
+		require.NoError(t, l.TryDo(t.Context(), call))
+		require.NoError(t, l.TryRDo(t.Context(), call))
+		assert.Equal(t, 2, calls)
+		h, err := l.RLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, l.TryRDo(t.Context(), call))
+		require.ErrorIs(t, l.TryDo(t.Context(), call), session.ErrNotAcquired)
+		require.NoError(t, h.Unlock())
+		h, err = l.Lock(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, l.TryRDo(t.Context(), call), session.ErrNotAcquired)
+		assert.Equal(t, 3, calls)
+		require.NoError(t, h.Unlock())
+		line, err := l.Queue(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, line)
+	})
+}

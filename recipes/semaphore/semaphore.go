@@ -145,11 +145,13 @@ func checkLimit(limit int64) error {
 
 // Do holds n permits while fn runs, as mutex.Do does.
 func (m *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context, h *session.Hold) error) error {
-	h, err := m.Acquire(ctx, n)
-	if err != nil {
-		return err
-	}
-	return queue.Do(ctx, h, fn)
+	return queue.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.Acquire(ctx, n) }, fn)
+}
+
+// TryDo is Do with TryAcquire instead of Acquire: if there are not enough permits, or
+// other requests wait, fn is not called, and the error is session.ErrNotAcquired.
+func (m *Semaphore) TryDo(ctx context.Context, n int64, fn func(ctx context.Context, h *session.Hold) error) error {
+	return queue.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.TryAcquire(ctx, n) }, fn)
 }
 
 // Resize gives the semaphore another limit, at the service, and to this

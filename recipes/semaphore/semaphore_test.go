@@ -145,3 +145,20 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		require.NoError(t, h.Unlock())
 	})
 }
+
+func TestTryDoCallsNothingWithoutPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := semaphore.New(open(t, membackend.New().Backend()), "gpu", 3)
+		calls := 0
+		err := m.TryDo(t.Context(), 2, func(ctx context.Context, _ *session.Hold) error {
+			calls++
+			return m.TryDo(t.Context(), 2, func(context.Context, *session.Hold) error {
+				calls++
+				return nil
+			})
+		})
+		require.ErrorIs(t, err, session.ErrNotAcquired)
+		assert.Equal(t, 1, calls)
+		require.NoError(t, m.TryDo(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }))
+	})
+}

@@ -42,7 +42,7 @@ func lock(ctx context.Context, s *session.Session, line history.Line, ask Ask) (
 	case history.Mutex:
 		return mutex.New(s, line.Name).Lock(ctx)
 	case history.Reentrant:
-		return mutex.NewReentrant(s, line.Name).Lock(ctx)
+		return mutex.NewWith(s, line.Name, mutex.Options{Reentrant: true}).Lock(ctx)
 	case history.ReadWrite:
 		rw := rwlock.New(s, line.Name)
 		if ask.Shared {
@@ -70,7 +70,7 @@ func (h ourHold) Entry() string { return h.Refs()[0].Key }
 
 // Held implements Hold. That the context is live is not asked beside: if one of
 // the two said that it is over and the other did not, that would be hidden.
-func (h ourHold) Held() bool { return h.Valid() > 0 }
+func (h ourHold) Held() bool { return h.Remaining() > 0 }
 
 // Told implements Hold.
 func (h ourHold) Told() <-chan struct{} { return h.Context().Done() }

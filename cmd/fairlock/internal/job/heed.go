@@ -68,6 +68,6 @@ func (j *job) asked(h *session.Hold, a session.Ask) {
 	}
 	j.tell.say("%s", text)
 	j.tell.report(schema.StateAsked, func(s *schema.Status) {
-		s.Token, s.Left, s.Ask = int64(h.Token()), schema.Seconds(h.Valid()), &ask
+		s.Token, s.Left, s.Ask = int64(h.Token()), schema.Seconds(h.Remaining()), &ask
 	})
 }

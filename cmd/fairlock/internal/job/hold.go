@@ -68,7 +68,7 @@ func (j *job) keep(h *session.Hold) (yielded bool, lost error) {
 		case <-ended:
 		case <-ctx.Done():
 		case <-tick.C:
-			if h.Valid() > 0 {
+			if h.Remaining() > 0 {
 				continue
 			}
 		}
@@ -76,7 +76,7 @@ func (j *job) keep(h *session.Hold) (yielded bool, lost error) {
 	}
 	yielded = deafen()
 	_ = stop() // a signal is the usual end
-	if lost = context.Cause(h.Context()); lost == nil && h.Valid() == 0 {
+	if lost = context.Cause(h.Context()); lost == nil && h.Remaining() == 0 {
 		lost = session.ErrLost
 	}
 	return yielded, lost

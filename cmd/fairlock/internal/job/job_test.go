@@ -89,7 +89,7 @@ func TestALeaseThatWasDeletedLeavesTimeToStop(t *testing.T) {
 	require.True(t, st.Delete("a", h.Refs()[0].Key))
 	<-h.Context().Done()
 
-	assert.Zero(t, h.Valid())
+	assert.Zero(t, h.Remaining())
 	left := l.left()
 	assert.Positive(t, left)
 	assert.Less(t, left, before)

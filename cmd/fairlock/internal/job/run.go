@@ -123,7 +123,7 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 func reason(h *session.Hold) string {
 	err := context.Cause(h.Context())
 	if lost, ok := errors.AsType[*session.LostError](err); ok {
-		return string(lost.Reason)
+		return lost.Reason.Error()
 	}
 	return fmt.Sprint(err)
 }
@@ -131,7 +131,7 @@ func reason(h *session.Hold) string {
 // granted tells that we hold.
 func (j *job) granted(h *session.Hold) {
 	j.tell.report(schema.StateHeld, func(s *schema.Status) {
-		s.Token, s.Left = int64(h.Token()), schema.Seconds(h.Valid())
+		s.Token, s.Left = int64(h.Token()), schema.Seconds(h.Remaining())
 	})
 }
 

@@ -148,7 +148,7 @@ func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) e
 	if !w.sleep(ctx, h, work) {
 		return context.Cause(ctx)
 	}
-	if valid := h.Valid(); valid == 0 || h.Context().Err() != nil {
+	if valid := h.Remaining(); valid == 0 || h.Context().Err() != nil {
 		why := context.Cause(h.Context())
 		if !w.cfg.Careless {
 			return fmt.Errorf("job abandoned: %w: %w", session.ErrLost, why)
