@@ -5,6 +5,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -28,9 +29,10 @@ import (
 // The guard of a hold that is lost or was given back never succeeds. Of a hold
 // on another service it panics: there is no condition that could be right.
 func Guard(h *session.Hold) []clientv3.Cmp {
-	refs := h.Refs()
-	if h.Service() != "etcd" || len(refs) == 0 {
-		panic(fmt.Sprintf("etcdbackend: Guard of a hold on %s with %d entries", h.Service(), len(refs)))
+	inner := session.Engine(door.Key{}).Inner(h)
+	refs := inner.Refs()
+	if inner.Service() != "etcd" || len(refs) == 0 {
+		panic(fmt.Sprintf("etcdbackend: Guard of a hold on %s with %d entries", inner.Service(), len(refs)))
 	}
 	cmps := make([]clientv3.Cmp, 0, len(refs)+1)
 	for _, ref := range refs {

@@ -6,6 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -30,7 +31,7 @@ func open(ctx context.Context, b driver.Backend, opts *Options) (*session.Sessio
 	if opts != nil {
 		o = opts.Session
 	}
-	s, err := session.Open(ctx, b, &o)
+	s, err := session.Engine(door.Key{}).Open(ctx, b, &o)
 	if err != nil {
 		return nil, fmt.Errorf("etcdbackend: %w", err)
 	}

@@ -3,6 +3,7 @@ package membackend
 import (
 	"context"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -15,5 +16,5 @@ func (st *Store) Open(ctx context.Context, o *session.Options) (*session.Session
 // Open opens a session through this client. Several may be open at once; they
 // share its network. A nil o means the defaults of [session.Options].
 func (c *Client) Open(ctx context.Context, o *session.Options) (*session.Session, error) {
-	return session.Open(ctx, c.Backend(), o)
+	return session.Engine(door.Key{}).Open(ctx, c.Backend(), o)
 }

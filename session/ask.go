@@ -65,7 +65,7 @@ func (s *Session) Ask(ctx context.Context, name, reason string) (withdraw func()
 // listens or not: for tools, since a holder that listens is told (Hold.Asked). None
 // is no error. It takes one read, and needs nobody to hold.
 func (s *Session) Asks(ctx context.Context, name string) ([]Ask, error) {
-	if err := s.CheckName(name); err != nil {
+	if err := s.checkName(name); err != nil {
 		return nil, fmt.Errorf("session: list the asks: %w", err)
 	}
 	line, err := s.backend.List(ctx, driver.AskLine(name), 0)
@@ -82,8 +82,8 @@ func (s *Session) Asks(ctx context.Context, name string) ([]Ask, error) {
 }
 
 // ask joins the line of asks, in one term after another.
-func (s *Session) ask(ctx context.Context, name, reason string) (*Term, driver.Ref, error) {
-	if err := s.CheckName(name); err != nil {
+func (s *Session) ask(ctx context.Context, name, reason string) (*term, driver.Ref, error) {
+	if err := s.checkName(name); err != nil {
 		return nil, driver.Ref{}, err
 	}
 	if err := checkReason(reason); err != nil {
@@ -92,7 +92,7 @@ func (s *Session) ask(ctx context.Context, name, reason string) (*Term, driver.R
 	meta := s.meta
 	meta.Kind, meta.Since = kindAsk, s.clock.Wall()
 	for {
-		t, err := s.Term(ctx)
+		t, err := s.liveTerm(ctx)
 		if err != nil {
 			return nil, driver.Ref{}, err
 		}
@@ -128,7 +128,7 @@ func checkReason(reason string) error {
 }
 
 // withdraw deletes an ask of the term's.
-func (t *Term) withdraw(ref driver.Ref) error {
+func (t *term) withdraw(ref driver.Ref) error {
 	leave := func(ctx context.Context) error {
 		if _, err := t.drv.Leave(ctx, driver.LeaveRequest{Ref: ref}); err != nil && !errors.Is(err, driver.ErrGone) {
 			return err

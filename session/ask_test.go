@@ -99,11 +99,11 @@ func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrInvalidName)
 		_, err = s.Ask(t.Context(), driver.AskLine("n"), "x")
 		require.ErrorIs(t, err, session.ErrInvalidName)
-		require.ErrorIs(t, s.Evict(t.Context(), driver.Entry{}), session.ErrInvalidName)
+		require.ErrorIs(t, s.Evict(t.Context(), session.Entry{Key: "k"}), session.ErrGone)
 		var none *session.Session
 		_, err = none.Ask(t.Context(), "n", "x")
 		require.ErrorIs(t, err, session.ErrClosed)
-		require.ErrorIs(t, none.Evict(t.Context(), driver.Entry{}), session.ErrClosed)
+		require.ErrorIs(t, none.Evict(t.Context(), session.Entry{}), session.ErrClosed)
 		assert.Equal(t, before, sent(c))
 
 		long := strings.Repeat("é", session.MaxReason/2)
@@ -119,7 +119,7 @@ func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
 func TestListeningLeavesNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memtest.CountWatches(membackend.New().Backend())
-		s, err := session.Open(t.Context(), b, nil)
+		s, err := core.Open(t.Context(), b, nil)
 		require.NoError(t, err)
 		defer s.Close()
 		h, err := mutex.LockAll(t.Context(), mutex.New(s, "n"), mutex.New(s, "m"))

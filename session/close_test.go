@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/semaphore"
@@ -52,13 +53,13 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			for call, f := range map[string]func() error{
-				"CheckName":  func() error { return s.CheckName("n") },
-				"Term":       func() error { _, err := s.Term(ctx); return err },
+				"CheckName":  func() error { return core.Of(s).CheckName("n") },
+				"Term":       func() error { _, err := core.Of(s).Term(ctx); return err },
 				"Queue":      func() error { _, err := s.Queue(ctx, "n"); return err },
-				"First":      func() error { _, err := s.First(ctx, "n"); return err },
-				"Limit":      func() error { _, err := s.Limit(ctx, "n"); return err },
+				"List":       func() error { _, err := core.Of(s).List(ctx, "n", 1); return err },
+				"Limit":      func() error { _, err := core.Of(s).Limit(ctx, "n"); return err },
 				"Names":      func() error { _, err := s.Names(ctx, ""); return err },
-				"Evict":      func() error { return s.Evict(ctx, driver.Entry{Ref: driver.Ref{Line: "n"}}) },
+				"Evict":      func() error { return s.Evict(ctx, session.Entry{}) },
 				"Ask":        func() error { _, err := s.Ask(ctx, "n", ""); return err },
 				"Asks":       func() error { _, err := s.Asks(ctx, "n"); return err },
 				"Lock":       func() error { _, err := mutex.New(s, "n").Lock(ctx); return err },
@@ -75,11 +76,11 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 			}
 			assert.NotPanics(t, func() {
 				assert.NoError(t, s.Close())
-				assert.Zero(t, s.Meta())
-				assert.Zero(t, s.Profile().MaxAll)
+				assert.Zero(t, core.Of(s).Meta())
+				assert.Zero(t, core.Of(s).Profile().MaxAll)
 				assert.Zero(t, s.Options())
-				assert.NotNil(t, s.Clock())
-				assert.Nil(t, session.Inside(ctx, s, "n"))
+				assert.NotNil(t, core.Of(s).Clock())
+				assert.Nil(t, core.Inside(ctx, s, "n"))
 			})
 		})
 	}
@@ -90,10 +91,10 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, s := open(t)
-		term, err := s.Term(t.Context())
+		term, err := core.Of(s).Term(t.Context())
 		require.NoError(t, err)
 		tries := 0
-		h, err := term.Hold(t.Context(), session.Grant{
+		h, err := core.Grant(t.Context(), term, door.Grant{
 			Name: "n", Kind: "k", Token: 7,
 			Release: func(context.Context) error {
 				tries++

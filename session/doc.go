@@ -5,7 +5,7 @@
 // # A session and its terms
 //
 // A Session has one service session under it at a time: one etcd lease, one
-// ZooKeeper session. That is a [Term]. When a term is lost, everything bound to
+// ZooKeeper session. That is a term. When a term is lost, everything bound to
 // it ends, and the next request opens a fresh one:
 //
 //	        open             no proof until the deadline, or the service

@@ -48,8 +48,8 @@ var (
 	// its limit.
 	ErrWeight = errors.New("no such number of permits")
 
-	// ErrLimitMismatch: the semaphore has another limit than the caller says; a
-	// *driver.LimitError names both.
+	// ErrLimitMismatch: the semaphore has another limit than the caller gives; the text
+	// of the error names both.
 	ErrLimitMismatch = driver.ErrLimitMismatch
 
 	// ErrInvalidName: no lock can have this name.
@@ -162,10 +162,10 @@ func (e *LostError) Unwrap() error { return e.Err }
 // that could be learned without delay. errors.Is says that it is
 // ErrNotAcquired.
 type NotAcquiredError struct {
-	Holder driver.Entry // the first in the line; zero if not learned
-	Ahead  int          // how many stood ahead when last seen; -1 if not learned
-	Now    time.Time    // when Holder was read, by the wall clock
-	Err    error        // why the request gave up; nil for a try
+	Holder Entry     // the first in the queue; zero if not learned
+	Ahead  int       // how many stood ahead when last seen; -1 if not learned
+	Now    time.Time // when Holder was read, by the wall clock
+	Err    error     // why the request gave up; nil for a try
 }
 
 // Error reads like: not acquired: held by web-2 pid 4121 for 2m13s, 3 ahead. Where
@@ -175,13 +175,13 @@ func (e *NotAcquiredError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrNotAcquired.Error())
 	switch h := e.Holder; {
-	case h.Zero():
-	case h.Foreign || h.Meta.Host == "":
+	case h.Key == "":
+	case h.Foreign || h.Host == "":
 		fmt.Fprintf(&b, ": held by %.256q", h.Key)
 	default:
-		fmt.Fprintf(&b, ": held by %s pid %d", plain(h.Meta.Host), h.Meta.PID)
-		if h.Meta.Label != "" {
-			fmt.Fprintf(&b, " (%s)", plain(h.Meta.Label))
+		fmt.Fprintf(&b, ": held by %s pid %d", plain(h.Host), h.PID)
+		if h.Label != "" {
+			fmt.Fprintf(&b, " (%s)", plain(h.Label))
 		}
 		b.WriteString(e.since())
 	}
@@ -197,11 +197,11 @@ func (e *NotAcquiredError) Error() string {
 // since returns for how long the holder has held, or when it asked if only that is
 // known.
 func (e *NotAcquiredError) since() string {
-	m, granted := e.Holder.Meta, e.Holder.Granted
+	asked, granted := e.Holder.Asked, e.Holder.Granted
 	if held := e.Now.Sub(granted); !granted.IsZero() && held >= 0 {
 		return fmt.Sprintf(" for %s", round(held))
 	}
-	if ago := e.Now.Sub(m.Since); !m.Since.IsZero() && ago >= 0 {
+	if ago := e.Now.Sub(asked); !asked.IsZero() && ago >= 0 {
 		return fmt.Sprintf(", which asked %s ago", round(ago))
 	}
 	return ""

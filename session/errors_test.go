@@ -30,12 +30,12 @@ func TestErrorsReadWell(t *testing.T) {
 	foreign := driver.Entry{Ref: driver.Ref{Line: "n", Key: "n/32694", Place: 7}, Foreign: true}
 	for want, err := range map[string]error{
 		"not acquired: held by web-2 pid 4121 for 12s, 3 ahead: context deadline exceeded": &NotAcquiredError{
-			Holder: web2, Ahead: 3, Now: now, Err: context.DeadlineExceeded,
+			Holder: entryOf(1, true, web2), Ahead: 3, Now: now, Err: context.DeadlineExceeded,
 		},
-		"not acquired: held by web-2 pid 4121, which asked 2m13s ago, 3 ahead":           &NotAcquiredError{Holder: unknown, Ahead: 3, Now: now},
-		"not acquired: held by web-2 pid 4121 (nightly), which asked 2m13s ago, 1 ahead": &NotAcquiredError{Holder: labelled, Ahead: 1, Now: now},
-		"not acquired: held by web-2 pid 4121, 1 ahead":                                  &NotAcquiredError{Holder: ahead, Ahead: 1, Now: now},
-		`not acquired: held by "n/32694", 1 ahead`:                                       &NotAcquiredError{Holder: foreign, Ahead: 1, Now: now},
+		"not acquired: held by web-2 pid 4121, which asked 2m13s ago, 3 ahead":           &NotAcquiredError{Holder: entryOf(1, true, unknown), Ahead: 3, Now: now},
+		"not acquired: held by web-2 pid 4121 (nightly), which asked 2m13s ago, 1 ahead": &NotAcquiredError{Holder: entryOf(1, true, labelled), Ahead: 1, Now: now},
+		"not acquired: held by web-2 pid 4121, 1 ahead":                                  &NotAcquiredError{Holder: entryOf(1, true, ahead), Ahead: 1, Now: now},
+		`not acquired: held by "n/32694", 1 ahead`:                                       &NotAcquiredError{Holder: entryOf(1, true, foreign), Ahead: 1, Now: now},
 		"not acquired: context canceled":                                                 &NotAcquiredError{Ahead: -1, Err: context.Canceled},
 		`lock "n" (token 9) lost: the deadline passed without contact with the service`: &LostError{
 			Name: "n", Token: 9, Session: "1a", Reason: ReasonDeadline,
@@ -62,8 +62,10 @@ func TestErrorsCannotBeForgedByEntries(t *testing.T) {
 			Host: "web-1", PID: math.MinInt, Since: time.UnixMilli(math.MaxInt64),
 		}},
 	} {
-		holder.Place = 1
-		text := (&NotAcquiredError{Holder: holder, Ahead: 1, Now: time.Unix(1_800_000_000, 0)}).Error()
+		if holder.Key == "" {
+			holder.Key = "k"
+		}
+		text := (&NotAcquiredError{Holder: entryOf(1, true, holder), Ahead: 1, Now: time.Unix(1_800_000_000, 0)}).Error()
 		assert.Less(t, len(text), 500, name)
 		assert.True(t, utf8.ValidString(text), name)
 		assert.NotContains(t, text, "\ufffd", name)

@@ -25,7 +25,7 @@ func (h *Hold) entersFirst(ctx context.Context, h2 *Hold) {
 
 // endInTurn ends each hold after the hook of the hold before has returned. It is
 // what failpoint EndsInTurn does.
-func (t *Term) endInTurn(holds []*grant, reason Reason, err error) {
+func (t *term) endInTurn(holds []*grant, reason Reason, err error) {
 	go func() {
 		for _, g := range holds {
 			if g.lose(reason, err) {
@@ -38,7 +38,7 @@ func (t *Term) endInTurn(holds []*grant, reason Reason, err error) {
 
 // revivable reports a loss that a late answer to a renewal undoes. It is what
 // failpoint LossNotLatched does at the deadline.
-func (t *Term) revivable() {
+func (t *term) revivable() {
 	t.mu.Lock()
 	told := slices.Collect(maps.Keys(t.grants))
 	if t.drv != nil && t.ended == nil {

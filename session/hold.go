@@ -8,56 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
-)
-
-// Grant is what a recipe makes a Hold of.
-type Grant struct {
-	Name  string       // the lock
-	Names []string     // all of them, if they are several
-	Kind  string       // the recipe
-	Token Token        //
-	Refs  []driver.Ref // the entries that hold
-
-	// Past is how the hold before this one ended, if the lock keeps account.
-	Past Past
-
-	// Slot is the number that no other hold of the lock has; -1 if it was not
-	// asked for.
-	Slot int
-
-	// Mode is what the hold admits beside itself, at first.
-	Mode driver.Mode
-
-	// MinHold is for how long the entries stay, from the grant on, if the hold is
-	// released before.
-	MinHold time.Duration
-
-	// Release deletes the entries. It is idempotent, and its error is that of
-	// driver.Session's Leave.
-	Release func(ctx context.Context) error
-
-	// Drop deletes what is left of several entries when the hold was lost with one
-	// of them; nil if there is only one.
-	Drop func(ctx context.Context) error
-
-	// Share makes the entry admit others of its kind, and returns its name from
-	// then on; nil if that cannot be. Errors are as of Release.
-	Share func(ctx context.Context) (driver.Ref, error)
-
-	// Write changes the value of the entry; nil if it has none.
-	Write func(ctx context.Context, value []byte) error
-}
-
-// Past is how a hold ended, see Hold.Previous.
-type Past = driver.Past
-
-// The ways in which a hold can have ended.
-const (
-	PastUnknown = driver.PastUnknown // no account was kept, or the hold was a foreign program's
-	PastClean   = driver.PastClean   // it was given back, or there was none yet
-	PastDied    = driver.PastDied    // its owner died, or lost it
 )
 
 // Hold is a lock that is held. Its methods may be called from any goroutine.
@@ -74,8 +27,8 @@ type Hold struct {
 
 // grant is what the handles of a reentrant hold share.
 type grant struct {
-	Grant
-	t     *Term
+	door.Grant
+	t     *term
 	since driver.Instant // of the grant
 
 	mu      sync.Mutex
@@ -85,10 +38,8 @@ type grant struct {
 	asked   map[string]int64 // by name: the newest ask that was told, see Asked
 }
 
-// Hold makes a Hold of a grant, or says why the term can give none any more:
-// the deadline is looked at here once more, because the grant may be old news
-// in a starved process. ctx gives the hold's context its values.
-func (t *Term) Hold(ctx context.Context, gr Grant) (*Hold, error) {
+// hold makes a Hold of a grant, see door.Engine's Grant.
+func (t *term) hold(ctx context.Context, gr door.Grant) (*Hold, error) {
 	g := &grant{Grant: gr, t: t, since: t.s.clock.Now(), handles: make(map[*Hold]struct{}, 1)}
 	h := g.handle(ctx, gr.Mode)
 	g.handles[h] = struct{}{}
@@ -164,7 +115,7 @@ func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Token is the fencing token, the same for all handles of a reentrant hold.
-func (h *Hold) Token() Token { return h.g.Token }
+func (h *Hold) Token() Token { return Token(h.g.Token) }
 
 // Name is the name of the lock; of several, as people see them.
 func (h *Hold) Name() string { return h.g.Name }
@@ -182,18 +133,6 @@ func (g *grant) names() []string {
 // Kind is the recipe that gave the hold: "mutex".
 func (h *Hold) Kind() string { return h.g.Kind }
 
-// Refs names the entries behind the hold, for guarded writes to the same
-// store. A downgrade may change them.
-func (h *Hold) Refs() []driver.Ref {
-	h.g.mu.Lock()
-	defer h.g.mu.Unlock()
-	return slices.Clone(h.g.Refs)
-}
-
-// Previous says how the hold before this one ended, of a lock with the option
-// to keep account of that. PreviousDied asks the usual question.
-func (h *Hold) Previous() Past { return h.g.Past }
-
 // PreviousDied says that whoever held before did not give the lock back: the
 // process died, was cut off, or lost the lock in another way. So what it was
 // doing may be half done, and is to be repaired first. It stays true for whoever
@@ -203,18 +142,18 @@ func (h *Hold) Previous() Past { return h.g.Past }
 // holds of foreign programs, which keep none. In rare cases it is true though
 // nothing was done: a request that died while it waited, and had joined at the
 // very moment when the line changed hands, looks like a holder.
-func (h *Hold) PreviousDied() bool { return h.g.Past == PastDied }
+func (h *Hold) PreviousDied() bool { return h.g.Past == driver.PastDied }
 
 // Slot is a number, from 0 on, that no other living hold of the same lock has,
 // so that things can be assigned and fenced by it; -1 if it was not asked for
 // (see semaphore.Options.Slots).
 func (h *Hold) Slot() int { return h.g.Slot }
 
-// Mode says what the hold admits beside itself. A downgrade changes it.
-func (h *Hold) Mode() driver.Mode {
+// Mode is what the hold admits beside itself. A downgrade changes it.
+func (h *Hold) Mode() Mode {
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
-	return h.mode
+	return modeOf(h.mode)
 }
 
 // of reports whether the hold is one of that lock, taken through that Session by
@@ -226,9 +165,6 @@ func (h *Hold) of(s *Session, kind, name string) bool {
 // SessionID is the service session that keeps the hold, as the service's own
 // tools show it.
 func (h *Hold) SessionID() string { return h.g.t.drv.ID() }
-
-// Service is the name of the service that gave the hold: "etcd".
-func (h *Hold) Service() string { return h.g.t.s.profile.Service }
 
 // Remaining returns the time until the hold's deadline, and 0 when the hold is over.
 // It reads the clock, so it is right also after the process was stopped, where a
@@ -356,5 +292,5 @@ func (g *grant) release(ctx context.Context) error {
 
 // event describes the hold to a hook.
 func (g *grant) event(err error) Event {
-	return Event{Name: g.Name, Kind: g.Kind, Session: g.t.drv.ID(), Token: g.Token, Left: g.t.Left(), Err: err}
+	return Event{Name: g.Name, Kind: g.Kind, Session: g.t.drv.ID(), Token: Token(g.Token), Left: g.t.Left(), Err: err}
 }

@@ -2,56 +2,84 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// InnerHold is a Hold as the recipes and the engine of this module see it. What it
-// does can end a hold, or let others in beside it, so users cannot get one.
-type InnerHold struct{ h *Hold }
-
-// Inner returns a hold as the recipes and the engine of this module see it. Only
-// packages of this module can name the key.
-func Inner(_ door.Key, h *Hold) InnerHold { return InnerHold{h} }
-
-// Of reports whether the hold is one of that lock, taken through that Session by
-// that recipe. It is false for nil and for a zero Hold.
-func (i InnerHold) Of(s *Session, kind, name string) bool { return i.h.of(s, kind, name) }
-
-// Reenter returns one more handle on the same hold, with the same token, for
-// reentrant recipes. The lock is released when the last handle is unlocked. If the
-// hold is over, the error is ErrUnlocked or a *LostError.
-//
-// A handle of mode Shared on an exclusive hold is that of a writer that reads too.
-// When no other handles are left, the entry admits readers.
-func (i InnerHold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
-	return i.h.reenter(ctx, mode)
+// Engine returns the inner side of this package, for the packages of this module only:
+// no other can name the key.
+func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
+	return door.Engine[Session, Hold, Entry, Options]{
+		Open: open,
+		Of:   func(s *Session) door.Session { return inner{s} },
+		Grant: func(ctx context.Context, t door.Term, g door.Grant) (*Hold, error) {
+			return t.(*term).hold(ctx, g)
+		},
+		Inner:   func(h *Hold) door.Hold[Session, Hold] { return innerHold{h} },
+		Inside:  inside,
+		Within:  within,
+		Held:    held,
+		Entry:   entryOf,
+		Entries: entriesOf,
+		Detail:  func(e Entry) driver.Entry { return e.of },
+		Queue: func(ctx context.Context, s *Session, name string) ([]Entry, int64, error) {
+			return s.queueOf(ctx, name)
+		},
+	}
 }
 
-// Downgrade makes an exclusive hold one that admits others of its kind: a writer
-// becomes a reader. The recipe has checked that the hold is its own. Errors are
-// those of rwlock.RWLock.Downgrade.
-func (i InnerHold) Downgrade(ctx context.Context) error { return i.h.downgrade(ctx) }
+// inner is the inner side of a Session.
+type inner struct{ s *Session }
 
-// Write changes the value of the hold's entry. The recipe has checked that the hold
-// is its own, and that its entries have values. It fails with ErrLost or ErrUnlocked
-// if the hold is over, or ends meanwhile. After any other error it is not known
-// whether the value was changed.
-func (i InnerHold) Write(ctx context.Context, value []byte) error { return i.h.write(ctx, value) }
+func (i inner) Term(ctx context.Context) (door.Term, error) {
+	t, err := i.s.liveTerm(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
 
-// EntryGone ends the hold, because somebody else has deleted its entry.
-func (i InnerHold) EntryGone(err error) { i.h.entryGone(err) }
+func (i inner) Clock() driver.Clock {
+	if !i.s.opened() {
+		return driver.SystemClock()
+	}
+	return i.s.clock
+}
 
-// Holds reports whether a live hold of that lock, acquired through that Session by that
-// recipe, exists in this process.
-func Holds(_ door.Key, s *Session, kind, name string) bool {
-	if !s.opened() {
+func (i inner) Profile() driver.Profile {
+	if !i.s.opened() {
+		return driver.Profile{}
+	}
+	return i.s.profile
+}
+
+func (i inner) Meta() driver.Meta {
+	if !i.s.opened() {
+		return driver.Meta{}
+	}
+	return i.s.meta
+}
+
+func (i inner) CheckName(name string) error { return i.s.checkName(name) }
+
+func (i inner) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
+	if err := i.s.checkName(name); err != nil {
+		return nil, err
+	}
+	return i.s.backend.List(ctx, name, most)
+}
+
+func (i inner) Limit(ctx context.Context, name string) (int64, error) { return i.s.limit(ctx, name) }
+
+func (i inner) Holds(kind, name string) bool {
+	if !i.s.opened() {
 		return false
 	}
-	s.mu.Lock()
-	t := s.cur
-	s.mu.Unlock()
+	i.s.mu.Lock()
+	t := i.s.cur
+	i.s.mu.Unlock()
 	if t == nil || !t.Alive() {
 		return false
 	}
@@ -64,3 +92,28 @@ func Holds(_ door.Key, s *Session, kind, name string) bool {
 	}
 	return false
 }
+
+// innerHold is the inner side of a Hold.
+type innerHold struct{ h *Hold }
+
+func (i innerHold) Of(s *Session, kind, name string) bool { return i.h.of(s, kind, name) }
+
+func (i innerHold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
+	return i.h.reenter(ctx, mode)
+}
+
+func (i innerHold) Downgrade(ctx context.Context) error { return i.h.downgrade(ctx) }
+
+func (i innerHold) Write(ctx context.Context, value []byte) error { return i.h.write(ctx, value) }
+
+func (i innerHold) EntryGone(err error) { i.h.entryGone(err) }
+
+func (i innerHold) Refs() []driver.Ref {
+	i.h.g.mu.Lock()
+	defer i.h.g.mu.Unlock()
+	return slices.Clone(i.h.g.Refs)
+}
+
+func (i innerHold) Service() string { return i.h.g.t.s.profile.Service }
+
+func (i innerHold) Previous() driver.Past { return i.h.g.Past }

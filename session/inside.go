@@ -42,11 +42,11 @@ func innermost(ctx context.Context) *Hold {
 	return o.live()
 }
 
-// Inside returns the live hold of the named lock, taken through s, that ctx
+// inside returns the live hold of the named lock, taken through s, that ctx
 // came from, or nil. Go has no thread identity, so ownership travels in the
 // context: every goroutine that was given a hold's context is inside. A hold
 // that was unlocked or lost does not count.
-func Inside(ctx context.Context, s *Session, name string) *Hold {
+func inside(ctx context.Context, s *Session, name string) *Hold {
 	for h := innermost(ctx); h != nil; h = h.outer.live() {
 		if h.g.t.s == s && slices.Contains(h.g.names(), name) {
 			return h
@@ -55,17 +55,17 @@ func Inside(ctx context.Context, s *Session, name string) *Hold {
 	return nil
 }
 
-// Within returns an error that wraps ErrReentrant if ctx came from a live hold of
+// within returns an error that wraps ErrReentrant if ctx came from a live hold of
 // another lock, taken through s, whose entry the queue of the named lock contains
 // as well: see driver.Profile.Within. A request for that lock would wait for itself.
-func Within(ctx context.Context, s *Session, name string) error {
-	within := s.profile.Within
-	if within == nil {
+func within(ctx context.Context, s *Session, name string) error {
+	contains := s.profile.Within
+	if contains == nil {
 		return nil
 	}
 	for h := innermost(ctx); h != nil; h = h.outer.live() {
 		for _, other := range h.g.names() {
-			if h.g.t.s == s && within(other, name) {
+			if h.g.t.s == s && contains(other, name) {
 				return fmt.Errorf("%w: the queue of %q contains the entries of %q, which the caller holds", ErrReentrant, name, other)
 			}
 		}
@@ -73,10 +73,10 @@ func Within(ctx context.Context, s *Session, name string) error {
 	return nil
 }
 
-// Held returns the names of the live holds that ctx came from, innermost
+// held returns the names of the live holds that ctx came from, innermost
 // first. It is put into the entry that the caller joins with, so that circles
 // of waiting can be found.
-func Held(ctx context.Context) []string {
+func held(ctx context.Context) []string {
 	var names []string
 	for h := innermost(ctx); h != nil; h = h.outer.live() {
 		names = append(names, h.g.names()...)

@@ -26,10 +26,10 @@ func handOver(t *testing.T, s *session.Session, h *session.Hold, n int) *session
 	t.Helper()
 	next, err := mutex.New(s, "n"+strconv.Itoa(n%2)).Lock(h.Context())
 	require.NoError(t, err)
-	require.Equal(t, []string{h.Name()}, session.Held(h.Context()))
-	require.Equal(t, []string{next.Name(), h.Name()}, session.Held(next.Context()))
+	require.Equal(t, []string{h.Name()}, core.Held(h.Context()))
+	require.Equal(t, []string{next.Name(), h.Name()}, core.Held(next.Context()))
 	require.NoError(t, h.Unlock())
-	require.Equal(t, []string{next.Name()}, session.Held(next.Context()))
+	require.Equal(t, []string{next.Name()}, core.Held(next.Context()))
 	require.Equal(t, "value", next.Context().Value(contextKey{}))
 	return next
 }
@@ -41,7 +41,7 @@ func TestHandOverHandKeepsNothing(t *testing.T) { synctest.Test(t, handOverHandK
 
 func handOverHandKeepsNothing(t *testing.T) {
 	var reads atomic.Int64
-	s, err := session.Open(t.Context(), clocked{membackend.New().Backend(), func(at driver.Instant) driver.Instant {
+	s, err := core.Open(t.Context(), clocked{membackend.New().Backend(), func(at driver.Instant) driver.Instant {
 		reads.Add(1)
 		return at
 	}}, nil)
@@ -110,15 +110,15 @@ func TestAnOuterHoldCountsThroughOnesThatAreOver(t *testing.T) {
 		}
 		h = inner
 	}
-	assert.Equal(t, []string{"3", "n"}, session.Held(h.Context()))
+	assert.Equal(t, []string{"3", "n"}, core.Held(h.Context()))
 	require.NoError(t, h.Unlock())
 	for range 2 {
-		assert.Equal(t, []string{"n"}, session.Held(h.Context()))
-		assert.Same(t, outer, session.Inside(h.Context(), s, "n"))
+		assert.Equal(t, []string{"n"}, core.Held(h.Context()))
+		assert.Same(t, outer, core.Inside(h.Context(), s, "n"))
 	}
 	require.NoError(t, outer.Unlock())
-	assert.Empty(t, session.Held(h.Context()))
-	assert.Nil(t, session.Inside(h.Context(), s, "n"))
+	assert.Empty(t, core.Held(h.Context()))
+	assert.Nil(t, core.Inside(h.Context(), s, "n"))
 }
 
 // TestTheContextOfAHoldCarriesWhatIsAddedOnTheWay: values that are added between two

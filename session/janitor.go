@@ -48,7 +48,7 @@ const (
 // Clean has f called, in the background, until it returns nil. f removes
 // something that may be left at the service and is idempotent. Nothing of it
 // outlives the term.
-func (t *Term) Clean(f func(context.Context) error) {
+func (t *term) Clean(f func(context.Context) error) {
 	if t.ctx.Err() == nil {
 		t.tidy(f, func() {})
 	}
@@ -56,10 +56,10 @@ func (t *Term) Clean(f func(context.Context) error) {
 
 // tidy is Clean for a job that goes on while Session.Close waits, with a function
 // that is called when the job is over.
-func (t *Term) tidy(f func(context.Context) error, done func()) { t.tidyAfter(0, f, done) }
+func (t *term) tidy(f func(context.Context) error, done func()) { t.tidyAfter(0, f, done) }
 
 // tidyAfter is tidy, not before a time has passed.
-func (t *Term) tidyAfter(wait time.Duration, f func(context.Context) error, done func()) {
+func (t *term) tidyAfter(wait time.Duration, f func(context.Context) error, done func()) {
 	j, o := &t.janitor, &job{try: f, done: done, rest: minRest}
 	j.mu.Lock()
 	over := j.over
@@ -78,7 +78,7 @@ func (t *Term) tidyAfter(wait time.Duration, f func(context.Context) error, done
 
 // enqueue puts a job behind those that are ready. The caller holds the janitor's
 // mutex.
-func (t *Term) enqueue(o *job) {
+func (t *term) enqueue(o *job) {
 	j := &t.janitor
 	j.ready = append(j.ready, o)
 	if j.workers < maxWorkers {
@@ -88,7 +88,7 @@ func (t *Term) enqueue(o *job) {
 }
 
 // sweep works through the jobs that are ready, and ends when there are none.
-func (t *Term) sweep() {
+func (t *term) sweep() {
 	j := &t.janitor
 	for {
 		j.mu.Lock()
@@ -108,7 +108,7 @@ func (t *Term) sweep() {
 
 // attempt tries a job, and reports whether the job is over. One that is not is
 // tried again when it has rested.
-func (t *Term) attempt(o *job) bool {
+func (t *term) attempt(o *job) bool {
 	j := &t.janitor
 	ctx, cancel := driver.WithTimeout(j.ctx, t.s.clock, cleanTimeout)
 	err := o.try(ctx)
@@ -132,7 +132,7 @@ func (t *Term) attempt(o *job) bool {
 }
 
 // rested makes a job ready again.
-func (t *Term) rested(o *job) {
+func (t *term) rested(o *job) {
 	j := &t.janitor
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -37,13 +37,13 @@ func (g *grant) reportLoss() {
 	g.mu.Lock()
 	lost := g.lost
 	g.mu.Unlock()
-	g.t.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", int64(g.Token), "err", lost)
+	g.t.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", g.Token, "err", lost)
 	fire(g.t.s.opts.Hooks.Lost, func() Event { return g.event(lost) })
 }
 
 // lostError describes a loss of this hold.
 func (g *grant) lostError(reason Reason, err error) *LostError {
-	return &LostError{Name: g.Name, Token: g.Token, Session: g.t.drv.ID(), Reason: reason, Err: err}
+	return &LostError{Name: g.Name, Token: Token(g.Token), Session: g.t.drv.ID(), Reason: reason, Err: err}
 }
 
 // lostNow is the loss that the end of the term means for this hold.

@@ -8,11 +8,11 @@ import (
 // MaxName is the most bytes that the name of a lock takes.
 const MaxName = 512
 
-// CheckName returns an error that wraps ErrInvalidName if no lock of this
+// checkName returns an error that wraps ErrInvalidName if no lock of this
 // Session can have that name: it is empty, longer than MaxName bytes, not
 // UTF-8, holds a NUL, or the layout of the backend cannot hold it. Nothing is
 // sent.
-func (s *Session) CheckName(name string) error {
+func (s *Session) checkName(name string) error {
 	switch {
 	case !s.opened():
 		return fmt.Errorf("%w: it is nil or was never opened", ErrClosed)

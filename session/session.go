@@ -32,7 +32,7 @@ type Session struct {
 	mu      sync.Mutex
 	closed  bool
 	drained bool     // Close waits for the last goroutines
-	cur     *Term    // the live term, if there is one
+	cur     *term    // the live term, if there is one
 	opening *attempt // a term being opened, if there is one
 	backoff time.Duration
 	lastErr error // why the last attempt failed
@@ -44,16 +44,12 @@ type Session struct {
 // attempt is one try at opening a term; the rest may be read when done is closed.
 type attempt struct {
 	done chan struct{}
-	term *Term
+	term *term
 	err  error
 }
 
-// Open opens a Session on a backend, which it owns from then on, also when
-// Open fails. Users call the backend's own Open instead. It returns when the
-// first service session is there, or with the reason why not when ctx ends (5 s
-// if ctx has no deadline): ErrInvalidOptions, ErrDenied, ErrRefused or
-// ErrUnavailable. ctx bounds the opening only.
-func Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
+// open opens a Session on a backend, see door.Engine.
+func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	p := b.Profile()
 	opts, err := o.checked(p)
 	if err != nil {
@@ -95,11 +91,8 @@ const (
 	maxBackoff = time.Second
 )
 
-// Term returns the live term, opening one if need be. It waits for as long as
-// ctx lets it while the service is unreachable, and gives up at once where
-// waiting cannot help: ErrClosed, ErrDenied, ErrRefused. It is what recipes
-// build on; users have no need of it.
-func (s *Session) Term(ctx context.Context) (*Term, error) {
+// liveTerm returns the live term, opening one if need be, see door.Session.
+func (s *Session) liveTerm(ctx context.Context) (*term, error) {
 	if !s.opened() {
 		return nil, fmt.Errorf("%w: it is nil or was never opened", ErrClosed)
 	}
@@ -133,7 +126,7 @@ func (s *Session) giveUp(cause error) error {
 
 // current returns the live term, or the attempt to wait for, which it starts
 // if nobody has. Attempts are made only while somebody asks for one.
-func (s *Session) current() (*Term, *attempt, error) {
+func (s *Session) current() (*term, *attempt, error) {
 	s.mu.Lock()
 	t := s.cur
 	s.mu.Unlock()
@@ -188,7 +181,7 @@ func (s *Session) openLater(a *attempt, backoff time.Duration, wait bool) {
 }
 
 // install makes t the current term, or ends it if Close came first.
-func (s *Session) install(t *Term) {
+func (s *Session) install(t *term) {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
@@ -216,7 +209,7 @@ func (s *Session) track(f func()) {
 }
 
 // drop forgets a term that is over.
-func (s *Session) drop(t *Term) {
+func (s *Session) drop(t *term) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cur == t {
@@ -271,36 +264,10 @@ func (s *Session) Close() error {
 // Session behave like a closed one.
 func (s *Session) opened() bool { return s != nil && s.backend != nil }
 
-// Queue returns the line of a lock in order, holders first, entries of other
-// programs included. It is empty if nobody holds or waits.
-func (s *Session) Queue(ctx context.Context, name string) ([]driver.Entry, error) {
-	if err := s.CheckName(name); err != nil {
-		return nil, fmt.Errorf("session: queue: %w", err)
-	}
-	line, err := s.backend.List(ctx, name, 0)
-	if err != nil {
-		return nil, fmt.Errorf("session: queue %q: %w", name, err)
-	}
-	return line, nil
-}
-
-// First returns who stands first in the line of a lock; a zero entry if nobody
-// does.
-func (s *Session) First(ctx context.Context, name string) (driver.Entry, error) {
-	if err := s.CheckName(name); err != nil {
-		return driver.Entry{}, fmt.Errorf("session: first: %w", err)
-	}
-	line, err := s.backend.List(ctx, name, 1)
-	if err != nil || len(line) == 0 {
-		return driver.Entry{}, err
-	}
-	return line[0], nil
-}
-
-// Limit returns how many permits the semaphore of that name gives, 0 if it has
-// none yet.
-func (s *Session) Limit(ctx context.Context, name string) (int64, error) {
-	if err := s.CheckName(name); err != nil {
+// limit returns how many permits the semaphore of that name gives, 0 if it has none
+// yet.
+func (s *Session) limit(ctx context.Context, name string) (int64, error) {
+	if err := s.checkName(name); err != nil {
 		return 0, fmt.Errorf("session: limit: %w", err)
 	}
 	limit, err := s.backend.Limit(ctx, name)
@@ -321,51 +288,6 @@ func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 		return nil, fmt.Errorf("session: names with prefix %q: %w", prefix, err)
 	}
 	return names, nil
-}
-
-// Evict deletes an entry of a lock's line, as Queue has shown it, whoever owns it:
-// a holder's, a waiter's, or a foreign program's. It is what an operator does to
-// an entry that nobody gives back. ErrGone: it is not there any more. ErrDenied: a
-// permission is missing, and the error names the path. Any other error: it is not
-// known whether it was done; call again, never another entry is deleted.
-//
-// It breaks the lock. Whoever is next holds at once, and the evicted holder is told
-// (ErrLost, ReasonDeleted, and ReasonEvicted from Unlock) when word of it has travelled: until then both believe,
-// and only a resource that checks tokens is safe. Ask first: see Session.Ask. A
-// waiter that is evicted goes to the end of the line. Nothing keeps an evicted
-// program from asking again.
-func (s *Session) Evict(ctx context.Context, e driver.Entry) error {
-	if err := s.CheckName(e.Line); err != nil {
-		return fmt.Errorf("session: evict: %w", err)
-	}
-	if err := s.backend.Evict(ctx, e); err != nil {
-		return fmt.Errorf("session: evict from %q: %w", e.Line, err)
-	}
-	return nil
-}
-
-// Meta is what this Session's entries say of their owner.
-func (s *Session) Meta() driver.Meta {
-	if !s.opened() {
-		return driver.Meta{}
-	}
-	return s.meta
-}
-
-// Clock is the backend's clock; the system's for a Session that was never opened.
-func (s *Session) Clock() driver.Clock {
-	if !s.opened() {
-		return driver.SystemClock()
-	}
-	return s.clock
-}
-
-// Profile is the backend's profile.
-func (s *Session) Profile() driver.Profile {
-	if !s.opened() {
-		return driver.Profile{}
-	}
-	return s.profile
 }
 
 // Options are the options in force, defaults filled in.

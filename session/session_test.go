@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -138,7 +139,7 @@ func TestOpenThatFailsClosesTheBackend(t *testing.T) {
 			{opts: session.Options{Label: string(make([]byte, 129))}, want: session.ErrInvalidOptions},
 		} {
 			b := &backend{Backend: membackend.New().Backend(), err: c.err}
-			_, err := session.Open(t.Context(), b, &c.opts)
+			_, err := core.Open(t.Context(), b, &c.opts)
 
 			require.ErrorIs(t, err, c.want)
 			assert.Equal(t, 1, b.closed)
@@ -150,7 +151,7 @@ func TestIncurableErrorsEndTheWaitForASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		b := &backend{Backend: st.Backend()}
-		s, err := session.Open(t.Context(), b, nil)
+		s, err := core.Open(t.Context(), b, nil)
 		require.NoError(t, err)
 		b.err = driver.ErrDenied // somebody changed the password
 		st.Expire("m1")
@@ -187,7 +188,7 @@ func starved(b driver.Backend, ahead *atomic.Int64) driver.Backend {
 func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *session.Hold, ahead *atomic.Int64) {
 	t.Helper()
 	c, ahead = membackend.New().NewClient(), new(atomic.Int64)
-	s, err := session.Open(t.Context(), starved(c.Backend(), ahead), nil)
+	s, err := core.Open(t.Context(), starved(c.Backend(), ahead), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	h, err = mutex.New(s, "n").Lock(t.Context())
@@ -198,13 +199,13 @@ func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *ses
 func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
-		s, err := session.Open(t.Context(), starved(membackend.New().Backend(), &ahead), nil)
+		s, err := core.Open(t.Context(), starved(membackend.New().Backend(), &ahead), nil)
 		require.NoError(t, err)
-		term, err := s.Term(t.Context())
+		term, err := core.Of(s).Term(t.Context())
 		require.NoError(t, err)
 		ahead.Store(int64(session.DefaultTTL)) // no timer has fired
 
-		_, err = term.Hold(t.Context(), session.Grant{Name: "n", Kind: "test", Token: 1})
+		_, err = core.Grant(t.Context(), term, door.Grant{Name: "n", Kind: "test", Token: 1})
 		require.ErrorIs(t, err, session.ErrLost)
 		require.NoError(t, s.Close())
 	})
@@ -240,7 +241,7 @@ func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, _, h := hold(t)
-		require.True(t, st.Delete("n", h.Refs()[0].Key)) // so soon that nobody watches
+		require.True(t, st.Delete("n", core.Inner(h).Refs()[0].Key)) // so soon that nobody watches
 		err := h.Unlock()
 
 		var lost *session.LostError
@@ -288,7 +289,7 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, s := open(t)
-		term, err := s.Term(t.Context())
+		term, err := core.Of(s).Term(t.Context())
 		require.NoError(t, err)
 		const jobs = 100 // more than run at once
 		tries := make([]int, jobs)

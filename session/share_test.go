@@ -16,17 +16,17 @@ import (
 // TestARequestThatFindsTheSessionOverEndsTheHold: it may be the first to find out.
 func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *session.Hold) error{
-		"downgrade": func(ctx context.Context, h *session.Hold) error { return session.Inner(door.Key{}, h).Downgrade(ctx) },
+		"downgrade": func(ctx context.Context, h *session.Hold) error { return core.Inner(h).Downgrade(ctx) },
 		"write": func(ctx context.Context, h *session.Hold) error {
-			return session.Inner(door.Key{}, h).Write(ctx, []byte("v"))
+			return core.Inner(h).Write(ctx, []byte("v"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, _, s := open(t)
-				term, err := s.Term(t.Context())
+				term, err := core.Of(s).Term(t.Context())
 				require.NoError(t, err)
-				h, err := term.Hold(t.Context(), session.Grant{
+				h, err := core.Grant(t.Context(), term, door.Grant{
 					Name: "n", Kind: "k", Token: 7,
 					Share:   func(context.Context) (driver.Ref, error) { return driver.Ref{}, driver.ErrSessionOver },
 					Write:   func(context.Context, []byte) error { return driver.ErrSessionOver },

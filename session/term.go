@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Term is one service session under a Session, from its opening to its end. It
-// is what recipes build on; users have no need of it. It is safe for concurrent
-// use.
-type Term struct {
+// term is one service session under a Session, from its opening to its end; it
+// implements door.Term. It is safe for concurrent use.
+type term struct {
 	s      *Session
 	drv    driver.Session
 	ctx    context.Context // ends with the term, the cause is a *LostError
@@ -39,8 +39,8 @@ type Term struct {
 
 // openTerm opens a service session. Its proofs are counted from the first
 // request on.
-func (s *Session) openTerm(ctx context.Context) (*Term, error) {
-	t := &Term{
+func (s *Session) openTerm(ctx context.Context) (*term, error) {
+	t := &term{
 		s: s, grants: map[*grant]struct{}{},
 		repaid: make(chan struct{}), closed: make(chan struct{}),
 	}
@@ -76,7 +76,7 @@ func (s *Session) openTerm(ctx context.Context) (*Term, error) {
 }
 
 // proof takes in an acknowledged request. It is the driver's callback.
-func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
+func (t *term) proof(sent driver.Instant, ttl time.Duration) {
 	now := t.s.clock.Now()
 	if failpoint.On(failpoint.DeadlineByReceipt) {
 		sent = now
@@ -98,7 +98,7 @@ func (t *Term) proof(sent driver.Instant, ttl time.Duration) {
 
 // gone takes in the service's word that it has no such session, or that the client
 // was closed. It is the driver's callback.
-func (t *Term) gone(err error) {
+func (t *term) gone(err error) {
 	reason := ReasonExpired
 	if errors.Is(err, driver.ErrClosed) {
 		reason = ReasonClosed
@@ -121,12 +121,12 @@ const maxTick = 500 * time.Millisecond
 
 // tickLater looks at the deadline again when it is due, and now and then before.
 // The caller holds t.mu.
-func (t *Term) tickLater(left time.Duration) {
+func (t *term) tickLater(left time.Duration) {
 	t.stopTick = t.s.clock.AfterFunc(min(left, maxTick), t.tick)
 }
 
 // tick ends the term at its deadline.
-func (t *Term) tick() {
+func (t *term) tick() {
 	t.mu.Lock()
 	if t.ended != nil {
 		t.mu.Unlock()
@@ -144,10 +144,10 @@ func (t *Term) tick() {
 
 // Alive says whether the term is believed in at this moment. It reads the
 // clock, because timers fire late in a starved process.
-func (t *Term) Alive() bool { return t.Left() > 0 }
+func (t *term) Alive() bool { return t.Left() > 0 }
 
 // Left is the time to the deadline; 0 when the term is over.
-func (t *Term) Left() time.Duration {
+func (t *term) Left() time.Duration {
 	t.mu.Lock()
 	left, ended := t.belief.left(t.s.clock.Now()), t.ended != nil
 	t.mu.Unlock()
@@ -161,7 +161,7 @@ func (t *Term) Left() time.Duration {
 // then that of the waiters, then renewals stop, and then it is reported. The
 // service session is left to expire, so that the holders have the margin, unless
 // none of them is left.
-func (t *Term) end(reason Reason, err error) {
+func (t *term) end(reason Reason, err error) {
 	if failpoint.On(failpoint.LossNotLatched) && reason == ReasonDeadline {
 		t.revivable()
 		return
@@ -217,7 +217,7 @@ func (t *Term) end(reason Reason, err error) {
 
 // repay notes that a hold was given back, and closes the service session early
 // if it was the last one of a term that is over.
-func (t *Term) repay() {
+func (t *term) repay() {
 	t.mu.Lock()
 	t.owed--
 	last := t.owed == 0 && t.ended != nil
@@ -232,7 +232,7 @@ func (t *Term) repay() {
 // when the service has answered, at the latest when it has expired there.
 //
 //nolint:contextcheck // whoever finds the term over is not the one who waits for this
-func (t *Term) closeLater() {
+func (t *term) closeLater() {
 	t.mu.Lock()
 	mine := !t.closing
 	t.closing = true
@@ -252,7 +252,7 @@ func (t *Term) closeLater() {
 
 // Go runs f in a goroutine that Session.Close waits for. f must end soon after
 // its context, which ends with the term. When the term is over, f is not run.
-func (t *Term) Go(f func(context.Context)) {
+func (t *term) Go(f func(context.Context)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended != nil {
@@ -268,7 +268,7 @@ const closeTimeout = 5 * time.Second
 
 // shut waits for the holds of a term that Close has ended, and for their pending
 // releases, up to the margin, and closes the service session.
-func (t *Term) shut() error {
+func (t *term) shut() error {
 	ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, t.s.opts.Margin)
 	defer cancel()
 	select {
@@ -282,17 +282,14 @@ func (t *Term) shut() error {
 }
 
 // Driver is the service session.
-func (t *Term) Driver() driver.Session { return t.drv }
-
-// Session is the Session that the term belongs to.
-func (t *Term) Session() *Session { return t.s }
+func (t *term) Driver() driver.Session { return t.drv }
 
 // Context ends with the term; its cause is a *LostError.
-func (t *Term) Context() context.Context { return t.ctx }
+func (t *term) Context() context.Context { return t.ctx }
 
 // Within returns a context that ends with ctx, and with the term, when nothing
 // of the term's is worth waiting for. Its cause is that of the one that ended.
-func (t *Term) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+func (t *term) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
 	return ctx, func() {
@@ -303,7 +300,7 @@ func (t *Term) Within(ctx context.Context) (context.Context, context.CancelFunc)
 
 // Engine returns the one value that the engine keeps with the term, made by
 // init at the first call.
-func (t *Term) Engine(init func(*Term) any) any {
+func (t *term) Engine(init func(door.Term) any) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.engine == nil {

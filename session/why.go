@@ -37,7 +37,7 @@ func (g *grant) why(ctx context.Context, err error) error {
 
 // renewedSince asks for a renewal, and reports whether one was acknowledged before
 // ctx ended that was sent at since or later.
-func (t *Term) renewedSince(ctx context.Context, since driver.Instant) bool {
+func (t *term) renewedSince(ctx context.Context, since driver.Instant) bool {
 	for asked := false; ; asked = true {
 		t.mu.Lock()
 		// The newest may have been sent in the same instant, before the loss.
@@ -62,7 +62,7 @@ func (t *Term) renewedSince(ctx context.Context, since driver.Instant) bool {
 }
 
 // inform wakes all who wait for a renewal. The caller holds t.mu.
-func (t *Term) inform() {
+func (t *term) inform() {
 	if t.news != nil {
 		close(t.news)
 		t.news = nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -218,7 +219,7 @@ func Open(ctx context.Context, servers []string, opts *Options) (*session.Sessio
 	if opts != nil {
 		o = opts.Session
 	}
-	s, err := session.Open(ctx, b, &o)
+	s, err := session.Engine(door.Key{}).Open(ctx, b, &o)
 	if err != nil {
 		return nil, fmt.Errorf("zkbackend: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -28,9 +29,10 @@ import (
 // The guard of a hold that is lost or was given back never succeeds. Of a hold
 // on another service it panics: there is no condition that could be right.
 func Guard(h *session.Hold) []*zk.CheckVersionRequest {
-	refs := h.Refs()
-	if h.Service() != service || len(refs) == 0 {
-		panic(fmt.Sprintf("zkbackend: Guard of a hold on %s with %d entries", h.Service(), len(refs)))
+	inner := session.Engine(door.Key{}).Inner(h)
+	refs := inner.Refs()
+	if inner.Service() != service || len(refs) == 0 {
+		panic(fmt.Sprintf("zkbackend: Guard of a hold on %s with %d entries", inner.Service(), len(refs)))
 	}
 	checks := make([]*zk.CheckVersionRequest, 0, len(refs)+1)
 	for _, ref := range refs {

@@ -140,7 +140,7 @@ func (p *plea) seen(ctx context.Context, now schema.Line) error {
 		}
 		fmt.Fprintln(p.stderr, "fairlock: asked again")
 	}
-	events := inspect.Changes(p.before, []schema.Line{now}, p.s.Clock().Wall())
+	events := inspect.Changes(p.before, []schema.Line{now}, time.Now())
 	p.before = []schema.Line{now}
 	for _, e := range events {
 		if e.Event != schema.Granted && e.Event != schema.Released {

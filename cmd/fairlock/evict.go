@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -108,7 +109,7 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 	case err != nil:
 		return fmt.Errorf("it is not known whether %s was evicted: look with who, or say the same with --token %d again: %w", screen.Printable(e.Who()), e.Token, err)
 	}
-	done := schema.NewEvent(schema.Evicted, name, s.Clock().Wall(), e)
+	done := schema.NewEvent(schema.Evicted, name, time.Now(), e)
 	if out.IsJSON() {
 		return out.One(cmd.OutOrStdout(), done)
 	}

@@ -59,7 +59,7 @@ func (a *app) top(ctx context.Context, f *os.File, s *session.Session, prefix st
 	err = inspect.Every(ctx, every, func() error {
 		looking, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
-		title, now := name, s.Clock().Wall()
+		title, now := name, time.Now()
 		seen, err := inspect.ReadAll(looking, s, prefix)
 		switch {
 		case ctx.Err() != nil:

@@ -53,7 +53,7 @@ func (a *app) watchCommand() *cobra.Command {
 			var before []schema.Line
 			look := func(ctx context.Context) ([]schema.Line, error) { return inspect.ReadAll(ctx, s, first(args)) }
 			return follow(ctx, s, time.Duration(every), cmd.ErrOrStderr(), look, func(now []schema.Line) error {
-				events := inspect.Changes(before, now, s.Clock().Wall())
+				events := inspect.Changes(before, now, time.Now())
 				before = now
 				for _, e := range events {
 					if err := tell(w, paint, out.IsJSON(), e); err != nil {
@@ -97,7 +97,7 @@ func follow[T any](ctx context.Context, s *session.Session, every time.Duration,
 			return err
 		}
 		if !lost {
-			fmt.Fprintf(stderr, "fairlock: warning: no look at the lines since %s: %v\n", s.Clock().Wall().Format(time.TimeOnly), err)
+			fmt.Fprintf(stderr, "fairlock: warning: no look at the lines since %s: %v\n", time.Now().Format(time.TimeOnly), err)
 		}
 		lost = true
 		return nil

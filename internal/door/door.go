@@ -1,10 +1,206 @@
 // Package door keeps what is for this module's own packages out of users' reach,
-// where Go has no other means: exported functions that take a [Key] can be called
-// only by a package that can import this one.
+// where Go has no other means: a function that takes a [Key] can be called only by a
+// package that can import this one. What packages above session need of it beyond what
+// users see is declared here, and session.Engine gives it to them.
 package door
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
 
 // Key opens the door. Its zero value is ready to use. Code outside of this module
 // cannot name the type, and the field keeps it from giving a struct{} in its place.
 type Key struct{ _ sealed }
 
 type sealed struct{}
+
+// Engine is package session as the recipes, the engine, the backends and the command
+// line of this module see it. The type parameters are session's Session, Hold, Entry
+// and Options, which this package cannot import.
+type Engine[S, H, E, O any] struct {
+	// Open opens a Session on a backend, which the Session owns from then on, also when
+	// Open fails. It returns when the first service session is there, or when ctx ends
+	// (after 5 s if ctx has no deadline), with ErrInvalidOptions, ErrDenied, ErrRefused
+	// or ErrUnavailable. ctx bounds the opening only.
+	Open func(ctx context.Context, b driver.Backend, o *O) (*S, error)
+
+	// Of returns the inner side of a Session; nil stands for a closed one.
+	Of func(s *S) Session
+
+	// Grant makes a Hold of a grant. It returns a *LostError if the term has ended: the
+	// deadline is checked once more, because the grant may be old in a starved process.
+	// ctx gives the hold's context its values.
+	Grant func(ctx context.Context, t Term, g Grant) (*H, error)
+
+	// Inner returns the inner side of a Hold; nil stands for one of no lock.
+	Inner func(h *H) Hold[S, H]
+
+	// Inside returns the live hold of the named lock, acquired through s, that ctx came
+	// from, or nil. Go has no thread identity, so ownership travels in the context: every
+	// goroutine that was given a hold's context is inside. A hold that was unlocked or
+	// lost does not count.
+	Inside func(ctx context.Context, s *S, name string) *H
+
+	// Within returns an error that wraps ErrReentrant if ctx came from a live hold of
+	// another lock, acquired through s, whose entry the queue of the named lock contains
+	// as well: see driver.Profile.Within. A request for that lock would wait for itself.
+	Within func(ctx context.Context, s *S, name string) error
+
+	// Held returns the names of the live holds that ctx came from, innermost first. It is
+	// put into the entry that the caller joins with, so that deadlocks can be found.
+	Held func(ctx context.Context) []string
+
+	// Entry returns an entry as users see it, Entries a whole queue of a limit (0 if it
+	// has none), and Detail what an entry was made of.
+	Entry   func(place int, holds bool, e driver.Entry) E
+	Entries func(queue []driver.Entry, limit int64) []E
+	Detail  func(e E) driver.Entry
+
+	// Queue is Session.Queue, with the limit if the queue is that of a semaphore.
+	Queue func(ctx context.Context, s *S, name string) ([]E, int64, error)
+}
+
+// Session is the inner side of a session.Session.
+type Session interface {
+	// Term returns the live term, opening one if need be. It waits for as long as ctx
+	// lets it while the service is unreachable, and gives up at once where waiting cannot
+	// help: ErrClosed, ErrDenied, ErrRefused.
+	Term(ctx context.Context) (Term, error)
+
+	// Clock is the backend's clock; the system's for a Session that was never opened.
+	Clock() driver.Clock
+
+	// Profile is the backend's profile.
+	Profile() driver.Profile
+
+	// Meta is what the entries of this Session claim about their owner.
+	Meta() driver.Meta
+
+	// CheckName returns an error that wraps ErrInvalidName if no lock of this Session can
+	// have that name: it is empty, longer than MaxName bytes, not UTF-8, holds a NUL, or
+	// the layout of the backend cannot hold it. Nothing is sent.
+	CheckName(name string) error
+
+	// List returns the first entries of a queue in order, at most so many; 0: all.
+	List(ctx context.Context, name string, most int) ([]driver.Entry, error)
+
+	// Limit returns the limit of a semaphore, 0 if it has none yet.
+	Limit(ctx context.Context, name string) (int64, error)
+
+	// Holds reports whether this Session has a live hold of that lock and recipe.
+	Holds(kind, name string) bool
+}
+
+// Term is one service session under a Session, from its opening to its end. It is safe
+// for concurrent use.
+type Term interface {
+	// Driver is the service session.
+	Driver() driver.Session
+
+	// Context ends with the term; its cause is a *LostError.
+	Context() context.Context
+
+	// Within returns a context that ends with ctx, and with the term, when nothing of the
+	// term is worth waiting for. Its cause is that of the one that ended.
+	Within(ctx context.Context) (context.Context, context.CancelFunc)
+
+	// Alive reports whether the deadline has not passed. It reads the clock, because
+	// timers fire late in a starved process.
+	Alive() bool
+
+	// Left is the time to the deadline; 0 when the term is over.
+	Left() time.Duration
+
+	// Go runs f in a goroutine that Session.Close waits for. f must end soon after its
+	// context, which ends with the term. When the term is over, f is not run.
+	Go(f func(context.Context))
+
+	// Clean has f called, in the background, until it returns nil. f removes something
+	// that may be left at the service and is idempotent. Nothing of it outlives the term.
+	Clean(f func(context.Context) error)
+
+	// Engine returns the one value that the engine keeps with the term, made by init at
+	// the first call.
+	Engine(init func(Term) any) any
+}
+
+// Hold is the inner side of a session.Hold. What it does can end a hold, or let others
+// in beside it, so users cannot get one.
+type Hold[S, H any] interface {
+	// Of reports whether the hold is one of that lock, acquired through that Session by
+	// that recipe. It is false for nil and for a zero Hold.
+	Of(s *S, kind, name string) bool
+
+	// Reenter returns one more handle on the same hold, with the same token, for
+	// reentrant recipes. The lock is released when the last handle is unlocked. If the
+	// hold is over, the error is ErrUnlocked or a *LostError.
+	//
+	// A handle of mode Shared on an exclusive hold is that of a writer that reads too.
+	// When no other handles are left, the entry admits readers.
+	Reenter(ctx context.Context, mode driver.Mode) (*H, error)
+
+	// Downgrade makes an exclusive hold one that admits others of its kind: a writer
+	// becomes a reader. The recipe has checked that the hold is its own. Errors are
+	// those of rwlock.RWLock.Downgrade.
+	Downgrade(ctx context.Context) error
+
+	// Write changes the value of the hold's entry. The recipe has checked that the hold
+	// is its own, and that its entries have values. It fails with ErrLost or ErrUnlocked
+	// if the hold is over, or ends meanwhile. After any other error it is not known
+	// whether the value was changed.
+	Write(ctx context.Context, value []byte) error
+
+	// EntryGone ends the hold, because somebody else has deleted its entry.
+	EntryGone(err error)
+
+	// Refs names the entries behind the hold, for guarded writes to the same store. A
+	// downgrade may change them.
+	Refs() []driver.Ref
+
+	// Service is the name of the service that gave the hold: "etcd".
+	Service() string
+
+	// Previous is how the hold before this one ended, if the lock keeps account.
+	Previous() driver.Past
+}
+
+// Grant is what a recipe makes a Hold of.
+type Grant struct {
+	Name  string       // the lock
+	Names []string     // all of them, if they are several
+	Kind  string       // the recipe
+	Token int64        //
+	Refs  []driver.Ref // the entries that hold
+
+	// Past is how the hold before this one ended, if the lock keeps account.
+	Past driver.Past
+
+	// Slot is the number that no other hold of the lock has; -1 if it was not
+	// asked for.
+	Slot int
+
+	// Mode is what the hold admits beside itself, at first.
+	Mode driver.Mode
+
+	// MinHold is for how long the entries stay, from the grant on, if the hold is
+	// released before.
+	MinHold time.Duration
+
+	// Release deletes the entries. It is idempotent, and its error is that of
+	// driver.Session's Leave.
+	Release func(ctx context.Context) error
+
+	// Drop deletes what is left of several entries when the hold was lost with one
+	// of them; nil if there is only one.
+	Drop func(ctx context.Context) error
+
+	// Share makes the entry admit others of its kind, and returns its name from
+	// then on; nil if that cannot be. Errors are as of Release.
+	Share func(ctx context.Context) (driver.Ref, error)
+
+	// Write changes the value of the entry; nil if it has none.
+	Write func(ctx context.Context, value []byte) error
+}

@@ -44,14 +44,14 @@ type Request struct {
 func checked(ctx context.Context, s *session.Session, rs []Request) error {
 	names := make(map[string]bool, len(rs))
 	for _, r := range rs {
-		if err := s.CheckName(r.Name); err != nil {
+		if err := Core.Of(s).CheckName(r.Name); err != nil {
 			return err
 		}
 		if names[r.Name] {
 			return fmt.Errorf("%w %q: it is there twice", session.ErrInvalidName, r.Name)
 		}
 		names[r.Name] = true
-		if err := session.Within(ctx, s, r.Name); err != nil {
+		if err := Core.Within(ctx, s, r.Name); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func Acquire(ctx context.Context, s *session.Session, rs ...Request) (*session.H
 	for _, r := range rs {
 		limit = max(limit, tryTimeout+r.Delay)
 	}
-	inner, cancel := driver.WithTimeout(ctx, s.Clock(), limit)
+	inner, cancel := driver.WithTimeout(ctx, Core.Of(s).Clock(), limit)
 	defer cancel()
 	h, err := acquire(inner, s, rs)
 	if e, ok := errors.AsType[*session.NotAcquiredError](err); ok && e.Err != nil && ctx.Err() == nil {
@@ -122,7 +122,7 @@ func acquire(ctx context.Context, s *session.Session, rs []Request) (*session.Ho
 		}
 		if errors.Is(err, driver.ErrUnavailable) {
 			// Nothing was done, and the service is in trouble.
-			driver.Sleep(ctx, s.Clock(), rest)
+			driver.Sleep(ctx, Core.Of(s).Clock(), rest)
 			rest = min(2*rest, maxRest)
 			continue
 		}
@@ -148,7 +148,7 @@ func ended(ctx context.Context) error {
 // once goes through the lines once. again says that the place was lost, or never
 // had, by no fault of the caller.
 func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hold, again bool, err error) {
-	t, err := s.Term(ctx)
+	t, err := termOf(ctx, s)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = &session.NotAcquiredError{Ahead: -1, Err: err}
@@ -182,12 +182,11 @@ func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hol
 func anyway(r *driver.JoinRequest) { r.IfEmpty = false }
 
 // join joins the lines.
-func join(ctx context.Context, t *session.Term, rs []Request, change ...func(*driver.JoinRequest)) ([]driver.Joined, error) {
-	s := t.Session()
+func join(ctx context.Context, t term, rs []Request, change ...func(*driver.JoinRequest)) ([]driver.Joined, error) {
 	reqs := make([]driver.JoinRequest, len(rs))
 	for i, r := range rs {
-		meta := s.Meta()
-		meta.Kind, meta.Since, meta.Holds = r.Kind, s.Clock().Wall(), slices.Concat(s.Options().Holds, session.Held(ctx))
+		meta := t.in.Meta()
+		meta.Kind, meta.Since, meta.Holds = r.Kind, t.in.Clock().Wall(), slices.Concat(t.s.Options().Holds, Core.Held(ctx))
 		reqs[i] = driver.JoinRequest{
 			Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
 			Kin: r.Kin, Value: r.Value, Limit: r.Limit, Follow: r.Follow, Ledger: r.Ledger,
@@ -210,7 +209,7 @@ func join(ctx context.Context, t *session.Term, rs []Request, change ...func(*dr
 }
 
 // joinInTurn is join with failpoint JoinInTurn.
-func joinInTurn(ctx context.Context, t *session.Term, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+func joinInTurn(ctx context.Context, t term, reqs []driver.JoinRequest) ([]driver.Joined, error) {
 	all := make([]driver.Joined, len(reqs))
 	for i, r := range reqs {
 		var err error
@@ -222,7 +221,7 @@ func joinInTurn(ctx context.Context, t *session.Term, reqs []driver.JoinRequest)
 }
 
 // notJoined sorts out why there is no entry.
-func notJoined(ctx context.Context, t *session.Term, err error) (again bool, _ error) {
+func notJoined(ctx context.Context, t term, err error) (again bool, _ error) {
 	var pending *driver.PendingError
 	if errors.As(err, &pending) {
 		t.Clean(pending.Settle)
@@ -231,7 +230,7 @@ func notJoined(ctx context.Context, t *session.Term, err error) (again bool, _ e
 	switch {
 	case errors.As(err, &taken):
 		return false, &session.NotAcquiredError{
-			Holder: taken.First, Ahead: taken.Count, Now: t.Session().Clock().Wall(),
+			Holder: shown(taken.First), Ahead: taken.Count, Now: t.in.Clock().Wall(),
 		}
 	case ctx.Err() != nil:
 		return false, &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
@@ -241,7 +240,7 @@ func notJoined(ctx context.Context, t *session.Term, err error) (again bool, _ e
 		t.Driver().Prove()
 		// The term may not know yet that it is over. Wait for it to learn,
 		// rather than join a dead session again and again.
-		driver.Sleep(t.Context(), t.Session().Clock(), minRest) //nolint:contextcheck // until the term knows
+		driver.Sleep(t.Context(), t.in.Clock(), minRest) //nolint:contextcheck // until the term knows
 		return true, err
 	case errors.Is(err, driver.ErrUnavailable):
 		return true, err

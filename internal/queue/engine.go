@@ -1,16 +1,53 @@
 package queue
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// Core is package session as this package sees it.
+var Core = session.Engine(door.Key{})
+
+// term is a service session, and the Session that it is under.
+type term struct {
+	door.Term
+	s  *session.Session
+	in door.Session
+}
+
+// termOf returns the live term of a Session.
+func termOf(ctx context.Context, s *session.Session) (term, error) {
+	in := Core.Of(s)
+	t, err := in.Term(ctx)
+	return term{t, s, in}, err
+}
+
+// shown returns the first entry of a queue for the error of a request that gave up; a
+// zero one stays zero.
+func shown(first driver.Entry) session.Entry {
+	if first.Zero() {
+		return session.Entry{}
+	}
+	return Core.Entry(1, true, first)
+}
+
+// first returns the first entry of a queue, a zero one if the queue is empty.
+func (t term) first(ctx context.Context, name string) (driver.Entry, error) {
+	queue, err := t.in.List(ctx, name, 1)
+	if err != nil || len(queue) == 0 {
+		return driver.Entry{}, err
+	}
+	return queue[0], nil
+}
+
 // engine is what a term has in its lines.
 type engine struct {
-	t       *session.Term
+	t       term
 	ordered bool // as the driver's Profile says
 	tells   bool // as the driver's Profile says
 	moves   bool // as the driver's Profile says
@@ -24,10 +61,10 @@ type engine struct {
 }
 
 // engineOf returns the engine of a term.
-func engineOf(t *session.Term) *engine {
+func engineOf(t term) *engine {
 	//nolint:forcetypeassert // only this function fills the slot
-	return t.Engine(func(t *session.Term) any {
-		p := t.Session().Profile()
+	return t.Engine(func(door.Term) any {
+		p := t.in.Profile()
 		return &engine{t: t, ordered: p.Ordered, tells: p.Tells, moves: p.Moves, ends: p.Ends, lines: map[string]*line{}}
 	}).(*engine)
 }
@@ -89,7 +126,7 @@ func (e *engine) guardLater(s *seat) {
 	defer e.mu.Unlock()
 	e.fresh = append(e.fresh, s)
 	if len(e.fresh) == 1 {
-		e.t.Session().Clock().AfterFunc(moment, e.guard)
+		e.t.in.Clock().AfterFunc(moment, e.guard)
 	}
 }
 
@@ -118,6 +155,6 @@ func (e *engine) guard() {
 // relook is how often a waiting seat looks without any event. It is a net under
 // the watches: a connection may be silent without being closed.
 func (e *engine) relook() time.Duration {
-	d := max(e.t.Session().Options().TTL, 10*time.Second)
-	return d - d/4 + driver.Jitter(e.t.Session().Clock(), d/2)
+	d := max(e.t.s.Options().TTL, 10*time.Second)
+	return d - d/4 + driver.Jitter(e.t.in.Clock(), d/2)
 }

@@ -22,9 +22,9 @@ const firstKept = 100 * time.Millisecond
 
 // get returns who is first, zero if that cannot be learned before ctx ends.
 func (f *first) get(ctx context.Context, ln *line) driver.Entry {
-	s := ln.e.t.Session()
+	t := ln.e.t
 	f.mu.Lock()
-	if !f.entry.Zero() && s.Clock().Now().Sub(f.at) < firstKept {
+	if !f.entry.Zero() && t.in.Clock().Now().Sub(f.at) < firstKept {
 		defer f.mu.Unlock()
 		return f.entry
 	}
@@ -33,13 +33,13 @@ func (f *first) get(ctx context.Context, ln *line) driver.Entry {
 		asked = make(chan struct{})
 		f.asked = asked
 		ln.e.t.Go(func(ctx context.Context) {
-			ctx, cancel := driver.WithTimeout(ctx, s.Clock(), time.Second)
+			ctx, cancel := driver.WithTimeout(ctx, t.in.Clock(), time.Second)
 			defer cancel()
-			e, err := s.First(ctx, ln.name)
+			e, err := t.first(ctx, ln.name)
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if err == nil {
-				f.entry, f.at = e, s.Clock().Now()
+				f.entry, f.at = e, t.in.Clock().Now()
 			}
 			f.asked = nil
 			close(asked)

@@ -16,7 +16,7 @@ import (
 // group is what one request has: a seat in one line, or one in each of several,
 // made in one transaction.
 type group struct {
-	t      *session.Term
+	t      term
 	seats  []*seat
 	fell   chan struct{} // closed when a seat was lost or refused; nil if done tells
 	past   driver.Past   // how the holds before ended, all in all
@@ -24,7 +24,7 @@ type group struct {
 }
 
 // newGroup gives new entries their seats.
-func newGroup(t *session.Term, lines []entrance, rs []Request, joined []driver.Joined) *group {
+func newGroup(t term, lines []entrance, rs []Request, joined []driver.Joined) *group {
 	g := &group{t: t, seats: make([]*seat, len(rs)), number: driver.Number{N: -1}}
 	var fall func()
 	if len(rs) > 1 || rs[0].Delay > 0 { // a seat that holds may have to wait for something else
@@ -191,18 +191,18 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 	if again, err := g.refused(); err != nil { // it went before anybody could use it
 		return nil, again, err
 	}
-	h, err = g.t.Hold(ctx, g.grant(rs))
+	h, err = Core.Grant(ctx, g.t.Term, g.grant(rs))
 	if err != nil {
 		return nil, true, g.seats[0].rejoin(err)
 	}
-	granted := g.t.Session().Clock().Wall()
+	granted := g.t.in.Clock().Wall()
 	for _, st := range g.seats {
 		st.ln.mu.Lock()
 		st.hold, st.granted = h, granted
 		lost := st.lost
 		st.ln.mu.Unlock()
 		if lost {
-			session.Inner(door.Key{}, h).EntryGone(nil)
+			Core.Inner(h).EntryGone(nil)
 		}
 		st.ln.e.guardLater(st)
 	}
@@ -210,11 +210,11 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 }
 
 // grant describes the hold.
-func (g *group) grant(rs []Request) session.Grant {
+func (g *group) grant(rs []Request) door.Grant {
 	r := rs[0]
-	grant := session.Grant{
+	grant := door.Grant{
 		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.number.N,
-		Token: session.Token(g.seats[0].entry.Token), Release: g.release,
+		Token: g.seats[0].entry.Token, Release: g.release,
 		Refs: make([]driver.Ref, len(rs)),
 	}
 	for _, r := range rs {
@@ -222,10 +222,10 @@ func (g *group) grant(rs []Request) session.Grant {
 	}
 	if g.number.N >= 0 {
 		// The entries' tokens do not rise for what has the number: see driver.Number.
-		grant.Token = session.Token(g.number.Token)
+		grant.Token = g.number.Token
 	}
 	if failpoint.On(failpoint.TokenByClock) {
-		grant.Token = session.Token(g.t.Session().Clock().Now())
+		grant.Token = int64(g.t.in.Clock().Now())
 	}
 	for i, st := range g.seats {
 		grant.Refs[i] = st.entry.Ref
@@ -278,11 +278,11 @@ func (g *group) giveUp(ctx context.Context) error {
 		close(gone)
 		return nil
 	})
-	short, cancel := driver.WithTimeout(t.Context(), t.Session().Clock(), describeTimeout)
+	short, cancel := driver.WithTimeout(t.Context(), t.in.Clock(), describeTimeout)
 	defer cancel()
 	//nolint:contextcheck // ctx has ended, that is why we are here
 	if first := st.ln.first.get(short, st.ln); first.Ref != st.entry.Ref {
-		e.Holder, e.Now = first, t.Session().Clock().Wall()
+		e.Holder, e.Now = shown(first), t.in.Clock().Wall()
 	}
 	select {
 	case <-gone:

@@ -21,7 +21,7 @@ import (
 // watch stands, since what happened before was not told.
 func Head(ctx context.Context, s *session.Session, name string) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
-		if err := s.CheckName(name); err != nil {
+		if err := Core.Of(s).CheckName(name); err != nil {
 			yield(driver.Entry{}, err)
 			return
 		}
@@ -53,9 +53,9 @@ type head struct {
 	last driver.Entry  // as it was told
 	news chan struct{} // something may have changed
 
-	t      *session.Term // that the watch is of
-	on     driver.Ref    // what it watches
-	over   *atomic.Bool  // it has told its last event
+	t      term         // that the watch is of
+	on     driver.Ref   // what it watches
+	over   *atomic.Bool // it has told its last event
 	cancel func()
 }
 
@@ -63,7 +63,7 @@ type head struct {
 func (h *head) read(ctx context.Context) (driver.Entry, error) {
 	rest := minRest
 	for {
-		t, err := h.s.Term(ctx)
+		t, err := termOf(ctx, h.s)
 		if err != nil {
 			return driver.Entry{}, err // it has waited as long as that helps
 		}
@@ -76,21 +76,21 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 			return driver.Entry{}, err
 		}
 		h.s.Options().Logger.Debug("fairlock: cannot read who is first", "name", h.name, "err", err)
-		driver.Sleep(ctx, h.s.Clock(), rest)
+		driver.Sleep(ctx, Core.Of(h.s).Clock(), rest)
 		rest = min(2*rest, maxRest)
 	}
 }
 
 // first reads the first entry once. It ends with the term too: what is asked for
 // then is another term, which is told when the Session is closed.
-func (h *head) first(ctx context.Context, t *session.Term) (driver.Entry, error) {
+func (h *head) first(ctx context.Context, t term) (driver.Entry, error) {
 	ctx, cancel := t.Within(ctx)
 	defer cancel()
-	return h.s.First(ctx, h.name)
+	return t.first(ctx, h.name)
 }
 
 // watch has the entry watched, or the line if there is none.
-func (h *head) watch(t *session.Term, ref driver.Ref) {
+func (h *head) watch(t term, ref driver.Ref) {
 	if h.cancel != nil && h.t == t && h.on == ref && !h.over.Load() {
 		return
 	}
@@ -127,11 +127,11 @@ const pause = 5 * time.Millisecond
 // waits for a lock does before it looks without being told.
 func (h *head) wait(ctx context.Context) {
 	d := max(h.s.Options().TTL, 10*time.Second)
-	ctx, cancel := driver.WithTimeout(ctx, h.s.Clock(), d-d/4+driver.Jitter(h.s.Clock(), d/2))
+	ctx, cancel := driver.WithTimeout(ctx, Core.Of(h.s).Clock(), d-d/4+driver.Jitter(Core.Of(h.s).Clock(), d/2))
 	defer cancel()
 	select {
 	case <-h.news:
-		driver.Sleep(ctx, h.s.Clock(), pause)
+		driver.Sleep(ctx, Core.Of(h.s).Clock(), pause)
 	case <-h.t.Context().Done():
 	case <-ctx.Done():
 	}
@@ -139,11 +139,11 @@ func (h *head) wait(ctx context.Context) {
 
 // SetLimit gives a line another limit.
 func SetLimit(ctx context.Context, s *session.Session, name string, limit int64) error {
-	if err := s.CheckName(name); err != nil {
+	if err := Core.Of(s).CheckName(name); err != nil {
 		return err
 	}
 	for {
-		t, err := s.Term(ctx)
+		t, err := termOf(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -153,6 +153,6 @@ func SetLimit(ctx context.Context, s *session.Session, name string, limit int64)
 		}
 		// The limit is no session's: another one can set it.
 		t.Driver().Prove()
-		driver.Sleep(ctx, s.Clock(), minRest)
+		driver.Sleep(ctx, t.in.Clock(), minRest)
 	}
 }

@@ -58,7 +58,7 @@ func (in entrance) add(j driver.Joined, r Request, fall func()) *seat {
 	// Some of those ahead say nothing of who is nearest, unless it is said so.
 	all := len(j.Known) == j.Ahead
 	s.ahead.Limit = j.Limit
-	if f := ln.e.t.Session().Options().Hooks.Joined; f != nil {
+	if f := ln.e.t.s.Options().Hooks.Joined; f != nil {
 		f(s.event(nil))
 	}
 	ln.do(func() {
@@ -355,7 +355,7 @@ func (ln *line) position(s *seat, count int) {
 		return
 	}
 	s.count = count
-	if f := ln.e.t.Session().Options().Hooks.Position; f != nil {
+	if f := ln.e.t.s.Options().Hooks.Position; f != nil {
 		ev := s.event(nil)
 		ln.acts = append(ln.acts, func() { f(ev) })
 	}

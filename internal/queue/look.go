@@ -35,7 +35,7 @@ func (ln *line) wantSoon(s *seat) {
 		return
 	}
 	s.soon = true
-	ln.e.t.Session().Clock().AfterFunc(hurry, func() {
+	ln.e.t.in.Clock().AfterFunc(hurry, func() {
 		ln.do(func() {
 			s.soon = false
 			if s.state == waiting && !s.leaving {
@@ -74,7 +74,7 @@ func (ln *line) look(ctx context.Context) {
 			return
 		}
 		ln.do(func() { ln.failed(batch, err) })
-		driver.Sleep(ctx, ln.e.t.Session().Clock(), rest)
+		driver.Sleep(ctx, ln.e.t.in.Clock(), rest)
 		rest = min(2*rest, maxRest)
 	}
 }
@@ -291,7 +291,7 @@ func (ln *line) startTimer() {
 		return
 	}
 	if ln.stop == nil {
-		ln.stop = ln.e.t.Session().Clock().AfterFunc(ln.e.relook(), func() { ln.do(ln.relook) })
+		ln.stop = ln.e.t.in.Clock().AfterFunc(ln.e.relook(), func() { ln.do(ln.relook) })
 	}
 }
 

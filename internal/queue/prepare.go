@@ -80,7 +80,7 @@ func (g *group) doubtful() []*seat {
 // are found alive, one by one, have held together when the first was read.
 func (g *group) see(ctx context.Context, seats []*seat) error {
 	for _, st := range seats {
-		first, err := g.t.Session().First(ctx, st.ln.name)
+		first, err := g.t.first(ctx, st.ln.name)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (g *group) rest(ctx context.Context, rs []Request) error {
 	}
 	g.watch()
 	timer := make(chan struct{})
-	stop := g.t.Session().Clock().AfterFunc(d, func() { close(timer) })
+	stop := g.t.in.Clock().AfterFunc(d, func() { close(timer) })
 	defer stop()
 	select {
 	case <-timer:

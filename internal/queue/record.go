@@ -28,7 +28,7 @@ func (e *engine) recordLater(s *seat) {
 	defer e.mu.Unlock()
 	e.young = append(e.young, s)
 	if len(e.young) == 1 {
-		e.t.Session().Clock().AfterFunc(lasting, e.recordAll)
+		e.t.in.Clock().AfterFunc(lasting, e.recordAll)
 	}
 }
 
@@ -61,7 +61,7 @@ func (e *engine) recordAll() {
 // entry meanwhile: a release would not know of a record that is on its way. So a
 // release ends the request first, and then deletes the record with the entry.
 func (e *engine) record(ctx context.Context, s *seat) {
-	ctx, cancel := driver.WithTimeout(ctx, e.t.Session().Clock(), recordTimeout)
+	ctx, cancel := driver.WithTimeout(ctx, e.t.in.Clock(), recordTimeout)
 	defer cancel()
 	s.ln.mu.Lock()
 	s.stopRecord = cancel
@@ -91,7 +91,7 @@ func (e *engine) record(ctx context.Context, s *seat) {
 		e.quiet = true
 		e.mu.Unlock()
 		if first {
-			e.t.Session().Options().Logger.Debug("fairlock: cannot record since when a lock is held", "name", s.ln.name, "err", err)
+			e.t.s.Options().Logger.Debug("fairlock: cannot record since when a lock is held", "name", s.ln.name, "err", err)
 		}
 	default: // an entry that is gone may as well have another key by now, see share
 		e.recordLater(s)

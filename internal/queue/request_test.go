@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -35,8 +34,8 @@ func (w *world) request(name string, words []string) {
 			return
 		}
 		if want.Ledger {
-			how := map[session.Past]string{session.PastUnknown: "unknown", session.PastClean: "clean", session.PastDied: "died"}
-			w.tell("%s granted, the hold before it: %s", name, how[h.Previous()])
+			how := map[driver.Past]string{driver.PastUnknown: "unknown", driver.PastClean: "clean", driver.PastDied: "died"}
+			w.tell("%s granted, the hold before it: %s", name, how[queue.Core.Inner(h).Previous()])
 		} else {
 			w.tell("%s granted", name)
 		}
@@ -95,14 +94,14 @@ func (w *world) downgrade(name string) {
 		w.tell("%s holds nothing", name)
 		return
 	}
-	if r.hold.Mode() == driver.Exclusive {
+	if r.hold.Mode() == session.Exclusive {
 		w.mu.Lock()
 		r.reads = true
 		w.mu.Unlock()
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if err := session.Inner(door.Key{}, r.hold).Downgrade(ctx); err != nil {
+	if err := queue.Core.Inner(r.hold).Downgrade(ctx); err != nil {
 		w.tell("%s downgrade: %s", name, short(err))
 	}
 }

@@ -279,7 +279,7 @@ func (s *seat) admit() {
 		case err == nil, errors.Is(err, driver.ErrGone):
 		case driver.Incurable(err):
 			// Those behind wait longer than they must, until they look by themselves.
-			t.Session().Options().Logger.Warn("fairlock: cannot note that permits were taken", "name", s.ln.name, "err", err)
+			t.s.Options().Logger.Warn("fairlock: cannot note that permits were taken", "name", s.ln.name, "err", err)
 		default:
 			return err
 		}
@@ -299,7 +299,7 @@ func (s *seat) rejoin(why error) error {
 	s.ln.mu.Lock() // a look may be moving it
 	ev := s.event(why)
 	s.ln.mu.Unlock()
-	o := s.ln.e.t.Session().Options()
+	o := s.ln.e.t.s.Options()
 	o.Logger.Warn("fairlock: place in the line lost, joining again",
 		"name", ev.Name, "token", int64(ev.Token), "err", why)
 	if f := o.Hooks.Rejoined; f != nil {

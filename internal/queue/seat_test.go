@@ -21,7 +21,7 @@ func TestAPlaceIsLostWhileItMoves(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, s.Close()) }()
-	term, err := s.Term(t.Context())
+	term, err := termOf(t.Context(), s)
 	require.NoError(t, err)
 	ln := engineOf(term).open("orders")
 	defer ln.close()

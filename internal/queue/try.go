@@ -16,13 +16,13 @@ var errMustWait = errors.New("somebody is in the way")
 // peek says whether a try has to wait, by a read, so that nothing is written if
 // so. Nil promises nothing: others may come first.
 func peek(ctx context.Context, s *session.Session, r Request) error {
-	line, err := s.Queue(ctx, r.Name)
+	line, err := Core.Of(s).List(ctx, r.Name, 0)
 	if err != nil {
 		return err
 	}
 	ahead := Ahead{Entries: line, Complete: true, Count: len(line), Limit: r.Limit}
 	if r.Rule.Limited { // after the line: see driver.LookRequest
-		if ahead.Limit, err = s.Limit(ctx, r.Name); err != nil {
+		if ahead.Limit, err = Core.Of(s).Limit(ctx, r.Name); err != nil {
 			return err
 		}
 		if ahead.Limit == 0 {
@@ -45,9 +45,9 @@ func peek(ctx context.Context, s *session.Session, r Request) error {
 func (s *seat) taken() error {
 	s.ln.mu.Lock()
 	defer s.ln.mu.Unlock()
-	e := &session.NotAcquiredError{Ahead: s.count, Now: s.ln.e.t.Session().Clock().Wall()}
+	e := &session.NotAcquiredError{Ahead: s.count, Now: s.ln.e.t.in.Clock().Wall()}
 	if n := len(s.ahead.Entries); n > 0 {
-		e.Holder = s.ahead.Entries[0]
+		e.Holder = shown(s.ahead.Entries[0])
 	}
 	return e
 }
@@ -88,7 +88,7 @@ func withLoss(err, lost error) error {
 }
 
 // List returns the line of a recipe's lock.
-func List(ctx context.Context, s *session.Session, kind, name string) ([]driver.Entry, error) {
+func List(ctx context.Context, s *session.Session, kind, name string) ([]session.Entry, error) {
 	line, err := s.Queue(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)

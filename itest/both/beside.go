@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // Beside is what other clients write beside the queues of a service.
@@ -124,7 +125,7 @@ func (b Beside) ledgers(t *testing.T, one, two *recipetest.Client) {
 		b.Put(t, name, "ledger", value)
 		recipetest.Unlock(t, acquire(one))
 		h := acquire(two)
-		assert.Equal(t, session.PastClean, h.Previous(), "after a hold that was released: %.40q", value)
+		assert.Equal(t, driver.PastClean, recipetest.Previous(h), "after a hold that was released: %.40q", value)
 		recipetest.Unlock(t, h)
 	}
 }

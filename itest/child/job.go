@@ -141,7 +141,7 @@ func (j Job) hold(ctx context.Context, c *Client) error {
 	}
 	early := c.Guard(h)
 	out, in := json.NewEncoder(os.Stdout), bufio.NewReader(os.Stdin)
-	if err := out.Encode(Held{int64(h.Token()), h.Refs()[0].Key}); err != nil {
+	if err := out.Encode(Held{int64(h.Token()), recipetest.Refs(h)[0].Key}); err != nil {
 		return err
 	}
 	if _, err := in.ReadString('\n'); err != nil {

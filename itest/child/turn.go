@@ -24,7 +24,7 @@ type Turn struct {
 
 // TurnOf begins a turn: the hold was just granted.
 func TurnOf(h *session.Hold) Turn {
-	return Turn{Begin: recipetest.Now(), Token: int64(h.Token()), Key: h.Refs()[0].Key, PID: os.Getpid()}
+	return Turn{Begin: recipetest.Now(), Token: int64(h.Token()), Key: recipetest.Refs(h)[0].Key, PID: os.Getpid()}
 }
 
 // TakenByMany has processes take turns as the job says, and returns all of them, when

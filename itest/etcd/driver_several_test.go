@@ -154,7 +154,9 @@ func roundTrips(t *testing.T, m *bill, l *leased) {
 		assert.True(m, a.Entered)
 		m.costs(1, "a join behind", func() { b = join(lock) })
 		assert.False(m, b.Entered)
-		m.costs(1, "giving back cleanly", func() { leave(driver.LeaveRequest{Ref: a.Entry.Ref, Clean: true, Probe: b.Entry.Ref}) })
+		m.costs(1, "giving back cleanly", func() {
+			leave(driver.LeaveRequest{Ref: a.Entry.Ref, Clean: true, Probe: b.Entry.Ref})
+		})
 		m.costs(1, "entering after that", func() {
 			past, err := l.Enter(t.Context(), b.Entry.Ref)
 			must(err)

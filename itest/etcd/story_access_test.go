@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -147,9 +148,9 @@ func permissionOnTheRoot(t *testing.T) {
 func evictIsDenied(t *testing.T, worker, reader *lockClient) error {
 	t.Helper()
 	h := worker.Lock(t, "held")
-	err := reader.Evict(recipetest.Bounded(t), reader.Queued(t, "held", 1)[0])
+	err := reader.Evict(recipetest.Bounded(t), recipetest.Shown(reader.Queued(t, "held", 1)[0]))
 	require.ErrorIs(t, err, session.ErrDenied)
-	assert.ErrorContains(t, err, `"`+h.Refs()[0].Key+`"`)
+	assert.ErrorContains(t, err, `"`+recipetest.Refs(h)[0].Key+`"`)
 	assert.ErrorContains(t, err, "permission to read and write the key is missing")
 	require.NoError(t, h.Unlock(), "it stays")
 	return err
@@ -234,7 +235,7 @@ func renewalsNeedNoLogin(t *testing.T) {
 	renewed := make(chan session.Event, 1000)
 	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev }
 	p.open(t, loggedIn(t, endpoint, "worker", &tap))
-	term, err := p.Term(recipetest.Bounded(t))
+	term, err := session.Engine(door.Key{}).Of(p.Session).Term(recipetest.Bounded(t))
 	require.NoError(t, err)
 	recipetest.Wait(t, renewed, "the lease")
 	before := tap.logins.Load()

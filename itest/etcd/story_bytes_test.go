@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func leaderBytes(t *testing.T) {
 			leader, err := election.New(observer.Session, "boss").Leader(recipetest.Bounded(t))
 			require.NoError(t, err)
 			require.Equal(t, value, leader.Value)
-			require.Equal(t, candidates.Meta().PID, leader.Entry.Meta.PID)
+			require.Equal(t, os.Getpid(), leader.Entry.PID)
 		}
 		return (m.bytes.Load() - before) / 10
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
@@ -54,6 +55,6 @@ func closedClient(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrLost)
 	}
 	require.NotEqual(t, context.DeadlineExceeded, s.Close())
-	returns("Term", func() error { return second(s.Term(forever)) })
+	returns("Term", func() error { return second(session.Engine(door.Key{}).Of(s).Term(forever)) })
 	recipetest.Unlock(t, h)
 }

@@ -80,8 +80,7 @@ func compactionAndReset(t *testing.T) {
 	s.heal(t)
 	behind := s.holder.Begin(recipetest.Bounded(t), "x")
 	tokens := s.witness.Sees(t, 3)
-	line, err := mutex.New(s.holder.Session, "x").Queue(recipetest.Bounded(t))
-	require.NoError(t, err)
+	line := s.holder.Queued(t, "x", 3)
 	released := recipetest.Now()
 	recipetest.Unlock(t, s.held)
 	first := s.waiting.Granted(t)
@@ -175,7 +174,7 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 	// The cut was there all the time: the member never heard of the releases.
 	at := clientOf(t, cluster, cut)
 	for _, h := range held {
-		r, err := at.Get(recipetest.Bounded(t), h.Refs()[0].Key, clientv3.WithSerializable())
+		r, err := at.Get(recipetest.Bounded(t), recipetest.Refs(h)[0].Key, clientv3.WithSerializable())
 		require.NoError(t, err)
 		assert.Len(t, r.Kvs, 1, "at the member that is cut off")
 	}

@@ -69,7 +69,7 @@ func strangersSay(t *testing.T) {
 		name := fmt.Sprint("meta", i)
 		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
 		require.NoError(t, err)
-		entry := strings.TrimPrefix(h.Refs()[0].Key, root+"/"+name+"/")
+		entry := strings.TrimPrefix(recipetest.Refs(h)[0].Key, root+"/"+name+"/")
 		_, err = client.Put(recipetest.Bounded(t), root+"/%beside/"+name+"/meta/"+entry, value)
 		require.NoError(t, err)
 		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))

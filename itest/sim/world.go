@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -282,7 +283,7 @@ func (c *client) open() {
 func (c *client) dial(who string) *session.Session {
 	ctx := context.WithValue(context.Background(), actor{}, who)
 	for {
-		s, err := session.Open(ctx, kept{c.mem.Backend(), c}, &session.Options{
+		s, err := session.Engine(door.Key{}).Open(ctx, kept{c.mem.Backend(), c}, &session.Options{
 			TTL: ttl, Label: c.name, Logger: slog.New(slog.DiscardHandler),
 			Hooks: session.Hooks{Lost: func(session.Event) { c.linger() }},
 		})

@@ -51,7 +51,7 @@ func TestRootsAreMadeHoweverDeep(t *testing.T) {
 	for _, r := range []string{root + "/not/there/yet", deep} {
 		p := newClient(t, r, recipetest.CalmTTL).open(t, e.Servers()...)
 		h := p.Lock(t, "orders/settle")
-		assert.Equal(t, r+"/orders/settle/", h.Refs()[0].Key[:len(r)+len("/orders/settle/")])
+		assert.Equal(t, r+"/orders/settle/", recipetest.Refs(h)[0].Key[:len(r)+len("/orders/settle/")])
 		recipetest.Unlock(t, h)
 		recipetest.Unlock(t, p.Lock(t, "orders/settle"))
 		assert.Empty(t, entriesBelow(t, admin, r))

@@ -12,7 +12,6 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -60,14 +59,14 @@ func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 		r := p.Begin(recipetest.Bounded(t), "x")
 		recipetest.Wait(t, r.Done, "an answer about "+name)
 		require.ErrorIs(t, r.Err, session.ErrForeignKey, name)
-		var line []driver.Entry
+		var line []session.Entry
 		recipetest.Until(t, "the entry of the lock that failed is gone", func() bool {
 			var err error
 			line, err = p.Queue(recipetest.Bounded(t), "x")
 			require.NoError(t, err)
 			return len(line) == 1
 		})
-		assert.True(t, line[0].Unleased, name)
+		assert.True(t, recipetest.Detail(line[0]).Unleased, name)
 		require.NoError(t, conn.Delete(entry, -1))
 		recipetest.Unlock(t, p.Lock(t, "x"))
 		require.NoError(t, p.Close())
@@ -99,7 +98,7 @@ func TestAServerThatJoinsAnEnsembleEndsTheTerm(t *testing.T) {
 	proxy.Reset()
 	h := p.Lock(t, "x")
 	require.NoError(t, h.Context().Err(), "nothing has changed")
-	entry := h.Refs()[0].Key
+	entry := recipetest.Refs(h)[0].Key
 	require.NotEmpty(t, ownerOf(t, conn, entry))
 
 	close(joined)

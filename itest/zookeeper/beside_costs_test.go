@@ -243,7 +243,7 @@ func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
 		assert.Equal(t, "value 1", leader.Value)
 		assert.Equal(t, leads.Token(), leader.Token)
 		assert.False(t, leader.Entry.Granted.IsZero())
-		assert.NotEmpty(t, leader.Entry.Meta.Host)
+		assert.NotEmpty(t, leader.Entry.Host)
 		costs[n] = w.count(counts)
 	}
 	cancel()

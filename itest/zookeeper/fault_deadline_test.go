@@ -78,7 +78,7 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (
 		fire = p.eventsWhileCut(t, newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), conn)
 	}
 	h := p.Lock(t, "x")
-	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
+	gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
 	<-time.After(rand.N(shortTTL / 8)) // anywhere between two heartbeats
 	f.harm(proxy)
 	began := recipetest.Now()
@@ -170,7 +170,7 @@ func deadlineFollowsServer(t *testing.T) {
 		}
 		p.open(t, proxy.Addr())
 		h := p.Lock(t, fmt.Sprint(asked))
-		gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
+		gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
 		heartbeat := func() {
 			t.Helper()
 			recipetest.Until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })

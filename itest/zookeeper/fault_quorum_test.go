@@ -64,7 +64,7 @@ func cutFollowerProvesNothing(t *testing.T) {
 		r := newRival(t, e, proof, follower, other)
 		lined(t, conn, "/fairlock/"+proof.String(), 2)
 		rivals = append(rivals, r)
-		gone = append(gone, deletion(t, conn, r.hold.Refs()[0].Key))
+		gone = append(gone, deletion(t, conn, recipetest.Refs(r.hold)[0].Key))
 	}
 	naive := newNaive(t, connTo(t, e, follower, shortTTL))
 	naiveGone := deletion(t, conn, naive.path)

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // meddler writes what lies beside the lines of two parties.
@@ -69,7 +70,7 @@ func (m *meddler) metas(t *testing.T) {
 		name := fmt.Sprint("meta", i)
 		h, err := election.New(m.one.Session, name).Campaign(recipetest.Bounded(t), "me")
 		require.NoError(t, err)
-		key := h.Refs()[0].Key
+		key := recipetest.Refs(h)[0].Key
 		meta := m.root + "/%beside/" + name + "/meta/" + nodeOf(key)[:16]
 		_, err = m.conn.Set(meta, []byte(value), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -114,7 +115,7 @@ func (m *meddler) stuck(t *testing.T) {
 	m.put(t, "stuck-ledger", "ledger/child", "")
 	recipetest.Unlock(t, h)
 	h = robust(m.two)
-	assert.Equal(t, session.PastDied, h.Previous(), "the name could not be struck out")
+	assert.Equal(t, driver.PastDied, recipetest.Previous(h), "the name could not be struck out")
 	recipetest.Unlock(t, h)
 }
 

@@ -68,7 +68,7 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 			_, err = stranger.Multi(lie.ops(dir, node)...)
 			require.NoError(t, err)
 			lined(t, stranger, dir, 2)
-			recipetest.Until(t, "a watch on the holder", func() bool { return two.watches(t, e, holder.Refs()[0].Key) })
+			recipetest.Until(t, "a watch on the holder", func() bool { return two.watches(t, e, recipetest.Refs(holder)[0].Key) })
 			r.Waits(t)
 			require.NoError(t, context.Cause(holder.Context()))
 			recipetest.Unlock(t, holder)

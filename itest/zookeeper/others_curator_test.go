@@ -80,7 +80,7 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 			revoke(i)
 		}
 	}
-	data, _, err := lookout.admin.Get(h.Refs()[0].Key)
+	data, _, err := lookout.admin.Get(recipetest.Refs(h)[0].Key)
 	require.NoError(t, err)
 	assert.Equal(t, writable, string(data) == "__REVOKE__")
 	line, err := mutex.New(one.Session, "revoked").Queue(recipetest.Bounded(t))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -52,7 +53,7 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 		r := c.fair.Begin(ctx, name)
 		go func() {
 			if <-r.Done; r.Err == nil {
-				s.granted <- granted{path: r.Hold.Refs()[0].Key, token: int64(r.Hold.Token()), at: r.At}
+				s.granted <- granted{path: recipetest.Refs(r.Hold)[0].Key, token: int64(r.Hold.Token()), at: r.At}
 			}
 		}()
 		s.release = func() error { return r.Hold.Unlock() }
@@ -151,9 +152,9 @@ func (c *crowd) checkQueue(t *testing.T, name string, kinds, entries []string) (
 		assert.EqualValues(t, stat.Czxid, e.Token, "number %d, %s", i, kinds[i])
 		assert.Equal(t, ownerOf(t, admin, entries[i]), e.Session, "number %d, %s", i, kinds[i])
 		assert.Equal(t, kinds[i] != "fairlock", e.Foreign, "number %d, %s", i, kinds[i])
-		assert.Equal(t, kinds[i] == "fairlock", e.Meta.PID != 0, "number %d, %s", i, kinds[i])
-		assert.False(t, e.Unleased)
-		assert.Equal(t, driver.Exclusive, e.Mode)
+		assert.Equal(t, kinds[i] == "fairlock", e.PID != 0, "number %d, %s", i, kinds[i])
+		assert.False(t, recipetest.Detail(e).Unleased)
+		assert.Equal(t, session.Exclusive, e.Mode)
 	}
 	assert.True(t, slices.IsSorted(tokens), "tokens rise: %v", tokens)
 	return tokens

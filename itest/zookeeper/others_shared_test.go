@@ -176,9 +176,9 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 		line, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
 		require.NoError(t, err)
 
-		assert.Equal(t, driver.Shared, line[0].Mode, behind)
+		assert.Equal(t, session.Shared, line[0].Mode, behind)
 		assert.EqualValues(t, token, line[0].Token, behind)
-		assert.Equal(t, h.Refs()[0], line[0].Ref, behind)
+		assert.Equal(t, recipetest.Refs(h)[0], recipetest.Detail(line[0]).Ref, behind)
 		assert.Equal(t, token, h.Token())
 		require.NoError(t, h.Context().Err())
 		l.release(first)

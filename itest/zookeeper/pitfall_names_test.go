@@ -40,7 +40,7 @@ func numbersComeAgain(t *testing.T) {
 	require.NoError(t, conn.Delete(old.Entry.Key, -1))
 	reaped()
 	late := p.Lock(t, "x")
-	require.NoError(t, conn.Delete(late.Refs()[0].Key, -1))
+	require.NoError(t, conn.Delete(recipetest.Refs(late)[0].Key, -1))
 	recipetest.Wait(t, ended(late), "the end of the hold")
 	reaped()
 	heir := heirs.Lock(t, "x")
@@ -48,7 +48,7 @@ func numbersComeAgain(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrGone)
 	require.ErrorIs(t, late.Unlock(), session.ErrLost)
 
-	for _, place := range []int64{old.Entry.Place, late.Refs()[0].Place, heir.Refs()[0].Place} {
+	for _, place := range []int64{old.Entry.Place, recipetest.Refs(late)[0].Place, recipetest.Refs(heir)[0].Place} {
 		assert.Zero(t, place, "numbers have begun anew")
 	}
 	assert.Len(t, children(t, conn, "/fairlock/x"), 1, "nobody else's entry was deleted")
@@ -81,7 +81,7 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 			}
 			assert.Greater(t, h.Token(), token)
 			token = h.Token()
-			if h.Refs()[0].Place == 0 && i == 0 {
+			if recipetest.Refs(h)[0].Place == 0 && i == 0 {
 				fresh++
 			}
 			recipetest.Unlock(t, h)

@@ -56,7 +56,7 @@ func theLastNumbers(t *testing.T) {
 				err := mutex.New(parties[i%4].Session, name).Do(recipetest.Bounded(t), func(_ context.Context, h *session.Hold) error {
 					in.visit()
 					assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
-					ref := h.Refs()[0]
+					ref := recipetest.Refs(h)[0]
 					assert.Less(t, ref.Place, int64(lastNumbers))
 					if place.Store(ref.Place); ref.Place < 1<<20 {
 						low.Add(1)
@@ -87,7 +87,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	m := mutex.New(p.Session, "x")
 	h, err := m.TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.EqualValues(t, lastNumbers-1, h.Refs()[0].Place)
+	require.EqualValues(t, lastNumbers-1, recipetest.Refs(h)[0].Place)
 	_, err = m.TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	waiting := p.Begin(recipetest.Bounded(t), "x")
@@ -97,7 +97,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	waiting.Waits(t)
 	recipetest.Unlock(t, h)
 	next := waiting.Granted(t)
-	assert.Zero(t, next.Refs()[0].Place)
+	assert.Zero(t, recipetest.Refs(next)[0].Place)
 	assert.Greater(t, next.Token(), h.Token())
 	recipetest.Unlock(t, next)
 
@@ -106,7 +106,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	require.NoError(t, err)
 	h, err = m.TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
-	assert.Zero(t, h.Refs()[0].Place)
+	assert.Zero(t, recipetest.Refs(h)[0].Place)
 	assert.Greater(t, h.Token(), next.Token())
 	recipetest.Unlock(t, h)
 }
@@ -136,7 +136,7 @@ func othersAtTheLastNumbers(t *testing.T) {
 	require.NoError(t, other.Unlock())
 
 	h := p.Lock(t, "x")
-	assert.Zero(t, h.Refs()[0].Place)
+	assert.Zero(t, recipetest.Refs(h)[0].Place)
 	again := make(chan error, 1)
 	go func() { again <- other.Lock() }()
 	lined(t, conn, dir, 2)

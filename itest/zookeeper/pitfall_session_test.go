@@ -96,7 +96,7 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	held, blocker := p.Lock(t, "held"), calm.Lock(t, "behind")
 	behind := p.Begin(recipetest.Bounded(t), "behind")
 	p.Stands(t, 2)
-	gone := deletion(t, conn, held.Refs()[0].Key)
+	gone := deletion(t, conn, recipetest.Refs(held)[0].Key)
 
 	proxy.Refuse(true)
 	proxy.Reset()
@@ -105,7 +105,7 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	recipetest.Unlock(t, blocker)
 	proxy.Refuse(false)
 	for _, h := range []*session.Hold{queued.Granted(t), behind.Granted(t)} {
-		path := h.Refs()[0].Key
+		path := recipetest.Refs(h)[0].Key
 		assert.NotEqual(t, first, p.Service())
 		assert.Equal(t, p.Service(), ownerOf(t, conn, path))
 		recipetest.Unlock(t, h)
@@ -136,7 +136,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	p.open(t, proxy.Addr())
 	old := p.Service()
 	h := p.Lock(t, "x")
-	gone, told := deletion(t, conn, h.Refs()[0].Key), ended(h)
+	gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
 	waiting := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...).Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 
@@ -155,7 +155,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	require.ErrorAs(t, context.Cause(h.Context()), &lost)
 	assert.Equal(t, session.ReasonExpired, lost.Reason)
 	assert.NotEqual(t, old, p.Service())
-	assert.Equal(t, p.Service(), ownerOf(t, conn, mine.Refs()[0].Key))
+	assert.Equal(t, p.Service(), ownerOf(t, conn, recipetest.Refs(mine)[0].Key))
 	assert.Equal(t, 3, made(t, conn, root+"/x"), "nothing was made on a session that is not ours")
 	recipetest.Unlock(t, mine)
 }
@@ -176,7 +176,7 @@ func wipedServer(t *testing.T) {
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
 	again := p.Lock(t, "x")
 	conn := e.Conn(t)
-	assert.Equal(t, p.Service(), ownerOf(t, conn, again.Refs()[0].Key))
+	assert.Equal(t, p.Service(), ownerOf(t, conn, recipetest.Refs(again)[0].Key))
 	recipetest.Unlock(t, again)
 	assert.Empty(t, children(t, conn, "/fairlock/x"))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -79,7 +80,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	waits(n)
 	rewatch(t, p, h, n)
 	asked := w.count(func(f zkframe.Frame) bool {
-		return f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == h.Refs()[0].Key
+		return f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == recipetest.Refs(h)[0].Key
 	})
 	w.forget()
 	after := both.Heap()
@@ -102,11 +103,11 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 // again: so does every request that stands behind it for a while, alone.
 func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 	t.Helper()
-	term, err := p.Term(recipetest.Bounded(t))
+	term, err := session.Engine(door.Key{}).Of(p.Session).Term(recipetest.Bounded(t))
 	require.NoError(t, err)
 	for range n {
 		armed := make(chan struct{}, 1)
-		stop := term.Driver().Watch(driver.WatchRequest{Ref: h.Refs()[0]}, func(ev driver.Event) {
+		stop := term.Driver().Watch(driver.WatchRequest{Ref: recipetest.Refs(h)[0]}, func(ev driver.Event) {
 			if ev.Kind == driver.Armed {
 				armed <- struct{}{}
 			}
@@ -125,7 +126,7 @@ func releaseWhileAway(t *testing.T) {
 	p := newClient(t, root, recipetest.CalmTTL).open(t, proxy.Addr())
 	for i, end := range []func(*session.Hold){
 		func(h *session.Hold) { recipetest.Unlock(t, h) },
-		func(h *session.Hold) { require.NoError(t, conn.Delete(h.Refs()[0].Key, -1)) },
+		func(h *session.Hold) { require.NoError(t, conn.Delete(recipetest.Refs(h)[0].Key, -1)) },
 	} {
 		h := holder.Lock(t, "x")
 		waiting := p.Begin(recipetest.Bounded(t), "x")
@@ -237,7 +238,7 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 			<-time.After(5 * time.Millisecond)
 		}
 		key := root + "/" + name + "/" + names[0]
-		if key == held.Refs()[0].Key {
+		if key == recipetest.Refs(held)[0].Key {
 			key = root + "/" + name + "/" + names[1]
 		}
 		ends := []<-chan struct{}{work(second), work(third)}
@@ -268,7 +269,9 @@ func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	owns := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
 	j, err := owns.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
 	require.NoError(t, err)
-	write := func(value string) { require.NoError(t, owns.Write(recipetest.Bounded(t), j.Entry.Ref, []byte(value))) }
+	write := func(value string) {
+		require.NoError(t, owns.Write(recipetest.Bounded(t), j.Entry.Ref, []byte(value)))
+	}
 	var reads atomic.Int32
 	w := &wire{before: func(f zkframe.Frame) bool {
 		if f.Op() == zkframe.OpGetData && f.Path() == j.Entry.Key && reads.Add(1) == 2 {

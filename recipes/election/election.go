@@ -17,7 +17,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -77,7 +76,7 @@ func (e *Election) campaign(ctx context.Context, value string) (*session.Hold, e
 	if err := e.check(value); err != nil {
 		return nil, err
 	}
-	if session.Inside(ctx, e.s, e.name) != nil {
+	if queue.Core.Inside(ctx, e.s, e.name) != nil {
 		return nil, session.ErrReentrant
 	}
 	kin := driver.KinMutex
@@ -94,7 +93,7 @@ func (e *Election) check(value string) error {
 	if e.s == nil {
 		return nil // told by the first request
 	}
-	if p := e.s.Profile(); len(value) > p.MaxValue {
+	if p := queue.Core.Of(e.s).Profile(); len(value) > p.MaxValue {
 		return fmt.Errorf("%w: a value of %d bytes, at most %d go into one on %s", session.ErrInvalidOptions, len(value), p.MaxValue, p.Service)
 	}
 	return nil
@@ -107,7 +106,7 @@ func (e *Election) check(value string) error {
 // called again.
 func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
 	err := e.check(value)
-	inner := session.Inner(door.Key{}, h)
+	inner := queue.Core.Inner(h)
 	switch {
 	case err != nil:
 	case !inner.Of(e.s, kind, e.name):
@@ -126,33 +125,36 @@ func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) 
 // where the process was stopped. It is for metrics, and for requests that only the leader
 // serves; what cannot be undone takes the token too, because the leadership may be lost
 // right after the call.
-func (e *Election) IsLeader() bool { return session.Holds(door.Key{}, e.s, kind, e.name) }
+func (e *Election) IsLeader() bool { return queue.Core.Of(e.s).Holds(kind, e.name) }
 
 // Leader is who leads, as the service knows it.
 type Leader struct {
 	Value string        // what it says of itself
 	Token session.Token // 0 if nobody leads
-	Entry driver.Entry  // its entry: host, pid, label, since when; little of a foreign one
+	Entry session.Entry // its entry: host, pid, label and times; little of a foreign one
 }
 
 // Vacant says that nobody leads.
 func (l Leader) Vacant() bool { return l.Token == 0 }
 
 func leader(e driver.Entry) Leader {
-	return Leader{Value: string(e.Value), Token: session.Token(e.Token), Entry: e}
+	if e.Zero() {
+		return Leader{}
+	}
+	return Leader{Value: string(e.Value), Token: session.Token(e.Token), Entry: queue.Core.Entry(1, true, e)}
 }
 
 // Leader returns who leads at this moment, or session.ErrNoLeader. It may have
 // lost the leadership already and not know, or know and not have been removed.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	first, err := e.s.First(ctx, e.name)
+	first, err := queue.Core.Of(e.s).List(ctx, e.name, 1)
 	switch {
 	case err != nil:
 		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
-	case first.Zero():
+	case len(first) == 0:
 		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, session.ErrNoLeader)
 	}
-	return leader(first), nil
+	return leader(first[0]), nil
 }
 
 // Observe tells who leads: at once, and whenever that or the leader's value
@@ -226,7 +228,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 			}
 			return err
 		}
-		began := e.s.Clock().Now()
+		began := queue.Core.Of(e.s).Clock().Now()
 		lost, err := e.work(ctx, h, fn)
 		switch {
 		case ctx.Err() != nil:
@@ -236,11 +238,11 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 		case err != nil:
 			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
-		if e.s.Clock().Now().Sub(began) >= maxRest {
+		if queue.Core.Of(e.s).Clock().Now().Sub(began) >= maxRest {
 			rest = minRest
 			continue
 		}
-		driver.Sleep(ctx, e.s.Clock(), rest/2+driver.Jitter(e.s.Clock(), rest/2))
+		driver.Sleep(ctx, queue.Core.Of(e.s).Clock(), rest/2+driver.Jitter(queue.Core.Of(e.s).Clock(), rest/2))
 		rest = min(2*rest, maxRest)
 	}
 }
@@ -275,6 +277,6 @@ func (e *Election) ended(ctx context.Context, work error) error {
 
 // Queue returns the candidates in order, the leader first, with value, token,
 // host, pid, label and since when. Entries of other programs are in it.
-func (e *Election) Queue(ctx context.Context) ([]driver.Entry, error) {
+func (e *Election) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, e.s, kind, e.name)
 }

@@ -53,7 +53,7 @@ func ExampleElection_Campaign() {
 		log.Fatal(err)
 	}
 	l, err := e.Leader(ctx)
-	fmt.Println(l.Value, "of", l.Entry.Meta.Label, "with token", l.Token, err)
+	fmt.Println(l.Value, "of", l.Entry.Label, "with token", l.Token, err)
 
 	fmt.Println("resigned:", h.Unlock())
 	_, err = e.Leader(ctx)

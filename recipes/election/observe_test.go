@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/recipes/election"
@@ -95,7 +96,7 @@ func TestObserveMissesNothingBeforeItsWatch(t *testing.T) {
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Watch && !changed {
 				changed = true
-				st.Overwrite("n", h.Refs()[0].Key, []byte("two"))
+				st.Overwrite("n", st.Entries("n")[0].Key, []byte("two"))
 			}
 		})
 		last := observed(t, s)
@@ -109,7 +110,7 @@ func TestObserveLeavesNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		b := memtest.CountWatches(st.Backend())
-		s, err := session.Open(t.Context(), b, nil)
+		s, err := session.Engine(door.Key{}).Open(t.Context(), b, nil)
 		require.NoError(t, err)
 		e := election.New(s, "n")
 		for range 3 {

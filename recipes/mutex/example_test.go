@@ -78,7 +78,7 @@ func ExampleMutex_TryLock() {
 	fmt.Println("not acquired:", errors.Is(err, session.ErrNotAcquired))
 	var na *session.NotAcquiredError
 	if errors.As(err, &na) {
-		fmt.Println("held by", na.Holder.Meta.Label)
+		fmt.Println("held by", na.Holder.Label)
 	}
 	// Output:
 	// not acquired: true
@@ -131,7 +131,7 @@ func ExampleMutex_Queue() {
 		log.Fatal(err)
 	}
 	for place, e := range line {
-		fmt.Println(place, e.Meta.Label, e.Mode, "token", e.Token)
+		fmt.Println(place, e.Label, e.Mode, "token", e.Token)
 	}
 	// Output:
 	// 0 worker 1 exclusive token 1

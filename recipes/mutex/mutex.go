@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -139,14 +138,14 @@ func (m *Mutex) request(try bool) (queue.Request, error) {
 // enter looks whether the caller is inside already. It returns neither hold nor
 // error if not.
 func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
-	h := session.Inside(ctx, m.s, m.name)
+	h := queue.Core.Inside(ctx, m.s, m.name)
 	if h == nil {
 		return nil, nil //nolint:nilnil // "not inside" is neither
 	}
 	if !m.opts.Reentrant || h.Kind() != kind { // a reader of this name excludes nobody
 		return nil, session.ErrReentrant
 	}
-	h, err := session.Inner(door.Key{}, h).Reenter(ctx, driver.Exclusive)
+	h, err := queue.Core.Inner(h).Reenter(ctx, driver.Exclusive)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}
@@ -174,6 +173,6 @@ func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, h *sessi
 
 // Queue returns the line in order: the holder first, then those who wait, with
 // token, host, pid, label and since when. Entries of other programs are in it.
-func (m *Mutex) Queue(ctx context.Context) ([]driver.Entry, error) {
+func (m *Mutex) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, m.s, kind, m.name)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -47,7 +48,7 @@ func TestReentrancy(t *testing.T) {
 				require.ErrorIs(t, err, session.ErrReentrant)
 				line, err := s.Queue(ctx, "other")
 				require.NoError(t, err)
-				assert.Equal(t, []string{"parent's", "n"}, line[0].Meta.Holds)
+				assert.Equal(t, []string{"parent's", "n"}, session.Engine(door.Key{}).Detail(line[0]).Meta.Holds)
 				return nil
 			})
 		})
@@ -103,7 +104,7 @@ func TestDoGivesBack(t *testing.T) {
 		st := membackend.New()
 		m := mutex.New(open(t, st, nil), "n")
 		err := m.Do(t.Context(), func(ctx context.Context, h *session.Hold) error {
-			st.Delete("n", h.Refs()[0].Key)
+			st.Delete("n", st.Entries("n")[0].Key)
 			<-ctx.Done()
 			return nil
 		})

@@ -153,7 +153,7 @@ func allTokens(w *Fixture) {
 		assert.Greater(w.t, h.Token(), last)
 		last = h.Token()
 		assert.Equal(w.t, []string{"c", "a", "b"}, h.Names())
-		assert.Len(w.t, h.Refs(), 3)
+		assert.Len(w.t, Refs(h), 3)
 		for _, n := range h.Names() {
 			line := p.line(n)
 			require.Len(w.t, line, 1)

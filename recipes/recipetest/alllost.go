@@ -49,7 +49,7 @@ func allDeleted(w *Fixture) {
 		for _, n := range names {
 			behind = append(behind, b.queueFor(w.soon(), wantOne(n)))
 		}
-		w.svc.Delete(w.t, h.Refs()[i])
+		w.svc.Delete(w.t, Refs(h)[i])
 		w.when(x)
 
 		w.says(session.ReasonDeleted, cause(h))

@@ -261,7 +261,7 @@ func askedEnds(w *Fixture) {
 	require.Equal(w.t, "too late", w.asked(h))
 	l = listen(w.soon(), h)
 	w.still("it was told of that")
-	w.svc.Delete(w.t, h.Refs()[0])
+	w.svc.Delete(w.t, Refs(h)[0])
 	_, err = w.heard(l)
 	var lost *session.LostError
 	require.ErrorAs(w.t, err, &lost)

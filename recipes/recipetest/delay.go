@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // delays are the cases of locks that let time pass after a death, and of several
@@ -95,7 +96,7 @@ func delayCancelled(w *Fixture) {
 	defer cancel()
 	a.delayed(ctx).returned()
 	w.eventually(0, "nothing is left")
-	w.past(session.PastDied, "nor if nobody waited behind it")
+	w.past(driver.PastDied, "nor if nobody waited behind it")
 }
 
 // delayLost deletes the entry of one who waits for nothing but time.
@@ -127,14 +128,14 @@ func wantAllRobust(o mutex.Options, names ...string) locking {
 
 // pastOf requires what the next holder of each of those locks learns of the one
 // before, and gives back.
-func (w *Fixture) pastOf(want map[string]session.Past, why string) {
+func (w *Fixture) pastOf(want map[string]driver.Past, why string) {
 	w.t.Helper()
 	for n, past := range want {
 		p := w.Client("asks")
 		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
 		require.NoError(w.t, err)
-		require.Equal(w.t, past, h.Previous(), "%s: %s", n, why)
-		require.Equal(w.t, past == session.PastDied, h.PreviousDied(), "%s: %s", n, why)
+		require.Equal(w.t, past, Previous(h), "%s: %s", n, why)
+		require.Equal(w.t, past == driver.PastDied, h.PreviousDied(), "%s: %s", n, why)
 		w.unlock(h)
 		require.NoError(w.t, p.Close())
 	}
@@ -148,7 +149,7 @@ func robustAll(w *Fixture) {
 	all := wantAllRobust(account(), "x", name, "z")
 	h := a.queueFor(w.soon(), all).granted()
 	a.joins(2)
-	assert.Equal(w.t, session.PastClean, h.Previous(), "nobody has held before")
+	assert.Equal(w.t, driver.PastClean, Previous(h), "nobody has held before")
 	w.unlock(h)
 	w.died() // in the middle one
 	h = a.queueFor(w.soon(), all).granted()
@@ -160,7 +161,7 @@ func robustAll(w *Fixture) {
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, r.granted().PreviousDied())
 	w.unlock(r.Hold)
-	w.pastOf(map[string]session.Past{"x": session.PastClean, name: session.PastClean, "z": session.PastClean}, "given back")
+	w.pastOf(map[string]driver.Past{"x": driver.PastClean, name: driver.PastClean, "z": driver.PastClean}, "given back")
 
 	w.died()
 	at := time.Now()
@@ -181,12 +182,12 @@ func robustAllLost(w *Fixture) {
 	a.joins(2)
 	x := tell(h)
 	behind := w.Client("b").queueFor(w.soon(), wantOne("y")) // has it watched at once
-	w.svc.Delete(w.t, h.Refs()[1])
+	w.svc.Delete(w.t, Refs(h)[1])
 	w.when(x)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(behind.granted())
 	w.empty("x", "y", "z")
-	w.pastOf(map[string]session.Past{"x": session.PastDied, "y": session.PastDied, "z": session.PastDied}, "lost")
+	w.pastOf(map[string]driver.Past{"x": driver.PastDied, "y": driver.PastDied, "z": driver.PastDied}, "lost")
 }
 
 // robustAllCancelled gives up in the delay that one of the lines asks for.
@@ -199,5 +200,5 @@ func robustAllCancelled(w *Fixture) {
 	r.returned()
 	require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
 	w.empty("x", name, "z")
-	w.pastOf(map[string]session.Past{"x": session.PastClean, name: session.PastDied, "z": session.PastClean}, "cancelled")
+	w.pastOf(map[string]driver.Past{"x": driver.PastClean, name: driver.PastDied, "z": driver.PastClean}, "cancelled")
 }

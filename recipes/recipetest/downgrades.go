@@ -50,7 +50,7 @@ func downgradeKeeps(w *Fixture) {
 	assert.Equal(w.t, "rwlock", line[0].Meta.Kind)
 	assert.Equal(w.t, token, h.Token())
 	assert.Equal(w.t, driver.Shared, h.Mode())
-	assert.Equal(w.t, line[0].Ref, h.Refs()[0])
+	assert.Equal(w.t, line[0].Ref, Refs(h)[0])
 	assert.NotZero(w.t, h.Remaining())
 	require.NoError(w.t, h.Context().Err())
 	w.unlock(h)

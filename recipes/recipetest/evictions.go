@@ -22,7 +22,7 @@ func evictions() []testCase {
 // evicts removes an entry, and ends the case if it cannot.
 func (p *Client) evicts(e driver.Entry) {
 	p.w.t.Helper()
-	require.NoError(p.w.t, p.Evict(p.w.soon(), e), "evict")
+	require.NoError(p.w.t, p.Evict(p.w.soon(), Shown(e)), "evict")
 }
 
 // evicted requires that a hold is told that its entry was deleted.
@@ -76,7 +76,7 @@ func evictDowngraded(w *Fixture) {
 	a.downgrade(h)
 	after := operator.entries()[0]
 	if before.Ref != after.Ref {
-		require.ErrorIs(w.t, operator.Evict(w.soon(), before), session.ErrGone)
+		require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(before)), session.ErrGone)
 	}
 	w.wait("the downgraded one holds", writer)
 	x := tell(h)
@@ -90,15 +90,15 @@ func evictStale(w *Fixture) {
 	h := a.hold()
 	seen := operator.entries()[0]
 	w.unlock(h)
-	require.ErrorIs(w.t, operator.Evict(w.soon(), seen), session.ErrGone, "given back")
+	require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(seen)), session.ErrGone, "given back")
 	h = a.hold() // often with the same key
 	r := b.queue(w.soon())
-	err := operator.Evict(w.soon(), seen)
+	err := operator.Evict(w.soon(), Shown(seen))
 	require.ErrorIs(w.t, err, session.ErrGone)
 	require.ErrorContains(w.t, err, `"`+name+`"`)
 	moved := operator.entries()[1]
 	moved.Place = seen.Place
-	require.ErrorIs(w.t, operator.Evict(w.soon(), moved), session.ErrGone, "another place")
+	require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(moved)), session.ErrGone, "another place")
 	require.NoError(w.t, h.Context().Err())
 	w.eventually(2, "both stay")
 	w.unlock(h)

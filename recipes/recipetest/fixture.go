@@ -88,7 +88,7 @@ func (w *Fixture) openOn(
 	for _, f := range change {
 		f(&o)
 	}
-	s, err := session.Open(w.soon(), wrap(c.net.Backend()), &o)
+	s, err := core.Open(w.soon(), wrap(c.net.Backend()), &o)
 	require.NoError(w.t, c.Opened(w.t, s, err), "open")
 	return c
 }
@@ -281,7 +281,7 @@ func (p *Client) entries() []driver.Entry {
 
 func (p *Client) line(name string) []driver.Entry {
 	p.w.t.Helper()
-	line, err := p.Queue(p.w.soon(), name)
+	line, err := core.Of(p.Session).List(p.w.soon(), name, 0)
 	require.NoError(p.w.t, err, "queue")
 	return line
 }

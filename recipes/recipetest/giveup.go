@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
@@ -61,14 +62,14 @@ func robustWaiters(w *Fixture) {
 }
 
 // ends has a hold die, or releases it, and returns what the next holder must learn.
-func (w *Fixture) ends(h *session.Hold, died bool) session.Past {
+func (w *Fixture) ends(h *session.Hold, died bool) driver.Past {
 	w.t.Helper()
 	if died {
 		w.svc.Expire(w.t, h.SessionID())
-		return session.PastDied
+		return driver.PastDied
 	}
 	w.unlock(h)
-	return session.PastClean
+	return driver.PastClean
 }
 
 // robustEveryStep has a request give up at the moment of its first request to the
@@ -80,7 +81,7 @@ func robustEveryStep(w *Fixture) {
 			for step := 1; ; step++ {
 				a, p := w.Client("before"), w.Client("gives up")
 				h := a.robust()
-				var want session.Past
+				var want driver.Past
 				ctx, cancel := context.WithCancel(w.soon())
 				var r *Request
 				if waits {
@@ -100,9 +101,9 @@ func robustEveryStep(w *Fixture) {
 				p.net.OnRequest(nil)
 				granted := r.Err == nil
 				if granted {
-					assert.Equal(w.t, want, r.Hold.Previous())
+					assert.Equal(w.t, want, Previous(r.Hold))
 					w.unlock(r.Hold)
-					want = session.PastClean
+					want = driver.PastClean
 				}
 				w.eventually(0, "it has left")
 				w.past(want, fmt.Sprintf("died %t, waits %t, gave up at request %d, granted %t", died, waits, step, granted))
@@ -157,11 +158,11 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			p.net.OnRequest(nil)
 			if r.Err == nil {
 				UnlockInTrouble(w.t, r.Hold)
-				want = session.PastClean
+				want = driver.PastClean
 			}
 			w.eventually(0, "it has left")
 			w.past(want, fmt.Sprintf("died %t, struck at %v, it got %v", died, op, r.Err))
-			w.past(session.PastClean, "given back")
+			w.past(driver.PastClean, "given back")
 		}
 	}
 }

@@ -114,7 +114,7 @@ func tryWritesNothing(w *Fixture) {
 	assert.Equal(w.t, before, a.entries())
 	var na *session.NotAcquiredError
 	require.ErrorAs(w.t, err, &na)
-	assert.Equal(w.t, h.Refs()[0], na.Holder.Ref)
+	assert.Equal(w.t, Refs(h)[0], Detail(na.Holder).Ref)
 	assert.Equal(w.t, 1, na.Ahead)
 	assert.Contains(w.t, err.Error(), "(nightly)", "it names the holder")
 	w.unlock(h)

@@ -93,7 +93,7 @@ func writerFirst(w *Fixture) {
 	line := c.entries()
 	assert.Equal(w.t, driver.Shared, line[0].Mode)
 	assert.EqualValues(w.t, token, line[0].Token)
-	assert.Equal(w.t, line[0].Ref, inner.Refs()[0])
+	assert.Equal(w.t, line[0].Ref, Refs(inner)[0])
 	for _, r := range readers {
 		w.unlock(r.Hold)
 	}

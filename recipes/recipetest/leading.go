@@ -201,7 +201,7 @@ func runLostWaits(w *Fixture) {
 	ra := a.run("a")
 	s := ra.leads()
 	r := b.campaign(w.soon(), "b")
-	w.svc.Delete(w.t, s.hold.Refs()[0])
+	w.svc.Delete(w.t, Refs(s.hold)[0])
 	w.when(s.told)
 	r.granted()
 	w.eventually(1, "it is not in the line while its work goes on")
@@ -301,7 +301,7 @@ func runLostFails(w *Fixture) {
 	a := w.Client("a")
 	ra := a.run("a")
 	s := ra.leads()
-	w.svc.Delete(w.t, s.hold.Refs()[0])
+	w.svc.Delete(w.t, Refs(s.hold)[0])
 	<-s.ctx.Done()
 	s.leave <- errors.New("refused by the table")
 

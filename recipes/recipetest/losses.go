@@ -56,7 +56,7 @@ func deletedHolder(w *Fixture) {
 	p := w.Client("p")
 	h := w.holdLong(p)
 	x := tell(h)
-	w.svc.Delete(w.t, h.Refs()[0])
+	w.svc.Delete(w.t, Refs(h)[0])
 	w.evicted(h, x)
 }
 

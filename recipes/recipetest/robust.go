@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
@@ -51,9 +52,9 @@ func (p *Client) robust() *session.Hold {
 }
 
 // past requires what the next holder learns of the one before, and gives back.
-func (w *Fixture) past(want session.Past, why string) {
+func (w *Fixture) past(want driver.Past, why string) {
 	w.t.Helper()
-	w.pastOf(map[string]session.Past{name: want}, why)
+	w.pastOf(map[string]driver.Past{name: want}, why)
 }
 
 // death is a way of a hold to end without being given back. The client must not
@@ -66,7 +67,7 @@ type death struct {
 func deaths() []death {
 	return []death{
 		{"expired", func(w *Fixture, _ *Client, h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) }},
-		{"deleted", func(w *Fixture, _ *Client, h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) }},
+		{"deleted", func(w *Fixture, _ *Client, h *session.Hold) { w.svc.Delete(w.t, Refs(h)[0]) }},
 		{"cut off", func(_ *Fixture, p *Client, _ *session.Hold) { p.net.Cut(fault.Both) }},
 		{"closed", func(w *Fixture, p *Client, h *session.Hold) {
 			stop := context.AfterFunc(h.Context(), func() { _ = h.Unlock() })
@@ -90,19 +91,19 @@ func (w *Fixture) kill(after func(how string)) {
 }
 
 func robustClean(w *Fixture) {
-	w.past(session.PastClean, "nobody has held before")
-	w.past(session.PastClean, "given back")
+	w.past(driver.PastClean, "nobody has held before")
+	w.past(driver.PastClean, "given back")
 	a, b := w.Client("a"), w.Client("b")
 	h := a.robust()
 	own, other := a.accountable(w.soon()), b.accountable(w.soon())
 	w.unlock(h)
 	for _, r := range []*Request{own, other} {
-		assert.Equal(w.t, session.PastClean, r.granted().Previous(), "given back to who waited")
+		assert.Equal(w.t, driver.PastClean, Previous(r.granted()), "given back to who waited")
 		w.unlock(r.Hold)
 	}
 	h, err := mutex.NewWith(a.Session, name, mutex.Options{Robust: true}).TryLock(w.soon())
 	require.NoError(w.t, err)
-	assert.Equal(w.t, session.PastClean, h.Previous())
+	assert.Equal(w.t, driver.PastClean, Previous(h))
 	w.unlock(h)
 	names, err := a.Names(w.soon(), "")
 	require.NoError(w.t, err)
@@ -111,8 +112,8 @@ func robustClean(w *Fixture) {
 
 func robustAlone(w *Fixture) {
 	w.kill(func(how string) {
-		w.past(session.PastDied, how)
-		w.past(session.PastClean, how+", and then given back")
+		w.past(driver.PastDied, how)
+		w.past(driver.PastClean, how+", and then given back")
 	})
 }
 
@@ -124,27 +125,27 @@ func robustWaited(w *Fixture) {
 		d.die(w, p, h)
 		require.True(w.t, second.granted().PreviousDied(), d.name)
 		w.unlock(second.Hold)
-		require.Equal(w.t, session.PastClean, third.granted().Previous(), d.name)
+		require.Equal(w.t, driver.PastClean, Previous(third.granted()), d.name)
 		w.unlock(third.Hold)
 		p.net.Heal()
 	}
 }
 
 func robustInTurn(w *Fixture) {
-	want := session.PastClean
+	want := driver.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {
 			p := w.mortal("dies")
 			h := p.robust()
-			require.Equal(w.t, want, h.Previous(), "%d, %s", round, d.name)
+			require.Equal(w.t, want, Previous(h), "%d, %s", round, d.name)
 			d.die(w, p, h)
 			w.eventually(0, d.name)
 			p.net.Heal()
-			want = session.PastDied
+			want = driver.PastDied
 		}
 	}
-	w.past(session.PastDied, "nobody has given back")
-	w.past(session.PastClean, "somebody has")
+	w.past(driver.PastDied, "nobody has given back")
+	w.past(driver.PastClean, "somebody has")
 }
 
 func robustForeign(w *Fixture) {
@@ -153,10 +154,10 @@ func robustForeign(w *Fixture) {
 	ref := w.svc.PutForeign(w.t, name, true)
 	r := p.accountable(w.soon())
 	w.svc.Delete(w.t, ref)
-	assert.Equal(w.t, session.PastUnknown, r.granted().Previous())
+	assert.Equal(w.t, driver.PastUnknown, Previous(r.granted()))
 	assert.False(w.t, r.Hold.PreviousDied())
 	w.unlock(r.Hold)
-	w.past(session.PastClean, "given back")
+	w.past(driver.PastClean, "given back")
 
 	w.died() // who died before the foreign one is not forgotten
 	ref = w.svc.PutForeign(w.t, name, true)
@@ -169,12 +170,12 @@ func robustForeign(w *Fixture) {
 func robustPlain(w *Fixture) {
 	p := w.Client("p")
 	h := p.hold()
-	assert.Equal(w.t, session.PastUnknown, h.Previous())
+	assert.Equal(w.t, driver.PastUnknown, Previous(h))
 	assert.False(w.t, h.PreviousDied())
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
 	w.eventually(0, "died")
-	w.past(session.PastClean, "who keeps no account leaves no trace")
+	w.past(driver.PastClean, "who keeps no account leaves no trace")
 	w.when(x) // who unlocks before that may be told that it goes with the session
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
@@ -210,10 +211,10 @@ func robustCostWaited(w *Fixture) {
 
 // robustOver strikes each request that writes an account.
 func robustOver(w *Fixture, f fault.Kind, died bool) {
-	want := session.PastClean
+	want := driver.PastClean
 	if died {
 		w.died()
-		want = session.PastDied
+		want = driver.PastDied
 	}
 	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
@@ -221,14 +222,14 @@ func robustOver(w *Fixture, f fault.Kind, died bool) {
 		a.net.Inject(fault.Change, f)
 	}
 	h := a.robust()
-	require.Equal(w.t, want, h.Previous())
+	require.Equal(w.t, want, Previous(h))
 	r := b.accountable(w.soon())
 	a.net.Inject(fault.Leave, f)
 	b.net.Inject(fault.Change, f)
 	UnlockInTrouble(w.t, h)
-	require.Equal(w.t, session.PastClean, r.granted().Previous(), "given back")
+	require.Equal(w.t, driver.PastClean, Previous(r.granted()), "given back")
 	b.net.Inject(fault.Leave, f)
 	UnlockInTrouble(w.t, r.Hold)
 	w.eventually(0, "given back")
-	w.past(session.PastClean, "given back")
+	w.past(driver.PastClean, "given back")
 }

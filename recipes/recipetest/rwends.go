@@ -192,7 +192,7 @@ func deletedReader(w *Fixture) {
 	writer := b.queueFor(w.soon(), writing)
 	w.wait("readers hold", writer) // and holds that last are watched by now, in real time too
 	time.Sleep(wrongly)
-	w.svc.Delete(w.t, h.Refs()[0])
+	w.svc.Delete(w.t, Refs(h)[0])
 	w.when(x)
 
 	w.says(session.ReasonDeleted, cause(h))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // semaphores are the cases of permits when all is well.
@@ -151,7 +150,7 @@ func permitsTry(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired)
 	var na *session.NotAcquiredError
 	require.ErrorAs(w.t, err, &na)
-	assert.Equal(w.t, h.Refs()[0].Place, na.Holder.Place)
+	assert.Equal(w.t, Refs(h)[0].Place, na.Holder.Place)
 	assert.Contains(w.t, err.Error(), "(nightly)", "it names who is first")
 	assert.Equal(w.t, len(before), len(a.entries()), "it has written nothing")
 	w.unlock(beside)
@@ -246,13 +245,14 @@ func permitsQueue(w *Fixture) {
 		token  session.Token
 	}{{"first", 2, one.Token()}, {"second", 3, two.Token()}, {"third", 4, waits.token}} {
 		e := line[i]
-		assert.Equal(w.t, want.label, e.Meta.Label)
-		assert.Equal(w.t, "semaphore", e.Meta.Kind)
-		assert.Equal(w.t, driver.Weighted, e.Mode)
+		assert.Equal(w.t, want.label, e.Label)
+		assert.Equal(w.t, "semaphore", e.Kind)
+		assert.Equal(w.t, session.Weighted, e.Mode)
+		assert.Equal(w.t, []session.State{session.Holder, session.Holder, session.Waiter}[i], e.State)
 		assert.Equal(w.t, want.weight, e.Weight)
 		assert.EqualValues(w.t, want.token, e.Token)
 	}
-	assert.False(w.t, line[2].Admitted)
+	assert.False(w.t, Detail(line[2]).Admitted)
 	names, err := a.Names(w.soon(), "")
 	require.NoError(w.t, err)
 	assert.Equal(w.t, []string{name}, names)

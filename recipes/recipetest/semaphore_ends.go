@@ -22,7 +22,7 @@ func semaphoreEnds() []testCase {
 				permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
 			}},
 			{"PermitsOfADeletedEntryComeBack", func(w *Fixture) {
-				permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, h.Refs()[0]) })
+				permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, Refs(h)[0]) })
 			}},
 			{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
 			{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
@@ -191,7 +191,7 @@ func slotsDead(w *Fixture) {
 		w.eventually(limit+1, "it stands in the line")
 		x := tell(holds[1])
 		if byHand {
-			w.svc.Delete(w.t, holds[1].Refs()[0])
+			w.svc.Delete(w.t, Refs(holds[1])[0])
 		} else {
 			w.svc.Expire(w.t, holds[1].SessionID())
 		}

@@ -19,7 +19,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -107,14 +106,14 @@ func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try b
 // enter looks whether the caller is inside already. It returns neither hold nor
 // error if not.
 func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, error) {
-	h := session.Inside(ctx, l.s, l.name)
+	h := queue.Core.Inside(ctx, l.s, l.name)
 	switch {
 	case h == nil:
 		return nil, nil //nolint:nilnil // "not inside" is neither
-	case mode != driver.Shared, !session.Inner(door.Key{}, h).Of(l.s, kind, l.name):
+	case mode != driver.Shared, !queue.Core.Inner(h).Of(l.s, kind, l.name):
 		return nil, session.ErrReentrant
 	}
-	h, err := session.Inner(door.Key{}, h).Reenter(ctx, driver.Shared)
+	h, err := queue.Core.Inner(h).Reenter(ctx, driver.Shared)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}
@@ -134,7 +133,7 @@ func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, er
 // called again, to wait for that, and the hold may be unlocked at any time.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
-	if inner := session.Inner(door.Key{}, h); inner.Of(l.s, kind, l.name) {
+	if inner := queue.Core.Inner(h); inner.Of(l.s, kind, l.name) {
 		err = inner.Downgrade(ctx)
 	}
 	if err != nil {
@@ -170,6 +169,6 @@ func (l *RWLock) TryDo(ctx context.Context, fn func(ctx context.Context, h *sess
 // Queue returns the line in order: holders first, then those who wait, with mode,
 // token, host, pid, label and since when. Entries of other programs are in it, and
 // count as writers unless their names say that they read.
-func (l *RWLock) Queue(ctx context.Context) ([]driver.Entry, error) {
+func (l *RWLock) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, l.s, kind, l.name)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
@@ -75,7 +76,7 @@ func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := membackend.NewWith(&o)
-				s, err := session.Open(t.Context(), denied{st.NewClient().Backend()}, nil)
+				s, err := session.Engine(door.Key{}).Open(t.Context(), denied{st.NewClient().Backend()}, nil)
 				require.NoError(t, err)
 				rw := rwlock.New(s, "n")
 				h, err := rw.Lock(t.Context())
@@ -83,7 +84,7 @@ func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
 				require.ErrorIs(t, rw.Downgrade(t.Context(), h), session.ErrDenied)
 				time.Sleep(time.Second)
 				require.NoError(t, h.Context().Err())
-				require.Equal(t, driver.Exclusive, h.Mode())
+				require.Equal(t, session.Exclusive, h.Mode())
 				require.NoError(t, h.Unlock(), "given back without asking once more")
 				require.Empty(t, st.Entries("n"))
 
@@ -91,7 +92,7 @@ func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
 				require.NoError(t, err)
 				require.ErrorIs(t, rw.Downgrade(t.Context(), h), session.ErrDenied)
 				time.Sleep(time.Second)
-				st.Delete("n", h.Refs()[0].Key)
+				st.Delete("n", st.Entries("n")[0].Key)
 				synctest.Wait()
 				require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "still watched")
 				require.ErrorIs(t, h.Unlock(), session.ErrLost)

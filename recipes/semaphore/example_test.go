@@ -151,7 +151,7 @@ func ExampleSemaphore_Queue() {
 		log.Fatal(err)
 	}
 	for _, e := range line {
-		fmt.Println(e.Meta.Label, "has", e.Weight)
+		fmt.Println(e.Label, "has", e.Weight)
 	}
 	// Output:
 	// worker 1 has 3

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // open opens a session that is closed at the end of the test.
 func open(t *testing.T, b driver.Backend) *session.Session {
 	t.Helper()
-	s, err := session.Open(t.Context(), b, nil)
+	s, err := session.Engine(door.Key{}).Open(t.Context(), b, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return s

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/robustness/history"
@@ -66,7 +67,7 @@ func (h ourHold) Token() int64 { return int64(h.Hold.Token()) }
 func (h ourHold) Place() int64 { return h.Token() }
 
 // Entry implements Hold.
-func (h ourHold) Entry() string { return h.Refs()[0].Key }
+func (h ourHold) Entry() string { return recipetest.Refs(h.Hold)[0].Key }
 
 // Held implements Hold. That the context is live is not asked beside: if one of
 // the two said that it is over and the other did not, that would be hidden.

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"os"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -23,13 +25,16 @@ func sessions() []testCase {
 	}
 }
 
+// core is package session as the packages of this module see it.
+var core = session.Engine(door.Key{})
+
 // session opens a session.Session on a client of its own. It owns the backend.
 func (w *fixture) session() (*session.Session, Client) {
 	w.t.Helper()
 	c := w.svc.Client(w.t)
 	ctx, stop := context.WithCancel(w.soon())
 	defer stop() // a session outlives the context of Open
-	s, err := session.Open(ctx, c.Backend(), &session.Options{TTL: w.h.TTL})
+	s, err := core.Open(ctx, c.Backend(), &session.Options{TTL: w.h.TTL})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		c.Heal()
@@ -39,21 +44,21 @@ func (w *fixture) session() (*session.Session, Client) {
 }
 
 // term is the live term of a session.
-func (w *fixture) term(s *session.Session) *session.Term {
+func (w *fixture) term(s *session.Session) door.Term {
 	w.t.Helper()
-	term, err := s.Term(w.soon())
+	term, err := core.Of(s).Term(w.soon())
 	require.NoError(w.t, err)
 	return term
 }
 
 func sessionCloses(w *fixture) {
 	s, _ := w.session()
-	_, err := w.term(s).Driver().Join(w.ctx, driver.JoinRequest{Line: line, Meta: s.Meta()})
+	_, err := w.term(s).Driver().Join(w.ctx, driver.JoinRequest{Line: line, Meta: core.Of(s).Meta()})
 	require.NoError(w.t, err)
 	queue, err := s.Queue(w.ctx, line)
 	require.NoError(w.t, err)
 	require.Len(w.t, queue, 1)
-	assert.Equal(w.t, s.Meta().PID, queue[0].Meta.PID)
+	assert.Equal(w.t, os.Getpid(), queue[0].PID)
 	require.NoError(w.t, s.Close())
 	w.count(0, line, "Close hands on")
 }
@@ -81,8 +86,8 @@ func sessionDeadline(w *fixture) {
 		term := w.term(s)
 		j, err := term.Driver().Join(w.ctx, driver.JoinRequest{Line: line})
 		require.NoError(w.t, err)
-		h, err := term.Hold(w.ctx, session.Grant{
-			Name: line, Kind: "mutex", Token: session.Token(j.Entry.Token), Refs: []driver.Ref{j.Entry.Ref},
+		h, err := core.Grant(w.ctx, term, door.Grant{
+			Name: line, Kind: "mutex", Token: j.Entry.Token, Refs: []driver.Ref{j.Entry.Ref},
 			Release: func(ctx context.Context) error {
 				_, err := term.Driver().Leave(ctx, driver.LeaveRequest{Ref: j.Entry.Ref})
 				return err

@@ -164,7 +164,7 @@ func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
 			line, err := s.Queue(t.Context(), "x")
 			require.NoError(t, err)
 			require.NoError(t, s.Evict(t.Context(), line[0]))
-			return r, line[0].Token
+			return r, int64(line[0].Token)
 		}
 		once := func(r *running, token int64) {
 			said := fmt.Sprintf("told: x %d: ", token)
@@ -192,7 +192,7 @@ func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
 		require.NoError(t, err)
 		p.Hold(fault.Both) // it ends when it is told to, before the time is over
 		assert.Equal(t, 79, r.code(t))
-		once(r, line[0].Token)
+		once(r, int64(line[0].Token))
 
 		got := ask(t, url, "run", "--on-lost-exec", program, "x", "--", "true")
 		assert.Equal(t, result{}, got, "nothing was lost")

@@ -66,7 +66,7 @@ func heldSinceGrant(t *testing.T, url string) {
 func isRecorded(t *testing.T, s *session.Session, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		e, err := s.First(t.Context(), name)
-		return err == nil && !e.Granted.IsZero()
+		queue, err := s.Queue(t.Context(), name)
+		return err == nil && len(queue) > 0 && !queue[0].Granted.IsZero()
 	}, patience, 10*time.Millisecond)
 }

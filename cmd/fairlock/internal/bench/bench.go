@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -43,7 +44,7 @@ func Run(ctx context.Context, open func(context.Context) (*session.Session, erro
 	if err != nil {
 		return schema.Bench{}, err
 	}
-	clock := sessions[0].Clock()
+	clock := session.Engine(door.Key{}).Of(sessions[0]).Clock()
 	timed, cancel := driver.WithTimeout(ctx, clock, o.Duration)
 	defer cancel()
 	running, fail := context.WithCancelCause(timed)
@@ -117,7 +118,7 @@ func newLines(o Options) ([]*line, error) {
 
 // contend takes a lock again and again until ctx ends, which may be the error.
 func contend(ctx context.Context, s *session.Session, l *line, client int, hold time.Duration) error {
-	m, clock := mutex.New(s, l.name), s.Clock()
+	m, clock := mutex.New(s, l.name), session.Engine(door.Key{}).Of(s).Clock()
 	for ctx.Err() == nil {
 		asked := clock.Now()
 		h, err := m.Lock(ctx)

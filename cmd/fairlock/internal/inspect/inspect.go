@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // atOnce is how many lines are read beside each other.
@@ -23,24 +23,14 @@ func Read(ctx context.Context, s *session.Session, name string) (schema.Line, er
 	return line, err
 }
 
-// Both is Read, with the entries as the service has them beside it.
-func Both(ctx context.Context, s *session.Session, name string) (schema.Line, []driver.Entry, error) {
-	entries, err := s.Queue(ctx, name)
+// Both is Read, with the entries as the library has them beside it.
+func Both(ctx context.Context, s *session.Session, name string) (schema.Line, []session.Entry, error) {
+	core := session.Engine(door.Key{})
+	entries, limit, err := core.Queue(ctx, s, name)
 	if err != nil {
 		return schema.Line{}, nil, err
 	}
-	limit := int64(0)
-	for _, e := range entries {
-		if e.Mode != driver.Weighted || e.Foreign {
-			continue
-		}
-		// After the line, as the recipes do: it may have been made with it.
-		if limit, err = s.Limit(ctx, name); err != nil {
-			return schema.Line{}, nil, err
-		}
-		break
-	}
-	return schema.Describe(name, limit, entries, s.Clock().Wall()), entries, nil
+	return schema.Describe(name, limit, entries, core.Of(s).Clock().Wall()), entries, nil
 }
 
 // Asks are of those who ask the holders of a lock to yield, the oldest first. Who may
@@ -67,7 +57,7 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.L
 	}
 	// Where lines are not below a root, a key of somebody else's can read like
 	// that of an entry of a name that no lock can have.
-	names = slices.DeleteFunc(names, func(n string) bool { return s.CheckName(n) != nil })
+	names = slices.DeleteFunc(names, func(n string) bool { return session.Engine(door.Key{}).Of(s).CheckName(n) != nil })
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]schema.Line, len(names))

@@ -132,6 +132,6 @@ func leaderOf(name string, l election.Leader, now time.Time) schema.Leader {
 	if l.Vacant() {
 		return schema.NewLeader(name, now, nil)
 	}
-	line := schema.Describe(name, 0, []driver.Entry{l.Entry}, now)
+	line := schema.Describe(name, 0, []session.Entry{l.Entry}, now)
 	return schema.NewLeader(name, now, &line.Entries[0])
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -89,7 +90,7 @@ const holdTick = 500 * time.Millisecond
 // grant describes a hold.
 func (j *job) grant(h *session.Hold, waited time.Duration) schema.Grant {
 	g := schema.NewGrant()
-	g.Name, g.Kind, g.Token, g.Key = j.Name, j.kind(), int64(h.Token()), h.Refs()[0].Key
+	g.Name, g.Kind, g.Token, g.Key = j.Name, j.kind(), int64(h.Token()), session.Engine(door.Key{}).Inner(h).Refs()[0].Key
 	g.Session, g.Time = h.SessionID(), schema.At(j.clock.Wall())
 	g.Waited, g.TTL = schema.Seconds(waited), schema.Seconds(j.s.Options().TTL)
 	if slot := h.Slot(); slot >= 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -86,7 +87,7 @@ func TestALeaseThatWasDeletedLeavesTimeToStop(t *testing.T) {
 	before := l.left()
 	require.Positive(t, before)
 
-	require.True(t, st.Delete("a", h.Refs()[0].Key))
+	require.True(t, st.Delete("a", recipetest.Refs(h)[0].Key))
 	<-h.Context().Done()
 
 	assert.Zero(t, h.Remaining())

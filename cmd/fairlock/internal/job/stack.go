@@ -11,6 +11,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -93,21 +94,22 @@ func (j *job) environment(h *session.Hold) []string {
 	if err != nil {
 		panic(fmt.Sprintf("job: %v", err)) // strings and numbers
 	}
+	inner := session.Engine(door.Key{}).Inner(h)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, envSlot+"=") })
 	env = append(env,
 		envName+"="+j.Name,
 		envToken+"="+strconv.FormatInt(int64(h.Token()), 10),
 		envKind+"="+j.kind(),
-		envKey+"="+h.Refs()[0].Key,
+		envKey+"="+inner.Refs()[0].Key,
 		envID+"="+j.ID,
-		envBackend+"="+h.Service(),
+		envBackend+"="+inner.Service(),
 		envTTL+"="+strconv.FormatInt(j.s.Options().TTL.Milliseconds(), 10),
 		envStack+"="+string(text))
 	if h.Slot() >= 0 {
 		env = append(env, envSlot+"="+strconv.Itoa(h.Slot()))
 	}
 	if slices.Contains(j.Compat, CompatEtcd) {
-		env = append(env, "ETCD_LOCK_KEY="+h.Refs()[0].Key, "ETCD_LOCK_REV="+strconv.FormatInt(int64(h.Token()), 10))
+		env = append(env, "ETCD_LOCK_KEY="+inner.Refs()[0].Key, "ETCD_LOCK_REV="+strconv.FormatInt(int64(h.Token()), 10))
 	}
 	if slices.Contains(j.Compat, CompatConsul) {
 		env = append(env, "CONSUL_LOCK_HELD=true")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -88,9 +89,9 @@ func look(ctx context.Context, s *session.Session, name string, before queueView
 	if err != nil || len(es) == 0 {
 		return before
 	}
-	now := s.Clock().Wall()
+	now := session.Engine(door.Key{}).Of(s).Clock().Wall()
 	l := schema.Describe(name, 0, es, now)
-	return queueView{of: len(es), holder: &l.Entries[0], asked: es[0].Meta.Since, granted: es[0].Granted}
+	return queueView{of: len(es), holder: &l.Entries[0], asked: es[0].Asked, granted: es[0].Granted}
 }
 
 func (t *teller) showPlace(p place, l queueView, fresh bool) {

@@ -3,24 +3,18 @@ package schema
 import (
 	"strconv"
 	"time"
-	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Describe makes a Line of what the service has. Who holds is what the recipes'
-// own rules say of it: an entry does not say so itself.
-func Describe(name string, limit int64, entries []driver.Entry, now time.Time) Line {
+// Describe makes a Line of a queue.
+func Describe(name string, limit int64, entries []session.Entry, now time.Time) Line {
 	l := NewLine(name)
 	l.Limit = limit
-	ahead := queue.Ahead{Complete: true, Limit: limit}
-	for i, e := range entries {
+	for _, e := range entries {
 		out := describe(e, now)
-		out.Place, out.State = i+1, Waiter
-		if holds(ahead, e) {
-			out.State = Holder
+		if out.State == Holder {
 			l.Holders++
 			out.held(e, now)
 		} else {
@@ -31,38 +25,25 @@ func Describe(name string, limit int64, entries []driver.Entry, now time.Time) L
 			l.Kind = out.Kind
 		}
 		l.Entries = append(l.Entries, out)
-		ahead.Entries, ahead.Count = entries[:i+1], i+1
 	}
 	return l
 }
 
-// holds says whether an entry holds, given those ahead of it. One that was
-// admitted holds although the limit has been lowered since.
-func holds(ahead queue.Ahead, e driver.Entry) bool {
-	rule := queue.ReadWrite() // which is Mutex for whoever does not share
-	if e.Mode == driver.Weighted && !e.Foreign {
-		rule = queue.Semaphore()
-	}
-	return e.Admitted || rule.Decide(ahead, e).Hold
-}
-
-func describe(e driver.Entry, now time.Time) Entry {
+func describe(e session.Entry, now time.Time) Entry {
+	detail := session.Engine(door.Key{}).Detail(e)
 	out := Entry{
-		Token: e.Token, Mode: e.Mode.String(), Weight: e.Weight, Kind: e.Meta.Kind,
-		Host: e.Meta.Host, PID: e.Meta.PID, Label: e.Meta.Label, Since: At(e.Meta.Since), Holds: e.Meta.Holds,
-		Session: e.Session, Key: e.Key, Foreign: e.Foreign, Unleased: e.Unleased,
+		State: string(e.State), Place: e.Place, Token: int64(e.Token), Mode: string(e.Mode), Weight: e.Weight, Kind: e.Kind,
+		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: detail.Meta.Holds, Value: e.Value,
+		Session: e.Session, Key: e.Key, Foreign: e.Foreign, Unleased: detail.Unleased,
 	}
-	if !e.Foreign && utf8.Valid(e.Value) {
-		out.Value = string(e.Value)
-	}
-	if !e.Meta.Since.IsZero() {
-		out.Queued = ago(now, e.Meta.Since)
+	if !e.Asked.IsZero() {
+		out.Queued = ago(now, e.Asked)
 	}
 	return out
 }
 
 // held adds since when a holder holds, if that is known.
-func (e *Entry) held(from driver.Entry, now time.Time) {
+func (e *Entry) held(from session.Entry, now time.Time) {
 	if !from.Granted.IsZero() {
 		e.Granted, e.Held = At(from.Granted), ago(now, from.Granted)
 	}

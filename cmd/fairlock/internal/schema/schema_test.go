@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -103,63 +105,27 @@ func TestTimesAreInUTCWithMilliseconds(t *testing.T) {
 	assert.True(t, At(time.Time{}).IsZero())
 }
 
-// entry is one of a line in a table below: e(exclusive), s(hared), a number for
-// a weight, and ! for one that was admitted.
-func line(text string) []driver.Entry {
-	var all []driver.Entry
-	for i, word := range strings.Fields(text) {
-		e := driver.Entry{Ref: driver.Ref{Key: word, Place: int64(i + 1)}, Token: int64(i + 10)}
-		word, e.Admitted = strings.CutSuffix(word, "!")
-		switch word {
-		case "e":
-		case "s":
-			e.Mode = driver.Shared
-		default:
-			e.Mode, e.Weight = driver.Weighted, int64(word[0]-'0')
-		}
-		all = append(all, e)
+// exclusive makes the entries of a mutex.
+func exclusive(n int) []driver.Entry {
+	all := make([]driver.Entry, n)
+	for i := range all {
+		all[i] = driver.Entry{Ref: driver.Ref{Key: "k", Place: int64(i + 1)}, Token: int64(i + 10)}
 	}
 	return all
 }
 
-func TestWhoHoldsIsWhatTheRecipesSay(t *testing.T) {
-	for _, c := range []struct {
-		line  string
-		limit int64
-		holds string // of each entry
-	}{
-		{"", 0, ""},
-		{"e e e", 0, "+--"},
-		{"s s e s", 0, "++--"},
-		{"e s s", 0, "+--"},
-		{"3 2 1", 4, "+--"}, // nobody overtakes
-		{"3 1 1", 4, "++-"},
-		{"3! 2! 1", 4, "++-"}, // the limit was lowered
-		{"1 1", 0, "--"},      // it is not known how many may
-		{"e 1", 4, "+-"},
-	} {
-		l := Describe("x", c.limit, line(c.line), time.Now())
-
-		var got strings.Builder
-		for i, e := range l.Entries {
-			assert.Equal(t, i+1, e.Place)
-			got.WriteString(map[string]string{Holder: "+", Waiter: "-"}[e.State])
-		}
-		assert.Equal(t, c.holds, got.String(), "%s", c.line)
-		assert.Equal(t, strings.Count(c.holds, "+"), l.Holders)
-		assert.Equal(t, strings.Count(c.holds, "-"), l.Waiters)
-	}
-}
+// shown returns a queue as the library shows it.
+func shown(queue []driver.Entry) []session.Entry { return session.Engine(door.Key{}).Entries(queue, 0) }
 
 func TestALineSaysHowLongTheOldestWaits(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
-	es := line("e e e e")
+	es := exclusive(4)
 	for i, ago := range []time.Duration{time.Hour, time.Second, time.Minute, -time.Hour} { // one clock is ahead
 		es[i].Meta.Since = now.Add(-ago)
 	}
 	es[1].Meta.Kind = "mutex"
 
-	l := Describe("x", 0, es, now)
+	l := Describe("x", 0, shown(es), now)
 
 	assert.Equal(t, Seconds(time.Minute), l.OldestWait)
 	assert.Equal(t, "mutex", l.Kind)
@@ -171,13 +137,13 @@ func TestALineSaysHowLongTheOldestWaits(t *testing.T) {
 // TestAHolderHasHeldSinceItsGrant has a holder that waited for an hour.
 func TestAHolderHasHeldSinceItsGrant(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
-	es := line("e e")
+	es := exclusive(2)
 	for i := range es {
 		es[i].Meta.Since = now.Add(-time.Hour)
 		es[i].Granted = now.Add(-2 * time.Second)
 	}
 
-	l := Describe("x", 0, es, now)
+	l := Describe("x", 0, shown(es), now)
 
 	assert.Equal(t, []Seconds{Seconds(time.Hour), Seconds(2 * time.Second)}, []Seconds{l.Entries[0].Queued, l.Entries[0].Held})
 	assert.Equal(t, At(es[0].Granted), l.Entries[0].Granted)
@@ -188,7 +154,7 @@ func TestAHolderHasHeldSinceItsGrant(t *testing.T) {
 func TestValuesOfOthersAreNotShown(t *testing.T) {
 	es := []driver.Entry{{Value: []byte("ours")}, {Value: []byte("secret"), Foreign: true}, {Value: []byte{0xff}}}
 
-	l := Describe("x", 0, es, time.Now())
+	l := Describe("x", 0, shown(es), time.Now())
 
 	assert.Equal(t, []string{"ours", "", ""}, []string{l.Entries[0].Value, l.Entries[1].Value, l.Entries[2].Value})
 }

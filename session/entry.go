@@ -1,0 +1,163 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// State is what an entry is by the rule of its queue.
+type State string
+
+// The states.
+const (
+	Holder State = "holder"
+	Waiter State = "waiter"
+)
+
+// Mode is what a hold admits beside itself.
+type Mode string
+
+// The modes. Entries of other programs count as Exclusive, unless their names mark
+// them as readers.
+const (
+	Exclusive Mode = "exclusive" // nobody: a mutex, a writer, a leader
+	Shared    Mode = "shared"    // other readers
+	Weighted  Mode = "weighted"  // others whose permits fit within the limit; see Entry.Weight
+)
+
+// modeOf returns a mode as users see it.
+func modeOf(m driver.Mode) Mode { return Mode(m.String()) }
+
+// Entry is one place in the queue of a lock. Host, PID, Label, Asked, Granted and Value
+// are what the owner of the entry claims, by its own clock: quote them before a terminal
+// shows them. They are zero where the owner claims nothing, as most other programs do.
+type Entry struct {
+	State  State  `json:"state"`
+	Place  int    `json:"place"`            // from 1 on
+	Token  Token  `json:"token,omitempty"`  // 0 of an entry that vanished while it was read
+	Kind   string `json:"kind,omitempty"`   // the recipe: "mutex"
+	Mode   Mode   `json:"mode"`             //
+	Weight int64  `json:"weight,omitempty"` // permits, of a semaphore's request
+	Host   string `json:"host,omitempty"`
+	PID    int    `json:"pid,omitempty"`
+	Label  string `json:"label,omitempty"` // Options.Label
+
+	// Asked is when the owner asked for the lock, and Granted is since when it holds.
+	// Granted is zero for waiters, for other programs, and for the first second of a hold.
+	Asked   time.Time `json:"asked,omitzero"`
+	Granted time.Time `json:"granted,omitzero"`
+
+	// Value is what a candidate of an election proposes, if that is UTF-8.
+	Value string `json:"value,omitempty"`
+
+	// Session and Key are what the service calls the session and the entry.
+	Session string `json:"session,omitempty"`
+	Key     string `json:"key"`
+
+	// Foreign marks an entry that another program made.
+	Foreign bool `json:"foreign,omitempty"`
+
+	of driver.Entry
+}
+
+// entryOf returns an entry as users see it.
+func entryOf(place int, holds bool, e driver.Entry) Entry {
+	out := Entry{
+		State: Waiter, Place: place, Token: Token(e.Token), Kind: e.Meta.Kind, Mode: modeOf(e.Mode), Weight: e.Weight,
+		Host: e.Meta.Host, PID: e.Meta.PID, Label: e.Meta.Label, Asked: e.Meta.Since, Session: e.Session, Key: e.Key,
+		Foreign: e.Foreign, of: e,
+	}
+	if holds {
+		out.State, out.Granted = Holder, e.Granted
+	}
+	if !e.Foreign && utf8.Valid(e.Value) {
+		out.Value = string(e.Value)
+	}
+	return out
+}
+
+// entriesOf returns a whole queue as users see it.
+func entriesOf(queue []driver.Entry, limit int64) []Entry {
+	all := make([]Entry, len(queue))
+	shared, taken := true, int64(0) // of those ahead
+	for i, e := range queue {
+		holds := i == 0
+		weight := max(e.Weight, 1)
+		switch {
+		case e.Mode == driver.Weighted && !e.Foreign:
+			// One that was admitted holds also if the limit has been lowered since.
+			holds = e.Admitted || limit > 0 && weight <= limit-taken
+		case e.Mode == driver.Shared:
+			holds = shared
+			weight = limit
+		default:
+			weight = limit
+		}
+		all[i] = entryOf(i+1, holds, e)
+		shared = shared && e.Mode == driver.Shared
+		taken = min(taken, maxWeight) + min(weight, maxWeight) // it must not overflow
+	}
+	return all
+}
+
+// maxWeight is more than any limit.
+const maxWeight = int64(1) << 61
+
+// Queue returns the queue of a lock in order, holders first, entries of other
+// programs included. It is empty if nobody holds or waits.
+func (s *Session) Queue(ctx context.Context, name string) ([]Entry, error) {
+	queue, _, err := s.queueOf(ctx, name)
+	return queue, err
+}
+
+// queueOf is Queue, and the limit, if it had to be read.
+func (s *Session) queueOf(ctx context.Context, name string) ([]Entry, int64, error) {
+	if err := s.checkName(name); err != nil {
+		return nil, 0, fmt.Errorf("session: queue: %w", err)
+	}
+	queue, err := s.backend.List(ctx, name, 0)
+	if err != nil {
+		return nil, 0, fmt.Errorf("session: queue %q: %w", name, err)
+	}
+	limit := int64(0)
+	for _, e := range queue {
+		if e.Mode != driver.Weighted || e.Foreign {
+			continue
+		}
+		// After the queue, as the recipes do: it may have been made with it.
+		if limit, err = s.limit(ctx, name); err != nil {
+			return nil, 0, err
+		}
+		break
+	}
+	return entriesOf(queue, limit), limit, nil
+}
+
+// Evict deletes an entry of a lock's queue that Queue has returned, whoever owns it: a
+// holder's, a waiter's, or another program's. An operator calls it for an entry that its
+// owner does not release. ErrGone: the entry was gone before, or e is not from Queue.
+// ErrDenied: a permission is missing, and the error names the path. After any other
+// error it is not known whether the entry was deleted; call again: Evict never deletes
+// another entry.
+//
+// Evict breaks the lock. The next waiter holds at once, while the evicted holder learns
+// of it with the next event (ErrLost, ReasonDeleted, and ReasonEvicted from Unlock): until
+// then two clients believe that they hold, and only a resource that checks tokens is
+// safe. Ask first: see Session.Ask. An evicted waiter goes to the end of the queue.
+// Nothing keeps an evicted program from asking again.
+func (s *Session) Evict(ctx context.Context, e Entry) error {
+	if s.opened() && e.of.Zero() {
+		return fmt.Errorf("session: evict: %w: give an entry that Queue has returned", ErrGone)
+	}
+	if err := s.checkName(e.of.Line); err != nil {
+		return fmt.Errorf("session: evict: %w", err)
+	}
+	if err := s.backend.Evict(ctx, e.of); err != nil {
+		return fmt.Errorf("session: evict from %q: %w", e.of.Line, err)
+	}
+	return nil
+}
