@@ -1,7 +1,9 @@
 package both
 
 import (
+	"bytes"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"testing"
@@ -65,7 +67,8 @@ func (s *Sightings[ID]) Wait(t testing.TB, what string, cond func(made, ended []
 		if s.changed == nil {
 			s.changed = make(chan struct{})
 		}
-		ok, changed, err := cond(s.made, s.ended), s.changed, s.err
+		made, ended := s.made, s.ended
+		ok, changed, err := cond(made, ended), s.changed, s.err
 		s.mu.Unlock()
 		if ok {
 			return
@@ -74,7 +77,9 @@ func (s *Sightings[ID]) Wait(t testing.TB, what string, cond func(made, ended []
 		select {
 		case <-changed:
 		case <-timeout:
-			require.Fail(t, "the server never showed it", what)
+			var stacks bytes.Buffer
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+			require.Fail(t, "the server never showed it", "%s; made %v, ended %v; goroutines:\n%s", what, made, ended, &stacks)
 		}
 	}
 }

@@ -48,9 +48,16 @@ func NewFixture(t *testing.T, h drivertest.Harness) *Fixture {
 	return w
 }
 
-// patience is how long a case waits for what must come.
-func (w *Fixture) patience() time.Duration { return patienceOf(w.h.TTL) }
+// patience is how long a case waits for what must come before it counts as a hang.
+func (w *Fixture) patience() time.Duration {
+	if !w.h.Virtual {
+		return Patience
+	}
+	return patienceOf(w.h.TTL)
+}
 
+// patienceOf is how long it takes at most until a session has expired and the next
+// waiter holds.
 func patienceOf(ttl time.Duration) time.Duration { return 3*ttl + 5*time.Second }
 
 // soon is a context for what must come.

@@ -163,7 +163,8 @@ func lastReaderGone(w *Fixture) {
 // them all and writes into another, which all readers read. Nothing else orders
 // them: the race detector is the judge of exclusion.
 func mixedByTheHundred(w *Fixture) {
-	const n, times = 200, 3
+	const times = 3
+	n := w.many(200)
 	ps := w.clients(4)
 	written, read := []session.Token{0}, make([]session.Token, n)
 	done := make(chan struct{})

@@ -289,8 +289,8 @@ func aspectOverCut(w *fixture) {
 func aspectBegunCut(w *fixture) {
 	o, by := w.open(), w.open()
 	r := by.watchWhileCut(driver.WatchRequest{Ref: driver.Ref{Line: line}, Of: driver.OfLine})
-	o.join(line)
-	r.await(driver.Changed)
+	e := o.join(line).Entry
+	r.awaitNews(func(rev int64) bool { return by.sees(e.Ref, rev) })
 }
 
 func aspectCanceled(w *fixture) {
