@@ -7,7 +7,7 @@
 //
 //	var gate fence.Gate // beside the data, in the process that owns the data
 //
-//	err := gate.Do(token, fence.Exclusive, func(m fence.Marks) error {
+//	err := gate.Do(token, session.Exclusive, func(m fence.Marks) error {
 //		return store.put(key, value, m) // the marks go with the data
 //	})
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
 )
 
 // A holder that has lost the lock and does not know comes too late.
@@ -38,8 +39,8 @@ func ExampleGate() {
 
 	read := func(fence.Marks) error { fmt.Println("balance", balance); return nil }
 	write := func(fence.Marks) error { balance -= 30; return nil }
-	fmt.Println(gate.Do(next.Token(), fence.Exclusive, read)) // the first touch is a read
-	err = gate.Do(old.Token(), fence.Exclusive, write)
+	fmt.Println(gate.Do(next.Token(), session.Exclusive, read)) // the first touch is a read
+	err = gate.Do(old.Token(), session.Exclusive, write)
 	fmt.Println("late write is stale:", errors.Is(err, fence.ErrStale))
 	// Output:
 	// balance 100
@@ -64,7 +65,7 @@ func ExampleGate_slots() {
 			log.Fatal(err)
 		}
 		defer h.Unlock()
-		fmt.Println("gpu", h.Slot(), gpus[h.Slot()].Admit(h.Token(), fence.Exclusive))
+		fmt.Println("gpu", h.Slot(), gpus[h.Slot()].Admit(h.Token(), session.Exclusive))
 	}
 	// Output:
 	// gpu 0 <nil>

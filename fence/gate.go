@@ -27,8 +27,8 @@ func NewGate(m Marks) *Gate { return &Gate{marks: m} }
 // fn is given the marks, to be stored with what it does. Among several who share,
 // a later one may have older marks: let storing them never lower a mark. fn must
 // not call the gate, and should be short.
-func (g *Gate) Do(t session.Token, mode Mode, fn func(Marks) error) error {
-	if mode == Shared {
+func (g *Gate) Do(t session.Token, mode session.Mode, fn func(Marks) error) error {
+	if mode == session.Shared {
 		g.work.RLock()
 		defer g.work.RUnlock()
 	} else {
@@ -46,12 +46,12 @@ func (g *Gate) Do(t session.Token, mode Mode, fn func(Marks) error) error {
 // Admit is Do with nothing to do: a touch. It shuts out whoever held before, and
 // promises nothing of what the caller does next, because a newer holder may come
 // in between: what has an effect, or reads, belongs into Do.
-func (g *Gate) Admit(t session.Token, mode Mode) error {
+func (g *Gate) Admit(t session.Token, mode session.Mode) error {
 	return g.Do(t, mode, func(Marks) error { return nil })
 }
 
 // touch remembers the token, or refuses it.
-func (g *Gate) touch(t session.Token, mode Mode) (Marks, error) {
+func (g *Gate) touch(t session.Token, mode session.Mode) (Marks, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var err error

@@ -17,14 +17,14 @@ type counter struct {
 }
 
 func (c *counter) read(t session.Token, fenced bool) (value int, ok bool) {
-	if fenced && c.gate.Admit(t, fence.Exclusive) != nil {
+	if fenced && c.gate.Admit(t, session.Exclusive) != nil {
 		return 0, false
 	}
 	return c.value, true
 }
 
 func (c *counter) write(t session.Token, value int) {
-	_ = c.gate.Do(t, fence.Exclusive, func(fence.Marks) error {
+	_ = c.gate.Do(t, session.Exclusive, func(fence.Marks) error {
 		c.value, c.acked = value, c.acked+1
 		return nil
 	})

@@ -7,26 +7,6 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Mode says what a hold admits beside itself.
-type Mode uint8
-
-// The modes. The zero Mode is the careful one.
-const (
-	Exclusive Mode = iota // nobody: a mutex, a writer, a leader, a slot
-	Shared                // others who share: a reader, also a writer after its downgrade
-)
-
-// String returns the mode's name, as session/driver's modes have it.
-func (m Mode) String() string {
-	switch m {
-	case Exclusive:
-		return "exclusive"
-	case Shared:
-		return "shared"
-	}
-	return "unknown"
-}
-
 // ErrStale says that the token is lower than one that was seen: the lock
 // was lost, and nothing may be done for it. A *StaleError tells more.
 var ErrStale = errors.New("stale token")
@@ -38,7 +18,7 @@ var errInvalid = errors.New("no hold has this")
 // says that it is ErrStale.
 type StaleError struct {
 	Token session.Token // that was shown
-	Mode  Mode          // of its hold
+	Mode  session.Mode  // of its hold
 	Seen  session.Token // that outbids it
 }
 
@@ -63,21 +43,25 @@ type Marks struct {
 // if he must not. It changes nothing by itself: store the marks before or with
 // what is done, in one transaction with the check.
 //
+// A hold of mode Weighted excludes others as one of mode Exclusive does: give each slot
+// of a semaphore marks of its own.
+//
 // A token below 1 or an unknown mode is an error that is not ErrStale: no hold has
-// such a token, so somebody has forgotten to pass one on.
-func (m Marks) Touch(t session.Token, mode Mode) (Marks, error) {
-	if t < 1 || mode > Shared {
-		return m, fmt.Errorf("fence: token %d, mode %s: %w", t, mode, errInvalid)
+// such a token or mode, so a caller has forgotten to pass one on.
+func (m Marks) Touch(t session.Token, mode session.Mode) (Marks, error) {
+	shared := mode == session.Shared
+	if t < 1 || !shared && mode != session.Exclusive && mode != session.Weighted {
+		return m, fmt.Errorf("fence: token %d, mode %q: %w", t, mode, errInvalid)
 	}
 	seen := m.Exclusive
-	if mode == Exclusive {
+	if !shared {
 		seen = max(seen, m.Shared)
 	}
 	if t < seen {
 		return m, &StaleError{Token: t, Mode: mode, Seen: seen}
 	}
 	after := m
-	if mode == Exclusive {
+	if !shared {
 		after.Exclusive = t
 	} else {
 		after.Shared = max(m.Shared, t)

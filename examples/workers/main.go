@@ -95,7 +95,7 @@ func run(ctx context.Context, endpoints string, show *display) error {
 // work does steps of a job until it is complete, or ctx ends because the permit
 // was lost: somebody else may get the slot when the margin has passed.
 func work(ctx context.Context, h *session.Hold, gpu *fence.Gate, done *int, show func()) error {
-	if err := gpu.Admit(h.Token(), fence.Exclusive); err != nil { // the first touch
+	if err := gpu.Admit(h.Token(), session.Exclusive); err != nil { // the first touch
 		return err
 	}
 	for *done < steps {
@@ -105,7 +105,7 @@ func work(ctx context.Context, h *session.Hold, gpu *fence.Gate, done *int, show
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		err := gpu.Do(h.Token(), fence.Exclusive, func(fence.Marks) error { *done++; return nil })
+		err := gpu.Do(h.Token(), session.Exclusive, func(fence.Marks) error { *done++; return nil })
 		if err != nil {
 			return err
 		}

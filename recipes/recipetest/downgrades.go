@@ -38,7 +38,7 @@ func downgradeKeeps(w *Fixture) {
 	h := a.holds(writing)
 	token, before := h.Token(), b.entries()[0]
 	require.Equal(w.t, driver.Exclusive, before.Mode)
-	require.Equal(w.t, driver.Exclusive, h.Mode())
+	require.Equal(w.t, session.Exclusive, h.Mode())
 	a.downgrade(h)
 
 	line := b.entries()
@@ -49,7 +49,7 @@ func downgradeKeeps(w *Fixture) {
 	assert.Equal(w.t, "a", line[0].Meta.Label)
 	assert.Equal(w.t, "rwlock", line[0].Meta.Kind)
 	assert.Equal(w.t, token, h.Token())
-	assert.Equal(w.t, driver.Shared, h.Mode())
+	assert.Equal(w.t, session.Shared, h.Mode())
 	assert.Equal(w.t, line[0].Ref, Refs(h)[0])
 	assert.NotZero(w.t, h.Remaining())
 	require.NoError(w.t, h.Context().Err())

@@ -50,7 +50,7 @@ func (p *Client) inside(h *session.Hold) *session.Hold {
 		require.NoError(p.w.t, err)
 	})
 	assert.Equal(p.w.t, h.Token(), h2.Token())
-	assert.Equal(p.w.t, driver.Shared, h2.Mode())
+	assert.Equal(p.w.t, session.Shared, h2.Mode())
 	return h2
 }
 

@@ -164,7 +164,7 @@ func (w *Fixture) says(want session.Reason, err error) {
 	var lost *session.LostError
 	require.ErrorAs(w.t, err, &lost)
 	assert.Equal(w.t, want, lost.Reason)
-	assert.Contains(w.t, err.Error(), string(want))
+	assert.Contains(w.t, err.Error(), want.Error())
 }
 
 // cause is why the context of a hold ended.

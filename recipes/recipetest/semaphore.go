@@ -150,7 +150,7 @@ func permitsTry(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrNotAcquired)
 	var na *session.NotAcquiredError
 	require.ErrorAs(w.t, err, &na)
-	assert.Equal(w.t, Refs(h)[0].Place, na.Holder.Place)
+	assert.Equal(w.t, Refs(h)[0], Detail(na.Holder).Ref)
 	assert.Contains(w.t, err.Error(), "(nightly)", "it names who is first")
 	assert.Equal(w.t, len(before), len(a.entries()), "it has written nothing")
 	w.unlock(beside)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
@@ -101,7 +100,7 @@ func downgradeAgain(w *Fixture, f fault.Kind) {
 	other.granted()
 	w.wait("readers hold", writer)
 
-	assert.Equal(w.t, driver.Shared, h.Mode())
+	assert.Equal(w.t, session.Shared, h.Mode())
 	assert.Equal(w.t, token, h.Token())
 	w.unlock(own.Hold)
 	w.unlock(other.Hold)

@@ -71,9 +71,9 @@ func (r *resource) touch(t history.Touch) history.Touch {
 		t.Value = r.value
 		return nil
 	}
-	mode := fence.Exclusive
+	mode := session.Exclusive
 	if t.Shared {
-		mode = fence.Shared
+		mode = session.Shared
 	}
 	if t.Token == 0 {
 		_ = do(fence.Marks{}) // it never fails
