@@ -231,11 +231,10 @@ func (h *Hold) SessionID() string { return h.g.t.drv.ID() }
 // Service is the name of the service that gave the hold: "etcd".
 func (h *Hold) Service() string { return h.g.t.s.profile.Service }
 
-// Valid returns how long the hold is still good for if nothing more is heard
-// of the service, and 0 when it is over. It reads the clock, so it is right
-// also after the process was stopped, where a context may end a moment late.
-// Call it right before doing what cannot be undone.
-func (h *Hold) Valid() time.Duration {
+// Remaining returns the time until the hold's deadline, and 0 when the hold is over.
+// It reads the clock, so it is right also after the process was stopped, where a
+// context may end a moment late. Call it right before doing what cannot be undone.
+func (h *Hold) Remaining() time.Duration {
 	left := h.g.t.Left()
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
@@ -248,6 +247,11 @@ func (h *Hold) Valid() time.Duration {
 	}
 	return left
 }
+
+// Valid returns Remaining.
+//
+// Deprecated: call Remaining. Valid goes with v0.3.
+func (h *Hold) Valid() time.Duration { return h.Remaining() }
 
 // The longest that Unlock waits for the service.
 const unlockTimeout = time.Second

@@ -14,7 +14,7 @@ import (
 // hold, at any time.
 func TestHoldHasOnlyMethodsForUsers(t *testing.T) {
 	forUsers := []string{
-		"Asked", "Context", "Kind", "Mode", "Name", "Names", "Previous", "PreviousDied", "Refs", "Service", "SessionID", "Slot",
+		"Asked", "Context", "Kind", "Mode", "Name", "Names", "Previous", "PreviousDied", "Refs", "Remaining", "Service", "SessionID", "Slot",
 		"Token", "Unlock", "Valid",
 	}
 	var has []string

@@ -81,7 +81,7 @@ func settle(ctx context.Context, h *session.Hold, book *ledger, order int) error
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if h.Valid() == 0 { // the last look at the clock before what cannot be undone
+	if h.Remaining() == 0 { // the last look at the clock before what cannot be undone
 		return session.ErrLost
 	}
 	if err := book.write(h.Token(), order); err != nil {

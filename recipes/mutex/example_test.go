@@ -51,7 +51,7 @@ func ExampleMutex_Lock() {
 	store.Expire(store.Sessions()[0]) // an operator ends our session at the service
 
 	<-h.Context().Done() // stop working: somebody else may hold from now on
-	fmt.Println("still good for", h.Valid())
+	fmt.Println("still good for", h.Remaining())
 	fmt.Println("lost:", errors.Is(context.Cause(h.Context()), session.ErrLost))
 	fmt.Println("unlock says so too:", errors.Is(h.Unlock(), session.ErrLost))
 	// Output:
