@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// The README and the package comment of fairlock take their first code from here.
+// The package comment of fairlock takes its first code from here.
 
 // Compiled and not run: it needs an etcd.
 func Example_firstLock() {
