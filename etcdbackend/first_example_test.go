@@ -32,7 +32,7 @@ func Example_firstLock() {
 
 	m := mutex.New(s, "orders/settle")
 	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		return settle(ctx, h.Token()) // ctx ends when the lock is lost
+		return settle(ctx, h.Token()) // ctx is cancelled if the lock is lost
 	})
 	fmt.Println(err)
 }
