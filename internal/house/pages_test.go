@@ -83,6 +83,7 @@ func assertCompiled(t *testing.T, examples []string, page, code string) {
 // TestEveryGoBlockOfThePagesCompiles: a block is a complete file, or part of an
 // example. The quickstart of README.md has tests of its own.
 func TestEveryGoBlockOfThePagesCompiles(t *testing.T) {
+	atRoot(t)
 	pages, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
 	examples := compiled(t)
@@ -111,6 +112,7 @@ func TestEveryGoBlockOfThePagesCompiles(t *testing.T) {
 }
 
 func TestTheFirstCodeOfThePackageCommentCompiles(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	comment, _, _ := strings.Cut(string(text), "\n// # ")
@@ -133,6 +135,7 @@ const testPage = "docs/guarantees.md"
 // names tests, in backquotes. A name is that of a test function or of a case of a
 // suite; "…" in it stands for what the suite puts there.
 func TestEveryPromiseNamesItsTests(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile(testPage)
 	require.NoError(t, err)
 	tests := testNames(t)
@@ -254,6 +257,7 @@ func brokenLinks(t *testing.T, page string) []string {
 }
 
 func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
+	atRoot(t)
 	pages := files(t, ".md")
 	require.Greater(t, len(pages), 10)
 	for _, page := range pages {
@@ -262,6 +266,7 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 }
 
 func TestBrokenLinksAreFound(t *testing.T) {
+	atRoot(t)
 	page := filepath.Join(t.TempDir(), "page.md")
 	text := "# A page, `really`\n[a](page.md#a-page-really) [b](#a-page) [c](none.md) [d](https://example.org/none.md)\n```\n[e](none.md)\n```\n"
 	require.NoError(t, os.WriteFile(page, []byte(text), 0o600))

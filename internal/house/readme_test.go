@@ -31,6 +31,7 @@ func section(t *testing.T, title string) string {
 }
 
 func TestTheReadmeIsShort(t *testing.T) {
+	atRoot(t)
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 
@@ -38,6 +39,7 @@ func TestTheReadmeIsShort(t *testing.T) {
 }
 
 func TestTheRecipesOfTheReadmeAreShort(t *testing.T) {
+	atRoot(t)
 	recipes := goBlocks(section(t, "Recipes"))
 
 	assert.Len(t, recipes, 5)
@@ -47,6 +49,7 @@ func TestTheRecipesOfTheReadmeAreShort(t *testing.T) {
 }
 
 func TestTheQuickstartRuns(t *testing.T) {
+	atRoot(t)
 	quickstart := goBlocks(section(t, "Quickstart"))
 	require.NotEmpty(t, quickstart)
 	program := quickstart[0].code
@@ -60,6 +63,7 @@ func TestTheQuickstartRuns(t *testing.T) {
 // TestTheQuickstartCompilesOnEveryService replaces the two lines of the program
 // that each other block of the section has in another form.
 func TestTheQuickstartCompilesOnEveryService(t *testing.T) {
+	atRoot(t)
 	quickstart := goBlocks(section(t, "Quickstart"))
 	require.Len(t, quickstart, 3, "the program, and two lines for each service")
 	backend := regexp.MustCompile(`(?m)^\t".*/\w+backend"$`)
