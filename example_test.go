@@ -16,7 +16,8 @@ import (
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
-// The README takes its recipes from these examples, see TestEveryGoBlockOfTheReadmeCompiles.
+// README.md and the pages in docs take their code from these examples, see
+// TestEveryGoBlockOfThePagesCompiles in internal/house.
 
 // open returns a store in memory and a session on it.
 func open(ctx context.Context) (*membackend.Store, *session.Session) {
@@ -48,7 +49,7 @@ func Example_memory() {
 	ctx := context.Background()
 
 	store := membackend.New()
-	s, err := store.Open(ctx, nil)    // the same *session.Session, in memory, in virtual time under testing/synctest
+	s, err := store.Open(ctx, nil)    // in memory; in virtual time under testing/synctest
 	store.Expire(store.Sessions()[0]) // and your code meets a lost lock
 	fmt.Println(err, s.Close())
 	// Output: <nil> <nil>
@@ -61,10 +62,10 @@ func Example_mutex() {
 
 	m := mutex.New(s, "orders/settle")
 	err := m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		return settle(ctx, h.Token()) // ctx ends when the lock is lost
+		return settle(ctx, h.Token()) // ctx is cancelled if the lock is lost
 	})
 	if errors.Is(err, session.ErrLost) {
-		fmt.Println("somebody else may have started already")
+		fmt.Println("the next holder may have started already")
 	}
 	// Output:
 	// settling with a token: true
@@ -77,7 +78,7 @@ func Example_severalLocks() {
 	from, to := "ada", "bob"
 
 	a, b := mutex.New(s, "account/"+from), mutex.New(s, "account/"+to)
-	h, err := mutex.LockAll(ctx, a, b) // (b, a) elsewhere is no deadlock
+	h, err := mutex.LockAll(ctx, a, b) // all or none; no deadlock, whatever the order
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func Example_robustMutex() {
 	ctx := context.Background()
 	store, s := open(ctx)
 	defer s.Close()
-	repair := func() { fmt.Println("repairing what is half done") }
+	repair := func() { fmt.Println("repairing unfinished work") }
 	dead, err := mutex.NewWith(s, "orders/settle", mutex.Options{Robust: true}).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -101,19 +102,36 @@ func Example_robustMutex() {
 
 	m := mutex.NewWith(s, "orders/settle", mutex.Options{Robust: true}) // or LockDelay: time.Minute
 	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		if h.PreviousDied() { // also if nobody was waiting then
+		if h.PreviousDied() { // true also if no request was waiting at that time
 			repair()
 		}
 		return settle(ctx, h.Token())
 	})
 	fmt.Println(err)
 	// Output:
-	// repairing what is half done
+	// repairing unfinished work
 	// settling with a token: true
 	// <nil>
 }
 
-func Example_readersAndWriters() {
+func Example_readersAndWriter() {
+	ctx := context.Background()
+	_, s := open(ctx)
+	defer s.Close()
+	read := func(context.Context, *session.Hold) error { fmt.Println("reading"); return nil }
+	write := func(context.Context, *session.Hold) error { fmt.Println("writing"); return nil }
+
+	rw := rwlock.New(s, "config")
+	readErr := rw.RDo(ctx, read)  // many readers at once,
+	writeErr := rw.Do(ctx, write) // or one writer
+	fmt.Println(readErr, writeErr)
+	// Output:
+	// reading
+	// writing
+	// <nil> <nil>
+}
+
+func Example_downgrade() {
 	ctx := context.Background()
 	_, s := open(ctx)
 	defer s.Close()
@@ -121,10 +139,10 @@ func Example_readersAndWriters() {
 	change := func(session.Token) { config++ }
 	read := func(context.Context, session.Token) error { fmt.Println("config", config); return nil }
 
-	rw := rwlock.New(s, "config") // many rw.RDo, or one rw.Do
+	rw := rwlock.New(s, "config")
 	err := rw.Do(ctx, func(ctx context.Context, h *session.Hold) error {
 		change(h.Token())
-		if err := rw.Downgrade(ctx, h); err != nil { // readers come in, no writer in between
+		if err := rw.Downgrade(ctx, h); err != nil { // readers enter; no writer can hold in between
 			return err
 		}
 		return read(ctx, h.Token())
@@ -140,14 +158,29 @@ func Example_semaphore() {
 	_, s := open(ctx)
 	defer s.Close()
 
+	gpus := semaphore.New(s, "gpu", 8)
+	h, err := gpus.Acquire(ctx, 3) // 3 of 8 permits, all or none
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+	fmt.Println("acquired")
+	// Output: acquired
+}
+
+func Example_slots() {
+	ctx := context.Background()
+	_, s := open(ctx)
+	defer s.Close()
+
 	gpus := semaphore.NewWith(s, "gpu", 8, semaphore.Options{Slots: true, Follow: true})
-	h, err := gpus.Acquire(ctx, 1) // or several at once: all or none
+	h, err := gpus.Acquire(ctx, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer h.Unlock()
 	fmt.Println("on gpu", h.Slot())
-	err = gpus.Resize(ctx, 12) // at the service, for all who follow
+	err = gpus.Resize(ctx, 12) // stored at the service; clients with Follow accept it
 	fmt.Println("resized:", err)
 	// Output:
 	// on gpu 0
@@ -165,7 +198,7 @@ func Example_election() {
 
 	e := election.New(s, "scheduler")
 	err := e.Run(ctx, addr, func(ctx context.Context, h *session.Hold) error {
-		return schedule(ctx, h.Token()) // as the leader, again and again until ctx ends
+		return schedule(ctx, h.Token()) // as the leader; ctx is cancelled if the leadership is lost
 	})
 	fmt.Println("stopped:", errors.Is(err, context.Canceled))
 	watching.Wait()
@@ -185,7 +218,7 @@ func watch(ctx context.Context, end func(), e *election.Election) {
 			end()
 		}
 	}
-	for leader, err := range e.Observe(ctx) { // for everybody; leader.Vacant() if nobody leads
+	for leader, err := range e.Observe(ctx) { // leader.Vacant() reports whether nobody leads
 		show(leader, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// The README and the package comment of fairlock take their first code from here.
+// The package comment of fairlock takes its first code from here.
 
 // Compiled and not run: it needs an etcd.
 func Example_firstLock() {
@@ -32,7 +32,7 @@ func Example_firstLock() {
 
 	m := mutex.New(s, "orders/settle")
 	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		return settle(ctx, h.Token()) // ctx ends when the lock is lost
+		return settle(ctx, h.Token()) // ctx is cancelled if the lock is lost
 	})
 	fmt.Println(err)
 }

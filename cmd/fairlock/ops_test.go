@@ -2,9 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -208,32 +205,5 @@ func TestTheFirstFiveLinesOfTheReadmeAreUnderstood(t *testing.T) {
 		}
 		code, _ := call(t, append([]string{"--on", "mem://"}, args[1:]...)...)
 		assert.Equal(t, 1, code, "nobody is there")
-	}
-}
-
-// Every cell of our column is shown by a test, whose name is in the table.
-func TestEveryRowOfTheTableNamesItsTests(t *testing.T) {
-	there := map[string]bool{}
-	paths, err := filepath.Glob("itest/*_test.go")
-	require.NoError(t, err)
-	for _, path := range paths {
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, d := range f.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok {
-				there[f.Name.Name] = true
-			}
-		}
-	}
-	text := section(t, "The command line")
-	rows := regexp.MustCompile(`(?m)^\|.*\|$`).FindAllString(text, -1)
-	require.Greater(t, len(rows), 10)
-	for _, row := range rows[2:] {
-		cells := strings.Split(strings.Trim(row, "|"), "|")
-		require.Len(t, cells, 6, row)
-		assert.NotEmpty(t, regexp.MustCompile(`Test\w+`).FindAllString(cells[5], -1), row)
-	}
-	for _, name := range regexp.MustCompile(`Test\w+`).FindAllString(text, -1) {
-		assert.True(t, there[name], "no test is called %s", name)
 	}
 }

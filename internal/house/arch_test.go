@@ -209,6 +209,7 @@ func withinAny(path string, prefixes []string) bool {
 }
 
 func TestImportsGoOneWay(t *testing.T) {
+	atRoot(t)
 	packages := map[string]*arch{}
 	for _, f := range sources(t) {
 		p := packages[f.folder]
@@ -238,6 +239,7 @@ func TestImportsGoOneWay(t *testing.T) {
 }
 
 func TestImportRulesForbid(t *testing.T) {
+	atRoot(t)
 	const ours = modulePath + "/"
 	for _, c := range []struct {
 		folder, imports string

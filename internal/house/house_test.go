@@ -254,6 +254,7 @@ func exportedReceiver(f *ast.FuncDecl) bool {
 }
 
 func TestFilesAndFunctionsStayShort(t *testing.T) {
+	atRoot(t)
 	for _, s := range sources(t) {
 		if s.test {
 			continue
@@ -265,6 +266,7 @@ func TestFilesAndFunctionsStayShort(t *testing.T) {
 }
 
 func TestShippedPackagesHaveNoInitAndNoState(t *testing.T) {
+	atRoot(t)
 	for _, s := range sources(t) {
 		if !s.shipped() {
 			continue
@@ -276,6 +278,7 @@ func TestShippedPackagesHaveNoInitAndNoState(t *testing.T) {
 }
 
 func TestEveryExportOfShippedPackagesHasADocComment(t *testing.T) {
+	atRoot(t)
 	documented := map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.shipped() {
@@ -294,6 +297,7 @@ func TestEveryExportOfShippedPackagesHasADocComment(t *testing.T) {
 }
 
 func TestHouseRulesForbid(t *testing.T) {
+	atRoot(t)
 	body := func(lines int) string { return strings.Repeat("\n", lines) }
 	for _, c := range []struct {
 		name  string

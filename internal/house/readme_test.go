@@ -2,8 +2,9 @@ package house
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,105 +12,89 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longestRecipe is how many lines of code a recipe takes in the README: fewer
-// than ten.
-const longestRecipe = 9
+// The limits of README.md: it is read in five minutes, and links to the rest.
+const (
+	longestReadme     = 1000 // words, code included
+	longestQuickstart = 25   // lines
+	longestRecipe     = 4    // lines
+)
 
-// blocks returns the Go code in a section of a Markdown text, each block as its
-// lines without indentation.
-func blocks(text, section string) [][]string {
-	_, text, _ = strings.Cut(text, "\n## "+section+"\n")
-	text, _, _ = strings.Cut(text, "\n## ")
-	return allBlocks(text)
-}
-
-// allBlocks returns all Go code in a Markdown text.
-func allBlocks(text string) [][]string {
-	var all [][]string
-	for {
-		_, rest, ok := strings.Cut(text, "```go\n")
-		if !ok {
-			return all
-		}
-		var code string
-		code, text, _ = strings.Cut(rest, "```")
-		all = append(all, trimmed(code))
-	}
-}
-
-// trimmed returns the lines of a text without indentation, and no empty ones.
-func trimmed(text string) []string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// whole joins lines so that each begins and ends with a line break.
-func whole(lines []string) string { return "\n" + strings.Join(lines, "\n") + "\n" }
-
-// compiled returns the text of each file of examples, which the tests compile, as
-// whole lines without indentation.
-func compiled(t *testing.T) []string {
+// section returns the text of a section of README.md.
+func section(t *testing.T, title string) string {
 	t.Helper()
-	paths, err := filepath.Glob("recipes/*/example_test.go")
+	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	var examples []string
-	for _, path := range append(paths, "example_test.go", "etcdbackend/first_example_test.go") {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		examples = append(examples, whole(trimmed(string(text))))
-	}
-	return examples
+	_, text, found := strings.Cut(string(readme), "\n## "+title+"\n")
+	require.True(t, found, "README.md has no section %q", title)
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
 }
 
-// assertCompiles checks that an example has this code, line for line.
-func assertCompiles(t *testing.T, examples, code []string) {
-	t.Helper()
-	found := slices.ContainsFunc(examples, func(e string) bool { return strings.Contains(e, whole(code)) })
-	assert.True(t, found, "no example has this, line for line:\n%s", strings.Join(code, "\n"))
-}
-
-func TestEveryGoBlockOfTheReadmeCompiles(t *testing.T) {
+func TestTheReadmeIsShort(t *testing.T) {
+	atRoot(t)
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 
-	all := allBlocks(string(readme))
-
-	assert.NotEmpty(t, all)
-	examples := compiled(t)
-	for _, code := range all {
-		assertCompiles(t, examples, code)
-	}
-}
-
-func TestTheFirstCodeOfThePackageCommentCompiles(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	comment, _, _ := strings.Cut(string(text), "\n// # ")
-
-	var code []string
-	for line := range strings.Lines(comment) {
-		if line, ok := strings.CutPrefix(line, "//\t"); ok {
-			code = append(code, strings.TrimSpace(line))
-		}
-	}
-
-	assert.NotEmpty(t, code)
-	assertCompiles(t, compiled(t), code)
+	assert.LessOrEqual(t, len(strings.Fields(string(readme))), longestReadme)
 }
 
 func TestTheRecipesOfTheReadmeAreShort(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	atRoot(t)
+	recipes := goBlocks(section(t, "Recipes"))
 
-	recipes := blocks(string(readme), "Recipes")
-
-	assert.Len(t, recipes, 7)
-	for _, code := range recipes {
-		assert.LessOrEqual(t, len(code), longestRecipe, "%s", strings.Join(code, "\n"))
+	assert.Len(t, recipes, 5)
+	for _, b := range recipes {
+		assert.LessOrEqual(t, len(trimmed(b.code)), longestRecipe, b.code)
 	}
+}
+
+func TestTheQuickstartRuns(t *testing.T) {
+	atRoot(t)
+	quickstart := goBlocks(section(t, "Quickstart"))
+	require.NotEmpty(t, quickstart)
+	program := quickstart[0].code
+
+	assert.LessOrEqual(t, strings.Count(program, "\n"), longestQuickstart)
+	out, err := exec.CommandContext(t.Context(), "go", "run", written(t, program)).CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, "settling orders with token 1\ndone: <nil>\n", string(out))
+}
+
+// TestTheQuickstartCompilesOnEveryService replaces the two lines of the program
+// that each other block of the section has in another form.
+func TestTheQuickstartCompilesOnEveryService(t *testing.T) {
+	atRoot(t)
+	quickstart := goBlocks(section(t, "Quickstart"))
+	require.Len(t, quickstart, 3, "the program, and two lines for each service")
+	backend := regexp.MustCompile(`(?m)^\t".*/\w+backend"$`)
+	opening := regexp.MustCompile(`(?m)^\ts, err := .*$`)
+
+	for _, b := range quickstart[1:] {
+		assert.Len(t, trimmed(b.code), 2)
+		require.Regexp(t, backend, b.code)
+		require.Regexp(t, opening, b.code)
+		program := backend.ReplaceAllLiteralString(quickstart[0].code, backend.FindString(b.code))
+		program = opening.ReplaceAllLiteralString(program, opening.FindString(b.code))
+
+		assertBuilds(t, program)
+	}
+}
+
+// written returns the path of a file with that Go program.
+func written(t *testing.T, program string) string {
+	t.Helper()
+	name := "main.go"
+	if strings.Contains(program, "\"testing\"") {
+		name = "page_test.go"
+	}
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(program), 0o600))
+	return path
+}
+
+// assertBuilds checks that a complete Go file compiles in this module and passes go vet.
+func assertBuilds(t *testing.T, file string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "vet", written(t, file)).CombinedOutput()
+	assert.NoError(t, err, "%s\n%s", out, file)
 }

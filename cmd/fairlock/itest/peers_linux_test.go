@@ -20,7 +20,7 @@ import (
 	"github.com/fairlock/fairlock/itest/both"
 )
 
-// What the table in the README says of those beside fairlock run: of flock as it is
+// What docs/comparison.md says of those beside fairlock run: of flock as it is
 // on this machine, and of etcdctl as its module has it.
 
 // peer starts another program, as begin does ours.

@@ -17,7 +17,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// What the table in the README says of fairlock run and no other test shows.
+// What docs/comparison.md says of fairlock run and no other test shows.
 
 func TestWhoAsksFirstRunsFirst(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
