@@ -44,14 +44,14 @@ type Request struct {
 func checked(ctx context.Context, s *session.Session, rs []Request) error {
 	names := make(map[string]bool, len(rs))
 	for _, r := range rs {
-		if err := Core.Of(s).CheckName(r.Name); err != nil {
+		if err := Core().Of(s).CheckName(r.Name); err != nil {
 			return err
 		}
 		if names[r.Name] {
 			return fmt.Errorf("%w %q: it is there twice", session.ErrInvalidName, r.Name)
 		}
 		names[r.Name] = true
-		if err := Core.Within(ctx, s, r.Name); err != nil {
+		if err := Core().Within(ctx, s, r.Name); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func Acquire(ctx context.Context, s *session.Session, rs ...Request) (*session.H
 	for _, r := range rs {
 		limit = max(limit, tryTimeout+r.Delay)
 	}
-	inner, cancel := driver.WithTimeout(ctx, Core.Of(s).Clock(), limit)
+	inner, cancel := driver.WithTimeout(ctx, Core().Of(s).Clock(), limit)
 	defer cancel()
 	h, err := acquire(inner, s, rs)
 	if e, ok := errors.AsType[*session.NotAcquiredError](err); ok && e.Err != nil && ctx.Err() == nil {
@@ -122,7 +122,7 @@ func acquire(ctx context.Context, s *session.Session, rs []Request) (*session.Ho
 		}
 		if errors.Is(err, driver.ErrUnavailable) {
 			// Nothing was done, and the service is in trouble.
-			driver.Sleep(ctx, Core.Of(s).Clock(), rest)
+			driver.Sleep(ctx, Core().Of(s).Clock(), rest)
 			rest = min(2*rest, maxRest)
 			continue
 		}
@@ -186,7 +186,7 @@ func join(ctx context.Context, t term, rs []Request, change ...func(*driver.Join
 	reqs := make([]driver.JoinRequest, len(rs))
 	for i, r := range rs {
 		meta := t.in.Meta()
-		meta.Kind, meta.Since, meta.Holds = r.Kind, t.in.Clock().Wall(), slices.Concat(t.s.Options().Holds, Core.Held(ctx))
+		meta.Kind, meta.Since, meta.Holds = r.Kind, t.in.Clock().Wall(), slices.Concat(t.s.Options().Holds, Core().Held(ctx))
 		reqs[i] = driver.JoinRequest{
 			Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
 			Kin: r.Kin, Value: r.Value, Limit: r.Limit, Follow: r.Follow, Ledger: r.Ledger,

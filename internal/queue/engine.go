@@ -10,8 +10,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Core is package session as this package sees it.
-var Core = session.Engine(door.Key{})
+// Core returns package session as the recipes and this package see it.
+func Core() door.Engine[session.Session, session.Hold, session.Entry, session.Options] {
+	return session.Engine(door.Key{})
+}
 
 // term is a service session, and the Session that it is under.
 type term struct {
@@ -22,7 +24,7 @@ type term struct {
 
 // termOf returns the live term of a Session.
 func termOf(ctx context.Context, s *session.Session) (term, error) {
-	in := Core.Of(s)
+	in := Core().Of(s)
 	t, err := in.Term(ctx)
 	return term{t, s, in}, err
 }
@@ -33,7 +35,7 @@ func shown(first driver.Entry) session.Entry {
 	if first.Zero() {
 		return session.Entry{}
 	}
-	return Core.Entry(1, true, first)
+	return Core().Entry(1, true, first)
 }
 
 // first returns the first entry of a queue, a zero one if the queue is empty.

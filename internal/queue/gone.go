@@ -98,7 +98,7 @@ func (ln *line) entryGone(s *seat, sure func(*seat) bool) {
 	told := s.state == held || s.err != nil
 	if !s.leaving {
 		if h := s.hold; h != nil { // first of all
-			ln.acts = append(ln.acts, func() { Core.Inner(h).EntryGone(nil) })
+			ln.acts = append(ln.acts, func() { Core().Inner(h).EntryGone(nil) })
 		}
 		ln.acts = append(ln.acts, ln.e.t.Driver().Prove)
 		s.lost = true

@@ -191,7 +191,7 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 	if again, err := g.refused(); err != nil { // it went before anybody could use it
 		return nil, again, err
 	}
-	h, err = Core.Grant(ctx, g.t.Term, g.grant(rs))
+	h, err = Core().Grant(ctx, g.t.Term, g.grant(rs))
 	if err != nil {
 		return nil, true, g.seats[0].rejoin(err)
 	}
@@ -202,7 +202,7 @@ func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again 
 		lost := st.lost
 		st.ln.mu.Unlock()
 		if lost {
-			Core.Inner(h).EntryGone(nil)
+			Core().Inner(h).EntryGone(nil)
 		}
 		st.ln.e.guardLater(st)
 	}

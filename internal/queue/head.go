@@ -21,7 +21,7 @@ import (
 // watch stands, since what happened before was not told.
 func Head(ctx context.Context, s *session.Session, name string) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
-		if err := Core.Of(s).CheckName(name); err != nil {
+		if err := Core().Of(s).CheckName(name); err != nil {
 			yield(driver.Entry{}, err)
 			return
 		}
@@ -76,7 +76,7 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 			return driver.Entry{}, err
 		}
 		h.s.Options().Logger.Debug("fairlock: cannot read who is first", "name", h.name, "err", err)
-		driver.Sleep(ctx, Core.Of(h.s).Clock(), rest)
+		driver.Sleep(ctx, Core().Of(h.s).Clock(), rest)
 		rest = min(2*rest, maxRest)
 	}
 }
@@ -127,11 +127,11 @@ const pause = 5 * time.Millisecond
 // waits for a lock does before it looks without being told.
 func (h *head) wait(ctx context.Context) {
 	d := max(h.s.Options().TTL, 10*time.Second)
-	ctx, cancel := driver.WithTimeout(ctx, Core.Of(h.s).Clock(), d-d/4+driver.Jitter(Core.Of(h.s).Clock(), d/2))
+	ctx, cancel := driver.WithTimeout(ctx, Core().Of(h.s).Clock(), d-d/4+driver.Jitter(Core().Of(h.s).Clock(), d/2))
 	defer cancel()
 	select {
 	case <-h.news:
-		driver.Sleep(ctx, Core.Of(h.s).Clock(), pause)
+		driver.Sleep(ctx, Core().Of(h.s).Clock(), pause)
 	case <-h.t.Context().Done():
 	case <-ctx.Done():
 	}
@@ -139,7 +139,7 @@ func (h *head) wait(ctx context.Context) {
 
 // SetLimit gives a line another limit.
 func SetLimit(ctx context.Context, s *session.Session, name string, limit int64) error {
-	if err := Core.Of(s).CheckName(name); err != nil {
+	if err := Core().Of(s).CheckName(name); err != nil {
 		return err
 	}
 	for {

@@ -35,7 +35,7 @@ func (w *world) request(name string, words []string) {
 		}
 		if want.Ledger {
 			how := map[driver.Past]string{driver.PastUnknown: "unknown", driver.PastClean: "clean", driver.PastDied: "died"}
-			w.tell("%s granted, the hold before it: %s", name, how[queue.Core.Inner(h).Previous()])
+			w.tell("%s granted, the hold before it: %s", name, how[queue.Core().Inner(h).Previous()])
 		} else {
 			w.tell("%s granted", name)
 		}
@@ -101,7 +101,7 @@ func (w *world) downgrade(name string) {
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if err := queue.Core.Inner(r.hold).Downgrade(ctx); err != nil {
+	if err := queue.Core().Inner(r.hold).Downgrade(ctx); err != nil {
 		w.tell("%s downgrade: %s", name, short(err))
 	}
 }

@@ -16,13 +16,13 @@ var errMustWait = errors.New("somebody is in the way")
 // peek says whether a try has to wait, by a read, so that nothing is written if
 // so. Nil promises nothing: others may come first.
 func peek(ctx context.Context, s *session.Session, r Request) error {
-	line, err := Core.Of(s).List(ctx, r.Name, 0)
+	line, err := Core().Of(s).List(ctx, r.Name, 0)
 	if err != nil {
 		return err
 	}
 	ahead := Ahead{Entries: line, Complete: true, Count: len(line), Limit: r.Limit}
 	if r.Rule.Limited { // after the line: see driver.LookRequest
-		if ahead.Limit, err = Core.Of(s).Limit(ctx, r.Name); err != nil {
+		if ahead.Limit, err = Core().Of(s).Limit(ctx, r.Name); err != nil {
 			return err
 		}
 		if ahead.Limit == 0 {

@@ -109,7 +109,7 @@ func (w *world) session(name string) *session.Session {
 	}
 	w.clients[name] = w.st.NewClient()
 	w.watches[name] = memtest.CountWatches(w.clients[name].Backend())
-	s, err := queue.Core.Open(w.t.Context(), w.watches[name], &session.Options{Label: name, Hooks: session.Hooks{
+	s, err := queue.Core().Open(w.t.Context(), w.watches[name], &session.Options{Label: name, Hooks: session.Hooks{
 		Joined: func(e session.Event) {
 			who := strings.TrimPrefix(e.Kind, "trace ")
 			w.mu.Lock()

@@ -76,7 +76,7 @@ func (e *Election) campaign(ctx context.Context, value string) (*session.Hold, e
 	if err := e.check(value); err != nil {
 		return nil, err
 	}
-	if queue.Core.Inside(ctx, e.s, e.name) != nil {
+	if queue.Core().Inside(ctx, e.s, e.name) != nil {
 		return nil, session.ErrReentrant
 	}
 	kin := driver.KinMutex
@@ -93,7 +93,7 @@ func (e *Election) check(value string) error {
 	if e.s == nil {
 		return nil // told by the first request
 	}
-	if p := queue.Core.Of(e.s).Profile(); len(value) > p.MaxValue {
+	if p := queue.Core().Of(e.s).Profile(); len(value) > p.MaxValue {
 		return fmt.Errorf("%w: a value of %d bytes, at most %d go into one on %s", session.ErrInvalidOptions, len(value), p.MaxValue, p.Service)
 	}
 	return nil
@@ -106,7 +106,7 @@ func (e *Election) check(value string) error {
 // called again.
 func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
 	err := e.check(value)
-	inner := queue.Core.Inner(h)
+	inner := queue.Core().Inner(h)
 	switch {
 	case err != nil:
 	case !inner.Of(e.s, kind, e.name):
@@ -125,7 +125,7 @@ func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) 
 // where the process was stopped. It is for metrics, and for requests that only the leader
 // serves; what cannot be undone takes the token too, because the leadership may be lost
 // right after the call.
-func (e *Election) IsLeader() bool { return queue.Core.Of(e.s).Holds(kind, e.name) }
+func (e *Election) IsLeader() bool { return queue.Core().Of(e.s).Holds(kind, e.name) }
 
 // Leader is who leads, as the service knows it.
 type Leader struct {
@@ -141,13 +141,13 @@ func leader(e driver.Entry) Leader {
 	if e.Zero() {
 		return Leader{}
 	}
-	return Leader{Value: string(e.Value), Token: session.Token(e.Token), Entry: queue.Core.Entry(1, true, e)}
+	return Leader{Value: string(e.Value), Token: session.Token(e.Token), Entry: queue.Core().Entry(1, true, e)}
 }
 
 // Leader returns who leads at this moment, or session.ErrNoLeader. It may have
 // lost the leadership already and not know, or know and not have been removed.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	first, err := queue.Core.Of(e.s).List(ctx, e.name, 1)
+	first, err := queue.Core().Of(e.s).List(ctx, e.name, 1)
 	switch {
 	case err != nil:
 		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
@@ -228,7 +228,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 			}
 			return err
 		}
-		began := queue.Core.Of(e.s).Clock().Now()
+		began := queue.Core().Of(e.s).Clock().Now()
 		lost, err := e.work(ctx, h, fn)
 		switch {
 		case ctx.Err() != nil:
@@ -238,11 +238,11 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 		case err != nil:
 			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
-		if queue.Core.Of(e.s).Clock().Now().Sub(began) >= maxRest {
+		if queue.Core().Of(e.s).Clock().Now().Sub(began) >= maxRest {
 			rest = minRest
 			continue
 		}
-		driver.Sleep(ctx, queue.Core.Of(e.s).Clock(), rest/2+driver.Jitter(queue.Core.Of(e.s).Clock(), rest/2))
+		driver.Sleep(ctx, queue.Core().Of(e.s).Clock(), rest/2+driver.Jitter(queue.Core().Of(e.s).Clock(), rest/2))
 		rest = min(2*rest, maxRest)
 	}
 }

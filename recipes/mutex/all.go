@@ -69,7 +69,7 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 		return nil, errFew
 	}
 	if m := locks[0]; m != nil {
-		if p := queue.Core.Of(m.s).Profile(); p.MaxAll > 0 && len(locks) > p.MaxAll {
+		if p := queue.Core().Of(m.s).Profile(); p.MaxAll > 0 && len(locks) > p.MaxAll {
 			return nil, fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), p.MaxAll, p.Service)
 		}
 	}
@@ -81,7 +81,7 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 		if m.s != locks[0].s {
 			return nil, fmt.Errorf("%w: %q and %q are not", errSessions, locks[0].name, m.name)
 		}
-		if queue.Core.Inside(ctx, m.s, m.name) != nil {
+		if queue.Core().Inside(ctx, m.s, m.name) != nil {
 			return nil, fmt.Errorf("%q: %w", m.name, session.ErrReentrant)
 		}
 		var err error

@@ -138,14 +138,14 @@ func (m *Mutex) request(try bool) (queue.Request, error) {
 // enter looks whether the caller is inside already. It returns neither hold nor
 // error if not.
 func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
-	h := queue.Core.Inside(ctx, m.s, m.name)
+	h := queue.Core().Inside(ctx, m.s, m.name)
 	if h == nil {
 		return nil, nil //nolint:nilnil // "not inside" is neither
 	}
 	if !m.opts.Reentrant || h.Kind() != kind { // a reader of this name excludes nobody
 		return nil, session.ErrReentrant
 	}
-	h, err := queue.Core.Inner(h).Reenter(ctx, driver.Exclusive)
+	h, err := queue.Core().Inner(h).Reenter(ctx, driver.Exclusive)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}

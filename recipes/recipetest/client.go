@@ -122,7 +122,7 @@ func (c *Client) Queued(t testing.TB, name string, n int) (entries []driver.Entr
 	t.Helper()
 	Until(t, fmt.Sprintf("%d entries of %q", n, name), func() bool {
 		var err error
-		entries, err = core.Of(c.Session).List(Bounded(t), name, 0)
+		entries, err = core().Of(c.Session).List(Bounded(t), name, 0)
 		require.NoError(t, err)
 		return len(entries) == n
 	})
@@ -130,25 +130,27 @@ func (c *Client) Queued(t testing.TB, name string, n int) (entries []driver.Entr
 }
 
 // Clock returns the clock of the client's backend.
-func (c *Client) Clock() driver.Clock { return core.Of(c.Session).Clock() }
+func (c *Client) Clock() driver.Clock { return core().Of(c.Session).Clock() }
 
 // Profile returns the profile of the client's backend.
-func (c *Client) Profile() driver.Profile { return core.Of(c.Session).Profile() }
+func (c *Client) Profile() driver.Profile { return core().Of(c.Session).Profile() }
 
-// core is package session as the packages of this module see it.
-var core = session.Engine(door.Key{})
+// core returns package session as the packages of this module see it.
+func core() door.Engine[session.Session, session.Hold, session.Entry, session.Options] {
+	return session.Engine(door.Key{})
+}
 
 // Refs returns the entries behind a hold.
-func Refs(h *session.Hold) []driver.Ref { return core.Inner(h).Refs() }
+func Refs(h *session.Hold) []driver.Ref { return core().Inner(h).Refs() }
 
 // Detail returns what an entry was made of.
-func Detail(e session.Entry) driver.Entry { return core.Detail(e) }
+func Detail(e session.Entry) driver.Entry { return core().Detail(e) }
 
 // Shown returns an entry as users see it.
-func Shown(e driver.Entry) session.Entry { return core.Entry(1, true, e) }
+func Shown(e driver.Entry) session.Entry { return core().Entry(1, true, e) }
 
 // Previous returns how the hold before this one ended.
-func Previous(h *session.Hold) driver.Past { return core.Inner(h).Previous() }
+func Previous(h *session.Hold) driver.Past { return core().Inner(h).Previous() }
 
 // Service returns the newest service session.
 func (c *Client) Service() string {

@@ -95,7 +95,7 @@ func (w *Fixture) openOn(
 	for _, f := range change {
 		f(&o)
 	}
-	s, err := core.Open(w.soon(), wrap(c.net.Backend()), &o)
+	s, err := core().Open(w.soon(), wrap(c.net.Backend()), &o)
 	require.NoError(w.t, c.Opened(w.t, s, err), "open")
 	return c
 }
@@ -288,7 +288,7 @@ func (p *Client) entries() []driver.Entry {
 
 func (p *Client) line(name string) []driver.Entry {
 	p.w.t.Helper()
-	line, err := core.Of(p.Session).List(p.w.soon(), name, 0)
+	line, err := core().Of(p.Session).List(p.w.soon(), name, 0)
 	require.NoError(p.w.t, err, "queue")
 	return line
 }

@@ -106,14 +106,14 @@ func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try b
 // enter looks whether the caller is inside already. It returns neither hold nor
 // error if not.
 func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, error) {
-	h := queue.Core.Inside(ctx, l.s, l.name)
+	h := queue.Core().Inside(ctx, l.s, l.name)
 	switch {
 	case h == nil:
 		return nil, nil //nolint:nilnil // "not inside" is neither
-	case mode != driver.Shared, !queue.Core.Inner(h).Of(l.s, kind, l.name):
+	case mode != driver.Shared, !queue.Core().Inner(h).Of(l.s, kind, l.name):
 		return nil, session.ErrReentrant
 	}
-	h, err := queue.Core.Inner(h).Reenter(ctx, driver.Shared)
+	h, err := queue.Core().Inner(h).Reenter(ctx, driver.Shared)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}
@@ -133,7 +133,7 @@ func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, er
 // called again, to wait for that, and the hold may be unlocked at any time.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
-	if inner := queue.Core.Inner(h); inner.Of(l.s, kind, l.name) {
+	if inner := queue.Core().Inner(h); inner.Of(l.s, kind, l.name) {
 		err = inner.Downgrade(ctx)
 	}
 	if err != nil {

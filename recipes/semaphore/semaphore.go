@@ -105,7 +105,7 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, err
 func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (*session.Hold, error) {
 	limit := m.limit.Load()
 	err := m.check(limit, n)
-	if err == nil && queue.Core.Inside(ctx, m.s, m.name) != nil {
+	if err == nil && queue.Core().Inside(ctx, m.s, m.name) != nil {
 		err = session.ErrReentrant
 	}
 	var h *session.Hold
@@ -178,7 +178,7 @@ func (m *Semaphore) Resize(ctx context.Context, limit int64) error {
 // Limit returns how many permits the semaphore has at the service, 0 if nobody
 // has used it yet.
 func (m *Semaphore) Limit(ctx context.Context) (int64, error) {
-	limit, err := queue.Core.Of(m.s).Limit(ctx, m.name)
+	limit, err := queue.Core().Of(m.s).Limit(ctx, m.name)
 	if err != nil {
 		return 0, fmt.Errorf("semaphore: %w", err)
 	}

@@ -25,8 +25,10 @@ func sessions() []testCase {
 	}
 }
 
-// core is package session as the packages of this module see it.
-var core = session.Engine(door.Key{})
+// core returns package session as the packages of this module see it.
+func core() door.Engine[session.Session, session.Hold, session.Entry, session.Options] {
+	return session.Engine(door.Key{})
+}
 
 // session opens a session.Session on a client of its own. It owns the backend.
 func (w *fixture) session() (*session.Session, Client) {
@@ -34,7 +36,7 @@ func (w *fixture) session() (*session.Session, Client) {
 	c := w.svc.Client(w.t)
 	ctx, stop := context.WithCancel(w.soon())
 	defer stop() // a session outlives the context of Open
-	s, err := core.Open(ctx, c.Backend(), &session.Options{TTL: w.h.TTL})
+	s, err := core().Open(ctx, c.Backend(), &session.Options{TTL: w.h.TTL})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		c.Heal()
@@ -46,14 +48,14 @@ func (w *fixture) session() (*session.Session, Client) {
 // term is the live term of a session.
 func (w *fixture) term(s *session.Session) door.Term {
 	w.t.Helper()
-	term, err := core.Of(s).Term(w.soon())
+	term, err := core().Of(s).Term(w.soon())
 	require.NoError(w.t, err)
 	return term
 }
 
 func sessionCloses(w *fixture) {
 	s, _ := w.session()
-	_, err := w.term(s).Driver().Join(w.ctx, driver.JoinRequest{Line: line, Meta: core.Of(s).Meta()})
+	_, err := w.term(s).Driver().Join(w.ctx, driver.JoinRequest{Line: line, Meta: core().Of(s).Meta()})
 	require.NoError(w.t, err)
 	queue, err := s.Queue(w.ctx, line)
 	require.NoError(w.t, err)
@@ -86,7 +88,7 @@ func sessionDeadline(w *fixture) {
 		term := w.term(s)
 		j, err := term.Driver().Join(w.ctx, driver.JoinRequest{Line: line})
 		require.NoError(w.t, err)
-		h, err := core.Grant(w.ctx, term, door.Grant{
+		h, err := core().Grant(w.ctx, term, door.Grant{
 			Name: line, Kind: "mutex", Token: j.Entry.Token, Refs: []driver.Ref{j.Entry.Ref},
 			Release: func(ctx context.Context) error {
 				_, err := term.Driver().Leave(ctx, driver.LeaveRequest{Ref: j.Entry.Ref})
