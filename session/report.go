@@ -15,11 +15,13 @@ const maxReports = 10_000
 // supplies runs between two things that must happen together, while a mutex is
 // held, or where it could delay the end of a context, an Unlock or a renewal.
 //
-// The goroutine ends when nothing is left to be reported. Close waits for that.
+// The goroutine ends when nothing is left to be reported. Close waits for that, and
+// drops what comes later: requests that wait in other goroutines may still log.
 type reports struct {
 	mu      sync.Mutex
 	queue   []func()
 	running bool
+	over    bool // nothing is delivered any more
 	dropped int
 	logger  *slog.Logger // the user's own
 	wg      sync.WaitGroup
@@ -29,6 +31,9 @@ type reports struct {
 func (r *reports) add(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
 	if len(r.queue) >= maxReports {
 		r.dropped++
 		return
@@ -65,9 +70,13 @@ func (r *reports) deliver() {
 	}
 }
 
-// finish is flush when nothing is added any more: the goroutine has ended then.
+// finish is flush for the last time: the goroutine has ended when it returns, and no
+// other begins.
 func (r *reports) finish() {
 	r.flush()
+	r.mu.Lock()
+	r.over = true // or a goroutine could begin while this waits
+	r.mu.Unlock()
 	r.wg.Wait()
 }
 
