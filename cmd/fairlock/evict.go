@@ -159,23 +159,9 @@ func asksBack(cmd *cobra.Command) bool {
 	return ok && screen.IsTerminal(f)
 }
 
-// does describes what an entry does with a lock, and for how long. Of a holder
-// nothing but its own record tells since when it holds.
-func does(name string, e schema.Entry) string {
-	switch {
-	case e.State != schema.Holder:
-		return fmt.Sprintf("has waited for %q for %s, with token %d", name, show.Ago(e.Queued), e.Token)
-	case !e.Granted.IsZero():
-		return fmt.Sprintf("has held %q with token %d for %s", name, e.Token, show.Ago(e.Held))
-	case !e.Since.IsZero():
-		return fmt.Sprintf("holds %q with token %d and asked for it %s ago", name, e.Token, show.Ago(e.Queued))
-	}
-	return fmt.Sprintf("holds %q with token %d", name, e.Token)
-}
-
 // confirm asks whether it is meant. All but a yes is a no.
 func confirm(ctx context.Context, cmd *cobra.Command, name string, e schema.Entry) error {
-	fmt.Fprintf(cmd.ErrOrStderr(), "Evict %s, which %s? [y/N] ", screen.Printable(e.Who()), does(name, e))
+	fmt.Fprintf(cmd.ErrOrStderr(), "Evict %s, which %s? [y/N] ", screen.Printable(e.Who()), show.Does(name, e))
 	answer := make(chan string, 1)
 	go func() { // ends with a line, or with this process, which has nothing else to do then
 		text, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of it is a no

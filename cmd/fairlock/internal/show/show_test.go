@@ -86,25 +86,41 @@ func TestWhatEntriesSayCannotReachTheTerminal(t *testing.T) {
 	assert.NotContains(t, Event(schema.NewEvent(schema.Granted, l.Name, time.Now(), l.Entries[0])).String(), "\x1b")
 }
 
-func TestAPictureFitsTheTerminal(t *testing.T) {
-	var lines []schema.Line
-	for range 30 {
-		lines = append(lines, queue())
-	}
-	lines[7].Name, lines[7].Waiters = "busiest", 40
-	for _, size := range [][2]int{{80, 24}, {40, 5}, {200, 60}, {40, 1}} {
-		p := Picture("fairlock top: etcd at db-1:2379", lines, time.Now(), size[0], size[1])
+func TestALockIsMarkedWhereTheOldestWaiterWaitsLong(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		0: "", WaitsLong - time.Millisecond: "", WaitsLong: "!", WaitsVeryLong - time.Millisecond: "!", WaitsVeryLong: "!!",
+	} {
+		mark, tone := Mark(schema.Line{Waiters: 1, OldestWait: schema.Seconds(wait)})
 
-		assert.LessOrEqual(t, len(p), size[1])
-		for _, l := range p {
-			assert.Less(t, len([]rune(l.String())), size[0], "the last column is free")
-		}
+		assert.Equal(t, want, mark, wait)
+		assert.Equal(t, want == "", tone == screen.Plain, wait)
 	}
-	p := Picture("t", lines, time.Now(), 80, 24)
-	assert.Contains(t, p[1].String(), "30 locks, 30 holders, 98 waiters, ^C ends this")
-	assert.Contains(t, p[4].String(), "busiest")
-	assert.Equal(t, "and 11 more", p[23].String())
-	assert.Len(t, Picture("t", lines[:2], time.Now(), 80, 24), 6)
+}
+
+func TestTheHeaderSaysHowMuchIsHeld(t *testing.T) {
+	holder := func(weight int64, value, mode string) schema.Entry {
+		return schema.Entry{State: schema.Holder, Weight: weight, Value: value, Mode: mode}
+	}
+	for want, l := range map[string]schema.Line{
+		"jobs/nightly  mutex, 1 holder, 2 waiting": queue(),
+		"gpu  semaphore, 3 of 4 permits, 1 waiting": {
+			Name: "gpu", Kind: "semaphore", Limit: 4, Holders: 2, Waiters: 1,
+			Entries: []schema.Entry{holder(1, "", "weighted"), holder(2, "", "weighted"), {State: schema.Waiter, Weight: 3}},
+		},
+		"gpu  semaphore, 3 permits, limit 2, 0 waiting": {
+			Name: "gpu", Kind: "semaphore", Limit: 2, Holders: 1, Entries: []schema.Entry{holder(3, "", "weighted")},
+		},
+		"post  election, leader 10.0.0.7:80, 0 waiting": {
+			Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{holder(0, "10.0.0.7:80", "exclusive")},
+		},
+		"post  election, 1 leader, 0 waiting": {Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{holder(0, "", "exclusive")}},
+		"cfg  rwlock, 2 readers, 0 waiting": {
+			Name: "cfg", Kind: "rwlock", Holders: 2, Entries: []schema.Entry{holder(0, "", "shared"), holder(0, "", "shared")},
+		},
+		"a?[2J  foreign, 1 holder, 0 waiting": {Name: "a\x1b[2J", Holders: 1, Entries: []schema.Entry{holder(0, "", "exclusive")}},
+	} {
+		assert.Equal(t, want, Header(l).String())
+	}
 }
 
 func TestEventsAsText(t *testing.T) {
@@ -139,6 +155,6 @@ func TestDurationsHaveTwoUnits(t *testing.T) {
 		0: "", 20 * time.Millisecond: "20ms", 12340 * time.Millisecond: "12.3s", 61 * time.Second: "1m01s",
 		61 * time.Minute: "1h01m", 49 * time.Hour: "2d01h",
 	} {
-		assert.Equal(t, want, ago(schema.Seconds(d)))
+		assert.Equal(t, want, Short(schema.Seconds(d)))
 	}
 }
