@@ -147,7 +147,7 @@ func (p *plea) seen(ctx context.Context, now schema.Line) error {
 			continue
 		}
 		p.yielded = p.yielded || e.Event == schema.Released
-		if err := tell(p.stdout, p.out.Paint(p.stdout), p.out.IsJSON(), e); err != nil {
+		if err := tell(p.stdout, p.out.Paint(p.stdout), p.out.Objects(), e); err != nil {
 			return exit.With(exit.Failed, err) // nobody reads on
 		}
 	}

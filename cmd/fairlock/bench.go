@@ -49,7 +49,7 @@ func (a *app) benchCommand() *cobra.Command {
 	fs.IntVar(&o.Clients, "clients", o.Clients, "how many clients, `N`, in turn on the locks")
 	fs.Var(&hold, "hold", "how long each holds, `TIME`")
 	fs.Var(&duration, "duration", "for how long to measure, `TIME`")
-	out := a.output(cmd, "text", show.JSON, show.Lines)
+	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.Hold, o.Duration = hold.d, duration.d
 		switch {
@@ -81,7 +81,7 @@ func (a *app) benchCommand() *cobra.Command {
 // benchResult shows what was measured, and ends as it was.
 func benchResult(ctx context.Context, cmd *cobra.Command, out *show.Output, b schema.Bench) error {
 	w := cmd.OutOrStdout()
-	if out.IsJSON() {
+	if out.Objects() {
 		if err := out.One(w, b); err != nil {
 			return exit.With(exit.Failed, err)
 		}

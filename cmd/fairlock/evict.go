@@ -62,7 +62,7 @@ func (a *app) evictCommand() *cobra.Command {
 	fs.IntVar(&k.waiter, "waiter", 0, "the waiter in this `PLACE`, as who shows it")
 	fs.BoolVarP(&k.yes, "yes", "y", false, "do not ask back")
 	cmd.MarkFlagsMutuallyExclusive("token", "holder", "waiter")
-	out := a.output(cmd, "text", show.JSON, show.Lines)
+	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if k.token == 0 && !k.holder && k.waiter == 0 {
 			return errors.New("say whom: --holder, --waiter PLACE or --token N, as fairlock who shows them")
@@ -109,7 +109,7 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 		return fmt.Errorf("it is not known whether %s was evicted: look with who, or say the same with --token %d again: %w", screen.Printable(e.Who()), e.Token, err)
 	}
 	done := schema.NewEvent(schema.Evicted, name, s.Clock().Wall(), e)
-	if out.IsJSON() {
+	if out.Objects() {
 		return out.One(cmd.OutOrStdout(), done)
 	}
 	return tell(cmd.OutOrStdout(), out.Paint(cmd.OutOrStdout()), false, done)

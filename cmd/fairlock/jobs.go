@@ -110,7 +110,7 @@ func (a *app) electCommand() *cobra.Command {
 			}
 			switch {
 			case f.observe:
-				return job.Observe(calm(cmd), a.conn, std(), f.Options, out.IsJSON())
+				return job.Observe(calm(cmd), a.conn, std(), f.Options, out.Objects())
 			case cmd.Flags().Changed(show.FlagName):
 				return errors.New("-o is for --observe: the command writes what it likes")
 			}

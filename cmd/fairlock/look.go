@@ -17,18 +17,19 @@ func (a *app) lsCommand() *cobra.Command {
 		SuggestFor: []string{"ps", "locks", "dir"},
 		Use:        "ls [PREFIX]",
 		Aliases:    []string{"list"},
-		Short:      "List the locks that somebody holds or waits for",
-		Long: `List the locks whose names begin with PREFIX, all without one: the recipe, who
-holds and for how long, how many wait and for how long the oldest has.
+		Short:      "List the locks that have holders or waiters",
+		Long: `List the locks whose names begin with PREFIX, or all: the kind, the first holder
+(a leader by the value that it proposes), and how many wait.
 
 HELD is for how long the first holder has held, QUEUED (-o wide) for how long it
-has been in the queue, and OLDEST for how long the oldest waiter has. A holder
-records since when it holds once it has held for a second; where nothing is
-recorded, HELD is "-". All three count by the clocks of the owners' machines.`,
+has been in the queue, and OLDEST for how long the oldest waiter has waited. A
+holder records when it was granted once it has held for a second; where nothing
+is recorded, HELD is "-". All three count by the clocks of the owners' machines.
+A row is yellow if the oldest waiter has waited for 30 s, and red from 5 min on.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,
 	}
-	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.Lines, show.Names)
+	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			lines, err := inspect.ReadAll(ctx, s, first(args))
@@ -37,7 +38,7 @@ recorded, HELD is "-". All three count by the clocks of the owners' machines.`,
 			}
 			w := cmd.OutOrStdout()
 			switch {
-			case out.IsJSON():
+			case out.Objects():
 				return show.All(out, w, lines)
 			case out.Format == show.Names:
 				for _, l := range lines {
@@ -46,7 +47,7 @@ recorded, HELD is "-". All three count by the clocks of the owners' machines.`,
 			case len(lines) == 0:
 				fmt.Fprintln(cmd.ErrOrStderr(), "nobody holds or waits for anything")
 			default:
-				out.Print(w, show.List(lines, out.Format == show.Wide))
+				out.Print(w, show.List(lines, out.Format == show.Wide).Lines()...)
 			}
 			return nil
 		})
@@ -59,19 +60,21 @@ func (a *app) whoCommand() *cobra.Command {
 		SuggestFor: []string{"status", "show", "holder", "holders", "waiters", "get"},
 		Use:        "who NAME",
 		Aliases:    []string{"queue"},
-		Short:      "Show who holds a lock and who waits for it, in order",
-		Long: `Show the line of a lock: holders first, then who waits, in the order in which
-they will hold. TOKEN is the fencing token of the hold. The exit status is 1 if
-nobody holds or waits.
+		Short:      "Show the holders of a lock and its waiters, in order",
+		Long: `Show the queue of a lock: first the name, the kind and how much is held, then
+the holders, then the waiters in the order in which they will hold. TOKEN is the
+fencing token of the hold. The exit status is 1 if the lock has no holder and no
+waiter.
 
-ASKED is when the one asked, by the clock of its machine, and QUEUED how long
-ago that is. HELD is for how long a holder has held. It is "-" where that is not
-known: in the first second, and of other programs. Below the line stands
-who asks the holders to yield, and why (fairlock ask).`,
+ASKED is when the owner asked for the lock, by the clock of its machine, and
+QUEUED how long ago that is. HELD is for how long a holder has held. HELD is "-"
+where that is not known: in the first second, and for other programs. In an
+election VALUE is what the candidate proposes. Yield requests (fairlock ask) are
+listed below the table. Long rows run on; nothing is cut.`,
 		Args:              aName,
 		ValidArgsFunction: a.completeNames,
 	}
-	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.Lines)
+	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			line, err := inspect.Read(ctx, s, args[0])
@@ -84,10 +87,17 @@ who asks the holders to yield, and why (fairlock ask).`,
 			if line.Asks, err = inspect.Asks(ctx, s, args[0]); err != nil {
 				return err
 			}
-			if out.IsJSON() {
-				return out.One(cmd.OutOrStdout(), line)
+			w := cmd.OutOrStdout()
+			switch {
+			case out.Objects():
+				return out.One(w, line)
+			case out.Format == show.Names:
+				fmt.Fprintln(w, line.Name)
+			default:
+				out.Print(w, show.Header(line))
+				out.Print(w, show.Queue(line, out.Format == show.Wide).Lines()...)
+				out.Print(w, show.Asks(line.Asks)...)
 			}
-			out.Print(cmd.OutOrStdout(), show.Queue(line, out.Format == show.Wide), show.Asks(line.Asks)...)
 			return nil
 		})
 	}

@@ -42,7 +42,7 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"lst"}, `unknown command "lst" for "fairlock": did you mean "ls"?`},
 		{[]string{"ls", "--outptu=json"}, "unknown flag: --outptu: did you mean --output?"},
 		{[]string{"ls", "--pass", "x"}, "unknown flag: --pass: did you mean --password-file?"},
-		{[]string{"ls", "-o", "yaml"}, `invalid argument "yaml" for "-o, --output" flag: want table, wide, json, jsonl or name`},
+		{[]string{"ls", "-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: want table, wide, json, yaml, jsonl or name`},
 		{[]string{"ls", "--connect-timeout", "0s"}, `invalid argument "0s" for "--connect-timeout" flag: it must be above zero`},
 		{[]string{"ls", "--connect-timeout", "5"}, `invalid argument "5" for "--connect-timeout" flag: want a duration such as 5s or 500ms`},
 		{[]string{"ls", "--on", "consul://x"}, `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
@@ -83,7 +83,7 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 }
 
 func TestErrorsAreObjectsForWhoeverWantsObjects(t *testing.T) {
-	for _, format := range []string{"json", "jsonl"} {
+	for _, format := range []string{"json", "yaml", "jsonl"} {
 		code, text := call(t, "who", "--on", "mem://", "-o", format, "a")
 
 		assert.Equal(t, exit.NoSuchName, code)
@@ -92,7 +92,7 @@ func TestErrorsAreObjectsForWhoeverWantsObjects(t *testing.T) {
 }
 
 func TestNothingIsAnEmptyListAndNoError(t *testing.T) {
-	for format, want := range map[string]string{"table": "", "name": "", "json": "[]\n", "jsonl": ""} {
+	for format, want := range map[string]string{"table": "", "name": "", "json": "[]\n", "yaml": "[]\n", "jsonl": ""} {
 		cmd := root()
 		var stdout, stderr bytes.Buffer
 		cmd.SetOut(&stdout)

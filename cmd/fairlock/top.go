@@ -29,7 +29,7 @@ is read again every --interval.
 
   Up Down PgUp PgDn Home End   select a row (j, k, g and G do too)
   s < >                        sort by another column
-  /                            show the locks whose name or holder contains a text
+  /                            filter by a part of the name or the holder
   Enter                        show the queue of the lock; Esc goes back
   a                            ask the holders to yield; again: withdraw that
   e                            evict the selected entry; in the list, the holder
@@ -37,8 +37,8 @@ is read again every --interval.
   q ^C                         quit
 
 Before a and e, top asks whether you mean it. A yield request stands until you
-withdraw it or quit. A row is marked where the oldest waiter waits long: with "!"
-and yellow from 30 s on, with "!!" and red from 5 min on.`
+withdraw it or quit. A row is marked where the oldest waiter waits long: with
+"!" and yellow from 30 s on, with "!!" and red from 5 min on.`
 
 func (a *app) topCommand() *cobra.Command {
 	every := interval(time.Second)

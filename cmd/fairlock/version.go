@@ -16,10 +16,10 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version of this program",
 		Args:  cobra.NoArgs,
 	}
-	out := a.output(cmd, "text", show.JSON, show.Lines)
+	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r := release(debug.ReadBuildInfo())
-		if out.IsJSON() {
+		if out.Objects() {
 			return out.One(cmd.OutOrStdout(), r)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "fairlock %s %s", r.Version, r.Go)

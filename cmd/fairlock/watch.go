@@ -56,7 +56,7 @@ func (a *app) watchCommand() *cobra.Command {
 				events := inspect.Changes(before, now, s.Clock().Wall())
 				before = now
 				for _, e := range events {
-					if err := tell(w, paint, out.IsJSON(), e); err != nil {
+					if err := tell(w, paint, out.Objects(), e); err != nil {
 						return exit.With(exit.Failed, err) // nobody reads on
 					}
 				}

@@ -159,16 +159,16 @@ func TestWhoShowsWhoAsks(t *testing.T) {
 
 		require.Equal(t, 0, got.code, got.stderr)
 		r := rows(got.stdout)
-		require.Len(t, r, 4)
-		since := `asked to yield by \S+ pid \d+ \(ops\) since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
-		assert.Regexp(t, "^"+since+`: hotfix\?\[2J$`, r[2])
-		assert.Regexp(t, "^"+since+"$", r[3])
+		require.Len(t, r, 5)
+		since := `asked to yield by \S+ pid \d+ \(ops\) since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000`
+		assert.Regexp(t, "^"+since+`: hotfix\?\[2J$`, r[3])
+		assert.Regexp(t, "^"+since+"$", r[4])
 		var l schema.Line
 		require.NoError(t, json.Unmarshal([]byte(ask(t, url, "who", "-o", "json", "x").stdout), &l))
 		require.Len(t, l.Asks, 2)
 		assert.Equal(t, []any{"hotfix\x1b[2J", "ops", os.Getpid()}, []any{l.Asks[0].Reason, l.Asks[0].Label, l.Asks[0].PID})
 		require.NoError(t, withdraw())
-		require.Len(t, rows(ask(t, url, "who", "x").stdout), 3)
+		require.Len(t, rows(ask(t, url, "who", "x").stdout), 4, "header, titles, holder, the other request")
 		recipetest.Unlock(t, h)
 		assert.Equal(t, 1, ask(t, url, "who", "x").code, "an ask is nobody in the line")
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
@@ -20,7 +21,7 @@ func output(t *testing.T, args ...string) *Output {
 	colour := false
 	o := &Output{NoColour: &colour}
 	cmd := &cobra.Command{Use: "x", Run: func(*cobra.Command, []string) {}}
-	o.Register(cmd, Table, Wide, JSON, Lines)
+	o.Register(cmd, Table, Wide, JSON, YAML, Lines)
 	cmd.SetArgs(args)
 	require.NoError(t, cmd.Execute())
 	return o
@@ -30,7 +31,7 @@ func output(t *testing.T, args ...string) *Output {
 func printed(t *testing.T, r *Rows) string {
 	t.Helper()
 	var b bytes.Buffer
-	output(t).Print(&b, r)
+	output(t).Print(&b, r.Lines()...)
 	return b.String()
 }
 
@@ -64,13 +65,16 @@ x             foreign    -                           -      0        -
 NAME          KIND   HOLDER                      HELD   WAITERS  OLDEST  QUEUED  TOKEN  LIMIT  SESSION
 jobs/nightly  mutex  web-2 pid 4121 (backup.sh)  2m13s  2        1m15s   40m00s  812    -      s1
 `, "\n"), printed(t, List([]schema.Line{queue()}, true)))
+	plain := queue()
+	plain.Entries[1].Value = ""
 	assert.Equal(t, strings.TrimPrefix(`
 PLACE  STATE   TOKEN  MODE       HOST                   PID   LABEL      ASKED  QUEUED  HELD
 1      holder  812    exclusive  web-2                  4121  backup.sh  -      40m00s  2m13s
 2      waiter  815    weight 3   web-3                  77    -          -      -       -
 3      waiter  816    exclusive  (foreign, no session)  -     -          -      -       -
-`, "\n"), printed(t, Queue(queue(), false)))
-	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      40m00s  2m13s  a,b    -      s1       k1\n")
+`, "\n"), printed(t, Queue(plain, false)))
+	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      40m00s  2m13s  -      a,b    s1       k1\n")
+	assert.Contains(t, printed(t, Queue(queue(), false)), "QUEUED  HELD   VALUE\n", "of a queue in which an entry has one")
 }
 
 func TestWhatEntriesSayCannotReachTheTerminal(t *testing.T) {
@@ -148,6 +152,37 @@ func TestObjectsAreOneALineOrAnArray(t *testing.T) {
 	require.NoError(t, output(t, "-o", "json").One(&b, map[string]string{"a": "<&>"}))
 
 	assert.Equal(t, "1\n2\n[\n  1\n]\n[]\n{\n  \"a\": \"<&>\"\n}\n", b.String())
+}
+
+func TestYAMLSaysWhatJSONSays(t *testing.T) {
+	l := queue()
+	l.Entries[0].Token = 1<<62 + 1 // which a float cannot say
+	var asJSON, asYAML bytes.Buffer
+	require.NoError(t, output(t, "-o", "json").One(&asJSON, l))
+	require.NoError(t, output(t, "-o", "yaml").One(&asYAML, l))
+
+	back, err := yaml.YAMLToJSON(asYAML.Bytes())
+
+	require.NoError(t, err)
+	assert.JSONEq(t, asJSON.String(), string(back))
+	assert.Contains(t, asYAML.String(), "  token: 4611686018427387905\n")
+	asYAML.Reset()
+	require.NoError(t, All(output(t, "-o", "yaml"), &asYAML, []int{1, 2}))
+	require.NoError(t, All(output(t, "-o", "yaml"), &asYAML, []int(nil)))
+	assert.Equal(t, "- 1\n- 2\n[]\n", asYAML.String())
+}
+
+func TestALeaderIsNamedByItsValue(t *testing.T) {
+	l := schema.Line{Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{
+		{State: schema.Holder, Host: "web-2", PID: 4121, Label: "sleep", Value: "10.0.0.7:8080"},
+	}}
+	assert.Equal(t, "10.0.0.7:8080 (web-2 pid 4121)", Holders(l))
+}
+
+func TestTimesNameTheirZone(t *testing.T) {
+	at := time.Date(2026, 11, 20, 17, 0, 0, 0, time.Local)
+	assert.Equal(t, at.Format("2006-01-02 15:04:05 -0700"), clock(schema.At(at)))
+	assert.Empty(t, clock(schema.Time{}))
 }
 
 func TestDurationsHaveTwoUnits(t *testing.T) {

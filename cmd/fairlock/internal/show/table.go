@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -55,10 +56,9 @@ func (r *Rows) Lines() []screen.Line {
 	return all
 }
 
-// Print writes the table and what stands below it, cut to the terminal if w is one.
-func (o *Output) Print(w io.Writer, r *Rows, below ...screen.Line) {
-	screen.Print(w, o.Paint(w), width(w), append(r.Lines(), below...)...)
-}
+// Print writes lines. None is cut: what does not fit the terminal runs on, so that
+// what is copied from it is whole.
+func (o *Output) Print(w io.Writer, lines ...screen.Line) { screen.Print(w, o.Paint(w), 0, lines...) }
 
 // List is the table of locks. Wide has more columns.
 func List(lines []schema.Line, wide bool) *Rows {
@@ -112,12 +112,17 @@ func firstHolder(l schema.Line) schema.Entry {
 	return l.Entries[0]
 }
 
-// Holders names the first holder, and says how many there are beside it.
+// Holders names the first holder, a leader by the value that it proposes, and says
+// how many there are beside it.
 func Holders(l schema.Line) string {
 	switch l.Holders {
 	case 0:
 		return ""
 	case 1:
+		if e := l.Entries[0]; e.Value != "" && e.Host != "" {
+			e.Label = ""
+			return fmt.Sprintf("%s (%s)", e.Value, e.Who())
+		}
 		return l.Entries[0].Who()
 	}
 	return fmt.Sprintf("%s +%d", l.Entries[0].Who(), l.Holders-1)
@@ -126,8 +131,12 @@ func Holders(l schema.Line) string {
 // Queue is the table of a line: holders and waiters in order.
 func Queue(l schema.Line, wide bool) *Rows {
 	head := []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "ASKED", "QUEUED", "HELD"}
+	values := wide || slices.ContainsFunc(l.Entries, func(e schema.Entry) bool { return e.Value != "" })
+	if values {
+		head = append(head, "VALUE")
+	}
 	if wide {
-		head = append(head, "HOLDS", "VALUE", "SESSION", "KEY")
+		head = append(head, "HOLDS", "SESSION", "KEY")
 	}
 	r := NewRows(head...)
 	for _, e := range l.Entries {
@@ -141,8 +150,11 @@ func Queue(l schema.Line, wide bool) *Rows {
 		row := []string{
 			strconv.Itoa(e.Place), e.State, Number(e.Token), Mode(e), Host(e), Number(int64(e.PID)), e.Label, clock(e.Since), Short(e.Queued), Short(e.Held),
 		}
+		if values {
+			row = append(row, e.Value)
+		}
 		if wide {
-			row = append(row, strings.Join(e.Holds, ","), e.Value, e.Session, e.Key)
+			row = append(row, strings.Join(e.Holds, ","), e.Session, e.Key)
 		}
 		r.Add(tone, row...)
 	}
@@ -191,12 +203,12 @@ func Number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// clock is a time in the reader's own zone.
+// clock is a time in the reader's zone, which it names.
 func clock(t schema.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Local().Format(time.DateTime)
+	return t.Local().Format(time.DateTime + " -0700")
 }
 
 // Ago is a duration in a sentence.
