@@ -67,9 +67,11 @@ func (a *app) benchCommand() *cobra.Command {
 			fmt.Fprintf(cmd.ErrOrStderr(), "fairlock: warning: %s\n", w)
 		}
 		t.Options.Memory = membackend.New() // one for all, if it is mem://
+		progress := screen.NewProgress(cmd.ErrOrStderr(), fmt.Sprintf("measuring for %s with %d clients; ^C ends it", o.Duration, o.Clients))
 		b, err := bench.Run(ctx, func(ctx context.Context) (*session.Session, error) {
 			return t.Open(ctx, session.Options{Label: "bench"})
 		}, o)
+		progress.Close()
 		if err != nil {
 			return exit.Of(err)
 		}

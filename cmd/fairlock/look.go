@@ -25,7 +25,10 @@ HELD is for how long the first holder has held, QUEUED (-o wide) for how long it
 has been in the queue, and OLDEST for how long the oldest waiter has waited. A
 holder records when it was granted once it has held for a second; where nothing
 is recorded, HELD is "-". All three count by the clocks of the owners' machines.
-A row is yellow if the oldest waiter has waited for 30 s, and red from 5 min on.`,
+A row is yellow if the oldest waiter has waited for 30 s, and red from 5 min on.
+
+As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
+0 if there is no PREFIX and no lock.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,
 	}
@@ -39,17 +42,20 @@ A row is yellow if the oldest waiter has waited for 30 s, and red from 5 min on.
 			w := cmd.OutOrStdout()
 			switch {
 			case out.Objects():
-				return show.All(out, w, lines)
+				err = show.All(out, w, lines)
 			case out.Format == show.Names:
 				for _, l := range lines {
 					fmt.Fprintln(w, l.Name)
 				}
-			case len(lines) == 0:
-				fmt.Fprintln(cmd.ErrOrStderr(), "nobody holds or waits for anything")
-			default:
+			case len(lines) == 0 && first(args) == "":
+				fmt.Fprintln(cmd.ErrOrStderr(), "no lock has a holder or a waiter")
+			case len(lines) > 0:
 				out.Print(w, show.List(lines, out.Format == show.Wide).Lines()...)
 			}
-			return nil
+			if err == nil && len(lines) == 0 && first(args) != "" {
+				err = exit.Errorf(exit.NoSuchName, "no lock whose name begins with %q has a holder or a waiter", args[0])
+			}
+			return err
 		})
 	}
 	return cmd

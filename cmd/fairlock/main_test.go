@@ -91,6 +91,13 @@ func TestErrorsAreObjectsForWhoeverWantsObjects(t *testing.T) {
 	}
 }
 
+func TestAPrefixThatMatchesNothingIsAnError(t *testing.T) {
+	code, text := call(t, "ls", "--on", "mem://", "jobs/")
+
+	assert.Equal(t, exit.NoSuchName, code)
+	assert.Equal(t, "fairlock: no lock whose name begins with \"jobs/\" has a holder or a waiter\n", text)
+}
+
 func TestNothingIsAnEmptyListAndNoError(t *testing.T) {
 	for format, want := range map[string]string{"table": "", "name": "", "json": "[]\n", "yaml": "[]\n", "jsonl": ""} {
 		cmd := root()
@@ -128,7 +135,7 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 		}
 		page, err := os.ReadFile(filepath.Join(dir, "fairlock-"+c.Name()+".1"))
 		require.NoError(t, err)
-		assert.Contains(t, string(page), ".SH NAME\nfairlock\\-"+c.Name())
+		assert.Contains(t, string(page), ".SH NAME\nfairlock\\-"+strings.ReplaceAll(c.Name(), "-", `\-`)+` \- `)
 		for line := range bytes.Lines(page) {
 			assert.Regexp(t, `^(\.(TH|SH|PP|TP|B|BR|nf|fi)\b|[^.'])`, string(line), "it reads like a request")
 		}
@@ -157,14 +164,53 @@ func TestHelpIsThere(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
 	cmd := root()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
-	cmd.SetArgs([]string{"version"})
-
+	cmd.SetArgs(args)
 	require.NoError(t, cmd.Execute())
-	assert.Regexp(t, `^fairlock \S+ go1\.\S+( \S+)*\n$`, out.String())
+	return out.String()
+}
+
+func TestTheFirstScreenOfHelpIsTheCommands(t *testing.T) {
+	lines := strings.Split(helpOf(t, "--help"), "\n")
+	for _, c := range root().Commands() {
+		if c.IsAvailableCommand() {
+			assert.Contains(t, strings.Join(lines[:min(len(lines), 40)], "\n"), "\n  "+c.Name()+" ")
+		}
+	}
+	assert.Contains(t, strings.Join(lines[:13], "\n"), "\n  run ")
+}
+
+func TestFlagsOfTheConnectionAreDescribedInOnePlace(t *testing.T) {
+	const where = `Run "fairlock help connection" for the flags that name the service.`
+	topic := helpOf(t, "help", "connection")
+	for _, flag := range []string{"--on", "--context", "--ca", "--password-file", "--connect-timeout", "ETCDCTL_ENDPOINTS", "FAIRLOCK_ON"} {
+		assert.Contains(t, topic, flag)
+	}
+	for _, c := range root().Commands() {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		help := helpOf(t, c.Name(), "--help")
+		connects := c.GroupID != groupOther || c.Name() == "bench"
+		assert.Equal(t, connects, strings.Contains(help, where), c.Name())
+		assert.NotContains(t, help, "--connect-timeout", c.Name())
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, word := range []string{"version", "--version"} {
+		cmd := root()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{word})
+
+		require.NoError(t, cmd.Execute())
+		assert.Regexp(t, `^fairlock \S+ go1\.\S+( \S+)*\n$`, out.String())
+	}
 }
 
 func TestAWorkerUnderstandsWhatTheDemoTellsIt(t *testing.T) {

@@ -63,7 +63,13 @@ func lsAndWho(t *testing.T, url string) {
 	})
 	t.Run("ls with a prefix", func(t *testing.T) {
 		assert.Equal(t, "orders/leader\norders/settle\n", ask(t, url, "list", "orders/", "-o", "name").stdout)
-		assert.Equal(t, result{stderr: "nobody holds or waits for anything\n"}, ask(t, url, "ls", "none/"))
+		const none = "no lock whose name begins with \"none/\" has a holder or a waiter"
+		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, ask(t, url, "ls", "none/"))
+		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, ask(t, url, "ls", "-o", "name", "none/"))
+		got := ask(t, url, "ls", "-o", "json", "none/")
+		assert.Equal(t, 1, got.code)
+		assert.Equal(t, "[]\n", got.stdout)
+		assert.Contains(t, got.stderr, `"type":"error","code":1,`)
 	})
 	t.Run("ls -o jsonl", func(t *testing.T) {
 		got := rows(ask(t, url, "ls", "-o", "jsonl").stdout)

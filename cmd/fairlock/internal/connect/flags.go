@@ -24,6 +24,10 @@ const (
 	envPasswordFile = "FAIRLOCK_PASSWORD_FILE"
 )
 
+// Annotation marks commands that take Flags: their help says where the flags are
+// described.
+const Annotation = "connects"
+
 // Flags are what all commands take that work on a service. The zero value with
 // Getenv set is one in which nothing was given.
 type Flags struct {

@@ -94,6 +94,7 @@ func (s State) chosen(k Key) (State, Command) {
 			s.open, s.queue, s.entries = l.Name, l, cursor{}
 			return s, Command{Do: Read}
 		}
+	default:
 	}
 	if s.open != "" {
 		return s, Command{}
@@ -105,6 +106,7 @@ func (s State) chosen(k Key) (State, Command) {
 		s.order = s.order.next(-1)
 	case "/":
 		s.typing = true
+	default:
 	}
 	return s, Command{}
 }
