@@ -127,7 +127,7 @@ func (v *topService) Do(ctx context.Context, c top.Command) (string, error) {
 func (v *topService) ask(ctx context.Context, name string) (string, error) {
 	withdraw, err := v.s.Ask(ctx, name, "")
 	if err != nil {
-		return "", fmt.Errorf("no holder of %q was asked: %w", name, err)
+		return "", fmt.Errorf("no holder of %q was asked: %s", name, exit.Plain(err))
 	}
 	v.mu.Lock()
 	v.asked[name] = withdraw
@@ -142,7 +142,7 @@ func (v *topService) withdraw(name string) (string, error) {
 	v.mu.Unlock()
 	if withdraw != nil {
 		if err := withdraw(); err != nil && !errors.Is(err, session.ErrGone) {
-			return "", fmt.Errorf("the yield request for %q ends with this session at the latest: %w", name, err)
+			return "", fmt.Errorf("the yield request for %q ends when top ends: %s", name, exit.Plain(err))
 		}
 	}
 	return fmt.Sprintf("the yield request for %q is withdrawn", name), nil
@@ -152,7 +152,7 @@ func (v *topService) withdraw(name string) (string, error) {
 func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 	line, entries, err := inspect.Both(ctx, v.s, c.Name)
 	if err != nil {
-		return "", fmt.Errorf("no entry was evicted: %w", err)
+		return "", fmt.Errorf("no entry was evicted: %s", exit.Plain(err))
 	}
 	for i, e := range entries {
 		if e.Token != c.Token {
@@ -164,9 +164,9 @@ func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 			return fmt.Sprintf("evicted %s (token %d) from %q", who, c.Token, c.Name), nil
 		case errors.Is(err, session.ErrGone):
 		case errors.Is(err, session.ErrDenied):
-			return "", fmt.Errorf("no entry was evicted: %w", err)
+			return "", fmt.Errorf("no entry was evicted: %s", exit.Plain(err))
 		default:
-			return "", fmt.Errorf("it is not known whether %s was evicted: %w", who, err)
+			return "", fmt.Errorf("it is not known whether %s was evicted: %s", who, exit.Plain(err))
 		}
 	}
 	return "", fmt.Errorf("token %d has gone from %q by itself: no entry was evicted", c.Token, c.Name)

@@ -97,7 +97,7 @@ func follow[T any](ctx context.Context, s *session.Session, every time.Duration,
 			return err
 		}
 		if !lost {
-			fmt.Fprintf(stderr, "fairlock: warning: no look at the lines since %s: %v\n", s.Clock().Wall().Format(time.TimeOnly), err)
+			fmt.Fprintf(stderr, "fairlock: warning: the locks cannot be read since %s: %s\n", s.Clock().Wall().Format(time.TimeOnly), exit.Plain(err))
 		}
 		lost = true
 		return nil

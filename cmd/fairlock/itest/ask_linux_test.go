@@ -35,7 +35,8 @@ func TestWhoIsAskedOnlyWarns(t *testing.T) {
 		got := ask(t, url, "ask", "--reason", "hotfix\x1b[2J", "-w", "2", "x")
 
 		assert.Equal(t, 75, got.code)
-		assert.Equal(t, "fairlock: nobody who holds \"x\" has yielded within 2s\n", got.stderr)
+		assert.Equal(t, "fairlock: no holder of \"x\" has yielded within 2s: one that was started with --on-ask warn, the default, never does, "+
+			"nor does a program that does not subscribe (Hold.Asked)\n", got.stderr)
 		assert.Regexp(t, `^\S+  granted   x  \S+ pid \d+ \(sh\), token \d+\n$`, got.stdout)
 		r.err.WaitFor(t, `^fairlock: x: asked to yield by \S+ pid \d+: hotfix\?\[2J\n`)
 		require.NoError(t, stdin.Close())

@@ -80,7 +80,7 @@ func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
 	proxy := cluster.Member(0).ClientProxy()
 	proxy.Refuse(true)
 	proxy.Reset()
-	stderr.WaitFor(t, "warning: no look at the lines since ")
+	stderr.WaitFor(t, `warning: the locks cannot be read since \d\d:\d\d:\d\d: the service does not answer\n`)
 	proxy.Refuse(false)
 	stderr.WaitFor(t, "the service answers again")
 

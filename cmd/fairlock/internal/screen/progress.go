@@ -79,3 +79,16 @@ func (p *Progress) Close() {
 	}
 	p.Clear()
 }
+
+// Before returns a writer that erases the line before it writes to w.
+func (p *Progress) Before(w io.Writer) io.Writer { return &before{p, w} }
+
+type before struct {
+	p *Progress
+	w io.Writer
+}
+
+func (b *before) Write(text []byte) (int, error) {
+	b.p.Clear()
+	return b.w.Write(text)
+}
