@@ -7,6 +7,7 @@ require (
 	github.com/fatih/color v1.19.0
 	github.com/gdamore/tcell/v3 v3.6.0
 	github.com/go-zookeeper/zk v1.0.4
+	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.11.1

@@ -72,6 +72,9 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"resize", "a"}, "want the NAME of a semaphore and how many permits it is to have"},
 		{[]string{"resize", "a", "none"}, `"none" is no number of permits: want a whole number, at least 1`},
 		{[]string{"resize", "a", "0"}, `"0" is no number of permits: want a whole number, at least 1`},
+		{[]string{"profile", "--on", "mem://"}, "want a file for the profile: -O locks.pb.gz"},
+		{[]string{"profile", "--on", "mem://", "-O", "/nowhere/x", "--for", "1"}, "-O /nowhere/x: there is no such folder"},
+		{[]string{"profile", "--on", "mem://", "-O", "x", "--for", "0"}, "--for must be above zero"},
 		{[]string{"version", "extra"}, `unknown command "extra" for "fairlock version"`},
 	} {
 		code, text := call(t, c.args...)
