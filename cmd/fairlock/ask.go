@@ -44,7 +44,7 @@ func (a *app) askCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		SuggestFor: []string{"yield", "revoke"},
 		Use:        "ask NAME",
-		Short:      "Ask the holder of a lock to yield",
+		Short:      "Ask the holders of a lock to yield",
 		Long:       askHelp,
 		Example: `  fairlock ask --reason "hotfix at noon" deploy
   fairlock ask --until-yielded -w 10m deploy && echo "it is on its way"`,
@@ -52,9 +52,9 @@ func (a *app) askCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNames,
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&k.reason, "reason", "", "tell the holder this `TEXT`, at most 256 bytes")
-	fs.VarP(&k.wait, "wait", "w", "ask for at most this `TIME`; a bare number is\nseconds (default for ever)")
-	fs.BoolVar(&k.untilYielded, "until-yielded", false, "ask until a holder has gone")
+	fs.StringVar(&k.reason, "reason", "", "send this `TEXT` with it, at most 256 bytes")
+	fs.VarP(&k.wait, "wait", "w", "ask for at most this `DURATION`; a bare number\nis seconds (default for ever)")
+	fs.BoolVar(&k.untilYielded, "until-yielded", false, "ask until a holder has released")
 	k.out = a.output(cmd, "text", show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p := &plea{asking: k, name: args[0], stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}

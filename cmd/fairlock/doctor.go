@@ -16,12 +16,12 @@ const doctorHelp = `Examine the service and its queues; with NAME, the queue of 
 deadlocks of all:
 
   connection  can a session be opened, and does every server answer
-  alarms      what the servers say of themselves: quorum, quota, alarms
+  alarms      what the servers report: quorum, quota, alarms
   round-trip  how long a read takes, against the TTL
-  clock       clocks of machines that are seen to be wrong
-  entries     entries of other programs, and those that will never go
+  clock       clocks of machines that are known to be wrong
+  entries     entries of other programs, and those without a session
   tokens      fencing tokens that went backwards
-  deadlock    callers of whom each holds what another waits for
+  deadlock    callers that wait for each other
 
 Deadlocks are found from what callers said that they held when they asked: in
 Go, a call with the context of a hold says it. If no session can be opened,
@@ -31,7 +31,7 @@ problem, and 1 if there is one. A warning is no problem.`
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "doctor [NAME]",
-		Short:             "Find out what is wrong: with the service, a line, or in a circle",
+		Short:             "Find what is wrong: in the service, a queue, or a deadlock",
 		Long:              doctorHelp,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,

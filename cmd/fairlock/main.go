@@ -58,7 +58,7 @@ func say(cmd *cobra.Command, code int, err error) int {
 	}
 	fmt.Fprintf(os.Stderr, "fairlock: %v\n", err)
 	if code == exit.Usage {
-		fmt.Fprintf(os.Stderr, "Run '%s --help' for what there is.\n", cmd.CommandPath())
+		fmt.Fprintf(os.Stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 	return code
 }

@@ -81,7 +81,7 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 
 		assert.Equal(t, 64, code, "%v", c.args)
 		assert.Contains(t, text, "fairlock: "+c.want)
-		assert.Regexp(t, "\nRun 'fairlock( \\w+)? --help' for what there is.\n$", text)
+		assert.Regexp(t, "\nRun 'fairlock( \\w+)? --help' for usage.\n$", text)
 	}
 }
 

@@ -249,7 +249,7 @@ func TestEvictWithoutATerminal(t *testing.T) {
 
 		got := ask(t, url, "evict", "--holder", "x")
 		assert.Equal(t, 64, got.code)
-		assert.Equal(t, "fairlock: stdin is no terminal, so nobody can be asked back: say --yes\nRun 'fairlock evict --help' for what there is.\n", got.stderr)
+		assert.Equal(t, "fairlock: stdin is no terminal, so nobody can be asked back: say --yes\nRun 'fairlock evict --help' for usage.\n", got.stderr)
 		assert.Equal(t, 64, ask(t, url, "evict", "--waiter", "1", "--yes", "x").code, "a holder's")
 		assert.Equal(t, 1, ask(t, url, "evict", "--waiter", "3", "--yes", "x").code)
 		assert.Equal(t, result{code: 1, stderr: "fairlock: nobody holds or waits for \"y\"\n"}, ask(t, url, "evict", "--holder", "--yes", "y"))

@@ -92,6 +92,6 @@ func TestTopWithoutATerminalSaysWhatElse(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, result{
 		code:   64,
-		stderr: "fairlock: top needs a terminal of at least 40 columns and 6 lines: without one, use ls or watch\nRun 'fairlock top --help' for what there is.\n",
+		stderr: "fairlock: top needs a terminal of at least 40 columns and 6 lines: without one, use ls or watch\nRun 'fairlock top --help' for usage.\n",
 	}, ask(t, "mem://", "top"))
 }

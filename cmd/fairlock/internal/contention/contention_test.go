@@ -105,7 +105,9 @@ func TestContentionIsCountedByLockHolderAndWaiter(t *testing.T) {
 }
 
 func TestWaitersOfSeveralHoldersAreCountedOnce(t *testing.T) {
-	entry := func(state, host string, pid int) schema.Entry { return schema.Entry{State: state, Host: host, PID: pid} }
+	entry := func(state, host string, pid int) schema.Entry {
+		return schema.Entry{State: state, Host: host, PID: pid}
+	}
 	p := New("memory", time.Unix(1, 0), time.Second)
 	p.Add([]schema.Line{
 		{Name: "gpu", Entries: []schema.Entry{entry(schema.Holder, "h", 1), entry(schema.Holder, "h", 2), entry(schema.Waiter, "w", 3)}},

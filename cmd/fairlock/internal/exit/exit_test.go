@@ -47,7 +47,7 @@ func TestPlainNamesNoLayer(t *testing.T) {
 		"a permission is missing at the service":  fmt.Errorf("etcd: leave: %w", session.ErrDenied),
 		"the service refuses it":                  fmt.Errorf("etcd: leave: %w", session.ErrRefused),
 		"the service has not acknowledged it yet": fmt.Errorf("mutex: %w", session.ErrReleasePending),
-		"disk full":                               errors.New("disk full"),
+		"disk full": errors.New("disk full"),
 	} {
 		assert.Equal(t, want, Plain(err))
 	}
