@@ -110,14 +110,14 @@ listed below the table. Long rows run on; nothing is cut.`,
 	return cmd
 }
 
-// nobody is the error of who for a name without a line. A name that is nearly
-// that one is what was meant, more often than not.
+// nobody is the error for a name with an empty queue. It suggests a name in use that
+// is nearly that one.
 func (a *app) nobody(ctx context.Context, s *session.Session, name string) error {
 	names, err := s.Names(ctx, "")
 	if near := nearest(name, names); err == nil && near != "" {
-		return exit.Errorf(exit.NoSuchName, "nobody holds or waits for %q: did you mean %q?", name, near)
+		return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter: did you mean %q?", name, near)
 	}
-	return exit.Errorf(exit.NoSuchName, "nobody holds or waits for %q", name)
+	return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter", name)
 }
 
 // first is an argument that need not be there.

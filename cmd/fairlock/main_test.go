@@ -90,7 +90,7 @@ func TestErrorsAreObjectsForWhoeverWantsObjects(t *testing.T) {
 		code, text := call(t, "who", "--on", "mem://", "-o", format, "a")
 
 		assert.Equal(t, exit.NoSuchName, code)
-		assert.Equal(t, `{"v":1,"type":"error","code":1,"error":"nobody holds or waits for \"a\""}`+"\n", text)
+		assert.Equal(t, `{"v":1,"type":"error","code":1,"error":"lock \"a\" has no holder and no waiter"}`+"\n", text)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestAnAskEndsAsItsHelpSays(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		h := holdOf(t, s, "jobs/a")
-		assert.Equal(t, result{code: 1, stderr: "fairlock: nobody holds or waits for \"job/a\": did you mean \"jobs/a\"?\n"}, ask(t, url, "ask", "job/a"))
+		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"job/a\" has no holder and no waiter: did you mean \"jobs/a\"?\n"}, ask(t, url, "ask", "job/a"))
 		assert.Equal(t, 64, ask(t, url, "ask", "--reason", fmt.Sprintf("%0257d", 0), "jobs/a").code)
 		r := begin(t, url, "ask", "--reason", "please", "jobs/a")
 		a, err := h.Asked(bounded(t))
@@ -252,7 +252,7 @@ func TestEvictWithoutATerminal(t *testing.T) {
 		assert.Equal(t, "fairlock: stdin is no terminal, so nobody can be asked back: say --yes\nRun 'fairlock evict --help' for usage.\n", got.stderr)
 		assert.Equal(t, 64, ask(t, url, "evict", "--waiter", "1", "--yes", "x").code, "a holder's")
 		assert.Equal(t, 1, ask(t, url, "evict", "--waiter", "3", "--yes", "x").code)
-		assert.Equal(t, result{code: 1, stderr: "fairlock: nobody holds or waits for \"y\"\n"}, ask(t, url, "evict", "--holder", "--yes", "y"))
+		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"y\" has no holder and no waiter\n"}, ask(t, url, "evict", "--holder", "--yes", "y"))
 
 		got = ask(t, url, "evict", "--waiter", "2", "--yes", "x")
 		require.Equal(t, 0, got.code, got.stderr)

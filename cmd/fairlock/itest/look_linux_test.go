@@ -111,7 +111,7 @@ func lsAndWho(t *testing.T, url string) {
 		assert.Equal(t, line[0].Token, l.Entries[0].Token)
 	})
 	t.Run("who of a name that nobody has", func(t *testing.T) {
-		assert.Equal(t, result{code: 1, stderr: "fairlock: nobody holds or waits for \"order/settle\": did you mean \"orders/settle\"?\n"},
+		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"order/settle\" has no holder and no waiter: did you mean \"orders/settle\"?\n"},
 			ask(t, url, "who", "order/settle"))
 	})
 	t.Run("completion", func(t *testing.T) {

@@ -28,8 +28,8 @@ const (
 	Interrupted   = 130 // 128 and SIGINT
 )
 
-// NoSuchName is the code for a name that nobody holds or waits for: as of grep,
-// there is nothing to show.
+// NoSuchName is the code for a lock without a holder and a waiter: as of grep, there
+// is nothing to show.
 const NoSuchName = Failed
 
 // Error is the error of a command that ran: every other error means that it was
