@@ -13,20 +13,23 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/inspect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/session"
 )
 
-const askHelp = `Ask whoever holds a lock to yield. Nobody is forced: a program on the library
-hears it if it listens (Hold.Asked), and commands under fairlock run, elect and
-hold do what their --on-ask says: warn, which is the default, or stop.
+const askHelp = `Ask the holders of a lock to yield. No holder is forced to. A program that uses
+the library receives the request if it subscribes (Hold.Asked). A command under
+fairlock run, elect or hold does what --on-ask says: with "warn", the default,
+it goes on; with "stop" it stops and releases. The service does not know which
+holders subscribe, so ask cannot say whether one will yield.
 
-The ask stands until it is withdrawn, and whoever holds next is asked too: until
-^C, or the end of --wait, or with --until-yielded until a holder has gone. Who
-holds, and who goes, is told in a line each, as fairlock watch does.
+The request stands until ^C, until the end of --wait, or with --until-yielded
+until a holder has released. Later holders receive it too. Each grant and each
+release is printed as a line, as fairlock watch does.
 
-Exit codes: 0 if a holder has gone while it was asked, 75 if none has within
---wait, 130 if interrupted before; 1 if nobody holds.`
+Exit codes: 0 if a holder has released meanwhile, 75 if none has within --wait,
+130 if interrupted before, 1 if the lock has no holder.`
 
 // asking are the flags of ask.
 type asking struct {
@@ -41,7 +44,7 @@ func (a *app) askCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		SuggestFor: []string{"yield", "revoke"},
 		Use:        "ask NAME",
-		Short:      "Ask the holder of a lock to yield",
+		Short:      "Ask the holders of a lock to yield",
 		Long:       askHelp,
 		Example: `  fairlock ask --reason "hotfix at noon" deploy
   fairlock ask --until-yielded -w 10m deploy && echo "it is on its way"`,
@@ -49,9 +52,9 @@ func (a *app) askCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNames,
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&k.reason, "reason", "", "tell the holder this `TEXT`, at most 256 bytes")
-	fs.VarP(&k.wait, "wait", "w", "ask for at most this `TIME`; a bare number is\nseconds (default for ever)")
-	fs.BoolVar(&k.untilYielded, "until-yielded", false, "ask until a holder has gone")
+	fs.StringVar(&k.reason, "reason", "", "send this `TEXT` with it, at most 256 bytes")
+	fs.VarP(&k.wait, "wait", "w", "ask for at most this `DURATION`; a bare number\nis seconds (default for ever)")
+	fs.BoolVar(&k.untilYielded, "until-yielded", false, "ask until a holder has released")
 	k.out = a.output(cmd, "text", show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p := &plea{asking: k, name: args[0], stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
@@ -78,6 +81,7 @@ type plea struct {
 	yielded  bool
 	lost     atomic.Bool // the ask went with its session, and is to be made again
 	withdraw func() error
+	progress *screen.Progress
 }
 
 // lapsed is the hook for a session that was lost.
@@ -108,17 +112,23 @@ func (p *plea) stand(ctx context.Context, a *app) error {
 	}
 	defer cancel()
 	look := func(ctx context.Context) (schema.Line, error) { return inspect.Read(ctx, p.s, p.name) }
-	err = follow(bounded, p.s, askInterval, p.stderr, look, func(now schema.Line) error { return p.seen(bounded, now) })
+	p.progress = screen.NewProgress(p.stderr, "no holder has yielded; one that runs with --on-ask warn, the default, never does")
+	err = follow(bounded, p.s, askInterval, p.progress.Before(p.stderr), look, func(now schema.Line) error { return p.seen(bounded, now) })
+	p.progress.Close()
 	switch {
 	case p.yielded && (bounded.Err() != nil || errors.Is(err, errEnough)):
 		return nil
 	case ctx.Err() != nil:
 		return exit.Silently(exit.Interrupted)
 	case bounded.Err() != nil:
-		return exit.Errorf(exit.NotAcquired, "nobody who holds %q has yielded within %s", p.name, p.wait.d)
+		return exit.Errorf(exit.NotAcquired, "no holder of %q has yielded within %s: %s", p.name, p.wait.d, whyNot)
 	}
 	return err
 }
+
+// whyNot is what there is to say where no holder yields: whether one subscribes is
+// not at the service.
+const whyNot = "one that was started with --on-ask warn, the default, never does, nor does a program that does not subscribe (Hold.Asked)"
 
 // errEnough ends an ask that has had its effect.
 var errEnough = errors.New("a holder has yielded")
@@ -147,7 +157,13 @@ func (p *plea) seen(ctx context.Context, now schema.Line) error {
 			continue
 		}
 		p.yielded = p.yielded || e.Event == schema.Released
-		if err := tell(p.stdout, p.out.Paint(p.stdout), p.out.IsJSON(), e); err != nil {
+		if p.progress != nil {
+			if p.yielded {
+				p.progress.Say("a holder has yielded; ^C withdraws the request")
+			}
+			p.progress.Clear()
+		}
+		if err := tell(p.stdout, p.out.Paint(p.stdout), p.out.Objects(), e); err != nil {
 			return exit.With(exit.Failed, err) // nobody reads on
 		}
 	}

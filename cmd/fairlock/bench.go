@@ -17,28 +17,27 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const benchHelp = `Measure a service: so many clients take locks, keep each for the time of --hold,
-give back and ask again, for the time of --duration. Each has a session of its
-own, all are in this process, and their locks are nobody else's.
+const benchHelp = `Measure a service: clients acquire locks, hold each for the time of --hold,
+release and acquire again, for the time of --duration. Each client has a session
+of its own, all are in this process, and no other program uses their locks.
 
-  acquire           from asking to holding, with the time in the line
-  hand-off          from when a holder begins to give back until one who was
-                    waiting then holds
-  fairness          Jain's index of how often each client of a lock had it
+  acquire           from the request to the grant, with the time in the queue
+  hand-off          from when a holder begins to release until a waiter holds
+  fairness          Jain's index of how often each client of a lock held it
   order violations  grants whose token is not above the one before: must be 0
-  overlaps          grants while somebody else held: must be 0
-  lost              holds that ended early, where the service was too slow
+  overlaps          grants while another client held: must be 0
+  lost              holds that ended early, because the service was too slow
 
-It is load for the service: think before you measure one that others work with.
-The exit status is 0 if all was in order, 1 if not, 130 after ^C, which shows
-what was measured until then.`
+The measurement is load for the service: think before you measure one that other
+programs use. The exit status is 0 if all was in order, 1 if not, and 130 after
+^C, which shows what was measured until then.`
 
 func (a *app) benchCommand() *cobra.Command {
 	o := bench.Options{Locks: 1, Clients: 10}
 	hold, duration := span{set: true}, span{d: 10 * time.Second, set: true}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast and how fairly a service gives locks",
+		Short: "Measure how fast and how fairly a service grants locks",
 		Long:  benchHelp,
 		Example: `  fairlock bench
   fairlock bench --locks 100 --clients 100 --duration 30s`,
@@ -46,10 +45,10 @@ func (a *app) benchCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&o.Locks, "locks", o.Locks, "how many locks, `N`")
-	fs.IntVar(&o.Clients, "clients", o.Clients, "how many clients, `N`, in turn on the locks")
-	fs.Var(&hold, "hold", "how long each holds, `TIME`")
-	fs.Var(&duration, "duration", "for how long to measure, `TIME`")
-	out := a.output(cmd, "text", show.JSON, show.Lines)
+	fs.IntVar(&o.Clients, "clients", o.Clients, "how many clients, `N`, for all locks")
+	fs.Var(&hold, "hold", "how long each holds, `DURATION`")
+	fs.Var(&duration, "duration", "for how long to measure, `DURATION`")
+	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.Hold, o.Duration = hold.d, duration.d
 		switch {
@@ -67,9 +66,11 @@ func (a *app) benchCommand() *cobra.Command {
 			fmt.Fprintf(cmd.ErrOrStderr(), "fairlock: warning: %s\n", w)
 		}
 		t.Options.Memory = membackend.New() // one for all, if it is mem://
+		progress := screen.NewProgress(cmd.ErrOrStderr(), fmt.Sprintf("measuring for %s with %d clients; ^C ends it", o.Duration, o.Clients))
 		b, err := bench.Run(ctx, func(ctx context.Context) (*session.Session, error) {
 			return t.Open(ctx, session.Options{Label: "bench"})
 		}, o)
+		progress.Close()
 		if err != nil {
 			return exit.Of(err)
 		}
@@ -81,7 +82,7 @@ func (a *app) benchCommand() *cobra.Command {
 // benchResult shows what was measured, and ends as it was.
 func benchResult(ctx context.Context, cmd *cobra.Command, out *show.Output, b schema.Bench) error {
 	w := cmd.OutOrStdout()
-	if out.IsJSON() {
+	if out.Objects() {
 		if err := out.One(w, b); err != nil {
 			return exit.With(exit.Failed, err)
 		}

@@ -12,30 +12,31 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 )
 
-const doctorHelp = `Examine the service and the lines in it; with NAME, the line of that lock, and
-the deadlocks of all:
+const doctorHelp = `Examine the service and its queues; with NAME, the queue of that lock, and the
+deadlocks of all:
 
   connection  can a session be opened, and does every server answer
-  alarms      what the servers say of themselves: quorum, quota, alarms
+  alarms      what the servers report: quorum, quota, alarms
   round-trip  how long a read takes, against the TTL
-  clock       clocks of machines that are seen to be wrong
-  entries     entries of other programs, and those that will never go
+  clock       clocks of machines that are known to be wrong
+  entries     entries of other programs, and those without a session
   tokens      fencing tokens that went backwards
-  deadlock    callers of whom each holds what another waits for
+  deadlock    callers that wait for each other
 
-Of deadlocks it knows what callers say that they held when they asked: in Go,
-who asks with the context of a hold. The exit status is 0 if there is no
-problem, 1 if there is one. Warnings are none.`
+Deadlocks are found from what callers said that they held when they asked: in
+Go, a call with the context of a hold says it. If no session can be opened,
+doctor says which checks it skipped. The exit status is 0 if there is no
+problem, and 1 if there is one. A warning is no problem.`
 
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "doctor [NAME]",
-		Short:             "Find out what is wrong: with the service, a line, or in a circle",
+		Short:             "Find what is wrong: in the service, a queue, or a deadlock",
 		Long:              doctorHelp,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,
 	}
-	out := a.output(cmd, "text", show.JSON, show.Lines)
+	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		t, err := a.conn.Target()
 		if err != nil {
@@ -47,7 +48,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		w := cmd.OutOrStdout()
 		problems := 0
 		found := []schema.Finding{}
-		err = doctor.Examine(cmd.Context(), t, first(args), func(f schema.Finding) {
+		progress := screen.NewProgress(cmd.ErrOrStderr(), "")
+		err = doctor.Examine(cmd.Context(), t, first(args), progress.Say, func(f schema.Finding) {
+			progress.Clear()
 			if f.Level == schema.Bad {
 				problems++
 			}
@@ -60,6 +63,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				screen.Print(w, out.Paint(w), 0, show.Finding(f)...)
 			}
 		})
+		progress.Close()
 		switch {
 		case err != nil:
 			return exit.Of(err)

@@ -21,21 +21,19 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const evictHelp = `Delete an entry of a lock's line, whoever it belongs to. Better ask first:
-fairlock ask.
+const evictHelp = `Delete an entry from a lock's queue, whoever owns it. Ask first: fairlock ask.
 
-To evict a holder breaks the lock. The next one holds at once, and the program
-that was evicted goes on until word of it has travelled: under fairlock run its
-command gets SIGTERM, and SIGKILL after --grace or a second. Until then two may
-be at work, and only a resource that refuses tokens lower than the highest it
-has seen is safe. A waiter that is evicted goes to the end of the line, if it
-lives.
+To evict a holder breaks the lock. The next waiter holds at once, and the
+evicted program works on until it learns of it: under fairlock run its command
+gets SIGTERM, and SIGKILL after --grace or a second. Until then two holders may
+work, and only a resource that refuses tokens lower than the highest it has seen
+is safe. A waiter that is evicted joins again at the end of the queue.
 
-On a terminal it says whom, and asks back. Elsewhere say --yes. Scripts do best
-with --token, which is nobody else's, ever.
+On a terminal evict names the entry and asks whether you mean it. Elsewhere it
+needs --yes. Scripts do best with --token: no two entries ever have the same.
 
-Exit codes: 0 evicted, 1 nobody like that is there any more, or the answer was
-no; 77 no permission.`
+Exit codes: 0 evicted, 1 there is no such entry any more, or the answer was no;
+77 no permission.`
 
 // evicting are the flags of evict: whom.
 type evicting struct {
@@ -50,7 +48,7 @@ func (a *app) evictCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		SuggestFor: []string{"unlock", "release", "kill", "break", "steal", "rm", "delete"},
 		Use:        "evict NAME (--token N | --holder | --waiter PLACE)",
-		Short:      "Delete somebody's entry from a line, by force",
+		Short:      "Delete an entry from a queue by force",
 		Long:       evictHelp,
 		Example: `  fairlock who deploy
   fairlock evict --token 815 deploy`,
@@ -61,9 +59,9 @@ func (a *app) evictCommand() *cobra.Command {
 	fs.Int64Var(&k.token, "token", 0, "the entry with token `N`, as who shows it")
 	fs.BoolVar(&k.holder, "holder", false, "the holder, if there is one only")
 	fs.IntVar(&k.waiter, "waiter", 0, "the waiter in this `PLACE`, as who shows it")
-	fs.BoolVarP(&k.yes, "yes", "y", false, "do not ask back")
+	fs.BoolVarP(&k.yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.MarkFlagsMutuallyExclusive("token", "holder", "waiter")
-	out := a.output(cmd, "text", show.JSON, show.Lines)
+	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if k.token == 0 && !k.holder && k.waiter == 0 {
 			return errors.New("say whom: --holder, --waiter PLACE or --token N, as fairlock who shows them")
@@ -110,7 +108,7 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 		return fmt.Errorf("it is not known whether %s was evicted: look with who, or say the same with --token %d again: %w", screen.Printable(e.Who()), e.Token, err)
 	}
 	done := schema.NewEvent(schema.Evicted, name, time.Now(), e)
-	if out.IsJSON() {
+	if out.Objects() {
 		return out.One(cmd.OutOrStdout(), done)
 	}
 	return tell(cmd.OutOrStdout(), out.Paint(cmd.OutOrStdout()), false, done)
@@ -160,23 +158,9 @@ func asksBack(cmd *cobra.Command) bool {
 	return ok && screen.IsTerminal(f)
 }
 
-// does describes what an entry does with a lock, and for how long. Of a holder
-// nothing but its own record tells since when it holds.
-func does(name string, e schema.Entry) string {
-	switch {
-	case e.State != schema.Holder:
-		return fmt.Sprintf("has waited for %q for %s, with token %d", name, show.Ago(e.Queued), e.Token)
-	case !e.Granted.IsZero():
-		return fmt.Sprintf("has held %q with token %d for %s", name, e.Token, show.Ago(e.Held))
-	case !e.Since.IsZero():
-		return fmt.Sprintf("holds %q with token %d and asked for it %s ago", name, e.Token, show.Ago(e.Queued))
-	}
-	return fmt.Sprintf("holds %q with token %d", name, e.Token)
-}
-
 // confirm asks whether it is meant. All but a yes is a no.
 func confirm(ctx context.Context, cmd *cobra.Command, name string, e schema.Entry) error {
-	fmt.Fprintf(cmd.ErrOrStderr(), "Evict %s, which %s? [y/N] ", screen.Printable(e.Who()), does(name, e))
+	fmt.Fprintf(cmd.ErrOrStderr(), "Evict %s, which %s? [y/N] ", screen.Printable(e.Who()), show.Does(name, e))
 	answer := make(chan string, 1)
 	go func() { // ends with a line, or with this process, which has nothing else to do then
 		text, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of it is a no

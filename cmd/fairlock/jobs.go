@@ -23,28 +23,29 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const runHelp = `Run a command while it holds a lock: a mutex, with -s as one of many readers,
-with -x as a writer among such readers, with --permits as one of N.
+const runHelp = `Run a command while holding a lock: a mutex; with -s the read lock, with -x the
+write lock; with --permits one of the N permits of a semaphore.
 
-Whoever asks first is first. The command is dead before the next one can start:
-when renewals are not acknowledged, its whole process group gets SIGTERM at the
-end of the session's time minus --grace, and SIGKILL at the end. A machine that
-is suspended cannot do that. So check the token where it matters: a resource
-that refuses every token lower than the highest it has seen is safe.
+Requests are granted in the order in which the service received them. The
+command is dead before the next holder can start: when renewals are not
+acknowledged, its whole process group gets SIGTERM --grace before the session's
+deadline, and SIGKILL at the deadline. A machine that is suspended cannot do
+that. So check the token where it matters: a resource that refuses every token
+lower than the highest it has seen is safe.
 
-The command finds in its environment FAIRLOCK_NAME, FAIRLOCK_TOKEN,
-FAIRLOCK_KIND (mutex, read, write, semaphore, leader), FAIRLOCK_SLOT (of a
-semaphore, from 0), FAIRLOCK_KEY (the entry, for conditional writes),
-FAIRLOCK_ID, FAIRLOCK_BACKEND and FAIRLOCK_TTL_MS.
+The environment of the command has FAIRLOCK_NAME, FAIRLOCK_TOKEN, FAIRLOCK_KIND
+(mutex, read, write, semaphore, leader), FAIRLOCK_SLOT (of a semaphore, from 0),
+FAIRLOCK_KEY (the entry, for conditional writes), FAIRLOCK_ID, FAIRLOCK_BACKEND
+and FAIRLOCK_TTL_MS.
 
-Exit codes: the command's own, 128+n if signal n ended it, or us while we were
-waiting; 64 wrong use, 69 service unreachable, 75 not acquired (-n, -w), 77 no
-permission, 79 the lock was lost while the command ran, 80 it was stopped
-because somebody asked for the lock (fairlock ask, --on-ask stop), 124
---max-run, 126 and 127 as of a shell.`
+Exit codes: the command's own; 128+n if signal n ended the command, or ended
+fairlock while it waited; 64 wrong usage, 69 service unreachable, 75 not
+acquired (-n, -w), 77 no permission, 79 the lock was lost while the command ran,
+80 the command was stopped because of a yield request (fairlock ask, --on-ask
+stop), 124 --max-run, 126 and 127 as of a shell.`
 
 const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
-  fairlock run -n jobs/nightly -- ./backup.sh     not if somebody has it
+  fairlock run -n jobs/nightly -- ./backup.sh     not if it is held
   fairlock run -w 10m --max-run 1h deploy -- make deploy
   fairlock run --permits 4 gpu -- ./train.sh
   fairlock run --once "$(date +%FT%H:%M)" cron/report -- ./report.sh`
@@ -80,19 +81,19 @@ func (a *app) runCommand() *cobra.Command {
 	f.shared(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&f.SkipOK, "skip-ok", false, "exit 0 if the lock is not acquired")
-	fs.Var(&f.minHold, "min-hold", "keep the lock for at least this `TIME`")
+	fs.Var(&f.minHold, "min-hold", "hold the lock for at least this `DURATION`")
 	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before")
 	return cmd
 }
 
-const electHelp = `Run a command while it leads, and campaign again whenever the command has ended
-or the leadership was lost, until a signal asks to leave (which goes on to the
-command). The command is dead before the next leader's can start, as with run.
-With --on-ask stop it yields once to each who asks (fairlock ask).
+const electHelp = `Run a command while leading. When the command ends or the leadership is lost,
+campaign again, until a signal ends fairlock; the command gets the signal too.
+The command is dead before the next leader's can start, as with run. With
+--on-ask stop the leader yields once to each yield request (fairlock ask).
 
-With --observe no command runs: the leaders are printed as they change, a line
-each with the token and the value, or - while nobody leads; with -o jsonl as
-objects.`
+With --observe no command runs. Each change of the leader is printed as a line
+with the token and the value, or "-" while there is no leader; with -o jsonl as
+an object.`
 
 func (a *app) electCommand() *cobra.Command {
 	var f jobFlags
@@ -110,7 +111,7 @@ func (a *app) electCommand() *cobra.Command {
 			}
 			switch {
 			case f.observe:
-				return job.Observe(calm(cmd), a.conn, std(), f.Options, out.IsJSON())
+				return job.Observe(calm(cmd), a.conn, std(), f.Options, out.Objects())
 			case cmd.Flags().Changed(show.FlagName):
 				return errors.New("-o is for --observe: the command writes what it likes")
 			}
@@ -121,14 +122,14 @@ func (a *app) electCommand() *cobra.Command {
 	f.shared(cmd)
 	out = a.output(cmd, "text", show.Lines)
 	fs := cmd.Flags()
-	fs.BoolVar(&f.observe, "observe", false, "print who leads instead")
-	fs.StringVar(&f.Value, "value", "", "what others are told of the leader (default the ID)")
+	fs.BoolVar(&f.observe, "observe", false, "print the leaders instead")
+	fs.StringVar(&f.Value, "value", "", "what observers see of the leader (default the ID)")
 	return cmd
 }
 
-const holdHelp = `Hold a lock without a command, until a signal comes, or stdin ends if that is no
-terminal. One line of JSON tells of the grant. Exit code 0 when the lock was
-given back, 79 when it was lost; the others are those of run.`
+const holdHelp = `Hold a lock without a command, until a signal comes, or until stdin ends if it
+is no terminal. The grant is printed as a line of JSON. The exit code is 0 if
+the lock was released and 79 if it was lost; the others are those of run.`
 
 func (a *app) holdCommand() *cobra.Command {
 	var f jobFlags
@@ -162,18 +163,18 @@ func guardCommand() *cobra.Command {
 // locks defines what kind of lock it is.
 func (f *jobFlags) locks(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVarP(&f.Shared, "shared", "s", false, "hold together with other readers")
-	fs.BoolVarP(&f.Exclusive, "exclusive", "x", false, "hold as a writer, among readers")
+	fs.BoolVarP(&f.Shared, "shared", "s", false, "take the read lock")
+	fs.BoolVarP(&f.Exclusive, "exclusive", "x", false, "take the write lock")
 	fs.Int64Var(&f.Permits, "permits", 0, "a semaphore of `N` permits")
-	fs.Int64Var(&f.Take, "take", 1, "take `K` of them")
+	fs.Int64Var(&f.Take, "take", 1, "acquire `K` of them")
 	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "permits")
 }
 
 // waits defines for how long to wait.
 func (f *jobFlags) waits(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVarP(&f.Nonblock, "nonblock", "n", false, "do not wait: exit 75 if somebody has it")
-	fs.VarP(&f.wait, "wait", "w", "wait for at most this `TIME`; a bare number is\nseconds (default for ever)")
+	fs.BoolVarP(&f.Nonblock, "nonblock", "n", false, "do not wait: exit 75 if the lock is held")
+	fs.VarP(&f.wait, "wait", "w", "wait for at most this `DURATION`; a bare\nnumber is seconds (default for ever)")
 	fs.Var(&f.wait, "timeout", "the same as --wait")
 	fs.BoolVar(&f.Nonblock, "nb", false, "the same as --nonblock") // both are flock's
 	fs.IntVarP(&f.ConflictCode, "conflict-exit-code", "E", exit.NotAcquired, "exit `CODE` if it is not acquired")
@@ -187,14 +188,14 @@ func (f *jobFlags) waits(cmd *cobra.Command) {
 func (f *jobFlags) child(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.onLost = choice{value: "kill", of: []string{"kill", "warn"}}
-	fs.StringVar(&f.signal, "signal", "TERM", "the `SIGNAL` to stop it with")
-	fs.VarP(&f.grace, "grace", "k", "kill the command this `TIME` later (default 5s)")
+	fs.StringVar(&f.signal, "signal", "TERM", "stop the command with `SIGNAL`")
+	fs.VarP(&f.grace, "grace", "k", "kill the command this `DURATION` later\n(default 5s)")
 	fs.Var(&f.onLost, "on-lost", "on loss, `ACTION`: "+f.onLost.words())
-	fs.StringVar(&f.OnLostExec, "on-lost-exec", "", "on loss run the program `FILE` too, for 30s at\nmost; FAIRLOCK_LOST says why")
+	fs.StringVar(&f.OnLostExec, "on-lost-exec", "", "on loss also run the program `FILE`, for at\nmost 30s; FAIRLOCK_LOST has the reason")
 	f.compat.of = []string{job.CompatEtcd, job.CompatConsul}
-	fs.Var(&f.compat, "compat-env", "set what `TOOLS` set too: etcd (etcdctl lock),\nconsul (consul lock)")
-	fs.Var(&f.maxRun, "max-run", "stop the command after this `TIME`, code 124")
-	fs.BoolVar(&f.Foreground, "foreground", false, "the terminal is the command's in any case")
+	fs.Var(&f.compat, "compat-env", "also set the variables that `TOOLS` set: etcd\n(etcdctl lock), consul (consul lock)")
+	fs.Var(&f.maxRun, "max-run", "stop the command after this `DURATION`, code\n124")
+	fs.BoolVar(&f.Foreground, "foreground", false, "give the terminal to the command in any case")
 	completeWords(cmd, "signal", slices.Sorted(maps.Keys(signals())))
 	completeWords(cmd, "on-lost", f.onLost.of)
 	completeWords(cmd, "compat-env", f.compat.of)
@@ -203,14 +204,14 @@ func (f *jobFlags) child(cmd *cobra.Command) {
 // shared defines what all of them have.
 func (f *jobFlags) shared(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.Var(&f.ttl, "ttl", "the dead keep the lock for this `TIME`\n(default 15s)")
+	fs.Var(&f.ttl, "ttl", "how long a crashed holder keeps the lock, a\n`DURATION` (default 15s)")
 	f.onAsk = choice{value: "warn", of: []string{"warn", "stop"}}
-	fs.Var(&f.onAsk, "on-ask", "if asked to yield, `ACTION`: warn, or stop\nwith code 80")
+	fs.Var(&f.onAsk, "on-ask", "`ACTION` on a yield request: warn, or stop\nwith code 80")
 	completeWords(cmd, "on-ask", f.onAsk.of)
-	fs.StringVar(&f.ID, "id", "", "what others see of us (default host and pid)")
+	fs.StringVar(&f.ID, "id", "", "what others see of this process (default host\nand pid)")
 	fs.IntVar(&f.StatusFD, "status-fd", 0, "write states to file descriptor `N`, as JSON")
-	fs.StringVar(&f.TokenFile, "token-file", "", "write the token to this `FILE` too")
-	fs.BoolVarP(&f.Quiet, "quiet", "q", false, "say nothing while waiting")
+	fs.StringVar(&f.TokenFile, "token-file", "", "also write the token to `FILE`")
+	fs.BoolVarP(&f.Quiet, "quiet", "q", false, "print nothing while waiting")
 	fs.SetInterspersed(false) // what follows NAME is the command's
 }
 

@@ -17,18 +17,22 @@ func (a *app) lsCommand() *cobra.Command {
 		SuggestFor: []string{"ps", "locks", "dir"},
 		Use:        "ls [PREFIX]",
 		Aliases:    []string{"list"},
-		Short:      "List the locks that somebody holds or waits for",
-		Long: `List the locks whose names begin with PREFIX, all without one: the recipe, who
-holds and for how long, how many wait and for how long the oldest has.
+		Short:      "List the locks that have holders or waiters",
+		Long: `List the locks whose names begin with PREFIX, or all: the kind, the first holder
+(a leader by the value that it proposes), and how many wait.
 
 HELD is for how long the first holder has held, QUEUED (-o wide) for how long it
-has been in the queue, and OLDEST for how long the oldest waiter has. A holder
-records since when it holds once it has held for a second; where nothing is
-recorded, HELD is "-". All three count by the clocks of the owners' machines.`,
+has been in the queue, and OLDEST for how long the oldest waiter has waited. A
+holder records when it was granted once it has held for a second; where nothing
+is recorded, HELD is "-". All three count by the clocks of the owners' machines.
+A row is yellow if the oldest waiter has waited for 30 s, and red from 5 min on.
+
+As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
+0 if there is no PREFIX and no lock.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,
 	}
-	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.Lines, show.Names)
+	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			lines, err := inspect.ReadAll(ctx, s, first(args))
@@ -37,18 +41,21 @@ recorded, HELD is "-". All three count by the clocks of the owners' machines.`,
 			}
 			w := cmd.OutOrStdout()
 			switch {
-			case out.IsJSON():
-				return show.All(out, w, lines)
+			case out.Objects():
+				err = show.All(out, w, lines)
 			case out.Format == show.Names:
 				for _, l := range lines {
 					fmt.Fprintln(w, l.Name)
 				}
-			case len(lines) == 0:
-				fmt.Fprintln(cmd.ErrOrStderr(), "nobody holds or waits for anything")
-			default:
-				out.Print(w, show.List(lines, out.Format == show.Wide))
+			case len(lines) == 0 && first(args) == "":
+				fmt.Fprintln(cmd.ErrOrStderr(), "no lock has a holder or a waiter")
+			case len(lines) > 0:
+				out.Print(w, show.List(lines, out.Format == show.Wide).Lines()...)
 			}
-			return nil
+			if err == nil && len(lines) == 0 && first(args) != "" {
+				err = exit.Errorf(exit.NoSuchName, "no lock whose name begins with %q has a holder or a waiter", args[0])
+			}
+			return err
 		})
 	}
 	return cmd
@@ -59,19 +66,21 @@ func (a *app) whoCommand() *cobra.Command {
 		SuggestFor: []string{"status", "show", "holder", "holders", "waiters", "get"},
 		Use:        "who NAME",
 		Aliases:    []string{"queue"},
-		Short:      "Show who holds a lock and who waits for it, in order",
-		Long: `Show the line of a lock: holders first, then who waits, in the order in which
-they will hold. TOKEN is the fencing token of the hold. The exit status is 1 if
-nobody holds or waits.
+		Short:      "Show the holders of a lock and its waiters, in order",
+		Long: `Show the queue of a lock: first the name, the kind and how much is held, then
+the holders, then the waiters in the order in which they will hold. TOKEN is the
+fencing token of the hold. The exit status is 1 if the lock has no holder and no
+waiter.
 
-ASKED is when the one asked, by the clock of its machine, and QUEUED how long
-ago that is. HELD is for how long a holder has held. It is "-" where that is not
-known: in the first second, and of other programs. Below the line stands
-who asks the holders to yield, and why (fairlock ask).`,
+ASKED is when the owner asked for the lock, by the clock of its machine, and
+QUEUED how long ago that is. HELD is for how long a holder has held. HELD is "-"
+where that is not known: in the first second, and for other programs. In an
+election VALUE is what the candidate proposes. Yield requests (fairlock ask) are
+listed below the table. Long rows run on; nothing is cut.`,
 		Args:              aName,
 		ValidArgsFunction: a.completeNames,
 	}
-	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.Lines)
+	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			line, err := inspect.Read(ctx, s, args[0])
@@ -84,24 +93,31 @@ who asks the holders to yield, and why (fairlock ask).`,
 			if line.Asks, err = inspect.Asks(ctx, s, args[0]); err != nil {
 				return err
 			}
-			if out.IsJSON() {
-				return out.One(cmd.OutOrStdout(), line)
+			w := cmd.OutOrStdout()
+			switch {
+			case out.Objects():
+				return out.One(w, line)
+			case out.Format == show.Names:
+				fmt.Fprintln(w, line.Name)
+			default:
+				out.Print(w, show.Header(line))
+				out.Print(w, show.Queue(line, out.Format == show.Wide).Lines()...)
+				out.Print(w, show.Asks(line.Asks)...)
 			}
-			out.Print(cmd.OutOrStdout(), show.Queue(line, out.Format == show.Wide), show.Asks(line.Asks)...)
 			return nil
 		})
 	}
 	return cmd
 }
 
-// nobody is the error of who for a name without a line. A name that is nearly
-// that one is what was meant, more often than not.
+// nobody is the error for a name with an empty queue. It suggests a name in use that
+// is nearly that one.
 func (a *app) nobody(ctx context.Context, s *session.Session, name string) error {
 	names, err := s.Names(ctx, "")
 	if near := nearest(name, names); err == nil && near != "" {
-		return exit.Errorf(exit.NoSuchName, "nobody holds or waits for %q: did you mean %q?", name, near)
+		return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter: did you mean %q?", name, near)
 	}
-	return exit.Errorf(exit.NoSuchName, "nobody holds or waits for %q", name)
+	return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter", name)
 }
 
 // first is an argument that need not be there.

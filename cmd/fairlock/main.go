@@ -52,13 +52,13 @@ func leaving() []os.Signal {
 
 // say tells on stderr why a command did not do what it was asked to.
 func say(cmd *cobra.Command, code int, err error) int {
-	if show.WantsJSON(cmd) {
+	if show.WantsObjects(cmd) {
 		_ = show.Line(os.Stderr, schema.NewError(code, err.Error())) // who has closed stderr wants no errors
 		return code
 	}
 	fmt.Fprintf(os.Stderr, "fairlock: %v\n", err)
 	if code == exit.Usage {
-		fmt.Fprintf(os.Stderr, "Run '%s --help' for what there is.\n", cmd.CommandPath())
+		fmt.Fprintf(os.Stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 	return code
 }

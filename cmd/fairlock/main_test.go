@@ -42,7 +42,7 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"lst"}, `unknown command "lst" for "fairlock": did you mean "ls"?`},
 		{[]string{"ls", "--outptu=json"}, "unknown flag: --outptu: did you mean --output?"},
 		{[]string{"ls", "--pass", "x"}, "unknown flag: --pass: did you mean --password-file?"},
-		{[]string{"ls", "-o", "yaml"}, `invalid argument "yaml" for "-o, --output" flag: want table, wide, json, jsonl or name`},
+		{[]string{"ls", "-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: want table, wide, json, yaml, jsonl or name`},
 		{[]string{"ls", "--connect-timeout", "0s"}, `invalid argument "0s" for "--connect-timeout" flag: it must be above zero`},
 		{[]string{"ls", "--connect-timeout", "5"}, `invalid argument "5" for "--connect-timeout" flag: want a duration such as 5s or 500ms`},
 		{[]string{"ls", "--on", "consul://x"}, `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
@@ -72,27 +72,37 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"resize", "a"}, "want the NAME of a semaphore and how many permits it is to have"},
 		{[]string{"resize", "a", "none"}, `"none" is no number of permits: want a whole number, at least 1`},
 		{[]string{"resize", "a", "0"}, `"0" is no number of permits: want a whole number, at least 1`},
+		{[]string{"profile", "--on", "mem://"}, "want a file for the profile: -O locks.pb.gz"},
+		{[]string{"profile", "--on", "mem://", "-O", "/nowhere/x", "--for", "1"}, "-O /nowhere/x: there is no such folder"},
+		{[]string{"profile", "--on", "mem://", "-O", "x", "--for", "0"}, "--for must be above zero"},
 		{[]string{"version", "extra"}, `unknown command "extra" for "fairlock version"`},
 	} {
 		code, text := call(t, c.args...)
 
 		assert.Equal(t, 64, code, "%v", c.args)
 		assert.Contains(t, text, "fairlock: "+c.want)
-		assert.Regexp(t, "\nRun 'fairlock( \\w+)? --help' for what there is.\n$", text)
+		assert.Regexp(t, "\nRun 'fairlock( \\w+)? --help' for usage.\n$", text)
 	}
 }
 
 func TestErrorsAreObjectsForWhoeverWantsObjects(t *testing.T) {
-	for _, format := range []string{"json", "jsonl"} {
+	for _, format := range []string{"json", "yaml", "jsonl"} {
 		code, text := call(t, "who", "--on", "mem://", "-o", format, "a")
 
 		assert.Equal(t, exit.NoSuchName, code)
-		assert.Equal(t, `{"v":1,"type":"error","code":1,"error":"nobody holds or waits for \"a\""}`+"\n", text)
+		assert.Equal(t, `{"v":1,"type":"error","code":1,"error":"lock \"a\" has no holder and no waiter"}`+"\n", text)
 	}
 }
 
+func TestAPrefixThatMatchesNothingIsAnError(t *testing.T) {
+	code, text := call(t, "ls", "--on", "mem://", "jobs/")
+
+	assert.Equal(t, exit.NoSuchName, code)
+	assert.Equal(t, "fairlock: no lock whose name begins with \"jobs/\" has a holder or a waiter\n", text)
+}
+
 func TestNothingIsAnEmptyListAndNoError(t *testing.T) {
-	for format, want := range map[string]string{"table": "", "name": "", "json": "[]\n", "jsonl": ""} {
+	for format, want := range map[string]string{"table": "", "name": "", "json": "[]\n", "yaml": "[]\n", "jsonl": ""} {
 		cmd := root()
 		var stdout, stderr bytes.Buffer
 		cmd.SetOut(&stdout)
@@ -128,7 +138,7 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 		}
 		page, err := os.ReadFile(filepath.Join(dir, "fairlock-"+c.Name()+".1"))
 		require.NoError(t, err)
-		assert.Contains(t, string(page), ".SH NAME\nfairlock\\-"+c.Name())
+		assert.Contains(t, string(page), ".SH NAME\nfairlock\\-"+strings.ReplaceAll(c.Name(), "-", `\-`)+` \- `)
 		for line := range bytes.Lines(page) {
 			assert.Regexp(t, `^(\.(TH|SH|PP|TP|B|BR|nf|fi)\b|[^.'])`, string(line), "it reads like a request")
 		}
@@ -157,14 +167,53 @@ func TestHelpIsThere(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
 	cmd := root()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
-	cmd.SetArgs([]string{"version"})
-
+	cmd.SetArgs(args)
 	require.NoError(t, cmd.Execute())
-	assert.Regexp(t, `^fairlock \S+ go1\.\S+( \S+)*\n$`, out.String())
+	return out.String()
+}
+
+func TestTheFirstScreenOfHelpIsTheCommands(t *testing.T) {
+	lines := strings.Split(helpOf(t, "--help"), "\n")
+	for _, c := range root().Commands() {
+		if c.IsAvailableCommand() {
+			assert.Contains(t, strings.Join(lines[:min(len(lines), 40)], "\n"), "\n  "+c.Name()+" ")
+		}
+	}
+	assert.Contains(t, strings.Join(lines[:13], "\n"), "\n  run ")
+}
+
+func TestFlagsOfTheConnectionAreDescribedInOnePlace(t *testing.T) {
+	const where = `Run "fairlock help connection" for the flags that name the service.`
+	topic := helpOf(t, "help", "connection")
+	for _, flag := range []string{"--on", "--context", "--ca", "--password-file", "--connect-timeout", "ETCDCTL_ENDPOINTS", "FAIRLOCK_ON"} {
+		assert.Contains(t, topic, flag)
+	}
+	for _, c := range root().Commands() {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		help := helpOf(t, c.Name(), "--help")
+		connects := c.GroupID != groupOther || c.Name() == "bench"
+		assert.Equal(t, connects, strings.Contains(help, where), c.Name())
+		assert.NotContains(t, help, "--connect-timeout", c.Name())
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, word := range []string{"version", "--version"} {
+		cmd := root()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{word})
+
+		require.NoError(t, cmd.Execute())
+		assert.Regexp(t, `^fairlock \S+ go1\.\S+( \S+)*\n$`, out.String())
+	}
 }
 
 func TestAWorkerUnderstandsWhatTheDemoTellsIt(t *testing.T) {

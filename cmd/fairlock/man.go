@@ -13,8 +13,8 @@ func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write manual pages into a folder",
-		Long: `Write a manual page for each command into DIR, which is made if need be. To see
-one: man DIR/fairlock-who.1`,
+		Long: `Write a manual page for each command into DIR, which is created if it does not
+exist. To read one: man DIR/fairlock-who.1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := man.Write(cmd.Root(), args[0])

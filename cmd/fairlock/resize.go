@@ -13,13 +13,13 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const resizeHelp = `Give a semaphore another number of permits. Whoever used it first, with
-fairlock run --permits N or the library, has said how many; the number stays at
-the service, also when nobody uses it, and who says another one is refused.
+const resizeHelp = `Change how many permits a semaphore has. Its first user, fairlock run --permits
+or a program, has set the limit. The limit stays at the service, also while the
+semaphore has no users, and a user that expects another limit gets an error.
 
-With more, as many as fit begin at once. With fewer, nobody is stopped: the next
-one begins when enough have given back. Programs that wait for more permits than
-there will be end with an error.
+If the limit rises, as many waiters as fit hold at once. If it falls, no holder
+is stopped: the next waiter holds when enough permits are released. Waiters for
+more permits than the limit get an error.
 
 Exit codes: 0 done, 1 if NAME is no semaphore that was ever used, 77 no
 permission.`
@@ -27,7 +27,7 @@ permission.`
 func (a *app) resizeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "resize NAME N",
-		Short: "Give a semaphore another number of permits",
+		Short: "Change how many permits a semaphore has",
 		Long:  resizeHelp,
 		Example: `  fairlock ls -o wide gpu        # its limit
   fairlock resize gpu 8`,

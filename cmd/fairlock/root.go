@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"regexp"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,23 +15,27 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const rootHelp = `Fair, fenced locks on etcd and ZooKeeper: who asks first holds first, and every
-hold has a token that a resource can check.
+const rootHelp = `Fair, fenced locks on etcd and ZooKeeper. Locks are granted in the order of the
+requests, and every hold has a token that a resource can check.
 
-  export FAIRLOCK_ON=etcd://localhost:2379
-  fairlock run nightly -- ./backup.sh      wait for the lock, run, give it back
-  fairlock run -n nightly -- ./backup.sh   as flock -n: not if somebody has it
-  fairlock who nightly                     who holds, who waits
+  export FAIRLOCK_ON=etcd://localhost:2379   or zk://localhost:2181
+  fairlock run nightly -- ./backup.sh        wait for the lock, run, release`
 
-The service is named by a URL:
+// connectionHelp is the topic "connection"; the flags follow it.
+const connectionHelp = `The service is named by a URL:
 
   etcd://host:2379,host:2379/root?ttl=15s       etcds:// with TLS
   zk://host:2181,host:2181/root?layout=curator  zks:// with TLS
 
-given by --on, or by FAIRLOCK_ON, or by a context of the config file: --context,
-or FAIRLOCK_CONTEXT, or the one that the file names. A flag counts more than the
-environment, and that more than the file, which is FAIRLOCK_CONFIG or
-~/.config/fairlock/config.yaml:
+The first of these that is given counts:
+
+  1. the flag --on, or --context
+  2. FAIRLOCK_ON, or FAIRLOCK_CONTEXT
+  3. the context that the config file names
+  4. ETCDCTL_ENDPOINTS, with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY,
+     ETCDCTL_USER and ETCDCTL_PASSWORD, as etcdctl reads them
+
+The config file is FAIRLOCK_CONFIG or ~/.config/fairlock/config.yaml:
 
   context: prod
   contexts:
@@ -36,14 +43,23 @@ environment, and that more than the file, which is FAIRLOCK_CONFIG or
       url: etcds://db-1,db-2,db-3/locks
       ca: ca.pem                    # paths are relative to this file
       user: ops
-      password-file: secret         # or password, in a file that is yours alone
+      password-file: secret         # or password, in a file that only you read
 
-Users can also be named by FAIRLOCK_USER, and their passwords be in
-FAIRLOCK_PASSWORD, or in the file that FAIRLOCK_PASSWORD_FILE names.
+FAIRLOCK_USER can name the user too, and FAIRLOCK_PASSWORD or the file in
+FAIRLOCK_PASSWORD_FILE has the password.
 
-Exit codes: 0 done, 1 nothing found, 64 wrong use, 69 service unreachable, 70 an
-error in here, 75 lock not acquired, 77 wrong password or no permission, 79 lock
-lost, 80 given back because somebody asked, 130 interrupted.`
+Flags of all commands that use a service:
+
+`
+
+const exitHelp = `Commands end with one of these codes:
+
+  0  done                               1  nothing found, or a problem found
+ 64  wrong usage                       69  the service is unreachable
+ 70  internal error                    75  the lock was not acquired
+ 77  wrong password or no permission   79  the lock was lost
+ 80  released because of a yield request
+130  interrupted; "fairlock run" passes on the code of its command`
 
 // The groups that commands are listed in.
 const (
@@ -71,8 +87,16 @@ func root() *cobra.Command {
 		DisableSuggestions: true, // run makes them, for flags too
 	}
 	a.conn.Register(cmd)
+	connection := &cobra.Command{
+		Use: "connection", Short: "How to name the service, and log in",
+		Long: connectionHelp + strings.TrimRight(cmd.PersistentFlags().FlagUsages(), "\n"),
+	}
+	codes := &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp}
 	cmd.PersistentFlags().BoolVar(&a.noColour, "no-color", false, "write without colours, as with NO_COLOR=1")
-	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "See who holds what:"}, &cobra.Group{ID: groupOperate, Title: "Change what others hold:"}, &cobra.Group{ID: groupOther, Title: "More:"})
+	cmd.Version = versionLine(release(debug.ReadBuildInfo()))
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	cmd.SetUsageTemplate(usageTemplate(cmd.UsageTemplate()))
+	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "Inspect locks:"}, &cobra.Group{ID: groupOperate, Title: "Operate:"}, &cobra.Group{ID: groupOther, Title: "More:"})
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
 	add := func(group string, cmds ...*cobra.Command) {
@@ -82,11 +106,34 @@ func root() *cobra.Command {
 		}
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
-	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.doctorCommand())
+	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.profileCommand(), a.doctorCommand())
 	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand())
-	add(groupOther, a.benchCommand(), demoCommand(), a.versionCommand(), manCommand())
-	cmd.AddCommand(guardCommand())
+	bench := a.benchCommand()
+	for _, c := range append(cmd.Commands(), bench) {
+		c.Annotations = map[string]string{connect.Annotation: "yes"}
+	}
+	add(groupOther, bench, demoCommand(), a.versionCommand(), manCommand())
+	cmd.AddCommand(guardCommand(), connection, codes)
 	return cmd
+}
+
+// Parts of cobra's template for usage.
+var (
+	globalFlags = regexp.MustCompile(`(?s)\{\{if \.HasAvailableInheritedFlags\}\}.*?\{\{end\}\}`)
+	localFlags  = regexp.MustCompile(`(?s)\{\{if \.HasAvailableLocalFlags\}\}.*?\{\{end\}\}`)
+)
+
+// usageTemplate leaves the flags of the connection out of the help of commands, and
+// says where they are described.
+func usageTemplate(cobras string) string {
+	const where = `{{if or (not .HasParent) (index .Annotations "connects")}}
+
+Run "fairlock help connection" for the flags that name the service.{{end}}`
+	t := globalFlags.ReplaceAllLiteralString(cobras, where)
+	return localFlags.ReplaceAllStringFunc(t, func(flags string) string {
+		return "{{if .HasParent}}" + flags + "{{else}}\n\nFlags:\n  -h, --help       show this\n      --version    show the version\n      --no-color   " +
+			"write without colours, as with NO_COLOR=1{{end}}"
+	})
 }
 
 // open opens a Session on the service.

@@ -16,22 +16,27 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version of this program",
 		Args:  cobra.NoArgs,
 	}
-	out := a.output(cmd, "text", show.JSON, show.Lines)
+	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r := release(debug.ReadBuildInfo())
-		if out.IsJSON() {
+		if out.Objects() {
 			return out.One(cmd.OutOrStdout(), r)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "fairlock %s %s", r.Version, r.Go)
-		for _, s := range []string{r.OS, r.Arch, r.Revision} {
-			if s != "" {
-				fmt.Fprintf(cmd.OutOrStdout(), " %s", s)
-			}
-		}
-		fmt.Fprintln(cmd.OutOrStdout())
+		fmt.Fprintln(cmd.OutOrStdout(), versionLine(r))
 		return nil
 	}
 	return cmd
+}
+
+// versionLine is a release for people, as --version shows it too.
+func versionLine(r schema.Release) string {
+	line := "fairlock " + r.Version
+	for _, s := range []string{r.Go, r.OS, r.Arch, r.Revision} {
+		if s != "" {
+			line += " " + s
+		}
+	}
+	return line
 }
 
 // release describes this program as the go command built it.

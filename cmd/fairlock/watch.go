@@ -21,31 +21,31 @@ import (
 // service with a quorum can be without a leader.
 const lookTimeout = 10 * time.Second
 
-const watchHelp = `Tell what happens to the locks whose names begin with PREFIX, all without one, a
-line for each event, until it is interrupted:
+const watchHelp = `Print what happens to the locks whose names begin with PREFIX, or to all, a line
+for each event, until ^C:
 
-  queued    somebody stands in the line and waits
-  granted   somebody holds
-  released  a holder's entry is gone: given back, or its session is over
-  gone      a waiter's entry is gone: it gave up, or it held and gave back
-            between two looks
-  moved     a waiter has come closer
+  queued    an entry waits
+  granted   an entry holds
+  released  a holder's entry is gone: it was released, or its session ended
+  gone      a waiter's entry is gone: it gave up, or it held and released
+            between two reads
+  moved     a waiter has fewer entries ahead
 
-First it tells of all who are there. It looks every --interval: what comes and
-goes between two looks is not told. While the service cannot be reached it says
-so on stderr, and goes on when it can.`
+The first events describe the entries that exist. The queues are read every
+--interval: what comes and goes between two reads is not seen. While the service
+does not answer, watch says so on stderr, and goes on when it answers.`
 
 func (a *app) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "watch [PREFIX]",
-		Short:             "Tell who comes, holds and goes, as it happens",
+		Short:             "Print grants, releases and new waiters as they happen",
 		Long:              watchHelp,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,
 	}
 	out := a.output(cmd, "text", show.Lines)
 	every := interval(200 * time.Millisecond)
-	cmd.Flags().Var(&every, "interval", "look every `TIME`")
+	cmd.Flags().Var(&every, "interval", "read every `DURATION`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			w := cmd.OutOrStdout()
@@ -56,7 +56,7 @@ func (a *app) watchCommand() *cobra.Command {
 				events := inspect.Changes(before, now, time.Now())
 				before = now
 				for _, e := range events {
-					if err := tell(w, paint, out.IsJSON(), e); err != nil {
+					if err := tell(w, paint, out.Objects(), e); err != nil {
 						return exit.With(exit.Failed, err) // nobody reads on
 					}
 				}
@@ -97,7 +97,7 @@ func follow[T any](ctx context.Context, s *session.Session, every time.Duration,
 			return err
 		}
 		if !lost {
-			fmt.Fprintf(stderr, "fairlock: warning: no look at the lines since %s: %v\n", time.Now().Format(time.TimeOnly), err)
+			fmt.Fprintf(stderr, "fairlock: warning: the locks cannot be read since %s: %s\n", time.Now().Format(time.TimeOnly), exit.Plain(err))
 		}
 		lost = true
 		return nil

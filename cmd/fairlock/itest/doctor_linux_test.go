@@ -182,3 +182,16 @@ func TestDoctorSaysWhichServerDoesNotAnswer(t *testing.T) {
 		assert.Equal(t, schema.Good, by["connection"][1].Level)
 	})
 }
+
+func TestDoctorSaysWhichChecksItSkipped(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		scheme, _, _ := strings.Cut(url, "://")
+		got := ask(t, scheme+"://127.0.0.1:1", "doctor", "--connect-timeout", "1s")
+
+		assert.Equal(t, 1, got.code)
+		r := rows(got.stdout)
+		require.Len(t, r, 2, "each problem once: %s", got.stdout)
+		assert.Regexp(t, `^problem +connection +cannot reach \S+ at 127.0.0.1:1 within 1s: connection refused`, r[0])
+		assert.Regexp(t, `^warning +skipped +without a connection .*: alarms, round-trip, clock, entries, tokens, deadlock$`, r[1])
+	})
+}

@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,7 +80,7 @@ func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
 	proxy := cluster.Member(0).ClientProxy()
 	proxy.Refuse(true)
 	proxy.Reset()
-	stderr.WaitFor(t, "warning: no look at the lines since ")
+	stderr.WaitFor(t, `warning: the locks cannot be read since \d\d:\d\d:\d\d: the service does not answer\n`)
 	proxy.Refuse(false)
 	stderr.WaitFor(t, "the service answers again")
 
@@ -92,52 +88,10 @@ func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
 	assert.Equal(t, 130, code(t, cmd.Wait()))
 }
 
-func TestTopDrawsOnATerminal(t *testing.T) {
-	withServices(t, top)
-}
-
-func top(t *testing.T, url string) {
-	a := visit(t, url, "one")
-	_, err := mutex.New(a, "jobs/a").Lock(bounded(t))
-	require.NoError(t, err)
-	waiting(t, a, "jobs/a", 2, func(ctx context.Context) { _, _ = mutex.New(a, "jobs/a").Lock(ctx) })
-	ours, theirs := terminal(t, 80, 24)
-	cmd := program(t, "top", "--interval", "50ms")
-	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
-	var stderr heard.Words
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &stderr
-	require.NoError(t, cmd.Start())
-	require.NoError(t, theirs.Close())
-	var text heard.Words
-	read := make(chan struct{})
-	go func() { // ends with the program, which has the other side
-		defer close(read)
-		_, _ = io.Copy(&text, ours)
-	}()
-	text.WaitFor(t, "1 lock, 1 holder, 1 waiter")
-	_, err = mutex.New(a, "jobs/b").Lock(bounded(t))
-	require.NoError(t, err)
-	text.WaitFor(t, "2 locks, 2 holders, 1 waiter")
-
-	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	assert.Equal(t, 0, code(t, cmd.Wait()))
-	<-read
-
-	assert.Empty(t, stderr.String())
-	all := text.String()
-	assert.True(t, strings.HasPrefix(all, "\x1b[?1049h\x1b[?25l"), "the other screen, no cursor")
-	assert.True(t, strings.HasSuffix(all, "\x1b[?25h\x1b[?1049l"), "the terminal was given back")
-	frames := strings.Split(all, "\x1b[H")
-	last := strings.ReplaceAll(regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]").ReplaceAllString(frames[len(frames)-1], ""), "\r", "")
-	assert.Regexp(t, `^fairlock top: (etcd|ZooKeeper) at 127.0.0.1:\d+  \d\d:\d\d:\d\d\n`, last)
-	me := fmt.Sprintf("pid %d (one)", os.Getpid())
-	assert.Regexp(t, `(?s)\njobs/a +mutex +.*`+regexp.QuoteMeta(me)+`.*\njobs/b +mutex`, last)
-}
-
 func TestTopWithoutATerminalSaysWhatElse(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, result{
 		code:   64,
-		stderr: "fairlock: top needs a terminal of 40 columns and 5 lines: without one, use ls or watch\nRun 'fairlock top --help' for what there is.\n",
+		stderr: "fairlock: top needs a terminal of at least 40 columns and 6 lines: without one, use ls or watch\nRun 'fairlock top --help' for usage.\n",
 	}, ask(t, "mem://", "top"))
 }

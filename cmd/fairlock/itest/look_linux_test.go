@@ -54,7 +54,7 @@ func lsAndWho(t *testing.T, url string) {
 		for i, want := range [][]string{
 			{"cfg", "rwlock", me + " (nightly) +1", "0"},
 			{"gpu", "semaphore", me + " (nightly)", "1"},
-			{"orders/leader", "election", me + " (nightly)", "0"},
+			{"orders/leader", "election", "10.0.0.7:80 (" + me + ")", "0"},
 			{"orders/settle", "mutex", me + " (nightly)", "1"},
 		} {
 			c := columns(r[i+1])
@@ -63,7 +63,13 @@ func lsAndWho(t *testing.T, url string) {
 	})
 	t.Run("ls with a prefix", func(t *testing.T) {
 		assert.Equal(t, "orders/leader\norders/settle\n", ask(t, url, "list", "orders/", "-o", "name").stdout)
-		assert.Equal(t, result{stderr: "nobody holds or waits for anything\n"}, ask(t, url, "ls", "none/"))
+		const none = "no lock whose name begins with \"none/\" has a holder or a waiter"
+		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, ask(t, url, "ls", "none/"))
+		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, ask(t, url, "ls", "-o", "name", "none/"))
+		got := ask(t, url, "ls", "-o", "json", "none/")
+		assert.Equal(t, 1, got.code)
+		assert.Equal(t, "[]\n", got.stdout)
+		assert.Contains(t, got.stderr, `"type":"error","code":1,`)
 	})
 	t.Run("ls -o jsonl", func(t *testing.T) {
 		got := rows(ask(t, url, "ls", "-o", "jsonl").stdout)
@@ -76,13 +82,21 @@ func lsAndWho(t *testing.T, url string) {
 		got := ask(t, url, "who", "orders/settle")
 		require.Equal(t, 0, got.code, got.stderr)
 		r := rows(got.stdout)
-		require.Len(t, r, 3)
+		require.Len(t, r, 4)
+		assert.Equal(t, "orders/settle  mutex, 1 holder, 1 waiting", r[0])
+		r = r[1:]
 		assert.Equal(t, []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "ASKED", "QUEUED", "HELD"}, columns(r[0]))
 		pid := strconv.Itoa(os.Getpid())
 		assert.Equal(t, []string{"1", "holder", fmt.Sprint(int64(h.Token())), "exclusive", host, pid, "nightly"}, columns(r[1])[:7])
 		second := columns(r[2])
 		assert.Equal(t, []string{"2", "waiter", "exclusive", host, pid, "-"}, append(second[:2:2], second[3:7]...))
-		assert.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`, second[7])
+		assert.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000$`, second[7])
+		assert.Equal(t, "orders/settle\n", ask(t, url, "who", "-o", "name", "orders/settle").stdout)
+		assert.Equal(t, "gpu  semaphore, 3 of 4 permits, 1 waiting", rows(ask(t, url, "who", "gpu").stdout)[0])
+		leader := rows(ask(t, url, "who", "orders/leader").stdout)
+		assert.Equal(t, "orders/leader  election, leader 10.0.0.7:80, 0 waiting", leader[0])
+		assert.Regexp(t, " VALUE$", leader[1])
+		assert.Regexp(t, " 10.0.0.7:80$", leader[2])
 	})
 	t.Run("who -o json", func(t *testing.T) {
 		got := ask(t, url, "queue", "orders/leader", "-o", "json")
@@ -97,7 +111,7 @@ func lsAndWho(t *testing.T, url string) {
 		assert.Equal(t, line[0].Token, l.Entries[0].Token)
 	})
 	t.Run("who of a name that nobody has", func(t *testing.T) {
-		assert.Equal(t, result{code: 1, stderr: "fairlock: nobody holds or waits for \"order/settle\": did you mean \"orders/settle\"?\n"},
+		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"order/settle\" has no holder and no waiter: did you mean \"orders/settle\"?\n"},
 			ask(t, url, "who", "order/settle"))
 	})
 	t.Run("completion", func(t *testing.T) {
@@ -112,11 +126,15 @@ func lsAndWho(t *testing.T, url string) {
 		assert.Equal(t, ":4\n", ask(t, strings.Replace(url, ":", "s:", 1), "__complete", "who", "or").stdout, "no answer, no error")
 	})
 	t.Run("on a terminal", func(t *testing.T) {
-		text := seen(t, url, 60, 24, "who", "orders/settle")
+		text := seen(t, url, 40, 24, "who", "-o", "wide", "orders/settle")
 		colours := regexp.MustCompile("\x1b\\[[0-9;]*m")
 		assert.Regexp(t, colours, text)
-		for i, row := range rows(strings.ReplaceAll(colours.ReplaceAllString(text, ""), "\r\n", "\n")) {
-			assert.LessOrEqual(t, len(row), 60, "%d", i)
+		r := rows(strings.ReplaceAll(colours.ReplaceAllString(text, ""), "\r\n", "\n"))
+		line, err := a.Queue(ctx, "orders/settle")
+		require.NoError(t, err)
+		for i, e := range line {
+			assert.Contains(t, r[i+2], "  "+e.Session+"  ", "it is whole, however narrow the terminal is")
+			assert.True(t, strings.HasSuffix(r[i+2], "  "+e.Key), r[i+2])
 		}
 		assert.NotRegexp(t, colours, seen(t, url, 60, 24, "who", "orders/settle", "--no-color"))
 	})

@@ -15,7 +15,7 @@ func TestASemaphoreIsResizedByWhomTheErrorTellsHow(t *testing.T) {
 		assert.Equal(t, result{
 			code: 64,
 			stderr: "fairlock: gpu: its limit is 1, not 2: say --permits 1, or change it for everybody: fairlock resize gpu 2\n" +
-				"Run 'fairlock run --help' for what there is.\n",
+				"Run 'fairlock run --help' for usage.\n",
 		}, ask(t, url, "run", "--permits", "2", "gpu", "--", "true"))
 		s := visit(t, url, "")
 		first := begin(t, url, "run", "--permits", "1", "gpu", "--", "sleep", "1000")

@@ -72,6 +72,52 @@ func TestAFlagBeatsTheEnvironmentWhichBeatsTheFile(t *testing.T) {
 	}
 }
 
+func TestEtcdctlsVariablesAreUsedWhereNothingElseNamesAService(t *testing.T) {
+	path, none := file(t, "config.yaml", contexts), file(t, "empty.yaml", "{}")
+	env := func(more ...string) map[string]string {
+		all := map[string]string{envConfig: none, envEtcdctl: "https://db-1:2379,db-2/", envEtcdctlCA: "ca.pem", envEtcdctlUser: "ops:se:cret"}
+		for i := 0; i < len(more); i += 2 {
+			all[more[i]] = more[i+1]
+		}
+		return all
+	}
+	got, err := with(Flags{}, env()).Target()
+	require.NoError(t, err)
+	assert.Equal(t, []any{"etcd at db-1:2379, db-2:2379", envEtcdctl, "ca.pem", "ops", "se:cret"},
+		[]any{got.Address.String(), got.From, got.Options.CAFile, got.Options.Username, got.Options.Password})
+	assert.True(t, got.secure())
+	assert.Empty(t, got.Warnings)
+
+	got, err = with(Flags{}, env(envEtcdctl, "127.0.0.1:1", envEtcdctlUser, "a:b", envEtcdctlPassword, "c", envEtcdctlCA, "")).Target()
+	require.NoError(t, err)
+	assert.Equal(t, []any{"a:b", "c", false}, []any{got.Options.Username, got.Options.Password, got.secure()})
+
+	for _, c := range []struct {
+		f    Flags
+		env  map[string]string
+		from string
+	}{
+		{Flags{On: "zk://flag"}, env(), "--on"},
+		{Flags{}, env(envOn, "zk://env"), envOn},
+		{Flags{}, env(envConfig, path), `context "lab" in ` + path},
+	} {
+		got, err := with(c.f, c.env).Target()
+		require.NoError(t, err)
+		assert.Equal(t, c.from, got.From)
+		assert.Empty(t, got.Options.CAFile)
+		assert.Empty(t, got.Options.Username)
+	}
+
+	for endpoints, want := range map[string]string{
+		"http://a,https://b": "ETCDCTL_ENDPOINTS has servers with http and with https: want one of the two",
+		"unix://a":           "ETCDCTL_ENDPOINTS: unknown scheme: want http or https",
+		"a,,b":               "ETCDCTL_ENDPOINTS: a server is empty",
+	} {
+		_, err := with(Flags{}, env(envEtcdctl, endpoints)).Target()
+		assert.EqualError(t, err, want)
+	}
+}
+
 func TestThePasswordIsThatOfTheUser(t *testing.T) {
 	path := file(t, "config.yaml", contexts)
 	secret := file(t, "secret", "of-file\n")

@@ -24,6 +24,10 @@ const (
 	envPasswordFile = "FAIRLOCK_PASSWORD_FILE"
 )
 
+// Annotation marks commands that take Flags: their help says where the flags are
+// described.
+const Annotation = "connects"
+
 // Flags are what all commands take that work on a service. The zero value with
 // Getenv set is one in which nothing was given.
 type Flags struct {
@@ -43,12 +47,12 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	fs.StringVar(&f.On, "on", "", "the service, a `URL`: etcd://host:2379")
 	fs.StringVar(&f.Context, "context", "", "the service of this `NAME` in the config file")
 	fs.StringVar(&f.Config, "config", "", "the config `FILE`")
-	fs.StringVar(&f.CA, "ca", "", "PEM `FILE` to check the servers with, for TLS")
-	fs.StringVar(&f.Cert, "cert", "", "PEM `FILE` with a client's certificate")
+	fs.StringVar(&f.CA, "ca", "", "PEM `FILE` of the CA of the servers")
+	fs.StringVar(&f.Cert, "cert", "", "PEM `FILE` with the client certificate")
 	fs.StringVar(&f.Key, "key", "", "PEM `FILE` with its key")
 	fs.StringVar(&f.User, "user", "", "log in with this `NAME`")
 	fs.StringVar(&f.PasswordFile, "password-file", "", "`FILE` with the password")
-	fs.Var((*timeout)(&f.Timeout), "connect-timeout", "give up after this `TIME` (default 5s)")
+	fs.Var((*timeout)(&f.Timeout), "connect-timeout", "give up after this `DURATION` (default 5s)")
 	complete := func(flag string, words func() []string, then cobra.ShellCompDirective) {
 		err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return words(), then

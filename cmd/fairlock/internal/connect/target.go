@@ -16,7 +16,8 @@ type Target struct {
 	// Options are what flags, environment and context say beside it.
 	Options fairlock.Options
 
-	// From says who named the service: "--on", "FAIRLOCK_ON", or a context.
+	// From says what named the service: "--on", "FAIRLOCK_ON", a context, or
+	// "ETCDCTL_ENDPOINTS".
 	From string
 
 	// Warnings are for people, a sentence each.
@@ -49,13 +50,21 @@ func (f *Flags) Target() (*Target, error) {
 		if c, err = f.readConfig(); err != nil {
 			return nil, err
 		}
-		if name = cmp.Or(f.Context, f.Getenv(envContext), c.Context); name == "" {
-			return nil, usage("no service: say --on etcd://host:2379 or --on zk://host:2181, or set " + envOn)
+		name = cmp.Or(f.Context, f.Getenv(envContext), c.Context)
+		switch {
+		case name != "":
+			x, err = c.context(name)
+			t.From = c.describe(name)
+		case f.Getenv(envEtcdctl) != "":
+			x, err = f.etcdctl()
+			t.From, c = envEtcdctl, nil
+		default:
+			err = usage("no service: say --on etcd://host:2379 or --on zk://host:2181, or set " + envOn)
 		}
-		if x, err = c.context(name); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		t.From, t.url = c.describe(name), x.URL
+		t.url = x.URL
 	}
 	var err error
 	if t.Address, err = address.Parse(t.url); err != nil {

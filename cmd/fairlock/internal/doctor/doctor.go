@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
@@ -18,17 +19,25 @@ import (
 // reads is how many round trips are measured.
 const reads = 9
 
-// Examine looks at the service and at all lines, or, of a name that is not empty,
-// only at what concerns it, and gives each finding to f as it is found. A service
-// that cannot be used is a finding too: the error is for what keeps it from going
-// on.
-func Examine(ctx context.Context, t *connect.Target, name string, f func(schema.Finding)) error {
+// Examine looks at the service and at all queues, or, of a name that is not empty,
+// only at what concerns it. It calls say before each part, and f with each finding.
+// A service that cannot be used is a finding too: the error is for what keeps
+// Examine from going on.
+func Examine(ctx context.Context, t *connect.Target, name string, say func(string), f func(schema.Finding)) error {
+	say("asking the servers how they are")
+	var servers []schema.Finding
 	switch t.Address.Service {
 	case address.Etcd:
-		each(Etcd(ctx, t), f)
+		servers = Etcd(ctx, t)
 	case address.ZooKeeper:
-		each(ZooKeeper(ctx, t), f)
+		servers = ZooKeeper(ctx, t)
 	}
+	// Where no server answers, the error of the session says so of all of them.
+	silent := len(servers) > 0 && !slices.ContainsFunc(servers, func(f schema.Finding) bool { return f.Check != connection })
+	if !silent {
+		each(servers, f)
+	}
+	say("opening a session")
 	now := driver.SystemClock().Now
 	began := now()
 	s, err := t.Open(ctx, session.Options{})
@@ -37,14 +46,29 @@ func Examine(ctx context.Context, t *connect.Target, name string, f func(schema.
 	}
 	if err != nil {
 		f(schema.NewFinding(connection, schema.Bad, err.Error()))
+		f(notMade(t.Address.Service, silent))
 		return nil
+	}
+	if silent { // the service began to answer meanwhile
+		each(servers, f)
 	}
 	defer func() { _ = s.Close() }()
 	f(schema.NewFinding(connection, schema.Good, fmt.Sprintf("a session on %s was opened in %s", t.Address, short(now().Sub(began)))))
+	say("measuring round trips")
 	if err = measure(ctx, s, f); err != nil {
 		return err
 	}
+	say("reading all queues")
 	return lines(ctx, s, name, f)
+}
+
+// notMade is the finding that names the checks which need a session.
+func notMade(service string, silent bool) schema.Finding {
+	left := []string{roundTrip, clock, entries, tokens, deadlock}
+	if silent && service != address.Memory {
+		left = append([]string{alarms}, left...)
+	}
+	return schema.NewFinding(skipped, schema.Warn, "without a connection these checks were not made: "+strings.Join(left, ", "))
 }
 
 func each(all []schema.Finding, f func(schema.Finding)) {

@@ -21,6 +21,7 @@ const (
 	entries    = "entries"
 	tokens     = "tokens"
 	deadlock   = "deadlock"
+	skipped    = "skipped"
 )
 
 // RoundTrip judges how long a read took, several times, against the window: how

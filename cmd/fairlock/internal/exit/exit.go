@@ -3,6 +3,7 @@
 package exit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -27,8 +28,8 @@ const (
 	Interrupted   = 130 // 128 and SIGINT
 )
 
-// NoSuchName is the code for a name that nobody holds or waits for: as of grep,
-// there is nothing to show.
+// NoSuchName is the code for a lock without a holder and a waiter: as of grep, there
+// is nothing to show.
 const NoSuchName = Failed
 
 // Error is the error of a command that ran: every other error means that it was
@@ -98,4 +99,20 @@ func code(err error) int {
 		}
 	}
 	return Software
+}
+
+// Plain says in plain words why the service did not do something, for a terminal:
+// which layer said it, and how, is for logs.
+func Plain(err error) string {
+	switch {
+	case errors.Is(err, session.ErrDenied):
+		return "a permission is missing at the service"
+	case errors.Is(err, session.ErrRefused):
+		return "the service refuses it"
+	case errors.Is(err, session.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return "the service does not answer"
+	case errors.Is(err, session.ErrReleasePending):
+		return "the service has not acknowledged it yet"
+	}
+	return err.Error()
 }

@@ -1,6 +1,7 @@
 package exit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -38,4 +39,16 @@ func TestARequestThatGaveUpForWantOfAServiceIsUnavailable(t *testing.T) {
 	require.ErrorAs(t, Of(err), &e)
 
 	assert.Equal(t, Unavailable, e.Code)
+}
+
+func TestPlainNamesNoLayer(t *testing.T) {
+	for want, err := range map[string]error{
+		"the service does not answer":             fmt.Errorf("etcd: leave \"a\": %w: %w", session.ErrUnavailable, context.DeadlineExceeded),
+		"a permission is missing at the service":  fmt.Errorf("etcd: leave: %w", session.ErrDenied),
+		"the service refuses it":                  fmt.Errorf("etcd: leave: %w", session.ErrRefused),
+		"the service has not acknowledged it yet": fmt.Errorf("mutex: %w", session.ErrReleasePending),
+		"disk full": errors.New("disk full"),
+	} {
+		assert.Equal(t, want, Plain(err))
+	}
 }

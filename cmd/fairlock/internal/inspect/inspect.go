@@ -5,8 +5,11 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
@@ -16,6 +19,8 @@ import (
 
 // atOnce is how many lines are read beside each other.
 const atOnce = 16
+
+var errPanicked = errors.New("a reader has panicked")
 
 // Read reads the line of a lock. It is empty if nobody holds or waits.
 func Read(ctx context.Context, s *session.Session, name string) (schema.Line, error) {
@@ -63,8 +68,15 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.L
 	all := make([]schema.Line, len(names))
 	next := make(chan int)
 	var readers sync.WaitGroup
+	var panicked atomic.Value
 	for range min(atOnce, len(names)) {
 		readers.Go(func() { // ends with next
+			defer func() { // to the caller, who may have a terminal to give back
+				if p := recover(); p != nil {
+					panicked.Store(fmt.Sprintf("%v\n\n%s", p, debug.Stack()))
+					cancel(errPanicked)
+				}
+			}()
 			for i := range next {
 				var err error
 				if all[i], err = Read(ctx, s, names[i]); err != nil {
@@ -74,10 +86,16 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.L
 		})
 	}
 	for i := range names {
-		next <- i
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
 	}
 	close(next)
 	readers.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(p)
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
@@ -43,7 +44,7 @@ func (j *job) listen(ctx context.Context, h *session.Hold) (yields bool) {
 		a, err := h.Asked(ctx)
 		if err != nil {
 			if ctx.Err() == nil && h.Context().Err() == nil { // a permission is missing
-				j.tell.say("will not hear if it is asked to yield: %v", err)
+				j.tell.say("cannot receive yield requests: %s", exit.Plain(err))
 			}
 			return false
 		}

@@ -92,7 +92,7 @@ func (j *job) markDone(ctx context.Context, h *session.Hold) {
 		err = j.withMarks(ctx, h, func(ctx context.Context, ms marks) error { return ms.write(ctx, j.Once, b) })
 	}
 	if err != nil {
-		j.tell.alarm("the command ran, but --once %q could not be noted, so it may run again: %v", j.Once, err)
+		j.tell.alarm("the command ran, but the mark of --once %q could not be written, so it may run again: %s", j.Once, exit.Plain(err))
 	}
 }
 

@@ -144,7 +144,7 @@ func (j *job) release(h *session.Hold) {
 	case errors.Is(err, session.ErrLost):
 		state = schema.StateLost
 	case err != nil:
-		j.tell.say("the service has not acknowledged the release; the lock goes with the session: %v", err)
+		j.tell.say("the release is not acknowledged: %s; the lock is free at the latest when the session ends, within %s", exit.Plain(err), age(j.s.Options().TTL))
 	}
 	j.tell.report(state, func(s *schema.Status) {
 		s.Token = int64(h.Token())

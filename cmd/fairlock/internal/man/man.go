@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 )
 
 // Write writes a page for cmd and one for each command below it into a folder,
@@ -34,7 +36,7 @@ func Write(cmd *cobra.Command, dir string) (int, error) {
 func family(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() && c.Name() != "help" {
+		if (c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() && !c.Hidden) && c.Name() != "help" {
 			all = append(all, family(c)...)
 		}
 	}
@@ -50,12 +52,18 @@ func Page(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"%s\" \"User Commands\"\n", quote(strings.ToUpper(name(cmd))), cmd.Root().Name())
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(name(cmd)), escape(lower(cmd.Short)))
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", escape(cmd.UseLine()))
+	if synopsis := cmd.UseLine(); cmd.Runnable() || cmd.HasSubCommands() {
+		fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", escape(synopsis))
+	}
 	if cmd.Long != "" {
 		fmt.Fprintf(&b, ".SH DESCRIPTION\n%s", body(cmd.Long))
 	}
-	flags(&b, "OPTIONS", cmd.NonInheritedFlags())
-	flags(&b, "GLOBAL OPTIONS", cmd.InheritedFlags())
+	if cmd.Runnable() || cmd.HasSubCommands() { // the others are topics
+		flags(&b, "OPTIONS", cmd.NonInheritedFlags())
+	}
+	if cmd.Annotations[connect.Annotation] != "" {
+		flags(&b, "CONNECTION OPTIONS", cmd.InheritedFlags())
+	}
 	if cmd.Example != "" {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n%s", body(cmd.Example))
 	}

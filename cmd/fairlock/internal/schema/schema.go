@@ -237,7 +237,8 @@ type Finding struct {
 	Header
 
 	// Check is what was looked at: "connection", "round-trip", "clock",
-	// "alarms", "entries", "tokens" or "deadlock".
+	// "alarms", "entries", "tokens" or "deadlock"; "skipped" names those that could
+	// not be made.
 	Check string `json:"check"`
 	// Level is "ok", "warning" or "problem".
 	Level string `json:"level"`

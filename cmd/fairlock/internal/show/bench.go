@@ -22,7 +22,7 @@ func Bench(b schema.Bench) []screen.Line {
 	}
 	plain := func(format string, args ...any) screen.Span { return screen.Span{Text: fmt.Sprintf(format, args...)} }
 	return []screen.Line{
-		screen.Text(screen.Head, "%s, %s, for %s, each hold %s", count(b.Locks, "lock"), count(b.Clients, "client"),
+		screen.Text(screen.Head, "%s, %s, for %s, each hold %s", Count(b.Locks, "lock"), Count(b.Clients, "client"),
 			time.Duration(b.Duration).Round(100*time.Millisecond), time.Duration(b.Hold)),
 		row("acquisitions", plain("%d  %.0f/s", b.Acquisitions, b.PerSecond)),
 		row("acquire", plain("%s", spread(b.Acquire))),

@@ -26,7 +26,7 @@ func Event(e schema.Event) screen.Line {
 		tone, what = screen.Dim, fmt.Sprintf(", place %d after %d", e.Entry.Place, e.From)
 	}
 	if e.Entry.Mode != "exclusive" {
-		what += ", " + mode(e.Entry)
+		what += ", " + Mode(e.Entry)
 	}
 	return screen.Line{
 		{Text: e.Time.Local().Format("15:04:05.000") + "  ", Tone: screen.Dim},

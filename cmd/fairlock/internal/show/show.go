@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
@@ -22,6 +23,7 @@ const (
 	Table = "table"
 	Wide  = "wide"
 	JSON  = "json"
+	YAML  = "yaml"
 	Lines = "jsonl"
 	Names = "name"
 )
@@ -41,7 +43,7 @@ const FlagName = "output"
 // Register defines -o for a command that has these formats, the default first.
 func (o *Output) Register(cmd *cobra.Command, of ...string) {
 	o.Format, o.of = of[0], of
-	cmd.Flags().VarP((*format)(o), FlagName, "o", "`FORMAT`: "+strings.Join(of, ", "))
+	cmd.Flags().VarP((*format)(o), FlagName, "o", "`FORMAT`: "+strings.Join(of, "|"))
 	err := cmd.RegisterFlagCompletionFunc(FlagName, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return o.of, cobra.ShellCompDirectiveNoFileComp
 	})
@@ -69,31 +71,36 @@ func (f *format) Set(s string) error {
 // Type implements pflag.Value.
 func (f *format) Type() string { return "FORMAT" }
 
-// IsJSON says whether objects are wanted.
-func (o *Output) IsJSON() bool { return o.Format == JSON || o.Format == Lines }
+// Objects reports whether objects are wanted, and no text for people.
+func (o *Output) Objects() bool { return objects(o.Format) }
 
-// WantsJSON says whether a command was asked for objects, so that errors are to
-// be objects too.
-func WantsJSON(cmd *cobra.Command) bool {
+func objects(format string) bool { return format == JSON || format == YAML || format == Lines }
+
+// WantsObjects reports whether a command was asked for objects, so that errors are
+// objects too: as JSON, which is YAML as well.
+func WantsObjects(cmd *cobra.Command) bool {
 	f := cmd.Flags().Lookup(FlagName)
-	return f != nil && (f.Value.String() == JSON || f.Value.String() == Lines)
+	return f != nil && objects(f.Value.String())
 }
 
-// One writes one object, as JSON.
+// One writes one object, as JSON or YAML.
 func (o *Output) One(w io.Writer, v any) error {
-	if o.Format == Lines {
+	switch o.Format {
+	case Lines:
 		return write(w, v, "")
+	case YAML:
+		return writeYAML(w, v)
 	}
 	return write(w, v, "  ")
 }
 
-// All writes several objects, as JSON: an array, or one a line.
+// All writes several objects: an array of JSON or YAML, or one a line.
 func All[T any](o *Output, w io.Writer, all []T) error {
 	if o.Format != Lines {
 		if all == nil {
 			all = []T{}
 		}
-		return write(w, all, "  ")
+		return o.One(w, all)
 	}
 	for _, v := range all {
 		if err := write(w, v, ""); err != nil {
@@ -126,11 +133,12 @@ func (o *Output) Paint(w io.Writer) screen.Paint {
 	return screen.NewPaint(ok && !*o.NoColour && screen.Colours(f))
 }
 
-// width is that of the terminal, 0 if w is none: what is read by programs is not
-// cut.
-func width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		return screen.Width(f)
+// writeYAML writes the JSON of an object as YAML.
+func writeYAML(w io.Writer, v any) error {
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write YAML: %w", err)
 	}
-	return 0
+	_, err = w.Write(b)
+	return err
 }

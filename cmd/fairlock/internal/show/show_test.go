@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
@@ -20,7 +21,7 @@ func output(t *testing.T, args ...string) *Output {
 	colour := false
 	o := &Output{NoColour: &colour}
 	cmd := &cobra.Command{Use: "x", Run: func(*cobra.Command, []string) {}}
-	o.Register(cmd, Table, Wide, JSON, Lines)
+	o.Register(cmd, Table, Wide, JSON, YAML, Lines)
 	cmd.SetArgs(args)
 	require.NoError(t, cmd.Execute())
 	return o
@@ -30,7 +31,7 @@ func output(t *testing.T, args ...string) *Output {
 func printed(t *testing.T, r *Rows) string {
 	t.Helper()
 	var b bytes.Buffer
-	output(t).Print(&b, r)
+	output(t).Print(&b, r.Lines()...)
 	return b.String()
 }
 
@@ -64,13 +65,16 @@ x             foreign    -                           -      0        -
 NAME          KIND   HOLDER                      HELD   WAITERS  OLDEST  QUEUED  TOKEN  LIMIT  SESSION
 jobs/nightly  mutex  web-2 pid 4121 (backup.sh)  2m13s  2        1m15s   40m00s  812    -      s1
 `, "\n"), printed(t, List([]schema.Line{queue()}, true)))
+	plain := queue()
+	plain.Entries[1].Value = ""
 	assert.Equal(t, strings.TrimPrefix(`
 PLACE  STATE   TOKEN  MODE       HOST                   PID   LABEL      ASKED  QUEUED  HELD
 1      holder  812    exclusive  web-2                  4121  backup.sh  -      40m00s  2m13s
 2      waiter  815    weight 3   web-3                  77    -          -      -       -
 3      waiter  816    exclusive  (foreign, no session)  -     -          -      -       -
-`, "\n"), printed(t, Queue(queue(), false)))
-	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      40m00s  2m13s  a,b    -      s1       k1\n")
+`, "\n"), printed(t, Queue(plain, false)))
+	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      40m00s  2m13s  -      a,b    s1       k1\n")
+	assert.Contains(t, printed(t, Queue(queue(), false)), "QUEUED  HELD   VALUE\n", "of a queue in which an entry has one")
 }
 
 func TestWhatEntriesSayCannotReachTheTerminal(t *testing.T) {
@@ -86,25 +90,41 @@ func TestWhatEntriesSayCannotReachTheTerminal(t *testing.T) {
 	assert.NotContains(t, Event(schema.NewEvent(schema.Granted, l.Name, time.Now(), l.Entries[0])).String(), "\x1b")
 }
 
-func TestAPictureFitsTheTerminal(t *testing.T) {
-	var lines []schema.Line
-	for range 30 {
-		lines = append(lines, queue())
-	}
-	lines[7].Name, lines[7].Waiters = "busiest", 40
-	for _, size := range [][2]int{{80, 24}, {40, 5}, {200, 60}, {40, 1}} {
-		p := Picture("fairlock top: etcd at db-1:2379", lines, time.Now(), size[0], size[1])
+func TestALockIsMarkedWhereTheOldestWaiterWaitsLong(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		0: "", WaitsLong - time.Millisecond: "", WaitsLong: "!", WaitsVeryLong - time.Millisecond: "!", WaitsVeryLong: "!!",
+	} {
+		mark, tone := Mark(schema.Line{Waiters: 1, OldestWait: schema.Seconds(wait)})
 
-		assert.LessOrEqual(t, len(p), size[1])
-		for _, l := range p {
-			assert.Less(t, len([]rune(l.String())), size[0], "the last column is free")
-		}
+		assert.Equal(t, want, mark, wait)
+		assert.Equal(t, want == "", tone == screen.Plain, wait)
 	}
-	p := Picture("t", lines, time.Now(), 80, 24)
-	assert.Contains(t, p[1].String(), "30 locks, 30 holders, 98 waiters, ^C ends this")
-	assert.Contains(t, p[4].String(), "busiest")
-	assert.Equal(t, "and 11 more", p[23].String())
-	assert.Len(t, Picture("t", lines[:2], time.Now(), 80, 24), 6)
+}
+
+func TestTheHeaderSaysHowMuchIsHeld(t *testing.T) {
+	holder := func(weight int64, value, mode string) schema.Entry {
+		return schema.Entry{State: schema.Holder, Weight: weight, Value: value, Mode: mode}
+	}
+	for want, l := range map[string]schema.Line{
+		"jobs/nightly  mutex, 1 holder, 2 waiting": queue(),
+		"gpu  semaphore, 3 of 4 permits, 1 waiting": {
+			Name: "gpu", Kind: "semaphore", Limit: 4, Holders: 2, Waiters: 1,
+			Entries: []schema.Entry{holder(1, "", "weighted"), holder(2, "", "weighted"), {State: schema.Waiter, Weight: 3}},
+		},
+		"gpu  semaphore, 3 permits, limit 2, 0 waiting": {
+			Name: "gpu", Kind: "semaphore", Limit: 2, Holders: 1, Entries: []schema.Entry{holder(3, "", "weighted")},
+		},
+		"post  election, leader 10.0.0.7:80, 0 waiting": {
+			Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{holder(0, "10.0.0.7:80", "exclusive")},
+		},
+		"post  election, 1 leader, 0 waiting": {Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{holder(0, "", "exclusive")}},
+		"cfg  rwlock, 2 readers, 0 waiting": {
+			Name: "cfg", Kind: "rwlock", Holders: 2, Entries: []schema.Entry{holder(0, "", "shared"), holder(0, "", "shared")},
+		},
+		"a?[2J  foreign, 1 holder, 0 waiting": {Name: "a\x1b[2J", Holders: 1, Entries: []schema.Entry{holder(0, "", "exclusive")}},
+	} {
+		assert.Equal(t, want, Header(l).String())
+	}
 }
 
 func TestEventsAsText(t *testing.T) {
@@ -134,11 +154,42 @@ func TestObjectsAreOneALineOrAnArray(t *testing.T) {
 	assert.Equal(t, "1\n2\n[\n  1\n]\n[]\n{\n  \"a\": \"<&>\"\n}\n", b.String())
 }
 
+func TestYAMLSaysWhatJSONSays(t *testing.T) {
+	l := queue()
+	l.Entries[0].Token = 1<<62 + 1 // which a float cannot say
+	var asJSON, asYAML bytes.Buffer
+	require.NoError(t, output(t, "-o", "json").One(&asJSON, l))
+	require.NoError(t, output(t, "-o", "yaml").One(&asYAML, l))
+
+	back, err := yaml.YAMLToJSON(asYAML.Bytes())
+
+	require.NoError(t, err)
+	assert.JSONEq(t, asJSON.String(), string(back))
+	assert.Contains(t, asYAML.String(), "  token: 4611686018427387905\n")
+	asYAML.Reset()
+	require.NoError(t, All(output(t, "-o", "yaml"), &asYAML, []int{1, 2}))
+	require.NoError(t, All(output(t, "-o", "yaml"), &asYAML, []int(nil)))
+	assert.Equal(t, "- 1\n- 2\n[]\n", asYAML.String())
+}
+
+func TestALeaderIsNamedByItsValue(t *testing.T) {
+	l := schema.Line{Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{
+		{State: schema.Holder, Host: "web-2", PID: 4121, Label: "sleep", Value: "10.0.0.7:8080"},
+	}}
+	assert.Equal(t, "10.0.0.7:8080 (web-2 pid 4121)", Holders(l))
+}
+
+func TestTimesNameTheirZone(t *testing.T) {
+	at := time.Date(2026, 11, 20, 17, 0, 0, 0, time.Local)
+	assert.Equal(t, at.Format("2006-01-02 15:04:05 -0700"), clock(schema.At(at)))
+	assert.Empty(t, clock(schema.Time{}))
+}
+
 func TestDurationsHaveTwoUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "", 20 * time.Millisecond: "20ms", 12340 * time.Millisecond: "12.3s", 61 * time.Second: "1m01s",
 		61 * time.Minute: "1h01m", 49 * time.Hour: "2d01h",
 	} {
-		assert.Equal(t, want, ago(schema.Seconds(d)))
+		assert.Equal(t, want, Short(schema.Seconds(d)))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -55,10 +56,9 @@ func (r *Rows) Lines() []screen.Line {
 	return all
 }
 
-// Print writes the table and what stands below it, cut to the terminal if w is one.
-func (o *Output) Print(w io.Writer, r *Rows, below ...screen.Line) {
-	screen.Print(w, o.Paint(w), width(w), append(r.Lines(), below...)...)
-}
+// Print writes lines. None is cut: what does not fit the terminal runs on, so that
+// what is copied from it is whole.
+func (o *Output) Print(w io.Writer, lines ...screen.Line) { screen.Print(w, o.Paint(w), 0, lines...) }
 
 // List is the table of locks. Wide has more columns.
 func List(lines []schema.Line, wide bool) *Rows {
@@ -68,22 +68,37 @@ func List(lines []schema.Line, wide bool) *Rows {
 	}
 	r := NewRows(head...)
 	for _, l := range lines {
-		tone := screen.Plain
-		if l.Waiters > 0 {
-			tone = screen.Warn
-		}
+		_, tone := Mark(l)
 		h := firstHolder(l)
-		row := []string{l.Name, kind(l), holders(l), ago(h.Held), strconv.Itoa(l.Waiters), ago(l.OldestWait)}
+		row := []string{l.Name, Kind(l), Holders(l), Short(h.Held), strconv.Itoa(l.Waiters), Short(l.OldestWait)}
 		if wide {
-			row = append(row, ago(h.Queued), number(h.Token), number(l.Limit), h.Session)
+			row = append(row, Short(h.Queued), Number(h.Token), Number(l.Limit), h.Session)
 		}
 		r.Add(tone, row...)
 	}
 	return r
 }
 
-// kind is the recipe, or what there is instead.
-func kind(l schema.Line) string {
+// How long the oldest waiter of a lock waits before the lock is marked.
+const (
+	WaitsLong     = 30 * time.Second
+	WaitsVeryLong = 5 * time.Minute
+)
+
+// Mark is how a lock is marked where the oldest waiter waits long, with colours and
+// without.
+func Mark(l schema.Line) (string, screen.Tone) {
+	switch d := time.Duration(l.OldestWait); {
+	case d >= WaitsVeryLong:
+		return "!!", screen.Bad
+	case d >= WaitsLong:
+		return "!", screen.Warn
+	}
+	return "", screen.Plain
+}
+
+// Kind is the recipe, or what there is instead.
+func Kind(l schema.Line) string {
 	if l.Kind == "" && len(l.Entries) > 0 {
 		return "foreign"
 	}
@@ -97,12 +112,17 @@ func firstHolder(l schema.Line) schema.Entry {
 	return l.Entries[0]
 }
 
-// holders names the first, and how many there are beside it.
-func holders(l schema.Line) string {
+// Holders names the first holder, a leader by the value that it proposes, and says
+// how many there are beside it.
+func Holders(l schema.Line) string {
 	switch l.Holders {
 	case 0:
 		return ""
 	case 1:
+		if e := l.Entries[0]; e.Value != "" && e.Host != "" {
+			e.Label = ""
+			return fmt.Sprintf("%s (%s)", e.Value, e.Who())
+		}
 		return l.Entries[0].Who()
 	}
 	return fmt.Sprintf("%s +%d", l.Entries[0].Who(), l.Holders-1)
@@ -111,8 +131,12 @@ func holders(l schema.Line) string {
 // Queue is the table of a line: holders and waiters in order.
 func Queue(l schema.Line, wide bool) *Rows {
 	head := []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "ASKED", "QUEUED", "HELD"}
+	values := wide || slices.ContainsFunc(l.Entries, func(e schema.Entry) bool { return e.Value != "" })
+	if values {
+		head = append(head, "VALUE")
+	}
 	if wide {
-		head = append(head, "HOLDS", "VALUE", "SESSION", "KEY")
+		head = append(head, "HOLDS", "SESSION", "KEY")
 	}
 	r := NewRows(head...)
 	for _, e := range l.Entries {
@@ -124,10 +148,13 @@ func Queue(l schema.Line, wide bool) *Rows {
 			tone = screen.Good
 		}
 		row := []string{
-			strconv.Itoa(e.Place), e.State, number(e.Token), mode(e), host(e), number(int64(e.PID)), e.Label, clock(e.Since), ago(e.Queued), ago(e.Held),
+			strconv.Itoa(e.Place), e.State, Number(e.Token), Mode(e), Host(e), Number(int64(e.PID)), e.Label, clock(e.Since), Short(e.Queued), Short(e.Held),
+		}
+		if values {
+			row = append(row, e.Value)
 		}
 		if wide {
-			row = append(row, strings.Join(e.Holds, ","), e.Value, e.Session, e.Key)
+			row = append(row, strings.Join(e.Holds, ","), e.Session, e.Key)
 		}
 		r.Add(tone, row...)
 	}
@@ -149,16 +176,16 @@ func Asks(all []schema.Ask) (lines []screen.Line) {
 	return lines
 }
 
-// mode is what an entry admits beside itself.
-func mode(e schema.Entry) string {
+// Mode is what an entry admits beside itself.
+func Mode(e schema.Entry) string {
 	if e.Weight > 0 {
 		return "weight " + strconv.FormatInt(e.Weight, 10)
 	}
 	return e.Mode
 }
 
-// host says instead what is odd about an entry that does not tell.
-func host(e schema.Entry) string {
+// Host is the host of an entry, or what is odd about an entry that does not name one.
+func Host(e schema.Entry) string {
 	switch {
 	case e.Unleased:
 		return "(foreign, no session)"
@@ -168,26 +195,27 @@ func host(e schema.Entry) string {
 	return e.Host
 }
 
-func number(n int64) string {
+// Number is a number, or nothing for 0.
+func Number(n int64) string {
 	if n == 0 {
 		return ""
 	}
 	return strconv.FormatInt(n, 10)
 }
 
-// clock is a time in the reader's own zone.
+// clock is a time in the reader's zone, which it names.
 func clock(t schema.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.Local().Format(time.DateTime)
+	return t.Local().Format(time.DateTime + " -0700")
 }
 
 // Ago is a duration in a sentence.
-func Ago(s schema.Seconds) string { return cmp.Or(ago(s), "a moment") }
+func Ago(s schema.Seconds) string { return cmp.Or(Short(s), "a moment") }
 
-// ago is a duration with its two largest units.
-func ago(s schema.Seconds) string {
+// Short is a duration with its two largest units.
+func Short(s schema.Seconds) string {
 	d := time.Duration(s)
 	switch {
 	case d == 0:

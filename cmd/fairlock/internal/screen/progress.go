@@ -1,0 +1,94 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Progress is a line on a terminal that says what a command does, from the second
+// second on. It is repainted once a second and erased by Clear and Close. The zero
+// Progress writes nothing.
+type Progress struct {
+	mu      sync.Mutex
+	w       io.Writer
+	text    string
+	began   time.Time
+	painted bool
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// NewProgress returns one that writes to w if w is a terminal. Close ends it.
+func NewProgress(w io.Writer, text string) *Progress {
+	if f, ok := w.(*os.File); !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
+		return &Progress{}
+	}
+	return startProgress(w, text)
+}
+
+func startProgress(w io.Writer, text string) *Progress {
+	p := &Progress{w: w, text: text, began: time.Now(), stop: make(chan struct{})}
+	p.stopped.Go(func() { // ends with stop
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		for {
+			select {
+			case <-p.stop:
+				return
+			case now := <-t.C:
+				p.paint(now)
+			}
+		}
+	})
+	return p
+}
+
+// Say changes the text.
+func (p *Progress) Say(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = text
+}
+
+func (p *Progress) paint(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.painted = true
+	fmt.Fprintf(p.w, "\r\x1b[K%s, %s", Printable(p.text), now.Sub(p.began).Truncate(time.Second))
+}
+
+// Clear erases the line, so that others can write.
+func (p *Progress) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.painted {
+		p.painted = false
+		_, _ = io.WriteString(p.w, "\r\x1b[K") // a terminal that is gone shows nothing
+	}
+}
+
+// Close erases the line for good.
+func (p *Progress) Close() {
+	if p.stop != nil {
+		close(p.stop)
+		p.stopped.Wait()
+		p.stop = nil
+	}
+	p.Clear()
+}
+
+// Before returns a writer that erases the line before it writes to w.
+func (p *Progress) Before(w io.Writer) io.Writer { return &before{p, w} }
+
+type before struct {
+	p *Progress
+	w io.Writer
+}
+
+func (b *before) Write(text []byte) (int, error) {
+	b.p.Clear()
+	return b.w.Write(text)
+}

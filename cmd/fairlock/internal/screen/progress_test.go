@@ -1,0 +1,43 @@
+package screen
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestProgressBeginsAfterASecondAndLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := startProgress(&b, "reading")
+		time.Sleep(900 * time.Millisecond)
+		synctest.Wait()
+		assert.Empty(t, b.String())
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, "\r\x1b[Kreading, 1s", b.String())
+		p.Say("writing\x1b")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, "\r\x1b[Kreading, 1s\r\x1b[Kwriting?, 2s", b.String())
+		b.Reset()
+
+		p.Clear()
+		p.Close()
+		p.Close()
+
+		assert.Equal(t, "\r\x1b[K", b.String())
+	})
+}
+
+func TestNoProgressWhereNobodyLooks(t *testing.T) {
+	var b bytes.Buffer
+	p := NewProgress(&b, "reading")
+	p.Say("writing")
+	p.Clear()
+	p.Close()
+	assert.Empty(t, b.String())
+}

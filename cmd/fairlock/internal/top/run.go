@@ -1,0 +1,187 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/gdamore/tcell/v3"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Service is what Run needs of a lock service. Its methods are called from several
+// goroutines.
+type Service interface {
+	// Locks reads all locks.
+	Locks(ctx context.Context) ([]schema.Line, error)
+	// Queue reads one queue with its yield requests.
+	Queue(ctx context.Context, name string) (schema.Line, error)
+	// Do asks, withdraws or evicts, and returns a sentence that says what it did.
+	Do(ctx context.Context, c Command) (string, error)
+	// Now is the time by the service's clock.
+	Now() time.Time
+}
+
+// Options are for Run.
+type Options struct {
+	Service  string        // what the title calls it
+	Interval time.Duration // between reads
+	Timeout  time.Duration // of a read or an action
+	// Lapsed receives when the session is lost, and all yield requests with it.
+	Lapsed <-chan struct{}
+}
+
+// Run shows the live view until the user quits or ctx ends. The screen must be
+// initialized. Run returns it to the terminal on every way out, a panic included.
+func Run(ctx context.Context, scr tcell.Screen, svc Service, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &loop{Options: o, svc: svc, scr: scr, results: make(chan result)}
+	defer l.tasks.Wait()
+	defer cancel()
+	defer scr.Fini()
+	l.state = State{Service: o.Service}
+	l.state.Width, l.state.Height = scr.Size()
+	tick := time.NewTicker(o.Interval)
+	defer tick.Stop()
+	l.read(ctx)
+	for {
+		draw(scr, View(l.state))
+		var e Event
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			l.read(ctx)
+			continue
+		case <-o.Lapsed:
+			e = Done{Command: Command{Do: Lapsed}, Text: "the session was lost, and the yield requests with it"}
+		case r := <-l.results:
+			if r.panicked != nil {
+				panic(r.panicked)
+			}
+			if r.fatal != nil {
+				return r.fatal
+			}
+			e = r.event
+			if r.read {
+				l.finished(ctx)
+			}
+		case typed, ok := <-scr.EventQ():
+			if !ok {
+				return errors.New("the terminal is gone")
+			}
+			var err error
+			if e, err = event(scr, typed); err != nil {
+				return err
+			}
+		}
+		var do Command
+		if l.state, do = Update(l.state, e); do.Do == Quit {
+			return nil
+		}
+		l.do(ctx, do)
+	}
+}
+
+// loop is what Run keeps between events.
+type loop struct {
+	Options
+
+	svc     Service
+	scr     tcell.Screen
+	state   State
+	results chan result
+	tasks   sync.WaitGroup
+
+	reading, again bool
+}
+
+// result is what a goroutine found.
+type result struct {
+	event    Event
+	read     bool
+	fatal    error
+	panicked any
+}
+
+// start runs f in a goroutine that ends with ctx. A panic in f is raised again in
+// Run, which gives the terminal back first.
+func (l *loop) start(ctx context.Context, f func(ctx context.Context) result) {
+	l.tasks.Go(func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{panicked: fmt.Sprintf("%v\n\n%s", p, debug.Stack())}
+			}
+			select {
+			case l.results <- r:
+			case <-ctx.Done():
+			}
+		}()
+		bounded, cancel := context.WithTimeout(ctx, l.Timeout)
+		defer cancel()
+		r = f(bounded)
+	})
+}
+
+// do starts what Update asked for.
+func (l *loop) do(ctx context.Context, c Command) {
+	switch c.Do {
+	case Read:
+		l.read(ctx)
+	case Ask, Withdraw, Evict:
+		l.start(ctx, func(ctx context.Context) result {
+			text, err := l.svc.Do(ctx, c)
+			if err != nil {
+				text = err.Error()
+			}
+			return result{event: Done{Command: c, Failed: err != nil, Text: text}}
+		})
+	case Nothing, Quit, Lapsed:
+	}
+}
+
+// read reads what is shown. One read runs at a time: where it takes longer than the
+// interval, the next one waits for it.
+func (l *loop) read(ctx context.Context) {
+	if l.reading {
+		l.again = true
+		return
+	}
+	l.reading = true
+	open := l.state.open
+	l.start(ctx, func(ctx context.Context) result {
+		var e Event
+		var err error
+		if open == "" {
+			var lines []schema.Line
+			lines, err = l.svc.Locks(ctx)
+			e = Locks{Lines: lines, At: l.svc.Now()}
+		} else {
+			var line schema.Line
+			line, err = l.svc.Queue(ctx, open)
+			e = Queue{Line: line, At: l.svc.Now()}
+		}
+		switch {
+		case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
+			return result{read: true, fatal: err} // waiting does not help
+		case err != nil:
+			return result{read: true, event: Unanswered{}}
+		}
+		return result{read: true, event: e}
+	})
+}
+
+// finished is called after a read.
+func (l *loop) finished(ctx context.Context) {
+	l.reading = false
+	if l.again {
+		l.again = false
+		l.read(ctx)
+	}
+}

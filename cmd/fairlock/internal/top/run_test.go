@@ -1,0 +1,150 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v3"
+	"github.com/gdamore/tcell/v3/vt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/session"
+)
+
+// terminal is an emulated one that keeps what was written to it.
+type terminal struct {
+	vt.MockTerm
+
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	t.written.Write(p)
+	t.mu.Unlock()
+	return t.MockTerm.Write(p)
+}
+
+// given reports whether the last thing that was done is to leave the other screen.
+func (t *terminal) given() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.written.String()
+	return strings.LastIndex(s, "\x1b[?1049l") > strings.LastIndex(s, "\x1b[?1049h") && strings.Contains(s, "\x1b[?25h")
+}
+
+func opened(t *testing.T) (*terminal, tcell.Screen) {
+	t.Helper()
+	term := &terminal{MockTerm: vt.NewMockTerm(vt.MockOptSize{X: 80, Y: 24})}
+	scr, err := tcell.NewTerminfoScreenFromTty(term, tcell.OptNegotiation(false), tcell.OptTerm("xterm"))
+	require.NoError(t, err)
+	require.NoError(t, scr.Init())
+	return term, scr
+}
+
+// fake is a service in which everything can be replaced.
+type fake struct {
+	locks func(context.Context) ([]schema.Line, error)
+	do    func(Command) (string, error)
+}
+
+func (f fake) Now() time.Time { return time.Unix(1e9, 0) }
+
+func (f fake) Locks(ctx context.Context) ([]schema.Line, error) { return f.locks(ctx) }
+
+func (f fake) Queue(context.Context, string) (schema.Line, error) { return lock("a", 1, 0), nil }
+
+func (f fake) Do(_ context.Context, c Command) (string, error) { return f.do(c) }
+
+var options = Options{Service: "memory", Interval: time.Millisecond, Timeout: time.Minute}
+
+func TestTheTerminalIsGivenBackOnEveryExit(t *testing.T) {
+	good := func(context.Context) ([]schema.Line, error) { return []schema.Line{lock("a", 1, 0)}, nil }
+	stuck := func(ctx context.Context) ([]schema.Line, error) { <-ctx.Done(); return nil, ctx.Err() }
+	for name, c := range map[string]struct {
+		locks  func(context.Context) ([]schema.Line, error)
+		typed  string
+		cancel bool
+		want   error
+		panics bool
+	}{
+		"q":                       {locks: good, typed: "q"},
+		"^C":                      {locks: good, typed: "\x03"},
+		"q while a read is stuck": {locks: stuck, typed: "q"},
+		"signal":                  {locks: good, cancel: true},
+		"no permission":           {locks: func(context.Context) ([]schema.Line, error) { return nil, session.ErrDenied }, want: session.ErrDenied},
+		"panic of a read":         {locks: func(context.Context) ([]schema.Line, error) { panic("broken") }, panics: true},
+		"panic of the view": {locks: func(context.Context) ([]schema.Line, error) {
+			return []schema.Line{{Name: "a", Holders: 1}}, nil // a holder that is not there
+		}, panics: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			term, scr := opened(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.cancel {
+				cancel()
+			}
+			term.SendRaw([]byte(c.typed))
+			run := func() { assert.ErrorIs(t, Run(ctx, scr, fake{locks: c.locks}, options), c.want) }
+
+			if c.panics {
+				assert.Panics(t, run)
+			} else {
+				run()
+			}
+
+			assert.True(t, term.given())
+		})
+	}
+}
+
+func TestKeysDoWhatTheUserConfirms(t *testing.T) {
+	term, scr := opened(t)
+	did := make(chan Command, 1)
+	svc := fake{
+		locks: func(context.Context) ([]schema.Line, error) { return []schema.Line{lock("a", 1, 0)}, nil },
+		do: func(c Command) (string, error) {
+			did <- c
+			return "", errors.New("no such thing")
+		},
+	}
+	ended := make(chan error)
+	go func() { ended <- Run(t.Context(), scr, svc, options) }()
+	shows := func(want string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return strings.Contains(onScreen(term), want) }, time.Minute, time.Millisecond, want)
+	}
+	shows("host-a pid 100 (w0)")
+	term.SendRaw([]byte("\r"))
+	shows("a  mutex, 1 holder, 1 waiting")
+	term.SendRaw([]byte("\x1b[B"))
+	term.SendRaw([]byte("e"))
+	shows("Evict host-a pid 101 (w1)")
+	term.SendRaw([]byte("y"))
+	assert.Equal(t, Command{Do: Evict, Name: "a", Token: 11}, <-did)
+	shows("no such thing")
+	term.SendRaw([]byte("q"))
+	require.NoError(t, <-ended)
+}
+
+// onScreen is what the terminal shows.
+func onScreen(term *terminal) string {
+	var b strings.Builder
+	size, _ := term.WindowSize()
+	for y := range size.Height {
+		for x := range size.Width {
+			b.WriteString(term.GetCell(vt.Coord{X: vt.Col(x), Y: vt.Row(y)}).C)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

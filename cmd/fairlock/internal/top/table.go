@@ -1,0 +1,129 @@
+package top
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+)
+
+// column is one of a table that has to fit the terminal.
+type column struct {
+	title string
+	// least is how far the column may be shortened; 0 if it may not.
+	least int
+	// drop is when the column goes if shortening is not enough, the highest first;
+	// 0 if it stays.
+	drop   int
+	marked bool // the table is sorted by it
+}
+
+// table is one in the making.
+type table struct {
+	columns []column
+	rows    [][]string
+	tones   []screen.Tone
+}
+
+func newTable(columns ...column) *table {
+	t := &table{columns: columns}
+	var head []string
+	for _, c := range columns {
+		head = append(head, c.title)
+	}
+	t.add(screen.Head, head...)
+	return t
+}
+
+func (t *table) add(tone screen.Tone, cells ...string) {
+	for i, c := range cells {
+		if cells[i] = screen.Printable(c); c == "" {
+			cells[i] = "-"
+		}
+	}
+	t.rows, t.tones = append(t.rows, cells), append(t.tones, tone)
+}
+
+const gap = 2 // between columns
+
+// widths fits the columns into a width: it shortens the longest that may be, then
+// drops those that may go. 0 is a column that is dropped.
+func (t *table) widths(width int) []int {
+	natural := make([]int, len(t.columns))
+	for _, row := range t.rows {
+		for i, c := range row {
+			natural[i] = max(natural[i], utf8.RuneCountInString(c))
+		}
+	}
+	for i, c := range t.columns {
+		if c.marked {
+			natural[i] = max(natural[i], len(c.title)+1)
+		}
+	}
+	for {
+		w := shrunk(t.columns, natural, width)
+		out := -1
+		for i, c := range t.columns {
+			if w[i] > 0 && c.drop > 0 && !c.marked && (out < 0 || c.drop > t.columns[out].drop) {
+				out = i
+			}
+		}
+		if total(w) <= width || out < 0 {
+			return w
+		}
+		natural[out] = 0
+	}
+}
+
+// shrunk takes from the longest column that may be shorter, until all fit.
+func shrunk(columns []column, natural []int, width int) []int {
+	w := append([]int(nil), natural...)
+	for total(w) > width {
+		longest := -1
+		for i, c := range columns {
+			if c.least > 0 && w[i] > max(c.least, len(c.title)) && (longest < 0 || w[i] > w[longest]) {
+				longest = i
+			}
+		}
+		if longest < 0 {
+			break
+		}
+		w[longest]--
+	}
+	return w
+}
+
+func total(w []int) int {
+	sum := -gap
+	for _, n := range w {
+		if n > 0 {
+			sum += n + gap
+		}
+	}
+	return sum
+}
+
+// lines are the rows. A cell that is shortened ends with "~".
+func (t *table) lines(width int) []screen.Line {
+	w := t.widths(width)
+	var all []screen.Line
+	for r, row := range t.rows {
+		var b strings.Builder
+		for i, c := range row {
+			if w[i] == 0 {
+				continue
+			}
+			if r == 0 && t.columns[i].marked {
+				c += "*"
+			}
+			if n := utf8.RuneCountInString(c); n > w[i] {
+				c = string([]rune(c)[:w[i]-1]) + "~"
+			} else {
+				c += strings.Repeat(" ", w[i]-n)
+			}
+			b.WriteString(c + strings.Repeat(" ", gap))
+		}
+		all = append(all, screen.Text(t.tones[r], "%s", strings.TrimRight(b.String(), " ")))
+	}
+	return all
+}

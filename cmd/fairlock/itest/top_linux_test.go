@@ -1,0 +1,122 @@
+package itest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v3/vt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/fairlock/recipes/mutex"
+)
+
+// shows waits until the screen of a program, which began with a size, shows a text.
+func (x *typed) shows(t *testing.T, columns, rows int, want string) {
+	t.Helper()
+	var seen string
+	if !assert.Eventually(t, func() bool {
+		seen = emulated(x.screen.String(), columns, rows)
+		return strings.Contains(seen, want)
+	}, patience, 20*time.Millisecond) {
+		require.Fail(t, "not shown", "%s\nbut:\n%s", want, seen)
+	}
+}
+
+// emulated is what a terminal shows after it was sent a text.
+func emulated(text string, columns, rows int) string {
+	term := vt.NewMockTerm(vt.MockOptSize{X: vt.Col(columns), Y: vt.Row(rows)})
+	_ = term.Start()
+	_, _ = term.Write([]byte(text))
+	_ = term.Drain()
+	defer func() { _ = term.Stop() }()
+	var b strings.Builder
+	for y := range rows {
+		var line strings.Builder
+		for x := range columns {
+			line.WriteString(term.GetCell(vt.Coord{X: vt.Col(x), Y: vt.Row(y)}).C)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+func TestTopIsDrivenByKeysOnATerminal(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		a, b := visit(t, url, "one"), visit(t, url, "two")
+		h := holdOf(t, a, "jobs/a")
+		waiting(t, a, "jobs/a", 2, func(ctx context.Context) { _, _ = mutex.New(b, "jobs/a").Lock(ctx) })
+		x := atTerminal(t, url, "top", "--interval", "50ms")
+		x.shows(t, 80, 24, "1 lock, 1 holder, 1 waiter, by waiters\n")
+		x.shows(t, 80, 24, fmt.Sprintf(" pid %d (one) ", os.Getpid()))
+		holdOf(t, a, "jobs/b")
+		x.shows(t, 80, 24, "2 locks, 2 holders, 1 waiter, by waiters\n")
+
+		x.types(t, "/jobs/a\r")
+		x.shows(t, 80, 24, `1 lock, 1 holder, 1 waiter, filter "jobs/a" of 2`)
+		x.types(t, "\r")
+		x.shows(t, 80, 24, "jobs/a  mutex, 1 holder, 1 waiting\n")
+		x.types(t, "a")
+		x.shows(t, 80, 24, fmt.Sprintf(`(token %d) to yield "jobs/a"? [y/N]`, h.Token()))
+		x.types(t, "y")
+		_, err := h.Asked(bounded(t))
+		require.NoError(t, err)
+		x.shows(t, 80, 24, "asked to yield by ")
+		x.types(t, "e")
+		x.shows(t, 80, 24, "for a moment. [y/N]")
+		x.types(t, "n")
+		x.shows(t, 80, 24, "nothing was done")
+		require.NoError(t, h.Context().Err())
+		x.types(t, "e")
+		x.shows(t, 80, 24, "for a moment. [y/N]")
+		x.types(t, "y")
+		<-h.Context().Done()
+		x.shows(t, 80, 24, "jobs/a  mutex, 1 holder, 0 waiting\n")
+
+		require.NoError(t, unix.IoctlSetWinsize(int(x.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 40, Row: 12}))
+		x.shows(t, 40, 12, "\nfrom \"jobs/a\"\n")
+		x.types(t, "q")
+		assert.Equal(t, 0, x.code(t))
+		assert.True(t, givenBack(x.screen.String()), "%q", x.screen.String())
+	})
+}
+
+// givenBack reports whether the last screen that a program chose is the usual one,
+// with a cursor.
+func givenBack(text string) bool {
+	return strings.Contains(text, "\x1b[?1049h") &&
+		strings.LastIndex(text, "\x1b[?1049l") > strings.LastIndex(text, "\x1b[?1049h") &&
+		strings.LastIndex(text, "\x1b[?25h") > strings.LastIndex(text, "\x1b[?25l")
+}
+
+func TestTopGivesTheTerminalBackWhenItIsStopped(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		for _, stop := range []func(x *typed){
+			func(x *typed) { x.types(t, "\x03") },
+			func(x *typed) { require.NoError(t, x.Process.Signal(syscall.SIGINT)) },
+			func(x *typed) { require.NoError(t, x.Process.Signal(syscall.SIGTERM)) },
+		} {
+			x := atTerminal(t, url, "top", "--no-color")
+			x.shows(t, 80, 24, "0 locks, 0 holders, 0 waiters")
+			before, err := unix.IoctlGetTermios(int(x.Fd()), unix.TCGETS)
+			require.NoError(t, err)
+			require.Zero(t, before.Lflag&unix.ICANON, "it is raw")
+
+			stop(x)
+
+			assert.Equal(t, 0, x.code(t))
+			after, err := unix.IoctlGetTermios(int(x.Fd()), unix.TCGETS)
+			require.NoError(t, err)
+			assert.NotZero(t, after.Lflag&unix.ICANON)
+			assert.NotZero(t, after.Lflag&unix.ECHO)
+			assert.True(t, givenBack(x.screen.String()), "%q", x.screen.String())
+			assert.NotRegexp(t, "\x1b\\[3[0-9]", x.screen.String(), "no colours")
+		}
+	})
+}
