@@ -155,7 +155,7 @@ func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 		return "", fmt.Errorf("no entry was evicted: %s", exit.Plain(err))
 	}
 	for i, e := range entries {
-		if e.Token != c.Token {
+		if int64(e.Token) != c.Token {
 			continue
 		}
 		who := screen.Printable(line.Entries[i].Who())
