@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,13 +31,14 @@ func (a *app) versionCommand() *cobra.Command {
 
 // versionLine is a release for people, as --version shows it too.
 func versionLine(r schema.Release) string {
-	line := "fairlock " + r.Version
+	var line strings.Builder
+	line.WriteString("fairlock " + r.Version)
 	for _, s := range []string{r.Go, r.OS, r.Arch, r.Revision} {
 		if s != "" {
-			line += " " + s
+			line.WriteString(" " + s)
 		}
 	}
-	return line
+	return line.String()
 }
 
 // release describes this program as the go command built it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,10 +35,10 @@ func read(t *testing.T, p *Profile) *profile.Profile {
 func sums(p *profile.Profile, value int) map[string]int64 {
 	all := map[string]int64{}
 	for _, s := range p.Sample {
-		path := ""
+		var path strings.Builder
 		for i := len(s.Location) - 1; i >= 0; i-- {
-			path += "/" + s.Location[i].Line[0].Function.Name
-			all[path] += s.Value[value]
+			path.WriteString("/" + s.Location[i].Line[0].Function.Name)
+			all[path.String()] += s.Value[value]
 		}
 	}
 	return all

@@ -98,11 +98,12 @@ func (s State) done(e Done) State {
 func (s State) shown() []schema.Line {
 	want := strings.ToLower(s.filter)
 	found := slices.DeleteFunc(slices.Clone(s.locks), func(l schema.Line) bool {
-		text := l.Name
+		var text strings.Builder
+		text.WriteString(l.Name)
 		for _, e := range l.Entries[:min(l.Holders, len(l.Entries))] {
-			text += "\n" + e.Who()
+			text.WriteString("\n" + e.Who())
 		}
-		return !strings.Contains(strings.ToLower(text), want)
+		return !strings.Contains(strings.ToLower(text.String()), want)
 	})
 	slices.SortStableFunc(found, s.order.compare)
 	return found

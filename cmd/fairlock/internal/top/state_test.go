@@ -132,11 +132,11 @@ func TestTheSortColumnIsChosen(t *testing.T) {
 	a.Entries[0].Held, b.Entries[0].Held = schema.Seconds(time.Second), schema.Seconds(2*time.Second)
 	s := list(80, 24, a, b, c)
 	for _, want := range []string{"waiters bca", "oldest cab", "name abc", "held bac", "waiters bca"} {
-		names := ""
+		var names strings.Builder
 		for _, l := range s.shown() {
-			names += l.Name
+			names.WriteString(l.Name)
 		}
-		assert.Equal(t, want, s.order.String()+" "+names)
+		assert.Equal(t, want, s.order.String()+" "+names.String())
 		assert.Contains(t, text(s)[3], s.order.column()+"*")
 		s, _ = after(s, "s")
 	}
