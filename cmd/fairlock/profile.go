@@ -101,7 +101,7 @@ func sample(ctx context.Context, cmd *cobra.Command, s *session.Session, p *cont
 	defer progress.Close()
 	last := time.Now().Add(-every)
 	look := func(ctx context.Context) ([]schema.Line, error) { return inspect.ReadAll(ctx, s, prefix) }
-	err := follow(bounded, s, every, progress.Before(cmd.ErrOrStderr()), look, func(lines []schema.Line) error {
+	err := follow(bounded, every, progress.Before(cmd.ErrOrStderr()), look, func(lines []schema.Line) error {
 		now := time.Now()
 		p.Add(lines, min(now.Sub(last), 2*every))
 		last = now

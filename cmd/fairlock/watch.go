@@ -52,7 +52,7 @@ func (a *app) watchCommand() *cobra.Command {
 			paint := out.Paint(w)
 			var before []schema.Line
 			look := func(ctx context.Context) ([]schema.Line, error) { return inspect.ReadAll(ctx, s, first(args)) }
-			return follow(ctx, s, time.Duration(every), cmd.ErrOrStderr(), look, func(now []schema.Line) error {
+			return follow(ctx, time.Duration(every), cmd.ErrOrStderr(), look, func(now []schema.Line) error {
 				events := inspect.Changes(before, now, time.Now())
 				before = now
 				for _, e := range events {
@@ -78,7 +78,7 @@ func tell(w io.Writer, paint screen.Paint, asJSON bool, e schema.Event) error {
 // follow looks every so often and gives each look to f. It goes on while the
 // service cannot be reached, and ends with f's error, without a word when ctx
 // ends, and where waiting cannot help.
-func follow[T any](ctx context.Context, s *session.Session, every time.Duration, stderr io.Writer, look func(context.Context) (T, error), f func(T) error) error {
+func follow[T any](ctx context.Context, every time.Duration, stderr io.Writer, look func(context.Context) (T, error), f func(T) error) error {
 	lost := false
 	err := inspect.Every(ctx, every, func() error {
 		looking, cancel := context.WithTimeout(ctx, lookTimeout)
