@@ -113,7 +113,7 @@ func (p *plea) stand(ctx context.Context, a *app) error {
 	defer cancel()
 	look := func(ctx context.Context) (schema.Line, error) { return inspect.Read(ctx, p.s, p.name) }
 	p.progress = screen.NewProgress(p.stderr, "no holder has yielded; one that runs with --on-ask warn, the default, never does")
-	err = follow(bounded, p.s, askInterval, p.progress.Before(p.stderr), look, func(now schema.Line) error { return p.seen(bounded, now) })
+	err = follow(bounded, askInterval, p.progress.Before(p.stderr), look, func(now schema.Line) error { return p.seen(bounded, now) })
 	p.progress.Close()
 	switch {
 	case p.yielded && (bounded.Err() != nil || errors.Is(err, errEnough)):

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/fault"
@@ -66,10 +65,10 @@ func (w *world) grant(hd *hold) {
 func (w *world) ofLine(hd *hold, ln *line, i int) bool {
 	token := int64(hd.h.Token())
 	if hd.h.Slot() >= 0 {
-		token = session.Engine(door.Key{}).Inner(hd.h).Refs()[0].Place // a slot has tokens of its own
+		token = core().Inner(hd.h).Refs()[0].Place // a slot has tokens of its own
 	}
 	hd.place = token
-	refs := session.Engine(door.Key{}).Inner(hd.h).Refs()
+	refs := core().Inner(hd.h).Refs()
 	if len(refs) != len(hd.lines) || ln.byPlace[refs[i].Place] == nil {
 		w.fail("S2", "%s has a hold on %s of an entry that never was: %v", hd.k.name, ln.name, refs)
 		return false
@@ -96,7 +95,7 @@ func (w *world) ofLine(hd *hold, ln *line, i int) bool {
 // holds.
 func (hd *hold) ready() time.Duration {
 	ready := max(hd.called, hd.k.c.ill())
-	if hd.mode == session.Weighted { // others must note that they hold, if they live
+	if hd.mode == driver.Weighted { // others must note that they hold, if they live
 		for _, c := range hd.k.w.clients {
 			ready = max(ready, c.ill())
 		}
@@ -151,7 +150,7 @@ func (w *world) exclusion(hd *hold) {
 			if o.given || o.taken() || o.k.c.paused { // who is stopped asks nothing
 				continue
 			}
-			excludes := o.mode == session.Exclusive || hd.mode == session.Exclusive
+			excludes := o.mode == driver.Exclusive || hd.mode == driver.Exclusive
 			if excludes && w.believes(o) {
 				w.fail("S1", "%s and %s both believe in their holds of %s (tokens %d, %d) by their contexts", hd.k.name, o.k.name, ln.name, hd.h.Token(), o.h.Token())
 			}
@@ -170,7 +169,7 @@ func (w *world) exclusion(hd *hold) {
 				last = o
 			}
 		}
-		if hd.mode == session.Weighted && taken > last.highest() {
+		if hd.mode == driver.Weighted && taken > last.highest() {
 			w.fail("S1", "%d permits of %s are believed in, of %d at most", taken, ln.name, last.highest())
 		}
 	}
@@ -285,7 +284,7 @@ func (w *world) refused(a *attempt, as asked, err error) {
 	case errors.Is(err, session.ErrNotAcquired) && (as.try || a.ends >= 0):
 	case errors.Is(err, session.ErrUnavailable) && (as.try || a.ends >= 0):
 	case a.ends >= 0 && a.k.ctx.Err() == nil && isContext(err):
-	case errors.Is(err, session.ErrWeight) && as.mode == session.Weighted:
+	case errors.Is(err, session.ErrWeight) && as.mode == driver.Weighted:
 	case errors.Is(err, session.ErrClosed) && a.k.c.shut > 0:
 	case a.k.ctx.Err() != nil: // the run is being ended
 	case as.try && isContext(err):

@@ -144,7 +144,9 @@ func (k *worker) nest(hd *hold, enter func(context.Context) (*session.Hold, erro
 	case k.chance(2):
 		_ = inner.Unlock()
 	default:
-		hd.mode, hd.h = inner.Mode(), inner
+		if hd.h = inner; inner.Mode() == session.Shared {
+			hd.mode = driver.Shared
+		}
 		_ = outer.Unlock()
 	}
 	k.sleep(0, 0)
@@ -241,7 +243,7 @@ func allFinish(k *worker) {
 func readWriteRound(k *worker) {
 	ln := k.one()
 	l := rwlock.New(k.c.session, ln.name)
-	as := asked{lines: []*line{ln}, mode: session.Shared, try: k.chance(6), ends: 2}
+	as := asked{lines: []*line{ln}, mode: driver.Shared, try: k.chance(6), ends: 2}
 	want := l.RLock
 	writes := k.chance(2)
 	switch {
@@ -253,7 +255,7 @@ func readWriteRound(k *worker) {
 		want = l.TryRLock
 	}
 	if writes {
-		as.mode = session.Exclusive
+		as.mode = driver.Exclusive
 	}
 	hd := k.acquire(as, want)
 	if hd == nil {
@@ -274,7 +276,7 @@ func readWriteRound(k *worker) {
 
 // downgrade makes a writer a reader. From the call on readers may be let in.
 func (k *worker) downgrade(l *rwlock.RWLock, hd *hold) {
-	hd.mode = session.Shared
+	hd.mode = driver.Shared
 	token := hd.h.Token()
 	called := k.w.Now()
 	ctx, cancel := driver.WithTimeout(k.ctx, k.c, time.Second)
@@ -288,8 +290,8 @@ func (k *worker) downgrade(l *rwlock.RWLock, hd *hold) {
 func readWriteFinish(k *worker) {
 	ln := k.one()
 	l := rwlock.New(k.c.session, ln.name)
-	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: session.Exclusive}, l.Lock))
-	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: session.Shared}, l.RLock))
+	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: driver.Exclusive}, l.Lock))
+	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: driver.Shared}, l.RLock))
 }
 
 // The permits of a run.
@@ -313,7 +315,7 @@ func semaphoreRound(k *worker) {
 		return
 	}
 	n := 1 + k.random.Int64N(3)
-	as := asked{lines: []*line{ln}, mode: session.Weighted, weight: n, try: k.chance(6), ends: 2}
+	as := asked{lines: []*line{ln}, mode: driver.Weighted, weight: n, try: k.chance(6), ends: 2}
 	hd := k.acquire(as, func(ctx context.Context) (*session.Hold, error) {
 		if as.try {
 			return m.TryAcquire(ctx, n)
@@ -329,7 +331,7 @@ func semaphoreRound(k *worker) {
 func semaphoreFinish(k *worker) {
 	ln := k.one()
 	m := semaphore.NewWith(k.c.session, ln.name, firstLimit, semaphore.Options{Follow: true})
-	hd := k.acquire(asked{lines: []*line{ln}, mode: session.Weighted, weight: 1}, func(ctx context.Context) (*session.Hold, error) {
+	hd := k.acquire(asked{lines: []*line{ln}, mode: driver.Weighted, weight: 1}, func(ctx context.Context) (*session.Hold, error) {
 		return m.Acquire(ctx, 1)
 	})
 	k.giveBack(hd)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // worker is somebody who uses the library. It has chance of its own, so that
@@ -91,7 +92,7 @@ type hold struct {
 	h       *session.Hold
 	name    string
 	lines   []*line
-	mode    session.Mode
+	mode    driver.Mode
 	weight  int64
 	got     time.Duration
 	entries []*entry
@@ -107,7 +108,7 @@ var errNothing = errors.New("neither a hold nor an error")
 // asked says what a caller wants.
 type asked struct {
 	lines  []*line
-	mode   session.Mode
+	mode   driver.Mode
 	weight int64
 	try    bool
 	ends   int // the context ends once in so many times; 0: never

@@ -52,6 +52,11 @@ func (c Config) Command() string {
 	return fmt.Sprintf("go test ./itest/sim -run 'TestReplay$' -v -seed %d -kind %s", c.Seed, c.Kind)
 }
 
+// core returns package session as the packages of this module see it.
+func core() door.Engine[session.Session, session.Hold, session.Entry, session.Options] {
+	return session.Engine(door.Key{})
+}
+
 // world is one run.
 type world struct {
 	scheduler
@@ -283,7 +288,7 @@ func (c *client) open() {
 func (c *client) dial(who string) *session.Session {
 	ctx := context.WithValue(context.Background(), actor{}, who)
 	for {
-		s, err := session.Engine(door.Key{}).Open(ctx, kept{c.mem.Backend(), c}, &session.Options{
+		s, err := core().Open(ctx, kept{c.mem.Backend(), c}, &session.Options{
 			TTL: ttl, Label: c.name, Logger: slog.New(slog.DiscardHandler),
 			Hooks: session.Hooks{Lost: func(session.Event) { c.linger() }},
 		})
