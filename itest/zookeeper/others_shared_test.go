@@ -10,7 +10,6 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // TestTheLineIsSharedWithCuratorsOtherRecipes has stock Curator stand in one line
@@ -126,7 +125,7 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	line, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, 7)
-	for i, want := range []driver.Mode{driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive, driver.Shared, driver.Shared, driver.Exclusive} {
+	for i, want := range []session.Mode{session.Exclusive, session.Shared, session.Shared, session.Exclusive, session.Shared, session.Shared, session.Exclusive} {
 		assert.Equal(t, want, line[i].Mode, "number %d, %s", i, line[i].Key)
 	}
 	l.waits(r2, r3, w4, r5, r6, w7)

@@ -52,7 +52,7 @@ func heldSinceGrant(t *testing.T, url string) {
 	r := rows(ask(t, url, "ls").stdout)
 	assert.Regexp(t, `^\d+(\.\d)?m?s$`, columns(r[1])[3], "HELD: %s", r[1])
 	r = rows(ask(t, url, "who", "x").stdout)
-	assert.Regexp(t, `^\d`, columns(r[1])[9], "HELD: %s", r[1])
+	assert.Regexp(t, `^\d`, columns(r[2])[9], "HELD: %s", r[2])
 	got = ask(t, url, "run", "-w", "0.1", "x", "--", "true")
 	assert.Regexp(t, `(?m)^fairlock: x: not acquired: held by \S+ pid \d+ \(late\) for \S+, 1 ahead`, got.stderr)
 	x := atTerminal(t, url, "evict", "--holder", "x")

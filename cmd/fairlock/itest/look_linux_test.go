@@ -108,7 +108,7 @@ func lsAndWho(t *testing.T, url string) {
 		assert.Equal(t, "10.0.0.7:80", l.Entries[0].Value)
 		assert.Equal(t, line[0].Key, l.Entries[0].Key)
 		assert.Equal(t, line[0].Session, l.Entries[0].Session)
-		assert.Equal(t, line[0].Token, l.Entries[0].Token)
+		assert.EqualValues(t, line[0].Token, l.Entries[0].Token)
 	})
 	t.Run("who of a name that nobody has", func(t *testing.T) {
 		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"order/settle\" has no holder and no waiter: did you mean \"orders/settle\"?\n"},

@@ -282,7 +282,7 @@ func TestHoldHoldsUntilStdinEndsOrASignalComes(t *testing.T) {
 		line, err := s.Queue(t.Context(), "h")
 		require.NoError(t, err)
 		require.Len(t, line, 1)
-		assert.Equal(t, line[0].Token, g.Token)
+		assert.EqualValues(t, line[0].Token, g.Token)
 		assert.Equal(t, []string{"h", "mutex"}, []string{g.Name, g.Kind})
 
 		require.NoError(t, stdin.Close())
