@@ -3,6 +3,7 @@ package itest
 import (
 	"context"
 	"encoding/json"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,8 +54,10 @@ func heldSinceGrant(t *testing.T, url string) {
 	assert.Regexp(t, `^\d+(\.\d)?m?s$`, columns(r[1])[3], "HELD: %s", r[1])
 	r = rows(ask(t, url, "who", "x").stdout)
 	assert.Regexp(t, `^\d`, columns(r[2])[9], "HELD: %s", r[2])
-	got = ask(t, url, "run", "-w", "0.1", "x", "--", "true")
-	assert.Regexp(t, `(?m)^fairlock: x: not acquired: held by \S+ pid \d+ \(late\) for \S+, 1 ahead`, got.stderr)
+	waiter := begin(t, url, "run", "x", "--", "true")
+	waiter.err.WaitFor(t, `x: waiting, 2nd of 2, held by \S+ pid \d+ \(late\) for \S+, token \d+\n`)
+	require.NoError(t, waiter.Process.Signal(syscall.SIGTERM))
+	waiter.code(t)
 	x := atTerminal(t, url, "evict", "--holder", "x")
 	x.screen.WaitFor(t, `Evict \S+ pid \d+ \(late\), which has held "x" with token \d+ for \S+\? \[y/N\] $`)
 	x.types(t, "n\n")

@@ -135,7 +135,7 @@ func (d *director) conclude(ctx context.Context, played error, killed int) error
 	if err := d.store.mark(ctx); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	late := d.stage.until(ctx, "the store's events come to their end", patience, func() bool { return d.stage.ended })
+	late := d.stage.until(ctx, "the store's events come to their end", func() bool { return d.stage.ended })
 	h := d.stage.history()
 	h.Leftovers = check.Leftovers{Keys: keys, Leases: leases, Processes: killed}
 	r := check.Verify(h)

@@ -23,7 +23,6 @@ const (
 
 	byHand   = 320 * time.Millisecond // a job that a person can follow
 	quick    = time.Millisecond       // a job that only the figures can follow
-	patience = 6 * time.Second        // for anything that ought to happen soon
 	expected = 20 * time.Second
 
 	// It ends within a minute, whatever happens: the script, the workers (sooner
@@ -31,7 +30,7 @@ const (
 	limit    = 50 * time.Second
 	farewell = 2 * time.Second
 	hurry    = 700 * time.Millisecond
-	audit    = 2 * time.Second
+	audit    = 6 * time.Second
 )
 
 // How long the jobs take during which faults happen: one that the killed worker
@@ -66,7 +65,7 @@ func (d *director) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.stage.until(ctx, "all workers get their sessions", patience, d.everybody)
+	return d.stage.until(ctx, "all workers get their sessions", d.everybody)
 }
 
 // everybody says that all workers are ready. The caller holds stage.mu.
@@ -125,7 +124,7 @@ func (d *director) kill(ctx context.Context) error {
 func (d *director) movedOn(ctx context.Context, who string, at stamp.Stamp) error {
 	s := d.stage
 	var next check.Grant
-	err := s.until(ctx, "the line moves on after "+who, patience, func() (ok bool) {
+	err := s.until(ctx, "the line moves on after "+who, func() (ok bool) {
 		next, ok = check.After(s.grants, at)
 		return ok
 	})
@@ -145,7 +144,7 @@ func (d *director) replace(ctx context.Context) error {
 		return err
 	}
 	d.stage.say(screen.Plain, "fay comes for the dead one, and stands at the end of the line.")
-	if err := d.stage.until(ctx, "the replacement gets its session", patience, d.everybody); err != nil {
+	if err := d.stage.until(ctx, "the replacement gets its session", d.everybody); err != nil {
 		return err
 	}
 	return rest(ctx, 1300*time.Millisecond)
@@ -183,7 +182,7 @@ func (d *director) stop(ctx context.Context) error {
 	if err := d.movedOn(ctx, g.Who, at); err != nil {
 		return err
 	}
-	return d.stage.until(ctx, "the next holder touches the ledger", patience, func() bool {
+	return d.stage.until(ctx, "the next holder touches the ledger", func() bool {
 		return s.ledger.Highest() > g.Token
 	})
 }
@@ -207,7 +206,7 @@ func (d *director) wake(ctx context.Context) error {
 		return err
 	}
 	var late refusal
-	err := s.until(ctx, "the late write is refused by the ledger", patience, func() bool {
+	err := s.until(ctx, "the late write is refused by the ledger", func() bool {
 		all := s.ledger.Refused()
 		i := slices.IndexFunc(all, func(r refusal) bool { return r.Write && r.Token == token })
 		if i >= 0 {
@@ -249,7 +248,7 @@ func (d *director) race(ctx context.Context) error {
 func (d *director) engage(ctx context.Context, job time.Duration, fits func(name string) bool) (check.Grant, error) {
 	s := d.stage
 	var who string
-	err := s.until(ctx, "somebody waits", patience, func() bool {
+	err := s.until(ctx, "somebody waits", func() bool {
 		if len(s.line) < 3 {
 			return false
 		}
@@ -264,7 +263,7 @@ func (d *director) engage(ctx context.Context, job time.Duration, fits func(name
 	}
 	d.process(who).tell(wire.Order{Job: job})
 	var g check.Grant
-	err = s.until(ctx, who+" gets its turn", patience, func() (held bool) {
+	err = s.until(ctx, who+" gets its turn", func() (held bool) {
 		g, held = s.holds(who)
 		return held && s.jobs[g.Token] == job && s.read[g.Token]
 	})

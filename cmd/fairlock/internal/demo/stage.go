@@ -88,10 +88,8 @@ func (s *stage) change(f func()) {
 }
 
 // until waits for a condition over the stage. It says what it waited for when
-// ctx ends first, when it takes longer than patience, and when something broke.
-func (s *stage) until(ctx context.Context, what string, patience time.Duration, cond func() bool) error {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+// ctx ends first, and when something broke.
+func (s *stage) until(ctx context.Context, what string, cond func() bool) error {
 	for {
 		s.mu.Lock()
 		met, changed, broken := cond(), s.changed, slices.Clone(s.broken)
@@ -104,8 +102,6 @@ func (s *stage) until(ctx context.Context, what string, patience time.Duration, 
 		}
 		select {
 		case <-changed:
-		case <-timer.C:
-			return fmt.Errorf("%s: not within %s", what, patience)
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -96,7 +95,7 @@ func TestAWorkerThatEndsUnaskedBreaksTheDemonstration(t *testing.T) {
 
 	s.leave(bob)
 
-	err := s.until(t.Context(), "anything", time.Minute, func() bool { return true })
+	err := s.until(t.Context(), "anything", func() bool { return true })
 	require.EqualError(t, err, "worker bob, pid 8, ended early: exit status 70: no etcd")
 }
 
@@ -105,7 +104,7 @@ func TestAPanicBreaksTheDemonstrationAndNotTheTerminal(t *testing.T) {
 
 	s.guard(func() { s.hear(&process{name: "nobody"}, wire.Event{Kind: wire.Ready}) })
 
-	err := s.until(t.Context(), "anything", time.Minute, func() bool { return true })
+	err := s.until(t.Context(), "anything", func() bool { return true })
 	require.ErrorContains(t, err, "panic: runtime error: invalid memory address")
 }
 
@@ -113,19 +112,17 @@ func TestUntilSaysWhatItWaitedFor(t *testing.T) {
 	s, _, _ := scene()
 	never := func() bool { return false }
 
-	err := s.until(t.Context(), "the line moves on", time.Millisecond, never)
-	require.EqualError(t, err, "the line moves on: not within 1ms")
-
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTooLong)
-	err = s.until(ctx, "the line moves on", time.Minute, never)
+	err := s.until(ctx, "the line moves on", never)
 	require.ErrorIs(t, err, errTooLong)
+	require.ErrorContains(t, err, "the line moves on: ")
 }
 
 func TestUntilLooksAgainAtEveryChange(t *testing.T) {
 	s, _, _ := scene()
 	met := make(chan error, 1)
-	go func() { met <- s.until(t.Context(), "bob alone", time.Minute, func() bool { return len(s.line) == 1 }) }()
+	go func() { met <- s.until(t.Context(), "bob alone", func() bool { return len(s.line) == 1 }) }()
 
 	s.gone(3, 9)
 
