@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,26 +20,38 @@ type typed struct {
 	*running
 	*os.File // where one types
 	screen   heard.Words
+	read     chan struct{} // closed when screen has all that was written
 }
 
 func atTerminal(t *testing.T, url string, args ...string) *typed {
 	t.Helper()
 	ours, theirs := terminal(t, 80, 24)
-	x := &typed{running: prepared(t, url, args...), File: ours}
+	x := &typed{running: prepared(t, url, args...), File: ours, read: make(chan struct{})}
 	x.Stdin, x.Stdout, x.Stderr = theirs, theirs, theirs
 	x.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	x.start(t)
 	require.NoError(t, theirs.Close())
-	read := make(chan struct{})
 	go func() { // ends when nobody has the other side
-		defer close(read)
+		defer close(x.read)
 		_, _ = io.Copy(&x.screen, ours)
 	}()
 	t.Cleanup(func() {
 		_ = x.Process.Kill()
-		<-read
+		<-x.read
 	})
 	return x
+}
+
+// code waits for the end, and until the screen has all that was written.
+func (x *typed) code(t *testing.T) int {
+	t.Helper()
+	code := x.running.code(t)
+	select {
+	case <-x.read:
+	case <-time.After(longest):
+		require.Fail(t, "somebody keeps the terminal", "%q", x.screen.String())
+	}
+	return code
 }
 
 func (x *typed) types(t *testing.T, text string) {
