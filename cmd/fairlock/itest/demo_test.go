@@ -79,7 +79,7 @@ func interrupt(t *testing.T, on string, sig os.Signal) {
 	var stdout, stderr heard.Words
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
-	stdout.WaitFor(t, "ada .*holds with token")
+	stdout.WaitFor(t, "Five processes take turns")
 	all := children(t, cmd.Process.Pid)
 	require.Len(t, all, 5+demos()[on])
 
