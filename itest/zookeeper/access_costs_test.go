@@ -76,7 +76,8 @@ func inTurn(t *testing.T, waiters []*recipetest.Request) {
 }
 
 // TestAnIdleSessionSendsHeartbeatsOnly has a hold and a waiter that nothing
-// happens to.
+// happens to. Beside heartbeats the waiter's timer reads the queue, at most once in
+// the time that the test watches.
 func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	t.Parallel()
 	const ttl, watching = 4 * time.Second, 6 * time.Second
@@ -134,6 +135,10 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	perMinute := float64(total) * float64(time.Minute) / float64(watching)
 	t.Logf("%v in %s: %.0f a minute with a TTL of %s, %.0f with the default", proofs, watching, perMinute, ttl,
 		perMinute*float64(ttl)/float64(session.DefaultTTL))
+	// A waiter reads the queue again after 7.5 s to 12.5 s without an event.
+	if len(more) > 0 && more[0] == zkframe.OpGetChildren2 {
+		more = more[1:]
+	}
 	assert.Empty(t, more, "requests that are no heartbeats")
 	// Every eighth of the TTL, and the library's own pings every third.
 	assert.InDelta(t, float64(watching)/float64(ttl)*11, total, 6, "heartbeats")
