@@ -19,10 +19,6 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// connectTimeout bounds the opening of a service session whose context is
-// longer, so that an unreachable cluster is told and not waited for.
-const connectTimeout = 5 * time.Second
-
 // backend is one client and one layout.
 type backend struct {
 	supported atomic.Bool // the version of a server is known, and new enough

@@ -140,6 +140,9 @@ func (c DialConfig) clientConfig() (clientv3.Config, error) {
 	}, err
 }
 
+// dialTimeout is what DialConfig.Timeout is if it is 0.
+const dialTimeout = 5 * time.Second
+
 // Dial opens a Session on a client of its own, which is closed with the
 // Session. It returns an error that wraps session.ErrInvalidOptions,
 // session.ErrDenied or session.ErrUnavailable, the last at the latest after
@@ -150,7 +153,7 @@ func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session,
 		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
 	}
 	if cfg.Timeout == 0 {
-		cfg.Timeout = connectTimeout
+		cfg.Timeout = dialTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()

@@ -50,8 +50,6 @@ var _ driver.Session = (*leased)(nil)
 
 // Open implements driver.Backend.
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	ctx, cancel := driver.WithTimeout(ctx, b.clock, connectTimeout)
-	defer cancel()
 	// Before the lease is granted: its time counts from then on.
 	known, err := b.checkVersion(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // and must not be before the Session. Opts may be nil. It fails with an error
 // that wraps session.ErrInvalidOptions (nothing was sent), session.ErrDenied,
 // session.ErrRefused (etcd's quota is used up, or the server is older than 3.5.8
-// or 3.4.25) or, when ctx ends and at the latest after 5 s,
+// or 3.4.25) or, when ctx ends (after 5 s if it has no deadline),
 // session.ErrUnavailable, which names the endpoints.
 func Open(ctx context.Context, client *clientv3.Client, opts *Options) (*session.Session, error) {
 	b, err := NewBackend(client, opts)

@@ -32,12 +32,15 @@ const poll = time.Second
 // attempt to connect is under way.
 const reasonTime = 500 * time.Millisecond
 
-// listen begins to ask for the reason, when half of the time is over that ctx
-// gives: most connections come about long before. It ends with ctx or quiet, which
-// must be called.
+// patience is how long a connection may take to come about before the reason is asked
+// for. Most take much less.
+const patience = 2500 * time.Millisecond
+
+// listen begins to ask for the reason after patience, or when half of the time is over
+// that ctx gives. It ends with ctx or quiet, which must be called.
 func listen(ctx context.Context, ask func(context.Context) error) *reason {
 	r := &reason{ask: ask}
-	wait := connectTimeout / 2
+	wait := patience
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)/2)
 	}

@@ -207,9 +207,8 @@ func (b *backend) openVisitor(ctx context.Context) (*sess, error) {
 // 2181). Opts may be nil. It fails with an error that wraps
 // session.ErrInvalidOptions (nothing was sent), session.ErrDenied (a login that
 // the servers refuse), session.ErrRefused (a TTL of which the servers leave too
-// little) or, when ctx ends (5 s if it has no deadline) and at the latest after
-// the TTL, session.ErrUnavailable, which says of each server why it could not be
-// had.
+// little) or, when ctx ends (after 5 s if it has no deadline),
+// session.ErrUnavailable, which names for each server why it cannot be reached.
 func Open(ctx context.Context, servers []string, opts *Options) (*session.Session, error) {
 	b, err := NewBackend(servers, opts)
 	if err != nil {

@@ -133,13 +133,7 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	return s, nil
 }
 
-// connectTimeout bounds the opening of a session whose context is longer, so
-// that servers that cannot be reached are told and not waited for.
-const connectTimeout = 5 * time.Second
-
 func (b *backend) openSess(ctx context.Context, cfg driver.Config) (*sess, error) {
-	ctx, cancel := driver.WithTimeout(ctx, b.clock, max(connectTimeout, cfg.TTL))
-	defer cancel()
 	for n := 0; ; n++ {
 		s := b.newSess(cfg)
 		l, err := s.dial(ctx)
