@@ -35,7 +35,14 @@ func Asked(ctx context.Context, s *session.Session, name string) map[string]erro
 	}
 }
 
-func failed(_ *session.Hold, err error) error { return err }
+// failed returns the error of a request, and releases what was acquired: the next
+// request for the same lock would wait for it.
+func failed(h *session.Hold, err error) error {
+	if err != nil {
+		return err
+	}
+	return h.Unlock()
+}
 
 func second[T any](_ T, err error) error { return err }
 
