@@ -17,11 +17,11 @@ func TestNothingIsReportedAfterTheEnd(t *testing.T) {
 		var adders sync.WaitGroup
 		for range 4 {
 			adders.Go(func() {
-				r.add(func() {
+				r.add(&report{call: func() {
 					mu.Lock()
 					defer mu.Unlock()
 					assert.False(t, over, "reported after the end")
-				})
+				}})
 			})
 		}
 		r.finish()

@@ -290,7 +290,7 @@ func (c *client) dial(who string) *session.Session {
 	for {
 		s, err := core().Open(ctx, kept{c.mem.Backend(), c}, &session.Options{
 			TTL: ttl, Label: c.name, Logger: slog.New(slog.DiscardHandler),
-			Hooks: session.Hooks{Lost: func(session.Event) { c.linger() }},
+			Hooks: session.Hooks{Lost: func(context.Context, session.Event) { c.linger() }},
 		})
 		if err == nil {
 			return s

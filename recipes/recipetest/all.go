@@ -54,9 +54,7 @@ func wantOne(name string) locking {
 // queueAll starts a LockAll and returns when it stands in all lines.
 func (p *Client) queueAll(ctx context.Context, names ...string) *Request {
 	p.w.t.Helper()
-	r := p.queueFor(ctx, wantAll(names...))
-	p.joins(len(names) - 1)
-	return r
+	return p.queueFor(ctx, wantAll(names...))
 }
 
 // joins takes in that many more places.

@@ -21,7 +21,7 @@ func blockedReports() []testCase {
 			blockedReport(w, func(o *session.Options, b *block) { o.Logger = slog.New(blockingHandler{o.Logger.Handler(), b}) })
 		}},
 		{"EveryContextEndsInTimeWhileAHookBlocks", func(w *Fixture) {
-			blockedReport(w, func(o *session.Options, b *block) { o.Hooks.Lost = func(session.Event) { b.pass() } })
+			blockedReport(w, func(o *session.Options, b *block) { o.Hooks.Lost = func(context.Context, session.Event) { b.pass() } })
 		}},
 	}
 }

@@ -31,7 +31,7 @@ type Client struct {
 	w   *Fixture          // nil if a case has opened the session by itself
 	net drivertest.Client // nil likewise
 
-	joined chan session.Token // one for each place; a case may receive them
+	joined chan session.Token // one for each time that a request joined; a case may receive them
 
 	mu             sync.Mutex
 	lost, rejoined []session.Event
@@ -58,13 +58,14 @@ func (c *Client) options(ttl time.Duration) session.Options {
 	return session.Options{
 		TTL: ttl,
 		Hooks: session.Hooks{
-			Joined: func(ev session.Event) {
+			Joined: func(_ context.Context, ev session.Event) {
 				select {
 				case c.joined <- ev.Token:
 				default: // the case does not receive them
 				}
 			},
-			SessionLost: note(&c.lost), Rejoined: note(&c.rejoined),
+			SessionLost: note(&c.lost),
+			Rejoined:    func(_ context.Context, ev session.Event) { note(&c.rejoined)(ev) },
 			SessionOpened: func(ev session.Event) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
