@@ -116,7 +116,9 @@ func (w *world) session(name string) *session.Session {
 			w.reqs[who].place = int64(e.Token)
 			w.mu.Unlock()
 		},
-		Rejoined: func(_ context.Context, e session.Event) { w.tell("%s lost its place", strings.TrimPrefix(e.Kind, "trace ")) },
+		Rejoined: func(_ context.Context, e session.Event) {
+			w.tell("%s lost its place", strings.TrimPrefix(e.Kind, "trace "))
+		},
 	}})
 	require.NoError(w.t, err)
 	w.sessions[name] = s

@@ -24,7 +24,7 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	e, root := shared(t)
 	admin := e.Conn(t)
 	p := newClient(t, root, 30*time.Second)
-	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
+	p.opts.Session.Hooks = session.Hooks{} // what they would remember is not the client's
 	p.open(t, e.Servers()...)
 	watched := func() int { return watches(t, e) }
 	var before, waiting int64

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/hooktest"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -27,6 +28,8 @@ type Client struct {
 	*session.Session
 
 	Log heard.Words
+
+	requests hooktest.Requests // as the hooks show them; balanced when the session is closed
 
 	w   *Fixture          // nil if a case has opened the session by itself
 	net drivertest.Client // nil likewise
@@ -55,7 +58,7 @@ func (c *Client) options(ttl time.Duration) session.Options {
 			*to = append(*to, ev)
 		}
 	}
-	return session.Options{
+	o := session.Options{
 		TTL: ttl,
 		Hooks: session.Hooks{
 			Joined: func(_ context.Context, ev session.Event) {
@@ -73,6 +76,8 @@ func (c *Client) options(ttl time.Duration) session.Options {
 			},
 		},
 	}
+	c.requests.Watch(&o.Hooks)
+	return o
 }
 
 // Opened takes the result of opening the session and returns the error. The session
@@ -85,9 +90,24 @@ func (c *Client) Opened(t testing.TB, s *session.Session, err error) error {
 				c.net.Heal()
 			}
 			assert.NoError(t, s.Close(), "close")
+			c.balanced(t)
 		})
 	}
 	return err
+}
+
+// balanced fails the test unless, by the hooks of the closed session, every request had
+// one outcome and every hold one end.
+func (c *Client) balanced(t testing.TB) {
+	t.Helper()
+	waiting, holding := c.requests.Open()
+	for end := time.Now().Add(Patience); waiting+holding > 0 && time.Now().Before(end); {
+		time.Sleep(2 * time.Millisecond) // some calls have yet to return
+		waiting, holding = c.requests.Open()
+	}
+	assert.Zero(t, waiting, "requests that wait for ever, by the hooks")
+	assert.Zero(t, holding, "holds that last for ever, by the hooks")
+	assert.Empty(t, c.requests.Wrong(), "calls of hooks")
 }
 
 // Kept fails the test if the client lost a session or a place.
