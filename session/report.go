@@ -100,23 +100,23 @@ func (r *reports) put(rep *report) {
 
 // maxSpare is how many reports a queue has room for, at most, when it is kept to be
 // used again.
-const maxSpare = 256
+const maxSpare = 500
 
 // deliver delivers reports until none is left.
 func (r *reports) deliver() {
 	var batch []report
 	for {
 		r.mu.Lock()
-		if clear(batch); cap(batch) <= maxSpare {
+		if clear(batch); cap(batch) > 0 && cap(batch) <= maxSpare {
 			r.spare = batch[:0]
+		}
+		if r.running = len(r.queue) > 0; !r.running {
+			r.mu.Unlock()
+			return
 		}
 		dropped := r.dropped
 		batch, r.queue, r.spare, r.dropped = r.queue, r.spare, nil, 0
-		r.running = len(batch) > 0
 		r.mu.Unlock()
-		if len(batch) == 0 {
-			return
-		}
 		for i := range batch {
 			batch[i].deliver()
 		}
