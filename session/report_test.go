@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"testing"
 
@@ -30,4 +32,26 @@ func TestNothingIsReportedAfterTheEnd(t *testing.T) {
 		mu.Unlock()
 		adders.Wait()
 	}
+}
+
+// While a hook blocks, what a gauge is made of is kept, however much it is, and the rest
+// is dropped.
+func TestOutcomesAreNeverDropped(t *testing.T) {
+	r := reports{logger: slog.New(slog.DiscardHandler)}
+	blocked, resume := make(chan struct{}), make(chan struct{})
+	r.add(&report{call: func() {
+		close(blocked)
+		<-resume
+	}})
+	<-blocked
+	positions, outcomes := 0, 0
+	for range 2 * maxReports {
+		r.add(&report{hook: func(context.Context, Event) { positions++ }})
+		r.must(&report{hook: func(context.Context, Event) { outcomes++ }})
+	}
+	close(resume)
+	r.finish()
+
+	assert.Equal(t, 2*maxReports, outcomes)
+	assert.Equal(t, maxReports/2, positions)
 }
