@@ -51,7 +51,7 @@ func (t *term) hold(ctx context.Context, gr door.Grant) (*Hold, error) {
 	if alive {
 		t.grants[g] = struct{}{}
 		t.owed++
-		g.req.grantedTo(g, h.values, t.belief.left(now)) // in here: before its loss
+		g.req.grantedTo(h.values, g, t.belief.left(now)) //nolint:contextcheck // in here: before its loss
 	}
 	t.mu.Unlock()
 	if !alive {

@@ -26,7 +26,7 @@ func live(ctx context.Context, s *Session, t *term, g *grant, joined []driver.Jo
 	ctx, q := s.start(ctx, door.Start{Name: "orders", Kind: "mutex"})
 	hooks := door.Request(q)
 	hooks.Joined(t, joined)
-	q.grantedTo(g, ctx, time.Second)
+	q.grantedTo(ctx, g, time.Second)
 	hooks.Ended(nil)
 	q.over(nil)
 }

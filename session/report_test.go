@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // A request that waits may log while Close ends the reports. The race detector sees
@@ -54,4 +57,21 @@ func TestOutcomesAreNeverDropped(t *testing.T) {
 
 	assert.Equal(t, 2*maxReports, outcomes)
 	assert.Equal(t, maxReports/2, positions)
+}
+
+// A read that is under way when a place is lost, or the request ends, may move it.
+func TestPlacesThatWereLeftReportNothing(t *testing.T) {
+	positions := 0
+	s, tm := requestOf(Hooks{Position: func(context.Context, Event) { positions++ }})
+	_, q := s.start(t.Context(), door.Start{Name: "orders"})
+	before := q.Joined(tm, []driver.Joined{{Ahead: 3}})
+	q.Position(before, 0, 2)
+	q.Rejoined(ErrLost)
+	now := q.Joined(tm, []driver.Joined{{Ahead: 3}})
+	q.Position(before, 0, 1)
+	q.Ended(ErrClosed)
+	q.Position(now, 0, 1)
+	s.reports.finish()
+
+	assert.Equal(t, 1, positions)
 }

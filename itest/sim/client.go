@@ -18,9 +18,9 @@ type client struct {
 	name string
 	mem  *membackend.Client
 
-	session  *session.Session  // nil until it is open
+	session  *session.Session     // nil until it is open
 	requests []*hooktest.Requests // by the hooks of its sessions
-	drivers  []driver.Session  // the service sessions under it, one after the other
+	drivers  []driver.Session     // the service sessions under it, one after the other
 	opened   chan struct{}
 	closing  bool          // its session is being closed, and another one opened
 	shut     time.Duration // when that was last begun

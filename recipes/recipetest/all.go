@@ -57,12 +57,10 @@ func (p *Client) queueAll(ctx context.Context, names ...string) *Request {
 	return p.queueFor(ctx, wantAll(names...))
 }
 
-// joins takes in that many more places.
-func (p *Client) joins(n int) {
+// joins takes in that a request has joined again.
+func (p *Client) joins() {
 	p.w.t.Helper()
-	for range n {
-		within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
-	}
+	within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
 }
 
 // holdAll takes locks that are free.
