@@ -15,9 +15,9 @@ import (
 func ExampleHooks() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, &session.Options{Hooks: session.Hooks{
-		Joined:   func(e session.Event) { fmt.Println(e.Name, "joined,", e.Ahead, "ahead") },
-		Granted:  func(e session.Event) { fmt.Println(e.Name, "granted") },
-		Released: func(e session.Event) { fmt.Println(e.Name, "released:", e.Err) },
+		Joined:   func(_ context.Context, e session.Event) { fmt.Println(e.Name, "joined,", e.Ahead, "ahead") },
+		Ended:    func(_ context.Context, e session.Event) { fmt.Println(e.Name, e.Outcome) },
+		Released: func(_ context.Context, e session.Event) { fmt.Println(e.Name, "released:", e.Err) },
 	}})
 	if err != nil {
 		log.Fatal(err)

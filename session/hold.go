@@ -29,6 +29,7 @@ type Hold struct {
 type grant struct {
 	door.Grant
 	t     *term
+	req   *request
 	since driver.Instant // of the grant
 
 	mu      sync.Mutex
@@ -43,11 +44,14 @@ func (t *term) hold(ctx context.Context, gr door.Grant) (*Hold, error) {
 	g := &grant{Grant: gr, t: t, since: t.s.clock.Now(), handles: make(map[*Hold]struct{}, 1)}
 	h := g.handle(ctx, gr.Mode)
 	g.handles[h] = struct{}{}
+	g.req, _ = gr.Request.(*request)
 	t.mu.Lock()
-	alive := t.ended == nil && t.belief.alive(t.s.clock.Now())
+	now := t.s.clock.Now()
+	alive := t.ended == nil && t.belief.alive(now)
 	if alive {
 		t.grants[g] = struct{}{}
 		t.owed++
+		g.req.grantedTo(h.values, g, t.belief.left(now)) //nolint:contextcheck // in here: before its loss
 	}
 	t.mu.Unlock()
 	if !alive {
@@ -55,7 +59,6 @@ func (t *term) hold(ctx context.Context, gr door.Grant) (*Hold, error) {
 		t.end(ReasonDeadline, nil)
 		return nil, context.Cause(t.ctx) //nolint:contextcheck // why the term has ended, not why ctx has
 	}
-	fire(t.s.opts.Hooks.Granted, func() Event { return g.event(nil) })
 	return h, nil
 }
 
@@ -216,8 +219,10 @@ func (h *Hold) Unlock() error {
 	h.cancel(ErrReleased)
 	switch {
 	case last:
-		err = g.giveBack(err)
-		fire(g.t.s.opts.Hooks.Released, func() Event { return g.event(err) })
+		reported := err != nil
+		if err = g.giveBack(err); !reported {
+			g.req.over(err)
+		}
 	case shares && err == nil:
 		err = g.shareAtLast()
 	}
@@ -288,9 +293,4 @@ func (g *grant) release(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// event describes the hold to a hook.
-func (g *grant) event(err error) Event {
-	return Event{Name: g.Name, Kind: g.Kind, Session: g.t.drv.ID(), Token: Token(g.Token), Left: g.t.Left(), Err: err}
 }

@@ -17,6 +17,9 @@ func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
 		Grant: func(ctx context.Context, t door.Term, g door.Grant) (*Hold, error) {
 			return t.(*term).hold(ctx, g)
 		},
+		Start: func(ctx context.Context, s *Session, r door.Start) (context.Context, door.Request) {
+			return s.start(ctx, r)
+		},
 		Inner:   func(h *Hold) door.Hold[Session, Hold] { return innerHold{h} },
 		Inside:  inside,
 		Within:  within,
@@ -61,6 +64,8 @@ func (i inner) Meta() driver.Meta {
 	}
 	return i.s.meta
 }
+
+func (i inner) Hooked() bool { return i.s.opened() && i.s.hooked }
 
 func (i inner) CheckName(name string) error { return i.s.checkName(name) }
 

@@ -38,7 +38,7 @@ func (g *grant) reportLoss() {
 	lost := g.lost
 	g.mu.Unlock()
 	g.t.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", g.Token, "err", lost)
-	fire(g.t.s.opts.Hooks.Lost, func() Event { return g.event(lost) })
+	g.req.over(lost)
 }
 
 // lostError describes a loss of this hold.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -20,14 +21,17 @@ type Session struct {
 	backend driver.Backend
 	profile driver.Profile
 	clock   driver.Clock
-	opts    Options // its hooks and logger only add to reports
+	opts    Options // its logger only adds to reports
 	reports *reports
+	hooked  bool                                  // hooks are called for requests
 	margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
 	meta    driver.Meta                           // host, pid and label
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines of this file and of terms
+
+	requests atomic.Uint64 // how many have started, see Event.ID
 
 	mu      sync.Mutex
 	closed  bool
@@ -66,6 +70,7 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	if o != nil && o.Margin != 0 {
 		s.margin = func(time.Duration) time.Duration { return opts.Margin }
 	}
+	s.hooked = opts.Hooks.requests()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

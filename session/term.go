@@ -17,6 +17,7 @@ import (
 type term struct {
 	s      *Session
 	drv    driver.Session
+	id     string          // of drv
 	ctx    context.Context // ends with the term, the cause is a *LostError
 	cancel context.CancelCauseFunc
 
@@ -25,6 +26,7 @@ type term struct {
 	proven   driver.Instant // when the newest acknowledged renewal was sent
 	news     chan struct{}  // closed at the next renewal; nil if nobody waits
 	stopTick func() bool
+	opened   bool // SessionOpened was reported
 	ended    *LostError
 	grants   map[*grant]struct{} // held, and to be told of a loss
 	owed     int                 // holds that were not given back yet, or whose release is pending
@@ -57,11 +59,13 @@ func (s *Session) openTerm(ctx context.Context) (*term, error) {
 		return nil, err
 	}
 	t.mu.Lock()
-	t.drv = drv
+	t.drv, t.id = drv, drv.ID()
 	left := t.belief.left(s.clock.Now())
 	early := t.ended
 	if left > 0 && early == nil {
 		t.tickLater(left)
+		t.opened = true
+		t.report(s.opts.Hooks.SessionOpened, Event{Left: left}) // in here: before its end
 	}
 	t.mu.Unlock()
 	if left == 0 || early != nil {
@@ -71,8 +75,15 @@ func (s *Session) openTerm(ctx context.Context) (*term, error) {
 		return nil, fmt.Errorf("%w: session %s was over before it was ready: %w", ErrUnavailable, drv.ID(), t.ended)
 	}
 	s.opts.Logger.Info("fairlock: session opened", "service", s.profile.Service, "session", drv.ID(), "ttl", s.opts.TTL)
-	fire(s.opts.Hooks.SessionOpened, func() Event { return Event{Session: drv.ID(), Left: left} })
 	return t, nil
+}
+
+// report has a hook of the service session called.
+func (t *term) report(hook func(Event), e Event) {
+	if hook != nil {
+		e.At, e.Session = t.s.clock.Wall(), t.id
+		t.s.reports.must(&report{session: hook, event: e})
+	}
 }
 
 // proof takes in an acknowledged request. It is the driver's callback.
@@ -90,7 +101,9 @@ func (t *term) proof(sent driver.Instant, ttl time.Duration) {
 	switch {
 	case !ready: // openTerm looks at the belief itself
 	case ok:
-		fire(t.s.opts.Hooks.Renewed, func() Event { return Event{Session: t.drv.ID(), Left: left} })
+		if hook := t.s.opts.Hooks.SessionRenewed; hook != nil {
+			t.s.reports.add(&report{session: hook, event: Event{At: t.s.clock.Wall(), Session: t.id, Left: left}})
+		}
 	default:
 		t.end(ReasonDeadline, nil)
 	}
@@ -185,7 +198,7 @@ func (t *term) end(reason Reason, err error) {
 		told = append(told, g)
 	}
 	clear(t.grants)
-	idle := t.owed == 0
+	idle, opened := t.owed == 0, t.opened
 	t.mu.Unlock()
 
 	if failpoint.On(failpoint.EndsInTurn) {
@@ -207,7 +220,13 @@ func (t *term) end(reason Reason, err error) {
 	if reason != ReasonClosed {
 		t.janitor.giveUp() // after a Close it has the margin, see shut
 		t.s.opts.Logger.Warn("fairlock: session lost", "session", lost.Session, "holds", len(told), "err", lost)
-		fire(t.s.opts.Hooks.SessionLost, func() Event { return Event{Session: lost.Session, Err: lost} })
+	}
+	switch {
+	case !opened:
+	case reason == ReasonClosed:
+		t.report(t.s.opts.Hooks.SessionClosed, Event{})
+	default:
+		t.report(t.s.opts.Hooks.SessionLost, Event{Err: lost})
 	}
 	if idle {
 		close(t.repaid)

@@ -35,6 +35,10 @@ type Engine[S, H, E, O any] struct {
 	// ctx gives the hold's context its values.
 	Grant func(ctx context.Context, t Term, g Grant) (*H, error)
 
+	// Start begins a request, as the hooks see it, and returns the context that it goes on
+	// with. It fires the hook Started. Request.Ended must follow.
+	Start func(ctx context.Context, s *S, r Start) (context.Context, Request)
+
 	// Inner returns the inner side of a Hold; nil stands for one of no lock.
 	Inner func(h *H) Hold[S, H]
 
@@ -78,6 +82,9 @@ type Session interface {
 
 	// Meta is what the entries of this Session claim about their owner.
 	Meta() driver.Meta
+
+	// Hooked reports whether hooks are called for requests.
+	Hooked() bool
 
 	// CheckName returns an error that wraps ErrInvalidName if no lock of this Session can
 	// have that name: it is empty, longer than MaxName bytes, not UTF-8, holds a NUL, or
@@ -127,6 +134,37 @@ type Term interface {
 	Engine(init func(Term) any) any
 }
 
+// Start is what hooks see of a request when it starts.
+type Start struct {
+	Name   string // as Grant.Name
+	Names  []string
+	Kind   string
+	Mode   driver.Mode
+	Weight int64
+}
+
+// Request is a request as the hooks see it. Its methods call no hook themselves, but
+// for Ended after Close, so they may be called while mutexes are held. The turn that
+// Joined returns names the places that the request got by it: what is reported of
+// places that it has lost since is ignored.
+type Request interface {
+	// Joined reports that the request has places in all its queues.
+	Joined(t Term, joined []driver.Joined) (turn int)
+
+	// Position reports how many entries are ahead in one of the queues.
+	Position(turn, queue, ahead int)
+
+	// WaitsFor notes which entry the request waits for, or waited for last. nil changes
+	// nothing. The entry must not change.
+	WaitsFor(turn int, e *driver.Entry)
+
+	// Rejoined reports that the places were lost, and why.
+	Rejoined(err error)
+
+	// Ended reports that the request failed. It does nothing if there was a grant.
+	Ended(err error)
+}
+
 // Hold is the inner side of a session.Hold. What it does can end a hold, or let others
 // in beside it, so users cannot get one.
 type Hold[S, H any] interface {
@@ -174,6 +212,9 @@ type Grant struct {
 	Kind  string       // the recipe
 	Token int64        //
 	Refs  []driver.Ref // the entries that hold
+
+	// Request is the request that is granted; nil if no hook is to see it.
+	Request Request
 
 	// Past is how the hold before this one ended, if the lock keeps account.
 	Past driver.Past

@@ -49,7 +49,7 @@ var importRules = []rule{
 	{folder: "session/drivertest", ours: []string{"session", "session/driver", "session/driver/fault", "internal/door", "internal/metronome"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest", "internal/door", "internal/heard", "internal/metronome"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
@@ -71,6 +71,7 @@ var importRules = []rule{
 	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
 	{folder: "internal/heard", forTests: true},
+	{folder: "internal/hooktest", ours: []string{"session"}, forTests: true},
 	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
@@ -78,7 +79,7 @@ var importRules = []rule{
 	{folder: "internal/door", ours: []string{"session/driver"}},
 	{
 		folder:   "itest/sim",
-		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/queue", "session", "session/driver", "session/driver/fault"},
+		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/queue", "session", "session/driver", "session/driver/fault"},
 		forTests: true, unshipped: true,
 	},
 	{folder: "internal/..."},
@@ -104,7 +105,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
 	"session", "session/driver", "session/driver/fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "membackend/memtest",
-	"internal/heard", "internal/operator", "internal/tier", "internal/metronome",
+	"internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.

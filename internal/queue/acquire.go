@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -38,11 +40,39 @@ type Request struct {
 	// Try makes the request give up at once, without a trace, if anybody
 	// stands in the line.
 	Try bool
+
+	// Err is why the recipe refuses the request. Acquire returns it.
+	Err error
+}
+
+// names returns the names of the locks of several requests.
+func names(rs []Request) []string {
+	all := make([]string, len(rs))
+	for i, r := range rs {
+		all[i] = r.Name
+	}
+	return all
+}
+
+// start begins a request as the hooks see it. ctx goes on as the returned context.
+func start(ctx context.Context, s *session.Session, rs []Request) (context.Context, door.Request) {
+	r := rs[0]
+	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
+	if len(rs) > 1 && Core().Of(s).Hooked() {
+		st.Names = names(rs)
+		st.Name = strings.Join(st.Names, ", ")
+	}
+	return Core().Start(ctx, s, st)
 }
 
 // checked says what is wrong with a set of requests, before anything is sent.
 func checked(ctx context.Context, s *session.Session, rs []Request) error {
 	names := make(map[string]bool, len(rs))
+	for _, r := range rs {
+		if r.Err != nil {
+			return r.Err
+		}
+	}
 	for _, r := range rs {
 		if err := Core().Of(s).CheckName(r.Name); err != nil {
 			return err
@@ -77,12 +107,14 @@ var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
 //
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
 // session.ErrUnavailable.
-func Acquire(ctx context.Context, s *session.Session, rs ...Request) (*session.Hold, error) {
+func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
+	ctx, hooks := start(ctx, s, rs)
+	defer func() { hooks.Ended(err) }() // also after a panic in a method of ctx
 	if err := checked(ctx, s, rs); err != nil {
 		return nil, err
 	}
 	if !rs[0].Try {
-		return acquire(ctx, s, rs)
+		return acquire(ctx, s, rs, hooks)
 	}
 	limit := tryTimeout
 	for _, r := range rs {
@@ -90,7 +122,7 @@ func Acquire(ctx context.Context, s *session.Session, rs ...Request) (*session.H
 	}
 	inner, cancel := driver.WithTimeout(ctx, Core().Of(s).Clock(), limit)
 	defer cancel()
-	h, err := acquire(inner, s, rs)
+	h, err = acquire(inner, s, rs, hooks)
 	if e, ok := errors.AsType[*session.NotAcquiredError](err); ok && e.Err != nil && ctx.Err() == nil {
 		return nil, noAnswer(limit, e.Err)
 	}
@@ -110,13 +142,13 @@ func noAnswer(limit time.Duration, why error) error {
 }
 
 // acquire is Acquire without the bound of a try.
-func acquire(ctx context.Context, s *session.Session, rs []Request) (*session.Hold, error) {
+func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
 	rest := minRest
 	for {
 		if ctx.Err() != nil {
 			return nil, &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
 		}
-		h, again, err := once(ctx, s, rs)
+		h, again, err := once(ctx, s, rs, hooks)
 		if !again {
 			return h, err
 		}
@@ -147,7 +179,7 @@ func ended(ctx context.Context) error {
 
 // once goes through the lines once. again says that the place was lost, or never
 // had, by no fault of the caller.
-func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hold, again bool, err error) {
+func once(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (h *session.Hold, again bool, err error) {
 	t, err := termOf(ctx, s)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -171,7 +203,7 @@ func once(ctx context.Context, s *session.Session, rs []Request) (h *session.Hol
 		again, err = notJoined(ctx, t, err)
 		return nil, again, err
 	}
-	g := newGroup(t, lines, rs, joined)
+	g := newGroup(t, lines, rs, joined, hooks)
 	if again, err := g.wait(ctx); err != nil {
 		return nil, again, err
 	}

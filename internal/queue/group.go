@@ -19,20 +19,23 @@ type group struct {
 	t      term
 	seats  []*seat
 	fell   chan struct{} // closed when a seat was lost or refused; nil if done tells
+	hooks  door.Request
+	turn   int           // see door.Request
 	past   driver.Past   // how the holds before ended, all in all
 	number driver.Number // of the hold; N is -1 if it was not asked for
 }
 
 // newGroup gives new entries their seats.
-func newGroup(t term, lines []entrance, rs []Request, joined []driver.Joined) *group {
-	g := &group{t: t, seats: make([]*seat, len(rs)), number: driver.Number{N: -1}}
+func newGroup(t term, lines []entrance, rs []Request, joined []driver.Joined, hooks door.Request) *group {
+	g := &group{t: t, seats: make([]*seat, len(rs)), hooks: hooks, number: driver.Number{N: -1}}
 	var fall func()
 	if len(rs) > 1 || rs[0].Delay > 0 { // a seat that holds may have to wait for something else
 		g.fell = make(chan struct{})
 		fall = sync.OnceFunc(func() { close(g.fell) })
 	}
+	g.turn = hooks.Joined(t.Term, joined)
 	for i, r := range rs {
-		g.seats[i] = lines[i].add(joined[i], r, fall)
+		g.seats[i] = lines[i].add(joined[i], r, fall, place{hooks, g.turn, i})
 	}
 	return g
 }
@@ -215,7 +218,7 @@ func (g *group) grant(rs []Request) door.Grant {
 	grant := door.Grant{
 		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.number.N,
 		Token: g.seats[0].entry.Token, Release: g.release,
-		Refs: make([]driver.Ref, len(rs)),
+		Refs: make([]driver.Ref, len(rs)), Request: g.hooks,
 	}
 	for _, r := range rs {
 		grant.MinHold = max(grant.MinHold, r.MinHold)
@@ -231,9 +234,7 @@ func (g *group) grant(rs []Request) door.Grant {
 		grant.Refs[i] = st.entry.Ref
 	}
 	if len(rs) > 1 {
-		for _, r := range rs {
-			grant.Names = append(grant.Names, r.Name)
-		}
+		grant.Names = names(rs)
 		grant.Name, grant.Drop = strings.Join(grant.Names, ", "), g.abandon
 		return grant
 	}
@@ -261,6 +262,7 @@ func (g *group) giveUp(ctx context.Context) error {
 		o.ln.mu.Lock()
 		if o.state == waiting {
 			e.Ahead, st = o.count, o
+			o.hooks.waitsFor(o.blocker)
 		}
 		o.ln.mu.Unlock()
 		if e.Ahead >= 0 {

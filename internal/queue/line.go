@@ -46,10 +46,10 @@ func (ln *line) do(f func()) {
 
 // add gives a new entry its seat, and the hold at once if nobody is ahead. fall
 // is called when it is lost.
-func (in entrance) add(j driver.Joined, r Request, fall func()) *seat {
+func (in entrance) add(j driver.Joined, r Request, fall func(), hooks place) *seat {
 	ln := in.line
 	s := &seat{
-		ln: ln, entry: j.Entry, rule: r.Rule, kind: r.Kind, try: r.Try, ledger: r.Ledger, done: make(chan struct{}), fall: fall,
+		ln: ln, entry: j.Entry, rule: r.Rule, try: r.Try, ledger: r.Ledger, done: make(chan struct{}), fall: fall, hooks: hooks,
 		born: j.Rev, rev: j.Rev, asked: in.asked, count: j.Ahead, waited: j.Ahead > 0, need: r.Rule.Need,
 	}
 	s.book = book{past: j.Past, entered: j.Entered}
@@ -58,9 +58,6 @@ func (in entrance) add(j driver.Joined, r Request, fall func()) *seat {
 	// Some of those ahead say nothing of who is nearest, unless it is said so.
 	all := len(j.Known) == j.Ahead
 	s.ahead.Limit = j.Limit
-	if f := ln.e.t.s.Options().Hooks.Joined; f != nil {
-		f(s.event(nil))
-	}
 	ln.do(func() {
 		ln.seats[s.entry.Ref] = s
 		if all || j.Near {
@@ -142,7 +139,13 @@ func (ln *line) judge(s *seat, sure bool) {
 // decide asks the rule.
 func (s *seat) decide() Verdict {
 	s.ahead.Count = s.count
-	return s.rule.Decide(s.ahead, s.entry)
+	v := s.rule.Decide(s.ahead, s.entry)
+	if n := len(v.Wait); n > 0 {
+		if i := s.ahead.index(v.Wait[n-1]); i >= 0 {
+			s.blocker = &s.ahead.Entries[i]
+		}
+	}
+	return v
 }
 
 // stuckBehind returns an entry that the seat waits for and that has no session:
@@ -195,6 +198,7 @@ func (ln *line) worthLimited(s *seat, v Verdict) []spot {
 // grant lets the seat hold.
 func (ln *line) grant(s *seat) {
 	s.state, s.count = held, 0
+	s.hooks.waitsFor(s.blocker)
 	ln.unfollow(s)
 	s.ahead = Ahead{Complete: true, Limit: s.ahead.Limit}
 	close(s.done)
@@ -355,8 +359,5 @@ func (ln *line) position(s *seat, count int) {
 		return
 	}
 	s.count = count
-	if f := ln.e.t.s.Options().Hooks.Position; f != nil {
-		ev := s.event(nil)
-		ln.acts = append(ln.acts, func() { f(ev) })
-	}
+	s.hooks.request.Position(s.hooks.turn, s.hooks.queue, count)
 }

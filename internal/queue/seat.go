@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -28,11 +29,11 @@ type seat struct {
 	born    int64         // when the entry was made; never changes
 	granted time.Time     // when its caller got the hold, by our wall clock; set before guardLater
 	rule    Rule          // never changes
-	kind    string        // never changes
 	try     bool          // it is not to wait; never changes
 	ledger  bool          // the line keeps account of it; never changes
 	done    chan struct{} // closed when the waiting is over
 	fall    func()        // tells who waits for another seat, or for time to pass; may be nil
+	hooks   place         // never changes
 
 	state   seatState
 	leaving bool          // our own delete is under way
@@ -49,13 +50,16 @@ type seat struct {
 
 	book   book // what is known of the line's ledger
 	ahead  Ahead
-	rev    int64  // as of when ahead is known
-	asked  int    // what the line's told was before that was asked for
-	least  int64  // the next look must not be older
-	ends   int64  // when the newest end was of those that are known, or turn; see vouch
-	last   int64  // when the entry went; undated, or 0 where nothing has a date
-	turned int64  // by when the entry admitted others; undated if that is not known
-	count  int    // how many are ahead, as last seen
+	rev    int64 // as of when ahead is known
+	asked  int   // what the line's told was before that was asked for
+	least  int64 // the next look must not be older
+	ends   int64 // when the newest end was of those that are known, or turn; see vouch
+	last   int64 // when the entry went; undated, or 0 where nothing has a date
+	turned int64 // by when the entry admitted others; undated if that is not known
+	count  int   // how many are ahead, as last seen
+
+	blocker *driver.Entry // what the rule wanted to wait for last, never changed; nil: nothing yet
+
 	waited bool   // somebody was ahead when it joined
 	noted  bool   // the service has been told that it was admitted
 	alien  bool   // a foreign entry was seen right before it
@@ -72,6 +76,15 @@ type seat struct {
 	// newer than the look under way. They never come back.
 	departed []driver.Ref
 }
+
+// place is where the hooks see a seat.
+type place struct {
+	request     door.Request
+	turn, queue int
+}
+
+// waitsFor notes what the request waits for, or did.
+func (p place) waitsFor(e *driver.Entry) { p.request.WaitsFor(p.turn, e) }
 
 // ownEye is the watch on a seat's own entry.
 type ownEye struct {
@@ -296,27 +309,13 @@ func (s *seat) rejoin(why error) error {
 	if errors.As(why, &lost) && lost.Reason == session.ReasonClosed {
 		return why // there will be no line to join
 	}
-	s.ln.mu.Lock() // a look may be moving it
-	ev := s.event(why)
-	s.ln.mu.Unlock()
-	o := s.ln.e.t.s.Options()
-	o.Logger.Warn("fairlock: place in the line lost, joining again",
-		"name", ev.Name, "token", int64(ev.Token), "err", why)
-	if f := o.Hooks.Rejoined; f != nil {
-		f(ev)
-	}
+	s.ln.e.t.s.Options().Logger.Warn("fairlock: place in the line lost, joining again",
+		"name", s.ln.name, "token", s.entry.Token, "err", why)
+	s.hooks.request.Rejoined(why)
 	return why
 }
 
 // unleased is the error of a seat behind something that will stay for ever.
 func (s *seat) unleased(e driver.Entry) error {
 	return fmt.Errorf("%w: %q stands ahead and will stay until somebody deletes it", session.ErrForeignKey, e.Key)
-}
-
-// event describes the seat to a hook.
-func (s *seat) event(err error) session.Event {
-	return session.Event{
-		Name: s.ln.name, Kind: s.kind, Session: s.ln.e.t.Driver().ID(),
-		Token: session.Token(s.entry.Token), Ahead: s.count, Err: err,
-	}
 }

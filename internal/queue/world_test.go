@@ -110,13 +110,15 @@ func (w *world) session(name string) *session.Session {
 	w.clients[name] = w.st.NewClient()
 	w.watches[name] = memtest.CountWatches(w.clients[name].Backend())
 	s, err := queue.Core().Open(w.t.Context(), w.watches[name], &session.Options{Label: name, Hooks: session.Hooks{
-		Joined: func(e session.Event) {
+		Joined: func(_ context.Context, e session.Event) {
 			who := strings.TrimPrefix(e.Kind, "trace ")
 			w.mu.Lock()
 			w.reqs[who].place = int64(e.Token)
 			w.mu.Unlock()
 		},
-		Rejoined: func(e session.Event) { w.tell("%s lost its place", strings.TrimPrefix(e.Kind, "trace ")) },
+		Rejoined: func(_ context.Context, e session.Event) {
+			w.tell("%s lost its place", strings.TrimPrefix(e.Kind, "trace "))
+		},
 	}})
 	require.NoError(w.t, err)
 	w.sessions[name] = s

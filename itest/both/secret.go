@@ -126,14 +126,19 @@ func (s *Secret) walk(t testing.TB, what string, v reflect.Value, seen map[uintp
 
 // Hooks keep all that hooks are told.
 func (s *Secret) Hooks() session.Hooks {
-	note := func(ev session.Event) {
+	keep := func(ev session.Event) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.events = append(s.events, ev)
 	}
+	note := func(_ context.Context, ev session.Event) { keep(ev) }
 	return session.Hooks{
-		Joined: note, Position: note, Granted: note, Lost: note, Released: note, Rejoined: note,
-		Renewed: note, SessionOpened: note, SessionLost: note,
+		Started: func(ctx context.Context, ev session.Event) context.Context {
+			keep(ev)
+			return ctx
+		},
+		Joined: note, Position: note, Rejoined: note, Ended: note, Lost: note, Released: note,
+		SessionOpened: keep, SessionRenewed: keep, SessionLost: keep, SessionClosed: keep,
 	}
 }
 

@@ -79,7 +79,8 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 	var tap tap
 	client := clientWith(t, cluster, tap.on)
 	c := newClient(t, s.root, 30*time.Second)
-	c.opts.Session.Hooks.Joined = nil
+	h := &c.opts.Session.Hooks // what those for requests would remember is not the client's
+	*h = session.Hooks{SessionOpened: h.SessionOpened, SessionLost: h.SessionLost}
 	return both.Measured{
 		Client: &c.open(t, client).Client,
 		Entries: func() int {

@@ -233,7 +233,7 @@ func renewalsNeedNoLogin(t *testing.T) {
 	var tap tap
 	p := newClient(t, "root", recipetest.CalmTTL)
 	renewed := make(chan session.Event, 1000)
-	p.opts.Session.Hooks.Renewed = func(ev session.Event) { renewed <- ev }
+	p.opts.Session.Hooks.SessionRenewed = func(ev session.Event) { renewed <- ev }
 	p.open(t, loggedIn(t, endpoint, "worker", &tap))
 	term, err := session.Engine(door.Key{}).Of(p.Session).Term(recipetest.Bounded(t))
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/hooktest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -17,11 +18,12 @@ type client struct {
 	name string
 	mem  *membackend.Client
 
-	session *session.Session // nil until it is open
-	drivers []driver.Session // the service sessions under it, one after the other
-	opened  chan struct{}
-	closing bool          // its session is being closed, and another one opened
-	shut    time.Duration // when that was last begun
+	session  *session.Session     // nil until it is open
+	requests []*hooktest.Requests // by the hooks of its sessions
+	drivers  []driver.Session     // the service sessions under it, one after the other
+	opened   chan struct{}
+	closing  bool          // its session is being closed, and another one opened
+	shut     time.Duration // when that was last begun
 
 	// The clock: rate is how much of its own time passes in a million of true.
 	rate   int64

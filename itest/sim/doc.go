@@ -34,6 +34,7 @@
 //   - S5: in the end nothing is left in any line; the account of how holds end
 //     is right; limits are what they were set to.
 //   - S6: a call returns soon after its context has ended.
+//   - S7: the hooks report one outcome of every request, and one end of every hold.
 //   - L1: who is admitted learns of it in time, if its network is healthy; all
 //     come to an end when all is healed.
 //   - L2: a hold is over before its session expires at the service.

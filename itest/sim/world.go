@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/hooktest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -222,8 +223,25 @@ func (w *world) play() {
 	}
 	for w.step() && w.Now() < calm+time.Hour { // what is still under way
 	}
+	if len(w.violations) == 0 {
+		for _, c := range w.clients {
+			c.hooked()
+		}
+	}
 	if left := w.store.Sessions(); len(left) > 0 {
 		w.fail("S5", "sessions %v are left for ever", left)
+	}
+}
+
+// hooked checks what the hooks of the client's sessions have reported.
+func (c *client) hooked() {
+	for _, r := range c.requests {
+		for _, wrong := range r.Wrong() {
+			c.w.fail("S7", "hook of %s: %s", c.name, wrong)
+		}
+		if waiting, holding := r.Open(); waiting != 0 || holding != 0 {
+			c.w.fail("S7", "by the hooks of %s %d requests wait and %d hold for ever", c.name, waiting, holding)
+		}
 	}
 }
 
@@ -287,10 +305,14 @@ func (c *client) open() {
 // dial opens a session, until that succeeds.
 func (c *client) dial(who string) *session.Session {
 	ctx := context.WithValue(context.Background(), actor{}, who)
+	requests := &hooktest.Requests{}
+	c.requests = append(c.requests, requests)
+	hooks := session.Hooks{Lost: func(context.Context, session.Event) { c.linger() }}
+	requests.Watch(&hooks)
 	for {
 		s, err := core().Open(ctx, kept{c.mem.Backend(), c}, &session.Options{
 			TTL: ttl, Label: c.name, Logger: slog.New(slog.DiscardHandler),
-			Hooks: session.Hooks{Lost: func(session.Event) { c.linger() }},
+			Hooks: hooks,
 		})
 		if err == nil {
 			return s

@@ -24,7 +24,8 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	e, root := shared(t)
 	admin := e.Conn(t)
 	p := newClient(t, root, 30*time.Second)
-	p.opts.Session.Hooks.Joined = nil // what it would remember is not the client's
+	h := &p.opts.Session.Hooks // what those for requests would remember is not the client's
+	*h = session.Hooks{SessionOpened: h.SessionOpened, SessionLost: h.SessionLost}
 	p.open(t, e.Servers()...)
 	watched := func() int { return watches(t, e) }
 	var before, waiting int64

@@ -79,7 +79,8 @@ func (s bothService) Beside(testing.TB) both.Beside {
 
 func (s bothService) Measured(t testing.TB) both.Measured {
 	c := newClient(t, s.root, 30*time.Second)
-	c.opts.Session.Hooks.Joined = nil
+	h := &c.opts.Session.Hooks // what those for requests would remember is not the client's
+	*h = session.Hooks{SessionOpened: h.SessionOpened, SessionLost: h.SessionLost}
 	return both.Measured{
 		Client:  &c.open(t, s.Servers()...).Client,
 		Entries: func() int { return entries(t, s.conn, s.root) },

@@ -163,7 +163,7 @@ func deadlineFollowsServer(t *testing.T) {
 			sync.Mutex
 			most time.Duration
 		}
-		p.opts.Session.Hooks.Renewed = func(ev session.Event) {
+		p.opts.Session.Hooks.SessionRenewed = func(ev session.Event) {
 			left.Lock()
 			defer left.Unlock()
 			left.most = max(left.most, ev.Left)

@@ -50,7 +50,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	holder, p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, "/fairlock", recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	var joined atomic.Int64
-	p.opts.Session.Hooks.Joined = func(session.Event) { joined.Add(1) }
+	p.opts.Session.Hooks.Joined = func(context.Context, session.Event) { joined.Add(1) }
 	p.open(t, e.Servers()...)
 	h := holder.Lock(t, "x")
 	waits := func(n int) {

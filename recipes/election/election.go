@@ -73,18 +73,16 @@ func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, e
 }
 
 func (e *Election) campaign(ctx context.Context, value string) (*session.Hold, error) {
-	if err := e.check(value); err != nil {
-		return nil, err
-	}
-	if queue.Core().Inside(ctx, e.s, e.name) != nil {
-		return nil, session.ErrReentrant
+	err := e.check(value)
+	if err == nil && queue.Core().Inside(ctx, e.s, e.name) != nil {
+		err = session.ErrReentrant
 	}
 	kin := driver.KinMutex
 	if e.opts.Latch {
 		kin = driver.KinLatch
 	}
 	return queue.Acquire(ctx, e.s, queue.Request{
-		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Kin: kin, Value: append([]byte{}, value...),
+		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Kin: kin, Value: append([]byte{}, value...), Err: err,
 	})
 }
 

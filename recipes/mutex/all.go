@@ -68,11 +68,6 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 	if len(locks) < 2 {
 		return nil, errFew
 	}
-	if m := locks[0]; m != nil {
-		if p := queue.Core().Of(m.s).Profile(); p.MaxAll > 0 && len(locks) > p.MaxAll {
-			return nil, fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), p.MaxAll, p.Service)
-		}
-	}
 	rs := make([]queue.Request, len(locks))
 	for i, m := range locks {
 		if m == nil {
@@ -81,13 +76,17 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 		if m.s != locks[0].s {
 			return nil, fmt.Errorf("%w: %q and %q are not", errSessions, locks[0].name, m.name)
 		}
+		r := m.request(try)
 		if queue.Core().Inside(ctx, m.s, m.name) != nil {
-			return nil, fmt.Errorf("%q: %w", m.name, session.ErrReentrant)
+			r.Err = session.ErrReentrant
 		}
-		var err error
-		if rs[i], err = m.request(try); err != nil {
-			return nil, fmt.Errorf("%q: %w", m.name, err)
+		if r.Err != nil {
+			r.Err = fmt.Errorf("%q: %w", m.name, r.Err)
 		}
+		rs[i] = r
+	}
+	if p := queue.Core().Of(locks[0].s).Profile(); p.MaxAll > 0 && len(locks) > p.MaxAll {
+		rs[0].Err = fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), p.MaxAll, p.Service)
 	}
 	return rs, nil
 }

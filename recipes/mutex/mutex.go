@@ -107,12 +107,13 @@ func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 
 // acquire is Lock and TryLock.
 func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold, error) {
-	r, err := m.request(try)
+	r := m.request(try)
 	var h *session.Hold
-	if err == nil {
-		h, err = m.enter(ctx)
+	var err error
+	if r.Err == nil {
+		h, r.Err = m.enter(ctx)
 	}
-	if h == nil && err == nil {
+	if h == nil {
 		h, err = queue.Acquire(ctx, m.s, r)
 	}
 	if err != nil {
@@ -122,17 +123,18 @@ func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold
 }
 
 // request is what the engine is asked for.
-func (m *Mutex) request(try bool) (queue.Request, error) {
-	if m.opts.LockDelay < 0 {
-		return queue.Request{}, fmt.Errorf("%w: LockDelay %s is negative", session.ErrInvalidOptions, m.opts.LockDelay)
-	}
-	if m.opts.MinHold < 0 {
-		return queue.Request{}, fmt.Errorf("%w: MinHold %s is negative", session.ErrInvalidOptions, m.opts.MinHold)
-	}
-	return queue.Request{
+func (m *Mutex) request(try bool) queue.Request {
+	r := queue.Request{
 		Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Try: try,
 		Ledger: m.opts.Robust || m.opts.LockDelay > 0, Delay: m.opts.LockDelay, MinHold: m.opts.MinHold,
-	}, nil
+	}
+	switch {
+	case m.opts.LockDelay < 0:
+		r.Err = fmt.Errorf("%w: LockDelay %s is negative", session.ErrInvalidOptions, m.opts.LockDelay)
+	case m.opts.MinHold < 0:
+		r.Err = fmt.Errorf("%w: MinHold %s is negative", session.ErrInvalidOptions, m.opts.MinHold)
+	}
+	return r
 }
 
 // enter looks whether the caller is inside already. It returns neither hold nor

@@ -54,17 +54,13 @@ func wantOne(name string) locking {
 // queueAll starts a LockAll and returns when it stands in all lines.
 func (p *Client) queueAll(ctx context.Context, names ...string) *Request {
 	p.w.t.Helper()
-	r := p.queueFor(ctx, wantAll(names...))
-	p.joins(len(names) - 1)
-	return r
+	return p.queueFor(ctx, wantAll(names...))
 }
 
-// joins takes in that many more places.
-func (p *Client) joins(n int) {
+// joins takes in that a request has joined again.
+func (p *Client) joins() {
 	p.w.t.Helper()
-	for range n {
-		within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
-	}
+	within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
 }
 
 // holdAll takes locks that are free.

@@ -114,7 +114,7 @@ func allPlaceLost(w *Fixture) {
 	x := c.queueFor(w.soon(), wantOne("x"))
 	y := c.queueFor(w.soon(), wantOne("y"))
 	w.svc.Delete(w.t, b.entry("y", all.token).Ref)
-	b.joins(2)
+	b.joins()
 	w.unlock(x.granted()) // it went to the end of this line too
 	w.unlock(held)
 	w.unlock(y.granted())
@@ -134,7 +134,7 @@ func allGotLost(w *Fixture) {
 	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
 	h := x.granted()
 	w.unlock(held)
-	b.joins(2)
+	b.joins()
 	require.True(w.t, all.waiting(), "two hold at once")
 	w.unlock(h)
 	assert.Greater(w.t, all.granted().Token(), h.Token())
@@ -144,7 +144,7 @@ func allGotLost(w *Fixture) {
 	held = a.holdOne("y")
 	all = b.queueAll(w.soon(), "x", "y")
 	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
-	b.joins(2) // told also when nobody stands behind
+	b.joins() // told also when nobody stands behind
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
 	w.unlock(all.Hold)
@@ -156,7 +156,7 @@ func allJoinAgain(w *Fixture) {
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
 	w.svc.Expire(w.t, a.line("x")[0].Session)
-	b.joins(2)
+	b.joins()
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
 	w.unlock(all.Hold)

@@ -21,7 +21,13 @@ func blockedReports() []testCase {
 			blockedReport(w, func(o *session.Options, b *block) { o.Logger = slog.New(blockingHandler{o.Logger.Handler(), b}) })
 		}},
 		{"EveryContextEndsInTimeWhileAHookBlocks", func(w *Fixture) {
-			blockedReport(w, func(o *session.Options, b *block) { o.Hooks.Lost = func(session.Event) { b.pass() } })
+			blockedReport(w, func(o *session.Options, b *block) {
+				lost := o.Hooks.Lost
+				o.Hooks.Lost = func(ctx context.Context, e session.Event) {
+					b.pass()
+					lost(ctx, e)
+				}
+			})
 		}},
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/hooktest"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -28,10 +29,12 @@ type Client struct {
 
 	Log heard.Words
 
+	requests hooktest.Requests // as the hooks show them; balanced when the session is closed
+
 	w   *Fixture          // nil if a case has opened the session by itself
 	net drivertest.Client // nil likewise
 
-	joined chan session.Token // one for each place; a case may receive them
+	joined chan session.Token // one for each time that a request joined; a case may receive them
 
 	mu             sync.Mutex
 	lost, rejoined []session.Event
@@ -55,16 +58,17 @@ func (c *Client) options(ttl time.Duration) session.Options {
 			*to = append(*to, ev)
 		}
 	}
-	return session.Options{
+	o := session.Options{
 		TTL: ttl,
 		Hooks: session.Hooks{
-			Joined: func(ev session.Event) {
+			Joined: func(_ context.Context, ev session.Event) {
 				select {
 				case c.joined <- ev.Token:
 				default: // the case does not receive them
 				}
 			},
-			SessionLost: note(&c.lost), Rejoined: note(&c.rejoined),
+			SessionLost: note(&c.lost),
+			Rejoined:    func(_ context.Context, ev session.Event) { note(&c.rejoined)(ev) },
 			SessionOpened: func(ev session.Event) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
@@ -72,6 +76,8 @@ func (c *Client) options(ttl time.Duration) session.Options {
 			},
 		},
 	}
+	c.requests.Watch(&o.Hooks)
+	return o
 }
 
 // Opened takes the result of opening the session and returns the error. The session
@@ -84,9 +90,24 @@ func (c *Client) Opened(t testing.TB, s *session.Session, err error) error {
 				c.net.Heal()
 			}
 			assert.NoError(t, s.Close(), "close")
+			c.balanced(t)
 		})
 	}
 	return err
+}
+
+// balanced fails the test unless, by the hooks of the closed session, every request had
+// one outcome and every hold one end.
+func (c *Client) balanced(t testing.TB) {
+	t.Helper()
+	waiting, holding := c.requests.Open()
+	for end := time.Now().Add(Patience); waiting+holding > 0 && time.Now().Before(end); {
+		time.Sleep(2 * time.Millisecond) // some calls have yet to return
+		waiting, holding = c.requests.Open()
+	}
+	assert.Zero(t, waiting, "requests that wait for ever, by the hooks")
+	assert.Zero(t, holding, "holds that last for ever, by the hooks")
+	assert.Empty(t, c.requests.Wrong(), "calls of hooks")
 }
 
 // Kept fails the test if the client lost a session or a place.

@@ -148,15 +148,12 @@ func robustAll(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	all := wantAllRobust(account(), "x", name, "z")
 	h := a.queueFor(w.soon(), all).granted()
-	a.joins(2)
 	assert.Equal(w.t, driver.PastClean, Previous(h), "nobody has held before")
 	w.unlock(h)
 	w.died() // in the middle one
 	h = a.queueFor(w.soon(), all).granted()
-	a.joins(2)
 	require.True(w.t, h.PreviousDied())
 	r := b.queueFor(w.soon(), all)
-	b.joins(2)
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, r.granted().PreviousDied())
@@ -166,7 +163,6 @@ func robustAll(w *Fixture) {
 	w.died()
 	at := time.Now()
 	r = b.queueFor(w.soon(), wantAllRobust(mutex.Options{LockDelay: w.delay()}, "x", name))
-	b.joins(1)
 	require.True(w.t, r.granted().PreviousDied())
 	assert.GreaterOrEqual(w.t, r.at.Sub(at), w.delay())
 	w.unlock(r.Hold)
@@ -179,7 +175,6 @@ func robustAll(w *Fixture) {
 func robustAllLost(w *Fixture) {
 	a := w.Client("a")
 	h := a.queueFor(w.soon(), wantAllRobust(account(), "x", "y", "z")).granted()
-	a.joins(2)
 	x := tell(h)
 	behind := w.Client("b").queueFor(w.soon(), wantOne("y")) // has it watched at once
 	w.svc.Delete(w.t, Refs(h)[1])

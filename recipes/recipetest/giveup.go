@@ -44,10 +44,10 @@ func robustWaiters(w *Fixture) {
 				p.net.Cut(fault.Both)
 			case "deleted":
 				w.svc.Delete(w.t, a.entries()[1].Ref)
-				p.joins(1)
+				p.joins()
 			default:
 				w.svc.Expire(w.t, a.entries()[1].Session)
-				p.joins(1)
+				p.joins()
 			}
 			cancel()
 			r.returned()

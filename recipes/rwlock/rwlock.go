@@ -92,9 +92,9 @@ func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
 // acquire is all four.
 func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try bool) (*session.Hold, error) {
 	h, err := l.enter(ctx, mode)
-	if h == nil && err == nil {
+	if h == nil {
 		h, err = queue.Acquire(ctx, l.s, queue.Request{
-			Name: l.name, Kind: kind, Mode: mode, Kin: driver.KinReadWrite, Rule: queue.ReadWrite(), Try: try,
+			Name: l.name, Kind: kind, Mode: mode, Kin: driver.KinReadWrite, Rule: queue.ReadWrite(), Try: try, Err: err,
 		})
 	}
 	if err != nil {

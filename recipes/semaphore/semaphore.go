@@ -108,13 +108,10 @@ func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (
 	if err == nil && queue.Core().Inside(ctx, m.s, m.name) != nil {
 		err = session.ErrReentrant
 	}
-	var h *session.Hold
-	if err == nil {
-		h, err = queue.Acquire(ctx, m.s, queue.Request{
-			Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: queue.Semaphore(), Try: try,
-			Limit: limit, Follow: m.opts.Follow, Slots: m.opts.Slots,
-		})
-	}
+	h, err := queue.Acquire(ctx, m.s, queue.Request{
+		Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: queue.Semaphore(), Try: try,
+		Limit: limit, Follow: m.opts.Follow, Slots: m.opts.Slots, Err: err,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("semaphore: %s %d of %q: %w", op, n, m.name, err)
 	}

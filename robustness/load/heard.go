@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -25,22 +26,20 @@ type heard struct {
 // options are those of all sessions.
 func (h *heard) options() session.Options {
 	h.renewed = make(map[string]bool)
-	trouble := func(what string) func(session.Event) {
-		return func(e session.Event) {
-			h.note(&h.lost, fmt.Sprintf("session %s: %s %q: %v", e.Session, what, e.Name, e.Err))
-		}
+	trouble := func(what string, e session.Event) {
+		h.note(&h.lost, fmt.Sprintf("session %s: %s %q: %v", e.Session, what, e.Name, e.Err))
 	}
 	return session.Options{
 		Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Hooks: session.Hooks{
-			Renewed: func(e session.Event) {
+			SessionRenewed: func(e session.Event) {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				h.renewed[e.Session] = true
 			},
-			Lost:        trouble("lost"),
-			Rejoined:    trouble("joined again"),
-			SessionLost: trouble("session lost"),
+			Lost:        func(_ context.Context, e session.Event) { trouble("lost", e) },
+			Rejoined:    func(_ context.Context, e session.Event) { trouble("joined again", e) },
+			SessionLost: func(e session.Event) { trouble("session lost", e) },
 		},
 	}
 }

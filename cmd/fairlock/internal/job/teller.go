@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -149,11 +150,12 @@ func (t *teller) where() place {
 // hooks are what the library tells us.
 func (j *job) hooks() session.Hooks {
 	renewed := func(e session.Event) { j.window.saw(e.Left) }
+	moved := func(_ context.Context, e session.Event) { j.tell.moved(place{joined: true, ahead: e.Ahead}) }
 	return session.Hooks{
-		SessionOpened: renewed,
-		Renewed:       renewed,
-		Joined:        func(e session.Event) { j.tell.moved(place{joined: true, ahead: e.Ahead}) },
-		Position:      func(e session.Event) { j.tell.moved(place{joined: true, ahead: e.Ahead}) },
-		Rejoined:      func(e session.Event) { j.tell.moved(place{rejoined: e.Err}) },
+		SessionOpened:  renewed,
+		SessionRenewed: renewed,
+		Joined:         moved,
+		Position:       moved,
+		Rejoined:       func(_ context.Context, e session.Event) { j.tell.moved(place{rejoined: e.Err}) },
 	}
 }

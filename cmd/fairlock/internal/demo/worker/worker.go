@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) (er
 func Session(cfg Config, out *wire.Writer) session.Options {
 	return session.Options{
 		TTL: cfg.TTL, Label: cfg.Name, Logger: slog.New(slog.DiscardHandler),
-		Hooks: session.Hooks{Joined: func(e session.Event) {
+		Hooks: session.Hooks{Joined: func(_ context.Context, e session.Event) {
 			say(out, wire.Event{Kind: wire.Joined, Token: int64(e.Token)})
 		}},
 	}

@@ -1,0 +1,86 @@
+package session
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// requestOf is a request of a Session that has these hooks, and nothing else.
+func requestOf(h Hooks) (s *Session, t *term) {
+	s = &Session{backend: struct{ driver.Backend }{}, clock: driver.SystemClock(), opts: Options{Hooks: h}, hooked: h.requests()}
+	s.reports = &reports{logger: slog.New(slog.DiscardHandler)}
+	return s, &term{s: s, id: "7d2f8b1c"}
+}
+
+// live goes the whole way of a request, with all hooks but those for waiting.
+func live(ctx context.Context, s *Session, t *term, g *grant, joined []driver.Joined) {
+	ctx, q := s.start(ctx, door.Start{Name: "orders", Kind: "mutex"})
+	hooks := door.Request(q)
+	hooks.Joined(t, joined)
+	q.grantedTo(ctx, g, time.Second)
+	hooks.Ended(nil)
+	q.over(nil)
+}
+
+// TestHooksThatAreNilCostNoAllocation: nor does a request that is granted, once, with
+// hooks, but for what it is kept in.
+func TestHooksThatAreNilCostNoAllocation(t *testing.T) {
+	ctx, joined := t.Context(), make([]driver.Joined, 1)
+	s, tm := requestOf(Hooks{SessionRenewed: func(Event) {}})
+	g := &grant{t: tm, Grant: door.Grant{Token: 7}}
+	require.Zero(t, testing.AllocsPerRun(100, func() { live(ctx, s, tm, g, joined) }))
+
+	note := func(context.Context, Event) {}
+	s, tm = requestOf(Hooks{Joined: note, Ended: note, Released: note})
+	g.t = tm
+	allocs := testing.AllocsPerRun(1000, func() {
+		live(ctx, s, tm, g, joined)
+		s.reports.flush()
+	})
+	t.Logf("%v allocations for a request with hooks, and for a goroutine that calls them", allocs)
+	assert.LessOrEqual(t, allocs, 8.0)
+}
+
+// BenchmarkHooks measures what the hooks of one request cost its caller: how long the
+// calls of it take, apart from the hooks, which run elsewhere and are waited for after
+// every request, or every 50.
+func BenchmarkHooks(b *testing.B) {
+	note := func(context.Context, Event) {}
+	start := func(ctx context.Context, _ Event) context.Context { return ctx }
+	for _, c := range []struct {
+		name  string
+		burst int
+		hooks Hooks
+	}{
+		{"nil", 50, Hooks{}},
+		{"Started", 50, Hooks{Started: start}},
+		{"Started,Joined,Ended,Released", 50, Hooks{Started: start, Joined: note, Ended: note, Released: note}},
+		{"Started,Joined,Ended,Released,one by one", 1, Hooks{Started: start, Joined: note, Ended: note, Released: note}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			ctx, joined := b.Context(), make([]driver.Joined, 1)
+			s, t := requestOf(c.hooks)
+			g := &grant{t: t, Grant: door.Grant{Token: 7}}
+			var took []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				for range c.burst {
+					live(ctx, s, t, g, joined)
+				}
+				took = append(took, time.Since(began))
+				s.reports.flush()
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2])/float64(c.burst), "ns/request")
+		})
+	}
+}
