@@ -73,7 +73,9 @@ func (s *etcdStore) tell(l listener, live map[string]int64, ev *clientv3.Event) 
 	key := string(ev.Kv.Key)
 	switch {
 	case key == s.endMark():
-		l.marked()
+		if ev.IsCreate() {
+			l.marked()
+		}
 	case ev.IsCreate():
 		meta, _ := driver.DecodeMeta(ev.Kv.Value)
 		live[key] = ev.Kv.CreateRevision
@@ -85,7 +87,11 @@ func (s *etcdStore) tell(l listener, live map[string]int64, ev *clientv3.Event) 
 }
 
 func (s *etcdStore) mark(ctx context.Context) error {
-	if _, err := s.client.Put(ctx, s.endMark(), ""); err != nil {
+	_, err := s.client.Put(ctx, s.endMark(), "")
+	if err == nil {
+		_, err = s.client.Delete(ctx, s.endMark())
+	}
+	if err != nil {
 		return fmt.Errorf("mark the end of the line: %w", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -25,6 +26,9 @@ type zkStore struct {
 	conn     *zk.Conn
 	log      *testserver.Dir
 	line     string // the folder of the line's nodes
+
+	mu         sync.Mutex
+	containers map[string]bool // the paths of all that the log has; a client cannot see what is one
 }
 
 // round is how often the server removes containers that have become empty, the
@@ -33,7 +37,7 @@ type zkStore struct {
 const round = 100 * time.Millisecond
 
 func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
-	s := &zkStore{line: zkbackend.DefaultRoot + "/" + lock}
+	s := &zkStore{line: zkbackend.DefaultRoot + "/" + lock, containers: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("start ZooKeeper: %w", err), s.close())
@@ -84,6 +88,7 @@ func (s *zkStore) follow(ctx context.Context, l listener) (run func(), err error
 
 func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
 	for _, op := range t.Ops {
+		s.note(op)
 		switch {
 		case op.Path == endNode && op.Created:
 			l.marked()
@@ -99,13 +104,28 @@ func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
 	}
 }
 
+// note keeps containers in mind.
+func (s *zkStore) note(op journal.Op) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if op.Container {
+		s.containers[op.Path] = true
+	} else {
+		delete(s.containers, op.Path)
+	}
+}
+
 // endNode is the end mark. It is not in the line's folder, which is removed when
 // nobody is in it.
 const endNode = "/end"
 
 func (s *zkStore) mark(ctx context.Context) error {
 	_, err := within(ctx, func() (string, error) {
-		return s.conn.Create(endNode, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+		path, err := s.conn.Create(endNode, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			return "", err
+		}
+		return path, s.conn.Delete(path, -1)
 	})
 	if err != nil {
 		return fmt.Errorf("mark the end of the line: %w", err)
@@ -145,14 +165,22 @@ func bySequence(a, b string) int {
 	return strings.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
 }
 
-// left gives the server time to remove the line's folder and then the one above
-// it, which takes two rounds if it is not busy.
+// left waits while there are only folders that the server will remove: it does so
+// in rounds of its own, from the bottom up, and late if it is busy. Whatever else
+// is there was left behind.
 func (s *zkStore) left(ctx context.Context) (nodes, sessions int, err error) {
-	for range 12 {
-		if nodes, err = within(ctx, func() (int, error) { return s.below("/") }); err != nil || nodes == 0 {
+	for {
+		var found census
+		if found, err = within(ctx, func() (census, error) { return s.below("/") }); err != nil {
 			break
 		}
-		_ = rest(ctx, round) // if ctx has ended, what follows will say so
+		if nodes = found.stay; nodes > 0 || found.passing == 0 {
+			break
+		}
+		if err = rest(ctx, round); err != nil {
+			err = fmt.Errorf("the server has not removed %d empty folders: %w", found.passing, err)
+			break
+		}
 	}
 	if err == nil {
 		sessions, err = s.sessions(ctx)
@@ -163,28 +191,52 @@ func (s *zkStore) left(ctx context.Context) (nodes, sessions int, err error) {
 	return nodes, sessions, nil
 }
 
+// census counts nodes: those that the server will remove by itself, and others.
+type census struct{ passing, stay int }
+
 // below counts the nodes below one. ZooKeeper's own do not count.
-func (s *zkStore) below(path string) (int, error) {
+func (s *zkStore) below(path string) (census, error) {
+	var sum census
 	names, _, err := s.conn.Children(path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return 0, nil
+		return sum, nil
 	}
 	if err != nil {
-		return 0, err
+		return sum, err
 	}
-	sum := 0
 	for _, name := range names {
 		child := strings.TrimSuffix(path, "/") + "/" + name
 		if child == "/zookeeper" {
 			continue
 		}
-		n, err := s.below(child)
+		there, stat, err := s.conn.Exists(child)
 		if err != nil {
-			return 0, err
+			return sum, err
 		}
-		sum += 1 + n
+		if !there {
+			continue
+		}
+		below, err := s.below(child)
+		if err != nil {
+			return sum, err
+		}
+		if s.passes(child, stat) && below.stay == 0 {
+			below.passing++
+		} else {
+			below.stay++
+		}
+		sum.passing += below.passing
+		sum.stay += below.stay
 	}
 	return sum, nil
+}
+
+// passes reports whether the server removes a node when the node has no children: it
+// does so with containers that have had one. See ZooKeeper's ContainerManager.
+func (s *zkStore) passes(path string, stat *zk.Stat) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.containers[path] && stat.Cversion > 0
 }
 
 // sessions asks the server how many there are beside our own.

@@ -121,7 +121,7 @@ func killed(k Kill, grants []Grant) []string {
 	_, moved := Moved(grants, k.At)
 	return failures(
 		claim{k.Reaped != 0, k.Who + " was not seen to die of SIGKILL"},
-		claim{k.Present, k.Who + " was not in the line any more when it had died: nothing was left to expire"},
+		claim{k.Present, k.Who + " was not in the line any more when it was killed: nothing was left to expire"},
 		claim{k.Gone != 0, "the place of " + k.Who + ", which was killed, was not freed"},
 		claim{moved, "the line did not move on after " + k.Who + " was killed"},
 	)

@@ -91,7 +91,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"live hold refused", func(h *History) { h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Who: "eve"}) }, "the ledger refused token 6 of eve, which was not told that it had lost the lock"},
 		{"nobody killed", func(h *History) { h.Kill = Kill{} }, "no holder was killed"},
 		{"killed by something else", func(h *History) { h.Kill.Reaped = 0 }, "bob was not seen to die of SIGKILL"},
-		{"gave back before it died", func(h *History) { h.Kill.Present = false }, "bob was not in the line any more when it had died: nothing was left to expire"},
+		{"gave back before it died", func(h *History) { h.Kill.Present = false }, "bob was not in the line any more when it was killed: nothing was left to expire"},
 		{"place of the dead stays", func(h *History) { h.Kill.Gone = 0 }, "the place of bob, which was killed, was not freed"},
 		{"nobody stopped", func(h *History) { h.Stop = Stop{} }, "no holder was stopped"},
 		{"not stopped", func(h *History) { h.Stop.Stopped = 0 }, "dan was not seen to be stopped"},

@@ -65,7 +65,7 @@ type Kill struct {
 	Token   int64
 	At      stamp.Stamp // when the signal was sent
 	Reaped  stamp.Stamp // when the kernel said that SIGKILL had ended it; 0 if it did not
-	Present bool        // the store still had its entry after that
+	Present bool        // the store still had its entry when the signal was sent
 	Gone    stamp.Stamp // when the store told that the entry was gone; 0 if it did not
 }
 
