@@ -78,12 +78,17 @@ func (a *app) evictCommand() *cobra.Command {
 
 // evict finds whom, warns, asks back, and does it.
 func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, k evicting, out *show.Output) error {
-	line, entries, err := inspect.Both(ctx, s, name)
-	switch {
-	case err != nil:
+	var line schema.Line
+	var entries []session.Entry
+	err := during(cmd, "reading the queue", func() (err error) {
+		line, entries, err = inspect.Both(ctx, s, name)
+		if err == nil && len(entries) == 0 {
+			err = a.nobody(ctx, s, name)
+		}
 		return err
-	case len(entries) == 0:
-		return a.nobody(ctx, s, name)
+	})
+	if err != nil {
+		return err
 	}
 	i, err := k.find(line)
 	if err != nil {
@@ -98,7 +103,7 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 			return err
 		}
 	}
-	err = s.Evict(ctx, entries[i])
+	err = during(cmd, "evicting "+e.Who(), func() error { return s.Evict(ctx, entries[i]) })
 	switch {
 	case errors.Is(err, session.ErrGone):
 		return exit.Errorf(exit.Failed, "%s has gone from %q by itself: nobody was evicted", screen.Printable(e.Who()), name)

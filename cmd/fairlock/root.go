@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/session"
 )
@@ -151,6 +152,13 @@ func (a *app) with(cmd *cobra.Command, f func(ctx context.Context, s *session.Se
 	err = f(cmd.Context(), s)
 	_ = s.Close()
 	return exit.Of(err)
+}
+
+// during calls f, and shows on a terminal that a command does what text says.
+func during(cmd *cobra.Command, text string, f func() error) error {
+	progress := screen.NewProgress(cmd.ErrOrStderr(), text)
+	defer progress.Close()
+	return f()
 }
 
 // output is the flag for the format of a command.

@@ -13,10 +13,11 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/session"
 )
 
-// Open finds the service, writes warnings, and opens a Session there. What o says
+// Open finds the service, writes warnings and progress, and opens a Session there. What o says
 // wins over the URL. Its errors have exit codes and are one sentence each.
 func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (*session.Session, error) {
 	t, err := f.Target()
@@ -26,6 +27,8 @@ func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (
 	for _, w := range t.Warnings {
 		fmt.Fprintf(stderr, "fairlock: warning: %s\n", w)
 	}
+	progress := screen.NewProgress(stderr, "connecting to "+t.Address.String())
+	defer progress.Close()
 	return t.Open(ctx, o)
 }
 

@@ -81,7 +81,10 @@ func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
 	d.began = time.Now()
 	ctx, cancel := d.until(ctx, audit)
 	defer cancel()
-	if d.store, err = d.on.open(ctx, lockName); err != nil {
+	starting := d.progress("starting " + d.on.terms.Service)
+	d.store, err = d.on.open(ctx, lockName)
+	starting.Close()
+	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, d.store.close()) }()
@@ -134,8 +137,18 @@ func (d *director) until(ctx context.Context, limit time.Duration) (context.Cont
 	return context.WithDeadlineCause(ctx, d.began.Add(limit), errTooLong)
 }
 
+// progress shows what is done after the picture or before it, where there is one.
+// Lines may come at any time.
+func (d *director) progress(text string) *screen.Progress {
+	if !d.live {
+		return &screen.Progress{}
+	}
+	return screen.NewProgress(d.opts.Out, text)
+}
+
 // dismiss ends all workers, and returns how many it had to kill.
 func (d *director) dismiss(ctx context.Context) int {
+	defer d.progress("waiting until the workers have left").Close()
 	leaving, cancel := d.until(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(hurry, cancel) })()
@@ -144,6 +157,8 @@ func (d *director) dismiss(ctx context.Context) int {
 
 // conclude checks what happened, and prints what it comes to.
 func (d *director) conclude(ctx context.Context, played error, killed int) error {
+	checking := d.progress("checking what happened")
+	defer checking.Close()
 	if err := d.store.mark(ctx); err != nil {
 		return fmt.Errorf("demo: %w", errors.Join(played, err))
 	}
@@ -160,6 +175,7 @@ func (d *director) conclude(ctx context.Context, played error, killed int) error
 			r.Other = append(r.Other, err.Error())
 		}
 	}
+	checking.Close()
 	if !d.live {
 		d.print(screen.Line{})
 	}

@@ -112,14 +112,17 @@ func (s *etcdStore) first(ctx context.Context) (int64, error) {
 	return r.Kvs[0].CreateRevision, nil
 }
 
-func (s *etcdStore) left(ctx context.Context) (keys, leases int, err error) {
-	r, err := s.client.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithCountOnly())
+func (s *etcdStore) left(ctx context.Context) (keys []string, leases int, err error) {
+	r, err := s.client.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what is left: %w", err)
+		return nil, 0, fmt.Errorf("count what is left: %w", err)
 	}
 	l, err := s.client.Leases(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what is left: %w", err)
+		return nil, 0, fmt.Errorf("count what is left: %w", err)
 	}
-	return int(r.Count), len(l.Leases), nil
+	for _, kv := range r.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys, len(l.Leases), nil
 }

@@ -64,9 +64,9 @@ type store interface {
 	// mark has been called with everything before it.
 	mark(ctx context.Context) error
 
-	// left counts all keys and leases in the store, whosever they are. It is
-	// called after listener.marked.
-	left(ctx context.Context) (keys, leases int, err error)
+	// left returns all keys in the store and counts its leases, whosever they are.
+	// It is called after listener.marked.
+	left(ctx context.Context) (keys []string, leases int, err error)
 
 	close() error
 }

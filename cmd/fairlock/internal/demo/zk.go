@@ -28,13 +28,18 @@ type zkStore struct {
 	line     string // the folder of the line's nodes
 
 	mu         sync.Mutex
-	containers map[string]bool // the paths of all that the log has; a client cannot see what is one
+	containers map[string]bool // the paths of all that the log has
 }
 
 // round is how often the server removes containers that have become empty, the
 // folders of locks that nobody uses. Its own is a minute, for which nobody
 // would wait here to see it.
 const round = 100 * time.Millisecond
+
+// neverUsed is the property of a server, since ZooKeeper 3.8, for how long it keeps a
+// container that has never had a child. By default that is for ever. A worker
+// that leaves when it has just made a folder leaves such a one.
+const neverUsed = "znode.container.maxNeverUsedIntervalMs"
 
 func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
 	s := &zkStore{line: zkbackend.DefaultRoot + "/" + lock, containers: map[string]bool{}}
@@ -49,6 +54,7 @@ func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
 	s.ensemble, err = zktest.Start(ctx, &zktest.Options{
 		ContainerCheck: round,
 		Config:         map[string]string{"dataLogDir": s.log.Path()},
+		Properties:     map[string]string{neverUsed: "1000"},
 	})
 	if err != nil {
 		return nil, err
@@ -104,13 +110,15 @@ func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
 	}
 }
 
-// note keeps containers in mind.
+// note keeps in mind which nodes are containers, also when they are deleted: below
+// may have seen one just before.
 func (s *zkStore) note(op journal.Op) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if op.Container {
+	switch {
+	case op.Container:
 		s.containers[op.Path] = true
-	} else {
+	case op.Created:
 		delete(s.containers, op.Path)
 	}
 }
@@ -168,17 +176,17 @@ func bySequence(a, b string) int {
 // left waits while there are only folders that the server will remove: it does so
 // in rounds of its own, from the bottom up, and late if it is busy. Whatever else
 // is there was left behind.
-func (s *zkStore) left(ctx context.Context) (nodes, sessions int, err error) {
+func (s *zkStore) left(ctx context.Context) (nodes []string, sessions int, err error) {
 	for {
 		var found census
 		if found, err = within(ctx, func() (census, error) { return s.below("/") }); err != nil {
 			break
 		}
-		if nodes = found.stay; nodes > 0 || found.passing == 0 {
+		if nodes = found.stay; len(nodes) > 0 || len(found.pass) == 0 {
 			break
 		}
 		if err = rest(ctx, round); err != nil {
-			err = fmt.Errorf("the server has not removed %d empty folders: %w", found.passing, err)
+			err = fmt.Errorf("the server has not removed %s: %w", strings.Join(found.pass, " "), err)
 			break
 		}
 	}
@@ -186,15 +194,17 @@ func (s *zkStore) left(ctx context.Context) (nodes, sessions int, err error) {
 		sessions, err = s.sessions(ctx)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what is left: %w", err)
+		return nil, 0, fmt.Errorf("count what is left: %w", err)
 	}
 	return nodes, sessions, nil
 }
 
-// census counts nodes: those that the server will remove by itself, and others.
-type census struct{ passing, stay int }
+// census has the paths of nodes: those that the server will remove by itself, and
+// others.
+type census struct{ pass, stay []string }
 
-// below counts the nodes below one. ZooKeeper's own do not count.
+// below finds the nodes below one. ZooKeeper's own do not count. The server removes
+// a container that has no children; a client cannot see what is one.
 func (s *zkStore) below(path string) (census, error) {
 	var sum census
 	names, _, err := s.conn.Children(path)
@@ -209,34 +219,25 @@ func (s *zkStore) below(path string) (census, error) {
 		if child == "/zookeeper" {
 			continue
 		}
-		there, stat, err := s.conn.Exists(child)
-		if err != nil {
-			return sum, err
-		}
-		if !there {
-			continue
-		}
 		below, err := s.below(child)
 		if err != nil {
 			return sum, err
 		}
-		if s.passes(child, stat) && below.stay == 0 {
-			below.passing++
+		if s.isContainer(child) && len(below.stay) == 0 {
+			sum.pass = append(sum.pass, child)
 		} else {
-			below.stay++
+			sum.stay = append(sum.stay, child)
 		}
-		sum.passing += below.passing
-		sum.stay += below.stay
+		sum.pass, sum.stay = append(sum.pass, below.pass...), append(sum.stay, below.stay...)
 	}
 	return sum, nil
 }
 
-// passes reports whether the server removes a node when the node has no children: it
-// does so with containers that have had one. See ZooKeeper's ContainerManager.
-func (s *zkStore) passes(path string, stat *zk.Stat) bool {
+// isContainer reports whether the log has a node as a container.
+func (s *zkStore) isContainer(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.containers[path] && stat.Cversion > 0
+	return s.containers[path]
 }
 
 // sessions asks the server how many there are beside our own.

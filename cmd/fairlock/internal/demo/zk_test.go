@@ -58,7 +58,9 @@ func TestTheFirstInALineIsTheLowestNumberWhateverStandsBeforeIt(t *testing.T) {
 // three seconds.
 func zooKeeper(t *testing.T) *zkStore {
 	t.Helper()
-	e, err := zktest.Start(t.Context(), &zktest.Options{ContainerCheck: 3 * time.Second})
+	e, err := zktest.Start(t.Context(), &zktest.Options{
+		ContainerCheck: 3 * time.Second, Properties: map[string]string{neverUsed: "1000"},
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	conn, err := e.NewConn(nil)
@@ -83,35 +85,33 @@ func TestAFolderThatTheServerWillRemoveIsNotLeftBehind(t *testing.T) {
 	s := zooKeeper(t)
 	s.plant(t, "/fairlock", zk.FlagContainer)
 	s.plant(t, "/fairlock/ledger", zk.FlagContainer)
-	nodes, _, err := s.left(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 2, nodes, "the server keeps a folder that never had a child, and the one above")
-
+	s.plant(t, "/unused", zk.FlagContainer)
 	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "ephemeral": zk.FlagEphemeral} {
-		s.plant(t, "/fairlock/ledger/"+name, flags)
+		path := "/fairlock/ledger/" + name
+		s.plant(t, path, flags)
 		nodes, _, err := s.left(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, 3, nodes, "%s: the node, and the folders above that it keeps", name)
-		require.NoError(t, s.conn.Delete("/fairlock/ledger/"+name, -1))
+		assert.Equal(t, []string{"/fairlock", "/fairlock/ledger", path}, nodes, "and the folders that the server keeps for it")
+		require.NoError(t, s.conn.Delete(path, -1))
 	}
-
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTooLong)
-	_, _, err = s.left(ctx)
+	_, _, err := s.left(ctx)
 	require.ErrorIs(t, err, errTooLong)
 
 	nodes, sessions, err := s.left(t.Context())
 	require.NoError(t, err)
-	assert.Zero(t, nodes)
+	assert.Empty(t, nodes)
 	assert.Zero(t, sessions)
-	there, _, err := s.conn.Exists("/fairlock")
-	require.NoError(t, err)
-	assert.False(t, there, "left returned before the server had removed it")
-
+	for _, path := range []string{"/fairlock", "/unused"} {
+		there, _, err := s.conn.Exists(path)
+		require.NoError(t, err)
+		assert.False(t, there, "left returned before the server had removed %s", path)
+	}
 	s.plant(t, "/left", zk.FlagPersistent)
 	nodes, _, err = s.left(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, 1, nodes)
+	assert.Equal(t, []string{"/left"}, nodes)
 }
 
 func TestEveryServiceHasANameAndTerms(t *testing.T) {

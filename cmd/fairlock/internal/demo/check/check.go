@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
@@ -168,13 +169,14 @@ func Moved(grants []Grant, at stamp.Stamp) (time.Duration, bool) {
 // Left returns one sentence for each kind of thing that stayed behind.
 func Left(t Terms, l Leftovers) []string {
 	var bad []string
-	for _, x := range []struct {
-		n    int
-		what string
-	}{{l.Keys, t.Key + "s in " + t.Service}, {l.Leases, t.Lease + "s in " + t.Service}, {l.Processes, "processes"}} {
-		if x.n != 0 {
-			bad = append(bad, fmt.Sprintf("%d %s were left behind", x.n, x.what))
-		}
+	if n := len(l.Keys); n != 0 {
+		bad = append(bad, fmt.Sprintf("left behind in %s, %ss: %d: %s", t.Service, t.Key, n, strings.Join(l.Keys[:min(n, 5)], " ")))
+	}
+	if l.Leases != 0 {
+		bad = append(bad, fmt.Sprintf("left behind in %s, %ss: %d", t.Service, t.Lease, l.Leases))
+	}
+	if l.Processes != 0 {
+		bad = append(bad, fmt.Sprintf("left behind, processes: %d", l.Processes))
 	}
 	return bad
 }

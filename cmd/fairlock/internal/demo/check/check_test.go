@@ -101,9 +101,9 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"did not see the loss", func(h *History) { h.Stop.Late = false }, "dan did not find its lock lost when it was woken"},
 		{"believed after waking", func(h *History) { h.Stop.Valid = time.Second }, "dan, just woken, still called its hold valid for 1s"},
 		{"end of the line after the kill", func(h *History) { h.Grants = h.Grants[:2] }, "the line did not move on after bob was killed"},
-		{"key left", func(h *History) { h.Leftovers.Keys = 1 }, "1 keys in etcd were left behind"},
-		{"lease left", func(h *History) { h.Leftovers.Leases = 2 }, "2 leases in etcd were left behind"},
-		{"process left", func(h *History) { h.Leftovers.Processes = 3 }, "3 processes were left behind"},
+		{"key left", func(h *History) { h.Leftovers.Keys = []string{"a", "b"} }, "left behind in etcd, keys: 2: a b"},
+		{"lease left", func(h *History) { h.Leftovers.Leases = 2 }, "left behind in etcd, leases: 2"},
+		{"process left", func(h *History) { h.Leftovers.Processes = 3 }, "left behind, processes: 3"},
 		{"no hand-off", func(h *History) {
 			for i := range h.Grants {
 				h.Grants[i].Joined = 0

@@ -85,7 +85,8 @@ type Stop struct {
 
 // Leftovers is what was found after everybody had left.
 type Leftovers struct {
-	Keys, Leases, Processes int
+	Keys              []string
+	Leases, Processes int
 }
 
 // Terms are what the service calls things, each in the singular.
