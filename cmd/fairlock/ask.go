@@ -87,7 +87,7 @@ type plea struct {
 // lapsed is the hook for a session that was lost.
 func (p *plea) lapsed(session.Event) {
 	p.lost.Store(true)
-	fmt.Fprintln(p.stderr, "fairlock: warning: the session is lost, and the ask with it: it is made again when the service answers")
+	fmt.Fprintln(p.stderr, "fairlock: warning: the session is lost, and the yield request with it: it is made again when the service answers")
 }
 
 // stand asks, and tells of holders until the end.

@@ -36,6 +36,8 @@ The first of these that is given counts:
   4. ETCDCTL_ENDPOINTS, with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY,
      ETCDCTL_USER and ETCDCTL_PASSWORD, as etcdctl reads them
 
+ZooKeeper's own tools read no variable for the servers, so there is none for it.
+
 The config file is FAIRLOCK_CONFIG or ~/.config/fairlock/config.yaml:
 
   context: prod

@@ -70,7 +70,7 @@ func (t *Target) explain(ctx context.Context, err error) error {
 		return &told{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or what %s says",
 			t.Address, t.Options.Username, t.From), err}
 	case errors.Is(err, session.ErrDenied):
-		return &told{fmt.Sprintf("%s wants to know who asks: say --user and --password-file, or --cert and --key", t.Address), err}
+		return &told{fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address), err}
 	case status.Code(err) == codes.Unimplemented: // it speaks HTTP/2, and knows nothing of leases
 		return &told{fmt.Sprintf("what answers at %s is no etcd: check the port in %s", strings.Join(t.Address.Hosts, ","), t.From), err}
 	case errors.Is(err, session.ErrUnavailable):
