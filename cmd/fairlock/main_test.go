@@ -10,9 +10,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 )
 
 // call runs a command line and returns its exit code and what it wrote to
@@ -114,6 +117,22 @@ func TestNothingIsAnEmptyListAndNoError(t *testing.T) {
 
 		assert.Equal(t, want, stdout.String())
 		assert.Equal(t, format == "table", stderr.Len() > 0, stderr.String())
+	}
+}
+
+func TestDoctorWritesOneListOfFindings(t *testing.T) {
+	for _, format := range []string{show.JSON, show.YAML} {
+		cmd := root()
+		var stdout bytes.Buffer
+		cmd.SetOut(&stdout)
+		cmd.SetArgs([]string{"doctor", "--on", "mem://", "-o", format})
+
+		require.NoError(t, cmd.Execute())
+
+		var found []schema.Finding
+		require.NoError(t, yaml.UnmarshalStrict(stdout.Bytes(), &found), "YAML, of which JSON is a part")
+		assert.NotEmpty(t, found)
+		assert.Equal(t, format == show.JSON, stdout.Bytes()[0] == '[', "%s", stdout.String())
 	}
 }
 
