@@ -87,7 +87,7 @@ type plea struct {
 // lapsed is the hook for a session that was lost.
 func (p *plea) lapsed(session.Event) {
 	p.lost.Store(true)
-	fmt.Fprintln(p.stderr, "fairlock: warning: the session is lost, and the ask with it: it is made again when the service answers")
+	fmt.Fprintln(p.stderr, "fairlock: warning: the session is lost, and the yield request with it: it is made again when the service answers")
 }
 
 // stand asks, and tells of holders until the end.
@@ -112,7 +112,7 @@ func (p *plea) stand(ctx context.Context, a *app) error {
 	}
 	defer cancel()
 	look := func(ctx context.Context) (schema.Line, error) { return inspect.Read(ctx, p.s, p.name) }
-	p.progress = screen.NewProgress(p.stderr, "no holder has yielded; one that runs with --on-ask warn, the default, never does")
+	p.progress = screen.NewProgress(p.stderr, "no holder has yielded; with --on-ask warn, the default, none will")
 	err = follow(bounded, askInterval, p.progress.Before(p.stderr), look, func(now schema.Line) error { return p.seen(bounded, now) })
 	p.progress.Close()
 	switch {

@@ -17,15 +17,15 @@ const demoHelp = `Watch five processes share one lock, and what happens when two
 The demo starts an etcd of its own inside this process, or with --on zk a
 ZooKeeper server beside it (which needs Java), on loopback, and five worker
 processes. Each of them locks, reads a ledger, works a little, writes the ledger
-and unlocks, over and over. For some 20 seconds you see the line: who holds, who
-waits in which place, with which token, for how long.
+and unlocks, over and over. For some 20 seconds you see the queue: the holder
+and the waiters in order, their tokens, and how long each has held or waited.
 
   fair      They hold in the order in which they asked.
-  fenced    One holder is stopped (SIGSTOP) until its session has run out and
-            others have held. It is woken (SIGCONT) and writes without looking
-            at its lock. The ledger refuses: it has seen a higher token.
-  nothing   One holder is killed (SIGKILL) and can give nothing back. Its place
-  is left   goes when its session runs out, two seconds later.
+  fenced    One holder is stopped (SIGSTOP) until its session has expired and
+            others have held. It is woken (SIGCONT) and writes without checking
+            its lock. The ledger refuses: it has seen a higher token.
+  nothing   One holder is killed (SIGKILL) and cannot release. Its entry goes
+  is left   when its session expires, two seconds later.
 
 In the end all of it is checked: against the service's own record (a watch at
 etcd, the transaction log of ZooKeeper), the ledger's book and the clock of the
@@ -41,7 +41,7 @@ func demoCommand() *cobra.Command {
 	on.value = on.of[0]
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch workers take turns, lose a lock and be fenced off (20 s)",
+		Short: "Watch workers take turns, lose a lock and be fenced (20 s)",
 		Long:  demoHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,7 +55,7 @@ func demoCommand() *cobra.Command {
 			return exit.With(exit.Software, err)
 		},
 	}
-	cmd.Flags().Var(&on, "on", "the service to start and to lock on: "+on.words())
+	cmd.Flags().Var(&on, "on", "the service to start: "+on.words())
 	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, even on a terminal")
 	cmd.AddCommand(workerCommand())
 	return cmd

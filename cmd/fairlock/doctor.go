@@ -55,7 +55,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				problems++
 			}
 			switch out.Format {
-			case show.JSON:
+			case show.JSON, show.YAML:
 				found = append(found, f)
 			case show.Lines:
 				_ = show.Line(w, f) // nobody reads on; the exit code still tells
@@ -67,7 +67,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		switch {
 		case err != nil:
 			return exit.Of(err)
-		case out.Format == show.JSON:
+		case out.Objects() && out.Format != show.Lines:
 			err = show.All(out, w, found)
 		}
 		if problems > 0 {

@@ -64,10 +64,10 @@ func (a *app) evictCommand() *cobra.Command {
 	out := a.output(cmd, "text", show.JSON, show.YAML, show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if k.token == 0 && !k.holder && k.waiter == 0 {
-			return errors.New("say whom: --holder, --waiter PLACE or --token N, as fairlock who shows them")
+			return errors.New("want --holder, --waiter PLACE or --token N, as fairlock who shows them")
 		}
 		if !k.yes && !asksBack(cmd) {
-			return errors.New("stdin is no terminal, so nobody can be asked back: say --yes")
+			return errors.New("stdin is no terminal, where evict could ask for confirmation: want --yes")
 		}
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			return a.evict(ctx, cmd, s, args[0], k, out)
@@ -78,12 +78,17 @@ func (a *app) evictCommand() *cobra.Command {
 
 // evict finds whom, warns, asks back, and does it.
 func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, k evicting, out *show.Output) error {
-	line, entries, err := inspect.Both(ctx, s, name)
-	switch {
-	case err != nil:
+	var line schema.Line
+	var entries []session.Entry
+	err := during(cmd, "reading the queue", func() (err error) {
+		line, entries, err = inspect.Both(ctx, s, name)
+		if err == nil && len(entries) == 0 {
+			err = a.nobody(ctx, s, name)
+		}
 		return err
-	case len(entries) == 0:
-		return a.nobody(ctx, s, name)
+	})
+	if err != nil {
+		return err
 	}
 	i, err := k.find(line)
 	if err != nil {
@@ -98,14 +103,14 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 			return err
 		}
 	}
-	err = s.Evict(ctx, entries[i])
+	err = during(cmd, "evicting "+e.Who(), func() error { return s.Evict(ctx, entries[i]) })
 	switch {
 	case errors.Is(err, session.ErrGone):
-		return exit.Errorf(exit.Failed, "%s has gone from %q by itself: nobody was evicted", screen.Printable(e.Who()), name)
+		return exit.Errorf(exit.Failed, "%s has gone from %q by itself: no entry was evicted", screen.Printable(e.Who()), name)
 	case errors.Is(err, session.ErrDenied):
-		return exit.Errorf(exit.Denied, "nobody was evicted: %w", err)
+		return exit.Errorf(exit.Denied, "no entry was evicted: %w", err)
 	case err != nil:
-		return fmt.Errorf("it is not known whether %s was evicted: look with who, or say the same with --token %d again: %w", screen.Printable(e.Who()), e.Token, err)
+		return fmt.Errorf("it is not known whether %s was evicted: see fairlock who, or repeat it with --token %d: %w", screen.Printable(e.Who()), e.Token, err)
 	}
 	done := schema.NewEvent(schema.Evicted, name, time.Now(), e)
 	if out.Objects() {
@@ -114,8 +119,8 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 	return tell(cmd.OutOrStdout(), out.Paint(cmd.OutOrStdout()), false, done)
 }
 
-const fenceWarning = "this breaks the lock: the next one holds at once, while the holder may go on for a moment; " +
-	"only what checks tokens is safe from that"
+const fenceWarning = "this breaks the lock: the next waiter holds at once, while this holder may work on for a moment; " +
+	"only a resource that checks tokens is safe"
 
 // find returns which of a line's entries is meant.
 func (k evicting) find(line schema.Line) (int, error) {
@@ -131,11 +136,11 @@ func (k evicting) find(line schema.Line) (int, error) {
 		for i, f := range found {
 			tokens[i] = strconv.FormatInt(line.Entries[f].Token, 10)
 		}
-		return 0, exit.Errorf(exit.Usage, "%d hold %q: say which, with --token %s", len(found), line.Name, strings.Join(tokens, " or "))
+		return 0, exit.Errorf(exit.Usage, "%d holders of %q: select one with --token %s", len(found), line.Name, strings.Join(tokens, " or "))
 	case len(found) == 0:
 		return 0, k.none(line)
 	case k.waiter != 0 && line.Entries[found[0]].State == schema.Holder:
-		return 0, exit.Errorf(exit.Usage, "place %d of %q is a holder's, and no waiter's: if that is meant, say --token %d",
+		return 0, exit.Errorf(exit.Usage, "place %d of %q is a holder's, and no waiter's: to evict that, use --token %d",
 			k.waiter, line.Name, line.Entries[found[0]].Token)
 	}
 	return found[0], nil
@@ -145,11 +150,11 @@ func (k evicting) find(line schema.Line) (int, error) {
 func (k evicting) none(line schema.Line) error {
 	switch {
 	case k.token != 0:
-		return exit.Errorf(exit.NoSuchName, "nobody in the line of %q has token %d: gone, or never there", line.Name, k.token)
+		return exit.Errorf(exit.NoSuchName, "no entry of %q has token %d: it has gone, or never existed", line.Name, k.token)
 	case k.holder:
-		return exit.Errorf(exit.NoSuchName, "nobody holds %q", line.Name)
+		return exit.Errorf(exit.NoSuchName, "%q has no holder", line.Name)
 	}
-	return exit.Errorf(exit.NoSuchName, "nobody is in place %d of %q: its line has %d", k.waiter, line.Name, len(line.Entries))
+	return exit.Errorf(exit.NoSuchName, "there is no place %d in the queue of %q, which has %d", k.waiter, line.Name, len(line.Entries))
 }
 
 // asksBack says whether somebody is there to be asked.
@@ -175,5 +180,5 @@ func confirm(ctx context.Context, cmd *cobra.Command, name string, e schema.Entr
 			return nil
 		}
 	}
-	return exit.Errorf(exit.Failed, "nobody was evicted")
+	return exit.Errorf(exit.Failed, "no entry was evicted")
 }

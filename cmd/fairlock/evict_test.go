@@ -29,12 +29,12 @@ func TestWhoIsMeantToBeEvicted(t *testing.T) {
 		{one, evicting{token: 12}, 0, "", 0},
 		{one, evicting{token: 19}, 2, "", 0},
 		{one, evicting{waiter: 2}, 1, "", 0},
-		{one, evicting{waiter: 1}, 0, `place 1 of "x" is a holder's, and no waiter's: if that is meant, say --token 12`, exit.Usage},
-		{one, evicting{waiter: 4}, 0, `nobody is in place 4 of "x": its line has 3`, exit.NoSuchName},
-		{one, evicting{waiter: -1}, 0, `nobody is in place -1 of "x": its line has 3`, exit.NoSuchName},
-		{one, evicting{token: 13}, 0, `nobody in the line of "x" has token 13: gone, or never there`, exit.NoSuchName},
-		{two, evicting{holder: true}, 0, `2 hold "x": say which, with --token 12 or 15`, exit.Usage},
-		{none, evicting{holder: true}, 0, `nobody holds "x"`, exit.NoSuchName},
+		{one, evicting{waiter: 1}, 0, `place 1 of "x" is a holder's, and no waiter's: to evict that, use --token 12`, exit.Usage},
+		{one, evicting{waiter: 4}, 0, `there is no place 4 in the queue of "x", which has 3`, exit.NoSuchName},
+		{one, evicting{waiter: -1}, 0, `there is no place -1 in the queue of "x", which has 3`, exit.NoSuchName},
+		{one, evicting{token: 13}, 0, `no entry of "x" has token 13: it has gone, or never existed`, exit.NoSuchName},
+		{two, evicting{holder: true}, 0, `2 holders of "x": select one with --token 12 or 15`, exit.Usage},
+		{none, evicting{holder: true}, 0, `"x" has no holder`, exit.NoSuchName},
 	} {
 		i, err := c.k.find(c.line)
 

@@ -19,6 +19,9 @@ var (
 	noNumber       = regexp.MustCompile(`^(invalid argument .*): strconv\.Parse(Int|Bool): .*$`)
 )
 
+// otherOn are words of other tools for what --on is here.
+var otherOn = []string{"url", "server", "servers", "endpoint", "endpoints", "host", "hosts", "address", "addr", "service"}
+
 // hint is err with what may have been meant.
 func hint(cmd *cobra.Command, err error) error {
 	if m := unknownCommand.FindStringSubmatch(err.Error()); m != nil {
@@ -43,6 +46,9 @@ func hint(cmd *cobra.Command, err error) error {
 			}
 		})
 		word, _, _ := strings.Cut(m[1], "=")
+		if slices.Contains(otherOn, strings.ToLower(word)) && cmd.Flags().Lookup("on") != nil {
+			return fmt.Errorf("%w: did you mean --on etcd://host:2379 or --on zk://host:2181?", err)
+		}
 		if near := nearest(word, words); near != "" {
 			return fmt.Errorf("%w: did you mean --%s?", err, near)
 		}

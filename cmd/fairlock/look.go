@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/session"
 )
@@ -35,7 +36,11 @@ As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
 	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
-			lines, err := inspect.ReadAll(ctx, s, first(args))
+			var lines []schema.Line
+			err := during(cmd, "reading the queues", func() (err error) {
+				lines, err = inspect.ReadAll(ctx, s, first(args))
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -83,14 +88,19 @@ listed below the table. Long rows run on; nothing is cut.`,
 	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
-			line, err := inspect.Read(ctx, s, args[0])
-			switch {
-			case err != nil:
+			var line schema.Line
+			err := during(cmd, "reading the queue", func() (err error) {
+				line, err = inspect.Read(ctx, s, args[0])
+				switch {
+				case err != nil:
+					return err
+				case len(line.Entries) == 0:
+					return a.nobody(ctx, s, args[0])
+				}
+				line.Asks, err = inspect.Asks(ctx, s, args[0])
 				return err
-			case len(line.Entries) == 0:
-				return a.nobody(ctx, s, args[0])
-			}
-			if line.Asks, err = inspect.Asks(ctx, s, args[0]); err != nil {
+			})
+			if err != nil {
 				return err
 			}
 			w := cmd.OutOrStdout()

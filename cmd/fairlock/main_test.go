@@ -10,9 +10,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 )
 
 // call runs a command line and returns its exit code and what it wrote to
@@ -67,8 +70,9 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"run", "--id", strings.Repeat("x", 129), "a", "--", "true"}, "--id takes at most 128 bytes of UTF-8"},
 		{[]string{"ask", "--on", "mem://"}, "want the NAME of a lock"},
 		{[]string{"ask", "-w", "x", "a"}, `invalid argument "x" for "-w, --wait" flag: want a time such as 10, 1.5 or 5m`},
-		{[]string{"evict", "a"}, "say whom: --holder, --waiter PLACE or --token N, as fairlock who shows them"},
+		{[]string{"evict", "a"}, "want --holder, --waiter PLACE or --token N, as fairlock who shows them"},
 		{[]string{"evict", "--holder", "--token", "3", "a"}, "--holder and --token do not go together"},
+		{[]string{"ls", "--endpoints", "x"}, "unknown flag: --endpoints: did you mean --on etcd://host:2379 or --on zk://host:2181?"},
 		{[]string{"resize", "a"}, "want the NAME of a semaphore and how many permits it is to have"},
 		{[]string{"resize", "a", "none"}, `"none" is no number of permits: want a whole number, at least 1`},
 		{[]string{"resize", "a", "0"}, `"0" is no number of permits: want a whole number, at least 1`},
@@ -113,6 +117,22 @@ func TestNothingIsAnEmptyListAndNoError(t *testing.T) {
 
 		assert.Equal(t, want, stdout.String())
 		assert.Equal(t, format == "table", stderr.Len() > 0, stderr.String())
+	}
+}
+
+func TestDoctorWritesOneListOfFindings(t *testing.T) {
+	for _, format := range []string{show.JSON, show.YAML} {
+		cmd := root()
+		var stdout bytes.Buffer
+		cmd.SetOut(&stdout)
+		cmd.SetArgs([]string{"doctor", "--on", "mem://", "-o", format})
+
+		require.NoError(t, cmd.Execute())
+
+		var found []schema.Finding
+		require.NoError(t, yaml.UnmarshalStrict(stdout.Bytes(), &found), "YAML, of which JSON is a part")
+		assert.NotEmpty(t, found)
+		assert.Equal(t, format == show.JSON, stdout.Bytes()[0] == '[', "%s", stdout.String())
 	}
 }
 

@@ -47,26 +47,30 @@ func (a *app) resizeCommand() *cobra.Command {
 				return fmt.Errorf("%q is no number of permits: want a whole number, at least 1", args[1])
 			}
 			return a.with(cmd, func(ctx context.Context, s *session.Session) error {
-				return resize(ctx, cmd, s, args[0], n)
+				var before int64
+				err := during(cmd, "resizing the semaphore", func() (err error) {
+					before, err = resize(ctx, s, args[0], n)
+					return err
+				})
+				if err == nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: limit %d, before %d\n", args[0], n, before)
+				}
+				return err
 			})
 		},
 	}
 }
 
-// resize changes the limit of a semaphore that there is: a name with a typing
-// error would have a limit from then on.
-func resize(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, n int64) error {
+// resize changes the limit of a semaphore, and returns the one before. It does so
+// only if there is one: a name with a typing error would have a limit from then on.
+func resize(ctx context.Context, s *session.Session, name string, n int64) (before int64, err error) {
 	m := semaphore.New(s, name, n)
-	before, err := m.Limit(ctx)
+	before, err = m.Limit(ctx)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case before == 0:
-		return exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits says how many", name)
+		return 0, exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits says how many", name)
 	}
-	if err = m.Resize(ctx, n); err != nil {
-		return err
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: limit %d, before %d\n", name, n, before)
-	return nil
+	return before, m.Resize(ctx, n)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/session"
 )
@@ -34,6 +35,8 @@ The first of these that is given counts:
   3. the context that the config file names
   4. ETCDCTL_ENDPOINTS, with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY,
      ETCDCTL_USER and ETCDCTL_PASSWORD, as etcdctl reads them
+
+ZooKeeper's own tools read no variable for the servers, so there is none for it.
 
 The config file is FAIRLOCK_CONFIG or ~/.config/fairlock/config.yaml:
 
@@ -151,6 +154,13 @@ func (a *app) with(cmd *cobra.Command, f func(ctx context.Context, s *session.Se
 	err = f(cmd.Context(), s)
 	_ = s.Close()
 	return exit.Of(err)
+}
+
+// during calls f, and shows on a terminal that a command does what text says.
+func during(cmd *cobra.Command, text string, f func() error) error {
+	progress := screen.NewProgress(cmd.ErrOrStderr(), text)
+	defer progress.Close()
+	return f()
 }
 
 // output is the flag for the format of a command.

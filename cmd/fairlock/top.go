@@ -77,7 +77,7 @@ func (a *app) top(cmd *cobra.Command, prefix string, every time.Duration) error 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Close() }() // yield requests that stand go with the session
+	defer leave(s)
 	scr, err := top.OpenScreen(!a.noColour)
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -85,6 +85,21 @@ func (a *app) top(cmd *cobra.Command, prefix string, every time.Duration) error 
 	return exit.Of(top.Run(cmd.Context(), scr, &topService{s: s, prefix: prefix, asked: map[string]func() error{}}, top.Options{
 		Service: t.Address.String(), Interval: every, Timeout: lookTimeout, Lapsed: lapsed,
 	}))
+}
+
+// leave closes a session, and with it the yield requests that stand. A user who
+// quits while the service does not answer waits a moment only: then all of it goes
+// when the session expires.
+func leave(s *session.Session) {
+	closed := make(chan struct{})
+	go func() { // ends with the session, or with the process
+		defer close(closed)
+		_ = s.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Second):
+	}
 }
 
 // topService is what top does with a Session.

@@ -77,7 +77,7 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 	assert.Equal(t, result{code: 77, stderr: "fairlock: etcd at " + host + ` refuses the login as "root": check --user and --password-file, or what FAIRLOCK_ON says` + "\n"}, got)
 	got = ask(t, url, "ls")
 	assert.Equal(t, 77, got.code)
-	assert.Equal(t, "fairlock: etcd at "+host+" wants to know who asks: say --user and --password-file, or --cert and --key\n", got.stderr)
+	assert.Equal(t, "fairlock: etcd at "+host+" needs a login: want --user and --password-file, or --cert and --key\n", got.stderr)
 	got = ask(t, url, "ls", "--user", "root")
 	assert.Equal(t, 64, got.code)
 }

@@ -82,5 +82,5 @@ func agree(t *testing.T, url string, record func() []standing) {
 	}
 	assert.Equal(t, want, said)
 	by, _ := examined(t, url)
-	assert.Equal(t, "3 entries in 1 line, all with a session and of this library", by["entries"][0].Text)
+	assert.Equal(t, "3 entries in 1 queue, all with a session and of this library", by["entries"][0].Text)
 }

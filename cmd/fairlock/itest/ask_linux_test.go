@@ -187,7 +187,7 @@ func TestAnAskOutlivesItsSession(t *testing.T) {
 
 		p.Refuse(true)
 		p.Reset()
-		r.err.WaitFor(t, "warning: the session is lost, and the ask with it")
+		r.err.WaitFor(t, "warning: the session is lost, and the yield request with it")
 		p.Refuse(false)
 
 		_, err = h.Asked(bounded(t))
@@ -234,7 +234,7 @@ func TestWhoHasGoneWhileItWasAskedBackIsNotEvicted(t *testing.T) {
 		x.types(t, "y\n")
 
 		assert.Equal(t, 1, x.code(t))
-		x.screen.WaitFor(t, `fairlock: \S+ pid \d+ \(nightly\) has gone from "x" by itself: nobody was evicted\r\n$`)
+		x.screen.WaitFor(t, `fairlock: \S+ pid \d+ \(nightly\) has gone from "x" by itself: no entry was evicted\r\n$`)
 		inLine(t, s, "x", 1)
 		require.NoError(t, next.Context().Err())
 	})
@@ -249,7 +249,7 @@ func TestEvictWithoutATerminal(t *testing.T) {
 
 		got := ask(t, url, "evict", "--holder", "x")
 		assert.Equal(t, 64, got.code)
-		assert.Equal(t, "fairlock: stdin is no terminal, so nobody can be asked back: say --yes\nRun 'fairlock evict --help' for usage.\n", got.stderr)
+		assert.Equal(t, "fairlock: stdin is no terminal, where evict could ask for confirmation: want --yes\nRun 'fairlock evict --help' for usage.\n", got.stderr)
 		assert.Equal(t, 64, ask(t, url, "evict", "--waiter", "1", "--yes", "x").code, "a holder's")
 		assert.Equal(t, 1, ask(t, url, "evict", "--waiter", "3", "--yes", "x").code)
 		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"y\" has no holder and no waiter\n"}, ask(t, url, "evict", "--holder", "--yes", "y"))
@@ -257,7 +257,7 @@ func TestEvictWithoutATerminal(t *testing.T) {
 		got = ask(t, url, "evict", "--waiter", "2", "--yes", "x")
 		require.Equal(t, 0, got.code, got.stderr)
 		assert.Empty(t, got.stderr)
-		waits.err.WaitFor(t, "x: lost the place in the line, joining again at its end")
+		waits.err.WaitFor(t, "x: lost the place in the queue, joining again at its end")
 		inLine(t, s, "x", 2)
 
 		token := fmt.Sprint(int64(h.Token()))
@@ -272,7 +272,7 @@ func TestEvictWithoutATerminal(t *testing.T) {
 
 		holdOf(t, s, "x")
 		got = ask(t, url, "evict", "--token", token, "--yes", "x")
-		assert.Equal(t, result{code: 1, stderr: "fairlock: nobody in the line of \"x\" has token " + token + ": gone, or never there\n"}, got)
+		assert.Equal(t, result{code: 1, stderr: "fairlock: no entry of \"x\" has token " + token + ": it has gone, or never existed\n"}, got)
 	})
 }
 
@@ -307,7 +307,7 @@ func TestEvictWithoutPermissionEvictsNobody(t *testing.T) {
 	got = as("evict", "--holder", "--yes", "x")
 
 	assert.Equal(t, 77, got.code)
-	assert.Regexp(t, `(?m)^fairlock: nobody was evicted: .*permission`, got.stderr)
+	assert.Regexp(t, `(?m)^fairlock: no entry was evicted: .*permission`, got.stderr)
 	assert.NoError(t, h.Context().Err())
 	got = as("ask", "x")
 	assert.Equal(t, 77, got.code)
@@ -327,6 +327,6 @@ func TestEvictSaysWhichIfSeveralHold(t *testing.T) {
 		got := ask(t, url, "evict", "--holder", "--yes", "gpu")
 
 		assert.Equal(t, 64, got.code)
-		assert.Contains(t, got.stderr, fmt.Sprintf("fairlock: 2 hold \"gpu\": say which, with --token %d or %d\n", tokens[0], tokens[1]))
+		assert.Contains(t, got.stderr, fmt.Sprintf("fairlock: 2 holders of \"gpu\": select one with --token %d or %d\n", tokens[0], tokens[1]))
 	})
 }

@@ -48,7 +48,7 @@ func TestDoctorFindsNothingWhereAllIsWell(t *testing.T) {
 		assert.Empty(t, got.stderr)
 		for _, want := range []string{
 			`ok +alarms +127.0.0.1:\d+ is well: (etcd|ZooKeeper) 3\.`, `ok +connection +a session on .* was opened in `,
-			`(ok|warning) +round-trip +a read takes `, `ok +clock +`, `ok +entries +1 entry in 1 line,`, `ok +tokens +`, `ok +deadlock +nobody`,
+			`(ok|warning) +round-trip +a read takes `, `ok +clock +`, `ok +entries +1 entry in 1 queue,`, `ok +tokens +`, `ok +deadlock +no callers`,
 		} {
 			assert.Regexp(t, want, got.stdout)
 		}
@@ -126,7 +126,7 @@ func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
 		url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
 		_, err := cluster.Client(t).Put(bounded(t), "fairlock/a/by-hand", "")
 		require.NoError(t, err)
-		stays(t, url, `"fairlock/a/by-hand" in the line "a" has no session: it will never go by itself`)
+		stays(t, url, `"fairlock/a/by-hand" in the queue of "a" has no session: it will never go by itself`)
 	})
 	t.Run("zk", func(t *testing.T) {
 		t.Parallel()
@@ -136,7 +136,7 @@ func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
-		stays(t, "zk://"+ensemble.Servers()[0], `"/fairlock/a/by-hand-lock-0000000000" in the line "a" has no session: it will never go by itself`)
+		stays(t, "zk://"+ensemble.Servers()[0], `"/fairlock/a/by-hand-lock-0000000000" in the queue of "a" has no session: it will never go by itself`)
 	})
 }
 

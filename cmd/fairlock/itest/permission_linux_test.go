@@ -38,7 +38,7 @@ func TestWithoutPermissionOnZooKeeperNobodyIsEvictedOrAsked(t *testing.T) {
 		got := as("evict", "--holder", "--yes", "x")
 
 		assert.Equal(t, 77, got.code, name)
-		assert.Regexp(t, `(?m)^fairlock: nobody was evicted: .*permission`, got.stderr, name)
+		assert.Regexp(t, `(?m)^fairlock: no entry was evicted: .*permission`, got.stderr, name)
 		got = as("ask", "x")
 		assert.Equal(t, 77, got.code, name)
 		assert.Regexp(t, `(?m)^fairlock: .*permission`, got.stderr, name)

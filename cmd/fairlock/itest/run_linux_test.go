@@ -90,7 +90,7 @@ func holdOf(t *testing.T, s *session.Session, name string) *session.Hold {
 func TestALockInMemoryIsSaidToKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, result{
-		stderr: "fairlock: a: warning: mem:// is this process alone: the lock keeps nobody else out\n",
+		stderr: "fairlock: a: warning: mem:// is this process alone: the lock keeps no other process out\n",
 	}, ask(t, "mem://", "run", "a", "--", "true"))
 }
 
@@ -228,7 +228,7 @@ func TestASignalWhileQueuedLeavesTheLine(t *testing.T) {
 
 			assert.Equal(t, want, r.code(t))
 			assert.Empty(t, r.out.String(), "the command was started")
-			assert.Contains(t, r.err.String(), "busy: interrupted: left the line")
+			assert.Contains(t, r.err.String(), "busy: interrupted: left the queue")
 			inLine(t, s, "busy", 1)
 		}
 	})

@@ -3,7 +3,9 @@ package itest
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +87,19 @@ func TestTopIsDrivenByKeysOnATerminal(t *testing.T) {
 		assert.Equal(t, 0, x.code(t))
 		assert.True(t, givenBack(x.screen.String()), "%q", x.screen.String())
 	})
+}
+
+func TestACommandShowsThatItWaitsForTheService(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts, and the kernel does
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	for _, scheme := range []string{"etcd", "zk"} {
+		x := atTerminal(t, scheme+"://"+silent.Addr().String(), "ls")
+		x.screen.WaitFor(t, "connecting to (etcd|ZooKeeper) at "+regexp.QuoteMeta(silent.Addr().String())+", \\d+s")
+		assert.Equal(t, 69, x.code(t))
+		assert.Contains(t, x.screen.String(), "\x1b[Kfairlock: cannot reach ")
+	}
 }
 
 // givenBack reports whether the last screen that a program chose is the usual one,

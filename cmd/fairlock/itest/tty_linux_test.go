@@ -71,7 +71,7 @@ func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 		x.types(t, "\x03")
 
 		assert.Equal(t, 130, x.code(t))
-		x.screen.WaitFor(t, `\r\x1b\[Kfairlock: busy: interrupted: left the line\r\n$`)
+		x.screen.WaitFor(t, `\r\x1b\[Kfairlock: busy: interrupted: left the queue\r\n$`)
 		assert.NotContains(t, x.screen.String(), "ran")
 		for l := range strings.SplitSeq(x.screen.String(), "\r") {
 			assert.LessOrEqual(t, len(l), 80+len("\x1b[K")+1)

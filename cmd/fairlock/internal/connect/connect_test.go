@@ -198,7 +198,7 @@ func TestTargetSaysWhatIsWrong(t *testing.T) {
 		text string // of the config file, if not the good one
 		want string
 	}{
-		{f: Flags{}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: "no service: say --on etcd://host:2379 or --on zk://host:2181, or set FAIRLOCK_ON"},
+		{f: Flags{}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: "no service: want --on etcd://host:2379 or --on zk://host:2181, or set FAIRLOCK_ON"},
 		{f: Flags{Context: "x"}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: `there is no context "x": no config file, or none with contexts (` + filepath.Join(dir, "fairlock", "config.yaml") + ")"},
 		{f: Flags{On: "etcd://db", Context: "lab"}, want: "--on and --context exclude each other"},
 		{f: Flags{On: "consul://db"}, want: `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
@@ -211,7 +211,7 @@ func TestTargetSaysWhatIsWrong(t *testing.T) {
 		{f: Flags{Config: bad, Context: "a"}, text: "contexts:\n  a:\n    url: etcd:/db\n", want: `context "a" in ` + bad + ": want a URL such as etcd://host:2379 or zk://host:2181"},
 		{f: Flags{On: "etcd://db", User: "ops"}, want: `there is no password for user "ops": want --password-file or FAIRLOCK_PASSWORD`},
 		{f: Flags{Config: good, Context: "prod", User: "ann"}, want: `there is no password for user "ann": want --password-file or FAIRLOCK_PASSWORD`},
-		{f: Flags{On: "etcd://db"}, env: map[string]string{envPassword: "hunter2"}, want: "FAIRLOCK_PASSWORD gives a password, and nobody says for whom: want --user, or etcd://user@… in the URL"},
+		{f: Flags{On: "etcd://db"}, env: map[string]string{envPassword: "hunter2"}, want: "FAIRLOCK_PASSWORD gives a password without a user: want --user, or etcd://user@… in the URL"},
 		{f: Flags{On: "etcd://db", User: "ops", PasswordFile: gone}, want: "read the password: open " + gone + ": no such file or directory"},
 	} {
 		if c.text != "" {

@@ -13,10 +13,11 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/session"
 )
 
-// Open finds the service, writes warnings, and opens a Session there. What o says
+// Open finds the service, writes warnings and progress, and opens a Session there. What o says
 // wins over the URL. Its errors have exit codes and are one sentence each.
 func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (*session.Session, error) {
 	t, err := f.Target()
@@ -26,6 +27,8 @@ func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (
 	for _, w := range t.Warnings {
 		fmt.Fprintf(stderr, "fairlock: warning: %s\n", w)
 	}
+	progress := screen.NewProgress(stderr, "connecting to "+t.Address.String())
+	defer progress.Close()
 	return t.Open(ctx, o)
 }
 
@@ -67,7 +70,7 @@ func (t *Target) explain(ctx context.Context, err error) error {
 		return &told{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or what %s says",
 			t.Address, t.Options.Username, t.From), err}
 	case errors.Is(err, session.ErrDenied):
-		return &told{fmt.Sprintf("%s wants to know who asks: say --user and --password-file, or --cert and --key", t.Address), err}
+		return &told{fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address), err}
 	case status.Code(err) == codes.Unimplemented: // it speaks HTTP/2, and knows nothing of leases
 		return &told{fmt.Sprintf("what answers at %s is no etcd: check the port in %s", strings.Join(t.Address.Hosts, ","), t.From), err}
 	case errors.Is(err, session.ErrUnavailable):

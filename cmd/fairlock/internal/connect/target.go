@@ -59,7 +59,7 @@ func (f *Flags) Target() (*Target, error) {
 			x, err = f.etcdctl()
 			t.From, c = envEtcdctl, nil
 		default:
-			err = usage("no service: say --on etcd://host:2379 or --on zk://host:2181, or set " + envOn)
+			err = usage("no service: want --on etcd://host:2379 or --on zk://host:2181, or set " + envOn)
 		}
 		if err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func (t *Target) logIn(places []login) error {
 			continue
 		}
 		if o.Username == "" {
-			return usage("%s gives a password, and nobody says for whom: want --user, or %s://user@… in the URL", l.place, t.Address.Service)
+			return usage("%s gives a password without a user: want --user, or %s://user@… in the URL", l.place, t.Address.Service)
 		}
 		if o.Password = l.password; o.Password == "" {
 			var err error

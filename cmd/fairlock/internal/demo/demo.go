@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
@@ -69,6 +70,7 @@ type director struct {
 	stage *stage
 	store store
 	url   string // of the ledger
+	began time.Time
 
 	mu   sync.Mutex
 	crew []*process
@@ -76,9 +78,13 @@ type director struct {
 
 // run sets everything up, plays the script, takes everything down and checks.
 func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
+	d.began = time.Now()
+	ctx, cancel := d.until(ctx, audit)
 	defer cancel()
-	if d.store, err = d.on.open(ctx, lockName); err != nil {
+	starting := d.progress("starting " + d.on.terms.Service)
+	d.store, err = d.on.open(ctx, lockName)
+	starting.Close()
+	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, d.store.close()) }()
@@ -107,16 +113,17 @@ func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
 	defer watch.Wait()
 	defer unwatch()
 
-	played := d.play(ctx)
+	playing, stop := d.until(ctx, script)
+	played := d.play(playing)
+	stop()
+	killed := d.dismiss(ctx)
 	if err := interrupted(ctx); err != nil {
-		dismiss(d.everyone(), hurry)
 		return err
 	}
-	killed := dismiss(d.everyone(), farewell)
 	return d.conclude(ctx, played, killed)
 }
 
-// interrupted is why ctx has ended, unless the time was up.
+// interrupted returns why ctx has ended, unless the time was up.
 func interrupted(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errTooLong) {
 		return fmt.Errorf("demo: %w", err)
@@ -124,18 +131,42 @@ func interrupted(ctx context.Context) error {
 	return nil
 }
 
+// until returns a context that ends with ctx, or when the demonstration has taken
+// so long.
+func (d *director) until(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(ctx, d.began.Add(limit), errTooLong)
+}
+
+// progress shows what is done after the picture or before it, where there is one.
+// Lines may come at any time.
+func (d *director) progress(text string) *screen.Progress {
+	if !d.live {
+		return &screen.Progress{}
+	}
+	return screen.NewProgress(d.opts.Out, text)
+}
+
+// dismiss ends all workers, and returns how many it had to kill.
+func (d *director) dismiss(ctx context.Context) int {
+	defer d.progress("waiting until the workers have left").Close()
+	leaving, cancel := d.until(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(hurry, cancel) })()
+	return dismiss(leaving, d.everyone())
+}
+
 // conclude checks what happened, and prints what it comes to.
 func (d *director) conclude(ctx context.Context, played error, killed int) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), audit)
-	defer cancel()
-	keys, leases, err := d.store.left(ctx)
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
+	checking := d.progress("checking what happened")
+	defer checking.Close()
 	if err := d.store.mark(ctx); err != nil {
-		return fmt.Errorf("demo: %w", err)
+		return fmt.Errorf("demo: %w", errors.Join(played, err))
 	}
 	late := d.stage.until(ctx, "the store's events come to their end", func() bool { return d.stage.ended })
+	keys, leases, err := d.store.left(ctx)
+	if err != nil {
+		return fmt.Errorf("demo: %w", errors.Join(played, late, err))
+	}
 	h := d.stage.history()
 	h.Leftovers = check.Leftovers{Keys: keys, Leases: leases, Processes: killed}
 	r := check.Verify(h)
@@ -144,6 +175,7 @@ func (d *director) conclude(ctx context.Context, played error, killed int) error
 			r.Other = append(r.Other, err.Error())
 		}
 	}
+	checking.Close()
 	if !d.live {
 		d.print(screen.Line{})
 	}

@@ -73,7 +73,9 @@ func (s *etcdStore) tell(l listener, live map[string]int64, ev *clientv3.Event) 
 	key := string(ev.Kv.Key)
 	switch {
 	case key == s.endMark():
-		l.marked()
+		if ev.IsCreate() {
+			l.marked()
+		}
 	case ev.IsCreate():
 		meta, _ := driver.DecodeMeta(ev.Kv.Value)
 		live[key] = ev.Kv.CreateRevision
@@ -85,7 +87,11 @@ func (s *etcdStore) tell(l listener, live map[string]int64, ev *clientv3.Event) 
 }
 
 func (s *etcdStore) mark(ctx context.Context) error {
-	if _, err := s.client.Put(ctx, s.endMark(), ""); err != nil {
+	_, err := s.client.Put(ctx, s.endMark(), "")
+	if err == nil {
+		_, err = s.client.Delete(ctx, s.endMark())
+	}
+	if err != nil {
 		return fmt.Errorf("mark the end of the line: %w", err)
 	}
 	return nil
@@ -106,14 +112,17 @@ func (s *etcdStore) first(ctx context.Context) (int64, error) {
 	return r.Kvs[0].CreateRevision, nil
 }
 
-func (s *etcdStore) left(ctx context.Context) (keys, leases int, err error) {
-	r, err := s.client.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithCountOnly())
+func (s *etcdStore) left(ctx context.Context) (keys []string, leases int, err error) {
+	r, err := s.client.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what is left: %w", err)
+		return nil, 0, fmt.Errorf("count what is left: %w", err)
 	}
 	l, err := s.client.Leases(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what is left: %w", err)
+		return nil, 0, fmt.Errorf("count what is left: %w", err)
 	}
-	return int(r.Count), len(l.Leases), nil
+	for _, kv := range r.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys, len(l.Leases), nil
 }

@@ -21,7 +21,7 @@ func (d *director) play(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { // ends with the script, which ends with ctx
 		err := errors.New("the script panicked")
-		d.stage.guard(func() { err = d.script(ctx) })
+		d.stage.guard(func() { err = d.acts(ctx) })
 		ended <- err
 	}()
 	if !d.live {

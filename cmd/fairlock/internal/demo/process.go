@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 	proc "github.com/fairlock/fairlock/internal/process"
@@ -62,24 +61,18 @@ func (p *process) named(err error) error {
 	return err
 }
 
-// dismiss lets workers leave and kills those that have not after a while. It
-// returns when all are gone, and says how many had to be killed.
-func dismiss(all []*process, patience time.Duration) (killed int) {
+// dismiss lets workers leave, and kills those that have not when ctx ends. It
+// returns when all are gone, and returns how many it had to kill.
+func dismiss(ctx context.Context, all []*process) (killed int) {
 	for _, p := range all {
 		p.CloseInput()
 		_ = p.Resume() // a worker that is stopped cannot leave
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	over := false
 	for _, p := range all {
-		if !over {
-			select {
-			case <-p.gone:
-				continue
-			case <-timer.C:
-				over = true
-			}
+		select {
+		case <-p.gone:
+			continue
+		case <-ctx.Done():
 		}
 		if p.Signal(os.Kill) == nil {
 			killed++

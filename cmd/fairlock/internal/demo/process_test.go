@@ -3,6 +3,7 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -54,15 +55,22 @@ func cast(t *testing.T, part string) *process {
 	ready := make(chan struct{})
 	p, err := spawn(exe, part, nil, func(*process, wire.Event) { close(ready) }, func(*process) {})
 	require.NoError(t, err)
-	t.Cleanup(func() { dismiss([]*process{p}, 0) })
+	ended, end := context.WithCancel(t.Context())
+	end()
+	t.Cleanup(func() { dismiss(ended, []*process{p}) })
 	<-ready
 	return p
 }
 
 func TestDismissLetsThemLeaveAndKillsWhoDoesNot(t *testing.T) {
 	polite, stubborn := cast(t, "polite"), cast(t, "stubborn")
+	leaving, end := context.WithCancel(t.Context())
+	go func() {
+		<-polite.gone
+		end()
+	}()
 
-	killed := dismiss([]*process{stubborn, polite}, time.Second)
+	killed := dismiss(leaving, []*process{stubborn, polite})
 
 	assert.Equal(t, 1, killed)
 	require.NoError(t, polite.err)
@@ -73,7 +81,7 @@ func TestDismissReachesWhoIsStopped(t *testing.T) {
 	p := cast(t, "polite")
 	require.NoError(t, p.Pause())
 
-	killed := dismiss([]*process{p}, 20*time.Second)
+	killed := dismiss(t.Context(), []*process{p})
 
 	assert.Zero(t, killed)
 	require.NoError(t, p.err)

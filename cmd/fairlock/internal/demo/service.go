@@ -59,13 +59,14 @@ type store interface {
 	// It sees all that was acknowledged to anybody before.
 	first(ctx context.Context) (int64, error)
 
-	// left counts all keys and leases in the store, whosever they are.
-	left(ctx context.Context) (keys, leases int, err error)
-
-	// mark writes the end mark into the store, when nobody uses it any more:
-	// events come in order, so whoever is told of it has been told of
-	// everything.
+	// mark creates the end mark in the store and deletes it, when nobody uses the
+	// store any more. Events come in order: a listener that was called with the
+	// mark has been called with everything before it.
 	mark(ctx context.Context) error
+
+	// left returns all keys in the store and counts its leases, whosever they are.
+	// It is called after listener.marked.
+	left(ctx context.Context) (keys []string, leases int, err error)
 
 	close() error
 }

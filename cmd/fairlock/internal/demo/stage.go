@@ -139,15 +139,22 @@ func (s *stage) guard(f func()) {
 	f()
 }
 
-// holds is the newest grant of a worker, if it has not ended. The caller holds
-// s.mu.
-func (s *stage) holds(name string) (check.Grant, bool) {
+// newest returns the newest grant of a worker, the zero Grant if it had none. The
+// caller holds s.mu.
+func (s *stage) newest(name string) check.Grant {
 	for _, g := range slices.Backward(s.grants) {
 		if g.Who == name {
-			return g, g.How == check.Open
+			return g
 		}
 	}
-	return check.Grant{}, false
+	return check.Grant{}
+}
+
+// isOpen reports whether a hold has not ended.
+func (s *stage) isOpen(g check.Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grants[s.byToken[g.Token]].How == check.Open
 }
 
 // history is all that was seen. The caller adds what is found at the end.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -25,6 +26,9 @@ type zkStore struct {
 	conn     *zk.Conn
 	log      *testserver.Dir
 	line     string // the folder of the line's nodes
+
+	mu         sync.Mutex
+	containers map[string]bool // the paths of all that the log has
 }
 
 // round is how often the server removes containers that have become empty, the
@@ -32,8 +36,13 @@ type zkStore struct {
 // would wait here to see it.
 const round = 100 * time.Millisecond
 
+// neverUsed is the property of a server, since ZooKeeper 3.8, for how long it keeps a
+// container that has never had a child. By default that is for ever. A worker
+// that leaves when it has just made a folder leaves such a one.
+const neverUsed = "znode.container.maxNeverUsedIntervalMs"
+
 func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
-	s := &zkStore{line: zkbackend.DefaultRoot + "/" + lock}
+	s := &zkStore{line: zkbackend.DefaultRoot + "/" + lock, containers: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("start ZooKeeper: %w", err), s.close())
@@ -45,6 +54,7 @@ func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
 	s.ensemble, err = zktest.Start(ctx, &zktest.Options{
 		ContainerCheck: round,
 		Config:         map[string]string{"dataLogDir": s.log.Path()},
+		Properties:     map[string]string{neverUsed: "1000"},
 	})
 	if err != nil {
 		return nil, err
@@ -84,6 +94,7 @@ func (s *zkStore) follow(ctx context.Context, l listener) (run func(), err error
 
 func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
 	for _, op := range t.Ops {
+		s.note(op)
 		switch {
 		case op.Path == endNode && op.Created:
 			l.marked()
@@ -99,13 +110,30 @@ func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
 	}
 }
 
+// note keeps in mind which nodes are containers, also when they are deleted: below
+// may have seen one just before.
+func (s *zkStore) note(op journal.Op) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case op.Container:
+		s.containers[op.Path] = true
+	case op.Created:
+		delete(s.containers, op.Path)
+	}
+}
+
 // endNode is the end mark. It is not in the line's folder, which is removed when
 // nobody is in it.
 const endNode = "/end"
 
 func (s *zkStore) mark(ctx context.Context) error {
 	_, err := within(ctx, func() (string, error) {
-		return s.conn.Create(endNode, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+		path, err := s.conn.Create(endNode, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			return "", err
+		}
+		return path, s.conn.Delete(path, -1)
 	})
 	if err != nil {
 		return fmt.Errorf("mark the end of the line: %w", err)
@@ -145,46 +173,71 @@ func bySequence(a, b string) int {
 	return strings.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
 }
 
-// left gives the server time to remove the line's folder and then the one above
-// it, which takes two rounds if it is not busy.
-func (s *zkStore) left(ctx context.Context) (nodes, sessions int, err error) {
-	for range 12 {
-		if nodes, err = within(ctx, func() (int, error) { return s.below("/") }); err != nil || nodes == 0 {
+// left waits while there are only folders that the server will remove: it does so
+// in rounds of its own, from the bottom up, and late if it is busy. Whatever else
+// is there was left behind.
+func (s *zkStore) left(ctx context.Context) (nodes []string, sessions int, err error) {
+	for {
+		var found census
+		if found, err = within(ctx, func() (census, error) { return s.below("/") }); err != nil {
 			break
 		}
-		_ = rest(ctx, round) // if ctx has ended, what follows will say so
+		if nodes = found.stay; len(nodes) > 0 || len(found.pass) == 0 {
+			break
+		}
+		if err = rest(ctx, round); err != nil {
+			err = fmt.Errorf("the server has not removed %s: %w", strings.Join(found.pass, " "), err)
+			break
+		}
 	}
 	if err == nil {
 		sessions, err = s.sessions(ctx)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what is left: %w", err)
+		return nil, 0, fmt.Errorf("count what is left: %w", err)
 	}
 	return nodes, sessions, nil
 }
 
-// below counts the nodes below one. ZooKeeper's own do not count.
-func (s *zkStore) below(path string) (int, error) {
+// census has the paths of nodes: those that the server will remove by itself, and
+// others.
+type census struct{ pass, stay []string }
+
+// below finds the nodes below one. ZooKeeper's own do not count. The server removes
+// a container that has no children; a client cannot see what is one.
+func (s *zkStore) below(path string) (census, error) {
+	var sum census
 	names, _, err := s.conn.Children(path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return 0, nil
+		return sum, nil
 	}
 	if err != nil {
-		return 0, err
+		return sum, err
 	}
-	sum := 0
 	for _, name := range names {
 		child := strings.TrimSuffix(path, "/") + "/" + name
 		if child == "/zookeeper" {
 			continue
 		}
-		n, err := s.below(child)
+		below, err := s.below(child)
 		if err != nil {
-			return 0, err
+			return sum, err
 		}
-		sum += 1 + n
+		if s.isContainer(child) && len(below.stay) == 0 {
+			sum.pass = append(sum.pass, child)
+		} else {
+			sum.stay = append(sum.stay, child)
+		}
+		sum.pass, sum.stay = append(sum.pass, below.pass...), append(sum.stay, below.stay...)
 	}
 	return sum, nil
+}
+
+// isContainer reports whether the log has a node as a container.
+func (s *zkStore) isContainer(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.containers[path]
 }
 
 // sessions asks the server how many there are beside our own.

@@ -33,7 +33,7 @@ func RoundTrip(took []time.Duration, ttl, margin time.Duration) schema.Finding {
 	window := ttl - margin
 	sorted := slices.Sorted(slices.Values(took))
 	median, worst := sorted[len(sorted)/2], sorted[len(sorted)-1]
-	text := fmt.Sprintf("a read takes %s, at worst %s; a hold is believed in for %s without a sign of the service", short(median), short(worst), short(window))
+	text := fmt.Sprintf("a read takes %s, at worst %s; the trust window is %s", short(median), short(worst), short(window))
 	f := schema.NewFinding(roundTrip, schema.Good, text)
 	switch {
 	case worst > window/4:
@@ -81,7 +81,7 @@ func Clocks(lines []schema.Line, now time.Time) []schema.Finding {
 	}
 	for _, pair := range sortedKeys(behind) {
 		a, b, _ := strings.Cut(pair, "\x00")
-		f := schema.NewFinding(clock, schema.Warn, fmt.Sprintf("%s stands behind %s in a line, and says that it asked %s earlier: their clocks differ, or its request took that long", a, b, short(behind[pair])))
+		f := schema.NewFinding(clock, schema.Warn, fmt.Sprintf("%s is behind %s in a queue, and recorded that it asked %s earlier: their clocks differ, or its request took that long", a, b, short(behind[pair])))
 		f.Advice = advice
 		all = append(all, f)
 	}
@@ -101,21 +101,21 @@ func Entries(lines []schema.Line) []schema.Finding {
 		for _, e := range l.Entries {
 			n++
 			if e.Unleased {
-				f := schema.NewFinding(entries, schema.Bad, fmt.Sprintf("%q in the line %q has no session: it will never go by itself", e.Key, l.Name))
-				f.Names, f.Advice = []string{l.Name}, "find out who made it, and delete it"
+				f := schema.NewFinding(entries, schema.Bad, fmt.Sprintf("%q in the queue of %q has no session: it will never go by itself", e.Key, l.Name))
+				f.Names, f.Advice = []string{l.Name}, "find the program that made it, and delete it"
 				all = append(all, f)
 			} else if e.Foreign {
 				foreign++
 			}
 		}
 		if foreign > 0 {
-			f := schema.NewFinding(entries, schema.Warn, fmt.Sprintf("%d of %d in the line %q are another program's", foreign, len(l.Entries), l.Name))
-			f.Names, f.Advice = []string{l.Name}, "if that is not meant to be, look who else uses the name"
+			f := schema.NewFinding(entries, schema.Warn, fmt.Sprintf("%d of %d entries in the queue of %q are another program's", foreign, len(l.Entries), l.Name))
+			f.Names, f.Advice = []string{l.Name}, "if that is not intended, find the other program that uses the name"
 			all = append(all, f)
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, schema.NewFinding(entries, schema.Good, fmt.Sprintf("%s in %s, all with a session and of this library", counted(n, "entry", "entries"), counted(len(lines), "line", "lines"))))
+		all = append(all, schema.NewFinding(entries, schema.Good, fmt.Sprintf("%s in %s, all with a session and of this library", counted(n, "entry", "entries"), counted(len(lines), "queue", "queues"))))
 	}
 	return all
 }
@@ -139,7 +139,7 @@ func Tokens(lines []schema.Line) []schema.Finding {
 				continue
 			}
 			if e.Token <= last.Token {
-				f := schema.NewFinding(tokens, schema.Bad, fmt.Sprintf("in the line %q token %d stands behind token %d", l.Name, e.Token, last.Token))
+				f := schema.NewFinding(tokens, schema.Bad, fmt.Sprintf("in the queue of %q token %d is behind token %d", l.Name, e.Token, last.Token))
 				f.Names = []string{l.Name}
 				f.Advice = "tokens went backwards: was the store restored from a backup? Resources will refuse the newer holder"
 				all = append(all, f)
@@ -148,7 +148,7 @@ func Tokens(lines []schema.Line) []schema.Finding {
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, schema.NewFinding(tokens, schema.Good, "tokens rise in every line"))
+		all = append(all, schema.NewFinding(tokens, schema.Good, "tokens rise in every queue"))
 	}
 	return all
 }
@@ -180,11 +180,11 @@ func Deadlocks(first, second []schema.Line) []schema.Finding {
 		}
 		f := schema.NewFinding(deadlock, schema.Bad, text)
 		f.Names = d.Names()
-		f.Advice = "end one of them; then have all ask in the same order, or for all locks at once"
+		f.Advice = "end one of them; then let all acquire in the same order, or acquire all locks at once"
 		all = append(all, f)
 	}
 	if len(all) == 0 {
-		all = append(all, schema.NewFinding(deadlock, schema.Good, "nobody waits in a circle, as far as callers say what they hold"))
+		all = append(all, schema.NewFinding(deadlock, schema.Good, "no callers wait for each other, as far as they reported what they hold"))
 	}
 	return all
 }

@@ -41,7 +41,7 @@ func TestRoundTripsAreJudgedByTheWindow(t *testing.T) {
 		f := RoundTrip([]time.Duration{worst, ms, 2 * ms}, 15*time.Second, 1500*ms)
 
 		assert.Equal(t, want, f.Level)
-		assert.Contains(t, f.Text, "a read takes 2ms, at worst "+short(worst)+"; a hold is believed in for 13.5s")
+		assert.Contains(t, f.Text, "a read takes 2ms, at worst "+short(worst)+"; the trust window is 13.5s")
 	}
 }
 
@@ -55,25 +55,25 @@ func TestClocksThatAreSeenToBeWrong(t *testing.T) {
 		said(Clocks([]schema.Line{line("a", at("w1", time.Hour), at("w2", time.Minute), at("w1", -time.Second), schema.Entry{})}, now)))
 	assert.Equal(t, []string{"warning: the clock of w1 is ahead of this machine's by 1m0s or more"},
 		said(Clocks([]schema.Line{line("a", at("w1", -time.Minute))}, now)))
-	assert.Equal(t, []string{"warning: w2 stands behind w1 in a line, and says that it asked 30s earlier: their clocks differ, or its request took that long"},
+	assert.Equal(t, []string{"warning: w2 is behind w1 in a queue, and recorded that it asked 30s earlier: their clocks differ, or its request took that long"},
 		said(Clocks([]schema.Line{line("a", at("w1", time.Minute), at("w2", 90*time.Second)), line("b", at("w3", time.Hour))}, now)))
 }
 
 func TestEntriesThatDoNotBelongThere(t *testing.T) {
 	foreign, stays := schema.Entry{Foreign: true, Key: "a/x"}, schema.Entry{Foreign: true, Unleased: true, Key: "a/y"}
 
-	assert.Equal(t, []string{"ok: 1 entry in 1 line, all with a session and of this library"}, said(Entries([]schema.Line{line("a", schema.Entry{})})))
+	assert.Equal(t, []string{"ok: 1 entry in 1 queue, all with a session and of this library"}, said(Entries([]schema.Line{line("a", schema.Entry{})})))
 	assert.Equal(t, []string{
-		`problem: "a/y" in the line "a" has no session: it will never go by itself`,
-		`warning: 1 of 3 in the line "a" are another program's`,
+		`problem: "a/y" in the queue of "a" has no session: it will never go by itself`,
+		`warning: 1 of 3 entries in the queue of "a" are another program's`,
 	}, said(Entries([]schema.Line{line("a", schema.Entry{}, foreign, stays)})))
 }
 
 func TestTokensThatWentBackwards(t *testing.T) {
 	tok := func(n int64) schema.Entry { return schema.Entry{Token: n} }
 
-	assert.Equal(t, []string{"ok: tokens rise in every line"}, said(Tokens([]schema.Line{line("a", tok(5), tok(0), tok(9)), line("b", tok(1))})))
-	assert.Equal(t, []string{`problem: in the line "a" token 5 stands behind token 9`}, said(Tokens([]schema.Line{line("a", tok(9), tok(5), tok(7))})))
+	assert.Equal(t, []string{"ok: tokens rise in every queue"}, said(Tokens([]schema.Line{line("a", tok(5), tok(0), tok(9)), line("b", tok(1))})))
+	assert.Equal(t, []string{`problem: in the queue of "a" token 5 is behind token 9`}, said(Tokens([]schema.Line{line("a", tok(9), tok(5), tok(7))})))
 }
 
 // circle is two callers that wait for each other, and one behind.
@@ -97,7 +97,7 @@ func TestADeadlockIsWhatTwoLooksHaveSeen(t *testing.T) {
 	assert.Equal(t, []string{`problem: w2 pid 7 holds "b" and waits for "a", w1 pid 7 holds "a" and waits for "b"; 1 more wait behind such`}, said(all))
 	assert.Equal(t, []string{"b", "a"}, all[0].Names)
 	for _, other := range [][]schema.Line{nil, circle(5)} { // it is over, or another request
-		assert.Equal(t, []string{"ok: nobody waits in a circle, as far as callers say what they hold"}, said(Deadlocks(other, circle(3))))
+		assert.Equal(t, []string{"ok: no callers wait for each other, as far as they reported what they hold"}, said(Deadlocks(other, circle(3))))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestAZooKeeperThatIsNotWell(t *testing.T) {
 		leads  bool
 	}{
 		{well, nil, "ok: h:1 is well: ZooKeeper 3.8.0, leader, latency min/avg/max 0/1.5/9 ms, 2 outstanding", true},
-		{"This ZooKeeper instance is not currently serving requests\n", nil, "problem: h:1 serves nobody: it has no quorum", false},
+		{"This ZooKeeper instance is not currently serving requests\n", nil, "problem: h:1 serves no client: it has no quorum", false},
 		{"srvr is not executed because it is not in the whitelist.\n", nil, "ok: h:1 does not tell how it is (4lw.commands.whitelist has no srvr)", false},
 		{"", errors.New("connection refused"), "problem: h:1 does not say how it is: connection refused", false},
 	} {

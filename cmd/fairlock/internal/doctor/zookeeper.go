@@ -54,7 +54,7 @@ func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) 
 		f = schema.NewFinding(connection, schema.Bad, host+" does not say how it is: "+err.Error())
 		f.Advice = "an ensemble lives without it, but not without another one"
 	case strings.Contains(answer, "not currently serving requests"):
-		f = schema.NewFinding(alarms, schema.Bad, host+" serves nobody: it has no quorum")
+		f = schema.NewFinding(alarms, schema.Bad, host+" serves no client: it has no quorum")
 		f.Advice = "without a quorum nothing can be locked, and holds are lost"
 	case mode == "":
 		f = schema.NewFinding(alarms, schema.Good, host+" does not tell how it is (4lw.commands.whitelist has no srvr)")

@@ -138,7 +138,7 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 		j.tell.say("warning: %s", w)
 	}
 	if j.target.Address.Service == address.Memory {
-		j.tell.say("warning: mem:// is this process alone: the lock keeps nobody else out")
+		j.tell.say("warning: mem:// is this process alone: the lock keeps no other process out")
 	}
 	j.sigs = supervise.Listen()
 	return j, nil
@@ -260,7 +260,7 @@ func (j *job) leave(err error) error {
 	var i *interrupted
 	switch {
 	case errors.As(err, &i):
-		j.tell.say("interrupted: left the line")
+		j.tell.say("interrupted: left the queue")
 		return exit.Silently(supervise.CodeSignal + i.number)
 	case errors.Is(err, session.ErrLimitMismatch):
 		err = j.otherLimit(err)

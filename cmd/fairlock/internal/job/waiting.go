@@ -58,7 +58,7 @@ func (t *teller) wait(ctx context.Context, s *session.Session) {
 		}
 		p := t.where()
 		if p.rejoined != nil && fresh {
-			t.say("lost the place in the line, joining again at its end: %v", p.rejoined)
+			t.say("lost the place in the queue, joining again at its end: %v", p.rejoined)
 		}
 		if !p.joined || p.ahead == 0 {
 			continue
@@ -113,7 +113,7 @@ func (t *teller) showPlace(p place, l queueView, fresh bool) {
 	switch {
 	case t.quiet:
 	case t.width > 0:
-		t.paint(t.name + ": " + text + ", ^C leaves the line")
+		t.paint(t.name + ": " + text + ", ^C leaves the queue")
 	default:
 		t.say("%s", text)
 	}

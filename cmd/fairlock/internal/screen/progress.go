@@ -14,6 +14,7 @@ import (
 type Progress struct {
 	mu      sync.Mutex
 	w       io.Writer
+	width   func() int // of the terminal, 0 if that is not known
 	text    string
 	began   time.Time
 	painted bool
@@ -23,14 +24,15 @@ type Progress struct {
 
 // NewProgress returns one that writes to w if w is a terminal. Close ends it.
 func NewProgress(w io.Writer, text string) *Progress {
-	if f, ok := w.(*os.File); !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
+	f, ok := w.(*os.File)
+	if !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
 		return &Progress{}
 	}
-	return startProgress(w, text)
+	return startProgress(w, func() int { return Width(f) }, text)
 }
 
-func startProgress(w io.Writer, text string) *Progress {
-	p := &Progress{w: w, text: text, began: time.Now(), stop: make(chan struct{})}
+func startProgress(w io.Writer, width func() int, text string) *Progress {
+	p := &Progress{w: w, width: width, text: text, began: time.Now(), stop: make(chan struct{})}
 	p.stopped.Go(func() { // ends with stop
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
@@ -57,7 +59,11 @@ func (p *Progress) paint(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.painted = true
-	fmt.Fprintf(p.w, "\r\x1b[K%s, %s", Printable(p.text), now.Sub(p.began).Truncate(time.Second))
+	text, took := []rune(Printable(p.text)), fmt.Sprintf(", %s", now.Sub(p.began).Truncate(time.Second))
+	if w := p.width(); w > 0 { // a line that wraps could not be erased
+		text = text[:min(len(text), max(w-1-len(took), 0))]
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s%s", string(text), took)
 }
 
 // Clear erases the line, so that others can write.

@@ -14,17 +14,21 @@ import (
 func TestProgressBeginsAfterASecondAndLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b heard.Words
-		p := startProgress(&b, "reading")
+		p := startProgress(&b, func() int { return 12 }, "reading")
 		time.Sleep(900 * time.Millisecond)
 		synctest.Wait()
 		assert.Empty(t, b.String())
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, "\r\x1b[Kreading, 1s", b.String())
-		p.Say("writing\x1b")
+		p.Say("now\x1b")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Equal(t, "\r\x1b[Kreading, 1s\r\x1b[Kwriting?, 2s", b.String())
+		assert.Equal(t, "\r\x1b[Kreading, 1s\r\x1b[Know?, 2s", b.String())
+		p.Say("writing a lot")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, "\r\x1b[Kreading, 1s\r\x1b[Know?, 2s\r\x1b[Kwriting, 3s", b.String(), "a row that wraps is not erased")
 		seen := b.String()
 
 		p.Clear()

@@ -57,7 +57,10 @@ func Run(ctx context.Context, scr tcell.Screen, svc Service, o Options) error {
 			return nil
 		case <-tick.C:
 			l.read(ctx)
-			continue
+			if time.Since(l.began) < slow {
+				continue
+			}
+			e = Unanswered{} // until the read ends, in one way or the other
 		case <-o.Lapsed:
 			e = Done{Command: Command{Do: Lapsed}, Text: "the session was lost, and the yield requests with it"}
 		case r := <-l.results:
@@ -99,7 +102,11 @@ type loop struct {
 	tasks   sync.WaitGroup
 
 	reading, again bool
+	began          time.Time // of the newest read
 }
+
+// slow is how long a read may take until the screen shows that there is no answer.
+const slow = 2 * time.Second
 
 // result is what a goroutine found.
 type result struct {
@@ -153,7 +160,7 @@ func (l *loop) read(ctx context.Context) {
 		l.again = true
 		return
 	}
-	l.reading = true
+	l.reading, l.began = true, time.Now()
 	open := l.state.open
 	l.start(ctx, func(ctx context.Context) result {
 		var e Event

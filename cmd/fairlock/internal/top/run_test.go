@@ -136,6 +136,33 @@ func TestKeysDoWhatTheUserConfirms(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
+func TestASlowReadIsShownBeforeItEnds(t *testing.T) {
+	term, scr := opened(t)
+	answer := make(chan []schema.Line)
+	svc := fake{locks: func(ctx context.Context) ([]schema.Line, error) {
+		select {
+		case l := <-answer:
+			return l, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	ended := make(chan error)
+	go func() { ended <- Run(t.Context(), scr, svc, options) }()
+	shows := func(want string, there bool) {
+		t.Helper()
+		require.Eventually(t, func() bool { return strings.Contains(onScreen(term), want) == there }, time.Minute, time.Millisecond, want)
+	}
+	answer <- []schema.Line{lock("a", 1, 0)}
+	shows("host-a pid 100 (w0)", true)
+
+	shows("NO ANSWER SINCE", true)
+	answer <- []schema.Line{lock("a", 1, 0)}
+	shows("NO ANSWER SINCE", false)
+	term.SendRaw([]byte("q"))
+	require.NoError(t, <-ended)
+}
+
 // onScreen is what the terminal shows.
 func onScreen(term *terminal) string {
 	var b strings.Builder

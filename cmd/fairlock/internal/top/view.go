@@ -231,7 +231,7 @@ func (s State) table() ([]screen.Line, int) {
 func (s State) queueTable() []screen.Line {
 	t := newTable(
 		column{title: "PLACE"}, column{title: "STATE"}, column{title: "TOKEN", drop: 4}, column{title: "MODE", drop: 6},
-		column{title: "HOST", least: 6}, column{title: "PID", drop: 3}, column{title: "LABEL", least: 6, drop: 2},
+		column{title: "HOST", least: 6, drop: 2}, column{title: "PID", drop: 3}, column{title: "LABEL", least: 6},
 		column{title: "QUEUED"}, column{title: "HELD", drop: 1},
 	)
 	for _, e := range s.queue.Entries {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
@@ -121,7 +122,7 @@ func killed(k Kill, grants []Grant) []string {
 	_, moved := Moved(grants, k.At)
 	return failures(
 		claim{k.Reaped != 0, k.Who + " was not seen to die of SIGKILL"},
-		claim{k.Present, k.Who + " was not in the line any more when it had died: nothing was left to expire"},
+		claim{k.Present, k.Who + " was not in the line any more when it was killed: nothing was left to expire"},
 		claim{k.Gone != 0, "the place of " + k.Who + ", which was killed, was not freed"},
 		claim{moved, "the line did not move on after " + k.Who + " was killed"},
 	)
@@ -168,13 +169,14 @@ func Moved(grants []Grant, at stamp.Stamp) (time.Duration, bool) {
 // Left returns one sentence for each kind of thing that stayed behind.
 func Left(t Terms, l Leftovers) []string {
 	var bad []string
-	for _, x := range []struct {
-		n    int
-		what string
-	}{{l.Keys, t.Key + "s in " + t.Service}, {l.Leases, t.Lease + "s in " + t.Service}, {l.Processes, "processes"}} {
-		if x.n != 0 {
-			bad = append(bad, fmt.Sprintf("%d %s were left behind", x.n, x.what))
-		}
+	if n := len(l.Keys); n != 0 {
+		bad = append(bad, fmt.Sprintf("left behind in %s, %ss: %d: %s", t.Service, t.Key, n, strings.Join(l.Keys[:min(n, 5)], " ")))
+	}
+	if l.Leases != 0 {
+		bad = append(bad, fmt.Sprintf("left behind in %s, %ss: %d", t.Service, t.Lease, l.Leases))
+	}
+	if l.Processes != 0 {
+		bad = append(bad, fmt.Sprintf("left behind, processes: %d", l.Processes))
 	}
 	return bad
 }

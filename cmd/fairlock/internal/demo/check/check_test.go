@@ -91,7 +91,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"live hold refused", func(h *History) { h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Who: "eve"}) }, "the ledger refused token 6 of eve, which was not told that it had lost the lock"},
 		{"nobody killed", func(h *History) { h.Kill = Kill{} }, "no holder was killed"},
 		{"killed by something else", func(h *History) { h.Kill.Reaped = 0 }, "bob was not seen to die of SIGKILL"},
-		{"gave back before it died", func(h *History) { h.Kill.Present = false }, "bob was not in the line any more when it had died: nothing was left to expire"},
+		{"gave back before it died", func(h *History) { h.Kill.Present = false }, "bob was not in the line any more when it was killed: nothing was left to expire"},
 		{"place of the dead stays", func(h *History) { h.Kill.Gone = 0 }, "the place of bob, which was killed, was not freed"},
 		{"nobody stopped", func(h *History) { h.Stop = Stop{} }, "no holder was stopped"},
 		{"not stopped", func(h *History) { h.Stop.Stopped = 0 }, "dan was not seen to be stopped"},
@@ -101,9 +101,9 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"did not see the loss", func(h *History) { h.Stop.Late = false }, "dan did not find its lock lost when it was woken"},
 		{"believed after waking", func(h *History) { h.Stop.Valid = time.Second }, "dan, just woken, still called its hold valid for 1s"},
 		{"end of the line after the kill", func(h *History) { h.Grants = h.Grants[:2] }, "the line did not move on after bob was killed"},
-		{"key left", func(h *History) { h.Leftovers.Keys = 1 }, "1 keys in etcd were left behind"},
-		{"lease left", func(h *History) { h.Leftovers.Leases = 2 }, "2 leases in etcd were left behind"},
-		{"process left", func(h *History) { h.Leftovers.Processes = 3 }, "3 processes were left behind"},
+		{"key left", func(h *History) { h.Leftovers.Keys = []string{"a", "b"} }, "left behind in etcd, keys: 2: a b"},
+		{"lease left", func(h *History) { h.Leftovers.Leases = 2 }, "left behind in etcd, leases: 2"},
+		{"process left", func(h *History) { h.Leftovers.Processes = 3 }, "left behind, processes: 3"},
 		{"no hand-off", func(h *History) {
 			for i := range h.Grants {
 				h.Grants[i].Joined = 0

@@ -65,7 +65,7 @@ type Kill struct {
 	Token   int64
 	At      stamp.Stamp // when the signal was sent
 	Reaped  stamp.Stamp // when the kernel said that SIGKILL had ended it; 0 if it did not
-	Present bool        // the store still had its entry after that
+	Present bool        // the store still had its entry when the signal was sent
 	Gone    stamp.Stamp // when the store told that the entry was gone; 0 if it did not
 }
 
@@ -85,7 +85,8 @@ type Stop struct {
 
 // Leftovers is what was found after everybody had left.
 type Leftovers struct {
-	Keys, Leases, Processes int
+	Keys              []string
+	Leases, Processes int
 }
 
 // Terms are what the service calls things, each in the singular.

@@ -33,7 +33,7 @@ func recorded(t testing.TB) []byte {
 // told is what follows from it.
 const told = `
 1
-2 +/line
+2 +container /line
 3 +/line/a-lock-0000000000="one"
 4 +/line/b-lock-0000000001="two"
 5
@@ -55,6 +55,9 @@ func describe(t Txn) string {
 		sign := "-"
 		if o.Created {
 			sign = "+"
+		}
+		if o.Container {
+			sign += "container "
 		}
 		fmt.Fprintf(&b, " %s%s", sign, o.Path)
 		if len(o.Data) > 0 {

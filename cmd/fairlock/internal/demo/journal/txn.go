@@ -18,9 +18,10 @@ type Txn struct {
 
 // Op is one node that was created or deleted.
 type Op struct {
-	Created bool
-	Path    string
-	Data    []byte // with which it was created
+	Created   bool
+	Container bool // created as one: the server removes it when its last child is gone
+	Path      string
+	Data      []byte // with which it was created
 }
 
 // The kinds of transactions, as in org.apache.zookeeper.ZooDefs.OpCode.
@@ -67,7 +68,7 @@ func (t *Txn) add(kind int32, c *cursor, inner bool) error {
 	switch kind {
 	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
 		path, data := string(c.bytes()), c.bytes()
-		t.Ops = append(t.Ops, Op{Created: true, Path: path, Data: data})
+		t.Ops = append(t.Ops, Op{Created: true, Container: kind == opCreateContainer, Path: path, Data: data})
 	case opDelete, opDeleteContainer:
 		t.Ops = append(t.Ops, Op{Path: string(c.bytes())})
 	case opCloseSession: // with the paths of its ephemeral nodes, since 3.6

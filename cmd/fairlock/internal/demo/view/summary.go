@@ -45,7 +45,7 @@ func Summary(r *check.Report, took time.Duration) []screen.Line {
 	row("refused writes", screen.Good, fmt.Sprint(r.Refused), refusal(r))
 	zero("lost updates", len(r.LostUpdates), fmt.Sprintf("the ledger's balance counts all its %d writes", r.Writes))
 	left := r.Leftovers
-	zero("left behind", left.Keys+left.Leases+left.Processes,
+	zero("left behind", len(left.Keys)+left.Leases+left.Processes,
 		fmt.Sprintf("no %ss and no %ss in %s, no processes", r.Terms.Key, r.Terms.Lease, r.Terms.Service))
 	out = append(out, screen.Line{}, screen.Line{
 		{Text: "  hand-off         ", Tone: screen.Plain},

@@ -52,6 +52,9 @@ type Order struct {
 
 	// Job is how long the next job takes, once, to the point.
 	Job time.Duration `json:"job,omitempty"`
+
+	// End ends the job under way, as if its time were over.
+	End bool `json:"end,omitempty"`
 }
 
 // Writer writes objects to a pipe, each with one write, from any goroutine.

@@ -8,14 +8,16 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 )
 
-// pace says how long jobs take.
+// pace decides how long jobs take.
 type pace struct {
+	end chan struct{} // receives when the job under way has to end; holds one
+
 	mu   sync.Mutex
 	work time.Duration
 	job  time.Duration // the next job, if not 0
 }
 
-func newPace(work time.Duration) *pace { return &pace{work: work} }
+func newPace(work time.Duration) *pace { return &pace{end: make(chan struct{}, 1), work: work} }
 
 // order takes in an Order.
 func (p *pace) order(o wire.Order) {
@@ -27,12 +29,23 @@ func (p *pace) order(o wire.Order) {
 	if o.Job != 0 {
 		p.job = o.Job
 	}
+	if o.End {
+		select {
+		case p.end <- struct{}{}:
+		default: // an order that came before is not read yet
+		}
+	}
 }
 
-// next is how long the next job takes.
+// next returns how long the next job takes. An order to end that came before is
+// for a job that is over.
 func (p *pace) next() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	select {
+	case <-p.end:
+	default:
+	}
 	if d := p.job; d != 0 {
 		p.job = 0
 		return d

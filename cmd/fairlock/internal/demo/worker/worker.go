@@ -162,7 +162,8 @@ func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) e
 	return w.ledger.Write(ctx, token, balance+1)
 }
 
-// sleep works for d, and says whether the worker is to go on.
+// sleep works for d, or until an order ends the job, and reports whether the worker
+// goes on.
 func (w *worker) sleep(ctx context.Context, h *session.Hold, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -175,6 +176,7 @@ func (w *worker) sleep(ctx context.Context, h *session.Hold, d time.Duration) bo
 	defer t.Stop()
 	select {
 	case <-t.C:
+	case <-w.pace.end:
 	case <-lost:
 	case <-ctx.Done():
 		return false

@@ -201,3 +201,19 @@ func TestAnOrderForOneJobIsForOne(t *testing.T) {
 	p.order(wire.Order{Work: time.Millisecond})
 	assert.InDelta(t, float64(time.Millisecond), float64(p.next()), float64(250*time.Microsecond))
 }
+
+func TestAnOrderToEndEndsTheJobUnderWayAndNoLaterOne(t *testing.T) {
+	_, url := book(t)
+	h := hire(t, membackend.New(), Config{Name: "ada", Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Hour})
+	h.waitFor(t, wire.Read)
+
+	require.NoError(t, h.orders.Write(wire.Order{End: true}))
+	h.waitFor(t, wire.Released)
+
+	p := newPace(time.Second)
+	p.order(wire.Order{End: true})
+	p.order(wire.Order{End: true})
+	require.NotEmpty(t, p.end)
+	p.next()
+	assert.Empty(t, p.end)
+}
