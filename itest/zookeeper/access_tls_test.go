@@ -30,7 +30,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		p.opts.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=worker"}}
 		p.open(t, server)
 		other := newClient(t, "/locks", recipetest.CalmTTL)
-		other.opts = p.opts
+		other.opts.TLS, other.opts.ACL = p.opts.TLS, p.opts.ACL
 		other.open(t, server)
 		admin := e.Conn(t)
 		both.Use(t, &p.Client, &other.Client, "orders/")
