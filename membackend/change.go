@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // changed sends copies of one change until one is answered. The service acts on

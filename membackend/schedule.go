@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Schedule takes over a Store made by [NewScheduled], for a simulation: it

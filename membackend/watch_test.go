@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // record watches an entry, and returns what tells the events so far.

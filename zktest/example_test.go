@@ -16,7 +16,7 @@ func ExampleStart() {
 		log.Fatal(err)
 	}
 	defer ensemble.Close()
-	conn, err := ensemble.NewConn(nil)
+	conn, err := ensemble.NewClient(nil)
 	if err != nil {
 		log.Fatal(err)
 	}

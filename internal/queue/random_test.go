@@ -8,9 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/membackend/memtest"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // TestRandomTraces plays traces that nobody thought of, on every kind of

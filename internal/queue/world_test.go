@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // world is where a trace is played.

@@ -4,11 +4,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/hooktest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // client is one process: its clock and its network.

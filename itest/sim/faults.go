@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // plan draws the faults that come at random times.

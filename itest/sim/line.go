@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // line is a line as the service has it.

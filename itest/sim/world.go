@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/hooktest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // ttl is that of all sessions. The margin is the default, a tenth of it.

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // soon is how quickly news is told where nothing takes time: far below the

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // One lock of two is lost while the other is waited for, and the watch that would

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

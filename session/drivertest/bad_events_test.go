@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // badEvents are the defects of watches, and of what they tell.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // badJoins are the defects of calls that make and delete entries.
