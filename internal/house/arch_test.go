@@ -53,8 +53,9 @@ var importRules = []rule{
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
-	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/..."}},
-	{folder: "membackend/memtest", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
+	{folder: "internal/memtest", ours: []string{"membackend", "internal/door", "internal/memory", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
 	{
 		folder:  "etcdbackend",
 		ours:    []string{"session", "session/driver", "internal/door", "internal/..."},
@@ -80,7 +81,7 @@ var importRules = []rule{
 	{folder: "internal/door", ours: []string{"session/driver"}},
 	{
 		folder:   "itest/sim",
-		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/queue", "session", "session/driver", "fault"},
+		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/queue", "session", "session/driver", "fault"},
 		forTests: true, unshipped: true,
 	},
 	{folder: "internal/..."},
@@ -105,7 +106,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "membackend/memtest",
+	"session", "session/driver", "fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
 	"internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 

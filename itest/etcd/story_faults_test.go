@@ -308,7 +308,7 @@ func leaderMovesAndDies(t *testing.T) {
 	step("at first")
 	step("leader moved")
 	line[next].Granted(t)
-	cluster.Member((from+1)%3).Kill()
+	cluster.Member((from + 1) % 3).Kill()
 	step("leader killed while it held")
 	step("leader killed")
 	other, err := cluster.Leader(recipetest.Bounded(t))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/hooktest"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -123,13 +124,13 @@ type actor struct{}
 
 // flight is a request under way.
 type flight struct {
-	membackend.Request
+	memory.Request
 	c    *client
 	name string
 }
 
 // Send has the scheduler launch a request.
-func (c *client) Send(r membackend.Request) {
+func (c *client) Send(r memory.Request) {
 	by := ""
 	if r.Ctx != nil {
 		by, _ = r.Ctx.Value(actor{}).(string)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/membackend/memtest"
+	"github.com/fairlock/fairlock/internal/memtest"
 )
 
 var (

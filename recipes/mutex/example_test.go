@@ -105,10 +105,11 @@ func ExampleMutex_Lock_timeout() {
 	defer cancel()
 	_, err = m.Lock(short)
 	fmt.Println(errors.Is(err, session.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded))
-	fmt.Println("in the line:", len(store.Entries("backup")))
+	queue, err := m.Queue(ctx)
+	fmt.Println("in the queue:", len(queue), err)
 	// Output:
 	// true true
-	// in the line: 1
+	// in the queue: 1 <nil>
 }
 
 // Whoever asks sees the line: the holder first, then those who wait.

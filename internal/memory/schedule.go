@@ -1,4 +1,4 @@
-package membackend
+package memory
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Schedule takes over a Store made by [NewScheduled], for a simulation: it
+// Schedule takes over a Store made by [Door].NewScheduled, for a simulation: it
 // decides when everything happens that takes time, and what a network does to
 // what is sent. The Store and its clients stay as they are; only their timers,
 // their messages and their events go through here.
