@@ -97,6 +97,11 @@ func changes() []changing {
 			o.leaveWith(driver.LeaveRequest{Ref: e.Ref}) // without Clean
 			assert.Equal(o.w.t, driver.PastDied, o.enter(o.join(line).Entry.Ref), "its name was entered")
 		}},
+		{name: "MarkDone", ofEntry: true, req: driver.JoinRequest{Line: line}, call: func(ctx context.Context, o *owner, ref driver.Ref) error {
+			return o.MarkDone(ctx, ref, adding("a"))
+		}, done: func(o *owner, _ driver.Entry) {
+			assert.Equal(o.w.t, "a", o.doneIn(line), "once")
+		}},
 		{name: "SetLimit", req: driver.JoinRequest{Line: line}, call: func(ctx context.Context, o *owner, _ driver.Ref) error {
 			return o.SetLimit(ctx, line, 7)
 		}, done: func(o *owner, _ driver.Entry) {
