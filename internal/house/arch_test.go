@@ -50,7 +50,7 @@ var importRules = []rule{
 	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "fault", "session/drivertest", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
-	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
+	{folder: "recipes/...", ours: []string{"internal/queue", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
 	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
@@ -78,6 +78,7 @@ var importRules = []rule{
 	{folder: "internal/metronome", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
+	{folder: "internal/once", ours: []string{"session", "internal/door"}},
 	{folder: "internal/door", ours: []string{"session/driver"}},
 	{
 		folder:   "itest/sim",
