@@ -51,10 +51,10 @@ func (r *runs) work(key string, end func(ctx context.Context, h *session.Hold) e
 // succeeds is the end of work that succeeds.
 func succeeds(context.Context, *session.Hold) error { return nil }
 
-// once makes a call that must succeed.
-func (p *Client) once(key string, fn func(context.Context, *session.Hold) error) {
+// once makes a call for key "a" that must succeed.
+func (p *Client) once(fn func(context.Context, *session.Hold) error) {
 	p.w.t.Helper()
-	require.NoError(p.w.t, mutex.New(p.Session, name).Once(p.w.soon(), key, fn))
+	require.NoError(p.w.t, mutex.New(p.Session, name).Once(p.w.soon(), "a", fn))
 }
 
 func onceEach(w *Fixture) {
@@ -89,8 +89,8 @@ func onceFailed(w *Fixture) {
 	assert.PanicsWithValue(w.t, "broken", func() {
 		_ = mutex.New(one.Session, name).Once(w.soon(), "a", did.work("a", func(context.Context, *session.Hold) error { panic("broken") }))
 	})
-	two.once("a", did.work("a", succeeds))
-	one.once("a", did.work("a", succeeds))
+	two.once(did.work("a", succeeds))
+	one.once(did.work("a", succeeds))
 	assert.Equal(w.t, 3, did.of["a"])
 }
 
@@ -102,7 +102,7 @@ func onceLost(w *Fixture) {
 		return nil
 	}))
 	require.ErrorIs(w.t, err, session.ErrLost)
-	two.once("a", did.work("a", succeeds))
+	two.once(did.work("a", succeeds))
 	assert.Equal(w.t, 2, did.of["a"])
 }
 
@@ -114,7 +114,7 @@ func onceGivenUp(w *Fixture) {
 		cancel()
 		return nil
 	})))
-	two.once("a", did.work("a", succeeds))
+	two.once(did.work("a", succeeds))
 	assert.Equal(w.t, 1, did.of["a"])
 }
 
@@ -130,11 +130,11 @@ func onceInside(w *Fixture) {
 func onceSurvives(w *Fixture, f fault.Kind) {
 	var did runs
 	one, two := w.Client("one"), w.Client("two")
-	one.once("a", did.work("a", func(context.Context, *session.Hold) error {
+	one.once(did.work("a", func(context.Context, *session.Hold) error {
 		one.net.Inject(fault.Change, f)
 		return nil
 	}))
-	two.once("a", did.work("a", succeeds))
-	one.once("a", did.work("a", succeeds))
+	two.once(did.work("a", succeeds))
+	one.once(did.work("a", succeeds))
 	assert.Equal(w.t, 1, did.of["a"])
 }
