@@ -211,7 +211,7 @@ type Session interface {
 	// other that wraps neither ErrDenied nor ErrRefused: unknown, call again.
 	SetLimit(ctx context.Context, line string, limit int64) error
 
-	// Done returns the record of finished work that stands beside a line, as MarkDone
+	// Done returns the record of finished work that stands beside a queue, as MarkDone
 	// has written it; nil if there is none. The answer is not older than the call.
 	Done(ctx context.Context, line string) ([]byte, error)
 
