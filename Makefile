@@ -161,6 +161,10 @@ lint: ## Check format, imports and house rules; change nothing.
 .PHONY: check
 check: lint test ## Run lint and test.
 
+.PHONY: api
+api: ## Write the list of all that the module exports, docs/api.txt.
+	@$(GO) test -vet=off -count=1 -run 'TestTheSurfaceIsThatOfThePage$$' ./internal/house -update-api
+
 .PHONY: bench
 bench: ## Measure against the locks that ship with the clients; BENCHFLAGS=-h tells more.
 	@$(GO) -C bench run . $(BENCHFLAGS)

@@ -28,7 +28,9 @@
 //	membackend         queues in memory, with faults on demand, for unit tests
 //	etcdtest           starts a real etcd, or several members, for a test
 //	zktest             starts a real ZooKeeper, or several servers, for a test
-//	session/driver, session/driver/fault, session/drivertest, recipes/recipetest
+//	testnet            proxies and certificates that break on demand, for tests
+//	fault              the names of faults, for tests
+//	session/driver, session/drivertest, recipes/recipetest
 //	                   for authors of a backend: the contract and its suites
 //
 // # Losing a lock

@@ -28,6 +28,7 @@
 //
 //	fairlock/%beside/<name>/limit                how much a semaphore has, in decimal; stays
 //	fairlock/%beside/<name>/ledger               who holds, or that the last one gave back; stays
+//	fairlock/%beside/<name>/done                 which work is done (mutex.Once); stays
 //	fairlock/%beside/<name>/slot/<number>        who has this number
 //	fairlock/%beside/<name>/meta/<lease>.<slot>.v  who stands there, since the value is the user's
 //	fairlock/%beside/<name>/asks/                those who ask that somebody yields, and why

@@ -56,6 +56,9 @@ func (l layout) limit(name string) string { return l.beside(name) + "limit" }
 // ledger is the key of the account that a line keeps of holds.
 func (l layout) ledger(name string) string { return l.beside(name) + "ledger" }
 
+// done is the key of a line's record of finished work.
+func (l layout) done(name string) string { return l.beside(name) + "done" }
+
 // numbers is what the keys of the numbers that entries have begin with.
 func (l layout) numbers(name string) string { return l.beside(name) + "slot/" }
 

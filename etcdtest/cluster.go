@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 const dialTimeout = 5 * time.Second
@@ -23,8 +24,8 @@ const dialTimeout = 5 * time.Second
 type Cluster struct {
 	opts    Options
 	dir     *testserver.Dir
-	binary  string // of the server, with Options.Processes
-	ca      *CA    // with Options.TLS or Options.Proxied
+	binary  string      // of the server, with Options.Processes
+	ca      *testnet.CA // with Options.TLS or Options.Proxied
 	tls     *tls.Config
 	members []*Member
 	close   func() error
@@ -97,7 +98,7 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if c.opts.TLS || c.opts.Proxied {
-		if c.ca, err = NewCA(c.dir.Path()); err != nil {
+		if c.ca, err = testnet.NewCA(c.dir.Path()); err != nil {
 			return err
 		}
 	}
@@ -145,7 +146,7 @@ func (c *Cluster) Member(i int) *Member { return c.members[i] }
 
 // CA is the authority that clients with Options.TLS need a certificate of; nil
 // without Options.TLS and Options.Proxied.
-func (c *Cluster) CA() *CA { return c.ca }
+func (c *Cluster) CA() *testnet.CA { return c.ca }
 
 // Client returns a client of all members, closed when the test ends, before a
 // cluster that New started earlier. It fails the test if there is none.

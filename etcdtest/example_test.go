@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"testing"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/fault"
 )
 
 func ExampleStart() {
@@ -30,4 +32,17 @@ func ExampleStart() {
 	}
 	fmt.Println(string(got.Kvs[0].Value))
 	// Output: value
+}
+
+// In a test: the servers and the client are closed when the test ends.
+func ExampleNew() {
+	t := new(testing.T) // that of the test
+
+	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
+	client := cluster.Client(t)
+	_, err := client.Put(t.Context(), "key", "value")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Member(0).ClientProxy().Hold(fault.Both) // those who use Endpoints are cut off
 }

@@ -4,23 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/testnet"
 )
-
-// Proxy stands before an address of a member and breaks connections to it:
-// Hold, Drop, Heal, Delay, Refuse, Reset; Stats tells whether a fault met
-// anything. Directions are those of package fault: requests go to the member.
-type Proxy = tcpproxy.Proxy
 
 // ClientProxy stands before the address for clients; nil without
 // Options.Proxied.
-func (m *Member) ClientProxy() *Proxy { return m.client }
+func (m *Member) ClientProxy() *testnet.Proxy { return m.client }
 
 // PeerProxy stands before the address for the other members; nil without
 // Options.Proxied. What this member says to others of its own accord goes
 // through their proxies, with its Name as the label.
-func (m *Member) PeerProxy() *Proxy { return m.peer }
+func (m *Member) PeerProxy() *testnet.Proxy { return m.peer }
 
 // CutPeers cuts the member off from all others, in both directions; clients still
 // reach it. Nothing is lost, only late: what was said meanwhile arrives when
@@ -62,14 +57,13 @@ func (m *Member) Pid() int {
 }
 
 // Kill ends the process at once (SIGKILL) and returns when it is gone. Killing
-// again does nothing. It fails without Options.Processes.
-func (m *Member) Kill() error {
-	p, err := m.process("kill")
-	if err != nil {
-		return err
+// again does nothing. It panics without Options.Processes.
+func (m *Member) Kill() {
+	p, ok := m.running().(*separate)
+	if !ok {
+		panic("etcdtest: Kill needs Options.Processes")
 	}
 	p.halt()
-	return nil
 }
 
 // Pause stops the process where it stands (SIGSTOP): connections stay open and

@@ -12,16 +12,16 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Member is one server of a cluster.
 type Member struct {
 	cluster *Cluster
 	spec    member.Spec
-	client  *Proxy // before the client address; nil without Options.Proxied
-	peer    *Proxy // before the peer address; the same
+	client  *testnet.Proxy // before the client address; nil without Options.Proxied
+	peer    *testnet.Proxy // before the peer address; the same
 
 	mu     sync.Mutex
 	server server // nil before it is started
@@ -84,10 +84,10 @@ func (m *Member) plan(name, clientAddr, peerAddr string) (err error) {
 	opts := m.cluster.opts
 	advertiseClient, advertisePeer := clientAddr, peerAddr
 	if opts.Proxied {
-		if m.client, err = tcpproxy.New(clientAddr, nil); err != nil {
+		if m.client, err = testnet.New(clientAddr, nil); err != nil {
 			return err
 		}
-		if m.peer, err = tcpproxy.New(peerAddr, &tcpproxy.Options{Label: tcpproxy.ServerName}); err != nil {
+		if m.peer, err = testnet.New(peerAddr, &testnet.Options{Label: serverName}); err != nil {
 			return err
 		}
 		advertiseClient, advertisePeer = m.client.Addr(), m.peer.Addr()
@@ -118,7 +118,7 @@ func scheme(secure bool) string {
 	return "http://"
 }
 
-func issue(ca *CA, name string, hosts ...string) (member.TLS, error) {
+func issue(ca *testnet.CA, name string, hosts ...string) (member.TLS, error) {
 	cert, key, err := ca.Issue(name, hosts...)
 	return member.TLS{CA: ca.File(), Cert: cert, Key: key}, err
 }
@@ -227,7 +227,7 @@ func (m *Member) close() {
 
 func (m *Member) closeProxies() error {
 	var errs []error
-	for _, p := range []*Proxy{m.client, m.peer} {
+	for _, p := range []*testnet.Proxy{m.client, m.peer} {
 		if p != nil {
 			errs = append(errs, p.Close())
 		}

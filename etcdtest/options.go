@@ -3,6 +3,8 @@ package etcdtest
 import (
 	"fmt"
 	"time"
+
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Options are the settings of a cluster. Nil is the same as the zero value: one
@@ -51,10 +53,10 @@ type Options struct {
 	TLS bool
 
 	// ServerCA, with TLS, gives the authority that issues what the servers show to
-	// clients, made from the one that signs everything else: (*CA).Expired for
+	// clients, made from the one that signs everything else: (*testnet.CA).Expired for
 	// one. The cluster's own clients do not check it then. Nil is the same
 	// authority.
-	ServerCA func(*CA) *CA
+	ServerCA func(*testnet.CA) *testnet.CA
 
 	// StartTimeout is how long starting may take, building not included. 0 is
 	// 30 s.

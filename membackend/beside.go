@@ -11,6 +11,7 @@ type beside struct {
 	limit  int64   // 0: none
 	set    int64   // the call that set it
 	ledger *ledger // nil: none
+	done   []byte  // the record of finished work; nil: none
 }
 
 // ledger is a line's account of how holds end.

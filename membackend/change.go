@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // changed sends copies of one change until one is answered. The service acts on
@@ -213,6 +213,34 @@ func (s *memSession) SetLimit(ctx context.Context, name string, limit int64) err
 	_, err := changed(ctx, s, "limit", driver.Ref{Line: name}, func() (struct{}, error) {
 		s.c.st.setLimit(name, limit, call)
 		return struct{}{}, nil
+	})
+	return err
+}
+
+// Done reads the record of finished work.
+func (s *memSession) Done(ctx context.Context, name string) ([]byte, error) {
+	r := request{op: fault.List, of: "done " + name, session: s.id, patience: s.patience}
+	record, _, err := roundTrip(ctx, s.c, r, func(driver.Instant) []byte { return s.c.st.beside[name].done })
+	if err != nil {
+		return nil, fmt.Errorf("memory: read what is done in %q: %w", name, err)
+	}
+	return record, nil
+}
+
+// MarkDone changes the record of finished work.
+func (s *memSession) MarkDone(ctx context.Context, ref driver.Ref, update func([]byte) []byte) error {
+	_, err := changed(ctx, s, "mark done", ref, func() (struct{}, error) {
+		_, err := s.own(ref)
+		b := s.c.st.beside[ref.Line]
+		record := update(b.done)
+		if len(record) > driver.MaxDone {
+			return struct{}{}, fmt.Errorf("record of %d bytes: %w", len(record), driver.ErrRefused)
+		}
+		if err == nil && record != nil {
+			b.done = record
+			s.c.st.beside[ref.Line] = b
+		}
+		return struct{}{}, err
 	})
 	return err
 }

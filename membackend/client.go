@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Limits of the service.
@@ -36,7 +37,7 @@ const (
 // faults can be set. It is safe for concurrent use.
 type Client struct {
 	st   *Store
-	wire Wire // takes all messages and timers; nil: there is none
+	wire memory.Wire // takes all messages and timers; nil: there is none
 	plan fault.Plan
 
 	// Guarded by st.mu.

@@ -2,8 +2,11 @@ package membackend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 )
@@ -47,4 +50,31 @@ func Example_lostSession() {
 	// sessions: [m1 m2]
 	// sessions: [m2]
 	// <nil> <nil>
+}
+
+// A Store is a service that any number of clients use, each with a network of its own
+// that a test can cut.
+func ExampleNew() {
+	ctx := context.Background()
+	service := membackend.New()
+	client := service.NewClient()
+	s, err := client.Open(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ready:", s.Health().Ready)
+
+	client.Cut(fault.Both)
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err = s.Queue(short, "orders/settle")
+	fmt.Println("cut off:", errors.Is(err, context.DeadlineExceeded))
+
+	client.Heal()
+	fmt.Println(s.Close())
+	// Output:
+	// ready: true
+	// cut off: true
+	// <nil>
 }

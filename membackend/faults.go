@@ -3,7 +3,7 @@ package membackend
 import (
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
 )
 
 // Cut makes the network swallow everything that is sent in a direction, as a

@@ -10,15 +10,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
 	for _, d := range []fault.Direction{fault.Requests, fault.Both} {
 		synctest.Test(t, func(t *testing.T) {
-			st, c, s, r := serve(t, nil)
+			st, c, s, r := serve(t, memory.Options{})
 			join(t, s, "jobs")
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -27,11 +29,11 @@ func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
 			rest := ttl - c.Backend().Clock().Now().Sub(last)
 			time.Sleep(rest - time.Nanosecond)
 			synctest.Wait()
-			require.Len(t, st.Entries("jobs"), 1)
+			require.Len(t, memtest.Entries(st, "jobs"), 1)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 
-			assert.Empty(t, st.Entries("jobs"))
+			assert.Empty(t, memtest.Entries(st, "jobs"))
 			assert.Empty(t, st.Sessions())
 			assert.Zero(t, r.gone(), "nobody can have told the client")
 			c.Heal()
@@ -44,27 +46,27 @@ func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
 
 func TestRepliesCutKeepTheSessionAndProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, r := serve(t, nil)
+		st, c, s, r := serve(t, memory.Options{})
 		join(t, s, "jobs")
 		c.Cut(fault.Replies)
 		proofs := len(r.proofs())
 		time.Sleep(3 * ttl)
 		synctest.Wait()
 
-		assert.Len(t, st.Entries("jobs"), 1)
+		assert.Len(t, memtest.Entries(st, "jobs"), 1)
 		assert.Len(t, r.proofs(), proofs)
 	})
 }
 
 func TestStalledProcessSendsNothingAndHearsOfItsEndOnResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, r := serve(t, nil)
+		st, c, s, r := serve(t, memory.Options{})
 		join(t, s, "jobs")
 		c.Stall()
 		before := c.Sent(fault.Renew)
 		time.Sleep(2 * ttl)
 		synctest.Wait()
-		require.Empty(t, st.Entries("jobs"))
+		require.Empty(t, memtest.Entries(st, "jobs"))
 		require.Equal(t, before, c.Sent(fault.Renew))
 		require.Zero(t, r.gone())
 		c.Resume()
@@ -99,7 +101,7 @@ func TestStalledProcessRunsItsTimersLate(t *testing.T) {
 
 func TestCallsOfAStalledProcessReturnWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		c.Stall()
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
@@ -110,7 +112,7 @@ func TestCallsOfAStalledProcessReturnWithTheirContext(t *testing.T) {
 		c.Resume()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Empty(t, st.Entries("jobs"))
+		assert.Empty(t, memtest.Entries(st, "jobs"))
 	})
 }
 
@@ -118,7 +120,7 @@ func TestCallsOfAStalledProcessReturnWithTheirContext(t *testing.T) {
 // window if that is less.
 func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, c, s, _ := serve(t, nil)
+		_, c, s, _ := serve(t, memory.Options{})
 		begin := time.Now()
 		c.Inject(fault.Join, fault.LostRequest)
 		c.Inject(fault.Join, fault.LostReply)
@@ -138,7 +140,7 @@ func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
 
 func TestDelaysAddUpPerRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		c.DelayRequests(30 * time.Millisecond)
 		c.Delay(20 * time.Millisecond)
 		begin := time.Now()
@@ -162,7 +164,7 @@ func TestDelaysAddUpPerRequest(t *testing.T) {
 
 func TestHookStrikesTheVeryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		var ops []fault.Op
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Renew {
@@ -184,7 +186,7 @@ func TestHookStrikesTheVeryRequest(t *testing.T) {
 
 func TestLateRequestArrivesWhenTheCallerHasLongGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 		defer stop()
 		c.Inject(fault.Join, fault.LateRequest)
@@ -192,14 +194,14 @@ func TestLateRequestArrivesWhenTheCallerHasLongGone(t *testing.T) {
 		var p *driver.PendingError
 		require.ErrorAs(t, err, &p)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
-		require.Empty(t, st.Entries("jobs"))
+		require.Empty(t, memtest.Entries(st, "jobs"))
 		c.Heal()
-		require.Empty(t, st.Entries("jobs"), "Heal brings nothing back")
+		require.Empty(t, memtest.Entries(st, "jobs"), "Heal brings nothing back")
 		c.Deliver()
-		require.Len(t, st.Entries("jobs"), 1, "nobody has settled it")
+		require.Len(t, memtest.Entries(st, "jobs"), 1, "nobody has settled it")
 
 		require.NoError(t, p.Settle(t.Context()))
-		assert.Empty(t, st.Entries("jobs"))
+		assert.Empty(t, memtest.Entries(st, "jobs"))
 		assert.Equal(t, 1, c.Sent(fault.Settle))
 	})
 }

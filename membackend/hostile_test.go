@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -52,7 +53,7 @@ func TestWhatEntriesSayAdmitsNobody(t *testing.T) {
 				defer func() { assert.NoError(t, s.Close()) }()
 				first, err := take(t.Context(), s)
 				require.NoError(t, err)
-				ref, ok := st.PutForeign("x", "stranger", true)
+				ref, ok := memtest.PutForeign(st, "x", "stranger", true)
 				require.True(t, ok)
 				granted := make(chan *session.Hold, 1)
 				go func() { // ends with the grant
@@ -61,8 +62,8 @@ func TestWhatEntriesSayAdmitsNobody(t *testing.T) {
 					granted <- h
 				}()
 				synctest.Wait()
-				for _, e := range st.Entries("x") {
-					require.True(t, st.Overwrite("x", e.Key, []byte(value)))
+				for _, e := range memtest.Entries(st, "x") {
+					require.True(t, memtest.Overwrite(st, "x", e.Key, []byte(value)))
 				}
 				line, err := mutex.New(s, "x").Queue(t.Context())
 				require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestWhatEntriesSayAdmitsNobody(t *testing.T) {
 				require.NotNil(t, h)
 				assert.Greater(t, h.Token(), first.Token())
 				require.NoError(t, h.Unlock())
-				assert.Empty(t, st.Entries("x"))
+				assert.Empty(t, memtest.Entries(st, "x"))
 			})
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // message is one copy of a request on its way.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -17,4 +18,17 @@ func (st *Store) Open(ctx context.Context, o *session.Options) (*session.Session
 // share its network. A nil o means the defaults of [session.Options].
 func (c *Client) Open(ctx context.Context, o *session.Options) (*session.Session, error) {
 	return session.Engine(door.Key{}).Open(ctx, c.Backend(), o)
+}
+
+// Engine returns the inner side of this package, for the tests of this module. Users
+// cannot call it.
+func Engine(door.Key) memory.Door[Store] {
+	return memory.Door[Store]{
+		NewWith:      newWith,
+		NewScheduled: newScheduled,
+		Entries:      (*Store).entries,
+		PutForeign:   (*Store).putForeign,
+		Overwrite:    (*Store).overwrite,
+		Touch:        (*Store).touch,
+	}
 }

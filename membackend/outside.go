@@ -40,11 +40,8 @@ func (st *Store) evict(ref driver.Ref) bool {
 	return true
 }
 
-// PutForeign puts an entry of another program at the end of a line. If leased,
-// it belongs to a session "x", which nothing here ends; otherwise it has none
-// and is marked Unleased. Both stay until they are deleted. If the line has
-// an entry with that key already, PutForeign does nothing and says false.
-func (st *Store) PutForeign(name, key string, leased bool) (driver.Ref, bool) {
+// putForeign, overwrite and touch are what memory.Door says of them.
+func (st *Store) putForeign(name, key string, leased bool) (driver.Ref, bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.byKey(name, key) != nil {
@@ -64,10 +61,7 @@ func (st *Store) PutForeign(name, key string, leased bool) (driver.Ref, bool) {
 	return e.Ref, true
 }
 
-// Overwrite gives an entry another value, in its place and without touching its
-// session, as its owner could. Any bytes will do: a broken value is one that
-// [driver.DecodeMeta] refuses. It says whether the entry was there.
-func (st *Store) Overwrite(name, key string, value []byte) bool {
+func (st *Store) overwrite(name, key string, value []byte) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	e := st.byKey(name, key)
@@ -78,9 +72,7 @@ func (st *Store) Overwrite(name, key string, value []byte) bool {
 	return true
 }
 
-// Touch writes an entry's value again, unchanged. To watchers it is a change.
-// It says whether the entry was there.
-func (st *Store) Touch(name, key string) bool {
+func (st *Store) touch(name, key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	e := st.byKey(name, key)

@@ -5,14 +5,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// NewScheduled is NewWith for this module's own simulation: time, messages and
-// events go through s, which decides when they come, and whether. Faults set on a
-// Client have no effect then, except that Cut and Heal break watches.
-func NewScheduled(o *Options, s Schedule) *Store {
-	st := NewWith(o)
+func newScheduled(o memory.Options, s memory.Schedule) *Store {
+	st := newWith(o)
 	st.sched = s
 	return st
 }
@@ -55,7 +53,7 @@ func (st *Store) expire(l *lease) {
 
 // schedule is send where there is a schedule.
 func (c *Client) schedule(m *message) {
-	c.wire.Send(Request{
+	c.wire.Send(memory.Request{
 		Ctx: m.who, Op: m.op, Of: m.of, Session: m.session, Broke: m.broke,
 		Launch: func() bool {
 			c.st.mu.Lock()

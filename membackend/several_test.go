@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // late makes a call whose only request arrives with Deliver, when the caller has
@@ -26,7 +28,7 @@ func late(t *testing.T, c *membackend.Client, op fault.Op, call func(ctx context
 
 func TestOldChangesThatComeLateUndoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		j, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs", Value: []byte("old")})
 		require.NoError(t, err)
 		late(t, c, fault.Change, func(ctx context.Context) error { return s.Write(ctx, j.Entry.Ref, []byte("new")) })
@@ -35,7 +37,7 @@ func TestOldChangesThatComeLateUndoNothing(t *testing.T) {
 		require.NoError(t, s.SetLimit(t.Context(), "jobs", 3))
 		c.Deliver()
 
-		assert.Equal(t, "newer", string(st.Entries("jobs")[0].Value))
+		assert.Equal(t, "newer", string(memtest.Entries(st, "jobs")[0].Value))
 		limit, err := c.Backend().Limit(t.Context(), "jobs")
 		require.NoError(t, err)
 		assert.EqualValues(t, 3, limit)
@@ -46,14 +48,14 @@ func TestOldChangesThatComeLateUndoNothing(t *testing.T) {
 // not forgotten for that.
 func TestLeaveThatWasNotSentForgetsNoEarlierOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		req := driver.LeaveRequest{Ref: join(t, s, "jobs").Ref}
 		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 		defer stop()
 		c.Inject(fault.Leave, fault.LostReply)
 		_, err := s.Leave(ctx, req)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
-		require.Empty(t, st.Entries("jobs"))
+		require.Empty(t, memtest.Entries(st, "jobs"))
 		_, err = s.Leave(ctx, req)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
@@ -67,7 +69,7 @@ func TestLeaveThatWasNotSentForgetsNoEarlierOne(t *testing.T) {
 func TestServiceWithoutNumbersTellsWhatWasChangedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, noRevs := range []bool{false, true} {
-			_, _, s, _ := serve(t, &membackend.Options{NoRevs: noRevs})
+			_, _, s, _ := serve(t, memory.Options{NoRevs: noRevs})
 			e := join(t, s, "jobs")
 			fresh := record(t, s, driver.WatchRequest{Ref: e.Ref, Changes: true})
 			assert.Equal(t, []driver.EventKind{driver.Armed}, fresh())
@@ -85,7 +87,7 @@ func TestServiceWithoutNumbersTellsWhatWasChangedBefore(t *testing.T) {
 
 func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, nil)
+		st, _, s, _ := serve(t, memory.Options{})
 		for what, req := range map[string]driver.JoinRequest{
 			"the same line": {Line: "jobs"},
 			"a limit":       {Line: "gpu", Limit: 3},
@@ -94,7 +96,7 @@ func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 		} {
 			_, err := s.JoinAll(t.Context(), []driver.JoinRequest{{Line: "jobs"}, req})
 			require.ErrorIs(t, err, driver.ErrRefused, what)
-			require.Empty(t, st.Entries("jobs"), what)
+			require.Empty(t, memtest.Entries(st, "jobs"), what)
 		}
 		large := make([]byte, 1<<20+1)
 		_, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs", Value: large})
@@ -108,7 +110,7 @@ func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 
 func TestAnswersAboutPlacesTellNoValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, &membackend.Options{Near: true})
+		st, _, s, _ := serve(t, memory.Options{Near: true})
 		_, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs", Value: []byte("v")})
 		require.NoError(t, err)
 		j, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs"})
@@ -118,16 +120,16 @@ func TestAnswersAboutPlacesTellNoValues(t *testing.T) {
 		require.NoError(t, err)
 		assert.Nil(t, v.Entries[0].Value)
 
-		shown := st.Entries("jobs")[0].Value
+		shown := memtest.Entries(st, "jobs")[0].Value
 		shown[0] = 'x'
-		assert.Equal(t, "v", string(st.Entries("jobs")[0].Value), "who reads cannot write")
+		assert.Equal(t, "v", string(memtest.Entries(st, "jobs")[0].Value), "who reads cannot write")
 	})
 }
 
 func TestSharedEntryOfAnotherSessionIsNotOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, moves := range []bool{false, true} {
-			st, _, s, _ := serve(t, &membackend.Options{Moves: moves})
+			st, _, s, _ := serve(t, memory.Options{Moves: moves})
 			other, _ := open(t, st.NewClient())
 			e := join(t, s, "jobs")
 			after, err := s.Share(t.Context(), e.Ref)

@@ -6,13 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // Store is a service in memory. It is safe for concurrent use. It owns no
 // goroutine and needs no Close; what its clients leave behind expires.
 type Store struct {
-	o Options
+	o memory.Options
 
 	// mu guards everything in this package that changes: the service, the
 	// networks of its clients, and what sessions know. It is never held while
@@ -29,56 +30,17 @@ type Store struct {
 	past    []moment // if o.Stale
 	origin  time.Time
 
-	sched Schedule // decides when things happen; nil: package time does
+	sched memory.Schedule // decides when things happen; nil: package time does
 }
 
-// Options say what kind of service a Store is. The zero value is the kind that
-// tells the least and numbers everything, as etcd does.
-type Options struct {
-	// Tells makes the service keep word of who gave back a hold, for watches
-	// with [driver.WatchRequest.Tell]. There is one such word for each line: it
-	// is lost when the next entry joins, and with the last entry of the line.
-	// It is read when the watch has told the client that the entry is gone, and
-	// f is told when the answer is there, so that it costs a round trip.
-	Tells bool
+// New returns an empty service. In a test with virtual time it must be called inside
+// the bubble.
+func New() *Store { return newWith(memory.Options{}) }
 
-	// NoRevs makes events and answers to Leave come without a revision, as
-	// ZooKeeper's do. Then a watch on an entry that is gone already tells so, at
-	// once and after a cut.
-	NoRevs bool
-
-	// Near makes a join tell who is nearest ahead, as many as it asks for, not
-	// only who is first.
-	Near bool
-
-	// Moves makes Share put another entry, with another key, in the place of the
-	// old one. Watchers of the old one are told that it is gone.
-	Moves bool
-
-	// Ends makes watches of driver.OfAdmitted tell of the end of every entry
-	// ahead, not only of those that were admitted.
-	Ends bool
-
-	// Stale makes looks show the line as it was as long ago as they allow, as a
-	// member of a cluster may that lags behind.
-	Stale bool
-
-	// OwnUnarmed withholds Armed from watches on own entries, which still tell
-	// the end. A service does so while its events may come out of order.
-	OwnUnarmed bool
-}
-
-// New returns an empty service of the zero kind. In a test with virtual time it
-// must be called inside the bubble.
-func New() *Store { return NewWith(nil) }
-
-// NewWith is New for another kind of service. A nil o means the zero Options.
-func NewWith(o *Options) *Store {
-	if o == nil {
-		o = &Options{}
-	}
+// newWith is New for another kind of service.
+func newWith(o memory.Options) *Store {
 	return &Store{
-		o:       *o,
+		o:       o,
 		lines:   make(map[string]*line),
 		beside:  make(map[string]beside),
 		leases:  make(map[string]*lease),
@@ -90,9 +52,9 @@ func NewWith(o *Options) *Store {
 // Backend returns the backend of a new client: NewClient().Backend().
 func (st *Store) Backend() driver.Backend { return st.NewClient().Backend() }
 
-// Entries returns a line as the service has it, in order of place. It sends
+// entries returns a line as the service has it, in order of place. It sends
 // nothing, so no fault of a network touches it.
-func (st *Store) Entries(name string) []driver.Entry {
+func (st *Store) entries(name string) []driver.Entry {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.read(name)

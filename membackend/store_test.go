@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -77,9 +79,9 @@ func open(t *testing.T, c *membackend.Client) (driver.Session, *reports) {
 }
 
 // serve returns a new service, a client of it, and the client's session.
-func serve(t *testing.T, o *membackend.Options) (*membackend.Store, *membackend.Client, driver.Session, *reports) {
+func serve(t *testing.T, o memory.Options) (*membackend.Store, *membackend.Client, driver.Session, *reports) {
 	t.Helper()
-	st := membackend.NewWith(o)
+	st := memtest.NewWith(o)
 	c := st.NewClient()
 	s, r := open(t, c)
 	return st, c, s, r
@@ -94,7 +96,7 @@ func join(t *testing.T, s driver.Session, name string) driver.Entry {
 
 func TestKeysAreUsedAgainAndPlacesAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, s, _ := serve(t, nil)
+		_, _, s, _ := serve(t, memory.Options{})
 		a := join(t, s, "jobs")
 		_, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: a.Ref})
 		require.NoError(t, err)
@@ -108,15 +110,15 @@ func TestKeysAreUsedAgainAndPlacesAreNot(t *testing.T) {
 
 func TestOthersActAtTheServiceAndSayWhetherTheyDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, nil)
+		st, _, s, _ := serve(t, memory.Options{})
 		e := join(t, s, "jobs")
-		ref, ok := st.PutForeign("jobs", "someone", false)
+		ref, ok := memtest.PutForeign(st, "jobs", "someone", false)
 		require.True(t, ok)
-		_, ok = st.PutForeign("jobs", "someone", true)
+		_, ok = memtest.PutForeign(st, "jobs", "someone", true)
 		assert.False(t, ok, "the key is taken")
-		assert.True(t, st.Touch("jobs", e.Key))
-		assert.True(t, st.Overwrite("jobs", e.Key, []byte("broken")))
-		line := st.Entries("jobs")
+		assert.True(t, memtest.Touch(st, "jobs", e.Key))
+		assert.True(t, memtest.Overwrite(st, "jobs", e.Key, []byte("broken")))
+		line := memtest.Entries(st, "jobs")
 		require.Len(t, line, 2)
 		assert.Equal(t, e.Ref, line[0].Ref)
 		assert.Equal(t, ref, line[1].Ref)
@@ -124,11 +126,11 @@ func TestOthersActAtTheServiceAndSayWhetherTheyDid(t *testing.T) {
 
 		assert.True(t, st.Delete("jobs", "someone"))
 		assert.False(t, st.Delete("jobs", "someone"))
-		assert.False(t, st.Touch("jobs", "someone"))
-		assert.False(t, st.Overwrite("elsewhere", e.Key, nil))
+		assert.False(t, memtest.Touch(st, "jobs", "someone"))
+		assert.False(t, memtest.Overwrite(st, "elsewhere", e.Key, nil))
 		assert.True(t, st.Expire(s.ID()))
 		assert.False(t, st.Expire(s.ID()))
-		assert.Empty(t, st.Entries("jobs"))
+		assert.Empty(t, memtest.Entries(st, "jobs"))
 	})
 }
 

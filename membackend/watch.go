@@ -3,8 +3,8 @@ package membackend
 import (
 	"slices"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // watch is one watch of a session, and its registration at the service.

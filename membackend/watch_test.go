@@ -10,9 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // record watches an entry, and returns what tells the events so far.
@@ -35,7 +37,7 @@ func record(t *testing.T, s driver.Session, req driver.WatchRequest) func() []dr
 
 func TestWatchDoesNotTellWhatWasBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, nil)
+		st, _, s, _ := serve(t, memory.Options{})
 		e := join(t, s, "jobs")
 		require.True(t, st.Delete("jobs", e.Key))
 		fromNow := record(t, s, driver.WatchRequest{Ref: e.Ref})
@@ -47,7 +49,7 @@ func TestWatchDoesNotTellWhatWasBeforeIt(t *testing.T) {
 
 func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		a, b := join(t, s, "jobs"), join(t, s, "jobs")
 		lost := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		since := record(t, s, driver.WatchRequest{Ref: a.Ref, Since: a.Place})
@@ -72,7 +74,7 @@ func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
 
 func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, nil)
+		st, c, s, _ := serve(t, memory.Options{})
 		a := join(t, s, "jobs")
 		armed := record(t, s, driver.WatchRequest{Ref: a.Ref})
 		c.Cut(fault.Requests)
@@ -90,7 +92,7 @@ func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 
 func TestLostWatchRequestIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, c, s, _ := serve(t, nil)
+		_, c, s, _ := serve(t, memory.Options{})
 		a := join(t, s, "jobs")
 		c.Inject(fault.Watch, fault.LostRequest)
 		c.Inject(fault.Watch, fault.LostReply)
@@ -117,7 +119,7 @@ type telling struct {
 
 func newTelling(t *testing.T) *telling {
 	t.Helper()
-	x := &telling{t: t, st: membackend.NewWith(&membackend.Options{Tells: true})}
+	x := &telling{t: t, st: memtest.NewWith(memory.Options{Tells: true})}
 	x.c = x.st.NewClient()
 	x.holder, _ = open(t, x.st.NewClient())
 	x.waiter, _ = open(t, x.c)
@@ -231,7 +233,7 @@ func TestCanceledQuestionIsSilent(t *testing.T) {
 
 func TestServiceWithoutNumbersTellsWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, &membackend.Options{NoRevs: true})
+		st, c, s, _ := serve(t, memory.Options{NoRevs: true})
 		a, b := join(t, s, "jobs"), join(t, s, "jobs")
 		require.True(t, st.Delete("jobs", a.Key))
 		gone := record(t, s, driver.WatchRequest{Ref: a.Ref})

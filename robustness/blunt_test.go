@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/trial"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // blunt is a service whose faults do nothing.

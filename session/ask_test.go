@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // two returns a client with a hold of the lock "n", and another session.
@@ -155,7 +155,7 @@ func TestForeignValuesAmongTheAsksDoNoHarm(t *testing.T) {
 		} {
 			withdraw, err := other.Ask(t.Context(), "n", "please")
 			require.NoError(t, err)
-			st.Overwrite(asks, st.Entries(asks)[0].Key, []byte(value))
+			memtest.Overwrite(st, asks, memtest.Entries(st, asks)[0].Key, []byte(value))
 			a, err := h.Asked(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, reason, a.Reason, "%.10q", value)
@@ -174,12 +174,12 @@ func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
 		begin := time.Now()
 		require.ErrorIs(t, withdraw(), session.ErrReleasePending)
 		assert.Equal(t, time.Second, time.Since(begin))
-		require.Len(t, st.Entries(driver.AskLine("n")), 1)
+		require.Len(t, memtest.Entries(st, driver.AskLine("n")), 1)
 		c.Heal()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 
-		assert.Empty(t, st.Entries(driver.AskLine("n")))
+		assert.Empty(t, memtest.Entries(st, driver.AskLine("n")))
 		require.ErrorIs(t, withdraw(), session.ErrReleasePending, "called again it says the same")
 		require.NoError(t, s.Close())
 		_, err = s.Ask(t.Context(), "n", "x")
@@ -193,7 +193,7 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 		st, c, s := open(t)
 		made := new(atomic.Bool)
 		c.OnSend(func(op fault.Op) {
-			if op == fault.Settle && len(st.Entries(driver.AskLine("n"))) == 1 {
+			if op == fault.Settle && len(memtest.Entries(st, driver.AskLine("n"))) == 1 {
 				made.Store(true)
 			}
 		})
@@ -206,7 +206,7 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		assert.True(t, made.Load(), "it was there when it was given up")
-		assert.Empty(t, st.Entries(driver.AskLine("n")))
+		assert.Empty(t, memtest.Entries(st, driver.AskLine("n")))
 	})
 }
 
@@ -218,7 +218,7 @@ func TestAnAskIsMadeInASessionThatLives(t *testing.T) {
 		st.Expire("m1")
 		withdraw, err := s.Ask(t.Context(), "n", "x")
 		require.NoError(t, err)
-		line := st.Entries(driver.AskLine("n"))
+		line := memtest.Entries(st, driver.AskLine("n"))
 		require.Len(t, line, 1)
 		assert.Equal(t, "m2", line[0].Session)
 		st.Expire("m2")

@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,7 +51,7 @@ func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 		st, c, _, h := hold(t)
 		c.Stall()
 		time.Sleep(session.DefaultTTL + time.Second)
-		require.Empty(t, st.Entries("n"), "the service has given it up")
+		require.Empty(t, memtest.Entries(st, "n"), "the service has given it up")
 		require.NoError(t, h.Context().Err(), "no timer has fired yet")
 
 		assert.Zero(t, h.Remaining())

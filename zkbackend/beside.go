@@ -18,6 +18,7 @@ import (
 //	<root>/%beside/<name>/meta/<guid>       what an entry with a value says of itself
 //	<root>/%beside/<name>/held/<guid>-<ms>  since when an entry holds
 //	<root>/%beside/<name>/ledger            who holds; none if the last gave back
+//	<root>/%beside/<name>/done              which work is done
 //	<root>/%beside/<name>/asks/line/        those who ask that somebody yields
 //	<root>/%beside/<name>/asks/meta/        what they say of themselves
 //
@@ -42,6 +43,7 @@ func (l layout) slots(line string) string   { return l.beside(line) + "/slot" }
 func (l layout) metas(line string) string   { return l.beside(line) + "/meta" }
 func (l layout) grants(line string) string  { return l.beside(line) + "/held" }
 func (l layout) ledger(line string) string  { return l.beside(line) + "/ledger" }
+func (l layout) done(line string) string    { return l.beside(line) + "/done" }
 
 // notes are what a session knows of an entry of its own. They are there from before
 // the entry is made until it has gone: an entry of the session without notes is one

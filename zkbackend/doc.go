@@ -39,6 +39,7 @@
 //	/fairlock/%beside/<name>/slot/<n>        whose number that is
 //	/fairlock/%beside/<name>/meta/           what entries with a value say of themselves
 //	/fairlock/%beside/<name>/ledger          who holds; none if the last gave back
+//	/fairlock/%beside/<name>/done            which work is done (mutex.Once); stays
 //	/fairlock/%beside/<name>/asks/           those who ask that somebody yields
 //
 // The name is one part of the path there, with %2F for "/".

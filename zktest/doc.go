@@ -2,7 +2,7 @@
 // it in the ways that networks and machines break.
 //
 //	ensemble := zktest.New(t, nil)   // one server
-//	conn := ensemble.Conn(t)         // both are closed when the test ends
+//	conn := ensemble.Client(t)         // both are closed when the test ends
 //
 // Options.Members makes it an ensemble, Options.Proxied puts proxies before all
 // addresses, which hold, lose, delay and reset what clients and members say to

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Ensemble is a running ZooKeeper of one or more members, each a process of its
@@ -16,7 +17,7 @@ type Ensemble struct {
 	opts            Options
 	java, classpath string
 	dir             *testserver.Dir
-	ca              *CA         // this and the next two with Options.TLS
+	ca              *testnet.CA // this and the next two with Options.TLS
 	keyStore        string      // of the servers
 	tls             *tls.Config // of our own clients
 	members         []*Member
@@ -119,12 +120,12 @@ func (e *Ensemble) launch(ctx context.Context) error {
 	return err
 }
 
-// Servers are the client addresses of all members, "host:port", through the
+// Endpoints are the client addresses of all members, "host:port", through the
 // proxies if there are any.
-func (e *Ensemble) Servers() []string {
+func (e *Ensemble) Endpoints() []string {
 	servers := make([]string, len(e.members))
 	for i, m := range e.members {
-		servers[i] = m.Addr()
+		servers[i] = m.Endpoint()
 	}
 	return servers
 }
@@ -137,7 +138,7 @@ func (e *Ensemble) Member(i int) *Member { return e.members[i] }
 
 // CA is the authority that clients with Options.TLS need a certificate of; nil
 // without Options.TLS.
-func (e *Ensemble) CA() *CA { return e.ca }
+func (e *Ensemble) CA() *testnet.CA { return e.ca }
 
 // Close kills all members, without farewell to clients or to each other, and
 // removes what Start has made. Closing again returns the first answer. It takes

@@ -34,19 +34,19 @@ func TestEveryKindOfEnsembleWorks(t *testing.T) {
 			began := time.Now()
 			e := zktest.New(t, opts)
 			t.Logf("started in %v", time.Since(began))
-			works(t, e.Conn(t))
+			works(t, e.Client(t))
 
 			for i := range e.Len() {
 				m := e.Member(i)
 				works(t, only(t, e, i))
 				assert.NotZero(t, m.Pid())
 				assert.Equal(t, "m"+strconv.Itoa(i), m.Name())
-				assert.Equal(t, e.Servers()[i], m.Addr())
+				assert.Equal(t, e.Endpoints()[i], m.Endpoint())
 				if opts != nil && opts.Proxied {
-					assert.Equal(t, m.ClientProxy().Addr(), m.Addr())
+					assert.Equal(t, m.ClientProxy().Addr(), m.Endpoint())
 					assert.Equal(t, m.ClientProxy().Target(), m.Direct())
 				} else {
-					assert.Equal(t, m.Direct(), m.Addr())
+					assert.Equal(t, m.Direct(), m.Endpoint())
 				}
 			}
 			leader(t, e)
@@ -62,7 +62,7 @@ func TestSessionsAreAsShortAndAsLongAsTheOptionsSay(t *testing.T) {
 		0:               "to=10000,",
 		time.Hour:       "to=20000,",
 	} {
-		conn, err := e.NewConn(&zktest.ConnOptions{Session: ask})
+		conn, err := e.NewClient(&zktest.ClientOptions{Session: ask})
 		require.NoError(t, err)
 		_, _, err = conn.Get("/")
 		require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestPropertiesAndConfigReachTheServer(t *testing.T) {
 		Properties: map[string]string{"zookeeper.extendedTypesEnabled": "true"},
 		Config:     map[string]string{"maxClientCnxns": "77", "maxSessionTimeout": "7000"},
 	})
-	_, err := e.Conn(t).CreateTTL("/short", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Minute)
+	_, err := e.Client(t).CreateTTL("/short", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Minute)
 	require.NoError(t, err)
 
 	conf, err := e.Member(0).Command(within(t, soon), "conf")
@@ -116,7 +116,7 @@ func TestDataIsSyncedAndKeptWhereTheOptionsSay(t *testing.T) {
 			e, err := zktest.Start(t.Context(), &c.opts)
 			require.NoError(t, err)
 			defer e.Close()
-			works(t, e.Conn(t))
+			works(t, e.Client(t))
 
 			mntr, err := e.Member(0).Command(within(t, soon), "mntr")
 			require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestCommandFailsWhenNobodyAnswers(t *testing.T) {
 
 func TestClientOfOneServerReconnectsAtOnce(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Proxied: true})
-	conn, err := e.NewConn(&zktest.ConnOptions{Servers: e.Servers()})
+	conn, err := e.NewClient(&zktest.ClientOptions{Endpoints: e.Endpoints()})
 	require.NoError(t, err)
 	defer conn.Close()
 	works(t, conn)
@@ -171,7 +171,7 @@ func TestTLSTurnsStrangersAway(t *testing.T) {
 	for name, dial := range map[string]zk.Dialer{"without a certificate": dialer(stranger), "without TLS": dialer(nil)} {
 		t.Run(name, func(t *testing.T) {
 			states := make(chan zk.State, 1000)
-			conn, err := e.NewConn(&zktest.ConnOptions{
+			conn, err := e.NewClient(&zktest.ClientOptions{
 				Dialer:  dial,
 				OnEvent: func(event zk.Event) { states <- event.State },
 			})
@@ -192,14 +192,14 @@ func TestTLSTurnsStrangersAway(t *testing.T) {
 			}
 		})
 	}
-	works(t, e.Conn(t))
+	works(t, e.Client(t))
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	e, err := zktest.Start(t.Context(), &zktest.Options{Members: 3, Proxied: true, Dir: "."})
 	require.NoError(t, err)
-	works(t, e.Conn(t))
+	works(t, e.Client(t))
 	require.NoError(t, e.Member(0).Pause())
 
 	require.NoError(t, e.Close(), "a server that stands still keeps nobody waiting")

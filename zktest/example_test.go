@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"testing"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -16,7 +18,7 @@ func ExampleStart() {
 		log.Fatal(err)
 	}
 	defer ensemble.Close()
-	conn, err := ensemble.NewConn(nil)
+	conn, err := ensemble.NewClient(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,4 +34,17 @@ func ExampleStart() {
 	}
 	fmt.Printf("%s is %s\n", path, value)
 	// Output: /key-0000000000 is value
+}
+
+// In a test: the servers and the client are closed when the test ends.
+func ExampleNew() {
+	t := new(testing.T) // that of the test
+
+	ensemble := zktest.New(t, &zktest.Options{Proxied: true})
+	conn := ensemble.Client(t)
+	_, err := conn.Create("/key", nil, 0, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ensemble.Member(0).ClientProxy().Hold(fault.Both) // those who use Endpoints are cut off
 }

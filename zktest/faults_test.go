@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/metronome"
+	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -47,7 +48,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 				_, err := alone.Create("/late", nil, 0, zk.WorldACL(zk.PermAll))
 				written <- err
 			}()
-			stats := func() zktest.Stats { return e.Member(cut).PeerProxy(lead).Stats() }
+			stats := func() testnet.Stats { return e.Member(cut).PeerProxy(lead).Stats() }
 			require.Eventually(t, func() bool { return stats().Requests.Waiting > 0 && stats().Replies.Waiting > 0 }, soon, time.Millisecond)
 			assert.Empty(t, written, "a write needs the leader")
 

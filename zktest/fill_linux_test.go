@@ -13,7 +13,7 @@ import (
 
 func TestMembersWithAFullDiskServeNobodyUntilRestarted(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3})
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	works(t, conn)
 	for range 2 {
 		full := leader(t, e)

@@ -117,6 +117,6 @@ func TestServerOfAReleaseStarts(t *testing.T) {
 	e := New(t, nil)
 
 	assert.Contains(t, e.classpath, os.Getenv("ZOOKEEPER_HOME"))
-	_, _, err = e.Conn(t).Get("/")
+	_, _, err = e.Client(t).Get("/")
 	require.NoError(t, err)
 }

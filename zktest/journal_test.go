@@ -29,7 +29,7 @@ func next(t *testing.T, j *zktest.Journal) (all []zktest.Change) {
 
 func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 100 * time.Millisecond})
-	conn, world := e.Conn(t), zk.WorldACL(zk.PermAll)
+	conn, world := e.Client(t), zk.WorldACL(zk.PermAll)
 	create(t, conn, "/elsewhere")
 	create(t, conn, "/a")
 	_, err := conn.CreateContainer("/a/box", []byte("empty"), zk.FlagContainer, world)
@@ -41,7 +41,7 @@ func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 	_, err = conn.Multi( // all or nothing
 		&zk.CreateRequest{Path: "/a/never", Acl: world}, &zk.CheckVersionRequest{Path: "/a", Version: 77})
 	require.Error(t, err)
-	other, err := e.NewConn(nil)
+	other, err := e.NewClient(nil)
 	require.NoError(t, err)
 	done, err := other.Multi(
 		&zk.CreateRequest{Path: "/a/seq-", Data: []byte("s"), Acl: world, Flags: zk.FlagEphemeral | zk.FlagSequence},
@@ -82,7 +82,7 @@ func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 // a snapshot, and then has no log of what is in it.
 func TestChangesAreWholeAfterLeadersHaveChanged(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Properties: map[string]string{"zookeeper.commitLogCount": "1"}})
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	create(t, conn, "/a")
 	j := e.Journal("/a")
 	var all []zktest.Change
@@ -108,7 +108,7 @@ func TestChangesAreWholeAfterLeadersHaveChanged(t *testing.T) {
 
 func TestTailsFollowWhatMembersWrite(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Config: map[string]string{"snapCount": "20"}}) // many files
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	create(t, conn, "/a")
 	var tails []*zktest.Tail
 	for i := range e.Len() {

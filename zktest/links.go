@@ -5,32 +5,24 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/testnet"
 )
-
-// Proxy stands before an address of a member and breaks connections to it:
-// Hold, Drop, Heal, Delay, Refuse, Reset; Stats tells whether a fault met
-// anything. Directions are those of package fault: requests go to the member.
-type Proxy = tcpproxy.Proxy
-
-// Stats are a proxy's counts since it was made.
-type Stats = tcpproxy.Stats
 
 // link is one member's way to another: only connections that it makes are on it.
 type link struct {
-	quorum   *Proxy // a follower's to its leader
-	election *Proxy // votes
+	quorum   *testnet.Proxy // a follower's to its leader
+	election *testnet.Proxy // votes
 }
 
-func (l *link) each(f func(*Proxy)) {
+func (l *link) each(f func(*testnet.Proxy)) {
 	f(l.quorum)
 	f(l.election)
 }
 
 func (l *link) close() error {
 	var errs []error
-	l.each(func(p *Proxy) {
+	l.each(func(p *testnet.Proxy) {
 		if p != nil {
 			errs = append(errs, p.Close())
 		}
@@ -41,7 +33,7 @@ func (l *link) close() error {
 // addProxies makes the clients' ways to every member and its own to the others.
 func (e *Ensemble) addProxies() (err error) {
 	for _, m := range e.members {
-		if m.client, err = tcpproxy.New(m.addrs.client, nil); err != nil {
+		if m.client, err = testnet.New(m.addrs.client, nil); err != nil {
 			return err
 		}
 		m.links = make([]*link, len(e.members))
@@ -53,11 +45,11 @@ func (e *Ensemble) addProxies() (err error) {
 			m.links[i] = l
 			// A member that finds a door closed right behind it waits for
 			// seconds before it tries again: keep it waiting for the other.
-			if l.quorum, err = tcpproxy.New(other.addrs.quorum, &tcpproxy.Options{DialRetry: true}); err != nil {
+			if l.quorum, err = testnet.New(other.addrs.quorum, &testnet.Options{DialRetry: true}); err != nil {
 				return err
 			}
 			back := func() string { return other.links[m.index].election.Addr() }
-			if l.election, err = tcpproxy.New(other.addrs.election, &tcpproxy.Options{DialRetry: true, Rewrite: callBack(back)}); err != nil {
+			if l.election, err = testnet.New(other.addrs.election, &testnet.Options{DialRetry: true, Rewrite: callBack(back)}); err != nil {
 				return err
 			}
 		}
@@ -107,12 +99,12 @@ func callBack(addr func() string) func(head []byte) ([]byte, bool) {
 
 // ClientProxy stands before the address for clients; nil without
 // Options.Proxied.
-func (m *Member) ClientProxy() *Proxy { return m.client }
+func (m *Member) ClientProxy() *testnet.Proxy { return m.client }
 
 // PeerProxy stands in this member's way to another, which is in use while this one
 // follows that one: requests are what the follower says. Cuts and their ends call its Hold
 // and Heal, and DelayTo its Delay. It is nil without Options.Proxied and to itself.
-func (m *Member) PeerProxy(to int) *Proxy {
+func (m *Member) PeerProxy(to int) *testnet.Proxy {
 	if m.links == nil || m.links[to] == nil {
 		return nil
 	}
@@ -155,9 +147,9 @@ func (m *Member) cut(op string, other int, on bool) {
 			switch {
 			case l == nil:
 			case e.severed(from.index, to):
-				l.each(func(p *Proxy) { p.Hold(fault.Both) })
+				l.each(func(p *testnet.Proxy) { p.Hold(fault.Both) })
 			default:
-				l.each(func(p *Proxy) { p.Heal(fault.Both) })
+				l.each(func(p *testnet.Proxy) { p.Heal(fault.Both) })
 			}
 		}
 	}
@@ -174,8 +166,8 @@ func (e *Ensemble) severed(a, b int) bool {
 // leader is delayed to lags behind. It panics without Options.Proxied.
 func (m *Member) DelayTo(other int, d time.Duration) {
 	m.mustHaveLinks("DelayTo", other)
-	m.links[other].each(func(p *Proxy) { p.Delay(fault.Requests, d) })
-	m.ensemble.members[other].links[m.index].each(func(p *Proxy) { p.Delay(fault.Replies, d) })
+	m.links[other].each(func(p *testnet.Proxy) { p.Delay(fault.Requests, d) })
+	m.ensemble.members[other].links[m.index].each(func(p *testnet.Proxy) { p.Delay(fault.Replies, d) })
 }
 
 func (m *Member) mustHaveLinks(op string, other int) {

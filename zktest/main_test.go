@@ -33,7 +33,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // only returns a client of one member, past its proxy.
 func only(t *testing.T, e *zktest.Ensemble, i int) *zk.Conn {
 	t.Helper()
-	conn, err := e.NewConn(&zktest.ConnOptions{Servers: []string{e.Member(i).Direct()}})
+	conn, err := e.NewClient(&zktest.ClientOptions{Endpoints: []string{e.Member(i).Direct()}})
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	return conn

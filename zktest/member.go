@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 const (
@@ -26,8 +27,8 @@ type Member struct {
 	index    int
 	dir      string
 	addrs    addrs
-	client   *Proxy  // before the client address; nil without Options.Proxied
-	links    []*link // to each other member; nil without Options.Proxied
+	client   *testnet.Proxy // before the client address; nil without Options.Proxied
+	links    []*link        // to each other member; nil without Options.Proxied
 
 	mu      sync.Mutex
 	process *process.Process // nil before it is started
@@ -74,8 +75,8 @@ func (m *Member) Name() string { return fmt.Sprintf("m%d", m.index) }
 // id is ZooKeeper's number for the member; 0 would not do.
 func (m *Member) id() int { return m.index + 1 }
 
-// Addr is the "host:port" for clients, through the proxy if there is one.
-func (m *Member) Addr() string {
+// Endpoint is the "host:port" for clients, through the proxy if there is one.
+func (m *Member) Endpoint() string {
 	if m.client != nil {
 		return m.client.Addr()
 	}

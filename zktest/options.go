@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Options are the settings of an ensemble. Nil is the same as the zero value: one
@@ -30,10 +32,10 @@ type Options struct {
 	TLS bool
 
 	// ServerCA, with TLS, gives the authority that issues what the servers show to
-	// clients, made from the one that signs everything else: (*CA).Expired for
+	// clients, made from the one that signs everything else: (*testnet.CA).Expired for
 	// one. The ensemble's own clients do not check it then. Nil is the same
 	// authority.
-	ServerCA func(*CA) *CA
+	ServerCA func(*testnet.CA) *testnet.CA
 
 	// Fsync makes members keep their promises to the disk. False leaves the
 	// writing to the operating system: a killed process loses nothing by that,

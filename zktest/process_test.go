@@ -15,7 +15,7 @@ import (
 
 func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3})
-	works(t, e.Conn(t))
+	works(t, e.Client(t))
 	old := leader(t, e)
 	pid := e.Member(old).Pid()
 
@@ -34,7 +34,7 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 
 func TestRestartKeepsTheData(t *testing.T) {
 	e := zktest.New(t, nil)
-	m, conn := e.Member(0), e.Conn(t)
+	m, conn := e.Member(0), e.Client(t)
 	create(t, conn, "/kept")
 	require.NoError(t, m.Restart(within(t, soon)))
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
@@ -63,7 +63,7 @@ func TestRestartedMemberGoesOnTrying(t *testing.T) {
 
 func TestWipedMemberKnowsNothing(t *testing.T) {
 	e := zktest.New(t, nil)
-	create(t, e.Conn(t), "/lost")
+	create(t, e.Client(t), "/lost")
 	require.Error(t, e.Member(0).Wipe(), "it is running")
 
 	e.Member(0).Kill()
@@ -75,7 +75,7 @@ func TestWipedMemberKnowsNothing(t *testing.T) {
 
 func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 	e := zktest.New(t, nil)
-	m, conn := e.Member(0), e.Conn(t)
+	m, conn := e.Member(0), e.Client(t)
 	works(t, conn)
 
 	require.NoError(t, m.Pause())

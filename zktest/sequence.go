@@ -56,7 +56,7 @@ func (e *Ensemble) setSequence(ctx context.Context, path string, n int32) error 
 // sequence is the number of the next sequential child of path: how many children
 // have ever been created there.
 func (e *Ensemble) sequence(ctx context.Context, path string) (int32, error) {
-	conn, err := e.NewConn(nil)
+	conn, err := e.NewClient(nil)
 	if err != nil {
 		return 0, err
 	}

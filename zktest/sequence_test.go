@@ -19,7 +19,7 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			e := zktest.New(t, &zktest.Options{Members: members})
-			conn := e.Conn(t)
+			conn := e.Client(t)
 			create(t, conn, "/line")
 			assert.Equal(t, "0000000000", sequential(t, conn))
 			_, err := conn.Create("/line/mine", []byte("data"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -56,7 +56,7 @@ func sequential(t *testing.T, conn *zk.Conn) string {
 
 func TestSequenceIsRefused(t *testing.T) {
 	e := zktest.New(t, nil)
-	conn, pid := e.Conn(t), e.Member(0).Pid()
+	conn, pid := e.Client(t), e.Member(0).Pid()
 	create(t, conn, "/line")
 	for range 3 {
 		sequential(t, conn)
@@ -78,7 +78,7 @@ func TestSequenceIsSetWhateverTheMembersMissed(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
 	lead := leader(t, e)
 	behind, wiped := e.Member((lead+1)%3), (lead+2)%3
-	create(t, e.Conn(t), "/line")
+	create(t, e.Client(t), "/line")
 	behind.Kill()
 	conn := only(t, e, lead)
 	for range 5 {

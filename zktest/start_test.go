@@ -55,7 +55,7 @@ func TestTakenPortIsRecognized(t *testing.T) {
 
 func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
 	e := New(t, nil)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	require.NoError(t, e.SetSequence(t.Context(), "/box", 7))

@@ -5,20 +5,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/testnet"
 )
-
-// CA is a throw-away certificate authority; its certificates are valid for a day
-// and for the loopback addresses, and its key never leaves the memory. File is
-// the authority's own certificate, for others to trust; Issue writes a
-// certificate and its key, good for a server and for a client; Client returns
-// what a client needs to be a user and to trust the servers. To ZooKeeper a
-// client with the name "web" is the user "CN=web" of the scheme "x509".
-type CA = testserver.CA
 
 // secure makes what servers and our own clients need for TLS.
 func (e *Ensemble) secure() (err error) {
-	if e.ca, err = testserver.NewCA(e.dir.Path()); err != nil {
+	if e.ca, err = testnet.NewCA(e.dir.Path()); err != nil {
 		return err
 	}
 	ca := e.ca
@@ -37,7 +29,7 @@ func (e *Ensemble) secure() (err error) {
 
 // keyStore writes what the servers show clients, in the one file that ZooKeeper
 // wants.
-func keyStore(ca *CA) (file string, err error) {
+func keyStore(ca *testnet.CA) (file string, err error) {
 	cert, key, err := ca.Issue("server")
 	if err != nil {
 		return "", err

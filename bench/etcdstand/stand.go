@@ -13,7 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
 )
 
 // Service is etcd.

@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/bench/stand"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -51,7 +51,7 @@ func start(ctx context.Context, s stand.Setting) (stand.Stand, error) {
 			e.Member(i).ClientProxy().Delay(fault.Both, rtt/2)
 		}
 	}
-	control, err := e.NewConn(nil)
+	control, err := e.NewClient(nil)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

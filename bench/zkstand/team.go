@@ -55,7 +55,7 @@ func (e *ensemble) Open(ctx context.Context, who stand.Contestant, n, _ int) (*s
 
 // ours opens a session of this library.
 func (e *ensemble) ours(ctx context.Context, c *counter) (stand.Contender, func() error, error) {
-	s, err := zkbackend.Open(ctx, e.Servers(), &zkbackend.Options{
+	s, err := zkbackend.Open(ctx, e.Endpoints(), &zkbackend.Options{
 		Session: session.Options{TTL: ttl}, TickTime: tick, Dial: c.dial,
 	})
 	if err != nil {
@@ -69,8 +69,8 @@ func (e *ensemble) peer(ctx context.Context, c *counter) (stand.Contender, func(
 	var once sync.Once
 	open := make(chan struct{})
 	//nolint:contextcheck // the library's dialers know no contexts, and reconnections outlive ctx
-	conn, err := e.NewConn(&zktest.ConnOptions{
-		Servers: e.Servers(), Session: ttl,
+	conn, err := e.NewClient(&zktest.ClientOptions{
+		Endpoints: e.Endpoints(), Session: ttl,
 		Dialer: func(network, addr string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()

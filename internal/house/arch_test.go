@@ -45,16 +45,17 @@ var importRules = []rule{
 	},
 
 	{folder: "session/driver"},
-	{folder: "session/driver/fault"},
-	{folder: "session/drivertest", ours: []string{"session", "session/driver", "session/driver/fault", "internal/door", "internal/metronome"}, forTests: true},
+	{folder: "fault"},
+	{folder: "session/drivertest", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/metronome"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/fault", "session/drivertest", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
-	{folder: "recipes/...", ours: []string{"internal/queue", "internal/door", "session", "session/driver", "fence/..."}},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "fault", "session/drivertest", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
+	{folder: "recipes/...", ours: []string{"internal/queue", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
 	{folder: "fence/...", ours: []string{"session"}},
 
-	{folder: "membackend", ours: []string{"session", "session/driver", "session/driver/fault", "internal/door", "internal/failpoint", "internal/..."}},
-	{folder: "membackend/memtest", ours: []string{"membackend", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
+	{folder: "internal/memtest", ours: []string{"membackend", "internal/door", "internal/memory", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
 	{
 		folder:  "etcdbackend",
 		ours:    []string{"session", "session/driver", "internal/door", "internal/..."},
@@ -66,7 +67,8 @@ var importRules = []rule{
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
 
-	{folder: "internal/tcpproxy", ours: []string{"session/driver/fault"}, unshipped: true, forTests: true},
+	{folder: "testnet", ours: []string{"fault"}, unshipped: true, forTests: true},
+	{folder: "internal/tcpproxy", ours: []string{"fault", "testnet"}, unshipped: true, forTests: true},
 	{folder: "internal/testserver", ours: []string{"internal/process"}, unshipped: true, forTests: true},
 	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
@@ -76,22 +78,23 @@ var importRules = []rule{
 	{folder: "internal/metronome", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
+	{folder: "internal/once", ours: []string{"session", "internal/door"}},
 	{folder: "internal/door", ours: []string{"session/driver"}},
 	{
 		folder:   "itest/sim",
-		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/queue", "session", "session/driver", "session/driver/fault"},
+		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/queue", "session", "session/driver", "fault"},
 		forTests: true, unshipped: true,
 	},
 	{folder: "internal/..."},
 
-	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/process", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
-	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/process", "internal/tcpproxy", "internal/testserver", "session/driver/fault"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "bench/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{
 		folder:    "examples/...", // what users copy, so nothing that they cannot import
-		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend", "zkbackend", "etcdtest/...", "zktest/..."},
+		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend", "zkbackend", "etcdtest/...", "zktest/...", "fault", "testnet"},
 		outside:   []string{anything},
 		unshipped: true,
 	},
@@ -104,7 +107,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "session/driver/fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "membackend/memtest",
+	"session", "session/driver", "fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
 	"internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 
@@ -267,11 +270,11 @@ func TestImportRulesForbid(t *testing.T) {
 		{folder: "examples/leader", imports: ours + "internal/door"},
 		{folder: "membackend", imports: ours + "recipes/mutex"},
 		{folder: "membackend", imports: ours + "session/drivertest"},
-		{folder: "session/driver/fault", imports: ours + "session/driver"},
+		{folder: "fault", imports: ours + "session/driver"},
 		{folder: "session/drivertest", imports: ours + "membackend"},
 		{folder: "etcdbackend", imports: ours + "zkbackend"},
 		{folder: "etcdbackend", imports: ours + "zkbackend", inTest: true},
-		{folder: "etcdbackend", imports: ours + "internal/tcpproxy", inTest: true},
+		{folder: "etcdbackend", imports: ours + "testnet", inTest: true},
 		{folder: "etcdbackend", imports: ours + "internal/testserver", inTest: true},
 		{folder: "etcdbackend", imports: "go.etcd.io/etcd/server/v3/embed"},
 		{folder: "etcdbackend", imports: "go.etcd.io/etcd/server/v3/embed", inTest: true},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -23,7 +24,7 @@ func (w *world) end() {
 		if w.giveBackAll() {
 			continue
 		}
-		line, pending := w.st.Entries("n"), w.pending()
+		line, pending := memtest.Entries(w.st, "n"), w.pending()
 		if len(line) == 0 && len(pending) == 0 {
 			break
 		}

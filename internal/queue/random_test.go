@@ -8,9 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/memtest"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 )
 
 // TestRandomTraces plays traces that nobody thought of, on every kind of
@@ -29,7 +29,7 @@ func TestRandomTraces(t *testing.T) {
 
 // playRandom plays traces of these commands on requests, and of what can happen
 // to all.
-func playRandom(t *testing.T, o membackend.Options, requests ...string) {
+func playRandom(t *testing.T, o memory.Options, requests ...string) {
 	ops := []string{"join", "leave", "look", "watch", "change"}
 	if o.Tells {
 		ops = append(ops, "tell")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -19,7 +20,7 @@ func (w *world) show() []string {
 	slices.Sort(news)
 	var line []string
 	believed, writing, shared := 0, 0, map[string]bool{}
-	for _, e := range w.st.Entries("n") {
+	for _, e := range memtest.Entries(w.st, "n") {
 		who := e.Key
 		for _, r := range w.reqs {
 			if r.place == e.Place {

@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -81,7 +82,7 @@ func TestTraces(t *testing.T) {
 }
 
 // playAll plays the traces in a folder.
-func playAll(t *testing.T, o membackend.Options, dir string) {
+func playAll(t *testing.T, o memory.Options, dir string) {
 	files, err := filepath.Glob(dir + "/*.txt")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -102,9 +103,9 @@ func playAll(t *testing.T, o membackend.Options, dir string) {
 
 // play runs the commands of a trace and returns it with the output that they
 // really have.
-func play(t *testing.T, o membackend.Options, trace string) string {
+func play(t *testing.T, o memory.Options, trace string) string {
 	w := &world{
-		t: t, st: membackend.NewWith(&o), clients: map[string]*membackend.Client{}, watches: map[string]*memtest.Watches{}, counts: map[string]int{},
+		t: t, st: memtest.NewWith(o), clients: map[string]*membackend.Client{}, watches: map[string]*memtest.Watches{}, counts: map[string]int{},
 		sessions: map[string]*session.Session{}, reqs: map[string]*req{}, cut: map[string]bool{}, slow: map[string][2]time.Duration{}, struck: map[int64]bool{},
 	}
 	var out strings.Builder

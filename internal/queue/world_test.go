@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // world is where a trace is played.
@@ -82,7 +82,7 @@ func (w *world) do(words []string) []string {
 	case "forget":
 		w.count(fault.Op(arg), words[2:])
 	case "foreign":
-		w.st.PutForeign("n", arg, true)
+		memtest.PutForeign(w.st, "n", arg, true)
 	case "remove":
 		w.st.Delete("n", arg)
 	case "wait":
@@ -187,7 +187,7 @@ func (w *world) operator(cmd, arg string) {
 // mayHold returns those in the line that are meant and may hold: who is first, and
 // readers.
 func (w *world) mayHold(meant func(driver.Entry) bool) []driver.Entry {
-	line := w.st.Entries("n")
+	line := memtest.Entries(w.st, "n")
 	first := driver.Ref{}
 	if len(line) > 0 {
 		first = line[0].Ref
@@ -239,7 +239,7 @@ func (w *world) named(name string) *req {
 
 // find returns the first entry in the line that is meant, or a zero one.
 func (w *world) find(meant func(driver.Entry) bool) driver.Entry {
-	line := w.st.Entries("n")
+	line := memtest.Entries(w.st, "n")
 	if i := slices.IndexFunc(line, meant); i >= 0 {
 		return line[i]
 	}

@@ -1,14 +1,16 @@
+// Package tcpproxy breaks all ways of one client to several servers at once.
 package tcpproxy
 
 import (
 	"errors"
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Proxies are one client's way to several servers.
-type Proxies []*Proxy
+type Proxies []*testnet.Proxy
 
 // Cut holds back the bytes of a direction on all ways.
 func (ps Proxies) Cut(d fault.Direction) {

@@ -1,4 +1,4 @@
 // Package testserver is what packages that start real servers for tests have in
-// common: directories that later tests sweep up, free ports, certificates, and the
+// common: directories that later tests sweep up, free ports, and the
 // test that no server outlives its test. It knows nothing of the servers.
 package testserver

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Secret is a password that must not be found anywhere.
@@ -151,9 +151,9 @@ func (s *Secret) Told() []session.Event {
 
 // Logins is what the case of passwords needs of a service that has users.
 type Logins struct {
-	Proxy     *tcpproxy.Proxy // a way to the server
-	Server    string          // the server, past the proxy
-	Good, Bad string          // the password of a user, and another
+	Proxy     *testnet.Proxy // a way to the server
+	Server    string         // the server, past the proxy
+	Good, Bad string         // the password of a user, and another
 
 	// Open opens a session with a password, in 5 s. It also returns what a program may
 	// print of its configuration.

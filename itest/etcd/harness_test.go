@@ -22,10 +22,11 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // etcdHarness runs the suites on a cluster. Every story has a root of its own,
@@ -42,8 +43,8 @@ func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
 		Leaks: []goleak.Option{
 			goleak.IgnoreAnyFunction("google.golang.org/grpc/internal/transport.(*loopyWriter).run"),
 			goleak.IgnoreAnyFunction("google.golang.org/grpc/internal/transport.(*http2Client).reader"),
-			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/internal/tcpproxy.(*pipe).read"),
-			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/internal/tcpproxy.(*pipe).write"),
+			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/testnet.(*pipe).read"),
+			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/testnet.(*pipe).write"),
 		},
 		Service: func(t *testing.T) drivertest.Service {
 			return &etcdService{cluster: c, admin: c.Client(t), root: fmt.Sprint("story", stories.Add(1))}
@@ -121,7 +122,7 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 	cfg := func(cfg *clientv3.Config) {
 		cfg.Endpoints = nil
 		for i := range s.cluster.Len() {
-			p, err := tcpproxy.New(strings.TrimPrefix(s.cluster.Member(i).Endpoint(), "http://"), nil)
+			p, err := testnet.New(strings.TrimPrefix(s.cluster.Member(i).Endpoint(), "http://"), nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, p.Close()) })
 			c.Proxies = append(c.Proxies, p)

@@ -23,6 +23,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 const (
@@ -276,7 +277,7 @@ func unreachableIsNamed(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody reads
 	require.NoError(t, err)
 	defer mute.Close()
-	ca, err := etcdtest.NewCA(t.TempDir())
+	ca, err := testnet.NewCA(t.TempDir())
 	require.NoError(t, err)
 
 	var told sync.WaitGroup

@@ -20,6 +20,7 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // certificate is one that somebody does not accept.
@@ -34,13 +35,13 @@ type certificate struct {
 // connection: they are refused, and Dial and Open say why when their time is up.
 func badCertificates(t *testing.T) {
 	good := etcdtest.New(t, &etcdtest.Options{TLS: true})
-	expired := etcdtest.New(t, &etcdtest.Options{TLS: true, ServerCA: (*etcdtest.CA).Expired})
+	expired := etcdtest.New(t, &etcdtest.Options{TLS: true, ServerCA: (*testnet.CA).Expired})
 	elsewhere := etcdtest.New(t, &etcdtest.Options{
-		TLS: true, ServerCA: func(ca *etcdtest.CA) *etcdtest.CA { return ca.Elsewhere("localhost") },
+		TLS: true, ServerCA: func(ca *testnet.CA) *testnet.CA { return ca.Elsewhere("localhost") },
 	})
-	other, err := etcdtest.NewCA(t.TempDir())
+	other, err := testnet.NewCA(t.TempDir())
 	require.NoError(t, err)
-	shows := func(ca *etcdtest.CA) func(*etcdbackend.DialConfig) {
+	shows := func(ca *testnet.CA) func(*etcdbackend.DialConfig) {
 		cert, key, err := ca.Issue("stranger")
 		require.NoError(t, err)
 		return func(c *etcdbackend.DialConfig) { c.CertFile, c.KeyFile = cert, key }

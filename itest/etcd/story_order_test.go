@@ -19,10 +19,10 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // ended returns the log lines about streams that ended for any reason but silence:

@@ -9,17 +9,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdbackend"
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Logins has a server of its own.
 func (s bothService) Logins(t testing.TB) both.Logins {
 	endpoint := etcdWithLogins(t, 300)
 	withUsers(t, endpoint, s.root+"/")
-	proxy, err := tcpproxy.New(endpoint, nil)
+	proxy, err := testnet.New(endpoint, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
 	config := func(server, password string) etcdbackend.DialConfig {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
 )
 
 // account checks what a new holder is told of those before it.

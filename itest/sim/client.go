@@ -4,11 +4,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/hooktest"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // client is one process: its clock and its network.
@@ -123,13 +124,13 @@ type actor struct{}
 
 // flight is a request under way.
 type flight struct {
-	membackend.Request
+	memory.Request
 	c    *client
 	name string
 }
 
 // Send has the scheduler launch a request.
-func (c *client) Send(r membackend.Request) {
+func (c *client) Send(r memory.Request) {
 	by := ""
 	if r.Ctx != nil {
 		by, _ = r.Ctx.Value(actor{}).(string)

@@ -5,8 +5,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // plan draws the faults that come at random times.
@@ -141,7 +143,7 @@ type foreign struct {
 // putForeign lets a foreign entry stand in a line for a while.
 func (w *world) putForeign(ln *line) {
 	w.foreigners++
-	ref, ok := w.store.PutForeign(ln.name, "x"+strconv.Itoa(w.foreigners), true)
+	ref, ok := membackend.Engine(door.Key{}).PutForeign(w.store, ln.name, "x"+strconv.Itoa(w.foreigners), true)
 	if !ok {
 		return
 	}

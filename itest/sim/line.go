@@ -4,8 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // line is a line as the service has it.
@@ -95,7 +97,7 @@ func (w *world) see(ln *line) {
 	ln.changed = now
 	was := ln.alive
 	ln.alive = nil
-	for _, e := range w.store.Entries(ln.name) {
+	for _, e := range membackend.Engine(door.Key{}).Entries(w.store, ln.name) {
 		known := ln.byPlace[e.Place]
 		if known == nil {
 			known = &entry{since: -1, open: -1}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
-	"github.com/fairlock/fairlock/membackend/memtest"
+	"github.com/fairlock/fairlock/internal/memtest"
 )
 
 // enough is the most runs that the simulation may need to find a planted bug.

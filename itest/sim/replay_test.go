@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/membackend/memtest"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 )
 
 var (

@@ -12,12 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/hooktest"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // ttl is that of all sessions. The margin is the default, a tenth of it.
@@ -26,8 +27,8 @@ const ttl = 2 * time.Second
 // Config says which run to make.
 type Config struct {
 	Seed    uint64
-	Kind    string             // of service, for the trace and for the command that repeats the run
-	Service membackend.Options // what that kind is
+	Kind    string         // of service, for the trace and for the command that repeats the run
+	Service memory.Options // what that kind is
 
 	Recipe    string // "" draws one
 	Trace     bool   // write a readable trace
@@ -118,7 +119,7 @@ func newWorld(cfg Config) *world {
 		w.trace = &strings.Builder{}
 	}
 	w.random = rand.New(rand.NewPCG(cfg.Seed, hash(fnvBasis, cfg.Kind)))
-	w.store = membackend.NewScheduled(&w.cfg.Service, timeline{w})
+	w.store = membackend.Engine(door.Key{}).NewScheduled(w.cfg.Service, timeline{w})
 	all := recipes()
 	w.recipe = all[w.random.IntN(len(all))]
 	if i := slices.IndexFunc(all, func(r recipe) bool { return r.name == cfg.Recipe }); i >= 0 {
@@ -162,7 +163,7 @@ func (x timeline) Changed(name string) {
 }
 
 func (x timeline) Expired(session string) { x.expired = append(x.expired, session) }
-func (x timeline) Wire() membackend.Wire  { return x.joining }
+func (x timeline) Wire() memory.Wire      { return x.joining }
 
 // How long a run may go on when all is healed and no call returns, and how long
 // it is then watched while nobody does anything.

@@ -22,11 +22,11 @@ import (
 func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	const n = 1000
 	e, root := shared(t)
-	admin := e.Conn(t)
+	admin := e.Client(t)
 	p := newClient(t, root, 30*time.Second)
 	h := &p.opts.Session.Hooks // what those for requests would remember is not the client's
 	*h = session.Hooks{SessionOpened: h.SessionOpened, SessionLost: h.SessionLost}
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	watched := func() int { return watches(t, e) }
 	var before, waiting int64
 	var threads, waitingThreads int
@@ -95,10 +95,10 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	}}
 	p := newClient(t, root, ttl)
 	p.opts.Dial = w.dial
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	h := p.Lock(t, "x")
 	r := p.Begin(recipetest.Bounded(t), "x")
-	lined(t, e.Conn(t), root+"/x", 2)
+	lined(t, e.Client(t), root+"/x", 2)
 	// The watches are made, one of them after a moment.
 	recipetest.Until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
 	recipetest.Until(t, "the record of the grant", func() bool {

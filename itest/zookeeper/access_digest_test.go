@@ -23,7 +23,7 @@ func TestServersWithAnotherDigestAlgorithm(t *testing.T) {
 		"zookeeper.DigestAuthenticationProvider.digestAlg": "SHA-256",
 	}})
 	t.Run("ALeaderProclaims", func(t *testing.T) {
-		p := newClient(t, "/election", recipetest.CalmTTL).open(t, e.Servers()...)
+		p := newClient(t, "/election", recipetest.CalmTTL).open(t, e.Endpoints()...)
 		el := election.New(p.Session, "x")
 		h, err := el.Campaign(recipetest.Bounded(t), "one")
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestServersWithAnotherDigestAlgorithm(t *testing.T) {
 // semaphoreGrantsAllThatFit: the waiter behind another learns that that one was
 // granted by the note that it leaves, not by the timer that reads once more.
 func semaphoreGrantsAllThatFit(t *testing.T, e *zktest.Ensemble) {
-	p := newClient(t, "/semaphore", recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/semaphore", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	m := semaphore.New(p.Session, "x", 2)
 	both, err := m.Acquire(recipetest.Bounded(t), 2)
 	require.NoError(t, err)
@@ -68,11 +68,11 @@ func authIsTheUsersLogins(t *testing.T, e *zktest.Ensemble) {
 		p := newClient(t, "/mine", recipetest.CalmTTL)
 		p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("joe", goodPassword)}
 		p.opts.ACL = zk.AuthACL(zk.PermAll)
-		p.open(t, e.Servers()...)
+		p.open(t, e.Endpoints()...)
 		recipetest.Unlock(t, p.Lock(t, "x"))
 		require.NoError(t, p.Close())
 	}
-	joe := e.Conn(t)
+	joe := e.Client(t)
 	require.NoError(t, joe.AddAuth("digest", []byte("joe:"+goodPassword)))
 	acl, _, err := joe.GetACL("/mine")
 	require.NoError(t, err)

@@ -26,12 +26,12 @@ func TestWhatServersLimit(t *testing.T) {
 	before := sessions(t, e)
 	tellRefusals(t, []refusal{
 		{
-			name: "heartbeats too far apart", servers: e.Servers(), is: session.ErrRefused, most: shortly,
+			name: "heartbeats too far apart", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
 			says: []string{"session timeout of 3s", "20s was asked for", "tickTime is 2s", "Options.TickTime"},
 			edit: func(o *zkbackend.Options) { o.Proof, o.TickTime = zkbackend.ProofSync, 0 },
 		},
 		{
-			name: "a margin as long as what is given", servers: e.Servers(), is: session.ErrRefused, most: shortly,
+			name: "a margin as long as what is given", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
 			says: []string{"session timeout of 3s", "12s was asked for", "margin of", "ask for the TTL that they give"},
 			edit: func(o *zkbackend.Options) { o.Session.TTL, o.Session.Margin = 12*time.Second, 9*time.Second },
 		},
@@ -59,8 +59,8 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	const count, long = 1050, 4000
 	e, root := shared(t)
-	admin := e.Conn(t)
-	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	admin := e.Client(t)
+	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	recipetest.Unlock(t, one.Lock(t, "x"))
 	for i := 0; i < count; {
 		var ops []any
@@ -104,8 +104,8 @@ func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
 	w := &wire{}
 	p := newClient(t, "/fairlock", recipetest.CalmTTL)
 	p.opts.Dial = w.dial
-	p.open(t, e.Servers()...)
-	server := e.Servers()[0]
+	p.open(t, e.Endpoints()...)
+	server := e.Endpoints()[0]
 	other := p.Lock(t, "other")
 	el := election.New(p.Session, "x")
 	long := strings.Repeat("v", 200_000)
@@ -128,6 +128,6 @@ func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
 	require.NoError(t, other.Context().Err(), "the other locks are still held")
 	recipetest.Unlock(t, other)
 	recipetest.Unlock(t, h)
-	assert.Empty(t, entriesBelow(t, e.Conn(t), "/fairlock"))
+	assert.Empty(t, entriesBelow(t, e.Client(t), "/fairlock"))
 	p.Kept(t)
 }

@@ -19,7 +19,7 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 	w := &wire{}
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	for name, says := range map[string]string{
 		"": "empty", strings.Repeat("x", session.MaxName+1): fmt.Sprint(session.MaxName), "a\x00b": "NUL", "\xff": "UTF-8",
 		"orders/lock-0000000001": "lock-0000000001", "x__lock__0000000001/y": "taken for an entry",
@@ -46,10 +46,10 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 func TestRootsAreMadeHoweverDeep(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	admin := e.Conn(t)
+	admin := e.Client(t)
 	deep := root + "-deep" + strings.Repeat("/d", 240)
 	for _, r := range []string{root + "/not/there/yet", deep} {
-		p := newClient(t, r, recipetest.CalmTTL).open(t, e.Servers()...)
+		p := newClient(t, r, recipetest.CalmTTL).open(t, e.Endpoints()...)
 		h := p.Lock(t, "orders/settle")
 		assert.Equal(t, r+"/orders/settle/", recipetest.Refs(h)[0].Key[:len(r)+len("/orders/settle/")])
 		recipetest.Unlock(t, h)
@@ -64,7 +64,7 @@ func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	e, root := shared(t)
 	lookout := lookAt(t, e, root)
 	name := root[1:] + "/x" // of this test alone
-	whole, part := newClient(t, "/", recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	whole, part := newClient(t, "/", recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	h := whole.Lock(t, name)
 	r := part.Begin(recipetest.Bounded(t), "x")
 	lookout.Sees(t, 2)

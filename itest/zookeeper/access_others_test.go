@@ -21,7 +21,7 @@ func TestNamesLeavesOutFoldersThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	admin := asAdmin(t, e)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	h := p.Lock(t, "team/orders")
 	private(t, admin, root+"/closed", zk.PermRead)
 	private(t, admin, root+"/team/closed", zk.PermRead)
@@ -42,7 +42,7 @@ func TestNamesLeavesOutFoldersThatMayNotBeRead(t *testing.T) {
 func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 	t.Parallel()
 	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.extendedTypesEnabled": "true"}})
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	const entry = "/fairlock/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-0000000000"
 	for name, create := range map[string]func() error{
 		"a container": func() error {
@@ -52,7 +52,7 @@ func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 			return second(conn.CreateTTL(entry, nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), recipetest.CalmTTL*1000))
 		},
 	} {
-		p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+		p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 		recipetest.Unlock(t, p.Lock(t, "x")) // makes the folder
 		require.NoError(t, create(), name)
 

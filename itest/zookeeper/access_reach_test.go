@@ -102,7 +102,7 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 func TestOptionsThatCannotBeAreToldAtOnce(t *testing.T) {
 	t.Parallel()
 	e, _ := shared(t)
-	good := e.Servers()
+	good := e.Endpoints()
 	all := []refusal{
 		{name: "no server", says: []string{"no servers"}},
 		{name: "a chroot", servers: []string{good[0] + "/locks"}, says: []string{"Options.Root"}},

@@ -78,11 +78,11 @@ func several(p *lockClient, o mutex.Options) (locks []*mutex.Mutex) {
 }
 
 func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(context.Context, *lockClient) (*session.Hold, error)) {
-	conn := e.Conn(t)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	conn := e.Client(t)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	held, err := take(recipetest.Bounded(t), p)
 	require.NoError(t, err)
-	next := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	next := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	useUpBytes(t, conn, root)
 	require.ErrorIs(t, second(take(recipetest.Bounded(t), next)), session.ErrRefused, "no byte is left")
 
@@ -98,10 +98,10 @@ func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(
 
 // manyUnderQuota counts the transactions of a release of as many locks as there can be.
 func manyUnderQuota(t *testing.T, e *zktest.Ensemble, root string) {
-	conn, w := e.Conn(t), &wire{}
+	conn, w := e.Client(t), &wire{}
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	var locks []*mutex.Mutex
 	for i := range p.Profile().MaxAll {
 		locks = append(locks, mutex.New(p.Session, fmt.Sprint("x", i)))
@@ -154,9 +154,9 @@ func lift(t *testing.T, conn *zk.Conn, path string) {
 func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	for name, take := range oneOfEach() {
-		p := newClient(t, root+"-"+name, recipetest.CalmTTL).open(t, e.Servers()...)
+		p := newClient(t, root+"-"+name, recipetest.CalmTTL).open(t, e.Endpoints()...)
 		h, err := take(recipetest.Bounded(t), p)
 		require.NoError(t, err, name)
 		if strings.HasSuffix(name, "all") {

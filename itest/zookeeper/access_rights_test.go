@@ -42,7 +42,7 @@ func checkSecrets(t testing.TB, p *lockClient, errs ...error) {
 // asAdmin is a connection of somebody who may do everything.
 func asAdmin(t testing.TB, e *zktest.Ensemble) *zk.Conn {
 	t.Helper()
-	admin := e.Conn(t)
+	admin := e.Client(t)
 	require.NoError(t, admin.AddAuth("digest", []byte("admin:"+adminPassword)))
 	return admin
 }
@@ -80,7 +80,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 		{"read", all &^ zk.PermRead, "permission READ on " + root + "/read is missing", true},
 		{"nothing", 0, "on " + root + "/nothing is missing", true},
 	} {
-		p := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
+		p := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Endpoints()...)
 		dir := root + "/" + c.name
 		private(t, admin, dir, c.perms)
 		entries := 0
@@ -128,7 +128,7 @@ func TestWithoutDeleteNothingIsHeldForGood(t *testing.T) {
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
 	p := as(newClient(t, root, recipetest.CalmTTL), goodPassword)
 	var err error
-	p.Session, err = zkbackend.Open(recipetest.Bounded(t), e.Servers(), &p.opts)
+	p.Session, err = zkbackend.Open(recipetest.Bounded(t), e.Endpoints(), &p.opts)
 	require.NoError(t, err)
 	h := p.Lock(t, "x")
 	begin := time.Now()
@@ -151,7 +151,7 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		{root, "permission CREATE on " + root + " is missing"},
 		{root + "/below/it", "permission CREATE on " + root + " is missing"},
 	} {
-		p := as(newClient(t, c.root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
+		p := as(newClient(t, c.root, recipetest.CalmTTL), goodPassword).open(t, e.Endpoints()...)
 		err := second(mutex.New(p.Session, "orders/settle").Lock(recipetest.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrDenied)
@@ -161,7 +161,7 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		p.Kept(t)
 	}
 	assert.Empty(t, children(t, admin, root))
-	zookeeperNode := newClient(t, "/zookeeper/config/locks", recipetest.CalmTTL).open(t, e.Servers()...)
+	zookeeperNode := newClient(t, "/zookeeper/config/locks", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	err := second(mutex.New(zookeeperNode.Session, "x").Lock(recipetest.Bounded(t)))
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on /zookeeper/config is missing")
@@ -176,7 +176,7 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 		p := as(newClient(t, root, recipetest.CalmTTL), goodPassword)
 		p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword),
 			zk.DigestACL(zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermDelete, "worker", goodPassword)...)
-		return p.open(t, e.Servers()...)
+		return p.open(t, e.Endpoints()...)
 	}
 	one, two := open(), open()
 	both.Use(t, &one.Client, &two.Client, "orders/")
@@ -200,22 +200,22 @@ func TestALoginIsToldApart(t *testing.T) {
 	w := &wire{}
 	wrong := as(newClient(t, root, recipetest.CalmTTL), badPassword)
 	wrong.opts.Dial = w.dial
-	wrong.open(t, e.Servers()...)
+	wrong.open(t, e.Endpoints()...)
 	begin := time.Now()
 	err := second(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
 	t.Log(err)
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on "+root+" is missing")
 	assert.Less(t, time.Since(begin), 2*time.Second)
-	assert.Equal(t, 1, w.connections(e.Servers()[0]))
+	assert.Equal(t, 1, w.connections(e.Endpoints()[0]))
 	wrong.Kept(t)
 	checkSecrets(t, wrong, err)
 
-	right := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
+	right := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Endpoints()...)
 	recipetest.Unlock(t, right.Lock(t, "x"))
 
 	tellRefusals(t, []refusal{{
-		name: "a scheme that nobody knows", servers: e.Servers(), is: session.ErrDenied, most: shortly,
+		name: "a scheme that nobody knows", servers: e.Endpoints(), is: session.ErrDenied, most: shortly,
 		says: []string{`"nosuch"`, "refused"},
 		edit: func(o *zkbackend.Options) {
 			o.Auth = []zkbackend.Auth{{Scheme: "nosuch", Credentials: []byte(goodPassword)}}
@@ -227,7 +227,7 @@ func TestALoginIsToldApart(t *testing.T) {
 	} {
 		p := newClient(t, root+"-other", recipetest.CalmTTL)
 		p.opts.ACL = acl
-		p.open(t, e.Servers()...)
+		p.open(t, e.Endpoints()...)
 		err := second(mutex.New(p.Session, "x").Lock(recipetest.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrRefused, name)
@@ -247,7 +247,7 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	e, root := shared(t)
 	admin := asAdmin(t, e)
 	lookout := lookAt(t, e, root)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	key, err := admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil,
 		zk.FlagSequence|zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "admin", adminPassword))

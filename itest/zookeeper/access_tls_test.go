@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -22,9 +22,9 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{TLS: true})
 	worker, err := e.CA().Client("worker")
 	require.NoError(t, err)
-	_, port, _ := strings.Cut(e.Servers()[0], ":")
+	_, port, _ := strings.Cut(e.Endpoints()[0], ":")
 	// By name and by address: each is what the certificate is looked at for.
-	for _, server := range []string{e.Servers()[0], "localhost:" + port} {
+	for _, server := range []string{e.Endpoints()[0], "localhost:" + port} {
 		p := newClient(t, "/locks", recipetest.CalmTTL)
 		p.opts.TLS = worker
 		p.opts.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=worker"}}
@@ -32,7 +32,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		other := newClient(t, "/locks", recipetest.CalmTTL)
 		other.opts.TLS, other.opts.ACL = p.opts.TLS, p.opts.ACL
 		other.open(t, server)
-		admin := e.Conn(t)
+		admin := e.Client(t)
 		both.Use(t, &p.Client, &other.Client, "orders/")
 		_, err := admin.Create("/locks/x", nil, 0, zk.WorldACL(zk.PermAll))
 		require.ErrorIs(t, err, zk.ErrNoAuth, "its certificate is who the worker is, and nobody else is that")
@@ -40,7 +40,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		p.Kept(t)
 	}
 
-	other, err := testserver.NewCA(t.TempDir())
+	other, err := testnet.NewCA(t.TempDir())
 	require.NoError(t, err)
 	stranger, err := other.Client("worker")
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 			edit(o.TLS)
 		}
 	}
-	server := e.Servers()[0]
+	server := e.Endpoints()[0]
 	all := []refusal{
 		{
 			name: "servers of another authority", says: []string{"TLS", "certificate signed by unknown authority"},
@@ -88,8 +88,8 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		says: []string{"certificate", server}, edit: with(func(c *tls.Config) { c.Certificates = old.Certificates }),
 	})
 	all = append(all, refusal{
-		name: "TLS to a server in the clear", servers: plain.Servers(), is: session.ErrUnavailable,
-		says: []string{"TLS", plain.Servers()[0]}, edit: with(func(*tls.Config) {}),
+		name: "TLS to a server in the clear", servers: plain.Endpoints(), is: session.ErrUnavailable,
+		says: []string{"TLS", plain.Endpoints()[0]}, edit: with(func(*tls.Config) {}),
 	})
 	tellRefusals(t, all)
 }
@@ -98,8 +98,8 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 // and one that is of another name than the one by which it is asked for.
 func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
 	t.Parallel()
-	expired := zktest.New(t, &zktest.Options{TLS: true, ServerCA: (*zktest.CA).Expired})
-	named := zktest.New(t, &zktest.Options{TLS: true, ServerCA: func(ca *zktest.CA) *zktest.CA { return ca.Elsewhere("localhost") }})
+	expired := zktest.New(t, &zktest.Options{TLS: true, ServerCA: (*testnet.CA).Expired})
+	named := zktest.New(t, &zktest.Options{TLS: true, ServerCA: func(ca *testnet.CA) *testnet.CA { return ca.Elsewhere("localhost") }})
 	trusting := func(e *zktest.Ensemble) func(*zkbackend.Options) {
 		worker, err := e.CA().Client("worker")
 		require.NoError(t, err)
@@ -107,17 +107,17 @@ func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
 	}
 	right := newClient(t, "/locks", recipetest.CalmTTL)
 	trusting(named)(&right.opts)
-	right.open(t, strings.Replace(named.Servers()[0], "127.0.0.1", "localhost", 1))
+	right.open(t, strings.Replace(named.Endpoints()[0], "127.0.0.1", "localhost", 1))
 	recipetest.Unlock(t, right.Lock(t, "x"))
 
 	tellRefusals(t, []refusal{
 		{
-			name: "expired", servers: expired.Servers(), is: session.ErrUnavailable, edit: trusting(expired),
-			says: []string{"TLS", "certificate has expired", expired.Servers()[0]},
+			name: "expired", servers: expired.Endpoints(), is: session.ErrUnavailable, edit: trusting(expired),
+			says: []string{"TLS", "certificate has expired", expired.Endpoints()[0]},
 		},
 		{
-			name: "another name", servers: named.Servers(), is: session.ErrUnavailable, edit: trusting(named),
-			says: []string{"TLS", "cannot validate certificate for 127.0.0.1", named.Servers()[0]},
+			name: "another name", servers: named.Endpoints(), is: session.ErrUnavailable, edit: trusting(named),
+			says: []string{"TLS", "cannot validate certificate for 127.0.0.1", named.Endpoints()[0]},
 		},
 	})
 }

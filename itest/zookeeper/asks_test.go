@@ -16,7 +16,7 @@ import (
 // returned it without the metadata would show a request that nobody has made.
 func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
 	e, root := shared(t)
-	asker := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	asker := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	withdraw, err := asker.Ask(recipetest.Bounded(t), "x", "hotfix")
 	require.NoError(t, err)
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
@@ -28,7 +28,7 @@ func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
 	}}
 	reader := newClient(t, root, recipetest.CalmTTL)
 	reader.opts.Dial = w.dial
-	reader.open(t, e.Servers()...)
+	reader.open(t, e.Endpoints()...)
 
 	asks, err := reader.Asks(recipetest.Bounded(t), "x")
 

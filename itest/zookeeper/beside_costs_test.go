@@ -54,7 +54,7 @@ func (c *costing) leave(want int, what string, req driver.LeaveRequest) {
 func newCosting(t *testing.T) *costing {
 	e, root := shared(t)
 	c := &costing{t: t, w: &wire{}}
-	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Endpoints()...)
 	return c
 }
 
@@ -85,12 +85,12 @@ func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
 // TestALimitThatASessionDoesNotKnowYetCostsNothing: it is checked, not read.
 func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
 	e, root := shared(t)
-	first := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	first := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
 	req := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
 	_, err := first.Join(recipetest.Bounded(t), req)
 	require.NoError(t, err)
 	c := &costing{t: t, w: &wire{}}
-	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Servers()...)
+	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Endpoints()...)
 	c.join(2, "the first join, behind another", req)
 
 	require.NoError(t, first.SetLimit(recipetest.Bounded(t), "gpu", 9))
@@ -197,7 +197,7 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 		}
 		return f, true
 	}}
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
 	j, err := o.Join(recipetest.Bounded(t), gpu(4))
 	require.NoError(t, err)
 	require.NoError(t, o.Admit(recipetest.Bounded(t), j.Entry.Ref))
@@ -216,11 +216,11 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 // leads does not depend on how many candidates there are.
 func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
 	e, root := shared(t)
-	conn, w := e.Conn(t), &wire{}
-	crowd := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	conn, w := e.Client(t), &wire{}
+	crowd := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	leads, err := election.New(crowd.Session, "x").Campaign(recipetest.Bounded(t), "value 1")
 	require.NoError(t, err)
 	lined(t, conn, root+"/%beside/x/held", 1)

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -28,8 +28,8 @@ func gpu(limit int64) driver.JoinRequest {
 // is none, takes its turn.
 func TestNothingForeignLiesInALine(t *testing.T) {
 	e, root := shared(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	conn := e.Conn(t)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
+	conn := e.Client(t)
 	ctx := recipetest.Bounded(t)
 	req := gpu(2)
 	req.Ledger = true
@@ -69,9 +69,9 @@ func TestNothingForeignLiesInALine(t *testing.T) {
 // was, and so would be that of a node with the number as its data.
 func TestALimitThatWasMadeAnewIsNotTakenForTheOld(t *testing.T) {
 	e, root := shared(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	conn := e.Conn(t)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
+	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
+	conn := e.Client(t)
 	_, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
 	dir := root + "/%beside/gpu/limit"
@@ -95,9 +95,9 @@ func TestALimitThatWasMadeAnewIsNotTakenForTheOld(t *testing.T) {
 // as fast as they can.
 func TestBellsAreHeardAfterTheirFolderWasRemoved(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Servers()...)
-	other := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Servers()...)
-	conn := e.Conn(t)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Endpoints()...)
+	other := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Endpoints()...)
+	conn := e.Client(t)
 	type bell struct {
 		of   driver.Aspect
 		dir  string
@@ -138,7 +138,7 @@ func TestTheLongestValueIsTaken(t *testing.T) {
 		e := zktest.New(t, &zktest.Options{Members: n})
 		w := &wire{}
 		root := "/" + strings.Repeat("r", 500)
-		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
 		most := o.backend.Profile().MaxValue
 		line := strings.Repeat("\x01", 512)
 		meta := driver.Meta{Label: strings.Repeat("l", 128), Holds: []string{strings.Repeat("h", 700)}}
@@ -165,8 +165,8 @@ func TestTheLongestValueIsTaken(t *testing.T) {
 // its owner changes is not told that it has gone.
 func TestAnAdmissionIsNoRelease(t *testing.T) {
 	e, root := shared(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
+	other := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
 	j, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
 	v, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "gpu", Value: []byte("x")})
@@ -202,7 +202,7 @@ func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 		}
 		return f, true
 	}}
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
 	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "cfg", Kin: driver.KinReadWrite})
 	require.NoError(t, err)
 	_, err = o.Share(ctx, j.Entry.Ref)
@@ -210,14 +210,14 @@ func TestAWriterThatLeavesAfterAnUnansweredShareLeavesNoReader(t *testing.T) {
 	require.NotErrorIs(t, err, driver.ErrGone)
 	_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
 	require.NoError(t, err)
-	assert.Empty(t, children(t, e.Conn(t), root+"/cfg"))
+	assert.Empty(t, children(t, e.Client(t), root+"/cfg"))
 }
 
 // TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot: Leave has found no bell, and
 // before it comes again there is one.
 func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	var bell string
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		if request.Op() == zkframe.OpMulti && writes(request) == fault.Leave && bell != "" {
@@ -227,7 +227,7 @@ func TestAnAdmissionThatComesWhileItsEntryLeavesStaysNot(t *testing.T) {
 		}
 		return f, true
 	}}
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
 	first, err := o.Join(recipetest.Bounded(t), gpu(2))
 	require.NoError(t, err)
 	require.NoError(t, o.Admit(recipetest.Bounded(t), first.Entry.Ref))

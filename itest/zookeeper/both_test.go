@@ -20,7 +20,7 @@ import (
 func TestBoth(t *testing.T) {
 	both.Run(t, func(t testing.TB) both.Service {
 		e, root := shared(t)
-		return bothService{e, e.Conn(t), root}
+		return bothService{e, e.Client(t), root}
 	})
 }
 
@@ -31,7 +31,7 @@ type bothService struct {
 	root     string
 }
 
-func (s bothService) Servers() []string { return s.ensemble.Servers() }
+func (s bothService) Servers() []string { return s.ensemble.Endpoints() }
 func (s bothService) Root() string      { return s.root }
 
 func (s bothService) Client(t testing.TB, ttl time.Duration) *recipetest.Client {

@@ -42,7 +42,7 @@ const (
 // lookAt begins to watch; its end is that of the test.
 func lookAt(t testing.TB, e *zktest.Ensemble, root string) *lookout {
 	t.Helper()
-	w := &lookout{admin: e.Conn(t), root: root}
+	w := &lookout{admin: e.Client(t), root: root}
 	w.Of, w.Left = func(u child.Turn) string { return u.Key }, func(t testing.TB) { assert.Empty(t, entriesBelow(t, w.admin, root)) }
 	socket, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Member(0).Direct())
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func TestZooKeeperDriverIsNotBehindItsFollower(t *testing.T) {
 	require.NoError(t, err)
 	follower := (leader + 1) % e.Len()
 	at := func(member int) (driver.Backend, driver.Session) {
-		b, err := zkbackend.NewBackend([]string{e.Member(member).Addr()}, &zkbackend.Options{TickTime: zkTick})
+		b, err := zkbackend.NewBackend([]string{e.Member(member).Endpoint()}, &zkbackend.Options{TickTime: zkTick})
 		require.NoError(t, err)
 		s, err := b.Open(ctx, driver.Config{
 			TTL: 5 * time.Second, Window: 4 * time.Second, Logger: slog.New(slog.DiscardHandler),

@@ -22,8 +22,8 @@ import (
 // the same numbers, and the names of some programs have nothing else in them.
 func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 	e, root := shared(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
-	conn := e.Conn(t)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
+	conn := e.Client(t)
 	for _, dir := range []string{root, root + "/x"} {
 		_, err := conn.Create(dir, nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
 	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
 	_, err := admin.Create(root+"/x/lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	p := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Servers()...)
+	p := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Endpoints()...)
 	line, err := p.Queue(recipetest.Bounded(t), "x")
 	require.NoError(t, err)
 	require.Len(t, line, 1)
@@ -76,9 +76,9 @@ func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
 // and while the servers remove what is empty under those who listen.
 func TestListeningLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
-	asker := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
-	conn := e.Conn(t)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
+	asker := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
+	conn := e.Client(t)
 	const dir = "/fairlock/%beside/x/asks/line"
 	for _, asked := range []bool{false, true} {
 		h, err := mutex.New(p.Session, "x").Lock(recipetest.Bounded(t))
@@ -116,8 +116,8 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 // TestLookingWhoLeadsLeavesNoFolder: where nobody has ever led.
 func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
-	conn := e.Conn(t)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
+	conn := e.Client(t)
 	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
 	looked := make(chan struct{})

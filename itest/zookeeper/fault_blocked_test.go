@@ -47,7 +47,7 @@ func inTime(t *testing.T, what string, d time.Duration, call func(context.Contex
 func stoppedServer(t *testing.T) {
 	const short = 200 * time.Millisecond
 	e := zktest.New(t, nil)
-	addr := e.Member(0).Addr()
+	addr := e.Member(0).Endpoint()
 	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, addr)
 	h := p.Lock(t, "x")
 	m, other := mutex.New(p.Session, "x"), mutex.New(p.Session, "y")
@@ -74,7 +74,7 @@ func stoppedServer(t *testing.T) {
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	recipetest.Unlock(t, p.Lock(t, "y"))
 	t.Logf("locks again %v after the server went on", recipetest.Now().Sub(resumed))
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	lined(t, conn, "/fairlock/x", 0)
 	lined(t, conn, "/fairlock/y", 0)
 	p.Kept(t)

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -32,7 +32,7 @@ const samples = 4
 // the ways there are. The context of a hold ends before the server deletes the
 // node, measured by a client whose network is whole.
 func contextsEndBeforeNodes(t *testing.T) {
-	slow := func(p *tcpproxy.Proxy) {
+	slow := func(p *testnet.Proxy) {
 		// Answers on their way are old, and proofs too.
 		p.Delay(fault.Replies, shortTTL/5)
 		<-time.After(shortTTL / 2)
@@ -40,10 +40,10 @@ func contextsEndBeforeNodes(t *testing.T) {
 	}
 	const enough = shortTTL / 4
 	faults := map[string]breakage{
-		"both directions": {harm: func(p *tcpproxy.Proxy) { p.Hold(fault.Both) }, least: enough},
-		"requests":        {harm: func(p *tcpproxy.Proxy) { p.Hold(fault.Requests) }, least: enough, events: true},
-		"replies":         {harm: func(p *tcpproxy.Proxy) { p.Hold(fault.Replies) }, least: enough},
-		"reset":           {harm: func(p *tcpproxy.Proxy) { p.Refuse(true); p.Reset() }, least: enough},
+		"both directions": {harm: func(p *testnet.Proxy) { p.Hold(fault.Both) }, least: enough},
+		"requests":        {harm: func(p *testnet.Proxy) { p.Hold(fault.Requests) }, least: enough, events: true},
+		"replies":         {harm: func(p *testnet.Proxy) { p.Hold(fault.Replies) }, least: enough},
+		"reset":           {harm: func(p *testnet.Proxy) { p.Refuse(true); p.Reset() }, least: enough},
 		"slow replies":    {harm: slow},
 	}
 	var running sync.WaitGroup
@@ -65,17 +65,17 @@ func contextsEndBeforeNodes(t *testing.T) {
 
 // breakage is a way to break a network.
 type breakage struct {
-	harm   func(*tcpproxy.Proxy)
+	harm   func(*testnet.Proxy)
 	least  time.Duration // that a hold goes on for, so that a session can recover
 	events bool          // the server goes on telling of events
 }
 
 func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (slack, lasted time.Duration) {
-	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	conn, proxy := e.Client(t), proxyOf(t, e, 0)
 	p := newClient(t, root, shortTTL).open(t, proxy.Addr())
 	fire := func() {}
 	if f.events {
-		fire = p.eventsWhileCut(t, newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), conn)
+		fire = p.eventsWhileCut(t, newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), conn)
 	}
 	h := p.Lock(t, "x")
 	gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
@@ -154,7 +154,7 @@ func deadlineFollowsServer(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{
 		MaxSession: given, Config: map[string]string{"minSessionTimeout": fmt.Sprint(given.Milliseconds())},
 	})
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	recipetest.Each(2, func(i int) {
 		asked := []time.Duration{30 * time.Second, shortTTL}[i]
 		proxy := proxyOf(t, e, 0)
@@ -204,7 +204,7 @@ func deadlineFollowsServer(t *testing.T) {
 func silentConnection(t *testing.T) {
 	const ttl = 4 * shortTTL
 	e, root := shared(t)
-	ways := []*tcpproxy.Proxy{proxyOf(t, e, 0), proxyOf(t, e, 0)}
+	ways := []*testnet.Proxy{proxyOf(t, e, 0), proxyOf(t, e, 0)}
 	p := newClient(t, root, ttl).open(t, ways[0].Addr(), ways[1].Addr())
 	h := p.Lock(t, "x")
 	for range 2 {

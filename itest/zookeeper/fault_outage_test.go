@@ -30,7 +30,7 @@ func outageIsLoggedSparsely(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"TheSessionEnds": shortTTL, "TheSessionGoesOn": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			e := zktest.New(t, &zktest.Options{Members: 3, MaxSession: time.Minute})
-			p := newClient(t, "/fairlock", ttl).open(t, e.Servers()...)
+			p := newClient(t, "/fairlock", ttl).open(t, e.Endpoints()...)
 			h := p.Lock(t, "x")
 			ctx, cancel := context.WithTimeout(t.Context(), 2*recipetest.Patience)
 			defer cancel()

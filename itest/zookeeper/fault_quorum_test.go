@@ -19,7 +19,7 @@ import (
 // connTo is a client of one member alone, past its proxy.
 func connTo(t *testing.T, e *zktest.Ensemble, member int, timeout time.Duration) *zk.Conn {
 	t.Helper()
-	conn, err := e.NewConn(&zktest.ConnOptions{Servers: []string{e.Member(member).Direct()}, Session: timeout})
+	conn, err := e.NewClient(&zktest.ClientOptions{Endpoints: []string{e.Member(member).Direct()}, Session: timeout})
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	return conn

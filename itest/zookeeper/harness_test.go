@@ -21,12 +21,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -70,7 +71,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 		Undone: true,
 		Service: func(t *testing.T) drivertest.Service {
 			s := &zkService{
-				ensemble: e, admin: e.Conn(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64]string{},
+				ensemble: e, admin: e.Client(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64]string{},
 			}
 			if ca := e.CA(); ca != nil {
 				var err error
@@ -154,7 +155,7 @@ func (s *zkService) other(t *testing.T) *zk.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stranger == nil {
-		s.stranger = s.ensemble.Conn(t)
+		s.stranger = s.ensemble.Client(t)
 	}
 	return s.stranger
 }
@@ -249,7 +250,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 	c := &zkClient{svc: s}
 	var servers []string
 	for i := range s.ensemble.Len() {
-		p, err := tcpproxy.New(s.ensemble.Member(i).Direct(), nil)
+		p, err := testnet.New(s.ensemble.Member(i).Direct(), nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, p.Close()) })
 		c.Proxies = append(c.Proxies, p)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // opens says whether a handshake asks for a session, and does not go on with one.

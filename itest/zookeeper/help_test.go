@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -34,9 +34,9 @@ func shared(t testing.TB) (e *zktest.Ensemble, root string) {
 }
 
 // proxyOf is a way of its own to a member, to be broken.
-func proxyOf(t testing.TB, e *zktest.Ensemble, member int) *tcpproxy.Proxy {
+func proxyOf(t testing.TB, e *zktest.Ensemble, member int) *testnet.Proxy {
 	t.Helper()
-	p, err := tcpproxy.New(e.Member(member).Direct(), nil)
+	p, err := testnet.New(e.Member(member).Direct(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	return p

@@ -24,8 +24,8 @@ func (m *meddler) beside(line, what string) string { return m.root + "/%beside/"
 func TestAHolderWhoseNoteIsAStrangersIsMissedAllTheSame(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	m := &meddler{conn: e.Conn(t), root: root}
-	waiter := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	m := &meddler{conn: e.Client(t), root: root}
+	waiter := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
 	for put, below := range map[string][]string{"a node": {""}, "a node with another in it": {"", "/child"}} {
 		for how, end := range map[string]func(*testing.T, *owner, driver.Joined){
 			"leaves":     func(t *testing.T, o *owner, j driver.Joined) { require.NoError(t, o.quit(t, j)) },
@@ -33,7 +33,7 @@ func TestAHolderWhoseNoteIsAStrangersIsMissedAllTheSame(t *testing.T) {
 			"is closed":  func(t *testing.T, o *owner, _ driver.Joined) { require.NoError(t, o.Close(recipetest.Bounded(t))) },
 		} {
 			t.Run(put+", and the entry "+how, func(t *testing.T) {
-				o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+				o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
 				line := strings.ReplaceAll(put+how, " ", "")
 				j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line, Mode: driver.Weighted, Weight: 1, Limit: 1})
 				require.NoError(t, err)
@@ -86,8 +86,8 @@ func (o *owner) listen(t *testing.T, req driver.WatchRequest) <-chan struct{} {
 func TestANoteOfItsOwnShowsAHolder(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	m := &meddler{conn: e.Conn(t), root: root}
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	m := &meddler{conn: e.Client(t), root: root}
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
 	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 1})
 	require.NoError(t, err)
 	note := "holders/" + nodeOf(j.Entry.Key)

@@ -42,8 +42,8 @@ func (m *meddler) put(t testing.TB, line, path, value string) {
 func TestWhatStrangersSayOfAnEntryIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	m := &meddler{conn: e.Conn(t), root: root}
-	m.one, m.two = newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	m := &meddler{conn: e.Client(t), root: root}
+	m.one, m.two = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	m.metas(t)
 	m.one.Kept(t)
 	m.two.Kept(t)
@@ -54,9 +54,9 @@ func TestWhatStrangersSayOfAnEntryIsNotBelieved(t *testing.T) {
 func TestWhoBelievesAStrangersNoteLooksByHimself(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	m := &meddler{conn: e.Conn(t), root: root}
+	m := &meddler{conn: e.Client(t), root: root}
 	const ttl = recipetest.CalmTTL / 2 // the look comes after 12.5 s at the latest
-	m.one, m.two = newClient(t, root, ttl).open(t, e.Servers()...), newClient(t, root, ttl).open(t, e.Servers()...)
+	m.one, m.two = newClient(t, root, ttl).open(t, e.Endpoints()...), newClient(t, root, ttl).open(t, e.Endpoints()...)
 	t.Run("what cannot be removed", m.stuck)
 	t.Run("a note that stays", m.note)
 	m.one.Kept(t)

@@ -43,7 +43,7 @@ func sequential(name string) bool { return strings.TrimRight(name, "0123456789")
 func strangersIn(t testing.TB, e *zktest.Ensemble, dir string, from, to int) both.Strangers {
 	entries, others := strangerNames()
 	values := both.Values(mostBytes)
-	most, last := e.Conn(t), e.Conn(t)
+	most, last := e.Client(t), e.Client(t)
 	put := func(conn *zk.Conn, name string, value string) {
 		flags := int32(zk.FlagEphemeral)
 		if sequential(name) {

@@ -44,8 +44,8 @@ func TestWhoLeavesFalseWordIsNotBelievedForLong(t *testing.T) {
 			t.Parallel()
 			root := root + "-" + name[len(name)-5:]
 			dir := root + "/x"
-			stranger := e.Conn(t)
-			one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+			stranger := e.Client(t)
+			one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 			holder := one.Lock(t, "x")
 			stand := func() (node string, r *recipetest.Request) {
 				path, err := stranger.Create(dir+"/"+lie.node, nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -118,10 +118,10 @@ func TestAnOperatorWhoWritesAnEntryIsNotBelievedForLong(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Properties: map[string]string{
 		"zookeeper.DigestAuthenticationProvider.superDigest": zk.DigestACL(zk.PermAll, user, password)[0].ID,
 	}})
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	one, two, three := newClient(t, root, recipetest.CalmTTL), newClient(t, root, recipetest.CalmTTL), newClient(t, root, recipetest.CalmTTL)
 	for _, p := range []*lockClient{one, two, three} {
-		p.open(t, e.Servers()...)
+		p.open(t, e.Endpoints()...)
 	}
 	holder := one.Lock(t, "x")
 	second := two.Begin(recipetest.Bounded(t), "x")

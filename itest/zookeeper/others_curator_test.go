@@ -17,13 +17,13 @@ import (
 func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	curator := startCurator(t, e)
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"curator": curator}}
 	c.rotations(t, "fairlock", "curator", "gozk")
 	assert.Zero(t, logged(p, "several protocols"))
 	t.Run("ForeignChildrenAreIgnored", func(t *testing.T) {
-		admin := e.Conn(t)
+		admin := e.Client(t)
 		for _, name := range []string{"", "/README", "/config", "/_c_x", "/lock-12345678901", "/__lock__x"} {
 			_, err := admin.Create(root+"/plain"+name, []byte("x"), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err, name)
@@ -53,7 +53,7 @@ func lax() *zktest.Options {
 // the servers let it write or not.
 func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *program, writable bool) {
 	lookout := lookAt(t, e, root+"/revoked")
-	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	h := one.Lock(t, "revoked")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -138,7 +138,7 @@ func curatorIsKilled(t *testing.T, root string, curator *program, p *lockClient)
 // do not see ours. Ours wait behind them, and the log says so, once for a line.
 func otherProtocolIsTold(t *testing.T, root string, other *program, kind string) {
 	e, _ := shared(t)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	lookout := lookAt(t, e, root+"/mixed")
 	theirs := other.open(t, kind, root+"/mixed")
 	theirs.told(t, "acquire")

@@ -17,7 +17,7 @@ func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	e, root := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Layout = zkbackend.LayoutKazoo
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	kazoo := startKazoo(t, e)
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"kazoo": kazoo}}
 	c.rotations(t, "fairlock", "kazoo")
@@ -34,7 +34,7 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient)
 	lookout := lookAt(t, e, root+"/x")
 	other := newClient(t, root, recipetest.CalmTTL)
 	other.opts.Layout = zkbackend.LayoutKazoo
-	other.open(t, e.Servers()...)
+	other.open(t, e.Endpoints()...)
 	theirs := kazoo.open(t, "persistent", root+"/x")
 	theirs.told(t, "acquire")
 	path, token := theirs.acquired(t)

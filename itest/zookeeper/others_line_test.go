@@ -63,7 +63,7 @@ func (c *crowd) stands(t testing.TB, ctx context.Context, kind, name string) *st
 			assert.ErrorIs(t, r.Err, context.Canceled)
 		}
 	case kind == "gozk":
-		lock := zk.NewLock(c.e.Conn(t), path, zk.WorldACL(zk.PermAll))
+		lock := zk.NewLock(c.e.Client(t), path, zk.WorldACL(zk.PermAll))
 		go func() { // ends at the latest with the connection
 			if err := lock.Lock(); err == nil {
 				s.granted <- granted{at: recipetest.Now()}
@@ -139,7 +139,7 @@ func (c *crowd) oneLine(t *testing.T, name string, kinds []string) {
 // checkQueue compares the line with what the server says of each entry, and
 // returns the tokens, which rise.
 func (c *crowd) checkQueue(t *testing.T, name string, kinds, entries []string) (tokens []int64) {
-	admin := c.e.Conn(t)
+	admin := c.e.Client(t)
 	line, err := mutex.New(c.fair.Session, name).Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.Len(t, line, len(kinds))

@@ -16,9 +16,9 @@ import (
 func TestRootsMeet(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	conn := e.Conn(t)
-	outer := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	inner := newClient(t, root+"/team", recipetest.CalmTTL).open(t, e.Servers()...)
+	conn := e.Client(t)
+	outer := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+	inner := newClient(t, root+"/team", recipetest.CalmTTL).open(t, e.Endpoints()...)
 
 	h := outer.Lock(t, "team/x")
 	r := inner.Begin(recipetest.Bounded(t), "x")
@@ -61,7 +61,7 @@ func TestRootsMeet(t *testing.T) {
 
 	// The ledgers too: how a hold of the other root ended is not known.
 	robust := mutex.Options{Robust: true}
-	dies := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	dies := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	_, err = mutex.NewWith(dies.Session, "team/y", robust).Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	require.NoError(t, dies.Close())

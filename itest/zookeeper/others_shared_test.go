@@ -110,7 +110,7 @@ func (l *readWriteLine) release(xs ...*inLine) {
 
 func newReadWriteLine(t *testing.T, root string, curator *program) *readWriteLine {
 	e, _ := shared(t)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	return &readWriteLine{t: t, root: root, p: p, curator: curator, lookout: lookAt(t, e, root+"/rw")}
 }
 
@@ -198,7 +198,7 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 // curatorLeads has candidates of both sides take turns, and know each other.
 func curatorLeads(t *testing.T, root string, curator *program, kind string, o election.Options) {
 	e, _ := shared(t)
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	lookout := lookAt(t, e, root+"/"+kind)
 	el := election.NewWith(p.Session, kind, o)
 	ctx := recipetest.Bounded(t)

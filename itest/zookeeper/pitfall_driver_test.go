@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -103,7 +103,7 @@ func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
 }
 
 func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member int) {
-	conn, proxy := e.Conn(t), proxyOf(t, e, member)
+	conn, proxy := e.Client(t), proxyOf(t, e, member)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, proxy.Addr())
 	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "x"})
 	require.NoError(t, err)

@@ -52,7 +52,7 @@ func refusalsAreTold(t *testing.T) {
 		}
 		p := newClient(t, root, recipetest.CalmTTL)
 		p.opts.Dial = w.dial
-		p.open(t, e.Servers()...)
+		p.open(t, e.Endpoints()...)
 		if c.op == zkframe.OpMulti {
 			recipetest.Unlock(t, p.Lock(t, name)) // makes the folder
 		}
@@ -75,8 +75,8 @@ func refusalsAreTold(t *testing.T) {
 // realQuota is what a server says whose operator has set one.
 func realQuota(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
-	conn := e.Conn(t)
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	conn := e.Client(t)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	held := p.Lock(t, "x")
 	const quota = "/zookeeper/quota/fairlock"
 	for _, node := range []struct{ path, data string }{

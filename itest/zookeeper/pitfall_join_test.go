@@ -45,7 +45,7 @@ func (b *breaker) left() int {
 // out what became of it.
 func lostRepliesLeaveNoOrphan(t *testing.T) {
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	for _, kinds := range [][]int32{
 		{zkframe.OpMulti},
 		{zkframe.OpMulti, zkframe.OpSync},
@@ -57,7 +57,7 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 		line := fmt.Sprint(kinds)
 		dir := folder(t, conn, root+"/"+line)
 		b := &breaker{}
-		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Servers()...)
+		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Endpoints()...)
 		b.mu.Lock()
 		b.kinds = slices.Clone(kinds)
 		b.mu.Unlock()

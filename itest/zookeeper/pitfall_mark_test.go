@@ -122,10 +122,10 @@ func handOffCostsLittle(t *testing.T) {
 // on a machine that is too busy. Such a release is asked for again.
 func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(*testing.T, *wire)) bool {
 	t.Helper()
-	conn := e.Conn(t)
-	one, oneWire := watched(t, root, e.Servers()...)
-	two, twoWire := watched(t, root, e.Servers()...)
-	three, threeWire := watched(t, root, e.Servers()...)
+	conn := e.Client(t)
+	one, oneWire := watched(t, root, e.Endpoints()...)
+	two, twoWire := watched(t, root, e.Endpoints()...)
+	three, threeWire := watched(t, root, e.Endpoints()...)
 	held := one.Lock(t, "x")
 	stands(t, oneWire, 1)
 	second := two.Begin(recipetest.Bounded(t), "x")
@@ -189,13 +189,13 @@ func answered(t *testing.T, err error) bool {
 func longLineIsNeverRead(t *testing.T) {
 	const n, sessions = 1000, 4
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	var parties [sessions]*lockClient
 	var wires [sessions]*wire
 	for i := range parties {
-		parties[i], wires[i] = watched(t, root, e.Servers()...)
+		parties[i], wires[i] = watched(t, root, e.Endpoints()...)
 	}
-	held := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...).Lock(t, "x")
+	held := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...).Lock(t, "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*recipetest.Patience)
 	defer cancel()
 	requests := make([]*recipetest.Request, n)
@@ -249,10 +249,10 @@ func foreignWritesGrantNobody(t *testing.T) {
 
 func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) (written, refused int64) {
 	const rounds = 40
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	var parties [4]*lockClient
 	for i := range parties {
-		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	}
 	var in inside
 	var done, denied atomic.Int64

@@ -24,7 +24,7 @@ import (
 // entry that has the number now, and tokens go on.
 func numbersComeAgain(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 300 * time.Millisecond})
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	reaped := func() {
 		t.Helper()
 		recipetest.Until(t, "the folder is removed", func() bool {
@@ -32,9 +32,9 @@ func numbersComeAgain(t *testing.T) {
 			return err == nil && !there
 		})
 	}
-	slow := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Servers()...)
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
-	heirs := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	slow := drive(t, recipetest.CalmTTL, zkbackend.Options{}, e.Endpoints()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
+	heirs := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 
 	old := slow.join(t, "x")
 	require.NoError(t, conn.Delete(old.Entry.Key, -1))
@@ -64,8 +64,8 @@ func numbersComeAgain(t *testing.T) {
 func foldersVanishAtAnyMoment(t *testing.T) {
 	const turns = 60
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 5 * time.Millisecond})
-	conn := e.Conn(t)
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	conn := e.Client(t)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	fresh := 0
 	recipetest.Each(4, func(i int) {
 		m := mutex.New(p.Session, fmt.Sprint("a/b/x", i))
@@ -101,7 +101,7 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 // where others end do not meet.
 func foreignChildrenAreLeftAlone(t *testing.T) {
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	foreign := []string{
 		"_c_x", "_c_", "README", "config", "lock-", "lock-1", "x-lock-000000000", "settle", "settle/deep", "settle/config",
 		"0000000000", "x-1-0000000000", "lease-0000000000",
@@ -118,8 +118,8 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		stats[name] = *stat
 	}
 	names := []string{"orders", "orders/settle", "orders/settle/deep", "orders/settle/deep/er", "orders/config"}
-	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-	other := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+	other := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	var held []*session.Hold
 	for _, name := range names {
 		held = append(held, p.Lock(t, name))
@@ -152,7 +152,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 // tokensAlwaysRise, whatever happens to servers and folders.
 func tokensAlwaysRise(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3})
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	var token session.Token
 	turn := func(after string) {
 		t.Helper()
@@ -163,7 +163,7 @@ func tokensAlwaysRise(t *testing.T) {
 	}
 	folderGone := func() {
 		t.Helper()
-		conn := e.Conn(t) // one that has not met the dead: the library may wait for them
+		conn := e.Client(t) // one that has not met the dead: the library may wait for them
 		lined(t, conn, "/fairlock/x", 0)
 		require.NoError(t, conn.Delete("/fairlock/x", -1))
 	}

@@ -103,11 +103,11 @@ func (c *doubler) Read(p []byte) (int, error) {
 // stands ahead, and no caller knows it.
 func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	d := &doubling{}
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = d.dial
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	d.arm()
 
@@ -123,9 +123,9 @@ func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
 // session that no caller knows.
 func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	d := &doubling{}
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: d.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: d.dial}, e.Endpoints()...)
 	require.NoError(t, o.quit(t, o.join(t, "x")))
 	d.arm()
 	j := o.join(t, "x")
@@ -144,8 +144,8 @@ func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
 func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 	const rounds, many = 6, 400
 	e := zktest.New(t, nil)
-	conn := e.Conn(t)
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: "/locks"}, e.Servers()...)
+	conn := e.Client(t)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: "/locks"}, e.Endpoints()...)
 	meta := driver.Meta{Kind: "election", Label: strings.Repeat("x", 200)}
 	one := func(line string) {
 		ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience) // not recipetest.Bounded: the test itself must keep nothing

@@ -33,7 +33,7 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			conn, root := e.Conn(t), "/"+c.name
+			conn, root := e.Client(t), "/"+c.name
 			held := root + "/%beside/x/held"
 			for _, dir := range []string{root, root + "/%beside", root + "/%beside/x"} {
 				_, err := conn.Create(dir, nil, 0, zk.WorldACL(zk.PermAll))
@@ -44,8 +44,8 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 			if c.quota != "" {
 				useUp(t, conn, root+"/%beside", c.quota)
 			}
-			p := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
-			next := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+			p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+			next := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 			recorded := func(p *lockClient) { // the engine has tried it
 				recipetest.Until(t, "an attempt to record the grant", func() bool {
 					if c.refused {
@@ -87,12 +87,12 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 func TestARecordOfAGrantIsTheUsers(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	require.NoError(t, conn.AddAuth("digest", []byte("joe:"+goodPassword)))
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("joe", goodPassword)}
 	p.opts.ACL = zk.AuthACL(zk.PermAll)
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	h := p.Lock(t, "x")
 	records := lined(t, conn, root+"/%beside/x/held", 1)
 

@@ -25,8 +25,8 @@ const lastNumbers = math.MaxInt32 - 1<<20
 // before: the library may wait for minutes for one that was killed under it.
 func setSequence(t *testing.T, e *zktest.Ensemble, dir string, n int32) *zk.Conn {
 	t.Helper()
-	require.NoError(t, e.SetSequence(recipetest.Bounded(t), folder(t, e.Conn(t), dir), n))
-	return e.Conn(t)
+	require.NoError(t, e.SetSequence(recipetest.Bounded(t), folder(t, e.Client(t), dir), n))
+	return e.Client(t)
 }
 
 // inside counts who holds at a time.
@@ -47,7 +47,7 @@ func theLastNumbers(t *testing.T) {
 		setSequence(t, e, "/fairlock/"+name, last)
 		var parties [4]*lockClient
 		for i := range parties {
-			parties[i] = newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+			parties[i] = newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 		}
 		var in inside
 		var token, place, low atomic.Int64
@@ -83,7 +83,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	e := zktest.New(t, nil)
 	const dir = "/fairlock/x"
 	conn := setSequence(t, e, dir, lastNumbers-1)
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	m := mutex.New(p.Session, "x")
 	h, err := m.TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func othersAtTheLastNumbers(t *testing.T) {
 	conn := setSequence(t, e, dir, math.MaxInt32-3)
 	other := zk.NewLock(conn, dir, zk.WorldACL(zk.PermAll))
 	require.NoError(t, other.Lock())
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	m := mutex.New(p.Session, "x")
 	for name, lock := range map[string]func(context.Context) (*session.Hold, error){"Lock": m.Lock, "TryLock": m.TryLock} {
 		_, err := lock(recipetest.Bounded(t))

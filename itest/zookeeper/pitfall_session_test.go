@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -44,7 +44,7 @@ func folder(t testing.TB, conn *zk.Conn, dir string) string {
 // must end with the session.
 func requestsStayWithTheirSession(t *testing.T) {
 	e, root := shared(t)
-	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	conn, proxy := e.Client(t), proxyOf(t, e, 0)
 	for _, line := range []string{"held", "inflight", "queued"} {
 		folder(t, conn, root+"/"+line)
 	}
@@ -89,8 +89,8 @@ func requestsStayWithTheirSession(t *testing.T) {
 // entriesBelongToTheSessionThatHolds is the same as its users see it.
 func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	e, root := shared(t)
-	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-	calm := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	conn, proxy := e.Client(t), proxyOf(t, e, 0)
+	calm := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	p := newClient(t, root, shortTTL).open(t, proxy.Addr())
 	first := p.Service()
 	held, blocker := p.Lock(t, "held"), calm.Lock(t, "behind")
@@ -123,7 +123,7 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 // new session to whoever asks for one that they have lost, without a word.
 func anotherSessionIsNotOurs(t *testing.T) {
 	e, root := shared(t)
-	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+	conn, proxy := e.Client(t), proxyOf(t, e, 0)
 	var forgetful atomic.Bool
 	w := &wire{hello: func(f zkframe.Frame) {
 		if forgetful.Load() {
@@ -137,7 +137,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	old := p.Service()
 	h := p.Lock(t, "x")
 	gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
-	waiting := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...).Begin(recipetest.Bounded(t), "x")
+	waiting := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...).Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 2)
 
 	forgetful.Store(true)
@@ -164,7 +164,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 // than it has: the client library knocks for ever.
 func wipedServer(t *testing.T) {
 	e := zktest.New(t, nil)
-	p := newClient(t, "/fairlock", shortTTL).open(t, e.Servers()...)
+	p := newClient(t, "/fairlock", shortTTL).open(t, e.Endpoints()...)
 	h := p.Lock(t, "x")
 	told := ended(h)
 	began := recipetest.Now()
@@ -175,7 +175,7 @@ func wipedServer(t *testing.T) {
 	assert.Less(t, recipetest.Wait(t, told, "the end of the hold").Sub(began), shortTTL)
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
 	again := p.Lock(t, "x")
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	assert.Equal(t, p.Service(), ownerOf(t, conn, recipetest.Refs(again)[0].Key))
 	recipetest.Unlock(t, again)
 	assert.Empty(t, children(t, conn, "/fairlock/x"))
@@ -184,12 +184,12 @@ func wipedServer(t *testing.T) {
 // closeWithoutServers: contexts end first, and then Close tries for a while to
 // end the session.
 func closeWithoutServers(t *testing.T) {
-	for name, harm := range map[string]func(*tcpproxy.Proxy){
-		"refused": func(p *tcpproxy.Proxy) { p.Refuse(true); p.Reset() },
-		"silent":  func(p *tcpproxy.Proxy) { p.Hold(fault.Both) },
+	for name, harm := range map[string]func(*testnet.Proxy){
+		"refused": func(p *testnet.Proxy) { p.Refuse(true); p.Reset() },
+		"silent":  func(p *testnet.Proxy) { p.Hold(fault.Both) },
 	} {
 		e, root := shared(t)
-		conn, proxy := e.Conn(t), proxyOf(t, e, 0)
+		conn, proxy := e.Client(t), proxyOf(t, e, 0)
 		p := newClient(t, root, shortTTL)
 		var err error
 		p.Session, err = zkbackend.Open(recipetest.Bounded(t), []string{proxy.Addr()}, &p.opts)
@@ -258,7 +258,7 @@ func credentialsAreShownAgain(t *testing.T) {
 	assert.Positive(t, broken.Load(), "logins that could not be written")
 	t.Logf("%d turns, %d logins of which %d broke", turns.Load(), logins.Load(), broken.Load())
 
-	stranger := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	stranger := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	_, err := mutex.New(stranger.Session, "x0").Lock(recipetest.Bounded(t))
 	assert.ErrorIs(t, err, session.ErrDenied)
 }
@@ -274,7 +274,7 @@ func openTriesAgain(t *testing.T) {
 		w := &wire{before: func(f zkframe.Frame) bool { return spared(f) || broken.Add(1) > 3 }}
 		p := newClient(t, root, recipetest.CalmTTL)
 		p.opts.Dial = w.dial
-		p.open(t, e.Servers()...)
+		p.open(t, e.Endpoints()...)
 		assert.Greater(t, broken.Load(), int64(3))
 		recipetest.Unlock(t, p.Lock(t, "x"))
 	}
@@ -284,7 +284,7 @@ func openTriesAgain(t *testing.T) {
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	err := inTime(t, "Open", 300*time.Millisecond, func(ctx context.Context) error {
-		return second(zkbackend.Open(ctx, e.Servers(), &p.opts))
+		return second(zkbackend.Open(ctx, e.Endpoints(), &p.opts))
 	})
 	assert.ErrorIs(t, err, session.ErrUnavailable)
 }

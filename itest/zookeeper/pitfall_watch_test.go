@@ -45,13 +45,13 @@ func watches(t testing.TB, e *zktest.Ensemble) int {
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	const n, atOnce = 10_000, 200
 	e := zktest.New(t, nil)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	w := &wire{}
-	holder, p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Servers()...), newClient(t, "/fairlock", recipetest.CalmTTL)
+	holder, p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, "/fairlock", recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	var joined atomic.Int64
 	p.opts.Session.Hooks.Joined = func(context.Context, session.Event) { joined.Add(1) }
-	p.open(t, e.Servers()...)
+	p.open(t, e.Endpoints()...)
 	h := holder.Lock(t, "x")
 	waits := func(n int) {
 		for range n / atOnce {
@@ -121,8 +121,8 @@ func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 // connection.
 func releaseWhileAway(t *testing.T) {
 	e, root := shared(t)
-	conn, proxy := e.Conn(t), proxyOf(t, e, 0)
-	holder := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	conn, proxy := e.Client(t), proxyOf(t, e, 0)
+	holder := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, proxy.Addr())
 	for i, end := range []func(*session.Hold){
 		func(h *session.Hold) { recipetest.Unlock(t, h) },
@@ -207,11 +207,11 @@ func reconnectsLoseNoTurn(t *testing.T) {
 func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	const rounds = 40
 	e, root := shared(t)
-	conn := e.Conn(t)
+	conn := e.Client(t)
 	var in inside
 	var parties [3]*lockClient
 	for i := range parties {
-		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	}
 	work := func(r *recipetest.Request) <-chan struct{} {
 		done := make(chan struct{})
@@ -266,7 +266,7 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 // the event and the watch that is made again after it.
 func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	e, root := shared(t)
-	owns := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Servers()...)
+	owns := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
 	j, err := owns.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
 	require.NoError(t, err)
 	write := func(value string) {
@@ -279,7 +279,7 @@ func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 		}
 		return true
 	}}
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Servers()...)
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
 	write("1")
 	events := make(chan driver.EventKind, 10)
 	defer o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Changes: true}, func(ev driver.Event) { events <- ev.Kind })()

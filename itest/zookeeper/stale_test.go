@@ -83,14 +83,14 @@ func encoded(s *zk.Stat) []byte {
 // moment later. The server that it asks may not have the release yet.
 func TestAReleaseThatAServerDoesNotShowYetIsNotTakenForForged(t *testing.T) {
 	e, root := shared(t)
-	conn := e.Conn(t)
-	holder := newClient(t, root, recipetest.CalmTTL).open(t, e.Servers()...)
+	conn := e.Client(t)
+	holder := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	h := holder.Lock(t, "x")
 	s := &stale{dir: root + "/x", stats: map[string]*zk.Stat{}}
 	w := &wire{before: s.before, reply: s.reply}
 	waiter := newClient(t, root, recipetest.CalmTTL)
 	waiter.opts.Dial = w.dial
-	waiter.open(t, e.Servers()...)
+	waiter.open(t, e.Endpoints()...)
 	next := waiter.Begin(recipetest.Bounded(t), "x")
 	stands(t, w, 2)
 	rests(t, w)

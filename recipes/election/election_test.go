@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,14 +84,14 @@ func TestRunCampaignsAgainAfterALossAndLogsAnErrorBesideIt(t *testing.T) {
 		err := e.Run(ctx, "v", func(ctx context.Context, h *session.Hold) error {
 			switch runs++; runs {
 			case 1: // an error beside a loss
-				st.Delete("n", st.Entries("n")[0].Key)
+				st.Delete("n", memtest.Entries(st, "n")[0].Key)
 				<-ctx.Done()
 				return errors.New("cannot write")
 			case 2: // an error beside a loss that this hold has not seen yet
-				st.Delete("n", st.Entries("n")[0].Key)
+				st.Delete("n", memtest.Entries(st, "n")[0].Key)
 				return errors.New("refused by the table")
 			case 3: // nothing but the loss
-				st.Delete("n", st.Entries("n")[0].Key)
+				st.Delete("n", memtest.Entries(st, "n")[0].Key)
 				<-ctx.Done()
 				return context.Cause(ctx)
 			case 4: // a resource says that the leadership is lost

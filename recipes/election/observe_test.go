@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // soon is how quickly news is told where nothing takes time: far below the
@@ -50,9 +51,9 @@ func observed(t *testing.T, s *session.Session) (last func() string) {
 }
 
 func TestObserveTellsAtOnce(t *testing.T) {
-	for _, kind := range []membackend.Options{{}, {Tells: true, NoRevs: true, Near: true, Moves: true}} {
+	for _, kind := range []memory.Options{{}, {Tells: true, NoRevs: true, Near: true, Moves: true}} {
 		synctest.Test(t, func(t *testing.T) {
-			st := membackend.NewWith(&kind)
+			st := memtest.NewWith(kind)
 			leads := election.New(open(t, st.NewClient(), nil), "n")
 			c := st.NewClient()
 			last := observed(t, open(t, c, nil))
@@ -96,7 +97,7 @@ func TestObserveMissesNothingBeforeItsWatch(t *testing.T) {
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Watch && !changed {
 				changed = true
-				st.Overwrite("n", st.Entries("n")[0].Key, []byte("two"))
+				memtest.Overwrite(st, "n", memtest.Entries(st, "n")[0].Key, []byte("two"))
 			}
 		})
 		last := observed(t, s)

@@ -7,10 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // One lock of two is lost while the other is waited for, and the watch that would
@@ -25,7 +26,7 @@ func TestAllAreReadBeforeTheGrantWhereNoWatchVouches(t *testing.T) {
 		s := open(t, c, nil)
 		lost := false
 		c.OnSend(func(op fault.Op) {
-			if op == fault.Watch && st.Entries("x") != nil && !lost {
+			if op == fault.Watch && memtest.Entries(st, "x") != nil && !lost {
 				// The watch of the entry in the line that it has got is the last one.
 				if c.Sent(fault.Watch) == 2 {
 					lost = true
@@ -42,7 +43,7 @@ func TestAllAreReadBeforeTheGrantWhereNoWatchVouches(t *testing.T) {
 		synctest.Wait()
 		require.True(t, lost, "the watch was lost")
 		c.OnRequest(nil)
-		st.Delete("x", st.Entries("x")[0].Key)
+		st.Delete("x", memtest.Entries(st, "x")[0].Key)
 		x, err := mutex.New(other, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, y.Unlock())

@@ -34,6 +34,32 @@ func ExampleMutex_Do() {
 	// done: <nil>
 }
 
+// Three replicas call Once with the time for which the job is. One of them runs the
+// job, and the others return when it is done.
+func ExampleMutex_Once() {
+	ctx := context.Background()
+	store := membackend.New()
+	tick := time.Date(2026, 11, 20, 17, 34, 0, 0, time.UTC)
+	for range 3 {
+		s, err := store.Open(ctx, nil) // each replica has a session of its own
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer s.Close()
+
+		err = mutex.New(s, "cron/report").Once(ctx, tick.Format(time.RFC3339), func(context.Context, *session.Hold) error {
+			fmt.Println("report of", tick.Format(time.TimeOnly))
+			return nil
+		})
+		fmt.Println("done:", err)
+	}
+	// Output:
+	// report of 17:34:00
+	// done: <nil>
+	// done: <nil>
+	// done: <nil>
+}
+
 // Lock and Unlock by hand, with the path that a lost lock takes.
 func ExampleMutex_Lock() {
 	ctx := context.Background()
@@ -105,10 +131,11 @@ func ExampleMutex_Lock_timeout() {
 	defer cancel()
 	_, err = m.Lock(short)
 	fmt.Println(errors.Is(err, session.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded))
-	fmt.Println("in the line:", len(store.Entries("backup")))
+	queue, err := m.Queue(ctx)
+	fmt.Println("in the queue:", len(queue), err)
 	// Output:
 	// true true
-	// in the line: 1
+	// in the queue: 1 <nil>
 }
 
 // Whoever asks sees the line: the holder first, then those who wait.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -69,9 +70,9 @@ func TestReentrancy(t *testing.T) {
 		assert.Equal(t, h1.Token(), h2.Token())
 		require.NoError(t, h1.Unlock())
 		require.NoError(t, h2.Context().Err())
-		require.Len(t, st.Entries("n"), 1, "given back at the last Unlock")
+		require.Len(t, memtest.Entries(st, "n"), 1, "given back at the last Unlock")
 		require.NoError(t, h2.Unlock())
-		assert.Empty(t, st.Entries("n"))
+		assert.Empty(t, memtest.Entries(st, "n"))
 		h3, err := r.Lock(context.WithoutCancel(h2.Context())) // an unlocked hold does not count
 		require.NoError(t, err)
 		assert.NotEqual(t, h1.Token(), h3.Token())
@@ -104,7 +105,7 @@ func TestDoGivesBack(t *testing.T) {
 		st := membackend.New()
 		m := mutex.New(open(t, st, nil), "n")
 		err := m.Do(t.Context(), func(ctx context.Context, h *session.Hold) error {
-			st.Delete("n", st.Entries("n")[0].Key)
+			st.Delete("n", memtest.Entries(st, "n")[0].Key)
 			<-ctx.Done()
 			return nil
 		})
@@ -114,12 +115,12 @@ func TestDoGivesBack(t *testing.T) {
 		err = m.Do(ctx, func(ctx context.Context, _ *session.Hold) error {
 			cancel()
 			<-ctx.Done()
-			assert.Len(t, st.Entries("n"), 1, "the end of ctx alone does not give back")
+			assert.Len(t, memtest.Entries(st, "n"), 1, "the end of ctx alone does not give back")
 			return ctx.Err()
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, session.ErrLost)
-		assert.Empty(t, st.Entries("n"))
+		assert.Empty(t, memtest.Entries(st, "n"))
 	})
 }
 
@@ -133,7 +134,7 @@ func TestLocker(t *testing.T) {
 		assert.NotZero(t, l.Hold().Token())
 		l.Unlock()
 		assert.Nil(t, l.Hold())
-		assert.Empty(t, st.Entries("n"))
+		assert.Empty(t, memtest.Entries(st, "n"))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		assert.Panics(t, m.Locker(ctx).Lock)

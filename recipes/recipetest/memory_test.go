@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/membackend/memtest"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 

@@ -38,7 +38,7 @@ func single() []testCase {
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
-		asks(), askedKinds(), evictions(), janitors(), reasons(), heldFor(),
+		asks(), askedKinds(), evictions(), janitors(), reasons(), heldFor(), onces(),
 	)
 }
 

@@ -12,6 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
@@ -72,10 +74,10 @@ func (deniedSession) Share(context.Context, driver.Ref) (driver.Turned, error) {
 }
 
 func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
-	for name, o := range map[string]membackend.Options{"in place": {}, "moving": {Moves: true}} {
+	for name, o := range map[string]memory.Options{"in place": {}, "moving": {Moves: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := membackend.NewWith(&o)
+				st := memtest.NewWith(o)
 				s, err := session.Engine(door.Key{}).Open(t.Context(), denied{st.NewClient().Backend()}, nil)
 				require.NoError(t, err)
 				rw := rwlock.New(s, "n")
@@ -86,13 +88,13 @@ func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
 				require.NoError(t, h.Context().Err())
 				require.Equal(t, session.Exclusive, h.Mode())
 				require.NoError(t, h.Unlock(), "given back without asking once more")
-				require.Empty(t, st.Entries("n"))
+				require.Empty(t, memtest.Entries(st, "n"))
 
 				h, err = rw.Lock(t.Context())
 				require.NoError(t, err)
 				require.ErrorIs(t, rw.Downgrade(t.Context(), h), session.ErrDenied)
 				time.Sleep(time.Second)
-				st.Delete("n", st.Entries("n")[0].Key)
+				st.Delete("n", memtest.Entries(st, "n")[0].Key)
 				synctest.Wait()
 				require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "still watched")
 				require.ErrorIs(t, h.Unlock(), session.ErrLost)

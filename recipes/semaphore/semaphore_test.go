@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +42,7 @@ func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
 		m := semaphore.New(open(t, c.Backend()), "gpu", 3)
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Join && c.Sent(op) == 1 {
-				st.PutForeign("gpu", "x", true)
+				memtest.PutForeign(st, "gpu", "x", true)
 			}
 		})
 		at := time.Now()
@@ -54,7 +55,7 @@ func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
 		assert.Equal(t, 2, na.Ahead)
 		assert.Zero(t, time.Since(at), "it has not waited")
 		synctest.Wait()
-		assert.Len(t, st.Entries("gpu"), 2, "its entry has left")
+		assert.Len(t, memtest.Entries(st, "gpu"), 2, "its entry has left")
 		assert.Equal(t, 2, c.Sent(fault.Join), "the race was run")
 		st.Delete("gpu", "x")
 		require.NoError(t, h.Unlock())
@@ -104,7 +105,7 @@ func TestWhoFindsNoLimitIsRefused(t *testing.T) {
 
 		require.ErrorIs(t, <-got, session.ErrRefused, "at the latest when it looks without being told")
 		synctest.Wait()
-		assert.Len(t, st.Entries("gpu"), 1)
+		assert.Len(t, memtest.Entries(st, "gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})
 }
@@ -142,7 +143,7 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		require.ErrorIs(t, <-got, session.ErrWeight)
 		time.Sleep(5 * time.Second)
 		assert.EqualValues(t, 2, looks.Load(), "both were made")
-		assert.Len(t, st.Entries("gpu"), 1)
+		assert.Len(t, memtest.Entries(st, "gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})
 }

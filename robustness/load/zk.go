@@ -39,7 +39,7 @@ func ZooKeeper(ctx context.Context) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	control, err := e.NewConn(nil)
+	control, err := e.NewClient(nil)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -51,7 +51,7 @@ func (*onZooKeeper) Name() string { return "zookeeper" }
 
 // Open implements Store.
 func (z *onZooKeeper) Open(ctx context.Context, opts session.Options) (*session.Session, error) {
-	return zkbackend.Open(ctx, z.ensemble.Servers(), &zkbackend.Options{Session: opts})
+	return zkbackend.Open(ctx, z.ensemble.Endpoints(), &zkbackend.Options{Session: opts})
 }
 
 // Server implements Store.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // network is what lies between one client and the members: a proxy for each.
@@ -38,7 +39,7 @@ func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
 	}
 	var endpoints []string
 	for _, i := range n.members {
-		p, err := tcpproxy.New(strings.TrimPrefix(cluster.Member(i).Direct(), "http://"), nil)
+		p, err := testnet.New(strings.TrimPrefix(cluster.Member(i).Direct(), "http://"), nil)
 		if err != nil {
 			return nil, errors.Join(err, n.close())
 		}
@@ -93,7 +94,7 @@ func (n *network) Member() int {
 
 // opened notes where a stream has gone.
 func (n *network) opened(method, addr string) {
-	i := slices.IndexFunc(n.Proxies, func(p *tcpproxy.Proxy) bool { return p.Addr() == addr })
+	i := slices.IndexFunc(n.Proxies, func(p *testnet.Proxy) bool { return p.Addr() == addr })
 	switch method {
 	case methodWatch:
 		n.watching.Store(int64(i))

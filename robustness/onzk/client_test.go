@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 func TestLocksAreHeldInTurn(t *testing.T) {

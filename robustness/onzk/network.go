@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // network is one client's way to the members. It can be harmed as a whole, by a
@@ -42,7 +43,7 @@ func newNetwork(addrs []string, only []int, learn func(int64, string)) (*network
 		}
 	}
 	for _, i := range n.members {
-		p, err := tcpproxy.New(addrs[i], nil)
+		p, err := testnet.New(addrs[i], nil)
 		if err != nil {
 			return nil, errors.Join(err, n.Close())
 		}

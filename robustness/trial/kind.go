@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
 )
 
 // kind is one way to aim a fault. It is either aimed at a client, and played by

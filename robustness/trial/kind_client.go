@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/history"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // cutHolder cuts a holder off, and heals it when the next one holds, or when it

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
 )
 
 // anyMember aims at any.

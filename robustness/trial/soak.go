@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/robustness/history"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // Soak is the name of mixed work as a kind.

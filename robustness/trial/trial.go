@@ -8,9 +8,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/robustness/history"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // TTL is the time to live of all sessions.

@@ -211,6 +211,18 @@ type Session interface {
 	// other that wraps neither ErrDenied nor ErrRefused: unknown, call again.
 	SetLimit(ctx context.Context, line string, limit int64) error
 
+	// Done returns the record of finished work that stands beside a queue, as MarkDone
+	// has written it; nil if there is none. The answer is not older than the call.
+	Done(ctx context.Context, line string) ([]byte, error)
+
+	// MarkDone replaces that record by what update makes of it, if the entry, which is
+	// one of this Session, is there at that moment. No other change of the record is
+	// lost, and an attempt that comes late changes nothing. update gets nil if there is
+	// no record, may be called several times, and returns nil to leave the record as it
+	// is. The record is at most MaxDone bytes long and outlives the entry. Errors are
+	// as of Leave.
+	MarkDone(ctx context.Context, ref Ref, update func(record []byte) []byte) error
+
 	// Look reads the part of a line that stands before and at a place. The
 	// state it shows is not older than req.NotBefore. It need not be the
 	// newest.

@@ -100,6 +100,9 @@ type Meta struct {
 	Holds []string  // names that the asking caller already holds
 }
 
+// MaxDone is the most bytes of a record of finished work.
+const MaxDone = 256 << 10
+
 // MaxMeta is the most bytes that an encoded Meta takes.
 const MaxMeta = 1024
 

@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // badEvents are the defects of watches, and of what they tell.
@@ -49,7 +50,7 @@ var badEvents = []defect{
 				if over {
 					return false
 				}
-				if over = req.Of == driver.OfLine && ev.Kind == driver.Changed && len(b.st.Entries(req.Ref.Line)) == 0; over {
+				if over = req.Of == driver.OfLine && ev.Kind == driver.Changed && len(memtest.Entries(b.st, req.Ref.Line)) == 0; over {
 					ev.Kind = driver.Gone
 				}
 				return true
@@ -58,7 +59,7 @@ var badEvents = []defect{
 	}},
 	{"an empty line is not watched", "aspect/AJoinOfAnEmptyLineIsToldToWhoWatchesTheLine", func(b *badBackend) {
 		b.told(func(req driver.WatchRequest) func(*driver.Event) bool {
-			blind := req.Of == driver.OfLine && len(b.st.Entries(req.Ref.Line)) == 0
+			blind := req.Of == driver.OfLine && len(memtest.Entries(b.st, req.Ref.Line)) == 0
 			return func(ev *driver.Event) bool { return !blind || ev.Kind != driver.Changed }
 		})
 	}},
@@ -120,7 +121,7 @@ var badEvents = []defect{
 		b.close = func(s driver.Session, ctx context.Context) error {
 			names, err := b.Backend.Names(ctx, "")
 			for _, name := range names {
-				for _, e := range b.st.Entries(name) {
+				for _, e := range memtest.Entries(b.st, name) {
 					if e.Session == s.ID() {
 						_, err = s.Leave(ctx, driver.LeaveRequest{Ref: e.Ref, Held: true})
 					}
@@ -146,7 +147,7 @@ var badEvents = []defect{
 		b.leave = func(s driver.Session, ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
 			retried := b.retries(fault.Leave)
 			left, err := s.Leave(ctx, req)
-			if line := b.st.Entries(req.Ref.Line); len(line) > 0 && retried() {
+			if line := memtest.Entries(b.st, req.Ref.Line); len(line) > 0 && retried() {
 				b.keep(line[0].Ref)
 			}
 			return left, err
@@ -159,7 +160,7 @@ var badEvents = []defect{
 	// since that would have removed it.
 	{"a lost word counts", "tell/JoinsAfterAReleaseDoNotMakeItWrong", func(b *badBackend) {
 		b.heldIf(func(ref driver.Ref, ev driver.Event) bool {
-			line := b.st.Entries(ref.Line)
+			line := memtest.Entries(b.st, ref.Line)
 			return len(line) > 0 && line[len(line)-1].Place > ev.Rev
 		})
 	}},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -27,7 +28,7 @@ var badHolders = []defect{
 	// It finds no exclusive entry the second time.
 	{"share works once", "change/ShareCutShortIsFinishedByTheNext", func(b *badBackend) {
 		b.share = func(s driver.Session, ctx context.Context, ref driver.Ref) (driver.Turned, error) {
-			for _, e := range b.st.Entries(ref.Line) {
+			for _, e := range memtest.Entries(b.st, ref.Line) {
 				if e.Ref == ref && e.Mode == driver.Shared {
 					return driver.Turned{}, driver.ErrGone
 				}
@@ -91,7 +92,7 @@ var badHolders = []defect{
 	{"numbers are used once", "claim/NumbersAreTheLowestThatAreFree", claimsNext},
 	{"numbers are places", "claim/ANumberIsFreeWhenItsEntryHasGone", func(b *badBackend) {
 		after(&b.claim, func(ref driver.Ref, n *driver.Number) {
-			n.N = slices.IndexFunc(b.st.Entries(ref.Line), func(e driver.Entry) bool { return e.Ref == ref })
+			n.N = slices.IndexFunc(memtest.Entries(b.st, ref.Line), func(e driver.Entry) bool { return e.Ref == ref })
 		})
 	}},
 	{"numbers have the tokens of entries", "claim/TheTokenOfANumberRises", func(b *badBackend) {

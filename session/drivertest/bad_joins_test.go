@@ -6,8 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // badJoins are the defects of calls that make and delete entries.
@@ -27,7 +28,7 @@ var badJoins = []defect{
 	// What is read when the join was answered may lack what was ahead of it.
 	{"join looks when it was made", "order/AnEntryDeletedBeforeItsAnswerHasNotBeenFirst", func(b *badBackend) {
 		after(&b.join, func(req driver.JoinRequest, j *driver.Joined) {
-			j.Known = slices.DeleteFunc(b.st.Entries(req.Line), func(e driver.Entry) bool { return e.Place >= j.Entry.Place })
+			j.Known = slices.DeleteFunc(memtest.Entries(b.st, req.Line), func(e driver.Entry) bool { return e.Place >= j.Entry.Place })
 			j.Ahead = len(j.Known)
 		})
 	}},
@@ -79,7 +80,7 @@ var badJoins = []defect{
 		failed(&b.join, func(s driver.Session, req driver.JoinRequest, err error) error {
 			if p := pending(err); p != nil {
 				p.Settle = func(context.Context) error {
-					for _, e := range b.st.Entries(req.Line) {
+					for _, e := range memtest.Entries(b.st, req.Line) {
 						if e.Session == s.ID() {
 							b.st.Delete(req.Line, e.Key)
 						}
@@ -249,7 +250,7 @@ func unlessGone(err error) error {
 
 // byKey returns the entry that has the key by now, whatever its place.
 func (b *badBackend) byKey(ref driver.Ref) driver.Entry {
-	line := b.st.Entries(ref.Line)
+	line := memtest.Entries(b.st, ref.Line)
 	if i := slices.IndexFunc(line, func(e driver.Entry) bool { return e.Key == ref.Key }); i >= 0 {
 		return line[i]
 	}

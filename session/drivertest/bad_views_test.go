@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -33,7 +34,7 @@ var badViews = []defect{
 		after(&b.look, func(_ driver.LookRequest, v *driver.View) { v.Complete = true })
 	}},
 	{"look shows who is behind", "look/LookShowsTheLineUptoAPlace", func(b *badBackend) {
-		after(&b.look, func(req driver.LookRequest, v *driver.View) { v.Entries = b.st.Entries(req.Line) })
+		after(&b.look, func(req driver.LookRequest, v *driver.View) { v.Entries = memtest.Entries(b.st, req.Line) })
 	}},
 	{"context is ignored", "cancel/CallsReturnWhileCutBoth", func(b *badBackend) {
 		b.look = func(s driver.Session, ctx context.Context, req driver.LookRequest) (driver.View, error) {
@@ -73,7 +74,7 @@ var badViews = []defect{
 			}
 			var met []driver.Entry
 			for _, n := range names {
-				met = append(met, b.st.Entries(n)...)
+				met = append(met, memtest.Entries(b.st, n)...)
 			}
 			return met
 		}
@@ -93,7 +94,7 @@ var badViews = []defect{
 	}},
 	{"asks have names", "asks/AnAskIsInNoLine", func(b *badBackend) {
 		b.names = func(all []string) []string {
-			if len(b.st.Entries(driver.AskLine(asked))) > 0 {
+			if len(memtest.Entries(b.st, driver.AskLine(asked))) > 0 {
 				all = append(all, driver.AskLine(asked))
 			}
 			return all
@@ -194,7 +195,7 @@ var badViews = []defect{
 	}},
 	{"a limit is an entry", "limit/ALimitAloneIsNoLine", func(b *badBackend) {
 		b.setLimit = func(s driver.Session, ctx context.Context, line string, limit int64) error {
-			b.st.PutForeign(line, "limit", false)
+			memtest.PutForeign(b.st, line, "limit", false)
 			return s.SetLimit(ctx, line, limit)
 		}
 	}},

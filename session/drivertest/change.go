@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
 // change: what all requests have in common that change an entry, or what lies
@@ -96,6 +96,11 @@ func changes() []changing {
 		}, done: func(o *owner, e driver.Entry) {
 			o.leaveWith(driver.LeaveRequest{Ref: e.Ref}) // without Clean
 			assert.Equal(o.w.t, driver.PastDied, o.enter(o.join(line).Entry.Ref), "its name was entered")
+		}},
+		{name: "MarkDone", ofEntry: true, req: driver.JoinRequest{Line: line}, call: func(ctx context.Context, o *owner, ref driver.Ref) error {
+			return o.MarkDone(ctx, ref, adding("a"))
+		}, done: func(o *owner, _ driver.Entry) {
+			assert.Equal(o.w.t, "a", o.doneIn(line), "once")
 		}},
 		{name: "SetLimit", req: driver.JoinRequest{Line: line}, call: func(ctx context.Context, o *owner, _ driver.Ref) error {
 			return o.SetLimit(ctx, line, 7)

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/membackend/memtest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
 )
@@ -40,7 +41,7 @@ func TestWrapped(t *testing.T) {
 		plant = defects()[i].plant
 	}
 	seen := &sync.Map{}
-	drivertest.Run(t, memtest.Harness(membackend.Options{Tells: true, Ends: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
+	drivertest.Run(t, memtest.Harness(memory.Options{Tells: true, Ends: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
 		b := newBadBackend(st, c, seen)
 		plant(b)
 		return b

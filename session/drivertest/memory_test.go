@@ -3,7 +3,7 @@ package drivertest_test
 import (
 	"testing"
 
-	"github.com/fairlock/fairlock/membackend/memtest"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 

@@ -49,6 +49,7 @@ func topics() []topic {
 		{name: "limit", cases: limit()},
 		{name: "admit", cases: admit()},
 		{name: "record", cases: record()},
+		{name: "done", cases: done()},
 		{name: "claim", cases: claim()},
 		{name: "value", cases: value()},
 		{name: "ledger", cases: ledger()},

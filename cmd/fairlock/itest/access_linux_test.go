@@ -127,7 +127,7 @@ func TestTLSIsSpokenWhereItIsWanted(t *testing.T) {
 		ensemble := zktest.New(t, &zktest.Options{TLS: true})
 		cert, key, err := ensemble.CA().Issue("root")
 		require.NoError(t, err)
-		encrypted(t, "zk", ensemble.Servers()[0], ensemble.CA().File(), cert, key)
+		encrypted(t, "zk", ensemble.Endpoints()[0], ensemble.CA().File(), cert, key)
 	})
 }
 
@@ -148,7 +148,7 @@ func encrypted(t *testing.T, scheme, host, ca, cert, key string) {
 func TestWhatAURLNamesIsAsTheOptionsOfTheBackendsAre(t *testing.T) {
 	t.Parallel()
 	cluster, ensemble := etcdtest.New(t, nil), zktest.New(t, nil)
-	etcd, zookeeper := "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), "zk://"+ensemble.Servers()[0]
+	etcd, zookeeper := "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), "zk://"+ensemble.Endpoints()[0]
 	ctx := bounded(t)
 	for _, c := range []struct{ url, begins string }{
 		{etcd, "fairlock/it/"},
@@ -171,7 +171,7 @@ func TestWhatAURLNamesIsAsTheOptionsOfTheBackendsAre(t *testing.T) {
 			assert.Contains(t, line[0].Key, "__lock__")
 		}
 		if strings.Contains(c.url, "hunter2") {
-			_, _, err = ensemble.Conn(t).GetACL("/own/it")
+			_, _, err = ensemble.Client(t).GetACL("/own/it")
 			assert.ErrorIs(t, err, zk.ErrNoAuth, "nobody else may look")
 		}
 		recipetest.Unlock(t, h)

@@ -41,8 +41,8 @@ func TestWhoAndDoctorAgreeWithTheServersOwnRecord(t *testing.T) {
 	t.Run("zk", func(t *testing.T) {
 		t.Parallel()
 		ensemble := zktest.New(t, nil)
-		conn := ensemble.Conn(t)
-		agree(t, "zk://"+ensemble.Servers()[0], func() (all []standing) {
+		conn := ensemble.Client(t)
+		agree(t, "zk://"+ensemble.Endpoints()[0], func() (all []standing) {
 			names, _, err := conn.Children("/fairlock/agreed")
 			require.NoError(t, err)
 			sequence := func(name string) string { return name[max(len(name)-10, 0):] }

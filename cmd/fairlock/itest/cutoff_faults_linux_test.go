@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // harm is what befalls a supervisor.
@@ -34,7 +34,7 @@ type harm struct {
 func held(name string, dir fault.Direction) harm {
 	return harm{
 		name:   name,
-		befall: func(v *victim) { v.each(func(p *tcpproxy.Proxy) { p.Hold(dir) }) },
+		befall: func(v *victim) { v.each(func(p *testnet.Proxy) { p.Hold(dir) }) },
 		met:    func(v *victim) bool { return v.waiting(dir) > 0 },
 		hears:  true,
 	}
@@ -58,8 +58,8 @@ func faults() []harm {
 		{
 			name: "refused",
 			befall: func(v *victim) {
-				v.each(func(p *tcpproxy.Proxy) { p.Refuse(true) })
-				v.each(func(p *tcpproxy.Proxy) { p.Reset() })
+				v.each(func(p *testnet.Proxy) { p.Refuse(true) })
+				v.each(func(p *testnet.Proxy) { p.Reset() })
 			},
 			met:   func(v *victim) bool { return v.refused() > 0 },
 			hears: true,
@@ -85,7 +85,7 @@ func faults() []harm {
 type victim struct {
 	*running
 	t       *testing.T
-	proxies []*tcpproxy.Proxy
+	proxies []*testnet.Proxy
 }
 
 // meet starts one, and returns when its command and the command's child live, or
@@ -95,7 +95,7 @@ func meet(t *testing.T, x *servers, f harm, lock string, command []string) *vict
 	v := &victim{t: t}
 	var hosts []string
 	for _, h := range x.hosts {
-		p, err := tcpproxy.New(h, nil)
+		p, err := testnet.New(h, nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = p.Close() })
 		v.proxies, hosts = append(v.proxies, p), append(hosts, p.Addr())
@@ -107,7 +107,7 @@ func meet(t *testing.T, x *servers, f harm, lock string, command []string) *vict
 	return v
 }
 
-func (v *victim) each(do func(*tcpproxy.Proxy)) {
+func (v *victim) each(do func(*testnet.Proxy)) {
 	for _, p := range v.proxies {
 		do(p)
 	}
@@ -128,7 +128,7 @@ func (v *victim) healthy() bool {
 
 // waiting is how many bytes do not go on in a direction.
 func (v *victim) waiting(dir fault.Direction) (n int64) {
-	v.each(func(p *tcpproxy.Proxy) {
+	v.each(func(p *testnet.Proxy) {
 		s := p.Stats()
 		if dir&fault.Requests != 0 {
 			n += s.Requests.Waiting
@@ -142,7 +142,7 @@ func (v *victim) waiting(dir fault.Direction) (n int64) {
 
 // refused is how many connections were.
 func (v *victim) refused() (n int64) {
-	v.each(func(p *tcpproxy.Proxy) { n += p.Stats().Refused })
+	v.each(func(p *testnet.Proxy) { n += p.Stats().Refused })
 	return n
 }
 

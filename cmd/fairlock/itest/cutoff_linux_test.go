@@ -53,7 +53,7 @@ func clusters() map[string]func(t *testing.T) *servers {
 			return x
 		},
 		"ZooKeeper": func(t *testing.T) *servers {
-			return &servers{scheme: "zk", query: "?tick=100ms", hosts: zktest.New(t, &zktest.Options{Members: 3}).Servers()}
+			return &servers{scheme: "zk", query: "?tick=100ms", hosts: zktest.New(t, &zktest.Options{Members: 3}).Endpoints()}
 		},
 	}
 }

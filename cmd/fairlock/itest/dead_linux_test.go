@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // through puts a proxy before the service of a URL.
-func through(t *testing.T, url string) (*tcpproxy.Proxy, string) {
+func through(t *testing.T, url string) (*testnet.Proxy, string) {
 	t.Helper()
 	scheme, rest, _ := strings.Cut(url, "://")
 	host, root, _ := strings.Cut(rest, "/")
-	p, err := tcpproxy.New(host, nil)
+	p, err := testnet.New(host, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p, scheme + "://" + p.Addr() + "/" + root

@@ -131,12 +131,12 @@ func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
 	t.Run("zk", func(t *testing.T) {
 		t.Parallel()
 		ensemble := zktest.New(t, nil)
-		conn := ensemble.Conn(t)
+		conn := ensemble.Client(t)
 		for _, path := range []string{"/fairlock", "/fairlock/a", "/fairlock/a/by-hand-lock-0000000000"} {
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
-		stays(t, "zk://"+ensemble.Servers()[0], `"/fairlock/a/by-hand-lock-0000000000" in the queue of "a" has no session: it will never go by itself`)
+		stays(t, "zk://"+ensemble.Endpoints()[0], `"/fairlock/a/by-hand-lock-0000000000" in the queue of "a" has no session: it will never go by itself`)
 	})
 }
 

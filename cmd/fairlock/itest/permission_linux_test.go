@@ -17,7 +17,7 @@ import (
 func TestWithoutPermissionOnZooKeeperNobodyIsEvictedOrAsked(t *testing.T) {
 	t.Parallel()
 	ensemble := zktest.New(t, nil)
-	holder, err := zkbackend.Open(bounded(t), ensemble.Servers(), &zkbackend.Options{
+	holder, err := zkbackend.Open(bounded(t), ensemble.Endpoints(), &zkbackend.Options{
 		Auth:    []zkbackend.Auth{zkbackend.DigestAuth("ops", goodPassword)},
 		ACL:     append(zk.DigestACL(zk.PermAll, "ops", goodPassword), zk.WorldACL(zk.PermRead)...),
 		Session: session.Options{Label: "nightly"},
@@ -25,7 +25,7 @@ func TestWithoutPermissionOnZooKeeperNobodyIsEvictedOrAsked(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = holder.Close() })
 	h := holdOf(t, holder, "x")
-	url := "zk://" + ensemble.Servers()[0]
+	url := "zk://" + ensemble.Endpoints()[0]
 
 	for name, login := range map[string][]string{
 		"nobody":         nil,

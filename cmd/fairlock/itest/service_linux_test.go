@@ -38,7 +38,7 @@ func withServices(t *testing.T, run func(t *testing.T, url string)) {
 		case "zk":
 			var e *zktest.Ensemble
 			e, user = calmZooKeeper.Use(t)
-			host = e.Servers()[0]
+			host = e.Endpoints()[0]
 		}
 		run(t, fmt.Sprintf("%s://%s/case%d", on, host, user))
 	})

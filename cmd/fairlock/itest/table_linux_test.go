@@ -132,8 +132,8 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 	t.Run("zk", func(t *testing.T) {
 		t.Parallel()
 		ensemble := zktest.New(t, nil)
-		token, key := held(t, "zk://"+ensemble.Servers()[0])
-		_, stat, err := ensemble.Conn(t).Get(key)
+		token, key := held(t, "zk://"+ensemble.Endpoints()[0])
+		_, stat, err := ensemble.Client(t).Get(key)
 		require.NoError(t, err)
 		assert.Equal(t, stat.Czxid, token)
 	})

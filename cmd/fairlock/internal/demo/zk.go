@@ -59,7 +59,7 @@ func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.conn, err = s.ensemble.NewConn(nil); err != nil {
+	if s.conn, err = s.ensemble.NewClient(nil); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -79,7 +79,7 @@ func (s *zkStore) close() error {
 	return errors.Join(errs...)
 }
 
-func (s *zkStore) server() string { return s.ensemble.Servers()[0] }
+func (s *zkStore) server() string { return s.ensemble.Endpoints()[0] }
 
 // follow begins with the first transaction, so nothing is missed.
 func (s *zkStore) follow(ctx context.Context, l listener) (run func(), err error) {

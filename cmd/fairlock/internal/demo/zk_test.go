@@ -63,7 +63,7 @@ func zooKeeper(t *testing.T) *zkStore {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	conn, err := e.NewConn(nil)
+	conn, err := e.NewClient(nil)
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	return &zkStore{ensemble: e, conn: conn, containers: map[string]bool{}}

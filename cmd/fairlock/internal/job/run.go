@@ -32,7 +32,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	began := j.clock.Now()
 	j.granted(h)
 	done, err := j.doneBefore(ctx, h)
-	if err != nil || done != nil {
+	if err != nil || done != "" {
 		j.release(h)
 		if err == nil {
 			j.tell.say("skipped: already ran (%s)", done)

@@ -1,4 +1,4 @@
-package tcpproxy
+package etcdtest
 
 import (
 	"bytes"
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ServerName is a Label for TLS connections: the server name that the client
+// serverName is a Label for TLS connections: the server name that the client
 // asks for, which it sends in the clear. A client that gives a name of its own
 // there is told apart from all others on every connection that it makes,
 // whatever is said inside. Bytes that are not TLS have the label "".
-func ServerName(head []byte) (label string, ok bool) {
+func serverName(head []byte) (label string, ok bool) {
 	seen := errors.New("seen")
 	server := tls.Server(greeting{bytes.NewReader(head)}, &tls.Config{
 		MinVersion: tls.VersionTLS12,

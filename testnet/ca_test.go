@@ -1,4 +1,4 @@
-package testserver
+package testnet
 
 import (
 	"crypto/x509"

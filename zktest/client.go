@@ -10,11 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ConnOptions are the settings of NewConn. Nil is the same as the zero value.
-type ConnOptions struct {
-	// Servers are the addresses to choose from. Nil is all members, past their
+// ClientOptions are the settings of NewClient. Nil is the same as the zero value.
+type ClientOptions struct {
+	// Endpoints are the addresses to choose from. Nil is all members, past their
 	// proxies.
-	Servers []string
+	Endpoints []string
 
 	// Session is the timeout to ask for. 0 is 10 s.
 	Session time.Duration
@@ -28,12 +28,12 @@ type ConnOptions struct {
 	OnEvent zk.EventCallback
 }
 
-// Conn returns a client of all members that goes past their proxies, for looking
+// Client returns a client of all members that goes past their proxies, for looking
 // at what is there whatever the test breaks. It is closed when the test ends,
 // before an ensemble that New started earlier. It fails the test if there is none.
-func (e *Ensemble) Conn(t testing.TB) *zk.Conn {
+func (e *Ensemble) Client(t testing.TB) *zk.Conn {
 	t.Helper()
-	conn, err := e.NewConn(nil)
+	conn, err := e.NewClient(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,22 +41,22 @@ func (e *Ensemble) Conn(t testing.TB) *zk.Conn {
 	return conn
 }
 
-// NewConn returns a silent client, which connects in the background: its first
+// NewClient returns a silent client, which connects in the background: its first
 // request waits for that. The caller closes it.
-func (e *Ensemble) NewConn(opts *ConnOptions) (*zk.Conn, error) {
-	var o ConnOptions
+func (e *Ensemble) NewClient(opts *ClientOptions) (*zk.Conn, error) {
+	var o ClientOptions
 	if opts != nil {
 		o = *opts
 	}
-	if o.Servers == nil {
+	if o.Endpoints == nil {
 		for _, m := range e.members {
-			o.Servers = append(o.Servers, m.Direct())
+			o.Endpoints = append(o.Endpoints, m.Direct())
 		}
 	}
-	if len(o.Servers) == 1 {
+	if len(o.Endpoints) == 1 {
 		// The library sleeps a second before it begins its list again, and a
 		// list of one begins again with every reconnection.
-		o.Servers = []string{o.Servers[0], o.Servers[0]}
+		o.Endpoints = []string{o.Endpoints[0], o.Endpoints[0]}
 	}
 	if o.Session == 0 {
 		o.Session = 10 * time.Second
@@ -67,7 +67,7 @@ func (e *Ensemble) NewConn(opts *ConnOptions) (*zk.Conn, error) {
 	if o.OnEvent == nil {
 		o.OnEvent = func(zk.Event) {}
 	}
-	conn, _, err := zk.Connect(o.Servers, o.Session,
+	conn, _, err := zk.Connect(o.Endpoints, o.Session,
 		zk.WithDialer(o.Dialer), zk.WithEventCallback(o.OnEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, fmt.Errorf("zktest: client: %w", err)
@@ -75,7 +75,7 @@ func (e *Ensemble) NewConn(opts *ConnOptions) (*zk.Conn, error) {
 	return conn, nil
 }
 
-// dialNow is what ConnOptions.Dialer is by itself.
+// dialNow is what ClientOptions.Dialer is by itself.
 //
 //nolint:contextcheck // the library gives its dialers a timeout and no context
 func (e *Ensemble) dialNow(network, address string, timeout time.Duration) (net.Conn, error) {

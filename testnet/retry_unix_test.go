@@ -1,6 +1,6 @@
 //go:build unix
 
-package tcpproxy_test
+package testnet_test
 
 import (
 	"net"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // reserve takes a port on which nobody listens yet, and returns how to begin.
@@ -38,7 +38,7 @@ func reserve(t *testing.T) (addr string, listen func() net.Listener) {
 
 func TestDialRetryWaitsForTheServer(t *testing.T) {
 	target, listen := reserve(t)
-	proxy := start(t, target, &tcpproxy.Options{DialRetry: true})
+	proxy := start(t, target, &testnet.Options{DialRetry: true})
 	client := dial(t, proxy)
 	send(t, client, "patience")
 	require.Eventually(t, func() bool { return proxy.Stats().Requests.Waiting == 8 }, soon, time.Millisecond)

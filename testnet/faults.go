@@ -1,9 +1,9 @@
-package tcpproxy
+package testnet
 
 import (
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
 )
 
 // mode is what happens to the bytes of one direction.

@@ -10,29 +10,53 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
+// inner is package membackend as this module's tests see it.
+func inner() memory.Door[membackend.Store] { return membackend.Engine(door.Key{}) }
+
+// NewWith returns a service of a kind.
+func NewWith(o memory.Options) *membackend.Store { return inner().NewWith(o) }
+
+// Entries returns a line as the service has it, in order of place.
+func Entries(st *membackend.Store, name string) []driver.Entry { return inner().Entries(st, name) }
+
+// PutForeign puts an entry of another program at the end of a line.
+func PutForeign(st *membackend.Store, name, key string, leased bool) (driver.Ref, bool) {
+	return inner().PutForeign(st, name, key, leased)
+}
+
+// Overwrite gives an entry another value.
+func Overwrite(st *membackend.Store, name, key string, value []byte) bool {
+	return inner().Overwrite(st, name, key, value)
+}
+
+// Touch writes an entry's value again, unchanged.
+func Touch(st *membackend.Store, name, key string) bool { return inner().Touch(st, name, key) }
+
 // Kind is a kind of service that membackend can be.
 type Kind struct {
 	Name    string
-	Options membackend.Options
+	Options memory.Options
 }
 
 // Kinds returns those that every suite is to be run on.
 func Kinds() []Kind {
 	return []Kind{
-		{Name: "Plain", Options: membackend.Options{Ends: true}},
-		{Name: "Tells", Options: membackend.Options{Tells: true, Ends: true}},
-		{Name: "LikeZooKeeper", Options: membackend.Options{Tells: true, NoRevs: true, Near: true, Moves: true}},
+		{Name: "Plain", Options: memory.Options{Ends: true}},
+		{Name: "Tells", Options: memory.Options{Tells: true, Ends: true}},
+		{Name: "LikeZooKeeper", Options: memory.Options{Tells: true, NoRevs: true, Near: true, Moves: true}},
 	}
 }
 
 // Lagging returns a kind whose looks are as old as they may be.
 func Lagging() Kind {
-	return Kind{Name: "Lagging", Options: membackend.Options{Ends: true, Stale: true}}
+	return Kind{Name: "Lagging", Options: memory.Options{Ends: true, Stale: true}}
 }
 
 // AllKinds returns two kinds more, for what lies above the driver: cases of the
@@ -40,16 +64,16 @@ func Lagging() Kind {
 // two looks are old; on the other, watches on own entries are never armed, so every
 // grant after waiting needs a read.
 func AllKinds() []Kind {
-	return append(Kinds(), Lagging(), Kind{Name: "Unarmed", Options: membackend.Options{Ends: true, OwnUnarmed: true}})
+	return append(Kinds(), Lagging(), Kind{Name: "Unarmed", Options: memory.Options{Ends: true, OwnUnarmed: true}})
 }
 
 // Harness returns the harness of one kind, with each client's backend as seen
 // through a wrapper; nil for none.
-func Harness(o membackend.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
+func Harness(o memory.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
 	return drivertest.Harness{
 		TTL:     10 * time.Second,
 		Virtual: true,
-		Service: func(*testing.T) drivertest.Service { return service{membackend.NewWith(&o), wrap} },
+		Service: func(*testing.T) drivertest.Service { return service{NewWith(o), wrap} },
 	}
 }
 
@@ -76,20 +100,20 @@ func (s service) Delete(t *testing.T, ref driver.Ref) {
 }
 
 func (s service) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
-	ref, ok := s.Store.PutForeign(line, fmt.Sprint("other/", len(s.Entries(line))), leased)
+	ref, ok := PutForeign(s.Store, line, fmt.Sprint("other/", len(Entries(s.Store, line))), leased)
 	require.True(t, ok)
 	return ref
 }
 
 func (s service) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
 	if value == nil {
-		require.True(t, s.Touch(ref.Line, ref.Key))
+		require.True(t, Touch(s.Store, ref.Line, ref.Key))
 		return
 	}
-	require.True(t, s.Store.Overwrite(ref.Line, ref.Key, value))
+	require.True(t, Overwrite(s.Store, ref.Line, ref.Key, value))
 }
 
-func (s service) Count(_ *testing.T, line string) int { return len(s.Entries(line)) }
+func (s service) Count(_ *testing.T, line string) int { return len(Entries(s.Store, line)) }
 
 // wrapped is a client whose backend is seen through a wrapper.
 type wrapped struct {

@@ -1,13 +1,16 @@
-// Package tcpproxy stands between a client and a server and breaks their
-// connections on purpose: it holds bytes back, loses them, delays them, resets
-// or refuses connections, each direction on its own. It knows nothing of the
-// protocol that it carries.
+// Package testnet breaks networks for tests: proxies that hold, lose, delay and reset
+// what passes, and certificates that are good, expired or for another host. The
+// servers of packages etcdtest and zktest stand behind such proxies.
+//
+// A [Proxy] stands between a client and a server, and breaks their connections on
+// purpose, each direction on its own: package fault has the directions. A proxy knows
+// nothing of the protocol that it carries.
 //
 // Two things that simpler proxies get wrong matter to the tests that use it.
 // A held direction loses nothing: what arrived meanwhile is delivered in order
 // by Heal, as after a network partition. And a delay is a delay: every chunk
 // has a time when it is due, so that throughput stays what it was.
-package tcpproxy
+package testnet
 
 import (
 	"context"
@@ -86,7 +89,7 @@ func New(target string, opts *Options) (*Proxy, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("tcpproxy: listen: %w", err)
+		return nil, fmt.Errorf("testnet: listen: %w", err)
 	}
 	p := &Proxy{
 		target:  target,
@@ -125,7 +128,7 @@ func (p *Proxy) Close() error {
 	p.Reset()
 	p.wg.Wait()
 	if err != nil {
-		return fmt.Errorf("tcpproxy: close: %w", err)
+		return fmt.Errorf("testnet: close: %w", err)
 	}
 	return nil
 }

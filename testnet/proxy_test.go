@@ -1,8 +1,7 @@
-package tcpproxy_test
+package testnet_test
 
 import (
 	"bytes"
-	"crypto/tls"
 	"io"
 	"net"
 	"os"
@@ -14,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/internal/tcpproxy"
-	"github.com/fairlock/fairlock/session/driver/fault"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,11 +24,11 @@ const soon = 10 * time.Second
 // line is one connection through a proxy: what the client has and what the
 // server has.
 type line struct {
-	proxy          *tcpproxy.Proxy
+	proxy          *testnet.Proxy
 	client, server *net.TCPConn
 }
 
-func connect(t *testing.T, opts *tcpproxy.Options) line {
+func connect(t *testing.T, opts *testnet.Options) line {
 	t.Helper()
 	l, accepted := listen(t)
 	proxy := start(t, l.Addr().String(), opts)
@@ -37,15 +36,15 @@ func connect(t *testing.T, opts *tcpproxy.Options) line {
 	return line{proxy, client, receive(t, accepted)}
 }
 
-func start(t *testing.T, target string, opts *tcpproxy.Options) *tcpproxy.Proxy {
+func start(t *testing.T, target string, opts *testnet.Options) *testnet.Proxy {
 	t.Helper()
-	proxy, err := tcpproxy.New(target, opts)
+	proxy, err := testnet.New(target, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
 	return proxy
 }
 
-func dial(t *testing.T, proxy *tcpproxy.Proxy) *net.TCPConn {
+func dial(t *testing.T, proxy *testnet.Proxy) *net.TCPConn {
 	t.Helper()
 	nc, err := net.Dial("tcp", proxy.Addr())
 	require.NoError(t, err)
@@ -108,7 +107,7 @@ func expect(t *testing.T, nc net.Conn, s string) {
 
 // firstError is what a client of the proxy meets: a reset right after the accept
 // may come before dialing has returned.
-func firstError(proxy *tcpproxy.Proxy) error {
+func firstError(proxy *testnet.Proxy) error {
 	nc, err := net.Dial("tcp", proxy.Addr())
 	if err != nil {
 		return err
@@ -119,13 +118,13 @@ func firstError(proxy *tcpproxy.Proxy) error {
 }
 
 // waiting waits until the proxy has n bytes in its hands.
-func (l line) waiting(t *testing.T, flow func(tcpproxy.Stats) tcpproxy.Flow, n int64) {
+func (l line) waiting(t *testing.T, flow func(testnet.Stats) testnet.Flow, n int64) {
 	t.Helper()
 	require.Eventually(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, soon, time.Millisecond)
 }
 
-func up(s tcpproxy.Stats) tcpproxy.Flow   { return s.Requests }
-func down(s tcpproxy.Stats) tcpproxy.Flow { return s.Replies }
+func up(s testnet.Stats) testnet.Flow   { return s.Requests }
+func down(s testnet.Stats) testnet.Flow { return s.Replies }
 
 func TestHeldBytesArriveInOrder(t *testing.T) {
 	l := connect(t, nil)
@@ -301,7 +300,7 @@ func TestNobodyBehindResets(t *testing.T) {
 
 func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
 	listener, accepted := listen(t)
-	proxy := start(t, listener.Addr().String(), &tcpproxy.Options{
+	proxy := start(t, listener.Addr().String(), &testnet.Options{
 		Label: func(head []byte) (string, bool) { return string(head[:1]), true },
 	})
 	a := dial(t, proxy)
@@ -328,7 +327,7 @@ func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
 
 func TestFirstWordsAreRewritten(t *testing.T) {
 	listener, accepted := listen(t)
-	proxy := start(t, listener.Addr().String(), &tcpproxy.Options{
+	proxy := start(t, listener.Addr().String(), &testnet.Options{
 		Rewrite: func(head []byte) (instead []byte, ok bool) {
 			_, rest, ok := bytes.Cut(head, []byte("home;"))
 			return append([]byte("the proxy;"), rest...), ok
@@ -340,31 +339,6 @@ func TestFirstWordsAreRewritten(t *testing.T) {
 	send(t, client, " home; again")
 
 	expect(t, receive(t, accepted), "the proxy;and home; again")
-}
-
-func TestServerNameIsReadFromTheGreeting(t *testing.T) {
-	client, server := net.Pipe()
-	go func() {
-		defer client.Close()
-		_ = tls.Client(client, &tls.Config{ServerName: "m1"}).Handshake()
-	}()
-	hello := make([]byte, 16<<10)
-	n, err := server.Read(hello)
-	require.NoError(t, err)
-	require.NoError(t, server.Close())
-	hello = hello[:n]
-	if _, ok := tcpproxy.ServerName(hello); !ok {
-		require.Fail(t, "the whole greeting came in one write")
-	}
-
-	label, ok := tcpproxy.ServerName(hello)
-	assert.True(t, ok)
-	assert.Equal(t, "m1", label)
-	_, ok = tcpproxy.ServerName(hello[:len(hello)/2])
-	assert.False(t, ok, "half a greeting")
-	label, ok = tcpproxy.ServerName([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
-	assert.True(t, ok)
-	assert.Empty(t, label)
 }
 
 func TestCloseEndsEverything(t *testing.T) {

@@ -1,4 +1,4 @@
-package testserver
+package testnet
 
 import (
 	"crypto/ecdsa"
@@ -19,7 +19,8 @@ import (
 
 // CA is a throw-away certificate authority. Its certificates are valid for a day
 // and for the loopback addresses; its key never leaves the memory. Expired and
-// Elsewhere are for tests of what must be refused.
+// Elsewhere are for tests of what must be refused. To etcd, a client with the name
+// "web" is the user "web"; to ZooKeeper, it is the user "CN=web" of the scheme "x509".
 type CA struct {
 	dir     string
 	cert    *x509.Certificate
@@ -35,7 +36,7 @@ const lifetime = 24 * time.Hour
 func NewCA(dir string) (*CA, error) {
 	ca := &CA{dir: dir}
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "testserver"},
+		Subject:               pkix.Name{CommonName: "testnet"},
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -47,7 +48,7 @@ func NewCA(dir string) (*CA, error) {
 		return nil, err
 	}
 	if ca.cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("testserver: certificate authority: %w", err)
+		return nil, fmt.Errorf("testnet: certificate authority: %w", err)
 	}
 	ca.key = key
 	if err := writePEM(ca.File(), "CERTIFICATE", der); err != nil {
@@ -100,7 +101,7 @@ func (ca *CA) Issue(name string, hosts ...string) (certFile, keyFile string, err
 	}
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return "", "", fmt.Errorf("testserver: key of %q: %w", name, err)
+		return "", "", fmt.Errorf("testnet: key of %q: %w", name, err)
 	}
 	certFile, keyFile = filepath.Join(ca.dir, name+".pem"), filepath.Join(ca.dir, name+"-key.pem")
 	if err := writePEM(certFile, "CERTIFICATE", der); err != nil {
@@ -117,7 +118,7 @@ func (ca *CA) Client(user string) (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("testserver: certificate of %q: %w", user, err)
+		return nil, fmt.Errorf("testnet: certificate of %q: %w", user, err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.cert)
@@ -135,11 +136,11 @@ func sign(
 ) ([]byte, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("testserver: generate key: %w", err)
+		return nil, nil, fmt.Errorf("testnet: generate key: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100))
 	if err != nil {
-		return nil, nil, fmt.Errorf("testserver: serial number: %w", err)
+		return nil, nil, fmt.Errorf("testnet: serial number: %w", err)
 	}
 	if parentKey == nil {
 		parentKey = key
@@ -148,7 +149,7 @@ func sign(
 	template.NotBefore, template.NotAfter = from, until
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
 	if err != nil {
-		return nil, nil, fmt.Errorf("testserver: sign certificate: %w", err)
+		return nil, nil, fmt.Errorf("testnet: sign certificate: %w", err)
 	}
 	return der, key, nil
 }
@@ -156,7 +157,7 @@ func sign(
 func writePEM(file, kind string, der []byte) error {
 	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	if err := os.WriteFile(file, data, 0o600); err != nil {
-		return fmt.Errorf("testserver: write certificate: %w", err)
+		return fmt.Errorf("testnet: write certificate: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package tcpproxy
+package testnet
 
 import (
 	"errors"

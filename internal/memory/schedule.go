@@ -1,14 +1,14 @@
-package membackend
+package memory
 
 import (
 	"context"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/driver/fault"
 )
 
-// Schedule takes over a Store made by [NewScheduled], for a simulation: it
+// Schedule takes over a Store made by [Door].NewScheduled, for a simulation: it
 // decides when everything happens that takes time, and what a network does to
 // what is sent. The Store and its clients stay as they are; only their timers,
 // their messages and their events go through here.
