@@ -279,7 +279,7 @@ func (s *seat) admit() {
 		case err == nil, errors.Is(err, driver.ErrGone):
 		case driver.Incurable(err):
 			// Those behind wait longer than they must, until they look by themselves.
-			t.s.Options().Logger.Warn("fairlock: cannot note that permits were taken", "name", s.ln.name, "err", err)
+			t.s.Options().Logger.Warn("fairlock: cannot record that permits were acquired", "name", s.ln.name, "err", err)
 		default:
 			return err
 		}
@@ -300,7 +300,7 @@ func (s *seat) rejoin(why error) error {
 	ev := s.event(why)
 	s.ln.mu.Unlock()
 	o := s.ln.e.t.s.Options()
-	o.Logger.Warn("fairlock: place in the line lost, joining again",
+	o.Logger.Warn("fairlock: place in the queue lost, joining again",
 		"name", ev.Name, "token", int64(ev.Token), "err", why)
 	if f := o.Hooks.Rejoined; f != nil {
 		f(ev)
@@ -310,7 +310,7 @@ func (s *seat) rejoin(why error) error {
 
 // unleased is the error of a seat behind something that will stay for ever.
 func (s *seat) unleased(e driver.Entry) error {
-	return fmt.Errorf("%w: %q stands ahead and will stay until somebody deletes it", session.ErrForeignKey, e.Key)
+	return fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", session.ErrForeignKey, e.Key)
 }
 
 // event describes the seat to a hook.
