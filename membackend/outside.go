@@ -6,9 +6,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Expire ends a session at the service, as its own clock or an operator would:
-// its entries are gone at once. Its client is not told; it learns at its next
-// renewal or join. Expire says whether the session lived.
+// Expire ends a session at the service, as its own clock or an operator would: its
+// entries are gone at once. Its client is not notified; it learns that at its next
+// renewal or join. Expire reports whether the session lived.
 func (st *Store) Expire(session string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -20,8 +20,8 @@ func (st *Store) Expire(session string) bool {
 	return true
 }
 
-// Delete removes one entry by hand, as an operator would, whoever owns it. It
-// says whether the entry was there.
+// Delete deletes one entry, whatever its owner, as an operator would. It reports
+// whether the entry was there.
 func (st *Store) Delete(name, key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -40,10 +40,10 @@ func (st *Store) evict(ref driver.Ref) bool {
 	return true
 }
 
-// PutForeign puts an entry of another program at the end of a line. If leased,
-// it belongs to a session "x", which nothing here ends; otherwise it has none
-// and is marked Unleased. Both stay until they are deleted. If the line has
-// an entry with that key already, PutForeign does nothing and says false.
+// PutForeign puts an entry of another program at the end of a queue. If leased, it
+// belongs to a session "x", which never ends; otherwise it has none and is marked
+// Unleased. Both stay until they are deleted. If the queue has an entry with that key
+// already, PutForeign does nothing and returns false.
 func (st *Store) PutForeign(name, key string, leased bool) (driver.Ref, bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -64,9 +64,9 @@ func (st *Store) PutForeign(name, key string, leased bool) (driver.Ref, bool) {
 	return e.Ref, true
 }
 
-// Overwrite gives an entry another value, in its place and without touching its
-// session, as its owner could. Any bytes will do: a broken value is one that
-// [driver.DecodeMeta] refuses. It says whether the entry was there.
+// Overwrite replaces the value of an entry, in its place and in its session, as its
+// owner could. Any bytes will do: a broken value is one that driver.DecodeMeta refuses.
+// It reports whether the entry was there.
 func (st *Store) Overwrite(name, key string, value []byte) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -78,8 +78,8 @@ func (st *Store) Overwrite(name, key string, value []byte) bool {
 	return true
 }
 
-// Touch writes an entry's value again, unchanged. To watchers it is a change.
-// It says whether the entry was there.
+// Touch writes an entry's value again, unchanged. Watches report it as a change. It
+// reports whether the entry was there.
 func (st *Store) Touch(name, key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// NewScheduled is NewWith for this module's own simulation: time, messages and
-// events go through s, which decides when they come, and whether. Faults set on a
-// Client have no effect then, except that Cut and Heal break watches.
+// NewScheduled is NewWith for this module's own simulation: time, messages and events
+// go through s, which decides when they come, and whether. Faults set on a Client have
+// no effect then, except that Cut and Heal break watches.
 func NewScheduled(o *Options, s Schedule) *Store {
 	st := NewWith(o)
 	st.sched = s

@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Store is a service in memory. It is safe for concurrent use. It owns no
-// goroutine and needs no Close; what its clients leave behind expires.
+// Store is a service in memory. It is safe for concurrent use. It has no goroutine and
+// needs no Close; what its clients leave behind expires.
 type Store struct {
 	o Options
 
@@ -32,35 +32,35 @@ type Store struct {
 	sched Schedule // decides when things happen; nil: package time does
 }
 
-// Options say what kind of service a Store is. The zero value is the kind that
-// tells the least and numbers everything, as etcd does.
+// Options select the kind of service that a Store is. The zero value reports the least
+// in its answers, and numbers all events as etcd does.
 type Options struct {
-	// Tells makes the service keep word of who gave back a hold, for watches
-	// with [driver.WatchRequest.Tell]. There is one such word for each line: it
-	// is lost when the next entry joins, and with the last entry of the line.
-	// It is read when the watch has told the client that the entry is gone, and
-	// f is told when the answer is there, so that it costs a round trip.
+	// Tells makes the service record which entry released a hold, for watches with
+	// [driver.WatchRequest.Tell]. There is one such record for each queue: it is lost
+	// when the next entry joins, and with the last entry of the queue. The watch reads
+	// it when the entry is gone, and reports Gone after the answer, so it costs a round
+	// trip.
 	Tells bool
 
-	// NoRevs makes events and answers to Leave come without a revision, as
-	// ZooKeeper's do. Then a watch on an entry that is gone already tells so, at
-	// once and after a cut.
+	// NoRevs makes events and answers to Leave come without a revision, as ZooKeeper's
+	// do. Then a watch on an entry that is gone already reports that, at once and after
+	// a cut.
 	NoRevs bool
 
-	// Near makes a join tell who is nearest ahead, as many as it asks for, not
-	// only who is first.
+	// Near makes the answer to a Join contain the nearest entries ahead, as many as it
+	// requests, and not only the first.
 	Near bool
 
-	// Moves makes Share put another entry, with another key, in the place of the
-	// old one. Watchers of the old one are told that it is gone.
+	// Moves makes Share put another entry, with another key, in the place of the old
+	// one. Watches of the old one report that it is gone.
 	Moves bool
 
-	// Ends makes watches of driver.OfAdmitted tell of the end of every entry
-	// ahead, not only of those that were admitted.
+	// Ends makes watches of driver.OfAdmitted report the end of every entry ahead, not
+	// only of those that were admitted.
 	Ends bool
 
-	// Stale makes looks show the line as it was as long ago as they allow, as a
-	// member of a cluster may that lags behind.
+	// Stale makes reads show the queue as it was as long ago as they allow, as from a
+	// member of a cluster that lags behind.
 	Stale bool
 
 	// OwnUnarmed withholds Armed from watches on own entries, which still tell
@@ -90,15 +90,15 @@ func NewWith(o *Options) *Store {
 // Backend returns the backend of a new client: NewClient().Backend().
 func (st *Store) Backend() driver.Backend { return st.NewClient().Backend() }
 
-// Entries returns a line as the service has it, in order of place. It sends
-// nothing, so no fault of a network touches it.
+// Entries returns a queue as the service has it, in order of place. It sends nothing,
+// so no fault of a network affects it.
 func (st *Store) Entries(name string) []driver.Entry {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.read(name)
 }
 
-// Limit returns a line's limit as the service has it, 0 if there is none. It sends
+// Limit returns a queue's limit as the service has it, 0 if there is none. It sends
 // nothing.
 func (st *Store) Limit(name string) int64 {
 	st.mu.Lock()
