@@ -14,7 +14,7 @@ import (
 // that it cannot be begun anew because it does not become empty: somebody else's
 // entries or folders are in it. It is in the chain of an error of Lock, beside
 // session.ErrRefused. Delete the folder when nobody is in it.
-var ErrSequence = errors.New("zkbackend: sequence numbers of the line are used up")
+var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
 
 // outcome is what an error of the client library says about its request.
 type outcome int

@@ -234,7 +234,7 @@ func (o *Options) wrong() error {
 	case o.TickTime < time.Millisecond:
 		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)
 	case len(o.ACL) == 0:
-		return fmt.Errorf("the ACL is empty: nobody could read an entry; use nil for the default")
+		return fmt.Errorf("the ACL is empty, so no client could read an entry; use nil for the default")
 	}
 	for _, a := range o.Auth {
 		if a.Scheme == "" {
