@@ -8,12 +8,12 @@ import (
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
-// CA is a throw-away certificate authority; its certificates are valid for a day
-// and for the loopback addresses, and its key never leaves the memory. File is
-// the authority's own certificate, for others to trust; Issue writes a
-// certificate and its key, good for a server and for a client; Client returns
-// what a client needs to be a user and to trust the servers. To ZooKeeper a
-// client with the name "web" is the user "CN=web" of the scheme "x509".
+// CA is a temporary certificate authority. Its certificates are valid for a day and for
+// the loopback addresses, and its key never leaves the memory. File is the authority's
+// own certificate, for others to trust; Issue writes a certificate and its key, good
+// for a server and for a client; Client returns what a client needs to be a user and to
+// trust the servers. To ZooKeeper a client with the name "web" is the user "CN=web" of
+// the scheme "x509".
 type CA = testserver.CA
 
 // secure makes what servers and our own clients need for TLS.
