@@ -63,7 +63,7 @@ type Options struct {
 	// member of a cluster that lags behind.
 	Stale bool
 
-	// OwnUnarmed withholds Armed from watches on own entries, which still tell
+	// OwnUnarmed withholds Armed from watches on own entries, which still report
 	// the end. A service does so while its events may come out of order.
 	OwnUnarmed bool
 }

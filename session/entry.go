@@ -24,9 +24,9 @@ type Mode string
 // The modes. Entries of other programs count as Exclusive, unless their names mark
 // them as readers.
 const (
-	Exclusive Mode = "exclusive" // nobody: a mutex, a writer, a leader // no other hold: a mutex, a writer, a leader
-	Shared    Mode = "shared"    // other readers // other readers
-	Weighted  Mode = "weighted"  // others whose permits fit within the limit; see Entry.Weight // holds whose permits fit within the limit together; see Entry.Weight
+	Exclusive Mode = "exclusive" // no other hold: a mutex, a writer, a leader
+	Shared    Mode = "shared"    // other readers
+	Weighted  Mode = "weighted"  // holds whose permits fit within the limit together; see Entry.Weight
 )
 
 // modeOf returns a mode as users see it.
@@ -39,7 +39,7 @@ func modeOf(m driver.Mode) Mode { return Mode(m.String()) }
 type Entry struct {
 	State  State  `json:"state"`
 	Place  int    `json:"place"`            // from 1 on
-	Token  Token  `json:"token,omitempty"`  // 0 of an entry that vanished while it was read // 0 if the entry was deleted during the read
+	Token  Token  `json:"token,omitempty"`  // 0 if the entry was deleted during the read
 	Kind   string `json:"kind,omitempty"`   // the recipe: "mutex"
 	Mode   Mode   `json:"mode"`             //
 	Weight int64  `json:"weight,omitempty"` // permits, of a semaphore's request

@@ -10,7 +10,7 @@ import (
 )
 
 // Proxy stands before an address of a member and breaks connections to it:
-// Hold, Drop, Heal, Delay, Refuse, Reset; Stats tells whether a fault met
+// Hold, Drop, Heal, Delay, Refuse, Reset; Stats reports whether a fault met
 // anything. Directions are those of package fault: requests go to the member.
 type Proxy = tcpproxy.Proxy
 

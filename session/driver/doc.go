@@ -7,7 +7,7 @@
 //
 // # What a service must offer
 //
-// A queue is a name under which entries stand in the order in which the service
+// A queue is a name with entries in the order in which the service
 // received them. (Identifiers and fields here call it a Line.) The contract rests on
 // three properties of the service:
 //

@@ -96,7 +96,7 @@ type Number struct {
 // Past is how a hold ended.
 type Past uint8
 
-// The ways to end, as far as a ledger tells.
+// The ways to end, as far as a ledger shows.
 const (
 	PastUnknown Past = iota // no ledger was read
 	PastClean               // released, or no entry has held under this ledger before

@@ -33,13 +33,13 @@ const (
 	Open   Op = "open"   // makes a session
 	Join   Op = "join"   // makes entries: Join, JoinAll
 	Leave  Op = "leave"  // deletes them: Leave, LeaveAll, Evict
-	Change Op = "change" // changes an entry, or what lies beside its line: Share, Admit, Claim, Write, Enter, SetLimit // changes an entry, or a record of its queue: Share, Admit, Claim, Write, Enter, SetLimit
-	Look   Op = "look"   // reads the end of a line // reads the end of a queue
-	List   Op = "list"   // reads a line, or names, or a limit // reads a queue, or names, or a limit
+	Change Op = "change" // changes an entry, or a record of its queue: Share, Admit, Claim, Write, Enter, SetLimit
+	Look   Op = "look"   // reads the end of a queue
+	List   Op = "list"   // reads a queue, or names, or a limit
 	Close  Op = "close"  // ends a session
 	Settle Op = "settle" // is what driver.PendingError sends
 	Watch  Op = "watch"  // arms a watch
-	Tell   Op = "tell"   // asks at the end of a watch whether the entry held // reads at the end of a watch whether the entry held
+	Tell   Op = "tell"   // reads at the end of a watch whether the entry held
 	Renew  Op = "renew"  // keeps a session alive
 )
 
