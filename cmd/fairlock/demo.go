@@ -15,21 +15,21 @@ import (
 const demoHelp = `Watch five processes share one lock, and what happens when two of them fail.
 
 The demo starts an etcd of its own inside this process, or with --on zk a
-ZooKeeper server beside it (which needs Java), on loopback, and five worker
-processes. Each of them locks, reads a ledger, works a little, writes the ledger
-and unlocks, over and over. For some 20 seconds you see the line: who holds, who
-waits in which place, with which token, for how long.
+ZooKeeper server (which needs Java), on loopback, and five worker processes.
+Each of them locks, reads a ledger, works a little, writes the ledger
+and unlocks, over and over. For some 20 seconds you see the queue: the holder,
+and the waiters with place, token and time.
 
   fair      They hold in the order in which they asked.
   fenced    One holder is stopped (SIGSTOP) until its session has run out and
             others have held. It is woken (SIGCONT) and writes without looking
             at its lock. The ledger refuses: it has seen a higher token.
-  nothing   One holder is killed (SIGKILL) and can give nothing back. Its place
+  nothing   One holder is killed (SIGKILL) and can release nothing. Its entry
   is left   goes when its session runs out, two seconds later.
 
 In the end all of it is checked: against the service's own record (a watch at
-etcd, the transaction log of ZooKeeper), the ledger's book and the clock of the
-machine. The exit status is 0 only if every promise was kept and both faults
+etcd, the transaction log of ZooKeeper), the ledger's own entries and the clock
+of the machine. The exit status is 0 only if every promise was kept and both faults
 were seen to take effect, 1 if not, 130 after ^C.
 
 On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a

@@ -62,7 +62,7 @@ func resize(ctx context.Context, cmd *cobra.Command, s *session.Session, name st
 	case err != nil:
 		return err
 	case before == 0:
-		return exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits says how many", name)
+		return exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits sets how many", name)
 	}
 	if err = m.Resize(ctx, n); err != nil {
 		return err
