@@ -29,8 +29,8 @@ and the waiters with place, token and time.
 
 In the end all of it is checked: against the service's own record (a watch at
 etcd, the transaction log of ZooKeeper), the ledger's own entries and the clock
-of the machine. The exit status is 0 only if every promise was kept and both faults
-were seen to take effect, 1 if not, 130 after ^C.
+of the machine. The exit status is 0 only if every promise was kept and both
+faults were seen to take effect, 1 if not, 130 after ^C.
 
 On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a
 live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.`
