@@ -140,7 +140,7 @@ reliability: ## Draw what soak and load have left in RESULTS into docs/reliabili
 	$(GO) -C robustness run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
 
 .PHONY: lint
-lint: ## Check format, imports and house rules; change nothing.
+lint: ## Check format, imports, words and house rules; change nothing.
 	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
 	$(GO) mod tidy -diff || untidy .
 	for module in tools $(MODULES) $(SERVER_MODULES); do
@@ -152,11 +152,12 @@ lint: ## Check format, imports and house rules; change nothing.
 		echo "lint: run 'go fix ./...'"
 		exit 1
 	fi
+	$(GO) test -vet=off -run '^TestGlossary' ./internal/house ./cmd/fairlock
 	$(TOOL) golangci-lint run
 	for module in $(MODULES) $(SERVER_MODULES); do
 		(cd $$module && $(GO) tool -modfile='$(CURDIR)/tools/go.mod' golangci-lint run ./...)
 	done
-	echo "passed in $$SECONDS s: go mod tidy, go fix, golangci-lint"
+	echo "passed in $$SECONDS s: go mod tidy, go fix, words, golangci-lint"
 
 .PHONY: check
 check: lint test ## Run lint and test.

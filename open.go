@@ -17,68 +17,66 @@ import (
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
-// DefaultTimeout is how long Open tries unless it is told otherwise.
+// DefaultTimeout is the timeout of Open unless the URL or Options set one.
 const DefaultTimeout = 5 * time.Second
 
-// Options are what Open takes beside the URL. The zero value is ready to use. A
-// field that is not zero wins over what the URL says.
+// Options are the options of Open that are not in the URL. The zero value is ready to
+// use. A field that is not zero takes precedence over the URL.
 type Options struct {
-	// Session is what all backends have in common: TTL, margin, label, hooks
-	// and log.
+	// Session has the options of all backends: TTL, margin, label, hooks and logger.
 	Session session.Options
 
-	// Username and Password log in. They are never logged nor part of an
-	// error. A Password without a user, here or in the URL, is an error.
+	// Username and Password are the login. They are never logged, and no error contains
+	// them. A Password without a user, here or in the URL, is an error.
 	Username, Password string
 
-	// CAFile, CertFile and KeyFile are PEM files, ServerName is the name that
-	// the servers' certificates are checked for, "" the host that was dialled.
-	// Any of them turns TLS on.
+	// CAFile, CertFile and KeyFile are PEM files. ServerName is the name that the
+	// servers' certificates are checked for; "" means the host that was dialled. Any of
+	// them turns TLS on.
 	CAFile, CertFile, KeyFile, ServerName string
 
-	// TLS turns TLS on with this configuration, instead of with files.
+	// TLS turns TLS on with this configuration. It excludes the files.
 	TLS *tls.Config
 
-	// Timeout bounds connecting, logging in and opening the session together.
-	// 0 means what the URL says, or else DefaultTimeout.
+	// Timeout bounds connecting, login and the opening of the session together. 0 means
+	// the timeout in the URL, or else DefaultTimeout.
 	Timeout time.Duration
 
-	// Memory is the service that mem:// stands for. Nil means a new one that
-	// nobody else sees, and that is gone with the Session.
+	// Memory is the service behind mem://. Nil means a new one, which no other Session
+	// uses and which ends with this one.
 	Memory *membackend.Store
 }
 
-// Open opens a Session on the service that a URL names. Closing the Session
-// closes the connections that Open made. Opts may be nil.
+// Open opens a Session on the service that a URL names. Closing the Session closes the
+// connections that Open made. opts may be nil.
 //
 //	etcd://[user[:password]@]host[:port][,…][/root][?parameters]
 //	zk://[user[:password]@]host[:port][,…][/root][?parameters]
 //	mem://[?parameters]
 //
-// The schemes etcds and zks encrypt; the others do too if a parameter says with
-// what. Ports are 2379 and 2181 unless said otherwise. The root is where the
-// lines are kept, without the slash before it on etcd. A user of ZooKeeper is one
-// of its scheme "digest". What means something in a URL ("/", "?", "#", "@", "%",
-// and ":" in a user) is written as %XX in user, password and root. The parameters,
-// each at most once:
+// The schemes etcds and zks use TLS; the others do too if a parameter configures it.
+// The default ports are 2379 and 2181. The root is where the queues are kept; on etcd
+// without the slash before it. A user of ZooKeeper is one of its scheme "digest".
+// Characters with a meaning in a URL ("/", "?", "#", "@", "%", and ":" in a user) are
+// written as %XX in user, password and root. Each parameter may be given once:
 //
 //	ttl=15s margin=1s label=…     as in session.Options
 //	timeout=5s                    as in Options
 //	layout=…                      etcd: native, concurrency; zk: curator, kazoo
 //	ca=… cert=… key=…             PEM files for TLS, as in Options
-//	server-name=…                 the name to check the servers' certificates for
-//	password-file=…               a file with the password alone in it
-//	root=/                        zk: instead of the path, which cannot say that
+//	server-name=…                 the name in the servers' certificates
+//	password-file=…               a file that contains only the password
+//	root=/                        zk: the root "/", which the path cannot name
 //	tick=2s proof=…               zk: as in zkbackend.Options; auto, ping, sync, quorum
-//	acl=…                         zk: world, or auth: entries are for our user alone
+//	acl=…                         zk: world, or auth: only our user has access to entries
 //
-// A password in a URL is for tests: others may see the URL, in a list of
-// processes or a log. Use password-file, or Options.
+// Use a password in a URL only in tests: others may see the URL in a list of processes
+// or a log. Use password-file or Options instead.
 //
-// An error wraps session.ErrInvalidOptions (a URL, parameter or file that is
-// wrong; nothing was sent), session.ErrDenied, session.ErrRefused or, when ctx
-// ends or the timeout has passed, session.ErrUnavailable. It does not contain
-// the URL, nor a password.
+// An error wraps session.ErrInvalidOptions (a wrong URL, parameter or file; nothing was
+// sent), session.ErrDenied, session.ErrRefused or session.ErrUnavailable. The last
+// comes when ctx ends or the timeout has passed. An error contains neither the URL nor
+// a password.
 func Open(ctx context.Context, url string, opts *Options) (*session.Session, error) {
 	var o Options
 	if opts != nil {

@@ -82,7 +82,7 @@ func TestOpenSaysWhatIsWrongBeforeItSendsAnything(t *testing.T) {
 	}{
 		{url: "consul://db", want: open + `unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
 		{url: "etcd://db?ttl=soon", want: open + `parameter ttl: "soon" is no duration, want one such as 15s or 500ms`},
-		{url: "etcd://db?ttl=1s", want: "fairlock: open: etcdbackend: session: open: invalid options: TTL 1s is below the least on etcd, 2s"},
+		{url: "etcd://db?ttl=1s", want: "fairlock: open: etcdbackend: session: open: invalid options: TTL 1s is below 2s, the minimum on etcd"},
 		{url: "zk://db?tick=1us", want: "fairlock: open: zkbackend: invalid options: the TickTime is 1µs, at least 1ms is needed"},
 		{url: "zk://db?acl=auth", want: "fairlock: open: invalid options: parameter acl=auth needs a user or a certificate"},
 		{url: "etcd://ops@db", want: open + `there is no password for user "ops"`},

@@ -37,8 +37,8 @@ type backend struct {
 
 var _ driver.Backend = (*backend)(nil)
 
-// NewBackend returns the backend that Open works on, for the conformance suite
-// and for tools. The client stays the caller's, and must outlive it.
+// NewBackend returns the backend that Open uses, for the conformance suite and for
+// tools. The client stays the caller's, and must be closed later than the backend.
 func NewBackend(client *clientv3.Client, opts *Options) (driver.Backend, error) {
 	o, err := opts.checked()
 	if err != nil {

@@ -37,7 +37,7 @@ func (s *leased) Admit(ctx context.Context, ref driver.Ref) error {
 // unclear.
 func (s *leased) remark(ctx context.Context, ref driver.Ref, cannot bool, f func(*mark)) (int64, error) {
 	if cannot {
-		return 0, fmt.Errorf("%w: not an entry of this kind", driver.ErrRefused)
+		return 0, fmt.Errorf("%w: the entry has another kind", driver.ErrRefused)
 	}
 	known := s.lines.mine(s.b.lay, ref)
 	m := known.mark
@@ -118,7 +118,7 @@ func (s *leased) bound(ctx context.Context) (context.Context, context.CancelFunc
 // askFor is ask for an entry of this session.
 func (s *leased) askFor(ctx context.Context, ref driver.Ref, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	if !s.b.lay.isOwn(ref, s.id) {
-		return nil, fmt.Errorf("%w: it is another session's", driver.ErrGone)
+		return nil, fmt.Errorf("%w: it belongs to another session", driver.ErrGone)
 	}
 	return s.ask(ctx, r)
 }

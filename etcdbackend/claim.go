@@ -52,7 +52,7 @@ func (s *leased) Claim(ctx context.Context, ref driver.Ref) (driver.Number, erro
 	defer done()
 	got, err := claim{s: s, ref: ref}.run(ctx)
 	if err != nil {
-		return driver.Number{}, fmt.Errorf("etcd: claim a number in %q: %w", ref.Line, err)
+		return driver.Number{}, fmt.Errorf("etcd: claim a slot of %q: %w", ref.Line, err)
 	}
 	s.lines.note(s.b.lay, ref, func(m *mine) { m.numbers[got.n] = got.token })
 	return driver.Number{N: got.n, Token: got.token}, nil

@@ -20,29 +20,30 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// DialConfig says how to reach a cluster.
+// DialConfig describes how to reach a cluster.
 type DialConfig struct {
-	// Endpoints are the members' client addresses, "host:port" or a URL. At
-	// least one; give them all, so that one that dies costs nothing.
+	// Endpoints are the members' client addresses, "host:port" or a URL. At least one
+	// is required; list all of them, so that the loss of one costs nothing.
 	Endpoints []string
 
-	// TLS encrypts the connection. Its ServerName has no effect: etcd's client
-	// checks each server under the name in its endpoint. Instead of TLS, files
-	// may be named: CAFile to check the servers with (the system's authorities if
-	// empty), CertFile and KeyFile, both or none, to be known by. All PEM.
+	// TLS encrypts the connection. Its ServerName has no effect: etcd's client checks
+	// each server under the name in its endpoint. Files can be named instead of TLS:
+	// CAFile with the authorities that sign the servers' certificates (if empty, the
+	// system's), and CertFile and KeyFile with the client's certificate, both or none.
+	// All are PEM.
 	TLS                       *tls.Config
 	CAFile, CertFile, KeyFile string
 
-	// Username and Password log in, both or none. The password is never
-	// logged nor part of an error.
+	// Username and Password are the login, both or none. The password is never logged,
+	// and no error contains it.
 	Username, Password string
 
-	// Timeout bounds connecting, logging in and opening the session together.
-	// 0 means 5 s.
+	// Timeout bounds connecting, login and the opening of the session together. 0 means
+	// 5 s.
 	Timeout time.Duration
 }
 
-// String describes c without its password.
+// String returns a description of c without its password.
 func (c DialConfig) String() string {
 	user := ""
 	if c.Username != "" {
@@ -51,11 +52,10 @@ func (c DialConfig) String() string {
 	return "etcd at " + strings.Join(c.Endpoints, ",") + user
 }
 
-// GoString describes c without its password.
+// GoString returns the same as String.
 func (c DialConfig) GoString() string { return c.String() }
 
-// MarshalJSON makes a string of c without its password: package log/slog encodes
-// what it is given as JSON.
+// MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
 func (c DialConfig) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // secure says that the connection is to be encrypted.
@@ -143,10 +143,10 @@ func (c DialConfig) clientConfig() (clientv3.Config, error) {
 // dialTimeout is what DialConfig.Timeout is if it is 0.
 const dialTimeout = 5 * time.Second
 
-// Dial opens a Session on a client of its own, which is closed with the
-// Session. It returns an error that wraps session.ErrInvalidOptions,
-// session.ErrDenied or session.ErrUnavailable, the last at the latest after
-// cfg.Timeout or when ctx ends.
+// Dial opens a Session on a client of its own, which is closed with the Session. It
+// returns an error that wraps session.ErrInvalidOptions, session.ErrDenied or
+// session.ErrUnavailable. The last comes when ctx ends, and at the latest after
+// cfg.Timeout.
 func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session, error) {
 	o, err := opts.checked()
 	if err = driver.JoinErrors(err, cfg.check()); err != nil {

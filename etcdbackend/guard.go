@@ -9,9 +9,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Guard returns conditions for a transaction on the same cluster, which holds
-// only if the lock does: then the write and the check are one, and no pause of
-// this process can come between them.
+// Guard returns conditions for a transaction on the same cluster. The transaction
+// succeeds only if the lock is held, so the check and the write are one step, and no
+// pause of this process can come between them.
 //
 //	resp, err := client.Txn(ctx).
 //		If(etcdbackend.Guard(hold)...).
@@ -21,13 +21,12 @@ import (
 //		// The lock is lost. Nothing was written.
 //	}
 //
-// There is one condition for each entry of the hold, and one more that never
-// holds if the hold is over. etcd allows 128 operations in a transaction by
-// default, conditions counted separately. The client must see the same keys as
-// the session's: with package namespace, the same prefix.
+// There is one condition for each entry of the hold. For a hold that is lost or
+// released there is also one that never holds. etcd allows 128 operations in a
+// transaction by default, and counts conditions separately. The client must see the
+// same keys as the session's client: with package namespace, the same prefix.
 //
-// The guard of a hold that is lost or was given back never succeeds. Of a hold
-// on another service it panics: there is no condition that could be right.
+// Guard panics for a hold on another service, because no condition could be right.
 func Guard(h *session.Hold) []clientv3.Cmp {
 	inner := session.Engine(door.Key{}).Inner(h)
 	refs := inner.Refs()

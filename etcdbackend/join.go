@@ -50,7 +50,7 @@ func (s *leased) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]driv
 // checkAll says why several lines cannot be joined at once.
 func (l layout) checkAll(reqs []driver.JoinRequest) error {
 	if n := len(reqs); n == 0 || n > maxAll {
-		return fmt.Errorf("%d lines, not 1 to %d", n, maxAll)
+		return fmt.Errorf("%d queues, want 1 to %d", n, maxAll)
 	}
 	for i, a := range reqs {
 		if a.Limit != 0 || a.Follow || a.Value != nil {
@@ -59,7 +59,7 @@ func (l layout) checkAll(reqs []driver.JoinRequest) error {
 		for _, b := range reqs[:i] {
 			pa, pb := l.prefix(a.Line), l.prefix(b.Line)
 			if strings.HasPrefix(pa, pb) || strings.HasPrefix(pb, pa) {
-				return fmt.Errorf("%q and %q are one line, or one contains the other", b.Line, a.Line)
+				return fmt.Errorf("%q and %q are the same queue, or one contains the other", b.Line, a.Line)
 			}
 		}
 	}

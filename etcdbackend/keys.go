@@ -127,16 +127,16 @@ func (l layout) check(name string) error {
 	p := l.prefix(name)
 	switch {
 	case strings.HasSuffix(name, "/"):
-		return fmt.Errorf("the %s layout cannot tell it from the name without the slash at the end", l.kind)
+		return fmt.Errorf("the %s layout cannot distinguish it from the name without the slash at the end", l.kind)
 	}
 	for _, kept := range []string{l.fences(), l.besides()} {
 		if strings.HasPrefix(kept, p) || strings.HasPrefix(p, kept) {
-			return fmt.Errorf("in the %s layout its line would contain the keys under %q, which are no entries", l.kind, kept)
+			return fmt.Errorf("in the %s layout its queue would contain the keys under %q, which are no entries", l.kind, kept)
 		}
 	}
 	i := strings.LastIndexByte(name, '/')
 	if _, ok := parseEntry(name[i+1:]); ok && i >= 0 {
-		return fmt.Errorf("in the %s layout its last part reads like an entry of another line", l.kind)
+		return fmt.Errorf("in the %s layout its last part has the form of an entry of another queue", l.kind)
 	}
 	return nil
 }

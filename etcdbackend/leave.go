@@ -29,12 +29,12 @@ func (s *leased) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Lef
 // in the one that is sent, so that one that is gone does not keep the others.
 func (s *leased) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
 	if len(reqs) > maxAll {
-		return nil, fmt.Errorf("etcd: leave %d lines: %w: at most %d", len(reqs), driver.ErrRefused, maxAll)
+		return nil, fmt.Errorf("etcd: leave %d queues: %w: at most %d", len(reqs), driver.ErrRefused, maxAll)
 	}
 	d := s.departures(reqs)
 	resp, err := d.send(ctx, together)
 	if err != nil {
-		return nil, fmt.Errorf("etcd: leave %d lines: %w", len(reqs), err)
+		return nil, fmt.Errorf("etcd: leave %d queues: %w", len(reqs), err)
 	}
 	lefts := make([]driver.Left, len(reqs))
 	for i := range reqs {
@@ -118,7 +118,7 @@ func (s *leased) gone(ref driver.Ref) {
 	if rest := s.leftovers(ref); len(rest) > 0 && !left && !s.ended() {
 		s.wg.Go(func() { // ends with the answer or the session
 			if _, err := s.ask(s.ctx, &pb.TxnRequest{Success: rest}); err != nil && !s.ended() {
-				s.cfg.Logger.Warn("etcd: what hung on an entry is left", "key", ref.Key, "err", err)
+				s.cfg.Logger.Warn("etcd: the records of a deleted entry are left", "key", ref.Key, "err", err)
 			}
 		})
 	}

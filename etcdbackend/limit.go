@@ -27,7 +27,7 @@ func parseLimit(key string, kv *mvccpb.KeyValue) (int64, error) {
 	}
 	n, err := strconv.ParseInt(string(kv.Value), 10, 64)
 	if err != nil || n < 1 || string(formatLimit(n)) != string(kv.Value) {
-		return 0, fmt.Errorf("%w: key %q should hold a limit and holds %.40q", driver.ErrRefused, key, kv.Value)
+		return 0, fmt.Errorf("%w: key %q must contain a limit but contains %.40q", driver.ErrRefused, key, kv.Value)
 	}
 	return n, nil
 }

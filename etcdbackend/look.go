@@ -32,7 +32,7 @@ func (s *leased) Look(ctx context.Context, req driver.LookRequest) (driver.View,
 	depth, known := s.lines.depth(req.Line)
 	v, err := s.look(ctx, req, known && depth <= fullDepth)
 	if err != nil {
-		return driver.View{}, fmt.Errorf("etcd: look at %q: %w", req.Line, err)
+		return driver.View{}, fmt.Errorf("etcd: read %q: %w", req.Line, err)
 	}
 	return v, nil
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Open opens a Session on a client that stays the caller's: it is not closed,
-// and must not be before the Session. Opts may be nil. It fails with an error
-// that wraps session.ErrInvalidOptions (nothing was sent), session.ErrDenied,
-// session.ErrRefused (etcd's quota is used up, or the server is older than 3.5.8
-// or 3.4.25) or, when ctx ends (after 5 s if it has no deadline),
-// session.ErrUnavailable, which names the endpoints.
+// Open opens a Session on a client of the caller. The Session never closes the client;
+// close the Session first. opts may be nil. Open returns an error that wraps
+// session.ErrInvalidOptions (nothing was sent), session.ErrDenied, session.ErrRefused
+// (etcd's quota is used up, or the server is older than 3.5.8 or 3.4.25) or
+// session.ErrUnavailable, which names the endpoints. The last comes when ctx ends
+// (after 5 s if it has no deadline).
 func Open(ctx context.Context, client *clientv3.Client, opts *Options) (*session.Session, error) {
 	b, err := NewBackend(client, opts)
 	if err != nil {

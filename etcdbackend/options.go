@@ -8,27 +8,26 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// DefaultRoot is where the keys are kept unless Options say otherwise.
+// DefaultRoot is the prefix of the keys unless Options.Root is set.
 const DefaultRoot = "fairlock"
 
 // maxRoot keeps root, name and entry well below what etcd takes as a key.
 const maxRoot = 512
 
-// Layout says how names become keys. All programs that share a lock must use
-// the same.
+// Layout is how names become keys. All programs that share a lock must use the same
+// layout.
 type Layout int
 
 const (
-	// LayoutNative keeps the lock "a/b" under "fairlock/a%2Fb/". Names never
-	// meet, whatever is in them. It is the default.
+	// LayoutNative keeps the lock "a/b" under "fairlock/a%2Fb/". Two names never meet,
+	// whatever characters they contain. It is the default.
 	LayoutNative Layout = iota
 
-	// LayoutConcurrency keeps the lock "a/b" under "a/b/", without the root,
-	// and stands in one line with concurrency.Mutex, concurrency.Election,
-	// "etcdctl lock" and v3lock. As with them, the lock "a" also waits for
-	// holders of "a/b", because their keys begin with "a/". A request for "a"
-	// with the context of a hold of "a/b" returns session.ErrReentrant: it would
-	// wait for itself.
+	// LayoutConcurrency keeps the lock "a/b" under "a/b/", without the root, and shares
+	// the queue with concurrency.Mutex, concurrency.Election, "etcdctl lock" and
+	// v3lock. As with them, the lock "a" also waits for holders of "a/b", because their
+	// keys begin with "a/". A request for "a" with the context of a hold of "a/b"
+	// returns session.ErrReentrant, because it would wait for itself.
 	LayoutConcurrency
 )
 
@@ -43,29 +42,27 @@ func (l Layout) String() string {
 	return fmt.Sprintf("Layout(%d)", int(l))
 }
 
-// Options are what Open, Dial and NewBackend take. The zero value is ready to
-// use.
+// Options are the options of Open, Dial and NewBackend. The zero value is ready to use.
 type Options struct {
-	// Session is what all backends have in common: TTL, margin, label, hooks
-	// and log. The least TTL is 2 s; etcd grants whole seconds and rounds up
-	// to its own least (one and a half times the election timeout).
+	// Session has the options of all backends: TTL, margin, label, hooks and logger.
+	// The minimum TTL is 2 s. etcd grants whole seconds and rounds up to its own
+	// minimum (one and a half times the election timeout).
 	//
-	// The default margin covers an election timeout of 1 s, which is etcd's
-	// default. If the servers run with a longer --election-timeout, set Margin to
-	// at least that: a new leader may count leases from up to one election
-	// timeout before the last renewal that the old leader acknowledged. etcd
-	// does not report that setting to clients.
+	// The default margin covers an election timeout of 1 s, which is etcd's default. If
+	// the servers run with a longer --election-timeout, set Margin to at least that: a
+	// new leader may count leases from up to one election timeout before the last
+	// renewal that the old leader acknowledged. etcd does not report that setting to
+	// clients.
 	Session session.Options
 
-	// Root is where the keys are kept, "" means DefaultRoot. It may contain
-	// "/", must not end with it, and is at most 512 bytes of UTF-8. In keys
-	// "/" and "%" of the root are written as %2F and %25: the keys of the root
-	// "prod/locks" begin with "prod%2Flocks/". So two roots never share a key,
-	// even if one begins with the other. In LayoutConcurrency only what is no
-	// entry is kept there.
+	// Root is the prefix of the keys; "" means DefaultRoot. It may contain "/", must
+	// not end with it, and has at most 512 bytes of UTF-8. In keys "/" and "%" of the
+	// root are written as %2F and %25: the keys of the root "prod/locks" begin with
+	// "prod%2Flocks/". So two roots never share a key, even if one begins with the
+	// other. In LayoutConcurrency only keys that are not entries are kept there.
 	Root string
 
-	// Layout says how names become keys. 0 means LayoutNative.
+	// Layout is how names become keys. 0 means LayoutNative.
 	Layout Layout
 }
 

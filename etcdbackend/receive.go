@@ -98,7 +98,7 @@ func (st *stream) refused(resp *pb.WatchResponse) error {
 	}
 	if !st.h.refused {
 		st.h.refused = true
-		st.h.s.cfg.Logger.Warn("etcd: a watch is refused, trying again", "lease", st.h.s.ID(), "reason", resp.CancelReason)
+		st.h.s.cfg.Logger.Warn("etcd: the server refused a watch, trying again", "lease", st.h.s.ID(), "reason", resp.CancelReason)
 	}
 	return nil
 }

@@ -47,10 +47,10 @@ type stream struct {
 }
 
 var (
-	errSilent   = errors.New("etcd: the watch stream has gone silent")
+	errSilent   = errors.New("etcd: no answer on the watch stream")
 	errStale    = errors.New("etcd: the login of the watch stream has expired")
 	errIdle     = errors.New("etcd: the watch stream is not needed")
-	errStranger = errors.New("etcd: the answer is to another watch: is a proxy in between?")
+	errStranger = errors.New("etcd: the answer belongs to another watch: is there a proxy between client and server?")
 )
 
 // run keeps a stream for as long as there are watches.

@@ -64,7 +64,7 @@ func (b *backend) checkVersion(ctx context.Context) (known bool, err error) {
 	}
 	v, known := parseVersion(resp.Version)
 	if known && !v.supported() {
-		return true, fmt.Errorf("%w: the server is etcd %s, and 3.4.25, 3.5.8 or a newer one is needed", driver.ErrRefused, resp.Version)
+		return true, fmt.Errorf("%w: the server is etcd %s; 3.4.25 or newer in the 3.4 series, or 3.5.8 or newer is required", driver.ErrRefused, resp.Version)
 	}
 	b.supported.Store(known)
 	return known, nil

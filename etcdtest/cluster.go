@@ -19,8 +19,8 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// Cluster is a running etcd of one or more members. Its methods may be called
-// from any goroutine.
+// Cluster is a running etcd of one or more members. Its methods are safe for concurrent
+// use.
 type Cluster struct {
 	opts    Options
 	dir     *testserver.Dir
@@ -31,8 +31,8 @@ type Cluster struct {
 	close   func() error
 }
 
-// New starts a cluster for a test and closes it when the test and its cleanups
-// that were registered later have ended. It fails the test if that does not work.
+// New starts a cluster for a test, and closes it after the test and all cleanups that
+// were registered later. It fails the test if the cluster does not start.
 func New(t testing.TB, opts *Options) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), opts)
@@ -48,8 +48,8 @@ func New(t testing.TB, opts *Options) *Cluster {
 }
 
 // Start starts a cluster and returns when every member has joined it and answers
-// linearizable reads. If one does not within Options.StartTimeout or before ctx
-// ends, Start says why and leaves nothing behind. ctx is for starting only.
+// linearizable reads. If one does not within Options.StartTimeout or before ctx ends,
+// Start returns the reason and leaves nothing behind. ctx bounds only the start.
 func Start(ctx context.Context, opts *Options) (*Cluster, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -128,8 +128,8 @@ func (c *Cluster) launch(ctx context.Context) error {
 	return nil
 }
 
-// Endpoints are the client addresses of all members, through the proxies if
-// there are any.
+// Endpoints returns the client addresses of all members, through the proxies if there
+// are any.
 func (c *Cluster) Endpoints() []string {
 	endpoints := make([]string, len(c.members))
 	for i, m := range c.members {
@@ -138,18 +138,18 @@ func (c *Cluster) Endpoints() []string {
 	return endpoints
 }
 
-// Len is the number of members.
+// Len returns the number of members.
 func (c *Cluster) Len() int { return len(c.members) }
 
 // Member returns member i, counted from 0. It panics if there is none.
 func (c *Cluster) Member(i int) *Member { return c.members[i] }
 
-// CA is the authority that clients with Options.TLS need a certificate of; nil
+// CA returns the authority that signs the certificates of clients with Options.TLS; nil
 // without Options.TLS and Options.Proxied.
 func (c *Cluster) CA() *testnet.CA { return c.ca }
 
-// Client returns a client of all members, closed when the test ends, before a
-// cluster that New started earlier. It fails the test if there is none.
+// Client returns a client of all members. It is closed when the test ends, before a
+// cluster that New started earlier. Client fails the test if it cannot make one.
 func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	client, err := c.NewClient(nil)
@@ -165,10 +165,10 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 	return client
 }
 
-// NewClient returns a silent client of all members that gives up dialing after 5
-// seconds, keeps a connection that is not used, which gRPC otherwise closes after
-// half an hour, and with Options.TLS is the user "root". What edit changes, it
-// changes before the client is made; nil leaves all as it is. The caller closes it.
+// NewClient returns a client of all members that logs nothing. It stops dialling after
+// 5 seconds, keeps an idle connection, which gRPC otherwise closes after half an hour,
+// and with Options.TLS is the user "root". edit may change its configuration; it may be
+// nil. The caller closes the client.
 func (c *Cluster) NewClient(edit func(*clientv3.Config)) (*clientv3.Client, error) {
 	cfg := clientv3.Config{
 		Endpoints:   c.Endpoints(),
@@ -187,11 +187,11 @@ func (c *Cluster) NewClient(edit func(*clientv3.Config)) (*clientv3.Client, erro
 	return client, nil
 }
 
-// Close stops all members at once, without farewell to clients or to each other,
-// and removes what Start has made. Closing again returns the first answer. It
-// takes a tenth of a second, and for several embedded members that are not
-// Proxied one more: etcd waits that long for connections between members, and
-// up to 5 s later some of its goroutines still wait for them.
+// Close stops all members at once, without notice to clients or to each other, and
+// removes what Start has made. Further calls return the first result. Close takes a
+// tenth of a second, and for several embedded members that are not Proxied one second
+// more: etcd waits that long for connections between members, and up to 5 s later some
+// of its goroutines still wait for them.
 func (c *Cluster) Close() error { return c.close() }
 
 func (c *Cluster) shutdown() error {

@@ -8,19 +8,18 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// ClientProxy stands before the address for clients; nil without
+// ClientProxy returns the proxy of the address for clients; nil without
 // Options.Proxied.
 func (m *Member) ClientProxy() *testnet.Proxy { return m.client }
 
-// PeerProxy stands before the address for the other members; nil without
-// Options.Proxied. What this member says to others of its own accord goes
-// through their proxies, with its Name as the label.
+// PeerProxy returns the proxy of the address for the other members; nil without
+// Options.Proxied. Connections that this member makes to others go through their
+// proxies, with its Name as the label.
 func (m *Member) PeerProxy() *testnet.Proxy { return m.peer }
 
-// CutPeers cuts the member off from all others, in both directions; clients still
-// reach it. Nothing is lost, only late: what was said meanwhile arrives when
-// HealPeers ends it. Cuts of several members add up. It panics without
-// Options.Proxied.
+// CutPeers cuts the member off from all others, in both directions; clients still reach
+// it. No message is lost: what is sent meanwhile arrives after HealPeers. Cuts of
+// several members add up. It panics without Options.Proxied.
 func (m *Member) CutPeers() {
 	m.mustBeProxied("CutPeers")
 	for _, other := range m.cluster.members {
@@ -48,7 +47,7 @@ func (m *Member) mustBeProxied(op string) {
 	}
 }
 
-// Pid is the process of the member; 0 without Options.Processes.
+// Pid returns the process id of the member; 0 without Options.Processes.
 func (m *Member) Pid() int {
 	if p, ok := m.running().(*separate); ok {
 		return p.Pid()
@@ -56,8 +55,8 @@ func (m *Member) Pid() int {
 	return 0
 }
 
-// Kill ends the process at once (SIGKILL) and returns when it is gone. Killing
-// again does nothing. It panics without Options.Processes.
+// Kill ends the process at once (SIGKILL) and returns when it is gone. Further
+// calls do nothing. It panics without Options.Processes.
 func (m *Member) Kill() {
 	p, ok := m.running().(*separate)
 	if !ok {
@@ -66,9 +65,9 @@ func (m *Member) Kill() {
 	p.halt()
 }
 
-// Pause stops the process where it stands (SIGSTOP): connections stay open and
-// nobody answers. It fails without Options.Processes, when the process is gone,
-// and on systems without that signal.
+// Pause stops the process (SIGSTOP): its connections stay open and it does not answer.
+// It fails without Options.Processes, when the process is gone, and on systems without
+// that signal.
 func (m *Member) Pause() error {
 	p, err := m.process("pause")
 	if err != nil {
@@ -80,7 +79,7 @@ func (m *Member) Pause() error {
 	return nil
 }
 
-// Resume lets a paused process go on (SIGCONT). It fails like Pause.
+// Resume resumes a paused process (SIGCONT). It fails like Pause.
 func (m *Member) Resume() error {
 	p, err := m.process("resume")
 	if err != nil {
@@ -92,11 +91,11 @@ func (m *Member) Resume() error {
 	return nil
 }
 
-// Restart kills the process if it still runs and starts another with the same
-// data and the same addresses. It returns when that one has joined the cluster
-// and answers, which takes a majority of living members; if ctx ends first it
-// says so, and the process goes on trying. It fails without Options.Processes.
-// Do not restart the same member twice at the same time.
+// Restart kills the process if it still runs and starts another with the same data and
+// the same addresses. It returns when that one has joined the cluster and answers,
+// which takes a majority of live members. If ctx ends first, Restart returns an error
+// and the process keeps trying. It fails without Options.Processes. Do not restart one
+// member twice at the same time.
 func (m *Member) Restart(ctx context.Context) error {
 	p, err := m.process("restart")
 	if err != nil {

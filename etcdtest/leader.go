@@ -16,10 +16,10 @@ const (
 	longestPoll  = 2 * time.Second
 )
 
-// Leader returns the member that leads: it says so itself, and a majority of all
-// members say it too. It waits until there is one. A leader that was killed is
-// not named again; one that is cut off may be, until the others have elected
-// another. Leader fails when ctx ends, and then says what was heard last.
+// Leader returns the index of the member that leads: it reports that itself, and so
+// does a majority of all members. Leader blocks until there is one. It never returns a
+// leader that was killed; it may return one that is cut off, until the others have
+// elected another. It fails when ctx ends, with the last reports in the error.
 // Processes of a cluster with authentication answer only with Options.TLS.
 func (c *Cluster) Leader(ctx context.Context) (int, error) {
 	for timeout := shortestPoll; ; timeout = min(2*timeout, longestPoll) {
@@ -80,9 +80,9 @@ func (c *Cluster) find(id uint64) int {
 	return -1
 }
 
-// MoveLeader makes member to the leader and returns when a majority calls it so.
-// It fails when ctx ends or the present leader cannot reach it. Leases are kept:
-// a new leader grants each its full time again.
+// MoveLeader makes member to the leader and returns when a majority reports it. It
+// fails when ctx ends or the present leader cannot reach the member. Leases are kept: a
+// new leader grants each its full time again.
 func (c *Cluster) MoveLeader(ctx context.Context, to int) error {
 	for {
 		from, err := c.Leader(ctx)

@@ -123,23 +123,23 @@ func issue(ca *testnet.CA, name string, hosts ...string) (member.TLS, error) {
 	return member.TLS{CA: ca.File(), Cert: cert, Key: key}, err
 }
 
-// Name is what the member is called: "m0", "m1" and so on.
+// Name returns the name of the member: "m0", "m1" and so on.
 func (m *Member) Name() string { return m.spec.Name }
 
-// ID is etcd's number for the member.
+// ID returns etcd's number for the member.
 func (m *Member) ID() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.id
 }
 
-// Endpoint is the URL for clients, through the proxy if there is one.
+// Endpoint returns the URL for clients, through the proxy if there is one.
 func (m *Member) Endpoint() string { return m.spec.AdvertiseClient }
 
-// Direct is the URL for clients that go past the proxy.
+// Direct returns the URL for clients that bypass the proxy.
 func (m *Member) Direct() string { return m.spec.ListenClient }
 
-// Server gives access to an embedded member; nil with Options.Processes. Do not
+// Server returns the server of an embedded member; nil with Options.Processes. Do not
 // stop it.
 func (m *Member) Server() *etcdserver.EtcdServer {
 	if e, ok := m.running().(*embedded); ok {

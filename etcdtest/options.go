@@ -10,7 +10,7 @@ import (
 // Options are the settings of a cluster. Nil is the same as the zero value: one
 // embedded member that is fast and forgets everything.
 type Options struct {
-	// Members is how many there are: 1, 3 or 5, at most 9. 0 is 1.
+	// Members is the number of members: 1, 3 or 5, at most 9. 0 means 1.
 	Members int
 
 	// Processes runs every member in a process of its own, so that it can be
@@ -25,41 +25,38 @@ type Options struct {
 	// Member.CutPeers. The members then talk TLS among themselves.
 	Proxied bool
 
-	// Fsync makes members keep their promises to the disk. False leaves the
-	// writing to the operating system: a killed process loses nothing by that,
-	// a machine without power does.
+	// Fsync makes members write to the disk before they acknowledge. False leaves that
+	// to the operating system: nothing is lost when a process is killed, but something
+	// may be when the machine loses power.
 	Fsync bool
 
-	// Dir is where the data goes, and it is left there by Close. It must be
-	// empty and it must exist. "" is a temporary directory, removed by Close: in
-	// memory (/dev/shm) where there is such a thing and Fsync is false.
+	// Dir is the directory for the data, which must exist and be empty. Close leaves
+	// the data there. "" means a temporary directory, which Close removes: in memory
+	// (/dev/shm) where that exists and Fsync is false.
 	Dir string
 
-	// Tick is the time between heartbeats of the leader, Election how long a
-	// follower is without one before it stands for election, at least 5 ticks;
-	// Tick alone sets Election to ten times as much. 0 is 50 ms and 500 ms, and
-	// for a single member, which has nobody to disagree with, 10 ms and 100 ms.
-	// The shortest lease that etcd grants is one and a half elections, rounded
-	// up to seconds: with these, 1 s. Fractions of a millisecond are cut off.
+	// Tick is the time between heartbeats of the leader. Election is how long a
+	// follower is without one before it stands for election, at least 5 ticks; Tick
+	// alone sets Election to ten times as much. 0 means 50 ms and 500 ms, and for a
+	// single member, which needs no agreement, 10 ms and 100 ms. The shortest lease
+	// that etcd grants is one and a half elections, rounded up to seconds: 1 s by
+	// default. Fractions of a millisecond are cut off.
 	Tick, Election time.Duration
 
-	// QuotaBytes is the size of the database at which etcd refuses to grow it,
-	// leases included. 0 is etcd's own, 2 GiB.
+	// QuotaBytes is the size of the database at which etcd refuses to grow it, leases
+	// included. 0 means etcd's own, 2 GiB.
 	QuotaBytes int64
 
-	// TLS lets in only clients that talk TLS and show a certificate of
-	// Cluster.CA. To a cluster with authentication the certificate's name is
-	// the user.
+	// TLS admits only clients that use TLS and show a certificate of Cluster.CA. To a
+	// cluster with authentication the certificate's name is the user.
 	TLS bool
 
-	// ServerCA, with TLS, gives the authority that issues what the servers show to
-	// clients, made from the one that signs everything else: (*testnet.CA).Expired for
-	// one. The cluster's own clients do not check it then. Nil is the same
-	// authority.
+	// ServerCA, with TLS, returns the authority that issues the servers' certificates
+	// for clients, made from the one that signs everything else: (*testnet.CA).Expired for one.
+	// The cluster's own clients do not check it then. Nil means the same authority.
 	ServerCA func(*testnet.CA) *testnet.CA
 
-	// StartTimeout is how long starting may take, building not included. 0 is
-	// 30 s.
+	// StartTimeout is how long the start may take, without the build. 0 means 30 s.
 	StartTimeout time.Duration
 }
 

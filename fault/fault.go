@@ -1,6 +1,6 @@
-// Package fault names what can go wrong between a client and its service. The
-// backend in memory, the proxies before real servers, the conformance suites
-// and the simulation all use these names.
+// Package fault names what can go wrong between a client and its service. The backend
+// in memory, the proxies of real servers, the conformance suites and the simulation all
+// use these names.
 package fault
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Direction says which way a network is cut.
+// Direction is the direction in which a network is cut.
 type Direction uint8
 
 // The directions of a network. Events travel with the replies.
@@ -21,11 +21,11 @@ const (
 // Directions returns all of them.
 func Directions() []Direction { return []Direction{Both, Requests, Replies} }
 
-// String names the direction in the names of cases.
+// String returns the direction as it is in the names of cases.
 func (d Direction) String() string { return [...]string{"", "Requests", "Replies", "Both"}[d&Both] }
 
-// Op is a kind of request. A service may not be able to tell two kinds apart (a
-// look and a list may be the same to it): a fault of one may hit the other then.
+// Op is a kind of request. Two kinds may be the same to a service (a look and a list,
+// for example): a fault of one may hit the other then.
 type Op string
 
 // The kinds of requests.
@@ -33,13 +33,13 @@ const (
 	Open   Op = "open"   // makes a session
 	Join   Op = "join"   // makes entries: Join, JoinAll
 	Leave  Op = "leave"  // deletes them: Leave, LeaveAll, Evict
-	Change Op = "change" // changes an entry, or what lies beside its line: Share, Admit, Claim, Write, Enter, SetLimit
-	Look   Op = "look"   // reads the end of a line
-	List   Op = "list"   // reads a line, or names, or a limit
+	Change Op = "change" // changes an entry, or a record of its queue: Share, Admit, Claim, Write, Enter, SetLimit
+	Look   Op = "look"   // reads the end of a queue
+	List   Op = "list"   // reads a queue, or names, or a limit
 	Close  Op = "close"  // ends a session
 	Settle Op = "settle" // is what driver.PendingError sends
 	Watch  Op = "watch"  // arms a watch
-	Tell   Op = "tell"   // asks at the end of a watch whether the entry held
+	Tell   Op = "tell"   // reads at the end of a watch whether the entry held
 	Renew  Op = "renew"  // keeps a session alive
 )
 
@@ -48,18 +48,18 @@ type Kind string
 
 // The faults of single requests.
 const (
-	// LostRequest: the service never gets it, and the client is not told. The
+	// LostRequest: the service never gets it, and the client gets no answer. The
 	// request hangs until its own context ends, or until it is sent again.
 	LostRequest Kind = "LostRequest"
-	// BrokenRequest: the service never gets it, and the client is told at once
-	// that the connection broke. It cannot tell this from BrokenReply.
+	// BrokenRequest: the service never gets it, and the client gets an error at once:
+	// the connection broke. It cannot distinguish this from BrokenReply.
 	BrokenRequest Kind = "BrokenRequest"
-	// LostReply: the service does it, and the client is not told.
+	// LostReply: the service does it, and the client gets no answer.
 	LostReply Kind = "LostReply"
-	// BrokenReply: the service does it, and the client is told that the
-	// connection broke, instead of the reply.
+	// BrokenReply: the service does it, and the client gets an error instead of the
+	// reply: the connection broke.
 	BrokenReply Kind = "BrokenReply"
-	// LateRequest: the client is told at once that the connection broke, and the
+	// LateRequest: the client gets an error at once, that the connection broke, and the
 	// service gets the request later.
 	LateRequest Kind = "LateRequest"
 )
@@ -96,8 +96,8 @@ func (p *Plan) Waits(op Op) bool {
 	return len(p.waiting[op]) > 0
 }
 
-// Take returns the oldest fault that waits for a request of one of these kinds,
-// which it hits now; "" if none waits.
+// Take returns the oldest fault that waits for a request of one of these kinds, and
+// removes it from the plan; "" if there is none.
 func (p *Plan) Take(ops ...Op) Kind {
 	p.mu.Lock()
 	defer p.mu.Unlock()

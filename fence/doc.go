@@ -1,46 +1,45 @@
-// Package fence applies fencing tokens at the resource: the half of a lock that
+// Package fence checks fencing tokens at the resource, which is the half of a lock that
 // no lock service can do.
 //
-// A holder that was stopped does not know that time has passed. It wakes up, and
-// what it was about to do it does, though somebody else holds by now. Only the
-// resource can refuse that: it remembers the tokens that it has seen.
+// A holder that was stopped cannot notice that time has passed. When it resumes, it
+// continues its work, although another client may hold the lock by then. Only the
+// resource can refuse that work: it stores the highest tokens that it has seen.
 //
-//	var gate fence.Gate // beside the data, in the process that owns the data
+//	var gate fence.Gate // next to the data, in the process that owns the data
 //
 //	err := gate.Do(token, session.Exclusive, func(m fence.Marks) error {
-//		return store.put(key, value, m) // the marks go with the data
+//		return store.put(key, value, m) // store the marks with the data
 //	})
 //
 // # The rules
 //
-// What an exclusive hold does (of a mutex, a writer, a leader, a semaphore's
-// slot) is accepted if its token is not lower than any that was seen. What a
-// shared hold does (a reader) is accepted if its token is not lower than any
-// exclusive one that was seen: readers may come in any order among themselves.
-// Both are remembered.
+// The resource accepts an access of an exclusive hold (of a mutex, a writer, a leader,
+// or a semaphore's slot) if its token is not lower than any token seen. It accepts an
+// access of a shared hold (a reader) if its token is not lower than any exclusive token
+// seen: readers may come in any order among themselves. It stores the token of each
+// accepted access.
 //
-// # First touch, reads included
+// # First access, reads included
 //
-// A hold has to show its token the first time that it touches the resource, also
-// if it only reads, and every time after that. To fence the writes alone is not
-// enough: the new holder reads, the old one wakes up and writes, with a token
-// that nobody has outbid so far, and the new one writes over that what it has
-// made of its older reading. An update is lost, and no write was out of order.
+// A hold must show its token at its first access to the resource, even if it only
+// reads, and at every access after that. Checking the writes alone is not enough.
+// Suppose that the new holder reads; the old holder resumes and writes, with a token
+// that no write has outbid yet; and the new holder then writes what it computed from
+// its older read. An update is lost, although no write was out of order.
 //
 // # One step
 //
-// To check the token and to do the work must be one step for everybody else who
-// comes to the resource, or a write that was admitted can be done after a newer
-// one. Gate.Do is such a step in one process. Where the resource is a database,
-// take Marks.Touch in its transaction, or say the same in its language, as
-// examples/fencing does in SQL.
+// The check of the token and the work must be one step for every other client of the
+// resource. Otherwise an accepted write can happen after a newer one. Gate.Do is such a
+// step within one process. Where the resource is a database, use Marks.Touch in its
+// transaction, or write the same rule in its language, as examples/fencing does in SQL.
 //
-// # What to keep where
+// # Where to store the marks
 //
-// Marks belong to what the lock protects, and live as long: stored beside the
-// data, one pair for each lock. Tokens of different locks must not meet in one
-// Gate, nor those of two stores. The holders of a semaphore have no order among
-// each other; they are fenced by slot (semaphore.Options.Slots), with a Gate for
-// each and every hold exclusive in its own. The token of a hold with a slot is one
-// of the slot, and rises with every hold that gets it.
+// Marks belong to what the lock protects, and live as long: store them with the data,
+// one pair for each lock. Never use one Gate for the tokens of different locks or of
+// two stores. The holders of a semaphore have no order among each other, so fence them
+// by slot (semaphore.Options.Slots): one Gate for each slot, in which every hold counts
+// as exclusive. The token of a hold with a slot rises with every hold that gets the
+// slot.
 package fence

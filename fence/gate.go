@@ -6,9 +6,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Gate stands before a resource in the process that owns it, and lets in who
-// shows a token that is not outbid. The zero Gate has seen nobody. Its methods
-// may be called from any goroutine. It must not be copied after first use.
+// Gate guards a resource in the process that owns it. It admits a caller whose token is
+// not outbid. The zero Gate has seen no token. Its methods are safe for concurrent use.
+// It must not be copied after first use.
 type Gate struct {
 	work sync.RWMutex // held while somebody is in; taken before mu
 
@@ -16,17 +16,18 @@ type Gate struct {
 	marks Marks
 }
 
-// NewGate returns a gate that has seen what another one had, before a restart.
+// NewGate returns a gate that has seen what another one had, for example before a
+// restart.
 func NewGate(m Marks) *Gate { return &Gate{marks: m} }
 
-// Do runs fn if the token is not outbid, and remembers the token from then on,
-// whatever fn returns. While fn runs nobody else is in, but for others who share
-// if this one does. It returns fn's error, or a *StaleError, or what Marks.Touch
-// says of a bad token; then fn was not called.
+// Do calls fn if the token is not outbid, and remembers the token from then on,
+// whatever fn returns. While fn runs, no other fn runs, except those of other shared
+// holds if this one is shared. Do returns fn's error, a *StaleError, or the error of
+// Marks.Touch for an invalid token; fn was not called in the last two cases.
 //
-// fn is given the marks, to be stored with what it does. Among several who share,
-// a later one may have older marks: let storing them never lower a mark. fn must
-// not call the gate, and should be short.
+// fn receives the marks, to be stored with its work. Among shared holds a later fn may
+// receive older marks, so never let storing them lower a mark. fn must not call the
+// gate, and should be short.
 func (g *Gate) Do(t session.Token, mode session.Mode, fn func(Marks) error) error {
 	if mode == session.Shared {
 		g.work.RLock()
@@ -43,9 +44,9 @@ func (g *Gate) Do(t session.Token, mode session.Mode, fn func(Marks) error) erro
 	return fn(marks)
 }
 
-// Admit is Do with nothing to do: a touch. It shuts out whoever held before, and
-// promises nothing of what the caller does next, because a newer holder may come
-// in between: what has an effect, or reads, belongs into Do.
+// Admit is Do without work. It shuts out earlier holders, and promises nothing about
+// what the caller does next, because a newer holder may come in between: an access that
+// reads or has an effect belongs into Do.
 func (g *Gate) Admit(t session.Token, mode session.Mode) error {
 	return g.Do(t, mode, func(Marks) error { return nil })
 }
@@ -59,8 +60,8 @@ func (g *Gate) touch(t session.Token, mode session.Mode) (Marks, error) {
 	return g.marks, err
 }
 
-// Marks returns what the gate has seen, to be stored and given to NewGate. It
-// waits for nobody's work.
+// Marks returns what the gate has seen, to be stored and given to NewGate. It does not
+// wait for a running fn.
 func (g *Gate) Marks() Marks {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // Limits of the service.
 const (
-	// MinTTL is the least TTL that a session gets.
+	// MinTTL is the minimum TTL of a session.
 	MinTTL = 10 * time.Millisecond
 
 	// minMargin is the least default margin; above ten times that, it is a
@@ -33,8 +33,8 @@ const (
 	pause    = 5 * time.Millisecond
 )
 
-// Client is one process's view of a Store, with a network of its own, on which
-// faults can be set. It is safe for concurrent use.
+// Client is a client of a Store, with a network of its own, on which faults can be set.
+// It is safe for concurrent use.
 type Client struct {
 	st   *Store
 	wire memory.Wire // takes all messages and timers; nil: there is none

@@ -6,10 +6,10 @@ import (
 	"github.com/fairlock/fairlock/fault"
 )
 
-// Cut makes the network swallow everything that is sent in a direction, as a
-// partition does: nobody is told, and what is swallowed stays lost after Heal.
-// Calls go on sending until their context ends. With the replies cut, events
-// are lost too, and watches say so after Heal. Cuts add up.
+// Cut drops everything that is sent in a direction, as a partition does, without an
+// error to either side. What is dropped stays lost after Heal. Calls wait until their
+// context ends. With the replies cut, events are lost too, and watches report Broken
+// after Heal. Cuts add up.
 func (c *Client) Cut(d fault.Direction) {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
@@ -21,8 +21,8 @@ func (c *Client) Cut(d fault.Direction) {
 	}
 }
 
-// Heal ends all cuts and delays. Watches whose events may have been lost tell Broken, and
-// are made anew.
+// Heal ends all cuts and delays. Watches whose events may have been lost report Broken,
+// and are made anew.
 func (c *Client) Heal() {
 	c.st.mu.Lock()
 	was := c.cut
@@ -39,17 +39,17 @@ func (c *Client) Heal() {
 	}
 }
 
-// Stall stops the process, as SIGSTOP or a long garbage collection would: it
-// sends nothing, gets nothing, and its timers do nothing. The service's clock
-// goes on. Calls still return when their context ends.
+// Stall stops the process, as SIGSTOP or a long garbage collection does: it sends
+// nothing, receives nothing, and its timers do not fire. The service's clock goes on.
+// Calls still return when their context ends.
 func (c *Client) Stall() {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
 	c.stalled = true
 }
 
-// Resume lets a stalled process go on. What was kept from it happens now, in
-// no promised order, except that events keep theirs.
+// Resume lets a stalled process continue. What it has missed happens now, in no
+// promised order, except that events keep theirs.
 func (c *Client) Resume() {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
@@ -64,27 +64,26 @@ func (c *Client) Resume() {
 	}
 }
 
-// Delay makes every answer and every event take d longer, from now on until Heal.
+// Delay delays every answer and every event by d, from now on until Heal.
 func (c *Client) Delay(d time.Duration) {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
 	c.fromThere = d
 }
 
-// DelayRequests makes every request take d longer to the service, from now on
-// until Heal.
+// DelayRequests delays every request to the service by d, from now on until Heal.
 func (c *Client) DelayRequests(d time.Duration) {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
 	c.toService = d
 }
 
-// Inject lets a fault hit the next request of a kind, once. Called several times
-// it is for one request more each time.
+// Inject makes a fault hit the next request of a kind, once. Each further call hits one
+// request more.
 func (c *Client) Inject(op fault.Op, k fault.Kind) { c.plan.Inject(op, k) }
 
-// Deliver lets the requests that [fault.LateRequest] has held back arrive at the
-// service. Neither Heal nor a closed session calls them back.
+// Deliver lets the requests that fault.LateRequest has held back arrive at the service.
+// They arrive even after Heal or after the end of their session.
 func (c *Client) Deliver() {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
@@ -95,17 +94,17 @@ func (c *Client) Deliver() {
 	}
 }
 
-// OnSend calls f before each request is sent, in the goroutine that sends it,
-// until OnSend or OnRequest is called again; nil calls nobody. f may inject
-// faults, which hit this very request, and act on the Store. It must not block.
+// OnSend calls f before each request is sent, in the goroutine that sends it, until the
+// next call of OnSend or OnRequest; nil ends the calls. f may inject faults, which hit
+// this very request, and act on the Store. It must not block.
 func (c *Client) OnSend(f func(op fault.Op)) {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
 	c.onSend = f
 }
 
-// OnRequest is OnSend without the requests that belong to no call: renewals, and
-// those of watches.
+// OnRequest is OnSend without the requests that belong to no call: renewals, and those
+// of watches.
 func (c *Client) OnRequest(f func()) {
 	if f == nil {
 		c.OnSend(nil)
@@ -118,16 +117,16 @@ func (c *Client) OnRequest(f func()) {
 	})
 }
 
-// Sent is how many requests of a kind the client has sent, repeated ones and
-// lost ones included.
+// Sent returns how many requests of a kind the client has sent, including repeated and
+// lost ones.
 func (c *Client) Sent(op fault.Op) int {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
 	return c.sent[op]
 }
 
-// Requests is how many requests the client has sent, without those that belong
-// to no call: renewals, and those of watches.
+// Requests returns how many requests the client has sent, without those that belong to
+// no call: renewals, and those of watches.
 func (c *Client) Requests() int {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Expire ends a session at the service, as its own clock or an operator would:
-// its entries are gone at once. Its client is not told; it learns at its next
-// renewal or join. Expire says whether the session lived.
+// Expire ends a session at the service, as its own clock or an operator would: its
+// entries are gone at once. Its client is not notified; it learns that at its next
+// renewal or join. Expire reports whether the session lived.
 func (st *Store) Expire(session string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -20,8 +20,8 @@ func (st *Store) Expire(session string) bool {
 	return true
 }
 
-// Delete removes one entry by hand, as an operator would, whoever owns it. It
-// says whether the entry was there.
+// Delete deletes one entry, whatever its owner, as an operator would. It reports
+// whether the entry was there.
 func (st *Store) Delete(name, key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

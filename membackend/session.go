@@ -69,9 +69,9 @@ func (s *memSession) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]
 		reqs[i].Ledger = false // Enter is for that
 	}
 	if len(reqs) > maxAll {
-		return nil, fmt.Errorf("memory: join %d lines: %w", len(reqs), driver.ErrRefused)
+		return nil, fmt.Errorf("memory: join %d queues: %w", len(reqs), driver.ErrRefused)
 	}
-	return s.join(ctx, fmt.Sprintf("%d lines", len(reqs)), reqs)
+	return s.join(ctx, fmt.Sprintf("%d queues", len(reqs)), reqs)
 }
 
 // join makes one attempt.
@@ -157,7 +157,7 @@ func (s *memSession) Leave(ctx context.Context, req driver.LeaveRequest) (driver
 func (s *memSession) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
 	got, err := s.leave(ctx, slices.Clone(reqs))
 	if err != nil {
-		return nil, fmt.Errorf("memory: leave %d lines: %w", len(reqs), err)
+		return nil, fmt.Errorf("memory: leave %d queues: %w", len(reqs), err)
 	}
 	all := make([]driver.Left, 0, len(got))
 	for _, d := range got {
@@ -215,7 +215,7 @@ func (s *memSession) Look(ctx context.Context, req driver.LookRequest) (driver.V
 		return s.c.st.look(req)
 	})
 	if err != nil {
-		return driver.View{}, fmt.Errorf("memory: look at %q: %w", req.Line, err)
+		return driver.View{}, fmt.Errorf("memory: read %q: %w", req.Line, err)
 	}
 	return v, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Store is a service in memory. It is safe for concurrent use. It owns no
-// goroutine and needs no Close; what its clients leave behind expires.
+// Store is a service in memory. It is safe for concurrent use. It has no goroutine and
+// needs no Close; what its clients leave behind expires.
 type Store struct {
 	o memory.Options
 
@@ -52,7 +52,7 @@ func newWith(o memory.Options) *Store {
 // Backend returns the backend of a new client: NewClient().Backend().
 func (st *Store) Backend() driver.Backend { return st.NewClient().Backend() }
 
-// entries returns a line as the service has it, in order of place. It sends
+// entries returns a queue as the service has it, in order of place. It sends
 // nothing, so no fault of a network touches it.
 func (st *Store) entries(name string) []driver.Entry {
 	st.mu.Lock()
@@ -60,7 +60,7 @@ func (st *Store) entries(name string) []driver.Entry {
 	return st.read(name)
 }
 
-// Limit returns a line's limit as the service has it, 0 if there is none. It sends
+// Limit returns a queue's limit as the service has it, 0 if there is none. It sends
 // nothing.
 func (st *Store) Limit(name string) int64 {
 	st.mu.Lock()

@@ -60,7 +60,7 @@ func (d *drawing) write(out, progress io.Writer) error {
 	written := []string{d.page}
 	err = os.WriteFile(d.page, page, 0o644)
 	if plot != nil {
-		name := strings.TrimSuffix(d.page, filepath.Ext(d.page)) + "-told.svg"
+		name := strings.TrimSuffix(d.page, filepath.Ext(d.page)) + "-notified.svg"
 		written = append(written, name)
 		err = errors.Join(err, os.WriteFile(name, plot, 0o644))
 	}

@@ -24,7 +24,7 @@ func TestReportDrawsIntoThePage(t *testing.T) {
 	is, err := os.ReadFile(page)
 	require.NoError(t, err)
 	assert.Regexp(t, `(?s)^by hand\n.*\| holder-cut \| 5 \| 4 \|.*\nby hand too\n$`, string(is))
-	assert.FileExists(t, filepath.Join(filepath.Dir(page), "reliability-told.svg"))
+	assert.FileExists(t, filepath.Join(filepath.Dir(page), "reliability-notified.svg"))
 	assert.Empty(t, out.String())
 	assert.Contains(t, progress.String(), "not read: one/etcd-fairlock.jsonl: line 11")
 }
@@ -47,7 +47,7 @@ func TestReportPrintsWithoutAPage(t *testing.T) {
 
 	require.NoError(t, (&drawing{folders: []string{"report/testdata/one"}}).write(&out, &bytes.Buffer{}))
 
-	assert.Contains(t, out.String(), "## Beside the peers on etcd")
+	assert.Contains(t, out.String(), "## Compared with the peers on etcd")
 }
 
 func TestFoldersAreForReportsOnly(t *testing.T) {

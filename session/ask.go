@@ -11,66 +11,68 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// MaxReason is the most bytes that the reason of an ask takes.
+// MaxReason is the longest reason of a yield request, in bytes.
 const MaxReason = 256
 
 // kindAsk is what entries in a line of asks say of their recipe.
 const kindAsk = "ask"
 
-// Ask is a polite request that whoever holds a lock yields, as Hold.Asked tells
-// it. Nothing in it was checked: who has permission to write at the service may
-// say what he likes. Quote it before a terminal sees it.
+// Ask is a yield request: a request that the holders of a lock release it. No part of
+// it is verified: every client with permission to write at the service can claim
+// anything. Quote it before you print it on a terminal.
 type Ask struct {
 	Name   string // the lock
 	Reason string // at most MaxReason bytes of UTF-8
 
-	// Who asks, as he says himself; zero where he does not.
+	// Host, PID and Label describe the sender, and Since is when it sent the request,
+	// by its own clock. They are zero where the sender claims nothing.
 	Host  string
 	PID   int
-	Label string    // of his Session's options
-	Since time.Time // by his own clock
+	Label string // Options.Label of its Session
+	Since time.Time
 
-	// Session is the service session that the ask goes with.
+	// Session is the service session that the request belongs to, and ends with.
 	Session string
 }
 
-// Ask asks whoever holds a lock, and whoever will, to yield: they are told if they
-// listen, see Hold.Asked, and nobody is forced to anything. The reason is for
-// people: at most MaxReason bytes of UTF-8, or the error is ErrInvalidReason; it
-// may be empty. Nothing is checked of the lock: nobody need hold it.
+// Ask sends a yield request to the present and future holders of a lock. Holders that
+// call Hold.Asked are notified; what they do is up to them. The reason is for people:
+// it has at most MaxReason bytes of UTF-8 and may be empty; Ask returns
+// ErrInvalidReason otherwise. The lock need not be held, nor exist.
 //
-// The ask stands at the service, beside the line and in nobody's way, until
-// withdraw is called or the service session is over that this Session has at
-// present: it is not made anew with the next one. ctx bounds the asking only;
-// after an error nothing of it stays.
+// The service stores the request outside the queue, where it delays no other request,
+// until withdraw is called or the present service session ends: the Session does not
+// send it again in the next one. ctx bounds only the sending; after an error nothing of
+// the request stays.
 //
-// Withdraw returns nil when it is acknowledged that the ask is gone. It waits for
-// one second at most, as Hold.Unlock does; ErrReleasePending then means that it
-// is being finished in the background, at the latest with the service session.
-// Further calls return the same. Both may be called from any goroutine.
+// withdraw returns nil when the service has acknowledged the deletion of the request.
+// It waits for at most one second, as Hold.Unlock does. ErrReleasePending then means
+// that the session finishes the deletion in the background; at the latest the request
+// ends with the service session. Further calls return the same result. Both functions
+// are safe for concurrent use.
 func (s *Session) Ask(ctx context.Context, name, reason string) (withdraw func() error, err error) {
 	t, ref, err := s.ask(ctx, name, reason)
 	if err != nil {
-		return nil, fmt.Errorf("session: ask for %q: %w", name, err)
+		return nil, fmt.Errorf("session: send a yield request for %q: %w", name, err)
 	}
 	return sync.OnceValue(func() error { //nolint:contextcheck // withdrawing is bounded by our own clock
 		if err := t.withdraw(ref); err != nil {
-			return fmt.Errorf("session: withdraw the ask for %q: %w", name, err)
+			return fmt.Errorf("session: withdraw the yield request for %q: %w", name, err)
 		}
 		return nil
 	}), nil
 }
 
-// Asks returns those who ask for a lock now, the oldest first, whether a holder
-// listens or not: for tools, since a holder that listens is told (Hold.Asked). None
-// is no error. It takes one read, and needs nobody to hold.
+// Asks returns the yield requests for a lock, the oldest first, whether or not a holder
+// subscribes to them. It is meant for tools; a holder calls Hold.Asked. It takes one
+// read, and the lock need not be held.
 func (s *Session) Asks(ctx context.Context, name string) ([]Ask, error) {
 	if err := s.checkName(name); err != nil {
-		return nil, fmt.Errorf("session: list the asks: %w", err)
+		return nil, fmt.Errorf("session: list the yield requests: %w", err)
 	}
 	line, err := s.backend.List(ctx, driver.AskLine(name), 0)
 	if err != nil {
-		return nil, fmt.Errorf("session: list the asks for %q: %w", name, err)
+		return nil, fmt.Errorf("session: list the yield requests for %q: %w", name, err)
 	}
 	var all []Ask
 	for _, e := range line {
@@ -120,7 +122,7 @@ func (s *Session) ask(ctx context.Context, name, reason string) (*term, driver.R
 func checkReason(reason string) error {
 	switch {
 	case len(reason) > MaxReason:
-		return fmt.Errorf("%w: %d bytes long, at most %d are allowed", ErrInvalidReason, len(reason), MaxReason)
+		return fmt.Errorf("%w: it has %d bytes, more than the maximum of %d", ErrInvalidReason, len(reason), MaxReason)
 	case !utf8.ValidString(reason):
 		return fmt.Errorf("%w %q: it is not UTF-8", ErrInvalidReason, reason)
 	}

@@ -10,25 +10,23 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Asked waits until somebody asks for one of the hold's locks, see Session.Ask,
-// and returns who: at once if an ask is there that this hold was not told of,
-// however old, and the oldest of them first. Each ask is told once, to one caller,
-// for all handles of a reentrant hold together. What follows is up to the holder,
-// who may as well go on: nothing ends by itself, and an ask may have been withdrawn
-// by the time that it is told.
+// Asked blocks until there is a yield request for one of the hold's locks (see
+// Session.Ask), and returns it. It returns immediately if there is one that this hold
+// has not returned before, the oldest first, whatever its age. Each request is returned
+// once, to one caller, among all handles of a reentrant hold. Nothing ends by itself:
+// the holder may continue, and the request may have been withdrawn meanwhile.
 //
-// It ends with ctx, whose cause it returns; with ErrLost or ErrUnlocked when the
-// hold is over, and then tells of no more asks; with ErrDenied or ErrRefused where
-// waiting cannot help. While the service cannot be reached it waits.
+// Asked returns the cause of ctx when ctx ends; ErrLost or ErrUnlocked when the hold is
+// over, and then no further requests; and ErrDenied or ErrRefused where waiting cannot
+// help. It keeps waiting while the service is unreachable.
 //
-// It is where asks cost something, and for this caller only: one watch for each
-// name, a read at the beginning and whenever somebody asks or withdraws, and one
-// now and then. A hold that never calls it sends nothing for them. It may be called
-// from any goroutine.
+// Only a call of Asked has a cost: one watch for each name, one read at the beginning,
+// one for each request that is sent or withdrawn, and one now and then. A hold that
+// never calls it sends nothing. Asked is safe for concurrent use.
 func (h *Hold) Asked(ctx context.Context) (Ask, error) {
 	a, err := h.waitAsked(ctx)
 	if err != nil {
-		return Ask{}, fmt.Errorf("%s: wait to be asked for %q: %w", h.g.Kind, h.g.Name, err)
+		return Ask{}, fmt.Errorf("%s: wait for a yield request for %q: %w", h.g.Kind, h.g.Name, err)
 	}
 	return a, nil
 }
@@ -59,7 +57,7 @@ func (h *Hold) waitAsked(ctx context.Context) (Ask, error) {
 		case driver.Incurable(err):
 			return Ask{}, err
 		default:
-			h.g.t.s.opts.Logger.Debug("fairlock: cannot read who asks", "name", h.g.Name, "err", err)
+			h.g.t.s.opts.Logger.Debug("fairlock: cannot read the yield requests", "name", h.g.Name, "err", err)
 			driver.Sleep(ctx, h.g.t.s.clock, rest)
 			rest = min(2*rest, maxRest)
 		}

@@ -1,33 +1,32 @@
-// Package session holds what recipes and users share: the [Session] that a
-// program opens once and keeps for months, the [Hold] that a recipe hands out,
-// its [Token], and the errors that callers branch on.
+// Package session contains what all recipes share: the [Session] that a program opens
+// once and keeps for months, the [Hold] that a recipe returns, its [Token], the [Entry]
+// values of a queue, the hooks, and the errors that callers branch on.
 //
 // # A session and its terms
 //
-// A Session has one service session under it at a time: one etcd lease, one
-// ZooKeeper session. That is a term. When a term is lost, everything bound to
-// it ends, and the next request opens a fresh one:
+// A Session has one service session at a time: one etcd lease, or one ZooKeeper
+// session. That is a term. When a term is lost, everything bound to it ends, and the
+// next request opens a new one:
 //
-//	        open             no proof until the deadline, or the service
-//	none ---------> live ------------------------------------------> over
-//	  ^                          says that it is gone                  |
-//	  +----------------------------------------------------------------+
-//	                     the next request opens a fresh one
+//	        open              the deadline passes, or the service
+//	none ---------> live ---------------------------------------> over
+//	  ^                       reports that the session is gone      |
+//	  +-------------------------------------------------------------+
+//	                   the next request opens a new one
 //
 // # The deadline
 //
-// A term is believed in until
+// The deadline of a term is
 //
-//	send time of the newest acknowledged proof + TTL - margin
+//	send time of the newest acknowledged renewal + TTL - margin
 //
-// and not a moment longer. At the deadline the context of every Hold is
-// cancelled, before the service can give the lock to anyone else. The term is
-// never revived afterwards, even if an acknowledgement comes in late; renewals
-// stop, and the service session is left to expire, so that a worker really has
-// the margin to stop in. It is closed early only when every Hold on it has been
-// unlocked.
+// At the deadline the session cancels the context of every Hold, before the service can
+// grant the lock to another client. The term is never revived, even if an
+// acknowledgement arrives late. Renewals stop, and the service session is left to
+// expire, so that a worker has the whole margin to stop in. The service session is
+// closed earlier only when every Hold on it has been unlocked.
 //
-// The clock is the backend's. On Linux it goes on while the machine sleeps. A
-// process that is stopped, or a machine whose clock stands still, cannot notice
-// that time has passed: that is what the token is for.
+// The clock is the backend's. On Linux it continues while the machine sleeps. A process
+// that is stopped, or a machine whose clock stands still, cannot notice that time has
+// passed: the token covers that case.
 package session

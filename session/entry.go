@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// State is what an entry is by the rule of its queue.
+// State is the state of an entry by the rule of its queue.
 type State string
 
 // The states.
@@ -18,27 +18,28 @@ const (
 	Waiter State = "waiter"
 )
 
-// Mode is what a hold admits beside itself.
+// Mode is what a hold shares the lock with.
 type Mode string
 
 // The modes. Entries of other programs count as Exclusive, unless their names mark
 // them as readers.
 const (
-	Exclusive Mode = "exclusive" // nobody: a mutex, a writer, a leader
+	Exclusive Mode = "exclusive" // no other hold: a mutex, a writer, a leader
 	Shared    Mode = "shared"    // other readers
-	Weighted  Mode = "weighted"  // others whose permits fit within the limit; see Entry.Weight
+	Weighted  Mode = "weighted"  // holds whose permits fit within the limit together; see Entry.Weight
 )
 
 // modeOf returns a mode as users see it.
 func modeOf(m driver.Mode) Mode { return Mode(m.String()) }
 
 // Entry is one place in the queue of a lock. Host, PID, Label, Asked, Granted and Value
-// are what the owner of the entry claims, by its own clock: quote them before a terminal
-// shows them. They are zero where the owner claims nothing, as most other programs do.
+// are what the owner of the entry claims, by its own clock: quote them before you print
+// them on a terminal. They are zero where the owner claims nothing, as most other
+// programs do.
 type Entry struct {
 	State  State  `json:"state"`
 	Place  int    `json:"place"`            // from 1 on
-	Token  Token  `json:"token,omitempty"`  // 0 of an entry that vanished while it was read
+	Token  Token  `json:"token,omitempty"`  // 0 if the entry was deleted during the read
 	Kind   string `json:"kind,omitempty"`   // the recipe: "mutex"
 	Mode   Mode   `json:"mode"`             //
 	Weight int64  `json:"weight,omitempty"` // permits, of a semaphore's request
@@ -46,15 +47,16 @@ type Entry struct {
 	PID    int    `json:"pid,omitempty"`
 	Label  string `json:"label,omitempty"` // Options.Label
 
-	// Asked is when the owner asked for the lock, and Granted is since when it holds.
-	// Granted is zero for waiters, for other programs, and for the first second of a hold.
+	// Asked is when the owner asked for the lock, and Granted is when its hold began.
+	// Granted is zero for waiters, for other programs, and for the first second of a
+	// hold.
 	Asked   time.Time `json:"asked,omitzero"`
 	Granted time.Time `json:"granted,omitzero"`
 
-	// Value is what a candidate of an election proposes, if that is UTF-8.
+	// Value is what a candidate of an election has proclaimed, if that is UTF-8.
 	Value string `json:"value,omitempty"`
 
-	// Session and Key are what the service calls the session and the entry.
+	// Session and Key are the service's names for the session and the entry.
 	Session string `json:"session,omitempty"`
 	Key     string `json:"key"`
 
@@ -107,8 +109,8 @@ func entriesOf(queue []driver.Entry, limit int64) []Entry {
 // maxWeight is more than any limit.
 const maxWeight = int64(1) << 61
 
-// Queue returns the queue of a lock in order, holders first, entries of other
-// programs included. It is empty if nobody holds or waits.
+// Queue returns the queue of a lock in order, holders first. It includes entries of
+// other programs. It is empty if the lock is not held.
 func (s *Session) Queue(ctx context.Context, name string) ([]Entry, error) {
 	queue, _, err := s.queueOf(ctx, name)
 	return queue, err
@@ -137,21 +139,21 @@ func (s *Session) queueOf(ctx context.Context, name string) ([]Entry, int64, err
 	return entriesOf(queue, limit), limit, nil
 }
 
-// Evict deletes an entry of a lock's queue that Queue has returned, whoever owns it: a
-// holder's, a waiter's, or another program's. An operator calls it for an entry that its
-// owner does not release. ErrGone: the entry was gone before, or e is not from Queue.
-// ErrDenied: a permission is missing, and the error names the path. After any other
-// error it is not known whether the entry was deleted; call again: Evict never deletes
-// another entry.
+// Evict deletes an entry that Queue has returned, whatever its owner: a holder's, a
+// waiter's, or another program's. An operator calls it for an entry that its owner does
+// not release. ErrGone: the entry was gone before, or e is not from Queue. ErrDenied: a
+// permission is missing, and the error names the path. After any other error the
+// outcome is unknown; call Evict again: it never deletes another entry.
 //
-// Evict breaks the lock. The next waiter holds at once, while the evicted holder learns
-// of it with the next event (ErrLost, ReasonDeleted, and ReasonEvicted from Unlock): until
-// then two clients believe that they hold, and only a resource that checks tokens is
-// safe. Ask first: see Session.Ask. An evicted waiter goes to the end of the queue.
-// Nothing keeps an evicted program from asking again.
+// Evict breaks the lock. The next waiter holds at once, while the evicted holder is
+// notified by the next event (ErrLost, with ReasonDeleted, and ReasonEvicted from
+// Unlock). Until then two clients believe that they hold the lock, and only a resource
+// that checks tokens is safe. So send a yield request first, see Session.Ask. An
+// evicted waiter joins the queue again at its end. An evicted program is free to ask
+// for the lock again.
 func (s *Session) Evict(ctx context.Context, e Entry) error {
 	if s.opened() && e.of.Zero() {
-		return fmt.Errorf("session: evict: %w: give an entry that Queue has returned", ErrGone)
+		return fmt.Errorf("session: evict: %w: pass an entry that Queue has returned", ErrGone)
 	}
 	if err := s.checkName(e.of.Line); err != nil {
 		return fmt.Errorf("session: evict: %w", err)

@@ -12,72 +12,69 @@ import (
 // The conditions that callers branch on with errors.Is. The service's own error
 // stays in the chain.
 var (
-	// ErrNotAcquired: the lock was not taken; nothing is left in the line. A
-	// *NotAcquiredError tells who has it.
+	// ErrNotAcquired: the lock was not acquired, and no entry is left in the queue. A
+	// *NotAcquiredError names the holder.
 	ErrNotAcquired = errors.New("not acquired")
 
-	// ErrLost: the hold ended before its Unlock. A *LostError tells why.
+	// ErrLost: the hold ended before its Unlock. A *LostError contains the reason.
 	ErrLost = errors.New("lock lost")
 
-	// ErrReleasePending: the delete was not acknowledged in time. It is being
-	// finished in the background; at the latest the entry dies with the
+	// ErrReleasePending: the service did not acknowledge the deletion in time. The
+	// session repeats it in the background; at the latest the entry expires with the
 	// session.
 	ErrReleasePending = errors.New("release pending")
 
-	// ErrUnlocked: the hold was given back already. Nothing was sent.
+	// ErrUnlocked: this handle was unlocked before. Nothing was sent.
 	ErrUnlocked = errors.New("already unlocked")
 
-	// ErrReleased is the cause of a hold's context that ended by Unlock.
+	// ErrReleased is the cause of a hold's context that was cancelled by Unlock.
 	ErrReleased = errors.New("lock released")
 
-	// ErrReentrant: the context comes from a live hold of the same lock, so
-	// that waiting for it would never end.
+	// ErrReentrant: the context belongs to a live hold of the same lock, so the request
+	// would wait for itself.
 	ErrReentrant = errors.New("caller holds this lock already")
 
-	// ErrNotWriter: the hold is not one that can be downgraded: it is a reader's,
-	// or that of another lock.
+	// ErrNotWriter: the hold cannot be downgraded, because it is a read hold or a hold
+	// of another lock.
 	ErrNotWriter = errors.New("not a write hold of this lock")
 
-	// ErrNotLeader: the hold is not that of the election's leader.
+	// ErrNotLeader: the hold does not belong to the leader of this election.
 	ErrNotLeader = errors.New("not the leader's hold of this election")
 
-	// ErrNoLeader: nobody leads at the moment.
+	// ErrNoLeader: the election has no leader at the moment.
 	ErrNoLeader = errors.New("no leader")
 
-	// ErrWeight: a semaphore cannot give that many permits: none, or more than
-	// its limit.
-	ErrWeight = errors.New("no such number of permits")
+	// ErrWeight: the number of permits is below 1 or above the limit of the semaphore.
+	ErrWeight = errors.New("number of permits out of range")
 
-	// ErrLimitMismatch: the semaphore has another limit than the caller gives; the text
-	// of the error names both.
+	// ErrLimitMismatch: the service stores a different limit than the caller gave. The
+	// text of the error contains both.
 	ErrLimitMismatch = driver.ErrLimitMismatch
 
-	// ErrInvalidName: no lock can have this name.
+	// ErrInvalidName: a lock cannot have this name.
 	ErrInvalidName = errors.New("invalid lock name")
 
-	// ErrInvalidReason: no ask can have this reason.
+	// ErrInvalidReason: a yield request cannot have this reason.
 	ErrInvalidReason = errors.New("invalid reason")
 
-	// ErrInvalidOptions: a field of the options has a value that it cannot
-	// have.
+	// ErrInvalidOptions: a field of the options has an invalid value.
 	ErrInvalidOptions = errors.New("invalid options")
 
-	// ErrClosed: the Session was closed or never opened, or the client that it
-	// works on was closed.
+	// ErrClosed: the Session was closed or never opened, or the client that it uses was
+	// closed.
 	ErrClosed = driver.ErrClosed
 
-	// ErrForeignKey: something that has no session stands in the line. It
-	// would stay for ever; somebody must delete it.
-	ErrForeignKey = errors.New("entry without a session in the line")
+	// ErrForeignKey: an entry in the queue has no session. It never expires; an
+	// operator must delete it.
+	ErrForeignKey = errors.New("entry without a session in the queue")
 
-	// ErrGone: the entry that was to be evicted is not in the line, or not any
-	// more.
+	// ErrGone: the entry to evict is not, or no longer, in the queue.
 	ErrGone = driver.ErrGone
 
-	// ErrDenied: wrong credentials, or a permission is missing.
+	// ErrDenied: the credentials are wrong, or a permission is missing.
 	ErrDenied = driver.ErrDenied
 
-	// ErrRefused: the service refuses until an operator acts.
+	// ErrRefused: the service refuses the request until an operator acts.
 	ErrRefused = driver.ErrRefused
 
 	// ErrUnavailable: no server answered in time.
@@ -94,22 +91,22 @@ const (
 	// ReasonDeadline: no renewal was acknowledged in time; the service may grant
 	// the lock to another client when the margin has passed.
 	ReasonDeadline Reason = "deadline"
-	// ReasonExpired: the service no longer has the session. The session expired, or
-	// somebody revoked it: the service does not say which.
+	// ReasonExpired: the service no longer has the session. The session expired, or an
+	// operator revoked it: the service does not report which.
 	ReasonExpired Reason = "expired"
-	// ReasonDeleted: the entry is gone, and it is not known yet whether alone or
-	// with its session. It is the reason of a context that ends with this event:
-	// the context does not wait for an answer of the service. Unlock asks, and
+	// ReasonDeleted: the entry is gone, and it is not known yet whether its session is
+	// gone too. It is the reason of a context that this event cancels: the context does
+	// not wait for another answer of the service. Unlock reads the session's state, and
 	// returns ReasonEvicted or ReasonExpired if the service answers in time.
 	ReasonDeleted Reason = "deleted"
-	// ReasonEvicted: another client deleted the entry, as Session.Evict does, and
-	// the session lives.
+	// ReasonEvicted: another client deleted the entry, as Session.Evict does, and the
+	// session lives.
 	ReasonEvicted Reason = "evicted"
 	// ReasonClosed: Session.Close was called, or the client was closed.
 	ReasonClosed Reason = "closed"
 )
 
-// Error returns the reason as a sentence for people.
+// Error returns the reason as a sentence.
 func (r Reason) Error() string {
 	switch r {
 	case ReasonDeadline:
@@ -126,17 +123,17 @@ func (r Reason) Error() string {
 	return string(r)
 }
 
-// LostError tells how a hold, or a whole term, was lost. errors.Is says that it
-// is ErrLost.
+// LostError describes how a hold, or a whole service session, was lost. errors.Is
+// reports true for ErrLost and for the Reason.
 type LostError struct {
-	Name    string // the lock; "" for a term
-	Token   Token  // of the hold; 0 for a term
+	Name    string // the lock; "" for a service session
+	Token   Token  // of the hold; 0 for a service session
 	Session string // the service session
 	Reason  Reason
-	Err     error // what the service said, if it said something
+	Err     error // the service's own error, or nil
 }
 
-// Error names the lock, the token and the reason, on one line.
+// Error returns the lock, the token and the reason, on one line.
 func (e *LostError) Error() string {
 	var b strings.Builder
 	if e.Name != "" {
@@ -155,22 +152,21 @@ func (e *LostError) Error() string {
 // Is makes errors.Is true for ErrLost and for the Reason.
 func (e *LostError) Is(target error) bool { return target == ErrLost || target == e.Reason }
 
-// Unwrap returns what the service said.
+// Unwrap returns the service's own error.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// NotAcquiredError tells who had the lock when a request gave up, as far as
-// that could be learned without delay. errors.Is says that it is
-// ErrNotAcquired.
+// NotAcquiredError describes the queue when a request gave up, as far as it could be
+// read without delay. errors.Is reports true for ErrNotAcquired.
 type NotAcquiredError struct {
-	Holder Entry     // the first in the queue; zero if not learned
-	Ahead  int       // how many stood ahead when last seen; -1 if not learned
+	Holder Entry     // the first in the queue; zero if not known
+	Ahead  int       // how many entries were ahead at the last read; -1 if not known
 	Now    time.Time // when Holder was read, by the wall clock
-	Err    error     // why the request gave up; nil for a try
+	Err    error     // why the request gave up; nil for one that does not wait
 }
 
-// Error reads like: not acquired: held by web-2 pid 4121 for 2m13s, 3 ahead. Where
-// it is not known since when the holder holds, it reads like: not acquired: held by
-// web-2 pid 4121, which asked 15s ago, 3 ahead.
+// Error returns a text such as "not acquired: held by web-2 pid 4121 for 2m13s, 3
+// ahead". If the time of the grant is not known, it is "not acquired: held by web-2 pid
+// 4121, which asked 15s ago, 3 ahead".
 func (e *NotAcquiredError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrNotAcquired.Error())

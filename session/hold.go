@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Hold is a lock that is held. Its methods may be called from any goroutine.
+// Hold is a lock that is held. Its methods are safe for concurrent use.
 type Hold struct {
 	g        *grant
 	ctx      context.Context
@@ -107,23 +107,26 @@ func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	return h2, nil
 }
 
-// Context ends when the lock is lost or given back; context.Cause then is a
-// *LostError, or ErrReleased. It carries the values of the context that was
-// given to Lock, and marks its user as being inside this lock.
+// Context returns the context of the hold. It is cancelled when the lock is lost or
+// released; context.Cause then returns a *LostError or ErrReleased. It carries the
+// values of the context that was given to Lock, and marks requests made with it as made
+// inside this lock.
 //
-// Locks may be taken hand over hand: each with the Context of the hold before,
-// which is then unlocked. Nothing of the holds before is kept. If the program wraps
-// a context of its own around each Context, those are kept, each with its hold, for
-// as long as the last one lives, as with any chain of contexts.
+// A program may acquire a chain of locks, each with the Context of the hold before, and
+// unlock the earlier one each time: no earlier hold is kept in memory. If the program
+// wraps each Context in a context of its own, those are kept, each with its hold, until
+// the last one is dropped, as in any chain of contexts.
 func (h *Hold) Context() context.Context { return h.ctx }
 
-// Token is the fencing token, the same for all handles of a reentrant hold.
+// Token returns the fencing token, which is the same for all handles of a reentrant
+// hold.
 func (h *Hold) Token() Token { return Token(h.g.Token) }
 
-// Name is the name of the lock; of several, as people see them.
+// Name returns the name of the lock; for several locks, their names as one text for
+// people.
 func (h *Hold) Name() string { return h.g.Name }
 
-// Names are the names of the locks that are held with it, usually one.
+// Names returns the names of all locks of the hold, usually one.
 func (h *Hold) Names() []string { return slices.Clone(h.g.names()) }
 
 func (g *grant) names() []string {
@@ -133,26 +136,25 @@ func (g *grant) names() []string {
 	return []string{g.Name}
 }
 
-// Kind is the recipe that gave the hold: "mutex".
+// Kind returns the recipe of the hold, such as "mutex".
 func (h *Hold) Kind() string { return h.g.Kind }
 
-// PreviousDied says that whoever held before did not give the lock back: the
-// process died, was cut off, or lost the lock in another way. So what it was
-// doing may be half done, and is to be repaired first. It stays true for whoever
-// comes next until somebody has given back cleanly.
+// PreviousDied reports whether a previous holder crashed or lost the lock without
+// releasing it; it stays true until a holder releases cleanly. The work of that holder
+// may be half done, so repair it first.
 //
-// It is false where no account is kept (see mutex.Options.Robust), and of the
-// holds of foreign programs, which keep none. In rare cases it is true though
-// nothing was done: a request that died while it waited, and had joined at the
-// very moment when the line changed hands, looks like a holder.
+// It is false where holds are not recorded (see mutex.Options.Robust), and other
+// programs' holds are never recorded. It is rarely true although no holder crashed: a
+// waiter that died looks like a holder if it had joined at the very moment of a
+// hand-off.
 func (h *Hold) PreviousDied() bool { return h.g.Past == driver.PastDied }
 
-// Slot is a number, from 0 on, that no other living hold of the same lock has,
-// so that things can be assigned and fenced by it; -1 if it was not asked for
-// (see semaphore.Options.Slots).
+// Slot returns the slot of a semaphore's hold: a number, from 0 on, that no other live
+// hold of the same semaphore has. Assign parts of the resource by it, and fence each
+// part. It is -1 without semaphore.Options.Slots.
 func (h *Hold) Slot() int { return h.g.Slot }
 
-// Mode is what the hold admits beside itself. A downgrade changes it.
+// Mode returns what the hold shares the lock with. A downgrade changes it.
 func (h *Hold) Mode() Mode {
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
@@ -165,13 +167,13 @@ func (h *Hold) of(s *Session, kind, name string) bool {
 	return h != nil && h.g != nil && h.g.t.s == s && h.g.Kind == kind && h.g.Name == name
 }
 
-// SessionID is the service session that keeps the hold, as the service's own
-// tools show it.
+// SessionID returns the service session of the hold, as the service's own tools show
+// it.
 func (h *Hold) SessionID() string { return h.g.t.drv.ID() }
 
-// Remaining returns the time until the hold's deadline, and 0 when the hold is over.
-// It reads the clock, so it is right also after the process was stopped, where a
-// context may end a moment late. Call it right before doing what cannot be undone.
+// Remaining returns the time until the hold's deadline, and 0 when the hold is over. It
+// reads the clock, so it is right even after the process was stopped, when a context
+// may be cancelled a moment late. Call it right before an action that cannot be undone.
 func (h *Hold) Remaining() time.Duration {
 	left := h.g.t.Left()
 	h.g.mu.Lock()
@@ -188,20 +190,21 @@ func (h *Hold) Remaining() time.Duration {
 
 // Valid returns Remaining.
 //
-// Deprecated: call Remaining. Valid goes with v0.3.
+// Deprecated: use Remaining. Valid will be removed in v0.3.
 func (h *Hold) Valid() time.Duration { return h.Remaining() }
 
 // The longest that Unlock waits for the service.
 const unlockTimeout = time.Second
 
-// Unlock gives the lock back. It needs no context: it waits for at most one
-// second, and less if the deadline is nearer. The hold's context ends first,
-// so that the work has stopped before anybody else can start.
+// Unlock releases the lock. It takes no context: it waits for at most one second, and
+// less if the deadline is nearer. It cancels the hold's context first, so that the work
+// stops before another client can hold.
 //
-// Nil means that the delete is acknowledged. ErrReleasePending: it is not, and
-// is being finished in the background. ErrLost: the hold had ended before; if its
-// entry was gone, Unlock asks the service whether the session is gone too.
-// ErrUnlocked: this handle was unlocked before; nothing was sent.
+// Unlock returns nil when the service has acknowledged the deletion of the entry.
+// ErrReleasePending: it has not yet, and the session repeats the deletion in the
+// background. ErrLost: the hold had ended before; if only its entry is gone, Unlock
+// first reads whether the session is gone too. ErrUnlocked: this handle was unlocked
+// before; nothing was sent.
 func (h *Hold) Unlock() error {
 	g := h.g
 	g.mu.Lock()

@@ -142,7 +142,7 @@ type Event struct {
 	// WaitedFor is, in Ended, the entry that the request waited for last: if it was
 	// granted, the one whose end let it in, as far as this process knows. It is nil if
 	// the request did not wait, and if this process knows none. Token, Session and Key
-	// tell which hold that was. Nothing is read for it, so a grant may leave out Host,
+	// identify that hold. Nothing is read for it, so a grant may leave out Host,
 	// PID, Label and times.
 	WaitedFor *Entry
 

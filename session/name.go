@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the most bytes that the name of a lock takes.
+// MaxName is the longest name of a lock, in bytes.
 const MaxName = 512
 
 // checkName returns an error that wraps ErrInvalidName if no lock of this
@@ -15,17 +15,17 @@ const MaxName = 512
 func (s *Session) checkName(name string) error {
 	switch {
 	case !s.opened():
-		return fmt.Errorf("%w: it is nil or was never opened", ErrClosed)
+		return fmt.Errorf("%w: the Session is nil or was never opened", ErrClosed)
 	case name == "":
 		return fmt.Errorf("%w: it is empty", ErrInvalidName)
 	case len(name) > MaxName:
-		return fmt.Errorf("%w: %d bytes long, at most %d are allowed", ErrInvalidName, len(name), MaxName)
+		return fmt.Errorf("%w: it has %d bytes, more than the maximum of %d", ErrInvalidName, len(name), MaxName)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("%w %q: it is not UTF-8", ErrInvalidName, name)
 	}
 	for i := range len(name) {
 		if name[i] == 0 {
-			return fmt.Errorf("%w %q: it holds a NUL", ErrInvalidName, name)
+			return fmt.Errorf("%w %q: it contains a NUL byte", ErrInvalidName, name)
 		}
 	}
 	if err := s.backend.CheckName(name); err != nil {

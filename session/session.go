@@ -14,9 +14,9 @@ import (
 // connectTimeout bounds Open when its context has no deadline.
 const connectTimeout = 5 * time.Second
 
-// Session is what a program opens once and keeps for months. It serves any
-// number of locks and goroutines, and survives the loss of the service session
-// under it. It is safe for concurrent use.
+// Session is what a program opens once and keeps for months. It serves any number of
+// locks and goroutines, and survives the loss of its service session. It is safe for
+// concurrent use.
 type Session struct {
 	backend driver.Backend
 	profile driver.Profile
@@ -99,7 +99,7 @@ const (
 // liveTerm returns the live term, opening one if need be, see door.Session.
 func (s *Session) liveTerm(ctx context.Context) (*term, error) {
 	if !s.opened() {
-		return nil, fmt.Errorf("%w: it is nil or was never opened", ErrClosed)
+		return nil, fmt.Errorf("%w: the Session is nil or was never opened", ErrClosed)
 	}
 	for {
 		t, a, err := s.current()
@@ -222,12 +222,11 @@ func (s *Session) drop(t *term) {
 	}
 }
 
-// Close ends all that the Session has: the contexts of holds end at once, with
-// ReasonClosed; requests that wait return ErrClosed; holders have the margin to
-// call Unlock, and releases that are pending have it to be finished; then the
-// service session is closed, which hands the locks on.
-// An error means that the service did not acknowledge that: then entries stay
-// until the TTL has passed. Further calls do nothing.
+// Close ends the Session. It cancels the contexts of all holds, with ReasonClosed, and
+// waiting requests return ErrClosed. It then waits, for up to the margin, until holders
+// have called Unlock and pending releases are finished, and closes the service session,
+// which releases all locks. After an error the service has not acknowledged that, and
+// entries stay until the TTL has passed. Further calls do nothing.
 func (s *Session) Close() error {
 	if !s.opened() {
 		return nil
@@ -282,11 +281,11 @@ func (s *Session) limit(ctx context.Context, name string) (int64, error) {
 	return limit, nil
 }
 
-// Names returns, sorted, the names of the locks that begin with prefix and that
-// somebody holds or waits for.
+// Names returns, sorted, the names of all locks that begin with prefix and have at
+// least one entry.
 func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 	if !s.opened() {
-		return nil, fmt.Errorf("session: names: %w: it is nil or was never opened", ErrClosed)
+		return nil, fmt.Errorf("session: names: %w: the Session is nil or was never opened", ErrClosed)
 	}
 	names, err := s.backend.Names(ctx, prefix)
 	if err != nil {
@@ -295,7 +294,7 @@ func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Options are the options in force, defaults filled in.
+// Options returns the options in force, with defaults filled in.
 func (s *Session) Options() Options {
 	if !s.opened() {
 		return Options{}

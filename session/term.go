@@ -72,7 +72,7 @@ func (s *Session) openTerm(ctx context.Context) (*term, error) {
 		t.end(ReasonDeadline, nil)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return nil, fmt.Errorf("%w: session %s was over before it was ready: %w", ErrUnavailable, drv.ID(), t.ended)
+		return nil, fmt.Errorf("%w: session %s ended while it was being opened: %w", ErrUnavailable, drv.ID(), t.ended)
 	}
 	s.opts.Logger.Info("fairlock: session opened", "service", s.profile.Service, "session", drv.ID(), "ttl", s.opts.TTL)
 	return t, nil

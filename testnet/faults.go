@@ -75,8 +75,8 @@ func (p *Proxy) Delay(dir fault.Direction, d time.Duration) {
 	})
 }
 
-// Refuse says whether new connections are reset as soon as they are accepted.
-// Those there are stay.
+// Refuse sets whether the proxy resets new connections as soon as it has accepted them.
+// Present connections stay.
 func (p *Proxy) Refuse(refuse bool) {
 	p.change(func() { p.refuse = refuse })
 }

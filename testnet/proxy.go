@@ -30,7 +30,7 @@ type Options struct {
 	// client that ends or fills the 16 KiB without being recognized.
 	Label func(head []byte) (label string, ok bool)
 
-	// Rewrite changes what the client says first, such as an address at which it
+	// Rewrite changes the first bytes that the client sends, such as an address at which it
 	// wants to be called back. It is called like Label, until both are ok, and
 	// what it returns then is passed on in place of head. Nil changes nothing,
 	// and so does not being ok in time.
@@ -39,7 +39,7 @@ type Options struct {
 	// DialRetry keeps an accepted connection while the server refuses ours,
 	// and goes on trying for as long as the client stays. False resets the
 	// client's connection at once, which is as near as a proxy comes to a port
-	// where nobody listens. Some clients punish "accepted, then reset" with
+	// where no server listens. Some clients punish "accepted, then reset" with
 	// seconds of backoff (a ZooKeeper follower that looks for its new leader
 	// does): use true for those.
 	DialRetry bool

@@ -32,7 +32,7 @@ func (s *sess) admit(ctx context.Context, ref driver.Ref) error {
 	}
 	if n.sealed {
 		// A change of it would be taken for word of a hold that was given back.
-		return fmt.Errorf("%w: %q is not of a line with a limit", driver.ErrRefused, n.name)
+		return fmt.Errorf("%w: %q is not in a queue with a limit", driver.ErrRefused, n.name)
 	}
 	known, err := s.writer(ctx, ref, n)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *sess) hasBell(ref driver.Ref, n node, name string) {
 func (s *sess) Claim(ctx context.Context, ref driver.Ref) (driver.Number, error) {
 	slot, err := s.claim(ctx, ref)
 	if err != nil {
-		return driver.Number{}, fmt.Errorf("zookeeper: claim a number of %q: %w", ref.Line, err)
+		return driver.Number{}, fmt.Errorf("zookeeper: claim a slot of %q: %w", ref.Line, err)
 	}
 	return slot, nil
 }

@@ -42,8 +42,8 @@ type backend struct {
 
 var _ driver.Backend = (*backend)(nil)
 
-// NewBackend returns the backend that Open works on, for the conformance suite
-// and for tools. Nothing is sent.
+// NewBackend returns the backend that Open uses, for the conformance suite and for
+// tools. It sends nothing.
 func NewBackend(servers []string, opts *Options) (driver.Backend, error) {
 	b, err := newBackend(servers, opts)
 	if err != nil {
@@ -203,12 +203,12 @@ func (b *backend) openVisitor(ctx context.Context) (*sess, error) {
 	})
 }
 
-// Open opens a Session on the servers, each "host:port" (or "host", for port
-// 2181). Opts may be nil. It fails with an error that wraps
-// session.ErrInvalidOptions (nothing was sent), session.ErrDenied (a login that
-// the servers refuse), session.ErrRefused (a TTL of which the servers leave too
-// little) or, when ctx ends (after 5 s if it has no deadline),
-// session.ErrUnavailable, which names for each server why it cannot be reached.
+// Open opens a Session on the servers, each "host:port" (or "host", for port 2181).
+// opts may be nil. Open returns an error that wraps session.ErrInvalidOptions (nothing
+// was sent), session.ErrDenied (the servers refuse a login), session.ErrRefused (the
+// servers' limits leave too short a session timeout) or session.ErrUnavailable, which
+// contains the reason for each server. The last comes when ctx ends (after 5 s if it
+// has no deadline).
 func Open(ctx context.Context, servers []string, opts *Options) (*session.Session, error) {
 	b, err := NewBackend(servers, opts)
 	if err != nil {

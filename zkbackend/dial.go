@@ -179,7 +179,7 @@ func (b *backend) discard(ctx context.Context, l *link) {
 func (s *sess) begin(ctx context.Context, l *link) error {
 	s.who, s.ttl = l.hello.identity, l.hello.ttl
 	if s.ttl != s.cfg.TTL {
-		s.cfg.Logger.Warn("zookeeper: the server gives another session timeout than was asked for; the deadline follows it",
+		s.cfg.Logger.Warn("zookeeper: the server granted a different session timeout than requested; the deadline follows the granted one",
 			"session", s.ID(), "asked", s.cfg.TTL, "given", s.ttl)
 	}
 	if s.proof = s.b.opts.Proof; s.proof == ProofAuto {
@@ -209,14 +209,14 @@ func (s *sess) tooShort() error {
 	}
 	given, advice := fmt.Sprintf("a session timeout of %v", s.ttl), "use a longer TTL"
 	if s.ttl < s.cfg.TTL {
-		given += fmt.Sprintf(" (the servers give no more, %v was asked for)", s.cfg.TTL)
-		advice = "ask for the TTL that they give, or for a smaller Margin"
+		given += fmt.Sprintf(" (the servers grant no more, %v was requested)", s.cfg.TTL)
+		advice = "use the TTL that they grant, or a smaller Margin"
 	}
 	if s.proof != ProofPing {
 		given += fmt.Sprintf(", servers whose tickTime is %v", s.b.opts.TickTime)
 		advice += ", or set Options.TickTime if your servers' is smaller"
 	}
-	return fmt.Errorf("%w: with %s and a margin of %v, the end of belief would be %v after a proof, less than a quarter: %s",
+	return fmt.Errorf("%w: with %s and a margin of %v, the trust window would be %v, less than a quarter of it: %s",
 		driver.ErrRefused, given, margin, rest, advice)
 }
 

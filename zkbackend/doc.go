@@ -1,100 +1,98 @@
-// Package zkbackend keeps the lines of locks in ZooKeeper.
+// Package zkbackend keeps the queues of locks in ZooKeeper.
 //
 //	s, err := zkbackend.Open(ctx, []string{"zk-1:2181", "zk-2:2181", "zk-3:2181"}, nil)
 //	defer s.Close()
 //
-// [Open] makes its own connections. The answer is a [session.Session], from
-// which recipes make locks.
+// Open makes its own connections, and returns a session.Session, on which the recipes
+// work.
 //
-// # What is in ZooKeeper
+// # Nodes
 //
-// A session is one ZooKeeper session, whatever the number of locks. A lock's
-// name is a path below the root, and an entry is an ephemeral sequential node
-// there,
+// A session is one ZooKeeper session, whatever the number of locks. A lock's name is a
+// path below the root, and an entry is an ephemeral sequential node there:
 //
 //	/fairlock/<name>/<16 hex>x-lock-<sequence>       a mutex
 //	/fairlock/<name>/<16 hex>x-__WRIT__<sequence>    a writer
 //	/fairlock/<name>/<16 hex>x-__READ__<sequence>    a reader
-//	/fairlock/<name>/<16 hex>w3-lock-<sequence>      a semaphore's request for 3
+//	/fairlock/<name>/<16 hex>w3-lock-<sequence>      a semaphore's request for 3 permits
 //	/fairlock/<name>/<16 hex>v-latch-<sequence>      a candidate, with a value
 //
-// whose sequence number is its place in the line. Its fencing token is the
-// czxid, the transaction that created it: the sequence begins at 0 again when an
-// idle folder was removed, the czxid never goes back. The 16 digits are random,
-// so that no late request can meet another's entry. A reader that was a writer
-// keeps its number and its token, which it then says itself.
+// The sequence number is the entry's place in the queue. Its fencing token is its
+// czxid, the transaction that created it: the sequence begins at 0 again when an idle
+// folder was removed, and the czxid never goes back. The 16 hexadecimal digits are
+// random, so that no late request can meet another request's entry. A reader that was a
+// writer keeps its place and its token, which its data contains.
 //
-// Only its own session may write an entry: each has a login of its own for that,
-// beside those that the user gives. So a holder can tell whoever stands behind
-// that it held, by writing its entry as it goes, and a hand-off takes no read; the
-// x says that a change means this. Entries that are changed while they stand, w
-// and v, have no x. Curator's Revoker is refused. On servers that do not enforce
-// permissions there is no x, and the holder leaves word in the folder's data.
+// Only its own session may write an entry: each session has a login of its own for
+// that, next to those in Options.Auth. So a holder can notify the waiter behind it that
+// it held, by writing its entry when it releases, and a hand-off needs no read. The x
+// marks an entry whose change means this. Entries that change during their life, w and
+// v, have no x. Curator's Revoker cannot write such an entry. On servers that do not
+// enforce permissions there is no x, and the holder writes into the folder's data
+// instead.
 //
-// What belongs to a line and is no entry lies beside it, since others stumble over
-// it in the line's folder:
+// The records of a queue are not in its folder, because other programs would take them
+// for entries:
 //
-//	/fairlock/%beside/<name>/limit/<n>       the limit; stays until somebody deletes it
-//	/fairlock/%beside/<name>/holders/        the entries that were admitted
-//	/fairlock/%beside/<name>/slot/<n>        whose number that is
-//	/fairlock/%beside/<name>/meta/           what entries with a value say of themselves
-//	/fairlock/%beside/<name>/ledger          who holds; none if the last gave back
-//	/fairlock/%beside/<name>/done            which work is done (mutex.Once); stays
-//	/fairlock/%beside/<name>/asks/           those who ask that somebody yields
+//	/fairlock/%beside/<name>/limit/<n>       the limit; stays until an operator deletes it
+//	/fairlock/%beside/<name>/holders/        the entries that hold permits after a wait
+//	/fairlock/%beside/<name>/slot/<n>        the entry that has this slot
+//	/fairlock/%beside/<name>/meta/           the owners of entries with a value
+//	/fairlock/%beside/<name>/ledger          the holder; none if the last one released cleanly
+//	/fairlock/%beside/<name>/done            the record of finished work (mutex.Once); stays
+//	/fairlock/%beside/<name>/asks/           the yield requests, with their reasons
 //
-// The name is one part of the path there, with %2F for "/".
+// There the name is one part of the path, with %2F for "/".
 //
-// Folders are containers, which the servers remove when they have been empty for
-// a while; their data is used. Children that are no entries are left alone; what
-// ZooKeeper does not take in a path, and "%", is written as %XX.
+// Folders are containers, which the servers remove when they have been empty for a
+// while; their data is used. Children that are not entries are left alone. In a name,
+// characters that ZooKeeper refuses in a path, and "%", are written as %XX.
 //
-// The line is shared with other programs on the same path: Curator's
-// InterProcessMutex and go-zookeeper's zk.Lock in [LayoutCurator], Kazoo's Lock
-// in [LayoutKazoo]. What the log says of "several protocols in one line" is to
-// be taken seriously: they do not see each other.
+// The queue is shared with other programs on the same path: Curator's InterProcessMutex
+// and go-zookeeper's zk.Lock in LayoutCurator, Kazoo's Lock in LayoutKazoo. Take a log
+// message about "several protocols in one queue" seriously: clients of different
+// protocols do not see each other, and can hold at the same time.
 //
 // # The deadline
 //
-// A server that is alone counts a session's timeout from the request that it
-// received last. In an ensemble the leader counts, from what the followers
-// report; a follower that was cut off from its leader goes on answering pings
-// for up to syncLimit × tickTime while the leader lets the session expire and
-// gives its locks away. So with an ensemble the proof is a heartbeat that the
-// leader answers (Sync), and it counts from two heartbeats before the newest;
-// see [Proof]. Heartbeats are an eighth of the TTL apart, on an ensemble at
-// least 1.25 ticks: tell [Options].TickTime if it is not 2 s.
+// A standalone server counts a session's timeout from the last request that it
+// received. In an ensemble the leader counts, from the reports of the followers. A
+// follower that is cut off from its leader still answers pings for up to syncLimit ×
+// tickTime, while the leader lets the session expire and passes on its locks. So in an
+// ensemble only a heartbeat that the leader answers (Sync) counts as a renewal, and the
+// trust window begins two heartbeats before the newest; see Proof. Heartbeats are an
+// eighth of the TTL apart, and in an ensemble at least 1.25 ticks: set Options.TickTime
+// if it is not 2 s.
 //
-// Of the deposed leader that does not know it yet only [ProofQuorum] knows.
+// Only ProofQuorum detects a deposed leader that has not yet noticed.
 //
-// Observers that are connected to a follower (observerMasterPort) report their
-// clients to the leader in two steps, and [ProofSync] counts on one. Give Open the
-// addresses of voters, or of observers that are connected to the leader, or use
-// [ProofQuorum].
+// Observers that are connected to a follower (observerMasterPort) report their clients
+// to the leader in two steps, and ProofSync allows for one. Give Open the addresses of
+// voters, or of observers that are connected to the leader, or use ProofQuorum.
 //
-// # The numbers at the end
+// # The end of the sequence
 //
-// A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second.
-// Beyond, ZooKeeper hands out the same number again and again, and stock clients
-// all hold at once. Whoever gets one of the last million numbers here waits
-// beside the line until it is empty and begins it anew; where others keep it
-// from emptying, Lock returns [ErrSequence].
+// A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second. After
+// that, ZooKeeper assigns the same number again and again, and stock clients would all
+// hold at once. A request here that gets one of the last million numbers waits outside
+// the queue until the folder is empty, and then restarts the sequence. If other
+// programs keep the folder from emptying, Lock returns ErrSequence.
 //
-// # What it asks of the servers
+// # Requirements
 //
-// ZooKeeper 3.5.3 or later, for containers. Permissions READ, WRITE, CREATE and
-// DELETE on the folders of locks, and CREATE on the root, or on what lies above
-// it if that is to be made. The session timeout within what the servers allow:
-// by default 2 to 20 ticks, so 4 to 40 s.
+// The servers must be ZooKeeper 3.5.3 or newer, for containers. The login needs the
+// permissions READ, WRITE, CREATE and DELETE on the folders of locks, and CREATE on the
+// root, or on the node above it if the root must be created. The session timeout must
+// be within the servers' bounds: by default 2 to 20 ticks, that is 4 to 40 s.
 //
-// Listing the names of locks takes READ on every folder below the root, those of
-// other applications included if they share it; a folder that may not be read is
-// left out. So give locks a root of their own.
+// Listing the names of locks needs READ on every folder below the root, including those
+// of other applications that share it; a folder without that permission is left out. So
+// give locks a root of their own.
 //
-// The same jute.maxbuffer on all servers. Above its default of 1 MB nothing is
-// sent. A server with a smaller one closes the connection on a longer request,
-// which is refused after three attempts; and an answer of more than 64 MiB is
-// refused too.
+// All servers must have the same jute.maxbuffer. No request longer than its default of
+// 1 MB is sent. A server with a smaller one closes the connection on a longer request,
+// which fails after three attempts. An answer of more than 64 MiB is refused too.
 //
-// Do not restore a server's data from a backup under living clients: czxids
-// would go back, and tokens with them.
+// Do not restore a server's data from a backup while clients are running: czxids would
+// go back, and tokens with them.
 package zkbackend

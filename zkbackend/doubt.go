@@ -130,7 +130,7 @@ func (s *sess) refute(dir string, d *doubtful) error {
 }
 
 // errWord: the owner of an entry is a liar, or does not know what a seal means.
-var errWord = errors.New("zookeeper: an entry left word of a hold that it cannot have had")
+var errWord = errors.New("zookeeper: an entry recorded a hold that it cannot have had")
 
 // errBroken: somebody wrote an entry that was not his.
-var errBroken = errors.New("zookeeper: somebody else wrote a sealed entry, which takes the login \"super\"")
+var errBroken = errors.New("zookeeper: another client wrote a sealed entry, which takes the login \"super\"")

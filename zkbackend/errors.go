@@ -10,11 +10,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// ErrSequence tells that the line's sequence numbers are used up, or nearly, and
-// that it cannot be begun anew because it does not become empty: somebody else's
-// entries or folders are in it. It is in the chain of an error of Lock, beside
-// session.ErrRefused. Delete the folder when nobody is in it.
-var ErrSequence = errors.New("zkbackend: sequence numbers of the line are used up")
+// ErrSequence means that the sequence numbers of the queue are used up, or nearly, and cannot
+// restart because the queue's folder does not become empty: other programs' entries or
+// folders are in it. It is in the chain of an error of Lock, with session.ErrRefused.
+// Delete the folder when no lock in it is in use.
+var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
 
 // outcome is what an error of the client library says about its request.
 type outcome int

@@ -9,9 +9,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Guard returns conditions for a transaction on the same ensemble, which holds
-// only if the lock does: then the write and the check are one, and no pause of
-// this process can come between them.
+// Guard returns conditions for a transaction on the same ensemble. The transaction
+// succeeds only if the lock is held, so the check and the write are one step, and no
+// pause of this process can come between them.
 //
 //	ops := []any{&zk.SetDataRequest{Path: "/orders/last", Data: id, Version: -1}}
 //	for _, c := range zkbackend.Guard(hold) {
@@ -22,12 +22,11 @@ import (
 //		// The lock is lost. Nothing was written.
 //	}
 //
-// There is one condition for each entry of the hold, and one more that never
-// holds if the hold is over. The paths are absolute: a connection with a chroot
-// of its own must not be used.
+// There is one condition for each entry of the hold. For a hold that is lost or
+// released there is also one that never holds. The paths are absolute: do not use a
+// connection with a chroot of its own.
 //
-// The guard of a hold that is lost or was given back never succeeds. Of a hold
-// on another service it panics: there is no condition that could be right.
+// Guard panics for a hold on another service, because no condition could be right.
 func Guard(h *session.Hold) []*zk.CheckVersionRequest {
 	inner := session.Engine(door.Key{}).Inner(h)
 	refs := inner.Refs()

@@ -61,7 +61,7 @@ func (s *sess) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]driver
 		lines[r.Line] = true
 	}
 	if len(reqs) > maxAll {
-		return nil, fmt.Errorf("zookeeper: join %q and others: %w: %d lines at once, more than %d",
+		return nil, fmt.Errorf("zookeeper: join %q and others: %w: %d queues in one transaction, more than %d",
 			reqs[0].Line, driver.ErrRefused, len(reqs), maxAll)
 	}
 	return s.join(ctx, reqs)

@@ -42,7 +42,7 @@ func newLayout(root string, kind Layout) layout {
 func (l layout) check(name string) error {
 	for i, seg := range strings.Split(name, "/") {
 		if _, ok := parseNode(escape(seg)); ok {
-			return fmt.Errorf("its part %q would be taken for an entry of another lock", seg)
+			return fmt.Errorf("its part %q has the form of an entry of another lock", seg)
 		}
 		if i == 0 && seg == "zookeeper" && l.root == "" {
 			return errors.New("/zookeeper belongs to the servers")

@@ -52,7 +52,7 @@ var errOrder = errors.New("a reply came before that to an earlier request")
 var errBye = errors.New("no longer needed")
 
 // errExpired: the service has no such session any more.
-var errExpired = errors.New("zookeeper has no such session: it expired, or somebody ended it")
+var errExpired = errors.New("zookeeper has no such session: it expired or was closed by another client")
 
 // errShortened: the session lives for a shorter time than it did.
 var errShortened = errors.New("zookeeper: the session was given a shorter timeout")

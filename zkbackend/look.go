@@ -142,7 +142,7 @@ func bySeq(n node, seq int64) int { return int(min(max(n.seq-seq, -1), 1)) }
 func (s *sess) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
 	v, err := s.look(ctx, req)
 	if err != nil {
-		return driver.View{}, fmt.Errorf("zookeeper: look at %q: %w", req.Line, err)
+		return driver.View{}, fmt.Errorf("zookeeper: read %q: %w", req.Line, err)
 	}
 	return v, nil
 }
@@ -239,7 +239,7 @@ func (s *sess) checkMixed(line string, nodes []node) {
 	jot(s.mixed, line, true)
 	s.mu.Unlock()
 	if !told {
-		s.cfg.Logger.Warn("zookeeper: entries of several protocols in one line; their owners do not see each other",
+		s.cfg.Logger.Warn("zookeeper: entries of several protocols in one queue; their owners do not see each other",
 			"name", line, "mutex", seen[0], "readwrite", seen[1], "kazoo", seen[2], "latch", seen[3])
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// DefaultRoot is the path below which lines are kept unless Options say
-// otherwise.
+// DefaultRoot is the path of the queues unless Options.Root is set.
 const DefaultRoot = "/fairlock"
 
 // maxRoot keeps root, name and entry well below what a server takes as a path.
@@ -28,19 +27,19 @@ const defaultPort = "2181"
 // defaultTick is the tickTime of a server that was not told another.
 const defaultTick = 2 * time.Second
 
-// Layout says how entries are named. All programs that share a lock must use
-// the same.
+// Layout is how entries are named. All programs that share a lock must use the same
+// layout.
 type Layout int
 
 const (
-	// LayoutCurator names entries "<16 hex>x-lock-<sequence>" and stands in one
-	// line with Curator's InterProcessMutex and with go-zookeeper's zk.Lock on
-	// the same path. It is the default.
+	// LayoutCurator names entries "<16 hex>x-lock-<sequence>" and shares the queue with
+	// Curator's InterProcessMutex and with go-zookeeper's zk.Lock on the same path. It
+	// is the default.
 	LayoutCurator Layout = iota
 
-	// LayoutKazoo names entries "<16 hex>x__lock__<sequence>" and stands in one
-	// line with Kazoo's Lock. go-zookeeper's zk.Lock waits behind entries of
-	// this layout, but stock Kazoo does not wait behind those of zk.Lock.
+	// LayoutKazoo names entries "<16 hex>x__lock__<sequence>" and shares the queue with
+	// Kazoo's Lock. go-zookeeper's zk.Lock waits behind entries of this layout, but
+	// stock Kazoo does not wait behind those of zk.Lock.
 	LayoutKazoo
 )
 
@@ -55,30 +54,29 @@ func (l Layout) String() string {
 	return fmt.Sprintf("Layout(%d)", int(l))
 }
 
-// Proof says which acknowledged request proves that the service still has our
-// session; see the package's documentation on deadlines.
+// Proof is which acknowledged request proves that the service still has the session;
+// see the package's documentation on the deadline.
 type Proof int
 
 const (
-	// ProofAuto is ProofPing if one server is configured and that server says
-	// that it is alone, and ProofSync otherwise. It is the default. A session asks
-	// the server again on every new connection, and ends if the server belongs to
-	// an ensemble by then.
+	// ProofAuto is ProofPing if one server is configured and that server reports that
+	// it is standalone, and ProofSync otherwise. It is the default. A session asks the
+	// server again on every new connection, and ends if the server belongs to an
+	// ensemble by then.
 	ProofAuto Proof = iota
 
-	// ProofPing takes the answer to a heartbeat for a proof of that heartbeat. The
-	// heartbeat is a request of our own, a Sync, and not the client library's ping.
-	// On an ensemble that is unsafe: a follower that is cut off from its leader
-	// has not told it of the heartbeat yet, and nobody knows when it will.
+	// ProofPing counts the answer to a heartbeat as a proof. The heartbeat is a request
+	// of the backend, a Sync, and not the client library's ping. On an ensemble
+	// ProofPing is unsafe: a follower that is cut off from its leader has not forwarded
+	// the heartbeat yet, and may never do so.
 	ProofPing
 
-	// ProofSync takes answers to Sync, which come from the leader.
+	// ProofSync counts answers to Sync, which come from the leader.
 	ProofSync
 
-	// ProofQuorum takes answers to writes (a transaction that checks and
-	// changes nothing), which a majority has acknowledged: it also sees
-	// through a leader that was deposed and does not know it yet. Each costs
-	// the ensemble a commit.
+	// ProofQuorum counts answers to writes (a transaction that checks and changes
+	// nothing), which a majority has acknowledged. So it also detects a deposed leader
+	// that has not yet noticed. Each costs the ensemble a commit.
 	ProofQuorum
 )
 
@@ -97,73 +95,70 @@ func (p Proof) String() string {
 	return fmt.Sprintf("Proof(%d)", int(p))
 }
 
-// Auth is what a session shows of itself on every connection.
+// Auth is a login of a session, which it sends on every connection.
 type Auth struct {
-	Scheme      string // "digest", or another that the servers know
+	Scheme      string // "digest", or another scheme of the servers
 	Credentials []byte // for "digest": user:password
 }
 
-// DigestAuth is the login of a user by password. ZooKeeper does not check it
-// against a list of users: a wrong password is a different identity, to which
-// the ACLs give nothing.
+// DigestAuth returns the login of a user with a password. ZooKeeper does not check it
+// against a list of users: a wrong password is a different identity, to which the ACLs
+// grant nothing.
 func DigestAuth(user, password string) Auth {
 	return Auth{Scheme: "digest", Credentials: []byte(user + ":" + password)}
 }
 
-// String tells the scheme and keeps the rest to itself.
+// String returns the scheme without the credentials.
 func (a Auth) String() string { return a.Scheme + ":(hidden)" }
 
-// GoString does the same for %#v.
+// GoString returns the same as String.
 func (a Auth) GoString() string { return a.String() }
 
-// MarshalJSON does the same: package log/slog encodes what it is given as JSON.
+// MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
 func (a Auth) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
 
-// Options are what Open and NewBackend take beside the servers. The zero value
-// is ready to use.
+// Options are the options of Open and NewBackend. The zero value is ready to use.
 type Options struct {
-	// Session is what all backends have in common: TTL, margin, label, hooks
-	// and log. The TTL is the ZooKeeper session timeout that is asked for. A
-	// server gives between 2 and 20 ticks unless it was told otherwise; what
-	// it gives counts, and a log line says so if it is not what was asked for.
+	// Session has the options of all backends: TTL, margin, label, hooks and logger.
+	// The TTL is the requested ZooKeeper session timeout. By default a server grants
+	// between 2 and 20 ticks. The granted timeout counts, and the log shows it if it
+	// differs.
 	Session session.Options
 
-	// Root is the path below which lines are kept, "" means DefaultRoot, "/"
-	// the whole tree. It begins with "/", does not end with it, and is at most
-	// 512 bytes. What is missing of it is created with the first lock.
+	// Root is the path of the queues; "" means DefaultRoot, and "/" the whole tree. It
+	// begins with "/", does not end with it, and has at most 512 bytes. Missing nodes
+	// of it are created with the first lock.
 	//
-	// A name is a path below the root, so roots can meet: the lock "team/x" of
-	// the root "/locks" and the lock "x" of the root "/locks/team" are the same
-	// queue. Their limits, ledgers and the like are kept apart, below each root.
-	// Programs that are to have nothing in common take roots of which none lies
-	// below another.
+	// A name is a path below the root, so roots can meet: the lock "team/x" of the root
+	// "/locks" and the lock "x" of the root "/locks/team" are the same queue. Their
+	// limits, ledgers and other records are kept apart, below each root. Programs that
+	// must share nothing need roots of which none is below another.
 	Root string
 
-	// Layout says how entries are named. 0 means LayoutCurator.
+	// Layout is how entries are named. 0 means LayoutCurator.
 	Layout Layout
 
-	// Proof says what proves that the service has our session. 0 means
-	// ProofAuto.
+	// Proof is which acknowledged request renews the session. 0 means ProofAuto.
 	Proof Proof
 
-	// TickTime is the servers' tickTime, 0 means their default of 2 s. With
-	// ProofSync and ProofQuorum proofs are at least 1.25 ticks apart and count
-	// from two before the newest, so a TTL below about six ticks is refused:
-	// set it if your servers have a smaller one.
+	// TickTime is the servers' tickTime; 0 means their default of 2 s. With ProofSync
+	// and ProofQuorum, heartbeats are at least 1.25 ticks apart and the trust window
+	// begins two before the newest, so a TTL below about six ticks is refused: set
+	// TickTime if your servers have a smaller one.
 	TickTime time.Duration
 
-	// TLS turns on TLS with this configuration. If it names no server, each
-	// connection verifies the host that was dialled.
+	// TLS turns on TLS with this configuration. If it has no ServerName, each
+	// connection verifies the host that it dialled.
 	TLS *tls.Config
 
-	// Auth is shown to the servers on every connection.
+	// Auth are the logins, sent on every connection.
 	Auth []Auth
 
-	// ACL is what new folders get, and entries too, except that only the session
-	// itself may write its entries. Nil means that everybody may do everything,
-	// which is what Curator does. The scheme "auth" stands for the logins by
-	// password in Auth; with TLS, or logins of other kinds, or servers that compute
-	// digests by another algorithm than SHA1, it is left to the servers, and then a
+	// ACL is the access control list of new folders, and of entries, except that only
+	// the session itself may write its entries. Nil means that every client may do
+	// everything, which is Curator's default. The scheme "auth" stands for the logins
+	// by password in Auth. With TLS, logins of other kinds, or servers that compute
+	// digests by another algorithm than SHA1, the servers resolve it, and then a
 	// hand-off takes one read.
 	ACL []zk.ACL
 
@@ -234,7 +229,7 @@ func (o *Options) wrong() error {
 	case o.TickTime < time.Millisecond:
 		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)
 	case len(o.ACL) == 0:
-		return fmt.Errorf("the ACL is empty: nobody could read an entry; use nil for the default")
+		return fmt.Errorf("the ACL is empty, so no client could read an entry; use nil for the default")
 	}
 	for _, a := range o.Auth {
 		if a.Scheme == "" {

@@ -110,7 +110,7 @@ func (s *sess) setSeal(ctx context.Context, l *link) error {
 
 // errNoSeal: entries cannot be sealed by a login, which the connection may have
 // shown already.
-var errNoSeal = errors.New("zookeeper: the login of a session of its own is of no use")
+var errNoSeal = errors.New("zookeeper: the session's own login does not work")
 
 // writing is what mayWrite finds out.
 type writing int

@@ -29,7 +29,7 @@ func (j *join) overflow(ctx context.Context, p part, n node) ([]driver.Joined, e
 		return nil, j.giveUp(err)
 	}
 	j.closed()
-	j.s.cfg.Logger.Warn("zookeeper: sequence numbers of a line are nearly used up; waiting for it to empty, to begin anew",
+	j.s.cfg.Logger.Warn("zookeeper: the sequence numbers of a queue are nearly used up; waiting until it is empty to restart them",
 		"name", p.req.Line, "path", p.dir, "sequence", n.seq)
 	if err := j.renew(ctx, p); err != nil {
 		return nil, err

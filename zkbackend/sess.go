@@ -156,7 +156,7 @@ func (s *sess) report(err error) {
 }
 
 // errEnsemble: the proofs of the session are unsafe from now on.
-var errEnsemble = errors.New("zookeeper: a server that was alone belongs to an ensemble now, where the session needs another proof")
+var errEnsemble = errors.New("zookeeper: a standalone server has joined an ensemble, where the session needs another proof")
 
 // checkAlone reports whether the session may use a new link. A session that found
 // its server alone when it was opened asks on every new connection, because the

@@ -39,7 +39,7 @@ func (s *sess) write(ctx context.Context, ref driver.Ref, value []byte) error {
 	case len(value) > maxValue:
 		return tooLong(len(value))
 	case n.marker == markLatch:
-		return fmt.Errorf("%w: %q stands in the line of a LeaderLatch", errLatch, n.name)
+		return fmt.Errorf("%w: %q is in the queue of a LeaderLatch", errLatch, n.name)
 	case value == nil:
 		value = []byte{}
 	}

@@ -10,27 +10,27 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ClientOptions are the settings of NewClient. Nil is the same as the zero value.
+// ClientOptions are the options of NewClient. Nil is the same as the zero value.
 type ClientOptions struct {
-	// Endpoints are the addresses to choose from. Nil is all members, past their
+	// Endpoints are the addresses to choose from. Nil means all members, past their
 	// proxies.
 	Endpoints []string
 
-	// Session is the timeout to ask for. 0 is 10 s.
+	// Session is the requested timeout. 0 means 10 s.
 	Session time.Duration
 
-	// Dialer makes the connections, with Options.TLS also their TLS. Nil dials
-	// and with Options.TLS is the user "CN=client".
+	// Dialer makes the connections, with Options.TLS including their TLS. Nil means a
+	// plain one, which with Options.TLS is the user "CN=client".
 	Dialer zk.Dialer
 
-	// OnEvent is called for every event of the session and must not block. Nil
-	// ignores them.
+	// OnEvent is called for every event of the session and must not block. It may be
+	// nil.
 	OnEvent zk.EventCallback
 }
 
-// Client returns a client of all members that goes past their proxies, for looking
-// at what is there whatever the test breaks. It is closed when the test ends,
-// before an ensemble that New started earlier. It fails the test if there is none.
+// Client returns a client of all members that bypasses their proxies, to read the state
+// whatever the test breaks. It is closed when the test ends, before an ensemble that
+// New started earlier. Client fails the test if it cannot make one.
 func (e *Ensemble) Client(t testing.TB) *zk.Conn {
 	t.Helper()
 	conn, err := e.NewClient(nil)
@@ -41,7 +41,7 @@ func (e *Ensemble) Client(t testing.TB) *zk.Conn {
 	return conn
 }
 
-// NewClient returns a silent client, which connects in the background: its first
+// NewClient returns a client that logs nothing. It connects in the background: its first
 // request waits for that. The caller closes it.
 func (e *Ensemble) NewClient(opts *ClientOptions) (*zk.Conn, error) {
 	var o ClientOptions

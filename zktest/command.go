@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Command sends one of ZooKeeper's four letter words, such as "srvr", "cons",
-// "wchs" or "mntr", past the proxy, and returns the answer. All words are allowed.
-// It fails when the member is not there or ctx ends first.
+// Command sends one of ZooKeeper's four letter words, such as "srvr", "cons", "wchs" or
+// "mntr", past the proxy, and returns the answer. All words are enabled. It fails when
+// the member is not there or ctx ends first.
 func (m *Member) Command(ctx context.Context, word string) (string, error) {
 	answer, err := m.ask(ctx, word)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// Ensemble is a running ZooKeeper of one or more members, each a process of its
-// own. Its methods may be called from any goroutine.
+// Ensemble is a running ZooKeeper of one or more members, each a process of its own.
+// Its methods are safe for concurrent use.
 type Ensemble struct {
 	opts            Options
 	java, classpath string
@@ -27,8 +27,8 @@ type Ensemble struct {
 	cuts map[cut]bool // what is in effect
 }
 
-// New starts an ensemble for a test and closes it when the test and its cleanups
-// that were registered later have ended. It fails the test if that does not work.
+// New starts an ensemble for a test, and closes it after the test and all cleanups that
+// were registered later. It fails the test if the ensemble does not start.
 func New(t testing.TB, opts *Options) *Ensemble {
 	t.Helper()
 	e, err := Start(t.Context(), opts)
@@ -43,9 +43,9 @@ func New(t testing.TB, opts *Options) *Ensemble {
 	return e
 }
 
-// Start starts an ensemble and returns when every member serves clients. If one
-// does not within Options.StartTimeout or before ctx ends, Start says why and
-// leaves nothing behind. ctx is for starting only.
+// Start starts an ensemble and returns when every member serves clients. If one does
+// not within Options.StartTimeout or before ctx ends, Start returns the reason and
+// leaves nothing behind. ctx bounds only the start.
 func Start(ctx context.Context, opts *Options) (*Ensemble, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -120,7 +120,7 @@ func (e *Ensemble) launch(ctx context.Context) error {
 	return err
 }
 
-// Endpoints are the client addresses of all members, "host:port", through the
+// Endpoints returns the client addresses of all members, "host:port", through the
 // proxies if there are any.
 func (e *Ensemble) Endpoints() []string {
 	servers := make([]string, len(e.members))
@@ -130,19 +130,18 @@ func (e *Ensemble) Endpoints() []string {
 	return servers
 }
 
-// Len is the number of members.
+// Len returns the number of members.
 func (e *Ensemble) Len() int { return len(e.members) }
 
 // Member returns member i, counted from 0. It panics if there is none.
 func (e *Ensemble) Member(i int) *Member { return e.members[i] }
 
-// CA is the authority that clients with Options.TLS need a certificate of; nil
+// CA returns the authority that signs the certificates of clients with Options.TLS; nil
 // without Options.TLS.
 func (e *Ensemble) CA() *testnet.CA { return e.ca }
 
-// Close kills all members, without farewell to clients or to each other, and
-// removes what Start has made. Closing again returns the first answer. It takes
-// some milliseconds.
+// Close kills all members, without notice to clients or to each other, and removes what
+// Start has made. Further calls return the first result. It takes some milliseconds.
 func (e *Ensemble) Close() error { return e.close() }
 
 func (e *Ensemble) shutdown() error {

@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Kill ends the process at once (SIGKILL) and returns when it is gone. Killing
-// again does nothing.
+// Kill ends the process at once (SIGKILL) and returns when it is gone. Further calls do
+// nothing.
 func (m *Member) Kill() { m.halt() }
 
-// Pause stops the process where it stands (SIGSTOP): connections stay open and
-// nobody answers. It fails when the process is gone, and on systems without that
-// signal.
+// Pause stops the process (SIGSTOP): its connections stay open and it does not answer.
+// It fails when the process is gone, and on systems without that signal.
 func (m *Member) Pause() error {
 	if err := m.running().Pause(); err != nil {
 		return fmt.Errorf("zktest: pause %q: %w", m.Name(), err)
@@ -22,7 +21,7 @@ func (m *Member) Pause() error {
 	return nil
 }
 
-// Resume lets a paused process go on (SIGCONT). It fails like Pause.
+// Resume resumes a paused process (SIGCONT). It fails like Pause.
 func (m *Member) Resume() error {
 	if err := m.running().Resume(); err != nil {
 		return fmt.Errorf("zktest: resume %q: %w", m.Name(), err)
@@ -30,9 +29,9 @@ func (m *Member) Resume() error {
 	return nil
 }
 
-// Stop asks the process to leave (SIGTERM) and returns when it is gone. If ctx ends
-// first it says so, and a process that was paused leaves when it is resumed. It
-// fails like Pause.
+// Stop sends SIGTERM to the process and returns when it is gone. If ctx ends first,
+// Stop returns an error; a paused process exits when it is resumed. It fails like
+// Pause.
 func (m *Member) Stop(ctx context.Context) error {
 	p := m.running()
 	if err := p.Terminate(); err != nil {
@@ -46,10 +45,10 @@ func (m *Member) Stop(ctx context.Context) error {
 	}
 }
 
-// Restart kills the process if it still runs and starts another with the same
-// data and the same addresses. It returns when that one serves clients, which
-// takes a majority of living members; if ctx ends first it says so, and the
-// process goes on trying. Do not restart the same member twice at the same time.
+// Restart kills the process if it still runs and starts another with the same data and
+// the same addresses. It returns when that one serves clients, which takes a majority
+// of live members. If ctx ends first, Restart returns an error and the process keeps
+// trying. Do not restart one member twice at the same time.
 func (m *Member) Restart(ctx context.Context) error {
 	m.halt()
 	if err := m.clear(); err != nil {
@@ -79,8 +78,8 @@ func (m *Member) clear() error {
 	return nil
 }
 
-// Wipe deletes the data of a member that is killed or stopped: all of its
-// transactions and the vote that it has given. It fails while the process runs.
+// Wipe deletes the data of a member that is killed or stopped: all of its transactions
+// and its vote. It fails while the process runs.
 func (m *Member) Wipe() error {
 	select {
 	case <-m.running().Done():

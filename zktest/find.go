@@ -17,7 +17,7 @@ const (
 // ZooKeeper. The class path is that of the unpacked Apache release that the
 // environment variable ZOOKEEPER_HOME names, 3.8 or later, or else of Debian's
 // package libzookeeper-java. Java is that of JAVA_HOME, or else the first one in PATH.
-// The error is one sentence that says what to install or to set.
+// The error is one sentence that names what to install or to set.
 func Find() (java, classpath string, err error) {
 	return find(places{
 		zookeeper: os.Getenv("ZOOKEEPER_HOME"),

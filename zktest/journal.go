@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ChangeKind says what was done to a node.
+// ChangeKind is what was done to a node.
 type ChangeKind string
 
 // The kinds of changes.
@@ -25,25 +25,24 @@ const (
 	Deleted ChangeKind = "deleted" // by a request, with its session, or as an empty container
 )
 
-// Change is something that a transaction did to a node. A transaction may do
-// several things.
+// Change is one change of a node. A transaction may contain several.
 type Change struct {
-	Zxid  int64 // of the transaction: of a node that was created its czxid
+	Zxid  int64 // of the transaction; for a created node also its czxid
 	Kind  ChangeKind
 	Path  string
 	Data  []byte // of a node that was created or written
-	Owner int64  // the session of an ephemeral node that was created; 0 if it is none
+	Owner int64  // the session of a created ephemeral node; 0 for other nodes
 
-	// Session asked for it: its own end, too. A container that was empty was
-	// deleted by none, 0.
+	// Session is the session that requested it; the end of a session counts as its
+	// request. 0 for an empty container that a server removed.
 	Session int64
 
-	// At is when the leader began with it, in milliseconds of its clock.
+	// At is when the leader began the transaction, in milliseconds of its clock.
 	At time.Time
 }
 
-// Journal reads the logs of an ensemble's members again and again, each time what
-// has come since. It is a witness against clients and watches, for it asks neither.
+// Journal reads the logs of an ensemble's members, each time the transactions since the
+// last read. It is independent of clients and watches.
 type Journal struct {
 	e     *Ensemble
 	below string // nodes whose path begins so
@@ -53,19 +52,19 @@ type Journal struct {
 	ephemeral map[string]int64 // the owners of nodes that there are
 }
 
-// Journal returns one of the nodes below a path. It begins with the first
+// Journal returns a journal of the nodes below a path. It begins with the first
 // transaction of the ensemble.
 func (e *Ensemble) Journal(below string) *Journal {
 	return &Journal{e: e, below: strings.TrimSuffix(below, "/") + "/", ephemeral: map[string]int64{}}
 }
 
-// Next returns what has been done since the last call, in the order in which it was
-// done: all that any client has seen done before this call. It may be called by
-// several goroutines; each change is told to one of them. ACLs are not told.
+// Next returns all changes since the last call, in the order of their transactions: all
+// that any client has seen before this call. It is safe for concurrent use; each change
+// is returned to one caller. Changes of ACLs are left out.
 //
-// All members must serve, and it waits until they do, for one that is cut off may
-// have transactions in its log that never were. It fails when ctx ends, and says
-// what is missing then; what was done is told by the next call.
+// Next blocks until all members serve, because the log of one that is cut off may
+// contain transactions that the ensemble drops. It fails when ctx ends, with the
+// missing member in the error; the next call returns the changes then.
 func (j *Journal) Next(ctx context.Context) ([]Change, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Leader returns the member that leads: it says so itself, in the newest epoch of
-// which anybody knows, and a majority of all members serve. It waits until there
-// is one; a single member leads itself. A leader that was killed is not named
-// again; one that is cut off may be, until the others have elected another.
-// Leader fails when ctx ends, and then says what was heard last.
+// Leader returns the index of the member that leads: it reports that itself, in the
+// newest known epoch, and a majority of all members serve. Leader blocks until there is
+// one; a single member leads itself. It never returns a leader that was killed; it may
+// return one that is cut off, until the others have elected another. It fails when ctx
+// ends, with the last reports in the error.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	timeout := answerWithin
 	for {

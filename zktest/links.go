@@ -97,13 +97,14 @@ func callBack(addr func() string) func(head []byte) ([]byte, bool) {
 	}
 }
 
-// ClientProxy stands before the address for clients; nil without
+// ClientProxy returns the proxy of the address for clients; nil without
 // Options.Proxied.
 func (m *Member) ClientProxy() *testnet.Proxy { return m.client }
 
-// PeerProxy stands in this member's way to another, which is in use while this one
-// follows that one: requests are what the follower says. Cuts and their ends call its Hold
-// and Heal, and DelayTo its Delay. It is nil without Options.Proxied and to itself.
+// PeerProxy returns the proxy between this member and another, which is in use while
+// this one follows that one: requests are what the follower sends. Cuts and their ends
+// call its Hold and Heal, and DelayTo its Delay. It is nil without Options.Proxied and
+// for the member itself.
 func (m *Member) PeerProxy(to int) *testnet.Proxy {
 	if m.links == nil || m.links[to] == nil {
 		return nil
@@ -116,11 +117,10 @@ type cut struct{ one, other int }
 
 const allOthers = -1
 
-// CutPeers cuts the member off from all others, in both directions; clients still
-// reach it. Nothing is lost, only late: what was said meanwhile arrives when
-// HealPeers ends it. A follower serves its clients' reads until it has heard
-// nothing for syncLimit (20) ticks. Cuts add up. It panics without
-// Options.Proxied.
+// CutPeers cuts the member off from all others, in both directions; clients still reach
+// it. No message is lost: what is sent meanwhile arrives after HealPeers. A follower
+// serves its clients' reads until it has received nothing for syncLimit (20) ticks.
+// Cuts add up. It panics without Options.Proxied.
 func (m *Member) CutPeers() { m.cut("CutPeers", allOthers, true) }
 
 // HealPeers ends CutPeers.
@@ -160,10 +160,10 @@ func (e *Ensemble) severed(a, b int) bool {
 	return e.cuts[cut{a, allOthers}] || e.cuts[cut{b, allOthers}] || e.cuts[cut{min(a, b), max(a, b)}]
 }
 
-// DelayTo lets what the member says to another arrive d later, whichever of the
-// two has made the connection; 0 ends it, but what is under way is not overtaken.
-// A follower that is delayed to its leader takes longer to write, one that the
-// leader is delayed to lags behind. It panics without Options.Proxied.
+// DelayTo delays what the member sends to another by d, whichever of the two has made
+// the connection. 0 ends the delay; messages that are under way are not overtaken. With
+// a delay to its leader a follower takes longer to write; with a delay from its leader
+// it lags behind. It panics without Options.Proxied.
 func (m *Member) DelayTo(other int, d time.Duration) {
 	m.mustHaveLinks("DelayTo", other)
 	m.links[other].each(func(p *testnet.Proxy) { p.Delay(fault.Requests, d) })

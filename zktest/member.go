@@ -69,13 +69,13 @@ func (e *Ensemble) addMembers(ctx context.Context) error {
 	return nil
 }
 
-// Name is what the member is called: "m0", "m1" and so on.
+// Name returns the name of the member: "m0", "m1" and so on.
 func (m *Member) Name() string { return fmt.Sprintf("m%d", m.index) }
 
 // id is ZooKeeper's number for the member; 0 would not do.
 func (m *Member) id() int { return m.index + 1 }
 
-// Endpoint is the "host:port" for clients, through the proxy if there is one.
+// Endpoint returns the "host:port" for clients, through the proxy if there is one.
 func (m *Member) Endpoint() string {
 	if m.client != nil {
 		return m.client.Addr()
@@ -83,10 +83,10 @@ func (m *Member) Endpoint() string {
 	return m.addrs.client
 }
 
-// Direct is the "host:port" for clients that go past the proxy.
+// Direct returns the "host:port" for clients that bypass the proxy.
 func (m *Member) Direct() string { return m.addrs.client }
 
-// Pid is the process of the member.
+// Pid returns the process id of the member.
 func (m *Member) Pid() int { return m.running().Pid() }
 
 func (m *Member) running() *process.Process {

@@ -12,7 +12,7 @@ import (
 // Options are the settings of an ensemble. Nil is the same as the zero value: one
 // server that is fast and forgets everything.
 type Options struct {
-	// Members is how many there are: 1, 3 or 5, at most 9. 0 is 1.
+	// Members is the number of members: 1, 3 or 5, at most 9. 0 means 1.
 	Members int
 
 	// Proxied puts a proxy before every member's client address and one into
@@ -20,56 +20,54 @@ type Options struct {
 	// Member.CutPeers and Member.DelayTo.
 	Proxied bool
 
-	// Netty has members talk to clients through Netty, as they do with TLS, and not
-	// through Java's own sockets. Requests that such a server has read of a
-	// connection take effect also after the client has made another.
+	// Netty makes members serve clients through Netty, as they do with TLS, and not
+	// through Java's own sockets. Requests that such a server has read from a
+	// connection take effect even after the client has made another.
 	Netty bool
 
-	// TLS lets in only clients that talk TLS and show a certificate of
-	// Ensemble.CA. To access control lists of the scheme "x509" the
-	// certificate's subject is the user. Members talk in the clear among
-	// themselves.
+	// TLS admits only clients that use TLS and show a certificate of Ensemble.CA. To
+	// access control lists of the scheme "x509" the certificate's subject is the user.
+	// Members do not use TLS among themselves.
 	TLS bool
 
-	// ServerCA, with TLS, gives the authority that issues what the servers show to
-	// clients, made from the one that signs everything else: (*testnet.CA).Expired for
-	// one. The ensemble's own clients do not check it then. Nil is the same
-	// authority.
+	// ServerCA, with TLS, returns the authority that issues the servers' certificates
+	// for clients, made from the one that signs everything else: (*testnet.CA).Expired for one.
+	// The ensemble's own clients do not check it then. Nil means the same authority.
 	ServerCA func(*testnet.CA) *testnet.CA
 
-	// Fsync makes members keep their promises to the disk. False leaves the
-	// writing to the operating system: a killed process loses nothing by that,
-	// a machine without power does.
+	// Fsync makes members write to the disk before they acknowledge. False leaves that
+	// to the operating system: nothing is lost when a process is killed, but something
+	// may be when the machine loses power.
 	Fsync bool
 
-	// Dir is where the data goes, and it is left there by Close. It must be
-	// empty and it must exist. "" is a temporary directory, removed by Close: in
-	// memory (/dev/shm) where there is such a thing and Fsync is false.
+	// Dir is the directory for the data, which must exist and be empty. Close leaves
+	// the data there. "" means a temporary directory, which Close removes: in memory
+	// (/dev/shm) where that exists and Fsync is false.
 	Dir string
 
-	// Tick is ZooKeeper's unit of time: the shortest session is 2 ticks, a
-	// session ends within a tick after its timeout, a leader sends a sign of
-	// life every half tick. A follower that hears nothing of its leader gives up
-	// after syncLimit (20) ticks. 0 is 50 ms, and 100 ms for several members.
-	// Fractions of a millisecond are cut off.
+	// Tick is ZooKeeper's unit of time: the shortest session is 2 ticks, a session ends
+	// within a tick after its timeout, and a leader sends a heartbeat every half tick.
+	// A follower that receives nothing from its leader gives up after syncLimit (20)
+	// ticks. 0 means 50 ms, and 100 ms for several members. Fractions of a millisecond
+	// are cut off.
 	Tick time.Duration
 
-	// MaxSession is the longest session timeout that a client gets. 0 is 60 s.
+	// MaxSession is the longest session timeout of a client. 0 means 60 s.
 	MaxSession time.Duration
 
-	// ContainerCheck is how often the leader removes containers that have become
-	// empty. 0 is the server's own, 60 s.
+	// ContainerCheck is how often the leader removes containers that have become empty.
+	// 0 means the server's own, 60 s.
 	ContainerCheck time.Duration
 
-	// HeapBytes is the most that Java's heap takes, in each member. 0 is 128 MiB,
+	// HeapBytes is the largest size of Java's heap in each member. 0 means 128 MiB,
 	// which is enough for some hundred sessions.
 	HeapBytes int64
 
-	// Properties are further system properties (-D) of the server, Config
-	// further lines of its zoo.cfg. They win over what is set here.
+	// Properties are further system properties (-D) of the server, Config further lines
+	// of its zoo.cfg. They override the settings above.
 	Properties, Config map[string]string
 
-	// StartTimeout is how long starting may take. 0 is 30 s.
+	// StartTimeout is how long the start may take. 0 means 30 s.
 	StartTimeout time.Duration
 }
 

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// SetSequence makes n the number of the next sequential child of path, which must
-// exist and must not be past n. It is for tests of what happens at the end: from
-// 2147483647 on, every child that is created alone gets that same number.
+// SetSequence makes n the number of the next sequential child of path, which must exist
+// and must not be past n. It is for tests of the end of the sequence: from 2147483647
+// on, every child that is created alone gets that same number.
 //
-// Creating so many children would take weeks, so all members are killed and
-// restarted with data that says it was done: as if one more child had come and
-// gone. Running, paused or killed before, all of them run afterwards; sessions
-// live on if their timeouts are longer than that takes. If ctx ends first,
-// SetSequence says so, and members may be down. A container that is empty is due
-// to be removed at the next Options.ContainerCheck then.
+// Creating so many children would take weeks, so SetSequence kills all members and
+// restarts them with changed data: as if one more child had been created and deleted.
+// Afterwards all members run, even those that were paused or killed before; sessions
+// survive if their timeouts are long enough. If ctx ends first, SetSequence returns an
+// error, and members may be down. A container that is empty is due to be removed at the
+// next Options.ContainerCheck then.
 func (e *Ensemble) SetSequence(ctx context.Context, path string, n int32) error {
 	if err := e.setSequence(ctx, path, n); err != nil {
 		return fmt.Errorf("zktest: set sequence of %q to %d: %w", path, n, err)

@@ -14,8 +14,8 @@ import (
 // lookEvery is how often a Tail looks whether the member has begun another file.
 const lookEvery = 20 * time.Millisecond
 
-// Tail follows the log of a member as it is written. What a majority of the
-// members have written will stay, and clients are told after that.
+// Tail follows the log of a member as it is written. A transaction that a majority of
+// the members have written will stay, and clients are notified after that.
 type Tail struct {
 	m *Member
 
@@ -27,12 +27,12 @@ type Tail struct {
 	looked time.Time
 }
 
-// Tail returns one that begins with the first transaction. The caller closes it.
+// Tail returns a tail that begins with the first transaction. The caller closes it.
 func (m *Member) Tail() *Tail { return &Tail{m: m} }
 
-// Last returns the last transaction that the member has written, 0 if there is none.
-// It does not ask the member, which may be cut off, stopped or dead: then this may
-// be one that never was.
+// Last returns the last transaction that the member has written, 0 if there is none. It
+// does not contact the member, which may be cut off, stopped or dead: then the ensemble
+// may drop this transaction.
 func (t *Tail) Last() (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +124,7 @@ func (t *Tail) open(l log) error {
 	return nil
 }
 
-// Close ends it.
+// Close ends the tail.
 func (t *Tail) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 
 const askHelp = `Ask the holders of a lock to yield. No holder is forced to. A program that uses
 the library receives the request if it subscribes (Hold.Asked). A command under
-fairlock run, elect or hold does what --on-ask says: with "warn", the default,
-it goes on; with "stop" it stops and releases. The service does not know which
-holders subscribe, so ask cannot say whether one will yield.
+fairlock run, elect or hold follows --on-ask: with "warn", the default, it goes
+on; with "stop" it stops and releases. The service does not know which holders
+subscribe, so ask cannot predict whether one will yield.
 
 The request stands until ^C, until the end of --wait, or with --until-yielded
 until a holder has released. Later holders receive it too. Each grant and each

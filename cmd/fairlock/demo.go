@@ -15,7 +15,7 @@ import (
 const demoHelp = `Watch five processes share one lock, and what happens when two of them fail.
 
 The demo starts an etcd of its own inside this process, or with --on zk a
-ZooKeeper server beside it (which needs Java), on loopback, and five worker
+ZooKeeper server (which needs Java), on loopback, and five worker
 processes. Each of them locks, reads a ledger, works a little, writes the ledger
 and unlocks, over and over. For some 20 seconds you see the queue: the holder
 and the waiters in order, their tokens, and how long each has held or waited.
@@ -28,9 +28,9 @@ and the waiters in order, their tokens, and how long each has held or waited.
   is left   when its session expires, two seconds later.
 
 In the end all of it is checked: against the service's own record (a watch at
-etcd, the transaction log of ZooKeeper), the ledger's book and the clock of the
-machine. The exit status is 0 only if every promise was kept and both faults
-were seen to take effect, 1 if not, 130 after ^C.
+etcd, the transaction log of ZooKeeper), the ledger's own entries and the clock
+of the machine. The exit status is 0 only if every promise was kept and both
+faults were seen to take effect, 1 if not, 130 after ^C.
 
 On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a
 live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.`

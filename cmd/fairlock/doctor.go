@@ -23,10 +23,10 @@ deadlocks of all:
   tokens      fencing tokens that went backwards
   deadlock    callers that wait for each other
 
-Deadlocks are found from what callers said that they held when they asked: in
-Go, a call with the context of a hold says it. If no session can be opened,
-doctor says which checks it skipped. The exit status is 0 if there is no
-problem, and 1 if there is one. A warning is no problem.`
+Deadlocks are found from the locks that callers reported as held when they
+asked: in Go, a call with the context of a hold reports it. If no session can be
+opened, doctor names the checks that it skipped. The exit status is 0 if there
+is no problem, and 1 if there is one. A warning is no problem.`
 
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -21,7 +21,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const evictHelp = `Delete an entry from a lock's queue, whoever owns it. Ask first: fairlock ask.
+const evictHelp = `Delete an entry from a lock's queue, whatever its owner. Send a yield request
+first: fairlock ask.
 
 To evict a holder breaks the lock. The next waiter holds at once, and the
 evicted program works on until it learns of it: under fairlock run its command

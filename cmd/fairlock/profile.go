@@ -43,7 +43,7 @@ func (a *app) profileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		SuggestFor: []string{"pprof", "flame", "contention"},
 		Use:        "profile [PREFIX] -O FILE",
-		Short:      "Write a pprof profile of who waits for what",
+		Short:      "Write a pprof profile of waiting time by lock and holder",
 		Long:       profileHelp,
 		Example: `  fairlock profile -O locks.pb.gz
   go tool pprof -http localhost:8080 locks.pb.gz    # View: Flame Graph

@@ -70,7 +70,7 @@ func resize(ctx context.Context, s *session.Session, name string, n int64) (befo
 	case err != nil:
 		return 0, err
 	case before == 0:
-		return 0, exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits says how many", name)
+		return 0, exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits sets how many", name)
 	}
 	return before, m.Resize(ctx, n)
 }

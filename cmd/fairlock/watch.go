@@ -33,7 +33,7 @@ for each event, until ^C:
 
 The first events describe the entries that exist. The queues are read every
 --interval: what comes and goes between two reads is not seen. While the service
-does not answer, watch says so on stderr, and goes on when it answers.`
+does not answer, watch reports it on stderr, and goes on when it answers.`
 
 func (a *app) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{

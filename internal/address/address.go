@@ -85,7 +85,7 @@ func Parse(raw string) (*Address, error) {
 	if strings.ContainsAny(rest, "@#") {
 		// A password with a slash in it ends up here, and its beginning would
 		// be taken for a host.
-		return nil, errors.New(`there is an "@" or "#" behind the servers: in a user, a password or a path, ` +
+		return nil, errors.New(`there is an "@" or "#" after the servers: in a user, a password or a path, ` +
 			`"/", "?", "#" and "@" are written as %2F, %3F, %23 and %40`)
 	}
 	if err := a.hosts(hosts); err != nil {
@@ -166,7 +166,7 @@ func (a *Address) hosts(s string) error {
 			return err
 		}
 		if slices.Contains(a.Hosts, full) {
-			return fmt.Errorf("the server %q is there twice", full)
+			return fmt.Errorf("the server %q is named twice", full)
 		}
 		a.Hosts = append(a.Hosts, full)
 	}
@@ -186,7 +186,7 @@ func server(s, port string) (string, error) {
 	case host == "":
 		return "", errors.New("a server is empty")
 	case literal && !strings.HasPrefix(s, "["):
-		return "", fmt.Errorf("server %q: an IPv6 address stands in brackets", s)
+		return "", fmt.Errorf("server %q: an IPv6 address must be in brackets", s)
 	case literal && !isIP(host), strings.ContainsFunc(host, notInHost):
 		return "", fmt.Errorf("%q is no server, want host or host:port", s)
 	case err != nil || n == 0:

@@ -90,7 +90,7 @@ func (a *Address) query(s string) error {
 // where they go.
 func (a *Address) unknown(name string) error {
 	if slices.Contains([]string{"user", "username", "password", "auth"}, name) {
-		return fmt.Errorf("no parameter is called %s: the user stands before the servers, as in %s://user@host, the password in a file (password-file=)",
+		return fmt.Errorf("no parameter is called %s: put the user before the servers, as in %s://user@host, and the password into a file (password-file=)",
 			name, a.Service)
 	}
 	for _, p := range parameters() {

@@ -76,6 +76,7 @@ var importRules = []rule{
 	{folder: "internal/hooktest", ours: []string{"session"}, forTests: true},
 	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
+	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
 	{folder: "internal/once", ours: []string{"session", "internal/door"}},
@@ -108,7 +109,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
+	"internal/glossary", "internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.

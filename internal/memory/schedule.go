@@ -16,49 +16,49 @@ type Schedule interface {
 	// Now is the time of the service since the Store was made.
 	Now() time.Duration
 
-	// After calls f when d has passed at the service. what tells such calls
-	// apart, alike in every replay. It is called with the Store's mutex held, as
-	// are the methods below, so none of them may call back.
+	// After calls f when d has passed at the service. what distinguishes such calls, in
+	// the same way in every replay. It is called with the Store's mutex held, as are
+	// the methods below, so none of them may call back.
 	After(what string, d time.Duration, f func())
 
-	// Changed tells that something of a line is not what it was.
+	// Changed is called when a queue has changed.
 	Changed(line string)
 
-	// Expired tells that a session has ended by the service's clock.
+	// Expired is called when a session has ended by the service's clock.
 	Expired(session string)
 
-	// Wire returns what lies between the service and its next client.
+	// Wire returns what connects the service and its next client.
 	Wire() Wire
 }
 
-// Wire stands for the clock and the network of one process under a [Schedule].
+// Wire is the clock and the network of one process under a Schedule.
 type Wire interface {
 	driver.Clock
 
 	// Send takes a request. It does not block, and calls back later.
 	Send(r Request)
 
-	// Tell brings something to a session, after all that it was told before; or
-	// nothing any more, if the connection is lost.
+	// Tell delivers something to a session, after all that was delivered before, or
+	// never if the connection is lost.
 	Tell(session, what string, f func())
 }
 
-// Request is one message to the service on a [Wire].
+// Request is one message to the service on a Wire.
 type Request struct {
-	Ctx     context.Context //nolint:containedctx // its values say whose request it is; nil for nobody's
+	Ctx     context.Context //nolint:containedctx // its values identify the caller; nil if there is none
 	Op      fault.Op
-	Of      string // what it is about, alike in every replay
-	Session string // that sends it; "" if none does
+	Of      string // its subject, the same in every replay
+	Session string // of the sender; "" if none
 
-	// Launch says, when the message leaves the process, whether it is still
-	// wanted. From then on the service may get it.
+	// Launch reports, when the message leaves the process, whether it is still wanted.
+	// From then on the service may get it.
 	Launch func() bool
 
-	// Arrive acts at the service, and returns what brings the answer to the
-	// process; nil if nobody waits for it, or if it comes by Tell. Without
-	// reply nothing comes. It bears being called again.
+	// Arrive acts at the service, and returns a function that brings the answer to the
+	// process; nil if no caller waits for it, or if it comes by Tell. With reply false
+	// there is no answer. It may be called more than once.
 	Arrive func(reply bool) (answer func())
 
-	// Broke tells the process that its connection broke; nil if nobody cares.
+	// Broke is called in the process when its connection broke; it may be nil.
 	Broke func()
 }

@@ -45,7 +45,7 @@ type Kind struct {
 	Options memory.Options
 }
 
-// Kinds returns those that every suite is to be run on.
+// Kinds returns those on which every suite runs.
 func Kinds() []Kind {
 	return []Kind{
 		{Name: "Plain", Options: memory.Options{Ends: true}},
@@ -54,15 +54,15 @@ func Kinds() []Kind {
 	}
 }
 
-// Lagging returns a kind whose looks are as old as they may be.
+// Lagging returns a kind whose reads are as old as they may be.
 func Lagging() Kind {
 	return Kind{Name: "Lagging", Options: memory.Options{Ends: true, Stale: true}}
 }
 
 // AllKinds returns two kinds more, for what lies above the driver: cases of the
-// driver's contract would have to ask for newer looks at every step. On one of the
-// two looks are old; on the other, watches on own entries are never armed, so every
-// grant after waiting needs a read.
+// driver's contract would have to request newer reads at every step. On one of the two,
+// reads are old; on the other, watches on own entries are never armed, so every grant
+// after a wait needs a read.
 func AllKinds() []Kind {
 	return append(Kinds(), Lagging(), Kind{Name: "Unarmed", Options: memory.Options{Ends: true, OwnUnarmed: true}})
 }
@@ -132,10 +132,10 @@ type Watches struct {
 // CountWatches returns a backend that counts the watches of b.
 func CountWatches(b driver.Backend) *Watches { return &Watches{Backend: b} }
 
-// Live is how many were begun and not cancelled.
+// Live returns how many were begun and not cancelled.
 func (w *Watches) Live() int64 { return w.live.Load() }
 
-// Told is how many events they have told; that one is armed is none.
+// Told returns how many events they have reported; Armed does not count.
 func (w *Watches) Told() int64 { return w.told.Load() }
 
 // Open implements driver.Backend.

@@ -78,7 +78,7 @@ func checked(ctx context.Context, s *session.Session, rs []Request) error {
 			return err
 		}
 		if names[r.Name] {
-			return fmt.Errorf("%w %q: it is there twice", session.ErrInvalidName, r.Name)
+			return fmt.Errorf("%w %q: it is named twice", session.ErrInvalidName, r.Name)
 		}
 		names[r.Name] = true
 		if err := Core().Within(ctx, s, r.Name); err != nil {

@@ -174,7 +174,7 @@ func (ln *line) learn(s *seat, v driver.View) {
 }
 
 // errNoLimit: somebody has deleted the limit of a semaphore that is in use.
-var errNoLimit = fmt.Errorf("%w: the limit of the semaphore is not there any more", session.ErrRefused)
+var errNoLimit = fmt.Errorf("%w: the limit of the semaphore was deleted at the service", session.ErrRefused)
 
 // relevant leaves out those who will never be in the way: of readers, other
 // readers. A thousand of them need not remember each other.

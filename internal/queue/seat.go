@@ -292,7 +292,7 @@ func (s *seat) admit() {
 		case err == nil, errors.Is(err, driver.ErrGone):
 		case driver.Incurable(err):
 			// Those behind wait longer than they must, until they look by themselves.
-			t.s.Options().Logger.Warn("fairlock: cannot note that permits were taken", "name", s.ln.name, "err", err)
+			t.s.Options().Logger.Warn("fairlock: cannot record that permits were acquired", "name", s.ln.name, "err", err)
 		default:
 			return err
 		}
@@ -309,7 +309,7 @@ func (s *seat) rejoin(why error) error {
 	if errors.As(why, &lost) && lost.Reason == session.ReasonClosed {
 		return why // there will be no line to join
 	}
-	s.ln.e.t.s.Options().Logger.Warn("fairlock: place in the line lost, joining again",
+	s.ln.e.t.s.Options().Logger.Warn("fairlock: place in the queue lost, joining again",
 		"name", s.ln.name, "token", s.entry.Token, "err", why)
 	s.hooks.request.Rejoined(why)
 	return why
@@ -317,5 +317,5 @@ func (s *seat) rejoin(why error) error {
 
 // unleased is the error of a seat behind something that will stay for ever.
 func (s *seat) unleased(e driver.Entry) error {
-	return fmt.Errorf("%w: %q stands ahead and will stay until somebody deletes it", session.ErrForeignKey, e.Key)
+	return fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", session.ErrForeignKey, e.Key)
 }

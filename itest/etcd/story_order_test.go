@@ -29,7 +29,7 @@ import (
 // on a machine that stands still, answers are late.
 func ended(log string) []string {
 	return slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool {
-		return !strings.Contains(line, "watch stream broken") || strings.Contains(line, "gone silent")
+		return !strings.Contains(line, "watch stream broken") || strings.Contains(line, "no answer on the watch stream")
 	})
 }
 

@@ -56,7 +56,7 @@ func semaphoreGrantsAllThatFit(t *testing.T, e *zktest.Ensemble) {
 		require.NoError(t, err)
 		return len(line) == 2 && recipetest.Detail(line[0]).Admitted && recipetest.Detail(line[1]).Admitted
 	})
-	assert.Zero(t, logged(p, "cannot note that permits were taken"), p.Log.String())
+	assert.Zero(t, logged(p, "cannot record that permits were acquired"), p.Log.String())
 	recipetest.Unlock(t, first)
 	recipetest.Unlock(t, next)
 }

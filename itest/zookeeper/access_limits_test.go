@@ -27,12 +27,12 @@ func TestWhatServersLimit(t *testing.T) {
 	tellRefusals(t, []refusal{
 		{
 			name: "heartbeats too far apart", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
-			says: []string{"session timeout of 3s", "20s was asked for", "tickTime is 2s", "Options.TickTime"},
+			says: []string{"session timeout of 3s", "20s was requested", "tickTime is 2s", "Options.TickTime"},
 			edit: func(o *zkbackend.Options) { o.Proof, o.TickTime = zkbackend.ProofSync, 0 },
 		},
 		{
 			name: "a margin as long as what is given", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
-			says: []string{"session timeout of 3s", "12s was asked for", "margin of", "ask for the TTL that they give"},
+			says: []string{"session timeout of 3s", "12s was requested", "margin of", "use the TTL that they grant"},
 			edit: func(o *zkbackend.Options) { o.Session.TTL, o.Session.Margin = 12*time.Second, 9*time.Second },
 		},
 	})

@@ -189,7 +189,7 @@ func deadlineFollowsServer(t *testing.T) {
 		slack := recipetest.Wait(t, gone, "the end of the node").Sub(end)
 		t.Logf("asked for %v, given %v: ended %v after the cut, %v before the node", asked, given, end.Sub(began), slack)
 
-		assert.Equal(t, 1, logged(p, "another session timeout than was asked for"))
+		assert.Equal(t, 1, logged(p, "a different session timeout than requested"))
 		assert.Contains(t, p.Log.String(), "asked="+asked.String()+" given="+given.String())
 		assert.Greater(t, slack, margin/2)
 		assert.Less(t, end.Sub(began), given)

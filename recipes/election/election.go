@@ -1,13 +1,15 @@
-// Package election chooses one leader among those who want to lead.
+// Package election provides fair, fenced leader election over one name.
 //
 //	e := election.New(s, "scheduler")
 //	err := e.Run(ctx, "10.0.0.7:8080", func(ctx context.Context, h *session.Hold) error {
-//		return schedule(ctx, h.Token()) // ctx ends when the leadership is lost
+//		return schedule(ctx, h.Token()) // ctx is cancelled if the leadership is lost
 //	})
 //
-// Candidates lead in the order in which they came. A leader that is cut off is
-// told before the next one starts. What it does not do is keep a stopped process
-// from writing when it goes on: that takes a resource that checks the token.
+// Candidates lead in the order in which the service received their campaigns. The
+// context of a leader that is cut off is cancelled before the next one starts.
+//
+// An election does not keep a stopped process from writing when it resumes: for that,
+// the resource must check the token.
 package election
 
 import (
@@ -25,13 +27,13 @@ import (
 // kind is the recipe's name in errors and in the line.
 const kind = "election"
 
-// Election is a post that one holds at a time. It is a name and a session,
-// nothing more: cheap, stateless, and safe for concurrent use.
+// Election is a name with at most one leader. An Election is only a name and a session:
+// it is cheap, has no state, and is safe for concurrent use.
 //
-// Everybody can read what the leader and the candidates say of themselves: the
-// value is stored as it is. So on etcd, in LayoutConcurrency, candidates stand in
-// one line with concurrency.Election and "etcdctl elect", which also read it; on
-// ZooKeeper with Curator's LeaderSelector or LeaderLatch, see Options.Latch.
+// The service stores the value of each candidate as it is, and every client can read
+// it. So on etcd, in LayoutConcurrency, candidates share the queue with
+// concurrency.Election and "etcdctl elect", which read the value too; on ZooKeeper they
+// share it with Curator's LeaderSelector or LeaderLatch, see Options.Latch.
 type Election struct {
 	s    *session.Session
 	name string
@@ -40,16 +42,16 @@ type Election struct {
 
 // Options are what NewWith takes. The zero value is what New uses.
 type Options struct {
-	// Latch names the entries on ZooKeeper as Curator's LeaderLatch does, to
-	// stand in one line with it; otherwise they are named as its LeaderSelector
-	// does. On other services it makes no difference. There a value cannot be
-	// changed: Proclaim returns session.ErrRefused, because a LeaderLatch that
-	// waits behind an entry misses its end once the entry has been changed.
+	// Latch names the entries on ZooKeeper as Curator's LeaderLatch does, to share the
+	// queue with it; without Latch they are named as its LeaderSelector does. Other
+	// services ignore it. With Latch on ZooKeeper a value cannot be changed: Proclaim
+	// returns session.ErrRefused, because a LeaderLatch that waits behind an entry
+	// misses the deletion of that entry after a change.
 	Latch bool
 }
 
-// New returns the election of that name. It sends nothing and cannot fail; a bad
-// name or session is told by the first call.
+// New returns the election of that name. It sends nothing and cannot fail; the first
+// call returns the error for a bad name or session.
 func New(s *session.Session, name string) *Election { return NewWith(s, name, Options{}) }
 
 // NewWith is New with options.
@@ -57,13 +59,13 @@ func NewWith(s *session.Session, name string, o Options) *Election {
 	return &Election{s: s, name: name, opts: o}
 }
 
-// Name is the name of the election.
+// Name returns the name of the election.
 func (e *Election) Name() string { return e.name }
 
-// Campaign waits until the caller leads, and returns a hold, which leads until
-// Unlock (to resign) or until it is lost. value is what others are told, an
-// address for example, of at most 1 MiB (a little less on ZooKeeper). ctx bounds
-// the waiting only, and ends it as in mutex.Lock.
+// Campaign blocks until the caller leads, and returns a hold. The caller leads until
+// Unlock, which resigns, or until the hold is lost. value is what other clients read,
+// an address for example; it has at most 1 MiB (a little less on ZooKeeper). ctx bounds
+// only the wait, and ends it as in mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, error) {
 	h, err := e.campaign(ctx, value)
 	if err != nil {
@@ -89,19 +91,18 @@ func (e *Election) campaign(ctx context.Context, value string) (*session.Hold, e
 // check says what is wrong with a value, before anything is sent.
 func (e *Election) check(value string) error {
 	if e.s == nil {
-		return nil // told by the first request
+		return nil // the first request returns the error
 	}
 	if p := queue.Core().Of(e.s).Profile(); len(value) > p.MaxValue {
-		return fmt.Errorf("%w: a value of %d bytes, at most %d go into one on %s", session.ErrInvalidOptions, len(value), p.MaxValue, p.Service)
+		return fmt.Errorf("%w: a value of %d bytes, more than the %d that %s takes", session.ErrInvalidOptions, len(value), p.MaxValue, p.Service)
 	}
 	return nil
 }
 
-// Proclaim replaces the value of a leader. It returns session.ErrNotLeader if h
-// is not a hold of this election and Session, session.ErrLost or ErrUnlocked if
-// it is over, or ends meanwhile, and session.ErrInvalidOptions for a value that is
-// too long. With any other error it is not known whether it was done; it may be
-// called again.
+// Proclaim replaces the value of the leader. It returns session.ErrNotLeader if h is
+// not a hold of this election and Session, session.ErrLost or ErrUnlocked if the hold
+// is over or ends during the call, and session.ErrInvalidOptions if the value is too
+// long. After any other error the outcome is unknown; call Proclaim again.
 func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
 	err := e.check(value)
 	inner := queue.Core().Inner(h)
@@ -118,21 +119,21 @@ func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) 
 	return nil
 }
 
-// IsLeader reports whether the caller's Session leads at this moment: whether it has a
-// live hold of this election. It asks nobody, and reads the clock, so it is right also
-// where the process was stopped. It is for metrics, and for requests that only the leader
-// serves; what cannot be undone takes the token too, because the leadership may be lost
-// right after the call.
+// IsLeader reports whether the caller's Session leads now, that is, whether it has a
+// live hold of this election. It sends nothing and reads the clock, so it is right even
+// after the process was stopped. Use it for metrics, and for requests that only the
+// leader serves. An action that cannot be undone needs the token too, because the
+// leadership may be lost right after the call.
 func (e *Election) IsLeader() bool { return queue.Core().Of(e.s).Holds(kind, e.name) }
 
-// Leader is who leads, as the service knows it.
+// Leader is the leader of an election as the service knows it.
 type Leader struct {
-	Value string        // what it says of itself
-	Token session.Token // 0 if nobody leads
-	Entry session.Entry // its entry: host, pid, label and times; little of a foreign one
+	Value string        // what the leader has proclaimed
+	Token session.Token // 0 if there is no leader
+	Entry session.Entry // its entry: host, pid, label and times; mostly zero for other programs
 }
 
-// Vacant says that nobody leads.
+// Vacant reports whether there is no leader.
 func (l Leader) Vacant() bool { return l.Token == 0 }
 
 func leader(e driver.Entry) Leader {
@@ -142,8 +143,9 @@ func leader(e driver.Entry) Leader {
 	return Leader{Value: string(e.Value), Token: session.Token(e.Token), Entry: queue.Core().Entry(1, true, e)}
 }
 
-// Leader returns who leads at this moment, or session.ErrNoLeader. It may have
-// lost the leadership already and not know, or know and not have been removed.
+// Leader returns the current leader, or session.ErrNoLeader. That leader may already
+// have lost the leadership without having noticed, or its entry may not have been
+// deleted yet.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	first, err := queue.Core().Of(e.s).List(ctx, e.name, 1)
 	switch {
@@ -155,11 +157,11 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return leader(first[0]), nil
 }
 
-// Observe tells who leads: at once, and whenever that or the leader's value
-// changes, also that nobody does (Leader.Vacant). Changes that follow each other
-// quickly may be told as one; the last one is never left out. It goes on through
-// lost connections and sessions, and ends when the loop does, when ctx ends, or
-// with one error where waiting cannot help.
+// Observe yields the current leader, and then each change of the leader or its value. A
+// vacancy is a change too (Leader.Vacant). Changes in quick succession may be yielded
+// as one; the last one is always yielded. Observe survives lost connections and
+// sessions. It ends when the loop ends, when ctx ends, or with one error where waiting
+// cannot help.
 //
 //	for l, err := range e.Observe(ctx) {
 //		...
@@ -273,8 +275,8 @@ func (e *Election) ended(ctx context.Context, work error) error {
 	return err
 }
 
-// Queue returns the candidates in order, the leader first, with value, token,
-// host, pid, label and since when. Entries of other programs are in it.
+// Queue returns the candidates in order, the leader first. It includes entries of other
+// programs.
 func (e *Election) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, e.s, kind, e.name)
 }

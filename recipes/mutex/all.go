@@ -9,37 +9,38 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// LockAll takes several locks as one: it joins all lines in one transaction,
-// waits until it holds in each, and returns one hold, with one token. The hold's
-// context ends when any of the locks is lost, and Unlock gives all back in one
-// transaction.
+// LockAll acquires several locks as one. It joins all queues in one transaction, blocks
+// until its entries hold in every one, and returns one hold with one token. The context
+// of the hold is cancelled when any of the locks is lost, and Unlock releases all of
+// them in one transaction.
 //
-// Callers that hold nothing yet cannot deadlock, whatever the order in which
-// they name the locks: one transaction puts two requests into the same order in
-// every line that they share. Who holds a lock already, and asks for others, can.
+// Callers that hold nothing yet cannot deadlock, whatever the order in which they name
+// the locks: the transactions of two callers have the same order in every queue that
+// they share. A caller that already holds a lock can deadlock with LockAll as with
+// Lock.
 //
-// The locks must be at least two, of different names, of one Session, and no
-// more than the service takes in one transaction (32 with the backends of this
-// module); in a shared layout, no name may contain another. With anything else
-// LockAll returns session.ErrInvalidOptions, ErrInvalidName or ErrRefused; with a
-// ctx that comes from a live hold of one of them ErrReentrant, also for locks with
-// Options.Reentrant, since one entry would be there before the others. ctx ends
-// the waiting as in Mutex.Lock, and after any error nothing is left.
+// The locks must be at least two, of different names, of one Session, and no more than
+// the service accepts in one transaction (32 with the backends of this module). In a
+// layout that is shared with other programs, no name may contain another. LockAll
+// returns session.ErrInvalidOptions, ErrInvalidName or ErrRefused otherwise. It returns
+// session.ErrReentrant if ctx belongs to a live hold of any of the locks, even one with
+// Options.Reentrant. ctx bounds the wait as in Mutex.Lock, and nothing is left behind
+// after an error.
 //
-// While it waits for one lock, LockAll holds those that it has got already, so
-// others wait for as long as that takes. If its place in one line is lost, it
-// joins all of them again.
+// While LockAll waits for one lock it holds those that it has acquired already, so the
+// waiters behind its entries wait too. If an entry in one queue is lost, LockAll joins
+// all queues again, at their ends.
 //
-// Of locks that keep account (Options.Robust) the hold tells the worst: that one
-// of the holders before has died. It takes one round trip for each of them. If
-// the hold is lost with one of the locks, its end counts as unclean in all.
+// If a lock has Options.Robust, PreviousDied of the hold reports true when the previous
+// holder of any of the locks died; this costs one round trip for each such lock. If the
+// hold is lost through one of the locks, it counts as unclean in all.
 func LockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 	return all(ctx, "lock all", false, locks)
 }
 
-// TryLockAll is LockAll for those who will not wait: it takes all locks, or
-// returns an error that is session.ErrNotAcquired and has written nothing. While
-// the service does not answer it is bounded as TryLock is.
+// TryLockAll is LockAll without waiting: it acquires all locks, or returns an error
+// that is session.ErrNotAcquired and has written nothing. If the service does not
+// answer, it returns as TryLock does.
 func TryLockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 	return all(ctx, "try lock all", true, locks)
 }
@@ -59,8 +60,8 @@ func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hol
 
 // What cannot be taken together.
 var (
-	errFew      = fmt.Errorf("%w: give at least two locks; for one there is Lock", session.ErrInvalidOptions)
-	errSessions = fmt.Errorf("%w: the locks must be of one Session, since they are taken in one transaction of it", session.ErrInvalidOptions)
+	errFew      = fmt.Errorf("%w: give at least two locks; use Lock for one", session.ErrInvalidOptions)
+	errSessions = fmt.Errorf("%w: the locks must be of one Session, because one transaction acquires them", session.ErrInvalidOptions)
 )
 
 // requests checks the locks, before anything is sent.

@@ -7,9 +7,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Locker is the lock as a sync.Locker, for code that knows no other. Prefer
-// Lock and Do: a sync.Locker can tell neither that waiting failed nor that the
-// lock was lost.
+// Locker is the lock as a sync.Locker, for code that takes nothing else. Prefer Lock or
+// Do: a sync.Locker can report neither that waiting failed nor that the lock was lost.
 type Locker struct {
 	m   *Mutex
 	ctx context.Context //nolint:containedctx // sync.Locker has no place for it
@@ -20,11 +19,11 @@ type Locker struct {
 
 var _ sync.Locker = (*Locker)(nil)
 
-// Locker returns m as a sync.Locker. ctx bounds the waiting of its Lock.
+// Locker returns m as a sync.Locker. ctx bounds the wait of its Lock.
 func (m *Mutex) Locker(ctx context.Context) *Locker { return &Locker{m: m, ctx: ctx} }
 
-// Lock waits its turn. It panics with the error of Mutex.Lock if that fails,
-// because its callers go on as if they held.
+// Lock blocks until it holds the lock. It panics with the error of Mutex.Lock if that
+// fails, because its callers continue as if they held the lock.
 func (l *Locker) Lock() {
 	h, err := l.m.Lock(l.ctx)
 	if err != nil {
@@ -35,8 +34,8 @@ func (l *Locker) Lock() {
 	l.mu.Unlock()
 }
 
-// Unlock gives the lock back. It panics if nothing is held, as sync.Mutex does;
-// a loss is told by Hold and by the session's hooks.
+// Unlock releases the lock. It panics if the lock is not held, as sync.Mutex does. It
+// does not report a loss: the context of Hold and the session's hooks do.
 func (l *Locker) Unlock() {
 	l.mu.Lock()
 	h := l.hold
@@ -50,7 +49,7 @@ func (l *Locker) Unlock() {
 	_ = h.Unlock()
 }
 
-// Hold is what is held now, for its token and its context; nil if nothing is.
+// Hold returns the current hold, for its token and its context, or nil.
 func (l *Locker) Hold() *session.Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()

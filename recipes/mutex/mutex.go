@@ -1,14 +1,15 @@
-// Package mutex is a fair, fenced mutual exclusion over one name.
+// Package mutex provides a fair, fenced mutex over one name.
 //
 //	m := mutex.New(s, "orders/settle")
 //	err := m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
-//		return settle(ctx, h.Token()) // ctx ends when the lock is lost
+//		return settle(ctx, h.Token()) // ctx is cancelled if the lock is lost
 //	})
 //
-// Requests are granted in the order in which the service received them. The
-// context of a hold ends before anybody else can hold. What it does not do is
-// protect a resource that does not check the token: a stopped process cannot
-// notice that time has passed.
+// Requests are granted in the order in which the service received them. The context of
+// a hold is cancelled before another client can acquire the lock.
+//
+// A mutex does not protect a resource that does not check the token: a stopped process
+// cannot notice that time has passed.
 package mutex
 
 import (
@@ -24,10 +25,10 @@ import (
 // kind is the recipe's name in errors and in the line.
 const kind = "mutex"
 
-// Mutex is a lock that one holds at a time, over all processes that use the
-// same name on the same service. It is a name and a session, nothing more:
-// cheap, stateless, and safe for concurrent use. Two goroutines that lock the
-// same name exclude each other, also through the same Session.
+// Mutex is a lock with at most one holder, among all processes that use the same name
+// on the same service. A Mutex is only a name and a session: it is cheap, has no state,
+// and is safe for concurrent use. Two goroutines that lock the same name exclude each
+// other, even through the same Session.
 type Mutex struct {
 	s    *session.Session
 	name string
@@ -36,39 +37,38 @@ type Mutex struct {
 
 // Options are what NewWith takes. The zero value is what New uses.
 type Options struct {
-	// Reentrant lets Lock and TryLock succeed at once when their context comes
-	// from a live hold of the same lock and Session, with the same token. The
-	// lock is given back at the last Unlock. Without it such a call returns
-	// session.ErrReentrant, because it would wait for itself.
+	// Reentrant lets Lock and TryLock return at once, with the same token, when ctx
+	// belongs to a live hold of the same lock and Session. The lock is released at the
+	// last Unlock. Without it such a call returns session.ErrReentrant, because it
+	// would wait for itself.
 	Reentrant bool
 
-	// Robust keeps account of how holds end, so that Hold.PreviousDied can tell
-	// a new holder that the one before did not give back and may have left its
-	// work half done. The account is one small key for each name, which stays at
-	// the service. All who use the lock must set this alike; who does not, and
-	// foreign programs, leave no trace in the account. It costs no round trip
-	// when nobody is ahead and the last holder gave back, and one otherwise.
+	// Robust records how holds end, so that Hold.PreviousDied reports whether the
+	// previous holder crashed or lost the lock and may have left its work half done.
+	// The record is one small key per name, which stays at the service. Set Robust in
+	// every client of the lock: clients without it, and other programs, are not
+	// recorded. It costs no round trip if the queue is empty and the last holder
+	// released cleanly, and one otherwise.
 	Robust bool
 
-	// LockDelay is how long a new holder waits, as part of Lock, if the one
-	// before did not give back: for resources that cannot check a token, and may
-	// still be getting what a holder sent that is gone. 0 means not at all;
-	// otherwise it implies Robust, and a negative one is session.ErrInvalidOptions.
-	// The lock is held meanwhile: others wait, and if the holder is lost or gives
-	// up in that time, the next one waits as long again.
+	// LockDelay is how long Lock waits after a holder that crashed or lost the lock:
+	// for resources that cannot check tokens and may still receive requests which that
+	// holder sent. During the delay the request holds the lock, so other requests wait;
+	// if it ends early, the next one waits for the full delay again. LockDelay implies
+	// Robust. 0 means no delay; a negative value is session.ErrInvalidOptions.
 	LockDelay time.Duration
 
-	// MinHold is for how long the lock stays taken, from the grant on, even if it is
-	// unlocked before: for a periodic job that several replicas try at slightly
-	// different times. Unlock then ends the hold and returns nil at once, and the
-	// Session releases the lock when the time has passed. The lock is released earlier
-	// only if the session ends; Session.Close waits for up to the margin. 0 means not
-	// at all, and a negative one is session.ErrInvalidOptions.
+	// MinHold is how long the lock stays held from the grant on, even if it is unlocked
+	// before: for a periodic job that several replicas try at slightly different times.
+	// Unlock then ends the hold and returns nil immediately, and the Session releases
+	// the lock when MinHold has passed. The lock is released earlier only if the
+	// session ends; Session.Close waits for it, for up to the margin. 0 means no
+	// minimum; a negative value is session.ErrInvalidOptions.
 	MinHold time.Duration
 }
 
-// New returns the lock of that name. It sends nothing and cannot fail; a bad
-// name or session is told by the first call.
+// New returns the lock of that name. It sends nothing and cannot fail; the first call
+// returns the error for a bad name or session.
 func New(s *session.Session, name string) *Mutex { return NewWith(s, name, Options{}) }
 
 // NewWith is New with options.
@@ -76,31 +76,33 @@ func NewWith(s *session.Session, name string, o Options) *Mutex {
 	return &Mutex{s: s, name: name, opts: o}
 }
 
-// Name is the name of the lock.
+// Name returns the name of the lock.
 func (m *Mutex) Name() string { return m.name }
 
-// Lock waits its turn and returns a hold. Requests are granted in the order in
-// which the service received them. ctx bounds the waiting only: the hold goes
-// on after its end, until Unlock or until it is lost. If ctx ends first, Lock
-// leaves the line and returns an error that is session.ErrNotAcquired and ctx's
-// own, within milliseconds even if no server answers; what it leaves at the
-// service is removed in the background until that is certain.
+// Lock blocks until it holds the lock, and returns a hold. Requests are granted in the
+// order in which the service received them.
 //
-// If the session is lost while waiting, Lock joins the line again at its end.
-// It returns session.ErrReentrant if ctx comes from a live hold of this lock,
-// and session.ErrInvalidName, ErrClosed, ErrDenied, ErrRefused or ErrForeignKey
-// where waiting cannot help.
+// ctx bounds only the wait: the hold outlives it, until Unlock or a loss. If ctx ends
+// first, Lock leaves the queue and returns an error that is both session.ErrNotAcquired
+// and ctx's own. It does so within milliseconds even if no server answers; the session
+// then repeats the deletion in the background until the entry is certainly gone.
+//
+// If the session is lost while Lock waits, Lock joins the queue again at its end. It
+// returns session.ErrReentrant if ctx belongs to a live hold of this lock, and
+// session.ErrInvalidName, ErrClosed, ErrDenied, ErrRefused or ErrForeignKey where
+// waiting cannot help.
 func (m *Mutex) Lock(ctx context.Context) (*session.Hold, error) {
 	return m.acquire(ctx, "lock", false)
 }
 
-// TryLock is Lock for those who will not wait: it returns an error that is
-// session.ErrNotAcquired if anybody holds or waits, and names who. Then it has
-// written nothing at the service. It takes one round trip on etcd, two on
-// ZooKeeper, which must be asked who is there before anything is written.
+// TryLock is Lock without waiting: if the queue is not empty, it returns an error that
+// is session.ErrNotAcquired and names the holder. It has written nothing at the service
+// then. TryLock takes one round trip on etcd, and two on ZooKeeper, where it reads the
+// queue before it writes.
 //
-// If the service does not answer, TryLock returns session.ErrUnavailable after at
-// most 5 s, whatever ctx allows. What it may have left is removed in the background.
+// If the service does not answer, TryLock returns session.ErrUnavailable after at most
+// 5 s, whatever ctx allows. The session removes in the background what a lost request
+// may have left.
 func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 	return m.acquire(ctx, "try lock", true)
 }
@@ -154,27 +156,27 @@ func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
 	return h, nil
 }
 
-// Do holds the lock while fn runs. fn's context ends when ctx ends, and when
-// the lock is lost. Do waits for fn to return before it gives back, whatever
-// ended, for the work may still be running; it gives back also if fn panics.
+// Do acquires the lock, calls fn and releases the lock. fn's context is cancelled when
+// ctx is, and when the lock is lost. Do releases the lock only after fn has returned,
+// since the work may still be running until then, and also if fn panics.
 //
-// It returns fn's error, or the reason why fn was not called. If the lock was
-// lost meanwhile, the result is also session.ErrLost, even if fn returned nil:
-// somebody else may have worked at the same time, which only a resource that
-// checks the token has noticed. session.ErrReleasePending is not reported: the
-// work is done, and the entry goes by itself.
+// Do returns fn's error, or the reason why fn was not called. If the lock was lost
+// meanwhile, the result is also session.ErrLost, even if fn returned nil: another
+// client may have worked at the same time, and only a resource that checks the token
+// notices that. Do does not return session.ErrReleasePending: the work is done, and the
+// session finishes the release.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, m.Lock, fn)
 }
 
-// TryDo is Do with TryLock instead of Lock: if the lock is taken, fn is not called,
-// and the error is session.ErrNotAcquired.
+// TryDo is Do with TryLock instead of Lock: if the lock is held, or a request waits for
+// it, TryDo returns an error that is session.ErrNotAcquired and does not call fn.
 func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, m.TryLock, fn)
 }
 
-// Queue returns the line in order: the holder first, then those who wait, with
-// token, host, pid, label and since when. Entries of other programs are in it.
+// Queue returns the queue in order, the holder first. It includes entries of other
+// programs.
 func (m *Mutex) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, m.s, kind, m.name)
 }

@@ -19,7 +19,7 @@ import (
 // which it does only while the lock is held. After an error or a panic of fn, or when
 // the lock is lost, nothing is recorded, and the next caller runs fn again. A process
 // that ends between fn and the record leaves none either: the work is done at least
-// once, and the token of h tells a resource which run is the later one. If the record
+// once, and a resource can compare the tokens to find which run is the later one. If the record
 // fails after fn has succeeded, Once returns the error of the record.
 //
 // The service remembers the last 100 keys of a lock, in the order in which their runs

@@ -21,9 +21,9 @@ import (
 	"github.com/fairlock/fairlock/session/drivertest"
 )
 
-// Client is a session that notes what its hooks and its log say, on a network of
-// its own. [Fixture.Client] opens one; a case that opens the session by itself uses
-// the zero value with SessionOptions and Opened.
+// Client is a session on a network of its own that records what its hooks and its log
+// report. Fixture.Client opens one; a case that opens the session by itself uses the
+// zero value with SessionOptions and Opened.
 type Client struct {
 	*session.Session
 
@@ -164,7 +164,7 @@ func core() door.Engine[session.Session, session.Hold, session.Entry, session.Op
 // Refs returns the entries behind a hold.
 func Refs(h *session.Hold) []driver.Ref { return core().Inner(h).Refs() }
 
-// Detail returns what an entry was made of.
+// Detail returns the driver's entry behind e.
 func Detail(e session.Entry) driver.Entry { return core().Detail(e) }
 
 // Shown returns an entry as users see it.

@@ -42,8 +42,8 @@ func single() []testCase {
 	)
 }
 
-// Run tells all cases, or those of Harness.Replicated, as subtests. At the end of
-// each one nothing may be left in the queue.
+// Run runs all cases, or those of Harness.Replicated, as subtests. At the end of each
+// one the queue must be empty.
 func Run(t *testing.T, h drivertest.Harness) {
 	all := replicated()
 	if !h.Replicated {

@@ -52,7 +52,7 @@ func limitMismatch(w *Fixture) {
 		assert.EqualValues(w.t, 3, mismatch.Limit, "the line's")
 		assert.EqualValues(w.t, 5, mismatch.Asked, "the caller's")
 		assert.Contains(w.t, err.Error(), "has 3")
-		assert.Contains(w.t, err.Error(), "says 5")
+		assert.Contains(w.t, err.Error(), "gave 5")
 	}
 	other := semaphore.New(b.Session, name, 5)
 	limit, err := other.Limit(w.soon())

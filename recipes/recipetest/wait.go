@@ -29,7 +29,7 @@ const (
 	Relooks = 15 * time.Second
 )
 
-// Now reads the clock that all processes of this machine share.
+// Now returns the time of the clock that all processes of this machine share.
 func Now() driver.Instant { return driver.SystemClock().Now() }
 
 // Bounded returns a context that ends after [Patience].

@@ -1,18 +1,18 @@
-// Package rwlock is a fair, fenced lock of readers and writers over one name.
+// Package rwlock provides a fair, fenced read-write lock over one name.
 //
 //	rw := rwlock.New(s, "config")
 //	err := rw.RDo(ctx, func(ctx context.Context, h *session.Hold) error {
-//		return read(ctx, h.Token()) // beside other readers, never beside a writer
+//		return read(ctx, h.Token()) // together with other readers, never with a writer
 //	})
 //
-// Requests are granted in the order in which the service received them. Readers
-// hold together until a writer is in line: readers that come after it wait for
-// it, so neither side can starve.
+// Requests are granted in the order in which the service received them. Readers hold
+// together until a writer joins the queue. Readers that join after it wait for it, so
+// neither readers nor writers starve.
 //
-// Tokens rise with the order of the requests: a writer's is above all before it,
-// a reader's above that of every earlier writer. So a resource accepts a writer
-// if its token is not below any that it has seen, and a reader if its token is
-// not below that of any writer that it has seen.
+// Tokens rise in the order of the requests: a writer's token is higher than all before
+// it, and a reader's is higher than that of every earlier writer. So a resource accepts
+// a writer whose token is not lower than any token it has seen, and a reader whose
+// token is not lower than that of any writer it has seen.
 package rwlock
 
 import (
@@ -27,16 +27,16 @@ import (
 // kind is the recipe's name in errors and in the line.
 const kind = "rwlock"
 
-// RWLock is a lock that many read or one writes, over all processes that use the
-// same name on the same service. It is a name and a session, nothing more: cheap,
-// stateless, and safe for concurrent use. Two goroutines are two readers, or
-// exclude each other, also through the same Session.
+// RWLock is a lock with many readers or one writer, among all processes that use the
+// same name on the same service. An RWLock is only a name and a session: it is cheap,
+// has no state, and is safe for concurrent use. Each request counts for itself, even
+// through the same Session: two goroutines are two readers, or they exclude each other.
 type RWLock struct {
 	s    *session.Session
 	name string
 }
 
-// Options are what NewWith takes. There are none yet: the type is here so that the
+// Options are what NewWith takes. There are none yet: the type exists so that the
 // constructors of all recipes have one shape.
 type Options struct{}
 
@@ -49,42 +49,41 @@ func NewWith(s *session.Session, name string, _ Options) *RWLock {
 	return &RWLock{s: s, name: name}
 }
 
-// Name is the name of the lock.
+// Name returns the name of the lock.
 func (l *RWLock) Name() string { return l.name }
 
-// RLock waits until no writer is ahead, and returns a hold that others may share.
-// ctx bounds the waiting only, and ends it as in mutex.Lock.
+// RLock blocks until no writer is ahead, and returns a read hold, which other readers
+// share. ctx bounds only the wait, and ends it as in mutex.Lock.
 //
-// With a ctx that comes from a live hold of this lock, read or write, it returns
-// one more handle on that at once, with the same token, and without a word to the
-// service. The lock is given back with the last handle. If the write hold is given
-// back before that, it becomes a read hold, in its place: a downgrade. With a ctx
-// that comes from another recipe's hold of the same name it returns
-// session.ErrReentrant, because it would wait for itself.
+// If ctx belongs to a live hold of this lock, read or write, RLock returns another
+// handle on that hold at once, with the same token, and sends nothing. The lock is
+// released with the last handle. If the write handle is unlocked before the others, the
+// hold becomes a read hold in its place, as with Downgrade. If ctx belongs to the hold
+// of another recipe under the same name, RLock returns session.ErrReentrant, because
+// the request would wait for itself.
 func (l *RWLock) RLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "rlock", driver.Shared, false)
 }
 
-// Lock waits until nobody is ahead, and returns a hold that excludes everybody.
-// ctx bounds the waiting only, and ends it as in mutex.Lock. With a ctx that comes
-// from a live hold of this lock it returns session.ErrReentrant, because it would
-// wait for itself: two readers who both want to write would do so for ever.
+// Lock blocks until no entry is ahead, and returns a write hold, which excludes all
+// others. ctx bounds only the wait, and ends it as in mutex.Lock. If ctx belongs to a
+// live hold of this lock, Lock returns session.ErrReentrant, because the request would
+// wait for itself: two readers that both want to become the writer would never end.
 func (l *RWLock) Lock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "lock", driver.Exclusive, false)
 }
 
-// TryRLock is RLock for those who will not wait: it returns an error that is
-// session.ErrNotAcquired if a writer holds or waits, and names who is first. Then
-// it has written nothing at the service, unless others joined in that instant. If
-// the service does not answer, the error is session.ErrUnavailable, after at most 5 s.
+// TryRLock is RLock without waiting: if a writer holds or waits, it returns an error
+// that is session.ErrNotAcquired and names the first entry. It has written nothing at
+// the service then, unless other requests joined at the same moment. If the service
+// does not answer, it returns session.ErrUnavailable after at most 5 s.
 func (l *RWLock) TryRLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "try rlock", driver.Shared, true)
 }
 
-// TryLock is Lock for those who will not wait: it returns an error that is
-// session.ErrNotAcquired if anybody holds or waits, and names who is first. Then
-// it has written nothing at the service. While the service does not answer it is
-// bounded as TryRLock is.
+// TryLock is Lock without waiting: if the queue is not empty, it returns an error that
+// is session.ErrNotAcquired and names the first entry. It has written nothing at the
+// service then. If the service does not answer, it returns as TryRLock does.
 func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "try lock", driver.Exclusive, true)
 }
@@ -120,17 +119,17 @@ func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, er
 	return h, nil
 }
 
-// Downgrade makes a write hold a read hold: the readers behind it are let in, up to
-// the next writer, and no writer can get in between. Place, token and context stay;
-// ask for a Guard anew. Write no more from the call on. ctx bounds the asking, and
-// so does the hold.
+// Downgrade turns a write hold into a read hold. The readers behind it, up to the next
+// writer, are granted at once, and no writer can hold in between. The entry keeps its
+// place, the token and the context stay the same, and a Guard must be made again. Stop
+// writing before you call Downgrade. The end of ctx or of the hold ends the call.
 //
-// It returns session.ErrNotWriter for a read hold and for a hold of another lock
-// or Session, session.ErrLost or ErrUnlocked for one that is over, and then nothing
-// was sent unless it ended meanwhile. After session.ErrDenied and ErrRefused the
-// hold is what it was. After any other error, ctx's own for example, it is being
-// finished in the background: readers may have been let in already. It may be
-// called again, to wait for that, and the hold may be unlocked at any time.
+// Downgrade returns session.ErrNotWriter for a read hold and for a hold of another lock
+// or Session, and session.ErrLost or ErrUnlocked for a hold that is over; nothing was
+// sent then, unless the hold ended during the call. After session.ErrDenied and
+// ErrRefused the hold is still a write hold. After any other error, such as ctx's own,
+// the session finishes the downgrade in the background, and readers may hold already.
+// Call Downgrade again to wait for that. The hold can be unlocked at any time.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
 	if inner := queue.Core().Inner(h); inner.Of(l.s, kind, l.name) {
@@ -142,33 +141,32 @@ func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	return nil
 }
 
-// RDo holds the lock as a reader while fn runs, as mutex.Do does: fn's context ends
-// with ctx and when the lock is lost, the lock is given back when fn has returned,
-// and a loss is told even if fn returned nil.
+// RDo acquires the lock as a reader, calls fn and releases the lock, as mutex.Do does:
+// fn's context is cancelled when ctx is, and when the lock is lost; RDo releases the
+// lock after fn has returned, and reports a loss even if fn returned nil.
 func (l *RWLock) RDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, l.RLock, fn)
 }
 
-// TryRDo is RDo with TryRLock instead of RLock: if a writer holds or waits, fn is not
-// called, and the error is session.ErrNotAcquired.
+// TryRDo is RDo with TryRLock instead of RLock: if a writer holds or waits, TryRDo
+// returns an error that is session.ErrNotAcquired and does not call fn.
 func (l *RWLock) TryRDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, l.TryRLock, fn)
 }
 
-// Do holds the lock as a writer while fn runs, as mutex.Do does; see RDo.
+// Do acquires the lock as a writer, calls fn and releases the lock, as mutex.Do does.
 func (l *RWLock) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, l.Lock, fn)
 }
 
-// TryDo is Do with TryLock instead of Lock: if the lock is taken, fn is not called,
-// and the error is session.ErrNotAcquired.
+// TryDo is Do with TryLock instead of Lock: if the lock is held, or a request waits for
+// it, TryDo returns an error that is session.ErrNotAcquired and does not call fn.
 func (l *RWLock) TryDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, l.TryLock, fn)
 }
 
-// Queue returns the line in order: holders first, then those who wait, with mode,
-// token, host, pid, label and since when. Entries of other programs are in it, and
-// count as writers unless their names say that they read.
+// Queue returns the queue in order, holders first. It includes entries of other
+// programs, which count as writers unless their names mark them as readers.
 func (l *RWLock) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, l.s, kind, l.name)
 }

@@ -1,4 +1,4 @@
-// Package semaphore is a fair, weighted semaphore over one name: a number of
+// Package semaphore provides a fair, weighted semaphore over one name: a number of
 // permits that all processes share.
 //
 //	gpus := semaphore.New(s, "gpu", 8)
@@ -6,14 +6,15 @@
 //		return train(ctx) // with three of the eight
 //	})
 //
-// Requests are granted in the order in which the service received them. A request
-// gets all its permits at once or waits, and nobody overtakes it, however little
-// they want: so large requests do not starve, and two that want everything never
-// wait for each other. The permits of a process that dies come back by themselves.
+// Requests are granted in the order in which the service received them. A request gets
+// all its permits at once or waits, and no later request overtakes it, however few
+// permits that one needs. So large requests do not starve, and two requests for all
+// permits never wait for each other. The permits of a process that dies become free
+// when its session expires.
 //
-// A token does not fence a resource that several use at once, since the holders'
-// tokens have no order among each other that means anything. Give each hold a
-// part of the resource by its slot (see Options.Slots), and fence every part.
+// A token does not fence a resource that several holders use at once, because the order
+// of the holders' tokens means nothing. Assign each hold a part of the resource by its
+// slot (see Options.Slots), and fence each part.
 package semaphore
 
 import (
@@ -29,12 +30,12 @@ import (
 // kind is the recipe's name in errors and in the line.
 const kind = "semaphore"
 
-// MaxLimit is the most permits that a semaphore has.
+// MaxLimit is the highest limit of a semaphore, in permits.
 const MaxLimit = 1 << 40
 
-// Semaphore is a number of permits. It is a name, a session and a limit, cheap
-// and safe for concurrent use. Goroutines count each for itself, also through the
-// same Session.
+// Semaphore is a number of permits. A Semaphore is only a name, a session and a limit:
+// it is cheap and safe for concurrent use. Each request counts for itself, even through
+// the same Session.
 type Semaphore struct {
 	s     *session.Session
 	name  string
@@ -44,28 +45,28 @@ type Semaphore struct {
 
 // Options are what NewWith takes. The zero value is what New uses.
 type Options struct {
-	// Follow takes any limit that the semaphore has at the service; the one that
-	// is given is only what a new one begins with. Without it another limit is
-	// session.ErrLimitMismatch, so that two versions of a program do not believe
-	// in different numbers. Programs whose semaphores are resized set it.
+	// Follow accepts the limit that the semaphore has at the service, whatever it is;
+	// the given limit is used only if there is none yet. Without Follow, a different
+	// limit is session.ErrLimitMismatch, so that two versions of a program cannot work
+	// with different limits. Set it in programs whose semaphores are resized.
 	Follow bool
 
-	// Slots gives each hold a number of its own, Hold.Slot: the lowest from 0 on
-	// that no other living hold has, below the limit unless that was lowered, or
-	// somebody has just deleted a hold's entry by hand. It costs one or two round
-	// trips more.
+	// Slots gives each hold a slot (Hold.Slot): the lowest number, from 0 on, that no
+	// other live hold has. It is below the limit, unless the limit was lowered, or an
+	// operator has just deleted the entry of a hold. It costs one or two round trips
+	// more.
 	//
-	// The hold's token is then one of the slot: it rises with every hold that gets
-	// the slot, and a resource that is fenced by slot accepts all that live. It is
-	// not the one that Queue shows, which tells the place in the line.
+	// The token of the hold is then that of the slot: it rises with every hold that
+	// gets the slot, so a resource that is fenced by slot accepts every live hold. It
+	// is not the token that Queue returns, which marks the place in the queue.
 	Slots bool
 }
 
-// New returns the semaphore of that name, with that limit. It sends nothing and
-// cannot fail; what is wrong with it is told by the first call.
+// New returns the semaphore of that name, with that limit. It sends nothing and cannot
+// fail; the first call returns the error for a bad name, limit or session.
 //
-// The limit lives at the service, from the first Acquire on until Resize, and
-// stays there when nobody uses the semaphore any more. See Options.Follow.
+// The service stores the limit from the first Acquire on, and keeps it when the
+// semaphore is no longer used. Resize changes it. See Options.Follow.
 func New(s *session.Session, name string, limit int64) *Semaphore {
 	return NewWith(s, name, limit, Options{})
 }
@@ -77,26 +78,26 @@ func NewWith(s *session.Session, name string, limit int64, o Options) *Semaphore
 	return m
 }
 
-// Name is the name of the semaphore.
+// Name returns the name of the semaphore.
 func (m *Semaphore) Name() string { return m.name }
 
-// Acquire waits its turn and returns a hold of n permits. ctx bounds the waiting
-// only, and ends it as in mutex.Lock.
+// Acquire blocks until it holds n permits, and returns a hold. ctx bounds only the
+// wait, and ends it as in mutex.Lock.
 //
-// It returns session.ErrWeight at once if n is below 1 or above the limit, also
-// when the limit is lowered below n while it waits; session.ErrLimitMismatch if
-// the semaphore has another limit than the caller says; session.ErrReentrant if
-// ctx comes from a live hold of this semaphore, because it could wait for itself;
-// session.ErrRefused if somebody deletes the limit at the service meanwhile.
+// Acquire returns session.ErrWeight if n is below 1 or above the limit, also when the
+// limit is lowered below n during the wait. It returns session.ErrLimitMismatch if the
+// semaphore has a different limit at the service; session.ErrReentrant if ctx belongs
+// to a live hold of this semaphore, because the request could wait for itself; and
+// session.ErrRefused if the limit is deleted at the service during the wait.
 func (m *Semaphore) Acquire(ctx context.Context, n int64) (*session.Hold, error) {
 	return m.acquire(ctx, "acquire", n, false)
 }
 
-// TryAcquire is Acquire for those who will not wait: it returns an error that is
-// session.ErrNotAcquired if there are not enough permits, or others wait, and
-// names who is first. Then it has written nothing at the service, unless others
-// joined in that instant. If the service does not answer, the error is
-// session.ErrUnavailable, after at most 5 s.
+// TryAcquire is Acquire without waiting: if there are not enough free permits, or a
+// request waits, it returns an error that is session.ErrNotAcquired and names the first
+// entry. It has written nothing at the service then, unless other requests joined at
+// the same moment. If the service does not answer, it returns session.ErrUnavailable
+// after at most 5 s.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, error) {
 	return m.acquire(ctx, "try to acquire", n, true)
 }
@@ -140,26 +141,27 @@ func checkLimit(limit int64) error {
 	return nil
 }
 
-// Do holds n permits while fn runs, as mutex.Do does.
+// Do acquires n permits, calls fn and releases them, as mutex.Do does.
 func (m *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.Acquire(ctx, n) }, fn)
 }
 
-// TryDo is Do with TryAcquire instead of Acquire: if there are not enough permits, or
-// other requests wait, fn is not called, and the error is session.ErrNotAcquired.
+// TryDo is Do with TryAcquire instead of Acquire: if there are not enough free permits,
+// or a request waits, TryDo returns an error that is session.ErrNotAcquired and does
+// not call fn.
 func (m *Semaphore) TryDo(ctx context.Context, n int64, fn func(ctx context.Context, h *session.Hold) error) error {
 	return queue.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.TryAcquire(ctx, n) }, fn)
 }
 
-// Resize gives the semaphore another limit, at the service, and to this
-// Semaphore; others learn of it if they follow (see Options). When it is raised,
-// those who fit now are let in at once. When it is lowered, holders keep what
-// they have, and the next is let in when enough has been given back; who waits
-// for more than there will ever be gets session.ErrWeight.
+// Resize changes the limit at the service and of this Semaphore. Other Semaphores use
+// the new limit if they follow (see Options.Follow). When the limit rises, the requests
+// that fit within it are granted at once. When it falls, holders keep their permits,
+// and the next request is granted when enough permits are released; a waiter that needs
+// more permits than the new limit gets session.ErrWeight.
 //
-// It fails with session.ErrDenied if the caller may not write there. With an
-// error that is neither that nor session.ErrRefused it is not known whether it
-// was done; it may be called again.
+// Resize returns session.ErrDenied if the caller may not write at the service. After an
+// error that is neither that nor session.ErrRefused the outcome is unknown; call Resize
+// again.
 func (m *Semaphore) Resize(ctx context.Context, limit int64) error {
 	err := checkLimit(limit)
 	if err == nil {
@@ -172,8 +174,8 @@ func (m *Semaphore) Resize(ctx context.Context, limit int64) error {
 	return nil
 }
 
-// Limit returns how many permits the semaphore has at the service, 0 if nobody
-// has used it yet.
+// Limit returns the limit that the service stores, and 0 if the semaphore was never
+// used.
 func (m *Semaphore) Limit(ctx context.Context) (int64, error) {
 	limit, err := queue.Core().Of(m.s).Limit(ctx, m.name)
 	if err != nil {
@@ -182,9 +184,8 @@ func (m *Semaphore) Limit(ctx context.Context) (int64, error) {
 	return limit, nil
 }
 
-// Queue returns the line in order: holders first, then those who wait, with their
-// permits, token, host, pid, label and since when. Entries of other programs are
-// in it, and count as all permits.
+// Queue returns the queue in order, holders first. It includes entries of other
+// programs, each of which counts as all permits.
 func (m *Semaphore) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, m.s, kind, m.name)
 }

@@ -97,7 +97,7 @@ func (d *Data) tile(s Service, most float64) (*plot.Plot, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.Title.Text = "Holders cut off, " + s.Title
-	p.X.Label.Text, p.Y.Label.Text = "s until the store had removed the entry", "s until the holder was told"
+	p.X.Label.Text, p.Y.Label.Text = "s until the store had removed the entry", "s until the holder was notified"
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, most, 0, most
 	p.X.Tick.Marker, p.Y.Tick.Marker = seconds(most), seconds(most)
 	p.Legend.Left, p.Legend.Top, p.Legend.Padding = true, true, vg.Points(3)
@@ -110,7 +110,7 @@ func (d *Data) tile(s Service, most float64) (*plot.Plot, error) {
 	late.Color, late.LineStyle.Width = color.Gray{Y: 0xe8}, 0
 	said, err := plotter.NewLabels(plotter.XYLabels{
 		XYs:    plotter.XYs{{X: most * 0.03, Y: most * 0.62}, {X: most * 0.03, Y: most * 0.57}},
-		Labels: []string{"told after the store", "had given it away"},
+		Labels: []string{"notified after the store", "had removed the entry"},
 	})
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func seconds(most float64) plot.ConstantTicks {
 	return all
 }
 
-// pastDue is by how much a lock's holders were told after the store had removed
+// pastDue is by how much a lock's holders were notified after the store had removed
 // their entries, at the worst of all points; less than 0 is before. "" if there
 // are none.
 func (d *Data) pastDue(service, lock string) string {

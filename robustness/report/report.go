@@ -60,7 +60,7 @@ func (d *Data) Markdown(services []Service) string {
 		section("Fairlock on "+s.Title, d.ours(s), d.figures(s))
 	}
 	for _, s := range services {
-		section("Beside the peers on "+s.Title, d.beside(s), d.commands(s))
+		section("Compared with the peers on "+s.Title, d.beside(s), d.commands(s))
 	}
 	section("Simulation", d.simulated())
 	for _, s := range services {

@@ -48,7 +48,7 @@ func (d *Data) simulated() string {
 	parts := []string{part("All recipes on simulated services, clocks and networks (`make sim`):",
 		table.Row{"runs", "steps", "virtual time", "grants", "holds lost", "runs/s"}, sims)}
 	if len(sims) > 0 {
-		parts = append(parts, fmt.Sprintf("Violations: %v. Runs of: %v. Faults that struck: %v.", broken, recipes, faults))
+		parts = append(parts, fmt.Sprintf("Violations: %v. Runs of: %v. Faults: %v.", broken, recipes, faults))
 	}
 	return strings.Join(append(parts,
 		part("Failpoints that the simulation found (`make mutants`):",

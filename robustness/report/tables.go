@@ -50,10 +50,10 @@ func (d *Data) runs(services []Service) string {
 	return strings.Join([]string{
 		d.made(),
 		markdown(table.Row{"service", "lock", "trials", "hit", "with violations", "faults that hit", "clients", "seeds", "grants", "operations", "holds lost", "updates", "touches refused", "updates lost", "lost without a fence"}, tried...),
-		"The last four are of the resources that the locks protect: updates that were accepted, touches that were refused by their token, updates that were accepted and are not in the end, and how many a resource that lets everybody in would have lost, at least.",
-		"The worst that was measured. The first three figures are of holders that were cut off, alone or with their server: *told after removal* is by how much a holder was told after the store had removed its entry, below 0 is before; *told before next grant* below 0 is a holder that was told after the next one held. One that was never told has no figure: it is a violation of L2. " +
-			"The last two say how far the others can be trusted: the longest time for which the harness did not get to run, and how many holders could not be told for that reason, so that nothing is asked of when they were (L2).",
-		markdown(table.Row{"service", "lock", "cut to told", "told after removal", "least told before next grant", "return after context's end", "longest progress", "longest stall", "starved"}, worst...),
+		"The last four are of the resources that the locks protect: updates that were accepted, touches that were refused by their token, updates that were accepted and are not in the final state, and the least number that a resource without a fence would have lost.",
+		"The worst that was measured. The first three figures are of holders that were cut off, alone or with their server: *notified after removal* is by how much a holder was notified after the store had removed its entry, below 0 is before; *notified before next grant* below 0 is a holder that was notified after the next one held. A holder that was never notified has no figure: it is a violation of L2. " +
+			"The last two show how far the others can be trusted: the longest time for which the harness did not get to run, and how many holders could not be notified for that reason, so that L2 does not judge them.",
+		markdown(table.Row{"service", "lock", "cut to notified", "notified after removal", "least notified before next grant", "return after context's end", "longest progress", "longest stall", "starved"}, worst...),
 	}, "\n\n")
 }
 
@@ -103,7 +103,7 @@ func (d *Data) ours(s Service) string {
 		}
 		rows = append(rows, append(row, y.faults, y.grants, y.lost, y.starved, y.bound()))
 	}
-	return "Trials in which a property was violated. The last column is what so many trials without a violation say of the rate of those that there may be, at 95 %: three in as many as hit and were not *starved*, which is said above.\n\n" +
+	return "Trials in which a property was violated. The last column is the highest rate of violations that is compatible with none in these trials, at 95 %: three divided by the trials that hit and were not *starved* (see above).\n\n" +
 		markdown(append(head, "faults", "grants", "holds lost", "starved", "rate"), rows...)
 }
 
@@ -114,7 +114,7 @@ func (d *Data) figures(s Service) string {
 	}
 	head := table.Row{"fault"}
 	for _, f := range all {
-		head = append(head, strings.ReplaceAll(string(f), "-", " "))
+		head = append(head, heading(f))
 	}
 	var rows []table.Row
 	for _, kind := range d.kinds(s) {
@@ -131,9 +131,14 @@ func (d *Data) figures(s Service) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return "The worst of each figure: the greatest, and of *told before next* the least. *Leaderless* is how long the servers themselves said that nobody led them, after faults that are aimed at them: for so long they could not do anything for anybody, and what may take a failover may take as much and a second. Where somebody else has ended the hold (`holder-session-ended`, `holder-entry-deleted`) it cannot be told before, " +
-		"and in mixed work (`soak`) a holder that was told gives back by itself, which lets the next one in at once.\n\n" +
+	return "The worst of each figure: the greatest, and of *notified before next* the least. *Leaderless* is how long the servers themselves reported no leader, after faults that are aimed at them: they could serve no client for that time, and what may take a failover may take that time and a second. Where another client has ended the hold (`holder-session-ended`, `holder-entry-deleted`) the holder cannot be notified before, " +
+		"and in mixed work (`soak`) a holder that was notified releases by itself, so the next one holds at once.\n\n" +
 		markdown(head, rows...)
+}
+
+// heading returns the name of a figure as the page shows it.
+func heading(f trial.Figure) string {
+	return strings.NewReplacer("struck", "fault", "told", "notified", "-", " ").Replace(string(f))
 }
 
 // beside tells of each kind how many trials had a violation, theirs and ours.

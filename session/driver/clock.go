@@ -23,7 +23,7 @@ type Clock interface {
 	Now() Instant
 
 	// AfterFunc calls f in its own goroutine when d has passed. It may be
-	// late: after a suspension, and when the process is starved. Stop says
+	// late: after a suspension, and when the process is starved. Stop reports
 	// whether it kept f from being called.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 
@@ -31,9 +31,9 @@ type Clock interface {
 	Wall() time.Time
 }
 
-// Jitter returns a random part of d, so that many who wait equally long do not
-// act together. A clock with a method of that name says how much: a simulation,
-// whose runs can be repeated, has chance of its own.
+// Jitter returns a random part of d, so that clients that wait equally long do not act
+// together. A clock with a method of that name is used instead: a simulation, whose
+// runs can be repeated, has chance of its own.
 func Jitter(c Clock, d time.Duration) time.Duration {
 	if j, ok := c.(interface {
 		Jitter(d time.Duration) time.Duration
@@ -43,10 +43,10 @@ func Jitter(c Clock, d time.Duration) time.Duration {
 	return rand.N(d)
 }
 
-// SystemClock is the clock of real services. On Linux it is CLOCK_BOOTTIME,
-// which goes on while the machine sleeps; elsewhere it is Go's monotonic clock,
-// and there a lease can be believed in for too long after a suspension. A
-// paused virtual machine is seen by neither: that is what tokens are for.
+// SystemClock is the clock of real services. On Linux it is CLOCK_BOOTTIME, which goes
+// on while the machine sleeps; elsewhere it is Go's monotonic clock, and there a lease
+// can be trusted for too long after a suspension. Neither notices that a virtual
+// machine was paused: tokens cover that case.
 func SystemClock() Clock { return systemClock{} }
 
 type systemClock struct{}
@@ -70,7 +70,7 @@ func WithTimeout(ctx context.Context, c Clock, d time.Duration) (context.Context
 	}
 }
 
-// Sleep waits for d or for the end of ctx, and says whether d has passed.
+// Sleep waits for d or for the end of ctx, and reports whether d has passed.
 func Sleep(ctx context.Context, c Clock, d time.Duration) bool {
 	done := make(chan struct{})
 	stop := c.AfterFunc(d, func() { close(done) })

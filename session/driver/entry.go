@@ -11,13 +11,13 @@ import (
 type Ref struct {
 	Line  string // the name that the user gave
 	Key   string // what the service calls the entry
-	Place int64  // its order in the line: etcd's create revision, ZooKeeper's sequence
+	Place int64  // its order in the queue: etcd's create revision, ZooKeeper's sequence
 }
 
-// Zero says that r names nothing.
+// Zero reports whether r names nothing.
 func (r Ref) Zero() bool { return r == Ref{} }
 
-// Mode says what an entry admits beside itself.
+// Mode is what an entry shares the lock with.
 type Mode uint8
 
 // The modes. Entries of other programs count as Exclusive.
@@ -40,33 +40,33 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// Entry is one place in a line, as far as the answer that it came with tells.
+// Entry is one place in a queue, as far as the answer that it came with shows.
 type Entry struct {
 	Ref
 	Mode   Mode
 	Weight int64
 
-	// Token is the fencing token, 0 if the answer did not tell.
+	// Token is the fencing token, 0 if the answer did not contain it.
 	Token int64
 
-	// Session is the service session that keeps the entry, as the service's
-	// own tools show it; "" if the answer did not tell.
+	// Session is the service session that keeps the entry, as the service's own tools
+	// show it; "" if the answer did not contain it.
 	Session string
 
 	// Foreign marks an entry that this library did not make. It counts as
 	// exclusive.
 	Foreign bool
 
-	// Unleased marks an entry that is known to have no session: it will stay
-	// until somebody deletes it.
+	// Unleased marks an entry that is known to have no session: it stays until an
+	// operator deletes it.
 	Unleased bool
 
 	// Movable marks an exclusive entry whose end may be that its owner has put
 	// another in its place, see Session.Share and Profile.Moves.
 	Movable bool
 
-	// Admitted marks an entry whose owner has noted that it holds, in a line with
-	// a limit.
+	// Admitted marks an entry whose owner has recorded that it holds, in a queue with a
+	// limit.
 	Admitted bool
 
 	// Granted is since when the entry holds, by its owner's wall clock, in whole
@@ -75,22 +75,20 @@ type Entry struct {
 	// does not mean that the entry waits.
 	Granted time.Time
 
-	// Value is what the entry was made with, or given by Write, for others to
-	// read; nil if the answer did not tell. Of foreign entries it is all that
-	// they have.
+	// Value is what the entry was made with, or given by Write, for others to read; nil
+	// if the answer did not contain it. Of foreign entries it is all that they have.
 	Value []byte
 
-	// Past is how the hold before this one ended, if it is the holder and the
-	// line keeps account.
+	// Past is how the hold before this one ended, if it is the holder and the queue has
+	// a ledger.
 	Past Past
 
-	// Meta is what the owner says of itself; zero if foreign, broken or not
-	// read.
+	// Meta describes the owner, in its own words; zero if foreign, broken or not read.
 	Meta Meta
 }
 
-// Meta is what an entry says of its owner, for people and for tools. Nothing
-// in it decides who holds.
+// Meta describes the owner of an entry, for people and for tools. Nothing in it decides
+// which entries hold.
 type Meta struct {
 	Kind  string    // the recipe: "mutex"
 	Host  string    //
@@ -103,7 +101,7 @@ type Meta struct {
 // MaxDone is the most bytes of a record of finished work.
 const MaxDone = 256 << 10
 
-// MaxMeta is the most bytes that an encoded Meta takes.
+// MaxMeta is the longest encoded Meta, in bytes.
 const MaxMeta = 1024
 
 // metaV1 is the stored form. Its version is there so that a later form can be

@@ -14,7 +14,7 @@ var (
 	// ErrGone: the entry is not there, and was not when the request came.
 	ErrGone = errors.New("entry is gone")
 
-	// ErrSessionOver: the service session is over, or was told to stop.
+	// ErrSessionOver: the service session is over, or was abandoned.
 	ErrSessionOver = errors.New("service session is over")
 
 	// ErrDenied: wrong credentials, or a permission is missing.
@@ -24,18 +24,18 @@ var (
 	// corrupt member, a layout that it cannot hold.
 	ErrRefused = errors.New("refused by the service")
 
-	// ErrLimitMismatch: the line has another limit.
+	// ErrLimitMismatch: the queue has a different limit.
 	ErrLimitMismatch = errors.New("limit mismatch")
 
-	// ErrClosed: the Session was closed, or the client that it works on, so that
-	// nothing can be sent any more.
+	// ErrClosed: the Session was closed, or the client that it uses, so that nothing
+	// can be sent any more.
 	ErrClosed = errors.New("session is closed")
 
 	// ErrUnavailable: no server answered in time. Waiting may cure it.
 	ErrUnavailable = errors.New("service is unreachable")
 )
 
-// Incurable says that waiting and asking again cannot help.
+// Incurable reports whether waiting and sending the request again cannot help.
 func Incurable(err error) bool {
 	return errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed)
 }
@@ -51,37 +51,38 @@ type PendingError struct {
 	Settle func(ctx context.Context) error
 }
 
-// Error says that the outcome is unknown, and why.
+// Error returns that the outcome is unknown, and why.
 func (e *PendingError) Error() string { return fmt.Sprintf("outcome unknown: %v", e.Err) }
 
 // Unwrap returns the cause.
 func (e *PendingError) Unwrap() error { return e.Err }
 
-// TakenError is the answer to a Join with IfEmpty on a line that is not empty.
+// TakenError is the error of a Join with IfEmpty on a queue that is not empty.
 type TakenError struct {
-	First Entry // who stands first; zero if the answer did not tell
-	Count int   // how many stand there
+	First Entry // the first entry; zero if the answer did not contain it
+	Count int   // how many entries the queue has
 }
 
-// Error says how many stand in the line.
-func (e *TakenError) Error() string { return fmt.Sprintf("line is taken: %d in it", e.Count) }
+// Error returns the number of entries in the queue.
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("queue is not empty: it has %d entries", e.Count)
+}
 
-// LimitError is the answer to a Join with another limit than the line has.
+// LimitError is the error of a Join with a different limit than the queue has.
 type LimitError struct {
-	Limit int64 // the line's
+	Limit int64 // the queue's
 	Asked int64 // the caller's
 }
 
 // Error names both.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("limit mismatch: the line has %d, the caller says %d", e.Limit, e.Asked)
+	return fmt.Sprintf("limit mismatch: the service has %d, the caller gave %d", e.Limit, e.Asked)
 }
 
 // Is makes errors.Is(err, ErrLimitMismatch) true.
 func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
 
-// JoinErrors is errors.Join with a text on one line: errors end up in logs that
-// have one line for each.
+// JoinErrors is errors.Join with a text on one line: each record of a log is one.
 func JoinErrors(errs ...error) error {
 	all := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch len(all) {

@@ -19,17 +19,15 @@ type Harness struct {
 	// see: a root of its own.
 	Service func(t *testing.T) Service
 
-	// TTL is what sessions are opened with that come to their end in the case.
-	// Stories about expiry take two to three of them. The service must give
-	// exactly this one.
+	// TTL is the TTL of sessions that end in the case. Cases about expiry take two to
+	// three of them. The service must give exactly this one.
 	TTL time.Duration
 
-	// Calm is the same for sessions that are to live: on a machine that stands
-	// still for a while it should be longer, so that no end comes by itself.
-	// 0 means TTL.
+	// Calm is the TTL of sessions that are to live: where the machine may stand still
+	// for a while it should be longer, so that no session ends by itself. 0 means TTL.
 	Calm time.Duration
 
-	// Virtual says that the service lives in virtual time. Each case runs in
+	// Virtual reports whether the service lives in virtual time. Each case runs in
 	// synctest.Test then, and takes the same requests every time.
 	Virtual bool
 
@@ -45,8 +43,8 @@ type Harness struct {
 	// in the same process.
 	Leaks []goleak.Option
 
-	// NoUnleased says why entries without a session cannot exist on the
-	// service; "" if they can. ZooKeeper: a persistent child is no entry.
+	// NoUnleased is why entries without a session cannot exist on the service; "" if
+	// they can. ZooKeeper: a persistent child is no entry.
 	NoUnleased string
 
 	// Proof is how soon Prove brings a proof; 0 means an eighth of the TTL. A
@@ -54,26 +52,26 @@ type Harness struct {
 	// needs more.
 	Proof time.Duration
 
-	// Try is how many round trips a Join with IfEmpty takes to find out that
-	// the line is taken, and by whom; 0 means 1.
+	// Try is how many round trips a Join with IfEmpty takes to find out that the queue
+	// is not empty, and its first entry; 0 means 1.
 	Try int
 
-	// Topics are the groups of cases to tell; nil means all.
+	// Topics are the groups of cases to run; nil means all.
 	Topics []string
 
-	// Replicated tells only the cases that can fail for the reason that several
-	// servers answer: order, stale reads, watches, expiry, lost and late requests.
-	// The others belong on one server. The same holds in recipes/recipetest.
+	// Replicated runs only the cases that can fail because several servers answer:
+	// order, stale reads, watches, expiry, lost and late requests. The others belong on
+	// one server. The same holds in recipes/recipetest.
 	Replicated bool
 
-	// Undone says that a join which arrives late may make its entry: the service
-	// has no condition that refuses it. The backend must delete that entry by
-	// itself, soon.
+	// Undone reports whether a join that arrives late may make its entry: the service
+	// has no condition that refuses it. The backend must delete that entry by itself,
+	// soon.
 	Undone bool
 }
 
-// Tell runs one case, in virtual time if the service lives there, with the harness
-// as it is where it leaves something open.
+// Tell runs one case, in virtual time if the service lives there, with the defaults of
+// the harness filled in.
 func (h Harness) Tell(t *testing.T, tell func(t *testing.T, h Harness)) {
 	t.Helper()
 	if h.Prompt == 0 {
@@ -87,9 +85,9 @@ func (h Harness) Tell(t *testing.T, tell func(t *testing.T, h Harness)) {
 	run(t)
 }
 
-// Service is the service of one case, with what others can do there. Its
-// methods act at once, unharmed by any fault of a client's network, and have
-// taken effect when they return. They fail t if they cannot.
+// Service is the service of one case, with what other clients can do there. Its methods
+// act at once, unaffected by any fault of a client's network, and have taken effect
+// when they return. They fail t if they cannot.
 type Service interface {
 	// Client returns a new client with a network of its own, healthy at first.
 	Client(t *testing.T) Client
@@ -101,9 +99,9 @@ type Service interface {
 	// Delete removes an entry by hand.
 	Delete(t *testing.T, ref driver.Ref)
 
-	// PutForeign puts an entry that this library did not make at the end of a
-	// line; with a session of its own that outlives the case, or without one
-	// (never asked for if Harness.NoUnleased). Its value is not ours either.
+	// PutForeign puts an entry that this library did not make at the end of a queue;
+	// with a session of its own that outlives the case, or without one (never if
+	// Harness.NoUnleased is set). Its value is not ours either.
 	PutForeign(t *testing.T, line string, leased bool) driver.Ref
 
 	// Overwrite puts another value in the place of an entry's, and keeps its
@@ -111,49 +109,47 @@ type Service interface {
 	// again.
 	Overwrite(t *testing.T, ref driver.Ref, value []byte)
 
-	// Count is how many entries the line has, by a fresh read of the service.
+	// Count returns how many entries the queue has, by a fresh read of the service.
 	Count(t *testing.T, line string) int
 }
 
-// Client is one process's view of the service. All methods may be called while
-// requests are under way.
+// Client is one client of the service. All methods may be called while requests are
+// under way.
 type Client interface {
-	// Backend is the backend under test on this client's network; the same at
+	// Backend returns the backend under test on this client's network; the same at
 	// every call. The suite closes it.
 	Backend() driver.Backend
 
-	// Cut makes the network swallow what is sent in a direction, without
-	// telling either side, until Heal. Connections that are made again while
-	// it is cut are swallowed too. What is swallowed may be lost or may come
-	// after Heal, as TCP would have it.
+	// Cut makes the network drop what is sent in a direction, without an error to
+	// either side, until Heal. Connections that are made again during the cut are
+	// affected too. What is dropped may be lost or may come after Heal, as with TCP.
 	Cut(d fault.Direction)
 
 	// Heal ends all cuts and delays.
 	Heal()
 
-	// Inject lets a fault hit the next request of a kind, once.
+	// Inject makes a fault hit the next request of a kind, once.
 	Inject(op fault.Op, k fault.Kind)
 
 	// Deliver lets the requests that fault.LateRequest has held back arrive at
 	// the service, and returns when it has answered them.
 	Deliver()
 
-	// Delay makes every answer take d longer, from requests to renewals, until
-	// Heal.
+	// Delay delays every answer by d, from requests to renewals, until Heal.
 	Delay(d time.Duration)
 
-	// OnRequest calls f at the start of each request other than renewals and
-	// watches, before it is sent, in whatever goroutine sends it; nil ends it.
+	// OnRequest calls f at the start of each request other than renewals and watches,
+	// before it is sent, in the goroutine that sends it; nil ends it.
 	OnRequest(f func())
 
-	// Requests is how many requests have been sent so far, repeated ones
-	// counted each, renewals and watches not counted.
+	// Requests returns how many requests have been sent so far. Each repetition counts;
+	// renewals and watches do not.
 	Requests() int
 }
 
-// Costs plays acts one after the other, several times, and returns how many
-// requests each of them takes: the most, or in real time the middle, because on a
-// machine that stands still an attempt is not answered in time, and made again.
+// Costs runs acts one after the other, several times, and returns how many requests
+// each of them takes: the maximum, or in real time the median, because on a machine
+// that stands still a request is not answered in time, and repeated.
 func (h Harness) Costs(c Client, acts ...func()) []int {
 	const rounds = 5
 	took := make([][]int, len(acts))

@@ -64,8 +64,8 @@ func topics() []topic {
 }
 
 // Run runs all cases, or those of Harness.Topics and Harness.Replicated, as subtests
-// topic/case. Those that run beside no others come first; with Harness.Parallel, Run
-// calls t.Parallel after them, and the others run beside each other and beside the
+// topic/case. Cases that run alone come first; with Harness.Parallel, Run calls
+// t.Parallel after them, and the others run in parallel with each other and with the
 // other parallel tests of the package.
 func Run(t *testing.T, h Harness) {
 	var beside []topic

@@ -27,7 +27,7 @@ func draw(all map[string][]*outcome, of string, began time.Time) string {
 	fmt.Fprintf(&b, "Commit %s, %s, %s, %d CPUs, load at the end %s, up to %s trials at a time, took %s.\n", of, began.UTC().Format("2006-01-02 15:04 UTC"),
 		runtime.Version(), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], " "), flag.Lookup("test.parallel").Value, time.Since(began).Round(time.Second))
 	b.WriteString(`
-| service | fault | trials | two at once | not buried | told to stop after | dead after | next started after | dead for at least | exit code 79 |
+| service | fault | trials | two at once | not buried | SIGTERM after | dead after | next started after | dead for at least | exit code 79 |
 | --- | --- | ---:| ---:| ---:| --- | --- | --- | --- | ---:|
 `)
 	again := 0

@@ -38,7 +38,7 @@ func TestASemaphoreIsResizedByWhomTheErrorTellsHow(t *testing.T) {
 
 		got = ask(t, url, "resize", "gup", "2")
 		assert.Equal(t, 1, got.code)
-		assert.Equal(t, "fairlock: \"gup\" is no semaphore that was ever used: the first run --permits says how many\n", got.stderr)
+		assert.Equal(t, "fairlock: \"gup\" is no semaphore that was ever used: the first run --permits sets how many\n", got.stderr)
 		limit, err = semaphore.New(s, "gup", 2).Limit(bounded(t))
 		assert.NoError(t, err)
 		assert.Zero(t, limit)

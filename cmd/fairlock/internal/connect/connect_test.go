@@ -292,7 +292,7 @@ func TestAWrongParameterIsToldWithWhereItStands(t *testing.T) {
 	var e *exit.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, exit.Usage, e.Code)
-	assert.EqualError(t, err, "--on: session: open: invalid options: TTL 1ms is below the least on memory, 10ms")
+	assert.EqualError(t, err, "--on: session: open: invalid options: TTL 1ms is below 10ms, the minimum on memory")
 }
 
 func TestContextsAreCompleted(t *testing.T) {
