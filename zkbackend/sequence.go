@@ -52,7 +52,7 @@ func (j *join) renew(ctx context.Context, p part) error {
 		nodes := parseNodes(c.names)
 		if why := stuck(c.names, nodes); why != "" {
 			err := sequenceError(p.dir, why)
-			j.s.cfg.Logger.Error("zookeeper: a line cannot be begun anew: its sequence numbers are used up", "name", p.req.Line, "err", err)
+			j.s.cfg.Logger.Error("zookeeper: a queue cannot restart: its sequence numbers are used up", "name", p.req.Line, "err", err)
 			return err
 		}
 		if len(nodes) == 0 {

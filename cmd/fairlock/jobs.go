@@ -42,7 +42,7 @@ Exit codes: the command's own; 128+n if signal n ended the command, or ended
 fairlock while it waited; 64 wrong usage, 69 service unreachable, 75 not
 acquired (-n, -w), 77 no permission, 79 the lock was lost while the command ran,
 80 the command was stopped because of a yield request (fairlock ask, --on-ask
-stop), 124 --max-run, 126 and 127 as of a shell.`
+stop), 124 --max-run, 126 and 127 as in a shell.`
 
 const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
   fairlock run -n jobs/nightly -- ./backup.sh     not if it is held

@@ -11,7 +11,7 @@ import (
 )
 
 // errMustWait: a try would have to wait.
-var errMustWait = errors.New("somebody is in the way")
+var errMustWait = errors.New("another entry is ahead")
 
 // peek says whether a try has to wait, by a read, so that nothing is written if
 // so. Nil promises nothing: others may come first.

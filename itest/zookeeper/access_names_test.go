@@ -22,8 +22,8 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 	p.open(t, e.Endpoints()...)
 	for name, says := range map[string]string{
 		"": "empty", strings.Repeat("x", session.MaxName+1): fmt.Sprint(session.MaxName), "a\x00b": "NUL", "\xff": "UTF-8",
-		"orders/lock-0000000001": "lock-0000000001", "x__lock__0000000001/y": "taken for an entry",
-		"a-__READ__0000000001": "__READ__0000000001", "__WRIT__-000000001/0": "", "c__rlock__-2147483648": "taken for an entry",
+		"orders/lock-0000000001": "lock-0000000001", "x__lock__0000000001/y": "the form of an entry",
+		"a-__READ__0000000001": "__READ__0000000001", "__WRIT__-000000001/0": "", "c__rlock__-2147483648": "the form of an entry",
 	} {
 		if says == "" {
 			continue

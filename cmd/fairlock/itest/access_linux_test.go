@@ -74,7 +74,7 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 	}
 
 	got := ask(t, url, "ls", "--user", "root", "--password-file", bad)
-	assert.Equal(t, result{code: 77, stderr: "fairlock: etcd at " + host + ` refuses the login as "root": check --user and --password-file, or what FAIRLOCK_ON says` + "\n"}, got)
+	assert.Equal(t, result{code: 77, stderr: "fairlock: etcd at " + host + ` refuses the login as "root": check --user and --password-file, or the login in FAIRLOCK_ON` + "\n"}, got)
 	got = ask(t, url, "ls")
 	assert.Equal(t, 77, got.code)
 	assert.Equal(t, "fairlock: etcd at "+host+" needs a login: want --user and --password-file, or --cert and --key\n", got.stderr)

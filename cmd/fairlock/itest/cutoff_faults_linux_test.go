@@ -46,7 +46,7 @@ func faults() []harm {
 	frozen.deafOnly = true
 	frozen.befall = func(v *victim) {
 		both.befall(v)
-		v.err.WaitFor(v.t, "the command is told to stop")
+		v.err.WaitFor(v.t, "the command gets SIGTERM")
 		v.signal(syscall.SIGSTOP)
 	}
 	frozen.met = func(v *victim) bool { return v.stopped() && both.met(v) }
@@ -122,7 +122,7 @@ func (v *victim) healthy() bool {
 	case <-v.done:
 		return false
 	default:
-		return !strings.Contains(v.err.String(), "the command is told to stop")
+		return !strings.Contains(v.err.String(), "the command gets SIGTERM")
 	}
 }
 

@@ -67,7 +67,7 @@ func (t *Target) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil: // nobody waits for reasons any more
 		return exit.With(exit.Interrupted, context.Cause(ctx))
 	case errors.Is(err, session.ErrDenied) && t.Options.Username != "":
-		return &told{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or what %s says",
+		return &told{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or the login in %s",
 			t.Address, t.Options.Username, t.From), err}
 	case errors.Is(err, session.ErrDenied):
 		return &told{fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address), err}

@@ -47,7 +47,7 @@ func (s *etcdStore) follow(ctx context.Context, l listener) (run func(), err err
 	select {
 	case r := <-events:
 		if err := r.Err(); err != nil {
-			return nil, fmt.Errorf("watch the line: %w", err)
+			return nil, fmt.Errorf("watch the queue: %w", err)
 		}
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -56,7 +56,7 @@ func (s *etcdStore) follow(ctx context.Context, l listener) (run func(), err err
 		live := map[string]int64{} // keys are used again, so a key names one entry at a time
 		for r := range events {
 			if err := r.Err(); err != nil && ctx.Err() == nil {
-				l.fail(fmt.Errorf("watch the line: %w", err))
+				l.fail(fmt.Errorf("watch the queue: %w", err))
 				return
 			}
 			for _, ev := range r.Events {
@@ -64,7 +64,7 @@ func (s *etcdStore) follow(ctx context.Context, l listener) (run func(), err err
 			}
 		}
 		if ctx.Err() == nil {
-			l.fail(errors.New("watch the line: it ended"))
+			l.fail(errors.New("watch the queue: it ended"))
 		}
 	}, nil
 }
@@ -92,7 +92,7 @@ func (s *etcdStore) mark(ctx context.Context) error {
 		_, err = s.client.Delete(ctx, s.endMark())
 	}
 	if err != nil {
-		return fmt.Errorf("mark the end of the line: %w", err)
+		return fmt.Errorf("mark the end of the queue: %w", err)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (s *etcdStore) first(ctx context.Context) (int64, error) {
 	r, err := s.client.Get(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
-		return 0, fmt.Errorf("ask for the first in the line: %w", err)
+		return 0, fmt.Errorf("read the first entry of the queue: %w", err)
 	}
 	if len(r.Kvs) == 0 {
 		return 0, nil

@@ -119,7 +119,7 @@ func (d *director) kill(ctx context.Context) error {
 func (d *director) movedOn(ctx context.Context, who string, at stamp.Stamp) error {
 	s := d.stage
 	var next check.Grant
-	err := s.until(ctx, "the line moves on after "+who, func() (ok bool) {
+	err := s.until(ctx, "the queue moves on after "+who, func() (ok bool) {
 		next, ok = check.After(s.grants, at)
 		return ok
 	})
@@ -138,7 +138,7 @@ func (d *director) replace(ctx context.Context) error {
 	if err := d.hire("fay"); err != nil {
 		return err
 	}
-	d.stage.say(screen.Plain, "fay comes for the dead one, and stands at the end of the line.")
+	d.stage.say(screen.Plain, "fay replaces the dead worker, at the end of the queue.")
 	if err := d.stage.until(ctx, "the replacement gets its session", d.everybody); err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (d *director) seize(ctx context.Context, fate string, fits func(name string
 func (d *director) engage(ctx context.Context, fits func(name string) bool) (check.Grant, error) {
 	s := d.stage
 	var who string
-	err := s.until(ctx, "somebody waits", func() bool {
+	err := s.until(ctx, "a worker waits", func() bool {
 		if len(s.line) < 3 {
 			return false
 		}

@@ -136,7 +136,7 @@ func (s *zkStore) mark(ctx context.Context) error {
 		return path, s.conn.Delete(path, -1)
 	})
 	if err != nil {
-		return fmt.Errorf("mark the end of the line: %w", err)
+		return fmt.Errorf("mark the end of the queue: %w", err)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *zkStore) first(ctx context.Context) (int64, error) {
 		}
 	})
 	if err != nil {
-		return 0, fmt.Errorf("ask for the first in the line: %w", err)
+		return 0, fmt.Errorf("read the first entry of the queue: %w", err)
 	}
 	return token, nil
 }

@@ -78,7 +78,7 @@ func judgeMember(host string, s *clientv3.StatusResponse, err error) []schema.Fi
 		return []schema.Finding{schema.NewFinding(alarms, schema.Warn, host+" does not tell this user how it is")}
 	case err != nil:
 		f := schema.NewFinding(connection, schema.Bad, host+" does not say how it is: "+err.Error())
-		f.Advice = "a cluster lives without it, but not without another one"
+		f.Advice = "the cluster survives this failure, but not a second one"
 		return []schema.Finding{f}
 	}
 	var all []schema.Finding
@@ -95,7 +95,7 @@ func judgeMember(host string, s *clientv3.StatusResponse, err error) []schema.Fi
 	}
 	for _, e := range s.Errors {
 		if !strings.Contains(e, "alarm") && !strings.Contains(e, "no leader") && !strings.Contains(e, "NOSPACE") {
-			bad("", "%s says of itself: %s", host, e)
+			bad("", "%s reports: %s", host, e)
 		}
 	}
 	if len(all) == 0 {

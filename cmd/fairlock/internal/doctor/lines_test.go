@@ -112,7 +112,7 @@ func TestAnEtcdThatIsNotWell(t *testing.T) {
 	assert.Equal(t, []string{
 		"problem: h:1 knows of no leader",
 		"problem: the database of h:1 has 90 MB of its quota of 100",
-		"problem: h:1 says of itself: the disk is on fire",
+		"problem: h:1 reports: the disk is on fire",
 	}, said(judgeMember("h:1", status(func(s *etcdserverpb.StatusResponse) {
 		s.Leader, s.DbSize = 0, 90<<20
 		s.Errors = []string{"etcdserver: no leader", "memberID:1 alarm:NOSPACE", "the disk is on fire"}

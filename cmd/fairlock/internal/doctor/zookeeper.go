@@ -52,7 +52,7 @@ func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) 
 	switch {
 	case err != nil:
 		f = schema.NewFinding(connection, schema.Bad, host+" does not say how it is: "+err.Error())
-		f.Advice = "an ensemble lives without it, but not without another one"
+		f.Advice = "the ensemble survives this failure, but not a second one"
 	case strings.Contains(answer, "not currently serving requests"):
 		f = schema.NewFinding(alarms, schema.Bad, host+" serves no client: it has no quorum")
 		f.Advice = "without a quorum nothing can be locked, and holds are lost"

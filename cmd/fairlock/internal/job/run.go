@@ -105,7 +105,7 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	case supervise.Paused:
 		j.tell.say("stopped; the lock is good for another %s", age(left))
 	case supervise.Stopping:
-		j.tell.say("the command is told to stop, the lock is good for another %s", age(left))
+		j.tell.say("the command gets SIGTERM, the lock is good for another %s", age(left))
 	case supervise.Lost:
 		j.tell.alarm("the lock is lost: %s", reason(h))
 	}

@@ -59,7 +59,7 @@ func Order(grants []Grant, entries []Entry, heads []Head) []string {
 	}
 	for _, g := range sorted(grants) {
 		if !known[g.Token] {
-			say("%s was granted token %d, which the store never told of", g.Who, g.Token)
+			say("%s was granted token %d, which the store never reported", g.Who, g.Token)
 		}
 	}
 	return bad
@@ -100,7 +100,7 @@ func Refusals(refused []ledger.Refusal, s Stop, grants []Grant) []string {
 			late = late || r.Write
 		case lost[r.Token] && (!r.Write || r.Who == s.Who):
 		default:
-			bad = append(bad, fmt.Sprintf("the ledger refused token %d of %s, which was not told that it had lost the lock", r.Token, r.Who))
+			bad = append(bad, fmt.Sprintf("the ledger refused token %d of %s, although it was not notified that it had lost the lock", r.Token, r.Who))
 		}
 	}
 	if !late {
@@ -122,9 +122,9 @@ func killed(k Kill, grants []Grant) []string {
 	_, moved := Moved(grants, k.At)
 	return failures(
 		claim{k.Reaped != 0, k.Who + " was not seen to die of SIGKILL"},
-		claim{k.Present, k.Who + " was not in the line any more when it was killed: nothing was left to expire"},
+		claim{k.Present, k.Who + " was not in the queue any more when it was killed: nothing was left to expire"},
 		claim{k.Gone != 0, "the place of " + k.Who + ", which was killed, was not freed"},
-		claim{moved, "the line did not move on after " + k.Who + " was killed"},
+		claim{moved, "the queue did not move on after " + k.Who + " was killed"},
 	)
 }
 
@@ -138,7 +138,7 @@ func stopped(t Terms, s Stop, grants []Grant) []string {
 		claim{s.Stopped != 0, s.Who + " was not seen to be stopped"},
 		claim{s.Woken != 0, s.Who + " was not woken"},
 		claim{asleep(s.Gone), "the " + t.Lease + " of " + s.Who + " did not run out while it was stopped"},
-		claim{asleep(next.At), "the line did not move on while " + s.Who + " was stopped"},
+		claim{asleep(next.At), "the queue did not move on while " + s.Who + " was stopped"},
 		claim{s.Late, s.Who + " did not find its lock lost when it was woken"},
 		claim{s.Valid == 0, fmt.Sprintf("%s, just woken, still called its hold valid for %s", s.Who, s.Valid)},
 	)

@@ -57,7 +57,7 @@ func Verify(h *History) *Report {
 		Leftovers:   h.Leftovers,
 	}
 	if len(h.Writes) == 0 {
-		r.Other = append(r.Other, "nobody wrote the ledger")
+		r.Other = append(r.Other, "no worker wrote the ledger")
 	}
 	if len(h.Heads) == 0 {
 		r.Other = append(r.Other, "the store was never asked who is first")
