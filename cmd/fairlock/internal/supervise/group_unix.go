@@ -38,7 +38,6 @@ func startGroup(spec Spec, tty *terminal, guard *guard) (*group, error) {
 		tty.take()
 		return nil, fmt.Errorf("start %s: %w", spec.Args[0], err)
 	}
-	guard.watch(p.Pid, 0)
 	g := &group{id: p.Pid}
 	_ = p.Release() // we wait for the whole group, and by its number
 	return g, nil

@@ -21,8 +21,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// What a guard is told, newest counts: the group that it is to kill, and when on
-// the clock of the machine; 0 means only when the pipe ends.
+// What a guard is sent, newest counts: the group that it is to kill, 0 if that has no
+// number yet, and when on the clock of the machine; 0 means only when the pipe ends.
 const (
 	orderGroup    = 8
 	orderDeadline = 8
@@ -137,10 +137,7 @@ func Guard(in *os.File) error {
 		orders, err := receive(fd, read, wake)
 		switch {
 		case errors.Is(err, io.EOF):
-			if group == 0 { // it died right after it had started the command, or before
-				killBadged(badgeOf(os.Getpid()))
-			}
-			kill9(group)
+			killGroup(group)
 			return nil
 		case err != nil:
 			kill9(group) // whoever cannot be warned must not go on
@@ -150,7 +147,7 @@ func Guard(in *os.File) error {
 			group = int(binary.NativeEndian.Uint64(o))                            //nolint:gosec // as above
 			deadline = driver.Instant(binary.NativeEndian.Uint64(o[orderGroup:])) //nolint:gosec // as above
 		case deadline != 0 && clock.Now() >= deadline:
-			kill9(group)
+			killGroup(group)
 			deadline = 0
 		}
 	}
@@ -185,6 +182,15 @@ func receive(fd int, b []byte, wait time.Duration) ([]byte, error) {
 		return nil, io.EOF
 	}
 	return b[:n], nil
+}
+
+// killGroup kills a group. If the supervisor has not sent its number, it died or was stopped
+// right after it had started the command, or before.
+func killGroup(group int) {
+	if group == 0 {
+		killBadged(badgeOf(os.Getpid()))
+	}
+	kill9(group)
 }
 
 // killBadged kills the groups of the processes that have something in their

@@ -13,32 +13,43 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/fairlock/session/driver"
 )
 
-// A supervisor may die between the start of the command and its first word to the
-// guard.
-func TestAGuardThatWasToldNothingFindsTheGroup(t *testing.T) {
-	g, err := startGuard([]string{"fairlock", "guard"})
-	require.NoError(t, err)
-	t.Cleanup(g.dismiss)
-	x := &super{}
-	x.Cmd = exec.CommandContext(t.Context(), "/bin/sh", "-c", deaf)
-	x.Env = append(os.Environ(), g.badge()...)
-	x.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	x.Stdout = &x.out
-	x.done = make(chan struct{})
-	x.begin(t)
-	t.Cleanup(func() { _ = syscall.Kill(-x.Process.Pid, syscall.SIGKILL) })
-	other := start(t, sh("echo $$; sleep 1000"))
-	pids, others := x.pids(t, 3), other.pids(t, 1)
+// A supervisor may die, or be stopped, between the start of the command and the moment
+// when it sends the command's number to the guard.
+func TestAGuardWithoutANumberFindsTheGroup(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, g *guard){
+		"when the supervisor dies": func(t *testing.T, g *guard) {
+			require.NoError(t, unix.Close(g.pipe))
+			_, err := unix.Wait4(g.pid, nil, 0, nil)
+			require.NoError(t, err)
+			g.pipe = -1
+		},
+		"at the deadline": func(_ *testing.T, g *guard) { g.watch(0, driver.SystemClock().Now()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := startGuard([]string{"fairlock", "guard"})
+			require.NoError(t, err)
+			t.Cleanup(g.dismiss)
+			x := &super{}
+			x.Cmd = exec.CommandContext(t.Context(), "/bin/sh", "-c", deaf)
+			x.Env = append(os.Environ(), g.badge()...)
+			x.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			x.Stdout = &x.out
+			x.done = make(chan struct{})
+			x.begin(t)
+			t.Cleanup(func() { _ = syscall.Kill(-x.Process.Pid, syscall.SIGKILL) })
+			other := start(t, sh("echo $$; sleep 1000"))
+			pids, others := x.pids(t, 3), other.pids(t, 1)
 
-	require.NoError(t, unix.Close(g.pipe))
-	_, err = unix.Wait4(g.pid, nil, 0, nil)
-	require.NoError(t, err)
+			end(t, g)
 
-	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
-	require.Equal(t, others, alive(others...), "and nobody else")
-	g.pipe = -1
+			eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
+			require.Equal(t, others, alive(others...), "and nobody else")
+		})
+	}
 }
 
 // Whatever the command gets of the processors, its guard must get too.

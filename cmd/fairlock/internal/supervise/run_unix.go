@@ -40,13 +40,17 @@ func run(ctx context.Context, spec Spec) Result {
 		return Result{Code: CodeCannotStart, Err: err}
 	}
 	defer r.guard.dismiss()
-	r.course = newCourse(spec, r.clock.Now())
+	first := view{now: r.clock.Now(), left: spec.Left()}
+	r.course = newCourse(spec, first.now)
+	r.course.follow(first)
+	r.warn(first) // we may be stopped before the command has a number, and it would go on
 	if r.group, err = startGroup(spec, r.tty, r.guard); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return Result{Code: CodeNotFound, Err: err}
 		}
 		return Result{Code: CodeCannotStart, Err: err}
 	}
+	r.warn(first)
 	r.loop(ctx)
 	return r.result()
 }
@@ -102,13 +106,16 @@ func (r *runner) see(v *view) (stopped syscall.Signal) {
 	return stopped
 }
 
-// warn tells the guard until when the group may live.
+// warn sends the guard the group, 0 if there is none yet, and until when it may live.
 func (r *runner) warn(v view) {
-	if v.left <= 0 || r.spec.KeepOn {
-		r.guard.watch(r.group.id, 0)
-		return
+	group, deadline := 0, r.course.deadline
+	if r.group != nil {
+		group = r.group.id
 	}
-	r.guard.watch(r.group.id, r.course.deadline)
+	if v.left <= 0 || r.spec.KeepOn {
+		deadline = 0
+	}
+	r.guard.watch(group, deadline)
 }
 
 // show reports a new state.
