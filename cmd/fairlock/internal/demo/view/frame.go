@@ -107,7 +107,7 @@ func headline(t check.Terms, lock string, ttl time.Duration) string {
 
 // line is the line itself.
 func line(m *Model) []screen.Line {
-	out := []screen.Line{{{Text: "THE LINE", Tone: screen.Head}, {Text: fmt.Sprintf("       pid   token  state (as %s has it)", m.Terms.Service), Tone: screen.Dim}}}
+	out := []screen.Line{{{Text: "QUEUE", Tone: screen.Head}, {Text: fmt.Sprintf("          pid   token  state (as %s has it)", m.Terms.Service), Tone: screen.Dim}}}
 	for i, p := range m.Line {
 		if i == places {
 			break

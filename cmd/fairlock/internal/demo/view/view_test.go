@@ -56,7 +56,7 @@ func TestFrame(t *testing.T) {
 fairlock demo: lock "ledger" on etcd, 5 processes, lease 2s              12.3 s
 kill -STOP dan, which holds: it cannot notice that time passes.
 
-THE LINE       pid   token  state (as etcd has it)
+QUEUE          pid   token  state (as etcd has it)
  1 bob    4194304      42  KILLED, lease runs out, for 1.9 s
  2 cleo     12706      44  HOLDS for 0.1 s
  3 dan      12707      46  STOPPED, lease runs out, for 1.0 s
