@@ -163,14 +163,14 @@ func runCut(w *Fixture) {
 		a.net.Heal()
 		w.eventually(2, "it campaigns again")
 		require.NoError(w.t, second.ctx.Err())
+		rb.stop(nil) // or b could lead again, if the short session of a loses its place on a busy machine
 		second.leave <- nil
+		require.ErrorIs(w.t, rb.returned(), context.Canceled)
 		again := ra.leads()
 		assert.Greater(w.t, again.hold.Token(), second.hold.Token())
 		ra.stop(nil)
-		rb.stop(nil)
 		again.leave <- nil
 		require.ErrorIs(w.t, ra.returned(), context.Canceled)
-		require.ErrorIs(w.t, rb.returned(), context.Canceled)
 		w.eventually(0, "nothing is left")
 	}
 }
