@@ -17,6 +17,7 @@ type end struct {
 	held  bool  // it held and admitted nobody beside it, so nobody was ahead of it
 	told  bool  // by the service, which cannot always tell an end from a move
 	moved bool  // it stands under another key, in the same place
+	doubt bool  // it was an entry of our own, and not by our doing: its session may have ended
 }
 
 // gone takes in that an entry that others wait for is gone. sure says of a seat
@@ -41,6 +42,12 @@ func (ln *line) gone(ref driver.Ref, how end, sure func(*seat) bool) {
 // goneFor is gone for one who waits.
 func (ln *line) goneFor(s *seat, ref driver.Ref, how end, sure func(*seat) bool) {
 	s.outdated(how.rev)
+	if how.doubt {
+		// A session that ends takes all its entries at one moment, and the event of
+		// the own one comes later. So only a look that begins from now on grants,
+		// not one that is under way.
+		s.ends = undated
+	}
 	i := s.ahead.index(ref)
 	moved := how.moved || how.told && !how.held && i >= 0 && s.ahead.Entries[i].Movable // or may have moved
 	if failpoint.On(failpoint.MovedGone) {

@@ -338,7 +338,9 @@ func (ln *line) remove(s *seat, sure func(*seat) bool) {
 	if s.own.cancel != nil {
 		s.own.cancel()
 	}
-	ln.gone(s.entry.Ref, end{rev: s.last, held: wasHolder && s.entry.Mode == driver.Exclusive}, sure)
+	ln.gone(s.entry.Ref, end{
+		rev: s.last, held: wasHolder && s.entry.Mode == driver.Exclusive, doubt: !s.leaving,
+	}, sure)
 }
 
 // behind returns the seat of ours that stands right behind s, if there is one.

@@ -48,3 +48,28 @@ func TestAnAnswerWithoutAPlaceAmongTheEventsVouchesForNobody(t *testing.T) {
 		})
 	}
 }
+
+// TestAViewFromBeforeARevocationGrantsNothing: a revoked session loses all entries at
+// one revision. If the event of the first comes while a view from before is on its way,
+// that view shows the second, which is gone too.
+func TestAViewFromBeforeARevocationGrantsNothing(t *testing.T) {
+	const revoked = 5
+	ln := &line{e: &engine{ordered: true}, name: "n", seats: map[driver.Ref]*seat{}, subs: map[spot]*sub{}, looking: true}
+	entry := func(place int64) driver.Entry {
+		return driver.Entry{Ref: driver.Ref{Line: "n", Place: place}, Mode: driver.Exclusive}
+	}
+	holds := &seat{ln: ln, entry: entry(1), rule: Mutex(), state: held}
+	waits := &seat{ln: ln, entry: entry(2), rule: Mutex(), rev: 2, own: ownEye{armed: true}, done: make(chan struct{}), need: 2}
+	waits.ahead = Ahead{Entries: []driver.Entry{entry(1)}, Complete: true}
+	ln.seats[holds.entry.Ref], ln.seats[waits.entry.Ref] = holds, waits
+	b := &sub{spot: spot{ref: holds.entry.Ref}, armed: true, seats: []*seat{waits}}
+	ln.subs[b.spot], waits.subs = b, []*sub{b}
+
+	ln.hear(driver.Event{Kind: driver.Gone, Rev: revoked})
+	holds.last = revoked
+	ln.remove(holds, unsure)
+	ln.learn(waits, driver.View{Rev: revoked - 1, Entries: []driver.Entry{entry(1), entry(2)}, Complete: true})
+
+	assert.Equal(t, waiting, waits.state, "the view does not show whether the entry outlived the first one")
+	assert.True(t, waits.wants, "a view from now on does")
+}
