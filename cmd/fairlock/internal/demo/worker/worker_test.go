@@ -113,6 +113,7 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 		_, n := l.Last(0)
 		return n > 100
 	}, 20*time.Second, time.Millisecond)
+	refused := l.Refused() // a worker that is told to stop may leave a request on its way, which comes late
 
 	var grants []check.Grant
 	for i, h := range hands {
@@ -137,7 +138,7 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 	writes, _ := l.Last(n)
 	assert.Empty(t, check.Overlaps(grants))
 	assert.Empty(t, check.LostUpdates(writes))
-	assert.Empty(t, l.Refused())
+	assert.Empty(t, refused)
 	assert.NotEmpty(t, check.Handoffs(grants))
 	line, err := st.NewClient().Backend().List(t.Context(), "ledger", 0)
 	require.NoError(t, err)
