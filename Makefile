@@ -23,7 +23,7 @@ RESULTS ?= $(CURDIR)/robustness/results
 MODULES := bench examples/fencing
 
 # Packages whose tests start real servers, the longest first. They run after all others.
-SERVERS := ./itest/zookeeper ./itest/etcd ./cmd/fairlock/itest ./itest/both ./examples/...
+SERVERS := ./itest/zookeeper ./itest/etcd ./next/itest/zookeeper ./next/itest/etcd ./next/zkbackend/internal/conntest ./cmd/fairlock/itest ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
 STARTERS := ./zktest ./etcdtest
@@ -81,7 +81,7 @@ define tests
 		done
 		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
 	else
-		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 8 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
+		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 8 -run '$(RACED)' ./itest/zookeeper ./itest/etcd ./next/itest/zookeeper ./next/itest/etcd
 		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
@@ -111,7 +111,7 @@ test-short: ## Run what needs no server, in less than a minute.
 
 .PHONY: mutants
 mutants: ## Turn on each failpoint, and see that the simulation finds the bug.
-	@$(GO) test -tags failpoints -vet=off -count=1 -v -run 'TestMutants$$' ./itest/sim
+	@$(GO) test -tags failpoints -vet=off -count=1 -v -run 'TestMutants$$' ./itest/sim ./next/sim
 
 .PHONY: sim
 sim: ## Simulate the recipes with faults on, for DURATION (5m).

@@ -43,6 +43,13 @@ const (
 	Renew  Op = "renew"  // keeps a session alive
 )
 
+// The kinds of requests of the next contract, as far as they have other names there.
+const (
+	Update = Change // changes an entry, or records of its queue
+	Read   = Look   // reads a queue
+	Names  = List   // reads the names of queues
+)
+
 // Kind is a fault of one request.
 type Kind string
 

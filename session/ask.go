@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // MaxReason is the longest reason of a yield request, in bytes.
@@ -70,13 +70,13 @@ func (s *Session) Asks(ctx context.Context, name string) ([]Ask, error) {
 	if err := s.checkName(name); err != nil {
 		return nil, fmt.Errorf("session: list the yield requests: %w", err)
 	}
-	line, err := s.backend.List(ctx, driver.AskLine(name), 0)
+	v, err := s.read(ctx, asksOf(name))
 	if err != nil {
 		return nil, fmt.Errorf("session: list the yield requests for %q: %w", name, err)
 	}
 	var all []Ask
-	for _, e := range line {
-		if isAsk(e) {
+	for i := range v.Entries {
+		if e := &v.Entries[i]; isAsk(e) {
 			all = append(all, readAsk(name, e))
 		}
 	}
@@ -100,11 +100,11 @@ func (s *Session) ask(ctx context.Context, name, reason string) (*term, driver.R
 		}
 		inner, cancel := t.Within(ctx)
 		j, err := t.drv.Join(inner, driver.JoinRequest{
-			Line: driver.AskLine(name), Meta: meta, Value: []byte(reason), Nearest: 1,
+			Queue: driver.AskQueue(name), Data: []byte(reason), Valued: true, Detail: meta.Encode(), Nearest: 1,
 		})
 		cancel()
 		if err == nil {
-			return t, j.Entry.Ref, nil
+			return t, j[0].Entry.Ref, nil
 		}
 		var p *driver.PendingError
 		if errors.As(err, &p) {
@@ -113,7 +113,7 @@ func (s *Session) ask(ctx context.Context, name, reason string) (*term, driver.R
 		if ctx.Err() != nil || t.ctx.Err() == nil && !errors.Is(err, driver.ErrSessionOver) {
 			return nil, driver.Ref{}, err
 		}
-		t.drv.Prove() // so that the loss is known soon
+		t.drv.Renew() // so that the loss is known soon
 		driver.Sleep(ctx, s.clock, minRest)
 	}
 }
@@ -132,10 +132,8 @@ func checkReason(reason string) error {
 // withdraw deletes an ask of the term's.
 func (t *term) withdraw(ref driver.Ref) error {
 	leave := func(ctx context.Context) error {
-		if _, err := t.drv.Leave(ctx, driver.LeaveRequest{Ref: ref}); err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-		return nil
+		_, err := t.drv.Leave(ctx, driver.LeaveRequest{Ref: ref})
+		return err //nolint:wrapcheck // the backend's own error
 	}
 	ctx, cancel := driver.WithTimeout(t.ctx, t.s.clock, unlockTimeout)
 	defer cancel()

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // Asked blocks until there is a yield request for one of the hold's locks (see
@@ -85,13 +86,13 @@ func (h *Hold) nextAsk(ctx context.Context, e *ear) (Ask, bool, error) {
 		if !e.news[i].Swap(false) {
 			continue
 		}
-		line, err := g.t.s.backend.List(ctx, driver.AskLine(name), 0)
+		v, err := g.t.drv.Read(ctx, asksOf(name))
 		if err != nil {
 			e.news[i].Store(true)
-			return Ask{}, false, err
+			return Ask{}, false, err //nolint:wrapcheck // the backend's own error
 		}
-		for _, en := range line {
-			if isAsk(en) && h.take(name, en.Token) {
+		for j := range v.Entries {
+			if en := &v.Entries[j]; isAsk(en) && h.take(name, en.Token) {
 				return readAsk(name, en), true, nil
 			}
 		}
@@ -119,17 +120,23 @@ func (h *Hold) take(name string, token int64) bool {
 	return true
 }
 
-// isAsk says whether an entry in a line of asks is one. What a foreign program has
-// put there is not, nor what would never go away. One of which the answer does not
-// tell the value went while it was read.
-func isAsk(e driver.Entry) bool { return !e.Foreign && !e.Unleased && e.Value != nil }
+// asksOf requests the yield requests for a lock.
+func asksOf(name string) driver.ReadRequest {
+	return driver.ReadRequest{Queue: driver.AskQueue(name), Detail: true}
+}
+
+// isAsk reports whether an entry in a queue of yield requests is one. What a foreign
+// program has put there is not, nor what would never go away. An entry without a token
+// went while the queue was read.
+func isAsk(e *driver.Entry) bool { return !e.Foreign && !e.Unleased && e.Valued && e.Token != 0 }
 
 // readAsk makes an ask of whatever an entry says.
-func readAsk(name string, e driver.Entry) Ask {
-	reason := strings.ToValidUTF8(string(e.Value[:min(len(e.Value), MaxReason)]), "")
+func readAsk(name string, e *driver.Entry) Ask {
+	reason := strings.ToValidUTF8(string(e.Data[:min(len(e.Data), MaxReason)]), "")
+	meta := door.MetaOf(e)
 	return Ask{
 		Name: name, Reason: reason, Session: e.Session,
-		Host: e.Meta.Host, PID: e.Meta.PID, Label: e.Meta.Label, Since: e.Meta.Since,
+		Host: meta.Host, PID: meta.PID, Label: meta.Label, Since: meta.Since,
 	}
 }
 
@@ -152,9 +159,9 @@ func (g *grant) listen() *ear {
 	}
 	for i, name := range names {
 		e.news[i].Store(true)
-		req := driver.WatchRequest{Ref: driver.Ref{Line: driver.AskLine(name)}, Of: driver.OfLine}
-		e.stop = append(e.stop, g.t.drv.Watch(req, func(ev driver.Event) {
-			if ev.Kind == driver.Broken {
+		target := driver.Target{Kind: driver.OfQueue, Queue: driver.AskQueue(name)}
+		e.stop = append(e.stop, g.t.drv.Watch(target, func(ev driver.Event) {
+			if ev.Kind == driver.Lost {
 				return // it is armed again, or the hold ends
 			}
 			e.news[i].Store(true)

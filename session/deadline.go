@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // drift is the share of a TTL by which our clock may run slower than the

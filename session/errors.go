@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
+	old "github.com/fairlock/fairlock/session/driver"
 )
 
 // The conditions that callers branch on with errors.Is. The service's own error
@@ -49,7 +50,7 @@ var (
 
 	// ErrLimitMismatch: the service stores a different limit than the caller gave. The
 	// text of the error contains both.
-	ErrLimitMismatch = driver.ErrLimitMismatch
+	ErrLimitMismatch = old.ErrLimitMismatch
 
 	// ErrInvalidName: a lock cannot have this name.
 	ErrInvalidName = errors.New("invalid lock name")

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // entersFirst adds a handle, and checks only after minRest whether the hold is

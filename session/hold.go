@@ -10,7 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // Hold is a lock that is held. Its methods are safe for concurrent use.
@@ -147,7 +147,7 @@ func (h *Hold) Kind() string { return h.g.Kind }
 // programs' holds are never recorded. It is rarely true although no holder crashed: a
 // waiter that died looks like a holder if it had joined at the very moment of a
 // hand-off.
-func (h *Hold) PreviousDied() bool { return h.g.Past == driver.PastDied }
+func (h *Hold) PreviousDied() bool { return h.g.Past == door.PastDied }
 
 // Slot returns the slot of a semaphore's hold: a number, from 0 on, that no other live
 // hold of the same semaphore has. Assign parts of the resource by it, and fence each

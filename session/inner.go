@@ -5,26 +5,33 @@ import (
 	"slices"
 
 	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
+	old "github.com/fairlock/fairlock/session/driver"
 )
 
 // Engine returns the inner side of this package, for the packages of this module only:
 // no other can name the key.
 func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
 	return door.Engine[Session, Hold, Entry, Options]{
-		Open: open,
-		Of:   func(s *Session) door.Session { return inner{s} },
+		Open: func(ctx context.Context, b old.Backend, o *Options) (*Session, error) {
+			return open(ctx, door.FromOld(b), o)
+		},
+		OpenNext: open,
+		Of:       func(s *Session) door.Session { return inner{s} },
 		Grant: func(ctx context.Context, t door.Term, g door.Grant) (*Hold, error) {
 			return t.(*term).hold(ctx, g)
 		},
 		Start: func(ctx context.Context, s *Session, r door.Start) (context.Context, door.Request) {
 			return s.start(ctx, r)
 		},
-		Inner:   func(h *Hold) door.Hold[Session, Hold] { return innerHold{h} },
-		Inside:  inside,
-		Within:  within,
-		Held:    held,
-		Entry:   entryOf,
+		Inner:     func(h *Hold) door.Hold[Session, Hold] { return innerHold{h} },
+		Inside:    inside,
+		Within:    within,
+		Held:      held,
+		NextEntry: entryOf,
+		Entry: func(place int, holds bool, e old.Entry) Entry {
+			return entryOf(place, holds, door.EntryFromOld(e))
+		},
 		Entries: entriesOf,
 		Detail:  func(e Entry) driver.Entry { return e.of },
 		Queue: func(ctx context.Context, s *Session, name string) ([]Entry, int64, error) {
@@ -51,16 +58,30 @@ func (i inner) Clock() driver.Clock {
 	return i.s.clock
 }
 
-func (i inner) Profile() driver.Profile {
+func (i inner) Info() driver.Info {
 	if !i.s.opened() {
-		return driver.Profile{}
+		return driver.Info{}
 	}
-	return i.s.profile
+	return i.s.info
 }
 
-func (i inner) Meta() driver.Meta {
+func (i inner) Next() bool {
 	if !i.s.opened() {
-		return driver.Meta{}
+		return false
+	}
+	return door.OldBackend(i.s.backend) == nil
+}
+
+func (i inner) Profile() old.Profile {
+	if !i.s.opened() || i.Next() {
+		return old.Profile{}
+	}
+	return door.OldBackend(i.s.backend).Profile()
+}
+
+func (i inner) Meta() old.Meta {
+	if !i.s.opened() {
+		return old.Meta{}
 	}
 	return i.s.meta
 }
@@ -69,11 +90,18 @@ func (i inner) Hooked() bool { return i.s.opened() && i.s.hooked }
 
 func (i inner) CheckName(name string) error { return i.s.checkName(name) }
 
-func (i inner) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
+func (i inner) List(ctx context.Context, name string, most int) ([]old.Entry, error) {
 	if err := i.s.checkName(name); err != nil {
 		return nil, err
 	}
-	return i.s.backend.List(ctx, name, most)
+	return door.OldBackend(i.s.backend).List(ctx, name, most) //nolint:wrapcheck // the backend's own error
+}
+
+func (i inner) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	if err := i.s.checkName(req.Queue); err != nil {
+		return driver.View{}, err
+	}
+	return i.s.read(ctx, req)
 }
 
 func (i inner) Limit(ctx context.Context, name string) (int64, error) { return i.s.limit(ctx, name) }
@@ -113,12 +141,26 @@ func (i innerHold) Write(ctx context.Context, value []byte) error { return i.h.w
 
 func (i innerHold) EntryGone(err error) { i.h.entryGone(err) }
 
-func (i innerHold) Refs() []driver.Ref {
+func (i innerHold) Refs() []old.Ref {
 	i.h.g.mu.Lock()
 	defer i.h.g.mu.Unlock()
-	return slices.Clone(i.h.g.Refs)
+	all := slices.Clone(i.h.g.Refs)
+	for _, r := range i.h.g.NextRefs {
+		all = append(all, door.RefToOld(r))
+	}
+	return all
 }
 
-func (i innerHold) Service() string { return i.h.g.t.s.profile.Service }
+func (i innerHold) NextRefs() []driver.Ref {
+	i.h.g.mu.Lock()
+	defer i.h.g.mu.Unlock()
+	all := slices.Clone(i.h.g.NextRefs)
+	for _, r := range i.h.g.Refs {
+		all = append(all, door.RefFromOld(r))
+	}
+	return all
+}
 
-func (i innerHold) Previous() driver.Past { return i.h.g.Past }
+func (i innerHold) Service() string { return i.h.g.t.s.info.Service }
+
+func (i innerHold) Previous() door.Past { return i.h.g.Past }

@@ -57,9 +57,9 @@ func inside(ctx context.Context, s *Session, name string) *Hold {
 
 // within returns an error that wraps ErrReentrant if ctx came from a live hold of
 // another lock, taken through s, whose entry the queue of the named lock contains
-// as well: see driver.Profile.Within. A request for that lock would wait for itself.
+// as well: see driver.Info.Within. A request for that lock would wait for itself.
 func within(ctx context.Context, s *Session, name string) error {
-	contains := s.profile.Within
+	contains := s.info.Within
 	if contains == nil {
 		return nil
 	}

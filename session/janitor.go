@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // janitor removes what requests and holds have left at the service. It tries each

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // DefaultTTL is the TTL of a service session unless Options.TTL is set. A shorter one
@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // checked returns a copy with the defaults filled in, or what is wrong.
-func (o *Options) checked(p driver.Profile) (Options, error) {
+func (o *Options) checked(p driver.Info) (Options, error) {
 	var c Options
 	if o != nil {
 		c = *o

@@ -18,8 +18,8 @@ func (s *Session) report(err error) {
 	switch {
 	case !log:
 	case err != nil:
-		s.opts.Logger.Warn("fairlock: cannot open a session", "service", s.profile.Service, "for", d, "err", err)
+		s.opts.Logger.Warn("fairlock: cannot open a session", "service", s.info.Service, "for", d, "err", err)
 	default:
-		s.opts.Logger.Warn("fairlock: the service is reachable again", "service", s.profile.Service, "after", d)
+		s.opts.Logger.Warn("fairlock: the service is reachable again", "service", s.info.Service, "after", d)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
+	old "github.com/fairlock/fairlock/session/driver"
 )
 
 // request is what hooks are called with on the way of one request, from its start to
@@ -26,7 +27,7 @@ type request struct {
 	granted   time.Duration // Event.Waited of the grant
 	turn      int           // how often it has joined
 	ahead     []int         // by queue, if it needs several
-	waitedFor *driver.Entry
+	waitedFor func() driver.Entry
 	ended     bool
 }
 
@@ -72,19 +73,17 @@ func (q *request) happened() Event {
 }
 
 // Joined implements door.Request.
-func (q *request) Joined(t door.Term, joined []driver.Joined) (turn int) {
+func (q *request) Joined(t door.Term, token int64, ahead int, further ...int) (turn int) {
 	if q == nil {
 		return 0
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.turn++
-	q.event.Session, q.event.Token = t.(*term).id, Token(joined[0].Entry.Token)
-	q.event.Ahead, q.ahead = joined[0].Ahead, nil
-	if len(joined) > 1 {
-		for _, j := range joined {
-			q.ahead = append(q.ahead, j.Ahead)
-		}
+	q.event.Session, q.event.Token = t.(*term).id, Token(token)
+	q.event.Ahead, q.ahead = ahead, nil
+	if len(further) > 0 {
+		q.ahead = append([]int{ahead}, further...)
 		q.event.Ahead = slices.Max(q.ahead)
 	}
 	q.report(q.s.opts.Hooks.Joined, nil)
@@ -113,10 +112,20 @@ func (q *request) Position(turn, queue, ahead int) {
 }
 
 // WaitsFor implements door.Request.
-func (q *request) WaitsFor(turn int, e *driver.Entry) {
-	if q == nil || e == nil {
-		return
+func (q *request) WaitsFor(turn int, e *old.Entry) {
+	if q != nil && e != nil {
+		q.waitsFor(turn, func() driver.Entry { return door.EntryFromOld(*e) })
 	}
+}
+
+// WaitsForNext implements door.Request.
+func (q *request) WaitsForNext(turn int, e *driver.Entry) {
+	if q != nil && e != nil {
+		q.waitsFor(turn, func() driver.Entry { return *e })
+	}
+}
+
+func (q *request) waitsFor(turn int, e func() driver.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.ended && turn == q.turn {
@@ -184,7 +193,7 @@ func (q *request) holder() *Entry {
 	if q.waitedFor == nil || q.s.opts.Hooks.Ended == nil {
 		return nil
 	}
-	e := entryOf(1, true, *q.waitedFor)
+	e := entryOf(1, true, q.waitedFor())
 	return &e
 }
 

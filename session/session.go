@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
+	old "github.com/fairlock/fairlock/session/driver"
 )
 
 // connectTimeout bounds Open when its context has no deadline.
@@ -19,19 +20,20 @@ const connectTimeout = 5 * time.Second
 // concurrent use.
 type Session struct {
 	backend driver.Backend
-	profile driver.Profile
+	info    driver.Info
 	clock   driver.Clock
 	opts    Options // its logger only adds to reports
 	reports *reports
 	hooked  bool                                  // hooks are called for requests
 	margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
-	meta    driver.Meta                           // host, pid and label
+	meta    old.Meta                              // host, pid and label
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines of this file and of terms
 
 	requests atomic.Uint64 // how many have started, see Event.ID
+	observer observer
 
 	mu      sync.Mutex
 	closed  bool
@@ -40,7 +42,7 @@ type Session struct {
 	opening *attempt // a term being opened, if there is one
 	backoff time.Duration
 	lastErr error // why the last attempt failed
-	outage  driver.Outage
+	outage  old.Outage
 	since   time.Time // when cur was installed or dropped last, by the wall clock
 	loss    error     // why it was dropped last
 }
@@ -54,8 +56,8 @@ type attempt struct {
 
 // open opens a Session on a backend, see door.Engine.
 func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
-	p := b.Profile()
-	opts, err := o.checked(p)
+	info := b.Info()
+	opts, err := o.checked(info)
 	if err != nil {
 		return nil, driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 	}
@@ -64,8 +66,8 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	// A host without a name is still told apart by its pid.
 	host, _ := os.Hostname()
 	s := &Session{
-		backend: b, profile: p, clock: b.Clock(), opts: opts, reports: r, margin: p.Margin, backoff: minBackoff,
-		meta: driver.Meta{Host: host, PID: os.Getpid(), Label: opts.Label},
+		backend: b, info: info, clock: info.Clock, opts: opts, reports: r, margin: info.Margin, backoff: minBackoff,
+		observer: newObserver(), meta: old.Meta{Host: host, PID: os.Getpid(), Label: opts.Label},
 	}
 	if o != nil && o.Margin != 0 {
 		s.margin = func(time.Duration) time.Duration { return opts.Margin }
@@ -252,6 +254,7 @@ func (s *Session) Close() error {
 			err = driver.JoinErrors(err, a.term.shut())
 		}
 	}
+	err = driver.JoinErrors(err, s.closeObserver())
 	s.mu.Lock()
 	s.drained = true
 	s.mu.Unlock()
@@ -267,32 +270,6 @@ func (s *Session) Close() error {
 // opened reports whether the Session was made by Open. A nil Session and the zero
 // Session behave like a closed one.
 func (s *Session) opened() bool { return s != nil && s.backend != nil }
-
-// limit returns how many permits the semaphore of that name gives, 0 if it has none
-// yet.
-func (s *Session) limit(ctx context.Context, name string) (int64, error) {
-	if err := s.checkName(name); err != nil {
-		return 0, fmt.Errorf("session: limit: %w", err)
-	}
-	limit, err := s.backend.Limit(ctx, name)
-	if err != nil {
-		return 0, fmt.Errorf("session: limit of %q: %w", name, err)
-	}
-	return limit, nil
-}
-
-// Names returns, sorted, the names of all locks that begin with prefix and have at
-// least one entry.
-func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
-	if !s.opened() {
-		return nil, fmt.Errorf("session: names: %w: the Session is nil or was never opened", ErrClosed)
-	}
-	names, err := s.backend.Names(ctx, prefix)
-	if err != nil {
-		return nil, fmt.Errorf("session: names with prefix %q: %w", prefix, err)
-	}
-	return names, nil
-}
 
 // Options returns the options in force, with defaults filled in.
 func (s *Session) Options() Options {

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
+	old "github.com/fairlock/fairlock/session/driver"
 )
 
 // downgrade makes a hold that admits nobody one that admits others of its kind:
@@ -82,7 +83,9 @@ func (g *grant) share(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.Refs = []driver.Ref{ref}
+	if !ref.Zero() {
+		g.Refs = []old.Ref{ref}
+	}
 	for h := range g.handles {
 		h.mode = driver.Shared
 	}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
+	old "github.com/fairlock/fairlock/session/driver"
 )
 
 // term is one service session under a Session, from its opening to its end; it
@@ -50,8 +51,7 @@ func (s *Session) openTerm(ctx context.Context) (*term, error) {
 	t.janitor.ctx, t.janitor.stop = context.WithCancel(context.Background())
 	t.janitor.resting = map[*job]func() bool{}
 	drv, err := s.backend.Open(ctx, driver.Config{
-		TTL: s.opts.TTL, Window: s.opts.TTL - s.opts.Margin, Margin: s.margin,
-		Proof: t.proof, Gone: t.gone, Logger: s.opts.Logger,
+		TTL: s.opts.TTL, Margin: s.margin, Renewed: t.proof, Gone: t.gone, Logger: s.opts.Logger,
 	})
 	if err != nil {
 		t.cancel(err)
@@ -74,7 +74,7 @@ func (s *Session) openTerm(ctx context.Context) (*term, error) {
 		defer t.mu.Unlock()
 		return nil, fmt.Errorf("%w: session %s ended while it was being opened: %w", ErrUnavailable, drv.ID(), t.ended)
 	}
-	s.opts.Logger.Info("fairlock: session opened", "service", s.profile.Service, "session", drv.ID(), "ttl", s.opts.TTL)
+	s.opts.Logger.Info("fairlock: session opened", "service", s.info.Service, "session", drv.ID(), "ttl", s.opts.TTL)
 	return t, nil
 }
 
@@ -213,7 +213,9 @@ func (t *term) end(reason Reason, err error) {
 	}
 	t.cancel(lost)
 	t.s.drop(t)
-	t.drv.Abandon()
+	if reason != ReasonClosed || err != nil {
+		t.drv.Abandon() // while Session.Close waits, releases go on, and need the session
+	}
 	for _, g := range ended {
 		g.reportLoss()
 	}
@@ -300,8 +302,18 @@ func (t *term) shut() error {
 	return t.closeErr
 }
 
-// Driver is the service session.
-func (t *term) Driver() driver.Session { return t.drv }
+// Driver is the service session of a backend of the old contract.
+func (t *term) Driver() old.Session {
+	return door.OldSession(t.drv)
+}
+
+// Next is the service session of a backend of the next contract.
+func (t *term) Next() driver.Session {
+	if door.OldSession(t.drv) != nil {
+		return nil
+	}
+	return t.drv
+}
 
 // Context ends with the term; its cause is a *LostError.
 func (t *term) Context() context.Context { return t.ctx }

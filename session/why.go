@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/next/driver"
 )
 
 // why returns the reason for a loss that began with the entry: whether the entry
@@ -51,7 +51,7 @@ func (t *term) renewedSince(ctx context.Context, since driver.Instant) bool {
 			return true
 		}
 		if !asked {
-			t.drv.Prove()
+			t.drv.Renew()
 		}
 		select {
 		case <-news:

@@ -8,6 +8,7 @@ import (
 	"context"
 	"time"
 
+	next "github.com/fairlock/fairlock/next/driver"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -26,6 +27,9 @@ type Engine[S, H, E, O any] struct {
 	// (after 5 s if ctx has no deadline), with ErrInvalidOptions, ErrDenied, ErrRefused
 	// or ErrUnavailable. ctx bounds the opening only.
 	Open func(ctx context.Context, b driver.Backend, o *O) (*S, error)
+
+	// OpenNext is Open on a backend of the next contract.
+	OpenNext func(ctx context.Context, b next.Backend, o *O) (*S, error)
 
 	// Of returns the inner side of a Session; nil stands for a closed one.
 	Of func(s *S) Session
@@ -50,7 +54,7 @@ type Engine[S, H, E, O any] struct {
 
 	// Within returns an error that wraps ErrReentrant if ctx came from a live hold of
 	// another lock, acquired through s, whose entry the queue of the named lock contains
-	// as well: see driver.Profile.Within. A request for that lock would wait for itself.
+	// as well: see driver.Info.Within. A request for that lock would wait for itself.
 	Within func(ctx context.Context, s *S, name string) error
 
 	// Held returns the names of the live holds that ctx came from, innermost first. It is
@@ -58,10 +62,12 @@ type Engine[S, H, E, O any] struct {
 	Held func(ctx context.Context) []string
 
 	// Entry returns an entry as users see it, Entries a whole queue of a limit (0 if it
-	// has none), and Detail what an entry was made of.
-	Entry   func(place int, holds bool, e driver.Entry) E
-	Entries func(queue []driver.Entry, limit int64) []E
-	Detail  func(e E) driver.Entry
+	// has none), and Detail what an entry was made of (see MetaOf). NextEntry is Entry of
+	// the next contract.
+	Entry     func(place int, holds bool, e driver.Entry) E
+	NextEntry func(place int, holds bool, e next.Entry) E
+	Entries   func(queue []next.Entry, limit int64) []E
+	Detail    func(e E) next.Entry
 
 	// Queue is Session.Queue, with the limit if the queue is that of a semaphore.
 	Queue func(ctx context.Context, s *S, name string) ([]E, int64, error)
@@ -77,7 +83,14 @@ type Session interface {
 	// Clock is the backend's clock; the system's for a Session that was never opened.
 	Clock() driver.Clock
 
-	// Profile is the backend's profile.
+	// Info is what the backend says of the service; zero for a Session that was never
+	// opened.
+	Info() next.Info
+
+	// Next reports whether the backend is one of the next contract.
+	Next() bool
+
+	// Profile is the profile of a backend of the old contract; zero for any other.
 	Profile() driver.Profile
 
 	// Meta is what the entries of this Session claim about their owner.
@@ -91,8 +104,12 @@ type Session interface {
 	// the layout of the backend cannot hold it. Nothing is sent.
 	CheckName(name string) error
 
-	// List returns the first entries of a queue in order, at most so many; 0: all.
+	// List returns the first entries of a queue in order, at most so many; 0: all. It is
+	// for the engine of the old contract, on a backend of that.
 	List(ctx context.Context, name string, most int) ([]driver.Entry, error)
+
+	// Read reads a queue as it is now, whether or not there is a live term.
+	Read(ctx context.Context, req next.ReadRequest) (next.View, error)
 
 	// Limit returns the limit of a semaphore, 0 if it has none yet.
 	Limit(ctx context.Context, name string) (int64, error)
@@ -104,8 +121,11 @@ type Session interface {
 // Term is one service session under a Session, from its opening to its end. It is safe
 // for concurrent use.
 type Term interface {
-	// Driver is the service session.
+	// Driver is the service session of a backend of the old contract; else nil.
 	Driver() driver.Session
+
+	// Next is the service session of a backend of the next contract; else nil.
+	Next() next.Session
 
 	// Context ends with the term; its cause is a *LostError.
 	Context() context.Context
@@ -148,8 +168,9 @@ type Start struct {
 // Joined returns names the places that the request got by it: what is reported of
 // places that it has lost since is ignored.
 type Request interface {
-	// Joined reports that the request has places in all its queues.
-	Joined(t Term, joined []driver.Joined) (turn int)
+	// Joined reports that the request has places in all its queues, with that token:
+	// how many entries are ahead in the first queue, and in each further one.
+	Joined(t Term, token int64, ahead int, further ...int) (turn int)
 
 	// Position reports how many entries are ahead in one of the queues.
 	Position(turn, queue, ahead int)
@@ -157,6 +178,9 @@ type Request interface {
 	// WaitsFor notes which entry the request waits for, or waited for last. nil changes
 	// nothing. The entry must not change.
 	WaitsFor(turn int, e *driver.Entry)
+
+	// WaitsForNext is WaitsFor of the next contract.
+	WaitsForNext(turn int, e *next.Entry)
 
 	// Rejoined reports that the places were lost, and why.
 	Rejoined(err error)
@@ -198,26 +222,42 @@ type Hold[S, H any] interface {
 	// downgrade may change them.
 	Refs() []driver.Ref
 
+	// NextRefs is Refs of the next contract.
+	NextRefs() []next.Ref
+
 	// Service is the name of the service that gave the hold: "etcd".
 	Service() string
 
 	// Previous is how the hold before this one ended, if the lock keeps account.
-	Previous() driver.Past
+	Previous() Past
 }
+
+// Past is how the hold before one ended.
+type Past = driver.Past
+
+// How the hold before ended.
+const (
+	PastUnknown = driver.PastUnknown // no ledger was read
+	PastClean   = driver.PastClean   // by a release, or no entry has held under this ledger before
+	PastDied    = driver.PastDied    // the entry went by itself: its owner died, or lost it
+)
 
 // Grant is what a recipe makes a Hold of.
 type Grant struct {
-	Name  string       // the lock
-	Names []string     // all of them, if they are several
-	Kind  string       // the recipe
-	Token int64        //
-	Refs  []driver.Ref // the entries that hold
+	Name  string   // the lock
+	Names []string // all of them, if they are several
+	Kind  string   // the recipe
+	Token int64    //
+
+	// Refs are the entries that hold, and NextRefs those of the next contract.
+	Refs     []driver.Ref
+	NextRefs []next.Ref
 
 	// Request is the request that is granted; nil if no hook is to see it.
 	Request Request
 
 	// Past is how the hold before this one ended, if the lock keeps account.
-	Past driver.Past
+	Past Past
 
 	// Slot is the number that no other hold of the lock has; -1 if it was not
 	// asked for.
@@ -230,8 +270,8 @@ type Grant struct {
 	// released before.
 	MinHold time.Duration
 
-	// Release deletes the entries. It is idempotent, and its error is that of
-	// driver.Session's Leave.
+	// Release deletes the entries. It is idempotent. Nil: they are gone by this release.
+	// ErrGone: one of them was gone before. Any other error: unknown; call it again.
 	Release func(ctx context.Context) error
 
 	// Drop deletes what is left of several entries when the hold was lost with one
@@ -239,9 +279,10 @@ type Grant struct {
 	Drop func(ctx context.Context) error
 
 	// Share makes the entry admit others of its kind, and returns its name from
-	// then on; nil if that cannot be. Errors are as of Release.
+	// then on, or a zero one if that stays the same; nil if that cannot be. Errors are
+	// as of Release.
 	Share func(ctx context.Context) (driver.Ref, error)
 
-	// Write changes the value of the entry; nil if it has none.
+	// Write changes the value of the entry; nil if it has none. Errors are as of Release.
 	Write func(ctx context.Context, value []byte) error
 }

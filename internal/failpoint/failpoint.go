@@ -47,6 +47,11 @@ const (
 	EndsInTurn        // a hold's context ends only after the hook of the hold before has returned
 	EntersFirst       // a reentrant handle exists before it is known whether the hold is over
 	ReadAfterOwn      // the read after the watches are armed waits for the own watch too
+	GrantInDoubt      // an event grants an entry of a session that may have ended
+	UnclearGrants     // a deletion that an earlier attempt may have made grants the next entry
+	LateView          // a view and what ended after it grant an entry together
+	ArmedDead         // a watch on an entry that is gone reports that it is armed
+	LimitFirst        // a read shows a limit from before the entries
 
 	end // of the list
 )
@@ -66,6 +71,6 @@ func (p Point) String() string {
 		"none", "NoDeadline", "DeadlineByReceipt", "LossNotLatched", "NoRecheck", "LateWatch", "PredecessorGone", "TokenByClock",
 		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew", "MovedGone", "MovedComplete",
 		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied", "OldLook",
-		"EndsInTurn", "EntersFirst", "ReadAfterOwn",
+		"EndsInTurn", "EntersFirst", "ReadAfterOwn", "GrantInDoubt", "UnclearGrants", "LateView", "ArmedDead", "LimitFirst",
 	}[p]
 }

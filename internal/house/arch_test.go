@@ -47,10 +47,37 @@ var importRules = []rule{
 	{folder: "session/driver"},
 	{folder: "fault"},
 	{folder: "session/drivertest", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/metronome"}, forTests: true},
-	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "fault", "session/drivertest", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
-	{folder: "recipes/...", ours: []string{"internal/queue", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
+	{folder: "session", ours: []string{"session/driver", "next/driver", "next/rule", "internal/failpoint", "internal/door"}},
+	{folder: "internal/queue", ours: []string{"session", "session/driver", "next/driver", "next/queue", "next/rule", "internal/failpoint", "internal/door"}},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "next/driver", "next/drivertest", "fault", "session/drivertest", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
+	{folder: "recipes/...", ours: []string{"internal/queue", "internal/once", "internal/door", "session", "session/driver", "next/driver", "fence/..."}},
+
+	// The packages that take the places of session/driver, internal/queue and the
+	// backends.
+	{folder: "next/driver", ours: []string{"session/driver"}},
+	{folder: "next/rule", ours: []string{"next/driver"}},
+	{folder: "next/queue", ours: []string{"session", "session/driver", "next/driver", "next/rule", "internal/failpoint", "internal/door"}},
+	{folder: "next/drivertest", ours: []string{"next/driver", "fault", "internal/metronome"}, forTests: true},
+	{folder: "next/memory", ours: []string{"fault", "next/driver"}},
+	{folder: "next/membackend", ours: []string{"session", "session/driver", "next/driver", "next/memory", "fault", "internal/door", "internal/failpoint"}},
+	{folder: "next/memtest", ours: []string{"next/membackend", "next/memory", "next/driver", "next/drivertest", "internal/door"}, forTests: true},
+	{
+		folder:   "next/sim",
+		ours:     []string{"next/membackend", "next/memory", "next/driver", "next/queue", "next/rule", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "session", "session/driver", "fault"},
+		forTests: true, unshipped: true,
+	},
+	{folder: "next/itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
+	{
+		folder:  "next/etcdbackend/...",
+		ours:    []string{"next/etcdbackend/...", "session", "session/driver", "next/driver", "internal/door", "internal/failpoint", "internal/..."},
+		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "google.golang.org/grpc", "go.uber.org/zap"},
+	},
+	{folder: "next/zkbackend/internal/conntest", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
+	{
+		folder:  "next/zkbackend/...",
+		ours:    []string{"next/zkbackend/...", "session", "session/driver", "next/driver", "internal/door", "internal/failpoint", "internal/..."},
+		outside: []string{"github.com/go-zookeeper/zk"},
+	},
 	{folder: "fence/...", ours: []string{"session"}},
 
 	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
@@ -79,8 +106,8 @@ var importRules = []rule{
 	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
-	{folder: "internal/once", ours: []string{"session", "internal/door"}},
-	{folder: "internal/door", ours: []string{"session/driver"}},
+	{folder: "internal/once", ours: []string{"session", "internal/door", "internal/queue"}},
+	{folder: "internal/door", ours: []string{"session/driver", "next/driver"}},
 	{
 		folder:   "itest/sim",
 		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/queue", "session", "session/driver", "fault"},
@@ -109,6 +136,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
+	"next/driver", "next/drivertest", "next/membackend", "next/memory", "next/memtest", "next/rule",
 	"internal/glossary", "internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 

@@ -20,8 +20,8 @@ func (s source) public() bool {
 	if s.test || s.syntax.Name.Name == "main" {
 		return false
 	}
-	top, _, _ := strings.Cut(s.folder, "/")
-	return top != "itest" && top != "bench" && top != "examples" && !strings.Contains("/"+s.folder+"/", "/internal/")
+	top, _, _ := strings.Cut(strings.TrimPrefix(s.folder, "next/"), "/")
+	return top != "itest" && top != "sim" && top != "bench" && top != "examples" && !strings.Contains("/"+s.folder+"/", "/internal/")
 }
 
 // names returns all names in a file: a doc comment that uses one of them is about what

@@ -91,7 +91,7 @@ func checked(ctx context.Context, s *session.Session, rs []Request) error {
 // errPlaceLost: the entry of a waiting seat is gone, and the seat did not leave.
 var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
 
-// Acquire joins the line and returns when the rule admits the entry. ctx bounds
+// acquireOld joins the line and returns when the rule admits the entry. ctx bounds
 // the waiting only. It gives up with a *session.NotAcquiredError when ctx ends
 // or a try finds somebody; with session.ErrClosed, ErrDenied, ErrRefused,
 // ErrForeignKey or ErrInvalidName where waiting cannot help. After an error
@@ -107,7 +107,7 @@ var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
 //
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
 // session.ErrUnavailable.
-func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
+func acquireOld(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
 	ctx, hooks := start(ctx, s, rs)
 	defer func() { hooks.Ended(err) }() // also after a panic in a method of ctx
 	if err := checked(ctx, s, rs); err != nil {

@@ -33,7 +33,11 @@ func newGroup(t term, lines []entrance, rs []Request, joined []driver.Joined, ho
 		g.fell = make(chan struct{})
 		fall = sync.OnceFunc(func() { close(g.fell) })
 	}
-	g.turn = hooks.Joined(t.Term, joined)
+	further := make([]int, len(joined)-1)
+	for i := range further {
+		further[i] = joined[i+1].Ahead
+	}
+	g.turn = hooks.Joined(t.Term, joined[0].Entry.Token, joined[0].Ahead, further...)
 	for i, r := range rs {
 		g.seats[i] = lines[i].add(joined[i], r, fall, place{hooks, g.turn, i})
 	}

@@ -8,21 +8,23 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
+	next "github.com/fairlock/fairlock/next/driver"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Head tells who stands first in a line, a zero entry if nobody does: at once,
+// headOld tells who stands first in a line, a zero entry if nobody does: at once,
 // and whenever that or the entry's value changes. It ends with ctx, or with one
 // error where waiting cannot help.
 //
 // What it reads, it reads from the service; events only tell it when. It watches
 // the first entry, or the line while that is empty, and reads again when the
 // watch stands, since what happened before was not told.
-func Head(ctx context.Context, s *session.Session, name string) iter.Seq2[driver.Entry, error] {
-	return func(yield func(driver.Entry, error) bool) {
+func headOld(ctx context.Context, s *session.Session, name string) iter.Seq2[next.Entry, error] {
+	return func(yield func(next.Entry, error) bool) {
 		if err := Core().Of(s).CheckName(name); err != nil {
-			yield(driver.Entry{}, err)
+			yield(next.Entry{}, err)
 			return
 		}
 		h := &head{s: s, name: name, news: make(chan struct{}, 1)}
@@ -33,11 +35,11 @@ func Head(ctx context.Context, s *session.Session, name string) iter.Seq2[driver
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				yield(driver.Entry{}, err)
+				yield(next.Entry{}, err)
 				return
 			case !told || e.Ref != h.last.Ref || !bytes.Equal(e.Value, h.last.Value):
 				told, h.last = true, e
-				if !yield(e, nil) {
+				if !yield(door.EntryFromOld(e), nil) {
 					return
 				}
 			}
@@ -137,8 +139,8 @@ func (h *head) wait(ctx context.Context) {
 	}
 }
 
-// SetLimit gives a line another limit.
-func SetLimit(ctx context.Context, s *session.Session, name string, limit int64) error {
+// setLimitOld gives a line another limit.
+func setLimitOld(ctx context.Context, s *session.Session, name string, limit int64) error {
 	if err := Core().Of(s).CheckName(name); err != nil {
 		return err
 	}

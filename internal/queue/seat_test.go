@@ -29,7 +29,7 @@ func TestAPlaceIsLostWhileItMoves(t *testing.T) {
 	ln := engineOf(term).open("orders")
 	defer ln.close()
 	_, hooks := Core().Start(t.Context(), s, door.Start{Name: "orders", Kind: "mutex"})
-	turn := hooks.Joined(term.Term, []driver.Joined{{Entry: driver.Entry{Token: 7}, Ahead: 2}})
+	turn := hooks.Joined(term.Term, 7, 2)
 	st := &seat{ln: ln, entry: driver.Entry{Token: 7}, hooks: place{hooks, turn, 0}, count: 2}
 
 	var looks sync.WaitGroup

@@ -23,10 +23,10 @@ func TestDriverOnThreeMembers(t *testing.T) { drivertest.Run(t, members(t, 3)) }
 
 func TestRecipesOnOneMember(t *testing.T) {
 	t.Parallel()
-	recipetest.Run(t, members(t, 1))
+	recipetest.Run(t, recipetest.FromOld(members(t, 1)))
 }
 
 func TestRecipesOnThreeMembers(t *testing.T) {
 	t.Parallel()
-	recipetest.Run(t, members(t, 3))
+	recipetest.Run(t, recipetest.FromOld(members(t, 3)))
 }

@@ -103,7 +103,7 @@ func manyUnderQuota(t *testing.T, e *zktest.Ensemble, root string) {
 	p.opts.Dial = w.dial
 	p.open(t, e.Endpoints()...)
 	var locks []*mutex.Mutex
-	for i := range p.Profile().MaxAll {
+	for i := range p.Info().MaxJoin {
 		locks = append(locks, mutex.New(p.Session, fmt.Sprint("x", i)))
 	}
 	h, err := mutex.LockAll(recipetest.Bounded(t), locks...)

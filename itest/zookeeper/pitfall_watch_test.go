@@ -107,7 +107,7 @@ func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 	require.NoError(t, err)
 	for range n {
 		armed := make(chan struct{}, 1)
-		stop := term.Driver().Watch(driver.WatchRequest{Ref: recipetest.Refs(h)[0]}, func(ev driver.Event) {
+		stop := term.Driver().Watch(driver.WatchRequest{Ref: door.RefToOld(recipetest.Refs(h)[0])}, func(ev driver.Event) {
 			if ev.Kind == driver.Armed {
 				armed <- struct{}{}
 			}

@@ -49,10 +49,10 @@ func TestDriverOnThreeServers(t *testing.T) { drivertest.Run(t, servers(t, 3)) }
 
 func TestRecipesOnOneServer(t *testing.T) {
 	t.Parallel()
-	recipetest.Run(t, servers(t, 1))
+	recipetest.Run(t, recipetest.FromOld(servers(t, 1)))
 }
 
 func TestRecipesOnThreeServers(t *testing.T) {
 	t.Parallel()
-	recipetest.Run(t, servers(t, 3))
+	recipetest.Run(t, recipetest.FromOld(servers(t, 3)))
 }

@@ -96,6 +96,10 @@ type Meta struct {
 	Label string    // from the session's options
 	Since time.Time // when the owner asked to join, by its own wall clock
 	Holds []string  // names that the asking caller already holds
+
+	// Granted is since when the entry holds, by its owner's wall clock, in whole
+	// milliseconds: only of holds that last.
+	Granted time.Time
 }
 
 // MaxDone is the most bytes of a record of finished work.
@@ -114,6 +118,8 @@ type metaV1 struct {
 	Label string   `json:"label,omitempty"`
 	Since int64    `json:"since,omitempty"` // unix milliseconds
 	Holds []string `json:"holds,omitempty"`
+
+	Granted int64 `json:"granted,omitempty"` // unix milliseconds
 }
 
 // Encode returns the stored form: JSON of at most MaxMeta bytes. What does not
@@ -122,6 +128,9 @@ func (m Meta) Encode() []byte {
 	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds}
 	if !m.Since.IsZero() {
 		v.Since = m.Since.UnixMilli()
+	}
+	if !m.Granted.IsZero() {
+		v.Granted = m.Granted.UnixMilli()
 	}
 	for {
 		b, err := json.Marshal(v)
@@ -165,6 +174,9 @@ func DecodeMeta(b []byte) (Meta, bool) {
 	m := Meta{Kind: v.Kind, Host: v.Host, PID: v.PID, Label: v.Label, Holds: v.Holds}
 	if v.Since > 0 {
 		m.Since = time.UnixMilli(v.Since)
+	}
+	if v.Granted > 0 {
+		m.Granted = time.UnixMilli(v.Granted)
 	}
 	return m, true
 }

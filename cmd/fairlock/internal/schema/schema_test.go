@@ -115,7 +115,9 @@ func exclusive(n int) []driver.Entry {
 }
 
 // shown returns a queue as the library shows it.
-func shown(queue []driver.Entry) []session.Entry { return session.Engine(door.Key{}).Entries(queue, 0) }
+func shown(queue []driver.Entry) []session.Entry {
+	return session.Engine(door.Key{}).Entries(door.EntriesFromOld(queue), 0)
+}
 
 func TestALineSaysHowLongTheOldestWaits(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)

@@ -1,0 +1,157 @@
+package driver
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Backend opens sessions on one service. It is safe for concurrent use.
+type Backend interface {
+	// Info returns what the service is and what it can do. It never changes.
+	Info() Info
+
+	// CheckName returns why the layout cannot hold a queue of this name, or nil. Length,
+	// emptiness, NUL bytes and UTF-8 have been checked. Nothing is sent.
+	CheckName(name string) error
+
+	// Open makes a fresh service session. It returns within ctx, with an error that
+	// wraps ErrDenied or ErrRefused if waiting cannot cure it. After an error nothing of
+	// it stays at the service for longer than its TTL.
+	Open(ctx context.Context, cfg Config) (Session, error)
+
+	// Close frees what the backend itself owns (a connection that it dialled). It is
+	// called once, after the last Session is over.
+	Close() error
+}
+
+// Info is what the layers above must know of a service.
+type Info struct {
+	// Service is its name in errors and in the command line: "etcd".
+	Service string
+
+	// Clock is the one source of time for everything above this backend.
+	Clock Clock
+
+	// MinTTL is the least TTL that makes sense there.
+	MinTTL time.Duration
+
+	// Margin gives the default margin for a TTL: how far the service's own expiry can be
+	// ahead of what its acknowledgements promise, or more.
+	Margin func(ttl time.Duration) time.Duration
+
+	// MaxJoin is the most entries that one Join makes, and MaxData the most bytes of
+	// JoinRequest.Data.
+	MaxJoin int
+	MaxData int
+
+	// Within reports whether the queue of name contains the entries of another name's
+	// queue: then a holder of other that joins name waits for itself. Nil means never.
+	Within func(other, name string) bool
+}
+
+// Config is what a Session is opened with.
+type Config struct {
+	// TTL is the wanted time to live; the service may give another, which Renewed
+	// reports. 0 if Observer is set.
+	TTL time.Duration
+
+	// Margin is how long before the end of a TTL that the service gives the deadline is.
+	// Renewals are paced so that several fit into TTL less margin.
+	Margin func(ttl time.Duration) time.Duration
+
+	// Renewed reports an acknowledged request that proves that the service had the
+	// session: when the request was *sent* (never when the answer came), and the TTL
+	// that the service counts from then on. It may be called from any goroutine, in any
+	// order, and before Open returns.
+	Renewed func(sent Instant, ttl time.Duration)
+
+	// Gone reports that the service no longer has the session: it expired, or an
+	// operator ended it; or, with an error that is ErrClosed, that the client under the
+	// session was closed. It may be called from any goroutine, more than once.
+	Gone func(err error)
+
+	// Observer asks for a session that makes no entries: it has no TTL, is not kept at
+	// the service, and never calls Renewed. Join returns an error that wraps ErrRefused.
+	// It is for tools, which must also work where the service takes no new sessions.
+	Observer bool
+
+	// Logger is never nil, and its calls return at once, whatever the user's own logger
+	// does. So a backend may log while it holds a mutex.
+	Logger *slog.Logger
+}
+
+// Session is one service session: one etcd lease, one ZooKeeper session. It is safe for
+// concurrent use and keeps itself alive until Abandon or Close.
+//
+// All methods with a context return an error that wraps ErrSessionOver if the session is
+// over, ErrDenied or ErrRefused if waiting cannot cure it, ErrClosed if the client under
+// it was closed, and ErrUnavailable if no server answered before ctx ended.
+type Session interface {
+	// ID names the session as the service's own tools show it.
+	ID() string
+
+	// Join puts one entry at the end of each queue, all in one transaction: all entries
+	// are made, or none, and they have one token. Two Joins have the same order in every
+	// queue that they share. Two entries of one Session in one queue, made by two Joins,
+	// are two entries. The answers are in the order of the requests.
+	//
+	// Join returns a *TakenError for the first queue with IfEmpty that is not empty, a
+	// *RefusedError if the condition of a required Op does not hold, and a *PendingError
+	// if ctx ended while the outcome was unknown; in the other cases of an error no
+	// entry was made, and none will come. More than Info.MaxJoin requests, and queues of
+	// which one contains the entries of another, are an error that wraps ErrRefused.
+	//
+	// In empty queues it costs one round trip, unless a queue has to be made first, or
+	// an optional Op is refused.
+	Join(ctx context.Context, reqs ...JoinRequest) ([]Joined, error)
+
+	// Leave deletes exactly these entries, never a later one that got the same key, with
+	// their details and their Ops, in one transaction. What is gone already is skipped,
+	// with its Ops, but for those of bound records: another client may hold by now, and
+	// must find in the ledger that this one did not release. The answers are in the order
+	// of the requests. It is idempotent.
+	//
+	// Nil error: no entry is left. Any other that wraps neither ErrDenied nor ErrRefused:
+	// unknown; call Leave again. All Ops of a Leave are optional: one whose condition
+	// does not hold, or which the service refuses, is left out, and is not done later.
+	Leave(ctx context.Context, reqs ...LeaveRequest) ([]Left, error)
+
+	// Read returns part of a queue, see the package's section on reads. A queue that
+	// does not exist is empty.
+	Read(ctx context.Context, req ReadRequest) (View, error)
+
+	// Update changes an own entry and records of its queue: everything or nothing, but
+	// for optional Ops. If req.Entry is set, it is done only while that entry is there.
+	// The results are those of req.Ops.
+	//
+	// Nil error: done. ErrGone: the entry was not there; nothing was done, nor will be.
+	// *RefusedError: the condition of a required Op does not hold; nothing was done. Other
+	// errors that wrap neither ErrDenied nor ErrRefused: unknown; call again.
+	Update(ctx context.Context, req UpdateRequest) ([]Result, error)
+
+	// Names returns, sorted, the names that begin with prefix and whose queue has at
+	// least one entry. It leaves out queues of yield requests.
+	Names(ctx context.Context, prefix string) ([]string, error)
+
+	// Watch calls f with what happens to a target until cancel is called, or the target
+	// is Gone. An entry must be one that this Session has made, or that a Read or Join
+	// has returned. Watch does not block and sends in the background. Calls of f run one
+	// at a time for each Session; f must not block, and may call Watch and cancel. f may
+	// be called once more while cancel runs. cancel is idempotent. See Event.
+	Watch(t Target, f func(Event)) (cancel func())
+
+	// Renew asks for a renewal now instead of at the next turn, because something made
+	// the caller doubt. It does not wait.
+	Renew()
+
+	// Abandon stops the renewals and frees all that the session has in this process, and
+	// leaves the service session to expire by itself. Close may still be called after
+	// it. It does not block.
+	Abandon()
+
+	// Close ends the service session there: its entries are gone when Close returns nil.
+	// With an error they go when the TTL has passed. It frees everything in this process
+	// in any case. It is called once.
+	Close(ctx context.Context) error
+}

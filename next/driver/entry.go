@@ -1,0 +1,100 @@
+package driver
+
+import (
+	"strings"
+
+	old "github.com/fairlock/fairlock/session/driver"
+)
+
+// Ref names one entry exactly. Keys may be used again, places never are, so the pair is
+// unique over the life of the store. It is comparable.
+type Ref struct {
+	Queue string // the name that the user gave
+	Key   string // what the service calls the entry
+	Place int64  // its order in the queue: etcd's create revision, ZooKeeper's sequence
+}
+
+// Zero reports whether r names nothing.
+func (r Ref) Zero() bool { return r == Ref{} }
+
+// Mode is what an entry shares the lock with.
+type Mode = old.Mode
+
+// The modes. Entries of other programs count as Exclusive.
+const (
+	Exclusive = old.Exclusive // a mutex, a writer, a candidate
+	Shared    = old.Shared    // a reader
+	Weighted  = old.Weighted  // a semaphore's request; Entry.Weight counts
+)
+
+// Marks are facts that the owner of an entry has added to it.
+type Marks uint8
+
+// The marks.
+const (
+	MarkShared   Marks = 1 << iota // a writer that became a reader, in its place
+	MarkAdmitted                   // a request for permits that holds
+)
+
+// Has reports whether all marks of o are among m.
+func (m Marks) Has(o Marks) bool { return m&o == o }
+
+// Family is a family of programs that lock. Most services have only one way to name an
+// entry.
+type Family uint8
+
+// The families.
+const (
+	FamilyMutex     Family = iota // Curator's InterProcessMutex and LeaderSelector, zk.Lock
+	FamilyReadWrite               // Curator's InterProcessReadWriteLock
+	FamilyLatch                   // Curator's LeaderLatch
+)
+
+// Entry is one place in a queue, as far as the answer that it came with shows.
+type Entry struct {
+	Ref
+	Mode   Mode // as it joined; see Marks
+	Weight int64
+	Marks  Marks // those that the answer shows
+
+	// Foreign marks an entry that this library did not make. It counts as exclusive,
+	// unless its name marks it as a reader.
+	Foreign bool
+
+	// Unleased marks an entry that is known to have no session: it stays until an
+	// operator deletes it.
+	Unleased bool
+
+	// Valued reports that Data is for other programs, not the owner's description.
+	Valued bool
+
+	// Token is the fencing token, and Session the service session that keeps the entry,
+	// as the service's own tools show it. They are zero unless the answer contained them.
+	Token   int64
+	Session string
+
+	// Data and Detail are as in JoinRequest, or as Update has changed them. They are nil
+	// unless the answer contained them. A foreign entry has only Data.
+	Data   []byte
+	Detail []byte
+}
+
+// Shares reports whether the entry admits other readers: it is a reader, or a writer
+// that became one.
+func (e *Entry) Shares() bool { return e.Mode == Shared || e.Marks.Has(MarkShared) }
+
+// asks ends the name of a queue of yield requests. No lock has such a name: a NUL is
+// refused.
+const asks = "\x00asks"
+
+// AskQueue is the queue of the yield requests for a lock, which any backend keeps next
+// to the lock's own queue. A yield request is an entry there, on the session of its
+// sender, so what holds of entries holds of yield requests.
+//
+// A backend treats it as any other queue, with two exceptions: no program that uses the
+// lock's queue, and no watch of it, is affected by it; and Names does not return it.
+func AskQueue(name string) string { return name + asks }
+
+// AskedQueue is the inverse of AskQueue; false if that queue is not one of yield
+// requests.
+func AskedQueue(queue string) (name string, ok bool) { return strings.CutSuffix(queue, asks) }

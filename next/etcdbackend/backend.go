@@ -1,0 +1,94 @@
+package etcdbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/etcdbackend/internal/rpc"
+	"github.com/fairlock/fairlock/session"
+)
+
+// backend is one client and one layout.
+type backend struct {
+	client *clientv3.Client
+	owned  bool // Close closes the client
+	lay    layout
+	rpc    *rpc.Client
+}
+
+var _ driver.Backend = (*backend)(nil)
+
+// NewBackend returns the backend that Open uses, for the conformance suite and for tools.
+// The client stays the caller's, and must be closed later than the backend.
+func NewBackend(client *clientv3.Client, opts *Options) (driver.Backend, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, fmt.Errorf("etcdbackend: %w", err)
+	}
+	return newBackend(client, o)
+}
+
+func newBackend(client *clientv3.Client, o Options) (*backend, error) {
+	r, err := rpc.New(client, driver.SystemClock())
+	if err != nil {
+		return nil, fmt.Errorf("etcdbackend: %w: %w", session.ErrInvalidOptions, err)
+	}
+	b := &backend{client: client, lay: layout{root: escape(o.Root), kind: o.Layout}, rpc: r}
+	r.Hint = fmt.Sprintf("READWRITE on the prefix %q", b.lay.root+"/")
+	if o.Layout == LayoutConcurrency {
+		r.Hint += " and on that of the lock"
+	}
+	return b, nil
+}
+
+// Info implements driver.Backend.
+//
+// The margin covers a leader that hands over and is cut off at once: the new one then
+// counts leases from up to one election timeout (1 s by default) before the last renewal
+// that the old one acknowledged.
+func (b *backend) Info() driver.Info {
+	return driver.Info{
+		Service: "etcd",
+		Clock:   b.rpc.Clock,
+		MinTTL:  2 * time.Second,
+		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, time.Second) },
+		MaxJoin: maxJoin,
+		MaxData: maxData,
+		Within:  b.lay.within,
+	}
+}
+
+// CheckName implements driver.Backend.
+func (b *backend) CheckName(name string) error { return b.lay.check(name) }
+
+// Close implements driver.Backend.
+func (b *backend) Close() error {
+	if !b.owned {
+		return nil
+	}
+	// The client's answer is that its context has ended, which is no news.
+	if err := b.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("etcdbackend: close the client: %w", err)
+	}
+	return nil
+}
+
+// reach returns when a server answers. It returns why none does when ctx ends, and an
+// error that wraps driver.ErrRefused if the server is too old.
+func (b *backend) reach(ctx context.Context) error {
+	version, err := b.rpc.Reach(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.rpc.Endpoints(), ", "), err)
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 3 || major == 3 && minor < 4) {
+		return fmt.Errorf("%w: the server is etcd %s; 3.4 or newer is required", driver.ErrRefused, version)
+	}
+	return nil
+}

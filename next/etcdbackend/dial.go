@@ -1,0 +1,226 @@
+package etcdbackend
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/etcdbackend/internal/rpc"
+	"github.com/fairlock/fairlock/session"
+)
+
+// DialConfig describes how to reach a cluster.
+type DialConfig struct {
+	// Endpoints are the members' client addresses, "host:port" or a URL. At least one
+	// is required; list all of them, so that the loss of one costs nothing.
+	Endpoints []string
+
+	// TLS encrypts the connection. Its ServerName has no effect: etcd's client checks
+	// each server under the name in its endpoint. Files can be named instead of TLS:
+	// CAFile with the authorities that sign the servers' certificates (if empty, the
+	// system's), and CertFile and KeyFile with the client's certificate, both or none.
+	// All are PEM.
+	TLS                       *tls.Config
+	CAFile, CertFile, KeyFile string
+
+	// Username and Password are the login, both or none. The password is never logged,
+	// and no error contains it.
+	Username, Password string
+
+	// Timeout bounds connecting, login and the opening of the session together. 0 means
+	// 5 s.
+	Timeout time.Duration
+}
+
+// String returns a description of c without its password.
+func (c DialConfig) String() string {
+	user := ""
+	if c.Username != "" {
+		user = " as " + c.Username
+	}
+	return "etcd at " + strings.Join(c.Endpoints, ",") + user
+}
+
+// GoString returns the same as String.
+func (c DialConfig) GoString() string { return c.String() }
+
+// MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
+func (c DialConfig) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
+
+// secure reports whether the connection is to be encrypted.
+func (c DialConfig) secure() bool {
+	return c.TLS != nil || c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""
+}
+
+// check returns what is wrong with c, before anything is opened.
+func (c DialConfig) check() error {
+	wrong := func(what string) error { return fmt.Errorf("%w: %s", session.ErrInvalidOptions, what) }
+	switch {
+	case len(c.Endpoints) == 0:
+		return wrong("no endpoints")
+	case c.TLS != nil && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""):
+		return wrong("TLS and files for it exclude each other")
+	case (c.CertFile == "") != (c.KeyFile == ""):
+		return wrong("CertFile and KeyFile go together")
+	case (c.Username == "") != (c.Password == ""):
+		return wrong("Username and Password go together")
+	case c.Timeout < 0:
+		return wrong(fmt.Sprintf("Timeout %s is negative", c.Timeout))
+	}
+	for _, e := range c.Endpoints {
+		switch {
+		case e == "":
+			return wrong("an endpoint is empty")
+		case c.secure() && strings.HasPrefix(e, "http://"):
+			// The client would connect in the clear, and not report it.
+			return wrong(fmt.Sprintf("endpoint %q is not encrypted, but TLS is configured", e))
+		}
+	}
+	return nil
+}
+
+// tlsConfig returns what to encrypt with, nil if not at all.
+func (c DialConfig) tlsConfig() (*tls.Config, error) {
+	if c.TLS != nil || !c.secure() {
+		return c.TLS, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read the CA: no certificate in %q", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the client's certificate: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
+// clientConfig returns the configuration of etcd's client.
+func (c DialConfig) clientConfig() (clientv3.Config, error) {
+	t, err := c.tlsConfig()
+	return clientv3.Config{
+		Endpoints:   c.Endpoints,
+		TLS:         t,
+		Username:    c.Username,
+		Password:    c.Password,
+		DialTimeout: c.Timeout,
+		Logger:      zap.NewNop(),
+
+		// Notice dead connections. etcd refuses pings more often than every 5 s.
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+
+		// gRPC's own pause between attempts to connect grows to two minutes,
+		// during which a cluster that is back would go unnoticed.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: c.Timeout,
+		})},
+	}, err
+}
+
+// dialTimeout is what DialConfig.Timeout is if it is 0.
+const dialTimeout = 5 * time.Second
+
+// Dial opens a Session on a client of its own, which is closed with the Session. It
+// returns an error that wraps session.ErrInvalidOptions, session.ErrDenied or
+// session.ErrUnavailable. The last comes when ctx ends, and at the latest after
+// cfg.Timeout.
+func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session, error) {
+	o, err := opts.checked()
+	if err = driver.JoinErrors(err, cfg.check()); err != nil {
+		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = dialTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	client, err := cfg.client(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("etcdbackend: dial %s: %w", strings.Join(cfg.Endpoints, ", "), err)
+	}
+	b, err := newBackend(client, o)
+	if err != nil {
+		return nil, err
+	}
+	b.owned = true
+	return open(ctx, b, &o)
+}
+
+// client makes a client. A client that logs in does so at once, and when that fails it
+// returns no reason. So the servers are reached without the login first.
+func (c DialConfig) client(ctx context.Context) (*clientv3.Client, error) {
+	if c.Username != "" {
+		anyone := c
+		anyone.Username, anyone.Password = "", ""
+		client, err := anyone.client(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = client.Close() }()
+		b, err := newBackend(client, Options{})
+		if err != nil {
+			return nil, err
+		}
+		if err := b.reach(ctx); err != nil {
+			return nil, err
+		}
+	}
+	cfg, err := c.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(ctx, cfg)
+}
+
+// newClient makes the client. The login takes a round trip, and knows no context; so it
+// is waited for no longer than ctx, and the client is closed if it comes too late. It
+// takes the dial timeout at most, so the goroutine ends.
+func newClient(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
+	type result struct {
+		client *clientv3.Client
+		err    error
+	}
+	made := make(chan result)
+	go func() {
+		client, err := clientv3.New(cfg)
+		select {
+		case made <- result{client, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = client.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-made:
+		if r.err != nil {
+			return nil, rpc.Translate(r.err)
+		}
+		return r.client, nil
+	case <-ctx.Done():
+		return nil, rpc.Translate(context.Cause(ctx))
+	}
+}

@@ -1,0 +1,227 @@
+package zookeeper
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/zkframe"
+)
+
+// opens says whether a handshake asks for a session, and does not go on with one.
+func opens(f zkframe.Frame) bool { return len(f) >= 28 && binary.BigEndian.Uint64(f[20:]) == 0 }
+
+// counts says whether a request is more than a sign of life, a login or a watch.
+func counts(f zkframe.Frame) bool {
+	switch f.Op() {
+	case zkframe.OpLogin, zkframe.OpSetWatches:
+		return false
+	case zkframe.OpGetData, zkframe.OpExists, zkframe.OpGetChildren2:
+		return !f.Watches()
+	}
+	return !proves(f)
+}
+
+// proves says that a request is a heartbeat: a sync of the root, or a check of it.
+func proves(f zkframe.Frame) bool {
+	switch f.Op() {
+	case zkframe.OpPing:
+		return true
+	case zkframe.OpSync:
+		return f.Path() == "/"
+	case zkframe.OpMulti:
+		return f.Number(12) == zkframe.OpCheck && f.FirstPath() == "/"
+	}
+	return false
+}
+
+// opsOf says what a request may be.
+func opsOf(f zkframe.Frame) []fault.Op {
+	switch f.Op() {
+	case zkframe.OpClose:
+		return []fault.Op{fault.Close}
+	case zkframe.OpGetChildren2, zkframe.OpGetData, zkframe.OpExists:
+		return []fault.Op{fault.Look, fault.List}
+	case zkframe.OpCreate, zkframe.OpSetData, zkframe.OpDelete, zkframe.OpMulti:
+		return []fault.Op{writes(f)}
+	}
+	return nil
+}
+
+// writes says what a request that writes does. An entry is created as sequential
+// by a join only, and deleted by Share only to make another of it.
+func writes(f zkframe.Frame) fault.Op {
+	op := fault.Change
+	for _, p := range f.Parts() {
+		switch entry := zkEntry.MatchString(p.Path); {
+		case p.Op == zkframe.OpCreate && p.Flags&zk.FlagSequence != 0:
+			return fault.Join
+		case p.Op == zkframe.OpCreate && entry && !strings.Contains(p.Path, "/holders/"):
+			return fault.Change
+		case p.Op == zkframe.OpDelete && entry && !strings.Contains(p.Path, "/holders/"):
+			op = fault.Leave
+		}
+	}
+	return op
+}
+
+// folderOf is where the first request of a transaction wants to create something.
+func folderOf(f zkframe.Frame) string {
+	path := f.FirstPath()
+	return path[:max(strings.LastIndexByte(path, '/'), 0)]
+}
+
+// zkConn is a connection of the client under test. Each of its writes is one
+// packet, and each packet that is read is seen before it is handed on.
+type zkConn struct {
+	net.Conn
+	c    *zkClient
+	addr string
+	in   *bufio.Reader
+
+	greeted bool   // the handshake was sent
+	hello   bool   // its answer was read
+	ready   []byte // what is left of a packet to hand on
+
+	mu      sync.Mutex
+	session zkframe.Frame // the answer to the handshake
+	logins  []byte        // all that were sent
+	deaf    bool          // nothing more is sent
+	mute    bool          // nothing more is handed on
+	awaits  fault.Kind    // what is to hit a reply; "": nothing
+	xid     int32         // which one
+
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newZKConn(c *zkClient, socket net.Conn, addr string) *zkConn {
+	return &zkConn{Conn: socket, c: c, addr: addr, in: bufio.NewReader(socket), closed: make(chan struct{})}
+}
+
+// errReset is what the story's faults do to a connection.
+var errReset = errors.New("connection reset by the story")
+
+func (z *zkConn) Close() error {
+	z.once.Do(func() { close(z.closed) })
+	return z.Conn.Close()
+}
+
+// Write sends one packet, unless a fault hits it.
+func (z *zkConn) Write(packet []byte) (int, error) {
+	f, first := zkframe.Frame(packet), !z.greeted
+	z.greeted = true
+	if z.isDeaf() {
+		return len(packet), nil
+	}
+	if first || counts(f) {
+		z.c.sends()
+	}
+	var kinds []fault.Op
+	switch {
+	case !first && f.Op() == zkframe.OpLogin:
+		z.mu.Lock()
+		z.logins = append(z.logins, f...)
+		z.mu.Unlock()
+	case !first:
+		kinds = opsOf(f)
+	case opens(f):
+		kinds = []fault.Op{fault.Open}
+	}
+	hit := z.c.hits(f, kinds)
+	if hit == "" {
+		return z.Conn.Write(packet)
+	}
+	z.mu.Lock()
+	switch hit {
+	case fault.LostRequest:
+		// One ordered connection: what is lost for good takes all with it.
+		z.deaf, z.mute = true, true
+	case fault.LostReply, fault.BrokenReply:
+		z.awaits, z.xid = hit, f.Xid()
+		if first {
+			z.xid = 0
+		}
+	case fault.LateRequest:
+		z.c.keep(keptRequest{slices.Clone(f), z.logins, z.session, z.addr})
+	case fault.BrokenRequest:
+	}
+	deaf, broken := z.deaf, z.awaits == "" && !z.deaf
+	z.mu.Unlock()
+	switch {
+	case deaf:
+		return len(packet), nil
+	case broken:
+		_ = z.Close()
+		return 0, errReset
+	}
+	return z.Conn.Write(packet)
+}
+
+func (z *zkConn) isDeaf() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.deaf
+}
+
+// Read hands on what was received, unless a fault hits it.
+func (z *zkConn) Read(p []byte) (int, error) {
+	for len(z.ready) == 0 {
+		f, err := zkframe.Read(z.in)
+		if z.isMute() {
+			if err != nil { // a path that is dead does not tell of the end either
+				<-z.closed
+				return 0, net.ErrClosed
+			}
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		first := !z.hello
+		z.hello = true
+		if first {
+			z.c.svc.learn(f)
+			z.mu.Lock()
+			z.session = f
+			z.mu.Unlock()
+		}
+		switch z.meets(f, first) {
+		case fault.BrokenReply:
+			_ = z.Close()
+			return 0, errReset
+		case fault.LostReply:
+			continue
+		default: // no fault is for this reply
+		}
+		z.ready = f
+	}
+	n := copy(p, z.ready)
+	z.ready = z.ready[n:]
+	return n, nil
+}
+
+func (z *zkConn) isMute() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.mute
+}
+
+// meets returns the fault that hits a reply, "" if none does.
+func (z *zkConn) meets(f zkframe.Frame, first bool) fault.Kind {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.awaits == "" || !first && f.Xid() != z.xid {
+		return ""
+	}
+	hit := z.awaits
+	z.awaits, z.mute = "", hit == fault.LostReply
+	return hit
+}

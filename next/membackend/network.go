@@ -1,0 +1,180 @@
+package membackend
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/memory"
+)
+
+// network is a Client as a memory.Wire in package time's time, with the faults that are
+// set on the Client.
+type network struct{ *Client }
+
+// Send implements memory.Wire. While the network has no delay, all of it happens in the
+// caller's goroutine.
+func (n network) Send(r memory.Request) {
+	n.mu.Lock()
+	hook := n.onSend
+	n.mu.Unlock()
+	if hook != nil {
+		hook(r.Op) // without the mutex: it sets faults
+	}
+	n.launch(r)
+}
+
+// launch lets a request leave the process.
+func (n network) launch(r memory.Request) {
+	if n.hold(func() { n.launch(r) }) || !r.Launch() {
+		return
+	}
+	hit := n.plan.Take(r.Op)
+	n.mu.Lock()
+	n.sent[r.Op]++
+	lost := n.cut&fault.Requests != 0
+	if hit == fault.LateRequest && !lost {
+		n.late = append(n.late, func() { r.Arrive(false) })
+	}
+	delay := n.toService
+	n.mu.Unlock()
+	switch {
+	case lost, hit == fault.LostRequest:
+	case hit == fault.BrokenRequest, hit == fault.LateRequest:
+		n.reply(r.Broke)
+	default:
+		after(delay, func() { n.arrive(r, hit) })
+	}
+}
+
+// arrive brings a request to the service.
+func (n network) arrive(r memory.Request, hit fault.Kind) {
+	cut, _ := n.state()
+	if cut&fault.Requests != 0 {
+		return
+	}
+	answer := r.Arrive(hit == "" && cut&fault.Replies == 0)
+	if hit == fault.BrokenReply {
+		answer = r.Broke
+	}
+	n.reply(answer)
+}
+
+// reply brings an answer back to the process.
+func (n network) reply(answer func()) {
+	cut, delay := n.state()
+	if answer == nil || cut&fault.Replies != 0 {
+		return
+	}
+	after(delay, func() {
+		if cut, _ := n.state(); cut&fault.Replies == 0 && !n.hold(answer) {
+			answer()
+		}
+	})
+}
+
+// state returns which directions are cut, and how long answers take.
+func (n network) state() (cut fault.Direction, delay time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cut, n.fromThere
+}
+
+// hold keeps f until Resume if the process is stalled, and reports whether it is.
+func (n network) hold(f func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stalled {
+		n.held = append(n.held, f)
+	}
+	return n.stalled
+}
+
+// after calls f when d has passed; at once if d is 0.
+func after(d time.Duration, f func()) {
+	if d <= 0 {
+		f()
+		return
+	}
+	time.AfterFunc(d, f)
+}
+
+// event is an event on its way to a session.
+type event struct {
+	lane string
+	due  time.Time
+	f    func()
+}
+
+// Tell implements memory.Wire. A delay that became shorter lets no event overtake another
+// of its lane.
+func (n network) Tell(lane, _ string, f func()) {
+	n.mu.Lock()
+	if n.cut&fault.Replies != 0 {
+		n.mu.Unlock()
+		return
+	}
+	due := time.Now().Add(n.fromThere)
+	if n.st.o.Disorder != 0 {
+		due = due.Add(time.Duration(n.random.IntN(4)) * time.Millisecond)
+	}
+	for _, e := range n.events {
+		if e.lane == lane && e.due.After(due) {
+			due = e.due
+		}
+	}
+	n.events = append(n.events, event{lane, due, f})
+	slices.SortStableFunc(n.events, func(a, b event) int { return a.due.Compare(b.due) })
+	n.mu.Unlock()
+	after(time.Until(due), n.tell)
+}
+
+// tell delivers the events that are due.
+func (n network) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for !n.stalled && len(n.events) > 0 && !n.events[0].due.After(time.Now()) {
+		n.events[0].f() // takes no mutex but that of an inbox
+		n.events[0].f = nil
+		n.events = n.events[1:]
+	}
+}
+
+// Now implements driver.Clock. It is an hour ahead of zero, so that no Instant is
+// mistaken for "never".
+func (n network) Now() driver.Instant { return driver.Instant(n.st.sched.Now() + time.Hour) }
+
+// Wall implements driver.Clock.
+func (n network) Wall() time.Time { return time.Now() }
+
+// AfterFunc implements driver.Clock. While the process is stalled, f is kept back, and
+// can be stopped all the same.
+func (n network) AfterFunc(d time.Duration, f func()) func() bool {
+	var done atomic.Bool // called or stopped
+	run := func() {
+		if !done.Swap(true) {
+			f()
+		}
+	}
+	t := time.AfterFunc(d, func() {
+		if !n.hold(func() { go run() }) {
+			run()
+		}
+	})
+	return func() bool {
+		t.Stop()
+		return !done.Swap(true)
+	}
+}
+
+// packageTime is the memory.Schedule of a Store that is not simulated: the time at which
+// it was made. Its clients have a network each.
+type packageTime time.Time
+
+func (t packageTime) Now() time.Duration                      { return time.Since(time.Time(t)) }
+func (packageTime) After(_ string, d time.Duration, f func()) { time.AfterFunc(d, f) }
+func (packageTime) Changed(string)                            {}
+func (packageTime) Expired(string)                            {}
+func (packageTime) Wire() memory.Wire                         { return nil }

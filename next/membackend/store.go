@@ -1,0 +1,146 @@
+package membackend
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/memory"
+)
+
+// Store is a service in memory. It is safe for concurrent use. It has no goroutine and
+// needs no Close; what its clients leave behind expires.
+type Store struct {
+	o     memory.Options
+	sched memory.Schedule // decides when things happen at the service
+
+	// mu guards the service, and what sessions know. It is never held while code from
+	// outside runs, nor while anything waits. A Client's mutex may be taken under it.
+	mu      sync.Mutex
+	rev     int64 // of the last change; tokens are taken from it
+	queues  map[string]*queue
+	places  map[string]int64 // the last place of each queue, if o.Sequences
+	leases  map[string]*lease
+	watches map[driver.Target][]*watch
+	opened  int // sessions and observers so far, for their ids
+
+	updates atomic.Int64 // so far, to distinguish a late one from a newer
+}
+
+// New returns an empty service. In a test with virtual time it must be called inside
+// the bubble.
+func New() *Store { return newWith(memory.Options{}) }
+
+// newWith is New for another kind of service.
+func newWith(o memory.Options) *Store { return newScheduled(o, packageTime(time.Now())) }
+
+// newScheduled is newWith for a simulation.
+func newScheduled(o memory.Options, s memory.Schedule) *Store {
+	return &Store{
+		o:       o,
+		sched:   s,
+		queues:  make(map[string]*queue),
+		places:  make(map[string]int64),
+		leases:  make(map[string]*lease),
+		watches: make(map[driver.Target][]*watch),
+	}
+}
+
+// Backend returns the backend of a new client: NewClient().Backend().
+func (st *Store) Backend() driver.Backend { return st.NewClient().Backend() }
+
+// Limit returns a queue's limit as the service has it, 0 if there is none. It sends
+// nothing.
+func (st *Store) Limit(name string) int64 {
+	limit, _ := strconv.ParseInt(string(st.records(name)["limit"].Value), 10, 64)
+	return limit
+}
+
+// Sessions returns the ids of the sessions that live at the service, oldest
+// first: "m1", "m2" and so on.
+func (st *Store) Sessions() []string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(st.leases), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+}
+
+// Expire ends a session at the service, as its own clock or an operator would: its
+// entries are gone at once. Its client is not notified; it learns that at its next
+// renewal or join. Expire reports whether the session lived.
+func (st *Store) Expire(session string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.end(st.leases[session])
+}
+
+// Delete deletes one entry, whatever its owner, as an operator would. It reports
+// whether the entry was there.
+func (st *Store) Delete(name, key string) bool {
+	return st.act(name, key, func(e *entry) { st.remove(e, false) })
+}
+
+// The functions below are what memory.Door says of them.
+
+func (st *Store) entries(name string) []driver.Entry {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var all []driver.Entry
+	for _, e := range st.queue(name).entries {
+		all = append(all, st.shown(e, true, true))
+	}
+	return all
+}
+
+func (st *Store) records(name string) map[string]driver.Record {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.queue(name).named("/")
+}
+
+func (st *Store) putForeign(name, key string, leased bool) (driver.Ref, bool) {
+	if st.act(name, key, func(*entry) {}) {
+		return driver.Ref{}, false
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := &entry{Entry: driver.Entry{Ref: driver.Ref{Queue: name, Key: key}, Foreign: true, Unleased: !leased, Data: []byte{}}}
+	if leased {
+		e.Session = "x"
+	}
+	st.rev++
+	st.put(e)
+	return e.Ref, true
+}
+
+func (st *Store) overwrite(name, key string, data []byte) bool {
+	return st.act(name, key, func(e *entry) {
+		st.change(e, func(e *entry) {
+			if data != nil {
+				e.Data = slices.Clone(data)
+			}
+		})
+	})
+}
+
+// act calls f at a new revision with the entry that has a key, and reports whether there
+// is one.
+func (st *Store) act(name, key string, f func(*entry)) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, e := range st.queue(name).entries {
+		if e.Key == key {
+			st.rev++
+			f(e)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,79 @@
+// Package memory is what the tests of this module need of package membackend, and users
+// do not: other kinds of services, and a simulation of time and network.
+package memory
+
+import (
+	"time"
+
+	"github.com/fairlock/fairlock/next/driver"
+)
+
+// Options describe what kind of service a membackend.Store is. The zero value is like
+// etcd, with answers that come at once. Every other option makes visible a freedom that
+// the contract leaves to a backend, so that the layers above are tested against it.
+type Options struct {
+	// First makes the service report driver.Event.First: it keeps LeaveRequest.First for
+	// the watches that are on the entry when it is deleted.
+	First bool
+
+	// Near makes the answer to a Join contain the nearest entries ahead, as many as it
+	// asked for. Without it, the answer contains an entry only if it is the only one.
+	Near bool
+
+	// Terse makes answers contain nothing that the contract lets a backend leave out: no
+	// entries ahead, no counts but that of a Join, and not what made a condition fail.
+	Terse bool
+
+	// Sequences makes the places of each queue numbers of its own, unlike tokens.
+	Sequences bool
+
+	// Stale makes each Read show the queue as it was that long ago, or as it was when
+	// the session last learned something of it, if that was later.
+	Stale time.Duration
+
+	// Later makes a Read ask for marks, details and records in a second request, so that
+	// they are of a later moment than the entries.
+	Later bool
+
+	// LateArmed delays the arming of watches that a session puts on its own entries.
+	LateArmed time.Duration
+
+	// Disorder, if not 0, makes the events of different targets arrive in any order. It
+	// is the seed of that order, unless there is a Schedule, which decides it then.
+	Disorder uint64
+
+	// Spurious makes watches of anything but an entry report changes that are none.
+	Spurious bool
+
+	// NoOptional makes the service refuse every optional Op, and every Detail of an
+	// Update.
+	NoOptional bool
+}
+
+// Door is package membackend as the tests of this module see it. S is its Store, which
+// this package cannot import.
+type Door[S any] struct {
+	// NewWith returns a service of that kind.
+	NewWith func(o Options) *S
+
+	// NewScheduled is NewWith for a simulation: time, messages and events go through
+	// the schedule, which decides when they come, and whether. Faults set on a Client
+	// have no effect then, except that Cut and Heal break watches.
+	NewScheduled func(o Options, s Schedule) *S
+
+	// Entries returns a queue as the service has it, in order of place, and Records its
+	// records. They send nothing, so no fault of a network touches them.
+	Entries func(st *S, name string) []driver.Entry
+	Records func(st *S, name string) map[string]driver.Record
+
+	// PutForeign puts an entry of another program at the end of a queue. If leased, it
+	// belongs to a session "x", which nothing here ends; otherwise it has none and is
+	// marked Unleased. Both stay until they are deleted. If the queue has an entry with
+	// that key already, PutForeign does nothing and returns false.
+	PutForeign func(st *S, name, key string, leased bool) (driver.Ref, bool)
+
+	// Overwrite replaces the data of an entry, in its place and without touching its
+	// session, as its owner could; nil writes the present data again, which to watches is
+	// a change. It reports whether the entry was there.
+	Overwrite func(st *S, name, key string, data []byte) bool
+}

@@ -1,0 +1,186 @@
+// Package memtest runs the conformance suites on membackend, in virtual time.
+package memtest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/drivertest"
+	"github.com/fairlock/fairlock/next/membackend"
+	"github.com/fairlock/fairlock/next/memory"
+)
+
+// inner is package membackend as this module's tests see it.
+func inner() memory.Door[membackend.Store] { return membackend.Engine(door.Key{}) }
+
+// NewWith returns a service of a kind.
+func NewWith(o memory.Options) *membackend.Store { return inner().NewWith(o) }
+
+// Entries returns a queue as the service has it, in order of place.
+func Entries(st *membackend.Store, name string) []driver.Entry { return inner().Entries(st, name) }
+
+// Records returns the records of a queue as the service has them.
+func Records(st *membackend.Store, name string) map[string]driver.Record {
+	return inner().Records(st, name)
+}
+
+// PutForeign puts an entry of another program at the end of a queue.
+func PutForeign(st *membackend.Store, name, key string, leased bool) (driver.Ref, bool) {
+	return inner().PutForeign(st, name, key, leased)
+}
+
+// Overwrite replaces the data of an entry; nil writes the present data again.
+func Overwrite(st *membackend.Store, name, key string, data []byte) bool {
+	return inner().Overwrite(st, name, key, data)
+}
+
+// Kind is a kind of service that membackend can be.
+type Kind struct {
+	Name    string
+	Options memory.Options
+}
+
+// Kinds returns those on which every suite of this module runs: one like etcd, one like ZooKeeper, and
+// one that uses every freedom that the contract leaves to a backend.
+func Kinds() []Kind {
+	zookeeper := memory.Options{First: true, Near: true, Sequences: true, Later: true}
+	return []Kind{
+		{Name: "Plain"},
+		{Name: "LikeZooKeeper", Options: zookeeper},
+		{Name: "Unkind", Options: memory.Options{
+			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true,
+		}},
+	}
+}
+
+// AllKinds returns three more kinds, each of which uses one freedom to the full.
+func AllKinds() []Kind {
+	return append(Kinds(),
+		Kind{Name: "Stale", Options: memory.Options{Stale: time.Second}},
+		Kind{Name: "LateArmed", Options: memory.Options{LateArmed: time.Second}},
+		Kind{Name: "Disorder", Options: memory.Options{Disorder: 1}},
+		Kind{Name: "Terse", Options: memory.Options{Terse: true}},
+	)
+}
+
+// Harness returns the harness of one kind, with each client's backend as seen
+// through a wrapper; nil for none.
+func Harness(o memory.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
+	try := 1
+	if o.Terse { // a read shows the first entry
+		try = 2
+	}
+	return drivertest.Harness{
+		Try:        try,
+		TTL:        10 * time.Second,
+		Virtual:    true,
+		First:      o.First,
+		NoOptional: o.NoOptional,
+		Spurious:   o.Spurious,
+		Service:    func(*testing.T) drivertest.Service { return service{NewWith(o), wrap} },
+	}
+}
+
+// service makes a test fail if an act at a Store does.
+type service struct {
+	*membackend.Store
+	wrap func(*membackend.Store, *membackend.Client) driver.Backend
+}
+
+// Client implements drivertest.Service.
+func (s service) Client(*testing.T) drivertest.Client {
+	c := s.NewClient()
+	if s.wrap == nil {
+		return c
+	}
+	return wrapped{c, s.wrap(s.Store, c)}
+}
+
+// Expire implements drivertest.Service.
+func (s service) Expire(t *testing.T, session string) {
+	t.Helper()
+	require.True(t, s.Store.Expire(session), "session %s", session)
+}
+
+// Delete implements drivertest.Service.
+func (s service) Delete(t *testing.T, ref driver.Ref) {
+	t.Helper()
+	require.True(t, s.Store.Delete(ref.Queue, ref.Key), "entry %v", ref)
+}
+
+// PutForeign implements drivertest.Service.
+func (s service) PutForeign(t *testing.T, queue string, leased bool) driver.Ref {
+	t.Helper()
+	ref, ok := PutForeign(s.Store, queue, fmt.Sprint("other/", len(Entries(s.Store, queue))), leased)
+	require.True(t, ok)
+	return ref
+}
+
+// Overwrite implements drivertest.Service.
+func (s service) Overwrite(t *testing.T, ref driver.Ref, data []byte) {
+	t.Helper()
+	require.True(t, Overwrite(s.Store, ref.Queue, ref.Key, data))
+}
+
+// Count implements drivertest.Service.
+func (s service) Count(_ *testing.T, queue string) int { return len(Entries(s.Store, queue)) }
+
+// wrapped is a client whose backend is seen through a wrapper.
+type wrapped struct {
+	*membackend.Client
+	backend driver.Backend
+}
+
+// Backend returns the wrapper.
+func (w wrapped) Backend() driver.Backend { return w.backend }
+
+// Watches is a backend that counts the watches of another, over all sessions.
+type Watches struct {
+	driver.Backend
+	live, events atomic.Int64
+}
+
+// CountWatches returns a backend that counts the watches of b.
+func CountWatches(b driver.Backend) *Watches { return &Watches{Backend: b} }
+
+// Live returns how many were begun and not cancelled.
+func (w *Watches) Live() int64 { return w.live.Load() }
+
+// Events returns how many events they have reported; Armed does not count.
+func (w *Watches) Events() int64 { return w.events.Load() }
+
+// Open implements driver.Backend.
+func (w *Watches) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := w.Backend.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return countedSession{s, w}, nil
+}
+
+type countedSession struct {
+	driver.Session
+	all *Watches
+}
+
+// Watch implements driver.Session.
+func (s countedSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
+	s.all.live.Add(1)
+	stop := s.Session.Watch(t, func(ev driver.Event) {
+		if ev.Kind != driver.Armed {
+			s.all.events.Add(1)
+		}
+		f(ev)
+	})
+	return func() {
+		s.all.live.Add(-1)
+		stop()
+	}
+}

@@ -1,0 +1,251 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/rule"
+	"github.com/fairlock/fairlock/session"
+	old "github.com/fairlock/fairlock/session/driver"
+)
+
+// Request is what a recipe asks for.
+type Request struct {
+	Name   string
+	Kind   string // the recipe, as people see it
+	Mode   driver.Mode
+	Weight int64
+	Family driver.Family
+	Value  []byte // what the entry holds, for other programs to read; nil: nothing
+	Limit  int64  // of a semaphore; 0 elsewhere
+	Follow bool   // accept any limit that the queue has
+	Rule   rule.Rule
+
+	// Slots gives every hold a slot.
+	Slots bool
+
+	// Ledger records how holds end, and Delay is how long to wait when the last holder
+	// has died.
+	Ledger bool
+	Delay  time.Duration
+
+	// MinHold is how long the entry stays at least, from the grant on.
+	MinHold time.Duration
+
+	// Try makes the request give up at once, without a trace, if it would have to wait.
+	Try bool
+
+	// Err is why the recipe refuses the request. Acquire returns it.
+	Err error
+}
+
+// Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
+// wait only. It gives up with a *session.NotAcquiredError when ctx ends or a try would
+// have to wait; with session.ErrClosed, ErrDenied, ErrRefused, ErrForeignKey,
+// ErrWeight, ErrLimitMismatch or ErrInvalidName where waiting cannot help. After an error
+// nothing of the request stays at the service.
+//
+// If the place is lost, with the term or because an operator deleted the entry, the
+// request joins again at the end of the queue; hooks and log report that.
+//
+// Several requests are for several queues: the queues are joined in one transaction, and
+// the hold is one, with one token. Since two such requests have the same order in
+// every queue that they share, they never wait for each other in a circle. If the place
+// in one queue is lost, so are all.
+//
+// A try is made for at most tryTimeout, whatever ctx allows, and then fails with
+// session.ErrUnavailable.
+func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
+	r := rs[0]
+	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
+	if len(rs) > 1 && Core().Of(s).Hooked() {
+		st.Names = names(rs)
+		st.Name = strings.Join(st.Names, ", ")
+	}
+	ctx, hooks := Core().Start(ctx, s, st)
+	defer func() { hooks.Ended(err) }() // also after a panic in a method of ctx
+	if err := check(ctx, s, rs); err != nil {
+		return nil, err
+	}
+	if r.Try {
+		return try(ctx, s, rs, hooks)
+	}
+	return acquire(ctx, s, rs, hooks)
+}
+
+// names returns the names of the locks of several requests.
+func names(rs []Request) []string {
+	all := make([]string, len(rs))
+	for i, r := range rs {
+		all[i] = r.Name
+	}
+	return all
+}
+
+// check returns what is wrong with a set of requests, before anything is sent.
+func check(ctx context.Context, s *session.Session, rs []Request) error {
+	for _, r := range rs {
+		if r.Err != nil {
+			return r.Err
+		}
+	}
+	for i, name := range names(rs) {
+		if err := Core().Of(s).CheckName(name); err != nil {
+			return err
+		}
+		if slices.Contains(names(rs[:i]), name) {
+			return fmt.Errorf("%w %q: it is named twice", session.ErrInvalidName, name)
+		}
+		if err := Core().Within(ctx, s, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The pauses between requests that no server has answered.
+const (
+	minRest = 10 * time.Millisecond
+	maxRest = time.Second
+)
+
+// acquire attempts until there is a hold, or an error that another attempt cannot cure.
+func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
+	for rest := minRest; ctx.Err() == nil; {
+		h, again, err := attempt(ctx, s, rs, hooks)
+		if !again {
+			return h, err
+		}
+		if !errors.Is(err, driver.ErrUnavailable) {
+			rest = minRest
+			continue
+		}
+		driver.Sleep(ctx, Core().Of(s).Clock(), rest) // nothing was done, and the service is in trouble
+		rest = min(2*rest, maxRest)
+	}
+	return nil, gaveUp(ctx)
+}
+
+// gaveUp is the error of a request whose ctx has ended, with its cause if it has one of
+// its own.
+func gaveUp(ctx context.Context) *session.NotAcquiredError {
+	err := ctx.Err()
+	if c := context.Cause(ctx); !errors.Is(c, err) {
+		err = fmt.Errorf("%w: %w", err, c)
+	}
+	return &session.NotAcquiredError{Ahead: -1, Err: err}
+}
+
+// attempt joins the queues once, waits, and makes the hold. again reports that the place
+// was lost, or that there never was one, for no reason that the caller gave.
+func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (h *session.Hold, again bool, err error) {
+	t, err := termOf(ctx, s)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = &session.NotAcquiredError{Ahead: -1, Err: err}
+		}
+		return nil, false, err
+	}
+	g := newGroup(engineOf(t), rs, hooks)
+	defer g.close()
+	joined, err := g.join(ctx, rs[0].Try)
+	if _, taken := errors.AsType[*driver.TakenError](err); taken && rs[0].Mode != driver.Exclusive {
+		// The entries ahead may admit this one beside them.
+		if err = peek(ctx, t, rs[0]); err == nil {
+			joined, err = g.join(ctx, false)
+		}
+	}
+	if err != nil {
+		again, err = g.notJoined(ctx, err)
+		return nil, again, err
+	}
+	g.joined(joined)
+	if again, err := g.wait(ctx); err != nil {
+		return nil, again, err
+	}
+	return g.take(ctx)
+}
+
+// join joins the queues.
+func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error) {
+	t := g.e.t
+	reqs := make([]driver.JoinRequest, len(g.rs))
+	for i, r := range g.rs {
+		meta := t.in.Meta()
+		meta.Kind, meta.Since, meta.Holds = r.Kind, g.e.clock.Wall(), slices.Concat(t.s.Options().Holds, Core().Held(ctx))
+		req := driver.JoinRequest{
+			Queue: r.Name, Mode: r.Mode, Weight: r.Weight, Family: r.Family, IfEmpty: ifEmpty, Nearest: rule.Nearest, Data: meta.Encode(),
+		}
+		if r.Value != nil {
+			req.Data, req.Valued, req.Detail, g.meta = r.Value, true, req.Data, &meta
+		}
+		if r.Rule.Limited {
+			req.Ops, req.Records = append(req.Ops, limitOp(r.Limit, r.Follow)), []string{recordLimit}
+		}
+		if r.Ledger {
+			req.Ops = append(req.Ops, g.ledgerOp())
+		}
+		reqs[i] = req
+	}
+	if !failpoint.On(failpoint.JoinInTurn) {
+		return g.e.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
+	}
+	var all []driver.Joined
+	for _, req := range reqs {
+		joined, err := g.e.s.Join(ctx, req)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the backend's own error
+		}
+		all = append(all, joined...)
+	}
+	return all, nil
+}
+
+// limitOp makes the limit of a semaphore if there is none. If there is another one, it
+// refuses the join, unless the request follows any. The condition is not Absent: a record
+// that was made so is deleted when the join is settled, and others may use it by then.
+func limitOp(limit int64, follow bool) driver.Op {
+	value := strconv.AppendInt(nil, limit, 10)
+	return driver.Op{Record: recordLimit, If: driver.EqualOrAbsent(value), Value: value, Optional: follow}
+}
+
+// notJoined finds out what it means that there is no entry.
+func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) {
+	t := g.e.t
+	if pending, ok := errors.AsType[*driver.PendingError](err); ok {
+		t.Clean(pending.Settle)
+	}
+	if taken, ok := errors.AsType[*driver.TakenError](err); ok {
+		return false, g.taken(ctx, taken)
+	}
+	if refused, ok := errors.AsType[*driver.RefusedError](err); ok { // the limit is another one
+		r := refused.Record
+		if !refused.Known {
+			r, err = readRecord(ctx, g.e.s, refused.Queue, recordLimit)
+		}
+		if refused.Known || err == nil {
+			return false, &old.LimitError{Limit: limitOf(r), Asked: g.rs[0].Limit}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, gaveUp(ctx)
+	case driver.Incurable(err), errors.Is(err, session.ErrLimitMismatch):
+		return false, err
+	case errors.Is(err, driver.ErrSessionOver):
+		g.e.s.Renew()
+		// The term may not know yet that it is over. Wait for it to learn that, rather
+		// than join with a dead session again and again.
+		driver.Sleep(t.Context(), g.e.clock, minRest) //nolint:contextcheck // until the term knows
+		return true, err
+	}
+	return errors.Is(err, driver.ErrUnavailable) || t.Context().Err() != nil, err
+}

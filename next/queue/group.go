@@ -1,0 +1,256 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/session"
+	old "github.com/fairlock/fairlock/session/driver"
+)
+
+// group is what one request has: an entry in one queue, or one in each of several, made
+// in one transaction.
+type group struct {
+	e       *engine
+	rs      []Request
+	queues  []*queue
+	doubts  uint64 // before the join was sent
+	entries []*entry
+	hooks   door.Request
+	hooked  bool          // they want to know what it waits for
+	turn    int           // see door.Request
+	nonce   string        // names the request in records; "": it has none yet
+	ledgers []ledger      // by queue
+	meta    *old.Meta     // of an entry with a value
+	calling chan struct{} // full while a call about the entries is under way
+
+	// The engine's mutex guards what follows.
+	missing   int           // entries that do not hold yet
+	refusal   error         // why one of them never will
+	done      chan struct{} // closed when none is missing, or one was refused
+	fell      chan struct{} // closed when one is lost
+	fallen    bool          // it is
+	stop      func()        // ends a call that a Leave does not wait for
+	hold      *session.Hold // once the caller has it
+	granted   time.Time     // by our wall clock
+	marked    bool          // the service knows that it holds permits
+	slot      int           // asked for, or got; -1: none
+	slotToken int64
+	tried     bool  // a Leave was sent whose outcome is not known
+	left      bool  // the entries are gone
+	why       error // what leave returns then
+}
+
+// errPlaceLost: the entry of a waiter is gone, and the waiter did not leave.
+var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
+
+// newGroup opens the queues of a request.
+func newGroup(e *engine, rs []Request, hooks door.Request) *group {
+	g := &group{
+		e: e, rs: rs, hooks: hooks, hooked: e.t.in.Hooked(), missing: len(rs), slot: -1, ledgers: make([]ledger, len(rs)),
+		done: make(chan struct{}), fell: make(chan struct{}), calling: make(chan struct{}, 1),
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g.doubts = e.doubted
+	for _, r := range rs {
+		g.queues = append(g.queues, e.open(r.Name))
+	}
+	return g
+}
+
+// close is the end of a request, with a hold or without.
+func (g *group) close() {
+	g.e.mu.Lock()
+	defer g.e.mu.Unlock()
+	for _, q := range g.queues {
+		q.users--
+		g.e.tidy(q)
+	}
+}
+
+// joined takes in the entries.
+func (g *group) joined(joined []driver.Joined) {
+	var ahead []int
+	for i, j := range joined {
+		ahead = append(ahead, j.View.Count)
+		g.entries = append(g.entries, &entry{g: g, n: i, rule: g.rs[i].Rule, try: g.rs[i].Try})
+		g.learnLedger(i, j)
+	}
+	g.turn = g.hooks.Joined(g.e.t.Term, joined[0].Entry.Token, ahead[0], ahead[1:]...)
+	g.e.do(func() {
+		for i, en := range g.entries {
+			g.queues[i].joined(en, joined[i], g.doubts)
+		}
+	})
+}
+
+// holds takes in that an entry holds.
+func (g *group) holds(en *entry) {
+	g.waitsFor(en)
+	if g.missing--; g.missing == 0 {
+		close(g.done)
+	}
+}
+
+// refuse takes in that an entry will never hold.
+func (g *group) refuse(err error) {
+	if g.refusal == nil {
+		g.refusal = err
+		close(g.done)
+	}
+}
+
+// fall takes in that an entry is lost.
+func (g *group) fall() {
+	if !g.fallen {
+		g.fallen = true
+		close(g.fell)
+	}
+}
+
+// waitsFor reports what an entry waited for last.
+func (g *group) waitsFor(en *entry) {
+	if b := en.blocker; b != nil && g.hooked {
+		g.hooks.WaitsForNext(g.turn, new(*b)) // a copy: the picture's can get marks
+	}
+}
+
+// wait waits until all entries hold. Without error they do. again reports that a place
+// was lost, for no reason that the caller gave.
+func (g *group) wait(ctx context.Context) (again bool, err error) {
+	select {
+	case <-g.done: // almost always, when nobody is ahead
+		return g.failed(ctx)
+	default:
+	}
+	g.protect()
+	t := g.e.t
+	select {
+	case <-g.done:
+	case <-g.fell:
+	case <-ctx.Done():
+		return false, g.giveUp(ctx)
+	case <-t.Context().Done():
+		return true, g.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	}
+	return g.failed(ctx)
+}
+
+// protect has those entries watched that hold while something else is waited for.
+func (g *group) protect() {
+	g.e.do(func() {
+		for _, en := range g.entries {
+			if en.state == held && !en.leaving {
+				en.q.protect(en)
+			}
+		}
+	})
+}
+
+// failed returns why an entry got no hold, or has it no longer, and then leaves the
+// queues: also for an entry that is gone, because its records go with that.
+func (g *group) failed(ctx context.Context) (again bool, err error) {
+	g.e.mu.Lock()
+	lost, err := g.fallen, g.refusal
+	g.e.mu.Unlock()
+	switch {
+	case lost:
+		again, err = true, g.rejoin(errPlaceLost)
+	case errors.Is(err, errMustWait):
+		err = g.mustWait(ctx)
+	case err == nil:
+		return false, nil
+	}
+	g.clean()
+	return again, err
+}
+
+// rejoin reports that the place was lost and why.
+func (g *group) rejoin(why error) error {
+	if errors.Is(why, session.ReasonClosed) {
+		return why // there will be no queue to join
+	}
+	g.e.t.s.Options().Logger.Warn("fairlock: place in the queue lost, joining again",
+		"name", g.rs[0].Name, "token", g.entries[0].Token, "err", why)
+	g.hooks.Rejoined(why)
+	return why
+}
+
+// take makes the hold of entries that were granted. If ctx has ended meanwhile, it
+// releases them.
+func (g *group) take(ctx context.Context) (h *session.Hold, again bool, err error) {
+	if ctx.Err() != nil {
+		return nil, false, g.giveUp(ctx)
+	}
+	if again, err := g.prepare(ctx); err != nil {
+		return nil, again, err
+	}
+	if again, err := g.failed(ctx); err != nil { // it was lost before the caller could use it
+		return nil, again, err
+	}
+	g.granted = g.e.clock.Wall()
+	h, err = Core().Grant(ctx, g.e.t.Term, g.grant())
+	if err != nil {
+		return nil, true, g.rejoin(err)
+	}
+	g.e.do(func() {
+		if g.hold = h; g.fallen {
+			g.e.endHold(g)
+		}
+		for _, en := range g.entries {
+			g.e.held.add(en)
+			if en.rule.Limited && en.waited > 0 {
+				g.e.acts = append(g.e.acts, g.mark)
+			}
+		}
+	})
+	return h, false, nil
+}
+
+// describeTimeout is how long a caller whose ctx has ended is kept for the sake of a
+// better error, and of an entry that is gone when it returns.
+const describeTimeout = 25 * time.Millisecond
+
+// giveUp leaves the queues for a caller whose ctx has ended, and returns what was in the
+// way. The deletion goes on in the background if it takes longer.
+func (g *group) giveUp(ctx context.Context) error {
+	t := g.e.t
+	e := gaveUp(ctx)
+	en := g.entries[0]
+	g.e.mu.Lock()
+	for _, o := range g.entries {
+		if o.state == waiting {
+			e.Ahead, en = o.count, o
+			g.waitsFor(o)
+			break
+		}
+	}
+	g.e.mu.Unlock()
+	gone := make(chan struct{})
+	t.Clean(func(ctx context.Context) error {
+		if failpoint.On(failpoint.NoLeaveOnCancel) {
+			return nil
+		}
+		if err := g.drop(ctx); err != nil {
+			return err
+		}
+		close(gone)
+		return nil
+	})
+	short, cancel := driver.WithTimeout(t.Context(), g.e.clock, describeTimeout)
+	defer cancel()
+	//nolint:contextcheck // ctx has ended, that is why this was called
+	if first := g.first(short, en.q); first.Ref != en.Ref {
+		e.Holder, e.Now = shown(first), g.e.clock.Wall()
+	}
+	select {
+	case <-gone:
+	case <-short.Done():
+	}
+	return e
+}

@@ -1,0 +1,176 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/rule"
+	"github.com/fairlock/fairlock/session"
+	old "github.com/fairlock/fairlock/session/driver"
+)
+
+// tryTimeout is how long a try goes on while the service does not answer.
+const tryTimeout = 5 * time.Second
+
+// errMustWait: a try would have to wait.
+var errMustWait = errors.New("another entry is ahead")
+
+// try is acquire for requests that are not to wait. A timeout is not
+// session.ErrNotAcquired: it is not known whether the lock is free.
+func try(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
+	limit := tryTimeout
+	for _, r := range rs {
+		limit = max(limit, tryTimeout+r.Delay)
+	}
+	inner, cancel := driver.WithTimeout(ctx, Core().Of(s).Clock(), limit)
+	defer cancel()
+	h, err := acquire(inner, s, rs, hooks)
+	e, ok := errors.AsType[*session.NotAcquiredError](err)
+	if !ok || e.Err == nil || ctx.Err() != nil {
+		return h, err
+	}
+	if errors.Is(e.Err, session.ErrUnavailable) {
+		return nil, fmt.Errorf("no answer within %s: %w", limit, e.Err)
+	}
+	return nil, fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, limit)
+}
+
+// peek finds out by a read whether a try has to wait, so that nothing is written if so.
+// Nil promises nothing: others may join before.
+func peek(ctx context.Context, t term, r Request) error {
+	req := driver.ReadRequest{Queue: r.Name, Marks: true}
+	if r.Rule.Limited {
+		req.Records = []string{recordLimit}
+	}
+	v, err := t.Next().Read(ctx, req)
+	if err != nil || len(v.Entries) == 0 {
+		return err //nolint:wrapcheck // the backend's own error
+	}
+	ahead := rule.Ahead{Complete: true, Count: len(v.Entries), Limit: limitOf(v.Records[recordLimit])}
+	switch {
+	case !r.Rule.Limited:
+	case ahead.Limit == 0:
+		return nil // the join makes it
+	case ahead.Limit != r.Limit && !r.Follow:
+		return &old.LimitError{Limit: ahead.Limit, Asked: r.Limit}
+	}
+	for i := range v.Entries {
+		ahead.Entries = append(ahead.Entries, &v.Entries[i])
+	}
+	mine := driver.Entry{Ref: driver.Ref{Queue: r.Name, Place: math.MaxInt64}, Mode: r.Mode, Weight: r.Weight}
+	switch d := r.Rule.Decide(ahead, &mine); {
+	case d.Never:
+		return errWeight(r.Weight, ahead.Limit)
+	case d.Hold:
+		return nil
+	}
+	return &driver.TakenError{Queue: r.Name, First: v.Entries[0], Count: len(v.Entries)}
+}
+
+// errWeight is the error of a request for more permits than there are.
+func errWeight(weight, limit int64) error {
+	return fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, max(weight, 1), limit)
+}
+
+// taken is the error of a try that found others in a queue.
+func (g *group) taken(ctx context.Context, taken *driver.TakenError) error {
+	e := &session.NotAcquiredError{Ahead: taken.Count}
+	first := taken.First
+	for _, q := range g.queues {
+		if q.name == taken.Queue && first.Data == nil { // the answer did not show its owner
+			first = g.first(ctx, q)
+		}
+	}
+	e.Holder, e.Now = shown(first), g.e.clock.Wall()
+	return e
+}
+
+// mustWait is the error of a try that would have to wait after all, because others joined
+// since it read the queue.
+func (g *group) mustWait(ctx context.Context) error {
+	e, q := &session.NotAcquiredError{}, g.queues[0]
+	g.e.mu.Lock()
+	for _, en := range g.entries {
+		if en.state == waiting {
+			e.Ahead, q = en.count, en.q
+		}
+	}
+	g.e.mu.Unlock()
+	e.Holder, e.Now = shown(g.first(ctx, q)), g.e.clock.Wall()
+	return e
+}
+
+// shown returns the first entry of a queue as errors show it; a zero one stays zero.
+func shown(first driver.Entry) session.Entry {
+	if first.Zero() {
+		return session.Entry{}
+	}
+	return Core().NextEntry(1, true, first)
+}
+
+// first is what is known of the first entry of a queue for errors. A thousand requests
+// that give up at once share one read.
+type first struct {
+	entry driver.Entry
+	at    driver.Instant
+	asked chan struct{} // closed when the read that is under way has returned; nil: none is
+}
+
+// firstKept is how long an answer is good enough for an error's text.
+const firstKept = 100 * time.Millisecond
+
+// first returns the first entry of a queue, a zero one if that cannot be learned before
+// ctx or the term ends.
+func (g *group) first(ctx context.Context, q *queue) driver.Entry {
+	e, f := g.e, &q.head
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !f.entry.Zero() && e.clock.Now().Sub(f.at) < firstKept {
+		return f.entry
+	}
+	if f.asked == nil {
+		f.asked = make(chan struct{})
+		e.t.Go(func(ctx context.Context) {
+			ctx, cancel := driver.WithTimeout(ctx, e.clock, time.Second)
+			defer cancel()
+			first, err := readFirst(ctx, e.s, q.name, false)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if err == nil {
+				f.entry, f.at = first, e.clock.Now()
+			}
+			close(f.asked)
+			f.asked = nil
+		})
+	}
+	asked := f.asked
+	e.mu.Unlock()
+	var entry driver.Entry
+	known := false
+	select {
+	case <-asked:
+		known = true
+	case <-ctx.Done():
+	case <-e.t.Context().Done():
+	}
+	e.mu.Lock()
+	if known {
+		entry = f.entry
+	}
+	return entry
+}
+
+// readFirst reads the first entry of a queue, a zero one if the queue is empty; as it is
+// now, if fresh.
+func readFirst(ctx context.Context, s driver.Session, name string, fresh bool) (driver.Entry, error) {
+	v, err := s.Read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Marks: true, Detail: true, Fresh: fresh})
+	if err != nil || len(v.Entries) == 0 {
+		return driver.Entry{}, err //nolint:wrapcheck // the backend's own error
+	}
+	return v.Entries[0], nil
+}

@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hooktest"
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/membackend"
+	"github.com/fairlock/fairlock/next/memory"
+	"github.com/fairlock/fairlock/session"
+)
+
+// client is one process: its clock and its network.
+type client struct {
+	w    *world
+	n    int
+	name string
+	mem  *membackend.Client
+
+	session  *session.Session     // nil until it is open
+	requests []*hooktest.Requests // by the hooks of its sessions
+	drivers  []driver.Session     // the service sessions under it, one after the other
+	opened   chan struct{}
+	closing  bool          // its session is being closed, and another one opened
+	shut     time.Duration // when that was last begun
+
+	mu     sync.Mutex
+	joined map[int64]bool // the tokens of entries that it knows to have made
+
+	// The clock: rate is how much of its own time passes in a million of true.
+	rate   int64
+	offset time.Duration
+
+	// What is wrong with it. Only the scheduler's goroutine touches these.
+	pausedTill, requestsTill, repliesTill time.Duration
+	paused                                bool
+	cut                                   fault.Direction
+	kept                                  []*event // what waits for the end of a pause
+	epoch                                 int      // of its connection
+	told                                  map[string]time.Duration
+	lag                                   time.Duration // of the next answer that comes in order
+	sick                                  time.Duration // when something began or ceased to be wrong with it, see ill
+	resumed                               time.Duration
+}
+
+// number orders clients; nil comes first.
+func (c *client) number() int {
+	if c == nil {
+		return -1
+	}
+	return c.n
+}
+
+// knows reports whether the client knows that it has made an entry.
+func (c *client) knows(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.joined[e.Token]
+}
+
+// ill is when something was last wrong with a client. While it is stopped or cut
+// off that is now: by what still gets through it may learn of its turn long after
+// its requests are lost, and then it does so at once.
+func (c *client) ill() time.Duration {
+	if c.paused || c.cut != 0 {
+		return max(c.sick, c.w.Now())
+	}
+	return c.sick
+}
+
+// true is how long a span of the client's time takes, or a little longer.
+func (c *client) true(d time.Duration) time.Duration {
+	return time.Duration(float64(d)/float64(c.rate)*1_000_000) + time.Millisecond/1000
+}
+
+// Now is the time by the client's clock.
+func (c *client) Now() driver.Instant {
+	now := c.w.Now()
+	return driver.Instant(c.offset + time.Duration(float64(now)*float64(c.rate)/1_000_000))
+}
+
+// Wall is the time of day.
+func (c *client) Wall() time.Time { return time.Unix(1_800_000_000, 0).Add(c.w.Now()) }
+
+// Jitter is chance that depends on nothing but the seed, the client and the time.
+func (c *client) Jitter(d time.Duration) time.Duration {
+	h := c.w.cfg.Seed*fnvPrime ^ uint64(c.w.Now())
+	h = (h ^ uint64(c.n+1)) * 0x9E3779B97F4A7C15
+	h = (h ^ h>>29 ^ uint64(d)) * 0xBF58476D1CE4E5B9
+	h ^= h >> 32
+	return time.Duration(h % uint64(max(d, 1)))
+}
+
+// timer calls f once, unless it was stopped.
+type timer struct {
+	f    func()
+	done bool // guarded by the scheduler's mutex
+}
+
+// AfterFunc has the scheduler call f. Timers of a process that are due at the
+// same time and were set at the same time go off together: so it does not matter
+// which was set first.
+func (c *client) AfterFunc(d time.Duration, f func()) func() bool {
+	t := &timer{f: f}
+	s := &c.w.scheduler
+	s.post(&event{what: atTimer, c: c, num: c.true(max(d, 0)), timers: []*timer{t}})
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		first := !t.done
+		t.done = true
+		return first
+	}
+}
+
+// fire lets timers go off, and says whether any did.
+func (s *scheduler) fire(e *event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fired := false
+	for _, t := range e.timers {
+		if !t.done {
+			t.done, fired = true, true
+			go t.f()
+		}
+	}
+	return fired
+}
+
+// actor is the context key under which calls carry the name of who makes them.
+type actor struct{}
+
+// flight is a request under way.
+type flight struct {
+	memory.Request
+	c    *client
+	name string
+}
+
+// Send has the scheduler launch a request.
+func (c *client) Send(r memory.Request) {
+	by := ""
+	if r.Ctx != nil {
+		by, _ = r.Ctx.Value(actor{}).(string)
+	}
+	f := &flight{Request: r, c: c, name: string(r.Op) + " " + r.Of + " " + r.Session + " " + by}
+	c.w.post(&event{what: atLaunch, c: c, name: f.name, req: f})
+}
+
+// Tell has the scheduler bring something to a session. It is called in the
+// scheduler's own goroutine, so the order of calls is the same in every run.
+func (c *client) Tell(session, what string, f func()) {
+	c.w.telling++
+	c.w.post(&event{
+		what: atTell, c: c, num: time.Duration(c.w.telling), epoch: c.epoch,
+		name: session, req: &flight{c: c, name: what}, run: f,
+	})
+}
+
+// newClient makes a client with a clock of its own.
+func (w *world) newClient() *client {
+	n := len(w.clients)
+	c := &client{
+		w: w, n: n, name: "c" + strconv.Itoa(n), opened: make(chan struct{}),
+		rate: 930_000 + w.random.Int64N(150_001), offset: w.in(time.Minute, time.Hour),
+		told: make(map[string]time.Duration), joined: make(map[int64]bool),
+	}
+	if w.cfg.SlowClock && n == 0 {
+		c.rate = 300_000
+	}
+	w.clients = append(w.clients, c)
+	return c
+}

@@ -1,0 +1,356 @@
+package sim
+
+import (
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/fairlock/fairlock/fault"
+)
+
+// settle waits until all rest, and says when that happens which they want.
+func (w *world) settle() {
+	posted := w.rest()
+	for i := 0; i < len(posted); i++ {
+		e := posted[i]
+		if e.what == atTimer { // those that are due together
+			for i+1 < len(posted) && posted[i+1].what == atTimer && posted[i+1].c == e.c && posted[i+1].num == e.num {
+				i++
+				e.timers = append(e.timers, posted[i].timers...)
+			}
+		}
+		w.admit(e)
+	}
+	w.observe()
+}
+
+// step lets one thing happen, and says whether there was something.
+func (w *world) step() bool {
+	w.settle()
+	s := &w.scheduler
+	for {
+		e := s.pop()
+		if e == nil {
+			return false
+		}
+		if e.due > s.Now() {
+			s.now.Store(int64(e.due))
+		}
+		if e.c != nil && e.c.paused && e.what != atService && e.what != atFault {
+			e.c.kept = append(e.c.kept, e)
+			continue
+		}
+		if (e.idle == nil || !e.idle()) && w.deliver(e) {
+			s.steps++
+			return true
+		}
+	}
+}
+
+// admit says when a new event happens.
+func (w *world) admit(e *event) {
+	now := w.Now()
+	switch e.what {
+	case atLaunch:
+		w.launch(e.req)
+		return
+	case atTell:
+		if e.c.cut&fault.Replies != 0 || e.epoch != e.c.epoch {
+			return
+		}
+		travel := w.latency(e.c, "event "+e.req.name)
+		due := max(now+travel, e.c.told[e.name]+1)
+		e.c.told[e.name] = due
+		e.due = due
+	case atTimer:
+		e.due = now + e.num + w.in(0, 300*time.Microsecond)
+		if w.chance(50) {
+			e.due += w.in(0, late)
+		}
+	case atActor, atService, atReply, atFault:
+		e.due = now + e.num
+	}
+	w.push(e)
+}
+
+// late is how much later than due a timer goes off, at most.
+const late = 20 * time.Millisecond
+
+// deliver lets an event happen, and says whether that was worth a step.
+func (w *world) deliver(e *event) bool {
+	switch e.what {
+	case atTimer:
+		if !w.fire(e) {
+			return false
+		}
+		w.log(e.c, "timer", e.num.String())
+		w.woke = true
+	case atTell:
+		if e.epoch != e.c.epoch || e.c.cut&fault.Replies != 0 {
+			return false
+		}
+		w.log(e.c, "told", e.req.name)
+		w.woke = true
+		e.run()
+	case atReply:
+		if e.c.cut&fault.Replies != 0 {
+			w.log(e.c, "lost", e.name)
+			return true
+		}
+		w.log(e.c, "answer", e.name)
+		w.woke = true
+		e.run()
+	case atActor:
+		w.log(e.c, "goes on", e.name)
+		w.woke = true
+		e.run()
+	case atService, atFault:
+		e.run()
+		w.observe()
+	case atLaunch:
+	}
+	return true
+}
+
+// latency is how long something travels on a client's network.
+func (w *world) latency(c *client, what string) time.Duration {
+	if w.healed || w.storm == 0 {
+		return w.in(100*time.Microsecond, 3*time.Millisecond)
+	}
+	switch n := w.random.IntN(1000); {
+	case n < 4*w.storm:
+		w.suffer(c, "slow", what)
+		d := w.in(50*time.Millisecond, 2*ttl/3)
+		c.sick = max(c.sick, w.Now()+d)
+		return d
+	case n < 30*w.storm:
+		return w.in(3*time.Millisecond, 40*time.Millisecond)
+	}
+	return w.in(100*time.Microsecond, 3*time.Millisecond)
+}
+
+// launch lets a request leave its process, or not.
+func (w *world) launch(f *flight) {
+	c := f.c
+	if c.paused {
+		c.kept = append(c.kept, &event{what: atLaunch, c: c, name: f.name, req: f})
+		return
+	}
+	if !f.Launch() {
+		return
+	}
+	if !w.healed && w.storm > 0 && w.chance(300/w.storm) {
+		if w.atCall(f) {
+			return // it has not left yet
+		}
+	}
+	if f.Op == fault.Renew && !w.healed && w.storm > 0 && w.chance(400/w.storm) {
+		w.proveLate(c)
+	}
+	if c.cut&fault.Requests != 0 {
+		w.log(c, "lost", f.name)
+		return
+	}
+	w.log(c, "sends", f.name)
+	hit, doubled := w.draw(f)
+	travel := w.latency(c, f.name)
+	if hit != "" {
+		w.suffer(c, string(hit), f.name)
+		if f.Op == fault.Leave && w.chance(3) {
+			w.endBetween(f)
+		}
+	}
+	switch hit {
+	case fault.LostRequest:
+		return
+	case fault.BrokenRequest:
+		w.reply(f, w.latency(c, f.name), f.Broke)
+		return
+	case fault.LateRequest:
+		w.reply(f, w.latency(c, f.name), f.Broke)
+		travel, hit = w.in(time.Millisecond, ttl), fault.LostReply
+	case fault.LostReply, fault.BrokenReply:
+	}
+	if doubled {
+		w.suffer(c, "doubled", f.name)
+		w.travel(f, w.in(time.Millisecond, ttl), fault.LostReply)
+	}
+	w.travel(f, travel, hit)
+}
+
+// draw says which fault hits a request, "" for none, or whether there is a second
+// copy of it.
+func (w *world) draw(f *flight) (hit fault.Kind, doubled bool) {
+	if w.healed || w.storm == 0 {
+		return "", false
+	}
+	switch n := w.random.IntN(1000) / w.storm; {
+	case n < 4:
+		return fault.LostRequest, false
+	case n < 7 && f.Broke != nil:
+		return fault.BrokenRequest, false
+	case n < 10:
+		return fault.LostReply, false
+	case n < 13:
+		return fault.BrokenReply, false
+	case n < 17 && f.Broke != nil:
+		return fault.LateRequest, false
+	case n < 20:
+		return "", true
+	}
+	return "", false
+}
+
+// travel brings a request to the service, and its answer back.
+func (w *world) travel(f *flight, d time.Duration, hit fault.Kind) {
+	c := f.c
+	w.push(&event{what: atService, due: w.Now() + d, c: c, name: f.name, run: func() {
+		if c.cut&fault.Requests != 0 {
+			w.log(c, "lost", f.name)
+			return
+		}
+		if f.Session != "" {
+			w.owner[f.Session] = c
+		}
+		w.log(c, "arrives", f.name)
+		w.op = f.Op
+		answer := f.Arrive(hit == "" && c.cut&fault.Replies == 0)
+		if hit == fault.BrokenReply {
+			answer = f.Broke
+		}
+		if answer == nil {
+			return
+		}
+		back := w.latency(c, f.name)
+		if f.Op == fault.Renew && c.lag > 0 {
+			back, c.lag = c.lag, 0
+			w.suffer(c, "proof late", back.String())
+			c.sick = max(c.sick, w.Now()+back)
+		}
+		w.reply(f, back, answer)
+	}})
+}
+
+// reply brings an answer to the process.
+func (w *world) reply(f *flight, d time.Duration, answer func()) {
+	w.push(&event{what: atReply, due: w.Now() + d, c: f.c, name: f.name, run: answer})
+}
+
+// suffer notes that something went wrong with a client.
+func (w *world) suffer(c *client, what, name string) {
+	w.log(c, what, name)
+	w.faults[what]++
+	c.sick = max(c.sick, w.Now())
+}
+
+// better notes that something is not wrong any more.
+func (w *world) better(c *client, what, name string) {
+	w.log(c, what, name)
+	c.sick = max(c.sick, w.Now())
+}
+
+// pause stops a process.
+func (w *world) pause(c *client, d time.Duration) {
+	w.suffer(c, "pause", d.String())
+	c.pausedTill = max(c.pausedTill, w.Now()+d)
+	c.paused = true
+	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.mend(c) }})
+}
+
+// cut cuts its network.
+func (w *world) cut(c *client, way fault.Direction, d time.Duration) {
+	w.suffer(c, "cut "+way.String(), d.String())
+	if way&fault.Requests != 0 {
+		c.requestsTill = max(c.requestsTill, w.Now()+d)
+	}
+	if way&fault.Replies != 0 {
+		c.repliesTill = max(c.repliesTill, w.Now()+d)
+	}
+	breaks := way &^ c.cut & fault.Replies
+	c.cut |= way
+	if breaks != 0 {
+		w.breakWatches(c)
+	}
+	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.mend(c) }})
+}
+
+// mend ends what is to end now.
+func (w *world) mend(c *client) {
+	now := w.Now()
+	if c.cut&fault.Requests != 0 && c.requestsTill <= now {
+		c.cut &^= fault.Requests
+		w.better(c, "heals", "requests")
+	}
+	if c.cut&fault.Replies != 0 && c.repliesTill <= now {
+		c.cut &^= fault.Replies
+		w.better(c, "heals", "replies")
+		c.mem.Heal()
+		w.woke = true // it requests the watches anew
+	}
+	if !c.paused || c.pausedTill > now {
+		return
+	}
+	c.paused = false
+	c.resumed = now
+	w.better(c, "runs again", "")
+	if !w.cfg.SlowClock && w.chance(2) { // to ask may end what would end by itself
+		w.awake(c)
+		synctest.Wait() // or it would be a race what it was too late to send
+	}
+	kept := c.kept
+	c.kept = nil
+	events := make(map[string]time.Duration) // when a session is told what it has missed
+	for i, e := range kept {
+		switch e.what {
+		case atLaunch:
+			w.launch(e.req)
+			continue
+		case atTell: // in their order, and before what has come later
+			at, ok := events[e.name]
+			if !ok {
+				at = w.before(c, e.name, now+w.in(0, time.Millisecond))
+				events[e.name] = at
+			}
+			e.due = at - time.Duration(len(kept)-i)
+			c.told[e.name] = max(c.told[e.name], e.due)
+		default:
+			e.due = now + w.in(0, 2*time.Millisecond)
+		}
+		w.push(e)
+	}
+	if len(kept) > 0 { // what launch has woken
+		w.woke = true
+	}
+}
+
+// before returns a time that is not after what is on its way to a session.
+func (w *world) before(c *client, session string, at time.Duration) time.Duration {
+	for _, e := range w.queue {
+		if e.what == atTell && e.c == c && e.name == session {
+			at = min(at, e.due)
+		}
+	}
+	return at
+}
+
+// breakWatches loses what was to be told.
+func (w *world) breakWatches(c *client) {
+	c.epoch++
+	clear(c.told)
+	c.mem.Cut(fault.Replies) // what of a cut matters to watches
+}
+
+// heal ends all faults, for good.
+func (w *world) heal() {
+	w.log(nil, "healed", "")
+	w.healed = true
+	for _, c := range w.clients {
+		c.pausedTill, c.requestsTill, c.repliesTill = 0, 0, 0
+		w.mend(c)
+	}
+	for _, f := range slices.Clone(w.foreign) {
+		w.removeForeign(f)
+	}
+	w.healedAt = w.Now()
+	w.observe()
+}

@@ -1,0 +1,152 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/zkbackend/internal/conn"
+)
+
+// backend is a list of servers and one layout.
+type backend struct {
+	servers []string
+	opts    Options       // without Auth
+	logins  func() []Auth // a function, or package fmt would print what Auth hides
+	lay     layout
+
+	sealedACL []zk.ACL    // Options.ACL for sessions with a seal: see explicit
+	sealable  atomic.Bool // the servers enforce permissions, and know a seal
+	unsealed  atomic.Bool // entries are not to be sealed
+}
+
+// NewBackend returns the backend that Open uses, for the conformance suite and for tools.
+// It sends nothing.
+func NewBackend(servers []string, opts *Options) (driver.Backend, error) {
+	b, err := newBackend(servers, opts)
+	if err != nil {
+		return nil, fmt.Errorf("zkbackend: %w", err)
+	}
+	return b, nil
+}
+
+func newBackend(servers []string, opts *Options) (*backend, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, err
+	}
+	all, err := checkServers(servers)
+	if err != nil {
+		return nil, err
+	}
+	logins := o.Auth
+	o.Auth = nil
+	b := &backend{servers: all, opts: o, logins: func() []Auth { return logins }, lay: newLayout(o.Root, o.Layout)}
+	if b.sealedACL = o.ACL; o.TLS == nil { // a certificate is an identity too
+		b.sealedACL = explicit(o.ACL, logins)
+	}
+	// A seal would be part of what "auth" stands for, in folders too.
+	b.unsealed.Store(slices.ContainsFunc(b.sealedACL, func(a zk.ACL) bool { return a.Scheme == "auth" }))
+	return b, nil
+}
+
+// service is ZooKeeper's name in errors and tools.
+const service = "zookeeper"
+
+// A request of more than 0xfffff bytes is refused by servers with the default
+// jute.maxbuffer, and there are paths, permissions and a description in it too.
+const (
+	maxJoin = 32
+	maxData = 1<<20 - 16<<10
+)
+
+// Info implements driver.Backend. The margin covers what a clock and a network may do in a
+// moment: the servers expire a session at the first tick after its timeout, never before.
+func (b *backend) Info() driver.Info {
+	return driver.Info{
+		Service: service,
+		Clock:   driver.SystemClock(),
+		MinTTL:  2 * time.Second,
+		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, 100*time.Millisecond) },
+		MaxJoin: maxJoin,
+		MaxData: maxData,
+	}
+}
+
+// CheckName implements driver.Backend.
+func (b *backend) CheckName(name string) error { return b.lay.check(name) }
+
+// Close implements driver.Backend. Each session has a connection of its own.
+func (b *backend) Close() error { return nil }
+
+// Open implements driver.Backend.
+func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	if !cfg.Observer && !b.unsealed.Load() {
+		if s, err := b.openSealed(ctx, cfg); s != nil || err != nil {
+			return s, err
+		}
+		cfg.Logger.Info("zookeeper: entries cannot be protected, so a hand-off reads the queue")
+	}
+	s, err := b.open(ctx, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.unsealed.Store(b.unsealed.Load() || !cfg.Observer)
+	return s, nil
+}
+
+// openSealed opens a session with a seal. It returns nil without an error if a seal is of no
+// use: then no connection of the session may show it, or it would become part of what
+// "auth" stands for.
+func (b *backend) openSealed(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	l := newSeal()
+	s, err := b.open(ctx, cfg, l)
+	useful := b.sealable.Load()
+	switch {
+	case errors.Is(err, driver.ErrDenied):
+		return nil, nil //nolint:nilnil // one of the logins is refused, perhaps ours
+	case err != nil:
+		return nil, err
+	case !useful:
+		useful, err = l.isUseful(ctx, s)
+	}
+	if useful {
+		b.sealable.Store(true)
+		return s, nil
+	}
+	ctx, stop := driver.WithTimeout(context.WithoutCancel(ctx), b.Info().Clock, time.Second)
+	defer stop()
+	_ = s.Close(ctx) // or it expires
+	return nil, err
+}
+
+func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSession, error) {
+	logins := func() (all []conn.Auth) {
+		for _, a := range b.logins() {
+			all = append(all, conn.Auth(a))
+		}
+		if l != nil {
+			all = append(all, l.auth)
+		}
+		return all
+	}
+	c, err := conn.Open(ctx, conn.Config{
+		Servers: b.servers, Dial: b.opts.Dial, TLS: b.opts.TLS, Auth: logins, TTL: cfg.TTL, Margin: cfg.Margin,
+		Proof: conn.Proof(b.opts.Proof), TickTime: b.opts.TickTime, Renewed: cfg.Renewed, Gone: cfg.Gone,
+		Observer: cfg.Observer, Logger: cfg.Logger, Clock: b.Info().Clock,
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the servers
+	}
+	s := &zkSession{b: b, cfg: cfg, conn: c, seal: l, acl: b.opts.ACL, entryACL: b.opts.ACL}
+	if s.own = newRegistry(s); l != nil {
+		s.acl, s.entryACL = b.sealedACL, l.entryACL(b.sealedACL)
+	}
+	return s, nil
+}

@@ -1,0 +1,105 @@
+// Package zkbackend keeps the queues of locks in ZooKeeper.
+//
+//	s, err := zkbackend.Open(ctx, []string{"zk-1:2181", "zk-2:2181", "zk-3:2181"}, nil)
+//	defer s.Close()
+//
+// Open makes its own connections, and returns a session.Session, on which the recipes
+// work.
+//
+// # Nodes
+//
+// A session is one ZooKeeper session, whatever the number of locks. A lock's name is a
+// path below the root, and an entry is an ephemeral sequential node there:
+//
+//	/fairlock/<name>/<16 hex>x-lock-<sequence>       a mutex
+//	/fairlock/<name>/<16 hex>x-__WRIT__<sequence>    a writer
+//	/fairlock/<name>/<16 hex>x-__READ__<sequence>    a reader
+//	/fairlock/<name>/<16 hex>w3-lock-<sequence>      a semaphore's request for 3 permits
+//	/fairlock/<name>/<16 hex>xv-lock-<sequence>      a candidate, with a value
+//	/fairlock/<name>/<16 hex>v-latch-<sequence>      a candidate among Curator's
+//
+// The sequence number is the entry's place in the queue. Its fencing token is its czxid,
+// the transaction that created it: the sequence begins at 0 again when an idle folder was
+// removed, and the czxid never goes back. The 16 hexadecimal digits are random, so that no
+// late request can meet another request's entry. A writer that became a reader keeps its
+// name, and its node is made anew: its data ends with a line that has its token. The data
+// of a semaphore's request that holds permits after a wait ends with the line "#admitted".
+//
+// Only its own session may write an entry: each session has a login of its own for that,
+// next to those in Options.Auth. So a holder can notify the waiter behind it that it held,
+// by writing its entry when it releases, and a hand-off needs no read. The x marks an
+// entry whose change means this. Curator's Revoker cannot write such an entry. On servers
+// that do not enforce permissions there is no x, and a waiter reads the queue when the
+// entry ahead of it is gone.
+//
+// What else belongs to a queue is not in its folder, because other programs would take it
+// for entries. There the name is one part of the path, with %2F for "/":
+//
+//	/fairlock/%v2/<name>/details/<16 hex>           what an entry says of its owner
+//	/fairlock/%v2/<name>/holders/<16 hex>           the entries that hold permits after a wait
+//	/fairlock/%v2/<name>/records/<record>           a record: its value, and its version
+//	/fairlock/%v2/<name>/records/<record>@<version> is there for as long as that version is
+//	/fairlock/%v2/<name>/asks/queue/                the yield requests
+//
+// Records are the limit of a semaphore and its slots, the ledger of a robust mutex, and
+// the list of finished work (mutex.Once). To delete one by hand, delete both its nodes.
+//
+// Folders are containers, which the servers remove when they have been empty for a while;
+// their data is used. Children that are not entries are left alone. In a name, characters
+// that ZooKeeper refuses in a path, and "%", are written as %XX.
+//
+// This is the second version of the layout, which "%v2" and the letters between random
+// part and marker stand for. Processes of the first version see entries of the second as
+// those of another program, and wait for them; but the limits, ledgers and downgrades of
+// one are unknown to the other. So stop all processes of the first version before those of
+// the second begin.
+//
+// The queue is shared with other programs on the same path: Curator's InterProcessMutex
+// and go-zookeeper's zk.Lock in LayoutCurator, Kazoo's Lock in LayoutKazoo. Do not mix
+// programs of different protocols in one queue: they do not see each other, and can hold
+// at the same time. Curator's readers behind a writer that was downgraded wait for its
+// unlock.
+//
+// # The deadline
+//
+// A standalone server counts a session's timeout from the last request that it received.
+// In an ensemble the leader counts, from the reports of the followers. A follower that is
+// cut off from its leader still answers pings for up to syncLimit × tickTime, while the
+// leader lets the session expire and passes on its locks. So in an ensemble only a
+// heartbeat that the leader answers (Sync) counts as a renewal, and the trust window
+// begins two heartbeats before the newest; see Proof. Heartbeats are an eighth of the TTL
+// apart, and in an ensemble at least 1.25 ticks: set Options.TickTime if it is not 2 s.
+//
+// Only ProofQuorum detects a deposed leader that has not yet noticed.
+//
+// Observers that are connected to a follower (observerMasterPort) report their clients to
+// the leader in two steps, and ProofSync allows for one. Give Open the addresses of
+// voters, or of observers that are connected to the leader, or use ProofQuorum.
+//
+// # The end of the sequence
+//
+// A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second. After
+// that, ZooKeeper assigns the same number again and again, and stock clients would all
+// hold at once. A request here that gets one of the last million numbers waits outside the
+// queue until the folder is empty, and then restarts the sequence. If other programs keep
+// the folder from emptying, Lock returns ErrSequence.
+//
+// # Requirements
+//
+// The servers must be ZooKeeper 3.5.3 or newer, for containers. The login needs the
+// permissions READ, WRITE, CREATE and DELETE on the folders of locks, and CREATE on the
+// root, or on the node above it if the root must be created. The session timeout must be
+// within the servers' bounds: by default 2 to 20 ticks, that is 4 to 40 s.
+//
+// Listing the names of locks needs READ on every folder below the root, including those of
+// other applications that share it; a folder without that permission is left out. So give
+// locks a root of their own.
+//
+// All servers must have the same jute.maxbuffer. No request longer than its default of
+// 1 MB is sent. A server with a smaller one closes the connection on a longer request,
+// which fails after three attempts. An answer of more than 64 MiB is refused too.
+//
+// Do not restore a server's data from a backup while clients are running: czxids would go
+// back, and tokens with them. An operator who writes an entry as "super" makes the waiter
+// behind it believe that it was released.
+package zkbackend

@@ -1,0 +1,58 @@
+package zkbackend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/zkbackend/internal/conn"
+)
+
+// ErrSequence means that the sequence numbers of the queue are used up, or nearly, and
+// cannot restart because the queue's folder does not become empty: other programs'
+// entries or folders are in it. It is in the chain of an error of Lock, with
+// session.ErrRefused. Delete the folder when no lock in it is in use.
+var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
+
+// isClassified reports whether an error already says what the layers above must know. A
+// server's own answer does not.
+func isClassified(err error) bool {
+	for _, e := range []error{
+		driver.ErrUnavailable, driver.ErrSessionOver, driver.ErrRefused, driver.ErrDenied, driver.ErrGone, driver.ErrClosed,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// translate puts the driver's word for it around a server's answer to a request that
+// needs the permission perm on the node path.
+func translate(err error, perm, path string) error {
+	if path == "" {
+		path = "/"
+	}
+	switch {
+	case isClassified(err):
+		return err
+	case errors.Is(err, zk.ErrNoAuth):
+		return fmt.Errorf("%w: permission %s on %s is missing: %w", driver.ErrDenied, perm, path, err)
+	case errors.Is(err, zk.ErrInvalidACL):
+		return fmt.Errorf("%w: Options.ACL is not valid for %s (a scheme that the server does not know, or \"auth\" without a login): %w",
+			driver.ErrRefused, path, err)
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return fmt.Errorf("%w: %s is an ephemeral node and cannot be a folder: %w", driver.ErrRefused, path, err)
+	case errors.Is(err, conn.ErrUnimplemented):
+		return fmt.Errorf("%w: the server is older than ZooKeeper 3.5.3 and has no container nodes: %w", driver.ErrRefused, err)
+	}
+	return fmt.Errorf("%w: %s: %w", driver.ErrRefused, path, err)
+}
+
+// isMissing reports whether a server has answered that a node is not there.
+func isMissing(err error) bool { return errors.Is(err, zk.ErrNoNode) }
+
+// isUnknown reports whether a request has no answer, and may be carried out.
+func isUnknown(err error) (*conn.UnknownError, bool) { return errors.AsType[*conn.UnknownError](err) }

@@ -1,0 +1,194 @@
+package zkbackend
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/next/driver"
+)
+
+func TestNamesBecomePaths(t *testing.T) {
+	for name, want := range map[string]string{
+		"orders/settle": "/fairlock/orders/settle",
+		"a//b":          "/fairlock/a/%/b",
+		"/":             "/fairlock/%/%",
+		".":             "/fairlock/%2E",
+		"a/../b":        "/fairlock/a/%2E%2E/b",
+		"100%":          "/fairlock/100%25",
+		"tab\there":     "/fairlock/tab%09here",
+		"日本語/🔒":         "/fairlock/日本語/%F0%9F%94%92",
+		"a\uf8ffb":      "/fairlock/a%EF%A3%BFb",
+	} {
+		assert.Equal(t, want, newLayout("/fairlock", LayoutCurator).folder(name), "%q", name)
+	}
+	assert.Equal(t, "/a", newLayout("/", LayoutCurator).folder("a"))
+}
+
+func TestForeignFoldersHaveNoName(t *testing.T) {
+	l := newLayout("/fairlock", LayoutCurator)
+	for _, dir := range []string{"/fairlock", "/other/a", "/fairlockx/a", "/fairlock/%zz", "/fairlock/a%2", "/fairlock/%61", "/fairlock/%FF"} {
+		name, ok := l.name(dir)
+		assert.False(t, ok, "%q is taken for %q", dir, name)
+	}
+}
+
+func TestNamesThatWouldBeEntriesAreRefused(t *testing.T) {
+	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
+		l := newLayout("/fairlock", kind)
+		for _, name := range []string{
+			"x-lock-0000000001", "lock-0000000001", "a/0123456789abcdef__lock__0000000001/b", "__READ__0000000009",
+			"x__rlock__-000000001" + "0", "__WRIT__2147483647", "latch-0000000001",
+		} {
+			assert.Error(t, l.check(name), name)
+		}
+		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "lock-000000011", "lock--00000001", "0000000001", "lease-0000000001", "%v2", "clock-face", "zookeeper"} {
+			assert.NoError(t, l.check(name), name)
+		}
+	}
+	require.Error(t, newLayout("/", LayoutCurator).check("zookeeper/quota"))
+}
+
+func TestNodesAreRead(t *testing.T) {
+	for name, want := range map[string]entryName{
+		"_c_7a4cbe0c-f5f4-4f9f-8d3e-5c5c4c4b4a49-lock-0000000012": {marker: markLock, seq: 12},
+		"_c_0123456789abcdef0123456789abcdef-lock-0000000003":     {marker: markLock, seq: 3},
+		"lock-0000000007": {marker: markLock, seq: 7},
+		"0123456789abcdef0123456789abcdef__lock__0000000004": {marker: markKazoo, seq: 4},
+		"0123456789abcdef__rlock__0000000004":                {marker: markKazooRead, seq: 4, mode: driver.Shared, guid: "0123456789abcdef"},
+		"_c_x-__READ__0000000001":                            {marker: markRead, seq: 1, mode: driver.Shared},
+		"_c_x-__WRIT__0000000002":                            {marker: markWrite, seq: 2},
+		"0123456789abcdef-lock-0000000005":                   {marker: markLock, seq: 5, guid: "0123456789abcdef"},
+		"0123456789abcdefw12-lock-0000000006":                {marker: markLock, seq: 6, guid: "0123456789abcdef", mode: driver.Weighted, weight: 12},
+		"0123456789abcdefx-lock-0000000005":                  {marker: markLock, seq: 5, guid: "0123456789abcdef", sealed: true},
+		"0123456789abcdefxx-lock-0000000005":                 {marker: markLock, seq: 5},
+		"0123456789abcdefwx3-lock-0000000005":                {marker: markLock, seq: 5},
+		"0123456789abcdefw012-lock-0000000006":               {marker: markLock, seq: 6},
+		"0123456789abcdefw-1-lock-0000000006":                {marker: markLock, seq: 6},
+		"0123456789ABCDEF-lock-0000000006":                   {marker: markLock, seq: 6},
+		"0123456789abcdefv-latch-0000000006":                 {marker: markLatch, seq: 6, guid: "0123456789abcdef", valued: true},
+		"0123456789abcdefx-__WRIT__0000000006":               {marker: markWrite, seq: 6, guid: "0123456789abcdef", sealed: true},
+		"0123456789abcdefxv-lock-0000000006":                 {marker: markLock, seq: 6, guid: "0123456789abcdef", sealed: true, valued: true},
+		"0123456789abcdefvx-lock-0000000006":                 {marker: markLock, seq: 6},
+		"0123456789abcdefxw3-lock-0000000006":                {marker: markLock, seq: 6},
+		"0123456789abcdefvw3-lock-0000000006":                {marker: markLock, seq: 6, guid: "0123456789abcdef", valued: true, mode: driver.Weighted, weight: 3},
+		"_c_x-latch-0000000001":                              {marker: markLatch, seq: 1},
+		"x-lock--2147483648":                                 {marker: markLock, seq: -2147483648},
+		"x-lock--000000001":                                  {marker: markLock, seq: -1},
+		"0123456789abcdefx-lock--000000005":                  {marker: markLock, seq: -5, guid: "0123456789abcdef", sealed: true},
+		"a-lock-b-lock-0000000002":                           {marker: markLock, seq: 2},
+		"__lock__lock-0000000002":                            {marker: markLock, seq: 2},
+	} {
+		want.text = name
+		got, ok := parseName(name)
+		require.True(t, ok, name)
+		assert.Equal(t, want, got)
+	}
+	for _, name := range []string{
+		"", "README", "lock-", "lock-1", "lock-000000001", "lock-00000000001", "lock0000000001", "_c_x", "0000000001",
+		"_c_x-lease-0000000001", "lock-000000000x", "lock---0000000001", "leases", "locks",
+	} {
+		_, ok := parseName(name)
+		assert.False(t, ok, name)
+	}
+}
+
+func TestOwnNamesAreReadBack(t *testing.T) {
+	const guid = "0123456789abcdef"
+	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
+		l := newLayout("/", kind)
+		for _, c := range []struct {
+			req  driver.JoinRequest
+			want entryName
+		}{
+			{driver.JoinRequest{}, entryName{marker: markLock, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Shared}, entryName{marker: markRead, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Shared, Family: driver.FamilyReadWrite}, entryName{marker: markRead, sealed: true}},
+			{driver.JoinRequest{Family: driver.FamilyReadWrite}, entryName{marker: markWrite, sealed: true}},
+			{driver.JoinRequest{Family: driver.FamilyLatch}, entryName{marker: markLatch}},
+			{driver.JoinRequest{Family: driver.FamilyLatch, Valued: true}, entryName{marker: markLatch, valued: true}},
+			{driver.JoinRequest{Valued: true}, entryName{marker: markLock, valued: true, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Weighted, Weight: 3}, entryName{marker: markLock, weight: 3}},
+		} {
+			for _, sealed := range []bool{false, true} {
+				name := l.prefix(guid, sealed, c.req) + "0000000042"
+				want := c.want
+				want.text, want.guid, want.seq, want.mode = name, guid, 42, c.req.Mode
+				want.sealed = want.sealed && sealed
+				switch {
+				case kind == LayoutKazoo && c.req.Mode == driver.Shared:
+					want.marker = markKazooRead
+				case kind == LayoutKazoo:
+					want.marker = markKazoo
+					want.sealed = sealed && want.mode != driver.Weighted
+				}
+				got, ok := parseName(name)
+				require.True(t, ok, name)
+				assert.Equal(t, want, got)
+			}
+		}
+	}
+}
+
+// fixForSorting is what Curator's InterProcessReadWriteLock orders by, as strings:
+// StandardLockInternalsDriver.standardFixForSorting for both names.
+func fixForSorting(name string) string {
+	for _, marker := range []string{"__READ__", "__WRIT__"} {
+		if i := strings.LastIndex(name, marker); i >= 0 {
+			name = name[i+len(marker):]
+		}
+	}
+	return name
+}
+
+func TestReadersAndWritersSortWithCurators(t *testing.T) {
+	const guid = "0123456789abcdef"
+	l := newLayout("/", LayoutCurator)
+	for _, sealed := range []bool{false, true} {
+		writer := l.prefix(guid, sealed, driver.JoinRequest{Family: driver.FamilyReadWrite}) + "0000000012"
+		reader := l.prefix(guid, sealed, driver.JoinRequest{Mode: driver.Shared}) + "0000000012"
+		assert.Equal(t, "0000000012", fixForSorting(writer))
+		assert.Equal(t, "0000000012", fixForSorting(reader))
+		assert.Contains(t, writer, "__WRIT__", "Curator finds writers by it")
+		assert.NotContains(t, reader, "__WRIT__")
+	}
+}
+
+func TestLinesStandInTheOrderOfTheirNumbers(t *testing.T) {
+	got := parseNames([]string{"b-lock-0000000002", "config", "a-lock-0000000010", "c__lock__0000000001", "z-lock-0000000002", "x-lock--0000000001"})
+	var seqs []int64
+	for _, n := range got {
+		seqs = append(seqs, n.seq)
+	}
+	assert.Equal(t, []int64{-1, 1, 2, 2, 10}, seqs)
+	assert.Equal(t, "b-lock-0000000002", got[2].text, "equal numbers stand in one order for all")
+}
+
+func FuzzParseName(f *testing.F) {
+	for _, s := range []string{"_c_x", "0123456789abcdefw12-lock-0000000006", "lock--2147483648", "w-lock-0000000000"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		n, ok := parseName(name)
+		if !ok {
+			return
+		}
+		if n.text != name || n.seq > 9_999_999_999 || n.weight < 0 || n.weight > 0 && n.guid == "" {
+			t.Fatalf("%q is read as %+v", name, n)
+		}
+	})
+}
+
+func FuzzUnescape(f *testing.F) {
+	for _, s := range []string{"%", "%25", "%F0%9F%94%92", "a%zz", "\xff", "a\xf0\x9f", "%FF"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, seg string) {
+		if s, ok := unescape(seg); ok && (escape(s) != seg || !utf8.ValidString(s)) {
+			t.Fatalf("%q is read as %q, which is written %q", seg, s, escape(s))
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package zkbackend
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+// DefaultRoot is the path of the queues unless Options.Root is set.
+const DefaultRoot = "/fairlock"
+
+// maxRoot keeps root, name and entry well below what a server takes as a path.
+const maxRoot = 512
+
+// defaultPort is what a server without a port gets.
+const defaultPort = "2181"
+
+// defaultTick is the tickTime of a server that was not told another.
+const defaultTick = 2 * time.Second
+
+// Layout is how entries are named. All programs that share a lock must use the same
+// layout.
+type Layout int
+
+const (
+	// LayoutCurator names entries "<16 hex>x-lock-<sequence>" and shares the queue with
+	// Curator's InterProcessMutex and with go-zookeeper's zk.Lock on the same path. It
+	// is the default.
+	LayoutCurator Layout = iota
+
+	// LayoutKazoo names entries "<16 hex>x__lock__<sequence>" and shares the queue with
+	// Kazoo's Lock. go-zookeeper's zk.Lock waits behind entries of this layout, but
+	// stock Kazoo does not wait behind those of zk.Lock.
+	LayoutKazoo
+)
+
+// String returns the layout's name.
+func (l Layout) String() string {
+	switch l {
+	case LayoutCurator:
+		return "curator"
+	case LayoutKazoo:
+		return "kazoo"
+	}
+	return fmt.Sprintf("Layout(%d)", int(l))
+}
+
+// Proof is which acknowledged request proves that the service still has the session;
+// see the package's documentation on the deadline.
+type Proof int
+
+const (
+	// ProofAuto is ProofPing if one server is configured and that server reports that
+	// it is standalone, and ProofSync otherwise. It is the default. A session asks the
+	// server again on every new connection, and ends if the server belongs to an
+	// ensemble by then.
+	ProofAuto Proof = iota
+
+	// ProofPing counts the answer to a heartbeat as a proof. The heartbeat is a request
+	// of the backend, a Sync, and not the client library's ping. On an ensemble
+	// ProofPing is unsafe: a follower that is cut off from its leader has not forwarded
+	// the heartbeat yet, and may never do so.
+	ProofPing
+
+	// ProofSync counts answers to Sync, which come from the leader.
+	ProofSync
+
+	// ProofQuorum counts answers to writes (a transaction that checks and changes
+	// nothing), which a majority has acknowledged. So it also detects a deposed leader
+	// that has not yet noticed. Each costs the ensemble a commit.
+	ProofQuorum
+)
+
+// String returns the proof's name.
+func (p Proof) String() string {
+	switch p {
+	case ProofAuto:
+		return "auto"
+	case ProofPing:
+		return "ping"
+	case ProofSync:
+		return "sync"
+	case ProofQuorum:
+		return "quorum"
+	}
+	return fmt.Sprintf("Proof(%d)", int(p))
+}
+
+// Auth is a login of a session, which it sends on every connection.
+type Auth struct {
+	Scheme      string // "digest", or another scheme of the servers
+	Credentials []byte // for "digest": user:password
+}
+
+// DigestAuth returns the login of a user with a password. ZooKeeper does not check it
+// against a list of users: a wrong password is a different identity, to which the ACLs
+// grant nothing.
+func DigestAuth(user, password string) Auth {
+	return Auth{Scheme: "digest", Credentials: []byte(user + ":" + password)}
+}
+
+// String returns the scheme without the credentials.
+func (a Auth) String() string { return a.Scheme + ":(hidden)" }
+
+// GoString returns the same as String.
+func (a Auth) GoString() string { return a.String() }
+
+// MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
+func (a Auth) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
+
+// Options are the options of Open and NewBackend. The zero value is ready to use.
+type Options struct {
+	// Session has the options of all backends: TTL, margin, label, hooks and logger.
+	// The TTL is the requested ZooKeeper session timeout. By default a server grants
+	// between 2 and 20 ticks. The granted timeout counts, and the log shows it if it
+	// differs.
+	Session session.Options
+
+	// Root is the path of the queues; "" means DefaultRoot, and "/" the whole tree. It
+	// begins with "/", does not end with it, and has at most 512 bytes. Missing nodes
+	// of it are created with the first lock.
+	//
+	// A name is a path below the root, so roots can meet: the lock "team/x" of the root
+	// "/locks" and the lock "x" of the root "/locks/team" are the same queue. Their
+	// limits, ledgers and other records are kept apart, below each root. Programs that
+	// must share nothing need roots of which none is below another.
+	Root string
+
+	// Layout is how entries are named. 0 means LayoutCurator.
+	Layout Layout
+
+	// Proof is which acknowledged request renews the session. 0 means ProofAuto.
+	Proof Proof
+
+	// TickTime is the servers' tickTime; 0 means their default of 2 s. With ProofSync
+	// and ProofQuorum, heartbeats are at least 1.25 ticks apart and the trust window
+	// begins two before the newest, so a TTL below about six ticks is refused: set
+	// TickTime if your servers have a smaller one.
+	TickTime time.Duration
+
+	// TLS turns on TLS with this configuration. If it has no ServerName, each
+	// connection verifies the host that it dialled.
+	TLS *tls.Config
+
+	// Auth are the logins, sent on every connection.
+	Auth []Auth
+
+	// ACL is the access control list of new folders, and of entries, except that only
+	// the session itself may write its entries. Nil means that every client may do
+	// everything, which is Curator's default. The scheme "auth" stands for the logins
+	// by password in Auth. With TLS, logins of other kinds, or servers that compute
+	// digests by another algorithm than SHA1, the servers resolve it, and then each
+	// hand-off reads the queue.
+	ACL []zk.ACL
+
+	// Dial makes connections. Nil means net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// checked returns a copy with the defaults filled in, or what is wrong. Package session
+// checks its part, before anything is sent too.
+func (o *Options) checked() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Root == "" {
+		c.Root = DefaultRoot
+	}
+	if c.TickTime == 0 {
+		c.TickTime = defaultTick
+	}
+	if c.ACL == nil {
+		c.ACL = zk.WorldACL(zk.PermAll)
+	}
+	c.Auth = slices.Clone(c.Auth)
+	if err := c.wrong(); err != nil {
+		return c, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
+	}
+	return c, nil
+}
+
+// wrong returns what is wrong with complete options, or nil.
+func (o *Options) wrong() error {
+	switch {
+	case len(o.Root) > maxRoot:
+		return fmt.Errorf("the Root has %d bytes, at most %d are allowed", len(o.Root), maxRoot)
+	case !strings.HasPrefix(o.Root, "/"):
+		return fmt.Errorf("the Root %q does not begin with a slash", o.Root)
+	case o.Root != "/" && checkPath(o.Root) != nil:
+		return fmt.Errorf("the Root %q is no path: %w", o.Root, checkPath(o.Root))
+	case o.Layout != LayoutCurator && o.Layout != LayoutKazoo:
+		return fmt.Errorf("there is no %s", o.Layout)
+	case o.Proof < ProofAuto || o.Proof > ProofQuorum:
+		return fmt.Errorf("there is no %s", o.Proof)
+	case o.TickTime < time.Millisecond:
+		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)
+	case len(o.ACL) == 0:
+		return errors.New("the ACL is empty, so no client could read an entry; use nil for the default")
+	}
+	for _, a := range o.Auth {
+		if a.Scheme == "" {
+			return errors.New("an Auth has no Scheme")
+		}
+	}
+	return nil
+}
+
+// checkServers returns the servers with their ports, or what is wrong.
+func checkServers(servers []string) ([]string, error) {
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("%w: no servers", session.ErrInvalidOptions)
+	}
+	all := make([]string, 0, len(servers))
+	for _, s := range servers {
+		if strings.ContainsAny(s, "/, \t\n") || s == "" {
+			return nil, fmt.Errorf("%w: %q is no server, want host or host:port; a path belongs into Options.Root",
+				session.ErrInvalidOptions, s)
+		}
+		host, port, err := net.SplitHostPort(s)
+		if err != nil { // a bare host, or an IPv6 address with or without brackets
+			host, port = strings.Trim(s, "[]"), defaultPort
+		}
+		if host == "" || port == "" || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return nil, fmt.Errorf("%w: %q is no server, want host or host:port", session.ErrInvalidOptions, s)
+		}
+		all = append(all, net.JoinHostPort(host, port))
+	}
+	return all, nil
+}

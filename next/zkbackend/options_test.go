@@ -1,0 +1,64 @@
+package zkbackend
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	for want, o := range map[string]Options{
+		"does not begin with a slash": {Root: "locks"},
+		"empty part":                  {Root: "/locks/"},
+		"no path: it has an empty":    {Root: "//locks"},
+		"not absolute":                {Root: "/a/../b"},
+		"a character that ZooKeeper":  {Root: "/a\x00b"},
+		"at most 512":                 {Root: "/" + strings.Repeat("x", 512)},
+		"no Layout(7)":                {Layout: 7},
+		"no Proof(9)":                 {Proof: 9},
+		"TickTime":                    {TickTime: -1},
+		"ACL is empty":                {ACL: []zk.ACL{}},
+		"no Scheme":                   {Auth: []Auth{{}}},
+	} {
+		_, err := NewBackend([]string{"localhost"}, &o)
+		require.ErrorIs(t, err, session.ErrInvalidOptions, want)
+		assert.ErrorContains(t, err, want)
+	}
+	for _, o := range []*Options{nil, {}, {Root: "/"}, {Root: "/a/b%"}, {Layout: LayoutKazoo, Proof: ProofQuorum}} {
+		_, err := NewBackend([]string{"localhost"}, o)
+		require.NoError(t, err)
+	}
+}
+
+func TestServersAreChecked(t *testing.T) {
+	got, err := checkServers([]string{"zk1", "zk2:2182", "127.0.0.1", "::1", "[::1]", "[::1]:99"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"zk1:2181", "zk2:2182", "127.0.0.1:2181", "[::1]:2181", "[::1]:2181", "[::1]:99"}, got)
+
+	for _, bad := range [][]string{nil, {""}, {"zk1:2181/chroot"}, {"zk1:2181,zk2:2181"}, {"a b"}, {":2181"}, {"zk1:"}, {"a:b:c"}} {
+		_, err := NewBackend(bad, nil)
+		require.ErrorIs(t, err, session.ErrInvalidOptions, "%q", bad)
+	}
+	_, err = NewBackend([]string{"zk1:2181/chroot"}, nil)
+	assert.ErrorContains(t, err, "Options.Root")
+}
+
+func TestPasswordsAreNotPrinted(t *testing.T) {
+	a := DigestAuth("u", "secret")
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		assert.NotContains(t, fmt.Sprintf(format, a), "secret")
+		assert.NotContains(t, fmt.Sprintf(format, Options{Auth: []Auth{a}}), "secret", format)
+		assert.NotContains(t, fmt.Sprintf(format, &Options{Auth: []Auth{a}}), "secret", format)
+	}
+}
+
+func TestNamesOfOptions(t *testing.T) {
+	assert.Equal(t, "curator kazoo Layout(5)", fmt.Sprint(LayoutCurator, " ", LayoutKazoo, " ", Layout(5)))
+	assert.Equal(t, "auto ping sync quorum Proof(5)", fmt.Sprint(ProofAuto, " ", ProofPing, " ", ProofSync, " ", ProofQuorum, " ", Proof(5)))
+}

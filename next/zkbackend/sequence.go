@@ -1,0 +1,77 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/next/driver"
+	"github.com/fairlock/fairlock/next/zkbackend/internal/conn"
+)
+
+// sequenceGuard is where the last numbers of a folder begin. ZooKeeper counts a folder's
+// children in 32 bits. At the end the count sticks at 2147483647 for those that are made
+// one by one, or turns negative for those that are made together, and the order of numbers
+// means nothing any more (PrepRequestProcessor and DataTree.createNode of 3.8). A folder
+// that is made anew counts from 0. So a join that gets one of the last million numbers
+// gives it back, waits until the queue is empty, and removes the folder.
+const sequenceGuard = maxSequence - 1<<20
+
+// overflow takes in an entry with one of the last numbers. It returns errAgain when the
+// folder counts anew, and ErrSequence if other programs keep the folder from emptying.
+func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
+	if err := j.undone(ctx, nil); err != nil {
+		return err
+	}
+	j.s.cfg.Logger.Warn("zookeeper: the sequence numbers of a queue are nearly used up; waiting until it is empty to restart them",
+		"name", p.req.Queue, "path", p.folder, "sequence", n.seq)
+	for d := 10 * time.Millisecond; ; d = min(2*d, 320*time.Millisecond) {
+		_, err := j.s.conn.Repeat(ctx, conn.Delete(p.folder, -1))
+		switch {
+		case err == nil, isMissing(err), p.req.IfEmpty:
+			return errAgain
+		case !errors.Is(err, zk.ErrNotEmpty):
+			parent, _ := split(p.folder)
+			return translate(err, "DELETE", parent)
+		}
+		var folder conn.Answer
+		var b batch
+		b.addFolder(p.folder, func(a conn.Answer) { folder = a })
+		if err := b.run(ctx, j.s, false); err != nil {
+			return err
+		}
+		if nextSequence(folder.Stat) < sequenceGuard { // another client has removed it
+			return errAgain
+		}
+		if child := stays(folder.Children); child != "" {
+			err := fmt.Errorf("%w: %w: %q is in %s, and not ours", driver.ErrRefused, ErrSequence, child, p.folder)
+			j.s.cfg.Logger.Error("zookeeper: the sequence numbers of a queue cannot restart", "name", p.req.Queue, "err", err)
+			return err
+		}
+		if !driver.Sleep(ctx, j.s.b.Info().Clock, d/2+rand.N(d)) {
+			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, p.folder, context.Cause(ctx))
+		}
+	}
+}
+
+// nextSequence is the number of a folder's next entry: how many children it has ever had.
+// What ZooKeeper shows as Cversion is that and how many are gone, in 32 bits.
+func nextSequence(folder zk.Stat) int64 {
+	return int64(uint32(folder.Cversion+folder.NumChildren) / 2) //nolint:gosec // it wraps
+}
+
+// stays returns a child that keeps a folder from being removed, or "". Our entries with the
+// last numbers go by themselves; foreign ones would be followed by more.
+func stays(children []string) string {
+	for _, c := range children {
+		n, ok := parseName(c)
+		if !ok && len(children) == 1 || ok && n.guid == "" && (n.seq < 0 || n.seq >= sequenceGuard) {
+			return c
+		}
+	}
+	return ""
+}
