@@ -23,7 +23,7 @@ RESULTS ?= $(CURDIR)/robustness/results
 MODULES := bench examples/fencing
 
 # Packages whose tests start real servers, the longest first. They run after all others.
-SERVERS := ./itest/zookeeper ./itest/etcd ./cmd/fairlock/itest ./itest/both ./examples/...
+SERVERS := ./itest/zookeeper ./itest/etcd ./zkbackend/internal/conntest ./cmd/fairlock/itest ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
 STARTERS := ./zktest ./etcdtest

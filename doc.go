@@ -30,7 +30,7 @@
 //	zktest             starts a real ZooKeeper, or several servers, for a test
 //	testnet            proxies and certificates that break on demand, for tests
 //	fault              the names of faults, for tests
-//	session/driver, session/drivertest, recipes/recipetest
+//	session/driver, session/driver/drivertest, recipes/recipetest
 //	                   for authors of a backend: the contract and its suites
 //
 // # Losing a lock
@@ -54,9 +54,9 @@
 // mutex, when no entry is ahead; for a reader, when no writer is ahead; for a
 // semaphore, when its permits and all permits ahead of it fit within the limit. The
 // service orders the entries, so requests are granted in the order in which the
-// service received them, whatever process they come from. A waiter watches only the
-// entries right ahead of its own. No waiter polls, and a release wakes the waiters
-// that come nearer to their turn, not all of them. Queue and Names of a session
+// service received them, whatever process they come from. A waiter watches only its
+// own entry and those right ahead of it. No waiter polls, and a release wakes the
+// waiters that come nearer to their turn, not all of them. Queue and Names of a session
 // return the holders and waiters, with host, pid and label.
 //
 // # The trust window

@@ -147,7 +147,14 @@ func checkSharing(t *testing.T, inVain, requests float64, value func(string, int
 		assert.LessOrEqual(t, of(use, metricEvents), 6.0, use)
 		assert.LessOrEqual(t, of(use, metricInVain), inVain, use)
 		assert.GreaterOrEqual(t, of(use, metricInvolved), 1.0, "%s: a delete", use)
-		assert.LessOrEqual(t, of(use, metricAll), requests, use)
+		most := requests
+		if use != useMutex && use != useElection && use != useWriters(p.writers) {
+			// The front waiter reads before it watches, since in a fast queue that read lets
+			// it in, and reads again when its watches are armed. A hold of a second stores
+			// since when it holds.
+			most += 3
+		}
+		assert.LessOrEqual(t, of(use, metricAll), most, use)
 	}
 	assert.LessOrEqual(t, of(useRapid(p.rapid), metricEvents), 6.0)
 	assert.GreaterOrEqual(t, of(useReadersBehind, metricEvents), float64(n), "all are let in")

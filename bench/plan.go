@@ -78,6 +78,10 @@ type linePlan struct {
 	settle   time.Duration // how long nothing must happen before the first release
 }
 
+// calm is how long nothing must happen until a release is counted. A waiter has its own
+// entry watched after 250 ms, and a holder after 50 ms, which no release causes.
+const calm = 300 * time.Millisecond
+
 // A sharingPlan is the plan for locks of which more is known than that one has
 // them. It counts, so once is enough.
 type sharingPlan struct {
@@ -128,13 +132,13 @@ func etcdPlan(a amount) plan {
 	p.line.clusters = []stand.Kind{stand.Single, stand.ThreeFsync}
 	p.line.sizes, p.line.together = []int{2, 10, 100, 1000}, []int{10_000}
 	p.line.handOffs, p.line.split = 40, 1
-	p.line.peers, p.line.bound, p.line.settle = 1000, 500, 150*time.Millisecond
+	p.line.peers, p.line.bound, p.line.settle = 1000, 500, calm
 	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.sharing = sharingPlan{
 		sizes: []int{10, 50, 200}, peers: []int{10, 50}, limits: []int{1, 10, 1000}, rapid: 10, writers: 5, releases: 4,
-		settle: 150 * time.Millisecond,
+		settle: calm,
 	}
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
 	p.memory.process, p.memory.settle = true, time.Second
@@ -156,7 +160,7 @@ func zkPlan(a amount) plan {
 	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond), stand.Single.Far(4 * time.Millisecond)}
 	p.alone.cycles, p.churn.time = 25, 1500*time.Millisecond
 	p.line.handOffs, p.line.split = 60, 3 // both sides are close there
-	p.line.settle = 60 * time.Millisecond // a holder is watched after 50
+	p.line.settle = calm
 	p.memory.settle = 500 * time.Millisecond
 	p.memory.sessions = 100 // with a connection each, and the peer's has 3 MiB of buffers
 	if a == full {
@@ -187,7 +191,7 @@ func quickPlan() plan {
 	p.requests.size, p.requests.hold = 4, 20*time.Millisecond
 	p.sharing = sharingPlan{
 		sizes: []int{7}, peers: []int{7}, limits: []int{1, 3}, rapid: 2, writers: 3, releases: 6,
-		settle: 60 * time.Millisecond,
+		settle: calm,
 	}
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond
 	p.history.past, p.history.workers, p.history.cycles = 200, 8, 10

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -58,12 +58,12 @@ func (c DialConfig) GoString() string { return c.String() }
 // MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
 func (c DialConfig) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// secure says that the connection is to be encrypted.
+// secure reports whether the connection is to be encrypted.
 func (c DialConfig) secure() bool {
 	return c.TLS != nil || c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""
 }
 
-// check says what is wrong with c. Nothing is opened yet.
+// check returns what is wrong with c, before anything is opened.
 func (c DialConfig) check() error {
 	wrong := func(what string) error { return fmt.Errorf("%w: %s", session.ErrInvalidOptions, what) }
 	switch {
@@ -83,14 +83,14 @@ func (c DialConfig) check() error {
 		case e == "":
 			return wrong("an endpoint is empty")
 		case c.secure() && strings.HasPrefix(e, "http://"):
-			// The client would connect in the clear, without a word.
+			// The client would connect in the clear, and not report it.
 			return wrong(fmt.Sprintf("endpoint %q is not encrypted, but TLS is configured", e))
 		}
 	}
 	return nil
 }
 
-// tlsConfig is what to encrypt with, nil if not at all.
+// tlsConfig returns what to encrypt with, nil if not at all.
 func (c DialConfig) tlsConfig() (*tls.Config, error) {
 	if c.TLS != nil || !c.secure() {
 		return c.TLS, nil
@@ -116,7 +116,7 @@ func (c DialConfig) tlsConfig() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// clientConfig is the configuration of etcd's client.
+// clientConfig returns the configuration of etcd's client.
 func (c DialConfig) clientConfig() (clientv3.Config, error) {
 	t, err := c.tlsConfig()
 	return clientv3.Config{
@@ -157,35 +157,55 @@ func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session,
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	why := listen(ctx, cfg.knock)
-	client, err := newClient(ctx, cfg)
-	why.quiet()
+	client, err := cfg.client(ctx)
 	if err != nil {
-		if errors.Is(err, session.ErrUnavailable) {
-			err = why.told(err)
-		}
 		return nil, fmt.Errorf("etcdbackend: dial %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
-	b := newBackend(client, o)
-	b.owned, b.knock = true, cfg.knock
-	return open(ctx, b, &o)
-}
-
-// newClient makes the client. That logs in, which takes a round trip, and knows
-// no context; so it is waited for no longer than ctx, and closed if it comes
-// too late. It takes cfg.Timeout at most, so the goroutine ends.
-func newClient(ctx context.Context, cfg DialConfig) (*clientv3.Client, error) {
-	c, err := cfg.clientConfig()
+	b, err := newBackend(client, o)
 	if err != nil {
 		return nil, err
 	}
+	b.owned = true
+	return open(ctx, b, &o)
+}
+
+// client makes a client. A client that logs in does so at once, and when that fails it
+// returns no reason. So the servers are reached without the login first.
+func (c DialConfig) client(ctx context.Context) (*clientv3.Client, error) {
+	if c.Username != "" {
+		anyone := c
+		anyone.Username, anyone.Password = "", ""
+		client, err := anyone.client(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = client.Close() }()
+		b, err := newBackend(client, Options{})
+		if err != nil {
+			return nil, err
+		}
+		if err := b.reach(ctx); err != nil {
+			return nil, err
+		}
+	}
+	cfg, err := c.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(ctx, cfg)
+}
+
+// newClient makes the client. The login takes a round trip, and knows no context; so it
+// is waited for no longer than ctx, and the client is closed if it comes too late. It
+// takes the dial timeout at most, so the goroutine ends.
+func newClient(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	type result struct {
 		client *clientv3.Client
 		err    error
 	}
 	made := make(chan result)
 	go func() {
-		client, err := clientv3.New(c)
+		client, err := clientv3.New(cfg)
 		select {
 		case made <- result{client, err}:
 		case <-ctx.Done():
@@ -197,10 +217,10 @@ func newClient(ctx context.Context, cfg DialConfig) (*clientv3.Client, error) {
 	select {
 	case r := <-made:
 		if r.err != nil {
-			return nil, translate(r.err)
+			return nil, rpc.Translate(r.err)
 		}
 		return r.client, nil
 	case <-ctx.Done():
-		return nil, translate(context.Cause(ctx))
+		return nil, rpc.Translate(context.Cause(ctx))
 	}
 }

@@ -12,43 +12,49 @@
 // A session is one lease, whatever the number of locks. An entry is one key on that
 // lease:
 //
-//	fairlock/<name>/<lease in hex>.<slot>        a mutex, a writer, a candidate
-//	fairlock/<name>/<lease in hex>.<slot>.r      a reader
-//	fairlock/<name>/<lease in hex>.<slot>.w3     a semaphore's request for 3 permits
-//	fairlock/<name>/<lease in hex>.<slot>.v      a candidate with a value
+//	fairlock/<name>/<lease in hex>.<index>       a mutex, a writer, a candidate
+//	fairlock/<name>/<lease in hex>.<index>.r     a reader
+//	fairlock/<name>/<lease in hex>.<index>.w3    a semaphore's request for 3 permits
+//	fairlock/<name>/<lease in hex>.<index>.v     a candidate with a value
 //
 // The create revision of the key is both its place in the queue and its fencing token.
-// The last part of the key is a small number that is used again, because etcd keeps
-// every key name until it compacts: with a new name for each acquisition, a lock that
-// was acquired 100 000 times would take 15 ms instead of 0.4 ms. Keys under
-// fairlock/%fence/ are not entries. They prevent a request whose answer was lost from
-// being carried out late, and go with the lease. The records of a queue are not under
-// its name, so that no program takes them for entries:
+// The index is a small number that is used again, because etcd keeps every key name
+// until it compacts: with a new name for each acquisition, a lock that was acquired
+// 100 000 times would take 15 ms instead of 0.4 ms.
 //
-//	fairlock/%beside/<name>/limit                the limit of a semaphore, in decimal; stays
-//	fairlock/%beside/<name>/ledger               the holder, or that the last one released cleanly; stays
-//	fairlock/%beside/<name>/done                 the record of finished work (mutex.Once); stays
-//	fairlock/%beside/<name>/slot/<number>        the entry that has this slot
-//	fairlock/%beside/<name>/meta/<lease>.<slot>.v  the owner of an entry whose value is the user's
-//	fairlock/%beside/<name>/asks/                the yield requests, with their reasons
-//
-// The value of an entry is small JSON that describes its owner. It also records that a
-// writer has become a reader, or that a semaphore's request holds: both keep their key,
+// The value of an entry is small JSON that describes its owner, or a candidate's value.
+// Marks are added as a last line, which begins with "#": "#shared" for a writer that has
+// become a reader, "#admitted" for a semaphore's request that holds. Both keep their key,
 // and so their place and their token.
 //
+// The records of a queue are not under its name, so that no program takes them for
+// entries. "v2" is the version of their form:
+//
+//	fairlock/%v2/<name>/limit            the limit of a semaphore, in decimal; stays
+//	fairlock/%v2/<name>/ledger           how the last hold of a robust mutex ended; stays
+//	fairlock/%v2/<name>/done             the record of finished work (mutex.Once); stays
+//	fairlock/%v2/<name>/slot/<number>    the hold that has this slot; on its lease
+//	fairlock/%v2/<name>/%detail/<entry>  more about an entry; on its lease, goes with it
+//	fairlock/%v2/<name>/%asks/           the yield requests, entries of a queue of their own
+//
+// Programs with different versions of the form of records share the queue, since the keys
+// of entries are the same in all of them: their locks exclude each other. They do not
+// share limits, ledgers and finished work. The first version was under fairlock/%beside/.
+//
+// Keys under fairlock/%fence/ keep a request whose answer was lost from being carried out
+// late, and those under fairlock/%witness/ show whether it was carried out. Both go with
+// the lease.
+//
 // In a name, "%", "/" and control characters are written as %XX, so that the names "a"
-// and "a/b" never meet. LayoutConcurrency uses the name as it is, without the root. It
-// shares the queue with the Mutex of etcd's package concurrency, with "etcdctl lock"
-// and with the server's v3lock service.
+// and "a/b" never meet. LayoutConcurrency uses the name as it is, without the root, for
+// entries. It shares the queue with the Mutex of etcd's package concurrency, with
+// "etcdctl lock" and with the server's v3lock service.
 //
 // # Requirements
 //
-// The server must be etcd 3.5.8 or newer, or 3.4.25 or newer in the 3.4 series. Open
-// reads the version of one member and refuses an older one. Where the version cannot be
-// read, a waiter reads its own entry before every grant, which costs one read more.
-//
-// With authentication, the user needs permission to read and write under the root; in
-// LayoutConcurrency under the names and under the root. That covers the leases too.
+// The server must be etcd 3.4 or newer. With authentication, the user needs permission to
+// read and write under the root; in LayoutConcurrency under the names and under the root.
+// That covers the leases too.
 //
 // A client that the program makes itself should set DialKeepAliveTime (10 s) and
 // DialKeepAliveTimeout (3 s), because without them gRPC sends requests into a dead
@@ -57,12 +63,11 @@
 // session survives without these settings, but each request may first try the dead
 // connection.
 //
-// A client whose KV and Watcher were replaced (by package namespace, or by an
-// instrumented one) works, with one read more for every grant after a wait: its watches
-// do not show the order of events. A gRPC proxy between client and server is not
-// supported.
+// A client whose KV, Watcher or Lease was replaced is refused. Instead of package
+// namespace use Options.Root; to observe requests use gRPC interceptors. A gRPC proxy
+// between client and server is not supported.
 //
 // Do not restore an etcd snapshot while clients are running, unless you use
-// "--bump-revision" and "--mark-compacted": otherwise revisions go back, and tokens
-// with them.
+// "--bump-revision" and "--mark-compacted": otherwise revisions go back, and tokens with
+// them. A session that notices it ends.
 package etcdbackend

@@ -60,7 +60,7 @@ func ExampleDial() {
 	defer s.Close()
 }
 
-// A line shared with concurrency.Mutex, "etcdctl lock" and v3lock.
+// A queue shared with concurrency.Mutex, "etcdctl lock" and v3lock.
 func ExampleOptions_layout() {
 	ctx := context.Background()
 	s, err := etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: []string{"127.0.0.1:2379"}},

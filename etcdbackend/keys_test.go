@@ -17,14 +17,14 @@ func TestEntryKeysReadBack(t *testing.T) {
 		key  entryKey
 		text string
 	}{
-		{entryKey{lease: 0x694d, slot: 0}, "694d.0"},
-		{entryKey{lease: -1, slot: 17}, "ffffffffffffffff.17"},
-		{entryKey{lease: 0xabc, slot: 2, mode: driver.Shared}, "abc.2.r"},
-		{entryKey{lease: 0xabc, slot: 2, mode: driver.Weighted, weight: 3}, "abc.2.w3"},
-		{entryKey{lease: 0xabc, slot: 2, mode: driver.Weighted}, "abc.2.w0"},
+		{entryKey{lease: 0x694d, index: 0}, "694d.0"},
+		{entryKey{lease: -1, index: 17}, "ffffffffffffffff.17"},
+		{entryKey{lease: 0xabc, index: 2, mode: driver.Shared}, "abc.2.r"},
+		{entryKey{lease: 0xabc, index: 2, mode: driver.Weighted, weight: 3}, "abc.2.w3"},
+		{entryKey{lease: 0xabc, index: 2, mode: driver.Weighted}, "abc.2.w0"},
 	} {
-		assert.Equal(t, c.text, c.key.String())
-		got, ok := parseEntry(c.text)
+		assert.Equal(t, c.text, string(c.key.append(nil)))
+		got, ok := parseEntryKey(c.text)
 		assert.True(t, ok, c.text)
 		assert.Equal(t, c.key, got)
 	}
@@ -36,7 +36,7 @@ func TestForeignKeysAreNotEntries(t *testing.T) {
 		"694D.0", "694d.0.R", "694d.0.r3", "694d.0.w", "694d.0.w03", "694d.0.w-1", "694d.0.x", "694d.0/1",
 		"694d.99999999999", "11112222333344445.0", "read/1", "694d.0.r.r", " 694d.0",
 	} {
-		_, ok := parseEntry(s)
+		_, ok := parseEntryKey(s)
 		assert.False(t, ok, s)
 	}
 }
@@ -53,39 +53,49 @@ func TestNamesNeverMeet(t *testing.T) {
 			pa, pb := l.prefix(a), l.prefix(b)
 			assert.False(t, strings.HasPrefix(pa, pb) || strings.HasPrefix(pb, pa), "%q and %q", a, b)
 		}
-		assert.False(t, strings.HasPrefix(l.prefix(a), l.fences()), "%q lies among the fences", a)
+		assert.False(t, l.isKept(l.prefix(a)), "%q lies among what is no queue", a)
 	}
 }
 
-func TestOwnRangeHoldsOwnEntriesOnly(t *testing.T) {
-	l := layout{root: "r"}
-	from, to := l.own("x", 0xabc)
-	in := func(key string) bool { return key >= from && key < to }
-	for _, k := range []string{"r/x/abc.0", "r/x/abc.12.r", "r/x/abc.3.w7"} {
-		assert.True(t, in(k), k)
-	}
-	for _, k := range []string{"r/x/abc", "r/x/abcd.0", "r/x/abc/1", "r/x/ab.0", "r/xy/abc.0"} {
-		assert.False(t, in(k), k)
+func TestTheKeysBesideAQueueMeetNoOther(t *testing.T) {
+	for _, kind := range []Layout{LayoutNative, LayoutConcurrency} {
+		l := layout{root: "r", kind: kind}
+		owner := map[string]string{}
+		for _, name := range []string{"a", "a/b", "a/%asks", "%asks", "%asks/%entry", "%v2"} {
+			for _, q := range []string{name, driver.AskQueue(name)} {
+				keys := []string{l.side(q) + "limit", l.side(q) + detailFolder + "abc.0", l.side(q) + "slot/0"}
+				if kind == LayoutNative || q != name {
+					keys = append(keys, l.prefix(q)+"abc.0")
+				}
+				for _, key := range keys[:3] {
+					assert.False(t, strings.HasPrefix(key, l.prefix(name)) || strings.HasPrefix(key, l.prefix(q)), "%q is no entry of %q", key, q)
+				}
+				for _, key := range keys {
+					assert.Empty(t, owner[key], "another queue than %q has the key %q", q, key)
+					owner[key] = q
+				}
+			}
+		}
 	}
 }
 
 func TestConcurrencyLayoutChecksNames(t *testing.T) {
 	l := layout{root: "fair/lock", kind: LayoutConcurrency}
 	assert.Equal(t, "a/b/", l.prefix("a/b"))
-	for _, name := range []string{"a", "a/b", "/a", "fairlock", "fair/lock2", "fair/lock/%fence2", "a.0", "abc/zz.0"} {
+	for _, name := range []string{"a", "a/b", "/a", "fairlock", "fair/lock2", "fair/lock/%fence2", "fair/lock/%v22", "a.0", "abc/zz.0"} {
 		assert.NoError(t, l.check(name), name)
 	}
-	for _, name := range []string{"a/", "/", "fair", "fair/lock", "fair/lock/%fence", "fair/lock/%fence/x", "x/abc.0", "x/y/abc.0.r"} {
+	for _, name := range []string{"a/", "/", "fair", "fair/lock", "fair/lock/%fence", "fair/lock/%fence/x", "fair/lock/%v2/a/slot", "fair/lock/%witness", "x/abc.0", "x/y/abc.0.r"} {
 		if strings.HasPrefix(name, "x/") {
 			assert.ErrorContains(t, l.check(name), "entry", name)
 			continue
 		}
-		assert.Error(t, l.check(name), name)
+		assert.ErrorContains(t, l.check(name), map[bool]string{true: "slash", false: "no entries"}[strings.HasSuffix(name, "/")], name)
 	}
 	assert.NoError(t, layout{root: "fairlock"}.check("a/"))
 }
 
-func TestLinesAreFoundByTheirKeys(t *testing.T) {
+func TestQueuesAreFoundByTheirKeys(t *testing.T) {
 	native, plain := layout{root: "t/fl"}, layout{root: "fl", kind: LayoutConcurrency}
 	for _, c := range []struct {
 		lay  layout
@@ -105,7 +115,7 @@ func TestLinesAreFoundByTheirKeys(t *testing.T) {
 		{plain, "/a", "", false},
 		{plain, "fl/%fence/1.0", "", false},
 	} {
-		name, from, ok := c.lay.lineOf(c.key)
+		name, from, ok := c.lay.queueOf(c.key)
 		assert.Equal(t, c.ok, ok, c.key)
 		assert.Greater(t, from, c.key)
 		if ok {
@@ -114,25 +124,60 @@ func TestLinesAreFoundByTheirKeys(t *testing.T) {
 	}
 }
 
-func TestEntryTellsWhatTheAnswerTells(t *testing.T) {
-	l := layout{root: "r"}
-	value := driver.Meta{Kind: "mutex", PID: 7}.Encode()
-	own := &mvccpb.KeyValue{Key: []byte("r/x/abc.1.w3"), CreateRevision: 9, Lease: 0xdef, Value: value}
+func TestEntryShowsWhatTheAnswerShows(t *testing.T) {
+	q := &queue{name: "x", prefix: "r/x/"}
+	value := []byte(`{"v":1}`)
+	own := &mvccpb.KeyValue{Key: []byte("r/x/abc.1.w3"), CreateRevision: 9, Version: 1, Lease: 0xdef, Value: value}
 
-	e := l.entry("x", own, false)
-	assert.Equal(t, driver.Entry{
-		Ref:  driver.Ref{Line: "x", Key: "r/x/abc.1.w3", Place: 9},
-		Mode: driver.Weighted, Weight: 3, Token: 9, Session: "abc",
-	}, e)
-
-	e = l.entry("x", own, true)
+	e := q.entry(own)
+	assert.Equal(t, driver.Entry{Ref: driver.Ref{Queue: "x", Key: "r/x/abc.1.w3", Place: 9}, Mode: driver.Weighted, Weight: 3}, e)
+	reveal(&e, own)
 	assert.Equal(t, "def", e.Session, "the lease is the truth, the key only a name")
-	assert.Equal(t, "mutex", e.Meta.Kind)
+	assert.Equal(t, value, e.Data)
+	assert.EqualValues(t, 9, e.Token)
 
-	e = l.entry("x", &mvccpb.KeyValue{Key: []byte("r/x/by-hand"), CreateRevision: 9, Value: value}, true)
+	byHand := &mvccpb.KeyValue{Key: []byte("r/x/by-hand"), CreateRevision: 9, Version: 2, Value: []byte("x\n#shared")}
+	e = q.entry(byHand)
+	reveal(&e, byHand)
 	assert.True(t, e.Foreign && e.Unleased)
 	assert.Equal(t, driver.Exclusive, e.Mode)
-	assert.Zero(t, e.Meta)
+	assert.Zero(t, e.Marks)
+	assert.Equal(t, "x\n#shared", string(e.Data))
+}
+
+func TestOnlyAWrittenValueHasMarks(t *testing.T) {
+	q := &queue{name: "x", prefix: "r/x/"}
+	shown := func(key string, version int64, value string) driver.Entry {
+		kv := &mvccpb.KeyValue{Key: []byte("r/x/" + key), CreateRevision: 9, Version: version, Value: []byte(value), Lease: 1}
+		e := q.entry(kv)
+		if hides(&e, kv) || version == 1 {
+			reveal(&e, kv)
+		}
+		return e
+	}
+	assert.Zero(t, shown("abc.1", 1, "{}\n#shared").Marks, "it was made with this")
+	assert.Equal(t, "{}\n#shared", string(shown("abc.1", 1, "{}\n#shared").Data))
+	e := shown("abc.1", 2, "{}\n#shared")
+	assert.Equal(t, driver.MarkShared, e.Marks)
+	assert.True(t, e.Shares())
+	assert.Equal(t, "{}", string(e.Data))
+	assert.Zero(t, shown("abc.1", 2, "by hand").Marks)
+	assert.Zero(t, shown("abc.1.v", 2, "web-1\n#shared").Marks, "the value is for other programs")
+	assert.Equal(t, driver.MarkAdmitted, shown("abc.1.w3", 2, "").Marks, "known without its value")
+}
+
+func FuzzMarks(f *testing.F) {
+	for _, s := range []string{"", "{}", "\n#", "{}\n#shared", "\n#shared,admitted", "\n#shared\n#admitted"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for m := driver.MarkShared; m <= driver.MarkShared|driver.MarkAdmitted; m++ {
+			got, marks := decodeMarks(encodeMarks(data, m))
+			require.Equal(t, m, marks)
+			require.Equal(t, string(data), string(got))
+		}
+		_, _ = decodeMarks(data)
+	})
 }
 
 func FuzzEscape(f *testing.F) {
@@ -154,14 +199,14 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-func FuzzParseEntry(f *testing.F) {
+func FuzzParseEntryKey(f *testing.F) {
 	for _, s := range []string{"abc.0", "abc.0.r", "abc.1.w3", "abc", "abc.01", "0.0", "ffffffffffffffff.2147483647"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		k, ok := parseEntry(s)
+		k, ok := parseEntryKey(s)
 		if ok {
-			require.Equal(t, s, k.String())
+			require.Equal(t, s, string(k.append(nil)))
 			require.False(t, strings.Contains(s, "/"))
 			require.NotZero(t, k.lease)
 			require.True(t, slices.Contains([]driver.Mode{driver.Exclusive, driver.Shared, driver.Weighted}, k.mode))

@@ -2,214 +2,206 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
+	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Leave implements driver.Session. It works after the end of the session too.
-func (s *leased) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
-	d := s.departures([]driver.LeaveRequest{req})
-	resp, err := d.send(ctx, alone)
-	if err != nil {
-		return driver.Left{}, fmt.Errorf("etcd: leave %q: %w", req.Ref.Line, err)
+// Leave implements driver.Session.
+func (s *etcdSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) == 0 {
+		return nil, nil
 	}
-	left := d.left(0, resp, resp.Header.Revision)
-	if left.Gone {
-		return driver.Left{}, fmt.Errorf("etcd: leave %q: %w", req.Ref.Line, driver.ErrGone)
+	left, err := s.leave(ctx, reqs)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: leave %q: %w", reqs[0].Ref.Queue, err)
 	}
 	return left, nil
 }
 
-// LeaveAll implements driver.Session. Each entry has a transaction of its own
-// in the one that is sent, so that one that is gone does not keep the others.
-func (s *leased) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
-	if len(reqs) > maxAll {
-		return nil, fmt.Errorf("etcd: leave %d queues: %w: at most %d", len(reqs), driver.ErrRefused, maxAll)
+func (s *etcdSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) > maxJoin {
+		return nil, fmt.Errorf("%w: %d entries, at most %d", driver.ErrRefused, len(reqs), maxJoin)
 	}
-	d := s.departures(reqs)
-	resp, err := d.send(ctx, together)
-	if err != nil {
-		return nil, fmt.Errorf("etcd: leave %d queues: %w", len(reqs), err)
+	if err := enter(ctx, s.leaving); err != nil {
+		return nil, err
 	}
-	lefts := make([]driver.Left, len(reqs))
-	for i := range reqs {
-		lefts[i] = d.left(i, resp.Responses[i].GetResponseTxn(), resp.Header.Revision)
-	}
-	return lefts, nil
-}
-
-// alone is the transaction of the only request.
-func alone(ops []*pb.TxnRequest) *pb.TxnRequest { return ops[0] }
-
-// together is one transaction with those of all requests.
-func together(ops []*pb.TxnRequest) *pb.TxnRequest {
-	r := &pb.TxnRequest{}
-	for _, t := range ops {
-		r.Success = append(r.Success, opTxn(t))
-	}
-	return r
-}
-
-// departures are requests to leave that are sent together.
-type departures struct {
-	s      *leased
-	reqs   []driver.LeaveRequest
-	ops    []*pb.TxnRequest
-	unsure []bool // an earlier attempt was not answered
-	bare   bool   // ops only delete the entries
-}
-
-func (s *leased) departures(reqs []driver.LeaveRequest) *departures {
-	d := &departures{s: s, reqs: reqs}
+	defer func() { <-s.leaving }()
+	d := &departure{s: s, exits: make([]exit, 0, len(reqs))}
 	for _, req := range reqs {
-		d.unsure = append(d.unsure, s.lines.isUnsure(req.Ref))
-		d.ops = append(d.ops, s.departure(req))
-		s.lines.note(s.b.lay, req.Ref, func(m *mine) { m.leaving = true })
+		if err := d.add(ctx, req); err != nil {
+			return nil, err
+		}
 	}
-	return d
+	return d.run(ctx)
 }
 
-// departure deletes an entry and what hangs on it.
-func (s *leased) departure(req driver.LeaveRequest) *pb.TxnRequest {
-	ref := req.Ref
-	// The key may have been used again, so it is the place that is left.
-	r := &pb.TxnRequest{
-		Compare: []*pb.Compare{createdAt(ref.Key, ref.Place)},
-		Success: []*pb.RequestOp{opDelete(ref.Key)},
-	}
-	if probes(req) {
-		r.Success = append(r.Success, opGet(keyOnly(req.Probe.Key)))
-	}
-	if s.b.lay.valued(ref) {
-		r.Success = append(r.Success, opDelete(s.b.lay.meta(ref)))
-	}
-	r.Success = append(r.Success, s.unclaim(ref)...)
-	r.Success = append(r.Success, s.ungrant(ref)...)
-	r.Failure = s.leftovers(ref)
-	if req.Clean {
-		r.Success = append(r.Success, strike(s.b.lay.ledger(ref.Line), ref))
-	}
-	return r
+// departure is one call of Leave, over all its attempts.
+type departure struct {
+	s     *etcdSession
+	exits []exit
+	left  []driver.Left
 }
 
-// leftovers deletes what hung on an entry that somebody else deleted.
-func (s *leased) leftovers(ref driver.Ref) []*pb.RequestOp {
-	ops := append(s.unclaim(ref), s.ungrant(ref)...)
-	if s.b.lay.valued(ref) {
-		ops = append(ops, opTxn(&pb.TxnRequest{
-			Compare: []*pb.Compare{createdAt(ref.Key, 0)}, // or it is another's by now
-			Success: []*pb.RequestOp{opDelete(s.b.lay.meta(ref))},
-		}))
-	}
-	return ops
+// exit is one entry of a departure.
+type exit struct {
+	ref    driver.Ref
+	own    *own // nil: of another session, or left before
+	key    []byte
+	detail []byte // its key; nil: there is none
+	ops    ops
+	gone   bool // a watch has reported the end of the entry
+	unsure bool // an earlier attempt was not answered
 }
 
-// gone takes in what a watch tells: an own entry is no more. If that is not by a
-// Leave, what hung on it is deleted in the background. If that does not succeed
-// it goes with the lease.
-func (s *leased) gone(ref driver.Ref) {
-	m := s.lines.mine(s.b.lay, ref)
-	left := m.leaving || m.place == 0 // or has been left, and is forgotten
-	if rest := s.leftovers(ref); len(rest) > 0 && !left && !s.ended() {
-		s.wg.Go(func() { // ends with the answer or the session
-			if _, err := s.ask(s.ctx, &pb.TxnRequest{Success: rest}); err != nil && !s.ended() {
-				s.cfg.Logger.Warn("etcd: the records of a deleted entry are left", "key", ref.Key, "err", err)
+// add adds an entry. Another owner's is only deleted with Any.
+func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error) {
+	s, e := d.s, exit{ref: req.Ref}
+	e.own, e.gone = s.find(req.Ref)
+	var q *queue
+	if e.own != nil {
+		q, e.key, e.unsure = e.own.q, e.own.key, e.own.unsure
+	} else {
+		q, _, _ = s.lookup(req.Ref.Queue)
+		suffix, ok := strings.CutPrefix(req.Ref.Key, q.prefix)
+		if !ok {
+			return fmt.Errorf("%w: the key %q is in another queue", driver.ErrRefused, req.Ref.Key)
+		}
+		e.key = []byte(req.Ref.Key)
+		if k, _ := parseEntryKey(suffix); !req.Any && (s.lease == nil || k.lease != s.lease.ID) {
+			resps, _, err := s.read(ctx, fresh, keyOnly(e.key))
+			if err == nil && first(resps[0]).GetCreateRevision() == req.Ref.Place {
+				err = fmt.Errorf("%w: the entry %q is of another owner", driver.ErrRefused, req.Ref.Key)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if e.own == nil || e.own.described {
+		e.detail = q.detailKey(req.Ref.Key)
+	}
+	if e.ops, err = s.ops(q, req.Ops); err != nil {
+		return err
+	}
+	for i := range e.ops {
+		e.ops[i].Optional = true
+	}
+	d.exits = append(d.exits, e)
+	return nil
+}
+
+// run deletes the entries. A single one is deleted without a condition at first: the key
+// is ours by lease and index. If there is no answer, the key may be deleted later, so it is
+// not used again; and from then on it is the place that is deleted.
+func (d *departure) run(ctx context.Context) ([]driver.Left, error) {
+	d.left = make([]driver.Left, len(d.exits))
+	e := &d.exits[0]
+	if o := e.own; len(d.exits) > 1 || o == nil || o.retired || e.gone || e.unsure || e.detail != nil || len(e.ops) > 0 {
+		return d.left, d.s.exchange(ctx, d)
+	}
+	resp, err := rpc.Do(ctx, d.s.send, rpc.Try{}, d.s.send.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
+	if err != nil {
+		if rpc.Classify(err) == rpc.Unknown {
+			e.own.retired, e.own.unsure, e.unsure = true, true, true
+		}
+		return d.left, d.s.exchange(ctx, d)
+	}
+	if resp.Deleted == 0 {
+		d.left[0] = driver.WasGone
+	}
+	d.finish(resp.Header.Revision)
+	return d.left, nil
+}
+
+// request implements exchange. It deletes exactly the entries. Each has a transaction of
+// its own in the one that is sent, so that one that is gone does not keep the others.
+func (d *departure) request() *txn {
+	t := &txn{}
+	for i := range d.exits {
+		e := &d.exits[i]
+		t.do(opTxn(e.request()), func(a *pb.ResponseOp) {
+			switch {
+			case a.GetResponseTxn().Succeeded:
+			case e.unsure:
+				d.left[i] = driver.Unclear
+			default:
+				d.left[i] = driver.WasGone
 			}
 		})
 	}
-	s.lines.gone(s.b.lay, ref)
+	return t
 }
 
-// probes says that a request asks for the life of another entry.
-func probes(req driver.LeaveRequest) bool {
-	return req.Probe.Key != "" && req.Probe.Key != req.Ref.Key
+// answered implements exchange.
+func (d *departure) answered(_ context.Context, t *txn, _ bool) (again bool, err error) {
+	d.finish(t.rev)
+	return false, nil
 }
 
-// send sends the requests until they are answered, and remembers if they were
-// not.
-//
-// Only the deletes of the entries are needed. etcd refuses a whole transaction for
-// one key, and does not say which, so one that it refuses is sent again without all
-// the rest.
-func (d *departures) send(ctx context.Context, pack func([]*pb.TxnRequest) *pb.TxnRequest) (*pb.TxnResponse, error) {
-	s := d.s
-	select {
-	case s.leaving <- struct{}{}:
-		defer func() { <-s.leaving }()
-	case <-ctx.Done(): // nothing was sent, so nobody is less sure than before
-		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
-	}
-	resp, err := d.ask(ctx, pack(d.ops))
-	if (errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrRefused)) && d.strip() {
-		why := err
-		if resp, err = d.ask(ctx, pack(d.ops)); err == nil {
-			d.logKept(ctx, why)
+// unanswered implements exchange.
+func (d *departure) unanswered(_ context.Context, _ *txn, full error) (over bool, err error) {
+	for i := range d.exits {
+		e := &d.exits[i]
+		if e.unsure = e.unsure || full == nil; e.own != nil {
+			e.own.unsure = e.unsure
 		}
 	}
-	for i, req := range d.reqs {
-		s.lines.setUnsure(req.Ref, err != nil && d.unsure[i])
-		if err == nil {
-			s.lines.gone(s.b.lay, req.Ref)
-		}
-	}
-	return resp, err
+	return false, nil
 }
 
-// ask sends one transaction until it is answered.
-func (d *departures) ask(ctx context.Context, r *pb.TxnRequest) (resp *pb.TxnResponse, err error) {
-	err = d.s.b.ask(ctx, d.s.pace, func(ctx context.Context) (err error) {
-		resp, err = d.s.b.kv.txn(ctx, r)
-		if err != nil && classify(err) == unknown {
-			for i := range d.unsure {
-				d.unsure[i] = true
+// request deletes the entry, and what belongs to it. If the entry is gone, its bound
+// records go, and its detail unless its key is another's by now.
+func (e *exit) request() *pb.TxnRequest {
+	r := &pb.TxnRequest{Compare: []*pb.Compare{created(e.key, e.ref.Place)}, Success: []*pb.RequestOp{opDelete(e.key)}}
+	for i := range e.ops {
+		t := &txn{}
+		e.ops[i : i+1].add(t)
+		if r.Success = append(r.Success, t.Success...); e.ops[i].Bound {
+			r.Failure = append(r.Failure, t.Success...)
+		}
+	}
+	if e.detail != nil {
+		r.Success = append(r.Success, opDelete(e.detail))
+		r.Failure = append(r.Failure, opTxn(&pb.TxnRequest{
+			Compare: []*pb.Compare{created(e.key, 0)}, Success: []*pb.RequestOp{opDelete(e.detail)},
+		}))
+	}
+	return r
+}
+
+// strip implements exchange: only the deletes of the entries are needed. Details and bound
+// records end with the lease. It logs which records stay as they are: a name that stays in
+// a ledger makes the next holder believe that this one died.
+func (d *departure) strip(why error) (more bool) {
+	var stay []string
+	for i := range d.exits {
+		e := &d.exits[i]
+		more = more || e.detail != nil || len(e.ops) > 0
+		for _, o := range e.ops {
+			if !o.Bound {
+				stay = append(stay, string(o.key))
 			}
 		}
-		return err
-	})
-	return resp, err
-}
-
-// strip leaves nothing in the transactions but the guarded deletes of the entries.
-// It reports whether there was more in them.
-func (d *departures) strip() (more bool) {
-	for i, t := range d.ops {
-		more = more || len(t.Success) > 1 || len(t.Failure) > 0
-		d.ops[i] = &pb.TxnRequest{Compare: t.Compare, Success: t.Success[:1]}
+		e.detail, e.ops = nil, nil
 	}
-	d.bare = true
+	if len(stay) > 0 {
+		d.s.cfg.Logger.Warn("etcd: a lock is released, and records of its queue stay as they are", "keys", stay, "err", why)
+	}
 	return more
 }
 
-// logKept logs what stays after a release without the rest. A name that stays in a
-// ledger makes the next hold believe that this one died. All else is on the lease,
-// and no reader takes it for that of another entry.
-func (d *departures) logKept(ctx context.Context, why error) {
-	level := slog.LevelDebug
-	names := make([]string, len(d.reqs))
-	for i, req := range d.reqs {
-		names[i] = req.Ref.Line
-		if req.Clean {
-			level = slog.LevelWarn
+// finish takes in that no entry is left.
+func (d *departure) finish(rev int64) {
+	for i := range d.exits {
+		if e := &d.exits[i]; e.own != nil {
+			d.s.release(e.own)
 		}
+		d.s.learn(d.exits[i].ref.Queue, rev)
 	}
-	d.s.cfg.Logger.Log(ctx, level, "etcd: released without deleting what belongs to the entries", "names", names, "err", why)
-}
-
-// left reads the answer to one of the requests.
-func (d *departures) left(i int, resp *pb.TxnResponse, rev int64) driver.Left {
-	if !resp.Succeeded {
-		return driver.Left{Gone: !d.unsure[i]}
-	}
-	left := driver.Left{Rev: rev}
-	if req := d.reqs[i]; probes(req) && !d.bare {
-		kv := first(resp.Responses[1].GetResponseRange().Kvs)
-		left.Probed = true
-		left.Alive = kv != nil && kv.CreateRevision == req.Probe.Place
-	}
-	return left
+	d.s.hub.Wrote(rev)
 }

@@ -66,8 +66,8 @@ type Options struct {
 	Layout Layout
 }
 
-// checked returns a copy with the defaults filled in, or what is wrong. The
-// session's part is checked by package session, before anything is sent too.
+// checked returns a copy with the defaults filled in, or what is wrong. Package session
+// checks its part, before anything is sent too.
 func (o *Options) checked() (Options, error) {
 	var c Options
 	if o != nil {

@@ -6,93 +6,137 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// pending hands the rest of the work to the caller. The slot stays taken until
-// Settle has succeeded: a delayed request may still put its key.
+// unanswered implements exchange. It finds out what became of the attempt, and makes sure
+// that it stays so.
+func (j *join) unanswered(ctx context.Context, _ *txn, full error) (over bool, err error) {
+	place, err := j.place(ctx, full == nil)
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		j.s.lost(err)
+		return true, j.s.send.Ended()
+	case err != nil:
+		return true, j.pending(err)
+	case place == 0:
+		return false, nil
+	}
+	for i := range j.parts {
+		if err := j.parts[i].adopt(ctx, j.s, place); err != nil {
+			return true, j.pending(err)
+		}
+	}
+	j.made(ctx, place)
+	for i := range j.joined {
+		j.joined[i].Ops = j.parts[i].ops.results(true)
+	}
+	return true, nil
+}
+
+// adopt takes over an entry that was made by an attempt without an answer. What the
+// answer showed is counted once more, as of then, or as of now if that was compacted. To
+// read the queue instead would take as long as the queue is: answers get lost when
+// thousands join at once, and each of these reads would make others later.
+func (p *part) adopt(ctx context.Context, s *etcdSession, place int64) error {
+	q := p.own.q
+	count := below(q.prefix, 0)
+	count.CountOnly, count.Revision = true, place
+	rs := append(q.asked(p.Records), count)
+	resps, _, err := s.read(ctx, place, rs...)
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		count.Revision = 0
+		resps, _, err = s.read(ctx, place, rs...)
+	}
+	if err != nil {
+		return err
+	}
+	n := len(resps) - 1
+	p.sorted = false
+	p.made(s, place, &pb.RangeResponse{Count: max(resps[n].Count-1, 0)})
+	for _, r := range resps[:n] {
+		q.records(&p.joined.View, r)
+	}
+	return nil
+}
+
+// pending hands the rest of the work to the caller. The keys stay taken until Settle has
+// succeeded: a delayed request may still put them.
 func (j *join) pending(cause error) error {
+	for i := range j.parts {
+		j.s.unmade(j.parts[i].own)
+	}
 	return &driver.PendingError{Err: cause, Settle: j.settle}
 }
 
-// settle makes sure that nothing of the request is left, or comes.
+// settle makes sure that nothing of the join is left, or comes.
 func (j *join) settle(ctx context.Context) error {
-	j.settling.Lock()
-	defer j.settling.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.settled {
 		return nil
 	}
-	if err := j.undo(ctx); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return fmt.Errorf("etcd: settle %q: %w", j.seats[0].req.Line, err)
+	if err := j.undo(ctx); err != nil {
+		return fmt.Errorf("etcd: settle join of %q: %w", j.parts[0].Queue, err)
 	}
 	j.settled = true
 	j.free()
 	return nil
 }
 
-// undo is settle without the bookkeeping. That the lease is not found is as
-// good as nil: the entry went with it, and a late put is refused without it.
+// undo is settle without the bookkeeping.
 func (j *join) undo(ctx context.Context) error {
-	kv, err := j.block(ctx)
-	if errors.Is(err, errFull) {
-		// The fence could not be written. If the entry is there it can be
-		// deleted all the same; if not, it may still come.
-		var ferr error
-		if kv, ferr = j.find(ctx); ferr != nil || kv == nil {
-			return driver.JoinErrors(err, ferr)
+	place, err := j.place(ctx, true)
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return nil // the entries went with it, and a late put is refused without it
+	case errors.Is(err, rpc.ErrFull):
+		// The fence could not be written. If the entry is there it can be deleted all
+		// the same; if not, it may still come.
+		var again error
+		if place, again = j.place(ctx, false); again != nil || place == 0 {
+			return driver.JoinErrors(err, again)
 		}
-		err = nil
-	}
-	if err != nil || kv == nil {
+	case err != nil || place == 0:
 		return err
 	}
-	reqs := make([]driver.LeaveRequest, len(j.seats))
-	for i := range j.seats {
-		reqs[i] = driver.LeaveRequest{Ref: j.seats[i].ref(kv.CreateRevision), Clean: j.seats[i].req.Ledger}
+	d := &departure{s: j.s}
+	for i := range j.parts {
+		p := &j.parts[i]
+		exit := driver.LeaveRequest{Ref: p.own.ref, Any: true}
+		exit.Ref.Place = place
+		for _, op := range p.Ops {
+			if op.If.Kind == driver.IfAbsent && op.Value != nil { // what was there before stays
+				exit.Ops = append(exit.Ops, driver.Op{Record: op.Record, If: driver.At(place)})
+			}
+		}
+		if err := d.add(ctx, exit); err != nil {
+			return err
+		}
 	}
-	_, err = j.s.LeaveAll(ctx, reqs)
+	_, err = d.run(ctx)
 	return err
 }
 
-// key is that of the first entry. All were made or none, so one tells.
-func (j *join) key() string { return j.seats[0].key }
-
-// block writes the fence of the newest attempt, unless its key is there: then
-// it returns that. Either way the attempt's fate is sealed: that the key is
-// absent would not be enough, since the put may be on its way.
+// place returns the place of the first entry of the newest attempt, 0 if it is not there.
+// All entries were made or none, so one shows it.
 //
-// The fence is on the lease and goes with it. It is not deleted before, because
-// it cannot be known when the late put has been refused; there are few.
-func (j *join) block(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
-	err = j.s.b.ask(ctx, j.s.pace, func(ctx context.Context) error {
-		resp, err := j.s.b.kv.txn(ctx, &pb.TxnRequest{
-			Compare: []*pb.Compare{createdAt(j.key(), 0)},
-			Success: []*pb.RequestOp{opPut(j.fence, nil, j.s.id)},
-			Failure: []*pb.RequestOp{opGet(keyOnly(j.key()))},
-		})
-		if err != nil {
-			return err
-		}
-		kv = nil
-		if !resp.Succeeded {
-			kv = first(resp.Responses[0].GetResponseRange().Kvs)
-		}
-		return nil
-	})
-	return kv, err
-}
-
-// find reads the key of an attempt that cannot be carried out any more.
-func (j *join) find(ctx context.Context) (kv *mvccpb.KeyValue, err error) {
-	err = j.s.b.ask(ctx, j.s.pace, func(ctx context.Context) error {
-		resp, err := j.s.b.kv.get(ctx, keyOnly(j.key()))
-		if err == nil {
-			kv = first(resp.Kvs)
-		}
-		return err
-	})
-	return kv, err
+// With block it writes the attempt's fence unless the entry is there. Either way the
+// attempt's fate is sealed. That the key is absent would not be enough, since the put may
+// be on its way. The fence is on the lease and goes with it. It is not deleted before,
+// because it cannot be known when the late put has been refused; there are few.
+func (j *join) place(ctx context.Context, block bool) (int64, error) {
+	key := j.parts[0].own.key
+	r := &pb.TxnRequest{Compare: []*pb.Compare{created(key, 0)}, Failure: []*pb.RequestOp{opGet(keyOnly(key))}}
+	if block {
+		r.Success = append(r.Success, opPut(j.fence, nil, j.s.lease.ID))
+	}
+	resp, err := rpc.Ask(ctx, j.s.send, j.s.send.KV.Txn, r)
+	if err != nil || resp.Succeeded {
+		return 0, err
+	}
+	return first(resp.Responses[0].GetResponseRange()).GetCreateRevision(), nil
 }

@@ -24,22 +24,21 @@ func Directions() []Direction { return []Direction{Both, Requests, Replies} }
 // String returns the direction as it is in the names of cases.
 func (d Direction) String() string { return [...]string{"", "Requests", "Replies", "Both"}[d&Both] }
 
-// Op is a kind of request. Two kinds may be the same to a service (a look and a list,
-// for example): a fault of one may hit the other then.
+// Op is a kind of request. Two kinds may be the same to a service: a fault of one may hit
+// the other then.
 type Op string
 
 // The kinds of requests.
 const (
 	Open   Op = "open"   // makes a session
-	Join   Op = "join"   // makes entries: Join, JoinAll
-	Leave  Op = "leave"  // deletes them: Leave, LeaveAll, Evict
-	Change Op = "change" // changes an entry, or a record of its queue: Share, Admit, Claim, Write, Enter, SetLimit
-	Look   Op = "look"   // reads the end of a queue
-	List   Op = "list"   // reads a queue, or names, or a limit
+	Join   Op = "join"   // makes entries
+	Leave  Op = "leave"  // deletes them
+	Update Op = "update" // changes an entry, or records of its queue
+	Read   Op = "read"   // reads a queue, and its records
+	Names  Op = "names"  // reads the names of queues
 	Close  Op = "close"  // ends a session
-	Settle Op = "settle" // is what driver.PendingError sends
+	Settle Op = "settle" // finds out what became of a Join that was not answered
 	Watch  Op = "watch"  // arms a watch
-	Tell   Op = "tell"   // reads at the end of a watch whether the entry held
 	Renew  Op = "renew"  // keeps a session alive
 )
 

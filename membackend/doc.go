@@ -5,31 +5,26 @@
 //
 // A Store stands for the service. Several clients may be opened on one Store, each with
 // a network of its own (Store.NewClient). Both can be made to fail on demand: the
-// service by Store.Expire, Store.Delete, Store.PutForeign and Store.Overwrite; the
-// network of a client by Client.Cut, Client.Stall and Client.Delay; a single request by
-// Client.Inject, with a fault that fault.Kind names. Client.OnSend calls a function
-// before every request, so that a fault can hit one exact call.
+// service by Store.Expire and Store.Delete; the network of a client by Client.Cut,
+// Client.Stall and Client.Delay; a single request by Client.Inject, with a fault that
+// fault.Kind names. Client.OnSend calls a function before every request, so that a fault
+// can hit one exact call.
 //
 // # How it differs from a real service
 //
 // The Store is no kinder than a real service where kindness would hide a bug in its
-// caller. The keys of entries are used again as soon as they are free. A watch on an
-// entry that was gone before it was armed reports no end (the watch is armed, and a
-// read shows that the entry is gone), unless driver.WatchRequest.Since is set. The
-// client of a session that ended at the service learns that at its next renewal, not at
-// once. The answer to a Join contains at most one entry ahead.
+// caller. The keys of entries are used again as soon as they are free. The answer to a
+// request that was sent twice does not show whether the first copy of it did the work.
+// The client of a session that ended at the service learns that at its next renewal, not
+// at once. An Update that the contract rules out is refused.
 //
-// NewWith makes another kind of service, see Options. With Ends it is like etcd in
-// these matters, and with all other options like ZooKeeper. Limits and ledgers stay for
-// as long as the Store.
-//
-// It is kinder in two ways: reads are never stale unless Options.Stale is set, and a
-// healthy network has no delay.
+// It is kinder in three ways: reads are never stale, events come in the order in which
+// things happened, and a healthy network has no delay.
 //
 // # Time
 //
 // All time is package time's, so in a bubble of testing/synctest it is virtual,
 // provided that New is called inside the bubble. No goroutine waits on a mutex for
-// longer than a few map operations, so time can always advance. There is one goroutine
-// per session, which ends with Close or Abandon.
+// longer than a few map operations, so time can always advance. A session has goroutines
+// only while a callback runs or a watch waits to be armed; Close and Abandon end them.
 package membackend

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/memory"
-	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -23,57 +22,53 @@ func TestSessionExpiresTTLAfterTheLastRenewalReceived(t *testing.T) {
 			st, c, s, r := serve(t, memory.Options{})
 			join(t, s, "jobs")
 			time.Sleep(time.Minute)
-			synctest.Wait()
-			last := r.proofs()[len(r.proofs())-1] // the network has no delay
+			all := r.sent.get() // the network has no delay
 			c.Cut(d)
-			rest := ttl - c.Backend().Clock().Now().Sub(last)
+			rest := ttl - c.Backend().Info().Clock.Now().Sub(all[len(all)-1])
 			time.Sleep(rest - time.Nanosecond)
 			synctest.Wait()
-			require.Len(t, memtest.Entries(st, "jobs"), 1)
+			require.Len(t, entries(st, "jobs"), 1)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 
-			assert.Empty(t, memtest.Entries(st, "jobs"))
+			assert.Empty(t, entries(st, "jobs"))
 			assert.Empty(t, st.Sessions())
-			assert.Zero(t, r.gone(), "nobody can have told the client")
+			assert.Empty(t, r.gone.get(), "the client cannot know")
 			c.Heal()
 			time.Sleep(ttl)
-			synctest.Wait()
-			assert.Equal(t, 1, r.gone())
+			assert.Len(t, r.gone.get(), 1)
 		})
 	}
 }
 
-func TestRepliesCutKeepTheSessionAndProveNothing(t *testing.T) {
+func TestCutRepliesKeepTheSessionAndRenewNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s, r := serve(t, memory.Options{})
 		join(t, s, "jobs")
 		c.Cut(fault.Replies)
-		proofs := len(r.proofs())
+		renewals := len(r.sent.get())
 		time.Sleep(3 * ttl)
-		synctest.Wait()
 
-		assert.Len(t, memtest.Entries(st, "jobs"), 1)
-		assert.Len(t, r.proofs(), proofs)
+		assert.Len(t, r.sent.get(), renewals)
+		assert.Len(t, entries(st, "jobs"), 1)
 	})
 }
 
-func TestStalledProcessSendsNothingAndHearsOfItsEndOnResume(t *testing.T) {
+func TestStalledProcessSendsNothingAndLearnsOfItsEndOnResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s, r := serve(t, memory.Options{})
-		join(t, s, "jobs")
+		own := watch(t, s, join(t, s, "jobs").Target())
 		c.Stall()
 		before := c.Sent(fault.Renew)
 		time.Sleep(2 * ttl)
-		synctest.Wait()
-		require.Empty(t, memtest.Entries(st, "jobs"))
+		require.Len(t, own.get(), 1)
+		require.Empty(t, entries(st, "jobs"))
 		require.Equal(t, before, c.Sent(fault.Renew))
-		require.Zero(t, r.gone())
+		require.Empty(t, r.gone.get())
 		c.Resume()
-		synctest.Wait()
 
-		assert.Equal(t, 1, r.gone())
-		_, err := s.Join(t.Context(), driver.JoinRequest{Line: "jobs"})
+		assert.Len(t, r.gone.get(), 1)
+		_, err := s.Join(t.Context(), driver.JoinRequest{Queue: "jobs"})
 		require.ErrorIs(t, err, driver.ErrSessionOver)
 	})
 }
@@ -81,7 +76,7 @@ func TestStalledProcessSendsNothingAndHearsOfItsEndOnResume(t *testing.T) {
 func TestStalledProcessRunsItsTimersLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := membackend.New().NewClient()
-		clock := c.Backend().Clock()
+		clock := c.Backend().Info().Clock
 		var ran, stopped atomic.Int32
 		clock.AfterFunc(time.Second, func() { ran.Add(1) })
 		stop := clock.AfterFunc(time.Second, func() { stopped.Add(1) })
@@ -105,20 +100,18 @@ func TestCallsOfAStalledProcessReturnWithTheirContext(t *testing.T) {
 		c.Stall()
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		_, err := s.Join(ctx, driver.JoinRequest{Line: "jobs"})
+		_, err := s.Join(ctx, driver.JoinRequest{Queue: "jobs"})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
 		var p *driver.PendingError
 		require.NotErrorAs(t, err, &p, "it was never sent, and that is known")
 		c.Resume()
 		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Empty(t, memtest.Entries(st, "jobs"))
+		assert.Empty(t, entries(st, "jobs"))
 	})
 }
 
-// A request is sent again after a second at most, or a quarter of the session's
-// window if that is less.
-func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
+func TestRequestWithoutAnswerIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c, s, _ := serve(t, memory.Options{})
 		begin := time.Now()
@@ -128,17 +121,17 @@ func TestLostRequestIsSentAgainAfterAWhile(t *testing.T) {
 		assert.Equal(t, 3, c.Sent(fault.Join))
 		assert.Equal(t, 1600*time.Millisecond, time.Since(begin))
 
-		c.Inject(fault.Look, fault.BrokenRequest)
-		c.Inject(fault.Look, fault.BrokenReply)
+		c.Inject(fault.Read, fault.BrokenRequest)
+		c.Inject(fault.Read, fault.BrokenReply)
 		begin = time.Now()
-		_, err := s.Look(t.Context(), driver.LookRequest{Line: "jobs", Upto: 100})
+		_, err := s.Read(t.Context(), driver.ReadRequest{Queue: "jobs", Upto: 100})
 		require.NoError(t, err)
-		assert.Equal(t, 3, c.Sent(fault.Look))
+		assert.Equal(t, 3, c.Sent(fault.Read))
 		assert.Equal(t, 10*time.Millisecond, time.Since(begin), "a broken connection is noticed at once")
 	})
 }
 
-func TestDelaysAddUpPerRequest(t *testing.T) {
+func TestDelaysAddUpPerRequestAndLetNoEventOvertake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s, _ := serve(t, memory.Options{})
 		c.DelayRequests(30 * time.Millisecond)
@@ -147,61 +140,127 @@ func TestDelaysAddUpPerRequest(t *testing.T) {
 		e := join(t, s, "jobs")
 		assert.Equal(t, 50*time.Millisecond, time.Since(begin))
 
-		kinds := record(t, s, driver.WatchRequest{Ref: e.Ref})
+		events := watch(t, s, e.Target())
 		time.Sleep(49 * time.Millisecond)
-		synctest.Wait()
-		assert.Empty(t, kinds())
+		assert.Empty(t, events.get())
 		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		assert.Len(t, kinds(), 1)
+		assert.Len(t, events.get(), 1)
+		require.True(t, inner().Overwrite(st, "jobs", e.Key, nil))
+		c.Heal()
 		st.Delete("jobs", e.Key)
-		c.Heal() // what follows does not overtake
 		time.Sleep(20 * time.Millisecond)
-		synctest.Wait()
-		assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds())
+		assert.Equal(t, []driver.Event{{Kind: driver.Armed}, {Kind: driver.Changed}, {Kind: driver.Gone}}, events.get())
 	})
 }
 
-func TestHookStrikesTheVeryRequest(t *testing.T) {
+func TestCutLosesWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, c, s, _ := serve(t, memory.Options{})
+		e := join(t, s, "jobs")
+		events := watch(t, s, e.Target())
+		cut := func(d fault.Direction, at time.Duration) (sent int) {
+			c.DelayRequests(10 * time.Millisecond)
+			c.Delay(10 * time.Millisecond)
+			before := c.Sent(fault.Names)
+			time.AfterFunc(at, func() { c.Cut(d) })
+			time.AfterFunc(30*time.Millisecond, c.Heal)
+			_, err := s.Read(t.Context(), driver.ReadRequest{Queue: "jobs"})
+			require.NoError(t, err)
+			return c.Sent(fault.Names) - before
+		}
+		assert.Equal(t, 2, cut(fault.Requests, 5*time.Millisecond), "the request was under way")
+		time.AfterFunc(12*time.Millisecond, func() { st.Delete("jobs", e.Key) })
+		assert.Equal(t, 2, cut(fault.Replies, 15*time.Millisecond), "the answer was, and the event")
+		assert.Equal(t, []driver.Event{armed, lost, gone}, events.get())
+	})
+}
+
+func TestRequestsOfShortSessionsAreSentAgainSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		s, err := c.Backend().Open(t.Context(), driver.Config{
+			TTL:     time.Second,
+			Margin:  func(time.Duration) time.Duration { return 200 * time.Millisecond },
+			Renewed: func(driver.Instant, time.Duration) {},
+		})
+		require.NoError(t, err)
+		c.Inject(fault.Join, fault.LostRequest)
+		begin := time.Now()
+		join(t, s, "jobs")
+		assert.Equal(t, 200*time.Millisecond, time.Since(begin))
+		require.NoError(t, s.Close(t.Context()))
+	})
+}
+
+func TestHookHitsTheVeryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s, _ := serve(t, memory.Options{})
 		var ops []fault.Op
 		c.OnSend(func(op fault.Op) {
-			if op == fault.Renew {
-				return
-			}
 			ops = append(ops, op)
 			if op == fault.Leave {
 				st.Expire(s.ID())
 			}
 		})
 		e := join(t, s, "jobs")
-		_, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: e.Ref})
+		left, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: e.Ref})
 		c.OnRequest(nil)
 
-		require.ErrorIs(t, err, driver.ErrGone)
+		require.NoError(t, err)
+		assert.Equal(t, []driver.Left{driver.WasGone}, left)
 		assert.Equal(t, []fault.Op{fault.Join, fault.Leave}, ops)
 	})
 }
 
-func TestLateRequestArrivesWhenTheCallerHasLongGone(t *testing.T) {
+// late makes a call whose only request arrives with Deliver, when the call has returned.
+func late(t *testing.T, c *membackend.Client, op fault.Op, call func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	c.Inject(op, fault.LateRequest)
+	err := call(ctx)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	return err
+}
+
+func TestLateJoinIsThereUntilItIsSettled(t *testing.T) {
+	for _, delivered := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			st, c, s, _ := serve(t, memory.Options{})
+			err := late(t, c, fault.Join, func(ctx context.Context) error {
+				_, err := s.Join(ctx, driver.JoinRequest{Queue: "jobs"})
+				return err
+			})
+			var p *driver.PendingError
+			require.ErrorAs(t, err, &p)
+			c.Heal()
+			require.Empty(t, entries(st, "jobs"), "Heal brings nothing back")
+			if delivered {
+				c.Deliver()
+				require.Len(t, entries(st, "jobs"), 1)
+			}
+			s.Abandon()
+
+			require.NoError(t, p.Settle(t.Context()))
+			c.Deliver()
+			assert.Empty(t, entries(st, "jobs"))
+			assert.Equal(t, 1, c.Sent(fault.Settle))
+		})
+	}
+}
+
+func TestCallThatASessionsEndInterruptsIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, memory.Options{})
-		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
-		defer stop()
-		c.Inject(fault.Join, fault.LateRequest)
-		_, err := s.Join(ctx, driver.JoinRequest{Line: "jobs"})
+		_, c, s, _ := serve(t, memory.Options{})
+		c.Cut(fault.Replies)
+		time.AfterFunc(time.Millisecond, s.Abandon)
+		_, err := s.Join(t.Context(), driver.JoinRequest{Queue: "jobs"})
 		var p *driver.PendingError
 		require.ErrorAs(t, err, &p)
-		require.ErrorIs(t, err, driver.ErrUnavailable)
-		require.Empty(t, memtest.Entries(st, "jobs"))
+		require.ErrorIs(t, err, driver.ErrSessionOver)
 		c.Heal()
-		require.Empty(t, memtest.Entries(st, "jobs"), "Heal brings nothing back")
-		c.Deliver()
-		require.Len(t, memtest.Entries(st, "jobs"), 1, "nobody has settled it")
-
 		require.NoError(t, p.Settle(t.Context()))
-		assert.Empty(t, memtest.Entries(st, "jobs"))
-		assert.Equal(t, 1, c.Sent(fault.Settle))
+		_, err = s.Read(t.Context(), driver.ReadRequest{Queue: "jobs"})
+		assert.ErrorIs(t, err, driver.ErrSessionOver)
 	})
 }

@@ -1,205 +1,180 @@
 package membackend
 
 import (
-	"context"
-	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// message is one copy of a request on its way.
-type message struct {
-	op      fault.Op
-	who     context.Context //nolint:containedctx // its values say whose request it is; may be nil
-	of      string          // what it is about
-	session string
+// network is a Client as a memory.Wire in package time's time, with the faults that are
+// set on the Client.
+type network struct{ *Client }
 
-	// apply acts at the service and returns what is to run when the answer
-	// arrives. A request that is sent again shares its state between the
-	// copies, so that it acts once, whichever copy comes first.
-	apply func() (answer func())
-
-	// broke runs if the connection breaks under the request. Nil: nobody cares.
-	broke func()
-
-	// carry, if not nil, takes the answer at the service unless it is lost,
-	// and sees to its way back: in order with a session's events. If it does not
-	// take it, the answer goes as any other.
-	carry func(answer func()) bool
-
-	sent     bool
-	canceled bool // do not send it any more
-}
-
-// send puts a message on the way.
-func (c *Client) send(m *message) {
-	if c.wire != nil {
-		c.schedule(m)
-		return
-	}
-	c.st.mu.Lock()
-	hook := c.onSend
-	c.st.mu.Unlock()
+// Send implements memory.Wire. While the network has no delay, all of it happens in the
+// caller's goroutine.
+func (n network) Send(r memory.Request) {
+	n.mu.Lock()
+	hook := n.onSend
+	n.mu.Unlock()
 	if hook != nil {
-		hook(m.op) // without the mutex: it sets faults
+		hook(r.Op) // without the mutex: it sets faults
 	}
-
-	c.st.mu.Lock()
-	defer c.st.mu.Unlock()
-	c.launch(m)
+	n.launch(r)
 }
 
-// launch needs the mutex, like everything below that is not roundTrip.
-func (c *Client) launch(m *message) {
-	if m.canceled {
+// launch lets a request leave the process.
+func (n network) launch(r memory.Request) {
+	if n.hold(func() { n.launch(r) }) || !r.Launch() {
 		return
 	}
-	if c.stalled {
-		c.held = append(c.held, func() { c.launch(m) })
-		return
+	hit := n.plan.Take(r.Op)
+	n.mu.Lock()
+	n.sent[r.Op]++
+	lost := n.cut&fault.Requests != 0
+	if hit == fault.LateRequest && !lost {
+		n.late = append(n.late, func() { r.Arrive(false) })
 	}
-	m.sent = true
-	c.sent[m.op]++
-	hit := c.plan.Take(m.op)
+	delay := n.toService
+	n.mu.Unlock()
 	switch {
-	case c.cut&fault.Requests != 0, hit == fault.LostRequest:
-		return
-	case hit == fault.BrokenRequest:
-		c.deliver(m.broke)
-		return
-	case hit == fault.LateRequest:
-		c.late = append(c.late, func() {
-			c.st.remember()
-			m.apply()
-		})
-		c.deliver(m.broke)
-		return
-	}
-	c.after(c.toService, func() { c.arrive(m, hit) })
-}
-
-func (c *Client) arrive(m *message, hit fault.Kind) {
-	if c.cut&fault.Requests != 0 {
-		return
-	}
-	c.st.remember()
-	answer := m.apply()
-	switch {
-	case hit == fault.LostReply, c.cut&fault.Replies != 0:
-	case hit == fault.BrokenReply:
-		c.deliver(m.broke)
-	case m.carry != nil && m.carry(answer):
+	case lost, hit == fault.LostRequest:
+	case hit == fault.BrokenRequest, hit == fault.LateRequest:
+		n.reply(r.Broke)
 	default:
-		c.deliver(answer)
+		after(delay, func() { n.arrive(r, hit) })
 	}
 }
 
-// deliver brings an answer back to the process.
-func (c *Client) deliver(answer func()) {
-	if answer == nil || c.cut&fault.Replies != 0 {
+// arrive brings a request to the service.
+func (n network) arrive(r memory.Request, hit fault.Kind) {
+	cut, _ := n.state()
+	if cut&fault.Requests != 0 {
 		return
 	}
-	c.after(c.fromThere, func() {
-		switch {
-		case c.cut&fault.Replies != 0:
-		case c.stalled:
-			c.held = append(c.held, answer)
-		default:
+	answer := r.Arrive(hit == "" && cut&fault.Replies == 0)
+	if hit == fault.BrokenReply {
+		answer = r.Broke
+	}
+	n.reply(answer)
+}
+
+// reply brings an answer back to the process.
+func (n network) reply(answer func()) {
+	cut, delay := n.state()
+	if answer == nil || cut&fault.Replies != 0 {
+		return
+	}
+	after(delay, func() {
+		if cut, _ := n.state(); cut&fault.Replies == 0 && !n.hold(answer) {
 			answer()
 		}
 	})
 }
 
-// after runs f with the mutex when d has passed; at once if d is 0.
-func (c *Client) after(d time.Duration, f func()) {
+// state returns which directions are cut, and how long answers take.
+func (n network) state() (cut fault.Direction, delay time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cut, n.fromThere
+}
+
+// hold keeps f until Resume if the process is stalled, and reports whether it is.
+func (n network) hold(f func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stalled {
+		n.held = append(n.held, f)
+	}
+	return n.stalled
+}
+
+// after calls f when d has passed; at once if d is 0.
+func after(d time.Duration, f func()) {
 	if d <= 0 {
 		f()
 		return
 	}
-	time.AfterFunc(d, func() {
-		c.st.mu.Lock()
-		defer c.st.mu.Unlock()
-		f()
+	time.AfterFunc(d, f)
+}
+
+// event is an event on its way to a session.
+type event struct {
+	lane string
+	due  time.Time
+	f    func()
+}
+
+// Tell implements memory.Wire. A delay that became shorter lets no event overtake another
+// of its lane.
+func (n network) Tell(lane, _ string, f func()) {
+	n.mu.Lock()
+	if n.cut&fault.Replies != 0 {
+		n.mu.Unlock()
+		return
+	}
+	due := time.Now().Add(n.fromThere)
+	if n.st.o.Disorder != 0 {
+		due = due.Add(time.Duration(n.random.IntN(4)) * time.Millisecond)
+	}
+	for _, e := range n.events {
+		if e.lane == lane && e.due.After(due) {
+			due = e.due
+		}
+	}
+	n.events = append(n.events, event{lane, due, f})
+	slices.SortStableFunc(n.events, func(a, b event) int { return a.due.Compare(b.due) })
+	n.mu.Unlock()
+	after(time.Until(due), n.tell)
+}
+
+// tell delivers the events that are due.
+func (n network) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for !n.stalled && len(n.events) > 0 && !n.events[0].due.After(time.Now()) {
+		n.events[0].f() // takes no mutex but that of an inbox
+		n.events[0].f = nil
+		n.events = n.events[1:]
+	}
+}
+
+// Now implements driver.Clock. It is an hour ahead of zero, so that no Instant is
+// mistaken for "never".
+func (n network) Now() driver.Instant { return driver.Instant(n.st.sched.Now() + time.Hour) }
+
+// Wall implements driver.Clock.
+func (n network) Wall() time.Time { return time.Now() }
+
+// AfterFunc implements driver.Clock. While the process is stalled, f is kept back, and
+// can be stopped all the same.
+func (n network) AfterFunc(d time.Duration, f func()) func() bool {
+	var done atomic.Bool // called or stopped
+	run := func() {
+		if !done.Swap(true) {
+			f()
+		}
+	}
+	t := time.AfterFunc(d, func() {
+		if !n.hold(func() { go run() }) {
+			run()
+		}
 	})
-}
-
-// request is what roundTrip must know beside the act.
-type request struct {
-	op       fault.Op
-	of       string          // what it is about, for schedules and for people
-	session  string          // that sends it; "" if none does
-	who      context.Context //nolint:containedctx // as in message; nil: the caller's
-	patience time.Duration   // after which it is sent again
-	over     <-chan struct{} // ends the request; nil: never
-
-	// carry is as in message.
-	carry func(answer func()) bool
-}
-
-// roundTrip sends a request until it is answered. With an error, sent says
-// whether a copy of it was sent: then the outcome is unknown, and a copy may
-// still arrive. So act must bear being called again, and late. It runs with the
-// mutex, and is told when its copy was sent.
-func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent driver.Instant) T) (answer T, sent bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return answer, false, err
-	}
-	answers, broken := make(chan T, 1), make(chan struct{}, 1)
-	if r.who == nil {
-		r.who = ctx
-	}
-	wait := c.alarm()
-	defer wait.stop()
-	for {
-		at := clock{c}.Now()
-		m := &message{op: r.op, of: r.of, who: r.who, session: r.session, carry: r.carry, broke: func() { offer(broken, struct{}{}) }, apply: func() func() {
-			v := act(at)
-			return func() { offer(answers, v) }
-		}}
-		c.send(m)
-		wait.set(r.patience)
-		for again := false; !again; {
-			select {
-			case answer = <-answers:
-				return answer, true, nil
-			case <-broken:
-				wait.set(pause)
-			case <-wait.rings:
-				again = true
-			case <-r.over:
-				err, again = driver.ErrSessionOver, true
-			case <-ctx.Done():
-				err, again = fmt.Errorf("%w: %w", driver.ErrUnavailable, ctx.Err()), true
-			}
-		}
-		sent = c.withdraw(m) || sent
-		if err == nil {
-			continue
-		}
-		select {
-		case answer = <-answers: // it came in the same moment
-			return answer, true, nil
-		default:
-			return answer, sent, err
-		}
+	return func() bool {
+		t.Stop()
+		return !done.Swap(true)
 	}
 }
 
-// withdraw keeps a message from being sent, if it was not, and says whether it
-// was.
-func (c *Client) withdraw(m *message) bool {
-	c.st.mu.Lock()
-	defer c.st.mu.Unlock()
-	m.canceled = true
-	return m.sent
-}
+// packageTime is the memory.Schedule of a Store that is not simulated: the time at which
+// it was made. Its clients have a network each.
+type packageTime time.Time
 
-// offer sends v if there is room, and drops it if an earlier one is there.
-func offer[T any](to chan T, v T) {
-	select {
-	case to <- v:
-	default:
-	}
-}
+func (t packageTime) Now() time.Duration                      { return time.Since(time.Time(t)) }
+func (packageTime) After(_ string, d time.Duration, f func()) { time.AfterFunc(d, f) }
+func (packageTime) Changed(string)                            {}
+func (packageTime) Expired(string)                            {}
+func (packageTime) Wire() memory.Wire                         { return nil }

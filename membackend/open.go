@@ -27,8 +27,8 @@ func Engine(door.Key) memory.Door[Store] {
 		NewWith:      newWith,
 		NewScheduled: newScheduled,
 		Entries:      (*Store).entries,
+		Records:      (*Store).records,
 		PutForeign:   (*Store).putForeign,
 		Overwrite:    (*Store).overwrite,
-		Touch:        (*Store).touch,
 	}
 }

@@ -5,217 +5,174 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// memSession is one session, as its client knows it.
-type memSession struct {
-	c     *Client
-	cfg   driver.Config
-	lease *lease // at the service; its fields are the service's
-	id    string
-
-	patience time.Duration // for an answer, until the request is sent again
-	period   time.Duration // between renewals
-	over     chan struct{} // closed when the session is lost, abandoned or closed
-	quit     chan struct{} // closed when it is abandoned or closed
-	finished chan struct{} // closed by the goroutine that tells
-	wake     chan struct{} // makes that goroutine look at the inbox
-
-	// Guarded by the Store's mutex.
-	lost      bool
-	abandoned bool
-	turn      *timer // the next renewal
-	inbox     []delivery
-	watches   []*watch
-	leaving   map[driver.Ref]*departure // the unanswered
+// answer is what the service has made of a request.
+type answer[T any] struct {
+	v        T
+	rev      int64
+	err      error
+	repeated bool // to another copy than the first
 }
 
-// attempt is one join, however many copies of it travel.
-type attempt struct {
-	who     context.Context //nolint:containedctx // whose attempt it is, see message
-	decided bool
-	made    []*entry
-	joined  []driver.Joined
-	err     error
-}
-
-// Join sends copies of one attempt until one is answered; the service acts on
-// the first and repeats its answer to the rest.
-func (s *memSession) Join(ctx context.Context, req driver.JoinRequest) (driver.Joined, error) {
-	if len(req.Value) > maxValue {
-		return driver.Joined{}, fmt.Errorf("memory: join %q: value of %d bytes: %w", req.Line, len(req.Value), driver.ErrRefused)
-	}
-	joined, err := s.join(ctx, fmt.Sprintf("%q", req.Line), []driver.JoinRequest{req})
-	if err != nil {
-		return driver.Joined{}, err
-	}
-	return joined[0], nil
-}
-
-// JoinAll is Join with several entries in one attempt.
-func (s *memSession) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
-	reqs = slices.Clone(reqs)
-	seen := make(map[string]bool, len(reqs))
-	for i, r := range reqs {
-		if seen[r.Line] || r.Limit != 0 || r.Follow || r.Value != nil {
-			return nil, fmt.Errorf("memory: join all: request for %q: %w", r.Line, driver.ErrRefused)
+// do sends copies of one request until one is answered. The service acts on the first,
+// and repeats its answer to the others. The answer is about queues, see learned. With an
+// error, unknown reports whether the service may have got a copy, or will.
+func do[T any](ctx context.Context, s *memSession, r request, queues []string, act func() (T, error)) (a answer[T], unknown bool, err error) {
+	var first *answer[T] // guarded by the Store's mutex
+	r.session, r.patience = s.id, s.patience
+	a, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) answer[T] {
+		if failpoint.On(failpoint.JoinTwice) && r.op == fault.Join && first != nil && first.err == nil {
+			first = nil
 		}
-		seen[r.Line] = true
-		reqs[i].Ledger = false // Enter is for that
-	}
-	if len(reqs) > maxAll {
-		return nil, fmt.Errorf("memory: join %d queues: %w", len(reqs), driver.ErrRefused)
-	}
-	return s.join(ctx, fmt.Sprintf("%d queues", len(reqs)), reqs)
-}
-
-// join makes one attempt.
-func (s *memSession) join(ctx context.Context, what string, reqs []driver.JoinRequest) ([]driver.Joined, error) {
-	if s.isOver() {
-		return nil, fmt.Errorf("memory: join %s: %w", what, driver.ErrSessionOver)
-	}
-	a := &attempt{who: ctx}
-	r := request{op: fault.Join, of: what, session: s.id, patience: s.patience, over: s.over}
-	_, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) struct{} {
-		s.c.st.join(s.lease, a, reqs)
-		return struct{}{}
+		if first != nil {
+			first.repeated = true
+			return *first
+		}
+		v, err := act()
+		first = &answer[T]{v: v, rev: s.c.st.rev, err: err}
+		return *first
 	})
-	switch {
-	case err == nil && errors.Is(a.err, errNoLease):
-		err := fmt.Errorf("memory: join %s: session %s: %w", what, s.id, driver.ErrSessionOver)
-		s.lose(err)
-		return nil, err
-	case err == nil && a.err != nil:
-		return nil, a.err
-	case err == nil:
-		return a.joined, nil
-	}
-	err = fmt.Errorf("memory: join %s: %w", what, err)
-	if !sent {
-		return nil, err
-	}
-	return nil, &driver.PendingError{Err: err, Settle: func(ctx context.Context) error {
-		return s.settle(ctx, what, a)
-	}}
-}
-
-// settle makes an attempt void: its entries are deleted if they were made, and
-// are refused if a copy of the request arrives later.
-func (s *memSession) settle(ctx context.Context, what string, a *attempt) error {
-	_, _, err := roundTrip(ctx, s.c, request{op: fault.Settle, of: what, who: a.who, session: s.id, patience: s.patience}, func(driver.Instant) struct{} {
-		st := s.c.st
-		void := !a.decided
-		if failpoint.On(failpoint.LateJoin) {
-			void = false
-		}
-		if void {
-			a.decided, a.err = true, driver.ErrGone
-		}
-		if slices.ContainsFunc(a.made, func(e *entry) bool { return st.find(e.Ref) != nil }) {
-			st.rev++
-		}
-		for _, e := range a.made {
-			if st.find(e.Ref) != nil {
-				st.strike(e)
-				st.remove(e)
-			}
-		}
-		return struct{}{}
-	})
-	if err != nil {
-		return fmt.Errorf("memory: settle join of %s: %w", what, err)
-	}
-	return nil
-}
-
-// departure is the leave of one entry, until it is answered.
-type departure struct {
-	sent bool // by some call that was not answered
-	done bool
-	left driver.Left
-	err  error
-}
-
-// Leave deletes the entry if key and place are the entry's.
-func (s *memSession) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
-	got, err := s.leave(ctx, []driver.LeaveRequest{req})
+	unknown = sent && err != nil
 	if err == nil {
-		err = got[0].err
+		err = a.err
+		s.learned(a.rev, queues...)
+	}
+	if errors.Is(err, errNoLease) {
+		s.lose(err)
 	}
 	if err != nil {
-		return driver.Left{}, fmt.Errorf("memory: leave %q: %w", req.Ref.Line, err)
+		err = fmt.Errorf("memory: %s %s: %w", r.op, r.of, err)
 	}
-	return got[0].left, nil
+	return a, unknown, err
 }
 
-// LeaveAll is Leave of several entries in one request.
-func (s *memSession) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
-	got, err := s.leave(ctx, slices.Clone(reqs))
-	if err != nil {
-		return nil, fmt.Errorf("memory: leave %d queues: %w", len(reqs), err)
-	}
-	all := make([]driver.Left, 0, len(got))
-	for _, d := range got {
-		d.left.Gone = d.err != nil
-		all = append(all, d.left)
-	}
-	return all, nil
-}
-
-// leave makes a departure for each entry, and returns how they went. They are
-// remembered until they are answered, so that a second call tells "an earlier
-// call did it" from "it was gone".
-func (s *memSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]departure, error) {
-	st := s.c.st
-	ds := make([]*departure, 0, len(reqs))
-	st.mu.Lock()
-	for _, req := range reqs {
-		d := s.leaving[req.Ref]
-		if d == nil {
-			d = &departure{}
-			s.leaving[req.Ref] = d
+// learned keeps that the session was shown what queues were like at a revision, for a
+// kind that is Stale. The name "" stands for all queues.
+func (s *memSession) learned(rev int64, queues ...string) {
+	s.c.st.mu.Lock()
+	defer s.c.st.mu.Unlock()
+	for _, q := range queues {
+		if s.c.st.o.Stale > 0 {
+			s.floors[q] = max(s.floors[q], rev)
 		}
-		ds = append(ds, d)
+	}
+}
+
+// Join sends copies of one attempt.
+func (s *memSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	reqs = slices.Clone(reqs)
+	r := request{op: fault.Join, of: fmt.Sprintf("%q and %d more", reqs[0].Queue, len(reqs)-1), who: ctx, over: s.over}
+	queues := make([]string, 0, len(reqs))
+	for _, req := range reqs {
+		if s.lease == nil || len(reqs) > maxJoin || slices.Contains(queues, req.Queue) || len(req.Data) > maxData || len(req.Detail) > maxDetail {
+			return nil, fmt.Errorf("memory: join %s: %w", r.of, driver.ErrRefused)
+		}
+		queues = append(queues, req.Queue)
+	}
+	at := &attempt{reqs: reqs}
+	a, unknown, err := do(ctx, s, r, queues, func() ([]driver.Joined, error) { return s.c.st.join(s.lease, at) })
+	if unknown {
+		return nil, &driver.PendingError{Err: err, Settle: func(ctx context.Context) error {
+			_, _, err := do(ctx, s, request{op: fault.Settle, of: r.of, who: r.who}, queues, func() (struct{}, error) {
+				s.c.st.settle(at)
+				return struct{}{}, nil
+			})
+			return err
+		}}
+	}
+	for i := range a.v {
+		a.forget(reqs[i].Ops, a.v[i].Ops)
+	}
+	return a.v, err
+}
+
+// forget makes results of a repeated answer show what is known then: whether an optional
+// Op was done by an earlier copy is not.
+func (a answer[T]) forget(ops []driver.Op, results []driver.Result) {
+	for i := range results {
+		results[i].Done = results[i].Done && !(a.repeated && ops[i].Optional)
+	}
+}
+
+// Leave deletes all entries in one request. A repeated answer does not show whether it
+// was this one that did it.
+func (s *memSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	reqs = slices.Clone(reqs)
+	queues := make([]string, 0, len(reqs))
+	for _, req := range reqs {
+		queues = append(queues, req.Ref.Queue)
+	}
+	copies := 0
+	a, _, err := do(ctx, s, request{op: fault.Leave, of: fmt.Sprint(reqs[0].Ref), over: s.over, copies: &copies}, queues,
+		func() ([]driver.Left, error) { return s.c.st.leave(s.lease, reqs) })
+	for i := range a.v {
+		switch {
+		case a.repeated:
+			a.v[i] = max(a.v[i], driver.Unclear)
+		case copies > 1 && s.c.st.o.Terse: // one that was not answered may have done it
+			a.v[i] = min(a.v[i], driver.Unclear)
+		}
+	}
+	return a.v, err
+}
+
+// Read is one request.
+func (s *memSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	st := s.c.st
+	r := request{op: fault.Read, of: req.Queue, over: s.over}
+	if req.Upto == 0 {
+		r.op = fault.Names
+	}
+	st.mu.Lock()
+	floor := max(s.floors[""], s.floors[req.Queue])
+	if req.Fresh {
+		floor = st.rev
 	}
 	st.mu.Unlock()
-
-	r := request{op: fault.Leave, of: nameOf(reqs[0].Ref), session: s.id, patience: s.patience, carry: s.receiveLeave}
-	got, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) []departure {
-		st.leave(s.lease, ds, reqs)
-		all := make([]departure, 0, len(ds))
-		for _, d := range ds {
-			all = append(all, *d)
-		}
-		return all
+	var rev int64 // guarded by the Store's mutex
+	a, _, err := do(ctx, s, r, nil, func() (v driver.View, err error) {
+		v, rev = st.read(req, floor)
+		return v, nil
 	})
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for i, req := range reqs {
-		// What an earlier call has sent may have been done, though this one has
-		// sent nothing.
-		if (err == nil || !sent && !ds[i].sent) && s.leaving[req.Ref] == ds[i] {
-			delete(s.leaving, req.Ref)
-		}
-		ds[i].sent = ds[i].sent || sent
+	if err == nil {
+		s.learned(rev, req.Queue)
 	}
-	for i := range got {
-		got[i].left.Told = st.o.NoRevs && !s.abandoned
-	}
-	return got, err
+	return a.v, err
 }
 
-// Look reads the newest state, so it is never older than asked for.
-func (s *memSession) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
-	v, _, err := roundTrip(ctx, s.c, request{op: fault.Look, of: req.Line, session: s.id, patience: s.patience}, func(driver.Instant) driver.View {
-		return s.c.st.look(req)
-	})
-	if err != nil {
-		return driver.View{}, fmt.Errorf("memory: read %q: %w", req.Line, err)
+// Update is one request.
+func (s *memSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+	st := s.c.st
+	r := request{op: fault.Update, of: fmt.Sprintf("%q", req.Queue), over: s.over}
+	ofEntry := req.Marks != 0 || req.Data != nil || req.Detail != nil
+	bound := slices.ContainsFunc(req.Ops, func(op driver.Op) bool { return op.Bound })
+	if ofEntry && req.Entry.Zero() || bound && s.lease == nil || len(req.Data) > maxData {
+		return nil, fmt.Errorf("memory: update %s: %w", r.of, driver.ErrRefused)
 	}
-	return v, nil
+	if !req.Entry.Zero() {
+		r.of = fmt.Sprint(req.Entry)
+	}
+	req.Ops = slices.Clone(req.Ops)
+	number := st.updates.Add(1)
+	a, _, err := do(ctx, s, r, []string{req.Queue}, func() ([]driver.Result, error) { return st.update(s.lease, number, req) })
+	a.forget(req.Ops, a.v)
+	return a.v, err
+}
+
+// Names is one request.
+func (s *memSession) Names(ctx context.Context, prefix string) ([]string, error) {
+	a, _, err := do(ctx, s, request{op: fault.Names, of: prefix, over: s.over}, []string{""},
+		func() ([]string, error) { return s.c.st.names(prefix), nil })
+	return a.v, err
 }

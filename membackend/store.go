@@ -1,9 +1,13 @@
 package membackend
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/memory"
@@ -13,24 +17,20 @@ import (
 // Store is a service in memory. It is safe for concurrent use. It has no goroutine and
 // needs no Close; what its clients leave behind expires.
 type Store struct {
-	o memory.Options
+	o     memory.Options
+	sched memory.Schedule // decides when things happen at the service
 
-	// mu guards everything in this package that changes: the service, the
-	// networks of its clients, and what sessions know. It is never held while
-	// code from outside runs, nor while anything waits.
-	mu sync.Mutex
-
-	rev     int64 // of the last change; places and tokens are taken from it
-	lines   map[string]*line
-	beside  map[string]beside // by line; never deleted
+	// mu guards the service, and what sessions know. It is never held while code from
+	// outside runs, nor while anything waits. A Client's mutex may be taken under it.
+	mu      sync.Mutex
+	rev     int64 // of the last change; tokens are taken from it
+	queues  map[string]*queue
+	places  map[string]int64 // the last place of each queue, if o.Sequences
 	leases  map[string]*lease
-	opened  int   // leases made so far, for their ids
-	calls   int64 // changes asked for so far, to tell an old one from a new
-	watches map[driver.Ref][]*watch
-	past    []moment // if o.Stale
-	origin  time.Time
+	watches map[driver.Target][]*watch
+	opened  int // sessions and observers so far, for their ids
 
-	sched memory.Schedule // decides when things happen; nil: package time does
+	updates atomic.Int64 // so far, to distinguish a late one from a newer
 }
 
 // New returns an empty service. In a test with virtual time it must be called inside
@@ -38,34 +38,28 @@ type Store struct {
 func New() *Store { return newWith(memory.Options{}) }
 
 // newWith is New for another kind of service.
-func newWith(o memory.Options) *Store {
+func newWith(o memory.Options) *Store { return newScheduled(o, packageTime(time.Now())) }
+
+// newScheduled is newWith for a simulation.
+func newScheduled(o memory.Options, s memory.Schedule) *Store {
 	return &Store{
 		o:       o,
-		lines:   make(map[string]*line),
-		beside:  make(map[string]beside),
+		sched:   s,
+		queues:  make(map[string]*queue),
+		places:  make(map[string]int64),
 		leases:  make(map[string]*lease),
-		watches: make(map[driver.Ref][]*watch),
-		origin:  time.Now(),
+		watches: make(map[driver.Target][]*watch),
 	}
 }
 
 // Backend returns the backend of a new client: NewClient().Backend().
 func (st *Store) Backend() driver.Backend { return st.NewClient().Backend() }
 
-// entries returns a queue as the service has it, in order of place. It sends
-// nothing, so no fault of a network touches it.
-func (st *Store) entries(name string) []driver.Entry {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.read(name)
-}
-
 // Limit returns a queue's limit as the service has it, 0 if there is none. It sends
 // nothing.
 func (st *Store) Limit(name string) int64 {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.beside[name].limit
+	limit, _ := strconv.ParseInt(string(st.records(name)["limit"].Value), 10, 64)
+	return limit
 }
 
 // Sessions returns the ids of the sessions that live at the service, oldest
@@ -73,43 +67,80 @@ func (st *Store) Limit(name string) int64 {
 func (st *Store) Sessions() []string {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	ids := make([]string, 0, len(st.leases))
-	for id := range st.leases {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
+	return slices.SortedFunc(maps.Keys(st.leases), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	})
-	return ids
 }
 
-// read shows a whole line.
-func (st *Store) read(name string) []driver.Entry {
+// Expire ends a session at the service, as its own clock or an operator would: its
+// entries are gone at once. Its client is not notified; it learns that at its next
+// renewal or join. Expire reports whether the session lived.
+func (st *Store) Expire(session string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.end(st.leases[session])
+}
+
+// Delete deletes one entry, whatever its owner, as an operator would. It reports
+// whether the entry was there.
+func (st *Store) Delete(name, key string) bool {
+	return st.act(name, key, func(e *entry) { st.remove(e, false) })
+}
+
+// The functions below are what memory.Door says of them.
+
+func (st *Store) entries(name string) []driver.Entry {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	var all []driver.Entry
-	if ln := st.lines[name]; ln != nil {
-		for i, e := range ln.entries {
-			shown := e.Entry
-			shown.Value = slices.Clone(e.Value)
-			if l := st.beside[name].ledger; i == 0 && l.names(e) {
-				shown.Past = l.past
-			}
-			all = append(all, shown)
-		}
+	for _, e := range st.queue(name).entries {
+		all = append(all, st.shown(e, true, true))
 	}
 	return all
 }
 
-// names returns, sorted, the lines that begin with prefix.
-func (st *Store) names(prefix string) []string {
-	var all []string
-	for name := range st.lines {
-		if _, asks := driver.AskedLine(name); strings.HasPrefix(name, prefix) && !asks {
-			all = append(all, name)
+func (st *Store) records(name string) map[string]driver.Record {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.queue(name).named("/")
+}
+
+func (st *Store) putForeign(name, key string, leased bool) (driver.Ref, bool) {
+	if st.act(name, key, func(*entry) {}) {
+		return driver.Ref{}, false
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := &entry{Entry: driver.Entry{Ref: driver.Ref{Queue: name, Key: key}, Foreign: true, Unleased: !leased, Data: []byte{}}}
+	if leased {
+		e.Session = "x"
+	}
+	st.rev++
+	st.put(e)
+	return e.Ref, true
+}
+
+func (st *Store) overwrite(name, key string, data []byte) bool {
+	return st.act(name, key, func(e *entry) {
+		st.change(e, func(e *entry) {
+			if data != nil {
+				e.Data = slices.Clone(data)
+			}
+		})
+	})
+}
+
+// act calls f at a new revision with the entry that has a key, and reports whether there
+// is one.
+func (st *Store) act(name, key string, f func(*entry)) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, e := range st.queue(name).entries {
+		if e.Key == key {
+			st.rev++
+			f(e)
+			return true
 		}
 	}
-	slices.Sort(all)
-	return all
+	return false
 }

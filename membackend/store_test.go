@@ -3,7 +3,6 @@ package membackend_test
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,50 +11,45 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memory"
-	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 const ttl = 10 * time.Second
 
-// reports is what a session says of itself.
+// inner is what the tests of this module see of the package.
+func inner() memory.Door[membackend.Store] { return membackend.Engine(door.Key{}) }
+
+// entries returns a queue as the service has it.
+func entries(st *membackend.Store, name string) []driver.Entry { return inner().Entries(st, name) }
+
+// list keeps what callbacks report.
+type list[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (l *list[T]) add(v T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, v)
+}
+
+// get returns what was reported when all goroutines rest.
+func (l *list[T]) get() []T {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]T{}, l.all...)
+}
+
+// reports is what a session reports of itself.
 type reports struct {
-	mu     sync.Mutex
-	sent   []driver.Instant
-	ttl    time.Duration
-	losses int
-}
-
-func (r *reports) proof(sent driver.Instant, ttl time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sent, r.ttl = append(r.sent, sent), ttl
-}
-
-func (r *reports) lost(error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.losses++
-}
-
-func (r *reports) proofs() []driver.Instant {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.sent)
-}
-
-func (r *reports) given() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ttl
-}
-
-func (r *reports) gone() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.losses
+	sent list[driver.Instant]
+	ttls list[time.Duration]
+	gone list[error]
 }
 
 // open opens a session at driver level and closes it with the test.
@@ -64,9 +58,12 @@ func open(t *testing.T, c *membackend.Client) (driver.Session, *reports) {
 	r := &reports{}
 	s, err := c.Backend().Open(t.Context(), driver.Config{
 		TTL:    ttl,
-		Window: ttl * 9 / 10,
-		Proof:  r.proof,
-		Gone:   r.lost,
+		Margin: func(ttl time.Duration) time.Duration { return ttl / 10 },
+		Renewed: func(sent driver.Instant, ttl time.Duration) {
+			r.sent.add(sent)
+			r.ttls.add(ttl)
+		},
+		Gone:   r.gone.add,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
@@ -78,10 +75,10 @@ func open(t *testing.T, c *membackend.Client) (driver.Session, *reports) {
 	return s, r
 }
 
-// serve returns a new service, a client of it, and the client's session.
+// serve returns a new service of a kind, a client of it, and the client's session.
 func serve(t *testing.T, o memory.Options) (*membackend.Store, *membackend.Client, driver.Session, *reports) {
 	t.Helper()
-	st := memtest.NewWith(o)
+	st := inner().NewWith(o)
 	c := st.NewClient()
 	s, r := open(t, c)
 	return st, c, s, r
@@ -89,78 +86,132 @@ func serve(t *testing.T, o memory.Options) (*membackend.Store, *membackend.Clien
 
 func join(t *testing.T, s driver.Session, name string) driver.Entry {
 	t.Helper()
-	j, err := s.Join(t.Context(), driver.JoinRequest{Line: name})
+	j, err := s.Join(t.Context(), driver.JoinRequest{Queue: name, Mode: driver.Weighted, Weight: 1})
 	require.NoError(t, err)
-	return j.Entry
+	return j[0].Entry
+}
+
+// watch watches a target until the test ends.
+func watch(t *testing.T, s driver.Session, target driver.Target) *list[driver.Event] {
+	t.Helper()
+	l := &list[driver.Event]{}
+	t.Cleanup(s.Watch(target, l.add))
+	synctest.Wait()
+	return l
 }
 
 func TestKeysAreUsedAgainAndPlacesAreNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, _, s, _ := serve(t, memory.Options{})
-		a := join(t, s, "jobs")
-		_, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: a.Ref})
-		require.NoError(t, err)
-		b := join(t, s, "jobs")
+	for _, o := range []memory.Options{{}, {Sequences: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			_, _, s, _ := serve(t, o)
+			join(t, s, "other")
+			a := join(t, s, "jobs")
+			left, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: a.Ref})
+			require.NoError(t, err)
+			require.Equal(t, []driver.Left{driver.Deleted}, left)
+			b := join(t, s, "jobs")
 
-		assert.Equal(t, "jobs#m1.0", a.Key)
-		assert.Equal(t, a.Key, b.Key)
-		assert.Greater(t, b.Place, a.Place)
-	})
+			assert.Equal(t, "jobs#m1.0", a.Key)
+			assert.Equal(t, a.Key, b.Key)
+			assert.Greater(t, b.Place, a.Place)
+			assert.Greater(t, b.Token, a.Token)
+			assert.Equal(t, o.Sequences, a.Place != a.Token)
+		})
+	}
 }
 
-func TestOthersActAtTheServiceAndSayWhetherTheyDid(t *testing.T) {
+func TestOthersActAtTheServiceAndReportWhetherTheyDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, s, _ := serve(t, memory.Options{})
 		e := join(t, s, "jobs")
-		ref, ok := memtest.PutForeign(st, "jobs", "someone", false)
+		ref, ok := inner().PutForeign(st, "jobs", "stranger", false)
 		require.True(t, ok)
-		_, ok = memtest.PutForeign(st, "jobs", "someone", true)
+		_, ok = inner().PutForeign(st, "jobs", "stranger", true)
 		assert.False(t, ok, "the key is taken")
-		assert.True(t, memtest.Touch(st, "jobs", e.Key))
-		assert.True(t, memtest.Overwrite(st, "jobs", e.Key, []byte("broken")))
-		line := memtest.Entries(st, "jobs")
-		require.Len(t, line, 2)
-		assert.Equal(t, e.Ref, line[0].Ref)
-		assert.Equal(t, ref, line[1].Ref)
-		assert.True(t, line[1].Foreign && line[1].Unleased)
+		assert.True(t, inner().Overwrite(st, "jobs", e.Key, []byte("broken")))
+		assert.True(t, inner().Overwrite(st, "jobs", e.Key, nil))
+		all := entries(st, "jobs")
+		require.Len(t, all, 2)
+		assert.Equal(t, e.Ref, all[0].Ref)
+		assert.Equal(t, "broken", string(all[0].Data))
+		assert.Equal(t, ref, all[1].Ref)
+		assert.True(t, all[1].Foreign && all[1].Unleased)
 
-		assert.True(t, st.Delete("jobs", "someone"))
-		assert.False(t, st.Delete("jobs", "someone"))
-		assert.False(t, memtest.Touch(st, "jobs", "someone"))
-		assert.False(t, memtest.Overwrite(st, "elsewhere", e.Key, nil))
+		assert.True(t, st.Delete("jobs", "stranger"))
+		assert.False(t, st.Delete("jobs", "stranger"))
+		assert.False(t, inner().Overwrite(st, "jobs", "stranger", nil))
+		assert.False(t, inner().Overwrite(st, "elsewhere", e.Key, nil))
 		assert.True(t, st.Expire(s.ID()))
 		assert.False(t, st.Expire(s.ID()))
-		assert.Empty(t, memtest.Entries(st, "jobs"))
+		assert.Empty(t, entries(st, "jobs"))
 	})
 }
 
-func TestSessionsAreNumberedAndListed(t *testing.T) {
+func TestSessionsAreNumberedAndListedWithoutObservers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		c := st.NewClient()
 		for range 11 {
 			open(t, c)
 		}
+		o, err := c.Backend().Open(t.Context(), driver.Config{Observer: true, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		assert.Equal(t, "o12", o.ID())
 		st.Expire("m5")
 		assert.Equal(t, []string{"m1", "m2", "m3", "m4", "m6", "m7", "m8", "m9", "m10", "m11"}, st.Sessions())
+		_, err = o.Join(t.Context(), driver.JoinRequest{Queue: "jobs"})
+		require.ErrorIs(t, err, driver.ErrRefused)
+		require.NoError(t, o.Close(t.Context()))
 	})
 }
 
 func TestTTLIsRaisedToTheLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
-		r := &reports{}
-		s, err := st.Backend().Open(t.Context(), driver.Config{
-			TTL:    time.Millisecond,
-			Proof:  r.proof,
-			Logger: slog.New(slog.DiscardHandler),
+		ttls := &list[time.Duration]{}
+		b := st.Backend()
+		s, err := b.Open(t.Context(), driver.Config{
+			TTL:     time.Millisecond,
+			Margin:  b.Info().Margin,
+			Renewed: func(_ driver.Instant, ttl time.Duration) { ttls.add(ttl) },
+			Logger:  slog.New(slog.DiscardHandler),
 		})
 		require.NoError(t, err)
-		assert.Equal(t, membackend.MinTTL, r.given())
+		assert.Equal(t, membackend.MinTTL, ttls.get()[0])
 		time.Sleep(time.Second)
 		assert.Len(t, st.Sessions(), 1, "it is renewed")
 		require.NoError(t, s.Close(t.Context()))
 		assert.Empty(t, st.Sessions())
+	})
+}
+
+func TestEndOfASessionEndsItsEntriesAndBoundRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, c, a, _ := serve(t, memory.Options{})
+		b, _ := open(t, c)
+		e := join(t, a, "jobs")
+		_, err := a.Update(t.Context(), driver.UpdateRequest{Queue: "jobs", Ops: []driver.Op{
+			{Record: "slot/0", Value: []byte("a"), Bound: true},
+			{Record: "slot/1", Value: []byte("a"), Bound: true},
+			{Record: "limit", Value: []byte("3")},
+		}})
+		require.NoError(t, err)
+		assert.EqualValues(t, 3, st.Limit("jobs"))
+		_, err = b.Update(t.Context(), driver.UpdateRequest{Queue: "jobs", Ops: []driver.Op{
+			{Record: "slot/1", If: driver.Equal([]byte("a")), Value: []byte("b"), Bound: true},
+		}})
+		require.NoError(t, err)
+		gone, slot := watch(t, b, e.Target()), watch(t, b, driver.Target{Kind: driver.OfRecord, Queue: "jobs", Record: "slot/0"})
+		require.True(t, st.Expire(a.ID()))
+
+		assert.Equal(t, driver.Event{Kind: driver.Gone}, gone.get()[1])
+		assert.Equal(t, driver.Event{Kind: driver.Changed}, slot.get()[1])
+		assert.Empty(t, entries(st, "jobs"))
+		left := inner().Records(st, "jobs")
+		assert.Len(t, left, 2)
+		assert.Equal(t, "b", string(left["slot/1"].Value), "it was bound to another session")
+		_, err = a.Update(t.Context(), driver.UpdateRequest{Queue: "jobs", Ops: []driver.Op{{Record: "slot/0", Value: []byte("a"), Bound: true}}})
+		require.ErrorIs(t, err, driver.ErrSessionOver)
 	})
 }
 
@@ -172,11 +223,10 @@ func TestSlowNetworkDoesNotLoseTheSession(t *testing.T) {
 		c.Delay(ttl / 3) // more than the time between renewals
 		s, r := open(t, c)
 		time.Sleep(10 * ttl)
-		synctest.Wait()
+		assert.Empty(t, r.gone.get())
 		assert.Equal(t, []string{s.ID()}, st.Sessions())
-		assert.Zero(t, r.gone())
-		newest := r.proofs()[len(r.proofs())-1]
-		assert.Less(t, c.Backend().Clock().Now().Sub(newest), ttl)
+		all := r.sent.get()
+		assert.Less(t, c.Backend().Info().Clock.Now().Sub(all[len(all)-1]), ttl)
 		c.Heal()
 	})
 }

@@ -1,8 +1,6 @@
 package membackend_test
 
 import (
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,63 +10,47 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/memory"
-	"github.com/fairlock/fairlock/internal/memtest"
-	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// record watches an entry, and returns what tells the events so far.
-func record(t *testing.T, s driver.Session, req driver.WatchRequest) func() []driver.EventKind {
-	t.Helper()
-	var mu sync.Mutex
-	var kinds []driver.EventKind
-	t.Cleanup(s.Watch(req, func(ev driver.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		kinds = append(kinds, ev.Kind)
-	}))
-	synctest.Wait()
-	return func() []driver.EventKind {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(kinds)
-	}
-}
+// The events that need no more than their kind.
+var (
+	armed   = driver.Event{Kind: driver.Armed}
+	changed = driver.Event{Kind: driver.Changed}
+	gone    = driver.Event{Kind: driver.Gone}
+	lost    = driver.Event{Kind: driver.Lost}
+)
 
-func TestWatchDoesNotTellWhatWasBeforeIt(t *testing.T) {
+func TestWatchOnAGoneEntryBeginsWithGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, memory.Options{})
+		st, _, s, _ := serve(t, memory.Options{First: true})
 		e := join(t, s, "jobs")
 		require.True(t, st.Delete("jobs", e.Key))
-		fromNow := record(t, s, driver.WatchRequest{Ref: e.Ref})
-		since := record(t, s, driver.WatchRequest{Ref: e.Ref, Since: e.Place})
-		assert.Equal(t, []driver.EventKind{driver.Armed}, fromNow(), "a look after Armed shows it")
-		assert.Equal(t, []driver.EventKind{driver.Gone}, since())
+		again := join(t, s, "jobs")
+		require.Equal(t, e.Key, again.Key)
+		assert.Equal(t, []driver.Event{gone}, watch(t, s, e.Target()).get())
+		assert.Equal(t, []driver.Event{armed}, watch(t, s, again.Target()).get())
 	})
 }
 
-func TestCutLosesEventsAndHealSaysSo(t *testing.T) {
+func TestCutLosesEventsAndHealReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s, _ := serve(t, memory.Options{})
 		a, b := join(t, s, "jobs"), join(t, s, "jobs")
-		lost := record(t, s, driver.WatchRequest{Ref: a.Ref})
-		since := record(t, s, driver.WatchRequest{Ref: a.Ref, Since: a.Place})
-		alive := record(t, s, driver.WatchRequest{Ref: b.Ref})
+		lose, live, all := watch(t, s, a.Target()), watch(t, s, b.Target()), watch(t, s, driver.Target{Kind: driver.OfQueue, Queue: "jobs"})
 		c.Cut(fault.Replies)
+		unarmed := watch(t, s, b.Target())
 		require.True(t, st.Delete("jobs", a.Key))
 		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Len(t, lost(), 1)
+		require.Equal(t, []driver.Event{armed}, lose.get())
 		c.Heal()
-		synctest.Wait()
 
-		again := []driver.EventKind{driver.Armed, driver.Broken, driver.Armed}
-		assert.Equal(t, again, lost(), "what went meanwhile is not told")
-		assert.Equal(t, []driver.EventKind{driver.Armed, driver.Broken, driver.Gone}, since())
-		assert.Equal(t, again, alive())
+		assert.Equal(t, []driver.Event{armed, lost, gone}, lose.get())
+		assert.Equal(t, []driver.Event{armed, lost, armed}, live.get())
+		assert.Equal(t, []driver.Event{armed, lost, armed}, all.get())
+		assert.Equal(t, []driver.Event{armed}, unarmed.get(), "it had nothing to lose")
 		require.True(t, st.Delete("jobs", b.Key))
-		synctest.Wait()
-		assert.Equal(t, append(again, driver.Gone), alive())
+		assert.Equal(t, []driver.Event{armed, lost, armed, gone}, live.get())
 	})
 }
 
@@ -76,174 +58,92 @@ func TestRequestsCutLeaveArmedWatchesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s, _ := serve(t, memory.Options{})
 		a := join(t, s, "jobs")
-		armed := record(t, s, driver.WatchRequest{Ref: a.Ref})
+		before := watch(t, s, a.Target())
 		c.Cut(fault.Requests)
-		late := record(t, s, driver.WatchRequest{Ref: a.Ref})
-		assert.Empty(t, late())
+		late := watch(t, s, a.Target())
+		assert.Empty(t, late.get())
 		c.Heal()
 		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Equal(t, []driver.EventKind{driver.Armed}, late(), "it was asked for again")
+		assert.Equal(t, []driver.Event{armed}, late.get(), "it was asked for again")
 		require.True(t, st.Delete("jobs", a.Key))
-		synctest.Wait()
-		assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, armed())
+		assert.Equal(t, []driver.Event{armed, gone}, before.get())
 	})
 }
 
-func TestLostWatchRequestIsSentAgain(t *testing.T) {
+func TestWatchRequestIsSentUntilTheWatchIsArmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c, s, _ := serve(t, memory.Options{})
 		a := join(t, s, "jobs")
 		c.Inject(fault.Watch, fault.LostRequest)
 		c.Inject(fault.Watch, fault.LostReply)
-		armed := record(t, s, driver.WatchRequest{Ref: a.Ref})
-		assert.Empty(t, armed())
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		assert.Equal(t, []driver.EventKind{driver.Armed}, armed())
+		events := watch(t, s, a.Target())
+		assert.Empty(t, events.get())
+		time.Sleep(time.Minute)
+		assert.Equal(t, []driver.Event{armed}, events.get())
 		assert.Equal(t, 3, c.Sent(fault.Watch))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		assert.Equal(t, 3, c.Sent(fault.Watch), "and not again once it is armed")
 	})
 }
 
-// telling is a service that tells, with a holder and one who waits behind it.
-type telling struct {
-	t              *testing.T
-	st             *membackend.Store
-	holder, waiter driver.Session
-	c              *membackend.Client // the waiter's
-	first, second  driver.Entry
-}
-
-func newTelling(t *testing.T) *telling {
-	t.Helper()
-	x := &telling{t: t, st: memtest.NewWith(memory.Options{Tells: true})}
-	x.c = x.st.NewClient()
-	x.holder, _ = open(t, x.st.NewClient())
-	x.waiter, _ = open(t, x.c)
-	x.first, x.second = join(t, x.holder, "jobs"), join(t, x.waiter, "jobs")
-	return x
-}
-
-// watch watches the holder's entry, and returns what tells the last event.
-func (x *telling) watch() func() driver.Event {
-	x.t.Helper()
-	var mu sync.Mutex
-	var last driver.Event
-	x.t.Cleanup(x.waiter.Watch(driver.WatchRequest{Ref: x.first.Ref, Tell: true}, func(ev driver.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		last = ev
-	}))
-	time.Sleep(time.Second)
-	return func() driver.Event {
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		return last
-	}
-}
-
-func (x *telling) giveBack() {
-	x.t.Helper()
-	_, err := x.holder.Leave(x.t.Context(), driver.LeaveRequest{Ref: x.first.Ref, Held: true})
-	require.NoError(x.t, err)
-}
-
-func TestWordIsReadOneRoundTripLater(t *testing.T) {
+func TestWatchesReportWhatTheirTargetsAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newTelling(t)
-		x.c.DelayRequests(3 * time.Millisecond)
-		x.c.Delay(5 * time.Millisecond)
-		last := x.watch()
-		x.giveBack()
-		time.Sleep(12 * time.Millisecond) // the event, the question, and most of the answer
-		assert.Equal(t, driver.Armed, last().Kind)
-		time.Sleep(time.Millisecond)
-		ev := last()
-		assert.Equal(t, driver.Gone, ev.Kind)
-		assert.True(t, ev.Held)
-		assert.Equal(t, 1, x.c.Sent(fault.Tell))
+		_, _, s, _ := serve(t, memory.Options{})
+		e := join(t, s, "jobs")
+		watches := map[string]*list[driver.Event]{
+			"entry":   watch(t, s, e.Target()),
+			"queue":   watch(t, s, driver.Target{Kind: driver.OfQueue, Queue: "jobs"}),
+			"holders": watch(t, s, driver.Target{Kind: driver.OfHolders, Queue: "jobs"}),
+			"record":  watch(t, s, driver.Target{Kind: driver.OfRecord, Queue: "jobs", Record: "limit"}),
+			"asks":    watch(t, s, driver.Target{Kind: driver.OfQueue, Queue: driver.AskQueue("jobs")}),
+		}
+		update := func(req driver.UpdateRequest) {
+			t.Helper()
+			req.Queue = "jobs"
+			_, err := s.Update(t.Context(), req)
+			require.NoError(t, err)
+		}
+		events := func(of string) []driver.Event { return watches[of].get()[1:] }
+		update(driver.UpdateRequest{Ops: []driver.Op{{Record: "limit", Value: []byte("3")}, {Record: "other", Value: []byte{}}}})
+		update(driver.UpdateRequest{Entry: e.Ref, Detail: []byte("no event")})
+		assert.Equal(t, []driver.Event{changed}, events("record"))
+		assert.Empty(t, events("queue"))
+		update(driver.UpdateRequest{Entry: e.Ref, Marks: driver.MarkShared})
+		assert.Empty(t, events("holders"))
+		update(driver.UpdateRequest{Entry: e.Ref, Marks: driver.MarkShared | driver.MarkAdmitted})
+		update(driver.UpdateRequest{Entry: e.Ref, Marks: driver.MarkAdmitted}) // it has that
+		both := driver.MarkShared | driver.MarkAdmitted
+		assert.Equal(t, []driver.Event{{Kind: driver.Changed, Marks: driver.MarkShared}, {Kind: driver.Changed, Marks: both}}, events("entry"))
+		assert.Equal(t, driver.Event{Kind: driver.Armed, Marks: both}, watch(t, s, e.Target()).get()[0])
+		other := join(t, s, "jobs")
+		_, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: other.Ref}, driver.LeaveRequest{Ref: e.Ref})
+		require.NoError(t, err)
+
+		assert.Equal(t, gone, events("entry")[2])
+		assert.Len(t, events("holders"), 2, "one came and went")
+		assert.Len(t, events("queue"), 5)
+		assert.Len(t, events("record"), 1)
+		assert.Empty(t, events("asks"))
 	})
 }
 
-func TestWordIsLostToTheNextWhoJoins(t *testing.T) {
+func TestCancelledWatchIsSilentAndCallbacksMayWatchAndCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newTelling(t)
-		x.c.DelayRequests(time.Millisecond)
-		x.c.Delay(time.Millisecond)
-		last := x.watch()
-		x.giveBack()
-		join(t, x.holder, "jobs")
-		time.Sleep(time.Second)
-		assert.Equal(t, driver.Gone, last().Kind)
-		assert.False(t, last().Held)
-	})
-}
-
-func TestWordIsAskedForUntilThereIsAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := newTelling(t)
-		last := x.watch()
-		x.c.Inject(fault.Tell, fault.LostRequest)
-		x.c.Inject(fault.Tell, fault.LostReply)
-		x.giveBack()
-		assert.Equal(t, driver.Armed, last().Kind)
-		x.c.Cut(fault.Both) // this is no news to who is asking already
-		time.Sleep(time.Second)
-		x.c.Heal()
-		time.Sleep(5 * time.Second)
-		assert.Equal(t, driver.Gone, last().Kind)
-		assert.True(t, last().Held)
-		asked := x.c.Sent(fault.Tell)
-		assert.GreaterOrEqual(t, asked, 3)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		assert.Equal(t, asked, x.c.Sent(fault.Tell), "and not again once it was told")
-	})
-}
-
-func TestCanceledQuestionIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := newTelling(t)
-		var mu sync.Mutex
-		told := 0
-		cancel := x.waiter.Watch(driver.WatchRequest{Ref: x.first.Ref, Tell: true}, func(driver.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			told++
+		st, _, s, _ := serve(t, memory.Options{})
+		e := join(t, s, "jobs")
+		inside := &list[driver.Event]{}
+		events := &list[driver.Event]{}
+		var cancel func()
+		ready := make(chan struct{})
+		cancel = s.Watch(e.Target(), func(ev driver.Event) {
+			<-ready
+			events.add(ev)
+			s.Watch(e.Target(), inside.add)
+			cancel()
+			cancel()
 		})
+		close(ready)
 		synctest.Wait()
-		x.c.Delay(time.Second)
-		x.giveBack()
-		time.Sleep(1500 * time.Millisecond)
-		require.Equal(t, 1, x.c.Sent(fault.Tell))
-		cancel()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		assert.Equal(t, 1, told, "Armed only")
-		assert.Equal(t, 1, x.c.Sent(fault.Tell))
-		x.c.Heal()
-	})
-}
-
-func TestServiceWithoutNumbersTellsWhatIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, memory.Options{NoRevs: true})
-		a, b := join(t, s, "jobs"), join(t, s, "jobs")
-		require.True(t, st.Delete("jobs", a.Key))
-		gone := record(t, s, driver.WatchRequest{Ref: a.Ref})
-		overCut := record(t, s, driver.WatchRequest{Ref: b.Ref})
-		t.Cleanup(s.Watch(driver.WatchRequest{Ref: b.Ref}, func(ev driver.Event) { assert.Zero(t, ev.Rev) }))
-		c.Cut(fault.Both)
-		require.True(t, st.Delete("jobs", b.Key))
-		c.Heal()
-		synctest.Wait()
-		assert.Equal(t, []driver.EventKind{driver.Gone}, gone())
-		assert.Equal(t, []driver.EventKind{driver.Armed, driver.Broken, driver.Gone}, overCut())
+		require.True(t, st.Delete("jobs", e.Key))
+		assert.Equal(t, []driver.Event{armed}, events.get())
+		assert.Equal(t, []driver.Event{armed, gone}, inside.get())
 	})
 }

@@ -8,13 +8,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // MaxReason is the longest reason of a yield request, in bytes.
 const MaxReason = 256
 
-// kindAsk is what entries in a line of asks say of their recipe.
+// kindAsk is the recipe of a yield request, as its entry names it.
 const kindAsk = "ask"
 
 // Ask is a yield request: a request that the holders of a lock release it. No part of
@@ -56,10 +57,11 @@ func (s *Session) Ask(ctx context.Context, name, reason string) (withdraw func()
 		return nil, fmt.Errorf("session: send a yield request for %q: %w", name, err)
 	}
 	return sync.OnceValue(func() error { //nolint:contextcheck // withdrawing is bounded by our own clock
-		if err := t.withdraw(ref); err != nil {
-			return fmt.Errorf("session: withdraw the yield request for %q: %w", name, err)
+		err := withdrawAsk(t, ref, s.clock)
+		if err != nil {
+			err = fmt.Errorf("session: withdraw the yield request for %q: %w", name, err)
 		}
-		return nil
+		return err
 	}), nil
 }
 
@@ -67,58 +69,57 @@ func (s *Session) Ask(ctx context.Context, name, reason string) (withdraw func()
 // subscribes to them. It is meant for tools; a holder calls Hold.Asked. It takes one
 // read, and the lock need not be held.
 func (s *Session) Asks(ctx context.Context, name string) ([]Ask, error) {
-	if err := s.checkName(name); err != nil {
+	if err := (*inner)(s).CheckName(name); err != nil {
 		return nil, fmt.Errorf("session: list the yield requests: %w", err)
 	}
-	line, err := s.backend.List(ctx, driver.AskLine(name), 0)
+	v, err := s.read(ctx, asksOf(name))
 	if err != nil {
 		return nil, fmt.Errorf("session: list the yield requests for %q: %w", name, err)
 	}
 	var all []Ask
-	for _, e := range line {
-		if isAsk(e) {
+	for i := range v.Entries {
+		if e := &v.Entries[i]; isAsk(e) {
 			all = append(all, readAsk(name, e))
 		}
 	}
 	return all, nil
 }
 
-// ask joins the line of asks, in one term after another.
-func (s *Session) ask(ctx context.Context, name, reason string) (*term, driver.Ref, error) {
-	if err := s.checkName(name); err != nil {
-		return nil, driver.Ref{}, err
+// ask joins the queue of yield requests, in one term after another.
+func (s *Session) ask(ctx context.Context, name, reason string) (t door.Term, ref driver.Ref, err error) {
+	if err := (*inner)(s).CheckName(name); err != nil {
+		return nil, ref, err
 	}
 	if err := checkReason(reason); err != nil {
-		return nil, driver.Ref{}, err
+		return nil, ref, err
 	}
 	meta := s.meta
-	meta.Kind, meta.Since = kindAsk, s.clock.Wall()
+	meta.Kind, meta.Since, meta.Holds = kindAsk, s.clock.Wall(), nil
 	for {
-		t, err := s.liveTerm(ctx)
+		t, err := (*inner)(s).Term(ctx)
 		if err != nil {
-			return nil, driver.Ref{}, err
+			return nil, ref, err
 		}
-		inner, cancel := t.Within(ctx)
-		j, err := t.drv.Join(inner, driver.JoinRequest{
-			Line: driver.AskLine(name), Meta: meta, Value: []byte(reason), Nearest: 1,
+		within, cancel := t.Within(ctx)
+		joined, err := t.Driver().Join(within, driver.JoinRequest{
+			Queue: driver.AskQueue(name), Data: []byte(reason), Valued: true, Detail: meta.Encode(), Nearest: 1,
 		})
 		cancel()
 		if err == nil {
-			return t, j.Entry.Ref, nil
+			return t, joined[0].Entry.Ref, nil
 		}
-		var p *driver.PendingError
-		if errors.As(err, &p) {
-			t.Clean(p.Settle)
+		if pending, ok := errors.AsType[*driver.PendingError](err); ok {
+			t.Clean(pending.Settle)
 		}
-		if ctx.Err() != nil || t.ctx.Err() == nil && !errors.Is(err, driver.ErrSessionOver) {
-			return nil, driver.Ref{}, err
+		if ctx.Err() != nil || t.Context().Err() == nil && !errors.Is(err, driver.ErrSessionOver) {
+			return nil, ref, err //nolint:wrapcheck // the backend's own error
 		}
-		t.drv.Prove() // so that the loss is known soon
+		t.Driver().Renew() // so that the term soon learns that it is over
 		driver.Sleep(ctx, s.clock, minRest)
 	}
 }
 
-// checkReason says why an ask cannot have this reason.
+// checkReason returns why a yield request cannot have this reason, or nil.
 func checkReason(reason string) error {
 	switch {
 	case len(reason) > MaxReason:
@@ -129,22 +130,20 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// withdraw deletes an ask of the term's.
-func (t *term) withdraw(ref driver.Ref) error {
+// withdrawAsk deletes a yield request of a term.
+func withdrawAsk(t door.Term, ref driver.Ref, clock driver.Clock) error {
 	leave := func(ctx context.Context) error {
-		if _, err := t.drv.Leave(ctx, driver.LeaveRequest{Ref: ref}); err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-		return nil
+		_, err := t.Driver().Leave(ctx, driver.LeaveRequest{Ref: ref})
+		return err //nolint:wrapcheck // the backend's own error
 	}
-	ctx, cancel := driver.WithTimeout(t.ctx, t.s.clock, unlockTimeout)
+	ctx, cancel := driver.WithTimeout(t.Context(), clock, unlockTimeout)
 	defer cancel()
 	err := leave(ctx)
 	switch {
 	case err == nil:
 		return nil
-	case t.ctx.Err() != nil: // it goes with the service session
-		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.ctx).Error())
+	case t.Context().Err() != nil: // the request ends with the service session
+		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.Context()).Error())
 	}
 	t.Clean(leave)
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)

@@ -33,8 +33,8 @@ func two(t *testing.T) (st *membackend.Store, c *membackend.Client, h *session.H
 func sent(c *membackend.Client) int {
 	n := 0
 	for _, op := range []fault.Op{
-		fault.Join, fault.Leave, fault.Change, fault.Look, fault.Watch,
-		fault.Tell, fault.Settle, fault.List,
+		fault.Join, fault.Leave, fault.Update, fault.Read, fault.Watch,
+		fault.Settle, fault.Names,
 	} {
 		n += c.Sent(op)
 	}
@@ -97,7 +97,7 @@ func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
 		require.EqualError(t, err, `session: send a yield request for "n": invalid reason "a\xffb": it is not UTF-8`)
 		_, err = s.Ask(t.Context(), "", "x")
 		require.ErrorIs(t, err, session.ErrInvalidName)
-		_, err = s.Ask(t.Context(), driver.AskLine("n"), "x")
+		_, err = s.Ask(t.Context(), driver.AskQueue("n"), "x")
 		require.ErrorIs(t, err, session.ErrInvalidName)
 		require.ErrorIs(t, s.Evict(t.Context(), session.Entry{Key: "k"}), session.ErrGone)
 		var none *session.Session
@@ -148,7 +148,7 @@ func TestListeningLeavesNoWatch(t *testing.T) {
 func TestForeignValuesAmongTheAsksDoNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, h, other := two(t)
-		asks := driver.AskLine("n")
+		asks := driver.AskQueue("n")
 		for value, reason := range map[string]string{
 			"": "", "\xff\x00": "\x00", "{": "{", strings.Repeat("é", 1000) + "x": strings.Repeat("é", 128),
 			"x" + strings.Repeat("é", 1000): "x" + strings.Repeat("é", 127),
@@ -174,12 +174,12 @@ func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
 		begin := time.Now()
 		require.ErrorIs(t, withdraw(), session.ErrReleasePending)
 		assert.Equal(t, time.Second, time.Since(begin))
-		require.Len(t, memtest.Entries(st, driver.AskLine("n")), 1)
+		require.Len(t, memtest.Entries(st, driver.AskQueue("n")), 1)
 		c.Heal()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 
-		assert.Empty(t, memtest.Entries(st, driver.AskLine("n")))
+		assert.Empty(t, memtest.Entries(st, driver.AskQueue("n")))
 		require.ErrorIs(t, withdraw(), session.ErrReleasePending, "called again it says the same")
 		require.NoError(t, s.Close())
 		_, err = s.Ask(t.Context(), "n", "x")
@@ -193,7 +193,7 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 		st, c, s := open(t)
 		made := new(atomic.Bool)
 		c.OnSend(func(op fault.Op) {
-			if op == fault.Settle && len(memtest.Entries(st, driver.AskLine("n"))) == 1 {
+			if op == fault.Settle && len(memtest.Entries(st, driver.AskQueue("n"))) == 1 {
 				made.Store(true)
 			}
 		})
@@ -206,7 +206,7 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		assert.True(t, made.Load(), "it was there when it was given up")
-		assert.Empty(t, memtest.Entries(st, driver.AskLine("n")))
+		assert.Empty(t, memtest.Entries(st, driver.AskQueue("n")))
 	})
 }
 
@@ -218,7 +218,7 @@ func TestAnAskIsMadeInASessionThatLives(t *testing.T) {
 		st.Expire("m1")
 		withdraw, err := s.Ask(t.Context(), "n", "x")
 		require.NoError(t, err)
-		line := memtest.Entries(st, driver.AskLine("n"))
+		line := memtest.Entries(st, driver.AskQueue("n"))
 		require.Len(t, line, 1)
 		assert.Equal(t, "m2", line[0].Session)
 		st.Expire("m2")

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -39,7 +40,7 @@ func (h *Hold) waitAsked(ctx context.Context) (Ask, error) {
 	defer cancel(nil)
 	defer context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })() //nolint:contextcheck // it ends with both
 
-	e := h.g.listen()
+	e := h.g.subscribe()
 	defer e.close()
 	for rest := minRest; ; {
 		a, ok, err := h.nextAsk(ctx, e)
@@ -64,34 +65,21 @@ func (h *Hold) waitAsked(ctx context.Context) (Ask, error) {
 	}
 }
 
-// over says how the hold ended, or that it does now; nil if it goes on. It reads the
-// clock, and so is right also where a timer is late.
-func (h *Hold) over() error {
-	left := h.g.t.Left()
-	h.g.mu.Lock()
-	err := h.overErr()
-	h.g.mu.Unlock()
-	if err == nil && left == 0 { // it is being told at this moment
-		err = h.g.lostNow()
-	}
-	return err
-}
-
-// nextAsk reads the lines of asks in which something may have happened, and takes
-// the first ask that nobody was told of.
-func (h *Hold) nextAsk(ctx context.Context, e *ear) (Ask, bool, error) {
+// nextAsk reads the queues of yield requests in which something may have happened, and
+// returns the first request that no caller of Asked has got yet.
+func (h *Hold) nextAsk(ctx context.Context, e *subscription) (Ask, bool, error) {
 	g := h.g
 	for i, name := range g.names() {
 		if !e.news[i].Swap(false) {
 			continue
 		}
-		line, err := g.t.s.backend.List(ctx, driver.AskLine(name), 0)
+		v, err := g.t.drv.Read(ctx, asksOf(name))
 		if err != nil {
 			e.news[i].Store(true)
-			return Ask{}, false, err
+			return Ask{}, false, err //nolint:wrapcheck // the backend's own error
 		}
-		for _, en := range line {
-			if isAsk(en) && h.take(name, en.Token) {
+		for j := range v.Entries {
+			if en := &v.Entries[j]; isAsk(en) && h.take(name, en.Token) {
 				return readAsk(name, en), true, nil
 			}
 		}
@@ -99,9 +87,9 @@ func (h *Hold) nextAsk(ctx context.Context, e *ear) (Ask, bool, error) {
 	return Ask{}, false, nil
 }
 
-// take notes that an ask is being told, unless it was before or the hold is over.
-// Asks are told in the order of their tokens, which rise; so the newest is all that
-// must be remembered.
+// take reports whether a yield request is to be returned: no caller has got it yet, and the
+// hold is not over. Requests are returned in the order of their tokens, which rise, so the
+// newest token is all that the grant keeps.
 func (h *Hold) take(name string, token int64) bool {
 	if h.over() != nil {
 		return false
@@ -119,42 +107,48 @@ func (h *Hold) take(name string, token int64) bool {
 	return true
 }
 
-// isAsk says whether an entry in a line of asks is one. What a foreign program has
-// put there is not, nor what would never go away. One of which the answer does not
-// tell the value went while it was read.
-func isAsk(e driver.Entry) bool { return !e.Foreign && !e.Unleased && e.Value != nil }
+// asksOf requests the yield requests for a lock.
+func asksOf(name string) driver.ReadRequest {
+	return driver.ReadRequest{Queue: driver.AskQueue(name), Detail: true}
+}
 
-// readAsk makes an ask of whatever an entry says.
-func readAsk(name string, e driver.Entry) Ask {
-	reason := strings.ToValidUTF8(string(e.Value[:min(len(e.Value), MaxReason)]), "")
+// isAsk reports whether an entry in a queue of yield requests is one. What a foreign
+// program has put there is not, nor what would never go away. An entry without a token
+// went while the queue was read.
+func isAsk(e *driver.Entry) bool { return !e.Foreign && !e.Unleased && e.Valued && e.Token != 0 }
+
+// readAsk returns the yield request that an entry contains.
+func readAsk(name string, e *driver.Entry) Ask {
+	reason := strings.ToValidUTF8(string(e.Data[:min(len(e.Data), MaxReason)]), "")
+	meta := door.MetaOf(e)
 	return Ask{
 		Name: name, Reason: reason, Session: e.Session,
-		Host: e.Meta.Host, PID: e.Meta.PID, Label: e.Meta.Label, Since: e.Meta.Since,
+		Host: meta.Host, PID: meta.PID, Label: meta.Label, Since: meta.Since,
 	}
 }
 
-// ear is told when something happens in the lines of asks of a hold.
-type ear struct {
+// subscription watches the queues of yield requests of a hold.
+type subscription struct {
 	clock driver.Clock
-	again time.Duration // when to look without having been told
-	news  []atomic.Bool // by the number of the name: the line is to be read
+	again time.Duration // about how long it waits for an event before it reads without one
+	news  []atomic.Bool // by lock: its queue is to be read
 	wake  chan struct{}
-	stop  []func()
+	stop  []func() // of the watches
 }
 
-// listen has the lines of asks watched. They are to be read at once, and again when
-// the watches stand, since what happened before is not told.
-func (g *grant) listen() *ear {
+// subscribe watches the queues of yield requests. They are to be read at once, and again
+// when the watches are armed, because no event reports what happened before.
+func (g *grant) subscribe() *subscription {
 	names := g.names()
-	e := &ear{
+	e := &subscription{
 		clock: g.t.s.clock, again: max(g.t.s.opts.TTL, 10*time.Second),
 		news: make([]atomic.Bool, len(names)), wake: make(chan struct{}, 1),
 	}
 	for i, name := range names {
 		e.news[i].Store(true)
-		req := driver.WatchRequest{Ref: driver.Ref{Line: driver.AskLine(name)}, Of: driver.OfLine}
-		e.stop = append(e.stop, g.t.drv.Watch(req, func(ev driver.Event) {
-			if ev.Kind == driver.Broken {
+		target := driver.Target{Kind: driver.OfQueue, Queue: driver.AskQueue(name)}
+		e.stop = append(e.stop, g.t.drv.Watch(target, func(ev driver.Event) {
+			if ev.Kind == driver.Lost {
 				return // it is armed again, or the hold ends
 			}
 			e.news[i].Store(true)
@@ -167,10 +161,9 @@ func (g *grant) listen() *ear {
 	return e
 }
 
-// wait waits for news, for the end of ctx, and at most for as long as anybody waits
-// here before he looks without being told. Who is told of much is kept from reading
-// all the time.
-func (e *ear) wait(ctx context.Context) {
+// wait blocks until an event comes, ctx ends, or it is time to read without an event. It
+// rests after an event, so that a busy queue is not read all the time.
+func (e *subscription) wait(ctx context.Context) {
 	inner, cancel := driver.WithTimeout(ctx, e.clock, e.again-e.again/4+driver.Jitter(e.clock, e.again/2))
 	defer cancel()
 	select {
@@ -183,7 +176,7 @@ func (e *ear) wait(ctx context.Context) {
 	}
 }
 
-func (e *ear) close() {
+func (e *subscription) close() {
 	for _, stop := range e.stop {
 		stop()
 	}

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,7 +57,7 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 				"CheckName":  func() error { return core.Of(s).CheckName("n") },
 				"Term":       func() error { _, err := core.Of(s).Term(ctx); return err },
 				"Queue":      func() error { _, err := s.Queue(ctx, "n"); return err },
-				"List":       func() error { _, err := core.Of(s).List(ctx, "n", 1); return err },
+				"Read":       func() error { _, err := core.Of(s).Read(ctx, driver.ReadRequest{Queue: "n"}); return err },
 				"Limit":      func() error { _, err := core.Of(s).Limit(ctx, "n"); return err },
 				"Names":      func() error { _, err := s.Names(ctx, ""); return err },
 				"Evict":      func() error { return s.Evict(ctx, session.Entry{}) },
@@ -77,7 +78,7 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 			assert.NotPanics(t, func() {
 				assert.NoError(t, s.Close())
 				assert.Zero(t, core.Of(s).Meta())
-				assert.Zero(t, core.Of(s).Profile().MaxAll)
+				assert.Zero(t, core.Of(s).Info().MaxJoin)
 				assert.Zero(t, s.Options())
 				assert.NotNil(t, core.Of(s).Clock())
 				assert.Nil(t, core.Inside(ctx, s, "n"))
@@ -93,11 +94,11 @@ func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 		_, _, s := open(t)
 		term, err := core.Of(s).Term(t.Context())
 		require.NoError(t, err)
-		tries := 0
+		var tries atomic.Int64 // Close tries once more
 		h, err := core.Grant(t.Context(), term, door.Grant{
 			Name: "n", Kind: "k", Token: 7,
 			Release: func(context.Context) error {
-				tries++
+				tries.Add(1)
 				return driver.ErrDenied
 			},
 		})
@@ -105,7 +106,7 @@ func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 		require.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		assert.Greater(t, tries, 20, "it is not given up")
-		assert.Less(t, tries, 50, "nor tried at full pace")
+		assert.Greater(t, tries.Load(), int64(20), "it is not given up")
+		assert.Less(t, tries.Load(), int64(50), "nor tried at full pace")
 	})
 }

@@ -7,62 +7,58 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// drift is the share of a TTL by which our clock may run slower than the
-// service's: one in a thousand is some ten times what bad quartz does.
+// drift is the share of a TTL by which our clock may run slower than the service's: one
+// in a thousand is some ten times what bad quartz does.
 const drift = 1000
 
-// deadlineOf is the end of belief that one proof gives: counted from when the
-// request was sent, because the service may have started to count right then.
-// Counting from the answer is what makes other clients late. A service that
-// gives less than was asked for gets a smaller margin, so that something is
-// left to hold in.
+// deadlineOf returns the deadline that one renewal gives. It counts from when the request
+// was sent, because the service may have started to count right then: a client that
+// counts from the answer is late. If the service gives less than was asked for, the
+// margin is smaller too, so that some time is left to hold in.
 func deadlineOf(sent driver.Instant, ttl, margin time.Duration) driver.Instant {
 	return sent.Add(ttl - ttl/drift - min(margin, ttl*3/4))
 }
 
-// belief is what a term knows of its deadline. It only moves forward while the
-// term lives, and is latched when it has ended: no proof revives it.
-type belief struct {
-	until  driver.Instant
-	proven bool // some proof has come; until then nothing is believed or over
-	over   bool
+// window is the trust window of a term. Its end, the deadline, only moves forward. When
+// the window is over, it stays so: no renewal opens it again.
+type window struct {
+	end     driver.Instant
+	sent    driver.Instant // when the newest acknowledged renewal was sent
+	renewed bool           // a renewal was acknowledged; before that the window is not open
+	over    bool
 }
 
-// prove takes in a proof at the moment now, and says whether the term is
-// believed in after it. A proof that arrives after the deadline comes too late
-// whatever it says: holders may have been told already.
-func (b *belief) prove(now, sent driver.Instant, ttl, margin time.Duration) bool {
-	late := b.over || b.proven && !b.alive(now)
+// renew extends the window by a renewal that was acknowledged at now, and returns the time
+// to the deadline. A renewal that is acknowledged after the deadline is too late, whatever
+// it promises: holds may have ended already.
+func (w *window) renew(now, sent driver.Instant, ttl, margin time.Duration) time.Duration {
+	w.sent = max(w.sent, sent)
+	late := w.over || w.renewed && w.left(now) == 0
 	if failpoint.On(failpoint.LossNotLatched) {
 		late = false
 	}
 	if late {
-		return false
-	}
-	if d := deadlineOf(sent, ttl, margin); !b.proven || d > b.until {
-		b.until, b.proven = d, true
-	}
-	return b.alive(now)
-}
-
-// alive says whether the term is believed in at now, and latches if not.
-func (b *belief) alive(now driver.Instant) bool {
-	if failpoint.On(failpoint.NoDeadline) && b.proven {
-		return !b.over
-	}
-	if failpoint.On(failpoint.LossNotLatched) {
-		return !b.over && b.proven && now < b.until
-	}
-	if b.over || !b.proven || now >= b.until {
-		b.over = true
-	}
-	return !b.over
-}
-
-// left is the time to the deadline at now; 0 when it has passed.
-func (b *belief) left(now driver.Instant) time.Duration {
-	if !b.alive(now) {
 		return 0
 	}
-	return b.until.Sub(now)
+	if d := deadlineOf(sent, ttl, margin); !w.renewed || d > w.end {
+		w.end, w.renewed = d, true
+	}
+	return w.left(now)
+}
+
+// left returns the time to the deadline. If that has passed, left ends the window.
+func (w *window) left(now driver.Instant) time.Duration {
+	left := time.Duration(w.end - now)
+	if failpoint.On(failpoint.NoDeadline) {
+		left = max(left, 1)
+	}
+	open := w.renewed && !w.over && left > 0
+	w.over = !open
+	if failpoint.On(failpoint.LossNotLatched) {
+		w.over = false
+	}
+	if !open {
+		return 0
+	}
+	return left
 }

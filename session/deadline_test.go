@@ -26,52 +26,52 @@ func TestDeadlineCountsFromTheSendTime(t *testing.T) {
 	}
 }
 
-func TestBeliefIsNeverLongerThanTheServiceGives(t *testing.T) {
+func TestTrustWindowIsNeverLongerThanTheServiceGives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ttl := time.Duration(rapid.Int64Range(1e6, 60e9).Draw(t, "ttl"))
 		margin := time.Duration(rapid.Int64Range(0, int64(ttl)*3/4).Draw(t, "margin"))
-		var b belief
+		var w window
 		var now, newest driver.Instant
 		over := false
-		proofs := rapid.SliceOfN(rapid.Int64Range(0, int64(ttl)), 1, 20).Draw(t, "steps")
-		for i, step := range proofs {
+		renewals := rapid.SliceOfN(rapid.Int64Range(0, int64(ttl)), 1, 20).Draw(t, "steps")
+		for i, step := range renewals {
 			now = now.Add(time.Duration(step))
 			travel := time.Duration(rapid.Int64Range(0, int64(ttl)).Draw(t, "travel"))
 			sent := max(0, now.Add(-travel))
 			if i == 0 {
 				sent = now
 			}
-			alive := b.prove(now, sent, ttl, margin)
-			if over && alive {
-				t.Fatal("revived after it was over")
+			left := w.renew(now, sent, ttl, margin)
+			if over && left > 0 {
+				t.Fatal("opened again after it was over")
 			}
-			if alive {
+			if left > 0 {
 				newest = max(newest, sent)
-				if left := b.left(now); left <= 0 || now.Add(left) > newest.Add(ttl-margin) {
-					t.Fatalf("%s left at %d, newest proof sent at %d", left, now, newest)
+				if left != w.left(now) || now.Add(left) > newest.Add(ttl-margin) {
+					t.Fatalf("%s left at %d, newest renewal sent at %d", left, now, newest)
 				}
 			}
-			over = over || !alive
+			over = over || left == 0
 		}
 	})
 }
 
-func TestBeliefIsLatched(t *testing.T) {
-	var b belief
-	assert.True(t, b.prove(1, 0, 100, 10))
-	assert.True(t, b.alive(80))
-	assert.False(t, b.alive(90))
-	assert.False(t, b.alive(50), "not even if the clock went back")
-	assert.False(t, b.prove(91, 90, 100, 10), "a late proof revives nothing")
-	assert.Zero(t, b.left(50))
+func TestTrustWindowThatIsOverStaysOver(t *testing.T) {
+	var w window
+	assert.Positive(t, w.renew(1, 0, 100, 10))
+	assert.Positive(t, w.left(80))
+	assert.Zero(t, w.left(90))
+	assert.Zero(t, w.left(50), "not even if the clock went back")
+	assert.Zero(t, w.renew(91, 90, 100, 10), "a late renewal opens nothing")
+	assert.Zero(t, w.left(50))
 }
 
-func TestNothingIsBelievedBeforeTheFirstProof(t *testing.T) {
-	var b belief
-	assert.False(t, b.alive(0))
+func TestTrustWindowOpensWithTheFirstRenewal(t *testing.T) {
+	var w window
+	assert.Zero(t, w.left(0))
 }
 
-func TestProofThatTravelledTooLongIsNone(t *testing.T) {
-	var b belief
-	assert.False(t, b.prove(200, 0, 100, 10))
+func TestRenewalThatTookTooLongOpensNothing(t *testing.T) {
+	var w window
+	assert.Zero(t, w.renew(200, 0, 100, 10))
 }

@@ -1,11 +1,11 @@
 package session
 
 import (
-	"context"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -68,16 +68,20 @@ type Entry struct {
 
 // entryOf returns an entry as users see it.
 func entryOf(place int, holds bool, e driver.Entry) Entry {
+	meta := door.MetaOf(&e)
 	out := Entry{
-		State: Waiter, Place: place, Token: Token(e.Token), Kind: e.Meta.Kind, Mode: modeOf(e.Mode), Weight: e.Weight,
-		Host: e.Meta.Host, PID: e.Meta.PID, Label: e.Meta.Label, Asked: e.Meta.Since, Session: e.Session, Key: e.Key,
+		State: Waiter, Place: place, Token: Token(e.Token), Kind: meta.Kind, Mode: modeOf(e.Mode), Weight: e.Weight,
+		Host: meta.Host, PID: meta.PID, Label: meta.Label, Asked: meta.Since, Session: e.Session, Key: e.Key,
 		Foreign: e.Foreign, of: e,
 	}
-	if holds {
-		out.State, out.Granted = Holder, e.Granted
+	if e.Shares() {
+		out.Mode = Shared
 	}
-	if !e.Foreign && utf8.Valid(e.Value) {
-		out.Value = string(e.Value)
+	if holds {
+		out.State, out.Granted = Holder, meta.Granted
+	}
+	if e.Valued && !e.Foreign && utf8.Valid(e.Data) {
+		out.Value = string(e.Data)
 	}
 	return out
 }
@@ -85,81 +89,8 @@ func entryOf(place int, holds bool, e driver.Entry) Entry {
 // entriesOf returns a whole queue as users see it.
 func entriesOf(queue []driver.Entry, limit int64) []Entry {
 	all := make([]Entry, len(queue))
-	shared, taken := true, int64(0) // of those ahead
-	for i, e := range queue {
-		holds := i == 0
-		weight := max(e.Weight, 1)
-		switch {
-		case e.Mode == driver.Weighted && !e.Foreign:
-			// One that was admitted holds also if the limit has been lowered since.
-			holds = e.Admitted || limit > 0 && weight <= limit-taken
-		case e.Mode == driver.Shared:
-			holds = shared
-			weight = limit
-		default:
-			weight = limit
-		}
-		all[i] = entryOf(i+1, holds, e)
-		shared = shared && e.Mode == driver.Shared
-		taken = min(taken, maxWeight) + min(weight, maxWeight) // it must not overflow
+	for i, holds := range rule.Holders(queue, limit) {
+		all[i] = entryOf(i+1, holds, queue[i])
 	}
 	return all
-}
-
-// maxWeight is more than any limit.
-const maxWeight = int64(1) << 61
-
-// Queue returns the queue of a lock in order, holders first. It includes entries of
-// other programs. It is empty if the lock is not held.
-func (s *Session) Queue(ctx context.Context, name string) ([]Entry, error) {
-	queue, _, err := s.queueOf(ctx, name)
-	return queue, err
-}
-
-// queueOf is Queue, and the limit, if it had to be read.
-func (s *Session) queueOf(ctx context.Context, name string) ([]Entry, int64, error) {
-	if err := s.checkName(name); err != nil {
-		return nil, 0, fmt.Errorf("session: queue: %w", err)
-	}
-	queue, err := s.backend.List(ctx, name, 0)
-	if err != nil {
-		return nil, 0, fmt.Errorf("session: queue %q: %w", name, err)
-	}
-	limit := int64(0)
-	for _, e := range queue {
-		if e.Mode != driver.Weighted || e.Foreign {
-			continue
-		}
-		// After the queue, as the recipes do: it may have been made with it.
-		if limit, err = s.limit(ctx, name); err != nil {
-			return nil, 0, err
-		}
-		break
-	}
-	return entriesOf(queue, limit), limit, nil
-}
-
-// Evict deletes an entry that Queue has returned, whatever its owner: a holder's, a
-// waiter's, or another program's. An operator calls it for an entry that its owner does
-// not release. ErrGone: the entry was gone before, or e is not from Queue. ErrDenied: a
-// permission is missing, and the error names the path. After any other error the
-// outcome is unknown; call Evict again: it never deletes another entry.
-//
-// Evict breaks the lock. The next waiter holds at once, while the evicted holder is
-// notified by the next event (ErrLost, with ReasonDeleted, and ReasonEvicted from
-// Unlock). Until then two clients believe that they hold the lock, and only a resource
-// that checks tokens is safe. So send a yield request first, see Session.Ask. An
-// evicted waiter joins the queue again at its end. An evicted program is free to ask
-// for the lock again.
-func (s *Session) Evict(ctx context.Context, e Entry) error {
-	if s.opened() && e.of.Zero() {
-		return fmt.Errorf("session: evict: %w: pass an entry that Queue has returned", ErrGone)
-	}
-	if err := s.checkName(e.of.Line); err != nil {
-		return fmt.Errorf("session: evict: %w", err)
-	}
-	if err := s.backend.Evict(ctx, e.of); err != nil {
-		return fmt.Errorf("session: evict from %q: %w", e.of.Line, err)
-	}
-	return nil
 }

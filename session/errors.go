@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -49,7 +50,7 @@ var (
 
 	// ErrLimitMismatch: the service stores a different limit than the caller gave. The
 	// text of the error contains both.
-	ErrLimitMismatch = driver.ErrLimitMismatch
+	ErrLimitMismatch = rule.ErrLimitMismatch
 
 	// ErrInvalidName: a lock cannot have this name.
 	ErrInvalidName = errors.New("invalid lock name")

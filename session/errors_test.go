@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -13,21 +14,24 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 func TestErrorsReadWell(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	web2 := driver.Entry{
-		Ref:  driver.Ref{Line: "n", Key: "fairlock/n/1.0", Place: 7},
-		Meta: driver.Meta{Host: "web-2", PID: 4121, Since: now.Add(-133*time.Second - 400*time.Millisecond)},
+	meta := door.Meta{Host: "web-2", PID: 4121, Since: now.Add(-133*time.Second - 400*time.Millisecond)}
+	saying := func(m door.Meta) driver.Entry {
+		return driver.Entry{Ref: driver.Ref{Queue: "n", Key: "fairlock/n/1.0", Place: 7}, Data: m.Encode(), Detail: m.Encode()}
 	}
-	labelled, unknown := web2, web2
-	labelled.Meta.Label = "nightly"
-	web2.Granted = now.Add(-12*time.Second - 400*time.Millisecond)
-	ahead := web2 // its clock is
-	ahead.Granted, ahead.Meta.Since = now.Add(time.Hour), now.Add(time.Hour)
-	foreign := driver.Entry{Ref: driver.Ref{Line: "n", Key: "n/32694", Place: 7}, Foreign: true}
+	unknown := saying(meta)
+	meta.Label = "nightly"
+	labelled := saying(meta)
+	meta.Label, meta.Granted = "", now.Add(-12*time.Second-400*time.Millisecond)
+	web2 := saying(meta)
+	meta.Granted, meta.Since = now.Add(time.Hour), now.Add(time.Hour)
+	ahead := saying(meta) // its clock is
+	foreign := driver.Entry{Ref: driver.Ref{Queue: "n", Key: "n/32694", Place: 7}, Foreign: true}
 	for want, err := range map[string]error{
 		"not acquired: held by web-2 pid 4121 for 12s, 3 ahead: context deadline exceeded": &NotAcquiredError{
 			Holder: entryOf(1, true, web2), Ahead: 3, Now: now, Err: context.DeadlineExceeded,
@@ -51,16 +55,18 @@ func TestErrorsReadWell(t *testing.T) {
 // TestErrorsCannotBeForgedByEntries has entries whose owners say of themselves
 // what a terminal or a log would take for more.
 func TestErrorsCannotBeForgedByEntries(t *testing.T) {
-	long := strings.Repeat("k", 1<<20)
+	long := strings.Repeat("k", 7000)
+	saying := func(host, label string, pid int, since int64) driver.Entry {
+		text, err := json.Marshal(map[string]any{"v": 1, "host": host, "label": label, "pid": pid, "since": since})
+		require.NoError(t, err)
+		return driver.Entry{Data: text}
+	}
 	for name, holder := range map[string]driver.Entry{
-		"a line break": {Meta: driver.Meta{Host: "web-1\nlevel=ERROR msg=forged", PID: 1}},
-		"an escape":    {Meta: driver.Meta{Host: "web-1", Label: "\x1b[2J\u009b31m\u202e"}},
-		"a long host":  {Meta: driver.Meta{Host: long, Label: long}},
-		"a long key":   {Ref: driver.Ref{Key: long}, Foreign: true},
-		"no UTF-8":     {Meta: driver.Meta{Host: "\xff\xfe"}},
-		"the end of time": {Meta: driver.Meta{
-			Host: "web-1", PID: math.MinInt, Since: time.UnixMilli(math.MaxInt64),
-		}},
+		"a line break":    saying("web-1\nlevel=ERROR msg=forged", "", 1, 0),
+		"an escape":       saying("web-1", "\x1b[2J\u009b31m\u202e", 0, 0),
+		"a long host":     saying(long, long, 0, 0),
+		"a long key":      {Ref: driver.Ref{Key: strings.Repeat("k", 1<<20)}, Foreign: true},
+		"the end of time": saying("web-1", "", math.MinInt, math.MaxInt64),
 	} {
 		if holder.Key == "" {
 			holder.Key = "k"

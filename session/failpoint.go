@@ -1,30 +1,12 @@
 package session
 
 import (
-	"context"
 	"maps"
 	"slices"
-
-	"github.com/fairlock/fairlock/session/driver"
 )
 
-// entersFirst adds a handle, and checks only after minRest whether the hold is
-// over. It is what failpoint EntersFirst does.
-func (h *Hold) entersFirst(ctx context.Context, h2 *Hold) {
-	g := h.g
-	g.mu.Lock()
-	g.handles[h2] = struct{}{}
-	g.mu.Unlock()
-	driver.Sleep(context.WithoutCancel(ctx), g.t.s.clock, minRest)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if h.overErr() != nil {
-		delete(g.handles, h2)
-	}
-}
-
-// endInTurn ends each hold after the hook of the hold before has returned. It is
-// what failpoint EndsInTurn does.
+// endInTurn is failpoint EndsInTurn: it ends each hold after the hook of the hold before
+// has returned.
 func (t *term) endInTurn(holds []*grant, reason Reason, err error) {
 	go func() {
 		for _, g := range holds {
@@ -36,16 +18,16 @@ func (t *term) endInTurn(holds []*grant, reason Reason, err error) {
 	}()
 }
 
-// revivable reports a loss that a late answer to a renewal undoes. It is what
-// failpoint LossNotLatched does at the deadline.
+// revivable is failpoint LossNotLatched at the deadline: it reports a loss that a late
+// answer to a renewal undoes.
 func (t *term) revivable() {
 	t.mu.Lock()
-	told := slices.Collect(maps.Keys(t.grants))
+	holds := slices.Collect(maps.Keys(t.grants))
 	if t.drv != nil && t.ended == nil {
 		t.tickLater(maxTick)
 	}
 	t.mu.Unlock()
-	for _, g := range told {
+	for _, g := range holds {
 		if g.lose(ReasonDeadline, nil) {
 			g.reportLoss()
 		}

@@ -22,10 +22,10 @@ func requestOf(h Hooks) (s *Session, t *term) {
 }
 
 // live goes the whole way of a request, with all hooks but those for waiting.
-func live(ctx context.Context, s *Session, t *term, g *grant, joined []driver.Joined) {
-	ctx, q := s.start(ctx, door.Start{Name: "orders", Kind: "mutex"})
+func live(ctx context.Context, s *Session, t *term, g *grant) {
+	ctx, q := start(ctx, s, door.Start{Name: "orders", Kind: "mutex"})
 	hooks := door.Request(q)
-	hooks.Joined(t, joined)
+	hooks.Joined(t, 7, 0)
 	q.grantedTo(ctx, g, time.Second)
 	hooks.Ended(nil)
 	q.over(nil)
@@ -34,16 +34,16 @@ func live(ctx context.Context, s *Session, t *term, g *grant, joined []driver.Jo
 // TestHooksThatAreNilCostNoAllocation: nor does a request that is granted, once, with
 // hooks, but for what it is kept in.
 func TestHooksThatAreNilCostNoAllocation(t *testing.T) {
-	ctx, joined := t.Context(), make([]driver.Joined, 1)
+	ctx := t.Context()
 	s, tm := requestOf(Hooks{SessionRenewed: func(Event) {}})
 	g := &grant{t: tm, Grant: door.Grant{Token: 7}}
-	require.Zero(t, testing.AllocsPerRun(100, func() { live(ctx, s, tm, g, joined) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { live(ctx, s, tm, g) }))
 
 	note := func(context.Context, Event) {}
 	s, tm = requestOf(Hooks{Joined: note, Ended: note, Released: note})
 	g.t = tm
 	allocs := testing.AllocsPerRun(1000, func() {
-		live(ctx, s, tm, g, joined)
+		live(ctx, s, tm, g)
 		s.reports.flush()
 	})
 	t.Logf("%v allocations for a request with hooks, and for a goroutine that calls them", allocs)
@@ -67,14 +67,14 @@ func BenchmarkHooks(b *testing.B) {
 		{"Started,Joined,Ended,Released,one by one", 1, Hooks{Started: start, Joined: note, Ended: note, Released: note}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			ctx, joined := b.Context(), make([]driver.Joined, 1)
+			ctx := b.Context()
 			s, t := requestOf(c.hooks)
 			g := &grant{t: t, Grant: door.Grant{Token: 7}}
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
 				for range c.burst {
-					live(ctx, s, t, g, joined)
+					live(ctx, s, t, g)
 				}
 				took = append(took, time.Since(began))
 				s.reports.flush()

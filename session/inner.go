@@ -2,7 +2,11 @@ package session
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session/driver"
@@ -12,79 +16,144 @@ import (
 // no other can name the key.
 func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
 	return door.Engine[Session, Hold, Entry, Options]{
-		Open: open,
-		Of:   func(s *Session) door.Session { return inner{s} },
-		Grant: func(ctx context.Context, t door.Term, g door.Grant) (*Hold, error) {
-			return t.(*term).hold(ctx, g)
-		},
+		Open:  open,
+		Of:    func(s *Session) door.Session { return (*inner)(s) },
+		Grant: newHold,
 		Start: func(ctx context.Context, s *Session, r door.Start) (context.Context, door.Request) {
-			return s.start(ctx, r)
+			return start(ctx, s, r)
 		},
-		Inner:   func(h *Hold) door.Hold[Session, Hold] { return innerHold{h} },
+		Inner:   func(h *Hold) door.Hold[Session, Hold] { return (*innerHold)(h) },
 		Inside:  inside,
 		Within:  within,
 		Held:    held,
 		Entry:   entryOf,
 		Entries: entriesOf,
 		Detail:  func(e Entry) driver.Entry { return e.of },
-		Queue: func(ctx context.Context, s *Session, name string) ([]Entry, int64, error) {
-			return s.queueOf(ctx, name)
-		},
+		Queue:   queueOf,
 	}
 }
 
-// inner is the inner side of a Session.
-type inner struct{ s *Session }
+// inner is a Session with the methods of door.Session, which are not for users.
+type inner Session
 
-func (i inner) Term(ctx context.Context) (door.Term, error) {
-	t, err := i.s.liveTerm(ctx)
-	if err != nil {
-		return nil, err
+// Term implements door.Session.
+func (i *inner) Term(ctx context.Context) (door.Term, error) {
+	s := (*Session)(i)
+	if !s.opened() {
+		return nil, errNotOpened
 	}
-	return t, nil
+	for {
+		t, a, err := s.current()
+		if t != nil {
+			return t, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-a.done:
+			if a.err != nil && driver.Incurable(a.err) {
+				return nil, fmt.Errorf("open a session: %w", a.err)
+			}
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			why := s.down
+			if why == nil || errors.Is(why, ErrLost) { // no attempt has failed yet
+				why = ErrUnavailable
+			}
+			return nil, fmt.Errorf("open a session: %w: %w", why, context.Cause(ctx))
+		case <-s.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
 }
 
-func (i inner) Clock() driver.Clock {
-	if !i.s.opened() {
+// errNotOpened is the error of a Session that is nil or zero.
+var errNotOpened = fmt.Errorf("%w: the Session is nil or was never opened", ErrClosed)
+
+// Clock implements door.Session.
+func (i *inner) Clock() driver.Clock {
+	if !(*Session)(i).opened() {
 		return driver.SystemClock()
 	}
-	return i.s.clock
+	return i.clock
 }
 
-func (i inner) Profile() driver.Profile {
-	if !i.s.opened() {
-		return driver.Profile{}
+// Info implements door.Session.
+func (i *inner) Info() (info driver.Info) {
+	if i != nil {
+		info = i.info
 	}
-	return i.s.profile
+	return info
 }
 
-func (i inner) Meta() driver.Meta {
-	if !i.s.opened() {
-		return driver.Meta{}
+// Meta implements door.Session.
+func (i *inner) Meta() (meta door.Meta) {
+	if i != nil {
+		meta = i.meta
 	}
-	return i.s.meta
+	return meta
 }
 
-func (i inner) Hooked() bool { return i.s.opened() && i.s.hooked }
+// Hooked implements door.Session.
+func (i *inner) Hooked() bool { return i != nil && i.hooked }
 
-func (i inner) CheckName(name string) error { return i.s.checkName(name) }
+// MaxName is the longest name of a lock, in bytes.
+const MaxName = 512
 
-func (i inner) List(ctx context.Context, name string, most int) ([]driver.Entry, error) {
-	if err := i.s.checkName(name); err != nil {
-		return nil, err
+// CheckName implements door.Session.
+func (i *inner) CheckName(name string) error {
+	switch {
+	case !(*Session)(i).opened():
+		return errNotOpened
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrInvalidName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: it has %d bytes, more than the maximum of %d", ErrInvalidName, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w %q: it is not UTF-8", ErrInvalidName, name)
+	case strings.IndexByte(name, 0) >= 0:
+		return fmt.Errorf("%w %q: it contains a NUL byte", ErrInvalidName, name)
 	}
-	return i.s.backend.List(ctx, name, most)
+	if err := i.backend.CheckName(name); err != nil {
+		return fmt.Errorf("%w %q: %w", ErrInvalidName, name, err)
+	}
+	return nil
 }
 
-func (i inner) Limit(ctx context.Context, name string) (int64, error) { return i.s.limit(ctx, name) }
+// Read implements door.Session.
+func (i *inner) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	if err := i.CheckName(req.Queue); err != nil {
+		return driver.View{}, err
+	}
+	return (*Session)(i).read(ctx, req)
+}
 
-func (i inner) Holds(kind, name string) bool {
-	if !i.s.opened() {
+// Limit implements door.Session.
+func (i *inner) Limit(ctx context.Context, name string) (int64, error) {
+	if err := i.CheckName(name); err != nil {
+		return 0, fmt.Errorf("session: limit: %w", err)
+	}
+	v, err := (*Session)(i).read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Records: []string{recordLimit}})
+	if err != nil {
+		return 0, fmt.Errorf("session: limit of %q: %w", name, err)
+	}
+	limit, err := limitIn(name, v)
+	if err != nil {
+		return 0, fmt.Errorf("session: limit: %w", err)
+	}
+	return limit, nil
+}
+
+// Holds implements door.Session.
+func (i *inner) Holds(kind, name string) bool {
+	if !(*Session)(i).opened() {
 		return false
 	}
-	i.s.mu.Lock()
-	t := i.s.cur
-	i.s.mu.Unlock()
+	i.mu.Lock()
+	t := i.cur
+	i.mu.Unlock()
 	if t == nil || !t.Alive() {
 		return false
 	}
@@ -98,27 +167,35 @@ func (i inner) Holds(kind, name string) bool {
 	return false
 }
 
-// innerHold is the inner side of a Hold.
-type innerHold struct{ h *Hold }
+// innerHold is a Hold with the methods of door.Hold, which are not for users.
+type innerHold Hold
 
-func (i innerHold) Of(s *Session, kind, name string) bool { return i.h.of(s, kind, name) }
-
-func (i innerHold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
-	return i.h.reenter(ctx, mode)
+// Of implements door.Hold.
+func (i *innerHold) Of(s *Session, kind, name string) bool {
+	return i != nil && i.g != nil && i.g.t.s == s && i.g.Kind == kind && i.g.Name == name
 }
 
-func (i innerHold) Downgrade(ctx context.Context) error { return i.h.downgrade(ctx) }
-
-func (i innerHold) Write(ctx context.Context, value []byte) error { return i.h.write(ctx, value) }
-
-func (i innerHold) EntryGone(err error) { i.h.entryGone(err) }
-
-func (i innerHold) Refs() []driver.Ref {
-	i.h.g.mu.Lock()
-	defer i.h.g.mu.Unlock()
-	return slices.Clone(i.h.g.Refs)
+// Reenter implements door.Hold.
+func (i *innerHold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
+	return (*Hold)(i).reenter(ctx, mode)
 }
 
-func (i innerHold) Service() string { return i.h.g.t.s.profile.Service }
+// Downgrade implements door.Hold.
+func (i *innerHold) Downgrade(ctx context.Context) error { return (*Hold)(i).downgrade(ctx) }
 
-func (i innerHold) Previous() driver.Past { return i.h.g.Past }
+// Write implements door.Hold.
+func (i *innerHold) Write(ctx context.Context, value []byte) error {
+	return (*Hold)(i).update(ctx, func(ctx context.Context) error { return i.g.Write(ctx, value) })
+}
+
+// EntryGone implements door.Hold.
+func (i *innerHold) EntryGone(err error) { i.g.entryGone(err) }
+
+// Refs implements door.Hold.
+func (i *innerHold) Refs() []driver.Ref { return slices.Clone(i.g.Refs) }
+
+// Service implements door.Hold.
+func (i *innerHold) Service() string { return i.g.t.s.info.Service }
+
+// Previous implements door.Hold.
+func (i *innerHold) Previous() door.Past { return i.g.Past }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync/atomic"
 )
@@ -10,44 +11,42 @@ import (
 // holdKey is the context key under which a hold's context carries the hold.
 type holdKey struct{}
 
-// fromContext returns the innermost hold that ctx came from, or nil.
+// fromContext returns the innermost hold that ctx came from, live or not, or nil.
 func fromContext(ctx context.Context) *Hold {
 	h, _ := ctx.Value(holdKey{}).(*Hold)
 	return h
 }
 
-// outer is the hold around a hold: the one that its caller's context came from.
-type outer struct{ p atomic.Pointer[Hold] }
+// outer is the hold around something: the one that a context came from.
+type outer struct{ atomic.Pointer[Hold] }
 
-func (o *outer) set(h *Hold) { o.p.Store(h) }
-
-// live returns the innermost live hold around, or nil. Holds that are over, which
-// never come back, are taken out of the chain.
+// live returns the innermost live hold, or nil. It takes holds that are over out of the
+// chain, because they never come back.
 func (o *outer) live() *Hold {
-	first := o.p.Load()
+	first := o.Load()
 	h := first
 	for h != nil && h.Remaining() == 0 {
-		h = h.outer.p.Load()
+		h = h.outer.Load()
 	}
 	if h != first {
-		o.set(h)
+		o.Store(h)
 	}
 	return h
 }
 
-// innermost returns the innermost live hold that ctx came from, or nil.
-func innermost(ctx context.Context) *Hold {
-	var o outer
-	o.set(fromContext(ctx))
-	return o.live()
+// around yields the live holds that ctx came from, innermost first.
+func around(ctx context.Context) iter.Seq[*Hold] {
+	return func(yield func(*Hold) bool) {
+		var o outer
+		o.Store(fromContext(ctx))
+		for h := o.live(); h != nil && yield(h); h = h.outer.live() {
+		}
+	}
 }
 
-// inside returns the live hold of the named lock, taken through s, that ctx
-// came from, or nil. Go has no thread identity, so ownership travels in the
-// context: every goroutine that was given a hold's context is inside. A hold
-// that was unlocked or lost does not count.
+// inside implements door.Engine's Inside.
 func inside(ctx context.Context, s *Session, name string) *Hold {
-	for h := innermost(ctx); h != nil; h = h.outer.live() {
+	for h := range around(ctx) {
 		if h.g.t.s == s && slices.Contains(h.g.names(), name) {
 			return h
 		}
@@ -55,15 +54,13 @@ func inside(ctx context.Context, s *Session, name string) *Hold {
 	return nil
 }
 
-// within returns an error that wraps ErrReentrant if ctx came from a live hold of
-// another lock, taken through s, whose entry the queue of the named lock contains
-// as well: see driver.Profile.Within. A request for that lock would wait for itself.
+// within implements door.Engine's Within.
 func within(ctx context.Context, s *Session, name string) error {
-	contains := s.profile.Within
+	contains := s.info.Within
 	if contains == nil {
 		return nil
 	}
-	for h := innermost(ctx); h != nil; h = h.outer.live() {
+	for h := range around(ctx) {
 		for _, other := range h.g.names() {
 			if h.g.t.s == s && contains(other, name) {
 				return fmt.Errorf("%w: the queue of %q contains the entries of %q, which the caller holds", ErrReentrant, name, other)
@@ -73,12 +70,10 @@ func within(ctx context.Context, s *Session, name string) error {
 	return nil
 }
 
-// held returns the names of the live holds that ctx came from, innermost
-// first. It is put into the entry that the caller joins with, so that circles
-// of waiting can be found.
+// held implements door.Engine's Held.
 func held(ctx context.Context) []string {
 	var names []string
-	for h := innermost(ctx); h != nil; h = h.outer.live() {
+	for h := range around(ctx) {
 		names = append(names, h.g.names()...)
 	}
 	return names

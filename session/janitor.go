@@ -3,158 +3,95 @@ package session
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// janitor removes what requests and holds have left at the service. It tries each
-// job until the job succeeds, or until the service session is being closed, which
-// removes everything.
+// janitor removes what requests and holds have left at the service. Each job is a
+// goroutine that attempts the removal until it succeeds, or until the service session is
+// closed, which removes everything.
 //
-// A job that fails gives its worker back, and is tried again after a backoff of its
-// own, behind the jobs that are ready by then. So jobs that cannot succeed, for
+// A job that rests after a failure keeps no slot. So jobs that cannot succeed, for
 // example because a permission was revoked, never keep the others waiting.
 type janitor struct {
-	ctx  context.Context // ends when the jobs are given up
-	stop context.CancelFunc
-
-	mu      sync.Mutex
-	ready   []*job
-	resting map[*job]func() bool // jobs that are not due, each with the stop of its timer
-	workers int
-	over    bool // no job is taken in any more
+	ctx   context.Context // ends when the jobs are given up
+	stop  context.CancelFunc
+	slots chan struct{} // one for each attempt that is under way
 }
 
-// job is one removal.
-type job struct {
-	try  func(context.Context) error
-	done func() // called once, when the job has succeeded or is given up
-	rest time.Duration
-}
-
-// The limits of a janitor: how many jobs run at once, how long one attempt may
-// take, and how long a job rests after a failure: from minRest on, twice as long
-// each time, up to maxRest, or to refusedRest while the service refuses it.
+// The limits of a janitor: how many attempts go on at once, how long one may take, and
+// how long a job rests after a failure: minRest at first, twice as long each time, up to
+// maxRest, or to refusedRest while the service refuses the request.
 const (
-	maxWorkers   = 32
+	maxAttempts  = 32
 	cleanTimeout = 5 * time.Second
 	minRest      = 20 * time.Millisecond
 	maxRest      = time.Second
 	refusedRest  = 10 * time.Second
 )
 
-// Clean has f called, in the background, until it returns nil. f removes
-// something that may be left at the service and is idempotent. Nothing of it
-// outlives the term.
+func newJanitor() janitor {
+	ctx, stop := context.WithCancel(context.Background())
+	return janitor{ctx: ctx, stop: stop, slots: make(chan struct{}, maxAttempts)}
+}
+
+// Clean implements door.Term.
 func (t *term) Clean(f func(context.Context) error) {
 	if t.ctx.Err() == nil {
-		t.tidy(f, func() {})
+		t.tidy(0, f, func() {})
 	}
 }
 
-// tidy is Clean for a job that goes on while Session.Close waits, with a function
-// that is called when the job is over.
-func (t *term) tidy(f func(context.Context) error, done func()) { t.tidyAfter(0, f, done) }
-
-// tidyAfter is tidy, not before a time has passed.
-func (t *term) tidyAfter(wait time.Duration, f func(context.Context) error, done func()) {
-	j, o := &t.janitor, &job{try: f, done: done, rest: minRest}
-	j.mu.Lock()
-	over := j.over
-	switch {
-	case over:
-	case wait > 0:
-		j.resting[o] = t.s.clock.AfterFunc(wait, func() { t.rested(o) })
-	default:
-		t.enqueue(o)
+// tidy is Clean after a wait, for a job that goes on while Session.Close waits. done is
+// called when the job is over: it has succeeded, or the janitor has given it up.
+func (t *term) tidy(wait time.Duration, f func(context.Context) error, done func()) {
+	job := func() {
+		defer done()
+		rest := minRest
+		for wait == 0 || driver.Sleep(t.janitor.ctx, t.s.clock, wait) {
+			err := t.attempt(f)
+			if err == nil || errors.Is(err, driver.ErrClosed) { // nothing can be sent any more
+				return
+			}
+			t.s.opts.Logger.Debug("fairlock: cleaning up, not certain yet", "session", t.id, "err", err)
+			most := maxRest
+			if driver.Incurable(err) {
+				most = refusedRest
+			}
+			wait, rest = min(rest, most), min(2*rest, most)
+		}
 	}
-	j.mu.Unlock()
+	t.mu.Lock()
+	over := t.janitor.ctx.Err() != nil
+	if !over { // under the mutex: after giveUp no job begins
+		t.workers.Go(job)
+	}
+	t.mu.Unlock()
 	if over {
 		done()
 	}
 }
 
-// enqueue puts a job behind those that are ready. The caller holds the janitor's
-// mutex.
-func (t *term) enqueue(o *job) {
-	j := &t.janitor
-	j.ready = append(j.ready, o)
-	if j.workers < maxWorkers {
-		j.workers++
-		t.workers.Go(t.sweep)
+// attempt calls f as soon as there is a slot.
+//
+//nolint:contextcheck // what is left behind outlives the request
+func (t *term) attempt(f func(context.Context) error) error {
+	ctx := t.janitor.ctx
+	select {
+	case t.janitor.slots <- struct{}{}:
+		defer func() { <-t.janitor.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
+	ctx, cancel := driver.WithTimeout(ctx, t.s.clock, cleanTimeout)
+	defer cancel()
+	return f(ctx)
 }
 
-// sweep works through the jobs that are ready, and ends when there are none.
-func (t *term) sweep() {
-	j := &t.janitor
-	for {
-		j.mu.Lock()
-		if len(j.ready) == 0 {
-			j.workers--
-			j.mu.Unlock()
-			return
-		}
-		o := j.ready[0]
-		j.ready = j.ready[1:]
-		j.mu.Unlock()
-		if t.attempt(o) {
-			o.done()
-		}
-	}
-}
-
-// attempt tries a job, and reports whether the job is over. One that is not is
-// tried again when it has rested.
-func (t *term) attempt(o *job) bool {
-	j := &t.janitor
-	ctx, cancel := driver.WithTimeout(j.ctx, t.s.clock, cleanTimeout)
-	err := o.try(ctx)
-	cancel()
-	if err == nil || errors.Is(err, driver.ErrClosed) { // nothing can be sent any more
-		return true
-	}
-	t.s.opts.Logger.Debug("fairlock: cleaning up, not certain yet", "session", t.drv.ID(), "err", err)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.over {
-		return true
-	}
-	most := maxRest
-	if driver.Incurable(err) {
-		most = refusedRest
-	}
-	j.resting[o] = t.s.clock.AfterFunc(min(o.rest, most), func() { t.rested(o) })
-	o.rest = min(2*o.rest, most)
-	return false
-}
-
-// rested makes a job ready again.
-func (t *term) rested(o *job) {
-	j := &t.janitor
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if _, ok := j.resting[o]; ok {
-		delete(j.resting, o)
-		t.enqueue(o)
-	}
-}
-
-// giveUp ends all jobs. Those under way find their context cancelled.
-func (j *janitor) giveUp() {
-	j.mu.Lock()
-	j.over = true
-	left := j.ready
-	for o, stop := range j.resting {
-		stop()
-		left = append(left, o)
-	}
-	j.ready, j.resting = nil, nil
-	j.mu.Unlock()
-	j.stop()
-	for _, o := range left {
-		o.done()
-	}
+// giveUp ends all jobs. An attempt that is under way finds its context cancelled.
+func (t *term) giveUp() {
+	t.mu.Lock()
+	t.janitor.stop()
+	t.mu.Unlock()
 }

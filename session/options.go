@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // checked returns a copy with the defaults filled in, or what is wrong.
-func (o *Options) checked(p driver.Profile) (Options, error) {
+func (o *Options) checked(p driver.Info) (Options, error) {
 	var c Options
 	if o != nil {
 		c = *o

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // A request that waits may log while Close ends the reports. The race detector sees
@@ -63,11 +62,11 @@ func TestOutcomesAreNeverDropped(t *testing.T) {
 func TestPlacesThatWereLeftReportNothing(t *testing.T) {
 	positions := 0
 	s, tm := requestOf(Hooks{Position: func(context.Context, Event) { positions++ }})
-	_, q := s.start(t.Context(), door.Start{Name: "orders"})
-	before := q.Joined(tm, []driver.Joined{{Ahead: 3}})
+	_, q := start(t.Context(), s, door.Start{Name: "orders"})
+	before := q.Joined(tm, 7, 3)
 	q.Position(before, 0, 2)
 	q.Rejoined(ErrLost)
-	now := q.Joined(tm, []driver.Joined{{Ahead: 3}})
+	now := q.Joined(tm, 7, 3)
 	q.Position(before, 0, 1)
 	q.Ended(ErrClosed)
 	q.Position(now, 0, 1)

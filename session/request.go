@@ -31,7 +31,7 @@ type request struct {
 }
 
 // start begins a request, see door.Engine.
-func (s *Session) start(ctx context.Context, r door.Start) (context.Context, *request) {
+func start(ctx context.Context, s *Session, r door.Start) (context.Context, *request) {
 	if !s.opened() || !s.hooked {
 		return ctx, nil
 	}
@@ -72,19 +72,17 @@ func (q *request) happened() Event {
 }
 
 // Joined implements door.Request.
-func (q *request) Joined(t door.Term, joined []driver.Joined) (turn int) {
+func (q *request) Joined(t door.Term, token int64, ahead int, further ...int) (turn int) {
 	if q == nil {
 		return 0
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.turn++
-	q.event.Session, q.event.Token = t.(*term).id, Token(joined[0].Entry.Token)
-	q.event.Ahead, q.ahead = joined[0].Ahead, nil
-	if len(joined) > 1 {
-		for _, j := range joined {
-			q.ahead = append(q.ahead, j.Ahead)
-		}
+	q.event.Session, q.event.Token = t.(*term).id, Token(token)
+	q.event.Ahead, q.ahead = ahead, nil
+	if len(further) > 0 {
+		q.ahead = append([]int{ahead}, further...)
 		q.event.Ahead = slices.Max(q.ahead)
 	}
 	q.report(q.s.opts.Hooks.Joined, nil)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -19,33 +20,33 @@ const connectTimeout = 5 * time.Second
 // concurrent use.
 type Session struct {
 	backend driver.Backend
-	profile driver.Profile
+	info    driver.Info
 	clock   driver.Clock
 	opts    Options // its logger only adds to reports
 	reports *reports
 	hooked  bool                                  // hooks are called for requests
 	margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
-	meta    driver.Meta                           // host, pid and label
+	meta    door.Meta                             // host, pid, label and Options.Holds
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the goroutines of this file and of terms
+	wg     sync.WaitGroup // the goroutines of this file, and those that close terms
 
 	requests atomic.Uint64 // how many have started, see Event.ID
+	observer observer
 
 	mu      sync.Mutex
 	closed  bool
 	drained bool     // Close waits for the last goroutines
 	cur     *term    // the live term, if there is one
-	opening *attempt // a term being opened, if there is one
+	opening *attempt // a term that is being opened, if there is one
 	backoff time.Duration
-	lastErr error // why the last attempt failed
 	outage  driver.Outage
-	since   time.Time // when cur was installed or dropped last, by the wall clock
-	loss    error     // why it was dropped last
+	since   time.Time // when cur was set or dropped last, by the wall clock
+	down    error     // why there is no live term, as far as that is known: the loss, or the last attempt
 }
 
-// attempt is one try at opening a term; the rest may be read when done is closed.
+// attempt opens a term. Its other fields may be read when done is closed.
 type attempt struct {
 	done chan struct{}
 	term *term
@@ -54,30 +55,28 @@ type attempt struct {
 
 // open opens a Session on a backend, see door.Engine.
 func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
-	p := b.Profile()
-	opts, err := o.checked(p)
+	info := b.Info()
+	opts, err := o.checked(info)
 	if err != nil {
 		return nil, driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 	}
 	r := &reports{}
 	opts = r.through(opts)
-	// A host without a name is still told apart by its pid.
-	host, _ := os.Hostname()
+	host, _ := os.Hostname() // for people; without a name the pid still differs
 	s := &Session{
-		backend: b, profile: p, clock: b.Clock(), opts: opts, reports: r, margin: p.Margin, backoff: minBackoff,
-		meta: driver.Meta{Host: host, PID: os.Getpid(), Label: opts.Label},
+		backend: b, info: info, clock: info.Clock, opts: opts, reports: r, margin: info.Margin, hooked: opts.Hooks.requests(),
+		observer: observer{turn: make(chan struct{}, 1)}, meta: door.Meta{Host: host, PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds},
 	}
 	if o != nil && o.Margin != 0 {
 		s.margin = func(time.Duration) time.Duration { return opts.Margin }
 	}
-	s.hooked = opts.Hooks.requests()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = driver.WithTimeout(ctx, s.clock, connectTimeout)
 		defer cancel()
 	}
-	t, err := s.openTerm(ctx)
+	t, err := openTerm(ctx, s)
 	if err != nil {
 		s.cancel()
 		s.wg.Wait()
@@ -90,99 +89,90 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	return s, nil
 }
 
-// The backoff between attempts to open a term; see openLater.
-const (
-	minBackoff = 20 * time.Millisecond
-	maxBackoff = time.Second
-)
+// opened reports whether the Session was made by Open. A nil Session and the zero
+// Session behave like a closed one.
+func (s *Session) opened() bool { return s != nil && s.backend != nil }
 
-// liveTerm returns the live term, opening one if need be, see door.Session.
-func (s *Session) liveTerm(ctx context.Context) (*term, error) {
+// Options returns the options in force, with defaults filled in.
+func (s *Session) Options() Options {
 	if !s.opened() {
-		return nil, fmt.Errorf("%w: the Session is nil or was never opened", ErrClosed)
+		return Options{}
 	}
-	for {
-		t, a, err := s.current()
-		if t != nil || err != nil {
-			return t, err
-		}
-		select {
-		case <-a.done:
-			if a.err != nil && driver.Incurable(a.err) {
-				return nil, fmt.Errorf("open a session: %w", a.err)
-			}
-		case <-ctx.Done():
-			return nil, s.giveUp(context.Cause(ctx))
-		case <-s.ctx.Done():
-			return nil, ErrClosed
-		}
-	}
+	return s.opts
 }
 
-// giveUp is the error of a caller who waited in vain for a term.
-func (s *Session) giveUp(cause error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lastErr != nil {
-		return fmt.Errorf("open a session: %w: %w", s.lastErr, cause)
-	}
-	return fmt.Errorf("open a session: %w: %w", ErrUnavailable, cause)
-}
-
-// current returns the live term, or the attempt to wait for, which it starts
-// if nobody has. Attempts are made only while somebody asks for one.
+// current returns the live term. If there is none, it returns the attempt to wait for,
+// which it starts if need be: attempts are made only while a caller needs a term.
 func (s *Session) current() (*term, *attempt, error) {
 	s.mu.Lock()
 	t := s.cur
 	s.mu.Unlock()
-	if t != nil && t.Alive() { // not under s.mu: Alive may end the term
+	if t != nil && t.Left() > 0 { // not under s.mu: Left may end the term
 		return t, nil, nil
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return nil, nil, ErrClosed
-	}
-	if s.cur != nil && s.cur != t { // somebody was faster
+	case s.cur != nil && s.cur != t: // another caller was faster
 		return s.cur, nil, nil
-	}
-	if s.opening == nil {
+	case s.opening == nil:
 		s.opening = &attempt{done: make(chan struct{})}
-		a, backoff, wait := s.opening, s.backoff, s.lastErr != nil
-		s.wg.Add(1)
-		go s.openLater(a, backoff, wait)
+		a, backoff := s.opening, s.backoff
+		s.wg.Go(func() { s.attempt(a, backoff) })
 	}
 	return nil, s.opening, nil
 }
 
-// openLater makes one attempt, after the backoff if the last one failed. It
-// ends by itself, at the latest with Close.
+// The backoff between attempts to open a term.
+const (
+	minBackoff = 40 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// attempt opens a term, after a backoff if the last attempt has failed. It ends by
+// itself, at the latest with Close.
 //
-//nolint:contextcheck // it serves all who wait, not the one who came first
-func (s *Session) openLater(a *attempt, backoff time.Duration, wait bool) {
-	defer s.wg.Done()
-	if wait {
+//nolint:contextcheck // it serves all that wait, not the one that came first
+func (s *Session) attempt(a *attempt, backoff time.Duration) {
+	if backoff > 0 {
 		driver.Sleep(s.ctx, s.clock, backoff/2+driver.Jitter(s.clock, backoff/2))
 	}
 	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.opts.TTL, connectTimeout))
 	defer cancel()
-	a.term, a.err = s.openTerm(ctx)
-	if s.ctx.Err() == nil { // an attempt that Close cut off says nothing of the service
-		s.report(a.err)
+	a.term, a.err = openTerm(ctx, s)
+	if s.ctx.Err() == nil { // an attempt that Close has cut off shows nothing of the service
+		s.log(a.err)
 	}
 	if a.err == nil {
 		s.install(a.term)
 	}
 
 	s.mu.Lock()
-	s.opening, s.lastErr = nil, a.err
-	s.backoff = minBackoff
+	s.opening, s.backoff = nil, 0
 	if a.err != nil {
-		s.backoff = min(2*backoff, maxBackoff)
+		s.down, s.backoff = a.err, min(max(2*backoff, minBackoff), maxBackoff)
 	}
 	s.mu.Unlock()
 	close(a.done)
+}
+
+// log logs the outcome of an attempt if that is due.
+func (s *Session) log(err error) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		if due, d := s.outage.Over(now); due {
+			s.opts.Logger.Warn("fairlock: the service is reachable again", "service", s.info.Service, "after", d)
+		}
+		return
+	}
+	if due, d := s.outage.Failed(now); due {
+		s.opts.Logger.Warn("fairlock: cannot open a session", "service", s.info.Service, "for", d, "err", err)
+	}
 }
 
 // install makes t the current term, or ends it if Close came first.
@@ -190,35 +180,33 @@ func (s *Session) install(t *term) {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.cur, s.since = t, s.clock.Wall()
+		s.cur, s.since, s.down = t, s.clock.Wall(), nil
 	}
 	s.mu.Unlock()
-	if closed {
+	switch {
+	case closed:
 		t.end(ReasonClosed, nil)
-		return
-	}
-	if !t.Alive() { // it may have ended before it was current
+	case !t.Alive(): // it may have ended before it was current
 		s.drop(t)
 	}
 }
 
-// track runs f in a goroutine that Close waits for. After Close nothing is run:
-// what f would have tidied up at the service expires there.
-func (s *Session) track(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.drained {
-		return
-	}
-	s.wg.Go(f)
-}
-
-// drop forgets a term that is over.
+// drop forgets a term that has ended.
 func (s *Session) drop(t *term) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cur == t {
-		s.cur, s.since, s.loss = nil, s.clock.Wall(), context.Cause(t.ctx)
+		s.cur, s.since, s.down = nil, s.clock.Wall(), context.Cause(t.ctx)
+	}
+}
+
+// track runs f in a goroutine that Close waits for. After Close it runs nothing: what f
+// would remove expires at the service.
+func (s *Session) track(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.drained {
+		s.wg.Go(f)
 	}
 }
 
@@ -252,6 +240,7 @@ func (s *Session) Close() error {
 			err = driver.JoinErrors(err, a.term.shut())
 		}
 	}
+	err = driver.JoinErrors(err, s.closeObserver())
 	s.mu.Lock()
 	s.drained = true
 	s.mu.Unlock()
@@ -264,40 +253,46 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// opened reports whether the Session was made by Open. A nil Session and the zero
-// Session behave like a closed one.
-func (s *Session) opened() bool { return s != nil && s.backend != nil }
+// Health is the state of a Session, for a readiness probe.
+type Health struct {
+	// Ready reports whether the Session has a live service session, so that locks can
+	// be acquired and those that are held are not in danger.
+	Ready bool
 
-// limit returns how many permits the semaphore of that name gives, 0 if it has none
-// yet.
-func (s *Session) limit(ctx context.Context, name string) (int64, error) {
-	if err := s.checkName(name); err != nil {
-		return 0, fmt.Errorf("session: limit: %w", err)
-	}
-	limit, err := s.backend.Limit(ctx, name)
-	if err != nil {
-		return 0, fmt.Errorf("session: limit of %q: %w", name, err)
-	}
-	return limit, nil
+	// Since is when Ready last changed, by the wall clock; zero for a Session that was
+	// never opened.
+	Since time.Time
+
+	// Left is the time to the deadline if no further renewal is acknowledged; 0 if the
+	// Session is not ready. It is at most the TTL less the margin, and rises with each
+	// renewal, so a value near 0 warns of a loss.
+	Left time.Duration
+
+	// Err is why the Session is not ready: how the last service session was lost, why
+	// the next one could not be opened, or ErrClosed after Close. It is nil if Ready.
+	Err error
 }
 
-// Names returns, sorted, the names of all locks that begin with prefix and have at
-// least one entry.
-func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
+// Health returns the state of the Session. It sends nothing itself and does not block.
+// If the service session was lost, Health starts to open the next one in the
+// background, as a request would, so a program that answers its readiness probe with
+// Health becomes ready again by itself.
+func (s *Session) Health() Health {
 	if !s.opened() {
-		return nil, fmt.Errorf("session: names: %w: the Session is nil or was never opened", ErrClosed)
+		return Health{Err: ErrClosed}
 	}
-	names, err := s.backend.Names(ctx, prefix)
-	if err != nil {
-		return nil, fmt.Errorf("session: names with prefix %q: %w", prefix, err)
+	t, _, err := s.current()
+	var left time.Duration
+	if t != nil {
+		left = t.Left()
 	}
-	return names, nil
-}
-
-// Options returns the options in force, with defaults filled in.
-func (s *Session) Options() Options {
-	if !s.opened() {
-		return Options{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case left > 0 && s.cur == t:
+		return Health{Ready: true, Since: s.since, Left: left}
+	case err == nil:
+		err = s.down
 	}
-	return s.opts
+	return Health{Since: s.since, Err: err}
 }

@@ -171,7 +171,11 @@ type clocked struct {
 	now func(driver.Instant) driver.Instant
 }
 
-func (b clocked) Clock() driver.Clock { return clock{b.Backend.Clock(), b.now} }
+func (b clocked) Info() driver.Info {
+	i := b.Backend.Info()
+	i.Clock = clock{i.Clock, b.now}
+	return i
+}
 
 type clock struct {
 	driver.Clock

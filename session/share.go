@@ -8,177 +8,127 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// downgrade makes a hold that admits nobody one that admits others of its kind:
-// a writer becomes a reader. Place and token stay, and nobody gets in between.
-// It is for recipes; users call rwlock.RWLock.Downgrade.
-//
-// It fails with ErrNotWriter if the hold is not exclusive, with ErrLost or
-// ErrUnlocked if it is over, at the latest when it is. After ErrDenied and
-// ErrRefused the hold is what it was. After any other error it is being finished
-// in the background, and it is not known whether others have been let in already;
-// it may be called again, to wait for that.
+// downgrade implements door.Hold's Downgrade. If the outcome is unknown, the session goes
+// on in the background.
 func (h *Hold) downgrade(ctx context.Context) error {
-	g := h.g
-	g.mu.Lock()
-	err := h.overErr()
-	done := err == nil && h.sharing && h.mode != driver.Exclusive
-	if err == nil && !done && (h.mode != driver.Exclusive || g.Share == nil) {
-		err = ErrNotWriter
-	}
-	g.mu.Unlock()
-	switch {
-	case err != nil:
+	if err := h.over(); err != nil {
 		return err
-	case g.t.Left() == 0:
-		return g.lostNow()
-	case done: // by what an earlier call has left
-		return nil
 	}
-	ctx, cancel := g.t.Within(ctx)
-	defer cancel()
-	if err := g.share(ctx); err != nil {
-		return h.notShared(err)
-	}
-	return nil
-}
-
-// notShared says what the error of a share means for the hold, and has the share
-// finished if the outcome is unknown.
-func (h *Hold) notShared(err error) error {
 	g := h.g
 	g.mu.Lock()
-	over := h.overErr()
-	unknown := over == nil && !errors.Is(err, ErrLost) && !driver.Incurable(err)
-	first := unknown && !h.sharing
-	h.sharing = h.sharing || unknown
+	writer, done := h.mode == driver.Exclusive && g.Share != nil, h.sharing && h.mode != driver.Exclusive
 	g.mu.Unlock()
 	switch {
-	case over != nil: // meanwhile
-		return over
-	case first:
-		g.shareLater()
+	case done: // the session has finished what an earlier call began
+		return nil
+	case !writer:
+		return ErrNotWriter
+	}
+	err := h.update(ctx, g.share)
+	if unknown(err) {
+		h.shareLater()
 	}
 	return err
 }
 
-// overErr says how the hold ended; nil if it has not. The caller holds g.mu.
-func (h *Hold) overErr() error {
-	if h.unlocked && h.g.lost == nil {
-		return ErrUnlocked
+// update calls f, which changes the entry, unless the hold is over, and returns what the
+// error of f means for the hold. The end of the term ends the context of f.
+func (h *Hold) update(ctx context.Context, f func(context.Context) error) error {
+	if err := h.over(); err != nil {
+		return err
 	}
-	return h.g.lostErr()
+	ctx, cancel := h.g.t.Within(ctx)
+	defer cancel()
+	err := f(ctx)
+	switch over := h.over(); {
+	case err == nil:
+		return nil
+	case over != nil: // meanwhile
+		return over
+	case errors.Is(err, driver.ErrGone):
+		h.g.entryGone(nil) // sooner than an event may do it
+	case errors.Is(err, driver.ErrSessionOver):
+		h.g.t.end(ReasonExpired, err) // which may be the first to find out
+	default:
+		return err
+	}
+	return h.over()
 }
 
-// share makes the entry admit others.
+// unknown reports whether an error of update leaves open whether the entry was changed.
+func unknown(err error) bool {
+	return err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnlocked) && !driver.Incurable(err)
+}
+
+// share makes the entry admit readers.
 func (g *grant) share(ctx context.Context) error {
-	ref, err := g.Share(ctx)
-	switch {
-	case errors.Is(err, driver.ErrGone):
-		return g.lostError(ReasonDeleted, nil)
-	case errors.Is(err, driver.ErrSessionOver):
-		return g.expired(err)
-	case err != nil:
+	if err := g.Share(ctx); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.Refs = []driver.Ref{ref}
 	for h := range g.handles {
 		h.mode = driver.Shared
 	}
 	return nil
 }
 
-// expired takes in that a request found the service session over, which may be
-// news, and returns what that means for the hold.
-func (g *grant) expired(err error) error {
-	g.t.end(ReasonExpired, err)
-	return g.lostNow()
-}
-
-// shareLater makes the entry admit others, in the background, unless the service
-// refuses.
-func (g *grant) shareLater() {
+// shareLater makes the entry admit readers, in the background, until the service has
+// acknowledged or refused that, or the hold is over.
+func (h *Hold) shareLater() {
+	g := h.g
+	g.mu.Lock()
+	first := !h.sharing
+	h.sharing = true
+	g.mu.Unlock()
+	if !first {
+		return
+	}
 	g.t.Clean(func(ctx context.Context) error {
-		if err := g.share(ctx); err != nil && !errors.Is(err, ErrLost) && !driver.Incurable(err) {
-			return err
+		g.mu.Lock()
+		idle := g.lost != nil || len(g.handles) == 0
+		g.mu.Unlock()
+		if idle {
+			return nil
 		}
-		return nil
+		err := g.share(ctx)
+		if errors.Is(err, driver.ErrGone) || driver.Incurable(err) {
+			return nil
+		}
+		return err
 	})
 }
 
-// writes says whether somebody holds a handle that excludes others. The caller
-// holds g.mu.
-func (g *grant) writes() bool {
-	for h := range g.handles {
-		if h.mode == driver.Exclusive {
-			return true
-		}
-	}
-	return false
-}
-
-// shareAtLast is the end of the writer's handle while readers within it go on:
-// the entry becomes theirs. It is bounded as Unlock is.
+// shareAtLast makes the entry one of readers, when the writer's handle was unlocked before
+// theirs. It is bounded as Unlock is.
 //
-//nolint:contextcheck // giving back is bounded by our own clock
-func (g *grant) shareAtLast() error {
+//nolint:contextcheck // releasing is bounded by our own clock
+func (h *Hold) shareAtLast() error {
+	g := h.g
 	if g.Share == nil {
 		return nil
 	}
 	ctx, cancel := driver.WithTimeout(g.t.ctx, g.t.s.clock, min(unlockTimeout, g.t.Left()))
 	defer cancel()
 	err := g.share(ctx)
-	if err == nil {
-		return nil
+	if errors.Is(err, driver.ErrSessionOver) {
+		g.t.end(ReasonExpired, err)
 	}
 	g.mu.Lock()
-	idle, lost := len(g.handles) == 0, g.lostErr()
-	g.mu.Unlock()
-	switch {
-	case lost != nil:
-		return lost
-	case idle: // the readers have given back meanwhile: nothing is left to be shared
-		return nil
-	case errors.Is(err, ErrLost):
-		return err
-	case g.t.ctx.Err() != nil:
-		return g.lostNow()
-	}
-	g.shareLater()
-	return fmt.Errorf("%w: %w", ErrReleasePending, err)
-}
-
-// write changes the value of the hold's entry, for recipes whose entries have
-// one. It fails with ErrLost or ErrUnlocked if the hold is over, or ends
-// meanwhile. Any other error means that it is not known whether it was done.
-func (h *Hold) write(ctx context.Context, value []byte) error {
-	g := h.g
-	g.mu.Lock()
-	err := h.overErr()
-	g.mu.Unlock()
-	switch {
-	case err != nil:
-		return err
-	case g.t.Left() == 0:
-		return g.lostNow()
-	}
-	ctx, cancel := g.t.Within(ctx)
-	defer cancel()
-	err = g.Grant.Write(ctx, value)
-	g.mu.Lock()
-	over := h.overErr()
+	lost, idle := g.lost, len(g.handles) == 0
 	g.mu.Unlock()
 	switch {
 	case err == nil:
 		return nil
-	case over != nil: // meanwhile
-		return over
+	case lost != nil:
+		return lost
+	case idle: // the readers have released meanwhile: there is nothing to share
+		return nil
 	case errors.Is(err, driver.ErrGone):
-		h.entryGone(err) // sooner than a watch may tell
 		return g.lostError(ReasonDeleted, nil)
-	case errors.Is(err, driver.ErrSessionOver):
-		return g.expired(err)
+	case g.t.ctx.Err() != nil:
+		return g.lostNow()
 	}
-	return err
+	h.shareLater()
+	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }

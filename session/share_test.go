@@ -28,7 +28,7 @@ func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 				require.NoError(t, err)
 				h, err := core.Grant(t.Context(), term, door.Grant{
 					Name: "n", Kind: "k", Token: 7,
-					Share:   func(context.Context) (driver.Ref, error) { return driver.Ref{}, driver.ErrSessionOver },
+					Share:   func(context.Context) error { return driver.ErrSessionOver },
 					Write:   func(context.Context, []byte) error { return driver.ErrSessionOver },
 					Release: func(context.Context) error { return driver.ErrGone },
 				})

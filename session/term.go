@@ -15,70 +15,66 @@ import (
 // term is one service session under a Session, from its opening to its end; it
 // implements door.Term. It is safe for concurrent use.
 type term struct {
-	s      *Session
-	drv    driver.Session
-	id     string          // of drv
-	ctx    context.Context // ends with the term, the cause is a *LostError
-	cancel context.CancelCauseFunc
+	s       *Session
+	drv     driver.Session
+	id      string          // of drv
+	ctx     context.Context // ends with the term, the cause is a *LostError
+	cancel  context.CancelCauseFunc
+	workers sync.WaitGroup // the goroutines of Go, and the janitor's
+	janitor janitor
 
 	mu       sync.Mutex
-	belief   belief
-	proven   driver.Instant // when the newest acknowledged renewal was sent
-	news     chan struct{}  // closed at the next renewal; nil if nobody waits
+	window   window
+	renewed  chan struct{} // closed and replaced at each renewal
 	stopTick func() bool
-	opened   bool // SessionOpened was reported
+	early    error // what gone was called with before the driver's session was known
+	opened   bool  // SessionOpened was reported
 	ended    *LostError
-	grants   map[*grant]struct{} // held, and to be told of a loss
-	owed     int                 // holds that were not given back yet, or whose release is pending
+	grants   map[*grant]struct{} // holds to end with the term
+	owed     int                 // holds that were not released yet, or whose release is pending
 	repaid   chan struct{}       // closed when the term has ended and owed is 0
-	closing  bool                // somebody closes the service session
-	closed   chan struct{}       // closed when that is done
-	closeErr error
-	workers  sync.WaitGroup // the goroutines of Go
-	janitor  janitor
+	closing  bool                // close was called
+	closed   chan struct{}       // closed when the service session is
+	closeErr error               // may be read when closed is
 	engine   any
 }
 
-// openTerm opens a service session. Its proofs are counted from the first
-// request on.
-func (s *Session) openTerm(ctx context.Context) (*term, error) {
+// openTerm opens a service session. The trust window counts from the first request on.
+func openTerm(ctx context.Context, s *Session) (*term, error) {
 	t := &term{
-		s: s, grants: map[*grant]struct{}{},
+		s: s, janitor: newJanitor(), renewed: make(chan struct{}), grants: map[*grant]struct{}{},
 		repaid: make(chan struct{}), closed: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
-	t.janitor.ctx, t.janitor.stop = context.WithCancel(context.Background())
-	t.janitor.resting = map[*job]func() bool{}
 	drv, err := s.backend.Open(ctx, driver.Config{
-		TTL: s.opts.TTL, Window: s.opts.TTL - s.opts.Margin, Margin: s.margin,
-		Proof: t.proof, Gone: t.gone, Logger: s.opts.Logger,
+		TTL: s.opts.TTL, Margin: s.margin, Renewed: t.proof, Gone: t.gone, Logger: s.opts.Logger,
 	})
 	if err != nil {
 		t.cancel(err)
 		t.janitor.stop()
-		return nil, err
+		return nil, err //nolint:wrapcheck // the backend's own error
 	}
 	t.mu.Lock()
 	t.drv, t.id = drv, drv.ID()
-	left := t.belief.left(s.clock.Now())
-	early := t.ended
-	if left > 0 && early == nil {
+	left, early := t.window.left(s.clock.Now()), t.early
+	if t.opened = left > 0 && early == nil; t.opened {
 		t.tickLater(left)
-		t.opened = true
-		t.report(s.opts.Hooks.SessionOpened, Event{Left: left}) // in here: before its end
+		t.report(s.opts.Hooks.SessionOpened, Event{Left: left}) // under the mutex: before its end
 	}
 	t.mu.Unlock()
-	if left == 0 || early != nil {
+	switch {
+	case early != nil:
+		t.gone(early)
+	case left == 0:
 		t.end(ReasonDeadline, nil)
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return nil, fmt.Errorf("%w: session %s ended while it was being opened: %w", ErrUnavailable, drv.ID(), t.ended)
+	default:
+		s.opts.Logger.Info("fairlock: session opened", "service", s.info.Service, "session", t.id, "ttl", s.opts.TTL)
+		return t, nil
 	}
-	s.opts.Logger.Info("fairlock: session opened", "service", s.profile.Service, "session", drv.ID(), "ttl", s.opts.TTL)
-	return t, nil
+	return nil, fmt.Errorf("%w: session %s ended while it was being opened: %w", ErrUnavailable, t.id, context.Cause(t.ctx)) //nolint:contextcheck // why the term has ended
 }
 
-// report has a hook of the service session called.
+// report has a hook of the service session called. It never drops the call.
 func (t *term) report(hook func(Event), e Event) {
 	if hook != nil {
 		e.At, e.Session = t.s.clock.Wall(), t.id
@@ -86,83 +82,72 @@ func (t *term) report(hook func(Event), e Event) {
 	}
 }
 
-// proof takes in an acknowledged request. It is the driver's callback.
+// proof extends the trust window by an acknowledged request. The driver calls it.
 func (t *term) proof(sent driver.Instant, ttl time.Duration) {
 	now := t.s.clock.Now()
 	if failpoint.On(failpoint.DeadlineByReceipt) {
 		sent = now
 	}
 	t.mu.Lock()
-	ok := t.belief.prove(now, sent, ttl, t.s.margin(ttl))
-	t.proven = max(t.proven, sent)
-	t.inform()
-	left, ready := t.belief.left(now), t.drv != nil
+	left := t.window.renew(now, sent, ttl, t.s.margin(ttl))
+	close(t.renewed)
+	t.renewed = make(chan struct{})
+	ready := t.drv != nil
 	t.mu.Unlock()
 	switch {
-	case !ready: // openTerm looks at the belief itself
-	case ok:
+	case !ready: // openTerm reads the window itself
+	case left == 0:
+		t.end(ReasonDeadline, nil)
+	default:
 		if hook := t.s.opts.Hooks.SessionRenewed; hook != nil {
 			t.s.reports.add(&report{session: hook, event: Event{At: t.s.clock.Wall(), Session: t.id, Left: left}})
 		}
-	default:
-		t.end(ReasonDeadline, nil)
 	}
 }
 
-// gone takes in the service's word that it has no such session, or that the client
-// was closed. It is the driver's callback.
+// gone ends the term because the service has no such session, or because the client was
+// closed. The driver calls it.
 func (t *term) gone(err error) {
-	reason := ReasonExpired
-	if errors.Is(err, driver.ErrClosed) {
-		reason = ReasonClosed
-	}
 	t.mu.Lock()
 	ready := t.drv != nil
-	if !ready && t.ended == nil {
-		t.ended = &LostError{Reason: reason, Err: err}
+	if !ready {
+		t.early = err
 	}
 	t.mu.Unlock()
-	if ready {
-		t.end(reason, err)
+	switch {
+	case !ready: // openTerm calls gone again
+	case errors.Is(err, driver.ErrClosed):
+		t.end(ReasonClosed, err)
+	default:
+		t.end(ReasonExpired, err)
 	}
 }
 
-// maxTick is how often the deadline is looked at, at least. A timer stands still
-// while the machine sleeps, and is late by that afterwards; the clock is not. So
-// this is how long after a sleep a context may live that should have ended.
+// maxTick is how often the term reads the clock, at least. A timer stands still while the
+// machine sleeps, and is late by that afterwards; the clock is not. So this is how long
+// after a sleep a context may live that should have ended.
 const maxTick = 500 * time.Millisecond
 
-// tickLater looks at the deadline again when it is due, and now and then before.
-// The caller holds t.mu.
+// tickLater has the clock read when the deadline has come, and now and then before. The
+// caller holds t.mu.
 func (t *term) tickLater(left time.Duration) {
-	t.stopTick = t.s.clock.AfterFunc(min(left, maxTick), t.tick)
+	t.stopTick = t.s.clock.AfterFunc(min(left, maxTick), func() {
+		left := t.Left()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if left > 0 && t.ended == nil {
+			t.tickLater(left)
+		}
+	})
 }
 
-// tick ends the term at its deadline.
-func (t *term) tick() {
-	t.mu.Lock()
-	if t.ended != nil {
-		t.mu.Unlock()
-		return
-	}
-	left := t.belief.left(t.s.clock.Now())
-	if left > 0 {
-		t.tickLater(left)
-	}
-	t.mu.Unlock()
-	if left == 0 {
-		t.end(ReasonDeadline, nil)
-	}
-}
-
-// Alive says whether the term is believed in at this moment. It reads the
-// clock, because timers fire late in a starved process.
+// Alive implements door.Term.
 func (t *term) Alive() bool { return t.Left() > 0 }
 
-// Left is the time to the deadline; 0 when the term is over.
+// Left implements door.Term. If the deadline has passed, it ends the term.
 func (t *term) Left() time.Duration {
 	t.mu.Lock()
-	left, ended := t.belief.left(t.s.clock.Now()), t.ended != nil
+	left, ended := t.window.left(t.s.clock.Now()), t.ended != nil
 	t.mu.Unlock()
 	if left == 0 && !ended {
 		t.end(ReasonDeadline, nil)
@@ -170,63 +155,62 @@ func (t *term) Left() time.Duration {
 	return left
 }
 
-// end ends the term, once. The order matters: the contexts of all holds end first,
-// then that of the waiters, then renewals stop, and then it is reported. The
-// service session is left to expire, so that the holders have the margin, unless
-// none of them is left.
+// end ends the term, once. The order matters: first the contexts of all holds are
+// cancelled, then that of the waiters, then renewals stop, and then it is reported. The
+// service session is left to expire, so that the holders have the margin, unless no hold
+// is left.
 func (t *term) end(reason Reason, err error) {
 	if failpoint.On(failpoint.LossNotLatched) && reason == ReasonDeadline {
 		t.revivable()
 		return
 	}
 	t.mu.Lock()
-	if t.ended != nil && t.ended.Session != "" {
+	if t.ended != nil {
 		t.mu.Unlock()
 		return
 	}
-	if t.ended != nil { // gone came before the driver was known
-		reason, err = t.ended.Reason, t.ended.Err
-	}
-	lost := &LostError{Session: t.drv.ID(), Reason: reason, Err: err}
+	lost := &LostError{Session: t.id, Reason: reason, Err: err}
 	t.ended = lost
-	t.belief.over = true
+	t.window.over = true
 	if t.stopTick != nil {
 		t.stopTick()
 	}
-	told := make([]*grant, 0, len(t.grants))
+	holds := make([]*grant, 0, len(t.grants))
 	for g := range t.grants {
-		told = append(told, g)
+		holds = append(holds, g)
 	}
 	clear(t.grants)
-	idle, opened := t.owed == 0, t.opened
+	idle := t.owed == 0
 	t.mu.Unlock()
 
 	if failpoint.On(failpoint.EndsInTurn) {
-		t.endInTurn(told, reason, err)
-		told = nil
+		t.endInTurn(holds, reason, err)
+		holds = nil
 	}
-	ended := told[:0]
-	for _, g := range told {
+	ended := holds[:0]
+	for _, g := range holds {
 		if g.lose(reason, err) {
 			ended = append(ended, g)
 		}
 	}
 	t.cancel(lost)
 	t.s.drop(t)
-	t.drv.Abandon()
+	if reason != ReasonClosed {
+		t.giveUp() // after a Close the jobs have the margin, see shut
+	}
+	if reason != ReasonClosed || err != nil {
+		t.drv.Abandon() // while Session.Close waits, releases go on, and need the session
+	}
 	for _, g := range ended {
 		g.reportLoss()
 	}
+	hook, e := t.s.opts.Hooks.SessionClosed, Event{}
 	if reason != ReasonClosed {
-		t.janitor.giveUp() // after a Close it has the margin, see shut
-		t.s.opts.Logger.Warn("fairlock: session lost", "session", lost.Session, "holds", len(told), "err", lost)
+		t.s.opts.Logger.Warn("fairlock: session lost", "session", t.id, "holds", len(holds), "err", lost)
+		hook, e.Err = t.s.opts.Hooks.SessionLost, lost
 	}
-	switch {
-	case !opened:
-	case reason == ReasonClosed:
-		t.report(t.s.opts.Hooks.SessionClosed, Event{})
-	default:
-		t.report(t.s.opts.Hooks.SessionLost, Event{Err: lost})
+	if t.opened {
+		t.report(hook, e)
 	}
 	if idle {
 		close(t.repaid)
@@ -234,8 +218,8 @@ func (t *term) end(reason Reason, err error) {
 	}
 }
 
-// repay notes that a hold was given back, and closes the service session early
-// if it was the last one of a term that is over.
+// repay counts a hold as released, and closes the service session early if that was the
+// last one of a term that has ended.
 func (t *term) repay() {
 	t.mu.Lock()
 	t.owed--
@@ -247,67 +231,64 @@ func (t *term) repay() {
 	}
 }
 
-// closeLater closes the service session in the background. The goroutine ends
-// when the service has answered, at the latest when it has expired there.
-//
-//nolint:contextcheck // whoever finds the term over is not the one who waits for this
-func (t *term) closeLater() {
-	t.mu.Lock()
-	mine := !t.closing
-	t.closing = true
-	t.mu.Unlock()
-	if !mine {
-		return
-	}
-	t.janitor.giveUp()
-	t.s.track(func() {
-		ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, min(t.s.opts.TTL, closeTimeout))
-		defer cancel()
-		t.closeErr = t.drv.Close(ctx)
-		close(t.closed)
-		t.workers.Wait()
-	})
-}
-
-// Go runs f in a goroutine that Session.Close waits for. f must end soon after
-// its context, which ends with the term. When the term is over, f is not run.
-func (t *term) Go(f func(context.Context)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended != nil {
-		return
-	}
-	t.workers.Go(func() {
-		f(t.ctx)
-	})
-}
-
 // closeTimeout bounds the closing of a service session.
 const closeTimeout = 5 * time.Second
 
-// shut waits for the holds of a term that Close has ended, and for their pending
-// releases, up to the margin, and closes the service session.
+// closeLater closes the service session in the background.
+func (t *term) closeLater() { t.s.track(func() { _ = t.close() }) }
+
+// close closes the service session and waits for the goroutines of the term. It returns
+// when the service has answered, at the latest when the session has expired there. Other
+// calls wait for the first one: on a channel, because virtual time stands still while a
+// goroutine waits for a mutex.
+//
+//nolint:contextcheck // the caller that finds the term over is not the one that waits for this
+func (t *term) close() error {
+	t.mu.Lock()
+	first := !t.closing
+	t.closing = true
+	t.mu.Unlock()
+	if first {
+		t.giveUp()
+		ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, min(t.s.opts.TTL, closeTimeout))
+		t.closeErr = t.drv.Close(ctx)
+		cancel()
+		t.workers.Wait()
+		close(t.closed)
+	}
+	<-t.closed
+	return t.closeErr
+}
+
+// shut closes the service session of a term that Session.Close has ended, when its holds
+// and their pending releases are over, at the latest when the margin has passed.
 func (t *term) shut() error {
 	ctx, cancel := driver.WithTimeout(context.Background(), t.s.clock, t.s.opts.Margin)
 	defer cancel()
 	select {
 	case <-t.repaid:
 	case <-ctx.Done():
-		t.s.opts.Logger.Warn("fairlock: session closed while locks were held or their release was pending", "session", t.drv.ID())
+		t.s.opts.Logger.Warn("fairlock: session closed while locks were held or their release was pending", "session", t.id)
 	}
-	t.closeLater()
-	<-t.closed
-	return t.closeErr
+	return t.close()
 }
 
-// Driver is the service session.
+// Go implements door.Term.
+func (t *term) Go(f func(context.Context)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.workers.Go(func() { f(t.ctx) })
+	}
+}
+
+// Driver implements door.Term.
 func (t *term) Driver() driver.Session { return t.drv }
 
-// Context ends with the term; its cause is a *LostError.
+// Context implements door.Term.
 func (t *term) Context() context.Context { return t.ctx }
 
-// Within returns a context that ends with ctx, and with the term, when nothing
-// of the term's is worth waiting for. Its cause is that of the one that ended.
+// Within implements door.Term.
 func (t *term) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
@@ -317,8 +298,7 @@ func (t *term) Within(ctx context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// Engine returns the one value that the engine keeps with the term, made by
-// init at the first call.
+// Engine implements door.Term.
 func (t *term) Engine(init func(door.Term) any) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -326,4 +306,26 @@ func (t *term) Engine(init func(door.Term) any) any {
 		t.engine = init(t)
 	}
 	return t.engine
+}
+
+// renewedSince asks for a renewal, and reports whether one that was sent at since or
+// later was acknowledged before ctx ended.
+func (t *term) renewedSince(ctx context.Context, since driver.Instant) bool {
+	for asked := false; ; asked = true {
+		t.mu.Lock()
+		sent, renewed := t.window.sent, t.renewed
+		t.mu.Unlock()
+		// The newest may have been sent in the same instant, before the loss.
+		if sent > since || asked && sent == since {
+			return true
+		}
+		if !asked {
+			t.drv.Renew()
+		}
+		select {
+		case <-renewed:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }

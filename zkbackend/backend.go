@@ -4,46 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
 // backend is a list of servers and one layout.
 type backend struct {
 	servers []string
 	opts    Options       // without Auth
-	logins  func() []Auth // a func, or fmt would print what Auth hides: it asks no method of what is not exported
-	ownDial bool          // names are for the user's own dialer
+	logins  func() []Auth // a function, or package fmt would print what Auth hides
 	lay     layout
 
-	sealedACL []zk.ACL // Options.ACL for sessions with a seal: without "auth", see explicit
-	clock     driver.Clock
-
-	sealable atomic.Bool // the servers enforce permissions, and know a seal
-	unsealed atomic.Bool // entries are not to be sealed
-	wary     atomic.Bool // somebody's word was wrong: nobody's is believed
-
-	mu      sync.Mutex
-	open    map[*sess]bool // opened and not closed
-	visitor *sess          // for reads, and deletes, while no session is there
-	opening sync.Mutex     // held while a visitor is opened
-	visits  sync.WaitGroup // the ends of visitors
-	closed  bool
+	sealedACL []zk.ACL    // Options.ACL for sessions with a seal: see explicit
+	sealable  atomic.Bool // the servers enforce permissions, and know a seal
+	unsealed  atomic.Bool // entries are not to be sealed
 }
 
-var _ driver.Backend = (*backend)(nil)
-
-// NewBackend returns the backend that Open uses, for the conformance suite and for
-// tools. It sends nothing.
+// NewBackend returns the backend that Open uses, for the conformance suite and for tools.
+// It sends nothing.
 func NewBackend(servers []string, opts *Options) (driver.Backend, error) {
 	b, err := newBackend(servers, opts)
 	if err != nil {
@@ -63,10 +47,7 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 	}
 	logins := o.Auth
 	o.Auth = nil
-	b := &backend{
-		servers: all, opts: o, logins: func() []Auth { return logins }, ownDial: opts != nil && opts.Dial != nil,
-		lay: newLayout(o.Root, o.Layout), clock: driver.SystemClock(), open: map[*sess]bool{},
-	}
+	b := &backend{servers: all, opts: o, logins: func() []Auth { return logins }, lay: newLayout(o.Root, o.Layout)}
 	if b.sealedACL = o.ACL; o.TLS == nil { // a certificate is an identity too
 		b.sealedACL = explicit(o.ACL, logins)
 	}
@@ -78,149 +59,94 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 // service is ZooKeeper's name in errors and tools.
 const service = "zookeeper"
 
-// Profile implements driver.Backend.
-//
-// The margin covers what a clock and a network may do to us in a moment: the
-// servers expire a session at the first tick after its timeout, never before.
-func (b *backend) Profile() driver.Profile {
-	return driver.Profile{
+// A request of more than 0xfffff bytes is refused by servers with the default
+// jute.maxbuffer, and there are paths, permissions and a description in it too.
+const (
+	maxJoin = 32
+	maxData = 1<<20 - 16<<10
+)
+
+// Info implements driver.Backend. The margin covers what a clock and a network may do in a
+// moment: the servers expire a session at the first tick after its timeout, never before.
+func (b *backend) Info() driver.Info {
+	return driver.Info{
 		Service: service,
+		Clock:   driver.SystemClock(),
 		MinTTL:  2 * time.Second,
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, 100*time.Millisecond) },
-		Ordered: true,
-		Tells:   true,
-		Moves:   true,
-
-		MaxAll:   maxAll,
-		MaxValue: maxValue,
+		MaxJoin: maxJoin,
+		MaxData: maxData,
 	}
 }
-
-// Clock implements driver.Backend.
-func (b *backend) Clock() driver.Clock { return b.clock }
 
 // CheckName implements driver.Backend.
 func (b *backend) CheckName(name string) error { return b.lay.check(name) }
 
-// Close implements driver.Backend.
-func (b *backend) Close() error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.dismiss()
-	b.visits.Wait()
-	return nil
-}
+// Close implements driver.Backend. Each session has a connection of its own.
+func (b *backend) Close() error { return nil }
 
-// dismiss ends the visitor in the background, if there is one. It has no
-// entries: if its end is not heard, nobody waits for it.
-func (b *backend) dismiss() {
-	b.mu.Lock()
-	v := b.visitor
-	b.visitor = nil
-	b.mu.Unlock()
-	if v == nil {
-		return
+// Open implements driver.Backend.
+func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	if !cfg.Observer && !b.unsealed.Load() {
+		if s, err := b.openSealed(ctx, cfg); s != nil || err != nil {
+			return s, err
+		}
+		cfg.Logger.Info("zookeeper: entries cannot be protected, so a hand-off reads the queue")
 	}
-	b.visits.Go(func() {
-		ctx, cancel := driver.WithTimeout(context.Background(), b.clock, time.Second)
-		defer cancel()
-		_ = v.Close(ctx)
-	})
-}
-
-func (b *backend) remember(s *sess) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.open[s] = true
-}
-
-func (b *backend) forget(s *sess) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, s)
-}
-
-// visitorTTL is the timeout of a session that has no entries.
-const visitorTTL = 10 * time.Second
-
-// errClosed: the backend was closed under a reader.
-var errClosed = errors.New("the backend is closed")
-
-// guest returns a session for requests that belong to none: one of those that
-// are open, or one that is opened for the purpose and kept until there is
-// another.
-func (b *backend) guest(ctx context.Context) (*sess, error) {
-	if s := b.present(); s != nil {
-		return s, nil
-	}
-	b.opening.Lock()
-	defer b.opening.Unlock()
-	if s := b.present(); s != nil {
-		return s, nil
-	}
-	s, err := b.openVisitor(ctx)
+	s, err := b.open(ctx, cfg, nil)
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	closed := b.closed
-	if !closed {
-		b.visitor = s
-	}
-	b.mu.Unlock()
-	if closed {
-		_ = s.Close(ctx)
-		return nil, fmt.Errorf("%w: %w", driver.ErrClosed, errClosed)
-	}
+	b.unsealed.Store(b.unsealed.Load() || !cfg.Observer)
 	return s, nil
 }
 
-// present returns a session that is open and asks for more, preferably one that
-// is connected.
-func (b *backend) present() *sess {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var found *sess
-	for s := range b.open {
-		if s.ctx.Err() != nil {
-			continue
-		}
-		if found = s; s.connected() {
-			return s
-		}
-	}
-	return found
-}
-
-// openVisitor opens a visitor. Its proofs are nobody's.
-func (b *backend) openVisitor(ctx context.Context) (*sess, error) {
-	return b.openSess(ctx, driver.Config{
-		TTL:    visitorTTL,
-		Proof:  func(driver.Instant, time.Duration) {},
-		Gone:   func(error) {},
-		Logger: slog.New(slog.DiscardHandler),
-	})
-}
-
-// Open opens a Session on the servers, each "host:port" (or "host", for port 2181).
-// opts may be nil. Open returns an error that wraps session.ErrInvalidOptions (nothing
-// was sent), session.ErrDenied (the servers refuse a login), session.ErrRefused (the
-// servers' limits leave too short a session timeout) or session.ErrUnavailable, which
-// contains the reason for each server. The last comes when ctx ends (after 5 s if it
-// has no deadline).
-func Open(ctx context.Context, servers []string, opts *Options) (*session.Session, error) {
-	b, err := NewBackend(servers, opts)
-	if err != nil {
+// openSealed opens a session with a seal. It returns nil without an error if a seal is of no
+// use: then no connection of the session may show it, or it would become part of what
+// "auth" stands for.
+func (b *backend) openSealed(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	l := newSeal()
+	s, err := b.open(ctx, cfg, l)
+	useful := b.sealable.Load()
+	switch {
+	case errors.Is(err, driver.ErrDenied):
+		return nil, nil //nolint:nilnil // one of the logins is refused, perhaps ours
+	case err != nil:
 		return nil, err
+	case !useful:
+		useful, err = l.isUseful(ctx, s)
 	}
-	var o session.Options
-	if opts != nil {
-		o = opts.Session
+	if useful {
+		b.sealable.Store(true)
+		return s, nil
 	}
-	s, err := session.Engine(door.Key{}).Open(ctx, b, &o)
+	ctx, stop := driver.WithTimeout(context.WithoutCancel(ctx), b.Info().Clock, time.Second)
+	defer stop()
+	_ = s.Close(ctx) // or it expires
+	return nil, err
+}
+
+func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSession, error) {
+	logins := func() (all []conn.Auth) {
+		for _, a := range b.logins() {
+			all = append(all, conn.Auth(a))
+		}
+		if l != nil {
+			all = append(all, l.auth)
+		}
+		return all
+	}
+	c, err := conn.Open(ctx, conn.Config{
+		Servers: b.servers, Dial: b.opts.Dial, TLS: b.opts.TLS, Auth: logins, TTL: cfg.TTL, Margin: cfg.Margin,
+		Proof: conn.Proof(b.opts.Proof), TickTime: b.opts.TickTime, Renewed: cfg.Renewed, Gone: cfg.Gone,
+		Observer: cfg.Observer, Logger: cfg.Logger, Clock: b.Info().Clock,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("zkbackend: %w", err)
+		return nil, err //nolint:wrapcheck // it names the servers
+	}
+	s := &zkSession{b: b, cfg: cfg, conn: c, seal: l, acl: b.opts.ACL, entryACL: b.opts.ACL}
+	if s.own = newRegistry(s); l != nil {
+		s.acl, s.entryACL = b.sealedACL, l.entryACL(b.sealedACL)
 	}
 	return s, nil
 }

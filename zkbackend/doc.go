@@ -15,84 +15,92 @@
 //	/fairlock/<name>/<16 hex>x-__WRIT__<sequence>    a writer
 //	/fairlock/<name>/<16 hex>x-__READ__<sequence>    a reader
 //	/fairlock/<name>/<16 hex>w3-lock-<sequence>      a semaphore's request for 3 permits
-//	/fairlock/<name>/<16 hex>v-latch-<sequence>      a candidate, with a value
+//	/fairlock/<name>/<16 hex>xv-lock-<sequence>      a candidate, with a value
+//	/fairlock/<name>/<16 hex>v-latch-<sequence>      a candidate among Curator's
 //
-// The sequence number is the entry's place in the queue. Its fencing token is its
-// czxid, the transaction that created it: the sequence begins at 0 again when an idle
-// folder was removed, and the czxid never goes back. The 16 hexadecimal digits are
-// random, so that no late request can meet another request's entry. A reader that was a
-// writer keeps its place and its token, which its data contains.
+// The sequence number is the entry's place in the queue. Its fencing token is its czxid,
+// the transaction that created it: the sequence begins at 0 again when an idle folder was
+// removed, and the czxid never goes back. The 16 hexadecimal digits are random, so that no
+// late request can meet another request's entry. A writer that became a reader keeps its
+// name, and its node is made anew: its data ends with a line that has its token. The data
+// of a semaphore's request that holds permits after a wait ends with the line "#admitted".
 //
-// Only its own session may write an entry: each session has a login of its own for
-// that, next to those in Options.Auth. So a holder can notify the waiter behind it that
-// it held, by writing its entry when it releases, and a hand-off needs no read. The x
-// marks an entry whose change means this. Entries that change during their life, w and
-// v, have no x. Curator's Revoker cannot write such an entry. On servers that do not
-// enforce permissions there is no x, and the holder writes into the folder's data
-// instead.
+// Only its own session may write an entry: each session has a login of its own for that,
+// next to those in Options.Auth. So a holder can notify the waiter behind it that it held,
+// by writing its entry when it releases, and a hand-off needs no read. The x marks an
+// entry whose change means this. Curator's Revoker cannot write such an entry. On servers
+// that do not enforce permissions there is no x, and a waiter reads the queue when the
+// entry ahead of it is gone.
 //
-// The records of a queue are not in its folder, because other programs would take them
-// for entries:
+// What else belongs to a queue is not in its folder, because other programs would take it
+// for entries. There the name is one part of the path, with %2F for "/":
 //
-//	/fairlock/%beside/<name>/limit/<n>       the limit; stays until an operator deletes it
-//	/fairlock/%beside/<name>/holders/        the entries that hold permits after a wait
-//	/fairlock/%beside/<name>/slot/<n>        the entry that has this slot
-//	/fairlock/%beside/<name>/meta/           the owners of entries with a value
-//	/fairlock/%beside/<name>/ledger          the holder; none if the last one released cleanly
-//	/fairlock/%beside/<name>/done            the record of finished work (mutex.Once); stays
-//	/fairlock/%beside/<name>/asks/           the yield requests, with their reasons
+//	/fairlock/%v2/<name>/details/<16 hex>           what an entry says of its owner
+//	/fairlock/%v2/<name>/holders/<16 hex>           the entries that hold permits after a wait
+//	/fairlock/%v2/<name>/records/<record>           a record: its value, and its version
+//	/fairlock/%v2/<name>/records/<record>@<version> is there for as long as that version is
+//	/fairlock/%v2/<name>/asks/queue/                the yield requests
 //
-// There the name is one part of the path, with %2F for "/".
+// Records are the limit of a semaphore and its slots, the ledger of a robust mutex, and
+// the list of finished work (mutex.Once). To delete one by hand, delete both its nodes.
 //
-// Folders are containers, which the servers remove when they have been empty for a
-// while; their data is used. Children that are not entries are left alone. In a name,
-// characters that ZooKeeper refuses in a path, and "%", are written as %XX.
+// Folders are containers, which the servers remove when they have been empty for a while;
+// their data is used. Children that are not entries are left alone. In a name, characters
+// that ZooKeeper refuses in a path, and "%", are written as %XX.
+//
+// This is the second version of the layout, which "%v2" and the letters between random
+// part and marker stand for. Processes of the first version see entries of the second as
+// those of another program, and wait for them; but the limits, ledgers and downgrades of
+// one are unknown to the other. So stop all processes of the first version before those of
+// the second begin.
 //
 // The queue is shared with other programs on the same path: Curator's InterProcessMutex
-// and go-zookeeper's zk.Lock in LayoutCurator, Kazoo's Lock in LayoutKazoo. Take a log
-// message about "several protocols in one queue" seriously: clients of different
-// protocols do not see each other, and can hold at the same time.
+// and go-zookeeper's zk.Lock in LayoutCurator, Kazoo's Lock in LayoutKazoo. Do not mix
+// programs of different protocols in one queue: they do not see each other, and can hold
+// at the same time. Curator's readers behind a writer that was downgraded wait for its
+// unlock.
 //
 // # The deadline
 //
-// A standalone server counts a session's timeout from the last request that it
-// received. In an ensemble the leader counts, from the reports of the followers. A
-// follower that is cut off from its leader still answers pings for up to syncLimit ×
-// tickTime, while the leader lets the session expire and passes on its locks. So in an
-// ensemble only a heartbeat that the leader answers (Sync) counts as a renewal, and the
-// trust window begins two heartbeats before the newest; see Proof. Heartbeats are an
-// eighth of the TTL apart, and in an ensemble at least 1.25 ticks: set Options.TickTime
-// if it is not 2 s.
+// A standalone server counts a session's timeout from the last request that it received.
+// In an ensemble the leader counts, from the reports of the followers. A follower that is
+// cut off from its leader still answers pings for up to syncLimit × tickTime, while the
+// leader lets the session expire and passes on its locks. So in an ensemble only a
+// heartbeat that the leader answers (Sync) counts as a renewal, and the trust window
+// begins two heartbeats before the newest; see Proof. Heartbeats are an eighth of the TTL
+// apart, and in an ensemble at least 1.25 ticks: set Options.TickTime if it is not 2 s.
 //
 // Only ProofQuorum detects a deposed leader that has not yet noticed.
 //
-// Observers that are connected to a follower (observerMasterPort) report their clients
-// to the leader in two steps, and ProofSync allows for one. Give Open the addresses of
+// Observers that are connected to a follower (observerMasterPort) report their clients to
+// the leader in two steps, and ProofSync allows for one. Give Open the addresses of
 // voters, or of observers that are connected to the leader, or use ProofQuorum.
 //
 // # The end of the sequence
 //
 // A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second. After
 // that, ZooKeeper assigns the same number again and again, and stock clients would all
-// hold at once. A request here that gets one of the last million numbers waits outside
-// the queue until the folder is empty, and then restarts the sequence. If other
-// programs keep the folder from emptying, Lock returns ErrSequence.
+// hold at once. A request here that gets one of the last million numbers waits outside the
+// queue until the folder is empty, and then restarts the sequence. If other programs keep
+// the folder from emptying, Lock returns ErrSequence.
 //
 // # Requirements
 //
 // The servers must be ZooKeeper 3.5.3 or newer, for containers. The login needs the
 // permissions READ, WRITE, CREATE and DELETE on the folders of locks, and CREATE on the
-// root, or on the node above it if the root must be created. The session timeout must
-// be within the servers' bounds: by default 2 to 20 ticks, that is 4 to 40 s.
+// root, or on the node above it if the root must be created. The session timeout must be
+// within the servers' bounds: by default 2 to 20 ticks, that is 4 to 40 s.
 //
-// Listing the names of locks needs READ on every folder below the root, including those
-// of other applications that share it; a folder without that permission is left out. So
-// give locks a root of their own.
+// Listing the names of locks needs READ on every folder below the root, including those of
+// other applications that share it; a folder without that permission is left out. So give
+// locks a root of their own.
 //
 // All servers must have the same jute.maxbuffer. No request longer than its default of
 // 1 MB is sent. A server with a smaller one closes the connection on a longer request,
 // which fails after three attempts. An answer of more than 64 MiB is refused too.
 //
-// Do not restore a server's data from a backup while clients are running: czxids would
-// go back, and tokens with them.
+// Do not restore a server's data from a backup while clients are running: czxids would go
+// back, and tokens with them. An operator who writes an entry as "super" makes the waiter
+// behind it believe that it was released. So does a program that imitates the names of
+// sealed entries, and writes its own entry while another is ahead.
 package zkbackend

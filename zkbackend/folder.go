@@ -4,129 +4,85 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// makeFolder creates what is missing of a folder, as containers: the servers
-// remove them when they have been empty for a while (a minute, unless they were
-// told otherwise), so that a lock that nobody uses leaves nothing. A folder that
-// is removed between its making and its use is made again by the caller.
-func (s *sess) makeFolder(ctx context.Context, dir string) error {
-	// From the bottom: usually only the last one is missing.
-	missing := []string{}
-	for d := dir; d != ""; d, _ = split(d) {
-		err := s.makeContainer(ctx, d)
-		if err == nil {
+// makeFolder makes what is missing of a folder, as containers: the servers remove them
+// when they have been empty for a while (a minute by default), so that an idle queue
+// leaves nothing. If the folder is removed before its use, the caller makes it again.
+//
+// The servers remove an empty container only if it has ever had a child. So the session
+// makes one and deletes it, and goes on with that after the caller has given up.
+func (s *zkSession) makeFolder(ctx context.Context, path string) error {
+	made := make(chan error, 1)
+	began := s.conn.Go(func(ctx context.Context) {
+		isNew, err := s.makeFolders(ctx, path)
+		made <- err
+		if isNew {
+			s.touch(ctx, path)
+		}
+	})
+	if !began {
+		return driver.ErrSessionOver
+	}
+	select {
+	case err := <-made:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// makeFolders begins at the bottom, because usually only the last folder is missing.
+func (s *zkSession) makeFolders(ctx context.Context, path string) (isNew bool, err error) {
+	var missing []string
+	for p := path; p != ""; p, _ = split(p) {
+		if isNew, err = s.makeContainer(ctx, p); !isMissing(err) {
 			break
 		}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-		missing = append(missing, d)
+		missing = append(missing, p)
 	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if err := s.makeContainer(ctx, missing[i]); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
+	for i := len(missing) - 1; i >= 0 && err == nil; i-- {
+		isNew, err = s.makeContainer(ctx, missing[i])
 	}
-	return nil
+	if isMissing(err) { // a folder above was removed meanwhile
+		return false, nil
+	}
+	return isNew, err
 }
 
-// makeContainer creates one container; it is no error if it is there.
-func (s *sess) makeContainer(ctx context.Context, dir string) error {
-	_, err := ask(ctx, s, func(c *zk.Conn) (string, error) {
-		return c.CreateContainer(dir, []byte{}, zk.FlagContainer, s.acl())
-	})
+func (s *zkSession) makeContainer(ctx context.Context, path string) (isNew bool, err error) {
+	_, err = s.conn.Repeat(ctx, conn.CreateContainer(path, s.acl))
 	switch {
-	case err == nil, errors.Is(err, zk.ErrNodeExists):
-		return nil
-	case errors.Is(err, zk.ErrNoNode):
-		return err
+	case err == nil:
+		return true, nil
+	case errors.Is(err, zk.ErrNodeExists):
+		return false, nil
+	case isMissing(err):
+		return false, err
 	}
-	parent, _ := split(dir)
-	return fmt.Errorf("create the folder %s: %w", dir, translate(err, "CREATE", orRoot(parent)))
+	parent, _ := split(path)
+	return false, fmt.Errorf("make the folder %s: %w", path, translate(err, "CREATE", parent))
 }
 
-// orRoot writes the root's path as ZooKeeper does.
-func orRoot(dir string) string {
-	if dir == "" {
-		return "/"
+// touch makes a node in a folder and deletes it.
+func (s *zkSession) touch(ctx context.Context, path string) {
+	_, err := s.conn.Repeat(ctx, s.touching(path).request())
+	if err != nil && !isMissing(err) && !isClassified(err) {
+		s.cfg.Logger.Warn("zookeeper: an empty folder may stay", "path", path, "err", err)
 	}
-	return dir
 }
 
-// The word that a holder leaves when it gives back an entry that is not sealed
-// (see seal): the entry's name, in the data of the folder, written in the
-// transaction that deletes it. Who
-// stood right behind reads it and knows that nobody is ahead: the holder was
-// first, and the set ahead of an entry only shrinks. Names have a random part,
-// so an old word is never taken for another's. A joiner writes there too (that
-// is how it learns its czxid and how many are ahead), and repeats the newest
-// word that it knows; if that is not the newest, the one behind reads the line.
-const markPrefix = "fairlock1 "
-
-func markOf(name string) string { return markPrefix + name }
-
-// isMark says whether a folder's data is the word of the entry of that name.
-func isMark(data []byte, name string) bool { return string(data) == markPrefix+name }
-
-// word is what this session writes into a folder when it joins: the newest word
-// that it knows.
-func (s *sess) word(dir string) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return []byte(s.marks[dir])
-}
-
-// forgetWord makes the next word of a folder empty. It reports whether there was
-// one.
-func (s *sess) forgetWord(dir string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, had := s.marks[dir]
-	delete(s.marks, dir)
-	return had
-}
-
-// maxMarks bounds what a session remembers of folders. It is a help only, so it
-// is forgotten as a whole.
-const maxMarks = 1024
-
-// remember notes the newest word of a folder.
-func (s *sess) remember(dir string, word string) {
-	if !strings.HasPrefix(word, markPrefix) {
-		return
+// touching are the steps that notify those that watch a folder's children, and change
+// nothing that could be seen: no entry has such a name, and no read comes between.
+func (s *zkSession) touching(path string) transaction {
+	child := path + "/" + random(guidLen/2)
+	return transaction{
+		{role: toTouch, req: create(child, nil, zk.FlagEphemeral, s.acl)},
+		{role: toTouch, req: remove(child)},
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	jot(s.marks, dir, word)
-}
-
-// jot puts something into what a session remembers.
-func jot[V any](m map[string]V, key string, v V) {
-	if len(m) >= maxMarks {
-		clear(m)
-	}
-	m[key] = v
-}
-
-// held reads the folder's word and says whether it is that of the entry which
-// has just gone. False means that this is not known. It asks once, on the link
-// that told of the end.
-func (s *sess) held(l *link, path string) bool {
-	if s.b.wary.Load() {
-		return false
-	}
-	dir, name := split(path)
-	data, err := once(s.ctx, s, l, func(c *zk.Conn) ([]byte, error) {
-		data, _, err := c.Get(dir)
-		return data, err
-	})
-	if err != nil {
-		return false
-	}
-	s.remember(dir, string(data))
-	return isMark(data, name)
 }

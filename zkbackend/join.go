@@ -1,340 +1,272 @@
 package zkbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// maxAll is the most lines that are joined in one transaction, and maxValue the
-// most bytes of a value: a request of more than 0xfffff bytes is refused by
-// servers with the default jute.maxbuffer, and there are paths, permissions and a
-// Meta in it too.
-const (
-	maxAll   = 32
-	maxValue = 1<<20 - 16<<10
-)
-
-// Join implements driver.Session.
+// join is one call of Join, over all its attempts. Each attempt is one transaction, whose
+// entries have a random part of their own, by which it can be found what became of it.
 //
-// It is one transaction: create the entry, and write the folder's data. The
-// second tells what the first does not, in the folder's Stat: Mzxid is the
-// transaction that created the entry, its czxid, and NumChildren counts the
-// line. If that counts others they are listed, since they may be folders of
-// locks whose names go on where this one's ends.
-//
-// What else is asked for is done in the same transaction: the limit is checked, a
-// value's Meta is put beside the line, the name is entered in the ledger. Only if
-// that is refused it takes another.
-func (s *sess) Join(ctx context.Context, req driver.JoinRequest) (driver.Joined, error) {
-	joined, err := s.join(ctx, []driver.JoinRequest{req})
-	if err != nil {
-		return driver.Joined{}, err
-	}
-	return joined[0], nil
-}
-
-// JoinAll implements driver.Session. All entries have the same random part, by
-// which they are found if the answer is lost.
-func (s *sess) JoinAll(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
-	if len(reqs) == 0 {
-		return nil, nil
-	}
-	reqs = slices.Clone(reqs)
-	lines := map[string]bool{}
-	for i := range reqs {
-		r := &reqs[i]
-		if r.Limit != 0 || r.Value != nil {
-			return nil, fmt.Errorf("zookeeper: join %q with others: %w: with a limit or a value", r.Line, driver.ErrRefused)
-		}
-		r.Ledger = false
-		if lines[r.Line] {
-			return nil, fmt.Errorf("zookeeper: join %q: %w: twice in one transaction", r.Line, driver.ErrRefused)
-		}
-		lines[r.Line] = true
-	}
-	if len(reqs) > maxAll {
-		return nil, fmt.Errorf("zookeeper: join %q and others: %w: %d queues in one transaction, more than %d",
-			reqs[0].Line, driver.ErrRefused, len(reqs), maxAll)
-	}
-	return s.join(ctx, reqs)
-}
-
-func (s *sess) join(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
-	if n := len(reqs[0].Value); n > maxValue {
-		return nil, fmt.Errorf("zookeeper: join %q: %w", reqs[0].Line, tooLong(n))
-	}
-	joined, err := s.newJoin(reqs).run(ctx)
-	if err == nil {
-		return joined, nil
-	}
-	if _, ok := errors.AsType[*driver.TakenError](err); ok {
-		return nil, err
-	}
-	if _, ok := errors.AsType[*driver.LimitError](err); ok {
-		return nil, err
-	}
-	if p, ok := errors.AsType[*driver.PendingError](err); ok {
-		return nil, &driver.PendingError{Err: fmt.Errorf("zookeeper: join %q: %w", reqs[0].Line, p.Err), Settle: p.Settle}
-	}
-	return nil, fmt.Errorf("zookeeper: join %q: %w", reqs[0].Line, err)
-}
-
-// join is one request to join, over all its attempts. Each attempt has a random
-// part of its own, so that what becomes of it can be told.
+// The transaction makes each entry, and writes its folder's data. The second shows what
+// the first does not, in the folder's Stat: Mzxid is the transaction that made the entry,
+// its czxid, and NumChildren counts the queue, and folders of queues whose names go on
+// where this one's ends.
 type join struct {
-	s     *sess
-	parts []part // one for each line
+	s     *zkSession
+	parts []*joinPart
 
-	limit  int64 // that the line is believed to have; 0: it does not matter
-	ledger bool  // the name is to be entered
-
-	large large // its transaction
-
-	guid string                     // of the attempt that is not settled; "" if all are
-	late <-chan answer[madeEntries] // its answer, if it may still come
+	// The attempt whose outcome is not known, or that is being undone. guid is "" if nothing
+	// is left of any attempt, and nothing will come.
+	guid string
+	sent transaction
 
 	settling sync.Mutex
 }
 
-// part is what a join has to do with one line.
-type part struct {
+// joinPart is what a join has to do with one queue.
+type joinPart struct {
 	req     driver.JoinRequest
-	dir     string
-	version int32  // of the folder's data, for IfEmpty; -1 otherwise
-	path    string // of the entry, if that is known to have been made
-	cleared bool   // debris was found before it
+	folder  string
+	version int32 // of the folder's data, for IfEmpty; -1 otherwise
+	ops     *opSet
+	cleared bool // debris of the own session was ahead
+
+	path  string // of the entry, if it is known to have been made ...
+	zxid  int64  // ... by that transaction
+	ahead int    // children of the folder, but for the entry
 }
 
-func (p part) mark(guid string) mark { return mark{p.req.Line, guid} }
-
-// madeEntries is the answer to the transaction of a join.
-type madeEntries struct {
-	zxid   int64
-	of     []madeEntry // one for each line
-	failed step
-}
-
-type madeEntry struct {
-	path  string
-	ahead int // children of the folder beside this one
-}
-
-func (s *sess) newJoin(reqs []driver.JoinRequest) *join {
-	j := &join{s: s, limit: reqs[0].Limit}
+func newJoin(s *zkSession, reqs []driver.JoinRequest) (*join, error) {
+	switch {
+	case s.cfg.Observer:
+		return nil, fmt.Errorf("%w: the session was opened as an Observer", driver.ErrRefused)
+	case len(reqs) > maxJoin:
+		return nil, fmt.Errorf("%w: %d queues in one transaction, more than %d", driver.ErrRefused, len(reqs), maxJoin)
+	}
+	j := &join{s: s}
+	queues := make(map[string]bool)
 	for _, r := range reqs {
-		j.parts = append(j.parts, part{req: r, dir: s.b.lay.dir(r.Line), version: -1})
+		switch {
+		case queues[r.Queue]:
+			return nil, fmt.Errorf("%w: %q twice in one transaction", driver.ErrRefused, r.Queue)
+		case len(r.Data) > maxData:
+			return nil, tooLong(len(r.Data))
+		}
+		queues[r.Queue] = true
+		j.parts = append(j.parts, &joinPart{req: r, folder: s.b.lay.folder(r.Queue), version: -1, ops: newOps(s, r.Queue, r.Ops)})
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.limits[reqs[0].Line]; known != 0 && j.limit != 0 && reqs[0].Follow {
-		j.limit = known
-	}
-	// Behind others there is a name in the ledger, most likely.
-	j.ledger = reqs[0].Ledger && !s.crowded[reqs[0].Line]
-	return j
+	return j, nil
 }
 
-// run makes attempts until one is answered.
+// tooLong is the error of data that no server takes.
+func tooLong(n int) error {
+	return fmt.Errorf("%w: data of %d bytes, more than %d", driver.ErrRefused, n, maxData)
+}
+
+func (p *joinPart) key(guid string) ownKey { return ownKey{p.req.Queue, guid} }
+
+// run makes attempts until one is carried out. If it returns an error and j.guid is set,
+// entries of that attempt may be left, or come.
 func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 	for {
-		if err := j.peek(ctx); err != nil {
+		switch err := j.prepare(ctx); {
+		case errors.Is(err, errAgain):
+			continue
+		case err != nil:
 			return nil, err
 		}
-		l, err := j.s.link(ctx)
-		if err != nil {
-			return nil, err
+		j.begin()
+		a, err := j.s.conn.Once(ctx, j.sent.request())
+		unknown, isUnknown := isUnknown(err)
+		switch {
+		case err == nil:
+			err = j.answered(a)
+		case isUnknown:
+			err = j.resolve(ctx, unknown)
+		default:
+			j.end()
+			if err = j.refused(ctx, j.sent.failed(a), err); err == nil {
+				err = errAgain
+			}
 		}
-		made, err := j.attempt(ctx, l)
-		if driver.Incurable(err) {
-			j.closed() // it was not sent
-			return nil, err
+		if err == nil {
+			var joined []driver.Joined
+			if joined, err = j.made(ctx, isUnknown); err == nil {
+				j.guid = ""
+				return joined, nil
+			}
 		}
-		switch outcomeOf(err) {
-		case done:
-			joined, err := j.made(ctx, made)
-			if !errors.Is(err, errVanished) {
-				return joined, err
-			}
-			if err := j.startOver(ctx); err != nil {
-				return nil, err
-			}
-		case refused:
-			j.closed()
-			if err := j.refused(ctx, made.failed, err); err != nil {
-				return nil, err
-			}
-		case expired:
-			j.closed()
-			return nil, fmt.Errorf("%w: %w", driver.ErrSessionOver, err)
-		case lost:
-			tooLong := j.large.lost(l)
-			joined, again, err := j.resolve(ctx, err)
-			if !again {
-				return joined, err
-			}
-			if tooLong != nil {
-				return nil, tooLong
-			}
+		if !errors.Is(err, errAgain) {
+			return nil, err
 		}
 	}
 }
 
-// closed notes that nothing is left of the last attempt.
-func (j *join) closed() {
-	for i := range j.parts {
-		j.s.forgetNotes(j.parts[i].mark(j.guid))
-		j.parts[i].path = ""
+// errAgain: nothing is left of the attempt, so another may be made.
+var errAgain = errors.New("zookeeper: nothing is left of an attempt to join")
+
+// prepare finds out what the transaction must require.
+func (j *join) prepare(ctx context.Context) error {
+	for _, p := range j.parts {
+		if p.req.IfEmpty {
+			if err := j.peek(ctx, p); err != nil {
+				return err
+			}
+		}
+		if err := p.ops.prepare(ctx, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes the transaction of a new attempt, and registers its entries.
+func (j *join) begin() {
+	s := j.s
+	j.guid, j.sent = random(guidLen/2), nil
+	for i, p := range j.parts {
+		r := &p.req
+		prefix := s.b.lay.prefix(j.guid, s.seal != nil, *r)
+		n, _ := parseName(prefix + "0000000000")
+		s.own.expect(p.key(j.guid), n, r)
+		j.sent = append(j.sent,
+			step{role: toCreate, of: i, req: create(p.folder+"/"+prefix, r.Data, zk.FlagEphemeral|zk.FlagSequence, s.entryACL)},
+			step{role: toCount, of: i, req: setData(p.folder, nil, p.version)})
+		if r.Detail != nil {
+			path := s.b.lay.details(r.Queue) + "/" + j.guid
+			j.sent = append(j.sent, step{role: toDetail, of: i, req: create(path, r.Detail, zk.FlagEphemeral, s.entryACL)})
+		}
+		j.sent = append(j.sent, p.ops.steps(i)...)
+	}
+}
+
+// end takes in that nothing is left of the attempt, and nothing will come.
+func (j *join) end() {
+	for _, p := range j.parts {
+		j.s.own.forget(p.key(j.guid))
+		p.path = ""
 	}
 	j.guid = ""
 }
 
-// attempt sends the transaction under a new name.
-func (j *join) attempt(ctx context.Context, l *link) (madeEntries, error) {
-	j.guid = random(guidLen / 2)
-	t := j.transaction()
-	j.large.size = t.size()
-	if err := j.large.check(); err != nil {
-		return madeEntries{}, err
-	}
-	made, err := once(ctx, j.s, l, func(c *zk.Conn) (madeEntries, error) {
-		r, err := t.on(c)
-		if err != nil {
-			return madeEntries{failed: r.failed}, err
-		}
-		made := madeEntries{of: make([]madeEntry, len(j.parts))}
-		for i, s := range t {
-			switch stat := r.answers[i].Stat; {
-			case s.role == toCreate:
-				made.of[s.of].path = r.answers[i].String
-			case s.role == toCount && stat == nil:
-				return madeEntries{}, errOddAnswer
-			case s.role == toCount:
-				made.zxid, made.of[s.of].ahead = stat.Mzxid, int(stat.NumChildren)-1
-			}
-		}
-		return made, nil
-	})
-	j.late = nil
-	if a, ok := errors.AsType[*abandonedError[madeEntries]](err); ok {
-		j.late = a.late
-	}
-	return made, err
-}
-
-// transaction is what an attempt does.
-func (j *join) transaction() (t transaction) {
-	s := j.s
-	for i, p := range j.parts {
-		meta := p.req.Meta.Encode()
-		data := meta
-		if p.req.Value != nil {
-			data = p.req.Value
-		}
-		t = append(t, step{toCreate, i, &zk.CreateRequest{
-			Path: p.dir + "/" + s.b.lay.prefix(j.guid, s.seal != nil, p.req), Data: data,
-			Acl: s.entryACL(), Flags: zk.FlagEphemeral | zk.FlagSequence,
-		}}, step{toCount, i, &zk.SetDataRequest{Path: p.dir, Data: s.word(p.dir), Version: p.version}})
-		n := notes{slot: -1}
-		if r := p.req; r.Limit != 0 || r.Value != nil || r.Ledger || r.Kin == driver.KinReadWrite && r.Mode == driver.Exclusive {
-			n.meta, n.valued, n.entered = meta, r.Value != nil, j.ledger
-		}
-		s.expect(p.mark(j.guid), n)
-	}
-	r := j.parts[0].req
-	lay := s.b.lay
-	if j.limit != 0 {
-		t = append(t, step{toLimit, 0, &zk.CheckVersionRequest{
-			Path: lay.limit(r.Line) + "/" + strconv.FormatInt(j.limit, 10), Version: -1,
-		}})
-	}
-	if r.Value != nil {
-		t = append(t, step{toTell, 0, &zk.CreateRequest{
-			Path: lay.metas(r.Line) + "/" + j.guid, Data: r.Meta.Encode(), Acl: s.entryACL(), Flags: zk.FlagEphemeral,
-		}})
-	}
-	if j.ledger {
-		t = append(t, step{toEnter, 0, &zk.CreateRequest{
-			Path: lay.ledger(r.Line), Data: ledgerLine{j.guid, driver.PastClean}.bytes(), Acl: s.acl(),
-		}})
-	}
-	return t
-}
-
-// errOddAnswer: a transaction was answered by something else. What it did is
-// not known.
-var errOddAnswer = errors.New("zookeeper: a transaction's answer has the wrong form")
-
-// failedStep is which request of a transaction failed. Those before it are
-// answered by no error, those behind it by "runtime inconsistency".
-func failedStep(rs []zk.MultiResponse) int {
-	return max(slices.IndexFunc(rs, func(r zk.MultiResponse) bool { return r.Error != nil }), 0)
-}
-
-// refused looks at why an attempt was not done. Nil means that the next may go
-// better.
-func (j *join) refused(ctx context.Context, failed step, err error) error {
-	p := j.parts[failed.of]
-	missing := errors.Is(err, zk.ErrNoNode)
-	switch failed.role {
-	case toCount:
-		switch {
-		case errors.Is(err, zk.ErrBadVersion):
-			return nil // somebody joined since the folder was read
-		case hasCode(err, codeQuota) && j.s.forgetWord(p.dir):
-			return nil // an empty word takes no byte
-		}
-		return translate(err, "WRITE", p.dir)
-	case toLimit:
-		if missing {
-			return j.otherLimit(ctx)
-		}
-		return translate(err, "READ", j.s.b.lay.limit(p.req.Line))
-	case toTell:
-		dir := j.s.b.lay.metas(p.req.Line)
-		if missing {
-			return j.s.makeFolder(ctx, dir)
-		}
-		return translate(err, "CREATE", dir)
-	case toEnter:
-		if missing {
-			return j.s.makeFolder(ctx, j.s.b.lay.beside(p.req.Line))
-		}
-		j.ledger = false // another name is there, or we may not write it: Enter will tell
-		return nil
-	case toCreate, toLeave, toMark, toDelete, toClear, toProbe, toChange:
-	}
-	if missing {
-		return j.s.makeFolder(ctx, p.dir)
-	}
-	return translate(err, "CREATE", p.dir)
-}
-
-// otherLimit takes in that the line has not the limit that was believed.
-func (j *join) otherLimit(ctx context.Context) error {
-	r := j.parts[0].req
-	have, err := j.s.ownLimit(ctx, r.Line, r.Limit)
+// refused takes in why an attempt was not carried out. Nil means that the next may be.
+func (j *join) refused(ctx context.Context, st step, err error) error {
+	p := j.parts[st.of]
+	folder := p.folder
 	switch {
-	case err != nil:
-		return err
-	case have != r.Limit && !r.Follow:
-		return &driver.LimitError{Limit: have, Asked: r.Limit}
+	case isClassified(err):
+		return err // it was not sent
+	case st.role == toOp:
+		return p.ops.refused(ctx, st, err, false)
+	case st.role == toCount && errors.Is(err, zk.ErrBadVersion):
+		return nil // another entry was made since the folder was read
+	case st.role == toCount:
+		return translate(err, "WRITE", folder)
+	case st.role == toDetail:
+		folder = j.s.b.lay.details(p.req.Queue)
 	}
-	j.limit = have
-	j.s.mu.Lock()
-	defer j.s.mu.Unlock()
-	jot(j.s.limits, r.Line, have)
+	if isMissing(err) {
+		return j.s.makeFolder(ctx, folder)
+	}
+	return translate(err, "CREATE", folder)
+}
+
+// answered takes in the answer to the transaction.
+func (j *join) answered(a conn.Answer) error {
+	for i, st := range j.sent {
+		switch p := j.parts[st.of]; st.role {
+		case toCreate:
+			p.path = a.Ops[i].String
+		case toCount:
+			if a.Ops[i].Stat == nil {
+				return fmt.Errorf("%w: the answer to a transaction has the wrong form", driver.ErrRefused)
+			}
+			p.zxid, p.ahead = a.Ops[i].Stat.Mzxid, int(a.Ops[i].Stat.NumChildren)-1
+		default:
+		}
+	}
 	return nil
 }
 
-// tooLong is the error of a value that no server takes.
-func tooLong(n int) error {
-	return fmt.Errorf("%w: a value of %d bytes, more than %d", driver.ErrRefused, n, maxValue)
+// made takes in that the attempt was carried out. With late, that was found out by listings,
+// which are from after the join.
+func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
+	joined := make([]driver.Joined, len(j.parts))
+	var look batch
+	var failed error
+	for i, p := range j.parts {
+		_, text := split(p.path)
+		n, ok := parseName(text)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("%w: the server named the entry %q", driver.ErrRefused, p.path)
+		case n.seq < 0 || n.seq >= sequenceGuard:
+			return nil, j.overflow(ctx, p, n)
+		}
+		p.ops.done(p.zxid)
+		e := n.entry(p.req.Queue, p.folder)
+		e.Token, e.Session, e.Data, e.Detail = p.zxid, j.s.ID(), p.req.Data, p.req.Detail
+		if own := j.s.own.of(p.key(j.guid)); own != nil {
+			own.token = p.zxid
+		}
+		joined[i] = driver.Joined{Entry: e, View: driver.View{Count: p.ahead, Complete: p.ahead == 0}, Ops: p.ops.results()}
+		// A long queue is not listed for each entry that joins: its waiters read it together.
+		list := p.ahead > 0 && (p.ahead <= atOnce || p.req.IfEmpty)
+		if list {
+			look.addFolder(p.folder, func(a conn.Answer) {
+				names := parseNames(a.Children)
+				j.s.checkProtocols(p.req.Queue, names)
+				end := behind(names, n.place()-1)
+				switch {
+				case end == len(names) || names[end].text != n.text:
+					// It was deleted. What is ahead now does not show whether it was ever first.
+					failed = errAgain
+				case p.req.IfEmpty && end > 0: // a foreign entry was faster by a moment
+					failed = j.taken(ctx, p, names[:end])
+				}
+				joined[i].View = newReader(j.s, p.req.Queue).view(names[:end], driver.ReadRequest{Upto: n.place(), Nearest: p.req.Nearest})
+			})
+		}
+		j.addRecords(&look, p, &joined[i].View, late || list)
+	}
+	err := look.run(ctx, j.s, false)
+	for i := range joined {
+		if v := &joined[i].View; err == nil && failed == nil && len(v.Entries) > 0 {
+			err = newReader(j.s, j.parts[i].req.Queue).look(ctx, v.Entries, nil, false)
+		}
+	}
+	if err = cmp.Or(failed, err); err != nil {
+		return nil, j.undone(ctx, err)
+	}
+	return joined, nil
+}
+
+// addRecords adds the reads of the records that the request has named, which must not be
+// older than the rest of the view. What an Op shows is of the moment of the join.
+func (j *join) addRecords(b *batch, p *joinPart, v *driver.View, late bool) {
+	records := make(map[string]driver.Record)
+	for _, name := range p.req.Records {
+		add := func(r driver.Record) {
+			if r.Version != 0 {
+				records[name] = r
+			}
+			v.Records = records // the listing comes before, and makes another view
+		}
+		op := slices.IndexFunc(p.req.Ops, func(op driver.Op) bool { return op.Record == name })
+		if op >= 0 && p.ops.plans[op].state == opDone && !late {
+			add(p.ops.plans[op].record)
+		} else {
+			b.addRecord(j.s, recordKey{p.req.Queue, name}, add)
+		}
+	}
 }

@@ -1,12 +1,8 @@
 package zkbackend
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,21 +10,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// The markers that stand before the sequence number in the names of entries:
-// ours, Curator's, Kazoo's and go-zookeeper's. A child with none of them is no
-// entry.
-const (
-	markLock            = "lock-"     // Curator and go-zookeeper: mutex
-	markLatch           = "latch-"    // Curator: candidate
-	markRead            = "__READ__"  // Curator: reader
-	markWrite           = "__WRIT__"  // Curator: writer
-	markKazoo           = "__lock__"  // Kazoo: mutex, writer
-	markKazooRead       = "__rlock__" // Kazoo: reader
-	guidLen             = 16          // hex digits of our random part
-	maxSeq        int64 = math.MaxInt32
-)
-
-// layout is where lines and entries are.
+// layout turns names into paths and back. All of it is pure.
 type layout struct {
 	root string // begins with a slash, does not end with one; "" is the whole tree
 	kind Layout
@@ -38,57 +20,98 @@ func newLayout(root string, kind Layout) layout {
 	return layout{root: strings.TrimSuffix(root, "/"), kind: kind}
 }
 
-// check says why a name cannot be a path below the root.
+// sideFolders is where the second version of the layout keeps what belongs to queues and
+// is no entry. It is not in the queues' folders: Curator sorts whatever it finds there,
+// and go-zookeeper's Lock fails on it. No name is ever written like that: escape makes
+// two capital digits of what follows a "%".
+const sideFolders = "/%v2/"
+
+// check returns why a name cannot be a path below the root, or nil.
 func (l layout) check(name string) error {
-	for i, seg := range strings.Split(name, "/") {
-		if _, ok := parseNode(escape(seg)); ok {
-			return fmt.Errorf("its part %q has the form of an entry of another lock", seg)
+	for i, part := range strings.Split(name, "/") {
+		if _, ok := parseName(escape(part)); ok {
+			return fmt.Errorf("its part %q has the form of an entry of another lock", part)
 		}
-		if i == 0 && seg == "zookeeper" && l.root == "" {
+		if i == 0 && part == "zookeeper" && l.root == "" {
 			return errors.New("/zookeeper belongs to the servers")
 		}
 	}
 	return nil
 }
 
-// dir is the folder of a line.
-func (l layout) dir(name string) string {
-	if _, asks := driver.AskedLine(name); asks {
-		return l.beside(name) + "/line"
+// folder is where the entries of a queue are.
+func (l layout) folder(queue string) string {
+	if _, asks := driver.AskedQueue(queue); asks {
+		return l.side(queue) + "/queue"
 	}
 	var b strings.Builder
 	b.WriteString(l.root)
-	for seg := range strings.SplitSeq(name, "/") {
+	for part := range strings.SplitSeq(queue, "/") {
 		b.WriteByte('/')
-		b.WriteString(escape(seg))
+		b.WriteString(escape(part))
 	}
 	return b.String()
 }
 
-// name is the inverse of dir; false if the folder cannot be one of ours.
-func (l layout) name(dir string) (string, bool) {
-	rest, ok := strings.CutPrefix(dir, l.root+"/")
+// name is the inverse of folder, and false for a folder that is no queue of a user's name.
+func (l layout) name(folder string) (string, bool) {
+	rest, ok := strings.CutPrefix(folder, l.root+"/")
 	if !ok {
 		return "", false
 	}
-	segs := strings.Split(rest, "/")
-	for i, s := range segs {
-		if segs[i], ok = unescape(s); !ok {
+	parts := strings.Split(rest, "/")
+	for i, p := range parts {
+		if parts[i], ok = unescape(p); !ok {
 			return "", false
 		}
 	}
-	return strings.Join(segs, "/"), true
+	return strings.Join(parts, "/"), true
+}
+
+// side is the folder of what belongs to a queue and is no entry. The name is one part of
+// the path there, so that the sides of "a" and "a/b" do not meet.
+func (l layout) side(queue string) string {
+	if name, asks := driver.AskedQueue(queue); asks {
+		return l.side(name) + "/asks"
+	}
+	parts := strings.Split(queue, "/")
+	for i, p := range parts {
+		parts[i] = escape(p)
+	}
+	return l.root + sideFolders + strings.Join(parts, "%2F")
+}
+
+func (l layout) details(queue string) string { return l.side(queue) + "/details" }
+func (l layout) holders(queue string) string { return l.side(queue) + "/holders" }
+func (l layout) records(queue string) string { return l.side(queue) + "/records" }
+
+// record is the node of a record, and version the node that is there for as long as the
+// record has a version: see records. No escaped name has an "@".
+func (l layout) record(queue, record string) string {
+	return l.records(queue) + "/" + escapeRecord(record)
+}
+
+func (l layout) version(queue, record string, version int64) string {
+	return l.record(queue, record) + "@" + versionText(version)
+}
+
+// recordNamed returns the record that a node of the records' folder is, and false for the
+// node of a version.
+func recordNamed(node string) (string, bool) {
+	if strings.Contains(node, "@") {
+		return "", false
+	}
+	return unescapeAny(node)
 }
 
 // empty stands for a part of a name with nothing in it.
 const empty = "%"
 
-// escape makes a part of a name one that ZooKeeper takes as a part of a path:
-// not empty, not a dot or two, and without the characters that Java's
-// PathUtils.validatePath refuses (control characters, surrogates, private use,
-// specials). What is escaped is written as %XX, byte by byte.
-func escape(seg string) string {
-	switch seg {
+// escape makes a part of a name one that ZooKeeper takes as a part of a path: not empty,
+// not a dot or two, and without the characters that Java's PathUtils.validatePath refuses
+// (control characters, surrogates, private use, specials). It escapes byte by byte.
+func escape(part string) string {
+	switch part {
 	case "":
 		return empty
 	case ".":
@@ -96,251 +119,85 @@ func escape(seg string) string {
 	case "..":
 		return "%2E%2E"
 	}
-	if strings.IndexFunc(seg, refusedRune) < 0 {
-		return seg
+	return escapeRunes(part, refusedRune)
+}
+
+// escapeRecord makes one part of a path of a record's name.
+func escapeRecord(name string) string {
+	return escapeRunes(name, func(r rune) bool { return r == '@' || r == '.' || refusedRune(r) })
+}
+
+func escapeRunes(s string, must func(rune) bool) string {
+	if strings.IndexFunc(s, must) < 0 {
+		return s
 	}
 	var b strings.Builder
-	for len(seg) > 0 {
+	for len(s) > 0 {
 		// Of what is no UTF-8 this is one byte, whose rune is refused.
-		r, n := utf8.DecodeRuneInString(seg)
-		if refusedRune(r) {
-			for _, c := range []byte(seg[:n]) {
+		r, n := utf8.DecodeRuneInString(s)
+		if must(r) {
+			for _, c := range []byte(s[:n]) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}
 		} else {
-			b.WriteString(seg[:n])
+			b.WriteString(s[:n])
 		}
-		seg = seg[n:]
+		s = s[n:]
 	}
 	return b.String()
 }
 
-// refusedRune says that a character cannot stand in a path, or means something
-// to us. Java looks at UTF-16, in which all beyond U+FFFF are surrogates.
+// refusedRune reports whether a character cannot stand in a path, or has a meaning here.
+// Java looks at UTF-16, in which all beyond U+FFFF are surrogates.
 func refusedRune(r rune) bool {
 	return r == '%' || r == '/' || r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// unescape is the inverse of escape; false if it cannot have come from there.
-func unescape(seg string) (string, bool) {
-	if seg == empty {
+// unescape is the inverse of escape. It returns false for what escape never writes.
+func unescape(part string) (string, bool) {
+	if part == empty {
 		return "", true
 	}
-	if !strings.Contains(seg, "%") {
-		return seg, seg != "" && escape(seg) == seg
-	}
-	b := make([]byte, 0, len(seg))
-	for i := 0; i < len(seg); i++ {
-		if seg[i] != '%' {
-			b = append(b, seg[i])
-			continue
-		}
-		if i+2 >= len(seg) {
-			return "", false
-		}
-		c, err := strconv.ParseUint(seg[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		b = append(b, byte(c))
-		i += 2
-	}
-	s := string(b)
-	return s, utf8.ValidString(s) && escape(s) == seg
+	s, ok := unescapeAny(part)
+	return s, ok && s != "" && escape(s) == part
 }
 
-// checkPath says what ZooKeeper would refuse in a path.
+func unescapeAny(part string) (string, bool) {
+	b := make([]byte, 0, len(part))
+	for i := 0; i < len(part); i++ {
+		c := part[i]
+		if c == '%' {
+			if i+2 >= len(part) {
+				return "", false
+			}
+			n, err := strconv.ParseUint(part[i+1:i+3], 16, 8)
+			if err != nil {
+				return "", false
+			}
+			c, i = byte(n), i+2
+		}
+		b = append(b, c)
+	}
+	return string(b), utf8.Valid(b)
+}
+
+// checkPath returns what ZooKeeper would refuse in a path, or nil.
 func checkPath(path string) error {
-	for seg := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		switch {
-		case seg == "":
+		case part == "":
 			return errors.New("it has an empty part")
-		case seg == "." || seg == "..":
+		case part == "." || part == "..":
 			return errors.New("it is not absolute")
-		case strings.ContainsFunc(seg, func(r rune) bool { return r != '%' && refusedRune(r) }) || !utf8.ValidString(seg):
+		case strings.ContainsFunc(part, func(r rune) bool { return r != '%' && refusedRune(r) }) || !utf8.ValidString(part):
 			return errors.New("it has a character that ZooKeeper refuses")
 		}
 	}
 	return nil
 }
 
-// node is what the name of an entry says.
-type node struct {
-	name   string
-	marker string
-	seq    int64
-	guid   string // our random part; "" if the entry is not ours
-	sealed bool   // a change is word of a hold that was given back, see seal
-	valued bool   // its data is a value
-	mode   driver.Mode
-	weight int64
-}
-
-// parseNode reads the name of a child; false if it is no entry. Curator and
-// go-zookeeper take what follows the last marker, so that is what counts; the
-// number may be negative after an overflow. The servers write it with ten
-// characters at least, of which the sign is one.
-func parseNode(name string) (node, bool) {
-	const width = 10
-	digits := len(name)
-	for digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9' {
-		digits--
-	}
-	wide := len(name) - digits
-	if wide != width && wide != width-1 {
-		return node{}, false
-	}
-	n := node{name: name}
-	n.seq, _ = strconv.ParseInt(name[digits:], 10, 64) // ten digits always fit
-	rest := name[:digits]
-	for _, m := range []string{markLock, markLatch, markWrite, markRead, markKazoo, markKazooRead} {
-		if before, ok := strings.CutSuffix(rest, m); ok && wide == width {
-			n.marker, n.mode = m, modeOf(m)
-			n.ours(before)
-			return n, true
-		}
-		if before, ok := strings.CutSuffix(rest, m+"-"); ok {
-			n.marker, n.mode, n.seq = m, modeOf(m), -n.seq
-			n.ours(before)
-			return n, true
-		}
-	}
-	return node{}, false
-}
-
-func modeOf(marker string) driver.Mode {
-	if marker == markRead || marker == markKazooRead {
-		return driver.Shared
-	}
-	return driver.Exclusive
-}
-
-// ours reads what stands before the marker, if it has the form of our entries:
-// the random part, whether it is sealed or has a value, and the weight of a
-// semaphore's request.
-func (n *node) ours(before string) {
-	before = strings.TrimSuffix(before, "-")
-	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'f')
-	}) {
-		return
-	}
-	rest, sealed := strings.CutPrefix(before[guidLen:], "x")
-	rest, valued := strings.CutPrefix(rest, "v")
-	weight, weighted := strings.CutPrefix(rest, "w")
-	switch {
-	case sealed && valued:
-		return
-	case weighted:
-		w, err := strconv.ParseInt(weight, 10, 64)
-		if err != nil || w < 0 || strconv.FormatInt(w, 10) != weight {
-			return
-		}
-		n.mode, n.weight = driver.Weighted, w
-	case rest != "":
-		return
-	}
-	n.guid, n.sealed, n.valued = before[:guidLen], sealed, valued
-}
-
-// prefix is the name of a new entry, up to its sequence number. Where the owner
-// changes an entry while he holds, in a line with a limit or with a value, that is
-// no word, and so it has no seal.
-func (l layout) prefix(guid string, sealed bool, req driver.JoinRequest) string {
-	n := node{guid: guid, mode: req.Mode, weight: req.Weight, valued: req.Value != nil, marker: l.marker(req.Mode, req.Kin)}
-	n.sealed = sealed && !n.valued && n.mode != driver.Weighted
-	return n.prefix()
-}
-
-// marker is what stands before the number of a new entry.
-func (l layout) marker(mode driver.Mode, kin driver.Kin) string {
-	switch {
-	case l.kind == LayoutKazoo && mode == driver.Shared:
-		return markKazooRead
-	case l.kind == LayoutKazoo:
-		return markKazoo
-	case mode == driver.Shared:
-		return markRead
-	case mode == driver.Exclusive && kin == driver.KinReadWrite:
-		return markWrite
-	case mode == driver.Exclusive && kin == driver.KinLatch:
-		return markLatch
-	}
-	return markLock
-}
-
-// reader is the name of the entry that takes the place of a writer's.
-func (l layout) reader(n node) string {
-	n.mode, n.marker = driver.Shared, l.marker(driver.Shared, driver.KinReadWrite)
-	return fmt.Sprintf("%s%010d", n.prefix(), n.seq)
-}
-
-// prefix writes a name up to its number.
-func (n node) prefix() string {
-	before := n.guid
-	if n.sealed {
-		before += "x"
-	}
-	if n.valued {
-		before += "v"
-	}
-	if n.mode == driver.Weighted {
-		before += "w" + strconv.FormatInt(n.weight, 10)
-	}
-	if n.marker == markKazoo || n.marker == markKazooRead {
-		return before + n.marker
-	}
-	return before + "-" + n.marker
-}
-
-// entry makes the driver's entry of a child.
-func (n node) entry(line, dir string) driver.Entry {
-	return driver.Entry{
-		Ref:     driver.Ref{Line: line, Key: dir + "/" + n.name, Place: n.seq},
-		Mode:    n.mode,
-		Weight:  n.weight,
-		Foreign: n.guid == "",
-		Movable: n.marker == markWrite || n.marker == markKazoo, // a writer's, or perhaps one
-	}
-}
-
-// parseNodes picks the entries out of a folder's children and puts them in
-// order. Two with the same number, which can only be after an overflow, or when
-// a reader took the place of its writer, stand in the order of their names: all
-// must see the same order.
-func parseNodes(children []string) []node {
-	nodes := make([]node, 0, len(children))
-	for _, c := range children {
-		if n, ok := parseNode(c); ok {
-			nodes = append(nodes, n)
-		}
-	}
-	slices.SortFunc(nodes, func(a, b node) int {
-		if a.seq != b.seq {
-			return int(min(max(a.seq-b.seq, -1), 1))
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	return nodes
-}
-
-// random makes up a number of n bytes, in hex.
-func random(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
-}
-
-// split returns the folder and the name of a path.
-func split(path string) (dir, name string) {
+// split returns the folder and the last part of a path.
+func split(path string) (folder, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:max(i, 0)], path[i+1:]
-}
-
-// refNode is what the path of a Ref says; false if it is no entry or its number
-// is not the place.
-func refNode(ref driver.Ref) (node, bool) {
-	_, name := split(ref.Key)
-	n, ok := parseNode(name)
-	return n, ok && n.seq == ref.Place
 }

@@ -23,9 +23,29 @@ func TestNamesBecomePaths(t *testing.T) {
 		"日本語/🔒":         "/fairlock/日本語/%F0%9F%94%92",
 		"a\uf8ffb":      "/fairlock/a%EF%A3%BFb",
 	} {
-		assert.Equal(t, want, newLayout("/fairlock", LayoutCurator).dir(name), "%q", name)
+		assert.Equal(t, want, newLayout("/fairlock", LayoutCurator).folder(name), "%q", name)
 	}
-	assert.Equal(t, "/a", newLayout("/", LayoutCurator).dir("a"))
+	assert.Equal(t, "/a", newLayout("/", LayoutCurator).folder("a"))
+}
+
+func TestWhatIsBesideAQueueIsOnePart(t *testing.T) {
+	l := newLayout("/fairlock", LayoutCurator)
+	for name, want := range map[string]string{
+		"gpu":   "/fairlock/%v2/gpu",
+		"a/b":   "/fairlock/%v2/a%2Fb",
+		"a%2Fb": "/fairlock/%v2/a%252Fb",
+		"a//b":  "/fairlock/%v2/a%2F%%2Fb",
+		"/":     "/fairlock/%v2/%%2F%",
+		".":     "/fairlock/%v2/%2E",
+		"%v2":   "/fairlock/%v2/%25v2",
+	} {
+		assert.Equal(t, want, l.side(name), "%q", name)
+		assert.Equal(t, want+"/asks/queue", l.folder(driver.AskQueue(name)), "%q", name)
+		assert.Equal(t, want+"/asks/details", l.details(driver.AskQueue(name)), "%q", name)
+	}
+	l = newLayout("/", LayoutCurator)
+	assert.Equal(t, "/%v2/a/records/slot%2F3", l.record("a", "slot/3"))
+	assert.Equal(t, "/%v2/a/records/%2E%40@1z", l.version("a", ".@", 71))
 }
 
 func TestForeignFoldersHaveNoName(t *testing.T) {
@@ -45,7 +65,7 @@ func TestNamesThatWouldBeEntriesAreRefused(t *testing.T) {
 		} {
 			assert.Error(t, l.check(name), name)
 		}
-		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "lock-000000011", "lock--00000001", "0000000001", "lease-0000000001", "%beside", "clock-face", "zookeeper"} {
+		for _, name := range []string{"lock-1", "lock-", "lock-00000000011", "lock-000000011", "lock--00000001", "0000000001", "lease-0000000001", "%v2", "clock-face", "zookeeper"} {
 			assert.NoError(t, l.check(name), name)
 		}
 	}
@@ -53,7 +73,7 @@ func TestNamesThatWouldBeEntriesAreRefused(t *testing.T) {
 }
 
 func TestNodesAreRead(t *testing.T) {
-	for name, want := range map[string]node{
+	for name, want := range map[string]entryName{
 		"_c_7a4cbe0c-f5f4-4f9f-8d3e-5c5c4c4b4a49-lock-0000000012": {marker: markLock, seq: 12},
 		"_c_0123456789abcdef0123456789abcdef-lock-0000000003":     {marker: markLock, seq: 3},
 		"lock-0000000007": {marker: markLock, seq: 7},
@@ -71,7 +91,10 @@ func TestNodesAreRead(t *testing.T) {
 		"0123456789ABCDEF-lock-0000000006":                   {marker: markLock, seq: 6},
 		"0123456789abcdefv-latch-0000000006":                 {marker: markLatch, seq: 6, guid: "0123456789abcdef", valued: true},
 		"0123456789abcdefx-__WRIT__0000000006":               {marker: markWrite, seq: 6, guid: "0123456789abcdef", sealed: true},
-		"0123456789abcdefxv-lock-0000000006":                 {marker: markLock, seq: 6},
+		"0123456789abcdefxv-lock-0000000006":                 {marker: markLock, seq: 6, guid: "0123456789abcdef", sealed: true, valued: true},
+		"0123456789abcdefvx-lock-0000000006":                 {marker: markLock, seq: 6},
+		"0123456789abcdefxw3-lock-0000000006":                {marker: markLock, seq: 6},
+		"0123456789abcdefvw3-lock-0000000006":                {marker: markLock, seq: 6, guid: "0123456789abcdef", valued: true, mode: driver.Weighted, weight: 3},
 		"_c_x-latch-0000000001":                              {marker: markLatch, seq: 1},
 		"x-lock--2147483648":                                 {marker: markLock, seq: -2147483648},
 		"x-lock--000000001":                                  {marker: markLock, seq: -1},
@@ -79,8 +102,8 @@ func TestNodesAreRead(t *testing.T) {
 		"a-lock-b-lock-0000000002":                           {marker: markLock, seq: 2},
 		"__lock__lock-0000000002":                            {marker: markLock, seq: 2},
 	} {
-		want.name = name
-		got, ok := parseNode(name)
+		want.text = name
+		got, ok := parseName(name)
 		require.True(t, ok, name)
 		assert.Equal(t, want, got)
 	}
@@ -88,7 +111,7 @@ func TestNodesAreRead(t *testing.T) {
 		"", "README", "lock-", "lock-1", "lock-000000001", "lock-00000000001", "lock0000000001", "_c_x", "0000000001",
 		"_c_x-lease-0000000001", "lock-000000000x", "lock---0000000001", "leases", "locks",
 	} {
-		_, ok := parseNode(name)
+		_, ok := parseName(name)
 		assert.False(t, ok, name)
 	}
 }
@@ -99,29 +122,30 @@ func TestOwnNamesAreReadBack(t *testing.T) {
 		l := newLayout("/", kind)
 		for _, c := range []struct {
 			req  driver.JoinRequest
-			want node
+			want entryName
 		}{
-			{driver.JoinRequest{}, node{marker: markLock, sealed: true}},
-			{driver.JoinRequest{Mode: driver.Shared}, node{marker: markRead, sealed: true}},
-			{driver.JoinRequest{Mode: driver.Shared, Kin: driver.KinReadWrite}, node{marker: markRead, sealed: true}},
-			{driver.JoinRequest{Kin: driver.KinReadWrite}, node{marker: markWrite, sealed: true}},
-			{driver.JoinRequest{Kin: driver.KinLatch}, node{marker: markLatch, sealed: true}},
-			{driver.JoinRequest{Kin: driver.KinLatch, Value: []byte{}}, node{marker: markLatch, valued: true}},
-			{driver.JoinRequest{Value: []byte("x")}, node{marker: markLock, valued: true}},
-			{driver.JoinRequest{Mode: driver.Weighted, Weight: 3}, node{marker: markLock, weight: 3}},
+			{driver.JoinRequest{}, entryName{marker: markLock, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Shared}, entryName{marker: markRead, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Shared, Family: driver.FamilyReadWrite}, entryName{marker: markRead, sealed: true}},
+			{driver.JoinRequest{Family: driver.FamilyReadWrite}, entryName{marker: markWrite, sealed: true}},
+			{driver.JoinRequest{Family: driver.FamilyLatch}, entryName{marker: markLatch}},
+			{driver.JoinRequest{Family: driver.FamilyLatch, Valued: true}, entryName{marker: markLatch, valued: true}},
+			{driver.JoinRequest{Valued: true}, entryName{marker: markLock, valued: true, sealed: true}},
+			{driver.JoinRequest{Mode: driver.Weighted, Weight: 3}, entryName{marker: markLock, weight: 3}},
 		} {
 			for _, sealed := range []bool{false, true} {
 				name := l.prefix(guid, sealed, c.req) + "0000000042"
 				want := c.want
-				want.name, want.guid, want.seq, want.mode = name, guid, 42, c.req.Mode
+				want.text, want.guid, want.seq, want.mode = name, guid, 42, c.req.Mode
 				want.sealed = want.sealed && sealed
 				switch {
 				case kind == LayoutKazoo && c.req.Mode == driver.Shared:
 					want.marker = markKazooRead
 				case kind == LayoutKazoo:
 					want.marker = markKazoo
+					want.sealed = sealed && want.mode != driver.Weighted
 				}
-				got, ok := parseNode(name)
+				got, ok := parseName(name)
 				require.True(t, ok, name)
 				assert.Equal(t, want, got)
 			}
@@ -129,8 +153,8 @@ func TestOwnNamesAreReadBack(t *testing.T) {
 	}
 }
 
-// fixForSorting is what Curator's InterProcessReadWriteLock orders by, as
-// strings: StandardLockInternalsDriver.standardFixForSorting for both names.
+// fixForSorting is what Curator's InterProcessReadWriteLock orders by, as strings:
+// StandardLockInternalsDriver.standardFixForSorting for both names.
 func fixForSorting(name string) string {
 	for _, marker := range []string{"__READ__", "__WRIT__"} {
 		if i := strings.LastIndex(name, marker); i >= 0 {
@@ -140,52 +164,39 @@ func fixForSorting(name string) string {
 	return name
 }
 
-// TestReadersAndWritersSortWithCurators: so do those that have taken the place of
-// a writer, in Kazoo's layout too.
 func TestReadersAndWritersSortWithCurators(t *testing.T) {
 	const guid = "0123456789abcdef"
 	l := newLayout("/", LayoutCurator)
 	for _, sealed := range []bool{false, true} {
-		writer := l.prefix(guid, sealed, driver.JoinRequest{Kin: driver.KinReadWrite}) + "0000000012"
-		n, ok := parseNode(writer)
-		require.True(t, ok)
-		reader := l.reader(n)
+		writer := l.prefix(guid, sealed, driver.JoinRequest{Family: driver.FamilyReadWrite}) + "0000000012"
+		reader := l.prefix(guid, sealed, driver.JoinRequest{Mode: driver.Shared}) + "0000000012"
 		assert.Equal(t, "0000000012", fixForSorting(writer))
 		assert.Equal(t, "0000000012", fixForSorting(reader))
 		assert.Contains(t, writer, "__WRIT__", "Curator finds writers by it")
 		assert.NotContains(t, reader, "__WRIT__")
-
-		r, ok := parseNode(reader)
-		require.True(t, ok)
-		n.name, n.mode, n.marker = reader, driver.Shared, markRead
-		assert.Equal(t, n, r, "the same random part, seal and number")
 	}
-	k := newLayout("/", LayoutKazoo)
-	n, ok := parseNode(k.prefix(guid, false, driver.JoinRequest{Kin: driver.KinReadWrite}) + "0000000012")
-	require.True(t, ok)
-	assert.Equal(t, guid+"__rlock__0000000012", k.reader(n))
 }
 
 func TestLinesStandInTheOrderOfTheirNumbers(t *testing.T) {
-	got := parseNodes([]string{"b-lock-0000000002", "config", "a-lock-0000000010", "c__lock__0000000001", "z-lock-0000000002", "x-lock--0000000001"})
+	got := parseNames([]string{"b-lock-0000000002", "config", "a-lock-0000000010", "c__lock__0000000001", "z-lock-0000000002", "x-lock--0000000001"})
 	var seqs []int64
 	for _, n := range got {
 		seqs = append(seqs, n.seq)
 	}
 	assert.Equal(t, []int64{-1, 1, 2, 2, 10}, seqs)
-	assert.Equal(t, "b-lock-0000000002", got[2].name, "equal numbers stand in one order for all")
+	assert.Equal(t, "b-lock-0000000002", got[2].text, "equal numbers stand in one order for all")
 }
 
-func FuzzParseNode(f *testing.F) {
+func FuzzParseName(f *testing.F) {
 	for _, s := range []string{"_c_x", "0123456789abcdefw12-lock-0000000006", "lock--2147483648", "w-lock-0000000000"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		n, ok := parseNode(name)
+		n, ok := parseName(name)
 		if !ok {
 			return
 		}
-		if n.name != name || n.seq > 9_999_999_999 || n.weight < 0 || n.weight > 0 && n.guid == "" {
+		if n.text != name || n.seq > 9_999_999_999 || n.weight < 0 || n.weight > 0 && n.guid == "" {
 			t.Fatalf("%q is read as %+v", name, n)
 		}
 	})
@@ -200,41 +211,4 @@ func FuzzUnescape(f *testing.F) {
 			t.Fatalf("%q is read as %q, which is written %q", seg, s, escape(s))
 		}
 	})
-}
-
-func TestProtocolsThatMissEachOtherAreTold(t *testing.T) {
-	const (
-		mutex, reader = "00112233445566aa-lock-0000000001", "00112233445566aa-__READ__0000000002"
-		writer        = "00112233445566aax-__WRIT__0000000002"
-		latch         = "00112233445566aav-latch-0000000001"
-		stockLatch    = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-latch-0000000005"
-		kazooOurs     = "00112233445566aa__lock__0000000003"
-		kazooReader   = "00112233445566aa__rlock__0000000004"
-		stock         = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-0000000005"
-		stockReader   = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-__READ__0000000006"
-		stockWriter   = "_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-__WRIT__0000000007"
-		kazoo         = "650a0f30f9b34987ba0141457acea795__lock__0000000008"
-	)
-	for _, c := range []struct {
-		names []string
-		mixed bool
-	}{
-		{nil, false},
-		{[]string{mutex, stock}, false},
-		{[]string{kazooOurs, kazooReader, kazoo}, false},
-		{[]string{reader, stockReader, stockWriter}, false},
-		{[]string{reader, writer}, false},
-		{[]string{mutex, reader}, true}, // two kinds of locks of ours
-		{[]string{mutex, latch}, true},
-		{[]string{latch, stockLatch}, false},
-		{[]string{mutex, reader, stock}, true},
-		{[]string{mutex, stockWriter}, true},
-		{[]string{stock, stockReader}, true},
-		{[]string{mutex, kazoo}, true},
-		{[]string{mutex, kazooOurs}, true}, // two layouts
-		{[]string{kazoo, stockReader}, true},
-	} {
-		_, mixed := protocols(parseNodes(append(c.names, "README")))
-		assert.Equal(t, c.mixed, mixed, "%q", c.names)
-	}
 }

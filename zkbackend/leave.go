@@ -2,348 +2,218 @@ package zkbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// Leave implements driver.Session. It works after the end of the session too,
-// through another.
-func (s *sess) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
-	left, err := s.leave(ctx, []driver.LeaveRequest{req})
-	switch {
-	case err != nil:
-		return driver.Left{}, fmt.Errorf("zookeeper: leave %q: %w", req.Ref.Line, err)
-	case left[0].Gone:
-		return driver.Left{}, fmt.Errorf("zookeeper: leave %q: %w", req.Ref.Line, driver.ErrGone)
-	}
-	return left[0], nil
+// leave is one call of Leave, over all its attempts. Only the deletion of the entries is
+// needed: a server may refuse anything else for reasons that nobody here knows, so the
+// transaction is sent again without it.
+type leave struct {
+	s      *zkSession
+	sender sender
+	parts  []*leavePart
+	noWord bool // the servers refuse the words
+	noOps  bool // an Op was refused
 }
 
-// LeaveAll implements driver.Session.
-func (s *sess) LeaveAll(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
-	if len(reqs) == 0 {
-		return nil, nil
+// leavePart is what becomes of one entry.
+type leavePart struct {
+	req    driver.LeaveRequest
+	name   entryName
+	own    *ownEntry // nil if the entry is not one of this session
+	over   bool      // it is gone
+	left   driver.Left
+	beside []string // nodes to be deleted with it
+
+	ops     *opSet
+	refused []func(context.Context) error // what is to be made of refused Ops when the entry is gone
+}
+
+func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
+	l := &leave{s: s, sender: sender{conn: s.conn}}
+	for _, req := range reqs {
+		ops := slices.Clone(req.Ops)
+		for i := range ops {
+			ops[i].Optional = true
+		}
+		p := &leavePart{req: req, ops: newOps(s, req.Ref.Queue, ops)}
+		l.parts = append(l.parts, p)
+		folder, _ := split(req.Ref.Key)
+		if n, ok := nameOf(req.Ref); ok && folder == s.b.lay.folder(req.Ref.Queue) {
+			p.name, p.own = n, s.own.of(ownKey{req.Ref.Queue, n.guid})
+		} // else no entry has this key and this place
+		if p.own == nil {
+			continue
+		}
+		p.own.leaving.Store(true)
+		if p.own.detail > 0 || p.own.tried {
+			p.beside = append(p.beside, s.b.lay.details(req.Ref.Queue)+"/"+p.name.guid)
+		}
+		if p.own.holder.Load() {
+			p.beside = append(p.beside, s.b.lay.holders(req.Ref.Queue)+"/"+p.name.guid)
+		}
 	}
-	left, err := s.leave(ctx, reqs)
-	if err != nil {
-		return nil, fmt.Errorf("zookeeper: leave %q and others: %w", reqs[0].Ref.Line, err)
+	return l
+}
+
+// do is Leave.
+func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
+	for _, p := range l.parts {
+		if p.own == nil {
+			if err := l.identify(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for {
+		t := l.transaction()
+		if len(t) == 0 {
+			break
+		}
+		zxid, failed, err := l.sender.send(ctx, t)
+		if err == nil {
+			l.done(zxid)
+			break
+		}
+		if err := l.refused(failed, err); err != nil {
+			return nil, err
+		}
+	}
+	left := make([]driver.Left, len(l.parts))
+	for i, p := range l.parts {
+		if left[i] = p.left; p.own != nil {
+			l.s.own.forget(ownKey{p.req.Ref.Queue, p.name.guid})
+		}
+		if err := l.finish(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	return left, nil
 }
 
-// departure deletes entries of one session, all in one transaction.
-type departure struct {
-	s    *sess // whose they are
-	by   *sess // through which they are deleted
-	dels []*deletion
-}
-
-func (s *sess) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
-	by, err := s.forCleaning(ctx)
-	if err != nil {
-		return nil, err
+// identify looks at an entry that is not registered. It is gone, or it is the entry of
+// another session, which only an operator may delete. What is next to it that session
+// deletes when it learns of that, or it ends with the session. The names of some other
+// programs have no random part, and a folder that was removed and made again gives the same
+// numbers: so of a foreign entry the czxid must be what the session has read.
+func (l *leave) identify(ctx context.Context, p *leavePart) error {
+	path := p.req.Ref.Key
+	if p.name.text == "" {
+		path = l.s.b.lay.folder(p.req.Ref.Queue) + neverThere
 	}
-	d := departure{s: s, by: by}
-	for _, req := range reqs {
-		d.dels = append(d.dels, s.newDeletion(req, by))
-	}
-	for _, del := range d.dels {
-		s.setLeaving(*del, true)
-		defer s.setLeaving(*del, false)
-	}
-	err = d.run(ctx)
-	// The library calls back with the events of a connection before it hands out
-	// a later reply, so they have been posted by now; and those of the link before
-	// have been followed by breakWatches.
-	told := err == nil && s.out.flush(ctx)
-	left := make([]driver.Left, len(reqs))
-	for i, del := range d.dels {
-		s.setUnsure(del.req.Ref, del.unsure && !del.over)
-		left[i] = driver.Left{Gone: del.gone, Told: told}
-		if del.over && !del.gone {
-			left[i].Probed, left[i].Alive = !del.req.Probe.Zero(), !del.probe.Zero()
+	czxid, seen := l.s.nodes.get(p.req.Ref.Key)
+	var b batch
+	b.add(conn.Exists(path), func(a conn.Answer) error {
+		switch {
+		case isMissing(a.Err), a.Err == nil && seen && a.Stat.Czxid != czxid:
+			l.gone(p)
+		case a.Err != nil:
+			return translate(a.Err, "READ", path)
+		case !p.req.Any && a.Stat.EphemeralOwner != l.s.conn.Owner():
+			return fmt.Errorf("%w: %s is the entry of another session", driver.ErrRefused, path)
 		}
-	}
-	return left, err
+		return nil
+	})
+	return b.run(ctx, l.s, true)
 }
 
-// run sends the transaction until it is answered, and without what turns out not
-// to be there.
-func (d *departure) run(ctx context.Context) error {
-	for {
-		if d.by == nil { // nothing of the session can be left
-			for _, del := range d.dels {
-				del.gone, del.over = del.gone || !del.over, true
+// transaction deletes the entries that are not known to be gone.
+func (l *leave) transaction() (t transaction) {
+	for i, p := range l.parts {
+		if !p.over {
+			if p.req.First && p.own != nil && p.name.sealed && l.s.seal != nil && !l.noWord {
+				t = append(t, step{role: toWord, of: i, req: setData(p.req.Ref.Key, nil, -1)})
 			}
-			return nil
+			t = append(t, step{role: toDelete, of: i, req: remove(p.req.Ref.Key)})
 		}
-		if err := d.prepare(ctx); err != nil {
+		for _, path := range p.beside {
+			t = append(t, step{role: toClear, of: i, req: remove(path)})
+		}
+		t = append(t, p.ops.steps(i)...)
+	}
+	return t
+}
+
+// done takes in that the transaction was carried out.
+func (l *leave) done(zxid int64) {
+	for _, p := range l.parts {
+		if !p.over {
+			p.over, p.left = true, driver.Deleted
+		}
+		p.ops.done(zxid)
+	}
+}
+
+// gone takes in that an entry is not there. Then only its bound records are changed.
+func (l *leave) gone(p *leavePart) {
+	if p.over, p.left = true, driver.WasGone; l.sender.unsure {
+		p.left = driver.Unclear
+	}
+	p.ops.leaveOut(false, true)
+}
+
+// refused takes in why the transaction was not carried out. Nil means that the next may be.
+func (l *leave) refused(st step, err error) error {
+	p := l.parts[st.of]
+	switch {
+	case isClassified(err):
+		return err
+	case (st.role == toDelete || st.role == toWord) && isMissing(err):
+		l.gone(p)
+	case st.role == toWord:
+		l.noWord = true // what refuses one, a quota, refuses all: the waiters behind read
+	case st.role == toClear:
+		// It is not there, or may not be deleted: then it ends with its session.
+		p.beside = slices.DeleteFunc(p.beside, func(path string) bool { return path == st.req.(*zk.DeleteRequest).Path }) //nolint:forcetypeassert // transaction
+	case st.role == toOp:
+		// It is left out, and at the second time so are all Ops. What comes of them is
+		// found out when the entries are gone.
+		p.refused = append(p.refused, func(ctx context.Context) error { return p.ops.refused(ctx, st, err, l.sender.unsure) })
+		p.ops.plans[st.op].later = true
+		for _, other := range l.parts {
+			if l.noOps {
+				other.ops.leaveOut(true, false)
+			}
+		}
+		l.noOps = true
+	default:
+		folder, _ := split(p.req.Ref.Key)
+		return translate(err, "DELETE", folder)
+	}
+	return nil
+}
+
+// finish does the Ops that were not part of the transaction: those that were left out, and
+// those whose records must be read first, which must not hold up the release. They require
+// versions, so they change nothing that was written meanwhile.
+func (l *leave) finish(ctx context.Context, p *leavePart) error {
+	p.ops.leaveOut(false, false)
+	for _, refused := range p.refused {
+		if err := refused(ctx); err != nil {
 			return err
 		}
-		t := d.transaction()
+	}
+	for {
+		if err := p.ops.prepare(ctx, l.sender.unsure); err != nil {
+			return err
+		}
+		t := p.ops.steps(0)
 		if len(t) == 0 {
 			return nil
 		}
-		o, err := d.by.transact(ctx, t, d.doubt)
+		zxid, failed, err := l.sender.send(ctx, t)
 		if err == nil {
-			return d.finish(ctx)
-		}
-		if err := d.refused(ctx, o.failed, err); err != nil {
-			return err
-		}
-	}
-}
-
-// finish takes in that the transaction was done.
-func (d *departure) finish(ctx context.Context) error {
-	for _, del := range d.dels {
-		if del.over {
-			continue
-		}
-		if err := d.s.tidy(ctx, d.by, del); err != nil && !driver.Incurable(err) {
-			del.unsure = true // by this departure, whatever comes of the rest
-			return err
-		}
-		d.s.hasLeft(del)
-	}
-	return nil
-}
-
-// prepare finds out what hangs on the entries.
-func (d *departure) prepare(ctx context.Context) error {
-	for _, del := range d.dels {
-		if del.over || del.prepared {
-			continue
-		}
-		if err := d.s.hanging(ctx, d.by, del); err != nil && !driver.Incurable(err) {
-			return err
-		}
-		del.prepared = true
-	}
-	return nil
-}
-
-func (d *departure) transaction() (t transaction) {
-	for i, del := range d.dels {
-		if !del.over {
-			t = append(t, del.steps(i)...)
-		}
-	}
-	return t
-}
-
-// doubt notes that a transaction was not answered: then the entries may have gone
-// by that.
-func (d *departure) doubt() {
-	for _, del := range d.dels {
-		del.unsure = del.unsure || !del.over
-	}
-}
-
-// refused takes in why the transaction was not done. Nil means that the next may
-// be.
-func (d *departure) refused(ctx context.Context, failed step, err error) error {
-	if errors.Is(err, driver.ErrSessionOver) {
-		d.leaveNoWord()
-		d.by, err = d.s.forCleaning(ctx)
-		return err
-	}
-	if outcomeOf(err) != refused {
-		return translate(err, "DELETE", d.dels[0].dir)
-	}
-	del := d.dels[failed.of]
-	missing := errors.Is(err, zk.ErrNoNode)
-	// Only the delete of the entry is needed. A server may refuse anything else for
-	// reasons that nobody here knows, so the transaction is sent again without it.
-	switch failed.role {
-	case toDelete, toLeave:
-		switch {
-		case missing && del.becomes != "": // a reader has taken its place, perhaps
-			del.key, del.becomes, del.held = del.becomes, "", false
-			return nil
-		case missing:
-			del.gone = !del.unsure
-			return d.sweep(ctx, del)
-		case failed.role == toLeave:
-			d.leaveNoWord()
+			p.ops.done(zxid)
 			return nil
 		}
-	case toMark:
-		d.leaveNoWord()
-		return nil
-	case toProbe:
-		del.probe = driver.Ref{} // it is dead, or the server does not say
-		return nil
-	case toClear:
-		if path, ok := failed.op.(*zk.DeleteRequest); ok {
-			d.s.keeps(del, path, err)
-			return nil
-		}
-	case toCreate, toCount, toLimit, toTell, toEnter, toChange:
-	}
-	return translate(err, "DELETE", del.dir)
-}
-
-// leaveNoWord leaves the words out: the waiters behind read their lines. What refuses
-// one word, a quota, refuses those of all entries, so they are not tried in turn.
-func (d *departure) leaveNoWord() {
-	for _, del := range d.dels {
-		del.held = false
-	}
-}
-
-// keeps takes one node out of what is deleted with an entry, because it was not
-// there, or is another one, or has something below it, or may not be deleted. The
-// log gets to know the last: an ephemeral node goes with the session, but a name
-// that stays in the ledger makes the next hold believe that this one died. The
-// record of a grant means nothing without its entry, so only a debug line names it.
-func (s *sess) keeps(del *deletion, path *zk.DeleteRequest, err error) {
-	del.hangs = slices.DeleteFunc(del.hangs, func(h *zk.DeleteRequest) bool { return h.Path == path.Path })
-	switch {
-	case errors.Is(err, zk.ErrNoNode) && path.Version == -1:
-		del.late = append(del.late, path)
-	case !isElse(err):
-		log := s.cfg.Logger.Warn
-		if dir, _ := split(path.Path); dir == s.b.lay.grants(del.req.Ref.Line) {
-			log = s.cfg.Logger.Debug
-		}
-		log("zookeeper: cannot delete what belongs to an entry that is released; released it without",
-			"name", del.req.Ref.Line, "path", path.Path, "err", err)
-	}
-}
-
-// sweep deletes what hung on an entry that has gone without it. Its name stays in
-// the ledger: it was not struck out.
-func (d *departure) sweep(ctx context.Context, del *deletion) error {
-	for _, h := range del.hangs {
-		if h.Version != -1 {
-			continue
-		}
-		if err := d.by.clear(ctx, h); err != nil && !driver.Incurable(err) {
+		if err := p.ops.refused(ctx, failed, err, l.sender.unsure); err != nil {
 			return err
 		}
-	}
-	d.s.hasLeft(del)
-	return nil
-}
-
-// isElse says that what was to be deleted is not there, or not what it was: of what
-// hangs on an entry nothing has children.
-func isElse(err error) bool {
-	return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty)
-}
-
-// clear deletes a node; it is no error if it is not there, or another one.
-func (s *sess) clear(ctx context.Context, h *zk.DeleteRequest) error {
-	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(h.Path, h.Version) })
-	if err != nil && !isElse(err) {
-		dir, _ := split(h.Path)
-		return translate(err, "DELETE", dir)
-	}
-	return nil
-}
-
-// hasLeft takes in that an entry is no more.
-func (s *sess) hasLeft(del *deletion) {
-	if del.over {
-		return
-	}
-	del.over = true
-	if n, ok := refNode(del.req.Ref); ok && n.guid != "" {
-		s.forgetNotes(mark{del.req.Ref.Line, n.guid})
-	}
-	if del.held && !del.sealed && !del.gone {
-		_, name := split(del.key)
-		s.remember(del.dir, markOf(name))
-	}
-}
-
-// deletion is what becomes of one entry in a departure.
-type deletion struct {
-	req      driver.LeaveRequest
-	dir      string
-	key      string // its path ...
-	becomes  string // ... and the one that it has if an unanswered Share was done; "" if none was made
-	probe    driver.Ref
-	held     bool // leave word, in the entry itself if it is sealed
-	sealed   bool
-	hangs    []*zk.DeleteRequest
-	late     []*zk.DeleteRequest // what did not hang on it yet, and may have come before it went
-	claims   bool                // a number may have come so ...
-	enters   bool                // ... or its name into the ledger
-	prepared bool                // hangs is known
-	unsure   bool                // a delete was not answered
-	over     bool                // it is no more ...
-	gone     bool                // ... and was not when this departure began
-}
-
-func (s *sess) newDeletion(req driver.LeaveRequest, by *sess) *deletion {
-	n, ok := refNode(req.Ref)
-	if !ok { // no entry has this name and another place
-		return &deletion{req: req, over: true, gone: true}
-	}
-	return &deletion{
-		req: req, key: req.Ref.Key, probe: req.Probe, sealed: n.sealed, dir: s.b.lay.dir(req.Ref.Line),
-		// Who is probed stands right behind, and is told by the answer.
-		held:   req.Held && req.Probe.Zero() && by == s && n.mode == driver.Exclusive,
-		unsure: s.isUnsure(req.Ref),
-	}
-}
-
-// steps are the requests for one entry: the delete, with the word before or
-// behind it, what hangs on it, and the probe. If the entry is not there, the
-// first fails.
-func (d *deletion) steps(of int) transaction {
-	t := transaction{{toDelete, of, &zk.DeleteRequest{Path: d.key, Version: -1}}}
-	switch {
-	case d.held && d.sealed:
-		t = transaction{{toLeave, of, &zk.SetDataRequest{Path: d.key, Data: []byte{}, Version: -1}}, t[0]}
-	case d.held:
-		_, name := split(d.key)
-		t = append(t, step{toMark, of, &zk.SetDataRequest{Path: d.dir, Data: []byte(markOf(name)), Version: -1}})
-	}
-	for _, h := range d.hangs {
-		t = append(t, step{toClear, of, h})
-	}
-	if !d.probe.Zero() {
-		t = append(t, step{toProbe, of, &zk.CheckVersionRequest{Path: d.probe.Key, Version: -1}})
-	}
-	return t
-}
-
-// isUnsure says that an earlier delete of the entry was not answered.
-func (s *sess) isUnsure(ref driver.Ref) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unsure[ref]
-}
-
-func (s *sess) setUnsure(ref driver.Ref, unsure bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if unsure {
-		s.unsure[ref] = true
-	} else {
-		delete(s.unsure, ref)
-	}
-}
-
-// setLeaving notes that an entry is being deleted by a transaction that writes
-// it first, which its own watch is told of.
-func (s *sess) setLeaving(d deletion, leaving bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if leaving && d.held && d.sealed {
-		s.leaving[d.req.Ref.Key] = true
-	} else {
-		delete(s.leaving, d.req.Ref.Key)
-	}
-	if d.held && leaving {
-		delete(s.doubts, d.dir) // what the hold rested on is of no interest any more
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -158,16 +159,16 @@ type Options struct {
 	// the session itself may write its entries. Nil means that every client may do
 	// everything, which is Curator's default. The scheme "auth" stands for the logins
 	// by password in Auth. With TLS, logins of other kinds, or servers that compute
-	// digests by another algorithm than SHA1, the servers resolve it, and then a
-	// hand-off takes one read.
+	// digests by another algorithm than SHA1, the servers resolve it, and then each
+	// hand-off reads the queue.
 	ACL []zk.ACL
 
 	// Dial makes connections. Nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// checked returns a copy with the defaults filled in, or what is wrong. The
-// session's part is checked by package session, before anything is sent too.
+// checked returns a copy with the defaults filled in, or what is wrong. Package session
+// checks its part, before anything is sent too.
 func (o *Options) checked() (Options, error) {
 	var c Options
 	if o != nil {
@@ -182,9 +183,6 @@ func (o *Options) checked() (Options, error) {
 	if c.ACL == nil {
 		c.ACL = zk.WorldACL(zk.PermAll)
 	}
-	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
-	}
 	c.Auth = slices.Clone(c.Auth)
 	if err := c.wrong(); err != nil {
 		return c, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
@@ -192,28 +190,7 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-// explicit returns an ACL in which "auth", all identities of the connection, is
-// replaced by those that the user gave, as far as they are logins by password:
-// a connection with a seal shows one more, which is nobody else's business. The
-// digests are right only on servers that compute them as the library does; a
-// session has a seal on no others.
-func explicit(acl []zk.ACL, auth []Auth) []zk.ACL {
-	plain := len(auth) > 0 && !slices.ContainsFunc(auth, func(a Auth) bool { return a.Scheme != "digest" })
-	var all []zk.ACL
-	for _, a := range acl {
-		if a.Scheme != "auth" || !plain {
-			all = append(all, a)
-			continue
-		}
-		for _, login := range auth {
-			user, password, _ := strings.Cut(string(login.Credentials), ":")
-			all = append(all, zk.DigestACL(a.Perms, user, password)...)
-		}
-	}
-	return all
-}
-
-// wrong says what is wrong with complete options.
+// wrong returns what is wrong with complete options, or nil.
 func (o *Options) wrong() error {
 	switch {
 	case len(o.Root) > maxRoot:
@@ -229,11 +206,11 @@ func (o *Options) wrong() error {
 	case o.TickTime < time.Millisecond:
 		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)
 	case len(o.ACL) == 0:
-		return fmt.Errorf("the ACL is empty, so no client could read an entry; use nil for the default")
+		return errors.New("the ACL is empty, so no client could read an entry; use nil for the default")
 	}
 	for _, a := range o.Auth {
 		if a.Scheme == "" {
-			return fmt.Errorf("an Auth has no Scheme")
+			return errors.New("an Auth has no Scheme")
 		}
 	}
 	return nil

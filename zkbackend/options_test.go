@@ -1,7 +1,6 @@
 package zkbackend
 
 import (
-	"crypto/tls"
 	"fmt"
 	"strings"
 	"testing"
@@ -62,39 +61,4 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 func TestNamesOfOptions(t *testing.T) {
 	assert.Equal(t, "curator kazoo Layout(5)", fmt.Sprint(LayoutCurator, " ", LayoutKazoo, " ", Layout(5)))
 	assert.Equal(t, "auto ping sync quorum Proof(5)", fmt.Sprint(ProofAuto, " ", ProofPing, " ", ProofSync, " ", ProofQuorum, " ", Proof(5)))
-}
-
-// TestAuthStandsForTheUsersLogins: the connection shows one of its own too, and
-// a folder that only that one may use would be of use to nobody else.
-func TestAuthStandsForTheUsersLogins(t *testing.T) {
-	acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
-	b, err := newBackend([]string{"a"}, &Options{ACL: acl, Auth: []Auth{DigestAuth("u", "p"), DigestAuth("v", "q")}})
-	require.NoError(t, err)
-	assert.Equal(t, append(append(zk.DigestACL(zk.PermAll, "u", "p"), zk.DigestACL(zk.PermAll, "v", "q")...), zk.WorldACL(zk.PermRead)...), b.sealedACL)
-	assert.Equal(t, acl, b.opts.ACL, "without a seal the servers say what it stands for")
-
-	for _, o := range []*Options{
-		{ACL: acl}, {ACL: acl, TLS: &tls.Config{}, Auth: []Auth{DigestAuth("u", "p")}}, //nolint:gosec // not used
-		{ACL: acl, Auth: []Auth{{Scheme: "sasl"}}},
-	} {
-		got, err := newBackend([]string{"a"}, o)
-		require.NoError(t, err)
-		assert.Equal(t, acl, got.sealedACL, "what else it stands for only the server knows")
-		assert.True(t, got.unsealed.Load())
-	}
-}
-
-func TestASealTakesAwayThePermissionToWrite(t *testing.T) {
-	acl := append(zk.DigestACL(zk.PermAll, "u", "p"), zk.WorldACL(zk.PermWrite)...)
-	s := &sess{b: &backend{opts: Options{ACL: acl}, sealedACL: acl}}
-	assert.Equal(t, s.b.opts.ACL, s.entryACL())
-	s.seal = newSeal()
-	acl = s.entryACL()
-
-	require.Len(t, acl, 2)
-	assert.EqualValues(t, zk.PermRead|zk.PermCreate|zk.PermDelete, acl[0].Perms)
-	assert.EqualValues(t, zk.PermRead|zk.PermWrite, acl[1].Perms)
-	assert.Equal(t, "digest", acl[1].Scheme)
-	assert.NotEqual(t, newSeal().acl, acl[1], "every session has its own")
-	assert.NotContains(t, acl[1].ID, string(s.seal.auth.Credentials)[30:], "the password is not in it")
 }

@@ -1,134 +1,94 @@
 package zkbackend
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// The record of a grant is an ephemeral node beside the line. Its name says all: so
-// one read of their folder shows those of a whole line. It does not stand in the
-// entry, where every change is word of a release (see seal).
-
-// grant is the name of such a node.
-func grant(guid string, at time.Time) string {
-	return guid + "-" + strconv.FormatInt(at.UnixMilli(), 10)
-}
-
-// readGrant reads the name of such a node.
-func readGrant(name string) (guid string, at time.Time, ok bool) {
-	guid, text, ok := strings.Cut(name, "-")
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if !ok || err != nil || ms <= 0 || len(guid) != guidLen {
-		return "", time.Time{}, false
-	}
-	return guid, time.UnixMilli(ms), true
-}
-
-// Record implements driver.Session.
+// A record is two nodes, which are made and deleted together:
 //
-// What is sent is noted first. Whatever becomes of the request, the record goes
-// with the entry: Leave deletes it, and after that a late request does not find
-// the entry any more.
-func (s *sess) Record(ctx context.Context, ref driver.Ref, granted time.Time) error {
-	if err := s.record(ctx, ref, granted); err != nil {
-		return fmt.Errorf("zookeeper: record the grant of %q: %w", ref.Line, err)
-	}
-	return nil
+//	records/limit           the value, and the version
+//	records/limit@<version> nothing
+//
+// A transaction of ZooKeeper can require that a node is there, or is not there (by making
+// it), or has a number of writes, which begins at 0 again with every node. It cannot
+// compare data. So each write of a record makes both nodes anew, and the second has a
+// random name. To require a version is to require that node: no other write of the record
+// has it, also after the record was deleted, so a request that arrives late changes
+// nothing. To require that a record is absent is to make the first node. To require a
+// value is to require the version that had it when it was read last; if that version is
+// gone, the record is read again. A session that has written a record, or has read it,
+// needs no read for that.
+//
+// The version nodes make each write a change of the folder's children, which is what
+// watches of records are on.
+
+// recordKey names a record.
+type recordKey struct{ queue, record string }
+
+// knownRecords are records as they were read or written; a zero one was not there.
+type knownRecords struct {
+	seen[recordKey, driver.Record]
 }
 
-func (s *sess) record(ctx context.Context, ref driver.Ref, granted time.Time) error {
-	n, ok := refNode(ref)
-	if !ok || n.guid == "" {
-		return driver.ErrGone
-	}
-	var name string
-	s.note(mark{ref.Line, n.guid}, func(k *notes) {
-		if k.granted == "" {
-			k.granted = grant(n.guid, granted)
-		}
-		name = k.granted // the first call counts
-	})
-	dir, unsure := s.b.lay.grants(ref.Line), false
-	for {
-		o, err := s.transact(ctx, transaction{
-			{toProbe, 0, &zk.CheckVersionRequest{Path: ref.Key, Version: -1}},
-			{toTell, 0, &zk.CreateRequest{Path: dir + "/" + name, Data: []byte{}, Acl: s.acl(), Flags: zk.FlagEphemeral}},
-		}, func() { unsure = true })
+// see takes in a record. Answers do not come in the order of the store, so what has a lower
+// token is dropped.
+func (n *knownRecords) see(k recordKey, r driver.Record) {
+	n.put(k, r, func(old driver.Record) bool { return r.Version != 0 && r.Token < old.Token })
+}
+
+// errDamaged: only an operator can help.
+var errDamaged = fmt.Errorf("%w: a record's nodes are damaged", driver.ErrRefused)
+
+// addRecord adds the read of a record, which is zero if it is not there.
+func (b *batch) addRecord(s *zkSession, k recordKey, take func(driver.Record)) {
+	path := s.b.lay.record(k.queue, k.record)
+	b.add(conn.Get(path), func(a conn.Answer) error {
+		var r driver.Record
 		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, zk.ErrNodeExists): // by an attempt of ours: the name is random
-			stat, err := s.exists(ctx, ref.Key)
-			if err == nil && stat == nil {
-				err = driver.ErrGone
+		case a.Err == nil:
+			var ok bool
+			if r.Value, r.Version, ok = decodeRecord(a.Data); !ok {
+				return fmt.Errorf("%w: %s was written by another program: delete it", errDamaged, path)
 			}
-			return err
-		case errors.Is(err, zk.ErrNoNode) && o.failed.role == toProbe:
-			return driver.ErrGone
-		case errors.Is(err, zk.ErrNoNode):
-			if err = s.makeHeld(ctx, dir); err == nil {
-				continue
-			}
-		default:
-			err = translate(err, "CREATE", dir)
+			r.Token = a.Stat.Mzxid
+		case !isMissing(a.Err):
+			return translate(a.Err, "READ", path)
 		}
-		if driver.Incurable(err) && !unsure { // a release need not delete what is not there
-			s.note(mark{ref.Line, n.guid}, func(k *notes) { k.granted = "" })
-		}
-		return err
-	}
-}
-
-// makeHeld makes the folder of records. The entry may go before its record comes,
-// and the caller with it: so the session goes on until the folder is one that the
-// servers remove when it is empty.
-func (s *sess) makeHeld(ctx context.Context, dir string) error {
-	done := make(chan error, 1)
-	s.mu.Lock()
-	begun := s.goes(func() { // ends with the session
-		err := s.makeFolder(s.ctx, dir)
-		if err == nil {
-			err = s.makeUsed(s.ctx, dir)
-		}
-		done <- err
+		s.records.see(k, r)
+		take(r)
+		return nil
 	})
-	s.mu.Unlock()
-	if !begun {
-		return driver.ErrSessionOver
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.ctx.Done():
-		return driver.ErrSessionOver
-	}
 }
 
-// grantsIn reads the records of a line, by the random parts of its entries.
-func (s *sess) grantsIn(ctx context.Context, line string) (map[string]time.Time, error) {
-	dir := s.b.lay.grants(line)
-	c, err := s.children(ctx, dir)
+// basis is what an Op requires of its record: a version, or 0: that it is absent.
+type basis struct {
+	version int64
+	keep    bool // and nothing is written
+}
+
+// steps are the requests that change a record from its basis to a value, nil for none. The
+// last of those that write has the record's token in its Stat.
+func (b basis) steps(l layout, k recordKey, value []byte, version int64, flags int32, acl []zk.ACL) (reqs []any) {
+	path := l.record(k.queue, k.record)
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-		return nil, nil // none are known
-	case err != nil:
-		return nil, translate(err, "READ", dir)
+	case b.keep:
+		return []any{exists(l.version(k.queue, k.record, b.version))}
+	case b.version != 0:
+		reqs = append(reqs, remove(l.version(k.queue, k.record, b.version)), remove(path))
+	case value == nil: // it must be absent, and stays so
+		reqs = append(reqs, create(path, nil, flags, acl), remove(path))
 	}
-	at := make(map[string]time.Time, len(c.names))
-	for _, name := range c.names {
-		if guid, t, ok := readGrant(name); ok {
-			at[guid] = t
-		}
+	if value == nil {
+		return reqs
 	}
-	return at, nil
+	return append(reqs,
+		create(path, nil, flags, acl),
+		create(l.version(k.queue, k.record, version), nil, flags, acl),
+		setData(path, encodeRecord(value, version), -1),
+	)
 }

@@ -3,114 +3,82 @@ package zkbackend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// seal is what keeps everybody else from writing an entry: a login that only
-// this session knows, and that alone has the permission WRITE on its entries.
+// seal keeps everybody else from writing the entries of a session: a login that only this
+// session knows, and that alone has the permission WRITE on them.
 //
-// A holder gives a sealed entry back by writing it and deleting it in one
-// transaction. The watch of whoever stands behind then tells of a change, where a
-// plain deletion, of a waiter that leaves or a session that dies, tells of a
-// deletion (seen on 3.8: DataTree.processTxn applies the parts of a transaction
-// one by one, and a watch fires once). So the hand-off needs no read at all. It
-// would be wrong if anybody else could write there: Curator's Revoker does.
+// An entry that was the first of its queue is released by a transaction that writes and
+// deletes it. The watch of the waiter behind it then reports a change, where a plain
+// deletion, of a waiter that gives up or a session that expires, is reported as a
+// deletion (DataTree.processTxn applies the parts of a transaction one by one, and a
+// watch fires once; seen on 3.8 and 3.9). So the waiter knows without a read that no
+// entry is ahead. It would be wrong if others could write there: Curator's Revoker does.
 //
-// It takes servers that enforce permissions, which is asked when a session is
-// opened. What is left are operators who log in as "super", and owners who lie:
-// whoever believed a word and holds for more than a moment looks at the line.
+// That takes servers that enforce permissions, which the first session tries out. Without a
+// seal, a waiter reads the queue when the entry ahead is gone.
 type seal struct {
-	auth Auth
+	auth conn.Auth
 	acl  zk.ACL
 }
 
-// sealed says that an entry of that name is sealed.
-func sealed(name string) bool {
-	n, ok := parseNode(name)
-	return ok && n.sealed
-}
-
-// newSeal makes up a login.
 func newSeal() *seal {
 	user, password := "fairlock-"+random(8), random(16)
-	return &seal{auth: DigestAuth(user, password), acl: zk.DigestACL(zk.PermRead|zk.PermWrite, user, password)[0]}
-}
-
-// auth is what the session shows on every connection. Its first does not show
-// the seal yet: that follows when it is known to be of use.
-func (s *sess) auth() []Auth {
-	if s.seal == nil {
-		return s.b.logins()
+	return &seal{
+		auth: conn.Auth{Scheme: "digest", Credentials: []byte(user + ":" + password)},
+		acl:  zk.DigestACL(zk.PermRead|zk.PermWrite, user, password)[0],
 	}
-	return append(slices.Clone(s.b.logins()), s.seal.auth)
 }
 
-// acl is the ACL of new nodes that are no entries: what the user wants.
-func (s *sess) acl() []zk.ACL {
-	if s.seal == nil {
-		return s.b.opts.ACL
-	}
-	return s.b.sealedACL
-}
-
-// entryACL is the ACL of new entries: what the user wants, without the permission
+// entryACL returns the ACL of sealed entries: what the user wants, without the permission
 // to write or to change that.
-func (s *sess) entryACL() []zk.ACL {
-	if s.seal == nil {
-		return s.acl()
-	}
-	var acl []zk.ACL
-	for _, a := range s.acl() {
+func (l *seal) entryACL(acl []zk.ACL) []zk.ACL {
+	var all []zk.ACL
+	for _, a := range acl {
 		if a.Perms &^= zk.PermWrite | zk.PermAdmin; a.Perms != 0 {
-			acl = append(acl, a)
+			all = append(all, a)
 		}
 	}
-	return append(acl, s.seal.acl)
+	return append(all, l.acl)
 }
 
-// setSeal gives the session a seal if the servers enforce permissions, and if the
-// session may write what only the seal may write: servers with another digestAlg
-// do not know the seal by the digest that is computed here. A session without a
-// seal costs the hand-off a read.
-func (s *sess) setSeal(ctx context.Context, l *link) error {
-	if s.b.unsealed.Load() {
-		return nil
-	}
-	known := s.b.sealable.Load()
-	if !known {
-		may, err := s.mayWrite(ctx, l, zk.WorldACL(zk.PermRead))
-		if err != nil || may != writeDenied { // it may if we are "super" ourselves
-			return err
+// explicit returns an ACL in which "auth", all identities of the connection, is replaced
+// by the logins that the user gave, as far as they are by password: a connection with a
+// seal shows one more, which must not get into folders. The digests are right only on
+// servers that compute them as the library does. A session has a seal on no others.
+func explicit(acl []zk.ACL, auth []Auth) []zk.ACL {
+	plain := len(auth) > 0 && !slices.ContainsFunc(auth, func(a Auth) bool { return a.Scheme != "digest" })
+	var all []zk.ACL
+	for _, a := range acl {
+		if a.Scheme != "auth" || !plain {
+			all = append(all, a)
+			continue
+		}
+		for _, login := range auth {
+			user, password, _ := strings.Cut(string(login.Credentials), ":")
+			all = append(all, zk.DigestACL(a.Perms, user, password)...)
 		}
 	}
-	seal := newSeal()
-	switch err := l.login(ctx, seal.auth); {
-	case errors.Is(err, zk.ErrAuthFailed):
-		s.b.unsealed.Store(true)
-		return fmt.Errorf("%w: %w", errNoSeal, err)
-	case err != nil:
-		return lostAtOnce(err)
-	}
-	if !known {
-		switch may, err := s.mayWrite(ctx, l, []zk.ACL{seal.acl}); {
-		case err != nil:
-			return err
-		case may != writeAllowed:
-			s.b.unsealed.Store(true)
-			return fmt.Errorf("%w: the servers do not give it the permission WRITE: digestAlg is not SHA1", errNoSeal)
-		}
-		s.b.sealable.Store(true)
-	}
-	s.seal = seal
-	return nil
+	return all
 }
 
-// errNoSeal: entries cannot be sealed by a login, which the connection may have
-// shown already.
-var errNoSeal = errors.New("zookeeper: the session's own login does not work")
+// isUseful reports whether the servers enforce permissions, and whether the session may
+// write what only the seal may write: servers with another digestAlg do not know the seal by
+// the digest that is computed here. The session's connection shows the seal.
+func (l *seal) isUseful(ctx context.Context, s *zkSession) (bool, error) {
+	denied, err := s.mayWrite(ctx, zk.WorldACL(zk.PermRead))
+	if err != nil || denied != writeDenied { // allowed if the user is "super"
+		return false, err
+	}
+	allowed, err := s.mayWrite(ctx, []zk.ACL{l.acl})
+	return allowed == writeAllowed, err
+}
 
 // writing is what mayWrite finds out.
 type writing int
@@ -121,26 +89,19 @@ const (
 	writeDenied
 )
 
-// mayWrite asks whether the session may write a node with that ACL, by a
-// transaction that makes one, writes it and deletes it. Nothing of it stays.
-func (s *sess) mayWrite(ctx context.Context, l *link, acl []zk.ACL) (writing, error) {
-	for _, dir := range []string{s.b.lay.root, ""} {
-		path := dir + "/fairlock-" + random(guidLen/2)
-		step, err := onLink(ctx, l, func(c *zk.Conn) (int, error) {
-			r, err := c.Multi(
-				&zk.CreateRequest{Path: path, Data: []byte{}, Acl: acl, Flags: zk.FlagEphemeral},
-				&zk.SetDataRequest{Path: path, Data: []byte{}, Version: -1},
-				&zk.DeleteRequest{Path: path, Version: -1},
-			)
-			return failedStep(r), err
-		})
+// mayWrite asks whether the session may write a node with that ACL, by a transaction that
+// makes one, writes it and deletes it. Nothing of it stays.
+func (s *zkSession) mayWrite(ctx context.Context, acl []zk.ACL) (writing, error) {
+	for _, folder := range []string{s.b.lay.root, ""} {
+		path := folder + "/fairlock-" + random(guidLen/2)
+		a, err := s.conn.Repeat(ctx, conn.Multi(create(path, nil, zk.FlagEphemeral, acl), setData(path, nil, -1), remove(path)))
 		switch {
-		case outcomeOf(err) == lost:
-			return writeUnknown, lostAtOnce(err)
-		case errors.Is(err, zk.ErrNoAuth) && step == 1:
+		case errors.Is(err, zk.ErrNoAuth) && a.Failed == 1:
 			return writeDenied, nil
-		case err == nil, errors.Is(err, zk.ErrNoAuth) && step == 2: // the delete is another permission
+		case err == nil, errors.Is(err, zk.ErrNoAuth) && a.Failed == 2: // the delete is another permission
 			return writeAllowed, nil
+		case isClassified(err):
+			return writeUnknown, err
 		}
 	}
 	return writeUnknown, nil

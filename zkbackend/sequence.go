@@ -10,99 +10,71 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// sequenceGuard is where the last numbers of a folder begin. A ZooKeeper folder
-// counts its children in 32 bits; at the end the count sticks at 2147483647 for
-// all who come one by one, or turns negative for those who come together, and
-// the order of numbers means nothing any more (PrepRequestProcessor and
-// DataTree.createNode of 3.8). At a thousand acquisitions a second that is after
-// 25 days. A folder that is made anew counts from 0; so whoever gets one of the
-// last million numbers gives it back, waits until the line is empty, and removes
-// the folder.
-const sequenceGuard = maxSeq - 1<<20
+// sequenceGuard is where the last numbers of a folder begin. ZooKeeper counts a folder's
+// children in 32 bits. At the end the count sticks at 2147483647 for those that are made
+// one by one, or turns negative for those that are made together, and the order of numbers
+// means nothing any more (PrepRequestProcessor and DataTree.createNode of 3.8). A folder
+// that is made anew counts from 0. So a join that gets one of the last million numbers
+// gives it back, waits until the queue is empty, and removes the folder.
+const sequenceGuard = maxSequence - 1<<20
 
-// overflow takes in an entry with one of the last numbers. It returns when the
-// join has been made in the folder's next life.
-func (j *join) overflow(ctx context.Context, p part, n node) ([]driver.Joined, error) {
-	if err := j.removeAll(ctx); err != nil {
-		return nil, j.giveUp(err)
+// overflow takes in an entry with one of the last numbers. It returns errAgain when the
+// folder counts anew, and ErrSequence if other programs keep the folder from emptying.
+func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
+	if err := j.undone(ctx, nil); err != nil {
+		return err
 	}
-	j.closed()
 	j.s.cfg.Logger.Warn("zookeeper: the sequence numbers of a queue are nearly used up; waiting until it is empty to restart them",
-		"name", p.req.Line, "path", p.dir, "sequence", n.seq)
-	if err := j.renew(ctx, p); err != nil {
-		return nil, err
-	}
-	return j.run(ctx)
-}
-
-// renew waits beside the line until it is empty and removes its folder, or until
-// somebody else has: who went on waiting then would be overtaken by all who join
-// the new line. It gives up where the end will not come by itself.
-func (j *join) renew(ctx context.Context, p part) error {
-	for n := 0; ; n++ {
-		c, err := j.s.children(ctx, p.dir)
-		if err != nil {
-			return translate(err, "READ", p.dir)
+		"name", p.req.Queue, "path", p.folder, "sequence", n.seq)
+	for d := 10 * time.Millisecond; ; d = min(2*d, 320*time.Millisecond) {
+		_, err := j.s.conn.Repeat(ctx, conn.Delete(p.folder, -1))
+		switch {
+		case err == nil, isMissing(err):
+			return errAgain
+		case !errors.Is(err, zk.ErrNotEmpty):
+			parent, _ := split(p.folder)
+			return translate(err, "DELETE", parent)
 		}
-		if nextSeq(c.stat) < sequenceGuard {
-			return nil
-		}
-		nodes := parseNodes(c.names)
-		if why := stuck(c.names, nodes); why != "" {
-			err := sequenceError(p.dir, why)
-			j.s.cfg.Logger.Error("zookeeper: a queue cannot restart: its sequence numbers are used up", "name", p.req.Line, "err", err)
+		var folder conn.Answer
+		var b batch
+		b.addFolder(p.folder, func(a conn.Answer) { folder = a })
+		if err := b.run(ctx, j.s, false); err != nil {
 			return err
 		}
-		if len(nodes) == 0 {
-			again, err := j.removeFolder(ctx, p, c.stat.Version)
-			if !again {
-				return err
-			}
-			continue
+		if nextSequence(folder.Stat) < sequenceGuard { // another client has removed it
+			return errAgain
 		}
-		if p.req.IfEmpty {
-			return j.takenBy(ctx, nodes[0].entry(p.req.Line, p.dir), len(nodes))
+		if child := stays(folder.Children); child != "" {
+			err := fmt.Errorf("%w: %w: %q is in %s, and not ours", driver.ErrRefused, ErrSequence, child, p.folder)
+			j.s.cfg.Logger.Error("zookeeper: the sequence numbers of a queue cannot restart", "name", p.req.Queue, "err", err)
+			return err
 		}
-		d := 10 * time.Millisecond << min(n, 5)
-		driver.Sleep(ctx, j.s.b.clock, d/2+rand.N(d))
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, p.dir, context.Cause(ctx))
+		if !driver.Sleep(ctx, j.s.b.Info().Clock, d/2+rand.N(d)) {
+			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, p.folder, context.Cause(ctx))
+		}
+		if p.req.IfEmpty { // whether it is, the next attempt finds out
+			return errAgain
 		}
 	}
 }
 
-// nextSeq is the number of a folder's next entry, 0 if there is no folder: how
-// many children it has ever had. What ZooKeeper shows as Cversion is that and
-// how many have gone, in 32 bits.
-func nextSeq(folder zk.Stat) int64 { return int64(uint32(folder.Cversion+folder.NumChildren) / 2) }
-
-// removeFolder removes the empty folder, unless somebody has joined since it had
-// that version; again says that it was not to be.
-func (j *join) removeFolder(ctx context.Context, p part, version int32) (again bool, _ error) {
-	_, err := ask(ctx, j.s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(p.dir, version) })
-	switch {
-	case err == nil, errors.Is(err, zk.ErrNoNode):
-		return false, nil
-	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion):
-		return true, nil
-	}
-	parent, _ := split(p.dir)
-	return false, translate(err, "DELETE", orRoot(parent))
+// nextSequence is the number of a folder's next entry: how many children it has ever had.
+// What ZooKeeper shows as Cversion is that and how many are gone, in 32 bits.
+func nextSequence(folder zk.Stat) int64 {
+	return int64(uint32(folder.Cversion+folder.NumChildren) / 2) //nolint:gosec // it wraps
 }
 
-// stuck says what keeps a folder from being removed when its line has emptied;
-// "" if nothing does. Entries of ours with the last numbers go by themselves,
-// those of others would be joined by more.
-func stuck(names []string, nodes []node) string {
-	for _, n := range nodes {
-		if n.guid == "" && (n.seq < 0 || n.seq >= sequenceGuard) {
-			return fmt.Sprintf("%q, which is not ours, has one of the last numbers", n.name)
+// stays returns a child that keeps a folder from being removed, or "". Our entries with the
+// last numbers go by themselves; foreign ones would be followed by more.
+func stays(children []string) string {
+	for _, c := range children {
+		n, ok := parseName(c)
+		if !ok && len(children) == 1 || ok && n.guid == "" && (n.seq < 0 || n.seq >= sequenceGuard) {
+			return c
 		}
-	}
-	if len(nodes) == 0 && len(names) > 0 {
-		return fmt.Sprintf("%q is in it, which is no entry", names[0])
 	}
 	return ""
 }

@@ -2,137 +2,88 @@ package zkbackend
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// transaction is what is done as a whole or not at all. The answer to one that is
-// refused tells which step failed; its role tells what to make of that.
+// transaction is carried out as a whole or not at all. If it is refused, the answer shows
+// which step failed, and the step's role decides what that means.
 type transaction []step
 
 // step is one request of a transaction.
 type step struct {
 	role role
-	of   int // of several joins or leaves: which
-	op   any
+	of   int // which of several joins or leaves it is for
+	op   int // toOp: which of that one's Ops
+	req  any
 }
 
 // role is what a step is for.
 type role int
 
 const (
-	toCreate role = iota // an entry
-	toCount              // the folder: tells czxid and length of the line
-	toLimit              // check that the line has the limit
-	toTell               // what an entry with a value says of itself
-	toEnter              // the name into the ledger
-	toLeave              // word of a hold, in the entry itself
-	toMark               // ... in the folder
-	toDelete             // an entry
-	toClear              // something that hangs on it
-	toProbe              // another entry
-	toChange             // an entry
+	toCreate role = iota // make an entry
+	toCount              // write the folder: its Stat has the entry's czxid and counts the queue
+	toDetail             // write what is next to an entry
+	toHold               // make the node of a holder of permits
+	toOp                 // change a record
+	toCheck              // require an entry
+	toChange             // write an entry
+	toMark               // make an entry anew
+	toTouch              // notify those that watch the queue
+	toWord               // write an entry that was first, before it is deleted
+	toDelete             // delete an entry
+	toClear              // delete what is next to an entry
 )
 
-// longest is the longest request that servers take by default: jute.maxbuffer.
-const longest = 0xfffff
-
-// size is how many bytes the transaction's request has (MultiTransactionRecord of
-// ZooKeeper).
-func (t transaction) size() int {
-	const header, step, number = 8, 9, 4 // of the request; of a step, and of the end; of a number or a length
-	n := header + step
-	for _, s := range t {
-		n += step + number // its version or its flags
-		switch op := s.op.(type) {
-		case *zk.CreateRequest:
-			n += number + len(op.Path) + number + len(op.Data) + number
-			for _, a := range op.Acl {
-				n += number + number + len(a.Scheme) + number + len(a.ID)
-			}
-		case *zk.SetDataRequest:
-			n += number + len(op.Path) + number + len(op.Data)
-		case *zk.DeleteRequest:
-			n += number + len(op.Path)
-		case *zk.CheckVersionRequest:
-			n += number + len(op.Path)
-		}
+func (t transaction) request() conn.Request {
+	if d, ok := t[0].req.(*zk.DeleteRequest); ok && len(t) == 1 {
+		return conn.Delete(d.Path, d.Version)
 	}
-	return n
-}
-
-// A server answers a request that is longer than its jute.maxbuffer by closing
-// the connection. To send it again for ever would cut off all other locks of the
-// session each time. So a large request is sent a few times at most.
-const (
-	largeRequest = 64 << 10 // what is called large: no server is known to take less
-	maxCuts      = 3        // connections that a large request may end
-)
-
-// large follows one request that may be too long for the servers.
-type large struct {
-	size int
-	cuts int // connections that the servers closed on it, one after the other
-}
-
-// check refuses a request that no server takes unless it was told to.
-func (r *large) check() error {
-	if r.size > longest {
-		return fmt.Errorf("%w: a request of %d bytes, more than the %d that a server takes by default", driver.ErrRefused, r.size, longest)
-	}
-	return nil
-}
-
-// lost takes in that the request was not answered on a link. It returns an error
-// if that has happened too often.
-func (r *large) lost(l *link) error {
-	if r.size <= largeRequest || !l.closedByServer() {
-		r.cuts = 0
-		return nil
-	}
-	if r.cuts++; r.cuts < maxCuts {
-		return nil
-	}
-	return fmt.Errorf("%w: a request of %d bytes ended the connection %d times: is jute.maxbuffer of the servers smaller?",
-		driver.ErrRefused, r.size, r.cuts)
-}
-
-func (t transaction) ops() []any {
 	ops := make([]any, len(t))
 	for i, s := range t {
-		ops[i] = s.op
+		ops[i] = s.req
 	}
-	return ops
+	return conn.Multi(ops...)
 }
 
-// outcomeOfSteps is the answer to a transaction.
-type outcomeOfSteps struct {
-	answers []zk.MultiResponse
-	failed  step // if there was an error
+// failed returns the step that was refused.
+func (t transaction) failed(a conn.Answer) step { return t[min(a.Failed, len(t)-1)] }
+
+// sender sends the transactions of one call, which may be carried out more than once.
+type sender struct {
+	conn   *conn.Session
+	unsure bool // an attempt was not answered, and may have been carried out
 }
 
-// on sends the transaction on a connection.
-func (t transaction) on(c *zk.Conn) (outcomeOfSteps, error) {
-	if len(t) == 1 {
-		if d, ok := t[0].op.(*zk.DeleteRequest); ok {
-			return outcomeOfSteps{failed: t[0]}, c.Delete(d.Path, d.Version) //nolint:wrapcheck // the answer to a request
+// send returns the number of the transaction, if one of its steps shows it, or the step
+// that was refused.
+func (d *sender) send(ctx context.Context, t transaction) (zxid int64, failed step, err error) {
+	a, err := d.conn.Repeat(ctx, t.request())
+	_, unknown := isUnknown(err)
+	d.unsure = d.unsure || unknown || a.Repeated
+	for _, r := range a.Ops {
+		if r.Stat != nil && r.Stat.Mzxid != 0 {
+			zxid = r.Stat.Mzxid
 		}
 	}
-	rs, err := c.Multi(t.ops()...)
-	switch {
-	case err != nil:
-		return outcomeOfSteps{failed: t[failedStep(rs)]}, err //nolint:wrapcheck // the same
-	case len(rs) != len(t):
-		return outcomeOfSteps{}, errOddAnswer
-	}
-	return outcomeOfSteps{answers: rs}, nil
+	return zxid, t.failed(a), err
 }
 
-// transact sends a transaction that may be carried out more than once until it
-// is answered, or is too long. It calls unknown after each that was not answered.
-func (s *sess) transact(ctx context.Context, t transaction, unknown ...func()) (outcomeOfSteps, error) {
-	return askLarge(ctx, s, &large{size: t.size()}, t.on, unknown...)
+// The requests of steps.
+
+func create(path string, data []byte, flags int32, acl []zk.ACL) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: path, Data: append([]byte{}, data...), Flags: flags, Acl: acl} // the data is never nil
+}
+
+func setData(path string, data []byte, version int32) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: path, Data: append([]byte{}, data...), Version: version}
+}
+
+func remove(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
+
+func exists(path string) *zk.CheckVersionRequest {
+	return &zk.CheckVersionRequest{Path: path, Version: -1}
 }

@@ -103,6 +103,9 @@ func (p *plea) stand(ctx context.Context, a *app) error {
 		return err
 	}
 	if err = p.ask(ctx); err != nil {
+		if ctx.Err() != nil { // holders may have received it, so it ends as one that stood
+			return exit.Silently(exit.Interrupted)
+		}
 		return err
 	}
 	defer func() { _ = p.withdraw() }() // at the latest it goes with the session

@@ -269,6 +269,6 @@ func TestAWorkerWithoutAServiceSaysSo(t *testing.T) {
 		code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--on", on, "--server", "")
 
 		assert.Equal(t, exit.Software, code)
-		assert.Contains(t, text, "fairlock: worker ada: "+want)
+		assert.Contains(t, text, "fairlock: worker ada: open a session: "+want)
 	}
 }

@@ -50,7 +50,7 @@ type Engine[S, H, E, O any] struct {
 
 	// Within returns an error that wraps ErrReentrant if ctx came from a live hold of
 	// another lock, acquired through s, whose entry the queue of the named lock contains
-	// as well: see driver.Profile.Within. A request for that lock would wait for itself.
+	// as well: see driver.Info.Within. A request for that lock would wait for itself.
 	Within func(ctx context.Context, s *S, name string) error
 
 	// Held returns the names of the live holds that ctx came from, innermost first. It is
@@ -58,7 +58,7 @@ type Engine[S, H, E, O any] struct {
 	Held func(ctx context.Context) []string
 
 	// Entry returns an entry as users see it, Entries a whole queue of a limit (0 if it
-	// has none), and Detail what an entry was made of.
+	// has none), and Detail what an entry was made of (see MetaOf).
 	Entry   func(place int, holds bool, e driver.Entry) E
 	Entries func(queue []driver.Entry, limit int64) []E
 	Detail  func(e E) driver.Entry
@@ -77,11 +77,12 @@ type Session interface {
 	// Clock is the backend's clock; the system's for a Session that was never opened.
 	Clock() driver.Clock
 
-	// Profile is the backend's profile.
-	Profile() driver.Profile
+	// Info is what the backend says of the service; zero for a Session that was never
+	// opened.
+	Info() driver.Info
 
 	// Meta is what the entries of this Session claim about their owner.
-	Meta() driver.Meta
+	Meta() Meta
 
 	// Hooked reports whether hooks are called for requests.
 	Hooked() bool
@@ -91,8 +92,8 @@ type Session interface {
 	// the layout of the backend cannot hold it. Nothing is sent.
 	CheckName(name string) error
 
-	// List returns the first entries of a queue in order, at most so many; 0: all.
-	List(ctx context.Context, name string, most int) ([]driver.Entry, error)
+	// Read reads a queue as it is now, whether or not there is a live term.
+	Read(ctx context.Context, req driver.ReadRequest) (driver.View, error)
 
 	// Limit returns the limit of a semaphore, 0 if it has none yet.
 	Limit(ctx context.Context, name string) (int64, error)
@@ -148,8 +149,9 @@ type Start struct {
 // Joined returns names the places that the request got by it: what is reported of
 // places that it has lost since is ignored.
 type Request interface {
-	// Joined reports that the request has places in all its queues.
-	Joined(t Term, joined []driver.Joined) (turn int)
+	// Joined reports that the request has places in all its queues, with that token:
+	// how many entries are ahead in the first queue, and in each further one.
+	Joined(t Term, token int64, ahead int, further ...int) (turn int)
 
 	// Position reports how many entries are ahead in one of the queues.
 	Position(turn, queue, ahead int)
@@ -194,30 +196,41 @@ type Hold[S, H any] interface {
 	// EntryGone ends the hold, because somebody else has deleted its entry.
 	EntryGone(err error)
 
-	// Refs names the entries behind the hold, for guarded writes to the same store. A
-	// downgrade may change them.
+	// Refs names the entries behind the hold, for guarded writes to the same store.
 	Refs() []driver.Ref
 
 	// Service is the name of the service that gave the hold: "etcd".
 	Service() string
 
 	// Previous is how the hold before this one ended, if the lock keeps account.
-	Previous() driver.Past
+	Previous() Past
 }
+
+// Past is how the hold before one ended.
+type Past uint8
+
+// How the hold before ended.
+const (
+	PastUnknown Past = iota // no ledger was read
+	PastClean               // by a release, or no entry has held under this ledger before
+	PastDied                // the entry went by itself: its owner died, or lost it
+)
 
 // Grant is what a recipe makes a Hold of.
 type Grant struct {
-	Name  string       // the lock
-	Names []string     // all of them, if they are several
-	Kind  string       // the recipe
-	Token int64        //
-	Refs  []driver.Ref // the entries that hold
+	Name  string   // the lock
+	Names []string // all of them, if they are several
+	Kind  string   // the recipe
+	Token int64    //
+
+	// Refs are the entries that hold.
+	Refs []driver.Ref
 
 	// Request is the request that is granted; nil if no hook is to see it.
 	Request Request
 
 	// Past is how the hold before this one ended, if the lock keeps account.
-	Past driver.Past
+	Past Past
 
 	// Slot is the number that no other hold of the lock has; -1 if it was not
 	// asked for.
@@ -230,18 +243,18 @@ type Grant struct {
 	// released before.
 	MinHold time.Duration
 
-	// Release deletes the entries. It is idempotent, and its error is that of
-	// driver.Session's Leave.
+	// Release deletes the entries. It is idempotent. Nil: they are gone by this release.
+	// ErrGone: one of them was gone before. Any other error: unknown; call it again.
 	Release func(ctx context.Context) error
 
 	// Drop deletes what is left of several entries when the hold was lost with one
 	// of them; nil if there is only one.
 	Drop func(ctx context.Context) error
 
-	// Share makes the entry admit others of its kind, and returns its name from
-	// then on; nil if that cannot be. Errors are as of Release.
-	Share func(ctx context.Context) (driver.Ref, error)
+	// Share makes the entry admit others of its kind; nil if that cannot be. Errors are as
+	// of Release.
+	Share func(ctx context.Context) error
 
-	// Write changes the value of the entry; nil if it has none.
+	// Write changes the value of the entry; nil if it has none. Errors are as of Release.
 	Write func(ctx context.Context, value []byte) error
 }

@@ -34,8 +34,6 @@ const (
 	LateJoin          // a settled join takes effect when it arrives late
 	ReaderPasses      // a reader joins readers although a writer waits
 	DowngradeAnew     // a downgrade deletes the entry and makes another
-	MovedGone         // a writer's entry that moved counts as gone
-	MovedComplete     // a queue in which a writer's entry moved counts as completely known
 	NoNote            // a holder of permits does not record it, and no waiter reads by itself
 	OldLimit          // permits are granted by the limit of an older read
 	ProclaimEnds      // a leader that proclaims a new value counts as resigned
@@ -46,7 +44,16 @@ const (
 	OldLook           // a read after an event may be older than the event
 	EndsInTurn        // a hold's context ends only after the hook of the hold before has returned
 	EntersFirst       // a reentrant handle exists before it is known whether the hold is over
-	ReadAfterOwn      // the read after the watches are armed waits for the own watch too
+	GrantInDoubt      // an event grants an entry of a session that may have ended
+	UnclearGrants     // a deletion that an earlier attempt may have made grants the next entry
+	LateView          // a view and what ended after it grant an entry together
+	ArmedDead         // a watch on an entry that is gone reports that it is armed
+	LimitFirst        // a read shows a limit from before the entries
+	PermitByEvent     // an event that is added to an older view grants permits
+	LostUnread        // what happened between Lost and Armed is never read
+	GapClosed         // when an entry is gone, what stands before it counts as known
+	JoinerDied        // the name that a join behind has entered in a ledger counts as that of a dead holder
+	SlotUnclaimed     // a hold takes the slot with its number without asking for it
 
 	end // of the list
 )
@@ -64,8 +71,9 @@ func All() []Point {
 func (p Point) String() string {
 	return [end]string{
 		"none", "NoDeadline", "DeadlineByReceipt", "LossNotLatched", "NoRecheck", "LateWatch", "PredecessorGone", "TokenByClock",
-		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew", "MovedGone", "MovedComplete",
+		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew",
 		"NoNote", "OldLimit", "ProclaimEnds", "JoinInTurn", "WordOfWaiter", "StruckByWaiter", "LimitCopied", "OldLook",
-		"EndsInTurn", "EntersFirst", "ReadAfterOwn",
+		"EndsInTurn", "EntersFirst", "GrantInDoubt", "UnclearGrants", "LateView", "ArmedDead", "LimitFirst",
+		"PermitByEvent", "LostUnread", "GapClosed", "JoinerDied", "SlotUnclaimed",
 	}[p]
 }

@@ -32,7 +32,7 @@ var usersPackages = []string{
 }
 
 // contractPackages are for the authors of backends.
-var contractPackages = []string{"session/driver", "session/drivertest", "recipes/recipetest"}
+var contractPackages = []string{"session/driver", "session/driver/drivertest", "recipes/recipetest"}
 
 // mostIdentifiers bounds how many identifiers packages with this prefix export: all
 // but the fields of structs, and the fields.

@@ -40,30 +40,33 @@ type rule struct {
 var importRules = []rule{
 	{
 		folder:  ".", // what a URL can name
-		ours:    []string{"session", "etcdbackend", "zkbackend", "membackend", "internal/..."},
+		ours:    []string{"session", "etcdbackend/...", "zkbackend/...", "membackend", "internal/..."},
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
 
 	{folder: "session/driver"},
 	{folder: "fault"},
-	{folder: "session/drivertest", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/metronome"}, forTests: true},
-	{folder: "session", ours: []string{"session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "fault", "session/drivertest", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
-	{folder: "recipes/...", ours: []string{"internal/queue", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
+	{folder: "session/driver/drivertest", ours: []string{"session/driver", "fault", "internal/metronome"}, forTests: true},
+	{folder: "session", ours: []string{"session/driver", "internal/rule", "internal/failpoint", "internal/door"}},
+	{folder: "internal/rule", ours: []string{"session/driver"}},
+	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/rule", "internal/failpoint", "internal/door"}},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
+	{folder: "recipes/...", ours: []string{"internal/queue", "internal/rule", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
+
 	{folder: "fence/...", ours: []string{"session"}},
 
 	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
-	{folder: "internal/memtest", ours: []string{"membackend", "internal/door", "internal/memory", "session/driver", "session/drivertest"}, forTests: true},
+	{folder: "internal/memtest", ours: []string{"membackend", "internal/door", "internal/memory", "session/driver", "session/driver/drivertest"}, forTests: true},
 	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
 	{
-		folder:  "etcdbackend",
-		ours:    []string{"session", "session/driver", "internal/door", "internal/..."},
+		folder:  "etcdbackend/...",
+		ours:    []string{"etcdbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/..."},
 		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "google.golang.org/grpc", "go.uber.org/zap"},
 	},
+	{folder: "zkbackend/internal/conntest", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{
-		folder:  "zkbackend",
-		ours:    []string{"session", "session/driver", "internal/door", "internal/..."},
+		folder:  "zkbackend/...",
+		ours:    []string{"zkbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/..."},
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
 
@@ -79,11 +82,11 @@ var importRules = []rule{
 	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
-	{folder: "internal/once", ours: []string{"session", "internal/door"}},
+	{folder: "internal/once", ours: []string{"session", "internal/door", "internal/queue"}},
 	{folder: "internal/door", ours: []string{"session/driver"}},
 	{
 		folder:   "itest/sim",
-		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/queue", "session", "session/driver", "fault"},
+		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/queue", "internal/rule", "session", "session/driver", "fault"},
 		forTests: true, unshipped: true,
 	},
 	{folder: "internal/..."},
@@ -95,7 +98,7 @@ var importRules = []rule{
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{
 		folder:    "examples/...", // what users copy, so nothing that they cannot import
-		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend", "zkbackend", "etcdtest/...", "zktest/...", "fault", "testnet"},
+		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "fault", "testnet"},
 		outside:   []string{anything},
 		unshipped: true,
 	},
@@ -108,7 +111,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // testOurs are the rules whose packages any _test.go file may import beside
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
-	"session", "session/driver", "fault", "session/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
+	"session", "session/driver", "fault", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
 	"internal/glossary", "internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 
@@ -270,9 +273,9 @@ func TestImportRulesForbid(t *testing.T) {
 		{folder: "fence", imports: ours + "internal/door"},
 		{folder: "examples/leader", imports: ours + "internal/door"},
 		{folder: "membackend", imports: ours + "recipes/mutex"},
-		{folder: "membackend", imports: ours + "session/drivertest"},
+		{folder: "membackend", imports: ours + "session/driver/drivertest"},
 		{folder: "fault", imports: ours + "session/driver"},
-		{folder: "session/drivertest", imports: ours + "membackend"},
+		{folder: "session/driver/drivertest", imports: ours + "membackend"},
 		{folder: "etcdbackend", imports: ours + "zkbackend"},
 		{folder: "etcdbackend", imports: ours + "zkbackend", inTest: true},
 		{folder: "etcdbackend", imports: ours + "testnet", inTest: true},

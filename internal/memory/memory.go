@@ -2,42 +2,52 @@
 // do not: other kinds of services, and a simulation of time and network.
 package memory
 
-import "github.com/fairlock/fairlock/session/driver"
+import (
+	"time"
 
-// Options say what kind of service a membackend.Store is. The zero value is the kind that
-// tells the least and numbers everything, as etcd does.
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Options describe what kind of service a membackend.Store is. The zero value is like
+// etcd, with answers that come at once. Every other option makes visible a freedom that
+// the contract leaves to a backend, so that the layers above are tested against it.
 type Options struct {
-	// Tells makes the service keep word of who gave back a hold, for watches
-	// with [driver.WatchRequest.Tell]. There is one such word for each line: it
-	// is lost when the next entry joins, and with the last entry of the line.
-	// It is read when the watch has told the client that the entry is gone, and
-	// f is told when the answer is there, so that it costs a round trip.
-	Tells bool
+	// First makes the service report driver.Event.First: it keeps LeaveRequest.First for
+	// the watches that are on the entry when it is deleted.
+	First bool
 
-	// NoRevs makes events and answers to Leave come without a revision, as
-	// ZooKeeper's do. Then a watch on an entry that is gone already tells so, at
-	// once and after a cut.
-	NoRevs bool
-
-	// Near makes a join tell who is nearest ahead, as many as it asks for, not
-	// only who is first.
+	// Near makes the answer to a Join contain the nearest entries ahead, as many as it
+	// asked for. Without it, the answer contains an entry only if it is the only one.
 	Near bool
 
-	// Moves makes Share put another entry, with another key, in the place of the
-	// old one. Watchers of the old one are told that it is gone.
-	Moves bool
+	// Terse makes answers contain nothing that the contract lets a backend leave out: no
+	// entries ahead, no counts but that of a Join, and not what made a condition fail.
+	Terse bool
 
-	// Ends makes watches of driver.OfAdmitted tell of the end of every entry
-	// ahead, not only of those that were admitted.
-	Ends bool
+	// Sequences makes the places of each queue numbers of its own, unlike tokens.
+	Sequences bool
 
-	// Stale makes looks show the line as it was as long ago as they allow, as a
-	// member of a cluster may that lags behind.
-	Stale bool
+	// Stale makes each Read show the queue as it was that long ago, or as it was when
+	// the session last learned something of it, if that was later.
+	Stale time.Duration
 
-	// OwnUnarmed withholds Armed from watches on own entries, which still tell
-	// the end. A service does so while its events may come out of order.
-	OwnUnarmed bool
+	// Later makes a Read ask for marks, details and records in a second request, so that
+	// they are of a later moment than the entries.
+	Later bool
+
+	// LateArmed delays the arming of watches that a session puts on its own entries.
+	LateArmed time.Duration
+
+	// Disorder, if not 0, makes the events of different targets arrive in any order. It
+	// is the seed of that order, unless there is a Schedule, which decides it then.
+	Disorder uint64
+
+	// Spurious makes watches of anything but an entry report changes that are none.
+	Spurious bool
+
+	// NoOptional makes the service refuse every optional Op, and every Detail of an
+	// Update.
+	NoOptional bool
 }
 
 // Door is package membackend as the tests of this module see it. S is its Store, which
@@ -51,22 +61,19 @@ type Door[S any] struct {
 	// have no effect then, except that Cut and Heal break watches.
 	NewScheduled func(o Options, s Schedule) *S
 
-	// Entries returns a line as the service has it, in order of place. It sends
-	// nothing, so no fault of a network touches it.
+	// Entries returns a queue as the service has it, in order of place, and Records its
+	// records. They send nothing, so no fault of a network touches them.
 	Entries func(st *S, name string) []driver.Entry
+	Records func(st *S, name string) map[string]driver.Record
 
-	// PutForeign puts an entry of another program at the end of a line. If leased, it
+	// PutForeign puts an entry of another program at the end of a queue. If leased, it
 	// belongs to a session "x", which nothing here ends; otherwise it has none and is
-	// marked Unleased. Both stay until they are deleted. If the line has an entry with
+	// marked Unleased. Both stay until they are deleted. If the queue has an entry with
 	// that key already, PutForeign does nothing and returns false.
 	PutForeign func(st *S, name, key string, leased bool) (driver.Ref, bool)
 
-	// Overwrite gives an entry another value, in its place and without touching its
-	// session, as its owner could. Any bytes will do: a broken value is one that
-	// driver.DecodeMeta refuses. It reports whether the entry was there.
-	Overwrite func(st *S, name, key string, value []byte) bool
-
-	// Touch writes an entry's value again, unchanged. To watchers it is a change. It
-	// reports whether the entry was there.
-	Touch func(st *S, name, key string) bool
+	// Overwrite replaces the data of an entry, in its place and without touching its
+	// session, as its owner could; nil writes the present data again, which to watches is
+	// a change. It reports whether the entry was there.
+	Overwrite func(st *S, name, key string, data []byte) bool
 }

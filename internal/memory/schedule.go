@@ -8,10 +8,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Schedule takes over a Store made by [Door].NewScheduled, for a simulation: it
-// decides when everything happens that takes time, and what a network does to
-// what is sent. The Store and its clients stay as they are; only their timers,
-// their messages and their events go through here.
+// Schedule takes over a Store made by [Door].NewScheduled, for a simulation: it decides
+// when everything happens that takes time, and what a network does to what is sent. The
+// Store and its clients stay as they are; only their timers, their messages and their
+// events go through here.
 type Schedule interface {
 	// Now is the time of the service since the Store was made.
 	Now() time.Duration
@@ -21,8 +21,8 @@ type Schedule interface {
 	// the methods below, so none of them may call back.
 	After(what string, d time.Duration, f func())
 
-	// Changed is called when a queue has changed.
-	Changed(line string)
+	// Changed is called when a queue or one of its records has changed.
+	Changed(queue string)
 
 	// Expired is called when a session has ended by the service's clock.
 	Expired(session string)
@@ -31,19 +31,22 @@ type Schedule interface {
 	Wire() Wire
 }
 
-// Wire is the clock and the network of one process under a Schedule.
+// Wire is the clock and the network of one process.
 type Wire interface {
 	driver.Clock
 
-	// Send takes a request. It does not block, and calls back later.
+	// Send takes a request. It does not block. It is called without the Store's mutex.
 	Send(r Request)
 
-	// Tell delivers something to a session, after all that was delivered before, or
-	// never if the connection is lost.
-	Tell(session, what string, f func())
+	// Tell delivers an event, after all that were delivered on the same lane before, or
+	// never if the connection is lost. A lane is a session, or, with Options.Disorder,
+	// the events of one target there. f returns at once. Tell is called with the Store's
+	// mutex held.
+	Tell(lane, what string, f func())
 }
 
-// Request is one message to the service on a Wire.
+// Request is one message to the service on a Wire. Its functions are called without the
+// Store's mutex.
 type Request struct {
 	Ctx     context.Context //nolint:containedctx // its values identify the caller; nil if there is none
 	Op      fault.Op
@@ -55,8 +58,8 @@ type Request struct {
 	Launch func() bool
 
 	// Arrive acts at the service, and returns a function that brings the answer to the
-	// process; nil if no caller waits for it, or if it comes by Tell. With reply false
-	// there is no answer. It may be called more than once.
+	// process; nil if no caller waits for it. With reply false there is no answer. It
+	// may be called more than once.
 	Arrive func(reply bool) (answer func())
 
 	// Broke is called in the process when its connection broke; it may be nil.

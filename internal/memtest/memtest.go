@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
 // inner is package membackend as this module's tests see it.
@@ -23,21 +23,23 @@ func inner() memory.Door[membackend.Store] { return membackend.Engine(door.Key{}
 // NewWith returns a service of a kind.
 func NewWith(o memory.Options) *membackend.Store { return inner().NewWith(o) }
 
-// Entries returns a line as the service has it, in order of place.
+// Entries returns a queue as the service has it, in order of place.
 func Entries(st *membackend.Store, name string) []driver.Entry { return inner().Entries(st, name) }
 
-// PutForeign puts an entry of another program at the end of a line.
+// Records returns the records of a queue as the service has them.
+func Records(st *membackend.Store, name string) map[string]driver.Record {
+	return inner().Records(st, name)
+}
+
+// PutForeign puts an entry of another program at the end of a queue.
 func PutForeign(st *membackend.Store, name, key string, leased bool) (driver.Ref, bool) {
 	return inner().PutForeign(st, name, key, leased)
 }
 
-// Overwrite gives an entry another value.
-func Overwrite(st *membackend.Store, name, key string, value []byte) bool {
-	return inner().Overwrite(st, name, key, value)
+// Overwrite replaces the data of an entry; nil writes the present data again.
+func Overwrite(st *membackend.Store, name, key string, data []byte) bool {
+	return inner().Overwrite(st, name, key, data)
 }
-
-// Touch writes an entry's value again, unchanged.
-func Touch(st *membackend.Store, name, key string) bool { return inner().Touch(st, name, key) }
 
 // Kind is a kind of service that membackend can be.
 type Kind struct {
@@ -45,44 +47,54 @@ type Kind struct {
 	Options memory.Options
 }
 
-// Kinds returns those on which every suite runs.
+// Kinds returns those on which every suite of this module runs: one like etcd, one like ZooKeeper, and
+// one that uses every freedom that the contract leaves to a backend.
 func Kinds() []Kind {
+	zookeeper := memory.Options{First: true, Near: true, Sequences: true, Later: true}
 	return []Kind{
-		{Name: "Plain", Options: memory.Options{Ends: true}},
-		{Name: "Tells", Options: memory.Options{Tells: true, Ends: true}},
-		{Name: "LikeZooKeeper", Options: memory.Options{Tells: true, NoRevs: true, Near: true, Moves: true}},
+		{Name: "Plain"},
+		{Name: "LikeZooKeeper", Options: zookeeper},
+		{Name: "Unkind", Options: memory.Options{
+			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true,
+		}},
 	}
 }
 
-// Lagging returns a kind whose reads are as old as they may be.
-func Lagging() Kind {
-	return Kind{Name: "Lagging", Options: memory.Options{Ends: true, Stale: true}}
-}
-
-// AllKinds returns two kinds more, for what lies above the driver: cases of the
-// driver's contract would have to request newer reads at every step. On one of the two,
-// reads are old; on the other, watches on own entries are never armed, so every grant
-// after a wait needs a read.
+// AllKinds returns three more kinds, each of which uses one freedom to the full.
 func AllKinds() []Kind {
-	return append(Kinds(), Lagging(), Kind{Name: "Unarmed", Options: memory.Options{Ends: true, OwnUnarmed: true}})
+	return append(Kinds(),
+		Kind{Name: "Stale", Options: memory.Options{Stale: time.Second}},
+		Kind{Name: "LateArmed", Options: memory.Options{LateArmed: time.Second}},
+		Kind{Name: "Disorder", Options: memory.Options{Disorder: 1}},
+		Kind{Name: "Terse", Options: memory.Options{Terse: true}},
+	)
 }
 
 // Harness returns the harness of one kind, with each client's backend as seen
 // through a wrapper; nil for none.
 func Harness(o memory.Options, wrap func(*membackend.Store, *membackend.Client) driver.Backend) drivertest.Harness {
+	try := 1
+	if o.Terse { // a read shows the first entry
+		try = 2
+	}
 	return drivertest.Harness{
-		TTL:     10 * time.Second,
-		Virtual: true,
-		Service: func(*testing.T) drivertest.Service { return service{NewWith(o), wrap} },
+		Try:        try,
+		TTL:        10 * time.Second,
+		Virtual:    true,
+		First:      o.First,
+		NoOptional: o.NoOptional,
+		Spurious:   o.Spurious,
+		Service:    func(*testing.T) drivertest.Service { return service{NewWith(o), wrap} },
 	}
 }
 
-// service says of a Store's acts that they have failed.
+// service makes a test fail if an act at a Store does.
 type service struct {
 	*membackend.Store
 	wrap func(*membackend.Store, *membackend.Client) driver.Backend
 }
 
+// Client implements drivertest.Service.
 func (s service) Client(*testing.T) drivertest.Client {
 	c := s.NewClient()
 	if s.wrap == nil {
@@ -91,29 +103,34 @@ func (s service) Client(*testing.T) drivertest.Client {
 	return wrapped{c, s.wrap(s.Store, c)}
 }
 
+// Expire implements drivertest.Service.
 func (s service) Expire(t *testing.T, session string) {
+	t.Helper()
 	require.True(t, s.Store.Expire(session), "session %s", session)
 }
 
+// Delete implements drivertest.Service.
 func (s service) Delete(t *testing.T, ref driver.Ref) {
-	require.True(t, s.Store.Delete(ref.Line, ref.Key), "entry %v", ref)
+	t.Helper()
+	require.True(t, s.Store.Delete(ref.Queue, ref.Key), "entry %v", ref)
 }
 
-func (s service) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
-	ref, ok := PutForeign(s.Store, line, fmt.Sprint("other/", len(Entries(s.Store, line))), leased)
+// PutForeign implements drivertest.Service.
+func (s service) PutForeign(t *testing.T, queue string, leased bool) driver.Ref {
+	t.Helper()
+	ref, ok := PutForeign(s.Store, queue, fmt.Sprint("other/", len(Entries(s.Store, queue))), leased)
 	require.True(t, ok)
 	return ref
 }
 
-func (s service) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
-	if value == nil {
-		require.True(t, Touch(s.Store, ref.Line, ref.Key))
-		return
-	}
-	require.True(t, Overwrite(s.Store, ref.Line, ref.Key, value))
+// Overwrite implements drivertest.Service.
+func (s service) Overwrite(t *testing.T, ref driver.Ref, data []byte) {
+	t.Helper()
+	require.True(t, Overwrite(s.Store, ref.Queue, ref.Key, data))
 }
 
-func (s service) Count(_ *testing.T, line string) int { return len(Entries(s.Store, line)) }
+// Count implements drivertest.Service.
+func (s service) Count(_ *testing.T, queue string) int { return len(Entries(s.Store, queue)) }
 
 // wrapped is a client whose backend is seen through a wrapper.
 type wrapped struct {
@@ -121,12 +138,13 @@ type wrapped struct {
 	backend driver.Backend
 }
 
+// Backend returns the wrapper.
 func (w wrapped) Backend() driver.Backend { return w.backend }
 
 // Watches is a backend that counts the watches of another, over all sessions.
 type Watches struct {
 	driver.Backend
-	live, told atomic.Int64
+	live, events atomic.Int64
 }
 
 // CountWatches returns a backend that counts the watches of b.
@@ -135,8 +153,8 @@ func CountWatches(b driver.Backend) *Watches { return &Watches{Backend: b} }
 // Live returns how many were begun and not cancelled.
 func (w *Watches) Live() int64 { return w.live.Load() }
 
-// Told returns how many events they have reported; Armed does not count.
-func (w *Watches) Told() int64 { return w.told.Load() }
+// Events returns how many events they have reported; Armed does not count.
+func (w *Watches) Events() int64 { return w.events.Load() }
 
 // Open implements driver.Backend.
 func (w *Watches) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
@@ -153,11 +171,11 @@ type countedSession struct {
 }
 
 // Watch implements driver.Session.
-func (s countedSession) Watch(req driver.WatchRequest, f func(driver.Event)) (cancel func()) {
+func (s countedSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
 	s.all.live.Add(1)
-	stop := s.Session.Watch(req, func(ev driver.Event) {
+	stop := s.Session.Watch(t, func(ev driver.Event) {
 		if ev.Kind != driver.Armed {
-			s.all.told.Add(1)
+			s.all.events.Add(1)
 		}
 		f(ev)
 	})

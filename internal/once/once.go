@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -84,11 +84,7 @@ func CheckKey(key string) error {
 
 // Find returns the run with that key under the named lock, and false if there is none.
 func Find(ctx context.Context, s *session.Session, name, key string) (Run, bool, error) {
-	t, err := session.Engine(door.Key{}).Of(s).Term(ctx)
-	if err != nil {
-		return Run{}, false, err //nolint:wrapcheck // session's own error
-	}
-	record, err := t.Driver().Done(ctx, name)
+	record, err := queue.Done(ctx, s, name)
 	if err != nil {
 		return Run{}, false, err //nolint:wrapcheck // the backend names what it read
 	}
@@ -102,15 +98,11 @@ func Find(ctx context.Context, s *session.Session, name, key string) (Run, bool,
 // Add records that the work with that key is finished, if the hold still holds. ctx
 // must end with the hold.
 func Add(ctx context.Context, s *session.Session, h *session.Hold, key string) error {
-	in := session.Engine(door.Key{})
-	t, err := in.Of(s).Term(ctx)
-	if err != nil {
-		return err //nolint:wrapcheck // session's own error
-	}
-	run := Run{Key: key, Token: int64(h.Token()), PID: os.Getpid(), Time: in.Of(s).Clock().Wall().UTC()}
+	clock := queue.Core().Of(s).Clock()
+	run := Run{Key: key, Token: int64(h.Token()), PID: os.Getpid(), Time: clock.Wall().UTC()}
 	run.Host, _ = os.Hostname() // for people only
 	var bad error
-	err = t.Driver().MarkDone(ctx, in.Inner(h).Refs()[0], func(record []byte) (after []byte) {
+	err := queue.MarkDone(ctx, s, h, func(record []byte) (after []byte) {
 		after, bad = add(record, run)
 		return after
 	})

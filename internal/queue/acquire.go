@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -20,29 +22,62 @@ type Request struct {
 	Kind   string // the recipe, as people see it
 	Mode   driver.Mode
 	Weight int64
-	Kin    driver.Kin
-	Value  []byte // what the entry holds, for others to read; nil: nothing
+	Family driver.Family
+	Value  []byte // what the entry holds, for other programs to read; nil: nothing
 	Limit  int64  // of a semaphore; 0 elsewhere
-	Follow bool   // take any limit that the line has
-	Rule   Rule
+	Follow bool   // accept any limit that the queue has
+	Rule   rule.Rule
 
-	// Slots has every hold get a number of its own.
+	// Slots gives every hold a slot.
 	Slots bool
 
-	// Ledger has the line keep account of how holds end, and Delay is how long
-	// to wait when the one before has died.
+	// Ledger records how holds end, and Delay is how long to wait when the last holder
+	// has died.
 	Ledger bool
 	Delay  time.Duration
 
-	// MinHold is for how long the entry stays at least, from the grant on.
+	// MinHold is how long the entry stays at least, from the grant on.
 	MinHold time.Duration
 
-	// Try makes the request give up at once, without a trace, if anybody
-	// stands in the line.
+	// Try makes the request give up at once, without a trace, if it would have to wait.
 	Try bool
 
 	// Err is why the recipe refuses the request. Acquire returns it.
 	Err error
+}
+
+// Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
+// wait only. It gives up with a *session.NotAcquiredError when ctx ends or a try would
+// have to wait; with session.ErrClosed, ErrDenied, ErrRefused, ErrForeignKey,
+// ErrWeight, ErrLimitMismatch or ErrInvalidName where waiting cannot help. After an error
+// nothing of the request stays at the service.
+//
+// If the place is lost, with the term or because an operator deleted the entry, the
+// request joins again at the end of the queue; hooks and log report that.
+//
+// Several requests are for several queues: the queues are joined in one transaction, and
+// the hold is one, with one token. Since two such requests have the same order in
+// every queue that they share, they never wait for each other in a circle. If the place
+// in one queue is lost, so are all.
+//
+// A try is made for at most tryTimeout, whatever ctx allows, and then fails with
+// session.ErrUnavailable.
+func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
+	r := rs[0]
+	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
+	if len(rs) > 1 && Core().Of(s).Hooked() {
+		st.Names = names(rs)
+		st.Name = strings.Join(st.Names, ", ")
+	}
+	ctx, hooks := Core().Start(ctx, s, st)
+	defer func() { hooks.Ended(err) }() // also after a panic in a method of ctx
+	if err := check(ctx, s, rs); err != nil {
+		return nil, err
+	}
+	if r.Try {
+		return try(ctx, s, rs, hooks)
+	}
+	return acquire(ctx, s, rs, hooks)
 }
 
 // names returns the names of the locks of several requests.
@@ -54,132 +89,63 @@ func names(rs []Request) []string {
 	return all
 }
 
-// start begins a request as the hooks see it. ctx goes on as the returned context.
-func start(ctx context.Context, s *session.Session, rs []Request) (context.Context, door.Request) {
-	r := rs[0]
-	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
-	if len(rs) > 1 && Core().Of(s).Hooked() {
-		st.Names = names(rs)
-		st.Name = strings.Join(st.Names, ", ")
-	}
-	return Core().Start(ctx, s, st)
-}
-
-// checked says what is wrong with a set of requests, before anything is sent.
-func checked(ctx context.Context, s *session.Session, rs []Request) error {
-	names := make(map[string]bool, len(rs))
+// check returns what is wrong with a set of requests, before anything is sent.
+func check(ctx context.Context, s *session.Session, rs []Request) error {
 	for _, r := range rs {
 		if r.Err != nil {
 			return r.Err
 		}
 	}
-	for _, r := range rs {
-		if err := Core().Of(s).CheckName(r.Name); err != nil {
+	for i, name := range names(rs) {
+		if err := Core().Of(s).CheckName(name); err != nil {
 			return err
 		}
-		if names[r.Name] {
-			return fmt.Errorf("%w %q: it is named twice", session.ErrInvalidName, r.Name)
+		if slices.Contains(names(rs[:i]), name) {
+			return fmt.Errorf("%w %q: it is named twice", session.ErrInvalidName, name)
 		}
-		names[r.Name] = true
-		if err := Core().Within(ctx, s, r.Name); err != nil {
+		if err := Core().Within(ctx, s, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// errPlaceLost: the entry of a waiting seat is gone, and the seat did not leave.
-var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
-
-// Acquire joins the line and returns when the rule admits the entry. ctx bounds
-// the waiting only. It gives up with a *session.NotAcquiredError when ctx ends
-// or a try finds somebody; with session.ErrClosed, ErrDenied, ErrRefused,
-// ErrForeignKey or ErrInvalidName where waiting cannot help. After an error
-// nothing of the request stays at the service.
-//
-// If the place in the line is lost, with the term or by an operator's hand, the
-// request goes to the end of the line, which hooks and log tell.
-//
-// Several requests are for several lines: the lines are joined in one
-// transaction, and the hold is one, with one token. Since two such requests stand
-// in the same order in every line that they share, they never wait for each
-// other in a circle. If the place in one line is lost, so are all.
-//
-// A try is made for at most tryTimeout, whatever ctx allows, and then fails with
-// session.ErrUnavailable.
-func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
-	ctx, hooks := start(ctx, s, rs)
-	defer func() { hooks.Ended(err) }() // also after a panic in a method of ctx
-	if err := checked(ctx, s, rs); err != nil {
-		return nil, err
-	}
-	if !rs[0].Try {
-		return acquire(ctx, s, rs, hooks)
-	}
-	limit := tryTimeout
-	for _, r := range rs {
-		limit = max(limit, tryTimeout+r.Delay)
-	}
-	inner, cancel := driver.WithTimeout(ctx, Core().Of(s).Clock(), limit)
-	defer cancel()
-	h, err = acquire(inner, s, rs, hooks)
-	if e, ok := errors.AsType[*session.NotAcquiredError](err); ok && e.Err != nil && ctx.Err() == nil {
-		return nil, noAnswer(limit, e.Err)
-	}
-	return h, err
-}
-
-// tryTimeout is how long a try goes on while the service does not answer.
-const tryTimeout = 5 * time.Second
-
-// noAnswer is the error of a try that took too long. It is not
-// session.ErrNotAcquired: nobody knows whether the lock is free.
-func noAnswer(limit time.Duration, why error) error {
-	if errors.Is(why, session.ErrUnavailable) {
-		return fmt.Errorf("no answer within %s: %w", limit, why)
-	}
-	return fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, limit)
-}
-
-// acquire is Acquire without the bound of a try.
-func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
-	rest := minRest
-	for {
-		if ctx.Err() != nil {
-			return nil, &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
-		}
-		h, again, err := once(ctx, s, rs, hooks)
-		if !again {
-			return h, err
-		}
-		if errors.Is(err, driver.ErrUnavailable) {
-			// Nothing was done, and the service is in trouble.
-			driver.Sleep(ctx, Core().Of(s).Clock(), rest)
-			rest = min(2*rest, maxRest)
-			continue
-		}
-		rest = minRest
-	}
-}
-
-// The pauses between requests that reached nobody.
+// The pauses between requests that no server has answered.
 const (
 	minRest = 10 * time.Millisecond
 	maxRest = time.Second
 )
 
-// ended is the error of a context that has ended, with its cause if it has one
-// of its own.
-func ended(ctx context.Context) error {
-	if c := context.Cause(ctx); !errors.Is(c, ctx.Err()) {
-		return fmt.Errorf("%w: %w", ctx.Err(), c)
+// acquire attempts until there is a hold, or an error that another attempt cannot cure.
+func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
+	for rest := minRest; ctx.Err() == nil; {
+		h, again, err := attempt(ctx, s, rs, hooks)
+		if !again {
+			return h, err
+		}
+		if !errors.Is(err, driver.ErrUnavailable) {
+			rest = minRest
+			continue
+		}
+		driver.Sleep(ctx, Core().Of(s).Clock(), rest) // nothing was done, and the service is in trouble
+		rest = min(2*rest, maxRest)
 	}
-	return ctx.Err()
+	return nil, gaveUp(ctx)
 }
 
-// once goes through the lines once. again says that the place was lost, or never
-// had, by no fault of the caller.
-func once(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (h *session.Hold, again bool, err error) {
+// gaveUp is the error of a request whose ctx has ended, with its cause if it has one of
+// its own.
+func gaveUp(ctx context.Context) *session.NotAcquiredError {
+	err := ctx.Err()
+	if c := context.Cause(ctx); !errors.Is(c, err) {
+		err = fmt.Errorf("%w: %w", err, c)
+	}
+	return &session.NotAcquiredError{Ahead: -1, Err: err}
+}
+
+// attempt joins the queues once, waits, and makes the hold. again reports that the place
+// was lost, or that there never was one, for no reason that the caller gave.
+func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (h *session.Hold, again bool, err error) {
 	t, err := termOf(ctx, s)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -187,97 +153,104 @@ func once(ctx context.Context, s *session.Session, rs []Request, hooks door.Requ
 		}
 		return nil, false, err
 	}
-	lines := make([]entrance, len(rs))
-	for i, r := range rs {
-		lines[i] = engineOf(t).open(r.Name).enter()
-		defer lines[i].close()
-	}
-	joined, err := join(ctx, t, rs)
-	if _, ok := errors.AsType[*driver.TakenError](err); ok && rs[0].Mode != driver.Exclusive {
-		// Whoever is there may admit us beside himself.
-		if err = peek(ctx, s, rs[0]); err == nil {
-			joined, err = join(ctx, t, rs, anyway)
+	g := newGroup(engineOf(t), rs, hooks)
+	defer g.close()
+	joined, err := g.join(ctx, rs[0].Try)
+	if _, taken := errors.AsType[*driver.TakenError](err); taken && rs[0].Mode != driver.Exclusive {
+		// The entries ahead may admit this one beside them.
+		if err = peek(ctx, t, rs[0]); err == nil {
+			joined, err = g.join(ctx, false)
 		}
 	}
 	if err != nil {
-		again, err = notJoined(ctx, t, err)
+		again, err = g.notJoined(ctx, err)
 		return nil, again, err
 	}
-	g := newGroup(t, lines, rs, joined, hooks)
+	g.joined(joined)
 	if again, err := g.wait(ctx); err != nil {
 		return nil, again, err
 	}
-	return g.take(ctx, rs)
+	return g.take(ctx)
 }
 
-// anyway makes a try join a line that is not empty.
-func anyway(r *driver.JoinRequest) { r.IfEmpty = false }
-
-// join joins the lines.
-func join(ctx context.Context, t term, rs []Request, change ...func(*driver.JoinRequest)) ([]driver.Joined, error) {
-	reqs := make([]driver.JoinRequest, len(rs))
-	for i, r := range rs {
+// join joins the queues.
+func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error) {
+	t := g.e.t
+	reqs := make([]driver.JoinRequest, len(g.rs))
+	for i, r := range g.rs {
 		meta := t.in.Meta()
-		meta.Kind, meta.Since, meta.Holds = r.Kind, t.in.Clock().Wall(), slices.Concat(t.s.Options().Holds, Core().Held(ctx))
-		reqs[i] = driver.JoinRequest{
-			Line: r.Name, Mode: r.Mode, Weight: r.Weight, Meta: meta, IfEmpty: r.Try, Nearest: r.Rule.Need,
-			Kin: r.Kin, Value: r.Value, Limit: r.Limit, Follow: r.Follow, Ledger: r.Ledger,
+		meta.Kind, meta.Since, meta.Holds = r.Kind, g.e.clock.Wall(), slices.Concat(meta.Holds, Core().Held(ctx))
+		req := driver.JoinRequest{
+			Queue: r.Name, Mode: r.Mode, Weight: r.Weight, Family: r.Family, IfEmpty: ifEmpty, Nearest: rule.Nearest, Data: meta.Encode(),
 		}
-		for _, c := range change {
-			c(&reqs[i])
+		if r.Value != nil {
+			req.Data, req.Valued, req.Detail, g.meta = r.Value, true, req.Data, &meta
 		}
-	}
-	if failpoint.On(failpoint.JoinInTurn) {
-		return joinInTurn(ctx, t, reqs)
-	}
-	if len(reqs) > 1 {
-		return t.Driver().JoinAll(ctx, reqs)
-	}
-	joined, err := t.Driver().Join(ctx, reqs[0])
-	if err != nil {
-		return nil, err
-	}
-	return []driver.Joined{joined}, nil
-}
-
-// joinInTurn is join with failpoint JoinInTurn.
-func joinInTurn(ctx context.Context, t term, reqs []driver.JoinRequest) ([]driver.Joined, error) {
-	all := make([]driver.Joined, len(reqs))
-	for i, r := range reqs {
-		var err error
-		if all[i], err = t.Driver().Join(ctx, r); err != nil {
-			return nil, err
+		if r.Rule.Limited {
+			req.Ops, req.Records = append(req.Ops, limitOp(r.Limit, r.Follow)), []string{recordLimit}
 		}
+		if r.Ledger {
+			req.Ops = append(req.Ops, g.ledgerOp())
+		}
+		reqs[i] = req
+	}
+	if !failpoint.On(failpoint.JoinInTurn) {
+		return g.e.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
+	}
+	var all []driver.Joined
+	for _, req := range reqs {
+		joined, err := g.e.s.Join(ctx, req)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the backend's own error
+		}
+		all = append(all, joined...)
 	}
 	return all, nil
 }
 
-// notJoined sorts out why there is no entry.
-func notJoined(ctx context.Context, t term, err error) (again bool, _ error) {
-	var pending *driver.PendingError
-	if errors.As(err, &pending) {
+// limitOp makes the limit of a semaphore if there is none. If there is another one, it
+// refuses the join, unless the request follows any. The condition is not Absent: a record
+// that was made so is deleted when the join is settled, and others may use it by then.
+func limitOp(limit int64, follow bool) driver.Op {
+	value := strconv.AppendInt(nil, limit, 10)
+	return driver.Op{Record: recordLimit, If: driver.EqualOrAbsent(value), Value: value, Optional: follow}
+}
+
+// mismatch is the error of a request whose limit is not that of its queue.
+func mismatch(queue string, r driver.Record, asked int64) error {
+	limit, err := limitOf(queue, r)
+	if err != nil {
+		return err
+	}
+	return &rule.LimitError{Limit: limit, Asked: asked}
+}
+
+// notJoined finds out what it means that there is no entry.
+func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) {
+	t := g.e.t
+	if pending, ok := errors.AsType[*driver.PendingError](err); ok {
 		t.Clean(pending.Settle)
 	}
-	var taken *driver.TakenError
-	switch {
-	case errors.As(err, &taken):
-		return false, &session.NotAcquiredError{
-			Holder: shown(taken.First), Ahead: taken.Count, Now: t.in.Clock().Wall(),
+	if taken, ok := errors.AsType[*driver.TakenError](err); ok {
+		return false, g.taken(ctx, taken)
+	}
+	if refused, ok := errors.AsType[*driver.RefusedError](err); ok { // the limit is another one
+		var r driver.Record
+		if r, err = inTheWay(ctx, g.e.s, refused); err == nil {
+			return false, mismatch(refused.Queue, r, g.rs[0].Limit)
 		}
+	}
+	switch {
 	case ctx.Err() != nil:
-		return false, &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
-	case driver.Incurable(err), errors.Is(err, driver.ErrLimitMismatch):
+		return false, gaveUp(ctx)
+	case driver.Incurable(err), errors.Is(err, session.ErrLimitMismatch):
 		return false, err
 	case errors.Is(err, driver.ErrSessionOver):
-		t.Driver().Prove()
-		// The term may not know yet that it is over. Wait for it to learn,
-		// rather than join a dead session again and again.
-		driver.Sleep(t.Context(), t.in.Clock(), minRest) //nolint:contextcheck // until the term knows
-		return true, err
-	case errors.Is(err, driver.ErrUnavailable):
-		return true, err
-	case t.Context().Err() != nil:
+		g.e.s.Renew()
+		// The term may not know yet that it is over. Wait for it to learn that, rather
+		// than join with a dead session again and again.
+		driver.Sleep(t.Context(), g.e.clock, minRest) //nolint:contextcheck // until the term knows
 		return true, err
 	}
-	return false, err
+	return errors.Is(err, driver.ErrUnavailable) || t.Context().Err() != nil, err
 }

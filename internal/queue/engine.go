@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -29,134 +30,242 @@ func termOf(ctx context.Context, s *session.Session) (term, error) {
 	return term{t, s, in}, err
 }
 
-// shown returns the first entry of a queue for the error of a request that gave up; a
-// zero one stays zero.
-func shown(first driver.Entry) session.Entry {
-	if first.Zero() {
-		return session.Entry{}
-	}
-	return Core().Entry(1, true, first)
-}
-
-// first returns the first entry of a queue, a zero one if the queue is empty.
-func (t term) first(ctx context.Context, name string) (driver.Entry, error) {
-	queue, err := t.in.List(ctx, name, 1)
-	if err != nil || len(queue) == 0 {
-		return driver.Entry{}, err
-	}
-	return queue[0], nil
-}
-
-// engine is what a term has in its lines.
+// engine is what a term has in its queues. It does what they ask of outside.
 type engine struct {
-	t       term
-	ordered bool // as the driver's Profile says
-	tells   bool // as the driver's Profile says
-	moves   bool // as the driver's Profile says
-	ends    bool // as the driver's Profile says
+	t     term
+	s     driver.Session
+	clock driver.Clock
 
-	mu    sync.Mutex
-	lines map[string]*line // those with seats or users
-	fresh []*seat          // held, and not guarded yet
-	young []*seat          // held and guarded; the grant is to be recorded if the hold lasts
-	quiet bool             // the log has a line about records that the service refuses
+	mu      sync.Mutex // guards all that follows, and the queues; nothing waits under it
+	queues  map[string]*queue
+	acts    []func() // are run when mu is free
+	doubted doubts
+	first   bool // Event.First was seen
+
+	near    later // reads for those whose turn is near
+	waiting later // protects those that wait for long
+	held    later // protects and marks those that hold for a moment
+	lasting later // stores when those were granted that hold for a second
+	details []*entry
+	storing bool // a goroutine stores details
 }
+
+// Most entries wait or hold for a shorter time than these, and cost nothing more.
+const (
+	long    = 250 * time.Millisecond
+	moment  = 50 * time.Millisecond
+	lasting = time.Second - moment // after moment
+)
+
+// hurry is how long a queue must rest before a waiter reads whether its turn is near, and
+// linger is how long a queue that is not in use keeps its pace.
+const (
+	hurry  = time.Millisecond
+	linger = 2 * time.Second
+)
 
 // engineOf returns the engine of a term.
 func engineOf(t term) *engine {
 	//nolint:forcetypeassert // only this function fills the slot
 	return t.Engine(func(door.Term) any {
-		p := t.in.Profile()
-		return &engine{t: t, ordered: p.Ordered, tells: p.Tells, moves: p.Moves, ends: p.Ends, lines: map[string]*line{}}
+		e := &engine{t: t, s: t.Driver(), clock: t.in.Clock(), queues: map[string]*queue{}}
+		e.near = later{e, hurry, func(en *entry) { en.q.want(en) }, nil}
+		e.waiting = later{e, long, e.waitsLong, nil}
+		e.held = later{e, moment, e.holds, nil}
+		e.lasting = later{e, lasting, e.lasts, nil}
+		return e
 	}).(*engine)
 }
 
-// open returns the line of that name, which stays until its last user has
-// called close and its last seat is gone.
-func (e *engine) open(name string) *line {
+// do runs f under the mutex, and afterwards what f has left to do.
+func (e *engine) do(f func()) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	ln := e.lines[name]
-	if ln == nil {
-		ln = &line{e: e, name: name, seats: map[driver.Ref]*seat{}, subs: map[spot]*sub{}}
-		e.lines[name] = ln
-	}
-	ln.users++
-	return ln
-}
-
-// entrance is a line that is to be joined.
-type entrance struct {
-	*line
-	asked int // what told is before that
-}
-
-func (ln *line) enter() entrance {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return entrance{ln, ln.told}
-}
-
-// close is the end of an open.
-func (ln *line) close() {
-	ln.e.mu.Lock()
-	ln.users--
-	ln.e.mu.Unlock()
-	ln.tidy()
-}
-
-// tidy frees a line that nobody uses. The order of the locks is e.mu, ln.mu.
-func (ln *line) tidy() {
-	ln.e.mu.Lock()
-	defer ln.e.mu.Unlock()
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if ln.users == 0 && len(ln.seats) == 0 && ln.e.lines[ln.name] == ln {
-		delete(ln.e.lines, ln.name)
-		ln.stopTimer()
-	}
-}
-
-// moment is how long a hold lasts before its entry is watched, and in a line with
-// a limit noted as admitted. Most holds are shorter, and cost nothing.
-const moment = 50 * time.Millisecond
-
-// guardLater has the entry of a held seat watched if it is still held in a
-// moment. One timer serves all that were granted meanwhile.
-func (e *engine) guardLater(s *seat) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.fresh = append(e.fresh, s)
-	if len(e.fresh) == 1 {
-		e.t.in.Clock().AfterFunc(moment, e.guard)
-	}
-}
-
-// guard watches the entries of those that still hold.
-func (e *engine) guard() {
-	e.mu.Lock()
-	fresh := e.fresh
-	e.fresh = nil
+	f()
+	acts := e.acts
+	e.acts = nil
 	e.mu.Unlock()
-	if e.t.Context().Err() != nil {
+	for _, act := range acts {
+		act()
+	}
+}
+
+// after calls f under the mutex when d has passed, unless the term is over.
+func (e *engine) after(d time.Duration, f func()) (stop func() bool) {
+	return e.clock.AfterFunc(d, func() {
+		if e.t.Context().Err() == nil {
+			e.do(f)
+		}
+	})
+}
+
+// open returns the queue of that name, which stays until its users have called tidy and
+// its last own entry is gone.
+func (e *engine) open(name string) *queue {
+	q := e.queues[name]
+	if q == nil {
+		q = &queue{name: name, out: e}
+		e.queues[name] = q
+	}
+	q.users++
+	return q
+}
+
+// tidy frees a queue some time after its last use.
+func (e *engine) tidy(q *queue) {
+	if q.idle || q.users > 0 || q.own.len() > 0 {
 		return
 	}
-	for _, s := range fresh {
-		s.ln.do(func() {
-			if s.state == held && !s.leaving {
-				s.ln.watchOwn(s, s.born)
-				if s.rule.Limited {
-					s.ln.acts = append(s.ln.acts, s.admit)
-				}
-				s.ln.acts = append(s.ln.acts, func() { e.recordLater(s) })
-			}
+	q.idle, q.pic = true, picture{}
+	e.after(linger, func() {
+		if q.idle = false; q.users > 0 || q.own.len() > 0 {
+			return
+		}
+		delete(e.queues, q.name)
+		if q.relook != nil {
+			q.relook()
+		}
+	})
+}
+
+func (e *engine) now() driver.Instant { return e.clock.Now() }
+func (e *engine) doubts() *doubts     { return &e.doubted }
+func (e *engine) firsts() bool        { return e.first }
+
+// watch implements outside.
+func (e *engine) watch(w *watch) {
+	w.cancel = e.s.Watch(w.target, func(ev driver.Event) {
+		e.do(func() {
+			e.first = e.first || ev.First
+			w.q.event(w, ev)
 		})
+	})
+}
+
+// read implements outside. One goroutine reads a queue for all entries that want it. It
+// ends when none does, or with the term.
+func (e *engine) read(q *queue) {
+	if q.reading {
+		return
+	}
+	q.reading = true
+	e.t.Go(func(ctx context.Context) {
+		for rest := minRest; ctx.Err() == nil; {
+			var a *ask
+			if e.do(func() { a = q.next() }); a == nil {
+				return
+			}
+			v, err := e.s.Read(ctx, a.ReadRequest)
+			if err == nil {
+				rest = minRest
+				e.do(func() { q.learned(a, v) })
+				continue
+			}
+			e.do(func() { q.failed(a, err) })
+			driver.Sleep(ctx, e.clock, rest)
+			rest = min(2*rest, maxRest)
+		}
+	})
+}
+
+// soon implements outside.
+func (e *engine) soon(en *entry) { e.near.add(en) }
+
+// waits implements outside.
+func (e *engine) waits(en *entry) {
+	e.waiting.add(en)
+	e.relook(en.q)
+}
+
+// relook has waiters read now and then although no event comes: a connection may be silent
+// without being closed.
+func (e *engine) relook(q *queue) {
+	if q.relook != nil || failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoNote) {
+		return
+	}
+	q.relook = e.after(relookTime(e.t.s, e.clock), func() {
+		q.relook = nil
+		for _, en := range q.own.all() {
+			if en.state == waiting {
+				q.want(en)
+				e.relook(q)
+			}
+		}
+	})
+}
+
+// relookTime is how long waiters wait for an event until they read: about the TTL, or 10 s
+// if that is more.
+func relookTime(s *session.Session, clock driver.Clock) time.Duration {
+	d := max(s.Options().TTL, 10*time.Second)
+	return d - d/4 + driver.Jitter(clock, d/2)
+}
+
+// waitsLong is called when an entry has waited for long: in the end every waiter is to
+// learn that its entry is gone.
+func (e *engine) waitsLong(en *entry) {
+	if en.state == waiting && !en.leaving {
+		en.q.protect(en)
 	}
 }
 
-// relook is how often a waiting seat looks without any event. It is a net under
-// the watches: a connection may be silent without being closed.
-func (e *engine) relook() time.Duration {
-	d := max(e.t.s.Options().TTL, 10*time.Second)
-	return d - d/4 + driver.Jitter(e.t.in.Clock(), d/2)
+// lost implements outside.
+func (e *engine) lost(en *entry) {
+	if en.g.hold != nil {
+		e.endHold(en.g)
+	}
+	e.doubt()
+}
+
+// endHold ends a hold that is lost: first of all its context. Then the entry leaves all
+// the same, because its records go with that; but where others are held with it, the
+// caller is to stop first.
+func (e *engine) endHold(g *group) {
+	e.acts = append(e.acts, func() {
+		Core().Inner(g.hold).EntryGone(nil)
+		if len(g.entries) == 1 {
+			e.t.Clean(g.abandon)
+		}
+	})
+}
+
+// doubt implements outside. A renewal shows whether the session lives.
+func (e *engine) doubt() {
+	e.doubted.raise()
+	e.acts = append(e.acts, e.s.Renew)
+}
+
+// later calls f for each entry a time after it was added, with one timer for all.
+type later struct {
+	e   *engine
+	d   time.Duration
+	f   func(*entry)
+	due []due
+}
+
+type due struct {
+	*entry
+	at driver.Instant
+}
+
+// add needs the mutex.
+func (l *later) add(en *entry) {
+	l.due = append(l.due, due{en, l.e.clock.Now().Add(l.d)})
+	if len(l.due) == 1 {
+		l.e.after(l.d, l.fire)
+	}
+}
+
+func (l *later) fire() {
+	now := l.e.clock.Now()
+	for len(l.due) > 0 && l.due[0].at <= now {
+		en := l.due[0].entry
+		l.due[0] = due{}
+		l.due = l.due[1:]
+		l.f(en)
+	}
+	if len(l.due) > 0 {
+		l.e.after(l.due[0].at.Sub(now), l.fire)
+	} else {
+		l.due = nil
+	}
 }

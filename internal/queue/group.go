@@ -3,8 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -13,262 +11,274 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// group is what one request has: a seat in one line, or one in each of several,
-// made in one transaction.
+// group is what one request has: an entry in one queue, or one in each of several, made
+// in one transaction.
 type group struct {
-	t      term
-	seats  []*seat
-	fell   chan struct{} // closed when a seat was lost or refused; nil if done tells
-	hooks  door.Request
-	turn   int           // see door.Request
-	past   driver.Past   // how the holds before ended, all in all
-	number driver.Number // of the hold; N is -1 if it was not asked for
+	e       *engine
+	rs      []Request
+	queues  []*queue
+	doubts  uint64 // before the join was sent
+	entries []*entry
+	hooks   door.Request
+	hooked  bool // they want to know what it waits for
+	turn    int  // see door.Request
+	records
+	meta    *door.Meta    // of an entry with a value
+	calling chan struct{} // full while a call about the entries is under way
+
+	// The engine's mutex guards what follows.
+	missing int           // entries that do not hold yet
+	waits   bool          // some did not when the joins were answered
+	whole   bool          // all hold, at one moment
+	refusal error         // why one of them never will
+	done    chan struct{} // closed when it is whole, or one was refused
+	fell    chan struct{} // closed when one is lost
+	fallen  bool          // it is
+	stop    func()        // ends a call that a Leave does not wait for
+	hold    *session.Hold // once the caller has it
+	granted time.Time     // by our wall clock
+	marked  bool          // the service knows that it holds permits
+	tried   bool          // a Leave was sent whose outcome is not known
+	left    bool          // the entries are gone
+	why     error         // what leave returns then
 }
 
-// newGroup gives new entries their seats.
-func newGroup(t term, lines []entrance, rs []Request, joined []driver.Joined, hooks door.Request) *group {
-	g := &group{t: t, seats: make([]*seat, len(rs)), hooks: hooks, number: driver.Number{N: -1}}
-	var fall func()
-	if len(rs) > 1 || rs[0].Delay > 0 { // a seat that holds may have to wait for something else
-		g.fell = make(chan struct{})
-		fall = sync.OnceFunc(func() { close(g.fell) })
+// errPlaceLost: the entry of a waiter is gone, and the waiter did not leave.
+var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
+
+// newGroup opens the queues of a request.
+func newGroup(e *engine, rs []Request, hooks door.Request) *group {
+	g := &group{
+		e: e, rs: rs, hooks: hooks, hooked: e.t.in.Hooked(), missing: len(rs),
+		done: make(chan struct{}), fell: make(chan struct{}), calling: make(chan struct{}, 1),
 	}
-	g.turn = hooks.Joined(t.Term, joined)
-	for i, r := range rs {
-		g.seats[i] = lines[i].add(joined[i], r, fall, place{hooks, g.turn, i})
+	g.records = records{g: g, slot: -1, ledgers: make([]ledger, len(rs))}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g.doubts = e.doubted.n
+	for _, r := range rs {
+		q := e.open(r.Name)
+		q.joins++
+		g.queues = append(g.queues, q)
 	}
 	return g
 }
 
-// wait waits until all seats hold. Without error they do. again says that a
-// place was lost, by no fault of the caller.
+// close is the end of a request, with a hold or without.
+func (g *group) close() {
+	g.e.mu.Lock()
+	defer g.e.mu.Unlock()
+	for _, q := range g.queues {
+		if q.users--; g.entries == nil {
+			q.joins--
+		}
+		g.e.tidy(q)
+	}
+}
+
+// joined takes in the entries.
+func (g *group) joined(joined []driver.Joined) {
+	var ahead []int
+	for i, j := range joined {
+		ahead = append(ahead, j.View.Count)
+		g.entries = append(g.entries, &entry{g: g, n: i, rule: g.rs[i].Rule, try: g.rs[i].Try})
+		g.learnLedger(i, j)
+	}
+	g.turn = g.hooks.Joined(g.e.t.Term, joined[0].Entry.Token, ahead[0], ahead[1:]...)
+	g.e.do(func() {
+		for i, en := range g.entries {
+			g.queues[i].joined(en, joined[i], g.doubts)
+		}
+		if g.waits = g.missing > 0; g.waits {
+			g.protect()
+		}
+	})
+}
+
+// protect has those entries watched that hold while something else is waited for. The
+// caller holds the mutex.
+func (g *group) protect() {
+	for _, en := range g.entries {
+		if en.state == held && !en.leaving {
+			en.q.protect(en)
+		}
+	}
+}
+
+// holds takes in that an entry holds. If others are still waited for, it is watched.
+func (g *group) holds(en *entry) {
+	g.waitsFor(en)
+	if g.missing--; !g.complete(en) && g.waits {
+		en.q.protect(en)
+	}
+}
+
+// complete lets the request have its hold when all entries hold, and reports whether it
+// has. Of now that was proved at this moment; of the others it was earlier, so their
+// watches must be armed and have reported no end.
+func (g *group) complete(now *entry) bool {
+	if g.missing > 0 || g.whole {
+		return g.whole
+	}
+	for _, en := range g.entries {
+		if g.waits && en != now && (en.guard == nil || !en.guard.armed) {
+			return false
+		}
+	}
+	g.whole = true
+	close(g.done)
+	return true
+}
+
+// refuse takes in that an entry will never hold.
+func (g *group) refuse(err error) {
+	if g.refusal == nil {
+		g.refusal = err
+		close(g.done)
+	}
+}
+
+// fall takes in that an entry is lost.
+func (g *group) fall() {
+	if !g.fallen {
+		g.fallen = true
+		close(g.fell)
+	}
+}
+
+// waitsFor reports what an entry waited for last.
+func (g *group) waitsFor(en *entry) {
+	if b := en.blocker; b != nil && g.hooked {
+		g.hooks.WaitsFor(g.turn, new(*b)) // a copy: the picture's can get marks
+	}
+}
+
+// wait waits until all entries hold. Without error they do. again reports that a place
+// was lost, for no reason that the caller gave.
 func (g *group) wait(ctx context.Context) (again bool, err error) {
-	for _, st := range g.seats {
-		select {
-		case <-st.done: // as good as ever when nobody is ahead
-		default:
-			g.watch()
-			select {
-			case <-st.done:
-			case <-g.fell:
-			case <-ctx.Done():
-				return false, g.giveUp(ctx)
-			case <-g.t.Context().Done():
-				return true, st.rejoin(context.Cause(g.t.Context())) //nolint:contextcheck // why the term has ended
-			}
-		}
-		if again, err := g.refused(); err != nil {
-			return again, err
-		}
+	select {
+	case <-g.done: // almost always, when nobody is ahead
+		return g.failed(ctx)
+	default:
 	}
-	return false, nil
+	t := g.e.t
+	select {
+	case <-g.done:
+	case <-g.fell:
+	case <-ctx.Done():
+		return false, g.giveUp(ctx)
+	case <-t.Context().Done():
+		return true, g.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	}
+	return g.failed(ctx)
 }
 
-// refused says why a seat got no hold, or has it no longer, and then leaves the
-// lines. Nil if none has been refused.
-func (g *group) refused() (again bool, err error) {
-	for _, st := range g.seats {
-		st.ln.mu.Lock()
-		err := st.err
-		if err == nil && st.lost {
-			err = errPlaceLost
-		}
-		st.ln.mu.Unlock()
-		if err == nil {
-			continue
-		}
-		switch {
-		case errors.Is(err, errPlaceLost):
-			again, err = true, st.rejoin(err)
-		case errors.Is(err, errMustWait):
-			err = st.taken()
-		}
-		if !again || len(g.seats) > 1 {
-			g.clean()
-		}
-		return again, err
+// failed returns why an entry got no hold, or has it no longer, and then leaves the
+// queues: also for an entry that is gone, because its records go with that.
+func (g *group) failed(ctx context.Context) (again bool, err error) {
+	g.e.mu.Lock()
+	lost, err := g.fallen, g.refusal
+	g.e.mu.Unlock()
+	switch {
+	case lost:
+		again, err = true, g.rejoin(errPlaceLost)
+	case errors.Is(err, errMustWait):
+		err = g.mustWait(ctx)
+	case err == nil:
+		return false, nil
 	}
-	return false, nil
+	g.clean()
+	return again, err
 }
 
-// watch has the entries of those watched that hold already: they are to hold for
-// longer than it takes to be told.
-func (g *group) watch() {
-	if g.fell == nil {
-		return
+// rejoin reports that the place was lost and why.
+func (g *group) rejoin(why error) error {
+	if errors.Is(why, session.ReasonClosed) {
+		return why // there will be no queue to join
 	}
-	for _, st := range g.seats {
-		st.ln.do(func() {
-			if st.state == held && !st.leaving {
-				st.ln.watchOwn(st, st.born)
-			}
-		})
-	}
+	g.e.t.s.Options().Logger.Warn("fairlock: place in the queue lost, joining again",
+		"name", g.rs[0].Name, "token", g.entries[0].Token, "err", why)
+	g.hooks.Rejoined(why)
+	return why
 }
 
-// clean leaves the lines in the background.
-func (g *group) clean() { g.t.Clean(g.drop) }
-
-// drop leaves the lines of a request whose caller has held nothing. The ledgers
-// go on to say what they said before.
-func (g *group) drop(ctx context.Context) error {
-	// A name that the service refused is not in the ledger.
-	if err := settled(g.reread(ctx)); err != nil && !errors.Is(err, driver.ErrRefused) {
-		return err
-	}
-	clean := func(i int) bool { return g.seats[i].book.past != driver.PastDied }
-	if failpoint.On(failpoint.StruckByWaiter) {
-		clean = func(int) bool { return true }
-	}
-	return settled(g.leave(ctx, clean))
-}
-
-// abandon leaves the lines of a hold that was lost in one of them. What its
-// caller did may be half done, so all ledgers keep its name.
-func (g *group) abandon(ctx context.Context) error {
-	return settled(g.leave(ctx, func(int) bool { return false }))
-}
-
-// settled takes what is gone for left.
-func settled(err error) error {
-	if errors.Is(err, driver.ErrGone) {
-		return nil
-	}
-	return err
-}
-
-// release gives back a hold that has done its work.
-func (g *group) release(ctx context.Context) error {
-	return g.leave(ctx, func(int) bool { return true })
-}
-
-// leave deletes all entries. clean says of which the ledger is to forget them. It
-// is idempotent. Of several, ErrGone means that one was gone before.
-func (g *group) leave(ctx context.Context, clean func(i int) bool) error {
-	if len(g.seats) == 1 {
-		return g.seats[0].leave(ctx, g.seats[0].ledger && clean(0))
-	}
-	var present []*seat
-	var reqs []driver.LeaveRequest
-	lost := false
-	for i, st := range g.seats {
-		if err := st.change(ctx); err != nil {
-			return err
-		}
-		defer st.changed()
-		_, req, err := st.depart()
-		if err != nil {
-			lost = true
-			continue
-		}
-		req.Clean = st.ledger && clean(i)
-		req.Probe = driver.Ref{} // nobody here would use the answer
-		present, reqs = append(present, st), append(reqs, req)
-	}
-	if len(reqs) == 0 {
-		return driver.ErrGone
-	}
-	left, err := g.t.Driver().LeaveAll(ctx, reqs)
-	if err != nil {
-		return err
-	}
-	for i, st := range present {
-		lost = lost || left[i].Gone
-		st.gone(nil, left[i])
-	}
-	if lost {
-		return driver.ErrGone
-	}
-	return nil
-}
-
-// take makes the hold of seats that were granted. If ctx has ended meanwhile,
-// the locks are given back.
-func (g *group) take(ctx context.Context, rs []Request) (h *session.Hold, again bool, err error) {
+// take makes the hold of entries that were granted. If ctx has ended meanwhile, it
+// releases them.
+func (g *group) take(ctx context.Context) (h *session.Hold, again bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, g.giveUp(ctx)
 	}
-	if again, err := g.prepare(ctx, rs); err != nil {
+	if again, err := g.prepare(ctx); err != nil {
 		return nil, again, err
 	}
-	if again, err := g.refused(); err != nil { // it went before anybody could use it
+	if again, err := g.failed(ctx); err != nil { // it was lost before the caller could use it
 		return nil, again, err
 	}
-	h, err = Core().Grant(ctx, g.t.Term, g.grant(rs))
+	g.granted = g.e.clock.Wall()
+	h, err = Core().Grant(ctx, g.e.t.Term, g.grant())
 	if err != nil {
-		return nil, true, g.seats[0].rejoin(err)
+		return nil, true, g.rejoin(err)
 	}
-	granted := g.t.in.Clock().Wall()
-	for _, st := range g.seats {
-		st.ln.mu.Lock()
-		st.hold, st.granted = h, granted
-		lost := st.lost
-		st.ln.mu.Unlock()
-		if lost {
-			Core().Inner(h).EntryGone(nil)
+	g.e.do(func() {
+		if g.hold = h; g.fallen {
+			g.e.endHold(g)
 		}
-		st.ln.e.guardLater(st)
-	}
+		for _, en := range g.entries {
+			g.e.held.add(en)
+			if en.rule.Limited && en.waited > 0 {
+				g.e.acts = append(g.e.acts, g.mark)
+			}
+		}
+	})
 	return h, false, nil
 }
 
-// grant describes the hold.
-func (g *group) grant(rs []Request) door.Grant {
-	r := rs[0]
-	grant := door.Grant{
-		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past, Slot: g.number.N,
-		Token: g.seats[0].entry.Token, Release: g.release,
-		Refs: make([]driver.Ref, len(rs)), Request: g.hooks,
+// prepare does at the service what is to be done before a hold can be used. again reports
+// that a place was lost, for no reason that the caller gave.
+func (g *group) prepare(ctx context.Context) (again bool, err error) {
+	if g.nonce == "" && !g.rs[0].Slots { // it has no records
+		return false, nil
 	}
-	for _, r := range rs {
-		grant.MinHold = max(grant.MinHold, r.MinHold)
-	}
-	if g.number.N >= 0 {
-		// The entries' tokens do not rise for what has the number: see driver.Number.
-		grant.Token = g.number.Token
-	}
-	if failpoint.On(failpoint.TokenByClock) {
-		grant.Token = int64(g.t.in.Clock().Now())
-	}
-	for i, st := range g.seats {
-		grant.Refs[i] = st.entry.Ref
-	}
-	if len(rs) > 1 {
-		grant.Names = names(rs)
-		grant.Name, grant.Drop = strings.Join(grant.Names, ", "), g.abandon
-		return grant
-	}
-	st := g.seats[0]
-	grant.Share = st.share
-	if r.Value != nil {
-		grant.Write = func(ctx context.Context, value []byte) error {
-			return g.t.Driver().Write(ctx, grant.Refs[0], value)
+	t := g.e.t
+	inner, cancel := t.Within(ctx)
+	defer cancel()
+	for i, l := range g.ledgers {
+		if l.kept && err == nil {
+			err = g.enter(inner, i)
 		}
 	}
-	return grant
+	if g.rs[0].Slots && err == nil {
+		err = g.takeSlot(inner)
+	}
+	if err == nil {
+		err = g.rest(inner)
+	}
+	switch {
+	case err == nil:
+		return false, nil
+	case t.Context().Err() != nil:
+		return true, g.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	case ctx.Err() != nil:
+		return false, g.giveUp(ctx)
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
+		g.e.s.Renew()
+		again, err = true, g.rejoin(errPlaceLost)
+	}
+	g.clean()
+	return again, err
 }
 
-// describeTimeout is how long a caller whose ctx has ended is kept for the sake
-// of a better error and of an entry that is gone when it returns.
+// describeTimeout is how long a caller whose ctx has ended is kept for the sake of a
+// better error, and of an entry that is gone when it returns.
 const describeTimeout = 25 * time.Millisecond
 
-// giveUp leaves the lines for a caller whose ctx has ended, and says who was in
-// the way. The delete goes on in the background if it takes longer.
+// giveUp leaves the queues for a caller whose ctx has ended, and returns what was in the
+// way. The deletion goes on in the background if it takes longer.
 func (g *group) giveUp(ctx context.Context) error {
-	t := g.t
-	e := &session.NotAcquiredError{Ahead: -1, Err: ended(ctx)}
-	st := g.seats[0]
-	for _, o := range g.seats {
-		o.ln.mu.Lock()
-		if o.state == waiting {
-			e.Ahead, st = o.count, o
-			o.hooks.waitsFor(o.blocker)
-		}
-		o.ln.mu.Unlock()
-		if e.Ahead >= 0 {
-			break
-		}
-	}
+	t := g.e.t
+	e := gaveUp(ctx)
+	en, ahead := g.waiter()
+	e.Ahead = ahead
 	gone := make(chan struct{})
 	t.Clean(func(ctx context.Context) error {
 		if failpoint.On(failpoint.NoLeaveOnCancel) {
@@ -280,15 +290,54 @@ func (g *group) giveUp(ctx context.Context) error {
 		close(gone)
 		return nil
 	})
-	short, cancel := driver.WithTimeout(t.Context(), t.in.Clock(), describeTimeout)
+	short, cancel := driver.WithTimeout(t.Context(), g.e.clock, describeTimeout)
 	defer cancel()
-	//nolint:contextcheck // ctx has ended, that is why we are here
-	if first := st.ln.first.get(short, st.ln); first.Ref != st.entry.Ref {
-		e.Holder, e.Now = shown(first), t.in.Clock().Wall()
+	//nolint:contextcheck // ctx has ended, that is why this was called
+	if first := g.e.firstEntry(short, en.q); first.Ref != en.Ref {
+		e = g.behind(e, first)
 	}
 	select {
 	case <-gone:
 	case <-short.Done():
 	}
+	return e
+}
+
+// taken is the error of a try that found others in a queue.
+func (g *group) taken(ctx context.Context, taken *driver.TakenError) error {
+	e := &session.NotAcquiredError{Ahead: taken.Count}
+	first := taken.First
+	for _, q := range g.queues {
+		if q.name == taken.Queue && first.Data == nil { // the answer did not show its owner
+			first = g.e.firstEntry(ctx, q)
+		}
+	}
+	return g.behind(e, first)
+}
+
+// mustWait is the error of a try that would have to wait after all, because others joined
+// since it read the queue.
+func (g *group) mustWait(ctx context.Context) error {
+	en, ahead := g.waiter()
+	return g.behind(&session.NotAcquiredError{Ahead: max(ahead, 0)}, g.e.firstEntry(ctx, en.q))
+}
+
+// waiter returns the first of the entries that waits, and how many are ahead of it; the
+// first of all and -1 if none waits. It reports what that one waits for.
+func (g *group) waiter() (en *entry, ahead int) {
+	g.e.mu.Lock()
+	defer g.e.mu.Unlock()
+	for _, en := range g.entries {
+		if en.state == waiting {
+			g.waitsFor(en)
+			return en, en.count
+		}
+	}
+	return g.entries[0], -1
+}
+
+// behind adds the first entry of the queue to an error.
+func (g *group) behind(e *session.NotAcquiredError, first driver.Entry) *session.NotAcquiredError {
+	e.Holder, e.Now = shown(first), g.e.clock.Wall()
 	return e
 }

@@ -5,93 +5,137 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// tryTimeout is how long a try goes on while the service does not answer.
+const tryTimeout = 5 * time.Second
+
 // errMustWait: a try would have to wait.
 var errMustWait = errors.New("another entry is ahead")
 
-// peek says whether a try has to wait, by a read, so that nothing is written if
-// so. Nil promises nothing: others may come first.
-func peek(ctx context.Context, s *session.Session, r Request) error {
-	line, err := Core().Of(s).List(ctx, r.Name, 0)
+// try is acquire for requests that are not to wait. A timeout is not
+// session.ErrNotAcquired: it is not known whether the lock is free.
+func try(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
+	limit := tryTimeout
+	for _, r := range rs {
+		limit = max(limit, tryTimeout+r.Delay)
+	}
+	inner, cancel := driver.WithTimeout(ctx, Core().Of(s).Clock(), limit)
+	defer cancel()
+	h, err := acquire(inner, s, rs, hooks)
+	e, ok := errors.AsType[*session.NotAcquiredError](err)
+	if !ok || e.Err == nil || ctx.Err() != nil {
+		return h, err
+	}
+	if errors.Is(e.Err, session.ErrUnavailable) {
+		return nil, fmt.Errorf("no answer within %s: %w", limit, e.Err)
+	}
+	return nil, fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, limit)
+}
+
+// peek finds out by a read whether a try has to wait, so that nothing is written if so.
+// Nil promises nothing: others may join before.
+func peek(ctx context.Context, t term, r Request) error {
+	req := driver.ReadRequest{Queue: r.Name, Marks: true}
+	if r.Rule.Limited {
+		req.Records = []string{recordLimit}
+	}
+	v, err := t.Driver().Read(ctx, req)
+	if err != nil || len(v.Entries) == 0 {
+		return err //nolint:wrapcheck // the backend's own error
+	}
+	limit, err := limitOf(r.Name, v.Records[recordLimit])
 	if err != nil {
 		return err
 	}
-	ahead := Ahead{Entries: line, Complete: true, Count: len(line), Limit: r.Limit}
-	if r.Rule.Limited { // after the line: see driver.LookRequest
-		if ahead.Limit, err = Core().Of(s).Limit(ctx, r.Name); err != nil {
-			return err
-		}
-		if ahead.Limit == 0 {
-			return nil
-		}
-		if ahead.Limit != r.Limit && !r.Follow {
-			return &driver.LimitError{Limit: ahead.Limit, Asked: r.Limit}
-		}
-	}
-	mine := driver.Entry{Ref: driver.Ref{Line: r.Name, Place: math.MaxInt64}, Mode: r.Mode, Weight: r.Weight}
-	v := r.Rule.Decide(ahead, mine)
-	if v.Err != nil || v.Hold || len(line) == 0 {
-		return v.Err
-	}
-	return &driver.TakenError{First: line[0], Count: len(line)}
-}
-
-// taken is the error of a try that would have to wait after all, because others
-// joined since it looked.
-func (s *seat) taken() error {
-	s.ln.mu.Lock()
-	defer s.ln.mu.Unlock()
-	e := &session.NotAcquiredError{Ahead: s.count, Now: s.ln.e.t.in.Clock().Wall()}
-	if n := len(s.ahead.Entries); n > 0 {
-		e.Holder = shown(s.ahead.Entries[0])
-	}
-	return e
-}
-
-// Work is what a recipe's Do calls while the lock is held.
-type Work = func(ctx context.Context, h *session.Hold) error
-
-// Do acquires a hold, runs fn while the hold lasts, and releases when fn has
-// returned, whatever ended; see the recipes' Do.
-func Do(ctx context.Context, acquire func(context.Context) (*session.Hold, error), fn Work) (err error) {
-	h, err := acquire(ctx)
-	if err != nil {
-		return err
-	}
-	inner, cancel := context.WithCancelCause(h.Context())
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer func() { // also after a panic, and after runtime.Goexit
-		stop()
-		if e := h.Unlock(); errors.Is(e, session.ErrLost) {
-			err = withLoss(err, e)
-		}
-		cancel(session.ErrReleased)
-	}()
-	return fn(inner, h) //nolint:contextcheck // inner ends with ctx, and with the hold
-}
-
-// withLoss is the error of work whose lock was lost. One loss is told once: the
-// error of Unlock knows the reason best, and stands for a bare cause of the context.
-func withLoss(err, lost error) error {
-	_, bare := err.(*session.LostError) //nolint:errorlint // what is wrapped says more
+	ahead := rule.Ahead{Complete: true, Count: len(v.Entries), Limit: limit}
 	switch {
-	case err == nil, bare:
-		return lost
-	case errors.Is(err, session.ErrLost):
-		return err
+	case !r.Rule.Limited:
+	case ahead.Limit == 0:
+		return nil // the join makes it
+	case ahead.Limit != r.Limit && !r.Follow:
+		return &rule.LimitError{Limit: ahead.Limit, Asked: r.Limit}
 	}
-	return driver.JoinErrors(err, lost)
+	for i := range v.Entries {
+		ahead.Entries = append(ahead.Entries, &v.Entries[i])
+	}
+	mine := driver.Entry{Ref: driver.Ref{Queue: r.Name, Place: math.MaxInt64}, Mode: r.Mode, Weight: r.Weight}
+	switch d := r.Rule.Decide(ahead, &mine); {
+	case d.Never:
+		return errWeight(r.Weight, ahead.Limit)
+	case d.Hold:
+		return nil
+	}
+	return &driver.TakenError{Queue: r.Name, First: v.Entries[0], Count: len(v.Entries)}
 }
 
-// List returns the line of a recipe's lock.
-func List(ctx context.Context, s *session.Session, kind, name string) ([]session.Entry, error) {
-	line, err := s.Queue(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kind, err)
+// errWeight is the error of a request for more permits than there are.
+func errWeight(weight, limit int64) error {
+	return fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, max(weight, 1), limit)
+}
+
+// shown returns the first entry of a queue as errors show it; a zero one stays zero.
+func shown(first driver.Entry) session.Entry {
+	if first.Zero() {
+		return session.Entry{}
 	}
-	return line, nil
+	return Core().Entry(1, true, first)
+}
+
+// first is a read of the first entry of a queue for errors. A thousand requests that give
+// up at once share one.
+type first struct {
+	done  chan struct{} // closed when it has returned
+	entry driver.Entry  // zero if it is not known; set then
+	until driver.Instant
+}
+
+// firstKept is how long an answer is good enough for an error's text.
+const firstKept = 100 * time.Millisecond
+
+// firstEntry returns the first entry of a queue, a zero one if that cannot be learned before
+// ctx or the term ends.
+func (e *engine) firstEntry(ctx context.Context, q *queue) driver.Entry {
+	e.mu.Lock()
+	f := q.head
+	if f == nil || f.until != 0 && f.until <= e.clock.Now() {
+		f = &first{done: make(chan struct{})}
+		q.head = f
+		e.t.Go(func(ctx context.Context) {
+			ctx, cancel := driver.WithTimeout(ctx, e.clock, time.Second)
+			defer cancel()
+			entry, err := readFirst(ctx, e.s, q.name, false)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			f.entry, f.until = entry, e.clock.Now().Add(firstKept)
+			if err != nil || entry.Zero() {
+				q.head = nil
+			}
+			close(f.done)
+		})
+	}
+	e.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.entry
+	case <-ctx.Done():
+	case <-e.t.Context().Done():
+	}
+	return driver.Entry{}
+}
+
+// readFirst reads the first entry of a queue, a zero one if the queue is empty; as it is
+// now, if fresh.
+func readFirst(ctx context.Context, s driver.Session, name string, fresh bool) (driver.Entry, error) {
+	v, err := s.Read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Marks: true, Detail: true, Fresh: fresh})
+	if err != nil || len(v.Entries) == 0 {
+		return driver.Entry{}, err //nolint:wrapcheck // the backend's own error
+	}
+	return v.Entries[0], nil
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // Beside is what other clients write beside the queues of a service.
@@ -41,9 +41,9 @@ type Beside struct {
 
 // strangersBeside has another client write what lies beside the queues.
 func strangersBeside(t *testing.T, s Service) {
-	b, root := s.Beside(t), s.Root()
+	b := s.Beside(t)
 	one, two := s.Client(t, recipetest.CalmTTL), s.Client(t, recipetest.CalmTTL)
-	t.Run("limits", func(t *testing.T) { b.limits(t, root, one, two) })
+	t.Run("limits", func(t *testing.T) { b.limits(t, one, two) })
 	t.Run("numbers", func(t *testing.T) { b.numbers(t, one) })
 	t.Run("ledgers", func(t *testing.T) { b.ledgers(t, one, two) })
 	one.Kept(t)
@@ -52,7 +52,7 @@ func strangersBeside(t *testing.T, s Service) {
 
 // limits: a waiter and a client that asks get the error of a limit that cannot be
 // read, and a holder goes on.
-func (b Beside) limits(t *testing.T, root string, one, two *recipetest.Client) {
+func (b Beside) limits(t *testing.T, one, two *recipetest.Client) {
 	for i, limit := range b.Limits {
 		name := fmt.Sprint("limit", i)
 		sem := semaphore.New(one.Session, name, 2)
@@ -75,7 +75,7 @@ func (b Beside) limits(t *testing.T, root string, one, two *recipetest.Client) {
 		for what, err := range told {
 			require.ErrorIs(t, err, session.ErrRefused, what)
 			assert.Less(t, len(err.Error()), 500, what)
-			assert.ErrorContains(t, err, root+"/%beside/"+name+"/limit", what)
+			assert.ErrorContains(t, err, `"limit" of queue "`+name+`"`, what)
 		}
 		assert.Less(t, time.Since(begin), recipetest.Relooks, "told by an event")
 		assert.NoError(t, context.Cause(h.Context()), "the holder goes on")
@@ -125,7 +125,7 @@ func (b Beside) ledgers(t *testing.T, one, two *recipetest.Client) {
 		b.Put(t, name, "ledger", value)
 		recipetest.Unlock(t, acquire(one))
 		h := acquire(two)
-		assert.Equal(t, driver.PastClean, recipetest.Previous(h), "after a hold that was released: %.40q", value)
+		assert.Equal(t, door.PastClean, recipetest.Previous(h), "after a hold that was released: %.40q", value)
 		recipetest.Unlock(t, h)
 	}
 }

@@ -101,7 +101,7 @@ func useMutex(t testing.TB, one, two *recipetest.Client, name string) {
 	r := two.Begin(ctx, name)
 	line := two.Queued(t, name, 2)
 	assert.EqualValues(t, h.Token(), line[0].Token)
-	assert.NotEmpty(t, line[0].Meta.Host)
+	assert.NotEmpty(t, recipetest.Shown(line[0]).Host)
 	_, err := mutex.New(two.Session, name).TryLock(ctx)
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)

@@ -58,7 +58,7 @@ func (s bothService) Written(t testing.TB, key string) (value string, times int)
 
 func (s bothService) Beside(testing.TB) both.Beside {
 	put := func(t testing.TB, queue, record, value string) {
-		_, err := s.client.Put(recipetest.Bounded(t), s.root+"/%beside/"+queue+"/"+record, value)
+		_, err := s.client.Put(recipetest.Bounded(t), s.root+"/%v2/"+queue+"/"+record, value)
 		require.NoError(t, err)
 	}
 	return both.Beside{

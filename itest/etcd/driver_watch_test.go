@@ -1,131 +1,244 @@
 package etcd
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// A server whose channel to us is full tells events out of order. Then nobody
-// may be granted on the word of the stream alone.
-func TestEtcdDriverBurstsNeverHideTheOwnEnd(t *testing.T) {
-	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
-	direct := clientOf(t, cluster, 0)
-	other := lease(t, direct, nil, 30*time.Second)
-	l := lease(t, cluster.Client(t), nil, 30*time.Second)
-	const n = 600
-	long := strings.Repeat("x", 400) // so that few events fill the connection
-	pres, mines := make([]driver.Joined, n), make([]driver.Joined, n)
-	var ready, gone sync.WaitGroup
-	for i := range n {
-		ready.Go(func() {
-			pres[i] = other.join(t, fmt.Sprint(i, long))
-			mines[i] = l.join(t, fmt.Sprint(i, long))
-		})
-	}
-	ready.Wait()
-
-	var mu sync.Mutex
-	var state [n]driver.EventKind // of the own entries
-	granted, disarmed, swapped := 0, 0, 0
-	ready.Add(2 * n)
-	gone.Add(2 * n)
-	for i := range n {
-		once := [2]sync.Once{}
-		note := func(who int) func(driver.Event) {
-			return func(ev driver.Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case ev.Kind == driver.Armed:
-					once[who].Do(ready.Done)
-				case ev.Kind == driver.Gone:
-					gone.Done()
-				case who == 0:
-					disarmed++
-				}
-				if who == 0 {
-					state[i] = ev.Kind
-					return
-				}
-				if ev.Kind == driver.Gone && state[i] == driver.Armed {
-					granted++
-				}
-				if ev.Kind == driver.Gone && state[i] != driver.Gone {
-					swapped++
-				}
+func TestOwnEntriesOfAQueueShareAWatch(t *testing.T) {
+	created := make(chan struct{}, 100)
+	cluster := etcdtest.New(t, nil)
+	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
+		hookStreams(cfg, nil, func(_ grpc.ClientStream, m any) {
+			if r, ok := m.(*pb.WatchResponse); ok && r.Created {
+				created <- struct{}{}
 			}
-		}
-		l.Watch(driver.WatchRequest{Ref: mines[i].Entry.Ref, Own: true}, note(0))
-		l.Watch(driver.WatchRequest{Ref: pres[i].Entry.Ref}, note(1))
+		})
+	})
+	o, admin := open(t, client, nil, 10*time.Second), cluster.Client(t)
+	var watches []events
+	var all []driver.Ref
+	for range 10 {
+		ref := o.put(t, "x")
+		all, watches = append(all, ref), append(watches, o.watch(t, ref.Target()))
 	}
-	ready.Wait()
-	proxy := cluster.Member(0).ClientProxy()
-	proxy.Hold(fault.Replies)
-	for chunk := range slices.Chunk(mines, 100) {
-		var ops []clientv3.Op
-		for _, j := range chunk {
-			ops = append(ops, clientv3.OpDelete(j.Entry.Key))
+	for i, ref := range all {
+		watches[i].next(t, driver.Armed)
+		if i%2 == 0 {
+			o.leave(t, ref)
+		} else {
+			_, err := admin.Delete(t.Context(), ref.Key)
+			require.NoError(t, err)
 		}
-		_, err := direct.Txn(t.Context()).Then(ops...).Commit()
-		require.NoError(t, err)
+		watches[i].next(t, driver.Gone)
 	}
-	proxy.Heal(fault.Replies)
-	require.NoError(t, other.Close(t.Context()))
-	gone.Wait()
-
-	t.Logf("told out of order %d, disarmed %d", swapped, disarmed)
-	assert.Zero(t, granted, "entries that were gone before their predecessor")
-	again := l.join(t, "x")
-	l.watch(t, driver.WatchRequest{Ref: again.Entry.Ref, Own: true}).next(t, driver.Armed)
+	assert.Len(t, created, 1)
 }
 
-func TestEtcdDriverSilentStreamIsGivenUp(t *testing.T) {
+// An entry that nothing has happened to since a Join or a Read has shown it is armed
+// without a read.
+func TestArmedCostsNoReadWhereNothingMoved(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	client, w := wired(t, cluster)
+	holder, o := open(t, cluster.Client(t), nil, 10*time.Second), open(t, client, nil, 10*time.Second)
+	holder.put(t, "x")
+	var j driver.Joined
+	sent, _ := w.requests(t, func() {
+		j = o.join(t, driver.JoinRequest{Queue: "x", Nearest: 2})
+		own, ahead := o.watch(t, j.Entry.Target()), o.watch(t, j.View.Entries[0].Target())
+		own.next(t, driver.Armed)
+		ahead.next(t, driver.Armed)
+	})
+	assert.Equal(t, "T", kindsOf(sent))
+
+	holder.put(t, "elsewhere")
+	sent, _ = w.requests(t, func() {
+		k := o.join(t, driver.JoinRequest{Queue: "y", Mode: driver.Weighted, Weight: 1})
+		holder.put(t, "elsewhere")
+		all := []events{o.watch(t, k.Entry.Target()), o.watch(t, o.put(t, "z").Target())}
+		for _, ch := range all {
+			ch.next(t, driver.Armed)
+		}
+	})
+	assert.LessOrEqual(t, len(sent), 4, "what moved is read, as far as it can be in one request")
+}
+
+// A watch on a whole queue is dropped at the first event that no caller wants.
+func TestAQueueIsNotWatchedForNothing(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	reported := make(chan *pb.WatchResponse, 100)
+	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
+		hookStreams(cfg, nil, func(_ grpc.ClientStream, m any) {
+			if r, ok := m.(*pb.WatchResponse); ok && len(r.Events) > 0 {
+				reported <- r
+			}
+		})
+	})
+	o, other := open(t, client, nil, 10*time.Second), open(t, cluster.Client(t), nil, 10*time.Second)
+	armed := make(chan struct{}, 1)
+	cancel := o.Watch(driver.Target{Kind: driver.OfHolders, Queue: "x"}, func(driver.Event) { armed <- struct{}{} })
+	<-armed
+	cancel()
+	other.leave(t, other.put(t, "x"))
+	assert.Len(t, (<-reported).Events, 1)
+	// What the stream is asked for is done in order: when the second of these is armed,
+	// the server has dropped the watch.
+	o.watch(t, driver.Target{Kind: driver.OfQueue, Queue: "z"}).next(t, driver.Armed)
+	queue := o.watch(t, driver.Target{Kind: driver.OfQueue, Queue: "y"})
+	queue.next(t, driver.Armed)
+	for len(reported) > 0 {
+		<-reported
+	}
+	for range 3 {
+		other.leave(t, other.put(t, "x"))
+	}
+	other.put(t, "y")
+	queue.next(t, driver.Changed)
+	require.Len(t, reported, 1)
+	assert.Contains(t, string((<-reported).Events[0].Kv.Key), "/y/")
+}
+
+func TestASilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
-	client := cluster.Client(t)
-	other := cluster.Client(t)
-	l := lease(t, client, nil, 4*time.Second)
-	o := lease(t, other, nil, 30*time.Second)
-	a := o.join(t, "x")
-	pre := l.watch(t, driver.WatchRequest{Ref: a.Entry.Ref})
-	pre.next(t, driver.Armed)
+	o, other := open(t, cluster.Client(t), nil, 4*time.Second), open(t, cluster.Client(t), nil, 30*time.Second)
+	ref := other.put(t, "x")
+	o.read(t, driver.ReadRequest{Queue: "x"})
+	ahead := o.watch(t, ref.Target())
+	ahead.next(t, driver.Armed)
 
-	// One of three connections goes silent; it may be the stream's.
-	for i := range 3 {
-		cluster.Member(i).ClientProxy().Hold(fault.Both)
-		begin := time.Now()
-		heard := false
-		for time.Since(begin) < 4*time.Second && !heard {
-			select {
-			case ev := <-pre:
-				require.Equal(t, driver.Broken, ev.Kind)
-				pre.next(t, driver.Armed)
-				heard = true
-			case <-time.After(50 * time.Millisecond):
+	// One of three connections goes silent; it may be that of the stream.
+	lost := false
+	for i := 0; i < 3 && !lost; i++ {
+		proxy := cluster.Member(i).ClientProxy()
+		proxy.Hold(fault.Both)
+		select {
+		case ev := <-ahead:
+			require.Equal(t, driver.Lost, ev.Kind)
+			ahead.next(t, driver.Armed)
+			lost = true
+		case <-time.After(4 * time.Second):
+		}
+		proxy.Heal(fault.Both)
+	}
+	assert.True(t, lost)
+	assert.Empty(t, o.losses(), "renewals go over other endpoints")
+	other.leave(t, ref)
+	ahead.until(t, driver.Gone)
+}
+
+// slowed is a watch stream that is as if its member had stopped to follow the others.
+type slowed struct {
+	grpc.ClientStream
+	behind int64 // the last revision that the member knows
+}
+
+func (s *slowed) RecvMsg(m any) error {
+	for {
+		err := s.ClientStream.RecvMsg(m)
+		r, ok := m.(*pb.WatchResponse)
+		if err != nil || !ok || len(r.Events) == 0 && r.Header.Revision <= s.behind {
+			return err
+		}
+		if len(r.Events) == 0 {
+			r.Header.Revision = s.behind
+			return nil
+		}
+		r.Reset()
+	}
+}
+
+func TestALaggingStreamIsReplaced(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3})
+	var streams atomic.Int64
+	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(func(
+			ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			s, err := open(ctx, d, cc, method, opts...)
+			if method == pb.Watch_Watch_FullMethodName && streams.Add(1) == 1 {
+				return &slowed{ClientStream: s, behind: 1}, err
 			}
-		}
-		cluster.Member(i).ClientProxy().Heal(fault.Both)
-		if heard {
-			t.Logf("stream of member %d given up after %s", i, time.Since(begin))
-		}
+			return s, err
+		}))
+	})
+	o := open(t, client, nil, 10*time.Second)
+	holder := o.put(t, "x")
+	watch := o.watch(t, driver.Target{Kind: driver.OfQueue, Queue: "x"})
+	watch.next(t, driver.Armed)
+
+	begin := time.Now()
+	o.leave(t, holder)
+	watch.next(t, driver.Lost)
+	watch.next(t, driver.Armed)
+	assert.Greater(t, time.Since(begin), time.Second)
+	assert.Empty(t, o.losses())
+}
+
+// A cluster that was restored from a snapshot goes on at an older revision. No place and
+// no token means anything then.
+func TestAStoreThatGoesBackEndsTheSession(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	var back atomic.Int64
+	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(func(
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		) error {
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			if r, ok := reply.(*pb.RangeResponse); ok && err == nil {
+				r.Header.Revision -= back.Load()
+			}
+			return err
+		}))
+	})
+	o := open(t, client, nil, 10*time.Second)
+	ref := o.put(t, "x")
+	o.read(t, driver.ReadRequest{Queue: "x"})
+
+	back.Store(1)
+	_, err := o.Read(t.Context(), driver.ReadRequest{Queue: "x", Upto: ref.Place})
+	require.ErrorIs(t, err, driver.ErrSessionOver)
+	assert.ErrorContains(t, err, "snapshot")
+	_, err = o.Join(t.Context(), driver.JoinRequest{Queue: "x"})
+	require.ErrorIs(t, err, driver.ErrSessionOver)
+	require.NotEmpty(t, o.losses())
+}
+
+// A full connection makes the server report events late and out of order. Each of them
+// is still true.
+func TestBurstsLoseNoEvent(t *testing.T) {
+	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
+	o, other := open(t, cluster.Client(t), nil, 30*time.Second), open(t, cluster.Client(t), nil, 30*time.Second)
+	const n = 300
+	var all []events
+	for range n {
+		ref := other.put(t, "x")
+		all = append(all, o.watch(t, ref.Target()))
 	}
-	assert.False(t, l.isGone(), "renewals go over other endpoints")
-	o.leave(t, a.Entry.Ref)
-	for ev := range pre {
-		if ev.Kind == driver.Gone {
-			break
-		}
+	for _, ch := range all {
+		ch.next(t, driver.Armed)
 	}
+	proxy := cluster.Member(0).ClientProxy()
+	proxy.Delay(fault.Replies, 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
+	defer cancel()
+	require.NoError(t, other.Close(ctx))
+	for _, ch := range all {
+		ch.until(t, driver.Gone)
+	}
+	proxy.Heal(fault.Replies)
 }

@@ -1,8 +1,10 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,19 +27,19 @@ import (
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// etcdHarness runs the suites on a cluster. Every story has a root of its own,
-// and every client its own proxies, one for each member.
+// etcdHarness runs the suites on a cluster. Every case has a root of its own, and every
+// client its own proxies, one for each member.
 func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
-	var stories atomic.Int64
+	var cases atomic.Int64
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
 		Calm:     10 * time.Second,
 		Parallel: true,
-		// Two cores, the race detector and dozens of stories at once.
+		// Two cores, the race detector and dozens of cases at once.
 		Prompt: 500 * time.Millisecond,
 		// A client makes connections anew when it likes; the backend makes none.
 		Leaks: []goleak.Option{
@@ -47,12 +49,12 @@ func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
 			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/testnet.(*pipe).write"),
 		},
 		Service: func(t *testing.T) drivertest.Service {
-			return &etcdService{cluster: c, admin: c.Client(t), root: fmt.Sprint("story", stories.Add(1))}
+			return &etcdService{cluster: c, admin: c.Client(t), root: fmt.Sprint("case", cases.Add(1))}
 		},
 	}
 }
 
-// etcdService is the part of a cluster that one story sees.
+// etcdService is the part of a cluster that one case sees.
 type etcdService struct {
 	cluster *etcdtest.Cluster
 	admin   *clientv3.Client
@@ -60,13 +62,13 @@ type etcdService struct {
 	foreign atomic.Int64
 }
 
-// prefix is where the entries of a line are.
-func (s *etcdService) prefix(line string) string {
-	if of, asks := driver.AskedLine(line); asks {
-		return s.root + "/%beside" + strings.TrimPrefix(s.prefix(of), s.root) + "asks/line/"
+// prefix is what the keys of a queue's entries begin with.
+func (s *etcdService) prefix(queue string) string {
+	if of, asks := driver.AskedQueue(queue); asks {
+		return s.root + "/%v2" + strings.TrimPrefix(s.prefix(of), s.root) + "%asks/%entry/"
 	}
 	var b strings.Builder
-	for _, c := range []byte(line) {
+	for _, c := range []byte(queue) {
 		if c < ' ' || c == 0x7f || c == '%' || c == '/' {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
@@ -89,8 +91,8 @@ func (s *etcdService) Delete(t *testing.T, ref driver.Ref) {
 	require.EqualValues(t, 1, r.Deleted, "entry %v", ref)
 }
 
-func (s *etcdService) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
-	key := fmt.Sprint(s.prefix(line), "other", s.foreign.Add(1))
+func (s *etcdService) PutForeign(t *testing.T, queue string, leased bool) driver.Ref {
+	key := fmt.Sprint(s.prefix(queue), "other", s.foreign.Add(1))
 	var opts []clientv3.OpOption
 	if leased {
 		l, err := s.admin.Grant(t.Context(), 120)
@@ -99,7 +101,7 @@ func (s *etcdService) PutForeign(t *testing.T, line string, leased bool) driver.
 	}
 	r, err := s.admin.Put(t.Context(), key, "not ours", opts...)
 	require.NoError(t, err)
-	return driver.Ref{Line: line, Key: key, Place: r.Header.Revision}
+	return driver.Ref{Queue: queue, Key: key, Place: r.Header.Revision}
 }
 
 func (s *etcdService) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
@@ -111,8 +113,8 @@ func (s *etcdService) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
 	require.NoError(t, err)
 }
 
-func (s *etcdService) Count(t *testing.T, line string) int {
-	r, err := s.admin.Get(t.Context(), s.prefix(line), clientv3.WithPrefix(), clientv3.WithCountOnly())
+func (s *etcdService) Count(t *testing.T, queue string) int {
+	r, err := s.admin.Get(t.Context(), s.prefix(queue), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	require.NoError(t, err)
 	return int(r.Count)
 }
@@ -175,8 +177,8 @@ func (c *etcdClient) OnRequest(f func()) {
 
 func (c *etcdClient) Requests() int { return int(c.sent.Load()) }
 
-// errBroken is what gRPC says of a connection that broke.
-func errBroken() error { return status.Error(codes.Unavailable, "connection reset by the story") }
+// errBroken is what gRPC returns for a connection that broke.
+func errBroken() error { return status.Error(codes.Unavailable, "connection reset by the test") }
 
 // intercept sees every unary request: all but renewals and watches.
 func (c *etcdClient) intercept(
@@ -208,13 +210,14 @@ func (c *etcdClient) intercept(
 	case fault.LateRequest:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.kept = append(c.kept, func() { _ = invoke(context.Background(), method, req, &pb.TxnResponse{}, cc) })
+		late := reflect.New(reflect.TypeOf(reply).Elem()).Interface()
+		c.kept = append(c.kept, func() { _ = invoke(context.Background(), method, req, late, cc) })
 		return errBroken()
 	}
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// kinds says what a request may be. Looks and lists are the same to etcd.
+// kinds returns what a request may be. All reads are the same to etcd.
 func kinds(req any) []fault.Op {
 	switch r := req.(type) {
 	case *pb.LeaseGrantRequest:
@@ -222,33 +225,45 @@ func kinds(req any) []fault.Op {
 	case *pb.LeaseRevokeRequest:
 		return []fault.Op{fault.Close}
 	case *pb.RangeRequest:
-		return []fault.Op{fault.Look, fault.List}
+		return []fault.Op{fault.Read, fault.Names}
+	case *pb.DeleteRangeRequest:
+		return []fault.Op{fault.Leave}
 	case *pb.TxnRequest:
 		return txnKinds(r)
 	}
 	return nil
 }
 
-// txnKinds tells transactions apart by what they would do. Only a join has a
-// fence for a condition, and only what settles one writes a fence.
+// txnKinds distinguishes transactions by what they would do. Only a join has a fence for
+// a condition, and only what settles one writes a fence.
 func txnKinds(r *pb.TxnRequest) []fault.Op {
 	if slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) }) {
 		return []fault.Op{fault.Join}
 	}
+	reads := true
 	for _, op := range r.Success {
 		switch put := op.GetRequestPut(); {
-		case put == nil:
-		case isFence(put.Key):
-			return nil // settles a join
-		default:
-			return []fault.Op{fault.Change}
-		}
-	}
-	for _, op := range r.Success {
-		inner := op.GetRequestTxn() // of those that leave several lines
-		if op.GetRequestDeleteRange() != nil || inner != nil && inner.Success[0].GetRequestDeleteRange() != nil {
+		case put != nil && isFence(put.Key):
+			return []fault.Op{fault.Settle}
+		case leaves(r), leaves(op.GetRequestTxn()):
 			return []fault.Op{fault.Leave}
 		}
+		reads = reads && op.GetRequestRange() != nil
 	}
-	return []fault.Op{fault.Look, fault.List}
+	if reads && len(r.Compare) == 0 {
+		return []fault.Op{fault.Read, fault.Names}
+	}
+	return []fault.Op{fault.Update}
 }
+
+// leaves reports whether a transaction deletes an entry: a key that was made at a place.
+func leaves(r *pb.TxnRequest) bool {
+	if r == nil || len(r.Compare) == 0 || len(r.Success) == 0 {
+		return false
+	}
+	deleted := r.Success[0].GetRequestDeleteRange()
+	return r.Compare[0].GetCreateRevision() > 0 && deleted != nil && string(deleted.Key) == string(r.Compare[0].Key)
+}
+
+// isFence reports whether a key is that of an attempt that was not answered.
+func isFence(key []byte) bool { return bytes.Contains(key, []byte("/%fence/")) }

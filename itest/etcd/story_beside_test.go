@@ -21,7 +21,7 @@ import (
 // functions that revoke that permission and grant it again.
 func besideRole(t *testing.T, root *clientv3.Client) (revoke, grant func()) {
 	t.Helper()
-	const beside, behind = "root/%beside/", "root/%beside0"
+	const beside, behind = "root/%v2/", "root/%v20"
 	readWrite := func(from, to string) error {
 		return second(root.RoleGrantPermission(recipetest.Bounded(t), "rw", from, to, clientv3.PermissionType(clientv3.PermReadWrite)))
 	}
@@ -91,7 +91,10 @@ func deniedBeside(t *testing.T) {
 	entries, err := root.Get(recipetest.Bounded(t), "root/&", clientv3.WithRange("root0"), clientv3.WithKeysOnly())
 	require.NoError(t, err)
 	assert.Empty(t, entries.Kvs, "entries of released locks")
-	assert.Equal(t, 1, strings.Count(one.Log.String(), `level=WARN msg="etcd: released`), "of the ledger; all else is on the lease")
+	const warning = `level=WARN msg="etcd: a lock is released, and records`
+	recipetest.Until(t, "a line of the log", func() bool { return strings.Contains(one.Log.String(), warning) })
+	assert.Equal(t, 1, strings.Count(one.Log.String(), warning), "of the ledger; all else is on the lease")
+	assert.Contains(t, one.Log.String(), "keys=[root/%v2/robust/ledger]")
 	grant()
 	robust := mutex.NewWith(two.Session, "robust", mutex.Options{Robust: true})
 	h, err := robust.Lock(recipetest.Bounded(t))

@@ -18,7 +18,7 @@ import (
 // and behind many.
 func leaderBytes(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
-	client, m := meteredClient(t, cluster)
+	client, w := wired(t, cluster)
 	observer := newClient(t, "root", recipetest.CalmTTL).open(t, client)
 	candidates := newClient(t, "root", recipetest.CalmTTL).open(t, cluster.Client(t))
 
@@ -41,15 +41,16 @@ func leaderBytes(t *testing.T) {
 		}
 		candidates.Queued(t, "boss", n)
 	}
-	cost := func() int64 {
-		before := m.bytes.Load()
-		for range 10 {
-			leader, err := election.New(observer.Session, "boss").Leader(recipetest.Bounded(t))
-			require.NoError(t, err)
-			require.Equal(t, value, leader.Value)
-			require.Equal(t, os.Getpid(), leader.Entry.PID)
-		}
-		return (m.bytes.Load() - before) / 10
+	cost := func() int {
+		_, got := w.requests(t, func() {
+			for range 10 {
+				leader, err := election.New(observer.Session, "boss").Leader(recipetest.Bounded(t))
+				require.NoError(t, err)
+				require.Equal(t, value, leader.Value)
+				require.Equal(t, os.Getpid(), leader.Entry.PID)
+			}
+		})
+		return bytesOf(got) / 10
 	}
 	campaign(2)
 	few := cost()

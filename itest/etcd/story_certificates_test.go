@@ -100,6 +100,7 @@ func refusedInTime(t *testing.T, c certificate, cfg etcdbackend.DialConfig) {
 		assert.ErrorIs(t, err, session.ErrUnavailable, "%s, %s", c.name, how)
 		assert.ErrorContains(t, err, c.says, "%s, %s", c.name, how)
 		assert.ErrorContains(t, err, c.cluster.Endpoints()[0], "%s, %s", c.name, how)
+		assert.NotContains(t, fmt.Sprint(err), goodPassword)
 		assert.Less(t, took, 3*timeout, "%s, %s: on a busy machine, not for ever", c.name, how)
 	}
 	check("dialled", func() error {

@@ -3,9 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +16,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/child"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -194,80 +190,6 @@ func heldBack(cluster *etcdtest.Cluster) (bytes int64) {
 		bytes += st.Requests.Waiting + st.Replies.Waiting
 	}
 	return bytes
-}
-
-func blackHoleLosesNoSession(t *testing.T) {
-	const (
-		n   = 10
-		ttl = 5 * time.Second
-	)
-	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
-	witness := watchPrefix(t, clientOf(t, cluster, 0, 1, 2), "root/")
-	var parties [n]*lockClient
-	var held [n]*session.Hold
-	for i := range parties {
-		parties[i] = newClient(t, "root", ttl).open(t, cluster.Client(t))
-		held[i] = parties[i].Lock(t, fmt.Sprint("kept", i))
-	}
-
-	hole := cluster.Member(1).ClientProxy()
-	hole.Drop(fault.Both)
-	end := time.After(3 * ttl)
-	stop := make(chan struct{})
-	var workers sync.WaitGroup
-	var mu sync.Mutex
-	var took []time.Duration
-	for i, p := range parties {
-		workers.Go(func() {
-			for tick := time.NewTicker(100 * time.Millisecond); ; {
-				select {
-				case <-stop:
-					tick.Stop()
-					return
-				case <-tick.C:
-				}
-				var err error
-				once := metronome.Time(func() {
-					err = mutex.New(p.Session, fmt.Sprint("free", i)).Do(t.Context(), func(context.Context, *session.Hold) error { return nil })
-				})
-				if !assert.NoError(t, err) {
-					return
-				}
-				mu.Lock()
-				took = append(took, once)
-				mu.Unlock()
-			}
-		})
-	}
-	<-end
-	close(stop)
-	workers.Wait()
-
-	assert.Positive(t, hole.Stats().Requests.Dropped, "requests went into the hole")
-	for i, h := range held {
-		assert.NoError(t, context.Cause(h.Context()))
-		assert.Positive(t, h.Remaining())
-		parties[i].Kept(t)
-	}
-	slices.Sort(took)
-	require.NotEmpty(t, took)
-	t.Logf("%d times locked and unlocked beside a black hole: median %s, 99 in 100 %s, longest %s; %d bytes lost",
-		len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1], hole.Stats().Requests.Dropped)
-	assert.Less(t, took[len(took)-1], 2*ttl)
-	hole.Heal(fault.Both)
-	for _, h := range held {
-		recipetest.UnlockInTrouble(t, h)
-	}
-	// What fences off requests that were lost in the hole goes with its session.
-	fences, err := cluster.Client(t).Get(recipetest.Bounded(t), "root/%fence/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-	require.NoError(t, err)
-	t.Logf("%d fences", fences.Count)
-	var closing sync.WaitGroup
-	for _, p := range parties {
-		closing.Go(func() { assert.NoError(t, p.Close()) })
-	}
-	closing.Wait()
-	witness.SeesNothingLeft(t)
 }
 
 func leaderMovesAndDies(t *testing.T) {

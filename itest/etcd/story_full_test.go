@@ -52,7 +52,7 @@ func fullQuota(t *testing.T) {
 	recipetest.Unlock(t, held)
 	long := waiting.Granted(t)
 	recipetest.Until(t, "a record of the grant that etcd refuses", func() bool {
-		return strings.Contains(two.Log.String(), "cannot record since when a lock is held")
+		return strings.Contains(two.Log.String(), "a request is sent again without its optional parts")
 	})
 	require.NoError(t, long.Unlock(), "a hold whose grant is not recorded")
 	recipetest.Unlock(t, last.Granted(t))

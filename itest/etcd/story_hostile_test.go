@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-// strangerKeys are what somebody may call a key in a line: in our form, nearly in
+// strangerKeys are what another client may call a key in a queue: in our form, nearly in
 // our form, and in none.
 func strangerKeys(lease clientv3.LeaseID) []string {
 	ours := fmt.Sprintf("%x", int64(lease))
@@ -22,7 +22,7 @@ func strangerKeys(lease clientv3.LeaseID) []string {
 		ours + ".0", ours + ".1.r", ours + ".2.w1", ours + ".3.w9223372036854775807", ours + ".4.v", ours + ".5.w3.v", ours + ".6.r.v",
 		ours + ".-7", ours + ".8.w-1", ours + ".9.w1e99", ours + ".10.w99999999999999999999", ours + ".2147483648",
 		ours + ".99999999999999999999", ours + ".0x1", ours + ".01", ours, ours + ".", "." + ours, "-" + ours + ".0",
-		"fffffffffffffffff.0", "ffffffffffffffff.0", "0.0", "x", "\xff\xfe.0", "%beside", "%fence", "a/b", "/", "//", "..",
+		"fffffffffffffffff.0", "ffffffffffffffff.0", "0.0", "x", "\xff\xfe.0", "%v2", "%fence", "a/b", "/", "//", "..",
 		"w-1", ".v", ".r", strings.Repeat("k", 20_000),
 	}
 }
@@ -60,7 +60,7 @@ func strangersIn(t testing.TB, client *clientv3.Client, prefix string, from, to 
 	}}
 }
 
-// strangersSay has another client write what a candidate says of its entry.
+// strangersSay has another client write the detail of a candidate's entry.
 func strangersSay(t *testing.T) {
 	_, client, root := shared(t)
 	one := newClient(t, root, recipetest.CalmTTL).open(t, client)
@@ -70,7 +70,7 @@ func strangersSay(t *testing.T) {
 		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
 		require.NoError(t, err)
 		entry := strings.TrimPrefix(recipetest.Refs(h)[0].Key, root+"/"+name+"/")
-		_, err = client.Put(recipetest.Bounded(t), root+"/%beside/"+name+"/meta/"+entry, value)
+		_, err = client.Put(recipetest.Bounded(t), root+"/%v2/"+name+"/%detail/"+entry, value)
 		require.NoError(t, err)
 		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
 		require.NoError(t, err)

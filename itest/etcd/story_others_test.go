@@ -25,8 +25,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// standing is one of several kinds of clients in a line: it has been told to
-// take the lock, says when it has it, and gives it back when asked to.
+// standing is one of several kinds of clients in a queue: it is to
+// acquire the lock, reports when it has it, and releases it when it is asked to.
 type standing struct {
 	kind    string
 	granted chan driver.Instant
@@ -36,9 +36,9 @@ type standing struct {
 // stand is one way to take a lock.
 type stand func(ctx context.Context, granted chan<- driver.Instant, failed func(error)) (release func() error)
 
-// lineSharedWithOthers has all kinds of clients in one line, each kind as the
+// queueSharedWithOthers has all kinds of clients in one queue, each kind as the
 // first holder once.
-func lineSharedWithOthers(t *testing.T) {
+func queueSharedWithOthers(t *testing.T) {
 	cluster, client, root := shared(t)
 	kinds := otherKinds(t, client, root)
 	order := []string{"fairlock", "mutex", "election"}
@@ -50,7 +50,7 @@ func lineSharedWithOthers(t *testing.T) {
 		rotated := slices.Concat(order[first:], order[:first])
 		t.Run(rotated[0]+"First", func(t *testing.T) {
 			name := fmt.Sprintf("%s-%d", root, first)
-			oneLine(t, client, name, append(rotated, rotated...), func(kind string) stand { return kinds[kind](name) })
+			oneQueue(t, client, name, append(rotated, rotated...), func(kind string) stand { return kinds[kind](name) })
 		})
 	}
 }
@@ -141,10 +141,10 @@ func etcdctlLock(t *testing.T, endpoint string) func(name string) stand {
 	}
 }
 
-// oneLine lets clients join one after another and then give back one after
+// oneQueue lets clients join one after another and then release one after
 // another, and checks that they were granted in the order of the create
 // revisions of their keys, and one at a time.
-func oneLine(t *testing.T, client *clientv3.Client, name string, kinds []string, way func(kind string) stand) {
+func oneQueue(t *testing.T, client *clientv3.Client, name string, kinds []string, way func(kind string) stand) {
 	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
 	witness := watchPrefix(t, client, name+"/")

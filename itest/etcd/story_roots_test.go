@@ -26,7 +26,7 @@ func nestedRoots(t *testing.T) {
 		held := inner.Lock(t, "x")
 		permit, err := semaphore.New(inner.Session, "pool", 2).Acquire(recipetest.Bounded(t), 1)
 		require.NoError(t, err)
-		for _, name := range []string{"team", "team/x", "%team", "%beside", "team/%beside/pool", "x", "pool"} {
+		for _, name := range []string{"team", "team/x", "%team", "%v2", "team/%v2/pool", "x", "pool"} {
 			h, err := mutex.New(outer.Session, name).TryLock(recipetest.Bounded(t))
 			if assert.NoError(t, err, "the lock %q of the root %q is free", name, roots[0]) {
 				recipetest.Unlock(t, h)

@@ -13,9 +13,9 @@ func TestStories(t *testing.T) {
 		"OneBlackHoleAmongThreeEndpointsLosesNoSession":  blackHoleLosesNoSession,
 		"ALongLivedSessionSurvivesItsLogin":              sessionSurvivesItsLogin,
 		"RenewalsNeedNoLogin":                            renewalsNeedNoLogin,
-		"TheLineGoesOnWhenTheLeaderMovesAndDies":         leaderMovesAndDies,
-		"TheLineIsSharedWithOtherClients":                lineSharedWithOthers,
-		"AFullQuotaIsToldAndLocksCanBeGivenBack":         fullQuota,
+		"TheQueueGoesOnWhenTheLeaderMovesAndDies":        leaderMovesAndDies,
+		"TheQueueIsSharedWithOtherClients":               queueSharedWithOthers,
+		"AFullQuotaIsReportedAndLocksCanBeReleased":      fullQuota,
 		"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks": fullRobust,
 		"ALeaderIsReadAtTheSameCostAmongMany":            leaderBytes,
 		"AHolderThatWouldWaitForItselfIsRefused":         waitForSelf,
@@ -28,7 +28,7 @@ func TestStories(t *testing.T) {
 		"WhatMayNotBeDeletedHindersNoRelease":            deniedBeside,
 		"TLSFromFilesAndNoOtherAuthority":                tlsFromFiles,
 		"ACertificateThatDoesNotServeIsNamedInTime":      badCertificates,
-		"WhatStrangersSayOfAnEntryIsNotBelieved":         strangersSay,
+		"DetailsThatOtherClientsWriteAreNotBelieved":     strangersSay,
 		"AClosedClientEndsAllCalls":                      closedClient,
 	}.Run(t)
 }

@@ -27,7 +27,7 @@ type witness struct {
 	prefix string
 
 	mu    sync.Mutex
-	loose []string // fences that no session's end removes
+	loose []string // guards that no session's end removes
 }
 
 // watchPrefix begins to watch.
@@ -53,8 +53,8 @@ func watchPrefix(t testing.TB, client *clientv3.Client, prefix string) *witness 
 
 func (w *witness) see(ev *clientv3.Event) {
 	switch {
-	case stays(string(ev.Kv.Key)), isRecord(ev.Kv.Key):
-	case isFence(ev.Kv.Key):
+	case stays(string(ev.Kv.Key)), isDetail(ev.Kv.Key):
+	case isGuard(ev.Kv.Key):
 		if ev.Type == clientv3.EventTypePut && ev.Kv.Lease == 0 {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -72,20 +72,22 @@ func (w *witness) left(t testing.TB) {
 	t.Helper()
 	r, err := w.client.Get(recipetest.Bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	require.NoError(t, err)
-	kvs := slices.DeleteFunc(r.Kvs, func(kv *mvccpb.KeyValue) bool { return stays(string(kv.Key)) || isFence(kv.Key) })
+	kvs := slices.DeleteFunc(r.Kvs, func(kv *mvccpb.KeyValue) bool { return stays(string(kv.Key)) || isGuard(kv.Key) })
 	assert.Empty(t, kvs, "left under %q", w.prefix)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	assert.Empty(t, w.loose, "would be left after the session")
 }
 
-// stays says that a key is meant to stay: a limit, or a ledger.
+// stays reports whether a key is meant to stay: a limit, a ledger, or finished work.
 func stays(key string) bool {
-	return strings.Contains(key, "/%beside/") && (strings.HasSuffix(key, "/limit") || strings.HasSuffix(key, "/ledger"))
+	_, record, side := strings.Cut(key, "/%v2/")
+	return side && slices.Contains([]string{"limit", "ledger", "done"}, record[strings.LastIndexByte(record, '/')+1:])
 }
 
-// isRecord reports whether a key is the record of a grant. It goes with its entry.
-func isRecord(key []byte) bool { return bytes.Contains(key, []byte("/held/")) }
+// isDetail reports whether a key is the detail of an entry, with which it goes.
+func isDetail(key []byte) bool { return bytes.Contains(key, []byte("/%detail/")) }
 
-// isFence says that a key is that of a join that was not answered in time.
-func isFence(key []byte) bool { return bytes.Contains(key, []byte("/%fence/")) }
+// isGuard reports whether a key keeps an unanswered request from being carried out late,
+// or shows whether it was carried out. It stays until the session ends.
+func isGuard(key []byte) bool { return isFence(key) || bytes.Contains(key, []byte("/%witness/")) }

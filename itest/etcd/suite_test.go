@@ -6,11 +6,11 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/recipes/recipetest"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
-// The servers of the suites are processes, so that no goroutine of theirs can
-// be taken for one of ours.
+// The servers of the suites are processes, so that no goroutine of theirs can be taken
+// for one of ours.
 
 func members(t *testing.T, n int) drivertest.Harness {
 	h := etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: n, Processes: true}))

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/fault"
@@ -26,6 +27,9 @@ type client struct {
 	closing  bool          // its session is being closed, and another one opened
 	shut     time.Duration // when that was last begun
 
+	mu     sync.Mutex
+	joined map[int64]bool // the tokens of entries that it knows to have made
+
 	// The clock: rate is how much of its own time passes in a million of true.
 	rate   int64
 	offset time.Duration
@@ -48,6 +52,13 @@ func (c *client) number() int {
 		return -1
 	}
 	return c.n
+}
+
+// knows reports whether the client knows that it has made an entry.
+func (c *client) knows(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.joined[e.Token]
 }
 
 // ill is when something was last wrong with a client. While it is stopped or cut
@@ -129,6 +140,34 @@ type flight struct {
 	name string
 }
 
+// join has another request travel with this one.
+func (f *flight) join(o memory.Request) {
+	r, goes := f.Request, false
+	f.Launch = func() bool {
+		goes = o.Launch()
+		return r.Launch() || goes
+	}
+	f.Arrive = func(reply bool) func() {
+		answer := r.Arrive(reply)
+		if !goes {
+			return answer
+		}
+		return both(answer, o.Arrive(reply))
+	}
+	f.Broke = both(r.Broke, o.Broke)
+}
+
+// both returns a function that calls two, each of which may be nil.
+func both(f, g func()) func() {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	}
+	return func() { f(); g() }
+}
+
 // Send has the scheduler launch a request.
 func (c *client) Send(r memory.Request) {
 	by := ""
@@ -155,7 +194,7 @@ func (w *world) newClient() *client {
 	c := &client{
 		w: w, n: n, name: "c" + strconv.Itoa(n), opened: make(chan struct{}),
 		rate: 930_000 + w.random.Int64N(150_001), offset: w.in(time.Minute, time.Hour),
-		told: make(map[string]time.Duration),
+		told: make(map[string]time.Duration), joined: make(map[int64]bool),
 	}
 	if w.cfg.SlowClock && n == 0 {
 		c.rate = 300_000

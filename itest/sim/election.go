@@ -71,7 +71,7 @@ func (o *observer) check() {
 	var token session.Token
 	value := ""
 	if alive := o.w.lines[0].alive; len(alive) > 0 {
-		token, value = session.Token(alive[0].Token), string(alive[0].Value)
+		token, value = session.Token(alive[0].Token), string(alive[0].Data)
 	}
 	if o.last.Token != token || o.last.Value != value {
 		o.w.fail("L1", "%s saw leader %d, %q last, which is %d, %q", o.name, o.last.Token, o.last.Value, token, value)
@@ -88,8 +88,8 @@ func (k *worker) proclaim(e *election.Election, hd *hold, value string) {
 	cancel()
 	k.w.tell(k.name, func() {
 		switch place := hd.entries[0]; {
-		case err == nil && !place.gone && string(place.Value) != value:
-			k.w.fail("S5", "%s has proclaimed %q, and it says %q", k.name, value, place.Value)
+		case err == nil && !place.gone && string(place.Data) != value:
+			k.w.fail("S5", "%s has proclaimed %q, and it says %q", k.name, value, place.Data)
 		case err != nil && k.w.calm(hd):
 			k.w.fail("S6", "%s cannot proclaim: %v", k.name, err)
 		}

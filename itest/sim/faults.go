@@ -69,6 +69,7 @@ func (w *world) strike() {
 		w.breakWatches(c)
 		if c.cut&fault.Replies == 0 {
 			c.mem.Heal()
+			w.woke = true // it requests the watches anew
 		}
 	}
 }
@@ -100,8 +101,14 @@ func (w *world) atCall(f *flight) (stays bool) {
 	return false
 }
 
-// outside is what removed an entry that an operator removed.
-const outside fault.Op = "outside"
+// What removed an entry: the end of its session by an operator, or a deletion by hand.
+const (
+	ended  fault.Op = "ended"
+	byHand fault.Op = "by hand"
+)
+
+// outside reports whether an operator removed it.
+func outside(how fault.Op) bool { return how == ended || how == byHand }
 
 // proveLate lets a renewal be the last one for long, and its answer come late: who
 // counts from the answer believes for too long.
@@ -114,10 +121,20 @@ func (w *world) proveLate(c *client) {
 	}})
 }
 
+// endBetween ends the session of a release whose answer is lost, at about the time at
+// which it is sent again: that an entry is gone then proves nothing of the others.
+func (w *world) endBetween(f *flight) {
+	w.push(&event{what: atFault, due: w.Now() + w.in(4*time.Millisecond, 12*time.Millisecond), run: func() {
+		if !w.healed {
+			w.expire(f.Session)
+		}
+	}})
+}
+
 // expire ends a session at the service, as an operator would.
 func (w *world) expire(session string) {
 	if w.store.Expire(session) {
-		w.op = outside
+		w.op = ended
 		w.observe()
 		w.log(nil, "ended", session)
 		w.faults["session ended"]++
@@ -127,7 +144,7 @@ func (w *world) expire(session string) {
 // delete removes an entry, as an operator would.
 func (w *world) delete(ln *line, e *entry) {
 	if !e.Foreign && w.store.Delete(ln.name, e.Key) {
-		w.op = outside
+		w.op = byHand
 		w.observe()
 		w.log(nil, "deleted", e.Key)
 		w.faults["entry deleted"]++
@@ -161,6 +178,6 @@ func (w *world) removeForeign(f *foreign) {
 		return
 	}
 	w.foreign = slices.Delete(w.foreign, i, i+1)
-	w.store.Delete(f.ref.Line, f.ref.Key)
+	w.store.Delete(f.ref.Queue, f.ref.Key)
 	w.log(nil, "foreign goes", f.ref.Key)
 }

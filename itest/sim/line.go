@@ -52,9 +52,11 @@ type entry struct {
 	how    fault.Op // the request that removed it; "" if it was none of its owner's
 	hold   *hold    // if somebody got it
 
-	// brief says that an operator ended its session, and with it the entry before
-	// it. If word of that one's end comes first, the entry may be believed to hold,
-	// until the next word. Expiry does that only to who has not noticed the deadline.
+	// brief says that its owner may hold until the next event of the entry, because an
+	// operator deleted it, or ended its session, and either the events of different
+	// entries come in any order, or the entry before it is of the same session, which does
+	// not know of it: the join was not answered. A clock beyond the margin can do the same,
+	// where the entry before it is of the same session.
 	brief bool
 }
 
@@ -113,7 +115,9 @@ func (w *world) see(ln *line) {
 			continue
 		}
 		e.gone, e.goneAt, e.how = true, now, w.op
-		e.brief = (w.op == outside || w.cfg.SlowClock) && before != nil && before.Session == e.Session
+		together := before != nil && before.Session == e.Session
+		e.brief = w.op == byHand || w.cfg.SlowClock && together ||
+			w.op == ended && (w.cfg.Service.Disorder != 0 || together && !w.owner[e.Session].knows(before))
 		before = e
 	}
 	for i, e := range ln.alive {
@@ -131,17 +135,31 @@ func (w *world) see(ln *line) {
 
 // admits is the rule, told in another way than the library's.
 func admits(ahead []*entry, e *entry, limit int64) bool {
-	if e.Foreign || e.Mode == driver.Exclusive {
+	if e.excludes() {
 		return len(ahead) == 0
 	}
 	taken := int64(0)
 	for _, o := range ahead {
-		switch {
-		case o.Foreign || o.Mode == driver.Exclusive:
+		if o.excludes() {
 			return false
-		case o.Mode == driver.Weighted:
-			taken += o.Weight
+		}
+		taken += o.Weight
+	}
+	return e.Mode != driver.Weighted || taken+e.Weight <= limit
+}
+
+// excludes reports whether an entry holds only if no other does.
+func (e *entry) excludes() bool {
+	return e.Foreign || e.Mode == driver.Exclusive && !e.Marks.Has(driver.MarkShared)
+}
+
+// ghosts is how many slots holds may still have whose entries were deleted by hand: the
+// owner gives them back when it learns of that, or they end with its session.
+func (ln *line) ghosts(now time.Duration) (n int) {
+	for _, e := range ln.all {
+		if e.gone && e.how == byHand && now-e.goneAt < 2*ttl {
+			n++
 		}
 	}
-	return e.Mode == driver.Shared || taken+e.Weight <= limit
+	return n
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // enough is the most runs that the simulation may need to find a planted bug.
-const enough = 2000
+const enough = 10000
 
 // TestMutants turns on each failpoint, and asserts that the simulation finds the bug.
 func TestMutants(t *testing.T) {
@@ -23,6 +23,9 @@ func TestMutants(t *testing.T) {
 	caught := 0
 	began := time.Now()
 	for _, p := range failpoint.All() {
+		if *onlyFlag != "" && *onlyFlag != p.String() {
+			continue
+		}
 		failpoint.Enable(p)
 		kinds, found := kindsOf(p), false
 		for n := range enough {
@@ -40,7 +43,10 @@ func TestMutants(t *testing.T) {
 	t.Logf("caught %d of %d failpoints in %s", caught, len(failpoint.All()), time.Since(began).Round(time.Millisecond))
 }
 
-var failpointFlag = flag.String("failpoint", "", "the failpoint that TestMutantReplay turns on")
+var (
+	onlyFlag      = flag.String("only", "", "the failpoint that TestMutants tries; all if empty")
+	failpointFlag = flag.String("failpoint", "", "the failpoint that TestMutantReplay turns on")
+)
 
 // TestMutantReplay is TestReplay with a failpoint on.
 func TestMutantReplay(t *testing.T) {
@@ -58,12 +64,12 @@ func kindsOf(p failpoint.Point) []memtest.Kind {
 	kinds := memtest.AllKinds()
 	return slices.DeleteFunc(kinds, func(k memtest.Kind) bool {
 		switch p {
-		case failpoint.MovedGone, failpoint.MovedComplete:
-			return !k.Options.Moves
-		case failpoint.OldLook:
-			return !k.Options.Stale
-		case failpoint.ReadAfterOwn:
-			return !k.Options.OwnUnarmed
+		case failpoint.OldLook, failpoint.LimitFirst:
+			return k.Options.Stale == 0
+		case failpoint.WordOfWaiter:
+			return !k.Options.First
+		case failpoint.UnclearGrants:
+			return k.Name != "Terse"
 		default:
 			return false
 		}
@@ -73,15 +79,18 @@ func kindsOf(p failpoint.Point) []memtest.Kind {
 // recipeOf returns the recipe that a failpoint is in, if it is in one only.
 func recipeOf(p failpoint.Point) string {
 	switch p {
-	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.MovedGone, failpoint.MovedComplete, failpoint.EndsInTurn:
+	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.EndsInTurn:
 		return "rwlock"
-	case failpoint.NoNote, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldLook:
+	case failpoint.NoNote, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldLook, failpoint.LimitFirst, failpoint.LateView,
+		failpoint.PermitByEvent, failpoint.LostUnread, failpoint.SlotUnclaimed:
 		return "semaphore"
 	case failpoint.ProclaimEnds:
 		return "election"
+	case failpoint.UnclearGrants, failpoint.GrantInDoubt:
+		return "mutex"
 	case failpoint.JoinInTurn:
 		return "all"
-	case failpoint.StruckByWaiter:
+	case failpoint.StruckByWaiter, failpoint.JoinerDied:
 		return "robust"
 	default:
 		return ""

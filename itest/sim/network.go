@@ -10,15 +10,7 @@ import (
 
 // settle waits until all rest, and says when that happens which they want.
 func (w *world) settle() {
-	posted := w.rest()
-	for i := 0; i < len(posted); i++ {
-		e := posted[i]
-		if e.what == atTimer { // those that are due together
-			for i+1 < len(posted) && posted[i+1].what == atTimer && posted[i+1].c == e.c && posted[i+1].num == e.num {
-				i++
-				e.timers = append(e.timers, posted[i].timers...)
-			}
-		}
+	for _, e := range together(w.rest()) {
 		w.admit(e)
 	}
 	w.observe()
@@ -59,11 +51,6 @@ func (w *world) admit(e *event) {
 			return
 		}
 		travel := w.latency(e.c, "event "+e.req.name)
-		if e.c.lag > 0 && e.req.name == "answer" {
-			travel, e.c.lag = e.c.lag, 0
-			w.suffer(e.c, "proof late", travel.String())
-			e.c.sick = max(e.c.sick, now+travel)
-		}
 		due := max(now+travel, e.c.told[e.name]+1)
 		e.c.told[e.name] = due
 		e.due = due
@@ -161,6 +148,9 @@ func (w *world) launch(f *flight) {
 	travel := w.latency(c, f.name)
 	if hit != "" {
 		w.suffer(c, string(hit), f.name)
+		if f.Op == fault.Leave && w.chance(3) {
+			w.endBetween(f)
+		}
 	}
 	switch hit {
 	case fault.LostRequest:
@@ -220,9 +210,16 @@ func (w *world) travel(f *flight, d time.Duration, hit fault.Kind) {
 		if hit == fault.BrokenReply {
 			answer = f.Broke
 		}
-		if answer != nil {
-			w.reply(f, w.latency(c, f.name), answer)
+		if answer == nil {
+			return
 		}
+		back := w.latency(c, f.name)
+		if f.Op == fault.Renew && c.lag > 0 {
+			back, c.lag = c.lag, 0
+			w.suffer(c, "proof late", back.String())
+			c.sick = max(c.sick, w.Now()+back)
+		}
+		w.reply(f, back, answer)
 	}})
 }
 
@@ -280,6 +277,7 @@ func (w *world) mend(c *client) {
 		c.cut &^= fault.Replies
 		w.better(c, "heals", "replies")
 		c.mem.Heal()
+		w.woke = true // it requests the watches anew
 	}
 	if !c.paused || c.pausedTill > now {
 		return

@@ -42,7 +42,7 @@ func (w *world) grant(hd *hold) {
 		}
 	}
 	ready := hd.ready()
-	allowed := prompt
+	allowed := prompt + w.cfg.Service.LateArmed*5/4 // no event grants before the own watch is armed
 	for _, ln := range hd.lines {
 		allowed += ln.delay * 5 / 4
 		w.order(hd, ln)
@@ -56,18 +56,13 @@ func (w *world) grant(hd *hold) {
 	if w.believes(hd) && !hd.taken() && hd.h.Remaining() > 0 {
 		w.exclusion(hd)
 	}
-	if s := hd.h.Slot(); s >= 0 && s >= int(hd.highest()) {
+	if s := hd.h.Slot(); s >= 0 && s >= int(hd.highest())+hd.lines[0].ghosts(w.Now()) {
 		w.fail("S1", "%s got slot %d, with %d permits at most", hd.k.name, s, hd.highest())
 	}
 }
 
 // ofLine holds a hold against what the service had in one of its lines.
 func (w *world) ofLine(hd *hold, ln *line, i int) bool {
-	token := int64(hd.h.Token())
-	if hd.h.Slot() >= 0 {
-		token = core().Inner(hd.h).Refs()[0].Place // a slot has tokens of its own
-	}
-	hd.place = token
 	refs := core().Inner(hd.h).Refs()
 	if len(refs) != len(hd.lines) || ln.byPlace[refs[i].Place] == nil {
 		w.fail("S2", "%s has a hold on %s of an entry that never was: %v", hd.k.name, ln.name, refs)
@@ -75,8 +70,9 @@ func (w *world) ofLine(hd *hold, ln *line, i int) bool {
 	}
 	e := ln.byPlace[refs[i].Place]
 	hd.entries = append(hd.entries, e)
-	switch {
-	case e.Place != token:
+	hd.place = refs[0].Place
+	switch token := int64(hd.h.Token()); {
+	case e.Token != token && hd.h.Slot() < 0: // a slot has tokens of its own
 		w.fail("S2", "%s got token %d for place %d of %s", hd.k.name, token, e.Place, ln.name)
 	case e.since < 0 && e.brief:
 		w.faults["briefly held"]++
@@ -134,7 +130,7 @@ func (w *world) believes(hd *hold) bool {
 // taken says that an operator took an entry from a hold: that nobody believes in
 // it is not promised then, until it is told.
 func (hd *hold) taken() bool {
-	return slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone && e.how == outside })
+	return slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone && outside(e.how) })
 }
 
 // exclusion checks a hold that is believed in against all others that are.
@@ -224,8 +220,8 @@ func (w *world) spurious(hd *hold) {
 // with the network.
 func (w *world) stale(hd *hold) {
 	for _, e := range hd.entries {
-		if e.gone && !hd.given && w.believes(hd) && w.Now()-max(e.goneAt, hd.k.c.ill()) > heard {
-			w.fail("L2", "%s does not know after %s that its entry in %s is gone", hd.k.name, w.Now()-e.goneAt, e.Line)
+		if e.gone && !hd.given && w.believes(hd) && w.Now()-max(e.goneAt, hd.got, hd.k.c.ill()) > heard+w.cfg.Service.LateArmed {
+			w.fail("L2", "%s does not know after %s that its entry in %s is gone", hd.k.name, w.Now()-e.goneAt, e.Queue)
 		}
 	}
 }
@@ -307,7 +303,8 @@ func (w *world) unlocked(hd *hold, called time.Duration, err, again error) {
 	switch {
 	case err == nil:
 		for _, e := range hd.entries {
-			if !e.gone || e.how != fault.Leave {
+			// A terse service cannot tell what ended it, if an attempt was not answered.
+			if !e.gone || e.how != fault.Leave && !w.cfg.Service.Terse {
 				w.fail("S5", "%s was told that %s is given back, and its entry is not", hd.k.name, hd.name)
 			}
 		}
@@ -350,7 +347,7 @@ func (w *world) downgraded(hd *hold, token session.Token, called time.Duration, 
 	}
 	e := hd.entries[0]
 	switch {
-	case err == nil && (e.Mode != driver.Shared || e.gone && e.how == fault.Change):
+	case err == nil && (!e.Shares() || e.gone && e.how == fault.Update):
 		w.fail("S5", "%s was told that %s is downgraded, and its entry is not", hd.k.name, hd.name)
 	case err != nil && w.calm(hd):
 		w.fail("S6", "%s cannot downgrade %s: %v", hd.k.name, hd.name, err)

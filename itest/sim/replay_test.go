@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "the seed that TestReplay repeats")
-	kindFlag = flag.String("kind", "", "the kind of service that TestReplay repeats it on; all if empty")
+	seedFlag   = flag.Uint64("seed", 0, "the seed that TestReplay repeats")
+	recipeFlag = flag.String("recipe", "", "the recipe of the runs; drawn if empty")
+	kindFlag   = flag.String("kind", "", "the kind of service that TestReplay repeats it on; all if empty")
 )
 
 // configs are the runs of one seed, on each kind of service or on the one that
@@ -27,7 +28,7 @@ func configs(seed uint64) []Config {
 	var all []Config
 	for _, k := range memtest.AllKinds() {
 		if *kindFlag == "" || *kindFlag == k.Name {
-			all = append(all, Config{Seed: seed, Kind: k.Name, Service: k.Options})
+			all = append(all, Config{Seed: seed, Kind: k.Name, Service: k.Options, Recipe: *recipeFlag})
 		}
 	}
 	return all

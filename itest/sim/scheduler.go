@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing/synctest"
 	"time"
+
+	"github.com/fairlock/fairlock/fault"
 )
 
 // sort says what an event is.
@@ -103,6 +105,47 @@ func (s *scheduler) rest() []*event {
 		)
 	})
 	return posted
+}
+
+// together makes one event of those of which it is not settled which comes first: of
+// timers that are due together, of watches that goroutines of one process put on one
+// target, and of what these are told of it.
+func together(posted []*event) []*event {
+	type alike struct {
+		what  sort
+		c     *client
+		name  string
+		about string
+		num   time.Duration
+	}
+	first := map[alike]*event{}
+	return slices.DeleteFunc(posted, func(e *event) bool {
+		key := alike{what: e.what, c: e.c, name: e.name}
+		switch {
+		case e.what == atTimer:
+			key.num = e.num
+		case e.what == atTell:
+			key.about, key.num = e.req.name, time.Duration(e.epoch)
+		case e.what == atLaunch && e.req.Op == fault.Watch:
+		default:
+			return false
+		}
+		f := first[key]
+		if f == nil {
+			first[key] = e
+			return false
+		}
+		switch e.what {
+		case atTimer:
+			f.timers = append(f.timers, e.timers...)
+		case atTell:
+			run := f.run
+			f.run = func() { run(); e.run() }
+		default:
+			f.req.join(e.req.Request)
+		}
+		return true
+	})
 }
 
 // push puts an event into the queue.

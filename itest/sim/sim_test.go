@@ -100,7 +100,7 @@ func TestRecipes(t *testing.T) {
 	t.Logf("%s\n%.0f runs/s", y, float64(y.runs)/took.Seconds())
 
 	require.Positive(t, y.grants)
-	if y.runs > 300 && *kindFlag == "" {
+	if y.runs > 300 && *kindFlag == "" && *recipeFlag == "" {
 		assert.Len(t, y.recipes, len(recipes()))
 		assert.Positive(t, y.lost, "holds were lost")
 		for _, f := range everything {

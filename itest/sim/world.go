@@ -51,7 +51,11 @@ type Result struct {
 
 // Command repeats the run.
 func (c Config) Command() string {
-	return fmt.Sprintf("go test ./itest/sim -run 'TestReplay$' -v -seed %d -kind %s", c.Seed, c.Kind)
+	command := fmt.Sprintf("go test ./itest/sim -run 'TestReplay$' -v -seed %d -kind %s", c.Seed, c.Kind)
+	if c.Recipe != "" {
+		command += " -recipe " + c.Recipe
+	}
+	return command
 }
 
 // core returns package session as the packages of this module see it.
@@ -308,7 +312,14 @@ func (c *client) dial(who string) *session.Session {
 	ctx := context.WithValue(context.Background(), actor{}, who)
 	requests := &hooktest.Requests{}
 	c.requests = append(c.requests, requests)
-	hooks := session.Hooks{Lost: func(context.Context, session.Event) { c.linger() }}
+	hooks := session.Hooks{
+		Lost: func(context.Context, session.Event) { c.linger() },
+		Joined: func(_ context.Context, e session.Event) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.joined[int64(e.Token)] = true
+		},
+	}
 	requests.Watch(&hooks)
 	for {
 		s, err := core().Open(ctx, kept{c.mem.Backend(), c}, &session.Options{

@@ -151,7 +151,7 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 func entries(t testing.TB, admin *zk.Conn, root string) (n int) {
 	t.Helper()
 	for _, dir := range children(t, admin, root) {
-		if dir != "%beside" {
+		if dir != "%v2" {
 			n += len(children(t, admin, root+"/"+dir))
 		}
 	}
@@ -162,8 +162,8 @@ func entries(t testing.TB, admin *zk.Conn, root string) (n int) {
 // folders that they were in.
 func records(t testing.TB, admin *zk.Conn, root string) (n int) {
 	t.Helper()
-	for _, line := range children(t, admin, root+"/%beside") {
-		n += len(children(t, admin, root+"/%beside/"+line+"/held"))
+	for _, queue := range children(t, admin, root+"/%v2") {
+		n += len(children(t, admin, root+"/%v2/"+queue+"/details"))
 	}
 	return n
 }

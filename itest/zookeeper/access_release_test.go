@@ -103,7 +103,7 @@ func manyUnderQuota(t *testing.T, e *zktest.Ensemble, root string) {
 	p.opts.Dial = w.dial
 	p.open(t, e.Endpoints()...)
 	var locks []*mutex.Mutex
-	for i := range p.Profile().MaxAll {
+	for i := range p.Info().MaxJoin {
 		locks = append(locks, mutex.New(p.Session, fmt.Sprint("x", i)))
 	}
 	h, err := mutex.LockAll(recipetest.Bounded(t), locks...)
@@ -160,9 +160,9 @@ func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 		h, err := take(recipetest.Bounded(t), p)
 		require.NoError(t, err, name)
 		if strings.HasSuffix(name, "all") {
-			lined(t, conn, root+"-"+name+"/%beside/z/held", 1)
+			lined(t, conn, root+"-"+name+"/%v2/z/details", 1)
 		}
-		forbidDeletes(t, conn, root+"-"+name+"/%beside")
+		forbidDeletes(t, conn, root+"-"+name+"/%v2")
 
 		require.NoError(t, h.Unlock(), name)
 		for _, lock := range []string{"/x", "/y", "/z"} {
@@ -172,7 +172,7 @@ func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 			again, err := take(recipetest.Bounded(t), p)
 			require.NoError(t, err)
 			assert.True(t, again.PreviousDied())
-			assert.Contains(t, p.Log.String(), "cannot delete what belongs to an entry")
+			assert.Contains(t, p.Log.String(), "a record cannot be changed; went on without")
 			require.NoError(t, again.Unlock())
 		}
 		p.Kept(t)

@@ -12,15 +12,15 @@ import (
 )
 
 // TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned withdraws the request
-// after its node was read and before the node with its metadata is. A reader that
-// returned it without the metadata would show a request that nobody has made.
+// after the queue was read and before its node is. A reader that returned it without what
+// the node has would show a request that nobody has made.
 func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
 	e, root := shared(t)
 	asker := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	withdraw, err := asker.Ask(recipetest.Bounded(t), "x", "hotfix")
 	require.NoError(t, err)
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
-		if request.Op() == zkframe.OpGetData && strings.Contains(request.Path(), "/asks/line/") && withdraw != nil {
+		if request.Op() == zkframe.OpGetChildren2 && strings.Contains(request.Path(), "/asks/queue") && withdraw != nil {
 			assert.NoError(t, withdraw())
 			withdraw = nil
 		}
@@ -33,6 +33,6 @@ func TestARequestToYieldWithdrawnWhileItIsReadIsNotReturned(t *testing.T) {
 	asks, err := reader.Asks(recipetest.Bounded(t), "x")
 
 	require.NoError(t, err)
-	assert.Nil(t, withdraw, "the node of the request was read")
+	assert.Nil(t, withdraw, "the queue of requests was read")
 	assert.Empty(t, asks)
 }

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,8 +37,11 @@ func (c *costing) costs(want int, what string, call func() error) {
 // join is a join that may cost so much.
 func (c *costing) join(want int, what string, req driver.JoinRequest) (j driver.Joined) {
 	c.t.Helper()
-	c.costs(want, what, func() (err error) {
-		j, err = c.o.Join(recipetest.Bounded(c.t), req)
+	c.costs(want, what, func() error {
+		js, err := c.o.Join(recipetest.Bounded(c.t), req)
+		if err == nil {
+			j = js[0]
+		}
 		return err
 	})
 	return j
@@ -58,114 +62,125 @@ func newCosting(t *testing.T) *costing {
 	return c
 }
 
-// TestWhatIsAskedForWithAJoinCostsNoFurtherRequest, once the line was used.
+// TestWhatIsAskedForWithAJoinCostsNoFurtherRequest, once the queue was used.
 func TestWhatIsAskedForWithAJoinCostsNoFurtherRequest(t *testing.T) {
 	c := newCosting(t)
+	limit := driver.Op{Record: "limit", If: driver.EqualOrAbsent([]byte("7")), Value: []byte("7")}
+	follow := limit
+	follow.Optional = true
+	ledger := driver.Op{Record: "ledger", If: driver.Absent(), Value: []byte("mine"), Optional: true}
+	strike := driver.Op{Record: "ledger", If: driver.Equal([]byte("mine")), Optional: true}
 	for name, req := range map[string]driver.JoinRequest{
 		"a mutex":                 {},
-		"a writer":                {Kin: driver.KinReadWrite},
-		"a reader":                {Kin: driver.KinReadWrite, Mode: driver.Shared},
-		"a semaphore":             {Mode: driver.Weighted, Weight: 1, Limit: 7},
-		"a semaphore of any size": {Mode: driver.Weighted, Weight: 1, Limit: 7, Follow: true},
-		"a candidate":             {Kin: driver.KinLatch, Value: []byte("web-2")},
-		"a mutex with a ledger":   {Ledger: true},
-		"an election's ledger":    {Value: []byte("web-2"), Ledger: true},
+		"a writer":                {Family: driver.FamilyReadWrite},
+		"a reader":                {Family: driver.FamilyReadWrite, Mode: driver.Shared},
+		"a semaphore":             {Mode: driver.Weighted, Weight: 1, Ops: []driver.Op{limit}, Records: []string{"limit"}},
+		"a semaphore of any size": {Mode: driver.Weighted, Weight: 1, Ops: []driver.Op{follow}, Records: []string{"limit"}},
+		"a candidate":             {Family: driver.FamilyLatch, Data: []byte("web-2"), Valued: true, Detail: []byte("{}")},
+		"a mutex with a ledger":   {Ops: []driver.Op{ledger}},
+		"an election's ledger":    {Data: []byte("web-2"), Valued: true, Detail: []byte("{}"), Ops: []driver.Op{ledger}},
 	} {
-		req.Line = name
-		j, err := c.o.Join(recipetest.Bounded(t), req)
+		req.Queue = name
+		leave := driver.LeaveRequest{First: true}
+		if len(req.Ops) > 0 && req.Ops[0].Record == "ledger" {
+			leave.Ops = []driver.Op{strike}
+		}
+		leave.Ref = c.o.joinWith(t, req).Entry.Ref
+		_, err := c.o.Leave(recipetest.Bounded(t), leave)
 		require.NoError(t, err)
-		_, err = c.o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true})
-		require.NoError(t, err)
-		j = c.join(1, "to join "+name, req)
-		assert.Equal(t, req.Ledger, j.Entered, name)
-		c.leave(1, "to leave "+name, driver.LeaveRequest{Ref: j.Entry.Ref, Clean: true, Held: req.Mode == driver.Exclusive})
+		j := c.join(1, "to join "+name, req)
+		for _, r := range j.Ops {
+			assert.True(t, r.Done, name)
+		}
+		leave.Ref = j.Entry.Ref
+		c.leave(1, "to leave "+name, leave)
 	}
 }
 
-// TestALimitThatASessionDoesNotKnowYetCostsNothing: it is checked, not read.
-func TestALimitThatASessionDoesNotKnowYetCostsNothing(t *testing.T) {
+// TestALimitIsReadOnce: a session that has not seen the limit yet reads it before it joins.
+func TestALimitIsReadOnce(t *testing.T) {
 	e, root := shared(t)
 	first := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
-	req := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
-	_, err := first.Join(recipetest.Bounded(t), req)
-	require.NoError(t, err)
+	first.joinWith(t, gpu("8"))
 	c := &costing{t: t, w: &wire{}}
 	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Endpoints()...)
-	c.join(2, "the first join, behind another", req)
+	req := gpu("8")
+	req.Records = []string{"limit"}
+	c.join(4, "the first join, behind another: the limit, the join, the queue and the limit", req)
+	c.join(3, "the next one", req)
 
-	require.NoError(t, first.SetLimit(recipetest.Bounded(t), "gpu", 9))
-	req.Follow = true
-	j := c.join(4, "a join that finds another limit: read it, join, look", req)
-	assert.EqualValues(t, 9, j.Limit)
-	j = c.join(2, "the next one", req)
-	assert.EqualValues(t, 9, j.Limit)
+	was := driver.Op{Record: "limit", If: driver.Equal([]byte("8")), Value: []byte("9")}
+	_, err := first.Update(recipetest.Bounded(t), driver.UpdateRequest{Queue: "gpu", Ops: []driver.Op{was}})
+	require.NoError(t, err)
+	req.Ops[0].Optional = true
+	j := c.join(5, "a join that finds another limit: read it, join without, read the queue and the limit", req)
+	assert.Equal(t, "9", string(j.View.Records["limit"].Value))
+	j = c.join(4, "the next one", req)
+	assert.Equal(t, "9", string(j.View.Records["limit"].Value))
 }
 
 // TestWhatHoldersDoCostsLittle: each change is one transaction.
 func TestWhatHoldersDoCostsLittle(t *testing.T) {
 	c := newCosting(t)
 	ctx := recipetest.Bounded(t)
-	gpu := driver.JoinRequest{Line: "gpu", Mode: driver.Weighted, Weight: 1, Limit: 8}
-	for i, admit := range []int{3, 1} { // the first makes the folder
-		j, err := c.o.Join(ctx, gpu)
-		require.NoError(t, err)
-		c.costs(admit, fmt.Sprint("to admit ", i), func() error { return c.o.Admit(ctx, j.Entry.Ref) })
-		if i > 0 {
-			c.costs(3, "to claim: a Sync, a list, a create", func() error {
-				n, err := c.o.Claim(ctx, j.Entry.Ref)
-				assert.Equal(t, i, n.N)
-				return err
-			})
-		} else {
-			_, err := c.o.Claim(ctx, j.Entry.Ref)
-			require.NoError(t, err)
-		}
-		defer c.leave(1, "to leave with a number", driver.LeaveRequest{Ref: j.Entry.Ref})
+	update := func(want int, what string, ref driver.Ref, req driver.UpdateRequest) {
+		t.Helper()
+		req.Queue, req.Entry = ref.Queue, ref
+		c.costs(want, what, func() error {
+			_, err := c.o.Update(ctx, req)
+			return err
+		})
 	}
-	c.costs(3, "a look at line, holders and limit", func() error {
-		v, err := c.o.Look(ctx, driver.LookRequest{Line: "gpu", Upto: 1 << 40, Limit: true})
-		assert.EqualValues(t, 8, v.Limit)
+	c.o.admit(t, c.o.joinWith(t, gpu("8")).Entry.Ref) // which makes the folder
+	for i := range 2 {
+		ref := c.o.joinWith(t, gpu("8")).Entry.Ref
+		update(1, fmt.Sprint("to admit ", i), ref, driver.UpdateRequest{Marks: driver.MarkAdmitted})
+		update(1, "to take a slot", ref, driver.UpdateRequest{Ops: []driver.Op{slot(strconv.Itoa(i))}})
+		free := slot(strconv.Itoa(i))
+		free.If, free.Value = driver.Equal(free.Value), nil
+		defer c.leave(1, "to leave with a slot", driver.LeaveRequest{Ref: ref, Ops: []driver.Op{free}})
+	}
+	c.costs(3, "a read of queue, holders and limit", func() error {
+		v, err := c.o.Read(ctx, driver.ReadRequest{Queue: "gpu", Upto: 1 << 40, Marks: true, Records: []string{"limit"}})
+		assert.Equal(t, "8", string(v.Records["limit"].Value))
 		return err
 	})
 
-	w, err := c.o.Join(ctx, driver.JoinRequest{Line: "cfg", Kin: driver.KinReadWrite})
-	require.NoError(t, err)
-	c.costs(1, "to share", func() error { _, err := c.o.Share(ctx, w.Entry.Ref); return err })
+	w := c.o.joinWith(t, driver.JoinRequest{Queue: "cfg", Family: driver.FamilyReadWrite}).Entry.Ref
+	update(1, "to become a reader", w, driver.UpdateRequest{Marks: driver.MarkShared})
 
-	v, err := c.o.Join(ctx, driver.JoinRequest{Line: "leader", Value: []byte("a")})
-	require.NoError(t, err)
-	c.costs(1, "to write a value", func() error { return c.o.Write(ctx, v.Entry.Ref, []byte("b")) })
+	v := c.o.joinWith(t, driver.JoinRequest{Queue: "leader", Data: []byte("a"), Valued: true, Detail: []byte("{}")}).Entry.Ref
+	update(1, "to write a value", v, driver.UpdateRequest{Data: []byte("b")})
+	update(1, "to write what is beside it", v, driver.UpdateRequest{Detail: []byte(`{"v":1}`)})
 
-	h, err := c.o.Join(ctx, driver.JoinRequest{Line: "settle", Ledger: true})
-	require.NoError(t, err)
-	_, err = c.o.Enter(ctx, h.Entry.Ref)
-	require.NoError(t, err)
-	c.leave(1, "to give back cleanly", driver.LeaveRequest{Ref: h.Entry.Ref, Clean: true})
-	h, err = c.o.Join(ctx, driver.JoinRequest{Line: "settle"})
-	require.NoError(t, err)
-	c.costs(1, "to enter a clean ledger", func() error { _, err := c.o.Enter(ctx, h.Entry.Ref); return err })
+	ledger := driver.Op{Record: "ledger", If: driver.Absent(), Value: []byte("mine")}
+	strike := driver.Op{Record: "ledger", If: driver.Equal([]byte("mine"))}
+	h := c.o.joinWith(t, driver.JoinRequest{Queue: "settle", Ops: []driver.Op{ledger}}).Entry.Ref
+	c.leave(1, "to release cleanly", driver.LeaveRequest{Ref: h, Ops: []driver.Op{strike}})
+	h = c.o.joinWith(t, driver.JoinRequest{Queue: "settle"}).Entry.Ref
+	update(1, "to enter a clean ledger", h, driver.UpdateRequest{Ops: []driver.Op{ledger}})
 }
 
-// TestManyLinesAreOneTransaction to join, and one to leave.
-func TestManyLinesAreOneTransaction(t *testing.T) {
+// TestManyQueuesAreOneTransaction to join, and one to leave.
+func TestManyQueuesAreOneTransaction(t *testing.T) {
 	c := newCosting(t)
 	var reqs []driver.JoinRequest
-	for i := range c.o.backend.Profile().MaxAll {
-		reqs = append(reqs, driver.JoinRequest{Line: fmt.Sprint("many/", i)})
+	for i := range c.o.backend.Info().MaxJoin {
+		reqs = append(reqs, driver.JoinRequest{Queue: fmt.Sprint("many/", i)})
 	}
 	var joined []driver.Joined
 	join := func() (err error) {
-		joined, err = c.o.JoinAll(recipetest.Bounded(t), reqs)
+		joined, err = c.o.Join(recipetest.Bounded(t), reqs...)
 		return err
 	}
 	leave := func() error {
 		var all []driver.LeaveRequest
 		for _, j := range joined {
-			assert.Zero(t, j.Ahead)
+			assert.Zero(t, j.View.Count)
 			assert.Equal(t, joined[0].Entry.Token, j.Entry.Token)
-			all = append(all, driver.LeaveRequest{Ref: j.Entry.Ref, Held: true})
+			all = append(all, driver.LeaveRequest{Ref: j.Entry.Ref, First: true})
 		}
-		_, err := c.o.LeaveAll(recipetest.Bounded(t), all)
+		_, err := c.o.Leave(recipetest.Bounded(t), all...)
 		return err
 	}
 	require.NoError(t, join())
@@ -174,16 +189,19 @@ func TestManyLinesAreOneTransaction(t *testing.T) {
 	c.costs(1, "to leave all", leave)
 }
 
-// TestALookAtALimitIsOneRoundTrip: the answer to the first request is held back
-// until all have been sent, the line's before the limit's.
-func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
+// TestAReadWithALimitIsOneRoundTrip: the answer to the first request is held back until
+// all have been sent, the queue's before the limit's.
+func TestAReadWithALimitIsOneRoundTrip(t *testing.T) {
 	e, root := shared(t)
 	var mu sync.Mutex
 	var asked []string
 	var on atomic.Bool
 	all := make(chan struct{})
+	reads := func(f zkframe.Frame) bool {
+		return on.Load() && (f.Op() == zkframe.OpGetChildren2 || f.Op() == zkframe.OpGetData)
+	}
 	w := &wire{after: func(f zkframe.Frame) bool {
-		if on.Load() && f.Op() == zkframe.OpGetChildren2 {
+		if reads(f) {
 			mu.Lock()
 			defer mu.Unlock()
 			if asked = append(asked, f.Path()); len(asked) == 3 {
@@ -192,28 +210,27 @@ func TestALookAtALimitIsOneRoundTrip(t *testing.T) {
 		}
 		return true
 	}, reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
-		if on.Load() && request.Op() == zkframe.OpGetChildren2 {
-			recipetest.Wait(t, all, "all requests of the look")
+		if reads(request) {
+			recipetest.Wait(t, all, "all requests of the read")
 		}
 		return f, true
 	}}
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
-	j, err := o.Join(recipetest.Bounded(t), gpu(4))
-	require.NoError(t, err)
-	require.NoError(t, o.Admit(recipetest.Bounded(t), j.Entry.Ref))
+	ref := o.joinWith(t, gpu("4")).Entry.Ref
+	o.admit(t, ref)
 	on.Store(true)
-	v, err := o.Look(recipetest.Bounded(t), driver.LookRequest{Line: "gpu", Upto: j.Entry.Place, Limit: true})
+	v, err := o.Read(recipetest.Bounded(t), driver.ReadRequest{Queue: "gpu", Upto: ref.Place, Marks: true, Records: []string{"limit"}})
 	require.NoError(t, err)
 
-	assert.EqualValues(t, 4, v.Limit)
+	assert.Equal(t, "4", string(v.Records["limit"].Value))
 	require.Len(t, v.Entries, 1)
-	assert.True(t, v.Entries[0].Admitted)
-	require.Len(t, asked, 3)
-	assert.Equal(t, root+"/gpu", asked[0])
+	assert.Equal(t, driver.MarkAdmitted, v.Entries[0].Marks)
+	side := root + "/%v2/gpu"
+	assert.Equal(t, []string{root + "/gpu", side + "/holders", side + "/records/limit"}, asked)
 }
 
-// TestTheFirstEntryCostsTheSameInALongLine: what the session reads to learn who
-// leads does not depend on how many candidates there are.
+// TestTheFirstEntryCostsTheSameInALongLine: what the session reads to learn which
+// candidate leads does not depend on how many candidates there are.
 func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
 	e, root := shared(t)
 	conn, w := e.Client(t), &wire{}
@@ -223,7 +240,7 @@ func TestTheFirstEntryCostsTheSameInALongLine(t *testing.T) {
 	p.open(t, e.Endpoints()...)
 	leads, err := election.New(crowd.Session, "x").Campaign(recipetest.Bounded(t), "value 1")
 	require.NoError(t, err)
-	lined(t, conn, root+"/%beside/x/held", 1)
+	awaitGranted(t, p, "x")
 	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
 	var waiting sync.WaitGroup

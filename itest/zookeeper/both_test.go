@@ -63,12 +63,9 @@ func (s bothService) Written(t testing.TB, key string) (value string, times int)
 func (s bothService) Beside(testing.TB) both.Beside {
 	m := &meddler{conn: s.conn, root: s.root}
 	return both.Beside{
-		Put:    m.put,
-		Limits: []string{"-1", "0", "1e99", " 8", "08", "+8", "NaN", "99999999999999999999", strings.Repeat("9", 100_000), "4"},
-		Limit:  func(t testing.TB, queue, limit string) { m.put(t, queue, "limit/"+limit, "") },
-		Mend: func(t testing.TB, queue, limit string) {
-			require.NoError(t, s.conn.Delete(m.beside(queue, "limit/"+limit), -1))
-		},
+		Put:       func(t testing.TB, queue, record, value string) { m.record(t, queue, record, value) },
+		Limits:    []string{"plenty", "-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", strings.Repeat("9", 100_000)},
+		Limit:     func(t testing.TB, queue, limit string) { m.record(t, queue, "limit", limit) },
 		Slots:     []string{"-1", "+1", "01", "0x1", "99999999999999999999", "☃"},
 		Numbers:   []string{"0123456789abcdef-lock-0000000000"},
 		Ledgers:   []string{"x died", " ", " clean", "0123456789abcdef died"},

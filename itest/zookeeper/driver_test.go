@@ -1,8 +1,6 @@
 package zookeeper
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -15,55 +13,32 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// TestZooKeeperDriverIsNotBehindItsFollower: what a call says of a line was so
-// at some moment after it was called, whichever member it asks.
-func TestZooKeeperDriverIsNotBehindItsFollower(t *testing.T) {
+// TestDriverIsNotBehindItsFollower: what a fresh Read, Names and a Join with IfEmpty
+// return is not older than the call, whichever member they ask.
+func TestDriverIsNotBehindItsFollower(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Tick: zkTick})
-	ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
-	defer cancel()
-	leader, err := e.Leader(ctx)
+	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	follower := (leader + 1) % e.Len()
-	at := func(member int) (driver.Backend, driver.Session) {
-		b, err := zkbackend.NewBackend([]string{e.Member(member).Endpoint()}, &zkbackend.Options{TickTime: zkTick})
-		require.NoError(t, err)
-		s, err := b.Open(ctx, driver.Config{
-			TTL: 5 * time.Second, Window: 4 * time.Second, Logger: slog.New(slog.DiscardHandler),
-			Margin: func(ttl time.Duration) time.Duration { return ttl / 5 },
-			Proof:  func(driver.Instant, time.Duration) {}, Gone: func(error) {},
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			assert.NoError(t, s.Close(context.Background()))
-			assert.NoError(t, b.Close())
-		})
-		return b, s
+	at := func(member int) *owner {
+		return drive(t, 5*time.Second, zkbackend.Options{TickTime: zkTick}, e.Member(member).Endpoint())
 	}
-	_, one := at(leader)
-	late, other := at(follower)
-	first, err := one.Join(ctx, driver.JoinRequest{Line: "x"})
-	require.NoError(t, err)
+	one, late := at(leader), at(follower)
+	first := one.join(t, "x").Entry.Ref
 	e.Member(leader).DelayTo(follower, 200*time.Millisecond)
 	defer e.Member(leader).DelayTo(follower, 0)
 
-	second, err := one.Join(ctx, driver.JoinRequest{Line: "x"})
-	require.NoError(t, err)
-	line, err := late.List(ctx, "x", 0)
-	require.NoError(t, err)
-	require.Len(t, line, 2)
-	assert.Equal(t, first.Entry.Ref, line[0].Ref)
-	assert.Equal(t, second.Entry.Ref, line[1].Ref)
+	second := one.join(t, "x").Entry.Ref
+	queue := late.queue(t, "x").Entries
+	require.Len(t, queue, 2)
+	assert.Equal(t, []driver.Ref{first, second}, []driver.Ref{queue[0].Ref, queue[1].Ref})
 
-	_, err = one.Join(ctx, driver.JoinRequest{Line: "y"})
-	require.NoError(t, err)
-	names, err := late.Names(ctx, "")
+	one.join(t, "y")
+	names, err := late.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"x", "y"}, names)
 
-	for _, j := range []driver.Joined{first, second} {
-		_, err = one.Leave(ctx, driver.LeaveRequest{Ref: j.Entry.Ref})
-		require.NoError(t, err)
-	}
-	_, err = other.Join(ctx, driver.JoinRequest{Line: "x", IfEmpty: true})
-	require.NoError(t, err, "everybody had left")
+	_, err = one.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: first}, driver.LeaveRequest{Ref: second})
+	require.NoError(t, err)
+	late.joinWith(t, driver.JoinRequest{Queue: "x", IfEmpty: true})
 }

@@ -34,20 +34,22 @@ func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 		return path
 	}
 	path := put()
-	seen, err := o.backend.List(recipetest.Bounded(t), "x", 0)
-	require.NoError(t, err)
+	evict := func(e driver.Entry) driver.Left {
+		left, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: e.Ref, Any: true})
+		require.NoError(t, err)
+		return left[0]
+	}
+	seen := o.queue(t, "x").Entries
 	require.Len(t, seen, 1)
 	require.NoError(t, conn.Delete(path, -1))
 	require.NoError(t, conn.Delete(root+"/x", -1))
-	_, err = conn.Create(root+"/x", nil, 0, zk.WorldACL(zk.PermAll))
+	_, err := conn.Create(root+"/x", nil, 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	require.Equal(t, path, put())
 
-	require.ErrorIs(t, o.backend.Evict(recipetest.Bounded(t), seen[0]), driver.ErrGone)
+	assert.Equal(t, driver.WasGone, evict(seen[0]))
 	lined(t, conn, root+"/x", 1)
-	seen, err = o.backend.List(recipetest.Bounded(t), "x", 0)
-	require.NoError(t, err)
-	require.NoError(t, o.backend.Evict(recipetest.Bounded(t), seen[0]))
+	assert.Equal(t, driver.Deleted, evict(o.queue(t, "x").Entries[0]))
 	lined(t, conn, root+"/x", 0)
 }
 
@@ -79,7 +81,7 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	asker := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	conn := e.Client(t)
-	const dir = "/fairlock/%beside/x/asks/line"
+	const dir = "/fairlock/%v2/x/asks/queue"
 	for _, asked := range []bool{false, true} {
 		h, err := mutex.New(p.Session, "x").Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
@@ -107,7 +109,7 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 			require.ErrorIs(t, recipetest.Wait(t, heard, "the end"), session.ErrUnlocked)
 		}
 		recipetest.Until(t, "nothing is left", func() bool {
-			there, _, err := conn.Exists("/fairlock/%beside")
+			there, _, err := conn.Exists("/fairlock/%v2")
 			return err == nil && !there
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,7 +27,7 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -47,21 +48,23 @@ func zkOperator() map[string]string {
 
 // zkHarness runs the suites on an ensemble. Every story has a root of its own,
 // and every client its own proxies, one for each member.
-func zkHarness(e *zktest.Ensemble) drivertest.Harness {
+func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 	var stories atomic.Int64
 	try := 2 // the line, and what its first entry says of its owner
-	var proof time.Duration
+	var renewal time.Duration
 	if e.Len() > 1 {
-		try += 2 // a Sync, and the line once more: a follower may be late
+		try++ // the queue once more, behind a Sync: a follower may be late
 		// Three heartbeats with a tick and a quarter before each; in their own
 		// time they take 750 ms.
-		proof = 500 * time.Millisecond
+		renewal = 500 * time.Millisecond
 	}
 	issued := sync.OnceValues(func() (*tls.Config, error) { return e.CA().Client("suite") })
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
 		Calm:     6 * time.Second,
-		Proof:    proof,
+		Renewal:  renewal,
+		First:    true,
+		Spurious: true,
 		Try:      try,
 		Parallel: true,
 		// Two cores, the race detector and dozens of stories at once.
@@ -71,7 +74,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 		Undone: true,
 		Service: func(t *testing.T) drivertest.Service {
 			s := &zkService{
-				ensemble: e, admin: e.Client(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64]string{},
+				ensemble: e, layout: layout, admin: e.Client(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64]string{},
 			}
 			if ca := e.CA(); ca != nil {
 				var err error
@@ -81,7 +84,12 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 			require.NoError(t, s.admin.AddAuth("digest", []byte(operatorName+":"+operatorPassword)))
 			// The line of most stories has been used before: the first join of
 			// a line makes its folder too.
-			s.folder(t, "orders/settle")
+			for _, queue := range []string{"orders/settle", "orders/ship", "gpu", "kept"} {
+				s.folder(t, queue)
+				for _, beside := range []string{"details", "holders", "records"} {
+					folder(t, s.admin, s.side(queue)+"/"+beside)
+				}
+			}
 			return s
 		},
 	}
@@ -90,6 +98,7 @@ func zkHarness(e *zktest.Ensemble) drivertest.Harness {
 // zkService is the part of an ensemble that one story sees.
 type zkService struct {
 	ensemble *zktest.Ensemble
+	layout   zkbackend.Layout
 	tls      *tls.Config // nil if the servers talk in the clear
 	admin    *zk.Conn
 	root     string
@@ -102,15 +111,14 @@ type zkService struct {
 // zkOdd is what cannot stand in a path, or means something there.
 var zkOdd = regexp.MustCompile(`[%\x00-\x1f\x7f-\x9f\x{e000}-\x{f8ff}\x{fff0}-\x{10ffff}]`)
 
-// dir is the folder of a line.
-func (s *zkService) dir(line string) string {
-	if of, asks := driver.AskedLine(line); asks {
-		name := strings.TrimPrefix(s.dir(of), s.root+"/")
-		return s.root + "/%beside/" + strings.ReplaceAll(name, "/", "%2F") + "/asks/line"
+// dir is the folder of a queue's entries.
+func (s *zkService) dir(queue string) string {
+	if _, asks := driver.AskedQueue(queue); asks {
+		return s.side(queue) + "/queue"
 	}
 	var dir strings.Builder
 	dir.WriteString(s.root)
-	for seg := range strings.SplitSeq(line, "/") {
+	for seg := range strings.SplitSeq(queue, "/") {
 		switch seg {
 		case "":
 			seg = "%"
@@ -126,9 +134,37 @@ func (s *zkService) dir(line string) string {
 	return dir.String()
 }
 
-// folder makes a line's folder, and returns it.
-func (s *zkService) folder(t *testing.T, line string) string {
-	return folder(t, s.admin, s.dir(line))
+// side is the folder of what else belongs to a queue.
+func (s *zkService) side(queue string) string {
+	if name, asks := driver.AskedQueue(queue); asks {
+		return s.side(name) + "/asks"
+	}
+	return s.root + "/%v2/" + strings.ReplaceAll(strings.TrimPrefix(s.dir(queue), s.root+"/"), "/", "%2F")
+}
+
+// folder makes a queue's folder, and returns it.
+func (s *zkService) folder(t *testing.T, queue string) string {
+	return folder(t, s.admin, s.dir(queue))
+}
+
+// folder makes a folder, and those that it is in, as the backend does.
+func folder(t testing.TB, conn *zk.Conn, path string) string {
+	t.Helper()
+	for i := range path {
+		if i > 0 && path[i] == '/' {
+			container(t, conn, path[:i])
+		}
+	}
+	container(t, conn, path)
+	return path
+}
+
+func container(t testing.TB, conn *zk.Conn, path string) {
+	t.Helper()
+	_, err := conn.CreateContainer(path, []byte{}, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	if !errors.Is(err, zk.ErrNodeExists) {
+		require.NoError(t, err, path)
+	}
 }
 
 func (s *zkService) Delete(t *testing.T, ref driver.Ref) {
@@ -147,7 +183,7 @@ func (s *zkService) PutForeign(t *testing.T, line string, leased bool) driver.Re
 	require.NoError(t, err)
 	place, err := strconv.ParseInt(key[len(key)-10:], 10, 64)
 	require.NoError(t, err)
-	return driver.Ref{Line: line, Key: key, Place: place}
+	return driver.Ref{Queue: line, Key: key, Place: place + 1}
 }
 
 // other is another client, whose session outlives the story.
@@ -259,7 +295,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 	c.servers = servers
 	var err error
 	c.backend, err = zkbackend.NewBackend(servers, &zkbackend.Options{
-		Root: s.root, TickTime: zkTick,
+		Root: s.root, TickTime: zkTick, Layout: s.layout,
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c.gate.RLock()
 			defer c.gate.RUnlock()

@@ -48,7 +48,7 @@ func opsOf(f zkframe.Frame) []fault.Op {
 	case zkframe.OpClose:
 		return []fault.Op{fault.Close}
 	case zkframe.OpGetChildren2, zkframe.OpGetData, zkframe.OpExists:
-		return []fault.Op{fault.Look, fault.List}
+		return []fault.Op{fault.Read, fault.Names}
 	case zkframe.OpCreate, zkframe.OpSetData, zkframe.OpDelete, zkframe.OpMulti:
 		return []fault.Op{writes(f)}
 	}
@@ -58,13 +58,13 @@ func opsOf(f zkframe.Frame) []fault.Op {
 // writes says what a request that writes does. An entry is created as sequential
 // by a join only, and deleted by Share only to make another of it.
 func writes(f zkframe.Frame) fault.Op {
-	op := fault.Change
+	op := fault.Update
 	for _, p := range f.Parts() {
 		switch entry := zkEntry.MatchString(p.Path); {
 		case p.Op == zkframe.OpCreate && p.Flags&zk.FlagSequence != 0:
 			return fault.Join
 		case p.Op == zkframe.OpCreate && entry && !strings.Contains(p.Path, "/holders/"):
-			return fault.Change
+			return fault.Update
 		case p.Op == zkframe.OpDelete && entry && !strings.Contains(p.Path, "/holders/"):
 			op = fault.Leave
 		}

@@ -87,6 +87,15 @@ func lined(t testing.TB, conn *zk.Conn, dir string, n int) []string {
 	return names
 }
 
+// awaitGranted waits until a queue shows since when its first entry holds.
+func awaitGranted(t testing.TB, p *lockClient, name string) {
+	t.Helper()
+	recipetest.Until(t, "the time of the grant", func() bool {
+		queue, err := p.Session.Queue(recipetest.Bounded(t), name)
+		return err == nil && len(queue) > 0 && !queue[0].Granted.IsZero()
+	})
+}
+
 // made is how many children a folder has ever had: what ZooKeeper shows as
 // Cversion is creations plus deletions.
 func made(t testing.TB, conn *zk.Conn, dir string) int {

@@ -10,26 +10,39 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
-// meddler writes what lies beside the lines of two parties.
+// meddler writes what is kept beside the queues of two clients.
 type meddler struct {
 	conn     *zk.Conn
 	root     string
 	one, two *lockClient
 }
 
-// put makes a node beside a line, or gives it another value.
-func (m *meddler) put(t testing.TB, line, path, value string) {
+// beside returns the path of what belongs to a queue and is no entry.
+func (m *meddler) beside(queue, what string) string { return m.root + "/%v2/" + queue + "/" + what }
+
+// record writes a record as a client would, and returns the paths of its nodes.
+func (m *meddler) record(t testing.TB, queue, record, value string) []string {
 	t.Helper()
-	path = m.beside(line, path)
+	const version = "1z"
+	node := "records/" + strings.ReplaceAll(record, "/", "%2F")
+	m.put(t, queue, node, value+"\n#"+version)
+	m.put(t, queue, node+"@"+version, "")
+	return []string{m.beside(queue, node), m.beside(queue, node+"@"+version)}
+}
+
+// put makes a node beside a queue, or gives it other data.
+func (m *meddler) put(t testing.TB, queue, path, value string) {
+	t.Helper()
+	path = m.beside(queue, path)
 	folder(t, m.conn, path[:strings.LastIndexByte(path, '/')])
 	_, err := m.conn.Create(path, []byte(value), 0, zk.WorldACL(zk.PermAll))
 	if err != nil {
@@ -39,7 +52,8 @@ func (m *meddler) put(t testing.TB, line, path, value string) {
 	require.NoError(t, err)
 }
 
-func TestWhatStrangersSayOfAnEntryIsNotBelieved(t *testing.T) {
+// TestForeignDetailsAreNotBelieved: only the owner of an entry describes it.
+func TestForeignDetailsAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	m := &meddler{conn: e.Client(t), root: root}
@@ -49,9 +63,9 @@ func TestWhatStrangersSayOfAnEntryIsNotBelieved(t *testing.T) {
 	m.two.Kept(t)
 }
 
-// TestWhoBelievesAStrangersNoteLooksByHimself: where a node says that an entry was
-// admitted which has not said so itself, its end need not be told.
-func TestWhoBelievesAStrangersNoteLooksByHimself(t *testing.T) {
+// TestForeignHolderNodesOnlyDelay: a node of another client says that an entry was admitted.
+// The end of that entry need not be reported; then a waiter reads the queue by its timer.
+func TestForeignHolderNodesOnlyDelay(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	m := &meddler{conn: e.Client(t), root: root}
@@ -63,18 +77,17 @@ func TestWhoBelievesAStrangersNoteLooksByHimself(t *testing.T) {
 	m.two.Kept(t)
 }
 
-// metas: what an entry with a value says of itself lies beside the line too, and
-// is its owner's, like the entry. What is put there before is not.
+// metas: what the owner of an entry with a value says of itself is kept beside the queue,
+// and is its owner's, like the entry. What another client has put there is not believed.
 func (m *meddler) metas(t *testing.T) {
 	for i, value := range both.Values(mostBytes) {
 		name := fmt.Sprint("meta", i)
 		h, err := election.New(m.one.Session, name).Campaign(recipetest.Bounded(t), "me")
 		require.NoError(t, err)
 		key := recipetest.Refs(h)[0].Key
-		meta := m.root + "/%beside/" + name + "/meta/" + nodeOf(key)[:16]
-		_, err = m.conn.Set(meta, []byte(value), -1)
+		_, err = m.conn.Set(m.beside(name, "details/"+guidOf(key)), []byte(value), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		m.put(t, name, "meta/0123456789abcdef", value)
+		m.put(t, name, "details/0123456789abcdef", value)
 		_, err = m.conn.Create(m.root+"/"+name+"/0123456789abcdefv-lock-", []byte(value), zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		l, err := election.New(m.two.Session, name).Leader(recipetest.Bounded(t))
@@ -87,8 +100,8 @@ func (m *meddler) metas(t *testing.T) {
 	}
 }
 
-// stuck: a node with children cannot be deleted. Who puts one where that of an
-// entry's belongs keeps nobody from giving back.
+// stuck: a node with children cannot be deleted. A client that puts one where that of an
+// entry belongs keeps no holder from releasing.
 func (m *meddler) stuck(t *testing.T) {
 	sem := semaphore.New(m.one.Session, "stuck", 1)
 	h, err := sem.Acquire(recipetest.Bounded(t), 1)
@@ -98,7 +111,7 @@ func (m *meddler) stuck(t *testing.T) {
 	})
 	var line []string
 	recipetest.Until(t, "a waiter", func() bool { line = entriesBelow(t, m.conn, m.root+"/stuck"); return len(line) == 2 })
-	m.put(t, "stuck", "holders/"+nodeOf(slices.MaxFunc(line, bySequence))+"/child", "") // he will note his admission there
+	m.put(t, "stuck", "holders/"+guidOf(slices.MaxFunc(line, bySequence))+"/child", "") // where its admission will be recorded
 	recipetest.Unlock(t, h)
 	second := waiter.Granted(t)
 	third := m.one.BeginWith(func() (*session.Hold, error) { return sem.Acquire(recipetest.Bounded(t), 1) })
@@ -112,22 +125,22 @@ func (m *meddler) stuck(t *testing.T) {
 		return h
 	}
 	h = robust(m.one)
-	m.put(t, "stuck-ledger", "ledger/child", "")
+	m.put(t, "stuck-ledger", "records/ledger/child", "")
 	recipetest.Unlock(t, h)
 	h = robust(m.two)
-	assert.Equal(t, driver.PastDied, recipetest.Previous(h), "the name could not be struck out")
+	assert.Equal(t, door.PastDied, recipetest.Previous(h), "the name could not be struck out")
 	recipetest.Unlock(t, h)
 }
 
-// note: somebody says of an entry of his that it was admitted, by a node that
-// does not go with it. The end of that entry is noticed all the same.
+// note: another client claims that its entry was admitted, by a node that does not go
+// with it. The waiter behind that entry is admitted when it ends all the same.
 func (m *meddler) note(t *testing.T) {
 	sem := semaphore.New(m.one.Session, "note", 1)
 	h, err := sem.Acquire(recipetest.Bounded(t), 1)
 	require.NoError(t, err)
 	path, err := m.conn.Create(m.root+"/note/0123456789abcdefw1-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	m.put(t, "note", "holders/"+nodeOf(path), "")
+	m.put(t, "note", "holders/"+guidOf(path), "")
 	waiter := m.two.BeginWith(func() (*session.Hold, error) {
 		return semaphore.New(m.two.Session, "note", 1).Acquire(recipetest.Bounded(t), 1)
 	})
@@ -138,8 +151,8 @@ func (m *meddler) note(t *testing.T) {
 	recipetest.Unlock(t, waiter.Granted(t))
 }
 
-// nodeOf is the last part of a path.
-func nodeOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+// guidOf returns the random part of the name of an entry.
+func guidOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:][:16] }
 
 // bySequence orders entries as the servers numbered them.
 func bySequence(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) }

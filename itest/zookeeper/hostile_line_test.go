@@ -25,7 +25,7 @@ func strangerNames() (entries, others []string) {
 		guid + "-__READ__-000000001", guid + "x-lock--000000000",
 	}
 	others = []string{
-		"lock-1", "lock-00000000001", "lock-000000000", "x-lock--00000000001", "README", "%", "%beside", "limit", "%2F", "☃",
+		"lock-1", "lock-00000000001", "lock-000000000", "x-lock--00000000001", "README", "%", "%beside", "%v2", "limit", "%2F", "☃",
 		guid + "x-lock-0x00000001", "lock-٠٠٠٠٠٠٠٠٠٠",
 	}
 	return entries, others

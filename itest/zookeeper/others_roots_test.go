@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,7 +24,7 @@ func TestRootsMeet(t *testing.T) {
 	h := outer.Lock(t, "team/x")
 	r := inner.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/team/x", 2)
-	lined(t, conn, root+"/%beside/team%2Fx/held", 1)
+	lined(t, conn, root+"/%v2/team%2Fx/details", 1)
 	r.Waits(t)
 	outside, err := mutex.New(outer.Session, "team/x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
@@ -38,8 +39,8 @@ func TestRootsMeet(t *testing.T) {
 	assert.True(t, inside[0].Granted.IsZero(), "the record of the grant is below the other root")
 	recipetest.Unlock(t, h)
 	h = r.Granted(t)
-	lined(t, conn, root+"/team/%beside/x/held", 1)
-	assert.Empty(t, children(t, conn, root+"/%beside/team%2Fx/held"))
+	lined(t, conn, root+"/team/%v2/x/details", 1)
+	assert.Empty(t, children(t, conn, root+"/%v2/team%2Fx/details"))
 	names, err := outer.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"team/x"}, names, "what lies beside a queue is no name")
@@ -54,8 +55,11 @@ func TestRootsMeet(t *testing.T) {
 	two, err := semaphore.New(inner.Session, "gpu", 2).Acquire(recipetest.Bounded(t), 1)
 	require.NoError(t, err)
 	assert.Len(t, children(t, conn, root+"/team/gpu"), 2)
-	assert.Equal(t, []string{"1"}, children(t, conn, root+"/%beside/team%2Fgpu/limit"))
-	assert.Equal(t, []string{"2"}, children(t, conn, root+"/team/%beside/gpu/limit"))
+	for path, want := range map[string]string{"/%v2/team%2Fgpu": "1", "/team/%v2/gpu": "2"} {
+		limit, _, err := conn.Get(root + path + "/records/limit")
+		require.NoError(t, err)
+		assert.Equal(t, want, strings.SplitN(string(limit), "\n", 2)[0])
+	}
 	recipetest.Unlock(t, one)
 	recipetest.Unlock(t, two)
 

@@ -150,20 +150,23 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	l.p.Kept(t)
 }
 
-// curatorSeesDowngrades has a writer of ours become a reader, with readers and
-// writers of both sides behind it.
+// curatorSeesDowngrades has a writer of ours become a reader, with readers and writers of
+// both sides behind it. Our readers are granted at once, and Curator's at its unlock.
 func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 	for _, behind := range []string{"RrWrw", "WRr", "wRr", "rRw"} {
 		l := newReadWriteLine(t, root, curator)
 		first := l.join("w")
 		l.granted(first)
-		var readers, others []*inLine
+		var readers, theirs, others []*inLine
 		for i := range len(behind) {
 			kind := behind[i : i+1]
 			x := l.join(kind)
-			if (kind == "r" || kind == "R") && len(others) == 0 {
+			switch {
+			case kind == "r" && len(others) == 0:
 				readers = append(readers, x)
-			} else {
+			case kind == "R" && len(others) == 0:
+				theirs = append(theirs, x)
+			default:
 				others = append(others, x)
 			}
 		}
@@ -171,7 +174,7 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 		token := h.Token()
 		require.NoError(t, rwlock.New(l.p.Session, "rw").Downgrade(recipetest.Bounded(t), h))
 		l.granted(readers...)
-		l.waits(others...)
+		l.waits(append(theirs, others...)...)
 		line, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
 		require.NoError(t, err)
 
@@ -181,6 +184,8 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 		assert.Equal(t, token, h.Token())
 		require.NoError(t, h.Context().Err())
 		l.release(first)
+		l.granted(theirs...)
+		readers = append(readers, theirs...)
 		if len(readers) > 0 {
 			l.waits(others...)
 		}

@@ -41,7 +41,7 @@ func TestPitfalls(t *testing.T) {
 		"RefusalsAreTold":                      refusalsAreTold,
 		"AQuotaIsTold":                         realQuota,
 		"AHandOffCostsLittle":                  handOffCostsLittle,
-		"ALongLineIsNeverRead":                 longLineIsNeverRead,
+		"ALongQueueIsHardlyEverListed":         longQueueIsHardlyEverListed,
 		"ForeignWritesGrantNobody":             foreignWritesGrantNobody,
 	}.Run(t)
 }

@@ -37,8 +37,8 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, o.backend.Close()) })
 	o.Session, err = o.backend.Open(recipetest.Bounded(t), driver.Config{
-		TTL: ttl, Window: ttl - o.backend.Profile().Margin(ttl), Margin: o.backend.Profile().Margin, Logger: o.log.Logger(t),
-		Proof: func(driver.Instant, time.Duration) {},
+		TTL: ttl, Margin: o.backend.Info().Margin, Logger: o.log.Logger(t),
+		Renewed: func(driver.Instant, time.Duration) {},
 		Gone: func(err error) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -54,19 +54,52 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	return o
 }
 
-// losses are what Gone was told.
+// losses are the errors that Gone was called with.
 func (o *owner) losses() []error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return append([]error(nil), o.gone...)
 }
 
-// join joins a line.
-func (o *owner) join(t *testing.T, line string) driver.Joined {
+// join joins a queue.
+func (o *owner) join(t *testing.T, queue string) driver.Joined {
 	t.Helper()
-	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line, Nearest: 2})
+	return o.joinWith(t, driver.JoinRequest{Queue: queue, Nearest: 2})
+}
+
+func (o *owner) joinWith(t *testing.T, req driver.JoinRequest) driver.Joined {
+	t.Helper()
+	js, err := o.Join(recipetest.Bounded(t), req)
 	require.NoError(t, err)
-	return j
+	return js[0]
+}
+
+// update changes an entry of the session.
+func (o *owner) update(t *testing.T, ref driver.Ref, req driver.UpdateRequest) {
+	t.Helper()
+	req.Queue, req.Entry = ref.Queue, ref
+	_, err := o.Update(recipetest.Bounded(t), req)
+	require.NoError(t, err)
+}
+
+// admit marks a request for permits as one that holds.
+func (o *owner) admit(t *testing.T, ref driver.Ref) {
+	t.Helper()
+	o.update(t, ref, driver.UpdateRequest{Marks: driver.MarkAdmitted})
+}
+
+// write changes the value of an entry.
+func (o *owner) write(t *testing.T, ref driver.Ref, value string) {
+	t.Helper()
+	o.update(t, ref, driver.UpdateRequest{Data: []byte(value)})
+}
+
+// queue reads a whole queue.
+func (o *owner) queue(t *testing.T, name string) driver.View {
+	t.Helper()
+	v, err := o.Read(recipetest.Bounded(t), driver.ReadRequest{Queue: name, Marks: true, Detail: true, Fresh: true})
+	require.NoError(t, err)
+	return v
 }
 
 // settle brings what a Join has left unknown to a known end.
@@ -76,10 +109,13 @@ func settle(t *testing.T, err error) {
 	if !errors.As(err, &p) {
 		return
 	}
-	recipetest.Until(t, "an unknown outcome becomes known", func() bool { return p.Settle(recipetest.Bounded(t)) == nil })
+	recipetest.Until(t, "an unknown outcome becomes known", func() bool {
+		err := p.Settle(recipetest.Bounded(t))
+		return err == nil || errors.Is(err, driver.ErrSessionOver) // the entries end with the session
+	})
 }
 
-// quit leaves a line without a hold.
+// quit leaves a queue without a hold.
 func (o *owner) quit(t *testing.T, j driver.Joined) error {
 	t.Helper()
 	_, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
@@ -105,9 +141,7 @@ func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
 func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member int) {
 	conn, proxy := e.Client(t), proxyOf(t, e, member)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, proxy.Addr())
-	j, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "x"})
-	require.NoError(t, err)
-	gone := deletion(t, conn, j.Entry.Ref.Key)
+	gone := deletion(t, conn, o.join(t, "x").Entry.Key)
 	proxy.Hold(fault.Replies)
 	proxy.Reset()
 

@@ -48,11 +48,10 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 	conn := e.Client(t)
 	for _, kinds := range [][]int32{
 		{zkframe.OpMulti},
-		{zkframe.OpMulti, zkframe.OpSync},
 		{zkframe.OpMulti, zkframe.OpGetChildren2},
 		{zkframe.OpMulti, zkframe.OpExists},
-		{zkframe.OpMulti, zkframe.OpSync, zkframe.OpGetChildren2, zkframe.OpExists},
-		{zkframe.OpMulti, zkframe.OpSync, zkframe.OpSync, zkframe.OpGetChildren2, zkframe.OpGetChildren2, zkframe.OpExists, zkframe.OpExists},
+		{zkframe.OpMulti, zkframe.OpGetChildren2, zkframe.OpExists},
+		{zkframe.OpMulti, zkframe.OpGetChildren2, zkframe.OpGetChildren2, zkframe.OpExists, zkframe.OpExists},
 	} {
 		line := fmt.Sprint(kinds)
 		dir := folder(t, conn, root+"/"+line)
@@ -70,7 +69,7 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 		_, stat, err := conn.Exists(j.Entry.Key)
 		require.NoError(t, err)
 		assert.Equal(t, stat.Czxid, j.Entry.Token)
-		assert.Zero(t, j.Ahead)
+		assert.Zero(t, j.View.Count)
 		_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 		require.NoError(t, err)
 		assert.Empty(t, children(t, conn, dir))
@@ -110,7 +109,7 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		assert.True(t, struck.Load())
 		assert.Positive(t, w.connections(then))
 		assert.Len(t, children(t, conn, dir), 1)
-		assert.Zero(t, j.Ahead)
+		assert.Zero(t, j.View.Count)
 		assert.Equal(t, o.ID(), ownerOf(t, conn, j.Entry.Key))
 		_, err = o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: j.Entry.Ref})
 		require.NoError(t, err)

@@ -68,59 +68,33 @@ func stands(t *testing.T, w *wire, entries int) {
 	})
 }
 
-// handOff counts requests, and what came back, but for those of who has believed
-// an entry's word, when it has held for a moment: it asks how long the line is,
-// and then reads it. On a slow machine that is while somebody is still counting.
-// Nothing else asks about a folder, so a line that is read without that is counted.
+// handOff counts requests by kind, and the bytes that came back.
 func handOff(wires ...*wire) (byKind map[int32]int, down int) {
 	byKind = map[int32]int{}
 	for _, w := range wires {
 		all, back := w.answered()
-		doubts := map[string]int{}
 		for _, f := range all {
-			path := f.Path()
-			switch {
-			case f.Op() == zkframe.OpExists && !zkEntry.MatchString(path):
-				doubts[path]++
-			case f.Op() == zkframe.OpGetChildren2 && doubts[path] > 0:
-				doubts[path]--
-			default:
-				byKind[f.Op()]++
-				down += back[f.Xid()]
-			}
+			byKind[f.Op()]++
+			down += back[f.Xid()]
 		}
 	}
 	return byKind, down
 }
 
-// doubted waits until who has believed an entry's word has looked whether it was
-// true.
-func doubted(t *testing.T, w *wire) {
-	t.Helper()
-	recipetest.Until(t, "a look at the line", func() bool {
-		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetChildren2 }) > 0
-	})
-}
-
-// handOffCostsLittle, however long the line is: when a holder gives back, the
-// next one needs no read if it knew that nobody else was ahead, and one of
-// constant size if it did not.
+// handOffCostsLittle, however long the queue is: a release is one request, and the next
+// holder reads nothing, also where the servers enforce no permissions.
 func handOffCostsLittle(t *testing.T) {
-	e, root := shared(t)
-	// Here nobody's word is believed where it is not needed.
-	free, nothing := zktest.New(t, lax()), func(*testing.T, *wire) {}
-	for try := 0; !handsOnCheaply(t, e, fmt.Sprint(root, "/", try), doubted); try++ {
-		require.NoError(t, t.Context().Err())
-	}
-	for try := 0; !handsOnCheaply(t, free, fmt.Sprint(root, "/", try), nothing); try++ {
-		require.NoError(t, t.Context().Err())
+	shared, root := shared(t)
+	for release, e := range map[int32]*zktest.Ensemble{zkframe.OpMulti: shared, zkframe.OpDelete: zktest.New(t, lax())} {
+		for try := 0; !handsOnCheaply(t, e, fmt.Sprint(root, "/", try), release); try++ {
+			require.NoError(t, t.Context().Err())
+		}
 	}
 }
 
-// handsOnCheaply waits with granted for what the first grants lead to later. It
-// says whether it could count: not if a release was not answered in its time, as
-// on a machine that is too busy. Such a release is asked for again.
-func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(*testing.T, *wire)) bool {
+// handsOnCheaply reports whether it could count: not if a release was not answered in its
+// time, as on a machine that is too busy. Such a release is sent again.
+func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32) bool {
 	t.Helper()
 	conn := e.Client(t)
 	one, oneWire := watched(t, root, e.Endpoints()...)
@@ -139,8 +113,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	sent, _ := handOff(twoWire)
 	assert.Empty(t, sent, "requests of the next one")
 	sent, _ = handOff(oneWire)
-	assert.Equal(t, map[int32]int{zkframe.OpMulti: 1}, sent, "requests of the one before")
-	granted(t, twoWire)
+	assert.Equal(t, map[int32]int{release: 1}, sent, "requests of the one before")
 	rests(t, oneWire, twoWire)
 
 	third := three.Begin(recipetest.Bounded(t), "x")
@@ -148,7 +121,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	stands(t, threeWire, 2)
 	fourth := one.Begin(recipetest.Bounded(t), "x")
 	lined(t, conn, root+"/x", 3)
-	stands(t, oneWire, 2)
+	stands(t, oneWire, 3) // its own, the nearest and the second nearest
 	rests(t, oneWire, twoWire, threeWire)
 	if !answered(t, next.Unlock()) {
 		return false
@@ -156,8 +129,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	next = third.Granted(t)
 	sent, down := handOff(twoWire, threeWire)
 	t.Logf("second to third: %v, %d bytes back", sent, down)
-	assert.Equal(t, map[int32]int{zkframe.OpMulti: 1}, sent, "third knew that only the second was ahead")
-	granted(t, threeWire)
+	assert.Equal(t, map[int32]int{release: 1}, sent, "third knew that only the second was ahead")
 	rests(t, oneWire, twoWire, threeWire)
 
 	if !answered(t, next.Unlock()) {
@@ -166,9 +138,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, granted func(
 	next = fourth.Granted(t)
 	sent, down = handOff(oneWire, threeWire)
 	t.Logf("third to fourth: %v, %d bytes back", sent, down)
-	assert.LessOrEqual(t, sent[zkframe.OpGetData], 1, "the word of the third")
-	delete(sent, zkframe.OpGetData)
-	assert.Equal(t, map[int32]int{zkframe.OpMulti: 1}, sent)
+	assert.Equal(t, map[int32]int{release: 1}, sent)
 	assert.Less(t, down, 400)
 	answered(t, next.Unlock())
 	return true
@@ -185,8 +155,8 @@ func answered(t *testing.T, err error) bool {
 	return true
 }
 
-// longLineIsNeverRead has a thousand stand in line, over a few sessions.
-func longLineIsNeverRead(t *testing.T) {
+// longQueueIsHardlyEverListed has a thousand requests wait, of a few sessions.
+func longQueueIsHardlyEverListed(t *testing.T) {
 	const n, sessions = 1000, 4
 	e, root := shared(t)
 	conn := e.Client(t)
@@ -226,7 +196,8 @@ func longLineIsNeverRead(t *testing.T) {
 	t.Logf("%d hand-offs in %v: requests by kind %v, %d bytes back", n, took, byKind, down)
 
 	assert.EqualValues(t, 1, in.most.Load())
-	assert.Zero(t, byKind[zkframe.OpGetChildren2], "reads of the line")
+	// One for each release that was answered after the next one was reported.
+	assert.Less(t, byKind[zkframe.OpGetChildren2], n/20, "listings of the queue")
 	assert.LessOrEqual(t, byKind[zkframe.OpGetData], n)
 	assert.Less(t, down/n, 400, "bytes for each hand-off")
 	for _, p := range parties {

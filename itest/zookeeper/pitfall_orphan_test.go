@@ -132,9 +132,8 @@ func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
 	require.NoError(t, o.quit(t, j))
 	require.Len(t, children(t, conn, root+"/x"), 1, "the entry that nobody knows")
 
-	try, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "x", IfEmpty: true})
+	try := o.joinWith(t, driver.JoinRequest{Queue: "x", IfEmpty: true})
 
-	require.NoError(t, err)
 	assert.Equal(t, o.ID(), ownerOf(t, conn, try.Entry.Key))
 	require.NoError(t, o.quit(t, try))
 }
@@ -146,8 +145,8 @@ func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 	e := zktest.New(t, nil)
 	conn := e.Client(t)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: "/locks"}, e.Endpoints()...)
-	meta := driver.Meta{Kind: "election", Label: strings.Repeat("x", 200)}
-	one := func(line string) {
+	detail := []byte(strings.Repeat("x", 200))
+	one := func(queue string) {
 		ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience) // not recipetest.Bounded: the test itself must keep nothing
 		defer cancel()
 		await := func(c <-chan struct{}) {
@@ -157,25 +156,28 @@ func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 				require.Fail(t, "waited in vain for an event")
 			}
 		}
-		j, err := o.Join(ctx, driver.JoinRequest{Line: line, Value: []byte("v"), Meta: meta})
+		js, err := o.Join(ctx, driver.JoinRequest{Queue: queue, Data: []byte("v"), Valued: true, Detail: detail})
 		require.NoError(t, err)
+		ref := js[0].Entry.Ref
 		gone, armed := make(chan struct{}), make(chan struct{}, 4)
-		stop := o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Own: true}, func(ev driver.Event) {
+		stop := o.Watch(ref.Target(), func(ev driver.Event) {
 			switch ev.Kind {
 			case driver.Armed:
 				armed <- struct{}{}
 			case driver.Gone:
 				close(gone)
-			case driver.Changed, driver.Broken:
+			case driver.Changed, driver.Lost:
 			}
 		})
 		defer stop()
 		await(armed)
-		err = conn.Delete(j.Entry.Key, -1)
+		err = conn.Delete(ref.Key, -1)
 		if err != nil {
 			require.ErrorIs(t, err, zk.ErrNoNode)
 		}
 		await(gone)
+		_, err = o.Leave(ctx, driver.LeaveRequest{Ref: ref}) // as the owner of a lost entry does
+		require.NoError(t, err)
 	}
 	evict := func() {
 		for i := range many {

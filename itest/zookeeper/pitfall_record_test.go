@@ -26,7 +26,7 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 		refused bool   // the record cannot be made
 	}{
 		{"NoNodeLeft", zk.PermAll, "byteHardLimit=-1;countHardLimit=1", true},
-		{"NoByteLeft", zk.PermAll, "byteHardLimit=1;countHardLimit=-1", false}, // a record has no byte
+		{"NoByteLeft", zk.PermAll, "byteHardLimit=1;countHardLimit=-1", true},
 		{"NoPermissionToCreate", zk.PermAll &^ zk.PermCreate, "", true},
 		{"NoPermissionToDelete", zk.PermAll &^ zk.PermDelete, "", false},
 		{"NoPermissionToRead", zk.PermAll &^ zk.PermRead, "", false},
@@ -34,22 +34,22 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			conn, root := e.Client(t), "/"+c.name
-			held := root + "/%beside/x/held"
-			for _, dir := range []string{root, root + "/%beside", root + "/%beside/x"} {
+			held := root + "/%v2/x/details"
+			for _, dir := range []string{root, root + "/%v2", root + "/%v2/x"} {
 				_, err := conn.Create(dir, nil, 0, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
 			}
 			_, err := conn.Create(held, nil, 0, zk.WorldACL(c.perms))
 			require.NoError(t, err)
 			if c.quota != "" {
-				useUp(t, conn, root+"/%beside", c.quota)
+				useUp(t, conn, root+"/%v2", c.quota)
 			}
 			p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 			next := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 			recorded := func(p *lockClient) { // the engine has tried it
 				recipetest.Until(t, "an attempt to record the grant", func() bool {
 					if c.refused {
-						return logged(p, "cannot record since when") > 0
+						return logged(p, "cannot write what describes an entry") > 0
 					}
 					_, stat, err := conn.Exists(held)
 					return err == nil && stat.NumChildren > 0
@@ -82,9 +82,10 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 	}
 }
 
-// TestARecordOfAGrantIsTheUsers: where the ACL is "auth", it is that of the logins
-// of the user. The login that the session has made up for itself is not in it.
-func TestARecordOfAGrantIsTheUsers(t *testing.T) {
+// TestWhatIsBesideAnEntryIsTheUsers: where the ACL is "auth", it is that of the logins of
+// the user. The login that the session has made up for itself is in what ends with the
+// session, and in no folder.
+func TestWhatIsBesideAnEntryIsTheUsers(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	conn := e.Client(t)
@@ -94,11 +95,17 @@ func TestARecordOfAGrantIsTheUsers(t *testing.T) {
 	p.opts.ACL = zk.AuthACL(zk.PermAll)
 	p.open(t, e.Endpoints()...)
 	h := p.Lock(t, "x")
-	records := lined(t, conn, root+"/%beside/x/held", 1)
+	records := lined(t, conn, root+"/%v2/x/details", 1)
 
-	acl, _, err := conn.GetACL(root + "/%beside/x/held/" + records[0])
+	acl, _, err := conn.GetACL(root + "/%v2/x/details")
 	require.NoError(t, err)
-	assert.Equal(t, zk.DigestACL(zk.PermAll, "joe", goodPassword), acl)
+	assert.Equal(t, zk.DigestACL(zk.PermAll, "joe", goodPassword), acl, "of the folder, which stays")
+	acl, _, err = conn.GetACL(root + "/%v2/x/details/" + records[0])
+	require.NoError(t, err)
+	require.Len(t, acl, 2)
+	assert.Regexp(t, "^joe:", acl[0].ID)
+	assert.EqualValues(t, zk.PermAll&^(zk.PermWrite|zk.PermAdmin), acl[0].Perms)
+	assert.EqualValues(t, zk.PermRead|zk.PermWrite, acl[1].Perms, "only the session may write it")
 	require.NoError(t, h.Unlock())
-	assert.Empty(t, children(t, conn, root+"/%beside/x/held"))
+	assert.Empty(t, children(t, conn, root+"/%v2/x/details"))
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// lastNumbers is where zkbackend begins to call numbers the last ones.
+// lastNumbers is where zkbackend begins to call numbers the last ones. The place of an
+// entry is its number and one.
 const lastNumbers = math.MaxInt32 - 1<<20
 
 // setSequence restarts the server, and returns a client that has not met it
@@ -57,8 +58,8 @@ func theLastNumbers(t *testing.T) {
 					in.visit()
 					assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
 					ref := recipetest.Refs(h)[0]
-					assert.Less(t, ref.Place, int64(lastNumbers))
-					if place.Store(ref.Place); ref.Place < 1<<20 {
+					assert.LessOrEqual(t, ref.Place, int64(lastNumbers))
+					if place.Store(ref.Place); ref.Place <= 1<<20 {
 						low.Add(1)
 					}
 					return nil
@@ -68,7 +69,8 @@ func theLastNumbers(t *testing.T) {
 		})
 
 		assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
-		assert.Equal(t, low.Load()-1, place.Load(), "the line has begun anew, and once only")
+		assert.GreaterOrEqual(t, place.Load(), low.Load(), "the numbers have begun anew, and once only")
+		assert.Less(t, place.Load(), low.Load()+5, "few numbers are used to make the folder, or by attempts that were not answered")
 		t.Logf("from %d: %d of %d turns after the new beginning", last, low.Load(), lockers*turns)
 		assert.Contains(t, parties[0].Log.String()+parties[1].Log.String()+parties[2].Log.String()+parties[3].Log.String(),
 			"nearly used up")
@@ -76,6 +78,13 @@ func theLastNumbers(t *testing.T) {
 			p.Kept(t)
 		}
 	}
+}
+
+// beganAnew requires that a hold has one of the first numbers of its folder, of which one
+// is used when the folder is made.
+func beganAnew(t *testing.T, h *session.Hold) {
+	t.Helper()
+	assert.LessOrEqual(t, recipetest.Refs(h)[0].Place, int64(2), "the numbers have begun anew")
 }
 
 // tryAtTheLastNumbers is for those who do not wait.
@@ -87,7 +96,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	m := mutex.New(p.Session, "x")
 	h, err := m.TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.EqualValues(t, lastNumbers-1, recipetest.Refs(h)[0].Place)
+	require.EqualValues(t, lastNumbers, recipetest.Refs(h)[0].Place)
 	_, err = m.TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	waiting := p.Begin(recipetest.Bounded(t), "x")
@@ -97,7 +106,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	waiting.Waits(t)
 	recipetest.Unlock(t, h)
 	next := waiting.Granted(t)
-	assert.Zero(t, recipetest.Refs(next)[0].Place)
+	beganAnew(t, next)
 	assert.Greater(t, next.Token(), h.Token())
 	recipetest.Unlock(t, next)
 
@@ -106,7 +115,7 @@ func tryAtTheLastNumbers(t *testing.T) {
 	require.NoError(t, err)
 	h, err = m.TryLock(recipetest.Bounded(t))
 	require.NoError(t, err)
-	assert.Zero(t, recipetest.Refs(h)[0].Place)
+	beganAnew(t, h)
 	assert.Greater(t, h.Token(), next.Token())
 	recipetest.Unlock(t, h)
 }
@@ -136,7 +145,7 @@ func othersAtTheLastNumbers(t *testing.T) {
 	require.NoError(t, other.Unlock())
 
 	h := p.Lock(t, "x")
-	assert.Zero(t, recipetest.Refs(h)[0].Place)
+	beganAnew(t, h)
 	again := make(chan error, 1)
 	go func() { again <- other.Lock() }()
 	lined(t, conn, dir, 2)

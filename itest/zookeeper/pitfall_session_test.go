@@ -23,21 +23,6 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// folder makes a folder, and those that it is in.
-func folder(t testing.TB, conn *zk.Conn, dir string) string {
-	t.Helper()
-	path := dir + "/"
-	for i := range path {
-		if i > 0 && path[i] == '/' {
-			_, err := conn.CreateContainer(path[:i], nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-			if err != nil {
-				require.ErrorIs(t, err, zk.ErrNodeExists, path[:i])
-			}
-		}
-	}
-	return dir
-}
-
 // requestsStayWithTheirSession: the client library goes on with a new session
 // when the old one has expired, and sends what was meant for the old one there.
 // A join whose answer is missing, and one that has no connection to go out on,
@@ -49,7 +34,8 @@ func requestsStayWithTheirSession(t *testing.T) {
 		folder(t, conn, root+"/"+line)
 	}
 	o := drive(t, shortTTL, zkbackend.Options{Root: root}, proxy.Addr())
-	gone := deletion(t, conn, o.join(t, "held").Entry.Key)
+	held := o.join(t, "held").Entry
+	gone := deletion(t, conn, held.Key)
 
 	proxy.Hold(fault.Requests)
 	errs := make(map[string]error)
@@ -57,7 +43,7 @@ func requestsStayWithTheirSession(t *testing.T) {
 	var joins sync.WaitGroup
 	join := func(line string) {
 		joins.Go(func() {
-			_, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Line: line})
+			_, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Queue: line})
 			mu.Lock()
 			defer mu.Unlock()
 			errs[line] = err
@@ -82,14 +68,17 @@ func requestsStayWithTheirSession(t *testing.T) {
 	for _, line := range []string{"inflight", "queued"} {
 		assert.Zero(t, made(t, conn, root+"/"+line), line)
 	}
-	_, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: driver.Ref{Line: "held", Key: root + "/held/0123456789abcdef-lock-0000000000"}})
-	assert.ErrorIs(t, err, driver.ErrGone)
+	_, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: held.Ref})
+	assert.ErrorIs(t, err, driver.ErrSessionOver)
 }
 
 // entriesBelongToTheSessionThatHolds is the same as its users see it.
 func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	e, root := shared(t)
 	conn, proxy := e.Client(t), proxyOf(t, e, 0)
+	for _, name := range []string{"held", "behind", "queued"} {
+		folder(t, conn, root+"/"+name) // to make it takes a number
+	}
 	calm := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	p := newClient(t, root, shortTTL).open(t, proxy.Addr())
 	first := p.Service()
@@ -131,6 +120,7 @@ func anotherSessionIsNotOurs(t *testing.T) {
 			clear(f[32:])   // its password
 		}
 	}}
+	folder(t, conn, root+"/x") // to make it takes a number
 	p := newClient(t, root, shortTTL)
 	p.opts.Dial = w.dial
 	p.open(t, proxy.Addr())

@@ -39,9 +39,9 @@ func watches(t testing.TB, e *zktest.Ensemble) int {
 	return n
 }
 
-// TestCancelledWaitsLeaveNothing has many requests come, wait behind one holder,
-// and give up: a watch that nobody needs any more cannot be taken back, in the
-// server and in the client library.
+// TestCancelledWaitsLeaveNothing has many requests wait behind one holder and give up. A
+// watch that no request needs any more cannot be taken back at the server, and must neither
+// be there twice nor leave anything in the client.
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	const n, atOnce = 10_000, 200
 	e := zktest.New(t, nil)
@@ -79,15 +79,15 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	before, threads := both.Heap(), runtime.NumGoroutine()
 	waits(n)
 	rewatch(t, p, h, n)
-	asked := w.count(func(f zkframe.Frame) bool {
+	reads := w.count(func(f zkframe.Frame) bool {
 		return f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == recipetest.Refs(h)[0].Key
 	})
 	w.forget()
 	after := both.Heap()
 
-	t.Logf("%d waits: heap %d bytes more, %d goroutines more, %d watches asked for on the holder, %d watches at the server",
-		n, after-before, runtime.NumGoroutine()-threads, asked, watches(t, e))
-	assert.LessOrEqual(t, asked, 1, "watches asked for, all on the same entry")
+	t.Logf("%d waits: heap %d bytes more, %d goroutines more, %d reads of the holder, %d watches at the server",
+		n, after-before, runtime.NumGoroutine()-threads, reads, watches(t, e))
+	assert.LessOrEqual(t, reads, n+3*n/atOnce, "one for each watch, and one for all that wait at once")
 	assert.Less(t, after-before, int64(256<<10), "bytes of heap")
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 10, "goroutines")
 	assert.LessOrEqual(t, watches(t, e), 4)
@@ -107,7 +107,7 @@ func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 	require.NoError(t, err)
 	for range n {
 		armed := make(chan struct{}, 1)
-		stop := term.Driver().Watch(driver.WatchRequest{Ref: recipetest.Refs(h)[0]}, func(ev driver.Event) {
+		stop := term.Driver().Watch(recipetest.Refs(h)[0].Target(), func(ev driver.Event) {
 			if ev.Kind == driver.Armed {
 				armed <- struct{}{}
 			}
@@ -262,30 +262,38 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	parties[2].Kept(t)
 }
 
-// TestNoChangeOfAnEntryIsMissed: one that was before the watch, and one between
-// the event and the watch that is made again after it.
+// TestNoChangeOfAnEntryIsMissed: one that was before the watch, and one between the event
+// and the watch that is made again after it.
 func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	e, root := shared(t)
 	owns := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
-	j, err := owns.Join(recipetest.Bounded(t), driver.JoinRequest{Line: "leader", Value: []byte("0")})
-	require.NoError(t, err)
-	write := func(value string) {
-		require.NoError(t, owns.Write(recipetest.Bounded(t), j.Entry.Ref, []byte(value)))
-	}
+	ref := owns.joinWith(t, driver.JoinRequest{Queue: "leader", Data: []byte("0"), Valued: true}).Entry.Ref
 	var reads atomic.Int32
+	var writing sync.Mutex // its owner writes an entry by one call at a time
+	write := func(value string) {
+		writing.Lock()
+		defer writing.Unlock()
+		owns.write(t, ref, value)
+	}
 	w := &wire{before: func(f zkframe.Frame) bool {
-		if f.Op() == zkframe.OpGetData && f.Path() == j.Entry.Key && reads.Add(1) == 2 {
-			assert.NoError(t, owns.Write(recipetest.Bounded(t), j.Entry.Ref, []byte("3")))
+		if f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == ref.Key && reads.Add(1) == 2 {
+			write("3")
 		}
 		return true
 	}}
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
+	value := func() string {
+		v, err := o.Read(recipetest.Bounded(t), driver.ReadRequest{Queue: "leader", Nearest: 1, Detail: true})
+		require.NoError(t, err)
+		require.Len(t, v.Entries, 1)
+		return string(v.Entries[0].Data)
+	}
 	write("1")
 	events := make(chan driver.EventKind, 10)
-	defer o.Watch(driver.WatchRequest{Ref: j.Entry.Ref, Changes: true}, func(ev driver.Event) { events <- ev.Kind })()
+	defer o.Watch(ref.Target(), func(ev driver.Event) { events <- ev.Kind })()
 	require.Equal(t, driver.Armed, recipetest.Wait(t, events, "the watch"))
-	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change before it"))
+	require.Equal(t, "1", value(), "read after Armed")
 	write("2")
 	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change"))
-	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change before the watch stood again"))
+	require.Equal(t, "3", value(), "read after Changed: the watch stands again by then")
 }

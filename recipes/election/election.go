@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -79,12 +80,12 @@ func (e *Election) campaign(ctx context.Context, value string) (*session.Hold, e
 	if err == nil && queue.Core().Inside(ctx, e.s, e.name) != nil {
 		err = session.ErrReentrant
 	}
-	kin := driver.KinMutex
+	family := driver.FamilyMutex
 	if e.opts.Latch {
-		kin = driver.KinLatch
+		family = driver.FamilyLatch
 	}
 	return queue.Acquire(ctx, e.s, queue.Request{
-		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Kin: kin, Value: append([]byte{}, value...), Err: err,
+		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...), Err: err,
 	})
 }
 
@@ -93,8 +94,8 @@ func (e *Election) check(value string) error {
 	if e.s == nil {
 		return nil // the first request returns the error
 	}
-	if p := queue.Core().Of(e.s).Profile(); len(value) > p.MaxValue {
-		return fmt.Errorf("%w: a value of %d bytes, more than the %d that %s takes", session.ErrInvalidOptions, len(value), p.MaxValue, p.Service)
+	if i := queue.Core().Of(e.s).Info(); len(value) > i.MaxData {
+		return fmt.Errorf("%w: a value of %d bytes, more than the %d that %s takes", session.ErrInvalidOptions, len(value), i.MaxData, i.Service)
 	}
 	return nil
 }
@@ -140,21 +141,28 @@ func leader(e driver.Entry) Leader {
 	if e.Zero() {
 		return Leader{}
 	}
-	return Leader{Value: string(e.Value), Token: session.Token(e.Token), Entry: queue.Core().Entry(1, true, e)}
+	l := Leader{Token: session.Token(e.Token), Entry: queue.Core().Entry(1, true, e)}
+	if e.Valued || e.Foreign {
+		l.Value = string(e.Data)
+	}
+	return l
 }
 
 // Leader returns the current leader, or session.ErrNoLeader. That leader may already
 // have lost the leadership without having noticed, or its entry may not have been
 // deleted yet.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	first, err := queue.Core().Of(e.s).List(ctx, e.name, 1)
-	switch {
-	case err != nil:
-		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
-	case len(first) == 0:
-		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, session.ErrNoLeader)
+	for {
+		v, err := queue.Core().Of(e.s).Read(ctx, driver.ReadRequest{Queue: e.name, Nearest: 1, Detail: true})
+		switch {
+		case err != nil:
+			return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
+		case len(v.Entries) == 0:
+			return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, session.ErrNoLeader)
+		case v.Entries[0].Token != 0: // or it was deleted during the read
+			return leader(v.Entries[0]), nil
+		}
 	}
-	return leader(first[0]), nil
 }
 
 // Observe yields the current leader, and then each change of the leader or its value. A

@@ -134,7 +134,7 @@ func TestObserveEndsWithItsSessionWhileItReads(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		c.OnSend(func(op fault.Op) {
-			if op == fault.List {
+			if op == fault.Names {
 				c.Cut(fault.Both)
 			}
 		})
@@ -171,17 +171,17 @@ func TestObserveReadsOnlyWhenItIsTold(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Second)
-		before := c.Sent(fault.List)
+		before := c.Sent(fault.Names)
 		time.Sleep(time.Minute)
-		assert.LessOrEqual(t, c.Sent(fault.List)-before, 6, "the net under the watch")
+		assert.LessOrEqual(t, c.Sent(fault.Names)-before, 6, "the net under the watch")
 
-		before = c.Sent(fault.List)
+		before = c.Sent(fault.Names)
 		for range 1000 {
 			require.NoError(t, leads.Proclaim(t.Context(), h, time.Now().String()))
 			time.Sleep(100 * time.Microsecond)
 		}
 		time.Sleep(time.Second)
-		assert.Less(t, c.Sent(fault.List)-before, 50, "many changes are one")
+		assert.Less(t, c.Sent(fault.Names)-before, 50, "many changes are one")
 		cancel()
 		require.NoError(t, h.Unlock())
 	})

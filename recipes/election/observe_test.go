@@ -51,7 +51,7 @@ func observed(t *testing.T, s *session.Session) (last func() string) {
 }
 
 func TestObserveTellsAtOnce(t *testing.T) {
-	for _, kind := range []memory.Options{{}, {Tells: true, NoRevs: true, Near: true, Moves: true}} {
+	for _, kind := range []memory.Options{{}, {First: true, Near: true, Sequences: true, Later: true}} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memtest.NewWith(kind)
 			leads := election.New(open(t, st.NewClient(), nil), "n")

@@ -86,8 +86,8 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 		}
 		rs[i] = r
 	}
-	if p := queue.Core().Of(locks[0].s).Profile(); p.MaxAll > 0 && len(locks) > p.MaxAll {
-		rs[0].Err = fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), p.MaxAll, p.Service)
+	if i := queue.Core().Of(locks[0].s).Info(); i.MaxJoin > 0 && len(locks) > i.MaxJoin {
+		rs[0].Err = fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), i.MaxJoin, i.Service)
 	}
 	return rs, nil
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -127,7 +128,7 @@ func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold
 // request is what the engine is asked for.
 func (m *Mutex) request(try bool) queue.Request {
 	r := queue.Request{
-		Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: queue.Mutex(), Try: try,
+		Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Try: try,
 		Ledger: m.opts.Robust || m.opts.LockDelay > 0, Delay: m.opts.LockDelay, MinHold: m.opts.MinHold,
 	}
 	switch {

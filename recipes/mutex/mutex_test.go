@@ -49,7 +49,8 @@ func TestReentrancy(t *testing.T) {
 				require.ErrorIs(t, err, session.ErrReentrant)
 				line, err := s.Queue(ctx, "other")
 				require.NoError(t, err)
-				assert.Equal(t, []string{"parent's", "n"}, session.Engine(door.Key{}).Detail(line[0]).Meta.Holds)
+				detail := session.Engine(door.Key{}).Detail(line[0])
+				assert.Equal(t, []string{"parent's", "n"}, door.MetaOf(&detail).Holds)
 				return nil
 			})
 		})

@@ -233,7 +233,7 @@ func allInside(w *Fixture) {
 	}
 	other, err := mutex.New(p.Session, "other").Lock(h.Context())
 	require.NoError(w.t, err)
-	assert.Equal(w.t, []string{"x", "y"}, p.line("other")[0].Meta.Holds)
+	assert.Equal(w.t, []string{"x", "y"}, metaOf(p.line("other")[0]).Holds)
 	w.unlock(other)
 	w.unlock(h)
 	h, err = mutex.LockAll(context.WithoutCancel(h.Context()), locks(p.Session, "x", "y")...)
@@ -262,7 +262,7 @@ func allRefused(w *Fixture) {
 	refused(session.ErrInvalidName, "empty", x, mutex.New(p.Session, ""))
 	refused(session.ErrInvalidOptions, "LockDelay", x, mutex.NewWith(p.Session, "y", mutex.Options{LockDelay: -1}))
 	refused(session.ErrClosed, "nil", mutex.New(nil, "x"), mutex.New(nil, "y"))
-	most := p.Profile().MaxAll
+	most := p.Info().MaxJoin
 	require.GreaterOrEqual(w.t, most, 32)
 	var names []string
 	for i := range most + 1 {

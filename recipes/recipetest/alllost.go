@@ -133,8 +133,8 @@ func allGotLost(w *Fixture) {
 	x := c.queueFor(w.soon(), wantOne("x"))
 	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
 	h := x.granted()
+	b.joins() // it has learned of that
 	w.unlock(held)
-	b.joins()
 	require.True(w.t, all.waiting(), "two hold at once")
 	w.unlock(h)
 	assert.Greater(w.t, all.granted().Token(), h.Token())
@@ -144,7 +144,7 @@ func allGotLost(w *Fixture) {
 	held = a.holdOne("y")
 	all = b.queueAll(w.soon(), "x", "y")
 	w.svc.Delete(w.t, b.entry("x", all.token).Ref)
-	b.joins() // told also when nobody stands behind
+	b.joins() // it learns of that also when nobody stands behind
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)
 	w.unlock(all.Hold)

@@ -302,9 +302,9 @@ func askedCutOff(w *Fixture) {
 func askedForeign(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
-	f := w.svc.PutForeign(w.t, driver.AskLine(name), true)
+	f := w.svc.PutForeign(w.t, driver.AskQueue(name), true)
 	if w.h.NoUnleased == "" {
-		w.svc.PutForeign(w.t, driver.AskLine(name), false)
+		w.svc.PutForeign(w.t, driver.AskQueue(name), false)
 	}
 	for _, v := range []string{`{"v":1,"kind":"ask"}`, "\xff", ""} {
 		w.svc.Overwrite(w.t, f, []byte(v))
@@ -331,7 +331,7 @@ func askedStruck(w *Fixture, f fault.Kind) {
 	if err := withdraw(); err != nil {
 		require.ErrorIs(w.t, err, session.ErrReleasePending)
 	}
-	w.empty(driver.AskLine(name))
+	w.empty(driver.AskQueue(name))
 	w.unlock(h)
 	h = b.hold()
 	w.unasked(h)

@@ -18,7 +18,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
 // Client is a session on a network of its own that records what its hooks and its log
@@ -142,19 +142,24 @@ func (c *Client) Stands(t testing.TB, n int) {
 func (c *Client) Queued(t testing.TB, name string, n int) (entries []driver.Entry) {
 	t.Helper()
 	Until(t, fmt.Sprintf("%d entries of %q", n, name), func() bool {
-		var err error
-		entries, err = core().Of(c.Session).List(Bounded(t), name, 0)
+		v, err := core().Of(c.Session).Read(Bounded(t), whole(name))
 		require.NoError(t, err)
+		entries = v.Entries
 		return len(entries) == n
 	})
 	return entries
 }
 
+// whole requests all of a queue.
+func whole(name string) driver.ReadRequest {
+	return driver.ReadRequest{Queue: name, Marks: true, Detail: true}
+}
+
 // Clock returns the clock of the client's backend.
 func (c *Client) Clock() driver.Clock { return core().Of(c.Session).Clock() }
 
-// Profile returns the profile of the client's backend.
-func (c *Client) Profile() driver.Profile { return core().Of(c.Session).Profile() }
+// Info returns what the service of the client is, and can do.
+func (c *Client) Info() driver.Info { return core().Of(c.Session).Info() }
 
 // core returns package session as the packages of this module see it.
 func core() door.Engine[session.Session, session.Hold, session.Entry, session.Options] {
@@ -171,7 +176,7 @@ func Detail(e session.Entry) driver.Entry { return core().Detail(e) }
 func Shown(e driver.Entry) session.Entry { return core().Entry(1, true, e) }
 
 // Previous returns how the hold before this one ended.
-func Previous(h *session.Hold) driver.Past { return core().Inner(h).Previous() }
+func Previous(h *session.Hold) door.Past { return core().Inner(h).Previous() }
 
 // Service returns the newest service session.
 func (c *Client) Service() string {

@@ -188,7 +188,7 @@ func unknownLook(w *Fixture, f fault.Kind) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	second := b.queue(w.soon())
-	c.net.Inject(fault.Look, f)
+	c.net.Inject(fault.Read, f)
 	third := c.queue(w.soon())
 	w.unlock(h)
 	w.unlock(second.granted())

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // delays are the cases of locks that let time pass after a death, and of several
@@ -96,7 +96,7 @@ func delayCancelled(w *Fixture) {
 	defer cancel()
 	a.delayed(ctx).returned()
 	w.eventually(0, "nothing is left")
-	w.past(driver.PastDied, "nor if nobody waited behind it")
+	w.past(door.PastDied, "nor if nobody waited behind it")
 }
 
 // delayLost deletes the entry of one who waits for nothing but time.
@@ -128,14 +128,14 @@ func wantAllRobust(o mutex.Options, names ...string) locking {
 
 // pastOf requires what the next holder of each of those locks learns of the one
 // before, and gives back.
-func (w *Fixture) pastOf(want map[string]driver.Past, why string) {
+func (w *Fixture) pastOf(want map[string]door.Past, why string) {
 	w.t.Helper()
 	for n, past := range want {
 		p := w.Client("asks")
 		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
 		require.NoError(w.t, err)
 		require.Equal(w.t, past, Previous(h), "%s: %s", n, why)
-		require.Equal(w.t, past == driver.PastDied, h.PreviousDied(), "%s: %s", n, why)
+		require.Equal(w.t, past == door.PastDied, h.PreviousDied(), "%s: %s", n, why)
 		w.unlock(h)
 		require.NoError(w.t, p.Close())
 	}
@@ -148,7 +148,7 @@ func robustAll(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	all := wantAllRobust(account(), "x", name, "z")
 	h := a.queueFor(w.soon(), all).granted()
-	assert.Equal(w.t, driver.PastClean, Previous(h), "nobody has held before")
+	assert.Equal(w.t, door.PastClean, Previous(h), "nobody has held before")
 	w.unlock(h)
 	w.died() // in the middle one
 	h = a.queueFor(w.soon(), all).granted()
@@ -158,7 +158,7 @@ func robustAll(w *Fixture) {
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, r.granted().PreviousDied())
 	w.unlock(r.Hold)
-	w.pastOf(map[string]driver.Past{"x": driver.PastClean, name: driver.PastClean, "z": driver.PastClean}, "given back")
+	w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastClean, "z": door.PastClean}, "given back")
 
 	w.died()
 	at := time.Now()
@@ -182,7 +182,7 @@ func robustAllLost(w *Fixture) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(behind.granted())
 	w.empty("x", "y", "z")
-	w.pastOf(map[string]driver.Past{"x": driver.PastDied, "y": driver.PastDied, "z": driver.PastDied}, "lost")
+	w.pastOf(map[string]door.Past{"x": door.PastDied, "y": door.PastDied, "z": door.PastDied}, "lost")
 }
 
 // robustAllCancelled gives up in the delay that one of the lines asks for.
@@ -195,5 +195,5 @@ func robustAllCancelled(w *Fixture) {
 	r.returned()
 	require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
 	w.empty("x", name, "z")
-	w.pastOf(map[string]driver.Past{"x": driver.PastClean, name: driver.PastDied, "z": driver.PastClean}, "cancelled")
+	w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastDied, "z": door.PastClean}, "cancelled")
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // downgrades are the cases of writers that become readers.
@@ -37,17 +36,17 @@ func downgradeKeeps(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	token, before := h.Token(), b.entries()[0]
-	require.Equal(w.t, driver.Exclusive, before.Mode)
+	require.False(w.t, before.Shares())
 	require.Equal(w.t, session.Exclusive, h.Mode())
 	a.downgrade(h)
 
 	line := b.entries()
 	require.Len(w.t, line, 1)
-	assert.Equal(w.t, driver.Shared, line[0].Mode)
+	assert.True(w.t, line[0].Shares())
 	assert.Equal(w.t, before.Place, line[0].Place)
 	assert.EqualValues(w.t, token, line[0].Token)
-	assert.Equal(w.t, "a", line[0].Meta.Label)
-	assert.Equal(w.t, "rwlock", line[0].Meta.Kind)
+	assert.Equal(w.t, "a", Shown(line[0]).Label)
+	assert.Equal(w.t, "rwlock", Shown(line[0]).Kind)
 	assert.Equal(w.t, token, h.Token())
 	assert.Equal(w.t, session.Shared, h.Mode())
 	assert.Equal(w.t, line[0].Ref, Refs(h)[0])

@@ -21,7 +21,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
 // name is the lock of cases that need only one.
@@ -78,12 +78,12 @@ func (w *Fixture) mortal(label string) *Client {
 
 func (w *Fixture) open(label string, ttl time.Duration, change ...func(*session.Options)) *Client {
 	w.t.Helper()
-	return w.openOn(label, ttl, func(b driver.Backend) driver.Backend { return b }, change...)
+	return w.openOn(label, ttl, drivertest.Client.Backend, change...)
 }
 
-// openOn opens a session on a backend that wraps the one of the network.
+// openOn opens a session on a backend of the network.
 func (w *Fixture) openOn(
-	label string, ttl time.Duration, wrap func(driver.Backend) driver.Backend, change ...func(*session.Options),
+	label string, ttl time.Duration, backend func(drivertest.Client) driver.Backend, change ...func(*session.Options),
 ) *Client {
 	w.t.Helper()
 	c := &Client{w: w, net: w.svc.Client(w.t)}
@@ -95,7 +95,7 @@ func (w *Fixture) openOn(
 	for _, f := range change {
 		f(&o)
 	}
-	s, err := core().Open(w.soon(), wrap(c.net.Backend()), &o)
+	s, err := core().Open(w.soon(), backend(c.net), &o)
 	require.NoError(w.t, c.Opened(w.t, s, err), "open")
 	return c
 }
@@ -288,9 +288,9 @@ func (p *Client) entries() []driver.Entry {
 
 func (p *Client) line(name string) []driver.Entry {
 	p.w.t.Helper()
-	line, err := core().Of(p.Session).List(p.w.soon(), name, 0)
+	v, err := core().Of(p.Session).Read(p.w.soon(), whole(name))
 	require.NoError(p.w.t, err, "queue")
-	return line
+	return v.Entries
 }
 
 // entry is the one with that token in a line.

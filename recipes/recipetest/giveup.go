@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // givingUp are the cases of requests that have held nothing, and must leave the
@@ -62,14 +62,14 @@ func robustWaiters(w *Fixture) {
 }
 
 // ends has a hold die, or releases it, and returns what the next holder must learn.
-func (w *Fixture) ends(h *session.Hold, died bool) driver.Past {
+func (w *Fixture) ends(h *session.Hold, died bool) door.Past {
 	w.t.Helper()
 	if died {
 		w.svc.Expire(w.t, h.SessionID())
-		return driver.PastDied
+		return door.PastDied
 	}
 	w.unlock(h)
-	return driver.PastClean
+	return door.PastClean
 }
 
 // robustEveryStep has a request give up at the moment of its first request to the
@@ -81,7 +81,7 @@ func robustEveryStep(w *Fixture) {
 			for step := 1; ; step++ {
 				a, p := w.Client("before"), w.Client("gives up")
 				h := a.robust()
-				var want driver.Past
+				var want door.Past
 				ctx, cancel := context.WithCancel(w.soon())
 				var r *Request
 				if waits {
@@ -103,7 +103,7 @@ func robustEveryStep(w *Fixture) {
 				if granted {
 					assert.Equal(w.t, want, Previous(r.Hold))
 					w.unlock(r.Hold)
-					want = driver.PastClean
+					want = door.PastClean
 				}
 				w.eventually(0, "it has left")
 				w.past(want, fmt.Sprintf("died %t, waits %t, gave up at request %d, granted %t", died, waits, step, granted))
@@ -135,16 +135,16 @@ func (p *Client) onRequest(n int, f func()) {
 // written.
 func robustGivesUp(w *Fixture, f fault.Kind) {
 	for _, died := range []bool{false, true} {
-		for _, op := range []fault.Op{fault.Join, fault.Change, fault.Leave} {
+		for _, op := range []fault.Op{fault.Join, fault.Update, fault.Leave} {
 			a, p := w.Client("before"), w.Client("gives up")
 			h := a.robust()
 			ctx, cancel := context.WithCancel(w.soon())
 			var r *Request
-			if op == fault.Change {
+			if op == fault.Update {
 				r = p.accountable(ctx)
 			}
 			p.net.Inject(op, f)
-			if op == fault.Change {
+			if op == fault.Update {
 				p.onRequest(1, func() { time.AfterFunc(w.h.TTL/1000, cancel) })
 			}
 			want := w.ends(h, died)
@@ -158,11 +158,11 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			p.net.OnRequest(nil)
 			if r.Err == nil {
 				UnlockInTrouble(w.t, r.Hold)
-				want = driver.PastClean
+				want = door.PastClean
 			}
 			w.eventually(0, "it has left")
 			w.past(want, fmt.Sprintf("died %t, struck at %v, it got %v", died, op, r.Err))
-			w.past(driver.PastClean, "given back")
+			w.past(door.PastClean, "given back")
 		}
 	}
 }

@@ -115,7 +115,9 @@ func tryWritesNothing(w *Fixture) {
 	var na *session.NotAcquiredError
 	require.ErrorAs(w.t, err, &na)
 	assert.Equal(w.t, Refs(h)[0], Detail(na.Holder).Ref)
-	assert.Equal(w.t, 1, na.Ahead)
+	if !w.h.Virtual || na.Ahead >= 0 { // there are services in memory that do not report it
+		assert.Equal(w.t, 1, na.Ahead)
+	}
 	assert.Contains(w.t, err.Error(), "(nightly)", "it names the holder")
 	w.unlock(h)
 	h, err = mutex.New(b.Session, name).TryLock(w.soon())
@@ -132,11 +134,11 @@ func queueShows(w *Fixture) {
 
 	require.Len(w.t, line, 2)
 	for i, label := range []string{"first", "second"} {
-		assert.Equal(w.t, label, line[i].Meta.Label)
-		assert.Equal(w.t, "mutex", line[i].Meta.Kind)
-		assert.NotEmpty(w.t, line[i].Meta.Host)
-		assert.NotZero(w.t, line[i].Meta.PID)
-		assert.NotZero(w.t, line[i].Meta.Since)
+		assert.Equal(w.t, label, metaOf(line[i]).Label)
+		assert.Equal(w.t, "mutex", metaOf(line[i]).Kind)
+		assert.NotEmpty(w.t, metaOf(line[i]).Host)
+		assert.NotZero(w.t, metaOf(line[i]).PID)
+		assert.NotZero(w.t, metaOf(line[i]).Since)
 		assert.NotEmpty(w.t, line[i].Session)
 	}
 	assert.EqualValues(w.t, h.Token(), line[0].Token)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // heldFor are the cases of what the queue shows of how long a holder has held.
@@ -24,14 +23,17 @@ func heldFor() []testCase {
 
 // recorded waits until the queue shows since when its first entry holds, and returns
 // the entry.
-func (p *Client) recorded() driver.Entry {
+func (p *Client) recorded() (first session.Entry) {
 	p.w.t.Helper()
-	var line []driver.Entry
 	p.w.until("since when the first entry holds", func() bool {
-		line = p.entries()
-		return len(line) > 0 && !line[0].Granted.IsZero()
+		line := p.entries()
+		if len(line) == 0 {
+			return false
+		}
+		first = Shown(line[0])
+		return !first.Granted.IsZero()
 	})
-	return line[0]
+	return first
 }
 
 // heldSinceGrant has b wait while a holds. The release stands between what b asked
@@ -47,10 +49,10 @@ func heldSinceGrant(w *Fixture) {
 	holds := b.Clock().Wall()
 	e := a.recorded()
 
-	assert.Equal(w.t, Refs(held)[0], e.Ref)
+	assert.Equal(w.t, Refs(held)[0], Detail(e).Ref)
 	assert.False(w.t, e.Granted.Before(released), "granted at %s, before the holder ahead released at %s", e.Granted, released)
 	assert.False(w.t, e.Granted.After(holds), "granted at %s, after Lock had returned at %s", e.Granted, holds)
-	assert.Less(w.t, e.Meta.Since, released, "it asked long before")
+	assert.Less(w.t, e.Asked, released, "it asked long before")
 
 	ctx, cancel := context.WithCancel(w.soon())
 	c := w.Client("c")
@@ -115,7 +117,7 @@ func heldAndGone(w *Fixture) {
 		end(h)
 		next := r.granted()
 		for _, e := range operator.entries() {
-			assert.NotEqual(w.t, first.Granted, e.Granted)
+			assert.NotEqual(w.t, first.Granted, Shown(e).Granted)
 		}
 		w.unlock(next)
 		h = a.hold()

@@ -12,7 +12,6 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // insiders are the cases of callers who hold the lock already.
@@ -91,7 +90,7 @@ func writerFirst(w *Fixture) {
 	assert.NotZero(w.t, inner.Remaining())
 	assert.Equal(w.t, token, inner.Token())
 	line := c.entries()
-	assert.Equal(w.t, driver.Shared, line[0].Mode)
+	assert.True(w.t, line[0].Shares())
 	assert.EqualValues(w.t, token, line[0].Token)
 	assert.Equal(w.t, line[0].Ref, Refs(inner)[0])
 	for _, r := range readers {
@@ -107,7 +106,7 @@ func writerFirstFault(w *Fixture, f fault.Kind) {
 	outer := a.holds(writing)
 	reader, writer := b.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
 	inner := a.inside(outer)
-	a.net.Inject(fault.Change, f)
+	a.net.Inject(fault.Update, f)
 	UnlockInTrouble(w.t, outer)
 	reader.granted()
 	require.NoError(w.t, inner.Context().Err())
@@ -128,7 +127,7 @@ func readerFirst(w *Fixture) {
 	assert.Equal(w.t, sent, a.net.Requests(), "nothing is sent")
 	w.wait("the writer still holds", reader)
 	require.NoError(w.t, outer.Context().Err())
-	assert.Equal(w.t, driver.Exclusive, b.entries()[0].Mode)
+	assert.False(w.t, b.entries()[0].Shares())
 	w.unlock(outer)
 	w.unlock(reader.granted())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
 // janitors are the cases of what is removed in the background.
@@ -25,7 +26,7 @@ func janitors() []testCase {
 // leaving is a backend whose sessions ask a function before they delete an entry.
 type leaving struct {
 	driver.Backend
-	refuse func(line string) error
+	refuse func(queue string) error
 }
 
 // Open implements driver.Backend.
@@ -39,21 +40,25 @@ func (l leaving) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 
 type leavingSession struct {
 	driver.Session
-	refuse func(line string) error
+	refuse func(queue string) error
 }
 
 // Leave implements driver.Session.
-func (l leavingSession) Leave(ctx context.Context, req driver.LeaveRequest) (driver.Left, error) {
-	if err := l.refuse(req.Ref.Line); err != nil {
-		return driver.Left{}, err
+func (l leavingSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	for _, req := range reqs {
+		if err := l.refuse(req.Ref.Queue); err != nil {
+			return nil, err
+		}
 	}
-	return l.Session.Leave(ctx, req)
+	return l.Session.Leave(ctx, reqs...)
 }
 
 // leaver opens a session on a backend that asks refuse.
-func (w *Fixture) leaver(label string, refuse func(line string) error) *Client {
+func (w *Fixture) leaver(label string, refuse func(queue string) error) *Client {
 	w.t.Helper()
-	return w.openOn(label, w.h.TTL, func(b driver.Backend) driver.Backend { return leaving{b, refuse} })
+	return w.openOn(label, w.h.TTL, func(c drivertest.Client) driver.Backend {
+		return leaving{c.Backend(), refuse}
+	})
 }
 
 // refusedRemovals: a permission was revoked on some locks. More releases than the
@@ -61,11 +66,11 @@ func (w *Fixture) leaver(label string, refuse func(line string) error) *Client {
 func refusedRemovals(w *Fixture) {
 	const stuck = "revoked/"
 	var once atomic.Bool
-	a := w.leaver("a", func(line string) error {
+	a := w.leaver("a", func(queue string) error {
 		switch {
-		case strings.HasPrefix(line, stuck):
+		case strings.HasPrefix(queue, stuck):
 			return fmt.Errorf("%w: the permission was revoked", driver.ErrDenied)
-		case line == "pending" && once.CompareAndSwap(false, true):
+		case queue == "pending" && once.CompareAndSwap(false, true):
 			return fmt.Errorf("%w: the answer was lost", driver.ErrUnavailable)
 		}
 		return nil

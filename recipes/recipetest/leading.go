@@ -272,7 +272,7 @@ func runIncurable(w *Fixture) {
 		assert.Fail(w.t, "called")
 		return nil
 	}
-	long := strings.Repeat("v", p.Profile().MaxValue+1)
+	long := strings.Repeat("v", p.Info().MaxData+1)
 	require.ErrorIs(w.t, p.elect().Run(w.soon(), long, never), session.ErrInvalidOptions)
 	require.ErrorIs(w.t, election.New(p.Session, "").Run(w.soon(), "v", never), session.ErrInvalidName)
 	require.ErrorIs(w.t, election.New(nil, name).Run(w.soon(), "v", never), session.ErrClosed)

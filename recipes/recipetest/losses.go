@@ -73,15 +73,16 @@ func revokedHolder(w *Fixture) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-// deletedWaiter deletes the entry between a holder, who then releases, and a request.
+// deletedWaiter deletes the entry between a holder and a request. The holder releases
+// when the client has learned of that, and has joined again.
 func deletedWaiter(w *Fixture, a, b, c *Client, want locking) {
 	for range 10 {
 		h := a.holds(want)
 		second, third := b.queueFor(w.soon(), want), c.queueFor(w.soon(), want)
 		w.svc.Delete(w.t, a.entry(name, second.token).Ref)
+		<-b.joined
 		w.unlock(h)
 		w.onlyOne(second, third)
-		<-b.joined
 	}
 }
 

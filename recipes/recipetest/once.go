@@ -131,7 +131,7 @@ func onceSurvives(w *Fixture, f fault.Kind) {
 	var did runs
 	one, two := w.Client("one"), w.Client("two")
 	one.once(did.work("a", func(context.Context, *session.Hold) error {
-		one.net.Inject(fault.Change, f)
+		one.net.Inject(fault.Update, f)
 		return nil
 	}))
 	two.once(did.work("a", succeeds))

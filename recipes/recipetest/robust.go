@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // robust are the cases of locks that tell how the hold before ended.
@@ -52,9 +52,9 @@ func (p *Client) robust() *session.Hold {
 }
 
 // past requires what the next holder learns of the one before, and gives back.
-func (w *Fixture) past(want driver.Past, why string) {
+func (w *Fixture) past(want door.Past, why string) {
 	w.t.Helper()
-	w.pastOf(map[string]driver.Past{name: want}, why)
+	w.pastOf(map[string]door.Past{name: want}, why)
 }
 
 // death is a way of a hold to end without being given back. The client must not
@@ -91,19 +91,19 @@ func (w *Fixture) kill(after func(how string)) {
 }
 
 func robustClean(w *Fixture) {
-	w.past(driver.PastClean, "nobody has held before")
-	w.past(driver.PastClean, "given back")
+	w.past(door.PastClean, "nobody has held before")
+	w.past(door.PastClean, "given back")
 	a, b := w.Client("a"), w.Client("b")
 	h := a.robust()
 	own, other := a.accountable(w.soon()), b.accountable(w.soon())
 	w.unlock(h)
 	for _, r := range []*Request{own, other} {
-		assert.Equal(w.t, driver.PastClean, Previous(r.granted()), "given back to who waited")
+		assert.Equal(w.t, door.PastClean, Previous(r.granted()), "given back to who waited")
 		w.unlock(r.Hold)
 	}
 	h, err := mutex.NewWith(a.Session, name, mutex.Options{Robust: true}).TryLock(w.soon())
 	require.NoError(w.t, err)
-	assert.Equal(w.t, driver.PastClean, Previous(h))
+	assert.Equal(w.t, door.PastClean, Previous(h))
 	w.unlock(h)
 	names, err := a.Names(w.soon(), "")
 	require.NoError(w.t, err)
@@ -112,8 +112,8 @@ func robustClean(w *Fixture) {
 
 func robustAlone(w *Fixture) {
 	w.kill(func(how string) {
-		w.past(driver.PastDied, how)
-		w.past(driver.PastClean, how+", and then given back")
+		w.past(door.PastDied, how)
+		w.past(door.PastClean, how+", and then given back")
 	})
 }
 
@@ -125,14 +125,14 @@ func robustWaited(w *Fixture) {
 		d.die(w, p, h)
 		require.True(w.t, second.granted().PreviousDied(), d.name)
 		w.unlock(second.Hold)
-		require.Equal(w.t, driver.PastClean, Previous(third.granted()), d.name)
+		require.Equal(w.t, door.PastClean, Previous(third.granted()), d.name)
 		w.unlock(third.Hold)
 		p.net.Heal()
 	}
 }
 
 func robustInTurn(w *Fixture) {
-	want := driver.PastClean
+	want := door.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {
 			p := w.mortal("dies")
@@ -141,11 +141,11 @@ func robustInTurn(w *Fixture) {
 			d.die(w, p, h)
 			w.eventually(0, d.name)
 			p.net.Heal()
-			want = driver.PastDied
+			want = door.PastDied
 		}
 	}
-	w.past(driver.PastDied, "nobody has given back")
-	w.past(driver.PastClean, "somebody has")
+	w.past(door.PastDied, "nobody has given back")
+	w.past(door.PastClean, "somebody has")
 }
 
 func robustForeign(w *Fixture) {
@@ -153,11 +153,12 @@ func robustForeign(w *Fixture) {
 	w.unlock(p.robust())
 	ref := w.svc.PutForeign(w.t, name, true)
 	r := p.accountable(w.soon())
+	w.wait("a foreign program holds, and the waiter has read that", r)
 	w.svc.Delete(w.t, ref)
-	assert.Equal(w.t, driver.PastUnknown, Previous(r.granted()))
+	assert.Equal(w.t, door.PastUnknown, Previous(r.granted()))
 	assert.False(w.t, r.Hold.PreviousDied())
 	w.unlock(r.Hold)
-	w.past(driver.PastClean, "given back")
+	w.past(door.PastClean, "given back")
 
 	w.died() // who died before the foreign one is not forgotten
 	ref = w.svc.PutForeign(w.t, name, true)
@@ -170,12 +171,12 @@ func robustForeign(w *Fixture) {
 func robustPlain(w *Fixture) {
 	p := w.Client("p")
 	h := p.hold()
-	assert.Equal(w.t, driver.PastUnknown, Previous(h))
+	assert.Equal(w.t, door.PastUnknown, Previous(h))
 	assert.False(w.t, h.PreviousDied())
 	x := tell(h)
 	w.svc.Expire(w.t, h.SessionID())
 	w.eventually(0, "died")
-	w.past(driver.PastClean, "who keeps no account leaves no trace")
+	w.past(door.PastClean, "who keeps no account leaves no trace")
 	w.when(x) // who unlocks before that may be told that it goes with the session
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
@@ -211,25 +212,25 @@ func robustCostWaited(w *Fixture) {
 
 // robustOver strikes each request that writes an account.
 func robustOver(w *Fixture, f fault.Kind, died bool) {
-	want := driver.PastClean
+	want := door.PastClean
 	if died {
 		w.died()
-		want = driver.PastDied
+		want = door.PastDied
 	}
 	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
 	if died {
-		a.net.Inject(fault.Change, f)
+		a.net.Inject(fault.Update, f)
 	}
 	h := a.robust()
 	require.Equal(w.t, want, Previous(h))
 	r := b.accountable(w.soon())
 	a.net.Inject(fault.Leave, f)
-	b.net.Inject(fault.Change, f)
+	b.net.Inject(fault.Update, f)
 	UnlockInTrouble(w.t, h)
-	require.Equal(w.t, driver.PastClean, Previous(r.granted()), "given back")
+	require.Equal(w.t, door.PastClean, Previous(r.granted()), "given back")
 	b.net.Inject(fault.Leave, f)
 	UnlockInTrouble(w.t, r.Hold)
 	w.eventually(0, "given back")
-	w.past(driver.PastClean, "given back")
+	w.past(door.PastClean, "given back")
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fairlock/fairlock/session/drivertest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
 // testCase is one promise.
@@ -54,7 +54,7 @@ func Run(t *testing.T, h drivertest.Harness) {
 			if h.Parallel {
 				t.Parallel()
 			}
-			h.Tell(t, func(t *testing.T, h drivertest.Harness) {
+			h.RunCase(t, func(t *testing.T, h drivertest.Harness) {
 				w := NewFixture(t, h)
 				s.tell(w)
 				w.eventually(0, "nothing is left at the end")

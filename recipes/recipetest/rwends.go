@@ -210,12 +210,12 @@ func deletedWaitingReader(w *Fixture) {
 			reader := p.queueFor(w.soon(), reading)
 			next := c.queueFor(w.soon(), writing)
 			w.svc.Delete(w.t, a.entries()[1].Ref)
+			<-p.joined
 			w.unlock(h)
 			h = next.granted()
 			w.wait("a writer holds", reader)
 			w.unlock(h)
 			require.Greater(w.t, reader.granted().Token(), h.Token(), "it went to the end of the line")
-			<-p.joined
 			w.unlock(reader.Hold)
 		}
 	}

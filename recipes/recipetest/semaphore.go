@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // semaphores are the cases of permits when all is well.
@@ -235,7 +236,7 @@ func permitsQueue(w *Fixture) {
 	waits := c.wait(4, limit)
 	w.until("those who hold have noted it", func() bool {
 		line := a.entries()
-		return len(line) == 3 && line[0].Admitted && line[1].Admitted
+		return len(line) == 3 && line[0].Marks.Has(driver.MarkAdmitted) && line[1].Marks.Has(driver.MarkAdmitted)
 	})
 	line, err := semaphore.New(a.Session, name, limit).Queue(w.soon())
 	require.NoError(w.t, err)
@@ -252,7 +253,7 @@ func permitsQueue(w *Fixture) {
 		assert.Equal(w.t, want.weight, e.Weight)
 		assert.EqualValues(w.t, want.token, e.Token)
 	}
-	assert.False(w.t, Detail(line[2]).Admitted)
+	assert.Zero(w.t, Detail(line[2]).Marks)
 	names, err := a.Names(w.soon(), "")
 	require.NoError(w.t, err)
 	assert.Equal(w.t, []string{name}, names)

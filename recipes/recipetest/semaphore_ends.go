@@ -217,7 +217,7 @@ func noteStruck(w *Fixture, f fault.Kind) {
 	ps := w.clients(3)
 	h := ps[0].take(2, limit)
 	front, next := ps[1].wait(1, limit), ps[2].wait(1, limit)
-	ps[1].net.Inject(fault.Change, f)
+	ps[1].net.Inject(fault.Update, f)
 	w.unlock(h)
 	one, two := front.granted(), next.granted()
 	w.unlock(one)
@@ -228,7 +228,7 @@ func slotStruck(w *Fixture, f fault.Kind) {
 	const limit = 2
 	ps := w.clients(2)
 	for i, p := range ps {
-		p.net.Inject(fault.Change, f)
+		p.net.Inject(fault.Update, f)
 		h := p.askFor(w.soon(), numbered(limit)).granted()
 		assert.Equal(w.t, i, h.Slot(), "one number for one hold")
 		defer func() { w.unlock(h) }()

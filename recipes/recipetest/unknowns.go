@@ -60,7 +60,7 @@ func downgradeFault(w *Fixture, f fault.Kind) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
 	reader, writer := b.queueFor(w.soon(), reading), a.queueFor(w.soon(), writing)
-	a.net.Inject(fault.Change, f)
+	a.net.Inject(fault.Update, f)
 	a.downgrade(h)
 	reader.granted()
 	w.unlock(h)
@@ -75,7 +75,7 @@ func (p *Client) downgradeUnknown(h *session.Hold, f fault.Kind) {
 	p.w.t.Helper()
 	ctx, cancel := context.WithCancel(p.w.soon())
 	defer cancel()
-	p.net.Inject(fault.Change, f)
+	p.net.Inject(fault.Update, f)
 	p.net.OnRequest(func() { // the answer would come after this
 		time.AfterFunc(time.Millisecond, cancel)
 	})

@@ -20,6 +20,7 @@ import (
 	"fmt"
 
 	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -93,7 +94,7 @@ func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try b
 	h, err := l.enter(ctx, mode)
 	if h == nil {
 		h, err = queue.Acquire(ctx, l.s, queue.Request{
-			Name: l.name, Kind: kind, Mode: mode, Kin: driver.KinReadWrite, Rule: queue.ReadWrite(), Try: try, Err: err,
+			Name: l.name, Kind: kind, Mode: mode, Family: driver.FamilyReadWrite, Rule: rule.ReadWrite(), Try: try, Err: err,
 		})
 	}
 	if err != nil {

@@ -69,12 +69,15 @@ func (b denied) Open(ctx context.Context, cfg driver.Config) (driver.Session, er
 
 type deniedSession struct{ driver.Session }
 
-func (deniedSession) Share(context.Context, driver.Ref) (driver.Turned, error) {
-	return driver.Turned{}, driver.ErrDenied
+func (s deniedSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+	if req.Marks != 0 {
+		return nil, driver.ErrDenied
+	}
+	return s.Session.Update(ctx, req)
 }
 
 func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
-	for name, o := range map[string]memory.Options{"in place": {}, "moving": {Moves: true}} {
+	for name, o := range map[string]memory.Options{"plain": {}, "like ZooKeeper": {First: true, Later: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := memtest.NewWith(o)

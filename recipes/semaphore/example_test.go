@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // The first choice: Do waits for its permits, runs the work, and gives back when
@@ -121,7 +121,7 @@ func ExampleSemaphore_Resize() {
 	defer more.Unlock()
 
 	_, err = semaphore.New(s, "gpu", 8).Acquire(ctx, 1) // the old version of the program
-	var mismatch *driver.LimitError
+	var mismatch *rule.LimitError
 	if errors.As(err, &mismatch) {
 		fmt.Printf("there are %d, and it says %d\n", mismatch.Limit, mismatch.Asked)
 	}

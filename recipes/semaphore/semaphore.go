@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -51,10 +52,10 @@ type Options struct {
 	// with different limits. Set it in programs whose semaphores are resized.
 	Follow bool
 
-	// Slots gives each hold a slot (Hold.Slot): the lowest number, from 0 on, that no
-	// other live hold has. It is below the limit, unless the limit was lowered, or an
-	// operator has just deleted the entry of a hold. It costs one or two round trips
-	// more.
+	// Slots gives each hold a slot (Hold.Slot): a number, from 0 on, that no other live
+	// hold has; usually, not always, the lowest. It is below the limit, unless the limit
+	// was lowered, or an operator has just deleted the entry of a hold. It costs one round
+	// trip more, and some further ones if another hold asks for the same number.
 	//
 	// The token of the hold is then that of the slot: it rises with every hold that
 	// gets the slot, so a resource that is fenced by slot accepts every live hold. It
@@ -110,7 +111,7 @@ func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (
 		err = session.ErrReentrant
 	}
 	h, err := queue.Acquire(ctx, m.s, queue.Request{
-		Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: queue.Semaphore(), Try: try,
+		Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: rule.Semaphore(), Try: try,
 		Limit: limit, Follow: m.opts.Follow, Slots: m.opts.Slots, Err: err,
 	})
 	if err != nil {
@@ -157,7 +158,9 @@ func (m *Semaphore) TryDo(ctx context.Context, n int64, fn func(ctx context.Cont
 // the new limit if they follow (see Options.Follow). When the limit rises, the requests
 // that fit within it are granted at once. When it falls, holders keep their permits,
 // and the next request is granted when enough permits are released; a waiter that needs
-// more permits than the new limit gets session.ErrWeight.
+// more permits than the new limit gets session.ErrWeight. A request that fitted before
+// can still be granted, until the server from which its client reads knows of the new
+// limit.
 //
 // Resize returns session.ErrDenied if the caller may not write at the service. After an
 // error that is neither that nor session.ErrRefused the outcome is unknown; call Resize

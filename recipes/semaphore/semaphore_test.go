@@ -78,8 +78,8 @@ type watchedSession struct {
 	look func(*driver.View)
 }
 
-func (s watchedSession) Look(ctx context.Context, req driver.LookRequest) (driver.View, error) {
-	v, err := s.Session.Look(ctx, req)
+func (s watchedSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	v, err := s.Session.Read(ctx, req)
 	s.look(&v)
 	return v, err
 }
@@ -94,7 +94,7 @@ func TestWhoFindsNoLimitIsRefused(t *testing.T) {
 		var deleted atomic.Bool
 		m := semaphore.New(open(t, watched{st.Backend(), func(v *driver.View) {
 			if deleted.Load() {
-				v.Limit = 0
+				delete(v.Records, "limit")
 			}
 		}}), "gpu", 3)
 		got := make(chan error, 1)
@@ -110,8 +110,8 @@ func TestWhoFindsNoLimitIsRefused(t *testing.T) {
 	})
 }
 
-// TestARefusedRequestIsRefusedOnce: a look that was asked for before comes after,
-// and finds another reason.
+// TestARefusedRequestIsRefusedOnce has an entry stay that was refused, and the queue read
+// again for another request: then the reason would be another one.
 func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
@@ -127,14 +127,16 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 				assert.NoError(t, other.Resize(t.Context(), 1))
 				synctest.Wait()
 			case 1:
-				v.Limit = 0
+				delete(v.Records, "limit")
 			}
 			if looks.Load() >= 0 {
 				looks.Add(1)
 			}
 		}}), "gpu", 3)
-		got := make(chan error, 1)
+		got, behind := make(chan error, 1), make(chan error, 1)
 		go func() { got <- m.Do(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }) }()
+		synctest.Wait()
+		go func() { behind <- m.Do(t.Context(), 1, func(context.Context, *session.Hold) error { return nil }) }()
 		synctest.Wait()
 		looks.Store(0)
 		c.Inject(fault.Leave, fault.LostRequest) // so that it stays until then
@@ -142,7 +144,7 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 
 		require.ErrorIs(t, <-got, session.ErrWeight)
 		time.Sleep(5 * time.Second)
-		assert.EqualValues(t, 2, looks.Load(), "both were made")
+		require.ErrorIs(t, <-behind, session.ErrRefused, "the queue was read again")
 		assert.Len(t, memtest.Entries(st, "gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})

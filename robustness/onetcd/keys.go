@@ -1,7 +1,7 @@
 package onetcd
 
 import (
-	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +36,7 @@ type place struct {
 func parse(key string) (place, bool) {
 	parts := strings.Split(key, "/")
 	switch {
-	case len(parts) == 4 && parts[0] == root && parts[1] == "%beside" && parts[3] == "limit":
+	case len(parts) == 4 && parts[0] == root && parts[1] == "%v2" && parts[3] == "limit":
 		return place{lock: trial.Ours, line: parts[2], limit: true}, true
 	case len(parts) != 3 || strings.HasPrefix(parts[1], "%"):
 		return place{}, false
@@ -62,12 +62,20 @@ func parse(key string) (place, bool) {
 	return p, true
 }
 
-// shares says that the value of a writer's entry makes it a reader's.
+// shares says that the value of a writer's entry makes it a reader's: its last line
+// names the marks of the entry.
 func shares(value []byte) bool {
-	var v struct {
-		Shared bool `json:"shared"`
+	_, marks, ok := lastCut(string(value), "\n#")
+	return ok && slices.Contains(strings.Split(marks, ","), "shared")
+}
+
+// lastCut is strings.Cut around the last instance.
+func lastCut(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
 	}
-	return json.Unmarshal(value, &v) == nil && v.Shared
+	return s[:i], s[i+len(sep):], true
 }
 
 // limitOf reads a limit; 0 if there is none.

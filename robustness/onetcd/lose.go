@@ -162,19 +162,18 @@ func kindOf(req any) string {
 }
 
 // kindOfTxn tells transactions apart by what they would do. Of Fairlock's, only a
-// join has a fence for a condition, and only what settles one writes a fence; the
-// stock mutex has one transaction, which puts a key.
+// join has a fence for a condition, and only what settles one writes a fence; a
+// release has a transaction inside for each entry, which deletes it. The stock mutex
+// has one transaction, which puts a key.
 func kindOfTxn(r *pb.TxnRequest) string {
 	fenced := slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) })
-	var puts, deletes, fences bool
+	var puts, fences bool
 	for _, op := range r.Success {
 		switch {
 		case op.GetRequestPut() != nil && isFence(op.GetRequestPut().Key):
 			fences = true
 		case op.GetRequestPut() != nil:
 			puts = puts || strings.HasPrefix(string(op.GetRequestPut().Key), stockRoot+"/")
-		case op.GetRequestDeleteRange() != nil:
-			deletes = true
 		}
 	}
 	switch {
@@ -182,12 +181,24 @@ func kindOfTxn(r *pb.TxnRequest) string {
 		return kindResolve
 	case fenced || puts:
 		return kindJoin
-	case deletes:
+	case deletesEntry(r.Success):
 		return kindRelease
 	case onlyReads(r.Success):
 		return kindLook
 	}
 	return ""
+}
+
+// deletesEntry looks into transactions inside too, at what they do if their conditions
+// are met. Records are deleted for other reasons as well.
+func deletesEntry(ops []*pb.RequestOp) bool {
+	return slices.ContainsFunc(ops, func(op *pb.RequestOp) bool {
+		if t := op.GetRequestTxn(); t != nil {
+			return deletesEntry(t.Success)
+		}
+		p, ok := parse(string(op.GetRequestDeleteRange().GetKey()))
+		return ok && !p.limit
+	})
 }
 
 func isFence(key []byte) bool { return strings.HasPrefix(string(key), root+"/%fence/") }

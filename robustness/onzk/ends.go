@@ -42,8 +42,10 @@ func (e *ends) of(entry string) history.Instant {
 	return at
 }
 
-// watch returns when an entry is gone. What breaks the watch does not break it.
+// watch returns when an entry is gone. What breaks the watch does not break it. A writer
+// that becomes a reader is deleted and made anew at once, so a deletion is looked after.
 func (e *ends) watch(entry string) {
+	var deleted history.Instant // when the last event told of a deletion
 	for {
 		changed, err := insist(e.ctx, e.admin, func(c *zk.Conn) (<-chan zk.Event, error) {
 			_, _, changed, err := c.GetW(entry)
@@ -55,6 +57,7 @@ func (e *ends) watch(entry string) {
 		if err != nil {
 			return
 		}
+		deleted = 0
 		var ev zk.Event
 		select {
 		case ev = <-changed:
@@ -62,7 +65,8 @@ func (e *ends) watch(entry string) {
 			return
 		}
 		if ev.Type == zk.EventNodeDeleted {
-			break
+			deleted = trial.Now()
+			continue
 		}
 		select {
 		case <-time.After(pause):
@@ -72,7 +76,10 @@ func (e *ends) watch(entry string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.gone[entry] = trial.Now()
+	if deleted == 0 {
+		deleted = trial.Now()
+	}
+	e.gone[entry] = deleted
 }
 
 func (e *ends) close() {

@@ -35,7 +35,7 @@ func folderOf(lock, line string) string { return rootOf(lock) + "/" + line }
 // entryName is the name of an entry: Fairlock's, or that of a zk.Lock. It is
 // written from the layouts that the docs describe, and shares no code with the
 // backend.
-var entryName = regexp.MustCompile(`^(?:([0-9a-f]{16})x?(?:w([0-9]+))?|_c_[0-9a-f]{32})-(lock-|__READ__|__WRIT__)([0-9]{10})$`)
+var entryName = regexp.MustCompile(`^(?:([0-9a-f]{16})x?v?(?:w([0-9]+))?|_c_[0-9a-f]{32})-(lock-|__READ__|__WRIT__)([0-9]{10})$`)
 
 // entry is what the name of an entry says.
 type entry struct {
@@ -105,11 +105,9 @@ func (o *orders) take(c zktest.Change, at history.Instant) {
 	parts := strings.Split(c.Path, "/")[1:]
 	lock := map[string]string{root: trial.Ours, stockRoot: Stock}["/"+parts[0]]
 	switch {
-	case len(parts) == 5 && lock == trial.Ours && parts[1] == "%beside" && parts[3] == "limit":
-		n, err := strconv.ParseInt(parts[4], 10, 64)
-		if err == nil && c.Kind == zktest.Created {
-			l := o.line(lock, parts[2])
-			l.order = append(l.order, history.Change{At: c.Zxid, Kind: history.LimitSet, Limit: n, Seen: at})
+	case len(parts) == 5 && lock == trial.Ours && parts[1] == "%v2" && parts[3] == "records" && parts[4] == "limit":
+		if n, ok := limitOf(c); ok {
+			o.line(lock, parts[2]).limit(history.Change{At: c.Zxid, Kind: history.LimitSet, Limit: n, Seen: at})
 		}
 	case len(parts) == 3 && lock != "":
 		if e, ok := parseEntry(parts[2]); ok {
@@ -118,10 +116,19 @@ func (o *orders) take(c zktest.Change, at history.Instant) {
 	}
 }
 
+// limitOf reads a write of the record of a limit: the number, and a line with the
+// record's version.
+func limitOf(c zktest.Change) (int64, bool) {
+	text, _, ok := strings.Cut(string(c.Data), "\n#")
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, c.Kind == zktest.Written && ok && err == nil
+}
+
 // lineOrder is the order of a line.
 type lineOrder struct {
 	order  []history.Change
 	living map[string]living // entries by path
+	anew   anew
 }
 
 type living struct {
@@ -129,12 +136,30 @@ type living struct {
 	place int64
 }
 
+// anew is an entry that the last transaction of the line has deleted.
+type anew struct {
+	living
+	zxid int64
+	path string
+}
+
+// limit takes in a limit. It counts before what else its transaction does.
+func (l *lineOrder) limit(c history.Change) {
+	i := len(l.order)
+	for i > 0 && l.order[i-1].At == c.At {
+		i--
+	}
+	l.order = slices.Insert(l.order, i, c)
+}
+
 func (l *lineOrder) take(c zktest.Change, e entry, at history.Instant) {
+	change := history.Change{At: c.Zxid, Kind: history.Joined, Place: c.Zxid, Shared: e.shared, Weight: e.weight, Seen: at}
 	switch c.Kind {
 	case zktest.Created:
-		change := history.Change{At: c.Zxid, Kind: history.Joined, Place: c.Zxid, Shared: e.shared, Weight: e.weight, Seen: at}
-		if place, ok := l.replaces(e); ok {
-			change.Kind, change.Place = history.Shares, place
+		if was := l.anew; was.zxid == c.Zxid && was.path == c.Path { // see becameReader
+			l.order = l.order[:len(l.order)-1]
+			l.living[c.Path] = was.living
+			return
 		}
 		l.living[c.Path] = living{e, change.Place}
 		l.order = append(l.order, change)
@@ -142,25 +167,24 @@ func (l *lineOrder) take(c zktest.Change, e entry, at history.Instant) {
 		was, ok := l.living[c.Path]
 		delete(l.living, c.Path)
 		if ok {
-			l.order = append(l.order, history.Change{
-				At: c.Zxid, Kind: history.Left, Place: was.place, Shared: was.shared, Weight: was.weight, Seen: at,
-			})
+			l.anew = anew{was, c.Zxid, c.Path}
+			change.Kind, change.Place, change.Shared, change.Weight = history.Left, was.place, was.shared, was.weight
+			l.order = append(l.order, change)
 		}
 	case zktest.Written: // by its owner, as word of what it does
+		if was := l.living[c.Path]; becameReader(c, was) {
+			was.shared = true
+			l.living[c.Path] = was
+			change.Kind, change.Place, change.Shared = history.Shares, was.place, true
+			l.order = append(l.order, change)
+		}
 	}
 }
 
-// replaces says whose place a new reader has, if it is a writer's: one transaction
-// makes it with the writer's random part and number, and deletes the writer.
-func (l *lineOrder) replaces(e entry) (place int64, ok bool) {
-	if !e.shared {
-		return 0, false
-	}
-	for path, w := range l.living {
-		if w.random == e.random && w.sequence == e.sequence {
-			delete(l.living, path) // its own end is not that of the hold
-			return w.place, true
-		}
-	}
-	return 0, false
+// becameReader says that a write makes a writer a reader. Its transaction has deleted
+// the entry, made it anew with the same name, and written it: its last line is this word
+// and the token that the entry had at first.
+func becameReader(c zktest.Change, was living) bool {
+	i := strings.LastIndex(string(c.Data), "\n#")
+	return i >= 0 && !was.shared && string(c.Data[i+2:]) == "shared "+strconv.FormatInt(was.place, 10)
 }

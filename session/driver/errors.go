@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The conditions that layers above branch on. Backends wrap them around the
-// service's own error, which stays in the chain.
+// The conditions that layers above branch on. Backends wrap them around the service's
+// own error, which stays in the chain.
 var (
 	// ErrGone: the entry is not there, and was not when the request came.
 	ErrGone = errors.New("entry is gone")
@@ -20,15 +20,12 @@ var (
 	// ErrDenied: wrong credentials, or a permission is missing.
 	ErrDenied = errors.New("denied by the service")
 
-	// ErrRefused: the service refuses until an operator acts: a quota alarm, a
-	// corrupt member, a layout that it cannot hold.
+	// ErrRefused: the service refuses until an operator acts: a quota alarm, a corrupt
+	// member, a layout that it cannot hold.
 	ErrRefused = errors.New("refused by the service")
 
-	// ErrLimitMismatch: the queue has a different limit.
-	ErrLimitMismatch = errors.New("limit mismatch")
-
-	// ErrClosed: the Session was closed, or the client that it uses, so that nothing
-	// can be sent any more.
+	// ErrClosed: the Session was closed, or the client that it uses, so that nothing can
+	// be sent any more.
 	ErrClosed = errors.New("session is closed")
 
 	// ErrUnavailable: no server answered in time. Waiting may cure it.
@@ -40,8 +37,12 @@ func Incurable(err error) bool {
 	return errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed)
 }
 
-// PendingError is the error of a Join whose outcome is unknown: the entry may
-// exist, or may come to exist when a delayed request arrives.
+// PendingError is the error of a Join whose outcome is unknown: the entries may exist,
+// or may come to exist when a delayed request arrives. Its Settle deletes the entries, and
+// with each the records that an Op with the condition Absent has made in its queue; what
+// other Ops have written stays. Of an entry that has gone before, the records stay too, as
+// in a Leave: another client may have seen them. When the session is over, Settle may
+// return an error that wraps ErrSessionOver: then the entries end with the session.
 type PendingError struct {
 	Err error
 
@@ -59,28 +60,29 @@ func (e *PendingError) Unwrap() error { return e.Err }
 
 // TakenError is the error of a Join with IfEmpty on a queue that is not empty.
 type TakenError struct {
+	Queue string
 	First Entry // the first entry; zero if the answer did not contain it
-	Count int   // how many entries the queue has
+	Count int   // how many entries the queue has; -1 if not known
 }
 
 // Error returns the number of entries in the queue.
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("queue is not empty: it has %d entries", e.Count)
+	return fmt.Sprintf("queue %q is not empty: it has %d entries", e.Queue, e.Count)
 }
 
-// LimitError is the error of a Join with a different limit than the queue has.
-type LimitError struct {
-	Limit int64 // the queue's
-	Asked int64 // the caller's
+// RefusedError is the error of a Join or Update of which a required Op's condition
+// does not hold. Nothing was done.
+type RefusedError struct {
+	Queue  string
+	Op     Op
+	Record Record // as it was; zero if it was not there
+	Known  bool   // whether Record is known
 }
 
-// Error names both.
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("limit mismatch: the service has %d, the caller gave %d", e.Limit, e.Asked)
+// Error names the record.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("record %q of queue %q is not as the request requires", e.Op.Record, e.Queue)
 }
-
-// Is makes errors.Is(err, ErrLimitMismatch) true.
-func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
 
 // JoinErrors is errors.Join with a text on one line: each record of a log is one.
 func JoinErrors(errs ...error) error {

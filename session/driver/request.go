@@ -1,175 +1,225 @@
 package driver
 
-// JoinRequest describes an entry to append, and the queue.
+// JoinRequest describes an entry to append to a queue.
 type JoinRequest struct {
-	Line   string
+	Queue  string
 	Mode   Mode
-	Weight int64 // of a semaphore's request; 0 elsewhere
-	Meta   Meta
+	Weight int64 // permits, of a semaphore's request; 0 elsewhere
 
-	// IfEmpty makes Join write nothing unless the queue has no entry at all.
+	// Family is the family of programs whose entries this one must look like, where
+	// other programs use the same queue.
+	Family Family
+
+	// Data is stored in the entry as it is. If Valued, Data is for other programs to
+	// read and can be changed with Update; otherwise it is the owner's description.
+	// At most Info.MaxData bytes.
+	Data   []byte
+	Valued bool
+
+	// Detail, unless nil, is kept next to the entry, where other programs do not read it,
+	// and goes with the entry: the owner's description of a valued entry. At most 2 KiB.
+	Detail []byte
+
+	// IfEmpty makes Join write nothing unless this queue has no entry at all.
 	IfEmpty bool
 
 	// Nearest is how many of the nearest entries ahead the answer should contain, if
 	// that costs nothing more; 0 means all of them.
 	Nearest int
 
-	// Kin is the family of programs whose entries this one must look like, where other
-	// programs use the same queue.
-	Kin Kin
+	// Ops are changes of records of the queue, done in the same transaction.
+	Ops []Op
 
-	// Value, unless nil, is stored in the entry as it is, for other programs to read,
-	// and can be changed with Write. Meta is then a record of its own, which goes with
-	// the entry. At most Profile.MaxValue bytes.
-	Value []byte
-
-	// Limit, unless 0, is the limit of the queue, which stays at the service until an
-	// operator deletes it. Where there is none yet, Join makes it. Where there is a
-	// different one, Join makes no entry and returns a *LimitError, unless Follow.
-	Limit int64
-
-	// Follow accepts any limit that the queue has.
-	Follow bool
-
-	// Ledger makes the queue record how holds end. The ledger is a small value for each
-	// queue, which stays until an operator deletes it. A holder enters its name, and
-	// removes it when it releases cleanly, in the transaction that deletes its entry.
-	// So a name in the ledger whose entry is gone belongs to a holder that did not
-	// release. Join enters the name at once, where that takes no further round trip and
-	// the ledger was clean so far, though it is not known by then whether the entry
-	// holds; Enter can distinguish such a name from that of a holder, since its place
-	// is behind.
-	Ledger bool
+	// Records are records of the queue to be returned, as of the join or later.
+	Records []string
 }
-
-// Kin is a family of programs that lock.
-type Kin uint8
-
-// The families. Most services have only one way to name an entry.
-const (
-	KinMutex     Kin = iota // Curator's InterProcessMutex and LeaderSelector, zk.Lock
-	KinReadWrite            // Curator's InterProcessReadWriteLock
-	KinLatch                // Curator's LeaderLatch
-)
 
 // Joined is an entry just made.
 type Joined struct {
-	Entry Entry
+	Entry Entry // with its token
 
-	// Rev is when the entry was made: a watch with Since reports what happens to it
-	// after Rev, and Ahead and Known are as of Rev or later. 0 if the service has no
-	// such number.
-	Rev int64
+	// View shows the entries ahead, at a moment at which the entry was there: so if its
+	// Count is 0, the entry has been the first of the queue. Count is always set; Entries
+	// has what costs nothing more, possibly nothing. Complete is set if it has all of
+	// them. Records has those that the request named.
+	View View
 
-	// Ahead is how many entries were ahead, at a moment at which the entry was there:
-	// if it is 0, the entry has been the first of the queue.
-	Ahead int
-
-	// Known are entries ahead, in order of place, as far as the answer happened to
-	// contain them. It has all of them if len(Known) == Ahead; otherwise it need not
-	// have the nearest ones, unless Near is set.
-	Known []Entry
-
-	// Near reports whether no entry is between the last of Known and this entry, nor
-	// between any two of Known: a Look with JoinRequest.Nearest would return them.
-	Near bool
-
-	// Limit is the queue's limit, if the request had one.
-	Limit int64
-
-	// Entered reports whether the ledger has the entry's name, and Past how the hold
-	// before it ended, provided that no entry is ahead.
-	Entered bool
-	Past    Past
+	Ops []Result // of JoinRequest.Ops
 }
 
-// Number is the slot that Claim assigns to an entry.
-type Number struct {
-	N int
-
-	// Token is a fencing token for the slot. It rises with every entry that gets the
-	// slot, which the token of the entry need not: a later entry may have claimed the
-	// slot earlier, and released it.
-	Token int64
-}
-
-// Past is how a hold ended.
-type Past uint8
-
-// The ways to end, as far as a ledger shows.
-const (
-	PastUnknown Past = iota // no ledger was read
-	PastClean               // released, or no entry has held under this ledger before
-	PastDied                // the entry went by itself: its owner died, or lost it
-)
-
-// LeaveRequest names the entry to delete.
+// LeaveRequest names an entry to delete.
 type LeaveRequest struct {
 	Ref Ref
 
-	// Held reports that the entry holds, exclusively. A backend that can records this
-	// for watches, see Event.Held.
-	Held bool
+	// First reports that at some time no entry was ahead of the entry. A backend that can
+	// passes this on to watches of the entry, see Event.First.
+	First bool
 
-	// Probe, unless zero, is the entry of this Session right behind. Leave checks
-	// whether it lives at the moment of the deletion if that costs nothing.
-	Probe Ref
+	// Any deletes the entry of another owner too, as an operator does. The entry must be
+	// as a Read has returned it.
+	Any bool
 
-	// Clean removes the entry's name from the queue's ledger, if it is there.
-	Clean bool
+	// Ops are changes of records of the queue, all of them optional. An entry's bound
+	// records do not go with it by themselves: they are deleted here, by Ops that are
+	// Bound, which are done also if the entry was gone.
+	Ops []Op
 }
 
-// Left is the answer to a Leave.
-type Left struct {
-	Rev    int64 // of the deletion; 0 if not known
-	Told   bool  // every event before the deletion has been delivered; see Session.Leave
-	Probed bool  // Probe was checked at the deletion ...
-	Alive  bool  // ... and was alive then
-	Gone   bool  // it was gone before; only from LeaveAll
-}
+// Left is how an entry went.
+type Left uint8
 
-// Turned is the answer to a Share.
-type Turned struct {
-	Ref Ref // the entry's name from then on, which is another where Profile.Moves
+// How an entry went.
+const (
+	// Deleted: by this call's transaction. So the session was alive at that moment.
+	Deleted Left = iota
+	// Unclear: it is gone, perhaps by an earlier attempt of this call. This proves
+	// nothing about the session.
+	Unclear
+	// WasGone: it was gone before.
+	WasGone
+)
 
-	// Rev is a moment by which the entry was shared: a read that is not older shows it
-	// so, if it is still there. 0 if the service has no such number: then the reads
-	// show it that this Session begins after the answer.
-	Rev int64
-}
+// ReadRequest describes which part of a queue to read.
+type ReadRequest struct {
+	Queue string
 
-// LookRequest describes which part of a queue to read.
-type LookRequest struct {
-	Line string
-
-	// Upto is the last place of interest.
+	// Upto is the last place of interest. 0 means the whole queue: then the answer has
+	// its first Nearest entries, all of them if Nearest is 0, and From is ignored.
 	Upto int64
 
-	// Nearest is how many entries before Upto are wanted, those nearest to it;
-	// 0 means all of them.
+	// From is the first place of interest, 0 means Upto. The answer has all entries from
+	// From to Upto, and at least the Nearest entries before From, all of them if Nearest
+	// is 0.
+	From    int64
 	Nearest int
 
-	// NotBefore is a Rev that the answer must not be older than.
-	NotBefore int64
+	// Marks asks for the marks of the entries. Where that costs another request, they are
+	// of the same moment as the entries or later, as records are.
+	Marks bool
 
-	// Limit requests the queue's limit too, as it is at the moment of the answer or
-	// after it.
-	Limit bool
+	// Detail asks for Data, Detail, Session and Token of the entries. Those of an entry
+	// that was deleted meanwhile are zero.
+	Detail bool
+
+	// Records are records to be returned. A name that ends in a slash stands for all
+	// records whose names begin with it.
+	Records []string
+
+	// Fresh asks for an answer that is not older than the call, which may cost another
+	// exchange with the service. It is for people and programs that ask what a queue is
+	// like now; waiters do not need it.
+	Fresh bool
 }
 
-// View is a queue, or its end, as it was at Rev.
+// View is part of a queue.
 type View struct {
-	Rev int64
-
-	// Entries are in order of place, none behind Upto; the entry at Upto is the last,
-	// if it is alive.
+	// Entries are in order of place and contiguous. They end at Upto, if the entry there
+	// is alive.
 	Entries []Entry
 
-	// Complete reports whether no entry is before Entries[0] (or at all, if there are
-	// none).
+	// Complete reports whether no entry is before Entries[0], or at all, if there are
+	// none; for a read with an Upto of 0, whether no entry is behind the last.
 	Complete bool
 
-	// Limit is the queue's limit, if LookRequest.Limit requested it; 0 if the queue has
-	// none.
-	Limit int64
+	// Count is how many entries the part up to Upto has, -1 if that is not known. In a
+	// Joined it is how many are ahead, or more: a service may count what is no entry.
+	Count int
+
+	// Records are those that exist of those that the request named.
+	Records map[string]Record
+}
+
+// Record is a value next to a queue.
+type Record struct {
+	Value   []byte
+	Version int64 // for At; above 0
+
+	// Token is the store's sequence number of the last write. It is comparable with the
+	// tokens of entries: it is the token of an entry made in the same transaction.
+	Token int64
+}
+
+// UpdateRequest describes a change of an own entry and of records of its queue.
+type UpdateRequest struct {
+	Queue string
+	Entry Ref // zero: only records are changed
+
+	// Marks are added to the entry, which must not be Valued. Shared is added only to an
+	// entry that has been first, and Admitted only to a Weighted one.
+	Marks Marks
+
+	// Data, unless nil, replaces the entry's, which must be Valued. Only an entry that
+	// has been first gets other Data.
+	Data []byte
+
+	// Detail, unless nil, replaces what is kept next to the entry. It is no event: no
+	// watch reports it. If the service refuses it, it is left out.
+	Detail []byte
+
+	Ops []Op
+}
+
+// Op is the change of a record, if a condition is met.
+type Op struct {
+	Record string // its name, for example "slot/3"
+	If     Cond
+
+	// Value is what is written; nil deletes the record. With EqualOrAbsent nothing is
+	// written where the record is there.
+	Value []byte
+
+	// Bound makes the record end with this session; in a Leave it may delete one that
+	// was made so.
+	Bound bool
+
+	// Optional: the rest of the request is done also if this is not.
+	Optional bool
+}
+
+// Cond is the condition of an Op.
+type Cond struct {
+	Kind    CondKind
+	Value   []byte // of Equal and EqualOrAbsent: at most 64 printable ASCII characters, no '/'
+	Version int64  // of At
+}
+
+// CondKind is the kind of a condition.
+type CondKind uint8
+
+// The kinds of conditions.
+const (
+	IfAbsent        CondKind = iota // the record is not there
+	IfEqual                         // it has that value
+	IfEqualOrAbsent                 // it is not there, or has that value
+	IfAt                            // it is there, as it was at that version
+)
+
+// Absent is met if the record is not there.
+func Absent() Cond { return Cond{} }
+
+// Equal is met if the record has that value. It may be met by another record than the
+// one that was read, if that has the same value: where this matters, use At.
+func Equal(value []byte) Cond { return Cond{Kind: IfEqual, Value: value} }
+
+// EqualOrAbsent is met if the record has that value or is not there.
+func EqualOrAbsent(value []byte) Cond { return Cond{Kind: IfEqualOrAbsent, Value: value} }
+
+// At is met if the record is there, and was not written since it had that version. A
+// version of 0 is met if the record is not there.
+func At(version int64) Cond {
+	if version == 0 {
+		return Absent()
+	}
+	return Cond{Kind: IfAt, Version: version}
+}
+
+// Result is what became of an Op.
+type Result struct {
+	// Done reports that the Op was done. False means that it is not known to have been
+	// done: its condition does not hold, or an earlier attempt may have done it.
+	Done bool
+
+	// Record is the record as the answer shows it: after the change if it was done, else
+	// what kept it from being done, if the answer contains that.
+	Record Record
 }

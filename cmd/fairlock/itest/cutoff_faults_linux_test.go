@@ -116,13 +116,14 @@ func (v *victim) each(do func(*testnet.Proxy)) {
 // signal sends one. Whether it befell anybody is asked later.
 func (v *victim) signal(s syscall.Signal) { _ = v.Process.Signal(s) }
 
-// healthy says that nothing has happened yet.
+// healthy says that nothing has happened yet. With --on-lost warn the loss is only told.
 func (v *victim) healthy() bool {
 	select {
 	case <-v.done:
 		return false
 	default:
-		return !strings.Contains(v.err.String(), "the command gets SIGTERM")
+		said := v.err.String()
+		return !strings.Contains(said, "the command gets SIGTERM") && !strings.Contains(said, "the lock is lost: ")
 	}
 }
 

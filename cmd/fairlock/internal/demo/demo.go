@@ -171,8 +171,8 @@ func (d *director) conclude(ctx context.Context, played error, killed int) error
 	h.Leftovers = check.Leftovers{Keys: keys, Leases: leases, Processes: killed}
 	r := check.Verify(h)
 	for _, err := range append(d.stage.faulty(), played, late) {
-		if err != nil && !slices.Contains(r.Other, err.Error()) {
-			r.Other = append(r.Other, err.Error())
+		if err != nil && !slices.Contains(r.Causes, err.Error()) {
+			r.Causes = append(r.Causes, err.Error())
 		}
 	}
 	checking.Close()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/internal/door"
 )
 
 // etcdStore is an etcd in this process, on a port of loopback, seen with etcd's
@@ -77,7 +77,7 @@ func (s *etcdStore) tell(l listener, live map[string]int64, ev *clientv3.Event) 
 			l.marked()
 		}
 	case ev.IsCreate():
-		meta, _ := driver.DecodeMeta(ev.Kv.Value)
+		meta, _ := door.DecodeMeta(ev.Kv.Value)
 		live[key] = ev.Kv.CreateRevision
 		l.put(place{token: ev.Kv.CreateRevision, meta: meta})
 	case ev.Type == clientv3.EventTypeDelete:

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/internal/door"
 )
 
 // service is what a demonstration runs on. All else is the same on every one.
@@ -74,7 +74,7 @@ type store interface {
 // place is what the store tells of an entry.
 type place struct {
 	token int64 // its create revision, or its czxid
-	meta  driver.Meta
+	meta  door.Meta
 }
 
 // listener is told what happens in the line, in the order of the store.

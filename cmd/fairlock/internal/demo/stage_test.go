@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/internal/door"
 )
 
 // scene is a stage on which ada holds with token 3, and bob waits with 5.
@@ -26,8 +26,8 @@ func scene() (s *stage, ada, bob *process) {
 		s.enter(p.name)
 		s.hear(p, wire.Event{Kind: wire.Ready})
 	}
-	s.put(place{token: 5, meta: driver.Meta{Label: "bob", PID: 8}})
-	s.put(place{token: 3, meta: driver.Meta{Label: "ada", PID: 7}})
+	s.put(place{token: 5, meta: door.Meta{Label: "bob", PID: 8}})
+	s.put(place{token: 3, meta: door.Meta{Label: "ada", PID: 7}})
 	s.hear(ada, wire.Event{Kind: wire.Joined, At: 1, Token: 3})
 	s.hear(ada, wire.Event{Kind: wire.Granted, At: 2, Token: 3})
 	return s, ada, bob

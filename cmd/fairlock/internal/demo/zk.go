@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/journal"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/testserver"
-	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -100,7 +100,7 @@ func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
 			l.marked()
 		case !strings.HasPrefix(op.Path, s.line+"/"):
 		case op.Created:
-			meta, _ := driver.DecodeMeta(op.Data)
+			meta, _ := door.DecodeMeta(op.Data)
 			live[op.Path] = t.Zxid
 			l.put(place{token: t.Zxid, meta: meta})
 		default:
@@ -144,28 +144,42 @@ func (s *zkStore) mark(ctx context.Context) error {
 // first is the czxid of the lowest number in the line. A Sync before the read
 // makes it linearizable.
 func (s *zkStore) first(ctx context.Context) (int64, error) {
-	token, err := within(ctx, func() (int64, error) {
-		if _, err := s.conn.Sync("/"); err != nil {
-			return 0, err
-		}
-		for {
-			names, _, err := s.conn.Children(s.line)
-			if errors.Is(err, zk.ErrNoNode) || err == nil && len(names) == 0 {
-				return 0, nil
-			}
-			if err != nil {
-				return 0, err
-			}
-			there, stat, err := s.conn.Exists(s.line + "/" + slices.MinFunc(names, bySequence))
-			if err != nil || there {
-				return stat.Czxid, err
-			} // else it left in between
-		}
-	})
+	token, err := within(ctx, func() (int64, error) { return firstIn(s.conn, s.line) })
 	if err != nil {
 		return 0, fmt.Errorf("read the first entry of the queue: %w", err)
 	}
 	return token, nil
+}
+
+// reader is what of a connection it takes to find the first in a line.
+type reader interface {
+	Sync(path string) (string, error)
+	Children(path string) ([]string, *zk.Stat, error)
+	Exists(path string) (bool, *zk.Stat, error)
+}
+
+// firstIn returns the token of the first node in a line, 0 if there is none. The
+// connection may be closed at any moment: then firstIn returns an error.
+func firstIn(conn reader, line string) (int64, error) {
+	if _, err := conn.Sync("/"); err != nil {
+		return 0, err
+	}
+	for {
+		names, _, err := conn.Children(line)
+		if errors.Is(err, zk.ErrNoNode) || err == nil && len(names) == 0 {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		there, stat, err := conn.Exists(line + "/" + slices.MinFunc(names, bySequence))
+		if err != nil {
+			return 0, err
+		}
+		if there {
+			return stat.Czxid, nil
+		} // else it left in between
+	}
 }
 
 // bySequence compares nodes by their numbers, the ten digits at the end.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/journal"
-	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -26,7 +26,7 @@ func (h *heard) fail(err error)        { *h = append(*h, err.Error()) }
 
 func TestWhatTheServerLoggedIsToldAsTheLineAndNothingElse(t *testing.T) {
 	const line = "/fairlock/ledger"
-	meta := func(label string) []byte { return driver.Meta{Label: label}.Encode() }
+	meta := func(label string) []byte { return door.Meta{Label: label}.Encode() }
 	var h heard
 	live := map[string]int64{}
 	for _, txn := range []journal.Txn{
@@ -44,6 +44,23 @@ func TestWhatTheServerLoggedIsToldAsTheLineAndNothingElse(t *testing.T) {
 
 	assert.Equal(t, heard{"put 4 ada", "put 5 bob", "gone 5 by 7", "gone 4 by 7", "marked"}, h)
 	assert.Empty(t, live)
+}
+
+// closing is a connection to a line of one node. It is closed before the node is read.
+type closing struct{}
+
+func (closing) Sync(string) (string, error) { return "/", nil }
+
+func (closing) Children(string) ([]string, *zk.Stat, error) {
+	return []string{"a-lock-0000000000"}, &zk.Stat{}, nil
+}
+
+func (closing) Exists(string) (bool, *zk.Stat, error) { return false, nil, zk.ErrConnectionClosed }
+
+func TestAConnectionThatIsClosedWhileTheFirstIsReadIsAnError(t *testing.T) {
+	_, err := firstIn(closing{}, "/fairlock/ledger")
+
+	assert.ErrorIs(t, err, zk.ErrConnectionClosed)
 }
 
 func TestTheFirstInALineIsTheLowestNumberWhateverStandsBeforeIt(t *testing.T) {

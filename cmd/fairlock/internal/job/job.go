@@ -21,6 +21,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -288,7 +289,7 @@ func (e *told) Unwrap() error { return e.err }
 // otherLimit says what to do where a semaphore has another number of permits than
 // --permits says: the number stays at the service when nobody uses it any more.
 func (j *job) otherLimit(err error) error {
-	var l *driver.LimitError
+	var l *rule.LimitError
 	if !errors.As(err, &l) {
 		return err
 	}

@@ -1,11 +1,13 @@
 package job
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -143,4 +145,31 @@ func TestTheGraceFitsTheSession(t *testing.T) {
 		}
 		require.NoError(t, s.Close())
 	}
+}
+
+func TestAWaitThatWasTooShortSaysHowManyAreAheadAndHowLongItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		holder, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		defer holder.Close()
+		h, err := mutex.New(holder, "busy").Lock(t.Context())
+		require.NoError(t, err)
+		defer recipetest.Unlock(t, h)
+		s, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		defer s.Close()
+		wait := 200 * time.Millisecond
+		j := &job{Options: Options{Name: "busy", Wait: &wait}, s: s}
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+
+		_, err = mutex.New(s, "busy").Lock(ctx)
+		err = j.leave(err)
+
+		assert.Regexp(t, `^busy: not acquired: held by .*, 1 ahead, waited for 200ms$`, err.Error())
+		var e *exit.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, exit.NotAcquired, e.Code)
+	})
 }

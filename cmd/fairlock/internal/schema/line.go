@@ -33,7 +33,7 @@ func describe(e session.Entry, now time.Time) Entry {
 	detail := session.Engine(door.Key{}).Detail(e)
 	out := Entry{
 		State: string(e.State), Place: e.Place, Token: int64(e.Token), Mode: string(e.Mode), Weight: e.Weight, Kind: e.Kind,
-		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: detail.Meta.Holds, Value: e.Value,
+		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: door.MetaOf(&detail).Holds, Value: e.Value,
 		Session: e.Session, Key: e.Key, Foreign: e.Foreign, Unleased: detail.Unleased,
 	}
 	if !e.Asked.IsZero() {

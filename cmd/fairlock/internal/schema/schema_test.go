@@ -114,16 +114,21 @@ func exclusive(n int) []driver.Entry {
 	return all
 }
 
+// tells makes an entry one whose owner says that of itself.
+func tells(e *driver.Entry, m door.Meta) { e.Data, e.Detail = m.Encode(), m.Encode() }
+
 // shown returns a queue as the library shows it.
-func shown(queue []driver.Entry) []session.Entry { return session.Engine(door.Key{}).Entries(queue, 0) }
+func shown(queue []driver.Entry) []session.Entry {
+	return session.Engine(door.Key{}).Entries(queue, 0)
+}
 
 func TestALineSaysHowLongTheOldestWaits(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	es := exclusive(4)
 	for i, ago := range []time.Duration{time.Hour, time.Second, time.Minute, -time.Hour} { // one clock is ahead
-		es[i].Meta.Since = now.Add(-ago)
+		tells(&es[i], door.Meta{Since: now.Add(-ago)})
 	}
-	es[1].Meta.Kind = "mutex"
+	tells(&es[1], door.Meta{Kind: "mutex", Since: now.Add(-time.Second)})
 
 	l := Describe("x", 0, shown(es), now)
 
@@ -139,20 +144,19 @@ func TestAHolderHasHeldSinceItsGrant(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	es := exclusive(2)
 	for i := range es {
-		es[i].Meta.Since = now.Add(-time.Hour)
-		es[i].Granted = now.Add(-2 * time.Second)
+		tells(&es[i], door.Meta{Since: now.Add(-time.Hour), Granted: now.Add(-2 * time.Second)})
 	}
 
 	l := Describe("x", 0, shown(es), now)
 
 	assert.Equal(t, []Seconds{Seconds(time.Hour), Seconds(2 * time.Second)}, []Seconds{l.Entries[0].Queued, l.Entries[0].Held})
-	assert.Equal(t, At(es[0].Granted), l.Entries[0].Granted)
+	assert.Equal(t, At(now.Add(-2*time.Second)), l.Entries[0].Granted)
 	assert.Zero(t, l.Entries[1].Granted, "a waiter has held nothing")
 	assert.Zero(t, l.Entries[1].Held)
 }
 
 func TestValuesOfOthersAreNotShown(t *testing.T) {
-	es := []driver.Entry{{Value: []byte("ours")}, {Value: []byte("secret"), Foreign: true}, {Value: []byte{0xff}}}
+	es := []driver.Entry{{Data: []byte("ours"), Valued: true}, {Data: []byte("secret"), Foreign: true}, {Data: []byte{0xff}, Valued: true}}
 
 	l := Describe("x", 0, shown(es), time.Now())
 

@@ -17,7 +17,7 @@ import (
 	"slices"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -191,10 +191,10 @@ func (g *game) play() {
 // admit lets hold who may. Nobody overtakes: behind the first that may not, nobody
 // does who has not before.
 func (g *game) admit(i int) {
-	ahead := queue.Ahead{Complete: true, Limit: g.lines[i].Limit}
+	ahead := rule.Ahead{Complete: true, Limit: g.lines[i].Limit}
 	for _, p := range g.board[i] {
 		e := ruled(p.entry)
-		if !p.holds && !rule(e).Decide(ahead, e).Hold {
+		if !p.holds && !ruleOf(e).Decide(ahead, e).Hold {
 			return
 		}
 		p.holds = true
@@ -203,16 +203,16 @@ func (g *game) admit(i int) {
 	}
 }
 
-func rule(e driver.Entry) queue.Rule {
+func ruleOf(e *driver.Entry) rule.Rule {
 	if e.Mode == driver.Weighted && !e.Foreign {
-		return queue.Semaphore()
+		return rule.Semaphore()
 	}
-	return queue.ReadWrite()
+	return rule.ReadWrite()
 }
 
 // ruled is an entry as far as rules look at it.
-func ruled(e schema.Entry) driver.Entry {
-	out := driver.Entry{Ref: driver.Ref{Key: e.Key, Place: int64(e.Place)}, Weight: e.Weight, Foreign: e.Foreign}
+func ruled(e schema.Entry) *driver.Entry {
+	out := &driver.Entry{Ref: driver.Ref{Key: e.Key, Place: int64(e.Place)}, Weight: e.Weight, Foreign: e.Foreign}
 	switch e.Mode {
 	case driver.Shared.String():
 		out.Mode = driver.Shared

@@ -13,6 +13,7 @@ import (
 type Report struct {
 	Terms       Terms
 	Grants      int
+	Causes      []string // what kept the demonstration from its end: all else may follow from it
 	Order       []string // each list: one sentence per violation
 	Overlaps    []string
 	LostUpdates []string
@@ -34,12 +35,12 @@ type Report struct {
 
 // Kept says that everything was as promised.
 func (r *Report) Kept() bool {
-	return len(r.Order)+len(r.Overlaps)+len(r.LostUpdates)+len(r.Other) == 0
+	return len(r.Causes)+len(r.Order)+len(r.Overlaps)+len(r.LostUpdates)+len(r.Other) == 0
 }
 
-// Violations returns all sentences.
+// Violations returns all sentences, the causes first.
 func (r *Report) Violations() []string {
-	return slices.Concat(r.Overlaps, r.Order, r.LostUpdates, r.Other)
+	return slices.Concat(r.Causes, r.Overlaps, r.Order, r.LostUpdates, r.Other)
 }
 
 // Verify looks at a history.

@@ -184,6 +184,21 @@ func TestSummaryOfAViolation(t *testing.T) {
 	assert.Equal(t, "\n"+strings.Repeat("  ada held while bob held\n", 10)+"  and 11 more\n", bad)
 }
 
+// What follows from a cause may be more than is shown.
+func TestACauseIsShownFirst(t *testing.T) {
+	r := report()
+	r.Causes = []string{"worker cleo, pid 7, ended early: exit status 70"}
+	for range 20 {
+		r.Other = append(r.Other, "left behind")
+	}
+
+	text := plain(Summary(r, time.Second))
+	bad := plain(Violations(r))
+
+	assert.Contains(t, text, "NOT as promised, see below, in 1.0 s\n")
+	assert.True(t, strings.HasPrefix(bad, "\n  worker cleo, pid 7, ended early: exit status 70\n"), bad)
+}
+
 func TestMillis(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                       "0.00 ms",

@@ -30,22 +30,40 @@ type Config struct {
 	Careless bool          // writes without looking whether it still holds
 }
 
+// opening is how long a worker tries to open its session. It is longer than a
+// demonstration lasts: on a busy machine the demonstration decides how long it waits,
+// and says then that it was this that took too long.
+const opening = time.Minute
+
+// opener opens a worker's session. It returns when ctx ends.
+type opener func(ctx context.Context, cfg Config, opts session.Options) (*session.Session, error)
+
 // Run works until stdin ends or ctx does, gives back what it holds, and closes
 // its session. Events go to stdout.
-//
+func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) error {
+	return run(ctx, cfg, stdin, stdout, open)
+}
+
 //nolint:contextcheck // what is held is given back although ctx has ended
-func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) (err error) {
-	out := wire.NewWriter(stdout)
-	s, err := open(ctx, cfg, Session(cfg, out))
-	if err != nil {
-		return fmt.Errorf("worker %s: %w", cfg.Name, err)
+func run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer, open opener) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out, orders := wire.NewWriter(stdout), listen(cfg, stdin, cancel)
+	patient, enough := context.WithTimeout(ctx, opening)
+	s, err := open(patient, cfg, Session(cfg, out))
+	enough()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // it is to leave, and has not begun
+	case err != nil:
+		return fmt.Errorf("worker %s: open a session: %w", cfg.Name, err)
 	}
 	defer func() {
 		if e := s.Close(); e != nil {
 			err = errors.Join(err, fmt.Errorf("worker %s: %w", cfg.Name, e))
 		}
 	}()
-	return Work(ctx, s, cfg, stdin, out)
+	return work(ctx, s, cfg, orders, out)
 }
 
 // Session returns the options that a worker's session must have, so that it is
@@ -63,15 +81,25 @@ func Session(cfg Config, out *wire.Writer) session.Options {
 func Work(ctx context.Context, s *session.Session, cfg Config, stdin io.Reader, out *wire.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	return work(ctx, s, cfg, listen(cfg, stdin, cancel), out)
+}
+
+// listen takes in orders from stdin, and calls cancel when it has ended.
+func listen(cfg Config, stdin io.Reader, cancel context.CancelFunc) *pace {
+	p := newPace(cfg.Work)
+	go func() { // ends with stdin, which the parent closes, at the latest by dying
+		defer cancel()
+		_ = wire.Each(stdin, p.order) // what is no order ends the worker too
+	}()
+	return p
+}
+
+func work(ctx context.Context, s *session.Session, cfg Config, orders *pace, out *wire.Writer) error {
 	w := &worker{
-		cfg: cfg, out: out, pace: newPace(cfg.Work),
+		cfg: cfg, out: out, pace: orders,
 		mutex: mutex.New(s, cfg.Lock), ledger: ledger.NewClient(cfg.Ledger, cfg.Name),
 	}
 	defer w.ledger.Close()
-	go func() { // ends with stdin, which the parent closes, at the latest by dying
-		defer cancel()
-		_ = wire.Each(stdin, w.pace.order) // what is no order ends the worker too
-	}()
 	say(out, wire.Event{Kind: wire.Ready})
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil && ctx.Err() == nil {

@@ -15,7 +15,9 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/ledger"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -140,9 +142,7 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 	assert.Empty(t, check.LostUpdates(writes))
 	assert.Empty(t, refused)
 	assert.NotEmpty(t, check.Handoffs(grants))
-	line, err := st.NewClient().Backend().List(t.Context(), "ledger", 0)
-	require.NoError(t, err)
-	assert.Empty(t, line, "who leaves, leaves nothing")
+	assert.Empty(t, membackend.Engine(door.Key{}).Entries(st, "ledger"), "who leaves, leaves nothing")
 }
 
 // stalled brings a worker to where it holds, has read the ledger and is at a job
@@ -217,4 +217,33 @@ func TestAnOrderToEndEndsTheJobUnderWayAndNoLaterOne(t *testing.T) {
 	require.NotEmpty(t, p.end)
 	p.next()
 	assert.Empty(t, p.end)
+}
+
+// A machine may be so busy that a session takes longer than the library waits by itself.
+func TestAWorkerWaitsForItsSessionForAsLongAsADemonstrationLasts(t *testing.T) {
+	stdin, orders := io.Pipe()
+	defer orders.Close()
+	var left time.Duration
+
+	err := run(t.Context(), Config{Name: "ada"}, stdin, io.Discard, func(ctx context.Context, _ Config, _ session.Options) (*session.Session, error) {
+		end, bounded := ctx.Deadline()
+		require.True(t, bounded, "the library's own bound would hold")
+		left = time.Until(end)
+		return nil, session.ErrUnavailable
+	})
+
+	require.EqualError(t, err, "worker ada: open a session: "+session.ErrUnavailable.Error())
+	assert.Greater(t, left, 50*time.Second, "the script's end, at which the demonstration says what it waited for")
+}
+
+func TestAWorkerThatHasNoSessionYetLeavesWhenItIsTold(t *testing.T) {
+	stdin, orders := io.Pipe()
+
+	err := run(t.Context(), Config{Name: "ada"}, stdin, io.Discard, func(ctx context.Context, _ Config, _ session.Options) (*session.Session, error) {
+		require.NoError(t, orders.Close())
+		<-ctx.Done()
+		return nil, session.ErrUnavailable
+	})
+
+	assert.NoError(t, err)
 }

@@ -1,0 +1,237 @@
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// clock stands still.
+type clock struct {
+	driver.Clock
+	now driver.Instant
+}
+
+func (c *clock) Now() driver.Instant { return c.now }
+
+// host is a session of which nothing is known but what Check is to answer.
+type host struct {
+	states []State
+	asked  []int64 // the revisions that Check was called with
+}
+
+func (h *host) Marks(kv *mvccpb.KeyValue) driver.Marks { return driver.Marks(len(kv.Value)) }
+
+func (h *host) Check(_ context.Context, refs []driver.Ref, rev int64) ([]State, error) {
+	h.asked = append(h.asked, rev)
+	return h.states[:len(refs)], nil
+}
+
+func (h *host) Report(*Target, driver.EventKind, int64) {}
+
+// offline returns a Hub with a stream to no server.
+func offline(states ...State) (*Hub, *stream, *host) {
+	s := &host{states: states}
+	h := New(Config{
+		Host: s, Send: &rpc.Sender{Client: &rpc.Client{Clock: &clock{now: driver.Instant(time.Hour)}}},
+		Quiet: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+	st := &stream{h: h, silence: 2 * time.Second, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), heard: h.Send.Clock.Now()}
+	h.stream, h.running = st, true
+	return h, st, s
+}
+
+// created has the server make the newest watch at a revision.
+func (st *stream) created(t *testing.T, rev int64) {
+	st.message(t, &pb.WatchResponse{Created: true, WatchId: st.h.lastID, Header: &pb.ResponseHeader{Revision: rev}})
+}
+
+func (st *stream) message(t *testing.T, r *pb.WatchResponse) {
+	st.h.mu.Lock()
+	err := st.receive(r)
+	st.h.mu.Unlock()
+	require.NoError(t, err)
+	st.h.drain()
+	st.h.wg.Wait()
+}
+
+// put and gone are changes of a key that the newest watch reports.
+func (st *stream) put(t *testing.T, key string, made, rev int64, value string) {
+	kv := &mvccpb.KeyValue{Key: []byte(key), CreateRevision: made, ModRevision: rev, Version: 1 + rev - made, Value: []byte(value)}
+	st.message(t, &pb.WatchResponse{WatchId: st.h.lastID, Header: &pb.ResponseHeader{Revision: rev}, Events: []*mvccpb.Event{{Kv: kv}}})
+}
+
+func (st *stream) gone(t *testing.T, key string, rev int64) {
+	ev := &mvccpb.Event{Type: mvccpb.Event_DELETE, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: rev}}
+	st.message(t, &pb.WatchResponse{WatchId: st.h.lastID, Header: &pb.ResponseHeader{Revision: rev}, Events: []*mvccpb.Event{ev}})
+}
+
+// entry is the target of an entry at place 5 that was last seen at a revision.
+func entry(known int64) Target {
+	return Target{Spec: Spec{Key: "k", Puts: true}, Ref: driver.Ref{Queue: "x", Key: "k", Place: 5}, Known: known}
+}
+
+// heard collects what a watch reports.
+func (h *Hub) heard(t Target) *[]driver.Event {
+	all := &[]driver.Event{}
+	h.Watch(t, func(ev driver.Event) { *all = append(*all, ev) })
+	return all
+}
+
+func kinds(evs *[]driver.Event) (all []driver.EventKind) {
+	for _, ev := range *evs {
+		all = append(all, ev.Kind)
+	}
+	return all
+}
+
+func TestAnEntryIsReadUnlessNothingCanHaveMovedSinceItWasSeen(t *testing.T) {
+	there, gone := State{There: true, Rev: 12}, State{Rev: 12}
+	older := entry(10)
+	older.Shown = 11
+	for name, c := range map[string]struct {
+		target Target
+		state  State
+		want   driver.EventKind
+		asked  []int64
+	}{
+		"seen when the watch began":   {entry(10), there, driver.Armed, nil},
+		"seen later":                  {entry(11), there, driver.Armed, nil},
+		"seen before":                 {entry(9), there, driver.Armed, []int64{10}},
+		"seen before, and gone":       {entry(9), gone, driver.Gone, []int64{10}},
+		"only made before":            {entry(0), there, driver.Armed, []int64{10}},
+		"the queue was shown later":   {older, there, driver.Armed, []int64{11}},
+		"shown later, and gone since": {older, gone, driver.Gone, []int64{11}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, st, s := offline(c.state)
+			heard := h.heard(c.target)
+			require.Empty(t, *heard, "the server has no watch yet")
+			st.created(t, 10)
+			assert.Equal(t, []driver.EventKind{c.want}, kinds(heard))
+			assert.Equal(t, c.asked, s.asked)
+			assert.Nil(t, h.checks, "what was read is not kept")
+		})
+	}
+}
+
+func TestALiveWatchIsShared(t *testing.T) {
+	h, st, s := offline()
+	first := h.heard(entry(10))
+	st.created(t, 10)
+	st.put(t, "k", 5, 11, "m")
+	require.Equal(t, []driver.EventKind{driver.Armed, driver.Changed}, kinds(first))
+	assert.Equal(t, driver.Marks(1), (*first)[1].Marks)
+
+	second := h.heard(entry(8))
+	h.drain()
+	assert.Equal(t, []driver.Event{{Kind: driver.Armed, Marks: 1}}, *second, "the write shows that it is there, and its marks")
+	assert.Empty(t, s.asked)
+	assert.Len(t, h.watches, 1)
+
+	st.gone(t, "k", 12)
+	third := h.heard(entry(11))
+	h.drain()
+	for _, heard := range []*[]driver.Event{first, second, third} {
+		assert.Equal(t, driver.Gone, (*heard)[len(*heard)-1].Kind)
+	}
+	st.put(t, "k", 13, 13, "")
+	assert.Len(t, *third, 1, "Gone is the last event")
+}
+
+func TestWhatHappenedToAnEarlierEntryOfTheKeyIsNoEvent(t *testing.T) {
+	h, st, _ := offline()
+	heard := h.heard(entry(5))
+	st.created(t, 3)
+	st.gone(t, "k", 4)
+	st.put(t, "k", 5, 5, "")
+	assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(heard))
+	st.put(t, "k", 9, 9, "")
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds(heard), "a later entry has its key")
+}
+
+func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
+	h, st, s := offline(State{There: true, Rev: 21})
+	heard := h.heard(entry(10))
+	st.created(t, 10)
+	h.broken(errSilent)
+	require.Equal(t, []driver.EventKind{driver.Armed, driver.Lost}, kinds(heard))
+
+	h.mu.Lock()
+	h.stream = st
+	st.byID = make(map[int64]*serverWatch)
+	for _, w := range h.watches {
+		st.create(w)
+	}
+	h.mu.Unlock()
+	st.created(t, 20)
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Armed}, kinds(heard))
+	assert.Equal(t, []int64{20}, s.asked, "it may have gone meanwhile")
+}
+
+func TestAStreamIsSilentOnlyWhileAMessageIsDue(t *testing.T) {
+	h, st, _ := offline()
+	now := h.Send.Clock.Now()
+	require.NoError(t, st.tick(now.Add(time.Hour)), "nothing is watched")
+	h.heard(entry(10))
+	require.NoError(t, st.tick(now.Add(2*time.Second)))
+	require.ErrorIs(t, st.tick(now.Add(2*time.Second+1)), errSilent)
+}
+
+func TestAQuietStreamIsAskedWhetherItLives(t *testing.T) {
+	h, st, _ := offline()
+	now := h.Send.Clock.Now()
+	h.heard(entry(10))
+	st.created(t, 10)
+	asked := func(after time.Duration) (n int) {
+		st.out = nil
+		require.NoError(t, st.tick(now.Add(after)))
+		for _, r := range st.out {
+			if r.GetProgressRequest() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Zero(t, asked(time.Second))
+	assert.Equal(t, 1, asked(time.Second+1))
+	assert.Zero(t, asked(1500*time.Millisecond), "it was asked a moment ago")
+}
+
+func TestAWatchIsKeptForAWhileWhenItHasNoCaller(t *testing.T) {
+	h, st, _ := offline()
+	now := h.Send.Clock.Now()
+	cancel := h.Watch(entry(10), func(driver.Event) {})
+	st.created(t, 10)
+	cancel()
+	cancel()
+	st.out = nil
+	require.NoError(t, st.tick(now.Add(linger)))
+	assert.Len(t, h.watches, 1)
+	h.Send.Clock.(*clock).now = now.Add(linger)
+	st.heard, st.out = now.Add(linger), nil
+	require.NoError(t, st.tick(now.Add(linger+1)))
+	assert.Empty(t, h.watches)
+	require.NotEmpty(t, st.out)
+	assert.NotNil(t, st.out[0].GetCancelRequest())
+}
+
+func TestAQueueIsArmedWithoutARead(t *testing.T) {
+	h, st, s := offline()
+	whole := Target{Spec: Spec{Key: "r/x/", End: "r/x0", Puts: true}, Queue: "x"}
+	heard := h.heard(whole)
+	st.created(t, 10)
+	st.put(t, "r/x/k", 11, 11, "")
+	st.gone(t, "r/x/k", 12)
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Changed, driver.Changed}, kinds(heard))
+	assert.Empty(t, s.asked)
+}

@@ -1,0 +1,296 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+const (
+	// maxLag is how far a stream may be behind what the session has written.
+	maxLag = time.Second
+	// tickTime is how often the stream is looked after.
+	tickTime = 250 * time.Millisecond
+)
+
+// stream is one gRPC stream to one member, with the watches of a session. The Hub's mutex
+// guards it, but for rpc: only the reader receives and only the sender sends.
+type stream struct {
+	h       *Hub
+	rpc     pb.Watch_WatchClient
+	ctx     context.Context
+	cancel  context.CancelFunc
+	silence time.Duration // how long no message may come while one is due
+	out     []*pb.WatchRequest
+	wake    chan struct{} // something is in out
+
+	byID     map[int64]*serverWatch
+	live     int            // how many of them the server has
+	awaited  int            // how many created notices are due
+	heard    driver.Instant // when the last message came, or none was due
+	pinged   driver.Instant // when progress was last asked for, because it was quiet
+	repaired driver.Instant // when repair last did something
+	worked   bool           // something came
+	rev      int64          // the newest revision in a message
+	wrote    int64          // a write that the stream has not got to, 0 if none is known
+	behind   driver.Instant // since when
+}
+
+var (
+	errSilent  = errors.New("no answer on the watch stream")
+	errStale   = errors.New("the login of the watch stream has expired")
+	errLagging = errors.New("the member of the watch stream lags behind")
+)
+
+// run keeps a stream, until Stop.
+func (h *Hub) run() {
+	for fails := 0; ; fails++ {
+		st := &stream{h: h, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), silence: 2 * h.Quiet << min(fails, 4)}
+		h.broken(st.serve())
+		if st.worked {
+			fails = 0
+		}
+		d := 10 * time.Millisecond << min(fails, 6)
+		if !driver.Sleep(h.ctx, h.Send.Clock, d/2+rand.N(d/2)) {
+			return
+		}
+	}
+}
+
+// broken takes in the end of the stream: the subs are notified, and armed anew with the
+// next stream.
+func (h *Hub) broken(err error) {
+	h.mu.Lock()
+	h.stream = nil
+	for _, w := range h.watches {
+		h.lose(w)
+	}
+	log := false
+	if !h.closed && !errors.Is(err, errStale) {
+		log, _ = h.outage.Failed(h.Send.Clock.Now())
+	}
+	h.mu.Unlock()
+	if log {
+		h.Logger.Warn("etcd: watch stream broken, making a new one", "lease", h.Session, "err", err)
+	}
+	h.drain()
+}
+
+// lose takes in that events of a watch may be missing.
+func (h *Hub) lose(w *serverWatch) {
+	w.live, w.last = false, nil
+	w.each(func(x *sub) { h.put(x, driver.Lost, 0) })
+}
+
+// serve opens the stream, asks for all watches on it, and receives until it ends.
+func (st *stream) serve() (err error) {
+	h := st.h
+	st.ctx, st.cancel = context.WithCancel(clientv3.WithRequireLeader(h.ctx))
+	defer st.cancel()
+	// The stream lives as long as its context, so that cannot bound the opening.
+	late := time.AfterFunc(st.silence, st.cancel)
+	if st.rpc, err = h.Send.Watch.Watch(st.ctx, h.Send.Options...); !late.Stop() || err != nil {
+		return driver.JoinErrors(err, st.ctx.Err())
+	}
+	h.mu.Lock()
+	h.stream = st
+	for _, w := range h.watches {
+		st.create(w)
+	}
+	h.mu.Unlock()
+	why := make(chan error, 1)
+	h.wg.Go(func() { // ends with the stream's context
+		why <- st.send()
+		st.cancel()
+	})
+	for {
+		resp, err := st.rpc.Recv()
+		if err == nil {
+			h.mu.Lock()
+			err = st.receive(resp)
+			h.mu.Unlock()
+			h.drain()
+		}
+		if err == nil {
+			continue
+		}
+		select {
+		case sent := <-why: // the sender knows better why it ended the stream
+			err = driver.JoinErrors(sent, err)
+		default:
+		}
+		return err
+	}
+}
+
+// send sends what is queued, and looks after the stream now and then.
+func (st *stream) send() (err error) {
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	for err == nil {
+		ticked := false
+		select {
+		case <-st.ctx.Done():
+			return nil
+		case <-st.wake:
+		case <-tick.C:
+			ticked = true
+		}
+		st.h.mu.Lock()
+		if ticked {
+			err = st.tick(st.h.Send.Clock.Now())
+		}
+		out := st.out
+		st.out = nil
+		st.h.mu.Unlock()
+		st.h.drain()
+		for _, r := range out {
+			if st.rpc.Send(r) != nil {
+				return err // the reader learns the reason
+			}
+		}
+	}
+	return err
+}
+
+// queue has r sent.
+func (st *stream) queue(r *pb.WatchRequest) {
+	st.out = append(st.out, r)
+	select {
+	case st.wake <- struct{}{}:
+	default:
+	}
+}
+
+// create asks the server for a watch.
+func (st *stream) create(w *serverWatch) {
+	now := st.h.Send.Clock.Now()
+	if st.live == 0 && st.awaited == 0 {
+		st.heard = now
+	}
+	st.awaited++
+	st.h.lastID++
+	w.id, w.asked = st.h.lastID, now
+	st.byID[w.id] = w
+	st.queue(w.request())
+}
+
+// forget takes a watch off the server.
+func (st *stream) forget(w *serverWatch) {
+	if st.byID[w.id] != w {
+		return
+	}
+	delete(st.byID, w.id)
+	if w.live {
+		st.live--
+	}
+	st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: w.id}}})
+}
+
+// tick looks after the stream. An error means that it must be given up.
+func (st *stream) tick(now driver.Instant) error {
+	h := st.h
+	for _, w := range h.watches {
+		if len(w.subs) == 0 && now.Sub(w.idle) > linger {
+			h.forget(w)
+		}
+	}
+	if st.live+st.awaited > 0 && now.Sub(st.heard) > st.silence {
+		return errSilent
+	}
+	if wrote := h.wrote.Load(); st.wrote == 0 && wrote > st.rev {
+		st.wrote, st.behind = wrote, now
+	}
+	late := st.wrote != 0 && now.Sub(st.behind) > maxLag/2
+	if quiet := now.Sub(max(st.heard, st.pinged)) > h.Quiet; quiet || late {
+		// The server answers while every watch is up to date, and not at all without a
+		// watch.
+		if st.live > 0 {
+			st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+		}
+		st.pinged = now
+	}
+	st.repair(now)
+	return nil
+}
+
+// repair tries again what was refused, or could not be read: permissions can be given.
+func (st *stream) repair(now driver.Instant) {
+	if now.Sub(st.repaired) < st.silence {
+		return
+	}
+	st.repaired = now
+	for _, w := range st.byID {
+		if w.live {
+			w.each(func(x *sub) {
+				if !x.armed {
+					st.h.arm(x)
+				}
+			})
+		} else if now.Sub(w.asked) > st.silence {
+			st.forget(w)
+			st.create(w)
+		}
+	}
+	st.h.check()
+}
+
+// receive takes in one message. An error means that the stream must be made anew.
+func (st *stream) receive(resp *pb.WatchResponse) error {
+	h := st.h
+	st.heard, st.worked = h.Send.Clock.Now(), true
+	if st.rev = max(st.rev, resp.Header.GetRevision()); st.rev >= st.wrote {
+		st.wrote = 0
+	} else if st.heard.Sub(st.behind) > maxLag && len(h.Send.Endpoints()) > 1 {
+		// The answer to a ping of after the write would not show an older state. The next
+		// stream goes to the next endpoint.
+		return errLagging
+	}
+	w := st.byID[resp.WatchId]
+	switch {
+	case resp.Created && resp.Canceled:
+		st.awaited--
+		return st.denied(resp.CancelReason)
+	case resp.Created:
+		if st.awaited--; w != nil { // or it was forgotten in the meantime
+			w.live, w.rev = true, resp.Header.Revision
+			st.live++
+			h.outage.Over(st.heard)
+			w.each(h.arm)
+		}
+		h.check()
+	case w == nil: // progress, or a watch that was forgotten
+	case resp.Canceled:
+		st.forget(w)
+		h.lose(w)
+		st.create(w)
+	default:
+		for _, ev := range resp.Events {
+			h.event(w, ev)
+		}
+	}
+	return nil
+}
+
+// denied takes in that the server does not make a watch. The stream keeps the login that
+// it was opened with, so an expired one needs a new stream.
+func (st *stream) denied(reason string) error {
+	for _, e := range []error{rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCUserEmpty} {
+		if strings.Contains(reason, rpctypes.ErrorDesc(e)) {
+			return errStale
+		}
+	}
+	if !st.h.refused {
+		st.h.refused = true
+		st.h.Logger.Warn("etcd: the server refused a watch, trying again", "lease", st.h.Session, "reason", reason)
+	}
+	return nil
+}

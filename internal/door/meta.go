@@ -1,0 +1,115 @@
+package door
+
+import (
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Meta describes the owner of an entry, for people and for tools. Nothing in it decides
+// which entries hold.
+type Meta struct {
+	Kind  string    // the recipe: "mutex"
+	Host  string    //
+	PID   int       //
+	Label string    // from the session's options
+	Since time.Time // when the owner asked to join, by its own wall clock
+	Holds []string  // names that the asking caller already holds
+
+	// Granted is since when the entry holds, by its owner's wall clock, in whole
+	// milliseconds: only of holds that last.
+	Granted time.Time
+}
+
+// MaxMeta is the longest encoded Meta, in bytes.
+const MaxMeta = 1024
+
+// metaV1 is the stored form. Its version is there so that a later form can be
+// told from a broken one; readers ignore fields that they do not know.
+type metaV1 struct {
+	V     int      `json:"v"`
+	Kind  string   `json:"kind,omitempty"`
+	Host  string   `json:"host,omitempty"`
+	PID   int      `json:"pid,omitempty"`
+	Label string   `json:"label,omitempty"`
+	Since int64    `json:"since,omitempty"` // unix milliseconds
+	Holds []string `json:"holds,omitempty"`
+
+	Granted int64 `json:"granted,omitempty"` // unix milliseconds
+}
+
+// Encode returns the stored form: JSON of at most MaxMeta bytes. What does not
+// fit is left out, the names already held first.
+func (m Meta) Encode() []byte {
+	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds}
+	if !m.Since.IsZero() {
+		v.Since = m.Since.UnixMilli()
+	}
+	if !m.Granted.IsZero() {
+		v.Granted = m.Granted.UnixMilli()
+	}
+	for {
+		b, err := json.Marshal(v)
+		switch {
+		case err != nil: // strings and ints cannot fail; be total all the same
+			return []byte(`{"v":1}`)
+		case len(b) <= MaxMeta:
+			return b
+		case len(v.Holds) > 0:
+			v.Holds = v.Holds[:len(v.Holds)-1]
+		default:
+			v.Label, v.Host = "", ""
+		}
+	}
+}
+
+// cut shortens s to 128 bytes of valid UTF-8; each may take up to six bytes
+// in JSON, so three of them and the rest may still be too long for MaxMeta.
+func cut(s string) string {
+	const most = 128
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most]
+	for len(s) > 0 && !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// DecodeMeta reads a stored form. Whatever is wrong with it, the entry keeps
+// its place: a value that is not ours or broken gives the zero Meta and false.
+func DecodeMeta(b []byte) (Meta, bool) {
+	var v metaV1
+	if len(b) == 0 || len(b) > 16*MaxMeta || b[0] != '{' {
+		return Meta{}, false
+	}
+	if err := json.Unmarshal(b, &v); err != nil || v.V < 1 {
+		return Meta{}, false
+	}
+	m := Meta{Kind: v.Kind, Host: v.Host, PID: v.PID, Label: v.Label, Holds: v.Holds}
+	if v.Since > 0 {
+		m.Since = time.UnixMilli(v.Since)
+	}
+	if v.Granted > 0 {
+		m.Granted = time.UnixMilli(v.Granted)
+	}
+	return m, true
+}
+
+// MetaOf returns what the owner of an entry says of itself: in the entry's data, or,
+// where that is for other programs, beside it, where the time of the grant is too.
+func MetaOf(e *driver.Entry) Meta {
+	if e.Foreign {
+		return Meta{}
+	}
+	meta, _ := DecodeMeta(e.Detail)
+	if !e.Valued {
+		granted := meta.Granted
+		meta, _ = DecodeMeta(e.Data)
+		meta.Granted = granted
+	}
+	return meta
+}

@@ -1,0 +1,77 @@
+package door
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestMetaSurvivesTheStore(t *testing.T) {
+	m := Meta{
+		Kind: "mutex", Host: "web-2", PID: 4121, Label: "nächtlich", Since: time.UnixMilli(1_800_000_000_123),
+		Holds: []string{"a", "b/c"},
+	}
+	got, ok := DecodeMeta(m.Encode())
+
+	require.True(t, ok)
+	assert.Equal(t, m, got)
+}
+
+func TestMetaAlwaysFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := Meta{
+			Kind: rapid.String().Draw(t, "kind"), Host: rapid.String().Draw(t, "host"), PID: rapid.Int().Draw(t, "pid"),
+			Label: strings.Repeat(rapid.SampledFrom([]string{"x", "\x00", "<", "é", "\xff"}).Draw(t, "unit"), rapid.IntRange(0, 600).Draw(t, "len")),
+			Holds: rapid.SliceOf(rapid.StringN(0, 600, -1)).Draw(t, "holds"),
+		}
+		b := m.Encode()
+		if len(b) > MaxMeta {
+			t.Fatalf("%d bytes", len(b))
+		}
+		if _, ok := DecodeMeta(b); !ok {
+			t.Fatalf("cannot be read: %q", b)
+		}
+	})
+}
+
+func TestBrokenMetaIsNoMeta(t *testing.T) {
+	for _, b := range []string{
+		"", "null", "[]", "{}", `{"v":0}`, `{"v":-1}`, `{"v":1`, `{"v":"1"}`, "\xff\xfe", `{"v":1,"pid":"x"}`,
+		"{" + strings.Repeat(" ", 1<<20) + "}",
+	} {
+		m, ok := DecodeMeta([]byte(b))
+		assert.False(t, ok, "%.20q", b)
+		assert.Zero(t, m)
+	}
+}
+
+func TestNewerMetaIsRead(t *testing.T) {
+	m, ok := DecodeMeta([]byte(`{"v":7,"host":"h","colour":"red"}`))
+
+	require.True(t, ok, "old and new processes share a queue")
+	assert.Equal(t, Meta{Host: "h"}, m)
+}
+
+func FuzzDecodeMeta(f *testing.F) {
+	f.Add([]byte(`{"v":1,"kind":"mutex","host":"h","pid":1,"since":5,"holds":["a"]}`))
+	f.Add([]byte(`{"v":1,"since":9223372036854775807}`))
+	f.Add([]byte("\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, ok := DecodeMeta(b)
+		if !ok {
+			return
+		}
+		again, ok := DecodeMeta(m.Encode())
+		if !ok {
+			t.Fatalf("cannot read own form of %q", b)
+		}
+		if utf8.ValidString(m.Kind) && len(m.Kind) <= 100 && again.Kind != m.Kind {
+			t.Fatalf("kind %q became %q", m.Kind, again.Kind)
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/rule"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// decide applies the rule to an own entry. how is what the newest fact proves that the
+// decision goes by.
+func (q *queue) decide(en *entry, how proof) {
+	if i := q.pic.index(en.Ref); i >= 0 {
+		es, complete := q.pic.ahead(i)
+		q.judge(en, es, complete, how)
+	}
+}
+
+// judge is decide with what is known ahead of the entry.
+func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
+	if en.state != waiting || en.leaving {
+		return
+	}
+	n, moved := len(es), false
+	en.foreign = en.foreign || n > 0 && es[n-1].Foreign
+	if complete {
+		en.first = en.first || n == 0
+		moved = en.count != n
+		en.count = n
+	}
+	if failpoint.On(failpoint.ReaderPasses) && en.Mode == driver.Shared && complete && n > 0 && es[0].Shares() {
+		es = nil
+	}
+	limit, err := q.limitFor(en)
+	if err != nil {
+		q.refuse(en, err)
+		return
+	}
+	v := en.rule.Decide(rule.Ahead{Entries: es, Complete: complete, Count: en.count, Limit: limit}, en.Entry)
+	if moved && !v.Hold { // a grant is reported by itself
+		en.g.hooks.Position(en.g.turn, en.n, n)
+	}
+	en.turn, en.need = false, max(v.More, rule.Nearest)
+	if en.rule.Limited && (v.Hold || v.Front) {
+		en.need = 0 // only a view of all that are ahead grants it
+	}
+	switch {
+	case v.Never:
+		q.refuse(en, errWeight(en.Weight, limit))
+	case v.Hold && q.proves(en, how):
+		q.grant(en)
+	case v.Hold && (en.rule.Limited || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
+		q.want(en)
+	case v.Hold:
+		en.turn = true
+		q.protect(en) // Armed grants it, and Gone ends it; nothing is read
+	default:
+		q.wait(en, v, es, complete, how)
+	}
+}
+
+// proves reports whether an entry that may hold by what is known ahead of it is known to
+// have lived at that moment. Nothing else has to be guarded against before a grant.
+//
+// While the session is in doubt, only a read that began after that has shown the entry
+// proves it. Where a limit decides, which can fall, only a view of queue and limit does,
+// and never what an event adds to an older one.
+func (q *queue) proves(en *entry, how proof) bool {
+	if failpoint.On(failpoint.NoRecheck) {
+		return true
+	}
+	if en.shown < q.out.doubts().open() && !failpoint.On(failpoint.GrantInDoubt) {
+		return false
+	}
+	if failpoint.On(failpoint.PermitByEvent) && how == byEvent {
+		return true
+	}
+	armed := en.guard != nil && en.guard.armed
+	return how == byView || !en.rule.Limited && (how == byLeave || how == byEvent && armed)
+}
+
+// grant lets an entry hold.
+func (q *queue) grant(en *entry) {
+	en.state = held
+	if en.waited > 0 {
+		q.pace = max(q.out.now().Sub(en.since)/time.Duration(en.waited), 1)
+	}
+	q.follow(en, nil)
+	en.g.holds(en)
+	if en.rule.Limited { // it will mark itself; the one behind it may be the front now
+		en.Marks |= driver.MarkAdmitted
+		q.stir(en.Ref, byEvent)
+	}
+}
+
+// refuse lets the caller of an entry go with an error. The entry is there until the
+// caller has had it leave.
+func (q *queue) refuse(en *entry, err error) {
+	if !en.leaving {
+		en.leaving = true
+		q.follow(en, nil)
+		en.g.refuse(err)
+	}
+}
+
+// slow is the pace from which on it pays to save a read at the hand-off.
+const slow = 2 * time.Millisecond
+
+// wait makes an entry wait for what the verdict names, and for nothing else.
+//
+// What it watches beyond that was measured. In a fast queue a waiter watches its
+// predecessor only, and reads at the hand-off: that read shows the own entry, and each
+// further watch costs more than it saves. In a slow queue it watches the second nearest
+// too, whose end shows that the turn is near: then the read is made while waiting, and
+// the hand-off needs none. When at most two are ahead and that is known, or where the
+// service reports which entry was first, all that a grant needs beside the end of the
+// predecessor is the own watch.
+func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
+	for _, e := range v.Wait {
+		if en.blocker = e; e.Unleased {
+			q.refuse(en, fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", session.ErrForeignKey, e.Key))
+			return
+		}
+	}
+	if en.try {
+		q.refuse(en, errMustWait)
+		return
+	}
+	moved := how == byEvent || how == byLeave
+	unknown := 0
+	for _, e := range v.Wait {
+		if q.own.get(e.Ref) == nil && q.watches.get(e.Target()) == nil {
+			unknown++
+		}
+	}
+	// An unknown entry may have ended long ago. Permits that are released fast let in many,
+	// which the new front knows from its join only: a watch on each would be as many requests
+	// as there were waiters. One watch is less than a read, after which it would be needed.
+	if moved && (unknown > 1 || unknown == 1 && !v.Front) {
+		q.want(en)
+		return
+	}
+	on := make([]*watch, 0, len(v.Wait)+2)
+	for _, e := range v.Wait {
+		on = append(on, q.on(e.Target()))
+	}
+	if v.Front {
+		on = append(on, q.on(driver.Target{Kind: driver.OfHolders, Queue: q.name}))
+		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: recordLimit}))
+		for _, e := range es {
+			if q.own.get(e.Ref) != nil && e.Marks.Has(driver.MarkAdmitted) { // perhaps not yet at the service
+				on = append(on, q.on(e.Target()))
+			}
+		}
+	}
+	near := complete && len(es) <= 2 && !en.rule.Limited || v.Next
+	if v.Soon != nil && !q.out.firsts() && (near || q.pace == 0 || q.pace >= slow) {
+		on = append(on, q.on(v.Soon.Target()))
+	}
+	q.follow(en, on)
+	if near || q.out.firsts() {
+		q.protect(en)
+	}
+	if moved && !complete && !en.rule.Limited {
+		q.out.soon(en) // the turn is near
+	}
+}
+
+// want has the queue read for an entry.
+func (q *queue) want(en *entry) {
+	if !en.wants && en.state == waiting && !en.leaving {
+		en.wants = true
+		q.wanted = append(q.wanted, en)
+		q.out.read(q)
+	}
+}
+
+// watch is on something that own entries wait for, or on an own entry, or on both. The
+// service is not asked for the end of an own entry as long as that is not protected: the
+// answer to its Leave comes here.
+type watch struct {
+	q      *queue
+	target driver.Target
+	by     []*entry // those that wait for it
+	own    *entry   // whose entry it is, if it is one of ours
+	cancel func()   // nil: the service is not asked
+	armed  bool
+}
+
+// on returns the watch on a target, which exists from now on.
+func (q *queue) on(t driver.Target) *watch {
+	w := q.watches.get(t)
+	if w == nil {
+		w = &watch{q: q, target: t, own: q.own.get(t.Ref)}
+		q.watches.put(t, w)
+		if w.own == nil {
+			q.out.watch(w)
+		}
+	}
+	return w
+}
+
+// protect has an own entry watched.
+func (q *queue) protect(en *entry) {
+	if en.guard == nil {
+		en.guard = q.on(en.Target())
+		q.out.watch(en.guard)
+	}
+}
+
+// follow makes an entry wait for exactly these watches.
+func (q *queue) follow(en *entry, on []*watch) {
+	old := en.on
+	en.on = on
+	for _, w := range on {
+		if slices.Contains(w.by, en) {
+			continue
+		}
+		w.by = append(w.by, en)
+		if w.armed && w.target.Kind != driver.OfEntry {
+			q.want(en) // others had its events, but this one has not read since
+		}
+	}
+	for _, w := range old {
+		if slices.Contains(on, w) {
+			continue
+		}
+		w.by = without(w.by, en)
+		if len(w.by) == 0 && (w.own == nil || w.cancel == nil) {
+			q.watches.remove(w.target)
+			w.stop()
+		}
+	}
+}
+
+// gap reports whether something may have happened unseen before the watch is armed. Of an
+// entry, Armed or Gone will show it.
+func (w *watch) gap() bool { return !w.armed && w.target.Kind != driver.OfEntry }
+
+// stop ends what the service was asked for.
+func (w *watch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+		w.cancel, w.armed = nil, false
+	}
+}
+
+// without returns a slice without one element, in its place.
+func without[T comparable](all []T, one T) []T {
+	return slices.DeleteFunc(all, func(o T) bool { return o == one })
+}

@@ -1,0 +1,195 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// event takes in what a watch reports. One that was cancelled may do so once more.
+func (q *queue) event(w *watch, ev driver.Event) {
+	if q.watches.get(w.target) != w || w.cancel == nil || sabotaged(w, &ev) {
+		return
+	}
+	switch {
+	case ev.Kind == driver.Lost:
+		w.armed = false
+	case ev.Kind == driver.Gone && w.own != nil:
+		q.loss(w.own)
+	case ev.Kind == driver.Gone && (q.joins > 0 || q.replaced(w.target.Ref)): // it may have been one of ours
+		q.gone(w.target.Ref, ev.First, noProof)
+	case ev.Kind == driver.Gone:
+		q.gone(w.target.Ref, ev.First, byEvent)
+	case w.target.Kind == driver.OfEntry:
+		w.armed = true
+		q.marked(w.target.Ref, ev.Marks, byEvent)
+		switch own := w.own; {
+		case own == nil:
+		case own.turn:
+			q.decide(own, byEvent)
+		case own.state == held:
+			own.g.complete(nil)
+		}
+	default: // what was before Armed is not reported, so it is read when all are armed
+		w.armed = true
+		for _, en := range w.by {
+			if ev.Kind == driver.Changed || !slices.ContainsFunc(en.on, (*watch).gap) {
+				q.want(en)
+			}
+		}
+	}
+}
+
+// replaced reports whether an entry that is gone may have another one in its place, of which
+// no event comes: some programs make a reader of a writer by two entries with one number.
+func (q *queue) replaced(ref driver.Ref) bool {
+	i := q.pic.index(ref)
+	return i >= 0 && q.pic.es[i].Foreign && !q.pic.es[i].Shares()
+}
+
+// sabotaged plants bugs in what events mean, and reports whether one is ignored.
+func sabotaged(w *watch, ev *driver.Event) bool {
+	if failpoint.On(failpoint.LateWatch) && !w.armed && w.own == nil && (ev.Kind == driver.Gone || w.target.Kind != driver.OfEntry) {
+		w.armed = true
+		return true
+	}
+	if failpoint.On(failpoint.LostUnread) && (ev.Kind == driver.Lost || ev.Kind == driver.Armed && w.armed) {
+		return true
+	}
+	if failpoint.On(failpoint.ProclaimEnds) && w.target.Kind == driver.OfEntry && ev.Kind == driver.Changed && ev.Marks == 0 && w.own == nil {
+		ev.Kind, ev.First = driver.Gone, true
+	}
+	if failpoint.On(failpoint.PredecessorGone) {
+		ev.First = true
+	}
+	return false
+}
+
+// left takes in the answer to the Leave of an own entry. hearsay is what that was before
+// it was sent.
+func (q *queue) left(en *entry, l driver.Left, hearsay uint64) {
+	how := noProof
+	q.out.doubts().answered(en, l == driver.Deleted)
+	switch {
+	case l == driver.Deleted, l == driver.Unclear && failpoint.On(failpoint.UnclearGrants):
+		how = q.acknowledged(hearsay)
+	case !en.lost:
+		q.out.doubt()
+	}
+	q.end(en, how)
+}
+
+// acknowledged returns what the answer to a change by this session proves. If nothing was
+// learned by events since it was sent, the change is later than all that is known to have
+// ended. The session lived at that moment, and with it the other own entries.
+func (q *queue) acknowledged(hearsay uint64) proof {
+	if q.hearsay == hearsay {
+		return byLeave
+	}
+	return byEvent
+}
+
+// vanish takes in that an own entry is gone, whoever deleted it. If it was asked to leave,
+// the answer to that is still to come.
+func (q *queue) vanish(en *entry) {
+	if en.leaving {
+		q.out.doubts().suspect(en)
+		return
+	}
+	q.loss(en)
+}
+
+// loss takes in that an own entry is gone that was not asked to leave: the hold ends, or
+// the place is lost.
+func (q *queue) loss(en *entry) {
+	if failpoint.On(failpoint.NoRecheck) && en.state == waiting {
+		return
+	}
+	en.lost = true
+	q.out.lost(en)
+	q.end(en, byEvent)
+	en.g.fall()
+}
+
+// end takes in that an own entry is gone.
+func (q *queue) end(en *entry, how proof) {
+	if en.state == over {
+		return
+	}
+	en.state = over
+	q.follow(en, nil)
+	q.own.remove(en.Ref)
+	q.gone(en.Ref, en.first, how)
+}
+
+// gone takes in that an entry is gone, and whether at some time none was ahead of it.
+func (q *queue) gone(ref driver.Ref, first bool, how proof) {
+	q.note(ref, how)
+	if i := q.pic.index(ref); i >= 0 {
+		if first {
+			ahead := slices.Clone(q.pic.es[:i])
+			q.pic.cut(i)
+			for _, e := range ahead {
+				q.note(e.Ref, how)
+				if en := q.own.get(e.Ref); en != nil {
+					q.vanish(en)
+				}
+			}
+			i = 0
+		}
+		q.pic.remove(i)
+	}
+	w := q.watches.get(ref.Target())
+	if w == nil {
+		return
+	}
+	q.watches.remove(w.target)
+	w.stop()
+	for _, en := range w.by {
+		en.on = without(en.on, w)
+	}
+	for _, en := range w.by {
+		q.decide(en, how)
+	}
+}
+
+// marked takes in that an entry has these marks. Those that wait for it may not know what
+// the picture knows from a view that did not reach them.
+func (q *queue) marked(ref driver.Ref, m driver.Marks, how proof) {
+	i := q.pic.index(ref)
+	if i < 0 || m == 0 {
+		return
+	}
+	if !q.pic.es[i].Marks.Has(m) {
+		q.pic.es[i].Marks |= m
+		q.note(ref, how)
+	}
+	q.stir(ref, how)
+}
+
+// stir has those entries decided that wait for ref.
+func (q *queue) stir(ref driver.Ref, how proof) {
+	if w := q.watches.get(ref.Target()); w != nil {
+		for _, en := range slices.Clone(w.by) {
+			q.decide(en, how)
+		}
+	}
+}
+
+// note notes news.
+func (q *queue) note(ref driver.Ref, how proof) {
+	if how != byLeave {
+		q.hearsay++
+	}
+	if !q.reading {
+		return
+	}
+	if before, ok := q.news[ref]; ok {
+		how = min(how, before)
+	}
+	if q.news == nil {
+		q.news = make(map[driver.Ref]proof)
+	}
+	q.news[ref] = how
+}

@@ -1,0 +1,159 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// The ledger of a queue is a record with the name of the last holder that has not
+// released. It is not there if there is none. A holder enters its name before its caller
+// gets the hold, and the release strikes it, in the transaction that deletes the entry.
+// So a name that a new holder finds is that of a holder that died. It stays until a
+// holder releases.
+//
+// A join enters the name if the ledger is empty, although it is not known yet whether the
+// entry holds: so a free lock costs no further request. Such a name begins with j, and
+// that of a holder with h. A j that is newer than the own entry is the name of an entry
+// behind it, which has never held.
+const (
+	recordLedger = "ledger"
+	asJoiner     = "j:"
+	asHolder     = "h:"
+)
+
+// ledger is what is known of the ledger of an own entry's queue.
+type ledger struct {
+	kept bool          // there is one
+	seen driver.Record // at the join
+	name []byte        // what stands in it, as far as is known
+	at   int64         // and since which version, where that is not an own name
+	own  bool          // that is a name of this request
+	open bool          // it is not known whether a name was entered
+	past door.Past     // how the last hold ended, once the entry holds
+}
+
+// ledgerOp enters the name of a joiner.
+func (rs *records) ledgerOp() driver.Op {
+	return driver.Op{Record: recordLedger, If: driver.Absent(), Value: rs.name(asJoiner), Optional: true}
+}
+
+// learnLedger takes in what a join has found. The request had the op last.
+func (rs *records) learnLedger(i int, j driver.Joined) {
+	if !rs.g.rs[i].Ledger {
+		return
+	}
+	r := j.Ops[len(j.Ops)-1]
+	l := &rs.ledgers[i]
+	l.kept, l.seen = true, r.Record
+	if r.Done || r.Record.Version == 0 { // if it is not known, an earlier attempt may have entered it
+		l.seen.Value = rs.name(asJoiner)
+	}
+	rs.stands(l, l.seen)
+}
+
+// stands takes in what stands in a ledger.
+func (rs *records) stands(l *ledger, r driver.Record) {
+	l.name, l.at = r.Value, r.Version
+	l.own = bytes.Equal(l.name, rs.name(asJoiner)) || bytes.Equal(l.name, rs.name(asHolder))
+}
+
+// enter learns how the last hold ended, and enters the name of an entry that holds, where
+// neither the own join has done so nor the name of a holder that died is to stay. It is
+// idempotent.
+func (rs *records) enter(ctx context.Context, i int) error {
+	l, en := &rs.ledgers[i], rs.g.entries[i]
+	if en.waited == 0 && l.seen.Version != 0 && rs.account(l, en, l.seen) {
+		return nil // as the join has shown: no other entry has held since
+	}
+	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rs.name(asHolder)}
+	for {
+		l.open = true
+		_, err := rs.g.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
+		refused, ok := errors.AsType[*driver.RefusedError](err)
+		l.open = err != nil && !ok && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err)
+		switch {
+		case err == nil:
+			l.past = door.PastClean
+			rs.stands(l, driver.Record{Value: op.Value})
+			return nil
+		case !ok:
+			return err
+		}
+		r, err := inTheWay(ctx, rs.g.e.s, refused)
+		if err != nil {
+			return err
+		}
+		if r.Version != 0 && rs.account(l, en, r) {
+			return nil
+		}
+		op.If = driver.At(r.Version)
+	}
+}
+
+// account takes in what stands in a ledger while the entry holds, and reports whether it
+// is to stay: an own name, or that of a holder that died.
+func (rs *records) account(l *ledger, en *entry, r driver.Record) bool {
+	rs.stands(l, r)
+	behind := r.Token > en.Token && strings.HasPrefix(string(r.Value), asJoiner)
+	if failpoint.On(failpoint.JoinerDied) {
+		behind = false
+	}
+	if l.past = door.PastClean; !l.own && !behind {
+		l.past = door.PastDied
+	}
+	return l.own || !behind
+}
+
+// settle learns which names stand in the ledgers, where that is not known: or a request
+// that held nothing could leave its name there, as if a holder had died.
+func (rs *records) settle(ctx context.Context) error {
+	for i := range rs.ledgers {
+		if rs.ledgers[i].open {
+			if err := rs.enter(ctx, i); rs.ledgers[i].open {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// strike is which name an entry takes from the ledger when it leaves.
+type strike uint8
+
+const (
+	strikeNone strike = iota
+	strikeOwn
+	strikeAny // also that of a holder that died
+)
+
+// op returns the change that takes the name from the ledger, if it is to be taken.
+func (l *ledger) op(how strike) (driver.Op, bool) {
+	if failpoint.On(failpoint.StruckByWaiter) && how == strikeOwn {
+		how = strikeAny
+	}
+	op := driver.Op{Record: recordLedger, If: driver.Equal(l.name), Optional: true}
+	if !l.own { // another program may have written anything, which no condition names
+		op.If = driver.At(l.at)
+	}
+	return op, l.kept && (l.own && how != strikeNone || l.at != 0 && how == strikeAny)
+}
+
+// past returns how the last holds ended, all in all: badly, if one of them did.
+func (rs *records) past() door.Past {
+	all := door.PastUnknown
+	for i, l := range rs.ledgers {
+		if l.past == door.PastClean && rs.g.entries[i].foreign {
+			l.past = door.PastUnknown // the last holder was one that enters nothing
+		}
+		if i == 0 || l.past == door.PastDied || l.kept && all == door.PastClean {
+			all = l.past
+		}
+	}
+	return all
+}

@@ -1,0 +1,345 @@
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairlock/fairlock/internal/rule"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// model is a service with one queue, and several sessions whose part in it is the real one,
+// without engine, network or time. All that takes time is a step that may come at any
+// moment: watches that are armed, events, reads, answers, marks. Which comes next is
+// drawn. No session reads by itself after a while, so a wake-up that is missed shows.
+type model struct {
+	rng   *rand.Rand
+	rule  rule.Rule
+	modes []driver.Mode
+	most  int64 // permits of one request
+
+	next     int64
+	entries  []*modelEntry
+	limit    driver.Record
+	sessions []*modelSession
+	steps    []func()       // under way
+	might    map[int64]bool // by place: whether the entry might hold at some moment
+	wrong    string         // the first thing that went wrong
+	show     func(string, ...any)
+
+	noMarks bool // holders do not mark themselves
+	deaf    func(driver.Target, driver.Event) bool
+}
+
+// modelEntry is an entry at the service.
+type modelEntry struct {
+	driver.Entry
+	s *modelSession
+}
+
+// modelSession is a session, and its part in the queue.
+type modelSession struct {
+	*queue
+	m       *model
+	own     map[int64]*entry
+	watches []*modelWatch
+	events  []func() // in order, and not delivered yet
+	doubted doubts
+	over    bool
+}
+
+// modelWatch is a watch at the service.
+type modelWatch struct {
+	w     *watch
+	armed bool
+}
+
+func (m *model) logf(format string, args ...any) {
+	if m.show != nil {
+		m.show(format, args...)
+	}
+}
+
+func (m *model) failf(format string, args ...any) {
+	m.logf(format, args...)
+	if m.wrong == "" {
+		m.wrong = fmt.Sprintf(format, args...)
+	}
+}
+
+// later has something happen at any moment from now on.
+func (m *model) later(f func()) { m.steps = append(m.steps, f) }
+
+func newModel(seed uint64, r rule.Rule, modes []driver.Mode, limit, most int64) *model {
+	m := &model{rng: rand.New(rand.NewPCG(seed, uint64(limit))), rule: r, modes: modes, most: most, might: map[int64]bool{}}
+	m.resize(limit)
+	for range 4 {
+		m.open()
+	}
+	return m
+}
+
+func (m *model) open() {
+	s := &modelSession{m: m, own: map[int64]*entry{}}
+	s.queue = &queue{name: "n", out: s}
+	m.sessions = append(m.sessions, s)
+}
+
+// String is the queue: places, weights and modes, a star on those that have a mark, h on
+// those that hold.
+func (m *model) String() string {
+	var words []string
+	for _, e := range m.entries {
+		w := fmt.Sprintf("%d:%s:%d", e.Place, e.Mode, e.Weight)
+		if en := e.s.own[e.Place]; en != nil && en.state == held {
+			w += "h"
+		}
+		if e.Marks != 0 {
+			w += "*"
+		}
+		words = append(words, w)
+	}
+	return fmt.Sprintf("[%s] of %s", strings.Join(words, " "), m.limit.Value)
+}
+
+// admit notes which entries might hold now: those of which the rule would say so if they
+// saw all of the queue.
+func (m *model) admit() {
+	a := rule.Ahead{Complete: true, Limit: limitIn(m.limit)}
+	for _, e := range m.entries {
+		if m.rule.Decide(a, &e.Entry).Hold {
+			m.might[e.Place] = true
+		}
+		a.Entries = append(a.Entries, &e.Entry)
+	}
+}
+
+// changed reports a change of a target to all sessions that watch it.
+func (m *model) changed(t driver.Target, ev driver.Event) {
+	for _, s := range m.sessions {
+		for _, w := range slices.Clone(s.watches) {
+			if w.armed && w.w.target == t {
+				s.report(w, ev)
+			}
+		}
+	}
+}
+
+// report puts an event behind those that the session has not got yet.
+func (s *modelSession) report(w *modelWatch, ev driver.Event) {
+	if s.m.deaf != nil && s.m.deaf(w.w.target, ev) {
+		return
+	}
+	s.events = append(s.events, func() {
+		if slices.Contains(s.watches, w) { // it is not cancelled
+			s.m.logf("session %d: %v of %s", s.number(), ev, targetName(w.w.target))
+			s.event(w.w, ev)
+			s.check()
+		}
+	})
+}
+
+func (s *modelSession) number() int { return slices.Index(s.m.sessions, s) }
+
+// The session is outside of its queue.
+
+func (s *modelSession) watch(w *watch) {
+	mw := &modelWatch{w: w}
+	s.watches = append(s.watches, mw)
+	w.cancel = func() { s.watches = without(s.watches, mw) }
+	s.m.later(func() {
+		mw.armed = true
+		ev := driver.Event{Kind: driver.Armed}
+		if w.target.Kind == driver.OfEntry {
+			i := slices.IndexFunc(s.m.entries, func(e *modelEntry) bool { return e.Ref == w.target.Ref })
+			if i < 0 {
+				ev.Kind = driver.Gone
+			} else {
+				ev.Marks = s.m.entries[i].Marks
+			}
+		}
+		s.report(mw, ev)
+	})
+}
+
+func (s *modelSession) read(q *queue) {
+	if q.reading {
+		return
+	}
+	q.reading = true
+	s.m.later(s.send)
+}
+
+func (s *modelSession) send() {
+	a := s.queue.next()
+	if a == nil {
+		return
+	}
+	v := driver.View{Records: map[string]driver.Record{recordLimit: s.m.limit}, Count: -1}
+	for _, e := range s.m.entries {
+		if e.Place <= a.Upto {
+			v.Entries = append(v.Entries, e.Entry)
+		}
+	}
+	from := len(v.Entries)
+	for from > 0 && v.Entries[from-1].Place >= a.From {
+		from--
+	}
+	if cut := from - a.Nearest; a.Nearest > 0 && cut > 0 {
+		v.Entries = v.Entries[cut:]
+	} else {
+		v.Complete = true
+	}
+	// It is delivered behind the events before it, or an old view would bring them back.
+	s.m.later(func() {
+		s.m.logf("session %d has read", s.number())
+		s.learned(a, v)
+		s.check()
+		s.m.later(s.send)
+	})
+}
+
+func (s *modelSession) soon(en *entry)      { s.m.later(func() { s.want(en) }) }
+func (s *modelSession) waits(*entry)        {}
+func (s *modelSession) lost(*entry)         { s.doubted.raise() }
+func (s *modelSession) now() driver.Instant { return 0 }
+func (s *modelSession) doubts() *doubts     { return &s.doubted }
+func (s *modelSession) doubt()              { s.doubted.raise() }
+func (s *modelSession) firsts() bool        { return false }
+
+// check looks at what was decided in a session.
+func (s *modelSession) check() {
+	for place := range s.m.next + 1 { // in an order that is the same in every run
+		en := s.own[place]
+		if en == nil || en.blocker == checked || en.state == over {
+			continue
+		}
+		if en.g.refusal != nil {
+			en.blocker = checked
+			s.m.leave(s, en)
+		}
+		if en.state != held {
+			continue
+		}
+		en.blocker = checked
+		s.m.logf("%d holds", place)
+		if !s.m.might[place] {
+			s.m.failf("%d holds before it could: %s", place, s.m)
+		}
+		if en.rule.Limited && !s.m.noMarks {
+			s.m.later(func() { s.mark(en, driver.MarkAdmitted) })
+		}
+	}
+}
+
+// checked marks entries whose grant was looked at.
+var checked = &driver.Entry{}
+
+// mark is an Update of an own entry.
+func (s *modelSession) mark(en *entry, mark driver.Marks) {
+	before := s.hearsay
+	i := slices.IndexFunc(s.m.entries, func(e *modelEntry) bool { return e.Ref == en.Ref })
+	if i < 0 || en.state != held || en.leaving {
+		return
+	}
+	e := s.m.entries[i]
+	e.Marks |= mark
+	s.m.logf("%d is marked", e.Place)
+	s.m.admit()
+	s.m.changed(e.Target(), driver.Event{Kind: driver.Changed, Marks: e.Marks})
+	if mark == driver.MarkAdmitted {
+		s.m.changed(driver.Target{Kind: driver.OfHolders, Queue: "n"}, driver.Event{Kind: driver.Changed})
+	}
+	s.m.later(func() {
+		s.marked(e.Ref, mark, s.acknowledged(before))
+		s.check()
+	})
+}
+
+func (m *model) join(s *modelSession) {
+	m.next++
+	e := &modelEntry{s: s, Entry: driver.Entry{
+		Ref: ref(m.next), Mode: m.modes[m.rng.IntN(len(m.modes))], Weight: 1 + m.rng.Int64N(m.most), Token: m.next,
+	}}
+	j := driver.Joined{Entry: e.Entry, View: driver.View{Count: len(m.entries), Records: map[string]driver.Record{recordLimit: m.limit}}}
+	if len(m.entries) < 2 {
+		for _, o := range m.entries {
+			j.View.Entries = append(j.View.Entries, o.Entry)
+		}
+		j.View.Complete = true
+	}
+	m.entries = append(m.entries, e)
+	m.logf("session %d joins: %s", s.number(), m)
+	m.admit()
+	doubts := s.doubted.n
+	s.joins++
+	m.later(func() {
+		g := &group{hooks: silent{}, missing: 1, done: make(chan struct{}), fell: make(chan struct{})}
+		en := &entry{g: g, rule: m.rule}
+		g.entries = []*entry{en}
+		s.own[e.Place] = en
+		s.joined(en, j, doubts)
+		s.check()
+	})
+}
+
+// leave deletes an own entry, and answers later.
+func (m *model) leave(s *modelSession, en *entry) {
+	en.leaving = true
+	if en.guard != nil {
+		en.guard.stop()
+	}
+	before := s.hearsay
+	m.later(func() {
+		left := driver.WasGone
+		if i := slices.IndexFunc(m.entries, func(e *modelEntry) bool { return e.Ref == en.Ref }); i >= 0 {
+			left = driver.Deleted
+			m.remove(m.entries[i])
+			m.logf("%d leaves: %s", en.Place, m)
+		}
+		m.later(func() {
+			s.left(en, left, before)
+			s.check()
+		})
+	})
+}
+
+// remove takes out entries, all at one moment.
+func (m *model) remove(all ...*modelEntry) {
+	m.entries = slices.DeleteFunc(m.entries, func(e *modelEntry) bool { return slices.Contains(all, e) })
+	m.admit()
+	for _, e := range all {
+		m.gone(e)
+	}
+}
+
+func (m *model) gone(e *modelEntry) {
+	m.changed(e.Target(), driver.Event{Kind: driver.Gone})
+	if e.Marks.Has(driver.MarkAdmitted) {
+		m.changed(driver.Target{Kind: driver.OfHolders, Queue: "n"}, driver.Event{Kind: driver.Changed})
+	}
+}
+
+// crash ends a session at the service. It learns that by events only.
+func (m *model) crash(s *modelSession) {
+	m.logf("session %d ends", s.number())
+	s.over = true
+	var all []*modelEntry
+	for _, e := range m.entries {
+		if e.s == s {
+			all = append(all, e)
+		}
+	}
+	m.remove(all...)
+}
+
+func (m *model) resize(limit int64) {
+	m.next++
+	m.limit = driver.Record{Value: strconv.AppendInt(nil, limit, 10), Version: m.next, Token: m.next}
+	m.logf("limit %d", limit)
+	m.admit()
+	m.changed(driver.Target{Kind: driver.OfRecord, Queue: "n", Record: recordLimit}, driver.Event{Kind: driver.Changed})
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package queue
-
-// raced: the race detector is on.
-const raced = false

@@ -1,0 +1,290 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/rule"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// queue is what this process knows of one queue, has in it, and waits for in it. Facts go
+// in by joined, learned, event, left and marked. Each changes the picture, and has those own
+// entries decided that the fact can concern.
+//
+// Nothing here sends, blocks or locks: that is asked of outside. The engine's mutex guards
+// all of it.
+type queue struct {
+	name    string
+	out     outside
+	pic     picture
+	own     table[driver.Ref, *entry]
+	watches table[driver.Target, *watch]
+	limit   driver.Record // of a semaphore, the newest that is known
+	pace    time.Duration // of the last wait, for each entry that was ahead; 0: not known
+
+	wanted  []*entry // want a read
+	reading bool     // a goroutine reads
+
+	// news is what was learned of entries since the read under way began: that they are
+	// gone, or have another mark. hearsay counts what was learned by events, ever.
+	news    map[driver.Ref]proof // nil until it is needed
+	hearsay uint64
+
+	// The engine's part.
+	users  int         // requests that join it, or wait
+	joins  int         // those of them whose join is not answered yet
+	idle   bool        // it is freed soon if nothing uses it
+	relook func() bool // stops the timer of the next read without an event; nil: none
+	head   *first      // for errors; nil: none is good enough
+}
+
+// outside is what a queue asks for. Nothing of it calls the queue before it returns.
+type outside interface {
+	watch(w *watch)      // has the service report w.target
+	read(q *queue)       // reads, as long as entries want that
+	soon(en *entry)      // has the queue read for the entry in a moment
+	waits(en *entry)     // looks after an entry that may have to wait
+	lost(en *entry)      // ends the hold of an entry, if it has one
+	now() driver.Instant //
+	firsts() bool        // reports whether the service has ever reported Event.First
+
+	// doubts are the session's: they concern the entries of all queues. lost raises one, and
+	// so does doubt.
+	doubts() *doubts
+	doubt()
+}
+
+// entry is one entry of ours.
+type entry struct {
+	*driver.Entry // the picture's
+	q             *queue
+	g             *group
+	n             int // in the group
+	rule          rule.Rule
+	try           bool // it is not to wait
+
+	state   state
+	leaving bool // it is asked to leave, or will be
+	lost    bool // it went without that
+
+	count   int            // how many are ahead, as last known
+	waited  int            // how many were when it joined
+	since   driver.Instant // if there were some: when that was
+	first   bool           // at some time there were none
+	foreign bool           // another program's entry was seen right before it
+
+	shown   uint64        // how many doubts there were before a request was sent whose answer shows it
+	need    int           // how many of the nearest its next read shows; 0: all
+	wants   bool          // it is among q.wanted
+	turn    bool          // it may hold, if it lives: its watch will show that
+	guard   *watch        // on the entry itself; nil: none
+	on      []*watch      // what it waits for
+	blocker *driver.Entry // what it waited for last
+}
+
+// state is where an own entry is in its life; see the package's picture.
+type state uint8
+
+const (
+	waiting state = iota
+	held
+	over
+)
+
+// proof is what a fact proves of the own entries that it concerns: that they lived at the
+// moment at which it was so.
+type proof uint8
+
+const (
+	noProof proof = iota
+	byEvent       // nothing by itself; but an armed watch on the entry is silent
+	byLeave       // the session lived: the fact is a change by it that was acknowledged
+	byView        // the entry lived: the answer shows it
+)
+
+// joined takes in an own entry. doubts is how many there were before the join was sent.
+func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
+	q.joins--
+	en.q, en.need = q, rule.Nearest
+	if en.count = j.View.Count; en.count > 0 {
+		en.waited, en.since = en.count, q.out.now()
+		q.out.waits(en)
+	}
+	complete, how := j.View.Complete || en.count == 0, noProof
+	if _, newest := q.learnLimit(j.View); complete && (newest || !en.rule.Limited) {
+		how = byView
+	}
+	for _, e := range j.View.Entries {
+		if i := q.pic.index(e.Ref); i >= 0 && !e.Marks.Has(q.pic.es[i].Marks) {
+			how = byEvent // more is known than there was to see, perhaps of a later moment
+		}
+	}
+	_, hi, doubts := q.splice(append(slices.Clip(j.View.Entries), j.Entry), complete, j.Entry.Place, doubts)
+	en.Entry, en.shown = q.pic.es[hi-1], doubts
+	en.Token = j.Entry.Token // a read may have shown the entry before, without it
+	q.own.put(en.Ref, en)
+	if w := q.watches.get(en.Target()); w != nil { // it was taken for another session's
+		w.own, en.guard = en, w
+	}
+	q.decide(en, how)
+}
+
+// ask is a read, as it is sent.
+type ask struct {
+	driver.ReadRequest
+	batch  []*entry // those that want it
+	doubts uint64
+}
+
+// next returns the read that serves all entries that want one, nil if none does.
+func (q *queue) next() *ask {
+	a := &ask{doubts: q.out.doubts().n}
+	for _, en := range q.wanted {
+		if en.wants = false; en.state == waiting && !en.leaving {
+			a.batch = append(a.batch, en)
+		}
+	}
+	q.wanted = nil
+	clear(q.news)
+	if q.reading = len(a.batch) > 0; !q.reading {
+		return nil
+	}
+	order := func(a, b *entry) int { return cmp.Compare(a.Place, b.Place) }
+	a.Queue, a.From, a.Upto = q.name, slices.MinFunc(a.batch, order).Place, slices.MaxFunc(a.batch, order).Place
+	all := false
+	for _, en := range a.batch {
+		a.Nearest, all = max(a.Nearest, en.need), all || en.need == 0
+		if en.rule.Limited {
+			a.Marks, a.Records = true, []string{recordLimit}
+		}
+	}
+	if all {
+		a.Nearest = 0
+	}
+	return a
+}
+
+// learned takes in the answer to a read. It proves of each own entry that it shows that
+// the entry lived at that moment. Where something is known to have ended or changed ahead
+// of the entry that the view still shows, or that it does not reach, a decision is about a
+// later moment: late is the place from which on that is so, and lateLimit the same for
+// permits, because the limit can have fallen between a view and a Leave.
+func (q *queue) learned(a *ask, v driver.View) {
+	late, lateLimit := int64(math.MaxInt64), int64(math.MaxInt64)
+	newer := func(ref driver.Ref, how proof) {
+		if failpoint.On(failpoint.LateView) {
+			return
+		}
+		if lateLimit = min(lateLimit, ref.Place); how != byLeave {
+			late = min(late, ref.Place)
+		}
+	}
+	if !v.Complete && len(v.Entries) > 0 {
+		for ref, how := range q.news {
+			if ref.Place < v.Entries[0].Place {
+				newer(ref, how)
+			}
+		}
+	}
+	view := slices.DeleteFunc(v.Entries, func(e driver.Entry) bool {
+		how, isNews := q.news[e.Ref]
+		if isNews {
+			newer(e.Ref, how)
+		}
+		return isNews && q.pic.index(e.Ref) < 0 // an old view does not bring back what is gone
+	})
+	lo, hi, doubts := q.splice(view, v.Complete, a.Upto, a.doubts)
+	hasLimit, newest := q.learnLimit(v)
+	from := lo
+	for from > 0 && from < hi && !q.pic.gaps[from] {
+		from--
+	}
+	for i := lo; i < hi; i++ {
+		if q.pic.gaps[i] {
+			from = i
+		}
+		en := q.own.get(q.pic.es[i].Ref)
+		if en == nil {
+			continue
+		}
+		en.shown = max(en.shown, doubts)
+		how := byView
+		if en.Place > late || en.rule.Limited && (en.Place > lateLimit || !newest) {
+			how = byEvent
+		}
+		if en.rule.Limited && !hasLimit && en.state == waiting {
+			q.refuse(en, errNoLimit)
+		}
+		q.judge(en, q.pic.es[from:i], !q.pic.gaps[from], how)
+	}
+}
+
+// splice takes a view into the picture. doubts is how many there were before the view was
+// asked for. If the view lacks an own entry, all that it shows lived when that one was gone, so
+// the doubt that this raises is resolved for them.
+func (q *queue) splice(view []driver.Entry, complete bool, upto int64, doubts uint64) (lo, hi int, _ uint64) {
+	lo, hi, gone := q.pic.splice(view, complete, upto)
+	for _, e := range gone {
+		if en := q.own.get(e.Ref); en != nil {
+			if doubts == q.out.doubts().n {
+				doubts++
+			}
+			q.vanish(en)
+		}
+	}
+	return lo, hi, doubts
+}
+
+// failed takes in that a read failed: the entries that waiting cannot help are refused,
+// and the others want it again.
+func (q *queue) failed(a *ask, err error) {
+	for _, en := range a.batch {
+		if en.state == waiting && driver.Incurable(err) {
+			q.refuse(en, err)
+		}
+		q.want(en)
+	}
+}
+
+// recordLimit is the record that has the limit of a semaphore, in decimal digits.
+const recordLimit = "limit"
+
+// errNoLimit: an operator has deleted the limit of a semaphore that is in use.
+var errNoLimit = fmt.Errorf("%w: the limit of the semaphore was deleted at the service", session.ErrRefused)
+
+// learnLimit takes in the limit, and reports whether a view shows it, and whether no newer
+// one is known: answers overtake each other.
+func (q *queue) learnLimit(v driver.View) (ok, newest bool) {
+	r, ok := v.Records[recordLimit]
+	newest = r.Token >= q.limit.Token
+	if failpoint.On(failpoint.OldLimit) && q.limit.Version != 0 {
+		return ok, true
+	}
+	if ok && newest {
+		q.limit = r
+	}
+	return ok, newest
+}
+
+// limitFor returns the limit by which an entry is judged, 0 if it is not one of a
+// semaphore's, or if no limit is known yet.
+func (q *queue) limitFor(en *entry) (int64, error) {
+	if !en.rule.Limited {
+		return 0, nil
+	}
+	return limitOf(q.name, q.limit)
+}
+
+// limitOf returns the limit that a queue's record of it has, 0 if there is none.
+func limitOf(queue string, r driver.Record) (int64, error) {
+	if r.Version == 0 {
+		return 0, nil
+	}
+	return rule.ParseLimit(queue, r.Value) //nolint:wrapcheck // it names the queue
+}

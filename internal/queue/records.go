@@ -1,0 +1,103 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// records are the records of a request: its names in the ledgers, and its slot.
+type records struct {
+	g         *group
+	nonce     string   // names the request in records; "": it has none yet
+	ledgers   []ledger // by queue
+	slot      int      // asked for, or got; -1: none. The engine's mutex guards it
+	slotToken int64
+}
+
+// name returns the name of the request in records, with a prefix.
+func (rs *records) name(prefix string) []byte {
+	if rs.nonce == "" {
+		rs.nonce = fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+	}
+	return []byte(prefix + rs.nonce)
+}
+
+// rest lets the time pass in which a holder that died may still be at work.
+func (rs *records) rest(ctx context.Context) error {
+	var d time.Duration
+	for i, l := range rs.ledgers {
+		if l.past == door.PastDied {
+			d = max(d, rs.g.rs[i].Delay)
+		}
+	}
+	if d == 0 {
+		return nil
+	}
+	rs.g.e.do(rs.g.protect)
+	timer := make(chan struct{})
+	defer rs.g.e.clock.AfterFunc(d, func() { close(timer) })()
+	select {
+	case <-timer:
+		return nil
+	case <-rs.g.fell:
+		return driver.ErrGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// recordSlot begins the names of the records of slots. Such a record is bound to the
+// session, and has the name of the request.
+const recordSlot = "slot/"
+
+// takeSlot asks for the slot whose number is that of the entries ahead, for which no
+// other request asks that was granted at the same moment; then for the lowest free one.
+func (rs *records) takeSlot(ctx context.Context) error {
+	en := rs.g.entries[0]
+	for n := en.count; ; {
+		rs.g.e.do(func() { rs.slot = n }) // a release gives it back, also if no answer comes
+		if failpoint.On(failpoint.SlotUnclaimed) {
+			rs.slotToken = en.Token
+			return nil
+		}
+		op := driver.Op{Record: recordSlot + strconv.Itoa(n), If: driver.Absent(), Value: rs.name(""), Bound: true}
+		results, err := rs.g.update(ctx, 0, driver.UpdateRequest{Marks: driver.MarkAdmitted, Ops: []driver.Op{op}})
+		if err == nil {
+			rs.slotToken = results[0].Record.Token
+			return nil
+		}
+		if _, ok := errors.AsType[*driver.RefusedError](err); !ok {
+			return err
+		}
+		v, err := rs.g.e.s.Read(ctx, driver.ReadRequest{Queue: en.Queue, Nearest: 1, Records: []string{recordSlot}})
+		if err != nil {
+			return err //nolint:wrapcheck // the backend's own error
+		}
+		if r := v.Records[op.Record]; bytes.Equal(r.Value, op.Value) { // an earlier attempt got it
+			rs.slotToken = r.Token
+			return nil
+		}
+		for n = 0; v.Records[recordSlot+strconv.Itoa(n)].Version != 0; n++ {
+		}
+	}
+}
+
+// undo returns the changes of records that go with an entry.
+func (rs *records) undo(i int, how strike) (ops []driver.Op) {
+	if op, ok := rs.ledgers[i].op(how); ok {
+		ops = append(ops, op)
+	}
+	if rs.slot >= 0 {
+		ops = append(ops, driver.Op{Record: recordSlot + strconv.Itoa(rs.slot), If: driver.Equal(rs.name("")), Bound: true, Optional: true})
+	}
+	return ops
+}

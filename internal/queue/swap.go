@@ -1,0 +1,92 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// SetLimit gives a queue another limit. It writes also where the limit is the same: so
+// what an earlier call has sent that was given up has no effect any more.
+func SetLimit(ctx context.Context, s *session.Session, name string, limit int64) error {
+	if err := Core().Of(s).CheckName(name); err != nil {
+		return err
+	}
+	value := strconv.AppendInt(nil, limit, 10)
+	for {
+		t, err := termOf(ctx, s)
+		if err != nil {
+			return err
+		}
+		err = swap(ctx, t, driver.UpdateRequest{Queue: name}, recordLimit, func([]byte) []byte { return value })
+		if !errors.Is(err, driver.ErrSessionOver) || ctx.Err() != nil {
+			return err
+		}
+		// The limit is no session's: another one can set it.
+		t.Driver().Renew()
+		driver.Sleep(ctx, t.in.Clock(), minRest)
+	}
+}
+
+// recordDone is the record of finished work.
+const recordDone = "done"
+
+// Done returns the record of finished work of a queue; nil if there is none. A caller that
+// holds the lock gets what all holders before it have written.
+func Done(ctx context.Context, s *session.Session, name string) ([]byte, error) {
+	t, err := termOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	r, err := readRecord(ctx, t.Driver(), name, recordDone)
+	return r.Value, err
+}
+
+// MarkDone replaces that record by what update makes of it, if the hold's entry is there
+// at that moment. No other change is lost. update gets nil if there is no record, may be
+// called several times, and returns nil to leave the record as it is.
+func MarkDone(ctx context.Context, s *session.Session, h *session.Hold, update func([]byte) []byte) error {
+	t, err := termOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	ref := Core().Inner(h).Refs()[0]
+	return swap(ctx, t, driver.UpdateRequest{Queue: ref.Queue, Entry: ref}, recordDone, update)
+}
+
+// swap replaces a record by what change makes of it, only if it was not written since it
+// was read: a condition on the value could be met by an older request that comes late.
+func swap(ctx context.Context, t term, req driver.UpdateRequest, name string, change func([]byte) []byte) error {
+	for {
+		r, err := readRecord(ctx, t.Driver(), req.Queue, name)
+		if err != nil {
+			return err
+		}
+		value := change(r.Value)
+		if value == nil {
+			return nil
+		}
+		req.Ops = []driver.Op{{Record: name, If: driver.At(r.Version), Value: value}}
+		_, err = t.Driver().Update(ctx, req)
+		if _, refused := errors.AsType[*driver.RefusedError](err); !refused {
+			return err //nolint:wrapcheck // the backend's own error
+		}
+	}
+}
+
+// readRecord reads a record of a queue; a zero one if it is not there.
+func readRecord(ctx context.Context, s driver.Session, queue, name string) (driver.Record, error) {
+	v, err := s.Read(ctx, driver.ReadRequest{Queue: queue, Nearest: 1, Records: []string{name}})
+	return v.Records[name], err //nolint:wrapcheck // the backend's own error
+}
+
+// inTheWay returns the record for which a request was refused.
+func inTheWay(ctx context.Context, s driver.Session, refused *driver.RefusedError) (driver.Record, error) {
+	if refused.Known {
+		return refused.Record, nil
+	}
+	return readRecord(ctx, s, refused.Queue, refused.Op.Record)
+}

@@ -1,0 +1,101 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Semaphore is the rule of permits: an entry holds when its weight and the weights of
+// all entries ahead are not more than the limit. No entry overtakes, however little it
+// asks for.
+//
+// The front waiter, whose predecessor holds, can be let in by the end of any holder. All
+// others are let in only after the one before them, and since that one marks itself as
+// Admitted, they wait for its mark or its end. So a release wakes one waiter, and the
+// grant of that one wakes one more, whatever the limit is and however many wait. To wait
+// only for the end of the one before would miss most wake-ups.
+func Semaphore() Rule { return Rule{Decide: semaphore, Limited: true} }
+
+func semaphore(a Ahead, mine *driver.Entry) Verdict {
+	n, want := len(a.Entries), max(mine.Weight, 1)
+	switch {
+	case a.Limit > 0 && want > a.Limit:
+		return Verdict{Never: true}
+	case a.Limit <= 0:
+		return a.more() // a read shows the limit too
+	case !a.Complete && (n == 0 || admitted(a.Entries[n-1])):
+		return a.more()
+	case !a.Complete && int64(a.Count) <= a.Limit:
+		return a.more() // the one before may have been let in a moment ago
+	case !a.Complete:
+		return Verdict{Wait: a.Entries[n-1:]}
+	}
+	var taken int64
+	for _, e := range a.Entries {
+		taken = add(taken, weight(e, a.Limit))
+	}
+	if want <= a.Limit-taken {
+		return Verdict{Hold: true}
+	}
+	if taken > a.Limit && !admitted(a.Entries[n-1]) {
+		return Verdict{Wait: a.Entries[n-1:]} // the one before waits itself
+	}
+	v := Verdict{Front: true}
+	for _, e := range a.Entries {
+		if !admitted(e) { // or its end would not be noticed
+			v.Wait = append(v.Wait, e)
+		}
+	}
+	return v
+}
+
+func admitted(e *driver.Entry) bool { return e.Marks.Has(driver.MarkAdmitted) }
+
+// weight is how many permits an entry stands for. One that is not a semaphore's stands
+// for all of them.
+func weight(e *driver.Entry, limit int64) int64 {
+	if e.Mode != driver.Weighted || e.Foreign {
+		return limit
+	}
+	return max(e.Weight, 1)
+}
+
+// add returns a sum of permits, math.MaxInt64 if it is more than that.
+func add(a, b int64) int64 {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// ErrLimitMismatch reports that the queue has a different limit.
+var ErrLimitMismatch = errors.New("limit mismatch")
+
+// LimitError is the error of a request with a different limit than the queue has.
+type LimitError struct {
+	Limit int64 // the queue's
+	Asked int64 // the caller's
+}
+
+// Error names both.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limit mismatch: the service has %d, the caller gave %d", e.Limit, e.Asked)
+}
+
+// Is makes errors.Is(err, ErrLimitMismatch) true.
+func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
+
+// ParseLimit reads the limit of a semaphore from the value of its record: a number above 0
+// in decimal digits, without sign or leading zero. The error for anything else wraps
+// driver.ErrRefused, because an operator must mend the record.
+func ParseLimit(queue string, value []byte) (int64, error) {
+	limit, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || limit <= 0 || string(value) != strconv.FormatInt(limit, 10) {
+		return 0, fmt.Errorf("%w: the record \"limit\" of queue %q is %.40q, which is no limit of a semaphore", driver.ErrRefused, queue, value)
+	}
+	return limit, nil
+}

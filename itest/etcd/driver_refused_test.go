@@ -1,0 +1,126 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+
+	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestWithNoSpaceLeftEntriesCanGo(t *testing.T) {
+	cluster := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 16 << 20})
+	client := cluster.Client(t)
+	o := open(t, client, nil, 30*time.Second)
+	robust := o.join(t, driver.JoinRequest{Queue: "x", Detail: []byte("d"), Ops: []driver.Op{{Record: "ledger", If: driver.Absent(), Value: []byte("n")}}}).Entry.Ref
+	waiting, plain := o.put(t, "x"), o.put(t, "y")
+	valued := o.join(t, driver.JoinRequest{Queue: "z", Valued: true, Data: []byte("v")}).Entry.Ref
+	own := o.watch(t, waiting.Target())
+	own.next(t, driver.Armed)
+	var err error
+	for i := 0; i < 100 && err == nil; i++ {
+		_, err = client.Put(t.Context(), fmt.Sprint("fill", i), strings.Repeat("x", 1<<20))
+	}
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+
+	refused := func(err error) {
+		t.Helper()
+		require.ErrorIs(t, err, driver.ErrRefused)
+		assert.ErrorContains(t, err, "NOSPACE")
+		assert.ErrorContains(t, err, "disarm")
+	}
+	_, err = o.Join(t.Context(), driver.JoinRequest{Queue: "new"})
+	refused(err)
+	_, err = o.Update(t.Context(), driver.UpdateRequest{Queue: "z", Entry: valued, Data: []byte("w")})
+	refused(err)
+	_, err = o.Update(t.Context(), driver.UpdateRequest{Queue: "z", Ops: []driver.Op{{Record: "limit", If: driver.Absent(), Value: []byte("2")}}})
+	refused(err)
+	_, err = o.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: waiting, Detail: []byte("granted")})
+	require.NoError(t, err, "a detail is left out")
+	assert.Equal(t, driver.Deleted, o.leave(t, robust, driver.Op{Record: "ledger", If: driver.Equal([]byte("n"))}))
+	assert.Equal(t, driver.Deleted, o.leave(t, plain))
+	assert.Equal(t, driver.Deleted, o.leave(t, waiting, driver.Op{Record: "done", If: driver.Absent(), Value: []byte("n")}), "what needs space is left out")
+	own.next(t, driver.Gone)
+	assert.Equal(t, 0, count(t, client, "fairlock/x/")+count(t, client, "fairlock/%v2/"))
+
+	watcher, err := o.b.Open(t.Context(), driver.Config{Observer: true, Logger: config().Logger, Gone: func(error) {}})
+	require.NoError(t, err, "an observer needs no lease")
+	v, err := watcher.Read(t.Context(), driver.ReadRequest{Queue: "z", Detail: true, Fresh: true})
+	require.NoError(t, err)
+	left, err := watcher.Leave(t.Context(), driver.LeaveRequest{Ref: v.Entries[0].Ref, Any: true})
+	require.NoError(t, err)
+	assert.Equal(t, []driver.Left{driver.Deleted}, left)
+	require.NoError(t, watcher.Close(t.Context()))
+	_, err = o.b.Open(t.Context(), config())
+	refused(err)
+	assert.Empty(t, o.losses())
+}
+
+func TestAWrappedClientIsRefused(t *testing.T) {
+	plain := etcdtest.New(t, nil).Client(t)
+	for name, wrap := range map[string]func(*clientv3.Client){
+		"KV":      func(c *clientv3.Client) { c.KV = namespace.NewKV(c.KV, "team/") },
+		"Watcher": func(c *clientv3.Client) { c.Watcher = namespace.NewWatcher(c.Watcher, "team/") },
+		"Lease":   func(c *clientv3.Client) { c.Lease = namespace.NewLease(c.Lease, "team/") },
+	} {
+		kv, watcher, lease := plain.KV, plain.Watcher, plain.Lease
+		wrap(plain)
+		_, err := etcdbackend.NewBackend(plain, nil)
+		require.ErrorIs(t, err, session.ErrInvalidOptions, name)
+		assert.ErrorContains(t, err, "Options.Root")
+		plain.KV, plain.Watcher, plain.Lease = kv, watcher, lease
+	}
+	_, err := etcdbackend.NewBackend(clientv3.NewCtxClient(t.Context()), nil)
+	require.ErrorIs(t, err, session.ErrInvalidOptions)
+	_, err = etcdbackend.NewBackend(plain, nil)
+	require.NoError(t, err)
+}
+
+func TestAClosedClientEndsEveryCall(t *testing.T) {
+	cluster := etcdtest.New(t, nil)
+	client, err := cluster.NewClient(nil)
+	require.NoError(t, err)
+	o := open(t, client, nil, 30*time.Second)
+	ref := o.put(t, "x")
+	o.watch(t, ref.Target()).next(t, driver.Armed)
+	require.NoError(t, client.Close())
+
+	forever := context.Background()
+	for name, call := range map[string]func() error{
+		"Join":  func() error { _, err := o.Join(forever, driver.JoinRequest{Queue: "y"}); return err },
+		"Leave": func() error { _, err := o.Leave(forever, driver.LeaveRequest{Ref: ref}); return err },
+		"Read":  func() error { _, err := o.Read(forever, driver.ReadRequest{Queue: "x"}); return err },
+		"Names": func() error { _, err := o.Names(forever, ""); return err },
+		"Update": func() error {
+			_, err := o.Update(forever, driver.UpdateRequest{Queue: "x", Entry: ref, Marks: driver.MarkShared})
+			return err
+		},
+		"Open":  func() error { _, err := o.b.Open(forever, config()); return err },
+		"Close": func() error { return o.Close(forever) },
+	} {
+		done := make(chan error, 1)
+		go func() { done <- call() }()
+		select {
+		case err := <-done:
+			require.Error(t, err, name)
+			if name != "Close" {
+				require.ErrorIs(t, err, driver.ErrClosed, name)
+			}
+		case <-time.After(5 * time.Second):
+			require.Fail(t, name+" has not returned")
+		}
+	}
+	require.Eventually(t, func() bool { return len(o.losses()) > 0 }, 5*time.Second, time.Millisecond)
+	require.ErrorIs(t, o.losses()[0], driver.ErrClosed)
+}

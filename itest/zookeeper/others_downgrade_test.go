@@ -1,0 +1,54 @@
+package zookeeper
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/session"
+)
+
+// TestTheDowngradeOfCuratorsWriterLetsNoWriterIn makes the nodes that Curator makes since
+// 5.2 (CURATOR-621) when a client with the write lock acquires the read lock and then
+// releases the write lock: a reader with the writer's number, and the end of the writer. It
+// is the reader that our writer must wait for.
+func TestTheDowngradeOfCuratorsWriterLetsNoWriterIn(t *testing.T) {
+	t.Parallel()
+	e, root := shared(t)
+	ours, theirs := newClient(t, root, 10*time.Second).open(t, e.Endpoints()...), e.Client(t)
+	acl := zk.WorldACL(zk.PermAll)
+	first, err := rwlock.New(ours.Session, "rw").Lock(recipetest.Bounded(t)) // it makes the folder
+	require.NoError(t, err)
+	writer, err := theirs.Create(root+"/rw/_c_0a1b2c3d-0000-0000-0000-000000000000-__WRIT__", nil, zk.FlagEphemeral|zk.FlagSequence, acl)
+	require.NoError(t, err)
+	request := ours.BeginWith(func() (*session.Hold, error) { return rwlock.New(ours.Session, "rw").Lock(recipetest.Bounded(t)) })
+	lined(t, theirs, root+"/rw", 3)
+	require.NoError(t, first.Unlock())
+	recipetest.Until(t, "Curator's writer is first", func() bool {
+		queue, err := ours.Queue(t.Context(), "rw")
+		return err == nil && len(queue) == 2 && queue[0].Foreign
+	})
+
+	reader := strings.Replace(writer, "__WRIT__", "__READ__", 1)
+	_, err = theirs.Create(reader, nil, zk.FlagEphemeral, acl)
+	require.NoError(t, err)
+	require.NoError(t, theirs.Delete(writer, -1))
+
+	select {
+	case <-request.Done:
+		require.FailNow(t, "our writer holds next to Curator's reader")
+	case <-time.After(time.Second): // a grant takes some milliseconds
+	}
+	require.NoError(t, theirs.Delete(reader, -1))
+	<-request.Done
+	require.NoError(t, request.Err)
+	require.NoError(t, request.Hold.Unlock())
+	assert.Empty(t, slices.DeleteFunc(children(t, theirs, root+"/rw"), func(n string) bool { return !strings.Contains(n, "_") }))
+}

@@ -1,0 +1,111 @@
+package drivertest_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// faultySessions are faults of renewals, of ends, and of contexts.
+var faultySessions = []planted{
+	{"renewals count from the answer", "expiry/RenewalsCountFromSending", func(b *faulty) {
+		b.config = func(cfg *driver.Config) {
+			renewed, clock := cfg.Renewed, b.Info().Clock
+			cfg.Renewed = func(_ driver.Instant, ttl time.Duration) { renewed(clock.Now(), ttl) }
+		}
+	}},
+	{"renewals promise too much", "expiry/RenewalsGoOn", func(b *faulty) {
+		b.config = func(cfg *driver.Config) {
+			renewed := cfg.Renewed
+			cfg.Renewed = func(sent driver.Instant, ttl time.Duration) { renewed(sent, ttl+time.Second) }
+		}
+	}},
+	{"renewals are too rare", "expiry/RenewalsGoOn", func(b *faulty) {
+		b.config = func(cfg *driver.Config) {
+			renewed, last := cfg.Renewed, driver.Instant(0)
+			cfg.Renewed = func(sent driver.Instant, ttl time.Duration) {
+				if last == 0 || sent.Sub(last) > ttl*9/10 {
+					last = sent
+					renewed(sent, ttl)
+				}
+			}
+		}
+	}},
+	{"entries end early", "expiry/EntriesLiveAsLongAsRenewalsPromise", func(b *faulty) {
+		b.config = func(cfg *driver.Config) {
+			ttl, renewed := cfg.TTL, cfg.Renewed
+			cfg.TTL = ttl / 2
+			cfg.Renewed = func(sent driver.Instant, _ time.Duration) { renewed(sent, ttl) }
+		}
+	}},
+	{"renew is ignored", "expiry/RenewBringsARenewalNow", func(b *faulty) { b.renew = func(driver.Session) {} }},
+	{"a loss is not reported", "expiry/AnEndFromOutsideIsReported", func(b *faulty) {
+		b.config = func(cfg *driver.Config) { cfg.Gone = func(error) {} }
+	}},
+	{"abandon hands on", "expiry/AbandonLeavesEntriesToExpire", func(b *faulty) {
+		b.abandon = func(s driver.Session) { _ = s.Close(context.Background()) }
+	}},
+	{"abandon goes on", "expiry/AbandonStopsRenewals", func(b *faulty) { b.abandon = func(driver.Session) {} }},
+	{"abandon goes on joining", "expiry/NothingIsDoneAfterAbandon", func(b *faulty) { b.abandon = func(driver.Session) {} }},
+	{"abandon leaks", "leaks/AbandonLeavesNoGoroutine", func(b *faulty) {
+		b.abandon = func(s driver.Session) {
+			s.Abandon()
+			go time.Sleep(time.Minute)
+		}
+	}},
+	{"close leaves", "expiry/CloseRemovesAtOnce", abandons},
+	{"a bound record outlives close", "record/ABoundRecordEndsWithItsSessionOnly", abandons},
+	{"close of a lost session fails", "expiry/CloseOfASessionThatIsOverSucceeds", func(b *faulty) {
+		b.close = func(s driver.Session, ctx context.Context) error {
+			for _, id := range b.st.Sessions() {
+				if id == s.ID() {
+					return s.Close(ctx)
+				}
+			}
+			return errors.Join(driver.ErrSessionOver, s.Close(ctx))
+		}
+	}},
+	{"an end has no error of its own", "expiry/AnEndFromOutsideIsReported", func(b *faulty) {
+		failed(&b.read, func(_ driver.Session, _ driver.ReadRequest, err error) error {
+			if errors.Is(err, driver.ErrSessionOver) {
+				return errors.New("gone")
+			}
+			return err
+		})
+	}},
+	{"reads do not return", "cancel/ReadReturnsWhileCutBoth", func(b *faulty) { patient(&b.read) }},
+	{"updates do not return", "cancel/UpdateReturnsWhileCutReplies", func(b *faulty) { patient(&b.update) }},
+	{"leaves do not return", "cancel/LeaveReturnsWhenCanceledAtEachRequestWithLostReply", func(b *faulty) { patient(&b.leave) }},
+	{"an observer is a session", "observer/AnObserverJoinsNothingAndIsNeverRenewed", observersAreSessions},
+	{"close leaks", "leaks/CloseLeavesNoGoroutine", func(b *faulty) {
+		b.close = func(s driver.Session, ctx context.Context) error {
+			go time.Sleep(time.Minute)
+			return s.Close(ctx)
+		}
+	}},
+}
+
+func abandons(b *faulty) {
+	b.close = func(s driver.Session, _ context.Context) error {
+		s.Abandon()
+		return nil
+	}
+}
+
+// patient waits for an answer when the caller does not any more.
+func patient[Q, A any](of *call[Q, A]) {
+	sound := *of
+	*of = func(s driver.Session, ctx context.Context, q Q) (A, error) {
+		return sound(s, context.WithoutCancel(ctx), q)
+	}
+}
+
+func observersAreSessions(b *faulty) {
+	b.config = func(cfg *driver.Config) {
+		if cfg.Observer {
+			cfg.Observer, cfg.TTL = false, 10*time.Second
+		}
+	}
+}

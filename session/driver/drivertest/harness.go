@@ -1,0 +1,182 @@
+package drivertest
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Harness is what a backend's test supplies.
+type Harness struct {
+	// Service returns an empty service for one case, and frees it by t.Cleanup. It may
+	// be a part of a shared server that no other case can see: a root of its own.
+	Service func(t *testing.T) Service
+
+	// TTL is the TTL of sessions that end in the case. Cases about expiry take two to
+	// three of them. The service must give exactly this one.
+	TTL time.Duration
+
+	// Calm is the TTL of sessions that are to live: where the machine may stand still
+	// for a while it should be longer, so that no session ends by itself. 0 means TTL.
+	Calm time.Duration
+
+	// Virtual reports whether the service lives in virtual time. Each case runs in
+	// synctest.Test then, and takes the same requests every time.
+	Virtual bool
+
+	// Parallel lets cases run at the same time, except those about leaks. It is for real
+	// servers, where much of the time is waiting.
+	Parallel bool
+
+	// Prompt is how soon a call must return after its context ended; 0 means 100 ms.
+	Prompt time.Duration
+
+	// Leaks are more goroutines that are not the backend's: those of a server in the
+	// same process.
+	Leaks []goleak.Option
+
+	// NoUnleased is why entries without a session cannot exist on the service; "" if
+	// they can. ZooKeeper: a persistent child is no entry.
+	NoUnleased string
+
+	// First reports whether the service passes LeaveRequest.First on to the watches of the
+	// entry.
+	First bool
+
+	// NoOptional reports whether the service refuses every optional Op, and every Detail
+	// of an Update. A service in memory can do so for tests.
+	NoOptional bool
+
+	// Spurious reports whether watches of anything but an entry may report changes that
+	// are none.
+	Spurious bool
+
+	// Renewal is how soon Renew brings a renewal; 0 means an eighth of the TTL. A
+	// service that takes several exchanges for one, with a pause between them, needs
+	// more.
+	Renewal time.Duration
+
+	// Try is how many round trips a Join with IfEmpty takes to find out that the queue
+	// is not empty, and its first entry; 0 means 1.
+	Try int
+
+	// Topics are the groups of cases to run; nil means all.
+	Topics []string
+
+	// Replicated runs only the cases that can fail because several servers answer:
+	// order, reads, watches, expiry, lost and late requests. The others belong on one
+	// server. The same holds in recipes/recipetest. Of the table of Ops whose request is
+	// lost, a case tries every fourth line.
+	Replicated bool
+
+	// Undone reports whether a join that arrives late may make its entry: the service
+	// has no condition that refuses it. The backend must delete that entry by itself,
+	// soon.
+	Undone bool
+}
+
+// RunCase runs one case, in virtual time if the service lives there, with the defaults
+// of the harness filled in.
+func (h Harness) RunCase(t *testing.T, run func(t *testing.T, h Harness)) {
+	t.Helper()
+	if h.Prompt == 0 {
+		h.Prompt = 100 * time.Millisecond
+	}
+	c := func(t *testing.T) { run(t, h) } //nolint:thelper // a case
+	if h.Virtual {
+		synctest.Test(t, c)
+		return
+	}
+	c(t)
+}
+
+// Service is the service of one case, with what other clients can do there. Its methods
+// act at once, unaffected by any fault of a client's network, and have taken effect when
+// they return. They fail t if they cannot.
+type Service interface {
+	// Client returns a new client with a network of its own, healthy at first.
+	Client(t *testing.T) Client
+
+	// Expire ends a session from outside, by its driver.Session's ID, as an operator
+	// would: etcd's lease revoke.
+	Expire(t *testing.T, session string)
+
+	// Delete removes an entry by hand.
+	Delete(t *testing.T, ref driver.Ref)
+
+	// PutForeign puts an entry that this library did not make at the end of a queue;
+	// with a session of its own that outlives the case, or without one (never if
+	// Harness.NoUnleased is set). Its data is not ours either.
+	PutForeign(t *testing.T, queue string, leased bool) driver.Ref
+
+	// Overwrite replaces the data of an entry, and keeps its session: it is still the
+	// same entry. A nil value writes the present one again.
+	Overwrite(t *testing.T, ref driver.Ref, value []byte)
+
+	// Count returns how many entries the queue has, by a fresh read of the service.
+	Count(t *testing.T, queue string) int
+}
+
+// Client is one client of the service. All methods may be called while requests are
+// under way.
+type Client interface {
+	// Backend returns the backend under test on this client's network; the same at every
+	// call. The suite closes it.
+	Backend() driver.Backend
+
+	// Cut makes the network drop what is sent in a direction, without an error to either
+	// side, until Heal. Connections that are made again during the cut are affected too.
+	// What is dropped may be lost or may come after Heal, as with TCP.
+	Cut(d fault.Direction)
+
+	// Heal ends all cuts and delays.
+	Heal()
+
+	// Inject makes a fault hit the next request of a kind, once.
+	Inject(op fault.Op, k fault.Kind)
+
+	// Deliver lets the requests that fault.LateRequest has held back arrive at the
+	// service, and returns when the service has answered them.
+	Deliver()
+
+	// Delay delays every answer by d, from requests to renewals, until Heal.
+	Delay(d time.Duration)
+
+	// OnRequest calls f at the start of each request other than renewals and watches,
+	// before it is sent, in the goroutine that sends it; nil ends it.
+	OnRequest(f func())
+
+	// Requests returns how many requests have been sent so far. Each repetition counts;
+	// renewals and watches do not.
+	Requests() int
+}
+
+// Costs runs acts one after the other, several times, and returns how many requests each
+// of them takes: the maximum, or in real time the median, because on a machine that
+// stands still a request is not answered in time, and repeated.
+func (h Harness) Costs(c Client, acts ...func()) []int {
+	const rounds = 5
+	took := make([][]int, len(acts))
+	for range rounds {
+		for i, act := range acts {
+			before := c.Requests()
+			act()
+			took[i] = append(took[i], c.Requests()-before)
+		}
+	}
+	costs := make([]int, len(acts))
+	for i := range took {
+		slices.Sort(took[i])
+		costs[i] = took[i][rounds/2]
+		if h.Virtual {
+			costs[i] = took[i][rounds-1]
+		}
+	}
+	return costs
+}

@@ -1,0 +1,162 @@
+package conn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// leastDial is the least time that one server gets to answer.
+const leastDial = 250 * time.Millisecond
+
+// dialer makes sockets to the servers, one after the other.
+type dialer struct {
+	cfg *Config
+
+	mu   sync.Mutex
+	next int   // which server comes next
+	why  error // of the last attempt, if that failed
+}
+
+// finalError is an error that would be the same at another server.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// each opens a socket to one address of the servers after the other and calls f with it, until f
+// succeeds or fails in a way in which it would elsewhere too, or ctx ends. The context of f ends, and
+// the socket with it, when the address has taken too long.
+func (d *dialer) each(ctx context.Context, ttl time.Duration, f func(ctx context.Context, socket net.Conn, addr string) error) error {
+	failures := map[string]error{}
+	for pass := 0; ; pass++ {
+		for range d.cfg.Servers {
+			server := d.server()
+			for _, addr := range d.resolve(ctx, server) {
+				err := d.once(ctx, max(ttl/8, leastDial)<<min(pass, 2), server, addr, f)
+				if _, final := errors.AsType[finalError](err); err == nil || final {
+					return err
+				}
+				if ctx.Err() != nil {
+					return d.unreachable(ctx, failures)
+				}
+				if why, ok := errors.AsType[net.Error](err); failures[addr] == nil || !ok || !why.Timeout() {
+					failures[addr] = err // that it took too long says less than an earlier reason
+				}
+			}
+		}
+		pause := 10 * time.Millisecond << min(pass, 5)
+		if !driver.Sleep(ctx, d.cfg.Clock, pause/2+driver.Jitter(d.cfg.Clock, pause)) {
+			return d.unreachable(ctx, failures)
+		}
+	}
+}
+
+// once is one attempt of each.
+func (d *dialer) once(ctx context.Context, limit time.Duration, server, addr string,
+	f func(ctx context.Context, socket net.Conn, addr string) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	socket, err := d.socket(ctx, server, addr)
+	if err == nil {
+		stop := context.AfterFunc(ctx, func() { cut(socket) })
+		err = f(ctx, socket, addr)
+		stop()
+		if err != nil {
+			cut(socket)
+		}
+	}
+	if _, final := errors.AsType[finalError](err); err != nil && !final && ctx.Err() != nil {
+		err = fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.why = err
+	return err
+}
+
+// server returns the next server. A dialer begins with any of them, so that not all sessions are on
+// the same one.
+func (d *dialer) server() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.next == 0 {
+		d.next = 1 + rand.N(len(d.cfg.Servers))
+	}
+	d.next++
+	return d.cfg.Servers[d.next%len(d.cfg.Servers)]
+}
+
+// failure returns why the last attempt failed; nil if it did not.
+func (d *dialer) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.why
+}
+
+// socket opens a socket, with TLS if that is wanted.
+func (d *dialer) socket(ctx context.Context, server, addr string) (net.Conn, error) {
+	dial := d.cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	socket, err := dial(ctx, "tcp", addr)
+	if err != nil || d.cfg.TLS == nil {
+		return socket, err //nolint:wrapcheck // net's errors name the server
+	}
+	cfg := d.cfg.TLS.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName, _, _ = net.SplitHostPort(server)
+	}
+	secure := tls.Client(socket, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		cut(socket)
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return secure, nil
+}
+
+// cut closes a connection at once. The Close of TLS says goodbye first, which may take five seconds.
+func cut(c net.Conn) {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	_ = c.Close()
+}
+
+// resolve returns the addresses of a server: a name may stand for several, and each of them may be
+// the one that does not answer.
+func (d *dialer) resolve(ctx context.Context, server string) []string {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil || net.ParseIP(host) != nil || d.cfg.Dial != nil {
+		return []string{server}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil || len(addrs) == 0 {
+		return []string{server} // the dialer's error is as good
+	}
+	for i, a := range addrs {
+		addrs[i] = net.JoinHostPort(a, port)
+	}
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	return addrs
+}
+
+// unreachable describes why no server could be had, one by one.
+func (d *dialer) unreachable(ctx context.Context, failures map[string]error) error {
+	all := []error{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(d.cfg.Servers, ", "), context.Cause(ctx))}
+	for addr, err := range failures {
+		all = append(all, fmt.Errorf("%s: %w", addr, err))
+	}
+	return driver.JoinErrors(all...)
+}

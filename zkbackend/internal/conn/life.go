@@ -1,0 +1,249 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// observerTTL is the session timeout that an Observer asks for.
+const observerTTL = 10 * time.Second
+
+// Open opens a session on any of the servers. It returns an error that wraps driver.ErrDenied if a
+// login is refused, driver.ErrRefused if the timeout that the servers give leaves too short a trust
+// window, and driver.ErrUnavailable, with the reason for each server, if ctx ends first. After an
+// error nothing of the session stays for longer than its TTL.
+func Open(ctx context.Context, cfg Config) (*Session, error) {
+	s := newSession(cfg)
+	c, err := s.dial(ctx)
+	if err == nil {
+		if err = s.begin(c); err == nil {
+			s.renewed(c.sent)
+			go s.run(c) //nolint:contextcheck // the session goes on when ctx has ended
+			return s, nil
+		}
+		c.end(err)
+		ctx, stop := driver.WithTimeout(ctx, cfg.Clock, leastDial)
+		defer stop()
+		_ = s.leave(ctx) // or it expires
+	}
+	s.cancel()
+	return nil, err
+}
+
+func newSession(cfg Config) *Session {
+	if cfg.Auth == nil {
+		cfg.Auth = func() []Auth { return nil }
+	}
+	if cfg.Observer {
+		cfg.TTL, cfg.Proof = observerTTL, ProofPing
+		cfg.Renewed, cfg.Gone = func(driver.Instant, time.Duration) {}, func(error) {}
+	}
+	s := &Session{
+		cfg: cfg, left: make(chan struct{}), renew: make(chan struct{}, 1),
+		pace: pace{proof: cfg.Proof, tick: cfg.TickTime, ttl: cfg.TTL},
+	}
+	s.dialer.cfg, s.out.clock = &s.cfg, cfg.Clock
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.watches = watches{out: &s.out, over: s.ctx.Done(), all: map[string][]*watch{}}
+	return s
+}
+
+// dial makes a connection to any server, for as long as ctx lets it. It gives up at once where another server
+// cannot help: the service has no such session any more, or refuses a login.
+func (s *Session) dial(ctx context.Context) (c *connection, err error) {
+	err = s.dialer.each(ctx, s.pace.ttl, func(ctx context.Context, socket net.Conn, addr string) (err error) {
+		c, err = s.connect(ctx, socket, addr)
+		return err
+	})
+	return c, err
+}
+
+// connect makes a connection of a fresh socket.
+func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*connection, error) {
+	s.mu.Lock()
+	who, zxid := s.who, s.zxid
+	s.mu.Unlock()
+	sent := s.cfg.Clock.Now()
+	h, err := shakeHands(socket, who, s.pace.ttl, zxid)
+	switch {
+	case err != nil:
+		return nil, err
+	case who.id == 0 && h.id == 0:
+		return nil, fmt.Errorf("%w: no session was given", errHandshake)
+	case who.id != 0 && h.id != who.id: // 0, or a session that is not ours
+		return nil, finalError{errExpired}
+	}
+	c := newConnection(socket, addr, h, &s.out, s.watches.event, s.expired)
+	c.sent = sent
+	c.zxid.Store(zxid)
+	c.prepare(s.cfg.Auth())
+	if zxid != 0 {
+		return c, nil
+	}
+	// On the first connection of a session this waits for the answers to the logins too.
+	if c.alone, err = c.standalone(ctx); err != nil {
+		c.end(err)
+		if driver.Incurable(err) {
+			err = finalError{err}
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin takes in what the first connection shows of the session.
+func (s *Session) begin(c *connection) error {
+	if s.who, s.pace.ttl = c.hello.identity, c.hello.ttl; s.cfg.Observer {
+		return nil
+	}
+	if s.pace.ttl != s.cfg.TTL {
+		s.cfg.Logger.Warn("zookeeper: the server granted a different session timeout than requested; the deadline follows the granted one",
+			"session", s.ID(), "asked", s.cfg.TTL, "given", s.pace.ttl)
+	}
+	if s.pace.proof == ProofAuto {
+		s.standalone = c.alone && len(s.cfg.Servers) == 1
+		if s.pace.proof = ProofSync; s.standalone {
+			s.pace.proof = ProofPing
+		}
+	}
+	return s.pace.tooShort(s.cfg.TTL, s.cfg.Margin(s.pace.ttl))
+}
+
+// run keeps the session connected and renewed until it is over.
+func (s *Session) run(c *connection) {
+	defer close(s.left)
+	defer s.out.end(driver.ErrSessionOver)
+	for futile := 0; c != nil; c = s.redial(c.cause) {
+		s.out.use(c)
+		s.beat(c)
+		c.end(errUnneeded)
+		s.mu.Lock()
+		s.zxid = max(s.zxid, c.zxid.Load(), 1)
+		s.mu.Unlock()
+		s.out.takeBack(c)
+		s.watches.lost()
+		if futile++; c.served {
+			futile = 0
+		}
+		if futile > 1 { // a server takes the session, and then answers nothing
+			driver.Sleep(s.ctx, s.cfg.Clock, 10*time.Millisecond<<min(futile, 5))
+		}
+	}
+}
+
+// redial makes the next connection after one that ended with the error why. It returns nil if the
+// session is over.
+func (s *Session) redial(why error) *connection {
+	for s.ctx.Err() == nil {
+		if errors.Is(why, driver.ErrDenied) {
+			// The servers accepted the login before, and refuse it now. The session tries again for
+			// as long as it lives.
+			if log, d := s.outage.Failed(s.cfg.Clock.Now()); log {
+				s.cfg.Logger.Warn("zookeeper: cannot reconnect, trying again", "session", s.ID(), "for", d, "err", why)
+			}
+			driver.Sleep(s.ctx, s.cfg.Clock, s.pace.ttl/8)
+		}
+		c, err := s.dial(s.ctx)
+		switch {
+		case errors.Is(err, errExpired):
+			s.expired(err)
+		case err == nil:
+			if err = s.resume(c); err == nil {
+				return c
+			}
+			c.end(err)
+			if err = c.cause; !errors.Is(err, driver.ErrDenied) {
+				driver.Sleep(s.ctx, s.cfg.Clock, leastDial)
+			}
+		}
+		why = err
+	}
+	return nil
+}
+
+// resume decides whether the session can go on with a new connection. It ends the session if it can not
+// for good.
+func (s *Session) resume(c *connection) error {
+	switch {
+	case s.cfg.Observer:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.who = c.hello.identity
+		return nil
+	case c.hello.ttl < s.pace.ttl:
+		// The session may end before the deadline that was promised.
+		return s.end(fmt.Errorf("%w: %s gives it %v, and %v was promised: the servers differ in maxSessionTimeout",
+			errShortened, c.addr, c.hello.ttl, s.pace.ttl))
+	case s.standalone:
+		// The server may have been started again as one of an ensemble.
+		ctx, stop := driver.WithTimeout(s.ctx, s.cfg.Clock, s.pace.patience())
+		defer stop()
+		switch still, err := c.standalone(ctx); {
+		case err != nil:
+			return err
+		case !still:
+			return s.end(fmt.Errorf("%w: %s", errEnsemble, c.addr))
+		}
+	}
+	if c.unproven = s.pace.proof == ProofQuorum; !c.unproven {
+		s.renewed(c.sent)
+	}
+	return nil
+}
+
+// renewed reports a renewal.
+func (s *Session) renewed(sent driver.Instant) { s.cfg.Renewed(sent, s.pace.ttl) }
+
+// end ends the session, because of err, although the service may still have it.
+func (s *Session) end(err error) error {
+	s.mu.Lock()
+	over := s.ctx.Err() != nil
+	s.cancel()
+	s.mu.Unlock()
+	if !over {
+		s.cfg.Gone(err)
+	}
+	return err
+}
+
+// expired takes in that the service has no such session any more.
+func (s *Session) expired(err error) {
+	s.mu.Lock()
+	if s.gone = !s.cfg.Observer; !s.gone {
+		s.who = identity{} // it had nothing there, and gets another one
+	}
+	s.mu.Unlock()
+	if !s.cfg.Observer {
+		_ = s.end(err)
+	}
+}
+
+// leave ends the session at the service. Nil means that this is certain.
+func (s *Session) leave(ctx context.Context) error {
+	s.mu.Lock()
+	who, gone := s.who, s.gone
+	s.mu.Unlock()
+	if gone {
+		return nil
+	}
+	err := s.dialer.each(ctx, s.pace.ttl, func(_ context.Context, socket net.Conn, _ string) error {
+		err := endSession(socket, who, s.pace.ttl)
+		cut(socket)
+		if errors.Is(err, errExpired) {
+			err = finalError{err}
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errExpired) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	return nil
+}

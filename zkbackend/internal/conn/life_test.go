@@ -1,0 +1,335 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// greeting is the answer to a handshake.
+func greeting(ttl time.Duration, id int64) []byte {
+	return packet(0, int(ttl/time.Millisecond), id, "0123456789abcdef", byte(0))
+}
+
+func TestHeartbeatsRenewTheSession(t *testing.T) {
+	scripted(t, &server{}, nil, func(t *testing.T, c *Session, r *reports) {
+		for range 20 {
+			time.Sleep(c.TTL() / 8)
+			synctest.Wait()
+			assert.LessOrEqual(t, c.cfg.Clock.Now().Sub(r.newest()), c.TTL()/8)
+		}
+		time.Sleep(c.TTL() / 20)
+		c.Renew()
+		synctest.Wait()
+		assert.Equal(t, c.cfg.Clock.Now(), r.newest())
+	})
+}
+
+// TestAHeartbeatIsTimedWhenItIsSent and not when it was asked for: then it proves more.
+func TestAHeartbeatIsTimedWhenItIsSent(t *testing.T) {
+	s := &server{}
+	var slow atomic.Bool
+	s.wire = func(_ string, client net.Conn) net.Conn { return slowWriter{client, &slow} }
+	scripted(t, s, nil, func(t *testing.T, c *Session, r *reports) {
+		slow.Store(true)
+		var asking sync.WaitGroup
+		asking.Go(func() { _, _ = c.Read(t.Context(), Get("/a")) })
+		synctest.Wait()
+		c.Renew()
+		time.Sleep(250 * time.Millisecond)
+		assert.Equal(t, c.cfg.Clock.Now().Add(-150*time.Millisecond), r.newest())
+		slow.Store(false)
+		asking.Wait()
+	})
+}
+
+// slowWriter takes 100 ms for a packet while it is slow.
+type slowWriter struct {
+	net.Conn
+	slow *atomic.Bool
+}
+
+func (c slowWriter) Write(p []byte) (int, error) {
+	if c.slow.Load() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return c.Conn.Write(p)
+}
+
+// TestASilentConnectionIsReplacedByOneToAnotherServer within a quarter of the TTL.
+func TestASilentConnectionIsReplacedByOneToAnotherServer(t *testing.T) {
+	s := &server{}
+	var silent atomic.Bool
+	s.serve = func(p *peer, _ request) bool { return silent.Load() && p.n == 1 }
+	servers := func(c *Config) { c.Servers = []string{"one:1", "two:2"} }
+	scripted(t, s, servers, func(t *testing.T, c *Session, r *reports) {
+		silent.Store(true)
+		began := time.Now()
+		_, err := c.Read(t.Context(), Get("/a"))
+		require.NoError(t, err)
+
+		assert.LessOrEqual(t, time.Since(began), c.TTL()/4+c.TTL()/16)
+		addrs := s.addrs()
+		require.Len(t, addrs, 2)
+		assert.NotEqual(t, addrs[0], addrs[1])
+		assert.Equal(t, began, time.Now().Add(-c.cfg.Clock.Now().Sub(0)+time.Nanosecond), "nothing was renewed before")
+		assert.Equal(t, c.cfg.Clock.Now(), r.newest(), "by the handshake")
+		assert.Empty(t, r.losses())
+	})
+}
+
+func TestASessionEndsWhenTheServiceHasItNoMore(t *testing.T) {
+	for name, s := range map[string]struct {
+		greet func(n int, asked request) []byte
+		serve func(p *peer, r request) bool
+		err   error
+		gone  bool // it is certain that the service has it no more
+	}{
+		"a handshake that is refused": {
+			greet: func(n int, _ request) []byte {
+				if n > 1 {
+					return greeting(0, 0)
+				}
+				return greeting(8*time.Second, 7)
+			},
+			serve: func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
+			err:   errExpired, gone: true,
+		},
+		"another session for ours": {
+			greet: func(n int, _ request) []byte { return greeting(8*time.Second, int64(n)) },
+			serve: func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
+			err:   errExpired, gone: true,
+		},
+		"a request that is refused": {
+			serve: func(p *peer, r request) bool {
+				if r.op() == opGet {
+					p.send(refusal(r, -112))
+				}
+				return r.op() == opGet
+			},
+			gone: true,
+		},
+		"a shorter timeout": {
+			greet: func(n int, _ request) []byte { return greeting(8*time.Second/time.Duration(n), 7) },
+			serve: func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
+			err:   errShortened,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := &server{greet: s.greet, serve: s.serve}
+			scripted(t, srv, nil, func(t *testing.T, c *Session, r *reports) {
+				noticed := 0
+				c.Watch(WatchChildren, "/w", func(Notice) { noticed++ })
+				synctest.Wait()
+				_, err := c.Read(t.Context(), Get("/a"))
+				require.ErrorIs(t, err, driver.ErrSessionOver)
+				<-c.Over()
+				_, err = c.Once(t.Context(), Get("/b"))
+				require.ErrorIs(t, err, driver.ErrSessionOver)
+				assert.NotErrorAs(t, err, new(*UnknownError))
+				synctest.Wait()
+
+				losses := r.losses()
+				require.Len(t, losses, 1)
+				if s.err != nil {
+					require.ErrorIs(t, losses[0], s.err)
+				}
+				assert.Equal(t, s.gone, c.gone)
+				assert.False(t, c.Go(func(context.Context) {}))
+				sent := len(srv.requests())
+				c.Watch(WatchData, "/b", func(Notice) { noticed++ })
+				synctest.Wait()
+				assert.Len(t, srv.requests(), sent)
+				assert.LessOrEqual(t, noticed, 2, "Armed, and Lost perhaps")
+			})
+		})
+	}
+}
+
+// TestAStandaloneServerThatJoinsAnEnsembleEndsTheSession: the answers to its heartbeats are no
+// renewals any more.
+func TestAStandaloneServerThatJoinsAnEnsembleEndsTheSession(t *testing.T) {
+	s := &server{}
+	config := "version=0"
+	s.ensemble = func() string { return config }
+	s.serve = func(p *peer, r request) bool { return r.op() == opExists && p.Close() == nil }
+	auto := func(c *Config) { c.Proof = ProofAuto }
+	scripted(t, s, auto, func(t *testing.T, c *Session, r *reports) {
+		assert.True(t, c.Standalone())
+		_, _ = c.Once(t.Context(), Exists("/"))
+		_, err := c.Read(t.Context(), Get("/"))
+		require.NoError(t, err)
+		config = "server.1=a:2888:3888:participant"
+		_, _ = c.Once(t.Context(), Exists("/"))
+		<-c.Over()
+		synctest.Wait()
+		require.Len(t, r.losses(), 1)
+		assert.ErrorIs(t, r.losses()[0], errEnsemble)
+	})
+	scripted(t, s, auto, func(t *testing.T, c *Session, _ *reports) {
+		assert.False(t, c.Standalone())
+		assert.Equal(t, ProofSync, c.pace.proof)
+	})
+}
+
+// TestARefusedLoginEndsOpenAndDelaysASession: one that was accepted before may be accepted again.
+func TestARefusedLoginEndsOpenAndDelaysASession(t *testing.T) {
+	s := &server{}
+	var refuse atomic.Bool
+	s.serve = func(p *peer, r request) bool {
+		switch {
+		case r.op() == opAuth && refuse.Load():
+			p.send(refusal(r, -115))
+			_ = p.Close()
+			return true
+		case r.op() == opExists:
+			_ = p.Close()
+			return true
+		}
+		return false
+	}
+	auth := func(c *Config) { c.Auth = func() []Auth { return []Auth{{"digest", []byte("a:b")}} } }
+	scripted(t, s, auth, func(t *testing.T, c *Session, r *reports) {
+		refuse.Store(true)
+		_, _ = c.Once(t.Context(), Exists("/"))
+		began := time.Now()
+		time.AfterFunc(c.TTL(), func() { refuse.Store(false) })
+		_, err := c.Read(t.Context(), Get("/"))
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Since(began), c.TTL())
+		assert.LessOrEqual(t, len(s.addrs()), 12, "it waits between the attempts")
+		assert.Empty(t, r.losses())
+
+		refuse.Store(true)
+		cfg, _ := s.config()
+		auth(&cfg)
+		_, err = Open(t.Context(), cfg)
+		require.ErrorIs(t, err, driver.ErrDenied)
+		assert.NotContains(t, err.Error(), "a:b")
+		refuse.Store(false)
+	})
+}
+
+// TestAnObserverGetsAnotherSession when its own has expired, and never calls Renewed or Gone.
+func TestAnObserverGetsAnotherSession(t *testing.T) {
+	s := &server{}
+	s.greet = func(n int, asked request) []byte {
+		if n == 2 {
+			return greeting(0, 0)
+		}
+		return greeting(4*time.Second, int64(n))
+	}
+	s.serve = func(p *peer, r request) bool { return r.op() == opExists && p.Close() == nil }
+	observer := func(c *Config) { c.Observer, c.TTL, c.Margin, c.Renewed = true, 0, nil, nil }
+	scripted(t, s, observer, func(t *testing.T, c *Session, r *reports) {
+		assert.Equal(t, "0x1", c.ID())
+		var kinds []NoticeKind
+		c.Watch(WatchData, "/w", func(n Notice) { kinds = append(kinds, n.Kind) })
+		_, _ = c.Once(t.Context(), Exists("/"))
+		_, err := c.Read(t.Context(), Get("/"))
+		require.NoError(t, err)
+		assert.Equal(t, "0x3", c.ID())
+		assert.Equal(t, []NoticeKind{Armed, Lost}, kinds)
+		time.Sleep(c.TTL())
+		assert.Empty(t, r.losses())
+	})
+}
+
+func TestOpenSaysWhyThereIsNoSession(t *testing.T) {
+	for name, c := range map[string]struct {
+		greet  func(n int, asked request) []byte
+		change func(*Config)
+		is     error
+		text   string
+	}{
+		"no quorum": {
+			greet: func(int, request) []byte { return nil },
+			is:    driver.ErrUnavailable, text: "no quorum",
+		},
+		"another protocol": {
+			greet: func(int, request) []byte { return []byte("HTTP/1.1 400 Bad Request\r\n\r\n") },
+			is:    driver.ErrUnavailable, text: errHandshake.Error(),
+		},
+		"a short timeout": {
+			greet: func(int, request) []byte { return greeting(time.Second, 7) },
+			change: func(c *Config) {
+				c.Proof, c.TickTime = ProofSync, 2*time.Second
+			},
+			is: driver.ErrRefused, text: "TickTime",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{greet: c.greet}
+				cfg, _ := s.config()
+				if c.change != nil {
+					c.change(&cfg)
+				}
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errTest)
+				defer cancel()
+				_, err := Open(ctx, cfg)
+				require.ErrorIs(t, err, c.is)
+				require.ErrorContains(t, err, c.text)
+				assert.Equal(t, errors.Is(c.is, driver.ErrUnavailable), errors.Is(err, errTest))
+			})
+		})
+	}
+}
+
+// TestOpenTriesAgain when a connection is lost that has just been made.
+func TestOpenTriesAgain(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool { return p.n < 6 && r.op() != opClose && p.Close() == nil }
+	scripted(t, s, func(c *Config) { c.Proof = ProofAuto }, func(t *testing.T, c *Session, _ *reports) {
+		_, err := c.Read(t.Context(), Get("/"))
+		require.NoError(t, err)
+	})
+}
+
+// TestCloseWaitsForWhatTheSessionHasBegun.
+func TestCloseWaitsForWhatTheSessionHasBegun(t *testing.T) {
+	s := &server{}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		ended := false
+		require.True(t, c.Go(func(ctx context.Context) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			ended = true
+		}))
+		require.NoError(t, c.Close(t.Context()))
+		assert.True(t, ended)
+		sent := s.requests()
+		assert.EqualValues(t, opClose, sent[len(sent)-1].op())
+	})
+}
+
+// TestAServerThatAnswersNothingIsNotAskedWithoutPause: it takes the session, and closes the connection.
+func TestAServerThatAnswersNothingIsNotAskedWithoutPause(t *testing.T) {
+	s := &server{}
+	var closing atomic.Bool
+	s.serve = func(p *peer, r request) bool { return closing.Load() && r.op() != opClose && p.Close() == nil }
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		closing.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := c.Read(ctx, Get("/a"))
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		assert.LessOrEqual(t, len(s.addrs()), 15)
+		closing.Store(false)
+		_, err = c.Read(t.Context(), Get("/a"))
+		require.NoError(t, err)
+	})
+}

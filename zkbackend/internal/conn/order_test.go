@@ -1,0 +1,384 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// TestRequestsLeaveInTheOrderOfAsking: those of one call of Read have nothing between them, whatever
+// others ask for at the same time.
+func TestRequestsLeaveInTheOrderOfAsking(t *testing.T) {
+	const workers, each = 20, 10
+	s := &server{}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		var working sync.WaitGroup
+		for w := range workers {
+			working.Go(func() {
+				for i := range each {
+					name := fmt.Sprintf("/%d-%d", w, i)
+					_, err := c.Read(t.Context(), Children(name+"/queue"), Get(name+"/limit"), Exists(name+"/holders"))
+					assert.NoError(t, err)
+				}
+			})
+		}
+		working.Wait()
+
+		sent := s.requests()
+		require.Len(t, sent, 3*workers*each)
+		for three := range slices.Chunk(sent, 3) {
+			name := strings.TrimSuffix(three[0].path(), "/queue")
+			assert.Equal(t, []string{name + "/queue", name + "/limit", name + "/holders"},
+				[]string{three[0].path(), three[1].path(), three[2].path()})
+			assert.Equal(t, []int32{opChildren2, opGet, opExists}, []int32{three[0].op(), three[1].op(), three[2].op()})
+			assert.False(t, three[0].watches())
+		}
+	})
+}
+
+// TestAWatchIsAskedForBeforeTheReadBehindIt, also where the connection is lost in between.
+func TestAWatchIsAskedForBeforeTheReadBehindIt(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if p.n == 1 && r.op() != opSync {
+			_ = p.Close()
+			return true
+		}
+		return false
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		armed := false
+		c.Watch(WatchData, "/a", func(n Notice) { armed = n.Kind == Armed })
+		_, err := c.Read(t.Context(), Get("/b"))
+		require.NoError(t, err)
+
+		assert.True(t, armed)
+		sent := s.requests()
+		last := sent[len(sent)-2:]
+		assert.Equal(t, []string{"/a", "/b"}, []string{last[0].path(), last[1].path()})
+		assert.True(t, last[0].watches())
+		assert.False(t, last[1].watches())
+	})
+}
+
+// TestEveryConnectionBeginsWithTheLoginsAndASync, and what is sent behind them waits for no answer.
+func TestEveryConnectionBeginsWithTheLoginsAndASync(t *testing.T) {
+	s := &server{}
+	kept := map[int][]int32{}
+	var held [][]byte
+	s.serve = func(p *peer, r request) bool {
+		kept[p.n] = append(kept[p.n], r.op())
+		if p.n == 1 {
+			return r.op() == opExists && p.Close() == nil
+		}
+		if held = append(held, answerTo(r, 9)); r.op() == opExists { // they come together
+			p.send(held...)
+		}
+		return true
+	}
+	auth := func() []Auth { return []Auth{{"digest", []byte("a:b")}, {"digest", []byte("c:d")}} }
+	scripted(t, s, func(c *Config) { c.Auth = auth }, func(t *testing.T, c *Session, _ *reports) {
+		_, err := c.Read(t.Context(), Exists("/a"))
+		require.NoError(t, err)
+
+		assert.Equal(t, []int32{opAuth, opAuth, opSync, opExists}, kept[1])
+		assert.Equal(t, []int32{opAuth, opAuth, opSync, opExists}, kept[2])
+		s.serve = nil
+	})
+}
+
+// TestAnEventBeforeTheAnswerIsNotLost: a server may send the event of a watch before the answer to
+// the read that has left it.
+func TestAnEventBeforeTheAnswerIsNotLost(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if r.op() != opGet {
+			return false
+		}
+		p.send(event(4, r.path()), event(3, r.path()), answerTo(r, 5), event(2, r.path()))
+		return true
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		var got []Notice
+		c.Watch(WatchData, "/a", func(n Notice) { got = append(got, n) })
+		synctest.Wait()
+
+		require.Len(t, got, 2)
+		assert.Equal(t, Armed, got[0].Kind)
+		assert.Equal(t, "data", string(got[0].Answer.Data))
+		assert.Equal(t, Notice{Kind: Fired, Event: zk.EventNodeDataChanged}, got[1])
+	})
+}
+
+// TestAnswersAndEventsAreDeliveredInTheirOrder, however many come at once.
+func TestAnswersAndEventsAreDeliveredInTheirOrder(t *testing.T) {
+	const rounds = 50
+	s := &server{}
+	var held [][]byte
+	s.serve = func(p *peer, r request) bool {
+		if r.op() != opGet {
+			return false
+		}
+		if held = append(held, answerTo(r, 5), event(3, r.path())); len(held) == 2*rounds {
+			p.send(held...)
+		}
+		return true
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		var got []string
+		for i := range rounds {
+			path := fmt.Sprint("/", i)
+			c.Watch(WatchData, path, func(n Notice) { got = append(got, fmt.Sprint(path, " ", n.Kind)) })
+		}
+		synctest.Wait()
+
+		var want []string
+		for i := range rounds {
+			path := fmt.Sprint("/", i)
+			want = append(want, fmt.Sprint(path, " ", Armed), fmt.Sprint(path, " ", Fired))
+		}
+		assert.Equal(t, want, got)
+	})
+}
+
+// TestWhatIsOutOfOrderEndsTheConnection.
+func TestWhatIsOutOfOrderEndsTheConnection(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if r.op() != opGet || p.n > 1 {
+			return false
+		}
+		p.send(packet(r.xid()+1, int64(0), 0, "data", make([]byte, 68)))
+		return true
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		all, err := c.Read(t.Context(), Get("/a"))
+		require.NoError(t, err)
+		assert.True(t, all[0].Repeated)
+		assert.Len(t, s.addrs(), 2)
+	})
+}
+
+func TestAnOutcomeIsDoneOrNotOrUnknown(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if p.n == 1 && r.op() == opMulti {
+			_ = p.Close()
+			return true
+		}
+		return p.n == 2 && r.op() != opClose // silent
+	}
+	check := Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		_, err := c.Once(t.Context(), check)
+		var unknown *UnknownError
+		require.ErrorAs(t, err, &unknown)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		_, late := <-unknown.Late
+		assert.False(t, late)
+
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errTest)
+		defer cancel()
+		began := time.Now()
+		_, err = c.Once(ctx, check)
+		assert.Equal(t, 50*time.Millisecond, time.Since(began))
+		require.ErrorAs(t, err, &unknown)
+		require.ErrorIs(t, err, errTest)
+
+		a, err := c.Repeat(t.Context(), check)
+		require.NoError(t, err)
+		assert.True(t, a.Repeated)
+		assert.GreaterOrEqual(t, time.Since(began), s.ttl/4, "the connection was silent")
+		assert.LessOrEqual(t, time.Since(began), s.ttl/4+s.ttl/16)
+		assert.Len(t, s.addrs(), 3)
+	})
+}
+
+// TestWhatWasNotSentIsNotUnknown: while there is no connection requests wait, and those whose context
+// ends are never sent.
+func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
+	s := &server{}
+	var down atomic.Bool
+	s.greet = func(n int, _ request) []byte {
+		if down.Load() {
+			return nil
+		}
+		return packet(0, int(s.ttl/time.Millisecond), int64(7), "0123456789abcdef", byte(0))
+	}
+	s.serve = func(p *peer, r request) bool { return r.op() == opGet && p.n == 1 && p.Close() == nil }
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		down.Store(true)
+		var lost sync.WaitGroup
+		lost.Go(func() {
+			_, err := c.Read(t.Context(), Get("/first"))
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.Once(ctx, Multi(&zk.CheckVersionRequest{Path: "/", Version: -1}))
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorContains(t, err, "the server closed the connection", "why there was none")
+		assert.NotErrorAs(t, err, new(*UnknownError))
+		calls := 0
+		cancelWatch := c.Watch(WatchData, "/b", func(Notice) { calls++ })
+		cancelWatch()
+		down.Store(false)
+		lost.Wait()
+		_, err = c.Read(t.Context(), Get("/last"))
+		require.NoError(t, err)
+
+		var paths []string
+		for _, r := range s.requests() {
+			paths = append(paths, r.path())
+		}
+		assert.Equal(t, []string{"/first", "/first", "/last"}, paths)
+		assert.Zero(t, calls)
+	})
+}
+
+func TestErrorsOfServersAreRead(t *testing.T) {
+	codes := map[string]int{"/none": -101, "/quota": -125, "/old": -6, "/odd": -999}
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if r.op() != opGet {
+			return false
+		}
+		code, ok := codes[r.path()]
+		if !ok && p.n < 4 { // what no server may answer for good
+			code, ok = []int{-127, -118, -7}[p.n-1], true
+		}
+		if ok {
+			p.send(refusal(r, code))
+		}
+		return ok
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		all, err := c.Read(t.Context(), Get("/none"), Get("/quota"), Get("/old"), Get("/odd"))
+		require.NoError(t, err)
+		for i, want := range []error{zk.ErrNoNode, ErrQuota, ErrUnimplemented, zk.ErrAPIError} {
+			assert.ErrorIs(t, all[i].Err, want)
+		}
+		assert.Len(t, s.addrs(), 1)
+
+		_, err = c.Read(t.Context(), Get("/busy"))
+		require.NoError(t, err)
+		assert.Len(t, s.addrs(), 4, "another connection for each")
+	})
+}
+
+// TestALargeRequestDoesNotEndConnectionsForEver: a server closes the connection on a request that is
+// longer than its jute.maxbuffer.
+func TestALargeRequestDoesNotEndConnectionsForEver(t *testing.T) {
+	s := &server{}
+	s.wire = func(_ string, client net.Conn) net.Conn { return resetting{client} }
+	s.serve = func(p *peer, r request) bool {
+		return len(r) > largeRequest && p.Close() == nil
+	}
+	large := func(n int) Request {
+		return Multi(&zk.SetDataRequest{Path: "/a", Data: make([]byte, n), Version: -1})
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		_, err := c.Repeat(t.Context(), large(100<<10))
+		require.ErrorIs(t, err, driver.ErrRefused)
+		require.ErrorContains(t, err, "jute.maxbuffer")
+		synctest.Wait()
+		assert.Len(t, s.addrs(), 1+maxCuts)
+		_, err = c.Once(t.Context(), large(100<<10))
+		require.ErrorIs(t, err, driver.ErrRefused)
+		assert.ErrorAs(t, err, new(*UnknownError))
+
+		_, err = c.Once(t.Context(), large(1<<20))
+		require.ErrorIs(t, err, driver.ErrRefused)
+		assert.NotErrorAs(t, err, new(*UnknownError), "no server takes it, so it was not sent")
+		synctest.Wait()
+		assert.Len(t, s.addrs(), 1+maxCuts+1)
+		_, err = c.Once(t.Context(), Get("no path"))
+		require.ErrorIs(t, err, driver.ErrRefused)
+		_, err = c.Read(t.Context(), Get("/b"))
+		require.NoError(t, err)
+	})
+}
+
+// resetting is a connection whose end by the other side is a reset.
+type resetting struct{ net.Conn }
+
+func (c resetting) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		err = syscall.ECONNRESET
+	}
+	return n, err
+}
+
+func TestATooLongReplyIsRefusedAndNothingElse(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if r.op() == opGet && r.path() == "/long" {
+			p.send([]byte{127, 255, 255, 255, 0, 0, 0, 0})
+			return true
+		}
+		return false
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			_, err := c.Read(t.Context(), Get("/long"))
+			assert.ErrorIs(t, err, driver.ErrRefused)
+			assert.ErrorContains(t, err, "too many children")
+		})
+		synctest.Wait()
+		_, err := c.Read(t.Context(), Get("/short"))
+		require.NoError(t, err)
+		asking.Wait()
+	})
+}
+
+// TestTheOrderSurvivesTheConnection: what was sent, what is on its way through the library and what
+// waits is sent again in the order of asking.
+func TestTheOrderSurvivesTheConnection(t *testing.T) {
+	s := &server{}
+	var slow atomic.Bool
+	var first *peer
+	s.wire = func(_ string, client net.Conn) net.Conn { return slowWriter{client, &slow} }
+	s.serve = func(p *peer, _ request) bool {
+		if first == nil {
+			first = p
+		}
+		return false
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		_, err := c.Read(t.Context(), Get("/"))
+		require.NoError(t, err)
+		slow.Store(true)
+		var asking sync.WaitGroup
+		for i := range 5 {
+			asking.Go(func() { _, _ = c.Read(t.Context(), Get(fmt.Sprint("/", i))) })
+			synctest.Wait()
+		}
+		_ = first.Close()
+		slow.Store(false)
+		asking.Wait()
+
+		var paths []string
+		for _, r := range s.requests() {
+			paths = append(paths, r.path())
+		}
+		assert.Equal(t, []string{"/", "/0", "/1", "/2", "/3", "/4"}, paths)
+	})
+}

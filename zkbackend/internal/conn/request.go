@@ -1,0 +1,126 @@
+package conn
+
+import (
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Request is one request to a server. It is made by the functions of this package.
+type Request struct {
+	call    func(*zk.Conn) (Answer, error)
+	watched bool
+}
+
+// Answer is the answer to a request. Its slices belong to the caller.
+type Answer struct {
+	Data     []byte   // of Get
+	Children []string // of Children, in no order
+	Stat     zk.Stat  // of Get, Exists and Children; zero with an error
+
+	// Ops has an answer for each op of a Multi. If it was not carried out, Failed is the index of
+	// the op that was refused.
+	Ops    []zk.MultiResponse
+	Failed int
+
+	// Repeated reports that the request was sent before, on a connection that was lost. So what it
+	// asked for may have been done before this answer: a Delete whose error is zk.ErrNoNode may
+	// have deleted the node itself.
+	Repeated bool
+
+	// Err is nil if the request was carried out, and the server's error otherwise.
+	Err error
+}
+
+// Get reads the data and the Stat of a node.
+func Get(path string) Request {
+	return Request{call: func(c *zk.Conn) (Answer, error) {
+		data, stat, err := c.Get(path)
+		return Answer{Data: data, Stat: or0(stat)}, err
+	}}
+}
+
+// Children lists a folder, with its Stat.
+func Children(path string) Request {
+	return Request{call: func(c *zk.Conn) (Answer, error) {
+		names, stat, err := c.Children(path)
+		return Answer{Children: names, Stat: or0(stat)}, err
+	}}
+}
+
+// Exists reads the Stat of a node, which needs no permission. The error of a node that is not there is
+// zk.ErrNoNode.
+func Exists(path string) Request {
+	return Request{call: func(c *zk.Conn) (Answer, error) {
+		there, stat, err := c.Exists(path)
+		if err == nil && !there {
+			err = zk.ErrNoNode
+		}
+		return Answer{Stat: or0(stat)}, err
+	}}
+}
+
+// Sync waits until the server has seen all that was committed before. What is read behind it, also
+// in the same call of Read, is not older.
+func Sync() Request {
+	return Request{call: func(c *zk.Conn) (a Answer, err error) {
+		_, err = c.Sync("/")
+		return a, err
+	}}
+}
+
+// CreateContainer creates a container node without data.
+func CreateContainer(path string, acl []zk.ACL) Request {
+	return Request{call: func(c *zk.Conn) (a Answer, err error) {
+		_, err = c.CreateContainer(path, []byte{}, zk.FlagContainer, acl)
+		return a, err
+	}}
+}
+
+// Delete deletes a node; a version of -1 is met by any.
+func Delete(path string, version int32) Request {
+	return Request{call: func(c *zk.Conn) (a Answer, err error) { return a, c.Delete(path, version) }}
+}
+
+// Multi is a transaction of *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
+// *zk.CheckVersionRequest, of which all are carried out or none.
+func Multi(ops ...any) Request {
+	return Request{call: func(c *zk.Conn) (a Answer, err error) {
+		a.Ops, err = c.Multi(ops...)
+		if err == nil && len(a.Ops) != len(ops) {
+			return a, errOddAnswer
+		}
+		// Ops before the one that was refused have no error, and those behind it "runtime inconsistency".
+		a.Failed = max(slices.IndexFunc(a.Ops, func(r zk.MultiResponse) bool { return r.Error != nil }), 0)
+		return a, err
+	}}
+}
+
+// login shows a login to the server.
+func login(a Auth) Request {
+	return Request{call: func(c *zk.Conn) (Answer, error) { return Answer{}, c.AddAuth(a.Scheme, a.Credentials) }}
+}
+
+// watching returns a Get or Children that leaves a watch at the server. The library is asked for a
+// plain read, and the packet is changed when it leaves: for the library remembers its watches,
+// repeats them on a new connection, and reads then without a lock what the first replies write. What
+// it does not know of it cannot repeat, and the events come all the same.
+func (r Request) watching() Request {
+	r.watched = true
+	return r
+}
+
+// setWatch returns the packet of a read with the byte set that asks for a watch: the last one. The
+// library's buffer is not written to.
+func setWatch(packet []byte) []byte {
+	p := slices.Clone(packet)
+	p[len(p)-1] = 1
+	return p
+}
+
+func or0(stat *zk.Stat) zk.Stat {
+	if stat == nil {
+		return zk.Stat{}
+	}
+	return *stat
+}

@@ -1,0 +1,105 @@
+package conn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAHandshakeIsRead(t *testing.T) {
+	answer := packet(0, 4000, int64(-77), "0123456789abcdef", byte(1))
+	h, err := readHandshake(bytes.NewReader(append(answer, "next"...)))
+
+	require.NoError(t, err)
+	assert.Equal(t, handshake{identity: identity{id: -77, passwd: []byte("0123456789abcdef")}, ttl: 4 * time.Second, packet: answer}, h)
+}
+
+func TestOddHandshakesAreRefused(t *testing.T) {
+	good := packet(0, 1000, int64(1), make([]byte, 20))
+	huge, long := bytes.Clone(good), bytes.Clone(good)
+	binary.BigEndian.PutUint32(huge, 1<<30)
+	binary.BigEndian.PutUint32(long[20:], 1<<31)
+	for what, b := range map[string][]byte{
+		"nothing": nil, "half a length": good[:2], "a length alone": good[:4], "half": good[:20],
+		"too short": {0, 0, 0, 4, 1, 2, 3, 4}, "short": packet(0, 1000, int64(1)), "too long": huge, "a password beyond the end": long,
+		"HTTP": []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), "no timeout": packet(0, 0, int64(1), make([]byte, 20)),
+	} {
+		_, err := readHandshake(bytes.NewReader(b))
+		require.Error(t, err, what)
+	}
+}
+
+func TestAHandshakeHasTheFormOfTheProtocol(t *testing.T) {
+	b := handshakeRequest(identity{id: 5, passwd: []byte("p")}, 1500*time.Millisecond, 9)
+	assert.Equal(t, packet(0, int64(9), 1500, int64(5), "p"), b)
+	assert.Equal(t, packet(0, int64(0), 1000, int64(0), string(make([]byte, 16))), handshakeRequest(identity{}, time.Second, 0))
+}
+
+// answering is a connection whose other side has said everything already.
+type answering struct {
+	net.Conn
+	says, hears bytes.Buffer
+}
+
+func (c *answering) Read(p []byte) (int, error)  { return c.says.Read(p) }
+func (c *answering) Write(p []byte) (int, error) { return c.hears.Write(p) }
+
+func TestTheEndOfASessionIsSentBehindTheHandshake(t *testing.T) {
+	who := identity{id: 7, passwd: make([]byte, 16)}
+	hello := packet(0, 1000, who.id, string(who.passwd), byte(0))
+	reply := func(xid, code int) []byte { return packet(xid, int64(99), code) }
+	for name, c := range map[string]struct {
+		says []byte
+		is   string // what the error is about; "" for none
+	}{
+		"ended":                  {slices.Concat(hello, reply(1, 0)), ""},
+		"no such session":        {packet(0, 0, int64(0), "", byte(0)), errExpired.Error()},
+		"another session":        {packet(0, 1000, int64(8), string(who.passwd), byte(0)), errExpired.Error()},
+		"only a handshake":       {hello, "close: EOF"},
+		"half a reply":           {append(bytes.Clone(hello), reply(1, 0)[:9]...), "close: unexpected EOF"},
+		"refused":                {slices.Concat(hello, reply(1, -5)), "error -5"},
+		"an answer to something": {slices.Concat(hello, reply(2, 0)), "request 2"},
+		"nothing":                {nil, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := &answering{}
+			conn.says.Write(c.says)
+
+			err := endSession(conn, who, time.Second)
+
+			if c.is == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.is)
+			}
+			assert.Equal(t, slices.Concat(handshakeRequest(who, time.Second, 0), packet(1, opClose)), conn.hears.Bytes())
+		})
+	}
+}
+
+func FuzzReadHandshake(f *testing.F) {
+	f.Add(packet(0, 1000, int64(1), make([]byte, 20)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := readHandshake(bytes.NewReader(b))
+		if err == nil && h.id != 0 && h.ttl <= 0 {
+			t.Fatalf("%v", h)
+		}
+	})
+}
+
+func FuzzReadPacket(f *testing.F) {
+	f.Add(packet(1, int64(2), 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := readPacket(bytes.NewReader(b), 1<<10)
+		if err == nil {
+			headerOf(p)
+			assert.True(t, bytes.HasPrefix(b, p))
+		}
+	})
+}

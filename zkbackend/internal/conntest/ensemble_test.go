@@ -1,0 +1,233 @@
+package conntest_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/testnet"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// TestAFollowerWithoutItsLeaderRenewsNothing: it answers pings for a second and more, while the leader
+// lets the session expire.
+func TestAFollowerWithoutItsLeaderRenewsNothing(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
+	leader, err := e.Leader(bounded(t))
+	require.NoError(t, err)
+	follower := (leader + 1) % 3
+	for _, proof := range []conn.Proof{conn.ProofAuto, conn.ProofQuorum} {
+		c := newClient(shortTTL, e.Member(follower).Direct())
+		c.cfg.TickTime, c.cfg.Proof = 100*time.Millisecond, proof
+		c.open(t)
+		assert.False(t, c.Standalone())
+		path := fmt.Sprint("/held", int(proof))
+		_, err = c.Once(bounded(t), create(path, nil, zk.FlagEphemeral))
+		require.NoError(t, err)
+		other, err := e.NewClient(&zktest.ClientOptions{Endpoints: []string{e.Member(leader).Direct()}})
+		require.NoError(t, err)
+		_, _, gone, err := other.GetW(path)
+		require.NoError(t, err)
+		_, opened := c.renewed()
+		until(t, "renewals", func() bool { _, n := c.renewed(); return n > opened+3 })
+
+		e.Member(follower).CutFrom(leader)
+		<-gone
+		end := c.cfg.Clock.Now()
+		newest, _ := c.renewed()
+		assert.Greater(t, end, c.ends(), "the deadline is before the leader's end of the session")
+		assert.Greater(t, end.Sub(newest), shortTTL*3/4, "the test has cut something off")
+		c.Abandon()
+		other.Close()
+		e.Member(follower).HealFrom(leader)
+		until(t, "the follower serves", func() bool {
+			s, err := conn.Open(within(t, shortTTL), c.cfg)
+			if err == nil {
+				_ = s.Close(bounded(t))
+			}
+			return err == nil
+		})
+	}
+}
+
+func TestASessionSurvivesTheDeathOfItsServer(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	c := newClient(6*time.Second, e.Endpoints()...)
+	c.cfg.TickTime = 100 * time.Millisecond
+	c.open(t)
+	leader, err := e.Leader(bounded(t))
+	require.NoError(t, err)
+	_, err = c.Once(bounded(t), create("/held", nil, zk.FlagEphemeral))
+	require.NoError(t, err)
+	w, _ := c.watch(conn.WatchData, "/held")
+	require.Equal(t, conn.Armed, w.next(t).Kind)
+
+	e.Member(leader).Kill()
+	a, err := c.Read(bounded(t), conn.Get("/held"))
+	require.NoError(t, err)
+	assert.Equal(t, c.Owner(), a[0].Stat.EphemeralOwner)
+	_, err = c.Repeat(bounded(t), set("/held", []byte("x"), -1))
+	require.NoError(t, err)
+	assert.Empty(t, c.losses())
+	kind := w.next(t).Kind
+	assert.Contains(t, []conn.NoticeKind{conn.Lost, conn.Fired}, kind)
+}
+
+// TestNoChangeIsMissed: a watch is made again whenever it has fired or was lost, and a read follows
+// each time, while connections are cut at random between three servers.
+func TestNoChangeIsMissed(t *testing.T) {
+	const changes, cuts = 400, 15
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	admin := e.Client(t)
+	_, err := admin.Create("/value", []byte("0"), 0, open)
+	require.NoError(t, err)
+	proxies := []*testnet.Proxy{proxyTo(t, e, 0), proxyTo(t, e, 1), proxyTo(t, e, 2)}
+	c := newClient(calmTTL, proxies[0].Addr(), proxies[1].Addr(), proxies[2].Addr())
+	c.cfg.TickTime = 100 * time.Millisecond
+	c.open(t)
+
+	wake := make(chan struct{}, 1)
+	var arm func()
+	var newest, told int // the newest value that a notice has shown, and what was read
+	var mu sync.Mutex
+	arm = func() {
+		c.Watch(conn.WatchData, "/value", func(n conn.Notice) {
+			if n.Kind != conn.Armed {
+				arm() // before anybody reads
+			} else {
+				v, err := strconv.Atoi(string(n.Answer.Data))
+				assert.NoError(t, err)
+				mu.Lock()
+				assert.GreaterOrEqual(t, v, newest, "a read is older than one before")
+				newest = v
+				mu.Unlock()
+			}
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		})
+	}
+	arm()
+	ctx, stop := context.WithCancel(bounded(t))
+	var working sync.WaitGroup
+	working.Go(func() {
+		for told < changes && ctx.Err() == nil {
+			select {
+			case <-wake:
+			case <-ctx.Done():
+				return
+			}
+			mu.Lock()
+			least := newest
+			mu.Unlock()
+			all, err := c.Read(ctx, conn.Get("/value"))
+			if !assert.NoError(t, err) {
+				return
+			}
+			v, err := strconv.Atoi(string(all[0].Data))
+			assert.NoError(t, err)
+			assert.GreaterOrEqual(t, v, max(least, told), "a read is older than what was told before")
+			told = v
+		}
+	})
+	working.Go(func() {
+		for i := range cuts {
+			driver.Sleep(ctx, c.cfg.Clock, 30*time.Millisecond)
+			proxies[i%3].Reset()
+		}
+	})
+	for i := range changes {
+		_, err := admin.Set("/value", []byte(strconv.Itoa(i+1)), -1)
+		require.NoError(t, err)
+	}
+	working.Wait()
+	stop()
+	assert.Equal(t, changes, told)
+}
+
+func TestLoginsAndPermissions(t *testing.T) {
+	e, _, root := shared(t)
+	proxy := proxyTo(t, e, 0)
+	c := newClient(calmTTL, proxy.Addr())
+	c.cfg.Auth = func() []conn.Auth {
+		return []conn.Auth{{Scheme: "digest", Credentials: []byte("ann:x")}, {Scheme: "digest", Credentials: []byte("bob:y")}}
+	}
+	c.open(t)
+	acl := zk.DigestACL(zk.PermAll, "ann", "x")
+	_, err := c.Once(bounded(t), conn.Multi(&zk.CreateRequest{Path: root + "/a", Acl: acl}))
+	require.NoError(t, err)
+	for range 5 { // each connection shows them again
+		proxy.Reset()
+		all, err := c.Read(bounded(t), conn.Get(root+"/a"))
+		require.NoError(t, err)
+		require.NoError(t, all[0].Err)
+	}
+
+	stranger := newClient(calmTTL, e.Endpoints()...).open(t)
+	all, err := stranger.Read(bounded(t), conn.Get(root+"/a"), conn.Exists(root+"/a"))
+	require.NoError(t, err)
+	require.ErrorIs(t, all[0].Err, zk.ErrNoAuth)
+	require.NoError(t, all[1].Err)
+	w, _ := stranger.watch(conn.WatchData, root+"/a")
+	got := w.next(t)
+	assert.Equal(t, conn.Refused, got.Kind)
+	require.ErrorIs(t, got.Answer.Err, zk.ErrNoAuth)
+
+	refused := newClient(calmTTL, e.Endpoints()...)
+	refused.cfg.Auth = func() []conn.Auth { return []conn.Auth{{Scheme: "none", Credentials: []byte("secret")}} }
+	_, err = conn.Open(bounded(t), refused.cfg)
+	require.ErrorIs(t, err, driver.ErrDenied)
+	require.ErrorIs(t, err, zk.ErrAuthFailed)
+	assert.NotContains(t, err.Error(), "secret")
+}
+
+func TestTLS(t *testing.T) {
+	e := zktest.New(t, &zktest.Options{TLS: true})
+	tls, err := e.CA().Client("someone")
+	require.NoError(t, err)
+	proxy := proxyTo(t, e, 0)
+	c := newClient(calmTTL, proxy.Addr())
+	c.cfg.TLS = tls
+	c.open(t)
+	_, err = c.Once(bounded(t), create("/a", nil, zk.FlagEphemeral))
+	require.NoError(t, err)
+	proxy.Reset()
+	_, err = c.Read(bounded(t), conn.Get("/a"))
+	require.NoError(t, err)
+
+	plain := newClient(calmTTL, e.Endpoints()...)
+	_, err = conn.Open(within(t, shortTTL), plain.cfg)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorContains(t, err, "it wants TLS")
+	plain.cfg.TLS = tls.Clone()
+	plain.cfg.TLS.ServerName = "elsewhere.example"
+	_, err = conn.Open(within(t, shortTTL), plain.cfg)
+	require.ErrorContains(t, err, "TLS")
+	require.ErrorContains(t, err, "elsewhere.example")
+}
+
+// TestAWipedServerEndsNothingByItself: it refuses a client that has seen more than it has. So the
+// session ends with its deadline, and Close finds that it is not there.
+func TestAWipedServerEndsNothingByItself(t *testing.T) {
+	e := zktest.New(t, nil)
+	c := newClient(shortTTL, e.Endpoints()...).open(t)
+	_, err := c.Once(bounded(t), create("/a", nil, zk.FlagEphemeral))
+	require.NoError(t, err)
+	e.Member(0).Kill()
+	require.NoError(t, e.Member(0).Wipe())
+	require.NoError(t, e.Member(0).Restart(bounded(t)))
+	_, err = c.Read(within(t, time.Second), conn.Get("/a"))
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorContains(t, err, "its data is older than what it showed before")
+	require.NoError(t, c.Close(bounded(t)))
+}

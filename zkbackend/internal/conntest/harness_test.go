@@ -1,0 +1,196 @@
+package conntest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/testnet"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if e, err := standalone(); err == nil {
+		_ = e.Close()
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+const (
+	shortTTL = 2 * time.Second
+	calmTTL  = 10 * time.Second
+	patience = 30 * time.Second // what a busy machine is given
+)
+
+var open = zk.WorldACL(zk.PermAll)
+
+// client is a Session and what it has reported.
+type client struct {
+	*conn.Session
+	cfg conn.Config
+
+	mu       sync.Mutex
+	renewals []driver.Instant
+	deadline driver.Instant
+	gone     []error
+	goneAt   driver.Instant
+}
+
+func newClient(ttl time.Duration, servers ...string) *client {
+	c := &client{cfg: conn.Config{
+		Servers: servers, TTL: ttl, TickTime: 50 * time.Millisecond,
+		Margin: func(ttl time.Duration) time.Duration { return max(ttl/10, 100*time.Millisecond) },
+		Logger: slog.New(slog.DiscardHandler), Clock: driver.SystemClock(),
+	}}
+	c.cfg.Renewed = func(sent driver.Instant, ttl time.Duration) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.renewals = append(c.renewals, sent)
+		c.deadline = max(c.deadline, sent.Add(ttl-c.cfg.Margin(ttl)))
+	}
+	c.cfg.Gone = func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gone = append(c.gone, err)
+		c.goneAt = c.cfg.Clock.Now()
+	}
+	return c
+}
+
+// open opens the session, which is closed at the end of the test.
+func (c *client) open(t *testing.T) *client {
+	t.Helper()
+	var err error
+	c.Session, err = conn.Open(bounded(t), c.cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), shortTTL)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	return c
+}
+
+func (c *client) losses() []error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.gone)
+}
+
+// renewed returns the newest renewal, and how many there were.
+func (c *client) renewed() (driver.Instant, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Max(c.renewals), len(c.renewals)
+}
+
+// ends returns when the deadline is, by what was reported.
+func (c *client) ends() driver.Instant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deadline
+}
+
+// notices collects what a watch reports.
+type notices chan conn.Notice
+
+func (n notices) next(t *testing.T) conn.Notice {
+	t.Helper()
+	select {
+	case got := <-n:
+		return got
+	case <-time.After(patience):
+		require.FailNow(t, "no notice")
+		return conn.Notice{}
+	}
+}
+
+func (c *client) watch(kind conn.WatchKind, path string) (notices, func()) {
+	n := make(notices, 100)
+	return n, c.Watch(kind, path, func(got conn.Notice) { n <- got })
+}
+
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, patience, 5*time.Millisecond, what)
+}
+
+func wait(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		require.FailNow(t, "not in time", what)
+	}
+}
+
+var (
+	standalone = sync.OnceValues(func() (*zktest.Ensemble, error) { return zktest.Start(context.Background(), nil) })
+	roots      atomic.Int64
+)
+
+// shared returns a server that many tests use, and a folder of the test's own.
+func shared(t *testing.T) (e *zktest.Ensemble, admin *zk.Conn, root string) {
+	t.Helper()
+	e, err := standalone()
+	require.NoError(t, err)
+	admin = e.Client(t)
+	root = fmt.Sprint("/test", roots.Add(1))
+	_, err = admin.Create(root, nil, 0, open)
+	require.NoError(t, err)
+	return e, admin, root
+}
+
+// proxyTo returns a proxy before a member of an ensemble.
+func proxyTo(t *testing.T, e *zktest.Ensemble, i int) *testnet.Proxy {
+	t.Helper()
+	p, err := testnet.New(e.Member(i).Direct(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func isUnknown(err error) bool {
+	_, ok := errors.AsType[*conn.UnknownError](err)
+	return ok
+}
+
+func create(path string, data []byte, flags int32) conn.Request {
+	return conn.Multi(&zk.CreateRequest{Path: path, Data: data, Acl: open, Flags: flags})
+}
+
+func set(path string, data []byte, version int32) conn.Request {
+	return conn.Multi(&zk.SetDataRequest{Path: path, Data: data, Version: version})
+}

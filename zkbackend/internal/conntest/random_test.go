@@ -1,0 +1,145 @@
+package conntest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/testnet"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+var (
+	randomSeed = flag.Uint64("conn.seed", 0, "the seed of TestOutcomesAreTrueUnderRandomFaults; 0 means any")
+	randomTime = flag.Duration("conn.time", 6*time.Second, "for how long TestOutcomesAreTrueUnderRandomFaults runs")
+)
+
+// TestOutcomesAreTrueUnderRandomFaults: what was done is there, what was not done is not and does not
+// come, and what is unknown is one of both; whatever happens to the connections to three servers.
+// Watches report nothing twice and in the right order.
+func TestOutcomesAreTrueUnderRandomFaults(t *testing.T) {
+	seed := *randomSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat with -args -conn.seed=%d", seed)
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	admin := e.Client(t)
+	_, err := admin.Create("/r", nil, 0, open)
+	require.NoError(t, err)
+	proxies := []*testnet.Proxy{proxyTo(t, e, 0), proxyTo(t, e, 1), proxyTo(t, e, 2)}
+	c := newClient(4*time.Second, proxies[0].Addr(), proxies[1].Addr(), proxies[2].Addr())
+	c.cfg.TickTime = 100 * time.Millisecond
+	c.open(t)
+	ctx, stop := context.WithTimeout(context.Background(), *randomTime)
+	defer stop()
+	var working sync.WaitGroup
+	var mu sync.Mutex
+	outcomes := map[string]string{}
+	counts := map[string]int{}
+
+	for w := range 6 {
+		random := rand.New(rand.NewPCG(seed, uint64(w)))
+		working.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				path := fmt.Sprintf("/r/%d-%d", w, i)
+				one, cancel := context.WithTimeout(ctx, time.Duration(1+random.IntN(1000))*time.Millisecond)
+				_, err := c.Once(one, create(path, nil, zk.FlagEphemeral))
+				cancel()
+				outcome := "done"
+				switch {
+				case isUnknown(err):
+					outcome = "unknown"
+				case err != nil:
+					outcome = "not done"
+				}
+				mu.Lock()
+				outcomes[path[3:]] = outcome
+				counts[outcome]++
+				mu.Unlock()
+			}
+		})
+		working.Go(func() { watchInOrder(ctx, t, c, fmt.Sprintf("/r/%d-", w)) })
+	}
+	random := rand.New(rand.NewPCG(seed, 99))
+	for ctx.Err() == nil {
+		p := proxies[random.IntN(3)]
+		d := time.Duration(random.IntN(1200)) * time.Millisecond
+		switch random.IntN(4) {
+		case 0:
+			p.Reset()
+			d /= 10
+		case 1:
+			p.Hold(fault.Directions()[random.IntN(3)])
+		case 2:
+			p.Refuse(true)
+			p.Reset()
+		case 3:
+			p.Delay(fault.Both, d/10)
+		}
+		driver.Sleep(ctx, c.cfg.Clock, d)
+		p.Refuse(false)
+		p.Delay(fault.Both, 0)
+		p.Heal(fault.Both)
+	}
+	working.Wait()
+	require.Empty(t, c.losses())
+	_, err = c.Read(bounded(t), conn.Sync())
+	require.NoError(t, err)
+	time.Sleep(500 * time.Millisecond) // what is late
+	_, err = admin.Sync("/")
+	require.NoError(t, err)
+	names, _, err := admin.Children("/r")
+	require.NoError(t, err)
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	for name, outcome := range outcomes {
+		if outcome != "unknown" {
+			assert.Equal(t, outcome == "done", there[name], "%s was said to be %s", name, outcome)
+		}
+	}
+	t.Logf("%v", counts)
+	assert.Greater(t, counts["done"], 50)
+}
+
+// watchInOrder watches nodes that come, one after the other.
+func watchInOrder(ctx context.Context, t *testing.T, c *client, prefix string) {
+	for i := 0; ctx.Err() == nil; i++ {
+		last := make(chan conn.NoticeKind, 1)
+		var kinds []conn.NoticeKind
+		cancel := c.Watch(conn.WatchData, fmt.Sprint(prefix, i), func(n conn.Notice) {
+			if kinds = append(kinds, n.Kind); n.Kind != conn.Armed {
+				last <- n.Kind
+			}
+			if n.Kind == conn.Refused && !errors.Is(n.Answer.Err, zk.ErrNoNode) {
+				assert.ErrorIs(t, n.Answer.Err, driver.ErrSessionOver)
+			}
+		})
+		select {
+		case kind := <-last:
+			want := []conn.NoticeKind{conn.Armed, kind}
+			if kind == conn.Refused {
+				want = want[1:]
+			}
+			assert.Equal(t, want, kinds)
+		case <-time.After(20 * time.Millisecond):
+			cancel()
+		case <-ctx.Done():
+			cancel()
+		}
+	}
+}

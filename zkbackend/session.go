@@ -1,0 +1,102 @@
+package zkbackend
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
+)
+
+// zkSession is one ZooKeeper session, with what it knows of queues. How each request is
+// made is in the files that are named after the methods.
+type zkSession struct {
+	b    *backend
+	cfg  driver.Config
+	conn *conn.Session
+
+	// Set before Open returns, and never changed.
+	seal     *seal    // nil if entries cannot be protected
+	acl      []zk.ACL // of new nodes that are no entries
+	entryACL []zk.ACL // of new entries
+
+	own     *registry
+	records knownRecords
+	leased  seen[string, bool]  // foreign entries: whether they have a session
+	mixed   seen[string, bool]  // queues of which checkProtocols has logged
+	nodes   seen[string, int64] // foreign entries: the czxid that a Read has returned last
+}
+
+var _ driver.Session = (*zkSession)(nil)
+
+// ID implements driver.Session.
+func (s *zkSession) ID() string { return s.conn.ID() }
+
+// Renew implements driver.Session.
+func (s *zkSession) Renew() { s.conn.Renew() }
+
+// Abandon implements driver.Session.
+func (s *zkSession) Abandon() { s.conn.Abandon() }
+
+// Close implements driver.Session.
+func (s *zkSession) Close(ctx context.Context) error { return s.conn.Close(ctx) }
+
+// Join implements driver.Session.
+func (s *zkSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	j, err := newJoin(s, reqs)
+	if err != nil {
+		return named[[]driver.Joined](nil, err, "join", reqs[0].Queue)
+	}
+	joined, err := j.run(ctx)
+	joined, err = named(joined, err, "join", reqs[0].Queue)
+	if j.guid != "" {
+		err = &driver.PendingError{Err: err, Settle: j.settle}
+	}
+	return joined, err
+}
+
+// Leave implements driver.Session.
+func (s *zkSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	left, err := newLeave(s, reqs).do(ctx)
+	return named(left, err, "leave", reqs[0].Ref.Queue)
+}
+
+// Read implements driver.Session.
+func (s *zkSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	v, err := newReader(s, req.Queue).read(ctx, req)
+	return named(v, err, "read", req.Queue)
+}
+
+// Update implements driver.Session.
+func (s *zkSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+	results, err := newUpdate(s, req).do(ctx)
+	return named(results, err, "update", req.Queue)
+}
+
+// Names implements driver.Session.
+func (s *zkSession) Names(ctx context.Context, prefix string) ([]string, error) {
+	names, err := (&walk{s: s, prefix: prefix}).run(ctx)
+	return named(names, err, "names with prefix", prefix)
+}
+
+// named adds to an error what was to be done. With an error there is no value.
+func named[T any](v T, err error, what, of string) (T, error) {
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("zookeeper: %s %q: %w", what, of, err)
+	}
+	return v, nil
+}
+
+// Watch implements driver.Session.
+func (s *zkSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
+	return startWatch(s, t, f)
+}

@@ -1,0 +1,225 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/zkbackend/internal/conn"
+)
+
+// update is one call of Update, over all its attempts.
+//
+// A writer becomes a reader by a transaction that deletes its node and makes it anew: same
+// path, same session, and the number in the name keeps the place. Its watchers see that
+// the node was deleted, which of a writer means that they must look; a change of the node
+// would mean that it was released. No read comes between. The node is written once more
+// there: so a condition on its version tells the writer from the reader, see Guard. The
+// data keeps the token, which the czxid is not any more. (Tried on 3.8 and 3.9.)
+type update struct {
+	s      *zkSession
+	sender sender
+	req    driver.UpdateRequest
+	name   entryName
+	own    *ownEntry // nil if only records are changed
+	ops    *opSet
+
+	// What was refused, and is left out: the detail, the notice to watches of the queue,
+	// and the holder's node, which is there.
+	noDetail, noTouch, noHolder bool
+}
+
+// errLatch: Curator's LeaderLatch watches the entry before its own by a watch that fires
+// once, and takes notice of nothing but its end (LeaderLatch.checkLeadership of 5.4, seen).
+var errLatch = fmt.Errorf("%w: a value there cannot be changed, because Curator's candidates would wait for ever", driver.ErrRefused)
+
+func newUpdate(s *zkSession, req driver.UpdateRequest) *update {
+	return &update{s: s, sender: sender{conn: s.conn}, req: req, ops: newOps(s, req.Queue, req.Ops)}
+}
+
+// do is Update.
+func (u *update) do(ctx context.Context) ([]driver.Result, error) {
+	if err := u.check(); err != nil {
+		return nil, err
+	}
+	for {
+		if err := u.ops.prepare(ctx, u.sender.unsure); err != nil {
+			return nil, err
+		}
+		t := u.transaction()
+		if len(t) == 0 {
+			return u.ops.results(), nil
+		}
+		zxid, failed, err := u.sender.send(ctx, t)
+		if err == nil {
+			u.done(zxid)
+			return u.ops.results(), nil
+		}
+		if err := u.refused(ctx, failed, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// check finds the entry, and returns why it cannot be changed, or nil.
+func (u *update) check() error {
+	r := &u.req
+	for _, op := range r.Ops {
+		if op.Bound && u.s.cfg.Observer {
+			return fmt.Errorf("%w: an Observer has no bound records", driver.ErrRefused)
+		}
+	}
+	if r.Entry.Zero() {
+		if r.Marks != 0 || r.Data != nil || r.Detail != nil {
+			return fmt.Errorf("%w: a change of an entry that is not named", driver.ErrRefused)
+		}
+		return nil
+	}
+	n, ok := nameOf(r.Entry)
+	if ok {
+		u.name, u.own = n, u.s.own.of(ownKey{r.Queue, n.guid})
+	}
+	switch {
+	case u.own == nil:
+		return driver.ErrGone // or of another session
+	case r.Marks.Has(driver.MarkShared) && !n.downgrades():
+		return fmt.Errorf("%w: %q is no writer", driver.ErrRefused, n.text)
+	case r.Marks.Has(driver.MarkAdmitted) && (n.mode != driver.Weighted || n.valued):
+		return fmt.Errorf("%w: %q is no request for permits", driver.ErrRefused, n.text)
+	case r.Data != nil && !n.valued:
+		return fmt.Errorf("%w: %q was made without a value", driver.ErrRefused, n.text)
+	case r.Data != nil && n.marker == markLatch:
+		return fmt.Errorf("%w: %q", errLatch, n.text)
+	case len(r.Data) > maxData:
+		return tooLong(len(r.Data))
+	}
+	return nil
+}
+
+// transaction is what the next attempt does. The first step for the entry fails if that is
+// not there, so the rest is done only while it is.
+func (u *update) transaction() (t transaction) {
+	s, lay, r := u.s, u.s.b.lay, &u.req
+	if u.own == nil {
+		return u.ops.steps(0)
+	}
+	changed := false
+	switch path := r.Entry.Key; {
+	case r.Marks.Has(driver.MarkShared) && !u.own.marks.Has(driver.MarkShared):
+		data := encodeShared(u.own.data, u.own.token)
+		t = append(t,
+			step{role: toChange, req: remove(path)}, // first: a change of the node would be taken for a release
+			step{role: toMark, req: create(path, data, zk.FlagEphemeral, s.entryACL)},
+			step{role: toMark, req: setData(path, data, -1)})
+	case r.Data != nil:
+		t, changed = append(t, step{role: toChange, req: setData(path, r.Data, u.own.version)}), true
+	case r.Marks.Has(driver.MarkAdmitted) && !u.own.marks.Has(driver.MarkAdmitted):
+		t, changed = append(t, step{role: toChange, req: setData(path, encodeAdmitted(u.own.data), -1)}), true
+	default:
+		t = append(t, step{role: toCheck, req: exists(path)})
+	}
+	if changed && !u.noTouch {
+		t = append(t, s.touching(lay.folder(r.Queue))...)
+	}
+	if holder := lay.holders(r.Queue) + "/" + u.name.guid; changed && r.Marks.Has(driver.MarkAdmitted) && !u.noHolder {
+		u.own.holder.Store(true) // from before it may be made
+		t = append(t, step{role: toHold, req: create(holder, nil, zk.FlagEphemeral, s.acl)})
+	}
+	switch detail := lay.details(r.Queue) + "/" + u.name.guid; {
+	case r.Detail == nil || u.noDetail:
+	case u.own.detail > 0:
+		t = append(t, step{role: toDetail, req: setData(detail, r.Detail, u.own.detail-1)})
+	default:
+		u.own.tried = true // from before it may be made
+		t = append(t, step{role: toDetail, req: create(detail, r.Detail, zk.FlagEphemeral, s.entryACL)})
+	}
+	return append(t, u.ops.steps(0)...)
+}
+
+// done takes in that the transaction was carried out.
+func (u *update) done(zxid int64) {
+	u.ops.done(zxid)
+	if u.own == nil {
+		return
+	}
+	u.own.marks |= u.req.Marks
+	if u.req.Data != nil {
+		u.own.version++
+	}
+	if u.req.Detail != nil && !u.noDetail {
+		u.own.detail++
+	}
+}
+
+// refused takes in why the transaction was not carried out. Nil means that the next may be.
+func (u *update) refused(ctx context.Context, st step, err error) error {
+	lay, missing := u.s.b.lay, isMissing(err)
+	switch {
+	case isClassified(err):
+		return err
+	case st.role == toOp:
+		return u.ops.refused(ctx, st, err, u.sender.unsure)
+	case (st.role == toCheck || st.role == toChange) && missing:
+		return driver.ErrGone
+	case st.role == toChange && errors.Is(err, zk.ErrBadVersion):
+		n, err := u.writes(ctx, u.req.Entry.Key)
+		if u.own.version = n - 1; n == 0 && err == nil {
+			err = driver.ErrGone
+		}
+		return err
+	case st.role == toTouch:
+		u.noTouch = true
+		return nil
+	case st.role == toHold && missing:
+		return u.s.makeFolder(ctx, lay.holders(u.req.Queue))
+	case st.role == toHold && errors.Is(err, zk.ErrNodeExists):
+		// By an attempt that was given up, or by another client. The second only delays:
+		// its end is not that of the entry.
+		u.noHolder = true
+		return nil
+	case st.role == toDetail:
+		return u.detailRefused(ctx, err)
+	case st.role == toHold:
+		return translate(err, "CREATE", lay.holders(u.req.Queue))
+	case st.role == toMark:
+		return translate(err, "CREATE", lay.folder(u.req.Queue))
+	}
+	return translate(err, "WRITE", u.req.Entry.Key)
+}
+
+// detailRefused leaves the detail out unless its node, or the folder, can be made.
+func (u *update) detailRefused(ctx context.Context, err error) error {
+	details := u.s.b.lay.details(u.req.Queue)
+	switch {
+	case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), isMissing(err) && u.own.detail > 0:
+		u.own.detail, err = u.writes(ctx, details+"/"+u.name.guid)
+		return err
+	case isMissing(err):
+		if err = u.s.makeFolder(ctx, details); !driver.Incurable(err) {
+			return err
+		}
+	}
+	u.noDetail, u.own.tried = true, u.sender.unsure
+	u.s.cfg.Logger.Debug("zookeeper: cannot write what describes an entry", "name", u.req.Queue, "err", err)
+	return nil
+}
+
+// writes returns how often a node was written, including when it was made, and 0 if it is
+// not there. A write that is carried out late requires an older version than the next write
+// has made.
+func (u *update) writes(ctx context.Context, path string) (n int32, err error) {
+	var b batch
+	b.add(conn.Exists(path), func(a conn.Answer) error {
+		switch {
+		case a.Err == nil:
+			n = a.Stat.Version + 1
+		case !isMissing(a.Err):
+			return translate(a.Err, "READ", path)
+		}
+		return nil
+	})
+	return n, b.run(ctx, u.s, true)
+}
