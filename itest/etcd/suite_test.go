@@ -14,7 +14,7 @@ import (
 
 func members(t *testing.T, n int) drivertest.Harness {
 	h := etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: n, Processes: true}))
-	h.Replicated = n > 1 && !tier.All()
+	h.Replicated, h.Sparse = n > 1 && !tier.All(), !tier.All()
 	return h
 }
 

@@ -19,7 +19,7 @@ func servers(t *testing.T, n int) drivertest.Harness {
 	h := zkHarness(zktest.New(t, &zktest.Options{
 		Members: n, Tick: zkTick, Config: map[string]string{"syncLimit": "100"}, Properties: zkOperator(),
 	}), zkbackend.LayoutCurator)
-	h.Replicated = n > 1 && !tier.All()
+	h.Replicated, h.Sparse = n > 1 && !tier.All(), !tier.All()
 	return h
 }
 
@@ -41,7 +41,7 @@ func TestDriverOnNetty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts.Tick, opts.Properties = zkTick, zkOperator()
 			h := zkHarness(zktest.New(t, &opts), zkbackend.LayoutCurator)
-			h.Topics, h.Replicated = topics, !tier.All()
+			h.Topics, h.Replicated, h.Sparse = topics, !tier.All(), !tier.All()
 			drivertest.Run(t, h)
 		})
 	}

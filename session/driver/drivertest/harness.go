@@ -71,9 +71,12 @@ type Harness struct {
 
 	// Replicated runs only the cases that can fail because several servers answer:
 	// order, reads, watches, expiry, lost and late requests. The others belong on one
-	// server. The same holds in recipes/recipetest. Of the table of Ops whose request is
-	// lost, a case tries every fourth line.
+	// server. The same holds in recipes/recipetest.
 	Replicated bool
+
+	// Sparse has the cases of Ops whose request is lost try every fourth line of their
+	// table, each case other ones. In real time each line costs a second or more.
+	Sparse bool
 
 	// Undone reports whether a join that arrives late may make its entry: the service
 	// has no condition that refuses it. The backend must delete that entry by itself,

@@ -147,7 +147,7 @@ func closeSurvives(w *fixture, f fault.Kind) {
 func opsSurvive(w *fixture, v verb, f fault.Kind) {
 	o := w.open()
 	for i, x := range tries() {
-		if len(x.had) > 1 || w.h.Replicated && (i+len(v.name)+len(f))%4 != 0 {
+		if len(x.had) > 1 || w.h.Sparse && (i+len(v.name)+len(f))%4 != 0 {
 			continue // for the table without faults, and for another verb or fault
 		}
 		name := fmt.Sprint("row/", i)
