@@ -53,7 +53,7 @@ func run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer, ope
 	s, err := open(patient, cfg, Session(cfg, out))
 	enough()
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, session.ErrUnavailable)):
 		return nil // it is to leave, and has not begun
 	case err != nil:
 		return fmt.Errorf("worker %s: open a session: %w", cfg.Name, err)
