@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxJoin is the most entries that are made at once: etcd takes 128 operations in a
-	// transaction unless it is told otherwise, and an entry takes two or three.
+	// transaction by default, and an entry takes two or three.
 	maxJoin = 32
 	// maxData is the most bytes of an entry's data: etcd takes requests of 1.5 MiB.
 	maxData   = 1 << 20

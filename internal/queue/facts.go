@@ -90,7 +90,7 @@ func (q *queue) acknowledged(hearsay uint64) proof {
 	return byEvent
 }
 
-// vanish takes in that an own entry is gone, whoever deleted it. If it was asked to leave,
+// vanish takes in that an own entry is gone, by any client. If it was asked to leave,
 // the answer to that is still to come.
 func (q *queue) vanish(en *entry) {
 	if en.leaving {

@@ -12,7 +12,7 @@ import (
 // them, where entries that are not known may stand.
 //
 // It can be old, but only in one way: it may show entries that are gone, and lack marks
-// that they have. It lacks no entry where it shows no gap. So whoever may hold by the
+// that they have. It lacks no entry where it shows no gap. So an entry that may hold by the
 // picture may hold in the queue.
 type picture struct {
 	es   []*driver.Entry

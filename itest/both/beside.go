@@ -22,11 +22,8 @@ type Beside struct {
 	Put func(t testing.TB, queue, record, value string)
 
 	// Limits are limits that no semaphore has. Limit writes one of them for a queue.
-	// Mend removes it where a semaphore cannot be given another limit instead; it may
-	// be nil.
 	Limits []string
 	Limit  func(t testing.TB, queue, limit string)
-	Mend   func(t testing.TB, queue, limit string)
 
 	// Slots are names of no slot, and Numbers and Ledgers are values of records beside
 	// those of [Values].
@@ -69,9 +66,6 @@ func (b Beside) limits(t *testing.T, one, two *recipetest.Client) {
 		_, ferr := semaphore.NewWith(two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(recipetest.Bounded(t), 1)
 		_, lerr := sem.Limit(recipetest.Bounded(t))
 		told := map[string]error{"waiter": waiter.Err, "acquire": aerr, "follow": ferr, "limit": lerr}
-		if b.Mend != nil {
-			told["resize"] = sem.Resize(recipetest.Bounded(t), 3)
-		}
 		for what, err := range told {
 			require.ErrorIs(t, err, session.ErrRefused, what)
 			assert.Less(t, len(err.Error()), 500, what)
@@ -80,9 +74,6 @@ func (b Beside) limits(t *testing.T, one, two *recipetest.Client) {
 		assert.Less(t, time.Since(begin), recipetest.Relooks, "told by an event")
 		assert.NoError(t, context.Cause(h.Context()), "the holder goes on")
 		recipetest.Unlock(t, h)
-		if b.Mend != nil {
-			b.Mend(t, name, limit)
-		}
 		require.NoError(t, sem.Resize(recipetest.Bounded(t), 2))
 		h, err = sem.Acquire(recipetest.Bounded(t), 2)
 		require.NoError(t, err)
