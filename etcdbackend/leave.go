@@ -61,7 +61,9 @@ type exit struct {
 // add adds an entry. Another owner's is only deleted with Any.
 func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error) {
 	s, e := d.s, exit{ref: req.Ref}
-	e.own, e.gone = s.find(req.Ref)
+	if !req.Any { // or a call of the owner may be under way
+		e.own, e.gone = s.find(req.Ref)
+	}
 	var q *queue
 	if e.own != nil {
 		q, e.key, e.unsure = e.own.q, e.own.key, e.own.unsure

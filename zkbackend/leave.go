@@ -46,7 +46,9 @@ func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
 		l.parts = append(l.parts, p)
 		folder, _ := split(req.Ref.Key)
 		if n, ok := nameOf(req.Ref); ok && folder == s.b.lay.folder(req.Ref.Queue) {
-			p.name, p.own = n, s.own.of(ownKey{req.Ref.Queue, n.guid})
+			if p.name = n; !req.Any { // or a call of the owner may be under way
+				p.own = s.own.of(ownKey{req.Ref.Queue, n.guid})
+			}
 		} // else no entry has this key and this place
 		if p.own == nil {
 			continue

@@ -110,6 +110,16 @@ func (e *engine) open(name string) *queue {
 	return q
 }
 
+// entry returns the own entry of that name, nil if there is none.
+func (e *engine) entry(ref driver.Ref) *entry {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if q := e.queues[ref.Queue]; q != nil {
+		return q.own.get(ref)
+	}
+	return nil
+}
+
 // tidy frees a queue some time after its last use.
 func (e *engine) tidy(q *queue) {
 	if q.idle || q.users > 0 || q.own.len() > 0 {

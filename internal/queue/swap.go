@@ -21,7 +21,7 @@ func SetLimit(ctx context.Context, s *session.Session, name string, limit int64)
 		if err != nil {
 			return err
 		}
-		err = swap(ctx, t, driver.UpdateRequest{Queue: name}, recordLimit, func([]byte) []byte { return value })
+		err = swap(ctx, t.Driver(), t.Driver().Update, driver.UpdateRequest{Queue: name}, recordLimit, func([]byte) []byte { return value })
 		if !errors.Is(err, driver.ErrSessionOver) || ctx.Err() != nil {
 			return err
 		}
@@ -53,15 +53,24 @@ func MarkDone(ctx context.Context, s *session.Session, h *session.Hold, update f
 	if err != nil {
 		return err
 	}
-	ref := Core().Inner(h).Refs()[0]
-	return swap(ctx, t, driver.UpdateRequest{Queue: ref.Queue, Entry: ref}, recordDone, update)
+	en := engineOf(t).entry(Core().Inner(h).Refs()[0])
+	if en == nil {
+		return driver.ErrGone
+	}
+	inTurn := func(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+		return en.g.update(ctx, en.n, req)
+	}
+	return swap(ctx, t.Driver(), inTurn, driver.UpdateRequest{Queue: en.Queue}, recordDone, update)
 }
+
+// updater is driver.Session's Update, or a call of it that is made in its turn.
+type updater = func(context.Context, driver.UpdateRequest) ([]driver.Result, error)
 
 // swap replaces a record by what change makes of it, only if it was not written since it
 // was read: a condition on the value could be met by an older request that comes late.
-func swap(ctx context.Context, t term, req driver.UpdateRequest, name string, change func([]byte) []byte) error {
+func swap(ctx context.Context, s driver.Session, update updater, req driver.UpdateRequest, name string, change func([]byte) []byte) error {
 	for {
-		r, err := readRecord(ctx, t.Driver(), req.Queue, name)
+		r, err := readRecord(ctx, s, req.Queue, name)
 		if err != nil {
 			return err
 		}
@@ -70,7 +79,7 @@ func swap(ctx context.Context, t term, req driver.UpdateRequest, name string, ch
 			return nil
 		}
 		req.Ops = []driver.Op{{Record: name, If: driver.At(r.Version), Value: value}}
-		_, err = t.Driver().Update(ctx, req)
+		_, err = update(ctx, req)
 		if _, refused := errors.AsType[*driver.RefusedError](err); !refused {
 			return err //nolint:wrapcheck // the backend's own error
 		}

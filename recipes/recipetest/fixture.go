@@ -95,7 +95,7 @@ func (w *Fixture) openOn(
 	for _, f := range change {
 		f(&o)
 	}
-	s, err := core().Open(w.soon(), backend(c.net), &o)
+	s, err := core().Open(w.soon(), serial{backend(c.net), w.t}, &o)
 	require.NoError(w.t, c.Opened(w.t, s, err), "open")
 	return c
 }

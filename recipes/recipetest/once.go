@@ -24,6 +24,7 @@ func onces() []testCase {
 			{"WhatALostHolderDidRunsAgain", onceLost},
 			{"OnceCountsWhenItsCallerHasGivenUp", onceGivenUp},
 			{"OnceInsideItsLockIsReentrant", onceInside},
+			{"WhatIsDoneIsRecordedAfterOtherCallsAboutTheEntry", onceLong},
 		},
 		over("OnceIsOnceWithA%v", fault.Retryable(), onceSurvives),
 	)
@@ -125,6 +126,21 @@ func onceInside(w *Fixture) {
 		require.ErrorIs(w.t, m.Once(ctx, "a", succeeds), session.ErrReentrant)
 		return nil
 	}))
+}
+
+// onceLong: the work ends while the time of the grant is being stored with the entry, which
+// begins after a second and whose answer is lost here.
+func onceLong(w *Fixture) {
+	var did runs
+	one, two := w.Client("one"), w.Client("two")
+	one.once(did.work("a", func(context.Context, *session.Hold) error {
+		one.net.Inject(fault.Update, fault.LostReply)
+		before := one.net.Requests()
+		Until(w.t, "a request for the time of the grant", func() bool { return one.net.Requests() > before })
+		return nil
+	}))
+	two.once(did.work("a", succeeds))
+	assert.Equal(w.t, 1, did.of["a"])
 }
 
 func onceSurvives(w *Fixture, f fault.Kind) {

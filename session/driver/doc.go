@@ -79,7 +79,9 @@
 // the service refuses a request because of it, the backend sends the request again
 // without it.
 //
-// The caller makes calls about one entry (Update, Leave) one at a time.
+// The caller makes calls about one entry (Update, Leave) one at a time, except for a Leave
+// with Any. That one may come at any moment, and the backend takes the entry for that of
+// another owner.
 //
 // # Time
 //

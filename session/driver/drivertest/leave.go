@@ -22,6 +22,7 @@ func leave() []testCase {
 			{"LeaveDeletesTheDetailToo", leaveDetail},
 			{"LeaveOfWhatIsGoneChangesBoundRecordsOnly", leaveGoneOps},
 			{"AnyEntryIsEvicted", evictAny},
+			{"AnOwnEntryIsEvictedDuringItsUpdate", evictOwn},
 		},
 	)
 }
@@ -29,19 +30,19 @@ func leave() []testCase {
 // way is a way to delete an entry.
 type way string
 
-func ways() []way { return []way{"Leave", "Evict"} }
+func ways() []way { return []way{"Leave", "Evict", "EvictByItsOwner"} }
 
 // open opens a session, and another that deletes its entries: itself, or an operator's.
 func (v way) open(w *fixture) (o, by *owner) {
 	o = w.open()
-	if v == "Leave" {
-		return o, o
+	if v == "Evict" {
+		return o, w.observe()
 	}
-	return o, w.observe()
+	return o, o
 }
 
 func (v way) request(ref driver.Ref) driver.LeaveRequest {
-	return driver.LeaveRequest{Ref: ref, Any: v == "Evict"}
+	return driver.LeaveRequest{Ref: ref, Any: v != "Leave"}
 }
 
 // delete deletes an entry, which its session has been shown.
@@ -76,7 +77,7 @@ func leaveLater(w *fixture, v way) {
 	f := w.svc.PutForeign(w.t, queue, true)
 	mixed := driver.Ref{Queue: queue, Key: young.Key, Place: old.Place}
 	all := []driver.Ref{old, mixed}
-	if v == "Evict" {
+	if v != "Leave" {
 		all = append(all, driver.Ref{Queue: queue, Key: f.Key, Place: f.Place - 1})
 	}
 	for _, ref := range all {
@@ -315,4 +316,25 @@ func firstSurvives(w *fixture, f fault.Kind) {
 	third.c.Inject(fault.Leave, f)
 	third.leave(waits)
 	assert.False(w.t, late.awaitGone().First, "the second is ahead of it")
+}
+
+// evictOwn: an operator may evict with the session that holds. Every other call about an
+// entry waits for the one before, this one does not.
+func evictOwn(w *fixture) {
+	o := w.open()
+	for range 5 {
+		e := o.join(queue).Entry.Ref
+		o.fresh(queue)
+		updated := make(chan error, 1)
+		go func() {
+			_, err := o.Update(w.soon(), driver.UpdateRequest{Queue: queue, Entry: e, Detail: []byte("new")})
+			updated <- err
+		}()
+		assert.Equal(w.t, []driver.Left{driver.Deleted}, o.leaveWith(driver.LeaveRequest{Ref: e, Any: true}))
+		if err := <-updated; err != nil {
+			require.ErrorIs(w.t, err, driver.ErrGone)
+		}
+		assert.Equal(w.t, []driver.Left{driver.WasGone}, o.leave(e))
+		w.count(0, queue, "the entry is gone")
+	}
 }
