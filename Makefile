@@ -82,7 +82,7 @@ define tests
 		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
 	else
 		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 8 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
-		step 'with servers' . -timeout 10m -p 2 -parallel 6 -skip '$(RACED)' $(SERVERS)
+		step 'with servers' . -timeout 10m -p 2 -parallel 10 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
 		printf '\nslowest %s, in seconds\n' "$$1"

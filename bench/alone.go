@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -14,9 +16,9 @@ const metricCycle = "lock + unlock, p50"
 // take turns block by block, so that each block has its counterpart right beside
 // it: here the two sides are closest, and the machine's moods are not.
 func runAlone(ctx context.Context, b *bench) error {
-	cs := b.apart()
+	cs := append(b.apart(), b.bare()...)
 	for _, kind := range b.plan.on(b.plan.alone.clusters) {
-		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
+		err := b.on(ctx, setting{Kind: kind}, func(s *site) error {
 			for range b.plan.rounds {
 				if err := b.alonePair(ctx, s, kind, cs); err != nil {
 					return err
@@ -32,73 +34,80 @@ func runAlone(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// alonePair measures one round.
-func (b *bench) alonePair(ctx context.Context, s stand.Stand, kind stand.Kind, cs []stand.Contestant) (err error) {
-	var teams []*stand.Team
-	defer func() { err = errors.Join(err, closeTeams(teams)) }()
-	for _, c := range cs {
-		err := as(ctx, c, func(ctx context.Context) error {
-			t, err := s.Open(ctx, c, 1, 1)
-			if err == nil {
-				teams = append(teams, t)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
+// alonePair measures one round. Each contestant has a lock of its own: those of ours of
+// different commits need not agree on what stands beside a queue.
+func (b *bench) alonePair(ctx context.Context, s *site, kind stand.Kind, cs []stand.Contestant) (err error) {
+	locks, err := b.ownLocks(ctx, s, cs, "alone")
+	defer func() { err = errors.Join(err, closeAll(ctx, locks)) }()
+	if err != nil {
+		return err
 	}
-	name := b.name("alone")
 	times := make([][]time.Duration, len(cs))
 	sent := make([]int64, len(cs))
 	for block := range b.plan.alone.blocks {
 		for i := range cs {
 			i = (i + block) % len(cs) // A B, B A, A B, …
-			before := teams[i].Sent()
-			var ds []time.Duration
-			err := as(ctx, cs[i], func(ctx context.Context) (err error) {
-				ds, err = cycles(ctx, teams[i].Contenders[0], name, b.plan.alone.cycles)
-				return err
-			})
+			r, err := locks[i].cycles(ctx, b.plan.alone.cycles)
 			if err != nil {
 				return err
 			}
 			if block > 0 { // the first warms up
-				times[i] = append(times[i], ds...)
-				sent[i] += teams[i].Sent().Since(before).Requests
+				times[i] = append(times[i], r.Took...)
+				sent[i] += r.Sent.Requests
 			}
 		}
 	}
 	for i, c := range cs {
 		k := key{Scenario: "alone", Cluster: kind, Size: 1, Contestant: c.Name, Metric: metricCycle}
 		b.record.add(k, micros, median(toMicros(times[i])))
-		k.Metric = metricPerLock
-		b.record.add(k, count, float64(sent[i])/float64(len(times[i])))
+		if b.counts {
+			k.Metric = metricPerLock
+			b.record.add(k, count, float64(sent[i])/float64(len(times[i])))
+		}
 	}
 	return nil
 }
 
-func closeTeams(ts []*stand.Team) error {
-	var errs []error
-	for _, t := range ts {
-		errs = append(errs, t.Close())
+// ownLock is a lock that only one contender takes.
+type ownLock struct {
+	stand.Contestant
+	crew drive.Crew
+	name string
+}
+
+// ownLocks opens one for each contestant. After an error it returns those that are open.
+func (b *bench) ownLocks(ctx context.Context, s *site, cs []stand.Contestant, kind string) (locks []ownLock, err error) {
+	for _, c := range cs {
+		err := as(ctx, c, func(ctx context.Context) error {
+			crew, err := s.open(ctx, drive.Opening{Contestant: c, N: 1, Clients: 1})
+			if err == nil {
+				locks = append(locks, ownLock{c, crew, b.name(kind)})
+			}
+			return err
+		})
+		if err != nil {
+			return locks, err
+		}
 	}
-	return errors.Join(errs...)
+	return locks, nil
 }
 
 // cycles locks and unlocks n times.
-func cycles(ctx context.Context, c stand.Contender, name string, n int) ([]time.Duration, error) {
-	ds := make([]time.Duration, n)
-	for i := range ds {
-		start := time.Now()
-		unlock, err := c.Lock(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if err := unlock(); err != nil {
-			return nil, err
-		}
-		ds[i] = time.Since(start)
+func (l ownLock) cycles(ctx context.Context, n int) (r drive.Result, err error) {
+	err = as(ctx, l.Contestant, func(ctx context.Context) error {
+		r, err = l.crew.Do(ctx, drive.Job{Name: l.name, Cycles: n})
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", l.Name, err)
 	}
-	return ds, nil
+	return r, err
+}
+
+func closeAll(ctx context.Context, locks []ownLock) error {
+	var errs []error
+	for _, l := range locks {
+		errs = append(errs, l.crew.Close(ctx))
+	}
+	return errors.Join(errs...)
 }

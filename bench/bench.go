@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -22,6 +23,7 @@ type bench struct {
 	start    time.Time
 	names    int
 	version  string // of the servers
+	old      *old   // whose workers contestants run in; nil is this process
 }
 
 // A scenario is one way of using a lock.
@@ -42,6 +44,7 @@ func scenarios() []scenario {
 		{"requests", "what a hand-off costs the server", "waiters", runRequests},
 		{"sharing", "what a release causes among those who wait", "waiters", runSharing},
 		{"far", "hand-off with a round trip added to the network", "waiters", runFar},
+		{"free", "a read lock and a permit that are free, behind many holders", "holders", runFree},
 		{"line", "hand-off down a line of waiters", "waiters", runLine},
 		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},
 	}
@@ -86,23 +89,27 @@ func (b *bench) name(kind string) string {
 }
 
 // on runs f against fresh servers.
-func (b *bench) on(ctx context.Context, want stand.Setting, f func(stand.Stand) error) error {
-	s, err := b.Start(ctx, want)
+func (b *bench) on(ctx context.Context, want setting, f func(*site) error) error {
+	started, err := b.servers(ctx, want)
 	if err != nil {
 		return err
 	}
-	b.version = s.Version()
-	return errors.Join(f(s), s.Close())
+	b.version = started.version
+	s := &site{service: b.Service, at: started.at, old: b.old}
+	if err = s.attach(ctx); err == nil {
+		err = f(s)
+	}
+	return errors.Join(err, s.close(), started.close())
 }
 
-// with runs f with a team that is closed afterwards.
-func with(ctx context.Context, s stand.Stand, c stand.Contestant, n, clients int, f func(*stand.Team) error) error {
-	return as(ctx, c, func(ctx context.Context) error {
-		t, err := s.Open(ctx, c, n, clients)
+// with runs f with a crew that is closed afterwards.
+func with(ctx context.Context, s *site, o drive.Opening, f func(drive.Crew) error) error {
+	return as(ctx, o.Contestant, func(ctx context.Context) error {
+		c, err := s.open(ctx, o)
 		if err != nil {
 			return err
 		}
-		return errors.Join(f(t), t.Close())
+		return errors.Join(f(c), c.Close(ctx))
 	})
 }
 

@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"slices"
-	"sync/atomic"
-	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -19,7 +16,7 @@ const (
 // runChurn measures contenders that take a lock as often as they can.
 func runChurn(ctx context.Context, b *bench) error {
 	for _, kind := range b.plan.on(b.plan.churn.clusters) {
-		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
+		err := b.on(ctx, setting{Kind: kind}, func(s *site) error {
 			for _, n := range b.plan.churn.sizes {
 				k := key{Scenario: "churn", Cluster: kind, Size: n}
 				err := rounds(ctx, b.plan.rounds, b.Contestants, func(c stand.Contestant) error {
@@ -41,58 +38,21 @@ func runChurn(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (b *bench) churn(ctx context.Context, s stand.Stand, c stand.Contestant, k key) error {
-	return with(ctx, s, c, k.Size, mostClients, func(t *stand.Team) error {
-		var (
-			name  = b.name("churn")
-			sent  = t.Sent()
-			start = time.Now()
-		)
-		done, err := churn(ctx, t, name, b.plan.churn.time)
+func (b *bench) churn(ctx context.Context, s *site, c stand.Contestant, k key) error {
+	return with(ctx, s, drive.Opening{Contestant: c, N: k.Size, Clients: mostClients}, func(crew drive.Crew) error {
+		r, err := crew.Do(ctx, drive.Job{Name: b.name("churn"), Churn: b.plan.churn.time})
 		if err != nil {
 			return err
 		}
-		took := time.Since(start)
-		sent = t.Sent().Since(sent)
-
 		sum := 0
-		for _, d := range done {
+		for _, d := range r.Done {
 			sum += d
 		}
 		k.Metric = metricRate
-		b.record.add(k, perSec, float64(sum)/took.Seconds())
+		b.record.add(k, perSec, float64(sum)/r.Elapsed.Seconds())
 		k.Metric = metricShare
-		b.record.add(k, count, float64(slices.Min(done)*k.Size)/float64(sum))
-		b.recordSent(k, sent, float64(sum))
+		b.record.add(k, count, float64(slices.Min(r.Done)*k.Size)/float64(sum))
+		b.recordSent(k, r.Sent, float64(sum))
 		return nil
 	})
-}
-
-// churn has all contenders lock and unlock for a while, and returns how often
-// each did. Those who wait at the end still get their turn, and it counts: so
-// everybody acquires at least once. After an error the team is of no more use.
-func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]int, error) {
-	var over atomic.Bool
-	done := make([]int, len(t.Contenders))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g, waiting := errgroup.WithContext(ctx)
-	for i, contender := range t.Contenders {
-		g.Go(func() error {
-			for !over.Load() {
-				if _, err := cycles(waiting, contender, name, 1); err != nil {
-					t.Abandon(cancel)
-					return err
-				}
-				done[i]++
-			}
-			return nil
-		})
-	}
-	err := stand.Sleep(waiting, d)
-	over.Store(true)
-	if e := g.Wait(); e != nil {
-		err = e // why the sleep was cut short
-	}
-	return done, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -11,7 +12,7 @@ import (
 // what the next ones do beside the hand-off is done before it.
 func runFar(ctx context.Context, b *bench) error {
 	for _, kind := range b.plan.farAway() {
-		err := b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
+		err := b.on(ctx, setting{Kind: kind}, func(s *site) error {
 			k := key{Scenario: "far", Cluster: kind, Size: b.plan.far.size, Metric: metricHandOffP50}
 			err := rounds(ctx, b.plan.rounds, b.Contestants, func(c stand.Contestant) error {
 				us, err := b.farLines(ctx, s, c)
@@ -30,18 +31,18 @@ func runFar(ctx context.Context, b *bench) error {
 }
 
 // farLines returns the median over some lines, in microseconds.
-func (b *bench) farLines(ctx context.Context, s stand.Stand, c stand.Contestant) (us float64, err error) {
+func (b *bench) farLines(ctx context.Context, s *site, c stand.Contestant) (us float64, err error) {
 	p := &b.plan.far
-	err = with(ctx, s, c, p.size+1, mostClients, func(t *stand.Team) error {
+	err = with(ctx, s, drive.Opening{Contestant: c, N: p.size + 1, Clients: mostClients}, func(crew drive.Crew) error {
 		var took []float64
 		for range p.lines {
-			q := queue{name: b.name("far"), waiters: p.size, settle: b.plan.line.settle, hold: p.hold}
-			r, err := q.run(ctx, s, t)
+			q := drive.Line{Waiters: p.size, Settle: b.plan.line.settle, Hold: p.hold}
+			r, err := crew.Do(ctx, drive.Job{Name: b.name("far"), Line: &q})
 			if err != nil {
 				return err
 			}
-			for _, h := range r.handOffs {
-				took = append(took, inMicros(h.took))
+			for _, h := range r.Line.HandOffs {
+				took = append(took, inMicros(h.Took))
 			}
 		}
 		us = median(took)

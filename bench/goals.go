@@ -36,6 +36,18 @@ func byPeer(on *service, k key) key {
 	return k
 }
 
+// byBare divides by the same figure of the bare requests.
+func byBare(_ *service, k key) key {
+	k.Contestant = stand.Bare
+	return k
+}
+
+// byOneSession divides by the same figure of ours from one session.
+func byOneSession(_ *service, k key) key {
+	k.Contestant = stand.OursOneSession
+	return k
+}
+
 // bySize divides by the same figure of ours at another size.
 func bySize(n int) func(*service, key) key {
 	return func(_ *service, k key) key {

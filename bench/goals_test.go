@@ -17,10 +17,12 @@ func TestJudge(t *testing.T) {
 			r.add(key{scenario, kind, size, who, metric}, micros, v)
 		}
 	}
-	for _, k := range []stand.Kind{stand.Single, stand.Three, stand.ThreeFsync} {
-		add("churn", k, 2, stand.Ours, metricRate, 1000, 1000, 600)
-		add("churn", k, 2, "Mutex", metricRate, 20, 30, 20)
-	}
+	add("churn", stand.Single, 2, stand.Ours, metricRate, 1000, 1000, 600)
+	add("churn", stand.Single, 2, "Mutex", metricRate, 20, 30, 20)
+	add("churn", stand.Single, 2, stand.OursOneSession, metricRate, 2000, 2000, 2000)
+	add("churn", stand.Single, 2, stand.Bare, metricRate, 500, 500, 500)
+	add("churn", stand.Three, 2, stand.Ours, metricRate, 50, 100)
+	add("churn", stand.Three, 2, "Mutex", metricRate, 100, 100)
 	add("line", stand.Single, 10, stand.OursOneSession, metricHandOffP50, 100)
 	add("line", stand.Single, 10, "Mutex, one client", metricHandOffP50, 140)
 	add("line", stand.Single, 10_000, stand.OursOneSession, metricHandOffP50, 150)
@@ -28,8 +30,10 @@ func TestJudge(t *testing.T) {
 	add("memory", stand.Single, 100, stand.OursOneSession, metricHeap, 4097)
 
 	assert.Equal(t, []verdict{
-		{"churn: acquisitions per second", stand.Single, 2, "≥ 40 ×", spread{1000. / 30, 30, 50}, false},
-		{"churn: acquisitions per second", stand.ThreeFsync, 2, "≥ 25 ×", spread{1000. / 30, 30, 50}, true},
+		{"churn: acquisitions per second", stand.Single, 2, "≥ 1 ×", spread{1000. / 30, 30, 50}, true},
+		{"churn: acquisitions per second", stand.Three, 2, "≥ 1 ×", spread{0.75, 0.5, 1}, false},
+		{"churn: acquisitions per second, against one session", stand.Single, 2, "≥ 0.9 ×", spread{0.5, 0.3, 0.5}, false},
+		{"churn: acquisitions per second, against bare requests", stand.Single, 2, "≥ 0.9 ×", spread{2, 1.2, 2}, true},
 		{"hand-off in one process: time", stand.Single, 10, "≤ 0.7 ×", spread{100. / 140, 100. / 140, 100. / 140}, false},
 		{"hand-off in one process: our time at 10 000 : at 10", stand.Single, 10_000, "≤ 1.5 ×", spread{1.5, 1.5, 1.5}, true},
 		{"heap of a waiter, bytes", stand.Single, 100, "≤ 4096", spread{4097, 4097, 4097}, false},
@@ -60,12 +64,29 @@ func TestServicesNameScenarios(t *testing.T) {
 	for _, on := range services() {
 		assert.Subset(t, scenarioNames(), on.scenarios)
 		for _, c := range on.Contestants {
+			if c.Bare || on.Peer == "" {
+				assert.Empty(t, on.rival(c.Name))
+				continue
+			}
 			rival := on.contestant(on.rival(c.Name))
 			assert.NotEqual(t, c.Ours, rival.Ours, "%s", c.Name)
 			assert.Equal(t, c.Alone, rival.Alone, "%s", c.Name)
 		}
 		assert.Empty(t, on.rival(unique))
 	}
+}
+
+func TestOfOursAtTwoCommitsTheEarlierOneIsTheRivalOfNobody(t *testing.T) {
+	on := (&old{Ref: "v0.1.0"}).with(serviceOf(t, "etcd"))
+
+	assert.Len(t, on.Contestants, 7)
+	assert.Equal(t, "fairlock v0.1.0", on.earlier(stand.Ours))
+	assert.Equal(t, "fairlock v0.1.0, one session", on.earlier(stand.OursOneSession))
+	assert.Equal(t, "Mutex", on.rival("fairlock v0.1.0"))
+	assert.Equal(t, stand.Ours, on.rival("Mutex"))
+	assert.Equal(t, stand.OursOneSession, on.rival("Mutex, one client"))
+	plain := serviceOf(t, "etcd")
+	assert.Empty(t, plain.earlier(stand.Ours))
 }
 
 func serviceOf(t *testing.T, flag string) service {

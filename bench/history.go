@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -21,42 +20,23 @@ const (
 	unique = "Mutex, a session per acquisition"
 )
 
-// An aging is a lock that gets old, and who takes it.
-type aging struct {
-	stand.Contestant
-	t    *stand.Team
-	lock string
-}
-
 // runHistory measures a lock that was taken very often on a store that nobody
 // has compacted. etcd keeps every key name in its index until then, and whoever
 // ranges over the line visits them all; so it matters whether names come again.
 func runHistory(ctx context.Context, b *bench) error {
-	return b.on(ctx, stand.Setting{Kind: stand.Single}, func(s stand.Stand) (err error) {
-		var teams []*stand.Team
-		defer func() { err = errors.Join(err, closeTeams(teams)) }()
-		var locks []aging
-		for _, c := range append(b.apart(), stand.Contestant{Name: unique, Alone: true}) {
-			t, err := s.Open(ctx, c, 1, 1)
-			if err != nil {
-				return err
-			}
-			teams = append(teams, t)
-			locks = append(locks, aging{c, t, b.name("history")})
+	return b.on(ctx, setting{Kind: stand.Single}, func(s *site) (err error) {
+		locks, err := b.ownLocks(ctx, s, append(b.apart(), stand.Contestant{Name: unique, Alone: true}), "history")
+		defer func() { err = errors.Join(err, closeAll(ctx, locks)) }()
+		if err != nil {
+			return err
 		}
 		if err := b.aged(ctx, locks, metricBefore); err != nil {
 			return err
 		}
-		past := b.plan.history.past
-		b.say("  %d acquisitions …", past)
+		b.say("  %d acquisitions …", b.plan.history.past)
 		g, now := errgroup.WithContext(ctx)
-		for _, a := range locks {
-			g.Go(func() error {
-				if a.Name == unique {
-					return pastNames(now, s, a.t.Line(a.lock), past)
-				}
-				return pastLocks(now, s, a, past, b.plan.history.workers)
-			})
+		for _, l := range locks {
+			g.Go(func() error { return b.past(now, s, l) })
 		}
 		if err := g.Wait(); err != nil {
 			return err
@@ -65,42 +45,28 @@ func runHistory(ctx context.Context, b *bench) error {
 	})
 }
 
-// pastLocks takes a lock so many times, by workers that line up for it: those of
-// ours share a session. Of the peer it is one worker: its waiters need a session
-// each and would be slowed down by their own watches.
-func pastLocks(ctx context.Context, s stand.Stand, a aging, times, workers int) error {
-	c := a.Contestant
-	if c.Alone = false; !c.Ours {
-		workers = 1
+// past takes a lock very often, by workers that line up for it: those of ours share a
+// session. Of the peer it is one worker: its waiters need a session each and would be
+// slowed down by their own watches. Of unique only the names come and go, which leaves in
+// the index what so many acquisitions leave there that each had a session of its own.
+func (b *bench) past(ctx context.Context, s *site, l ownLock) error {
+	p := &b.plan.history
+	if l.Name == unique {
+		_, err := l.crew.Do(ctx, drive.Job{Name: l.name, Names: p.past})
+		return err
 	}
-	return with(ctx, s, c, workers, 1, func(t *stand.Team) error {
-		var taken atomic.Int64
-		g, now := errgroup.WithContext(ctx)
-		for _, contender := range t.Contenders {
-			g.Go(func() error {
-				for taken.Add(1) <= int64(times) {
-					if _, err := cycles(now, contender, a.lock, 1); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
-		return g.Wait()
+	o := drive.Opening{Contestant: l.Contestant, N: 1, Clients: 1}
+	if o.Contestant.Alone = false; l.Ours {
+		o.N = p.workers
+	}
+	return with(ctx, s, o, func(crew drive.Crew) error {
+		_, err := crew.Do(ctx, drive.Job{Name: l.name, Repeat: p.past})
+		return err
 	})
 }
 
-// pastNames leaves in the index what so many acquisitions leave there that each
-// had a session of its own, without opening one 100 000 times.
-func pastNames(ctx context.Context, s stand.Stand, line string, times int) error {
-	if err := s.Fill(ctx, line, times); err != nil {
-		return err
-	}
-	return s.Clear(ctx, line)
-}
-
 // aged measures the locks with nobody else at work, in turns, block by block.
-func (b *bench) aged(ctx context.Context, locks []aging, metric string) error {
+func (b *bench) aged(ctx context.Context, locks []ownLock, metric string) error {
 	const blocks = 10
 	k := key{Scenario: "history", Cluster: stand.Single, Size: b.plan.history.past, Metric: metric}
 	for range b.plan.rounds {
@@ -108,22 +74,21 @@ func (b *bench) aged(ctx context.Context, locks []aging, metric string) error {
 		for block := range blocks {
 			for i := range locks {
 				i = (i + block) % len(locks)
-				a := locks[i]
-				ds, err := cycles(ctx, a.t.Contenders[0], a.lock, b.plan.history.cycles/blocks)
+				r, err := locks[i].cycles(ctx, b.plan.history.cycles/blocks)
 				if err != nil {
-					return fmt.Errorf("%s: %w", a.Name, err)
+					return err
 				}
-				times[i] = append(times[i], ds...)
+				times[i] = append(times[i], r.Took...)
 			}
 		}
-		for i, a := range locks {
-			k.Contestant = a.Name
+		for i, l := range locks {
+			k.Contestant = l.Name
 			b.record.add(k, micros, median(toMicros(times[i])))
 		}
 	}
 	var cs []stand.Contestant
-	for _, a := range locks {
-		cs = append(cs, a.Contestant)
+	for _, l := range locks {
+		cs = append(cs, l.Contestant)
 	}
 	b.told(k, cs)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -50,7 +51,7 @@ func runLine(ctx context.Context, b *bench) error {
 // 10 000 leaves in the server is not the next one's.
 func (b *bench) lines(ctx context.Context, kind stand.Kind, cs []stand.Contestant, n int) error {
 	b.say("  %s, %d waiters …", kind, n)
-	return b.on(ctx, stand.Setting{Kind: kind}, func(s stand.Stand) error {
+	return b.on(ctx, setting{Kind: kind}, func(s *site) error {
 		k := key{Scenario: "line", Cluster: kind, Size: n}
 		err := rounds(ctx, b.plan.rounds*b.plan.line.times(n), cs, func(c stand.Contestant) error {
 			k.Contestant = c.Name
@@ -71,14 +72,14 @@ func (b *bench) lines(ctx context.Context, kind stand.Kind, cs []stand.Contestan
 
 // line measures one round: a line, or several one after the other if they are
 // short.
-func (b *bench) line(ctx context.Context, s stand.Stand, c stand.Contestant, k key) error {
+func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) error {
 	p := &b.plan.line
 	waiters := k.Size
 	if !c.Ours {
 		waiters = min(k.Size, p.peers)
 	}
 	least := min(p.handOffs, p.bound) / p.times(k.Size)
-	return with(ctx, s, c, waiters+1, mostClients, func(t *stand.Team) error {
+	return with(ctx, s, drive.Opening{Contestant: c, N: waiters + 1, Clients: mostClients}, func(crew drive.Crew) error {
 		var (
 			joins, elapsed time.Duration
 			took           []time.Duration
@@ -86,19 +87,17 @@ func (b *bench) line(ctx context.Context, s stand.Stand, c stand.Contestant, k k
 			moved          stand.Counts
 		)
 		for people == 0 || len(took) < least {
-			q := queue{name: b.name("line"), waiters: waiters, behind: k.Size - waiters, settle: p.settle, bound: p.bound}
-			r, err := q.run(ctx, s, t)
+			q := drive.Line{Waiters: waiters, Behind: k.Size - waiters, Settle: p.settle, Bound: p.bound}
+			result, err := crew.Do(ctx, drive.Job{Name: b.name("line"), Line: &q})
 			if err != nil {
 				return err
 			}
-			joins, elapsed, people = joins+r.joins, elapsed+r.elapsed, people+waiters
-			for _, h := range r.handOffs {
-				took = append(took, h.took)
+			r := &result.Line
+			joins, elapsed, people = joins+r.Joins, elapsed+r.Elapsed, people+waiters
+			for _, h := range r.HandOffs {
+				took = append(took, h.Took)
 			}
-			moved.Requests, moved.Bytes = moved.Requests+r.moved.Requests, moved.Bytes+r.moved.Bytes
-			if err := s.Clear(ctx, t.Line(q.name)); err != nil {
-				return err
-			}
+			moved.Requests, moved.Bytes = moved.Requests+r.Moved.Requests, moved.Bytes+r.Moved.Bytes
 		}
 		n := float64(len(took))
 		k.Metric = metricHandOff

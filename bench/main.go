@@ -1,13 +1,16 @@
 // Bench puts fairlock beside the locks that ship with the clients: the Mutex of
 // etcd's package concurrency and go-zookeeper's zk.Lock. Both sides have the
-// same servers and the same settings, and take turns in one run.
+// same servers and the same settings, and take turns in one run. On membackend, a service
+// in memory, it has no peer.
 //
-//	go run .                                  # about twenty minutes on two cores
+//	go run .                                  # about half an hour on two cores
 //	go run . -on zk                           # one service
 //	go run . -run 'line|churn' -cluster single
 //	go run . -run alone -cluster three+10ms   # with a round trip added
+//	go run . -run line -sizes 10000           # that many sessions
 //	go run . -full                            # all sizes on all clusters
 //	go run . -quick                           # does it work? (seconds)
+//	go run . -old f35de04                     # beside itself at an earlier commit or tag
 //
 // It prints a table of medians, spread and ratios and a table of goals for each
 // service, and writes them into a directory, with all figures as JSON and a plot
@@ -18,7 +21,16 @@
 // clients, on ZooKeeper a session is a connection. "fairlock, one session" and
 // "… one client" or "… one Conn" are so many goroutines of one process; there
 // etcd's Mutex still needs a session per contender, because two on one session
-// own the lock together. All sessions have the same TTL.
+// own the lock together. All sessions have the same TTL. "bare requests" are what no fair
+// lock can do without, sent with nothing around them: the join, a read and a watch of the
+// entry ahead, the delete. They show what the service itself costs.
+//
+// With -old, fairlock at that commit is one more contestant, driven by the same code. Then
+// every contestant has a process of its own: bench builds the program worker with both
+// versions of fairlock, in a temporary folder, and starts it on the servers. The table has
+// the earlier figure beside the present one and the peer's, the ratios of the present one to
+// both, and marks what became worse in every round. Such figures are not to be put beside
+// those of a run without -old, where contestants share the process with the servers of etcd.
 //
 // A ratio is taken within a round, where both sides ran directly after one
 // another, and the median of these ratios is printed. Client and server share
@@ -36,13 +48,14 @@ import (
 	"regexp"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt does not wait for anybody
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -55,7 +68,7 @@ func main() {
 }
 
 // run is the program. The tables go to out, what it is doing to progress.
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	p, err := parse(args, progress)
 	if err != nil {
 		return err
@@ -65,11 +78,22 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	defer stop()
+	var earlier *old
+	if p.old != "" {
+		fmt.Fprintf(progress, "building %s and the present code …\n", p.old)
+		if earlier, err = buildOld(ctx, p.old); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, earlier.remove()) }()
+	}
 	for _, s := range p.services {
 		if ctx.Err() != nil {
 			break
 		}
-		b := &bench{service: s, plan: p.planFor(s), record: newRecord(), progress: progress, start: time.Now()}
+		if earlier != nil {
+			s = earlier.with(s)
+		}
+		b := &bench{service: s, plan: p.planFor(s), record: newRecord(), progress: progress, start: time.Now(), old: earlier}
 		e := b.run(ctx, p.only.MatchString)
 		r := newReport(b, p.args)
 		err = errors.Join(err, e, r.print(out), r.write(p.dir, progress))
@@ -101,9 +125,11 @@ type params struct {
 	amount   amount
 	rounds   int          // 0 is the plan's
 	clusters []stand.Kind // nil is the plan's
+	sizes    []int        // nil is the plan's
 	only     *regexp.Regexp
 	dir      string
 	profile  string // file
+	old      string // commit
 	args     string
 }
 
@@ -114,24 +140,29 @@ func (p *params) planFor(s service) plan {
 		all.rounds = p.rounds
 	}
 	all.only = p.clusters
+	if p.sizes != nil {
+		all.churn.sizes, all.line.sizes, all.line.together = p.sizes, p.sizes, nil
+	}
 	return all
 }
 
 func parse(args []string, w io.Writer) (params, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
-	on := f.String("on", everything, "the `service` to measure on: etcd, zk or "+everything)
+	on := f.String("on", everything, "the `service` to measure on: etcd, zk, mem or "+everything)
 	only := f.String("run", "", "run only scenarios whose name matches this `regexp`: "+strings.Join(scenarioNames(), ", "))
 	clusters := f.String("cluster", "", "run on these kinds only, a comma-separated `list` of "+stand.Names()+", each also with a round trip such as single+4ms")
+	sizes := f.String("sizes", "", "a comma-separated `list` of how many contenders churn and how many waiters a line has; those apart have a session each")
 	rounds := f.Int("rounds", 0, "how often to repeat everything; 0 is 3, 1 with -quick and 5 with -full")
 	tiny := f.Bool("quick", false, "tiny sizes on one member: the figures mean nothing")
 	all := f.Bool("full", false, "all sizes on all kinds of cluster, lines to their ends: about an hour for each service")
 	dir := f.String("out", "results", "write tables, figures and plot into this `directory`; \"\" writes nothing")
 	cpu := f.String("cpuprofile", "", "write a profile of the clients' processor time into this `file`; its tags contestant and scenario tell whose it is")
+	earlier := f.String("old", "", "put fairlock at this `commit` or tag beside the present one, which must be committed")
 	if err := f.Parse(args); err != nil {
 		return params{}, err
 	}
-	p := params{rounds: *rounds, dir: *dir, profile: *cpu, args: strings.Join(args, " ")}
+	p := params{rounds: *rounds, dir: *dir, profile: *cpu, old: *earlier, args: strings.Join(args, " ")}
 	var err error
 	if p.services, err = parseServices(*on); err != nil {
 		return params{}, err
@@ -144,9 +175,16 @@ func parse(args []string, w io.Writer) (params, error) {
 			return params{}, err
 		}
 	}
+	if *sizes != "" {
+		if p.sizes, err = parseSizes(*sizes); err != nil {
+			return params{}, err
+		}
+	}
 	switch {
 	case f.NArg() > 0:
 		return params{}, fmt.Errorf("there are no arguments beside flags: %q", f.Args())
+	case p.old != "" && p.profile != "":
+		return params{}, errors.New("-old and -cpuprofile exclude each other: the clients are not in this process")
 	case *tiny && *all:
 		return params{}, errors.New("-quick and -full exclude each other")
 	case *tiny:

@@ -71,16 +71,19 @@ func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
 	value, goals := quickRun(t, "etcd")
 	plan := quickPlan()
 
-	assert.Equal(t, 11, goals, "those that the sizes of a quick run can show")
+	assert.Equal(t, 18, goals, "those that the sizes of a quick run can show")
 	for _, c := range serviceOf(t, "etcd").Contestants {
 		checkCounts(t, c, value)
 		if c.Alone {
 			assert.InDelta(t, 2, value("alone", 1, c.Name, metricPerLock), 0.5, "a lock and an unlock")
+		}
+		if c.Alone && !c.Bare {
 			value("history", plan.history.past, c.Name, metricAfter)
 		}
 	}
 	value("history", plan.history.past, unique, metricAfter)
 	checkSharing(t, 3, 6, value)
+	checkFree(t, value)
 	value("sharing", plan.sharing.peers[0], "Mutex", sharing{use: useMutex}.metric(metricEvents))
 }
 
@@ -88,11 +91,11 @@ func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
 	value, goals := quickRun(t, "zk")
 	plan := quickPlan()
 
-	assert.Equal(t, 11, goals, "those that the sizes of a quick run can show")
+	assert.Equal(t, 19, goals, "those that the sizes of a quick run can show")
 	for _, c := range serviceOf(t, "zk").Contestants {
 		checkCounts(t, c, value)
 		if c.Alone {
-			want := map[bool]float64{true: 2, false: 3}[c.Ours]
+			want := map[bool]float64{true: 2, false: 3}[c.Ours || c.Bare]
 			assert.InDelta(t, want, value("alone", 1, c.Name, metricPerLock), 0.5, "zk.Lock lists as well")
 		}
 		for _, n := range plan.line.sizes {
@@ -104,6 +107,7 @@ func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
 	assert.Greater(t, theirs, float64(n)*40, "each reads the names of all")
 	assert.Less(t, ours, theirs)
 	checkSharing(t, 2, 16, value)
+	checkFree(t, value)
 	value("sharing", plan.sharing.peers[0], "zk.Lock", sharing{use: useMutex}.metric(metricEvents))
 }
 
@@ -116,7 +120,9 @@ func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, strin
 		waiters = plan.memory.sessions
 		value("alone", 1, c.Name, metricCycle)
 	}
-	value("memory", waiters, c.Name, metricGoroutines)
+	if !c.Bare {
+		value("memory", waiters, c.Name, metricGoroutines)
+	}
 	value("far", plan.far.size, c.Name, metricHandOffP50)
 	for _, n := range plan.line.sizes {
 		value("line", n, c.Name, metricHandOff)
@@ -127,6 +133,9 @@ func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, strin
 	share := value("churn", plan.churn.sizes[0], c.Name, metricShare)
 	assert.Greater(t, share, 0.0)
 	assert.LessOrEqual(t, share, 1.0)
+	if c.Bare {
+		return // no more is measured of it
+	}
 	perLock := value("requests", plan.requests.size, c.Name, metricPerLock)
 	assert.GreaterOrEqual(t, perLock, 2.0, "%s: a join and a leave", c.Name)
 	assert.LessOrEqual(t, perLock, 30.0, "%s", c.Name)
@@ -163,6 +172,17 @@ func checkSharing(t *testing.T, inVain, requests float64, value func(string, int
 	assert.LessOrEqual(t, of(useNearestReader, metricInVain), 1.0, "one writer")
 }
 
+// checkFree looks at what one more costs behind many holders.
+func checkFree(t *testing.T, value func(string, int, string, string) float64) {
+	t.Helper()
+	for _, use := range []string{useFreeReader, useFreePermit} {
+		of := func(metric string) float64 { return value("free", quickPlan().free.sizes[0], stand.Ours, metric) }
+		assert.GreaterOrEqual(t, of(metricFree(use)), 1.0, "%s: the join", use)
+		assert.GreaterOrEqual(t, of(metricRoundTrips(use)), 1.0, "%s: the join", use)
+		assert.LessOrEqual(t, of(metricRoundTrips(use)), 3.0, use)
+	}
+}
+
 func assertXML(t *testing.T, r io.Reader) {
 	t.Helper()
 	d := xml.NewDecoder(r)
@@ -174,23 +194,63 @@ func assertXML(t *testing.T, r io.Reader) {
 	}
 }
 
+// membackend needs no server, and the workers are built from this checkout: it shows that
+// the whole of -old works. What is compared are two builds of the same commit.
+func TestQuickRunPutsAnEarlierCommitBesideThePresentOne(t *testing.T) {
+	dir := t.TempDir()
+	var out, progress strings.Builder
+	mem := serviceOf(t, "mem")
+	o := builtOld(t)
+	mem = o.with(mem)
+	b := &bench{service: mem, plan: mem.plan(quick), record: newRecord(), progress: &progress, start: time.Now(), old: o}
+
+	require.NoError(t, b.run(t.Context(), func(string) bool { return true }), "%s", &progress)
+	r := newReport(b, "")
+	require.NoError(t, r.print(&out))
+	require.NoError(t, r.write(dir, &progress))
+
+	for _, name := range []string{stand.Ours, stand.OursOneSession} {
+		for _, k := range []key{
+			{"churn", stand.Single, 2, name, metricRate},
+			{"line", stand.Single, 5, name, metricHandOffP50},
+		} {
+			assert.NotNil(t, b.record.get(k), "%v", k)
+			assert.NotNil(t, b.record.versus(k, mem.earlier(name)), "%v", k)
+		}
+	}
+	assert.Contains(t, out.String(), "fairlock : HEAD")
+	assert.Contains(t, out.String(), o.Commit)
+	var written struct {
+		Old    old
+		Ratios []ratio
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "mem.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &written))
+	assert.Equal(t, o.Commit, written.Old.Commit)
+	assert.NotEmpty(t, written.Ratios)
+}
+
 func TestFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"-on", "consul"}, `"consul" is none of etcd, zk, all`},
+		{[]string{"-on", "consul"}, `"consul" is none of etcd, zk, mem, all`},
 		{[]string{"-cluster", "five"}, `"five" is none of single, single-fsync, three, three-fsync`},
 		{[]string{"-cluster", "three+soon"}, `"three+soon" does not end with a time`},
 		{[]string{"-run", "("}, "-run"},
+		{[]string{"-sizes", "10,many"}, `-sizes: "many" is no number of contenders`},
+		{[]string{"-sizes", "0"}, `-sizes: "0" is no number of contenders`},
 		{[]string{"-quick", "-full"}, "exclude each other"},
+		{[]string{"-old", "HEAD", "-cpuprofile", "p"}, "-old and -cpuprofile exclude each other"},
 		{[]string{"churn"}, "no arguments beside flags"},
 	} {
 		_, err := parse(c.args, io.Discard)
 		require.ErrorContains(t, err, c.want)
 	}
 
-	p, err := parse([]string{"-run", "line|far", "-on", "zk", "-cluster", "single, three-fsync+10ms", "-rounds", "7"}, io.Discard)
+	p, err := parse([]string{"-run", "line|far", "-on", "zk", "-cluster", "single, three-fsync+10ms", "-rounds", "7", "-sizes", "3, 20,3"}, io.Discard)
 	require.NoError(t, err)
 	assert.True(t, p.only.MatchString("far"))
 	assert.False(t, p.only.MatchString("churn"))
@@ -199,11 +259,14 @@ func TestFlags(t *testing.T) {
 	assert.Equal(t, []stand.Kind{stand.Single, stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.on(stand.Kinds()))
 	assert.Equal(t, []stand.Kind{stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.farAway())
 	assert.Equal(t, 7, plan.rounds)
+	assert.Equal(t, []int{3, 20}, plan.churn.sizes)
+	assert.Equal(t, []int{3, 20}, plan.line.sizes)
+	assert.Empty(t, plan.line.together, "a size is not measured twice")
 	assert.Equal(t, "results", p.dir)
 
 	p, err = parse(nil, io.Discard)
 	require.NoError(t, err)
-	assert.Len(t, p.services, 2)
+	assert.Len(t, p.services, 3)
 	plan = p.planFor(p.services[1])
 	assert.Equal(t, stand.Kinds(), plan.on(stand.Kinds()))
 	plan.only = []stand.Kind{stand.Single}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,20 @@ func parseKinds(list string) ([]stand.Kind, error) {
 		kinds = append(kinds, k)
 	}
 	return kinds, nil
+}
+
+func parseSizes(list string) ([]int, error) {
+	var sizes []int
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-sizes: %q is no number of contenders", text)
+		}
+		if !slices.Contains(sizes, n) {
+			sizes = append(sizes, n)
+		}
+	}
+	return sizes, nil
 }
 
 // An amount is how much is wanted of everything.
@@ -56,7 +71,11 @@ type plan struct {
 		hold time.Duration
 	}
 	sharing sharingPlan
-	memory  struct {
+	free    struct {
+		sizes []int // of those who hold
+		times int
+	}
+	memory struct {
 		ours     int // waiters of ours only: with the peer's it takes minutes
 		waiters  int
 		sessions int  // waiters with a session each
@@ -140,6 +159,7 @@ func etcdPlan(a amount) plan {
 		sizes: []int{10, 50, 200}, peers: []int{10, 50}, limits: []int{1, 10, 1000}, rapid: 10, writers: 5, releases: 4,
 		settle: calm,
 	}
+	p.free.sizes, p.free.times = []int{10, 1000}, 5
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
 	p.memory.process, p.memory.settle = true, time.Second
 	p.history.past, p.history.workers, p.history.cycles = 100_000, 32, 200
@@ -169,6 +189,23 @@ func zkPlan(a amount) plan {
 	return p
 }
 
+// memPlan fits into a few minutes. Nothing takes time there but the library and its callers.
+func memPlan(a amount) plan {
+	if a == quick {
+		return quickPlan()
+	}
+	p := plan{rounds: 3}
+	one := []stand.Kind{stand.Single}
+	p.alone.clusters, p.alone.blocks, p.alone.cycles = one, 10, 1000
+	p.churn.clusters, p.churn.sizes, p.churn.time = one, []int{2, 10, 100}, time.Second
+	p.line.clusters, p.line.together = one, []int{10, 100, 1000, 10_000}
+	p.line.handOffs, p.line.split, p.line.bound, p.line.settle = 100, 1, 10_000, calm
+	if a == full {
+		p.rounds = 5
+	}
+	return p
+}
+
 // fill makes a usual plan leave nothing out.
 func (p *plan) fill() {
 	p.rounds = 5
@@ -193,6 +230,7 @@ func quickPlan() plan {
 		sizes: []int{7}, peers: []int{7}, limits: []int{1, 3}, rapid: 2, writers: 3, releases: 6,
 		settle: calm,
 	}
+	p.free.sizes, p.free.times = []int{7}, 2
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond
 	p.history.past, p.history.workers, p.history.cycles = 200, 8, 10
 	return p

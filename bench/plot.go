@@ -90,8 +90,13 @@ func handOffPlot(on *service, r *record, kind stand.Kind) (*plot.Plot, error) {
 			return nil, err
 		}
 		colour := color.RGBA{R: 0xd5, G: 0x5e, A: 0xff} // told apart by colour-blind eyes
-		if c.Ours {
+		switch {
+		case c.Old:
+			colour = color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}
+		case c.Ours:
 			colour = color.RGBA{G: 0x72, B: 0xb2, A: 0xff}
+		case c.Bare:
+			colour = color.RGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff}
 		}
 		line.Color, dots.Color, bars.Color = colour, colour, colour
 		line.Width, dots.Radius, dots.Shape = vg.Points(1.5), vg.Points(2.5), draw.CircleGlyph{}

@@ -35,6 +35,9 @@ type figure struct {
 	Rounds []float64 `json:"rounds"`
 }
 
+// moreIsBetter tells rates and shares from what is to be little.
+func (f *figure) moreIsBetter() bool { return f.Unit == perSec || f.Metric == metricShare }
+
 // A spread is a median with the least and the greatest of its values.
 type spread struct{ Median, Min, Max float64 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/fairlock/fairlock/bench/stand"
 )
 
 // A report is what a run on one service leaves behind.
@@ -20,6 +22,7 @@ type report struct {
 	plan    plan
 	record  *record
 
+	Old      *old      `json:"old,omitempty"`
 	Date     time.Time `json:"date"`
 	Took     string    `json:"took"`
 	Flags    string    `json:"flags"`
@@ -30,21 +33,31 @@ type report struct {
 	Load     string    `json:"load"` // of the machine, while it ran
 	Verdicts []verdict `json:"goals"`
 	Figures  []*figure `json:"figures"`
+	Ratios   []ratio   `json:"ratios,omitempty"` // with an earlier commit
 }
 
 func newReport(b *bench, flags string) *report {
-	return &report{
-		service: &b.service, plan: b.plan, record: b.record,
+	r := &report{
+		Old: b.old, service: &b.service, plan: b.plan, record: b.record,
 		Date: time.Now().UTC().Truncate(time.Second), Took: time.Since(b.start).Round(time.Second).String(),
-		Flags: flags, Go: runtime.Version(), Service: b.Name + " " + b.version,
+		Flags: flags, Go: runtime.Version(), Service: strings.TrimSpace(b.Name + " " + b.version),
 		System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Load: load(),
 		Verdicts: judge(&b.service, b.record), Figures: b.record.figures,
 	}
+	if b.old != nil {
+		r.Ratios = quotients(&b.service, b.record)
+	}
+	return r
 }
 
 func (r *report) title() string {
-	return fmt.Sprintf("%s, clients and servers on one machine with %d CPUs (load %s), %s, %s, %s in %s, flags %q",
+	title := fmt.Sprintf("%s, clients and servers on one machine with %d CPUs (load %s), %s, %s, %s in %s, flags %q",
 		r.Service, r.CPUs, r.Load, r.Go, r.System, r.Date.Format("2006-01-02"), r.Took, r.Flags)
+	if r.Old != nil {
+		title += fmt.Sprintf(". %s is commit %s, beside %s, which is %s; each contestant in a process of its own",
+			stand.Ours, r.Old.New, r.Old.Ref, r.Old.Commit)
+	}
+	return title
 }
 
 // load is how busy the machine was in the last minutes: much above the load that
@@ -59,12 +72,41 @@ func load() string {
 
 const legend = "Medians over rounds (least – greatest). A ratio is ours : theirs, taken round by round."
 
+// A ratio is a figure of ours divided by another one, round by round.
+type ratio struct {
+	key
+	To     string    `json:"to"` // contestant
+	Rounds []float64 `json:"rounds"`
+	Worse  bool      `json:"worse,omitempty"` // in every round, than at the earlier commit
+}
+
+// quotients are all ratios that tables show.
+func quotients(on *service, r *record) []ratio {
+	var all []ratio
+	for _, s := range scenarios() {
+		for _, p := range rows(on, r, s.name) {
+			for _, other := range []*figure{p.old, p.theirs} {
+				if rs := p.ratioTo(other); rs != nil {
+					all = append(all, ratio{p.ours.key, other.Contestant, rs, other == p.old && p.worse()})
+				}
+			}
+		}
+	}
+	return all
+}
+
 // notes is what must be known to read the table of a scenario; usually nothing.
 func (r *report) notes(scenario string) string {
 	p := r.plan.line
+	if r.service.Peer == "" {
+		return ""
+	}
 	switch scenario {
 	case "sharing":
-		return sharingNote
+		if r.Old == nil {
+			return sharingNote
+		}
+		return ""
 	case "line":
 	default:
 		return ""
@@ -78,8 +120,8 @@ func (r *report) notes(scenario string) string {
 func (r *report) tables(heading string, render func(table.Writer) string) string {
 	var b strings.Builder
 	for _, s := range scenarios() {
-		t := figuresTable(r.service, r.record, s)
-		if s.name == "sharing" {
+		t := figuresTable(r.service, r.record, s, r.Old)
+		if s.name == "sharing" && r.Old == nil {
 			t = sharingTable(r)
 		}
 		if t != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -19,18 +20,18 @@ const (
 // enough for the others to finish what an event made them do.
 func runRequests(ctx context.Context, b *bench) error {
 	p := &b.plan.requests
-	cs := b.Contestants
-	return b.on(ctx, stand.Setting{Kind: stand.Single}, func(s stand.Stand) error {
+	cs := b.locks()
+	return b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {
 		k := key{Scenario: "requests", Cluster: stand.Single, Size: p.size}
 		err := rounds(ctx, b.plan.rounds, cs, func(c stand.Contestant) error {
-			return with(ctx, s, c, p.size+1, p.size+1, func(t *stand.Team) error {
-				q := queue{name: b.name("requests"), waiters: p.size, settle: b.plan.line.settle, hold: p.hold}
-				r, err := q.run(ctx, s, t)
+			return with(ctx, s, drive.Opening{Contestant: c, N: p.size + 1, Clients: p.size + 1}, func(crew drive.Crew) error {
+				q := drive.Line{Waiters: p.size, Settle: b.plan.line.settle, Hold: p.hold}
+				r, err := crew.Do(ctx, drive.Job{Name: b.name("requests"), Line: &q})
 				if err != nil {
 					return err
 				}
 				k.Contestant = c.Name
-				b.countRequests(k, r)
+				b.countRequests(k, r.Line)
 				return nil
 			})
 		})
@@ -42,14 +43,14 @@ func runRequests(ctx context.Context, b *bench) error {
 }
 
 // countRequests records one line.
-func (b *bench) countRequests(k key, r queueResult) {
+func (b *bench) countRequests(k key, r drive.LineResult) {
 	var own, everyone, most float64
-	for _, h := range r.handOffs {
-		own += float64(h.own)
-		everyone += float64(h.everyone)
-		most = max(most, float64(h.own))
+	for _, h := range r.HandOffs {
+		own += float64(h.Own)
+		everyone += float64(h.Everyone)
+		most = max(most, float64(h.Own))
 	}
-	n := float64(len(r.handOffs))
+	n := float64(len(r.HandOffs))
 	for _, m := range []struct {
 		metric string
 		value  float64
@@ -61,12 +62,15 @@ func (b *bench) countRequests(k key, r queueResult) {
 		k.Metric = m.metric
 		b.record.add(k, count, m.value)
 	}
-	b.recordMoved(k, r.moved, n)
-	b.recordSent(k, r.sent, n+1) // the first holder's, too
+	b.recordMoved(k, r.Moved, n)
+	b.recordSent(k, r.Sent, n+1) // the first holder's, too
 }
 
 // recordMoved records what so many hand-offs took of all clients together.
 func (b *bench) recordMoved(k key, moved stand.Counts, handOffs float64) {
+	if !b.counts {
+		return
+	}
 	k.Metric = metricPerHandOff
 	b.record.add(k, count, float64(moved.Requests)/handOffs)
 	if moved.Bytes > 0 {
@@ -77,6 +81,9 @@ func (b *bench) recordMoved(k key, moved stand.Counts, handOffs float64) {
 
 // recordSent records the requests of an acquisition, and of what kinds they were.
 func (b *bench) recordSent(k key, sent stand.Counts, acquisitions float64) {
+	if !b.counts {
+		return
+	}
 	k.Metric = metricPerLock
 	b.record.add(k, count, float64(sent.Requests)/acquisitions)
 	for i, n := range sent.Sent {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/fairlock/fairlock/bench/etcdstand"
+	"github.com/fairlock/fairlock/bench/memstand"
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/bench/zkstand"
 )
@@ -14,6 +16,8 @@ import (
 type service struct {
 	stand.Service
 	flag      string // what it is called on the command line and in file names
+	counts    bool   // requests are counted there
+	servers   func(ctx context.Context, want setting) (servers, error)
 	plan      func(amount) plan
 	scenarios []string
 	goals     []goal
@@ -25,12 +29,16 @@ const everything = "all"
 func services() []service {
 	return []service{
 		{
-			Service: etcdstand.Service(), flag: "etcd", plan: etcdPlan, goals: etcdGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "far", "line", "history"},
+			Service: etcdstand.Service(), flag: "etcd", counts: true, servers: startEtcd, plan: etcdPlan, goals: etcdGoals(),
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "line", "history"},
 		},
 		{
-			Service: zkstand.Service(), flag: "zk", plan: zkPlan, goals: zkGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "far", "line"},
+			Service: zkstand.Service(), flag: "zk", counts: true, servers: startZooKeeper, plan: zkPlan, goals: zkGoals(),
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "line"},
+		},
+		{
+			Service: memstand.Service(), flag: "mem", servers: noServers, plan: memPlan, goals: []goal{flatGoal()},
+			scenarios: []string{"alone", "churn", "line"},
 		},
 	}
 }
@@ -51,20 +59,38 @@ func parseServices(name string) ([]service, error) {
 	return nil, fmt.Errorf("-on: %q is none of %s, %s", name, strings.Join(flags, ", "), everything)
 }
 
-// contestants returns those who run alone, or those who run together.
-func (s *service) contestants(alone bool) []stand.Contestant {
+// contestants returns those that are wanted.
+func (s *service) contestants(wanted func(stand.Contestant) bool) []stand.Contestant {
 	var cs []stand.Contestant
 	for _, c := range s.Contestants {
-		if c.Alone == alone {
+		if wanted(c) {
 			cs = append(cs, c)
 		}
 	}
 	return cs
 }
 
-// apart are contenders in processes of their own, together those in one.
-func (s *service) apart() []stand.Contestant    { return s.contestants(true) }
-func (s *service) together() []stand.Contestant { return s.contestants(false) }
+// locks are all but the bare requests; apart are those of contenders in processes of their
+// own, and together those in one.
+func (s *service) locks() []stand.Contestant {
+	return s.contestants(func(c stand.Contestant) bool { return !c.Bare })
+}
+
+func (s *service) apart() []stand.Contestant {
+	return s.contestants(func(c stand.Contestant) bool { return c.Alone && !c.Bare })
+}
+
+func (s *service) together() []stand.Contestant {
+	return s.contestants(func(c stand.Contestant) bool { return !c.Alone })
+}
+
+func (s *service) oursTogether() []stand.Contestant {
+	return s.contestants(func(c stand.Contestant) bool { return c.Ours && !c.Alone })
+}
+
+func (s *service) bare() []stand.Contestant {
+	return s.contestants(func(c stand.Contestant) bool { return c.Bare })
+}
 
 // contestant returns that of a name, or one that nobody is compared with.
 func (s *service) contestant(name string) stand.Contestant {
@@ -76,12 +102,22 @@ func (s *service) contestant(name string) stand.Contestant {
 	return stand.Contestant{Name: name, Use: name}
 }
 
-// rival returns the name of whom a contestant is compared with, who is used in
-// the same way; "" if there is nobody.
+// rival returns the name of whom a contestant is compared with, on the other side, who is
+// used in the same way; "" if there is nobody.
 func (s *service) rival(name string) string {
 	who := s.contestant(name)
-	for _, c := range s.Contestants {
-		if c.Use == who.Use && c.Name != name {
+	return s.usedAs(who, func(c stand.Contestant) bool { return c.Ours != who.Ours && !c.Old })
+}
+
+// earlier returns the name of the same contestant of ours at the earlier commit; "" if
+// there is none.
+func (s *service) earlier(name string) string {
+	return s.usedAs(s.contestant(name), func(c stand.Contestant) bool { return c.Old })
+}
+
+func (s *service) usedAs(who stand.Contestant, wanted func(stand.Contestant) bool) string {
+	for _, c := range s.contestants(wanted) {
+		if c.Use == who.Use && c.Name != who.Name {
 			return c.Name
 		}
 	}

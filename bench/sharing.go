@@ -6,11 +6,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
-	"github.com/fairlock/fairlock/recipes/election"
-	"github.com/fairlock/fairlock/recipes/rwlock"
-	"github.com/fairlock/fairlock/recipes/semaphore"
-	"github.com/fairlock/fairlock/session"
 )
 
 // What one release causes until all is quiet, on average.
@@ -25,7 +22,7 @@ const (
 // A sharing is one way in which many wait for what one gives back.
 type sharing struct {
 	use       string
-	gathering func(waiters int) gathering
+	gathering func(waiters int) drive.Gathering
 	curator   func(size int) string // what Curator's counterpart does
 }
 
@@ -60,12 +57,12 @@ func (p *sharingPlan) sharings() []sharing {
 	all := []sharing{
 		{
 			use:       useMutex,
-			gathering: func(n int) gathering { return p.turns(mutexes, n) },
+			gathering: func(n int) drive.Gathering { return p.turns(drive.Mutex, n) },
 			curator:   func(int) string { return "1 event; 2 requests: each watches the one before it, and then lists" },
 		},
 		{
 			use:       useElection,
-			gathering: func(n int) gathering { return p.turns(candidates, n) },
+			gathering: func(n int) drive.Gathering { return p.turns(drive.Election, n) },
 			curator:   func(int) string { return "as its mutex, which LeaderSelector is" },
 		},
 	}
@@ -77,22 +74,27 @@ func (p *sharingPlan) sharings() []sharing {
 }
 
 // turns is a lock that one has at a time.
-func (p *sharingPlan) turns(lock lockFunc, waiters int) gathering {
-	return gathering{holders: crowd{n: 1, lock: lock}, waiters: crowd{n: waiters, lock: lock}, releases: p.releases, letIn: 1}
+func (p *sharingPlan) turns(kind drive.RecipeKind, waiters int) drive.Gathering {
+	return drive.Gathering{Holders: crowd(1, kind), Waiters: crowd(waiters, kind), Releases: p.releases, LetIn: 1, Settle: p.settle}
+}
+
+// crowd is so many with a session each.
+func crowd(n int, kind drive.RecipeKind) drive.Crowd {
+	return drive.Crowd{N: n, Lock: drive.Recipe{Kind: kind}}
 }
 
 // permits is a semaphore of which all permits are taken, by holders of one each.
 func (p *sharingPlan) permits(limit int, rapid bool) sharing {
-	lock := permit(int64(limit))
+	lock := drive.Recipe{Kind: drive.Permit, Limit: int64(limit)}
 	sh := sharing{
 		use: useSemaphore(limit),
-		gathering: func(n int) gathering {
-			g := gathering{
-				holders: crowd{n: limit, in: holdersIn, lock: lock}, waiters: crowd{n: n, lock: lock},
-				releases: p.releases, letIn: 1,
+		gathering: func(n int) drive.Gathering {
+			g := drive.Gathering{
+				Holders: drive.Crowd{N: limit, In: holdersIn, Lock: lock}, Waiters: drive.Crowd{N: n, Lock: lock},
+				Releases: p.releases, LetIn: 1, Settle: p.settle,
 			}
 			if rapid {
-				g.rapid, g.releases = true, n
+				g.Rapid, g.Releases = true, n
 			}
 			return g
 		},
@@ -111,10 +113,10 @@ func (p *sharingPlan) readers() []sharing {
 	return []sharing{
 		{
 			use: useWriters(p.writers),
-			gathering: func(n int) gathering {
-				return gathering{
-					holders: crowd{n: 1, lock: writes}, before: crowd{n: p.writers, lock: writes}, waiters: crowd{n: n, lock: reads},
-					releases: p.writers - 1, letIn: 1,
+			gathering: func(n int) drive.Gathering {
+				return drive.Gathering{
+					Holders: crowd(1, drive.WriteLock), Before: crowd(p.writers, drive.WriteLock), Waiters: crowd(n, drive.ReadLock),
+					Releases: p.writers - 1, LetIn: 1, Settle: p.settle,
 				}
 			},
 			curator: func(n int) string {
@@ -123,8 +125,10 @@ func (p *sharingPlan) readers() []sharing {
 		},
 		{
 			use: useReadersBehind,
-			gathering: func(n int) gathering {
-				return gathering{holders: crowd{n: 1, lock: writes}, waiters: crowd{n: n, lock: reads}, releases: 1, letIn: n}
+			gathering: func(n int) drive.Gathering {
+				return drive.Gathering{
+					Holders: crowd(1, drive.WriteLock), Waiters: crowd(n, drive.ReadLock), Releases: 1, LetIn: n, Settle: p.settle,
+				}
 			},
 			curator: func(n int) string {
 				return fmt.Sprintf("%d events; %d requests: every reader watches the first writer", n, n+1)
@@ -132,74 +136,46 @@ func (p *sharingPlan) readers() []sharing {
 		},
 		{
 			use: useOldestReader,
-			gathering: func(n int) gathering {
-				return gathering{
-					holders: crowd{n: n, in: holdersIn, lock: reads}, waiters: crowd{n: 1, lock: writes},
-					releases: min(p.releases, n-2), // it stays where it is
-				}
+			gathering: func(n int) drive.Gathering {
+				return p.leaving(n)
 			},
 			curator: func(int) string { return "0 events; 1 request: a writer watches the one before it" },
 		},
 		{
 			use: useNearestReader,
-			gathering: func(n int) gathering {
-				return gathering{
-					holders: crowd{n: n, in: holdersIn, lock: reads}, waiters: crowd{n: 1, lock: writes},
-					releases: min(p.releases, n-2), nearest: true,
-				}
+			gathering: func(n int) drive.Gathering {
+				g := p.leaving(n)
+				g.Nearest = true
+				return g
 			},
 			curator: func(int) string { return "1 event, in vain; 3 requests: a writer watches the one before it" },
 		},
 	}
 }
 
-// mutexes locks by the mutex of either side.
-func mutexes(ctx context.Context, c stand.Contender, name string) (func() error, int64, error) {
-	unlock, err := c.Lock(ctx, name)
-	return unlock, 0, err
-}
-
-// candidates, reads, writes and permit lock by other recipes.
-func candidates(ctx context.Context, c stand.Contender, name string) (func() error, int64, error) {
-	return grip(election.New(stand.Session(c), name).Campaign(ctx, "who leads"))
-}
-
-func reads(ctx context.Context, c stand.Contender, name string) (func() error, int64, error) {
-	return grip(rwlock.New(stand.Session(c), name).RLock(ctx))
-}
-
-func writes(ctx context.Context, c stand.Contender, name string) (func() error, int64, error) {
-	return grip(rwlock.New(stand.Session(c), name).Lock(ctx))
-}
-
-func permit(limit int64) lockFunc {
-	return func(ctx context.Context, c stand.Contender, name string) (func() error, int64, error) {
-		return grip(semaphore.New(stand.Session(c), name, limit).Acquire(ctx, 1))
+// leaving are readers of whom some leave, before a writer: it stays where it is.
+func (p *sharingPlan) leaving(readers int) drive.Gathering {
+	return drive.Gathering{
+		Holders: drive.Crowd{N: readers, In: holdersIn, Lock: drive.Recipe{Kind: drive.ReadLock}}, Waiters: crowd(1, drive.WriteLock),
+		Releases: min(p.releases, readers-2), Settle: p.settle,
 	}
-}
-
-func grip(h *session.Hold, err error) (func() error, int64, error) {
-	if err != nil {
-		return nil, 0, err
-	}
-	return stand.Unlock(h), int64(h.Token()), nil
 }
 
 // runSharing counts what a release causes among all who wait. Everybody who waits
 // has a client, so that it is seen who is told.
 func runSharing(ctx context.Context, b *bench) error {
 	p := &b.plan.sharing
-	return b.on(ctx, stand.Setting{Kind: stand.Single}, func(s stand.Stand) error {
+	return b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {
 		for _, c := range b.apart() {
 			sizes, all := p.sizes, p.sharings()
 			if !c.Ours {
 				sizes, all = p.peers, all[:1] // all that it has
 			}
 			need := mostContenders(all, sizes)
-			err := with(ctx, s, c, need, need, func(t *stand.Team) error {
+			err := with(ctx, s, drive.Opening{Contestant: c, N: need, Clients: need}, func(crew drive.Crew) error {
 				for _, sh := range all {
 					for _, n := range sizes {
-						if err := b.share(ctx, s, t, sh, n); err != nil {
+						if err := b.share(ctx, crew, c, sh, n); err != nil {
 							return fmt.Errorf("%s: %s, %d waiters: %w", c.Name, sh.use, n, err)
 						}
 					}
@@ -219,35 +195,36 @@ func mostContenders(all []sharing, sizes []int) int {
 	most := 0
 	for _, sh := range all {
 		for _, n := range sizes {
-			most = max(most, sh.gathering(n).contenders())
+			most = max(most, sh.gathering(n).Contenders())
 		}
 	}
 	return most
 }
 
 // share counts one sharing at one size.
-func (b *bench) share(ctx context.Context, s stand.Stand, t *stand.Team, sh sharing, n int) error {
+func (b *bench) share(ctx context.Context, crew drive.Crew, c stand.Contestant, sh sharing, n int) error {
 	g := sh.gathering(n)
-	w, err := g.run(ctx, s, t, b.name("sharing"), b.plan.sharing.settle)
+	r, err := crew.Do(ctx, drive.Job{Name: b.name("sharing"), Gather: &g})
 	if err != nil {
 		return err
 	}
-	k := key{Scenario: "sharing", Cluster: stand.Single, Size: n, Contestant: t.Name}
+	k := key{Scenario: "sharing", Cluster: stand.Single, Size: n, Contestant: c.Name}
 	add := func(what string, u unit, v int64) {
 		k.Metric = sh.metric(what)
-		b.record.add(k, u, float64(v)/float64(g.releases))
+		b.record.add(k, u, float64(v)/float64(g.Releases))
 	}
-	add(metricEvents, count, w.events)
-	add(metricAll, count, w.requests)
-	if !g.rapid {
-		add(metricInVain, count, w.inVain)
-		add(metricInvolved, count, w.involved)
+	w := r.Wake
+	add(metricEvents, count, w.Events)
+	add(metricAll, count, w.Requests)
+	if !g.Rapid {
+		add(metricInVain, count, w.InVain)
+		add(metricInvolved, count, w.Involved)
 	}
-	if w.bytes > 0 {
-		add(metricHeard, octets, w.bytes)
+	if w.Bytes > 0 {
+		add(metricHeard, octets, w.Bytes)
 	}
 	k.Metric = sh.metric(metricEvents)
-	b.told(k, []stand.Contestant{t.Contestant})
+	b.told(k, []stand.Contestant{c})
 	return nil
 }
 

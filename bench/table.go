@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -44,10 +45,11 @@ func (u unit) formatSpread(s spread) string {
 	return fmt.Sprintf("%s (%s – %s)", u.format(s.Median), u.format(s.Min), u.format(s.Max))
 }
 
-// A row is a figure of ours beside the same of the peer's; either may be nil.
-type row struct{ ours, theirs *figure }
+// A row is a figure of ours beside the same of the earlier commit and of the peer; any may
+// be nil.
+type row struct{ ours, old, theirs *figure }
 
-// rows pairs the figures of a scenario, in the order in which they were
+// rows puts the figures of a scenario side by side, in the order in which they were
 // measured.
 func rows(on *service, r *record, scenario string) []row {
 	var all []row
@@ -56,42 +58,102 @@ func rows(on *service, r *record, scenario string) []row {
 			continue
 		}
 		rival := r.versus(f.key, on.rival(f.Contestant))
-		switch {
-		case on.contestant(f.Contestant).Ours:
-			all = append(all, row{f, rival})
+		switch c := on.contestant(f.Contestant); {
+		case c.Old:
+			// It stands beside ours.
+		case c.Ours:
+			all = append(all, row{f, r.versus(f.key, on.earlier(f.Contestant)), rival})
 		case !slices.ContainsFunc(all, func(r row) bool { return r.theirs == f }) && rival == nil:
-			all = append(all, row{nil, f})
+			all = append(all, row{nil, nil, f})
 		}
 	}
 	return all
 }
 
-// figuresTable shows one scenario; nil if it was not measured.
-func figuresTable(on *service, r *record, s scenario) table.Writer {
+// some returns a figure of the row.
+func (r row) some() *figure { return cmp.Or(r.ours, r.theirs) }
+
+// ratioTo divides ours by another round by round. It is empty where one is missing.
+func (r row) ratioTo(other *figure) []float64 {
+	if r.ours == nil || other == nil {
+		return nil
+	}
+	return ratios(r.ours.Rounds, other.Rounds)
+}
+
+// worse reports whether ours was worse than at the earlier commit in every round. One round
+// shows nothing.
+func (r row) worse() bool {
+	rs := r.ratioTo(r.old)
+	switch s := spreadOf(rs); {
+	case len(rs) < 2:
+		return false
+	case r.ours.moreIsBetter():
+		return s.Max < 1
+	default:
+		return s.Min > 1
+	}
+}
+
+// figuresTable shows one scenario; nil if it was not measured. It has columns for an earlier
+// commit, if there is one, and for a peer, if the service has one.
+func figuresTable(on *service, r *record, s scenario, o *old) table.Writer {
 	all := rows(on, r, s.name)
 	if len(all) == 0 {
 		return nil
 	}
+	header, ratios := table.Row{"cluster", s.size, "", "", stand.Ours}, table.Row{}
+	if o != nil {
+		header, ratios = append(header, o.Ref), append(ratios, stand.Ours+" : "+o.Ref)
+	}
+	if on.Peer != "" {
+		header, ratios = append(header, on.Peer), append(ratios, stand.Ours+" : "+on.Peer)
+	}
+	if o != nil {
+		ratios = append(ratios, "")
+	}
 	t := newTable()
-	t.AppendHeader(table.Row{"cluster", s.size, "", "", stand.Ours, on.Peer, stand.Ours + " : " + on.Peer})
+	t.AppendHeader(append(header, ratios...))
 	for _, p := range all {
-		f, ours, theirs, ratio := p.ours, "", "", ""
-		if f != nil {
-			ours = f.Unit.formatSpread(spreadOf(f.Rounds))
-		} else {
-			f = p.theirs
-		}
-		if p.theirs != nil {
-			theirs = p.theirs.Unit.formatSpread(spreadOf(p.theirs.Rounds))
-		}
-		if p.ours != nil && p.theirs != nil {
-			if rs := ratios(p.ours.Rounds, p.theirs.Rounds); rs != nil {
-				ratio = count.formatSpread(spreadOf(rs)) + " ×"
-			}
-		}
-		t.AppendRow(table.Row{f.Cluster, f.Size, on.contestant(f.Contestant).Use, f.Metric, ours, theirs, ratio})
+		f := p.some()
+		t.AppendRow(append(table.Row{f.Cluster, f.Size, on.contestant(f.Contestant).Use, f.Metric}, p.cells(o != nil, on.Peer != "")...))
 	}
 	return t
+}
+
+// cells are the figures of a row, and then their ratios.
+func (r row) cells(old, peer bool) table.Row {
+	cells, quotients := table.Row{r.ours.text()}, table.Row{}
+	add := func(other *figure) {
+		cells = append(cells, other.text())
+		ratio := ""
+		if rs := r.ratioTo(other); rs != nil {
+			ratio = count.formatSpread(spreadOf(rs)) + " ×"
+		}
+		quotients = append(quotients, ratio)
+	}
+	if old {
+		add(r.old)
+	}
+	if peer {
+		add(r.theirs)
+	}
+	if old {
+		worse := ""
+		if r.worse() {
+			worse = "worse in every round"
+		}
+		quotients = append(quotients, worse)
+	}
+	return append(cells, quotients...)
+}
+
+// text is what a table shows of a figure.
+func (f *figure) text() string {
+	if f == nil {
+		return ""
+	}
+	return f.Unit.formatSpread(spreadOf(f.Rounds))
 }
 
 // goalsTable says what was aimed at and what was reached.

@@ -45,11 +45,57 @@ func TestTablesPutBothSidesInARow(t *testing.T) {
 		}
 	}
 	theirs := r.versus(ours.key, "Mutex")
-	assert.ElementsMatch(t, []row{{ours, theirs}, {nil, only}}, rows(&etcd, r, "history"))
+	assert.ElementsMatch(t, []row{{ours, nil, theirs}, {nil, nil, only}}, rows(&etcd, r, "history"))
 
 	s := scenario{name: "history", size: "past"}
-	text := figuresTable(&etcd, r, s).RenderCSV()
+	text := figuresTable(&etcd, r, s, nil).RenderCSV()
 	assert.Contains(t, text, "single,5,a session each,\""+metricAfter+"\",55.0 µs (50.0 µs – 60.0 µs),150 µs (100 µs – 200 µs),0.40 (0.30 – 0.50) ×")
 	assert.Contains(t, text, metricAfter+"\",,7.00 ms,")
-	assert.Nil(t, figuresTable(&etcd, r, scenario{name: "line"}))
+	assert.Nil(t, figuresTable(&etcd, r, scenario{name: "line"}, nil))
+}
+
+func TestTablesPutTheEarlierCommitBetweenOursAndThePeer(t *testing.T) {
+	o := &old{Ref: "f35de04"}
+	etcd, r := o.with(serviceOf(t, "etcd")), newRecord()
+	add := func(who, metric string, u unit, rounds ...float64) {
+		for _, v := range rounds {
+			r.add(key{"churn", stand.Single, 2, who, metric}, u, v)
+		}
+	}
+	add(stand.Ours, metricRate, perSec, 300, 150)
+	add(stand.Ours, metricPerLock, count, 2, 2)
+	add("fairlock f35de04", metricRate, perSec, 200, 100)
+	add("fairlock f35de04", metricPerLock, count, 1, 1)
+	add("Mutex", metricRate, perSec, 10, 10)
+	add(stand.Bare, metricRate, perSec, 400, 400)
+
+	text := figuresTable(&etcd, r, scenario{name: "churn", size: "contenders"}, o).RenderCSV()
+
+	assert.Contains(t, text, "cluster,contenders,,,fairlock,f35de04,Mutex,fairlock : f35de04,fairlock : Mutex,\n")
+	assert.Contains(t, text, "single,2,a session each,acquisitions,225/s (150/s – 300/s),150/s (100/s – 200/s),10.0/s,1.50 ×,22.5 (15.0 – 30.0) ×,\n")
+	assert.Contains(t, text, "requests per acquisition,2.00,1.00,,2.00 ×,,worse in every round\n")
+	assert.Contains(t, text, "single,2,bare requests,acquisitions,,,400/s,,,")
+	assert.Equal(t, []ratio{
+		{r.figures[0].key, "fairlock f35de04", []float64{1.5, 1.5}, false},
+		{r.figures[0].key, "Mutex", []float64{30, 15}, false},
+		{r.figures[1].key, "fairlock f35de04", []float64{2, 2}, true},
+	}, quotients(&etcd, r))
+}
+
+func TestARateIsWorseWhereItIsLess(t *testing.T) {
+	figureOf := func(u unit, rounds ...float64) *figure { return &figure{Unit: u, Rounds: rounds} }
+	for _, c := range []struct {
+		row   row
+		worse bool
+	}{
+		{row{figureOf(perSec, 9, 9), figureOf(perSec, 10, 10), nil}, true},
+		{row{figureOf(perSec, 9, 11), figureOf(perSec, 10, 10), nil}, false},
+		{row{figureOf(micros, 9, 9), figureOf(micros, 10, 10), nil}, false},
+		{row{figureOf(micros, 11, 11), figureOf(micros, 10, 10), nil}, true},
+		{row{figureOf(micros, 11), figureOf(micros, 10), nil}, false},
+		{row{figureOf(micros, 11), nil, nil}, false},
+		{row{nil, figureOf(perSec, 11), nil}, false},
+	} {
+		assert.Equal(t, c.worse, c.row.worse(), "%v", c.row)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,8 +20,6 @@ type backend struct {
 	lay    layout
 	rpc    *rpc.Client
 }
-
-var _ driver.Backend = (*backend)(nil)
 
 // NewBackend returns the backend that Open uses, for the conformance suite and for tools.
 // The client stays the caller's, and must be closed later than the backend.
@@ -72,23 +69,9 @@ func (b *backend) Close() error {
 	if !b.owned {
 		return nil
 	}
-	// The client's answer is that its context has ended, which is no news.
+	// Close returns the error of the client's context, which it has cancelled itself.
 	if err := b.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("etcdbackend: close the client: %w", err)
-	}
-	return nil
-}
-
-// reach returns when a server answers. It returns why none does when ctx ends, and an
-// error that wraps driver.ErrRefused if the server is too old.
-func (b *backend) reach(ctx context.Context) error {
-	version, err := b.rpc.Reach(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(b.rpc.Endpoints(), ", "), err)
-	}
-	var major, minor int
-	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 3 || major == 3 && minor < 4) {
-		return fmt.Errorf("%w: the server is etcd %s; 3.4 or newer is required", driver.ErrRefused, version)
 	}
 	return nil
 }

@@ -3,10 +3,8 @@ package etcdbackend
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -58,9 +57,9 @@ func (c DialConfig) GoString() string { return c.String() }
 // MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
 func (c DialConfig) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// secure reports whether the connection is to be encrypted.
-func (c DialConfig) secure() bool {
-	return c.TLS != nil || c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""
+// files returns the files as a URL would name them.
+func (c DialConfig) files() *address.Address {
+	return &address.Address{CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
 }
 
 // check returns what is wrong with c, before anything is opened.
@@ -69,7 +68,7 @@ func (c DialConfig) check() error {
 	switch {
 	case len(c.Endpoints) == 0:
 		return wrong("no endpoints")
-	case c.TLS != nil && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""):
+	case c.TLS != nil && c.files().TLS():
 		return wrong("TLS and files for it exclude each other")
 	case (c.CertFile == "") != (c.KeyFile == ""):
 		return wrong("CertFile and KeyFile go together")
@@ -82,7 +81,7 @@ func (c DialConfig) check() error {
 		switch {
 		case e == "":
 			return wrong("an endpoint is empty")
-		case c.secure() && strings.HasPrefix(e, "http://"):
+		case (c.TLS != nil || c.files().TLS()) && strings.HasPrefix(e, "http://"):
 			// The client would connect in the clear, and not report it.
 			return wrong(fmt.Sprintf("endpoint %q is not encrypted, but TLS is configured", e))
 		}
@@ -90,38 +89,15 @@ func (c DialConfig) check() error {
 	return nil
 }
 
-// tlsConfig returns what to encrypt with, nil if not at all.
-func (c DialConfig) tlsConfig() (*tls.Config, error) {
-	if c.TLS != nil || !c.secure() {
-		return c.TLS, nil
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the CA: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read the CA: no certificate in %q", c.CAFile)
-		}
-	}
-	if c.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the client's certificate: %w", err)
-		}
-		cfg.Certificates = []tls.Certificate{cert}
-	}
-	return cfg, nil
-}
-
 // clientConfig returns the configuration of etcd's client.
-func (c DialConfig) clientConfig() (clientv3.Config, error) {
-	t, err := c.tlsConfig()
+func (c DialConfig) clientConfig() (_ clientv3.Config, err error) {
+	encrypt := c.TLS
+	if encrypt == nil {
+		encrypt, err = c.files().TLSConfig()
+	}
 	return clientv3.Config{
 		Endpoints:   c.Endpoints,
-		TLS:         t,
+		TLS:         encrypt,
 		Username:    c.Username,
 		Password:    c.Password,
 		DialTimeout: c.Timeout,
@@ -180,11 +156,11 @@ func (c DialConfig) client(ctx context.Context) (*clientv3.Client, error) {
 			return nil, err
 		}
 		defer func() { _ = client.Close() }()
-		b, err := newBackend(client, Options{})
-		if err != nil {
-			return nil, err
+		r, err := rpc.New(client, driver.SystemClock())
+		if err == nil {
+			err = r.Reach(ctx)
 		}
-		if err := b.reach(ctx); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}

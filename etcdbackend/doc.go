@@ -30,20 +30,23 @@
 // The records of a queue are not under its name, so that no program takes them for
 // entries. "v2" is the version of their form:
 //
-//	fairlock/%v2/<name>/limit            the limit of a semaphore, in decimal; stays
-//	fairlock/%v2/<name>/ledger           how the last hold of a robust mutex ended; stays
-//	fairlock/%v2/<name>/done             the record of finished work (mutex.Once); stays
-//	fairlock/%v2/<name>/slot/<number>    the hold that has this slot; on its lease
-//	fairlock/%v2/<name>/%detail/<entry>  more about an entry; on its lease, goes with it
+//	fairlock/%v2/<name>/limit            the limit of a semaphore, in decimal
+//	fairlock/%v2/<name>/ledger           how the last hold of a robust mutex ended
+//	fairlock/%v2/<name>/done             the record of finished work (mutex.Once)
+//	fairlock/%v2/<name>/slot/<number>    the hold that has this slot
+//	fairlock/%v2/<name>/%detail/<entry>  more about an entry
 //	fairlock/%v2/<name>/%asks/           the yield requests, entries of a queue of their own
 //
-// Programs with different versions of the form of records share the queue, since the keys
-// of entries are the same in all of them: their locks exclude each other. They do not
-// share limits, ledgers and finished work. The first version was under fairlock/%beside/.
+// The first three stay until they are deleted. The others are on the lease of their
+// session and end with it; a release deletes those of its entry.
 //
-// Keys under fairlock/%fence/ keep a request whose answer was lost from being carried out
-// late, and those under fairlock/%witness/ show whether it was carried out. Both go with
-// the lease.
+// Programs that write records in different versions still share the queue, because the
+// keys of entries are the same in all versions. So their locks exclude each other. Limits,
+// ledgers and finished work are not shared. The first version was under fairlock/%beside/.
+//
+// A key under fairlock/%fence/ prevents that a request whose answer was lost is carried
+// out late. A key under fairlock/%witness/ shows whether a request was carried out. Both
+// kinds are on the lease.
 //
 // In a name, "%", "/" and control characters are written as %XX, so that the names "a"
 // and "a/b" never meet. LayoutConcurrency uses the name as it is, without the root, for

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// entryKey is what the key of an entry of ours contains behind the queue's prefix.
+// entryKey is what the key of an entry of this library contains behind the queue's prefix.
 type entryKey struct {
 	lease  int64
 	index  int // distinguishes the entries of one session in one queue; used again
@@ -46,64 +46,45 @@ func (k entryKey) append(b []byte) []byte {
 
 // parseEntryKey reads the part of a key behind the queue's prefix. It accepts only what
 // append writes, to the letter: any other key was made by another program, and is
-// foreign.
-func parseEntryKey(s string) (k entryKey, ok bool) {
-	hex, rest, _ := strings.Cut(s, ".")
-	id, ok := parseNumber(hex, 16, 64)
-	if !ok || id == 0 {
-		return entryKey{}, false
-	}
-	rest, k.valued = strings.CutSuffix(rest, valuedSuffix)
-	digits, mode, marked := strings.Cut(rest, ".")
-	index, ok := parseNumber(digits, 10, 31)
-	if !ok {
-		return entryKey{}, false
-	}
-	k.lease, k.index = int64(id), int(index) //nolint:gosec // lease ids are opaque bits
-	switch {
-	case !marked:
-	case mode == "r":
-		k.mode = driver.Shared
-	case strings.HasPrefix(mode, "w"):
-		weight, ok := parseNumber(mode[1:], 10, 63)
-		if !ok {
-			return entryKey{}, false
-		}
+// foreign. So no number needs a check of its own: what is not read right is written
+// differently.
+func parseEntryKey(s string) (entryKey, bool) {
+	rest, valued := strings.CutSuffix(s, valuedSuffix)
+	hex, rest, _ := strings.Cut(rest, ".")
+	digits, mode, _ := strings.Cut(rest, ".")
+	id, _ := strconv.ParseUint(hex, 16, 64)
+	index, _ := strconv.ParseUint(digits, 10, 31)
+	k := entryKey{lease: int64(id), index: int(index), valued: valued} //nolint:gosec // lease ids are opaque bits, and the index has 31
+	if permits, ok := strings.CutPrefix(mode, "w"); ok {
+		weight, _ := strconv.ParseUint(permits, 10, 63)
 		k.mode, k.weight = driver.Weighted, int64(weight) //nolint:gosec // it has 63 bits
-	default:
+	} else if mode == "r" {
+		k.mode = driver.Shared
+	}
+	if id == 0 || string(k.append(make([]byte, 0, maxEntryKey))) != s {
 		return entryKey{}, false
 	}
 	return k, true
 }
 
-// parseNumber reads a number in its shortest form, in small letters.
-func parseNumber(s string, base, bits int) (uint64, bool) {
-	if s == "" || s[0] == '0' && len(s) > 1 || strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > 'f' || r > '9' && r < 'a' }) {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(s, base, bits)
-	return n, err == nil
-}
+// maxEntryKey is at least the length of what append writes: 16 digits of a lease, 10 of
+// an index, 19 of a weight, and what is between them.
+const maxEntryKey = 64
 
-// marksLine introduces the last line of the value of an entry that has marks. It is read
-// only from values that were written again: what an entry was made with may end like
-// that.
+// marksLine introduces the last line of the value of an entry that has marks. Only a value
+// that was written again is read for marks: the data of a new entry may end like that.
 const marksLine = "\n#"
 
-// markNames returns the text of that line, "" for no marks.
+// markNames returns the text of that line, "" if there are no marks.
 func markNames(m driver.Marks) string {
-	switch m {
-	case driver.MarkShared:
-		return "shared"
-	case driver.MarkAdmitted:
-		return "admitted"
-	case driver.MarkShared | driver.MarkAdmitted:
-		return "shared,admitted"
-	}
-	return ""
+	return [...]string{
+		driver.MarkShared:                       "shared",
+		driver.MarkAdmitted:                     "admitted",
+		driver.MarkShared | driver.MarkAdmitted: "shared,admitted",
+	}[m]
 }
 
-// encodeMarks returns the value of an entry with marks. Other programs see the data
+// encodeMarks returns the value of an entry with marks. Other programs read the data
 // first, and etcdctl shows the marks.
 func encodeMarks(data []byte, m driver.Marks) []byte {
 	if m == 0 {
@@ -112,8 +93,9 @@ func encodeMarks(data []byte, m driver.Marks) []byte {
 	return slices.Concat(data, []byte(marksLine+markNames(m)))
 }
 
-// decodeMarks is the inverse of encodeMarks. A value that another program wrote has no
-// marks, so the entry stays what its key says: that lets in no entry too many.
+// decodeMarks is the inverse of encodeMarks. If another program has written the value, the
+// marks are lost, and the entry counts as what its key shows. This is safe: without marks
+// an entry never lets more other entries hold.
 func decodeMarks(value []byte) (data []byte, m driver.Marks) {
 	i := bytes.LastIndex(value, []byte(marksLine))
 	if i < 0 {
@@ -127,9 +109,18 @@ func decodeMarks(value []byte) (data []byte, m driver.Marks) {
 	return value, 0
 }
 
-// entry reads a key of a queue, as an answer without values shows it. Only its owner
-// writes a semaphore's request again, and only to mark it as admitted. So no value needs
-// to be read for that. If an operator wrote it, the waiter behind it wakes up more often.
+// marksOf returns the marks that the value of an entry's key shows.
+func marksOf(kv *mvccpb.KeyValue) (m driver.Marks) {
+	if kv.Version > 1 && !strings.HasSuffix(string(kv.Key), valuedSuffix) {
+		_, m = decodeMarks(kv.Value)
+	}
+	return m
+}
+
+// entry returns what a key shows of an entry, without the value. A semaphore's request is
+// written again only by its owner, and only to mark it as admitted, so the version of the
+// key shows that mark. If an operator has written it, the only effect is that the waiter
+// behind it is notified more often.
 func (q *queue) entry(kv *mvccpb.KeyValue) driver.Entry {
 	e := driver.Entry{Ref: driver.Ref{Queue: q.name, Key: string(kv.Key), Place: kv.CreateRevision}}
 	k, ok := parseEntryKey(e.Key[len(q.prefix):])
@@ -140,7 +131,7 @@ func (q *queue) entry(kv *mvccpb.KeyValue) driver.Entry {
 	return e
 }
 
-// entries reads the keys of a queue.
+// entries returns what keys show of entries.
 func (q *queue) entries(kvs []*mvccpb.KeyValue) []driver.Entry {
 	es := make([]driver.Entry, len(kvs))
 	for i, kv := range kvs {
@@ -149,18 +140,18 @@ func (q *queue) entries(kvs []*mvccpb.KeyValue) []driver.Entry {
 	return es
 }
 
-// hides reports whether an answer without values leaves open which marks an entry has.
+// hides reports whether the key alone does not show which marks an entry has.
 func hides(e *driver.Entry, kv *mvccpb.KeyValue) bool {
 	return kv.Version > 1 && !e.Foreign && !e.Valued && e.Mode != driver.Weighted
 }
 
-// reveal completes an entry by an answer with its value.
+// reveal adds to an entry what its value and its lease show.
 func reveal(e *driver.Entry, kv *mvccpb.KeyValue) {
 	e.Data, e.Token = kv.Value, kv.CreateRevision
 	if e.Data == nil {
 		e.Data = []byte{} // nil would mean that the answer did not contain it
 	}
-	// What the key says of the lease is only a name; this is the truth.
+	// The lease in the key is only a name. The entry ends with the lease that it is on.
 	if e.Unleased = kv.Lease == 0; !e.Unleased {
 		e.Session = lease.Name(kv.Lease)
 	}

@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// layout turns names into keys and back. All of it is pure.
+// layout turns names into keys and back.
 type layout struct {
 	root string // escaped: the keys of a root never lie below another root
 	kind Layout
@@ -43,8 +44,8 @@ func (l layout) prefix(queue string) string {
 }
 
 // side is what the keys begin with that belong to a queue and are no entries. They are
-// not below the prefix: a program that shares the queue takes every key there for an
-// entry.
+// not below the prefix, because another program that uses the queue takes every key there
+// for an entry.
 func (l layout) side(queue string) string {
 	if name, asks := driver.AskedQueue(queue); asks {
 		return l.side(name) + asksFolder
@@ -52,15 +53,16 @@ func (l layout) side(queue string) string {
 	return l.root + sideFolder + escape(queue) + "/"
 }
 
-// serial is a key of a session in one of these folders, which is no other session's.
+// serial returns the n-th key of a session in fenceFolder or witnessFolder.
 func (l layout) serial(folder string, id, n int64) []byte {
 	return []byte(l.root + folder + lease.Name(id) + "." + strconv.FormatInt(n, 10))
 }
 
-// isKept reports whether keys with a prefix may be in one of these folders.
-func (l layout) isKept(prefix string) bool {
+// isInternal reports whether keys with a prefix may be in one of the folders of this
+// library, so that they are no entries.
+func (l layout) isInternal(prefix string) bool {
 	for _, folder := range []string{fenceFolder, witnessFolder, sideFolder} {
-		if kept := l.root + folder; strings.HasPrefix(kept, prefix) || strings.HasPrefix(prefix, kept) {
+		if folder = l.root + folder; strings.HasPrefix(folder, prefix) || strings.HasPrefix(prefix, folder) {
 			return true
 		}
 	}
@@ -75,7 +77,7 @@ func (l layout) check(name string) error {
 	if strings.HasSuffix(name, "/") {
 		return fmt.Errorf("the %s layout cannot distinguish it from the name without the slash at the end", l.kind)
 	}
-	if l.isKept(l.prefix(name)) {
+	if l.isInternal(l.prefix(name)) {
 		return fmt.Errorf("in the %s layout its queue would contain keys under %q that are no entries", l.kind, l.root+"/")
 	}
 	i := strings.LastIndexByte(name, '/')
@@ -90,13 +92,13 @@ func (l layout) within(other, name string) bool {
 	return other != name && strings.HasPrefix(l.prefix(other), l.prefix(name))
 }
 
-// queueOf returns the queue that a key is an entry of, and false for keys that are in
-// none. from is where to go on if the rest of the queue is to be skipped.
+// queueOf returns the name of the queue that a key is an entry of, and false if there is
+// none. from is the key at which a read goes on that skips the rest of the queue.
 func (l layout) queueOf(key string) (name, from string, ok bool) {
 	if l.kind == LayoutConcurrency {
 		i := strings.LastIndexByte(key, '/')
-		// "a/1.0" and "a/b/1.0" lie mixed, so nothing can be skipped.
-		return key[:max(i, 0)], key + "\x00", i > 0 && !l.isKept(key)
+		// Keys of the queue "a/b" are between those of "a", so none can be skipped.
+		return key[:max(i, 0)], key + "\x00", i > 0 && !l.isInternal(key)
 	}
 	segment, _, inside := strings.Cut(strings.TrimPrefix(key, l.root+"/"), "/")
 	if !inside {
@@ -114,27 +116,16 @@ func prefixEnd(prefix string) []byte {
 	return end
 }
 
-const upperHex = "0123456789ABCDEF"
-
-// mustEscape reports whether a byte would be mistaken in a key or in a terminal.
+// mustEscape reports whether a byte has a meaning in a key or in a terminal.
 func mustEscape(c byte) bool { return c == '%' || c == '/' || c < 0x20 || c == 0x7f }
 
-// escape makes one path segment of a name. It works byte by byte, so the escape of a
-// prefix is a prefix of the escape.
+// escape returns a name as one segment of a key. It works byte by byte, so names with a
+// common prefix have keys with a common prefix.
 func escape(name string) string {
-	n := 0
-	for i := range len(name) {
-		if mustEscape(name[i]) {
-			n++
-		}
-	}
-	if n == 0 {
-		return name
-	}
-	b := make([]byte, 0, len(name)+2*n)
+	b := make([]byte, 0, len(name))
 	for i := range len(name) {
 		if c := name[i]; mustEscape(c) {
-			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+			b = fmt.Appendf(b, "%%%02X", c)
 		} else {
 			b = append(b, c)
 		}
@@ -144,21 +135,6 @@ func escape(name string) string {
 
 // unescape is the inverse of escape. It returns false for what escape never writes.
 func unescape(s string) (string, bool) {
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '%' {
-			if i+2 >= len(s) {
-				return "", false
-			}
-			n, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
-			if err != nil {
-				return "", false
-			}
-			c, i = byte(n), i+2
-		}
-		b = append(b, c)
-	}
-	name := string(b)
-	return name, escape(name) == s
+	name, err := url.PathUnescape(s)
+	return name, err == nil && escape(name) == s
 }

@@ -53,11 +53,11 @@ func TestNamesNeverMeet(t *testing.T) {
 			pa, pb := l.prefix(a), l.prefix(b)
 			assert.False(t, strings.HasPrefix(pa, pb) || strings.HasPrefix(pb, pa), "%q and %q", a, b)
 		}
-		assert.False(t, l.isKept(l.prefix(a)), "%q lies among what is no queue", a)
+		assert.False(t, l.isInternal(l.prefix(a)), "%q lies among what is no queue", a)
 	}
 }
 
-func TestTheKeysBesideAQueueMeetNoOther(t *testing.T) {
+func TestKeysThatAreNoEntriesMeetNoOther(t *testing.T) {
 	for _, kind := range []Layout{LayoutNative, LayoutConcurrency} {
 		l := layout{root: "r", kind: kind}
 		owner := map[string]string{}

@@ -11,46 +11,40 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Leave implements driver.Session.
-func (s *etcdSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
-	if len(reqs) == 0 {
-		return nil, nil
-	}
-	left, err := s.leave(ctx, reqs)
-	if err != nil {
-		return nil, fmt.Errorf("etcd: leave %q: %w", reqs[0].Ref.Queue, err)
-	}
-	return left, nil
-}
-
-func (s *etcdSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
-	if len(reqs) > maxJoin {
-		return nil, fmt.Errorf("%w: %d entries, at most %d", driver.ErrRefused, len(reqs), maxJoin)
-	}
-	if err := enter(ctx, s.leaving); err != nil {
-		return nil, err
-	}
-	defer func() { <-s.leaving }()
-	d := &departure{s: s, exits: make([]exit, 0, len(reqs))}
-	for _, req := range reqs {
-		if err := d.add(ctx, req); err != nil {
-			return nil, err
-		}
-	}
-	return d.run(ctx)
-}
-
-// departure is one call of Leave, over all its attempts.
+// departure is one call of Leave, over all its attempts. An attempt deletes an entry only at
+// its place, so a later entry with the same key stays. This makes it safe to send the same
+// attempt until one is answered.
+//
+// If an attempt finds the entry, the entry was Deleted by it. If not, and no attempt before
+// was without an answer, it WasGone. Otherwise it is Unclear which attempt deleted it.
 type departure struct {
 	s     *etcdSession
 	exits []exit
 	left  []driver.Left
 }
 
+// run deletes the entries, and returns how each went.
+func (d *departure) run(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) > maxJoin {
+		return nil, fmt.Errorf("%w: %d entries, at most %d", driver.ErrRefused, len(reqs), maxJoin)
+	}
+	if err := enter(ctx, d.s.leaving); err != nil {
+		return nil, err
+	}
+	defer func() { <-d.s.leaving }()
+	d.exits = make([]exit, 0, len(reqs))
+	for _, req := range reqs {
+		if err := d.add(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	return d.send(ctx)
+}
+
 // exit is one entry of a departure.
 type exit struct {
 	ref    driver.Ref
-	own    *own // nil: of another session, or left before
+	own    *own // nil: it is of another session, or this session has left it before
 	key    []byte
 	detail []byte // its key; nil: there is none
 	ops    ops
@@ -58,24 +52,24 @@ type exit struct {
 	unsure bool // an earlier attempt was not answered
 }
 
-// add adds an entry. Another owner's is only deleted with Any.
+// add adds an entry. Without Any, that of another owner is an error if it is still there.
 func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error) {
 	s, e := d.s, exit{ref: req.Ref}
 	if !req.Any { // or a call of the owner may be under way
-		e.own, e.gone = s.find(req.Ref)
+		e.own, e.gone = s.queues.find(req.Ref)
 	}
 	var q *queue
 	if e.own != nil {
-		q, e.key, e.unsure = e.own.q, e.own.key, e.own.unsure
+		q, e.key, e.detail, e.unsure = e.own.q, e.own.key, e.own.detail.key, e.own.unsure
 	} else {
-		q, _, _ = s.lookup(req.Ref.Queue)
+		q, _, _ = s.queues.lookup(req.Ref.Queue)
 		suffix, ok := strings.CutPrefix(req.Ref.Key, q.prefix)
 		if !ok {
 			return fmt.Errorf("%w: the key %q is in another queue", driver.ErrRefused, req.Ref.Key)
 		}
-		e.key = []byte(req.Ref.Key)
-		if k, _ := parseEntryKey(suffix); !req.Any && (s.lease == nil || k.lease != s.lease.ID) {
-			resps, _, err := s.read(ctx, fresh, keyOnly(e.key))
+		e.key, e.detail = []byte(req.Ref.Key), q.detailKey(req.Ref.Key)
+		if k, _ := parseEntryKey(suffix); !req.Any && (s.lease.ID == 0 || k.lease != s.lease.ID) {
+			resps, _, err := s.cluster.read(ctx, fresh, keyOnly(e.key))
 			if err == nil && first(resps[0]).GetCreateRevision() == req.Ref.Place {
 				err = fmt.Errorf("%w: the entry %q is of another owner", driver.ErrRefused, req.Ref.Key)
 			}
@@ -84,10 +78,7 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 			}
 		}
 	}
-	if e.own == nil || e.own.described {
-		e.detail = q.detailKey(req.Ref.Key)
-	}
-	if e.ops, err = s.ops(q, req.Ops); err != nil {
+	if e.ops, err = newOps(q, req.Ops, s.lease.ID); err != nil {
 		return err
 	}
 	for i := range e.ops {
@@ -97,21 +88,22 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 	return nil
 }
 
-// run deletes the entries. A single one is deleted without a condition at first: the key
-// is ours by lease and index. If there is no answer, the key may be deleted later, so it is
-// not used again; and from then on it is the place that is deleted.
-func (d *departure) run(ctx context.Context) ([]driver.Left, error) {
+// send deletes the entries. The first attempt for a single own entry, to which nothing else
+// belongs, is a plain delete of the key, which no other program uses. This is the fastest
+// release. If it is not answered, it may still arrive and delete what has the key then. So
+// the key is not used again, and all later attempts have the place as their condition.
+func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 	d.left = make([]driver.Left, len(d.exits))
 	e := &d.exits[0]
 	if o := e.own; len(d.exits) > 1 || o == nil || o.retired || e.gone || e.unsure || e.detail != nil || len(e.ops) > 0 {
-		return d.left, d.s.exchange(ctx, d)
+		return d.left, d.s.cluster.exchange(ctx, d)
 	}
-	resp, err := rpc.Do(ctx, d.s.send, rpc.Try{}, d.s.send.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
+	resp, err := rpc.Do(ctx, d.s.cluster.Sender, rpc.Try{}, d.s.cluster.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
 	if err != nil {
 		if rpc.Classify(err) == rpc.Unknown {
 			e.own.retired, e.own.unsure, e.unsure = true, true, true
 		}
-		return d.left, d.s.exchange(ctx, d)
+		return d.left, d.s.cluster.exchange(ctx, d)
 	}
 	if resp.Deleted == 0 {
 		d.left[0] = driver.WasGone
@@ -120,8 +112,8 @@ func (d *departure) run(ctx context.Context) ([]driver.Left, error) {
 	return d.left, nil
 }
 
-// request implements exchange. It deletes exactly the entries. Each has a transaction of
-// its own in the one that is sent, so that one that is gone does not keep the others.
+// request implements exchange. The transaction contains one for each entry, with a
+// condition of its own: an entry that is gone does not prevent the deletion of the others.
 func (d *departure) request() *txn {
 	t := &txn{}
 	for i := range d.exits {
@@ -156,8 +148,8 @@ func (d *departure) unanswered(_ context.Context, _ *txn, full error) (over bool
 	return false, nil
 }
 
-// request deletes the entry, and what belongs to it. If the entry is gone, its bound
-// records go, and its detail unless its key is another's by now.
+// request deletes the entry and what belongs to it. If the entry is gone, it deletes the
+// bound records, and the detail unless another entry has the key by now.
 func (e *exit) request() *pb.TxnRequest {
 	r := &pb.TxnRequest{Compare: []*pb.Compare{created(e.key, e.ref.Place)}, Success: []*pb.RequestOp{opDelete(e.key)}}
 	for i := range e.ops {
@@ -176,9 +168,9 @@ func (e *exit) request() *pb.TxnRequest {
 	return r
 }
 
-// strip implements exchange: only the deletes of the entries are needed. Details and bound
-// records end with the lease. It logs which records stay as they are: a name that stays in
-// a ledger makes the next holder believe that this one died.
+// strip implements exchange. Only the deletes of the entries stay; details and bound
+// records end with the lease. It logs which other records are not changed. A name that
+// stays in a ledger, for example, makes the next holder believe that this one died.
 func (d *departure) strip(why error) (more bool) {
 	var stay []string
 	for i := range d.exits {
@@ -192,18 +184,18 @@ func (d *departure) strip(why error) (more bool) {
 		e.detail, e.ops = nil, nil
 	}
 	if len(stay) > 0 {
-		d.s.cfg.Logger.Warn("etcd: a lock is released, and records of its queue stay as they are", "keys", stay, "err", why)
+		d.s.log.Warn("etcd: a lock is released, and records of its queue stay as they are", "keys", stay, "err", why)
 	}
 	return more
 }
 
-// finish takes in that no entry is left.
+// finish records that no entry is left, as of a revision.
 func (d *departure) finish(rev int64) {
 	for i := range d.exits {
 		if e := &d.exits[i]; e.own != nil {
-			d.s.release(e.own)
+			d.s.queues.release(e.own)
 		}
-		d.s.learn(d.exits[i].ref.Queue, rev)
+		d.s.queues.learn(d.exits[i].ref.Queue, rev)
 	}
 	d.s.hub.Wrote(rev)
 }

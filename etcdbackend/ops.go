@@ -13,29 +13,35 @@ import (
 )
 
 // ops are changes of the records of one queue, as parts of a transaction. The conditions
-// of the required ones are conditions of the transaction; each optional one is a
+// of the required ones are conditions of the transaction. Each optional one is a
 // transaction of its own inside it.
+//
+// All conditions of an etcd transaction must hold, so it cannot have "equal or absent" as
+// one. A required Op of that kind first requires "equal", since most queues have their
+// records; the attempt after one that found the record absent requires "absent".
 type ops []op
 
 type op struct {
 	driver.Op
 	key    []byte
 	lease  int64 // 0: the record is not bound
-	absent bool  // a required IfEqualOrAbsent, which is two conditions to etcd, is tried as the second
+	absent bool  // IfEqualOrAbsent of a required Op: the next attempt requires the second half
 	skip   bool  // it is optional, and left out
 
 	result driver.Result
-	was    *mvccpb.KeyValue // the record of a required Op, after an attempt whose conditions were not met
+	was    *mvccpb.KeyValue // the record of a required Op, after an attempt whose conditions did not hold
 }
 
-func (s *etcdSession) ops(q *queue, list []driver.Op) (ops, error) {
+// newOps returns the Ops of a request for a queue. lease is the session's, 0 for an
+// observer, which makes no bound records.
+func newOps(q *queue, list []driver.Op, lease int64) (ops, error) {
 	all := make(ops, len(list))
 	for i, o := range list {
 		all[i] = op{Op: o, key: []byte(q.side + o.Record)}
-		if o.Bound && s.lease != nil {
-			all[i].lease = s.lease.ID
+		if o.Bound {
+			all[i].lease = lease
 		}
-		if o.Record == "" || strings.HasPrefix(o.Record, "%") || o.Bound && o.Value != nil && s.lease == nil {
+		if o.Record == "" || strings.HasPrefix(o.Record, "%") || o.Bound && o.Value != nil && lease == 0 {
 			return nil, fmt.Errorf("%w: record %q", driver.ErrRefused, o.Record)
 		}
 	}
@@ -61,7 +67,8 @@ func (os ops) strip() bool {
 	return more
 }
 
-// add adds the Ops to a transaction, and what shows why that was not done.
+// add adds the Ops to a transaction, and for the required ones a read of the record that
+// shows whether their condition held.
 func (os ops) add(t *txn) {
 	for i := range os {
 		o := &os[i]
@@ -75,7 +82,7 @@ func (os ops) add(t *txn) {
 		case o.skip:
 		case o.Optional:
 			t.do(opTxn(&pb.TxnRequest{
-				Compare: []*pb.Compare{o.met()},
+				Compare: []*pb.Compare{o.condition()},
 				Success: []*pb.RequestOp{write},
 				Failure: []*pb.RequestOp{opGet(whole(o.key))},
 			}), read)
@@ -83,20 +90,21 @@ func (os ops) add(t *txn) {
 			if o.idle() {
 				write = opGet(whole(o.key))
 			}
-			t.require(o.met())
+			t.require(o.condition())
 			t.do(write, read)
 			t.ask(whole(o.key), func(r *pb.RangeResponse) { o.was = first(r) })
 		}
 	}
 }
 
-// idle reports whether nothing is to be written if the condition is met.
+// idle reports whether the Op writes nothing if its condition is met, because the record
+// then has the value already.
 func (o *op) idle() bool {
 	return o.If.Kind == driver.IfEqualOrAbsent && !o.Optional && !o.absent
 }
 
-// met returns the condition for writing, or that of an idle Op.
-func (o *op) met() *pb.Compare {
+// condition returns the condition as etcd checks it.
+func (o *op) condition() *pb.Compare {
 	switch {
 	case o.If.Kind == driver.IfEqual || o.idle():
 		return holds(o.key, o.If.Value)
@@ -120,8 +128,8 @@ func (o *op) read(a *pb.ResponseOp, rev int64) {
 	}
 }
 
-// results returns what became of the Ops. Those of an attempt without an answer that was
-// carried out are settled: what became of the optional ones is not known.
+// results returns what became of the Ops. settled reports that they were done by an attempt
+// without an answer: then it is not known what became of the optional ones.
 func (os ops) results(settled bool) []driver.Result {
 	all := make([]driver.Result, len(os))
 	for i := range os {
@@ -132,8 +140,9 @@ func (os ops) results(settled bool) []driver.Result {
 	return all
 }
 
-// refused returns a *driver.RefusedError if the records did not meet a condition, and
-// whether another attempt is worth it, because the other one of two conditions is met.
+// refused returns a *driver.RefusedError if the records did not meet a condition. It also
+// reports whether another attempt can succeed, because the other half of "equal or absent"
+// is met.
 func (os ops) refused(q *queue) (err *driver.RefusedError, again bool) {
 	for i := range os {
 		o := &os[i]
@@ -169,25 +178,4 @@ func record(kv *mvccpb.KeyValue) driver.Record {
 		return driver.Record{}
 	}
 	return driver.Record{Value: append([]byte{}, kv.Value...), Version: kv.ModRevision, Token: kv.ModRevision}
-}
-
-// asked returns reads of the records that a request names.
-func (q *queue) asked(names []string) []*pb.RangeRequest {
-	rs := make([]*pb.RangeRequest, len(names))
-	for i, name := range names {
-		if rs[i] = whole([]byte(q.side + name)); strings.HasSuffix(name, "/") {
-			rs[i] = below(q.side+name, 0)
-		}
-	}
-	return rs
-}
-
-// records adds the records of an answer to those of a view.
-func (q *queue) records(v *driver.View, r *pb.RangeResponse) {
-	if v.Records == nil {
-		v.Records = make(map[string]driver.Record)
-	}
-	for _, kv := range r.Kvs {
-		v.Records[string(kv.Key[len(q.side):])] = record(kv)
-	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestBadOptionsAreToldBeforeAnythingIsOpened(t *testing.T) {
+func TestBadOptionsAreReportedBeforeAnythingIsOpened(t *testing.T) {
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, o := range []*Options{{Root: "a/"}, {Root: "\xff"}, {Layout: 7}} {

@@ -1,25 +1,46 @@
 package etcdbackend
 
 import (
+	"sync"
+
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/lease"
+	"github.com/fairlock/fairlock/etcdbackend/internal/watch"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// queue is what a session remembers of a queue. The session's mutex guards all that
-// changes.
-type queue struct {
-	name, prefix, side string
+// queues is what a session remembers of its queues: how old a read of each may be, what
+// the newest read has shown, and which entries and keys are the session's own. It sends
+// nothing. It is safe for concurrent use.
+type queues struct {
+	lay   layout
+	lease int64
 
-	floor int64          // no read may be older; 0: the session knows nothing of the queue
-	found int64          // how many entries were there when that was last seen
-	own   map[int64]*own // entries of this session, by place
-	free  []*own         // those that are gone, whose keys can be used again
-	next  int            // the least index that was never used
-	taken int            // how many indexes are in use, or retired
+	mu      sync.Mutex
+	byName  map[string]*queue
+	sweep   int   // at how many queues those without own entries are forgotten
+	dropped int64 // the highest floor of a queue that was forgotten
+}
+
+// queue is what is remembered of one queue. The mutex of queues guards all that changes.
+// A queue without own entries may be forgotten while a pointer to it is in use: so what
+// was learned of a queue is recorded by its name.
+type queue struct {
+	name   string
+	prefix string // of the keys of entries
+	side   string // of the keys of records and details
+
+	floor int64 // no read may be older; 0: the session knows nothing of the queue
+	found int64 // how many entries an answer has counted, most recently
+
+	own      map[int64]*own // entries of this session, by place
+	unused   []*own         // those that are gone, whose keys can be used again
+	next     int            // the lowest index that was never used
+	reserved int            // how many indexes are in use, or retired
 
 	viewed int64                  // the revision of the newest read
-	view   map[int64]driver.Marks // the entries that it has shown, by place
+	view   map[int64]driver.Marks // by place, entries in that read, and their marks
 }
 
 // own is an entry of this session, or one that is being made.
@@ -35,143 +56,74 @@ type own struct {
 	data  []byte     // without marks
 	marks driver.Marks
 
-	detail    cell
-	used      bool // the key is taken: for an entry that is there, or is being made
-	described bool // there may be a detail
-	retired   bool // a delete of the key without a condition may still arrive
-	unsure    bool // an earlier request to delete the entry was not answered
-	gone      bool // a watch has reported the end of the entry
+	detail   cell // without a key there is none
+	reserved bool // the entry is there, or is being made
+	retired  bool // a delete of the key without a condition may still arrive
+	unsure   bool // a request to delete the entry was not answered
+	gone     bool // a watch has reported the end of the entry
 }
 
-// detailKey returns the key of the detail of an entry.
-func (q *queue) detailKey(entry string) []byte {
-	return []byte(q.side + detailFolder + entry[len(q.prefix):])
+// minQueues is the least number of queues at which some are forgotten.
+const minQueues = 8
+
+func newQueues(lay layout, lease int64) *queues {
+	return &queues{lay: lay, lease: lease, byName: make(map[string]*queue), sweep: minQueues}
 }
 
-// leastQueues is how many queues are remembered before those without own entries are
-// forgotten.
-const leastQueues = 8
-
-// queue finds a queue or makes it. The caller holds the mutex.
-func (s *etcdSession) queue(name string) *queue {
-	if q := s.queues[name]; q != nil {
+// get finds a queue or makes it. The caller holds the mutex.
+func (qs *queues) get(name string) *queue {
+	if q := qs.byName[name]; q != nil {
 		return q
 	}
-	if len(s.queues) >= s.sweep {
-		for name, q := range s.queues {
-			if q.taken == 0 {
-				s.dropped = max(s.dropped, q.floor)
-				delete(s.queues, name)
+	if len(qs.byName) >= qs.sweep {
+		for name, q := range qs.byName {
+			if q.reserved == 0 {
+				qs.dropped = max(qs.dropped, q.floor)
+				delete(qs.byName, name)
 			}
 		}
-		s.sweep = max(leastQueues, 2*len(s.queues))
+		qs.sweep = max(minQueues, 2*len(qs.byName))
 	}
-	q := &queue{name: name, prefix: s.b.lay.prefix(name), side: s.b.lay.side(name), floor: s.dropped, own: make(map[int64]*own)}
-	s.queues[name] = q
+	q := &queue{name: name, prefix: qs.lay.prefix(name), side: qs.lay.side(name), floor: qs.dropped, own: make(map[int64]*own)}
+	qs.byName[name] = q
 	return q
 }
 
-// lookup is queue for callers without the mutex. It returns how old a read may be, and
-// how many entries the queue had when that was last seen.
-func (s *etcdSession) lookup(name string) (q *queue, floor, found int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q = s.queue(name)
+// lookup returns a queue, its floor, and how many entries it had when they were last
+// counted. Only the fields of the queue that never change may be used.
+func (qs *queues) lookup(name string) (q *queue, floor, found int64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q = qs.get(name)
 	return q, q.floor, q.found
 }
 
-// learn takes in that the session's caller is about to see the queue as of a revision.
-func (s *etcdSession) learn(name string, rev int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queue(name)
+// learn raises the floor of a queue: the session's caller is about to see the queue as of
+// that revision.
+func (qs *queues) learn(name string, rev int64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.get(name)
 	q.floor = max(q.floor, rev)
 }
 
-// take reserves a key for an entry that is to be made. It returns how many entries the
-// queue had when that was last seen.
-func (s *etcdSession) take(req *driver.JoinRequest) (o *own, found int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queue(req.Queue)
-	k := entryKey{lease: s.lease.ID, index: q.next, mode: req.Mode, valued: req.Valued}
-	if req.Mode == driver.Weighted {
-		k.weight = req.Weight
-	}
-	if n := len(q.free); n > 0 {
-		o, q.free = q.free[n-1], q.free[:n-1]
-		k.index = o.index
-	} else {
-		o = &own{q: q}
-		q.next++
-	}
-	if o.entryKey != k {
-		o.entryKey, o.key = k, k.append([]byte(q.prefix))
-		o.ref = driver.Ref{Queue: q.name, Key: string(o.key)}
-	}
-	o.data, o.used = req.Data, true
-	q.taken++
-	return o, q.found
+// count takes in how many entries a queue has.
+func (qs *queues) count(name string, n int64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.get(name).found = n
 }
 
-// made takes in that an entry was made, and how many others were there.
-func (s *etcdSession) made(o *own, place int64, described bool, ahead int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o.ref.Place, o.written, o.described = place, place, described
-	if described {
-		o.detail.written = place
-	}
-	o.q.own[place] = o
-	o.q.found, o.q.floor = ahead, max(o.q.floor, place)
-}
-
-// unmade takes back what made has taken in, of an entry that no caller will know. Its key
-// stays taken.
-func (s *etcdSession) unmade(o *own) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(o.q.own, o.ref.Place)
-	o.ref.Place, o.cell.written, o.detail, o.described = 0, 0, cell{}, false
-}
-
-// release gives the key of an own entry back, which is certainly gone. The end may be
-// learned twice.
-func (s *etcdSession) release(o *own) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !o.used {
-		return
-	}
-	delete(o.q.own, o.ref.Place)
-	if o.used = false; !o.retired {
-		*o = own{entryKey: o.entryKey, cell: cell{key: o.key}, q: o.q, ref: driver.Ref{Queue: o.ref.Queue, Key: o.ref.Key}}
-		o.q.free = append(o.q.free, o)
-		o.q.taken--
-	}
-}
-
-// find returns the own entry that ref names, nil if there is none, and whether a watch has
-// reported its end.
-func (s *etcdSession) find(ref driver.Ref) (o *own, gone bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if q := s.queues[ref.Queue]; q != nil {
-		if o := q.own[ref.Place]; o != nil && o.ref == ref {
-			return o, o.gone
-		}
-	}
-	return nil, false
-}
-
-// maxSeen is how many entries of a read are remembered: those nearest to the own one.
+// maxSeen is how many entries of a read are remembered: those nearest to its own one.
 const maxSeen = 16
 
-// remember keeps what an answer has shown, for watches that are asked for next: the
-// entries whose marks it shows.
-func (s *etcdSession) remember(q *queue, rev int64, kvs []*mvccpb.KeyValue, es []driver.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// remember learns a revision, and keeps the entries that a read at that revision has
+// shown with their marks: the caller is likely to watch them next, and then they need not
+// be read.
+func (qs *queues) remember(name string, rev int64, kvs []*mvccpb.KeyValue, es []driver.Entry) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.get(name)
 	if q.floor = max(q.floor, rev); rev < q.viewed {
 		return
 	}
@@ -183,9 +135,143 @@ func (s *etcdSession) remember(q *queue, rev int64, kvs []*mvccpb.KeyValue, es [
 	}
 }
 
-// saw notes how many entries a queue has.
-func (s *etcdSession) saw(q *queue, n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q.found = n
+// reserve reserves a key for an entry that is to be made. It returns how many entries the
+// queue had when they were last counted.
+func (qs *queues) reserve(req *driver.JoinRequest) (o *own, found int64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.get(req.Queue)
+	k := entryKey{lease: qs.lease, index: q.next, mode: req.Mode, valued: req.Valued}
+	if req.Mode == driver.Weighted {
+		k.weight = req.Weight
+	}
+	if n := len(q.unused); n > 0 {
+		o, q.unused = q.unused[n-1], q.unused[:n-1]
+		k.index = o.index
+	} else {
+		o = &own{q: q}
+		q.next++
+	}
+	if o.entryKey != k {
+		o.entryKey, o.key = k, k.append([]byte(q.prefix))
+		o.ref = driver.Ref{Queue: q.name, Key: string(o.key)}
+	}
+	o.data, o.reserved = req.Data, true
+	q.reserved++
+	return o, q.found
+}
+
+// made records that an entry was made, whether with a detail, and how many others were
+// there.
+func (qs *queues) made(o *own, place int64, described bool, ahead int64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	o.ref.Place, o.written = place, place
+	if described {
+		o.detail = cell{key: o.q.detailKey(o.ref.Key), written: place}
+	}
+	o.q.own[place] = o
+	o.q.found, o.q.floor = ahead, max(o.q.floor, place)
+}
+
+// release forgets an own entry that is certainly gone, and lets its key be used again
+// unless that is retired. The end of an entry may be learned twice.
+func (qs *queues) release(o *own) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if !o.reserved {
+		return
+	}
+	delete(o.q.own, o.ref.Place)
+	if o.reserved = false; !o.retired {
+		*o = own{entryKey: o.entryKey, cell: cell{key: o.key}, q: o.q, ref: driver.Ref{Queue: o.ref.Queue, Key: o.ref.Key}}
+		o.q.unused = append(o.q.unused, o)
+		o.q.reserved--
+	}
+}
+
+// find returns the entry of this session that ref names, nil if there is none, and whether
+// a watch has reported its end.
+func (qs *queues) find(ref driver.Ref) (o *own, gone bool) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if o := qs.ownOf(ref); o != nil {
+		return o, o.gone
+	}
+	return nil, false
+}
+
+// ownOf is find for callers that hold the mutex.
+func (qs *queues) ownOf(ref driver.Ref) *own {
+	if q := qs.byName[ref.Queue]; q != nil {
+		if o := q.own[ref.Place]; o != nil && o.ref == ref {
+			return o
+		}
+	}
+	return nil
+}
+
+// wrote takes in that an own entry was written. Data is nil if only marks were added.
+func (qs *queues) wrote(o *own, marks driver.Marks, data []byte) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if o.marks |= marks; data != nil {
+		o.data = data
+	}
+}
+
+// reported learns the revision of an event that is about to reach the caller of a watch.
+func (qs *queues) reported(t *watch.Target, k driver.EventKind, rev int64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.get(t.Queue)
+	q.floor = max(q.floor, rev)
+	if o := qs.ownOf(t.Ref); o != nil && k == driver.Gone {
+		o.gone = true
+	}
+}
+
+// target returns what to watch at the server. All own entries of a queue share one watch,
+// which leaves out writes: this session makes them, and reports them itself.
+func (qs *queues) target(t driver.Target) watch.Target {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if t.Kind == driver.OfEntry {
+		t.Queue = t.Ref.Queue
+	}
+	q := qs.get(t.Queue)
+	w := watch.Target{Queue: t.Queue, Shown: q.floor, Spec: watch.Spec{Key: q.prefix, End: string(prefixEnd(q.prefix)), Puts: true}}
+	switch t.Kind {
+	case driver.OfRecord:
+		w.Spec.Key, w.Spec.End = q.side+t.Record, ""
+	case driver.OfHolders:
+		w.Spec.Prev, w.Concerns = true, ofHolder
+	case driver.OfEntry:
+		w.Ref, w.Spec = t.Ref, watch.Spec{Key: t.Ref.Key, Puts: true}
+		if m, ok := q.view[t.Ref.Place]; ok {
+			w.Known, w.Marks = q.viewed, m
+		}
+		if o := qs.ownOf(t.Ref); o != nil {
+			w.Marks |= o.marks
+			from := q.prefix + lease.Name(qs.lease)
+			w.Spec = watch.Spec{Key: from + ".", End: from + "/"} // "/" is the byte after "."
+		}
+	case driver.OfQueue:
+	}
+	return w
+}
+
+// ofHolder reports whether a change of a queue can be that of an entry with the mark
+// Admitted: such an entry is one that was written again.
+func ofHolder(ev *mvccpb.Event) bool {
+	kv := ev.Kv
+	if ev.Type == mvccpb.Event_DELETE {
+		kv = ev.PrevKv
+	}
+	return kv == nil || kv.Version > 1 // nil: it was compacted already
+}
+
+// detailKey returns the key of the detail of an entry.
+func (q *queue) detailKey(entry string) []byte {
+	return []byte(q.side + detailFolder + entry[len(q.prefix):])
 }

@@ -2,51 +2,46 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
+	"github.com/fairlock/fairlock/etcdbackend/internal/watch"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Read implements driver.Session. The keys come without values: those of an election can
-// be long. What only values show is read afterwards, where the request wants it.
-func (s *etcdSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
-	v, err := s.view(ctx, &req)
-	if err != nil {
-		return driver.View{}, fmt.Errorf("etcd: read %q: %w", req.Queue, err)
-	}
-	return v, nil
+// reader reads queues. What it returns has been learned: no later read of the same queue
+// will be older.
+type reader struct {
+	cluster *cluster
+	queues  *queues
 }
 
-func (s *etcdSession) view(ctx context.Context, req *driver.ReadRequest) (driver.View, error) {
-	q, floor, _ := s.lookup(req.Queue)
+// view reads part of a queue. The keys come without values, because those of an election
+// can be long. What only values show is read afterwards, where the request wants it.
+func (r *reader) view(ctx context.Context, req *driver.ReadRequest) (driver.View, error) {
+	q, floor, _ := r.queues.lookup(req.Queue)
 	if req.Fresh {
 		floor = fresh
 	}
 	ranges := q.part(req)
 	n := len(ranges)
-	resps, rev, err := s.read(ctx, floor, append(ranges, q.asked(req.Records)...)...)
+	resps, rev, err := r.cluster.read(ctx, floor, append(ranges, q.namedRecords(req.Records)...)...)
 	if err != nil {
 		return driver.View{}, err
 	}
 	v := driver.View{Count: -1, Complete: !resps[n-1].More}
 	var kvs []*mvccpb.KeyValue
-	for _, r := range resps[:n] {
-		kvs = append(kvs, r.Kvs...)
+	for _, a := range resps[:n] {
+		kvs = append(kvs, a.Kvs...)
 	}
 	switch {
 	case req.Upto == 0:
 		v.Count = int(resps[0].Count)
-		s.saw(q, resps[0].Count)
+		r.queues.count(q.name, resps[0].Count)
 	case v.Complete:
 		v.Count = len(kvs)
 	}
@@ -54,11 +49,11 @@ func (s *etcdSession) view(ctx context.Context, req *driver.ReadRequest) (driver
 		slices.Reverse(kvs)
 	}
 	v.Entries = q.entries(kvs)
-	for _, r := range resps[n:] {
-		q.records(&v, r)
+	for _, a := range resps[n:] {
+		q.addRecords(&v, a)
 	}
-	s.remember(q, rev, kvs, v.Entries)
-	return v, s.complete(ctx, q, rev, req, kvs, v.Entries)
+	r.queues.remember(q.name, rev, kvs, v.Entries)
+	return v, r.complete(ctx, q, rev, req, kvs, v.Entries)
 }
 
 // part returns the reads of the part of a queue that a request names. The entries from
@@ -82,14 +77,35 @@ func (q *queue) part(req *driver.ReadRequest) []*pb.RangeRequest {
 	return []*pb.RangeRequest{r}
 }
 
+// namedRecords returns reads of the records that a request names.
+func (q *queue) namedRecords(names []string) []*pb.RangeRequest {
+	rs := make([]*pb.RangeRequest, len(names))
+	for i, name := range names {
+		if rs[i] = whole([]byte(q.side + name)); strings.HasSuffix(name, "/") {
+			rs[i] = below(q.side+name, 0)
+		}
+	}
+	return rs
+}
+
+// addRecords adds the records of an answer to those of a view.
+func (q *queue) addRecords(v *driver.View, r *pb.RangeResponse) {
+	if v.Records == nil {
+		v.Records = make(map[string]driver.Record)
+	}
+	for _, kv := range r.Kvs {
+		v.Records[string(kv.Key[len(q.side):])] = record(kv)
+	}
+}
+
 // chunk is how many entries one transaction reads with their values: etcd takes 128
 // operations.
 const chunk = 60
 
-// complete adds to entries what only their values show, and with Detail what lies beside
-// them. It reads at a revision not before that of the view, and leaves an entry as it is
-// that has gone since: then its key can be another's.
-func (s *etcdSession) complete(ctx context.Context, q *queue, rev int64, req *driver.ReadRequest, kvs []*mvccpb.KeyValue, es []driver.Entry) error {
+// complete adds to entries what only their values show, and with Detail what is kept next
+// to them. It reads at a revision not before that of the view. An entry that has gone
+// since stays as it is: its key can be another's by then.
+func (r *reader) complete(ctx context.Context, q *queue, rev int64, req *driver.ReadRequest, kvs []*mvccpb.KeyValue, es []driver.Entry) error {
 	var which []int
 	for i := range es {
 		// Whether the entry of another program has a session is worth a request where
@@ -104,11 +120,11 @@ func (s *etcdSession) complete(ctx context.Context, q *queue, rev int64, req *dr
 		for _, i := range part {
 			rs = append(rs, whole([]byte(es[i].Key)), whole(q.detailKey(es[i].Key)))
 		}
-		resps, at, err := s.read(ctx, rev, rs...)
+		resps, at, err := r.cluster.read(ctx, rev, rs...)
 		if err != nil {
 			return err
 		}
-		s.learn(q.name, at)
+		r.queues.learn(q.name, at)
 		for n, i := range part {
 			e, kv := &es[i], first(resps[2*n])
 			switch {
@@ -126,81 +142,36 @@ func (s *etcdSession) complete(ctx context.Context, q *queue, rev int64, req *dr
 	return nil
 }
 
-const (
-	// memberTries is how many members are asked before the cluster as a whole.
-	memberTries = 2
-	// fresh is the floor of a read that must not be older than the call.
-	fresh = 0
-)
-
-// read sends reads that are answered as of one revision, not before floor. Any member may
-// answer from what it has, if that is new enough, which the answer's revision shows. The
-// cluster answers what must be fresh, and what the session knows nothing of.
-//
-// If the cluster itself answers with an older revision, the store went back: a snapshot
-// was restored. No place and no token of this session means anything any more.
-func (s *etcdSession) read(ctx context.Context, floor int64, rs ...*pb.RangeRequest) (resps []*pb.RangeResponse, rev int64, err error) {
-	n := 0
-	if floor == fresh {
-		n = memberTries
+// states reads entries whose watch has begun, as they are at a revision or later.
+func (r *reader) states(ctx context.Context, refs []driver.Ref, rev int64) ([]watch.State, error) {
+	rs := make([]*pb.RangeRequest, len(refs))
+	for i, ref := range refs {
+		rs[i] = whole([]byte(ref.Key))
+		rs[i].KeysOnly = strings.HasSuffix(ref.Key, valuedSuffix)
 	}
-	for ; ; n++ {
-		for _, r := range rs {
-			r.Serializable = n < memberTries
-		}
-		resps, rev, err = s.readOnce(ctx, rs)
-		switch {
-		case err != nil || rev >= floor:
-			return resps, rev, err
-		case n >= memberTries:
-			s.lost(fmt.Errorf("%w: the store is at revision %d, and was at %d: a snapshot was restored", driver.ErrSessionOver, rev, floor))
-			return nil, 0, s.send.Ended()
-		}
-		// Events are reported a moment before the member that reports them can be read
-		// at their revision.
-		driver.Sleep(ctx, s.b.rpc.Clock, time.Millisecond)
+	resps, at, err := r.cluster.read(ctx, rev, rs...)
+	if err != nil {
+		return nil, err
 	}
+	states := make([]watch.State, len(refs))
+	for i, a := range resps {
+		states[i].Rev = at
+		if kv := first(a); kv != nil && kv.CreateRevision == refs[i].Place {
+			states[i].There, states[i].Marks = true, marksOf(kv)
+		}
+	}
+	return states, nil
 }
 
-// readOnce sends reads until they are answered. What has been compacted stays so.
-func (s *etcdSession) readOnce(ctx context.Context, rs []*pb.RangeRequest) ([]*pb.RangeResponse, int64, error) {
-	for t := (rpc.Try{}); ; {
-		resps, rev, err := s.readTry(ctx, t, rs)
-		if err == nil || errors.Is(err, rpctypes.ErrCompacted) {
-			return resps, rev, err
-		}
-		if err := t.Again(ctx, s.send, err); err != nil {
-			return nil, 0, err
-		}
-	}
-}
-
-func (s *etcdSession) readTry(ctx context.Context, t rpc.Try, rs []*pb.RangeRequest) ([]*pb.RangeResponse, int64, error) {
-	if len(rs) == 1 {
-		resp, err := rpc.Do(ctx, s.send, t, s.send.KV.Range, rs[0])
-		return []*pb.RangeResponse{resp}, resp.GetHeader().GetRevision(), err
-	}
-	txn := &pb.TxnRequest{Success: make([]*pb.RequestOp, len(rs))}
-	for i, r := range rs {
-		txn.Success[i] = opGet(r)
-	}
-	resp, err := rpc.Do(ctx, s.send, t, s.send.KV.Txn, txn)
-	resps := make([]*pb.RangeResponse, len(resp.GetResponses()))
-	for i, r := range resp.GetResponses() {
-		resps[i] = r.GetResponseRange()
-	}
-	return resps, resp.GetHeader().GetRevision(), err
-}
-
-// namesPage is how many keys one read of Names brings.
+// namesPage is how many keys one read of names brings.
 const namesPage = 1000
 
-// Names implements driver.Session. It reads page by page, so the answer is not of one
+// names returns the names of queues. It reads page by page, so the answer is not of one
 // moment. In LayoutConcurrency every key with a slash in it counts.
-func (s *etcdSession) Names(ctx context.Context, prefix string) ([]string, error) {
-	from := prefix
-	if s.b.lay.kind == LayoutNative {
-		from = s.b.lay.root + "/" + escape(prefix)
+func (r *reader) names(ctx context.Context, prefix string) ([]string, error) {
+	lay, from := r.queues.lay, prefix
+	if lay.kind == LayoutNative {
+		from = lay.root + "/" + escape(prefix)
 	}
 	end := clientv3.GetPrefixRangeEnd(from)
 	if from == "" {
@@ -208,12 +179,12 @@ func (s *etcdSession) Names(ctx context.Context, prefix string) ([]string, error
 	}
 	names := []string{}
 	for {
-		resps, _, err := s.read(ctx, fresh, &pb.RangeRequest{Key: []byte(from), RangeEnd: []byte(end), KeysOnly: true, Limit: namesPage})
+		resps, _, err := r.cluster.read(ctx, fresh, &pb.RangeRequest{Key: []byte(from), RangeEnd: []byte(end), KeysOnly: true, Limit: namesPage})
 		if err != nil {
-			return nil, fmt.Errorf("etcd: names with prefix %q: %w", prefix, err)
+			return nil, err
 		}
 		for _, kv := range resps[0].Kvs {
-			name, next, ok := s.b.lay.queueOf(string(kv.Key))
+			name, next, ok := lay.queueOf(string(kv.Key))
 			if ok && strings.HasPrefix(name, prefix) {
 				names = append(names, name)
 			}

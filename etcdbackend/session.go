@@ -2,9 +2,9 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
-	"sync"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -14,114 +14,141 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// etcdSession is one lease and all that hangs on it, or an observer without a lease.
+// etcdSession is one lease with the entries on it, or an observer, which has neither. Each
+// call of Join, Leave and Update is an exchange with the cluster.
 type etcdSession struct {
-	b      *backend
-	cfg    driver.Config
-	lease  *lease.Lease // nil: an observer
-	send   *rpc.Sender
-	hub    *watch.Hub
-	unbind func() bool // ends the wait for the client's end
+	lay   layout
+	log   *slog.Logger
+	lease *lease.Lease
 
-	joining chan struct{} // a token for each Join under way
-	leaving chan struct{} // and for each Leave
-	serials atomic.Int64  // numbers fences and witnesses
+	cluster *cluster
+	queues  *queues
+	reader  *reader
+	hub     *watch.Hub
 
-	mu        sync.Mutex
-	queues    map[string]*queue
-	sweep     int     // when to look for queues to forget
-	dropped   int64   // the floor of queues that are not remembered
-	witnesses []*cell // that no Update uses now
+	joining   chan struct{} // a token for each Join under way
+	leaving   chan struct{} // a token for each Leave under way
+	fences    atomic.Int64  // numbers the fences of joins
+	witnesses witnesses
 }
 
 // maxFlight bounds the Joins under way, and the Leaves. A server refuses every client's
 // requests when more than 5000 wait for it. And the time of an attempt must be the
-// server's: of thousands that are sent at once most would wait for longer than an
-// attempt may take, and be sent again and again.
+// server's: if thousands are sent at once, most of them wait for longer than an attempt
+// may take, and are sent again and again.
 const maxFlight = 256
 
 // observerTTL paces the requests of a session without a lease.
 const observerTTL = 15 * time.Second
 
-var _ driver.Session = (*etcdSession)(nil)
-
 // Open implements driver.Backend.
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	s := &etcdSession{
-		b: b, cfg: cfg, queues: make(map[string]*queue), sweep: leastQueues,
-		joining: make(chan struct{}, maxFlight), leaving: make(chan struct{}, maxFlight),
-	}
 	ttl, window := observerTTL, observerTTL
 	if !cfg.Observer {
 		ttl, window = cfg.TTL, cfg.TTL-cfg.Margin(cfg.TTL)
 	}
-	s.send = b.rpc.NewSender(ttl, window)
-	s.cfg.Gone = func(err error) {
-		s.send.End(fmt.Errorf("%w: %w", driver.ErrSessionOver, err))
-		cfg.Gone(err)
+	send := b.rpc.NewSender(ttl, window) //nolint:contextcheck // it outlives the call
+	// The lease is granted when a server has answered: its time counts from then on.
+	err := b.rpc.Reach(ctx)
+	var l *lease.Lease
+	if err == nil {
+		l, err = lease.Grant(ctx, send, cfg)
 	}
-	// Before the lease is granted: its time counts from then on.
-	if err := b.reach(ctx); err != nil {
+	if err != nil {
+		send.End(err)
 		return nil, fmt.Errorf("etcd: open: %w", err)
 	}
-	if !cfg.Observer {
-		var err error
-		if s.lease, err = lease.Grant(ctx, s.send, s.cfg); err != nil {
-			return nil, fmt.Errorf("etcd: grant a lease at %s: %w", strings.Join(b.rpc.Endpoints(), ", "), err)
+	context.AfterFunc(send.Context(), func() { //nolint:contextcheck // it is about the client's end
+		if err := send.Ended(); errors.Is(err, rpc.ErrClientClosed) {
+			cfg.Gone(fmt.Errorf("etcd: %w", err))
 		}
+	})
+	s := &etcdSession{
+		lay: b.lay, log: cfg.Logger, lease: l,
+		cluster: &cluster{Sender: send, lease: l, log: cfg.Logger}, queues: newQueues(b.lay, l.ID),
+		joining: make(chan struct{}, maxFlight), leaving: make(chan struct{}, maxFlight),
 	}
-	s.hub = watch.New(watch.Config{Host: s, Send: s.send, Session: s.ID(), Quiet: max(window/8, 250*time.Millisecond), Logger: cfg.Logger})
-	s.unbind = context.AfterFunc(b.client.Ctx(), func() { //nolint:contextcheck // it is about the client's end
-		if s.send.Ended() == nil {
-			s.send.End(rpc.ErrClientClosed)
-			cfg.Gone(fmt.Errorf("etcd: %w", rpc.ErrClientClosed))
-		}
+	s.reader = &reader{s.cluster, s.queues}
+	s.hub = watch.New(watch.Config{
+		Send: send, Session: s.ID(), Quiet: max(window/8, 250*time.Millisecond), Logger: cfg.Logger,
+		Marks: marksOf, States: s.reader.states, Reported: s.queues.reported,
 	})
 	return s, nil
 }
 
 // ID implements driver.Session: the lease as etcdctl shows it.
-func (s *etcdSession) ID() string {
-	if s.lease == nil {
-		return ""
+func (s *etcdSession) ID() string { return s.lease.String() }
+
+// Join implements driver.Session.
+func (s *etcdSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
+	joined, err := (&join{s: s}).run(ctx, reqs)
+	switch {
+	case err == nil:
+		return joined, nil
+	case len(reqs) == 1:
+		return nil, fmt.Errorf("etcd: join %q: %w", reqs[0].Queue, err)
 	}
-	return s.lease.String()
+	return nil, fmt.Errorf("etcd: join %d queues: %w", len(reqs), err)
+}
+
+// Leave implements driver.Session.
+func (s *etcdSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	left, err := (&departure{s: s}).run(ctx, reqs)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: leave %q: %w", reqs[0].Ref.Queue, err)
+	}
+	return left, nil
+}
+
+// Read implements driver.Session.
+func (s *etcdSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	v, err := s.reader.view(ctx, &req)
+	if err != nil {
+		return driver.View{}, fmt.Errorf("etcd: read %q: %w", req.Queue, err)
+	}
+	return v, nil
+}
+
+// Update implements driver.Session.
+func (s *etcdSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+	results, err := (&update{s: s, UpdateRequest: &req}).run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: update %q: %w", req.Queue, err)
+	}
+	return results, nil
+}
+
+// Names implements driver.Session.
+func (s *etcdSession) Names(ctx context.Context, prefix string) ([]string, error) {
+	names, err := s.reader.names(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: names with prefix %q: %w", prefix, err)
+	}
+	return names, nil
+}
+
+// Watch implements driver.Session.
+func (s *etcdSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
+	return s.hub.Watch(s.queues.target(t), f)
 }
 
 // Renew implements driver.Session.
-func (s *etcdSession) Renew() {
-	if s.lease != nil {
-		s.lease.Renew()
-	}
-}
-
-// lost takes in that an answer has shown that the session is over.
-func (s *etcdSession) lost(err error) {
-	if s.lease != nil {
-		s.lease.Lost(err)
-	} else {
-		s.cfg.Gone(err)
-	}
-}
+func (s *etcdSession) Renew() { s.lease.Renew() }
 
 // Abandon implements driver.Session.
 func (s *etcdSession) Abandon() {
-	s.unbind()
 	s.hub.Stop()
-	if s.lease != nil {
-		s.lease.Stop()
-	}
-	s.send.End(fmt.Errorf("%w: it was abandoned", driver.ErrSessionOver))
+	s.cluster.End(fmt.Errorf("%w: it was abandoned", driver.ErrSessionOver))
 }
 
 // Close implements driver.Session.
 func (s *etcdSession) Close(ctx context.Context) error {
 	s.Abandon()
 	s.hub.Wait()
-	if s.lease == nil {
-		return nil
-	}
-	return s.lease.Revoke(ctx, s.b.rpc.NewSender(s.lease.TTL, s.lease.Window))
+	return s.lease.Revoke(ctx)
 }
 
 // enter waits for a token. With an error nothing was sent.

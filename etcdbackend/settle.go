@@ -12,67 +12,60 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// unanswered implements exchange. It finds out what became of the attempt, and makes sure
-// that it stays so.
+// unanswered implements exchange. It finds out whether the attempt was carried out; if it
+// was not, it never will be. If this cannot be found out, the call ends with a
+// *driver.PendingError. After NOSPACE no fence is needed, and none could be put.
 func (j *join) unanswered(ctx context.Context, _ *txn, full error) (over bool, err error) {
 	place, err := j.place(ctx, full == nil)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		j.s.lost(err)
-		return true, j.s.send.Ended()
-	case err != nil:
-		return true, j.pending(err)
-	case place == 0:
+		j.s.lease.Lost(err)
+		return true, j.s.cluster.Ended()
+	case err == nil && place == 0:
 		return false, nil
 	}
-	for i := range j.parts {
-		if err := j.parts[i].adopt(ctx, j.s, place); err != nil {
-			return true, j.pending(err)
-		}
+	adopt := make([]func(), len(j.parts))
+	for i := 0; i < len(j.parts) && err == nil; i++ {
+		adopt[i], err = j.parts[i].adopt(ctx, j.s, place)
 	}
-	j.made(ctx, place)
-	for i := range j.joined {
-		j.joined[i].Ops = j.parts[i].ops.results(true)
+	if err != nil {
+		// The keys stay reserved until Settle has succeeded: a delayed request may still put
+		// them.
+		return true, &driver.PendingError{Err: err, Settle: j.settle}
 	}
+	for _, f := range adopt {
+		f()
+	}
+	j.made(ctx, place, true)
 	return true, nil
 }
 
-// adopt takes over an entry that was made by an attempt without an answer. What the
-// answer showed is counted once more, as of then, or as of now if that was compacted. To
-// read the queue instead would take as long as the queue is: answers get lost when
-// thousands join at once, and each of these reads would make others later.
-func (p *part) adopt(ctx context.Context, s *etcdSession, place int64) error {
+// adopt returns a function that takes in an entry which an attempt without an answer has
+// made. It counts the entries that were ahead then, or if that revision was compacted,
+// those that are there now. It does not read them: answers get lost when thousands of
+// clients join at once, and reads of the whole queue would make still more answers late.
+func (p *part) adopt(ctx context.Context, s *etcdSession, place int64) (func(), error) {
 	q := p.own.q
 	count := below(q.prefix, 0)
 	count.CountOnly, count.Revision = true, place
-	rs := append(q.asked(p.Records), count)
-	resps, _, err := s.read(ctx, place, rs...)
+	rs := append(q.namedRecords(p.Records), count)
+	resps, _, err := s.cluster.read(ctx, place, rs...)
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		count.Revision = 0
-		resps, _, err = s.read(ctx, place, rs...)
+		resps, _, err = s.cluster.read(ctx, place, rs...)
 	}
-	if err != nil {
-		return err
-	}
-	n := len(resps) - 1
-	p.sorted = false
-	p.made(s, place, &pb.RangeResponse{Count: max(resps[n].Count-1, 0)})
-	for _, r := range resps[:n] {
-		q.records(&p.joined.View, r)
-	}
-	return nil
+	return func() {
+		n := len(resps) - 1
+		p.sorted = false
+		p.made(s, place, &pb.RangeResponse{Count: max(resps[n].Count-1, 0)})
+		for _, r := range resps[:n] {
+			q.addRecords(&p.joined.View, r)
+		}
+	}, err
 }
 
-// pending hands the rest of the work to the caller. The keys stay taken until Settle has
-// succeeded: a delayed request may still put them.
-func (j *join) pending(cause error) error {
-	for i := range j.parts {
-		j.s.unmade(j.parts[i].own)
-	}
-	return &driver.PendingError{Err: cause, Settle: j.settle}
-}
-
-// settle makes sure that nothing of the join is left, or comes.
+// settle implements Settle of a *driver.PendingError. After the first success it does
+// nothing: the keys may belong to other entries by then.
 func (j *join) settle(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -87,15 +80,16 @@ func (j *join) settle(ctx context.Context) error {
 	return nil
 }
 
-// undo is settle without the bookkeeping.
+// undo deletes what the newest attempt has made, or puts its fence. Nil: nothing of the
+// join is left, or will come.
 func (j *join) undo(ctx context.Context) error {
 	place, err := j.place(ctx, true)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		return nil // the entries went with it, and a late put is refused without it
+		return nil // the entries ended with it, and a late put is refused without it
 	case errors.Is(err, rpc.ErrFull):
-		// The fence could not be written. If the entry is there it can be deleted all
-		// the same; if not, it may still come.
+		// The fence could not be put. If the entry is there, it can be deleted all the
+		// same. If not, it may still come.
 		var again error
 		if place, again = j.place(ctx, false); again != nil || place == 0 {
 			return driver.JoinErrors(err, again)
@@ -109,7 +103,7 @@ func (j *join) undo(ctx context.Context) error {
 		exit := driver.LeaveRequest{Ref: p.own.ref, Any: true}
 		exit.Ref.Place = place
 		for _, op := range p.Ops {
-			if op.If.Kind == driver.IfAbsent && op.Value != nil { // what was there before stays
+			if op.If.Kind == driver.IfAbsent && op.Value != nil { // other records were there before, and stay
 				exit.Ops = append(exit.Ops, driver.Op{Record: op.Record, If: driver.At(place)})
 			}
 		}
@@ -117,24 +111,24 @@ func (j *join) undo(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = d.run(ctx)
+	_, err = d.send(ctx)
 	return err
 }
 
 // place returns the place of the first entry of the newest attempt, 0 if it is not there.
-// All entries were made or none, so one shows it.
+// All entries were made or none, so the first one shows it.
 //
-// With block it writes the attempt's fence unless the entry is there. Either way the
-// attempt's fate is sealed. That the key is absent would not be enough, since the put may
-// be on its way. The fence is on the lease and goes with it. It is not deleted before,
-// because it cannot be known when the late put has been refused; there are few.
+// With block, the same transaction puts the fence of the attempt unless the entry is there.
+// Then it is certain whether the attempt is ever carried out. That the key does not exist
+// would not be enough, because the put can still arrive. The fence ends with the lease. It
+// is not deleted earlier, because nothing shows when the late put has arrived.
 func (j *join) place(ctx context.Context, block bool) (int64, error) {
 	key := j.parts[0].own.key
 	r := &pb.TxnRequest{Compare: []*pb.Compare{created(key, 0)}, Failure: []*pb.RequestOp{opGet(keyOnly(key))}}
 	if block {
 		r.Success = append(r.Success, opPut(j.fence, nil, j.s.lease.ID))
 	}
-	resp, err := rpc.Ask(ctx, j.s.send, j.s.send.KV.Txn, r)
+	resp, err := j.s.cluster.txn(ctx, r)
 	if err != nil || resp.Succeeded {
 		return 0, err
 	}

@@ -72,7 +72,7 @@ func FuzzNamesOfQueues(f *testing.F) {
 					t.Fatalf("%q and %q meet in %q", a, b, pa)
 				}
 			}
-			if pa := lay.prefix(a); lay.isKept(pa) {
+			if pa := lay.prefix(a); lay.isInternal(pa) {
 				t.Fatalf("%q is a queue below %q", a, pa)
 			}
 		}

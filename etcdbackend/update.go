@@ -4,57 +4,75 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
-	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Update implements driver.Session.
-func (s *etcdSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
-	u := &update{s: s, UpdateRequest: &req}
-	err := u.prepare()
-	if err == nil {
-		err = u.run(ctx)
+// update is one call of Update, over all its attempts. An attempt is one transaction: if
+// the entry is there, the conditions of the required Ops hold, and the witness is as it was
+// last known, it writes the entry, the detail, the witness and the records.
+//
+// After an attempt without an answer, the same transaction is sent again. If its conditions
+// do not hold now, the witness shows the reason. If the witness was written meanwhile, the
+// attempt was carried out, and the update has succeeded. If not, it was not carried out,
+// and never will be as soon as a later attempt has written the witness.
+type update struct {
+	*driver.UpdateRequest
+	s   *etcdSession
+	q   *queue
+	own *own // nil: only records are changed
+	ops ops
+
+	// witness is the cell of the entry, if that is written; else one of witnesses, if the
+	// conditions of Ops may refuse the request. Nil: nothing depends on whether an attempt
+	// was carried out, because carrying it out twice does no harm.
+	witness *cell
+
+	unsure  bool // an attempt was not answered
+	settled bool // an attempt without an answer was carried out
+	there   bool // the entry is there, as an attempt shows whose conditions did not hold
+	moved   bool // that attempt shows too that a cell was written since it was last known
+}
+
+// cell is a key that only this session writes, and only if it is as the session last knew
+// it. So it shows whether an attempt without an answer was carried out, and an attempt that
+// arrives late changes nothing.
+type cell struct {
+	key     []byte
+	written int64 // the revision of the newest write that is known; 0: none
+}
+
+// run returns what became of the Ops.
+func (u *update) run(ctx context.Context) (_ []driver.Result, err error) {
+	if err := u.prepare(); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("etcd: update %q: %w", req.Queue, err)
+	if u.witness == nil && u.s.lease.ID != 0 && u.ops.required() {
+		u.witness = u.s.witnesses.take(u.s)
+		defer func() {
+			if err == nil || !u.unsure {
+				u.s.witnesses.free(u.witness)
+			}
+		}()
+	}
+	if err = u.s.cluster.exchange(ctx, u); err != nil {
+		return nil, err
 	}
 	return u.ops.results(u.settled), nil
 }
 
-// update is one call of Update, over all its attempts.
-type update struct {
-	*driver.UpdateRequest
-	s       *etcdSession
-	q       *queue
-	own     *own // nil: only records are changed
-	ops     ops
-	witness *cell // is written with the rest; nil: the rest is only written if a write of it does no harm twice
-	unsure  bool  // an attempt was not answered
-	settled bool  // an attempt that was not answered was carried out
-	there   bool  // the entry is there, as an attempt whose conditions were not met shows
-	moved   bool  // and so was the witness written, by an attempt of this call or of an earlier one
-}
-
-// cell is a key that only this session writes, and only if it is as the session knows it.
-// So it shows whether an attempt without an answer was carried out, and an attempt that
-// arrives late changes nothing.
-type cell struct {
-	key     []byte
-	written int64 // when, as far as is known; 0: never
-}
-
 // prepare returns why the request cannot be done.
 func (u *update) prepare() (err error) {
-	u.q, _, _ = u.s.lookup(u.Queue)
-	if u.ops, err = u.s.ops(u.q, u.Ops); err != nil {
+	u.q, _, _ = u.s.queues.lookup(u.Queue)
+	if u.ops, err = newOps(u.q, u.Ops, u.s.lease.ID); err != nil {
 		return err
 	}
 	if !u.Entry.Zero() {
 		var gone bool
-		if u.own, gone = u.s.find(u.Entry); u.own == nil || gone {
+		if u.own, gone = u.s.queues.find(u.Entry); u.own == nil || gone {
 			return driver.ErrGone
 		}
 	}
@@ -74,23 +92,9 @@ func (u *update) prepare() (err error) {
 	return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 }
 
-// writes reports whether the entry itself is written. A mark that it has is not written
-// again.
+// writes reports whether the entry itself is written. Marks that it has already are not
+// written again.
 func (u *update) writes() bool { return u.Data != nil || u.own != nil && u.Marks&^u.own.marks != 0 }
-
-// run does it. Where the conditions of Ops may refuse it and no entry is written, it
-// writes a key for nothing else but to be a witness.
-func (u *update) run(ctx context.Context) (err error) {
-	if u.witness == nil && u.s.lease != nil && u.ops.required() {
-		u.witness = u.s.witness()
-		defer func() {
-			if err == nil || !u.unsure {
-				u.s.dismiss(u.witness)
-			}
-		}()
-	}
-	return u.s.exchange(ctx, u)
-}
 
 // request implements exchange.
 func (u *update) request() *txn {
@@ -99,7 +103,7 @@ func (u *update) request() *txn {
 		t.require(created(o.key, o.ref.Place))
 		t.ask(keyOnly(o.key), func(r *pb.RangeResponse) { u.there = first(r).GetCreateRevision() == o.ref.Place })
 		if u.Detail != nil {
-			o.detail.key, o.described = o.q.detailKey(o.ref.Key), true
+			o.detail.key = o.q.detailKey(o.ref.Key)
 			u.write(t, &o.detail, u.Detail)
 		}
 	}
@@ -114,7 +118,7 @@ func (u *update) request() *txn {
 	return t
 }
 
-// write writes a cell.
+// write adds the write of a cell, and its condition.
 func (u *update) write(t *txn, c *cell, value []byte) {
 	was := c.written
 	t.require(written(c.key, was))
@@ -132,27 +136,22 @@ func (u *update) strip(error) bool {
 	return more
 }
 
-// keep notes what was written at a revision.
+// keep records that the update was carried out at a revision.
 func (u *update) keep(rev int64) {
 	if u.s.hub.Wrote(rev); !u.writes() {
 		return
 	}
-	o := u.own
-	u.s.mu.Lock()
-	o.marks |= u.Marks
-	if u.Data != nil {
-		o.data = u.Data
-	}
-	u.s.mu.Unlock()
-	u.s.hub.Changed(u.s.target(o.ref.Target()), rev)
+	u.s.queues.wrote(u.own, u.Marks, u.Data)
+	u.s.hub.Changed(u.s.queues.target(u.own.ref.Target()), rev)
 }
 
-// unanswered implements exchange.
+// unanswered implements exchange. NOSPACE can mean that the attempt was carried out. If no
+// optional part can be left out, what the conditions depend on is read, to find that out.
 func (u *update) unanswered(ctx context.Context, t *txn, full error) (over bool, err error) {
 	if u.unsure = true; full == nil || u.ops.optional() || u.Detail != nil {
 		return false, nil
 	}
-	resp, err := rpc.Ask(ctx, u.s.send, u.s.send.KV.Txn, &pb.TxnRequest{Success: t.Failure})
+	resp, err := u.s.cluster.txn(ctx, &pb.TxnRequest{Success: t.Failure})
 	if err != nil {
 		return true, err
 	}
@@ -163,7 +162,7 @@ func (u *update) unanswered(ctx context.Context, t *txn, full error) (over bool,
 
 // answered implements exchange.
 func (u *update) answered(_ context.Context, t *txn, met bool) (again bool, err error) {
-	u.s.learn(u.Queue, t.rev)
+	u.s.queues.learn(u.Queue, t.rev)
 	if !met {
 		return u.declined(nil)
 	}
@@ -171,48 +170,61 @@ func (u *update) answered(_ context.Context, t *txn, met bool) (again bool, err 
 	return false, nil
 }
 
-// declined is called after an attempt of which a condition was not met, or which etcd has
-// refused because it is full. It reports whether another attempt may go better.
+// declined is called after an attempt of which a condition did not hold, or which was
+// answered with NOSPACE. It reports whether another attempt can succeed; if not, err is the
+// outcome of the call, and nil means that an earlier attempt was carried out.
 func (u *update) declined(full error) (again bool, err error) {
 	refused, flipped := u.ops.refused(u.q)
 	moved := u.moved
 	u.moved = false
 	switch {
 	case u.own != nil && !u.there && (!u.unsure || len(u.ops) == 0):
-		return false, driver.ErrGone
+		return false, driver.ErrGone // and no attempt has changed a record
 	case u.own != nil && !u.there:
-		err = errors.New("the entry is gone")
+		err = errors.New("the entry is gone") // after an attempt that may have changed records
 	case refused == nil && full == nil:
+		// A cell or half of a condition was not as expected, and is known now.
 		return moved || flipped, fmt.Errorf("%w: the records have changed", driver.ErrUnavailable)
 	case u.unsure && moved:
+		// The attempt without an answer was carried out. This is why the conditions do not
+		// hold any more.
 		u.settled = true
 		u.keep(u.witness.written)
 		return false, nil
 	case full != nil:
-		return false, u.s.send.Explain(full)
+		return false, u.s.cluster.Explain(full)
 	case u.unsure && u.witness == nil:
-		err = refused
+		err = refused // or an attempt was carried out: an observer has no witness
 	default:
 		return false, refused
 	}
 	return false, fmt.Errorf("%w: an attempt was not answered, and now: %w", driver.ErrUnavailable, err)
 }
 
-// witness returns a cell that no other Update uses. Its key is on the lease.
-func (s *etcdSession) witness() *cell {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.witnesses); n > 0 {
-		w := s.witnesses[n-1]
-		s.witnesses = s.witnesses[:n-1]
-		return w
-	}
-	return &cell{key: s.b.lay.serial(witnessFolder, s.lease.ID, s.serials.Add(1))}
+// witnesses are the cells of Updates that write no entry. Their keys are on the lease. They
+// are used again, because etcd keeps every key name until it compacts.
+type witnesses struct {
+	mu   sync.Mutex
+	idle []*cell
+	made int64
 }
 
-// dismiss gives a witness back, of which no attempt is under way.
-func (s *etcdSession) dismiss(w *cell) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.witnesses = append(s.witnesses, w)
+// take returns a cell that no other Update uses.
+func (w *witnesses) take(s *etcdSession) *cell {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.idle); n > 0 {
+		c := w.idle[n-1]
+		w.idle = w.idle[:n-1]
+		return c
+	}
+	w.made++
+	return &cell{key: s.lay.serial(witnessFolder, s.lease.ID, w.made)}
+}
+
+// free lets another Update use a cell that no attempt can still write.
+func (w *witnesses) free(c *cell) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle = append(w.idle, c)
 }

@@ -1,16 +1,21 @@
 package membackend
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Limits of the service.
 const (
 	// MinTTL is the minimum TTL of a session.
 	MinTTL = 10 * time.Millisecond
@@ -20,19 +25,22 @@ const (
 	minMargin = time.Millisecond
 
 	// maxJoin is the most entries of one Join, and maxData the most bytes of its data:
-	// few enough for a test to go beyond. maxDetail is the contract's.
+	// low enough for tests to exceed. maxDetail is the contract's.
 	maxJoin   = 32
 	maxData   = 1 << 20
 	maxDetail = 2 << 10
 )
 
-// patience is how long an answer is waited for at most before the request is sent again:
-// less than an Unlock waits in all, so that it learns the outcome. pause is how long
-// after a broken connection, and shortest the least time between renewals.
 const (
-	patience = 800 * time.Millisecond
-	pause    = 5 * time.Millisecond
-	shortest = time.Millisecond
+	// timeout is how long a request waits for its answer, at most, before it is sent
+	// again: less than the second that Unlock takes at most, so that Unlock gets the
+	// outcome.
+	timeout = 800 * time.Millisecond
+
+	// backoff is the time from a broken connection to the next attempt, and minPeriod the
+	// least time between renewals.
+	backoff   = 5 * time.Millisecond
+	minPeriod = time.Millisecond
 )
 
 // Client is a client of a Store, with a network of its own, on which faults can be set.
@@ -49,8 +57,8 @@ type Client struct {
 	mu        sync.Mutex
 	cut       fault.Direction
 	stalled   bool
-	late      []func() // what waits for Deliver
-	held      []func() // what waits for Resume
+	late      []func() // requests that wait for Deliver
+	held      []func() // calls that wait for Resume
 	events    []event  // on their way, in the order in which they are due
 	random    *rand.Rand
 	toService time.Duration
@@ -59,13 +67,10 @@ type Client struct {
 	onSend    func(fault.Op)
 }
 
-// NewClient returns a client with a healthy network.
-func (st *Store) NewClient() *Client {
-	c := &Client{st: st, sent: make(map[fault.Op]int), random: rand.New(rand.NewPCG(st.o.Disorder, 0))}
-	if c.wire = st.sched.Wire(); c.wire == nil {
-		c.wire = network{c}
-	}
-	return c
+// Open opens a session through this client. Several may be open at once; they
+// share its network. A nil o means the defaults of [session.Options].
+func (c *Client) Open(ctx context.Context, o *session.Options) (*session.Session, error) {
+	return session.Engine(door.Key{}).Open(ctx, c.Backend(), o)
 }
 
 // Backend returns the client as a backend, for session.Open and for tests of
@@ -93,3 +98,120 @@ func (b backend) CheckName(string) error { return nil }
 
 // Close frees nothing.
 func (b backend) Close() error { return nil }
+
+// Cut drops everything that is sent in a direction, as a partition does, without an
+// error to either side. What is dropped stays lost after Heal. Calls wait until their
+// context ends. With the replies cut, events are lost too, and watches report Lost after
+// Heal. Cuts add up.
+func (c *Client) Cut(d fault.Direction) {
+	c.set(func() {
+		c.cut |= d
+		if d&fault.Replies != 0 {
+			c.events = nil
+		}
+	})
+}
+
+// Heal ends all cuts and delays. Watches whose events may have been lost report Lost,
+// and are made anew.
+func (c *Client) Heal() {
+	c.st.mu.Lock()
+	defer c.st.mu.Unlock()
+	var was fault.Direction
+	c.set(func() { was, c.cut, c.toService, c.fromThere = c.cut, 0, 0, 0 })
+	if was&fault.Replies == 0 {
+		return
+	}
+	for _, s := range c.sessions {
+		// The same order in every replay.
+		slices.SortStableFunc(s.watches, func(a, b *watch) int { return cmp.Compare(fmt.Sprint(a.target), fmt.Sprint(b.target)) })
+		for _, w := range s.watches {
+			w.disarm()
+			w.report(driver.Event{Kind: driver.Lost})
+			go w.request() // as in Watch
+		}
+	}
+}
+
+// Stall stops the process, as SIGSTOP or a long garbage collection does: it sends
+// nothing, receives nothing, and its timers do not fire. The service's clock goes on.
+// Calls still return when their context ends.
+func (c *Client) Stall() { c.set(func() { c.stalled = true }) }
+
+// Resume lets a stalled process continue. What it has missed happens now, in no
+// promised order, except that events keep theirs.
+func (c *Client) Resume() {
+	var held []func()
+	c.set(func() { held, c.held, c.stalled = c.held, nil, false })
+	for _, f := range held {
+		f()
+	}
+	network{c}.deliverDue()
+}
+
+// Delay delays every answer and every event by d, from now on until Heal.
+func (c *Client) Delay(d time.Duration) { c.set(func() { c.fromThere = d }) }
+
+// DelayRequests delays every request to the service by d, from now on until Heal.
+func (c *Client) DelayRequests(d time.Duration) { c.set(func() { c.toService = d }) }
+
+// Inject makes a fault hit the next request of a kind, once. Each further call hits one
+// request more.
+func (c *Client) Inject(op fault.Op, k fault.Kind) { c.plan.Inject(op, k) }
+
+// Deliver lets the requests that fault.LateRequest has held back arrive at the service.
+// They arrive even after Heal or after the end of their session.
+func (c *Client) Deliver() {
+	var late []func()
+	c.set(func() { late, c.late = c.late, nil })
+	for _, arrive := range late {
+		arrive()
+	}
+}
+
+// OnSend calls f before each request is sent, in the goroutine that sends it, until the
+// next call of OnSend or OnRequest; nil ends the calls. f may inject faults, which hit
+// this very request, and act on the Store. It must not block.
+func (c *Client) OnSend(f func(op fault.Op)) { c.set(func() { c.onSend = f }) }
+
+// OnRequest is OnSend without the requests that belong to no call: renewals, and those
+// of watches.
+func (c *Client) OnRequest(f func()) {
+	c.OnSend(func(op fault.Op) {
+		if f != nil && ofCall(op) {
+			f()
+		}
+	})
+}
+
+// Sent returns how many requests of a kind the client has sent, including repeated and
+// lost ones.
+func (c *Client) Sent(op fault.Op) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent[op]
+}
+
+// Requests returns how many requests the client has sent, without those that belong to
+// no call: renewals, and those of watches.
+func (c *Client) Requests() int {
+	n := 0
+	c.set(func() {
+		for op, sent := range c.sent {
+			if ofCall(op) {
+				n += sent
+			}
+		}
+	})
+	return n
+}
+
+// set calls f with the mutex of the network.
+func (c *Client) set(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+// ofCall reports whether requests of a kind belong to a call.
+func ofCall(op fault.Op) bool { return op != fault.Renew && op != fault.Watch }

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// A unit test needs one line to get a session.
+// A unit test gets a session with one call.
 func Example() {
 	s, err := membackend.New().Open(context.Background(), nil)
 	if err != nil {
@@ -20,9 +20,9 @@ func Example() {
 	}
 	defer s.Close()
 
-	line, err := s.Queue(context.Background(), "orders/settle")
-	fmt.Println(len(line), "in line,", err)
-	// Output: 0 in line, <nil>
+	entries, err := s.Queue(context.Background(), "orders/settle")
+	fmt.Println(len(entries), "entries,", err)
+	// Output: 0 entries, <nil>
 }
 
 // Two processes on one service, one of which loses its session.
@@ -43,7 +43,7 @@ func Example_lostSession() {
 	}
 	fmt.Println("sessions:", service.Sessions())
 
-	service.Expire("m1") // it is told at its next renewal, in seconds
+	service.Expire("m1") // the client learns that at its next renewal, in seconds
 	fmt.Println("sessions:", service.Sessions())
 	fmt.Println(a.Close(), b.Close())
 	// Output:

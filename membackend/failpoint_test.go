@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Each failpoint of this package breaks what it says.
+// Each failpoint of this package has its effect only while it is on.
 func TestFailpointsBreakTheService(t *testing.T) {
 	defer failpoint.Disable()
 	for p, broken := range map[failpoint.Point]func(t *testing.T, on bool){

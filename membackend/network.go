@@ -10,23 +10,22 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// network is a Client as a memory.Wire in package time's time, with the faults that are
-// set on the Client.
+// network is a Client as a memory.Wire: package time's clock, and a network with the
+// faults that are set on the Client.
 type network struct{ *Client }
 
-// Send implements memory.Wire. While the network has no delay, all of it happens in the
-// caller's goroutine.
+// Send implements memory.Wire. Without a delay, the request and its answer are delivered in
+// the caller's goroutine.
 func (n network) Send(r memory.Request) {
-	n.mu.Lock()
-	hook := n.onSend
-	n.mu.Unlock()
+	var hook func(fault.Op)
+	n.set(func() { hook = n.onSend })
 	if hook != nil {
 		hook(r.Op) // without the mutex: it sets faults
 	}
 	n.launch(r)
 }
 
-// launch lets a request leave the process.
+// launch sends a request from the process.
 func (n network) launch(r memory.Request) {
 	if n.hold(func() { n.launch(r) }) || !r.Launch() {
 		return
@@ -108,9 +107,9 @@ type event struct {
 	f    func()
 }
 
-// Tell implements memory.Wire. A delay that became shorter lets no event overtake another
+// Deliver implements memory.Wire. A delay that became shorter lets no event overtake another
 // of its lane.
-func (n network) Tell(lane, _ string, f func()) {
+func (n network) Deliver(lane, _ string, f func()) {
 	n.mu.Lock()
 	if n.cut&fault.Replies != 0 {
 		n.mu.Unlock()
@@ -128,11 +127,11 @@ func (n network) Tell(lane, _ string, f func()) {
 	n.events = append(n.events, event{lane, due, f})
 	slices.SortStableFunc(n.events, func(a, b event) int { return a.due.Compare(b.due) })
 	n.mu.Unlock()
-	after(time.Until(due), n.tell)
+	after(time.Until(due), n.deliverDue)
 }
 
-// tell delivers the events that are due.
-func (n network) tell() {
+// deliverDue delivers the events that are due.
+func (n network) deliverDue() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for !n.stalled && len(n.events) > 0 && !n.events[0].due.After(time.Now()) {
@@ -142,15 +141,15 @@ func (n network) tell() {
 	}
 }
 
-// Now implements driver.Clock. It is an hour ahead of zero, so that no Instant is
-// mistaken for "never".
+// Now implements driver.Clock. It begins an hour above zero, so that no Instant is zero,
+// which means "never".
 func (n network) Now() driver.Instant { return driver.Instant(n.st.sched.Now() + time.Hour) }
 
 // Wall implements driver.Clock.
 func (n network) Wall() time.Time { return time.Now() }
 
-// AfterFunc implements driver.Clock. While the process is stalled, f is kept back, and
-// can be stopped all the same.
+// AfterFunc implements driver.Clock. While the process is stalled, f is held back, and can
+// still be stopped.
 func (n network) AfterFunc(d time.Duration, f func()) func() bool {
 	var done atomic.Bool // called or stopped
 	run := func() {
@@ -169,8 +168,8 @@ func (n network) AfterFunc(d time.Duration, f func()) func() bool {
 	}
 }
 
-// packageTime is the memory.Schedule of a Store that is not simulated: the time at which
-// it was made. Its clients have a network each.
+// packageTime is the memory.Schedule of a Store that is not simulated. Its value is the time
+// at which the Store was made.
 type packageTime time.Time
 
 func (t packageTime) Now() time.Duration                      { return time.Since(time.Time(t)) }

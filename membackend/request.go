@@ -2,33 +2,35 @@ package membackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// request is what roundTrip must know beside the act.
+// request describes a request to roundTrip.
 type request struct {
-	op       fault.Op
-	of       string          // the subject, for schedules and errors
-	session  string          // that sends it; "" if none does
-	who      context.Context //nolint:containedctx // its values identify the caller; nil: the context of the call
-	patience time.Duration   // after which it is sent again
-	over     <-chan struct{} // ends the request; nil: never
-	copies   *int            // counts those that were sent; nil: nobody wants to know
+	op      fault.Op
+	of      string          // the subject, for schedules and errors
+	session string          // of the sender; "" if there is none yet
+	caller  context.Context //nolint:containedctx // its values identify the caller; nil: the context of the call
+	timeout time.Duration   // after which it is sent again
+	over    <-chan struct{} // ends the request; nil: never
+	copies  *int            // counts the copies that were sent; may be nil
 }
 
-// roundTrip sends a request until it is answered. With an error, sent reports whether a
-// copy of it was sent: then the outcome is unknown, and a copy may still arrive. So act
-// must bear being called again, and late. It is called with the Store's mutex, and is
-// given the time at which its copy was sent.
+// roundTrip sends a request, and sends it again until it is answered. With an error, sent
+// reports whether a copy was sent: then the outcome is unknown, and a copy may still
+// arrive. So act may be called more than once, and late. It is called with the Store's
+// mutex, and gets the time at which its copy was sent.
 func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent driver.Instant) T) (answer T, sent bool, err error) {
 	answers := make(chan T, 1)
-	if r.who == nil {
-		r.who = ctx
+	if r.caller == nil {
+		r.caller = ctx
 	}
 	for {
 		select {
@@ -38,15 +40,17 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 			return answer, sent, fmt.Errorf("%w: %w", driver.ErrUnavailable, ctx.Err())
 		default:
 		}
+		// A copy that has not left the process when its attempt is over is withdrawn: so
+		// without any launched copy the outcome is known, nothing was done.
 		var launched, withdrawn bool // guarded by the Store's mutex
 		again := make(chan struct{}, 1)
-		ring := func() { offer(again, struct{}{}) }
+		wake := func() { offer(again, struct{}{}) }
 		if r.copies != nil {
 			*r.copies++
 		}
 		at := c.wire.Now()
 		c.wire.Send(memory.Request{
-			Ctx: r.who, Op: r.op, Of: r.of, Session: r.session,
+			Ctx: r.caller, Op: r.op, Of: r.of, Session: r.session,
 			Launch: func() bool {
 				c.st.mu.Lock()
 				defer c.st.mu.Unlock()
@@ -62,9 +66,9 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 				}
 				return func() { offer(answers, v) }
 			},
-			Broke: func() { c.wire.AfterFunc(pause, ring) },
+			Broke: func() { c.wire.AfterFunc(backoff, wake) },
 		})
-		stop := c.wire.AfterFunc(r.patience, ring)
+		stop := c.wire.AfterFunc(r.timeout, wake)
 		select {
 		case answer = <-answers:
 			stop()
@@ -78,7 +82,7 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 		withdrawn, sent = true, sent || launched
 		c.st.mu.Unlock()
 		select {
-		case answer = <-answers: // it came in the same moment
+		case answer = <-answers: // it came at the same moment
 			return answer, true, nil
 		default:
 		}
@@ -90,5 +94,55 @@ func offer[T any](to chan T, v T) {
 	select {
 	case to <- v:
 	default:
+	}
+}
+
+// answer is the service's answer to a request.
+type answer[T any] struct {
+	v        T
+	rev      int64
+	err      error
+	repeated bool // to another copy than the first
+}
+
+// do sends copies of one request until one is answered. The service carries out the first
+// that arrives, and repeats its answer to the others. The answer is about queues, see
+// learned. With an error, unknown reports whether a copy may have arrived, or may arrive.
+func do[T any](ctx context.Context, s *memSession, r request, queues []string, act func() (T, error)) (a answer[T], unknown bool, err error) {
+	var first *answer[T] // guarded by the Store's mutex
+	r.session, r.timeout = s.id, s.timeout
+	a, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) answer[T] {
+		// Whether an earlier copy has arrived is not part of the answer, as on a real
+		// service: a.repeated makes the methods of memSession hide what it would show.
+		if failpoint.On(failpoint.JoinTwice) && r.op == fault.Join && first != nil && first.err == nil {
+			first = nil
+		}
+		if first != nil {
+			first.repeated = true
+			return *first
+		}
+		v, err := act()
+		first = &answer[T]{v: v, rev: s.c.st.rev, err: err}
+		return *first
+	})
+	unknown = sent && err != nil
+	if err == nil {
+		err = a.err
+		s.learned(a.rev, queues...)
+	}
+	if errors.Is(err, errNoLease) {
+		s.lose(err)
+	}
+	if err != nil {
+		err = fmt.Errorf("memory: %s %s: %w", r.op, r.of, err)
+	}
+	return a, unknown, err
+}
+
+// forget changes the results of a repeated answer to what a client can know: not whether an
+// earlier copy has done an optional Op.
+func (a answer[T]) forget(ops []driver.Op, results []driver.Result) {
+	for i := range results {
+		results[i].Done = results[i].Done && !(a.repeated && ops[i].Optional)
 	}
 }

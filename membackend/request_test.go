@@ -144,11 +144,11 @@ func TestLeaveOfWhatIsGoneChangesBoundRecordsOnly(t *testing.T) {
 
 		watcher, err := c.Backend().Open(t.Context(), driver.Config{Observer: true})
 		require.NoError(t, err)
-		stranger, _ := inner().PutForeign(st, "jobs", "stranger", false)
-		_, err = watcher.Leave(t.Context(), driver.LeaveRequest{Ref: stranger})
+		foreign, _ := inner().PutForeign(st, "jobs", "foreign", false)
+		_, err = watcher.Leave(t.Context(), driver.LeaveRequest{Ref: foreign})
 		require.ErrorIs(t, err, driver.ErrRefused)
 		c2 := join(t, s, "jobs")
-		left, err = watcher.Leave(t.Context(), driver.LeaveRequest{Ref: c2.Ref, Any: true}, driver.LeaveRequest{Ref: stranger, Any: true})
+		left, err = watcher.Leave(t.Context(), driver.LeaveRequest{Ref: c2.Ref, Any: true}, driver.LeaveRequest{Ref: foreign, Any: true})
 		require.NoError(t, err)
 		assert.Equal(t, []driver.Left{driver.Deleted, driver.Deleted}, left)
 		assert.Empty(t, entries(st, "jobs"))
@@ -236,7 +236,7 @@ func TestNothingIsBoundToASessionThatIsOver(t *testing.T) {
 	})
 }
 
-func TestReadShowsThePartThatWasAskedFor(t *testing.T) {
+func TestReadShowsTheRequestedPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, s, _ := serve(t, memory.Options{})
 		var places []int64

@@ -46,7 +46,7 @@ func (s *schedule) after(d time.Duration, f func()) func() bool {
 	}
 }
 
-func (s *schedule) note(what string) {
+func (s *schedule) record(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, what)
@@ -59,8 +59,8 @@ func (s *schedule) Now() time.Duration {
 }
 
 func (s *schedule) After(_ string, d time.Duration, f func()) { s.after(d, f) }
-func (s *schedule) Changed(queue string)                      { s.note("changed " + queue) }
-func (s *schedule) Expired(session string)                    { s.note("expired " + session) }
+func (s *schedule) Changed(queue string)                      { s.record("changed " + queue) }
+func (s *schedule) Expired(session string)                    { s.record("expired " + session) }
 func (s *schedule) Wire() memory.Wire                         { return wire{s} }
 
 // wire is a schedule as a memory.Wire.
@@ -78,7 +78,7 @@ func (w wire) Send(r memory.Request) {
 			return
 		}
 		if r.Op != fault.Renew {
-			w.s.note(string(r.Op) + " " + r.Of)
+			w.s.record(string(r.Op) + " " + r.Of)
 		}
 		r.Arrive(false) // a copy without an answer
 		if answer := r.Arrive(true); answer != nil {
@@ -87,15 +87,15 @@ func (w wire) Send(r memory.Request) {
 	})
 }
 
-func (w wire) Tell(lane, what string, f func()) {
+func (w wire) Deliver(lane, what string, f func()) {
 	w.s.after(time.Millisecond, func() {
-		w.s.note(lane + ": " + what)
+		w.s.record(lane + ": " + what)
 		f()
 	})
 }
 
-// play does what is due, one after the other, while f runs.
-func (s *schedule) play(f func()) {
+// run does the tasks that are due, one after the other, while f runs.
+func (s *schedule) run(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -121,7 +121,7 @@ func TestScheduleDecidesWhenEverythingHappens(t *testing.T) {
 	for _, disorder := range []uint64{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			x := &schedule{}
-			st := inner().NewScheduled(memory.Options{Disorder: disorder}, x)
+			st := inner().New(memory.Options{Disorder: disorder}, x)
 			b := st.NewClient().Backend()
 			open := func() driver.Session {
 				s, err := b.Open(t.Context(), driver.Config{
@@ -132,7 +132,7 @@ func TestScheduleDecidesWhenEverythingHappens(t *testing.T) {
 				return s
 			}
 			events := &list[driver.Event]{}
-			x.play(func() {
+			x.run(func() {
 				s, other := open(), open()
 				e := join(t, s, "jobs")
 				s.Watch(e.Target(), events.add)

@@ -4,17 +4,30 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// errNoLease is how the service says that it does not have the session.
+// service carries out the requests of sessions on its state. Its methods are called with mu.
+type service struct {
+	// mu guards the service, and what sessions know. It is never held while code from
+	// outside runs, nor while anything waits. A Client's mutex may be taken under it.
+	mu sync.Mutex
+	state
+	leases map[string]*lease
+	opened int // sessions and observers so far, for their ids
+}
+
+// errNoLease is the service's error if it does not have the session.
 var errNoLease = fmt.Errorf("no such session: %w", driver.ErrSessionOver)
 
-// attempt is one Join, however many copies of it travel.
+// attempt is one Join, of which several copies may be sent.
 type attempt struct {
 	reqs  []driver.JoinRequest
 	void  bool // it was settled
@@ -23,101 +36,101 @@ type attempt struct {
 }
 
 // join is the service's part of Join: all entries are made, at one revision, or none.
-func (st *Store) join(l *lease, a *attempt) ([]driver.Joined, error) {
+func (s *service) join(l *lease, a *attempt) ([]driver.Joined, error) {
 	switch {
 	case a.void:
 		return nil, driver.ErrGone
-	case !st.alive(l):
+	case !s.alive(l):
 		return nil, errNoLease
 	}
 	joined := make([]driver.Joined, len(a.reqs))
 	for i, req := range a.reqs {
-		err := st.taken(req)
+		err := s.taken(req)
 		if err == nil {
-			joined[i].Ops, err = st.conditions(req.Queue, req.Ops, l)
+			joined[i].Ops, err = s.conditions(req.Queue, req.Ops, l)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	st.rev++
-	a.token = st.rev
+	s.rev++
+	a.token = s.rev
 	for i, req := range a.reqs {
 		j := &joined[i]
-		j.View = st.ahead(req)
-		e := st.own(l, req)
+		j.View = s.ahead(req)
+		e := s.own(l, req)
 		a.made = append(a.made, e.Ref)
-		j.Entry = st.shown(e, true, true)
-		st.operate(req.Queue, req.Ops, j.Ops, l)
-		j.View.Records = st.queue(req.Queue).named(req.Records...)
+		j.Entry = s.shown(e, true, true)
+		s.operate(req.Queue, req.Ops, j.Ops, l)
+		j.View.Records = s.queue(req.Queue).named(req.Records...)
 	}
 	return joined, nil
 }
 
 // taken returns the error of a request with IfEmpty for a queue that is not empty.
-func (st *Store) taken(req driver.JoinRequest) error {
-	all := st.queue(req.Queue).entries
+func (s *service) taken(req driver.JoinRequest) error {
+	all := s.queue(req.Queue).entries
 	switch {
 	case !req.IfEmpty || len(all) == 0:
 		return nil
-	case st.o.Terse:
+	case s.o.Terse:
 		return &driver.TakenError{Queue: req.Queue, Count: -1}
 	}
-	return &driver.TakenError{Queue: req.Queue, First: st.shown(all[0], true, true), Count: len(all)}
+	return &driver.TakenError{Queue: req.Queue, First: s.shown(all[0], true, true), Count: len(all)}
 }
 
-// ahead is what a Join shows of the queue to whose end it adds.
-func (st *Store) ahead(req driver.JoinRequest) driver.View {
-	all := st.queue(req.Queue).entries
+// ahead returns the view of the entries ahead that the answer to a Join contains.
+func (s *service) ahead(req driver.JoinRequest) driver.View {
+	all := s.queue(req.Queue).entries
 	shown := all
 	switch {
-	case st.o.Terse, !st.o.Near && len(all) > 1:
+	case s.o.Terse, !s.o.Near && len(all) > 1:
 		shown = nil
 	case req.Nearest > 0:
 		shown = all[max(0, len(all)-req.Nearest):]
 	}
 	v := driver.View{Count: len(all), Complete: len(shown) == len(all)}
 	for _, e := range shown {
-		v.Entries = append(v.Entries, st.shown(e, false, false))
+		v.Entries = append(v.Entries, s.shown(e, false, false))
 	}
 	return v
 }
 
-// settle makes a Join void: its entries and the records that it made are deleted, and
-// are refused if a copy of the request arrives later.
-func (st *Store) settle(a *attempt) {
+// settle makes a Join void: it deletes the entries and the records that the Join has made,
+// and a copy that arrives later is refused.
+func (s *service) settle(a *attempt) {
 	a.void = true
 	if failpoint.On(failpoint.LateJoin) {
 		a.void = false
 	}
-	st.rev++
+	s.rev++
 	for i, ref := range a.made {
-		e := st.find(ref)
+		e := s.find(ref)
 		if e == nil {
 			continue
 		}
-		st.remove(e, false)
+		s.remove(e, false)
 		for _, op := range a.reqs[i].Ops {
-			if op.If.Kind == driver.IfAbsent && st.queue(ref.Queue).records[op.Record].Token == a.token {
-				st.write(ref.Queue, op.Record, nil, nil)
+			if op.If.Kind == driver.IfAbsent && s.queue(ref.Queue).records[op.Record].Token == a.token {
+				s.write(ref.Queue, op.Record, nil, nil)
 			}
 		}
 	}
 }
 
 // leave is the service's part of Leave: it deletes entries at one revision.
-func (st *Store) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+func (s *service) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, error) {
 	for _, req := range reqs {
-		if e := st.find(req.Ref); e != nil && !req.Any && (l == nil || e.lease != l) {
+		if e := s.find(req.Ref); e != nil && !req.Any && (l == nil || e.lease != l) {
 			return nil, fmt.Errorf("entry %q is another owner's: %w", req.Ref.Key, driver.ErrRefused)
 		}
 	}
-	st.rev++
+	s.rev++
 	all := make([]driver.Left, len(reqs))
 	for i, req := range reqs {
 		ops := slices.Clone(req.Ops)
-		if e := st.find(req.Ref); e != nil {
-			st.remove(e, req.First)
+		if e := s.find(req.Ref); e != nil {
+			s.remove(e, req.First)
 		} else {
 			all[i] = driver.WasGone
 			ops = slices.DeleteFunc(ops, func(op driver.Op) bool { return !op.Bound })
@@ -125,54 +138,55 @@ func (st *Store) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, err
 		for i := range ops {
 			ops[i].Optional = true
 		}
-		results, _ := st.conditions(req.Ref.Queue, ops, l) // no error: all are optional
-		st.operate(req.Ref.Queue, ops, results, l)
+		results, _ := s.conditions(req.Ref.Queue, ops, l) // no error: all are optional
+		s.operate(req.Ref.Queue, ops, results, l)
 	}
 	return all, nil
 }
 
 // update is the service's part of Update, the number-th of all.
-func (st *Store) update(l *lease, number int64, req driver.UpdateRequest) ([]driver.Result, error) {
-	e := st.find(req.Entry)
+func (s *service) update(l *lease, number int64, req driver.UpdateRequest) ([]driver.Result, error) {
+	e := s.find(req.Entry)
 	switch {
-	case l != nil && !st.alive(l):
+	case l != nil && !s.alive(l):
 		return nil, errNoLease
 	case req.Entry.Zero():
 	case e == nil || l == nil || e.lease != l:
 		return nil, driver.ErrGone
 	case req.Marks != 0 && e.Valued, req.Data != nil && !e.Valued, // what the contract rules out
 		req.Marks.Has(driver.MarkAdmitted) && e.Mode != driver.Weighted,
-		(req.Marks.Has(driver.MarkShared) || req.Data != nil) && st.queue(e.Queue).entries[0] != e:
+		(req.Marks.Has(driver.MarkShared) || req.Data != nil) && s.queue(e.Queue).entries[0] != e:
 		return nil, fmt.Errorf("change of entry %q: %w", e.Key, driver.ErrRefused)
 	}
-	results, err := st.conditions(req.Queue, req.Ops, l)
+	results, err := s.conditions(req.Queue, req.Ops, l)
 	if err != nil {
 		return nil, err
 	}
-	st.rev++
+	s.rev++
 	if e != nil {
-		st.updateEntry(e, number, req)
+		s.updateEntry(e, number, req)
 	}
-	st.operate(req.Queue, req.Ops, results, l)
+	s.operate(req.Queue, req.Ops, results, l)
 	return results, nil
 }
 
-// updateEntry changes an entry at the revision st.rev. A request that comes late, when a
-// later call has written data or detail, writes neither.
-func (st *Store) updateEntry(e *entry, number int64, req driver.UpdateRequest) {
+// updateEntry changes an entry. A late copy of a request writes neither data nor detail if
+// a later call has written one of them: number is higher for a later call. Marks are facts
+// that stay true, so a late copy may add them.
+func (s *service) updateEntry(e *entry, number int64, req driver.UpdateRequest) {
 	marks := req.Marks &^ e.Marks
 	if failpoint.On(failpoint.DowngradeAnew) && marks.Has(driver.MarkShared) {
-		st.remove(e, false)
-		e = st.own(e.lease, driver.JoinRequest{Queue: e.Queue, Mode: e.Mode, Data: e.Data, Detail: e.Detail})
+		s.remove(e, false)
+		e = s.own(e.lease, driver.JoinRequest{Queue: e.Queue, Mode: e.Mode, Data: e.Data, Detail: e.Detail})
 	}
-	if number > e.wrote && req.Detail != nil && len(req.Detail) <= maxDetail && !st.o.NoOptional {
+	if number > e.wrote && req.Detail != nil && len(req.Detail) <= maxDetail && !s.o.NoOptional {
 		e.Detail, e.wrote = slices.Clone(req.Detail), number // no event
 	}
 	written := number >= e.wrote && req.Data != nil
 	if !written && marks == 0 {
 		return
 	}
-	st.change(e, func(e *entry) {
+	s.change(e, func(e *entry) {
 		e.Marks |= marks
 		if written {
 			e.Data, e.wrote = slices.Clone(req.Data), number
@@ -180,43 +194,36 @@ func (st *Store) updateEntry(e *entry, number int64, req driver.UpdateRequest) {
 	})
 }
 
-// conditions returns which Ops of a request are to be done, and what the records are; or
-// why the request is refused.
-func (st *Store) conditions(name string, ops []driver.Op, l *lease) ([]driver.Result, error) {
+// conditions returns for each Op of a request whether its condition is met, and the record;
+// or the error with which the request is refused.
+func (s *service) conditions(name string, ops []driver.Op, l *lease) ([]driver.Result, error) {
 	results := make([]driver.Result, len(ops))
 	for i, op := range ops {
-		r, there := st.queue(name).record(op.Record)
+		r, there := s.queue(name).record(op.Record)
 		equal := there && bytes.Equal(r.Value, op.If.Value)
-		met := false
-		switch op.If.Kind {
-		case driver.IfAbsent:
-			met = !there
-		case driver.IfEqual:
-			met = equal
-		case driver.IfEqualOrAbsent:
-			met = equal || !there
-		case driver.IfAt:
-			met = there && r.Version == op.If.Version
-		}
+		met := [...]bool{
+			driver.IfAbsent: !there, driver.IfEqual: equal, driver.IfEqualOrAbsent: equal || !there,
+			driver.IfAt: there && r.Version == op.If.Version,
+		}[op.If.Kind]
 		if failpoint.On(failpoint.LimitCopied) && op.If.Kind == driver.IfAt {
 			met = true
 		}
-		if op.Optional && st.o.NoOptional || op.Bound && !st.alive(l) {
+		if op.Optional && s.o.NoOptional || op.Bound && !s.alive(l) {
 			met, r = false, driver.Record{}
 		}
-		if !met && st.o.Terse {
+		if !met && s.o.Terse {
 			r = driver.Record{}
 		}
 		if !met && !op.Optional {
-			return nil, &driver.RefusedError{Queue: name, Op: op, Record: r, Known: !st.o.Terse}
+			return nil, &driver.RefusedError{Queue: name, Op: op, Record: r, Known: !s.o.Terse}
 		}
 		results[i] = driver.Result{Done: met, Record: r}
 	}
 	return results, nil
 }
 
-// operate does the Ops that are to be done, at the revision st.rev.
-func (st *Store) operate(name string, ops []driver.Op, results []driver.Result, l *lease) {
+// operate does the Ops of a request whose conditions are met.
+func (s *service) operate(name string, ops []driver.Op, results []driver.Result, l *lease) {
 	for i, op := range ops {
 		if !results[i].Done || op.If.Kind == driver.IfEqualOrAbsent && results[i].Record.Version != 0 {
 			continue
@@ -225,33 +232,35 @@ func (st *Store) operate(name string, ops []driver.Op, results []driver.Result, 
 		if !op.Bound {
 			bound = nil
 		}
-		st.write(name, op.Record, op.Value, bound)
-		results[i].Record, _ = st.queue(name).record(op.Record)
+		s.write(name, op.Record, op.Value, bound)
+		results[i].Record, _ = s.queue(name).record(op.Record)
 	}
 }
 
-// read is the service's part of Read. The view is not older than the revision floor; its
-// own revision is returned, too.
-func (st *Store) read(req driver.ReadRequest, floor int64) (driver.View, int64) {
-	q := st.queue(req.Queue)
-	if failpoint.On(failpoint.OldLook) && !req.Fresh {
+// read is the service's part of Read. For a kind that is Stale it shows the queue as it was
+// that long ago, but not as of before the revision floor. With Later it shows the entries of
+// that time, and their marks, details and the records of now. It also returns the revision
+// of the entries.
+func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64) {
+	q := s.queue(req.Queue)
+	if failpoint.On(failpoint.OldRead) && !req.Fresh {
 		floor = 0
 	}
-	beside := q
-	for q.before != nil && q.rev > floor && q.since > st.sched.Now()-st.o.Stale {
+	side := q // of the records
+	for q.before != nil && q.rev > floor && q.since > s.sched.Now()-s.o.Stale {
 		q = q.before
 	}
-	if !st.o.Later {
-		beside = q
+	if !s.o.Later {
+		side = q
 	}
 	if failpoint.On(failpoint.LimitFirst) {
-		for old := beside.before; old != nil; old = old.before {
+		for old := side.before; old != nil; old = old.before {
 			if _, there := old.record("limit"); there {
-				beside = old
+				side = old
 			}
 		}
 	}
-	v := driver.View{Records: beside.named(req.Records...)}
+	v := driver.View{Records: side.named(req.Records...)}
 	start, end := 0, len(q.entries)
 	switch {
 	case req.Upto != 0:
@@ -267,30 +276,95 @@ func (st *Store) read(req driver.ReadRequest, floor int64) (driver.View, int64) 
 		v.Count, v.Complete = len(q.entries), end == len(q.entries)
 	}
 	for _, e := range q.entries[start:end] {
-		shown := st.shown(e, req.Marks, req.Detail)
-		if st.o.Later {
-			if now := st.find(e.Ref); now != nil {
-				shown = st.shown(now, req.Marks, req.Detail)
-			} else if shown = st.shown(e, false, false); req.Detail {
+		shown := s.shown(e, req.Marks, req.Detail)
+		if s.o.Later {
+			if now := s.find(e.Ref); now != nil {
+				shown = s.shown(now, req.Marks, req.Detail)
+			} else if shown = s.shown(e, false, false); req.Detail {
 				shown.Session, shown.Token = "", 0
 			}
 		}
 		v.Entries = append(v.Entries, shown)
 	}
-	if st.o.Terse {
+	if s.o.Terse {
 		v.Count = -1
 	}
 	return v, q.rev
 }
 
 // names returns, sorted, the queues with entries whose names begin with prefix.
-func (st *Store) names(prefix string) []string {
+func (s *service) names(prefix string) []string {
 	var all []string
-	for name, q := range st.queues {
+	for name, q := range s.queues {
 		if _, asks := driver.AskedQueue(name); strings.HasPrefix(name, prefix) && !asks && len(q.entries) > 0 {
 			all = append(all, name)
 		}
 	}
 	slices.Sort(all)
 	return all
+}
+
+// lease is a session at the service.
+type lease struct {
+	id      string
+	ttl     time.Duration
+	expires time.Duration // by the service's time
+}
+
+// grant makes a lease.
+func (s *service) grant(ttl time.Duration) *lease {
+	s.opened++
+	l := &lease{id: fmt.Sprintf("m%d", s.opened), ttl: ttl, expires: s.sched.Now() + ttl}
+	s.leases[l.id] = l
+	s.expireLater(l)
+	return l
+}
+
+// renew lets a lease live for its TTL from now on, and reports whether it is there.
+func (s *service) renew(l *lease) bool {
+	l.expires = s.sched.Now() + l.ttl
+	return s.alive(l)
+}
+
+// alive reports whether the service has a session.
+func (s *service) alive(l *lease) bool { return l != nil && s.leases[l.id] == l }
+
+// expireLater ends a lease when its time is over. A renewal only sets another time.
+func (s *service) expireLater(l *lease) {
+	s.sched.After("lease "+l.id, l.expires-s.sched.Now(), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case !s.alive(l):
+		case s.sched.Now() < l.expires:
+			s.expireLater(l)
+		default:
+			s.end(l)
+			s.sched.Expired(l.id)
+		}
+	})
+}
+
+// end removes a lease with all its entries and bound records, in one revision as etcd
+// does. It reports whether the lease was there.
+func (s *service) end(l *lease) bool {
+	if !s.alive(l) {
+		return false
+	}
+	delete(s.leases, l.id)
+	s.rev++
+	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
+		q := s.queues[name]
+		for _, e := range slices.Clone(q.entries) {
+			if e.lease == l {
+				s.remove(e, false)
+			}
+		}
+		for _, of := range slices.Sorted(maps.Keys(q.records)) {
+			if q.records[of].lease == l {
+				s.write(name, of, nil, nil)
+			}
+		}
+	}
+	return true
 }

@@ -2,57 +2,154 @@ package membackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// answer is what the service has made of a request.
-type answer[T any] struct {
-	v        T
-	rev      int64
-	err      error
-	repeated bool // to another copy than the first
+// memSession is the client's side of a session.
+type memSession struct {
+	c     *Client
+	cfg   driver.Config
+	lease *lease // at the service, which alone changes it; nil: an observer
+	id    string
+
+	timeout time.Duration // after which a request is sent again
+	period  time.Duration // between renewals
+	over    chan struct{} // closed when the session is lost, abandoned or closed
+	inbox   inbox
+
+	// Guarded by the Store's mutex.
+	ended   bool        // over is closed
+	turn    func() bool // stops the timer of the next renewal; nil: an observer
+	watches []*watch
+	floors  map[string]int64 // see learned
 }
 
-// do sends copies of one request until one is answered. The service acts on the first,
-// and repeats its answer to the others. The answer is about queues, see learned. With an
-// error, unknown reports whether the service may have got a copy, or will.
-func do[T any](ctx context.Context, s *memSession, r request, queues []string, act func() (T, error)) (a answer[T], unknown bool, err error) {
-	var first *answer[T] // guarded by the Store's mutex
-	r.session, r.patience = s.id, s.patience
-	a, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) answer[T] {
-		if failpoint.On(failpoint.JoinTwice) && r.op == fault.Join && first != nil && first.err == nil {
-			first = nil
+// Open makes a session. Its id is "m1" if it is the first of the Store, or "o1" if it is
+// an observer, for which Open sends nothing.
+func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	st := b.c.st
+	// The copies make one lease, and the one that made it counts as the renewal: the
+	// service counts from its arrival.
+	var l *lease // guarded by the Store's mutex
+	var at driver.Instant
+	if !cfg.Observer {
+		_, _, err := roundTrip(ctx, b.c, request{op: fault.Open, timeout: timeout}, func(sent driver.Instant) struct{} {
+			if l == nil {
+				l, at = st.grant(max(cfg.TTL, MinTTL)), sent
+			}
+			return struct{}{}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("memory: open session: %w", err)
 		}
-		if first != nil {
-			first.repeated = true
-			return *first
-		}
-		v, err := act()
-		first = &answer[T]{v: v, rev: s.c.st.rev, err: err}
-		return *first
+		cfg.Renewed(at, l.ttl)
+	}
+	s := &memSession{c: b.c, cfg: cfg, lease: l, timeout: timeout, over: make(chan struct{}), floors: make(map[string]int64)}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if l == nil {
+		st.opened++
+		s.id = fmt.Sprintf("o%d", st.opened)
+	} else {
+		s.id, s.period = l.id, max((l.ttl-cfg.Margin(l.ttl))/4, minPeriod)
+		s.timeout = min(s.period, timeout)
+		s.turn = b.c.wire.AfterFunc(s.period, s.Renew)
+	}
+	b.c.sessions = append(b.c.sessions, s)
+	return s, nil
+}
+
+// ID returns the session's id at the service.
+func (s *memSession) ID() string { return s.id }
+
+// Renew sends a renewal and goes on to the next turn without waiting for the answer, so
+// that slow answers count too, each from its own sending.
+func (s *memSession) Renew() {
+	st := s.c.st
+	st.mu.Lock()
+	if s.ended || s.lease == nil {
+		st.mu.Unlock()
+		return
+	}
+	s.turn()
+	s.turn = s.c.wire.AfterFunc(s.period, s.Renew)
+	st.mu.Unlock()
+
+	sent := s.c.wire.Now()
+	s.c.wire.Send(memory.Request{
+		Op: fault.Renew, Session: s.id,
+		Launch: func() bool { return true },
+		Arrive: func(reply bool) func() {
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			call := func() { s.cfg.Renewed(sent, s.lease.ttl) }
+			if !st.renew(s.lease) {
+				call = func() { s.lose(fmt.Errorf("memory: renew session %s: %w", s.id, errNoLease)) }
+			}
+			if !reply {
+				return nil
+			}
+			return func() { s.inbox.put(call) }
+		},
 	})
-	unknown = sent && err != nil
-	if err == nil {
-		err = a.err
-		s.learned(a.rev, queues...)
-	}
-	if errors.Is(err, errNoLease) {
-		s.lose(err)
-	}
-	if err != nil {
-		err = fmt.Errorf("memory: %s %s: %w", r.op, r.of, err)
-	}
-	return a, unknown, err
 }
 
-// learned keeps that the session was shown what queues were like at a revision, for a
-// kind that is Stale. The name "" stands for all queues.
+// lose reports that the service does not have the session, and then ends the requests that
+// are under way, so that the report comes before their errors.
+func (s *memSession) lose(err error) {
+	s.c.st.mu.Lock()
+	ended := s.ended
+	s.c.st.mu.Unlock()
+	if !ended {
+		s.cfg.Gone(err)
+		s.finish()
+	}
+}
+
+// Abandon ends all calls and watches, and the renewals.
+func (s *memSession) Abandon() { s.finish() }
+
+// finish ends the session in this process.
+func (s *memSession) finish() {
+	st := s.c.st
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.ended = true
+	close(s.over)
+	if s.turn != nil {
+		s.turn()
+	}
+	for _, w := range slices.Clone(s.watches) {
+		w.drop()
+	}
+	s.c.sessions = slices.DeleteFunc(s.c.sessions, func(o *memSession) bool { return o == s })
+}
+
+// Close abandons the session, and sends requests until the service has ended it.
+func (s *memSession) Close(ctx context.Context) error {
+	s.Abandon()
+	if s.lease == nil {
+		return nil
+	}
+	_, _, err := do(ctx, s, request{op: fault.Close, of: s.id}, nil, func() (struct{}, error) {
+		s.c.st.end(s.lease)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// learned records that the session was shown queues as of a revision, for a kind that is
+// Stale: later reads must not be older. The name "" stands for all queues.
 func (s *memSession) learned(rev int64, queues ...string) {
 	s.c.st.mu.Lock()
 	defer s.c.st.mu.Unlock()
@@ -69,7 +166,7 @@ func (s *memSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]dr
 		return nil, nil
 	}
 	reqs = slices.Clone(reqs)
-	r := request{op: fault.Join, of: fmt.Sprintf("%q and %d more", reqs[0].Queue, len(reqs)-1), who: ctx, over: s.over}
+	r := request{op: fault.Join, of: fmt.Sprintf("%q and %d more", reqs[0].Queue, len(reqs)-1), caller: ctx, over: s.over}
 	queues := make([]string, 0, len(reqs))
 	for _, req := range reqs {
 		if s.lease == nil || len(reqs) > maxJoin || slices.Contains(queues, req.Queue) || len(req.Data) > maxData || len(req.Detail) > maxDetail {
@@ -81,7 +178,7 @@ func (s *memSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]dr
 	a, unknown, err := do(ctx, s, r, queues, func() ([]driver.Joined, error) { return s.c.st.join(s.lease, at) })
 	if unknown {
 		return nil, &driver.PendingError{Err: err, Settle: func(ctx context.Context) error {
-			_, _, err := do(ctx, s, request{op: fault.Settle, of: r.of, who: r.who}, queues, func() (struct{}, error) {
+			_, _, err := do(ctx, s, request{op: fault.Settle, of: r.of, caller: r.caller}, queues, func() (struct{}, error) {
 				s.c.st.settle(at)
 				return struct{}{}, nil
 			})
@@ -94,16 +191,8 @@ func (s *memSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]dr
 	return a.v, err
 }
 
-// forget makes results of a repeated answer show what is known then: whether an optional
-// Op was done by an earlier copy is not.
-func (a answer[T]) forget(ops []driver.Op, results []driver.Result) {
-	for i := range results {
-		results[i].Done = results[i].Done && !(a.repeated && ops[i].Optional)
-	}
-}
-
-// Leave deletes all entries in one request. A repeated answer does not show whether it
-// was this one that did it.
+// Leave deletes all entries in one request. A repeated answer does not show which copy has
+// deleted them.
 func (s *memSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -120,7 +209,7 @@ func (s *memSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]
 		switch {
 		case a.repeated:
 			a.v[i] = max(a.v[i], driver.Unclear)
-		case copies > 1 && s.c.st.o.Terse: // one that was not answered may have done it
+		case copies > 1 && s.c.st.o.Terse: // a copy without an answer may have deleted them
 			a.v[i] = min(a.v[i], driver.Unclear)
 		}
 	}
@@ -175,4 +264,31 @@ func (s *memSession) Names(ctx context.Context, prefix string) ([]string, error)
 	a, _, err := do(ctx, s, request{op: fault.Names, of: prefix, over: s.over}, []string{""},
 		func() ([]string, error) { return s.c.st.names(prefix), nil })
 	return a.v, err
+}
+
+// inbox makes the calls of a session's callbacks, one at a time, in a goroutine that ends
+// when there is none to make.
+type inbox struct {
+	mu    sync.Mutex // taken last
+	calls []func()   // the first one is running
+}
+
+// put adds a call. It may be called while any mutex is held.
+func (b *inbox) put(call func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.calls = append(b.calls, call); len(b.calls) == 1 {
+		go b.run()
+	}
+}
+
+func (b *inbox) run() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ; len(b.calls) > 0; b.calls = b.calls[1:] {
+		call := b.calls[0]
+		b.mu.Unlock()
+		call()
+		b.mu.Lock()
+	}
 }

@@ -2,58 +2,67 @@ package membackend
 
 import (
 	"cmp"
+	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // Store is a service in memory. It is safe for concurrent use. It has no goroutine and
 // needs no Close; what its clients leave behind expires.
 type Store struct {
-	o     memory.Options
-	sched memory.Schedule // decides when things happen at the service
-
-	// mu guards the service, and what sessions know. It is never held while code from
-	// outside runs, nor while anything waits. A Client's mutex may be taken under it.
-	mu      sync.Mutex
-	rev     int64 // of the last change; tokens are taken from it
-	queues  map[string]*queue
-	places  map[string]int64 // the last place of each queue, if o.Sequences
-	leases  map[string]*lease
-	watches map[driver.Target][]*watch
-	opened  int // sessions and observers so far, for their ids
-
-	updates atomic.Int64 // so far, to distinguish a late one from a newer
+	service
+	updates atomic.Int64 // so far, to distinguish a late Update from a newer one
 }
 
 // New returns an empty service. In a test with virtual time it must be called inside
 // the bubble.
-func New() *Store { return newWith(memory.Options{}) }
+func New() *Store { return newWith(memory.Options{}, nil) }
 
-// newWith is New for another kind of service.
-func newWith(o memory.Options) *Store { return newScheduled(o, packageTime(time.Now())) }
-
-// newScheduled is newWith for a simulation.
-func newScheduled(o memory.Options, s memory.Schedule) *Store {
-	return &Store{
-		o:       o,
-		sched:   s,
-		queues:  make(map[string]*queue),
-		places:  make(map[string]int64),
-		leases:  make(map[string]*lease),
-		watches: make(map[driver.Target][]*watch),
+// newWith is New for another kind of service; s is nil unless time is simulated.
+func newWith(o memory.Options, s memory.Schedule) *Store {
+	if s == nil {
+		s = packageTime(time.Now())
 	}
+	return &Store{service: service{
+		state: state{
+			o:       o,
+			sched:   s,
+			queues:  make(map[string]*queue),
+			places:  make(map[string]int64),
+			watches: make(map[driver.Target][]*watch),
+		},
+		leases: make(map[string]*lease),
+	}}
+}
+
+// NewClient returns a client with a healthy network.
+func (st *Store) NewClient() *Client {
+	c := &Client{st: st, sent: make(map[fault.Op]int), random: rand.New(rand.NewPCG(st.o.Disorder, 0))}
+	if c.wire = st.sched.Wire(); c.wire == nil {
+		c.wire = network{c}
+	}
+	return c
 }
 
 // Backend returns the backend of a new client: NewClient().Backend().
 func (st *Store) Backend() driver.Backend { return st.NewClient().Backend() }
+
+// Open opens a session with a new client of its own. A nil o means the
+// defaults of [session.Options].
+func (st *Store) Open(ctx context.Context, o *session.Options) (*session.Session, error) {
+	return st.NewClient().Open(ctx, o)
+}
 
 // Limit returns a queue's limit as the service has it, 0 if there is none. It sends
 // nothing.
@@ -87,7 +96,19 @@ func (st *Store) Delete(name, key string) bool {
 	return st.act(name, key, func(e *entry) { st.remove(e, false) })
 }
 
-// The functions below are what memory.Door says of them.
+// Engine returns the inner side of this package, for the tests of this module. Users
+// cannot call it.
+func Engine(door.Key) memory.Door[Store] {
+	return memory.Door[Store]{
+		New:        newWith,
+		Entries:    (*Store).entries,
+		Records:    (*Store).records,
+		PutForeign: (*Store).putForeign,
+		Overwrite:  (*Store).overwrite,
+	}
+}
+
+// memory.Door specifies the methods below.
 
 func (st *Store) entries(name string) []driver.Entry {
 	st.mu.Lock()

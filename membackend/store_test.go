@@ -78,7 +78,7 @@ func open(t *testing.T, c *membackend.Client) (driver.Session, *reports) {
 // serve returns a new service of a kind, a client of it, and the client's session.
 func serve(t *testing.T, o memory.Options) (*membackend.Store, *membackend.Client, driver.Session, *reports) {
 	t.Helper()
-	st := inner().NewWith(o)
+	st := inner().New(o, nil)
 	c := st.NewClient()
 	s, r := open(t, c)
 	return st, c, s, r
@@ -124,9 +124,9 @@ func TestOthersActAtTheServiceAndReportWhetherTheyDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, s, _ := serve(t, memory.Options{})
 		e := join(t, s, "jobs")
-		ref, ok := inner().PutForeign(st, "jobs", "stranger", false)
+		ref, ok := inner().PutForeign(st, "jobs", "foreign", false)
 		require.True(t, ok)
-		_, ok = inner().PutForeign(st, "jobs", "stranger", true)
+		_, ok = inner().PutForeign(st, "jobs", "foreign", true)
 		assert.False(t, ok, "the key is taken")
 		assert.True(t, inner().Overwrite(st, "jobs", e.Key, []byte("broken")))
 		assert.True(t, inner().Overwrite(st, "jobs", e.Key, nil))
@@ -137,9 +137,9 @@ func TestOthersActAtTheServiceAndReportWhetherTheyDid(t *testing.T) {
 		assert.Equal(t, ref, all[1].Ref)
 		assert.True(t, all[1].Foreign && all[1].Unleased)
 
-		assert.True(t, st.Delete("jobs", "stranger"))
-		assert.False(t, st.Delete("jobs", "stranger"))
-		assert.False(t, inner().Overwrite(st, "jobs", "stranger", nil))
+		assert.True(t, st.Delete("jobs", "foreign"))
+		assert.False(t, st.Delete("jobs", "foreign"))
+		assert.False(t, inner().Overwrite(st, "jobs", "foreign", nil))
 		assert.False(t, inner().Overwrite(st, "elsewhere", e.Key, nil))
 		assert.True(t, st.Expire(s.ID()))
 		assert.False(t, st.Expire(s.ID()))

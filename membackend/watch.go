@@ -15,7 +15,7 @@ type watch struct {
 	s      *memSession
 	target driver.Target
 	f      func(driver.Event)
-	over   chan struct{} // closed when it was cancelled, or Gone has reached f
+	over   chan struct{} // closed when the watch is cancelled, or Gone has reached f
 
 	// Guarded by the Store's mutex.
 	armed bool // the service has it
@@ -53,7 +53,7 @@ func (s *memSession) Watch(t driver.Target, f func(driver.Event)) func() {
 
 // request asks the service to arm the watch until there is an answer.
 func (w *watch) request() {
-	r := request{op: fault.Watch, of: fmt.Sprint(w.target), session: w.s.id, patience: w.s.patience, over: w.over}
+	r := request{op: fault.Watch, of: fmt.Sprint(w.target), session: w.s.id, timeout: w.s.timeout, over: w.over}
 	_, _, _ = roundTrip(context.Background(), w.s.c, r, func(driver.Instant) struct{} {
 		if !w.ended && !w.armed {
 			w.arm()
@@ -62,7 +62,7 @@ func (w *watch) request() {
 	}) // an error: it is over
 }
 
-// arm registers the watch at the service, and reports that in the same step.
+// arm registers the watch at the service, and reports Armed or Gone in the same step.
 func (w *watch) arm() {
 	st := w.s.c.st
 	w.armed = true
@@ -85,26 +85,19 @@ func (w *watch) arm() {
 	}
 }
 
-// notify reports an event to the watches of a target.
-func (st *Store) notify(t driver.Target, ev driver.Event) {
-	for _, w := range st.watches[t] {
-		w.report(ev)
-	}
-}
-
-// report puts an event on its way to f. It needs the mutex.
+// report sends an event to f. It is called with the Store's mutex.
 func (w *watch) report(ev driver.Event) {
 	s, rev, lane, target := w.s, w.s.c.st.rev, w.s.id, fmt.Sprint(w.target)
 	if s.c.st.o.Disorder != 0 {
 		lane += " " + target
 	}
 	kind := [...]string{driver.Armed: "armed", driver.Changed: "changed", driver.Gone: "gone", driver.Lost: "lost"}[ev.Kind]
-	s.c.wire.Tell(lane, kind+" "+target, func() {
+	s.c.wire.Deliver(lane, kind+" "+target, func() {
 		s.inbox.put(func() { w.deliver(ev, rev) })
 	})
 }
 
-// deliver calls f, unless the event is none any more.
+// deliver calls f, unless the watch has ended, or f knows of the loss already.
 func (w *watch) deliver(ev driver.Event, rev int64) {
 	st := w.s.c.st
 	st.mu.Lock()
@@ -123,7 +116,7 @@ func (w *watch) deliver(ev driver.Event, rev int64) {
 	}
 }
 
-// drop ends a watch that has nothing more to report, or is given up.
+// drop ends a watch that is cancelled, or whose last event was reported.
 func (w *watch) drop() {
 	if w.ended {
 		return
@@ -134,7 +127,7 @@ func (w *watch) drop() {
 	w.s.watches = slices.DeleteFunc(w.s.watches, func(o *watch) bool { return o == w })
 }
 
-// disarm takes the watch from the service. What it has reported may be lost.
+// disarm removes the watch from the service. The events on their way may be lost.
 func (w *watch) disarm() {
 	st := w.s.c.st
 	w.armed = false

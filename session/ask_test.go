@@ -41,7 +41,7 @@ func sent(c *membackend.Client) int {
 	return n
 }
 
-func TestAHoldThatDoesNotListenSendsNothingForAsks(t *testing.T) {
+func TestAHoldThatDoesNotSubscribeSendsNothingForYieldRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c, h, other := two(t)
 		time.Sleep(2 * time.Second) // its own entry is watched by then, and its grant recorded
@@ -65,8 +65,8 @@ func TestAHoldThatDoesNotListenSendsNothingForAsks(t *testing.T) {
 	})
 }
 
-// Who listens for an hour reads now and then, since word of an ask may be lost.
-func TestListeningCostsAReadNowAndThen(t *testing.T) {
+// A subscription of an hour reads now and then, because an event may be lost.
+func TestASubscriptionReadsNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c, h, _ := two(t)
 		time.Sleep(time.Second)
@@ -82,7 +82,7 @@ func TestListeningCostsAReadNowAndThen(t *testing.T) {
 	})
 }
 
-func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
+func TestInvalidReasonsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c, h, _ := two(t)
 		s, err := c.Open(t.Context(), nil)
@@ -116,7 +116,7 @@ func TestBadReasonsAreNamedAndSendNothing(t *testing.T) {
 	})
 }
 
-func TestListeningLeavesNoWatch(t *testing.T) {
+func TestASubscriptionLeavesNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memtest.CountWatches(membackend.New().Backend())
 		s, err := core.Open(t.Context(), b, nil)
@@ -144,18 +144,18 @@ func TestListeningLeavesNoWatch(t *testing.T) {
 	})
 }
 
-// Whatever lies beside a line, it is told as far as it can be read, or not at all.
-func TestForeignValuesAmongTheAsksDoNoHarm(t *testing.T) {
+// Another client can write anything into a yield request.
+func TestABrokenYieldRequestIsReadAsFarAsPossible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, h, other := two(t)
-		asks := driver.AskQueue("n")
+		requests := driver.AskQueue("n")
 		for value, reason := range map[string]string{
 			"": "", "\xff\x00": "\x00", "{": "{", strings.Repeat("é", 1000) + "x": strings.Repeat("é", 128),
 			"x" + strings.Repeat("é", 1000): "x" + strings.Repeat("é", 127),
 		} {
 			withdraw, err := other.Ask(t.Context(), "n", "please")
 			require.NoError(t, err)
-			memtest.Overwrite(st, asks, memtest.Entries(st, asks)[0].Key, []byte(value))
+			memtest.Overwrite(st, requests, memtest.Entries(st, requests)[0].Key, []byte(value))
 			a, err := h.Asked(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, reason, a.Reason, "%.10q", value)
@@ -165,7 +165,7 @@ func TestForeignValuesAmongTheAsksDoNoHarm(t *testing.T) {
 	})
 }
 
-func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
+func TestAYieldRequestIsWithdrawnInTheBackgroundDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s := open(t)
 		withdraw, err := s.Ask(t.Context(), "n", "x")
@@ -180,15 +180,15 @@ func TestAnAskIsWithdrawnInTheBackgroundWhereThatTakesLong(t *testing.T) {
 		synctest.Wait()
 
 		assert.Empty(t, memtest.Entries(st, driver.AskQueue("n")))
-		require.ErrorIs(t, withdraw(), session.ErrReleasePending, "called again it says the same")
+		require.ErrorIs(t, withdraw(), session.ErrReleasePending, "a later call returns the same")
 		require.NoError(t, s.Close())
 		_, err = s.Ask(t.Context(), "n", "x")
 		require.ErrorIs(t, err, session.ErrClosed)
 	})
 }
 
-// An ask whose answer does not come is not left behind by who gave up waiting.
-func TestAnAskGivenUpLeavesNothing(t *testing.T) {
+// The answer to the join is lost, and the caller stops waiting for it.
+func TestAYieldRequestThatIsGivenUpLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s := open(t)
 		made := new(atomic.Bool)
@@ -210,23 +210,23 @@ func TestAnAskGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
-// An ask does not outlive the service session, and is made in the next one if that
-// is lost at the very moment.
-func TestAnAskIsMadeInASessionThatLives(t *testing.T) {
+// The service session ends at the very moment at which the request is sent. The request
+// goes to the next service session, and ends with that.
+func TestAYieldRequestIsSentInASessionThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, s := open(t)
 		st.Expire("m1")
 		withdraw, err := s.Ask(t.Context(), "n", "x")
 		require.NoError(t, err)
-		line := memtest.Entries(st, driver.AskQueue("n"))
-		require.Len(t, line, 1)
-		assert.Equal(t, "m2", line[0].Session)
+		requests := memtest.Entries(st, driver.AskQueue("n"))
+		require.Len(t, requests, 1)
+		assert.Equal(t, "m2", requests[0].Session)
 		st.Expire("m2")
 		require.NoError(t, withdraw(), "it is gone, with the session")
 	})
 }
 
-func TestADeadlineThatPassesUnnoticedEndsTheListening(t *testing.T) {
+func TestADeadlineThatPassesUnnoticedEndsTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, h, ahead := holdStarved(t)
 		withdraw, err := s.Ask(t.Context(), "n", "too late")

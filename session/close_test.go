@@ -81,24 +81,24 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 				assert.Zero(t, core.Of(s).Info().MaxJoin)
 				assert.Zero(t, s.Options())
 				assert.NotNil(t, core.Of(s).Clock())
-				assert.Nil(t, core.Inside(ctx, s, "n"))
+				assert.False(t, inside(ctx, s, "n"))
 			})
 		})
 	}
 }
 
-// TestWhatIsRefusedForGoodIsTriedNowAndThen: a removal that the service refuses is
-// tried again, since an operator may act, and not at full pace.
-func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
+// TestARefusedRemovalIsRepeatedNowAndThen: an operator may act, so a removal that the
+// service refuses is repeated, but at a slow pace.
+func TestARefusedRemovalIsRepeatedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, s := open(t)
 		term, err := core.Of(s).Term(t.Context())
 		require.NoError(t, err)
-		var tries atomic.Int64 // Close tries once more
-		h, err := core.Grant(t.Context(), term, door.Grant{
+		var attempts atomic.Int64 // one more when the Session is closed
+		h, err := core.Grant(t.Context(), s, term, door.Grant{
 			Name: "n", Kind: "k", Token: 7,
 			Release: func(context.Context) error {
-				tries.Add(1)
+				attempts.Add(1)
 				return driver.ErrDenied
 			},
 		})
@@ -106,7 +106,7 @@ func TestWhatIsRefusedForGoodIsTriedNowAndThen(t *testing.T) {
 		require.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		assert.Greater(t, tries.Load(), int64(20), "it is not given up")
-		assert.Less(t, tries.Load(), int64(50), "nor tried at full pace")
+		assert.Greater(t, attempts.Load(), int64(20), "it is not given up")
+		assert.Less(t, attempts.Load(), int64(50), "nor repeated at full pace")
 	})
 }

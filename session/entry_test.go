@@ -38,7 +38,7 @@ func tableQueue(text string) []driver.Entry {
 	return all
 }
 
-func TestTheStateOfAnEntryIsWhatTheRulesSay(t *testing.T) {
+func TestTheStateOfAnEntryFollowsTheRules(t *testing.T) {
 	for _, c := range []struct {
 		queue string
 		limit int64
@@ -49,7 +49,7 @@ func TestTheStateOfAnEntryIsWhatTheRulesSay(t *testing.T) {
 		{"s s e s", 0, "++--"},
 		{"e s s", 0, "+--"},
 		{"e! s e s", 0, "++--"}, // a writer that became a reader
-		{"3 2 1", 4, "+--"},     // nobody overtakes
+		{"3 2 1", 4, "+--"},     // no request overtakes
 		{"3 1 1", 4, "++-"},
 		{"3! 2! 1", 4, "++-"}, // the limit was lowered
 		{"1 1", 0, "--"},      // it is not known how many may
@@ -83,7 +83,7 @@ func TestAnEntryIsJSONThatReadsWell(t *testing.T) {
 	assert.JSONEq(t, `{"state":"waiter","place":1,"mode":"exclusive","key":"k","foreign":true}`, string(text))
 }
 
-func TestAnEntryIsDescribedByDataOrBesideIt(t *testing.T) {
+func TestAnEntryIsDescribedByItsDataOrItsDetail(t *testing.T) {
 	asked := time.Date(2026, 11, 20, 17, 34, 10, 0, time.UTC)
 	mine := door.Meta{Kind: "mutex", Host: "web-2", Since: asked}
 	lasting := mine
@@ -92,12 +92,12 @@ func TestAnEntryIsDescribedByDataOrBesideIt(t *testing.T) {
 		e    driver.Entry
 		want door.Meta
 	}{
-		"in its data":                        {driver.Entry{Data: mine.Encode()}, mine},
-		"with the time of the grant beside":  {driver.Entry{Data: mine.Encode(), Detail: lasting.Encode()}, lasting},
-		"with nothing but that beside":       {driver.Entry{Data: mine.Encode(), Detail: door.Meta{Granted: lasting.Granted}.Encode()}, lasting},
-		"beside, where others read the data": {driver.Entry{Data: mine.Encode(), Valued: true, Detail: door.Meta{Host: "web-3"}.Encode()}, door.Meta{Host: "web-3"}},
-		"broken":                             {driver.Entry{Data: []byte("{"), Detail: []byte("[]")}, door.Meta{}},
-		"of another program":                 {driver.Entry{Data: mine.Encode(), Foreign: true}, door.Meta{}},
+		"in its data":                     {driver.Entry{Data: mine.Encode()}, mine},
+		"with the time of the grant":      {driver.Entry{Data: mine.Encode(), Detail: lasting.Encode()}, lasting},
+		"with no more than that":          {driver.Entry{Data: mine.Encode(), Detail: door.Meta{Granted: lasting.Granted}.Encode()}, lasting},
+		"in the detail of a valued entry": {driver.Entry{Data: mine.Encode(), Valued: true, Detail: door.Meta{Host: "web-3"}.Encode()}, door.Meta{Host: "web-3"}},
+		"broken":                          {driver.Entry{Data: []byte("{"), Detail: []byte("[]")}, door.Meta{}},
+		"of another program":              {driver.Entry{Data: mine.Encode(), Foreign: true}, door.Meta{}},
 	} {
 		got := door.MetaOf(&c.e)
 

@@ -136,18 +136,14 @@ type LostError struct {
 
 // Error returns the lock, the token and the reason, on one line.
 func (e *LostError) Error() string {
-	var b strings.Builder
-	if e.Name != "" {
-		fmt.Fprintf(&b, "lock %q (token %d) lost: ", e.Name, e.Token)
-	}
+	text := fmt.Sprintf("lock %q (token %d) lost: %s", e.Name, e.Token, e.Reason.Error())
 	if e.Name == "" {
-		fmt.Fprintf(&b, "session %s: ", e.Session)
+		text = fmt.Sprintf("session %s: %s", e.Session, e.Reason.Error())
 	}
-	b.WriteString(e.Reason.Error())
 	if e.Err != nil {
-		fmt.Fprintf(&b, " (%s)", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
+		text += fmt.Sprintf(" (%s)", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 	}
-	return b.String()
+	return text
 }
 
 // Is makes errors.Is true for ErrLost and for the Reason.
@@ -191,8 +187,7 @@ func (e *NotAcquiredError) Error() string {
 	return b.String()
 }
 
-// since returns for how long the holder has held, or when it asked if only that is
-// known.
+// since returns for how long the holder has held, or when it joined if only that is known.
 func (e *NotAcquiredError) since() string {
 	asked, granted := e.Holder.Asked, e.Holder.Granted
 	if held := e.Now.Sub(granted); !granted.IsZero() && held >= 0 {
@@ -204,9 +199,9 @@ func (e *NotAcquiredError) since() string {
 	return ""
 }
 
-// plain is what an entry says of itself as it may stand in a log and on a
-// terminal: anybody may have written it. What cannot be printed is quoted, and
-// what is longer than any of ours is cut.
+// plain returns a text that an entry claims, fit for a log and a terminal: every client can
+// write anything into its entry. A text that cannot be printed is quoted, and one that is
+// longer than those of this library is cut.
 func plain(s string) string {
 	if q := fmt.Sprintf("%.128q", s); q[1:len(q)-1] != s {
 		return q
@@ -214,7 +209,7 @@ func plain(s string) string {
 	return s
 }
 
-// round shortens d to what a person reads.
+// round returns d with as many digits as a person needs.
 func round(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)

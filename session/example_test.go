@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Hooks tell what happens; here, the way of one lock.
+// Hooks report what happens: here, to one lock.
 func ExampleHooks() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, &session.Options{Hooks: session.Hooks{
@@ -32,7 +32,7 @@ func ExampleHooks() {
 	// backup released: <nil>
 }
 
-// Names shows what is locked, and Queue who stands where.
+// Names returns what is locked, and Queue the entries in their order.
 func ExampleSession_Names() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
@@ -53,19 +53,19 @@ func ExampleSession_Names() {
 		log.Fatal(err)
 	}
 	for _, name := range names {
-		line, err := s.Queue(ctx, name)
+		entries, err := s.Queue(ctx, name)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(name, len(line))
+		fmt.Println(name, len(entries))
 	}
 	// Output:
 	// jobs/a 1
 	// jobs/b 1
 }
 
-// A holder that works for long listens, and gives back at a good moment when it is
-// asked to.
+// A holder that works for long subscribes to yield requests, and releases the lock at a
+// good moment.
 func ExampleHold_Asked() {
 	ctx := context.Background()
 	service := membackend.New()
@@ -86,18 +86,18 @@ func ExampleHold_Asked() {
 	}
 
 	err = mutex.New(worker, "backup").Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		ask, err := h.Asked(ctx) // in a goroutine of its own, beside the work
+		request, err := h.Asked(ctx) // in a goroutine of its own, while the work goes on
 		if err != nil {
 			return err // the lock is lost, or ctx has ended
 		}
-		fmt.Printf("%s asks for %s: %q\n", ask.Label, ask.Name, ask.Reason)
+		fmt.Printf("%s asks for %s: %q\n", request.Label, request.Name, request.Reason)
 		return nil // the part that was begun is finished
 	})
-	fmt.Println("given back:", err)
+	fmt.Println("released:", err)
 	fmt.Println("withdrawn:", withdraw())
 	// Output:
 	// operator asks for backup: "a restore is needed"
-	// given back: <nil>
+	// released: <nil>
 	// withdrawn: <nil>
 }
 
@@ -120,12 +120,12 @@ func ExampleSession_Evict() {
 	}
 	defer operator.Close()
 
-	line, err := operator.Queue(ctx, "backup")
+	entries, err := operator.Queue(ctx, "backup")
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("evicted:", operator.Evict(ctx, line[0]))
-	fmt.Println("again, it is gone:", errors.Is(operator.Evict(ctx, line[0]), session.ErrGone))
+	fmt.Println("evicted:", operator.Evict(ctx, entries[0]))
+	fmt.Println("again, it is gone:", errors.Is(operator.Evict(ctx, entries[0]), session.ErrGone))
 	fmt.Println("the holder lost it:", errors.Is(h.Unlock(), session.ErrLost))
 	// Output:
 	// evicted: <nil>

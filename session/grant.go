@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// grant is what the handles of a reentrant hold share.
+// grant is what the handles of a reentrant hold share. It implements term.Bound.
 type grant struct {
 	door.Grant
-	t     *term
+	s     *Session
+	t     *term.Term
 	req   *request
 	since driver.Instant // of the grant
 
@@ -25,37 +28,28 @@ type grant struct {
 	asked   map[string]int64 // by name: the token of the newest yield request that was returned, see Asked
 }
 
-// newHold implements door.Engine's Grant.
-func newHold(ctx context.Context, dt door.Term, gr door.Grant) (*Hold, error) {
-	t := dt.(*term) //nolint:forcetypeassert // there is no other
-	g := &grant{Grant: gr, t: t, since: t.s.clock.Now(), handles: make(map[*Hold]struct{}, 1)}
+// newHold implements door.Engine's Grant. The deadline is read once more under the term's
+// mutex, so a hold that it returns was live after the grant.
+func newHold(ctx context.Context, s *Session, t *term.Term, gr door.Grant) (*Hold, error) {
+	g := &grant{Grant: gr, s: s, t: t, since: s.clock.Now(), handles: make(map[*Hold]struct{}, 1)}
 	h := g.handle(ctx, gr.Mode)
 	g.handles[h] = struct{}{}
 	g.req, _ = gr.Request.(*request)
-	t.mu.Lock()
-	left := t.window.left(t.s.clock.Now())
-	alive := t.ended == nil && left > 0
-	if alive {
-		t.grants[g] = struct{}{}
-		t.owed++
-		g.req.grantedTo(h.values, g, left) //nolint:contextcheck // under the mutex: before its loss
-	}
-	t.mu.Unlock()
-	if !alive {
+	err := t.Bind(g, func(left time.Duration) { g.req.grantedTo(h.values, g, left) }) //nolint:contextcheck // it has the values
+	if err != nil {
 		h.cancel(ErrLost)
-		t.end(ReasonDeadline, nil)
-		return nil, context.Cause(t.ctx) //nolint:contextcheck // why the term has ended, not why ctx has
+		return nil, err //nolint:wrapcheck // a *LostError
 	}
 	return h, nil
 }
 
-// handle makes a handle on g. Its context has ctx's values and not its end: a hold ends by
-// Unlock or by loss, because the work may go on after its caller has stopped waiting. If
-// ctx is that of a hold, the handle takes the values from what that one was made with:
-// otherwise a chain of holds, each acquired with the context of the one before, would keep
-// all of them for as long as the last one lives.
+// handle makes a handle on g, which the caller puts into g.handles. The handle's context has
+// the values of ctx and not its end: a hold ends by Unlock or by a loss, because the work may
+// go on after the caller of Lock has stopped waiting.
 //
-// The caller puts the handle into g.handles.
+// If ctx is the context of a hold, the handle has the values that the context of that hold
+// was made with. Otherwise a chain of holds, each acquired with the context of the one
+// before, would keep all of them in memory for as long as the last one.
 func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 	h := &Hold{g: g, mode: mode}
 	o := fromContext(ctx)
@@ -88,23 +82,55 @@ func (g *grant) writes() bool {
 	return false
 }
 
-// giveBack deletes the entries, unless the hold was lost. It returns what Unlock does.
+// ended returns how the hold ended for a handle, or, if h is nil, for all its handles. It
+// returns nil if the hold has not ended. The caller holds g.mu.
+func (g *grant) ended(h *Hold) error {
+	switch {
+	case g.lost != nil:
+		return g.lost
+	case len(g.handles) == 0, h != nil && h.unlocked:
+		return ErrUnlocked
+	}
+	return nil
+}
+
+// over is ended by the clock, which passes the deadline before a timer may fire.
+func (g *grant) over(h *Hold) error {
+	left := g.t.Left()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.ended(h); err != nil || left > 0 {
+		return err
+	}
+	return g.lostNow() // the term is about to end the hold
+}
+
+// unlock deletes the entries, unless the hold was lost before. It is called once, when the
+// last handle is unlocked, and returns what Unlock does:
+//
+//   - nil: the service has acknowledged the deletion, or MinHold has not passed yet, and the
+//     term deletes the entries then;
+//   - a *LostError: the hold had ended before;
+//   - ErrReleasePending: it is not known whether the entries are gone. The term repeats the
+//     deletion, unless it is over: then they end with the service session.
+//
+// Whatever it returns, the hold counts as released for its term as soon as nothing will be
+// sent for it any more.
 //
 //nolint:contextcheck // releasing is bounded by our own clock
-func (g *grant) giveBack(lost error) error {
+func (g *grant) unlock(lost error) error {
 	t := g.t
 	pending := false
 	defer func() {
 		if !pending {
-			t.repay()
+			t.Released()
 		}
 	}()
-	t.mu.Lock()
-	delete(t.grants, g)
-	t.mu.Unlock()
+	t.Unbind(g)
 	left := t.Left()
-	// If Session.Close is called meanwhile, it waits for the release, as the janitor does.
-	ctx, cancel := driver.WithTimeout(t.janitor.ctx, t.s.clock, min(unlockTimeout, left))
+	// This context outlives a Close of the Session, which waits for the release. A loss of
+	// the term ends it.
+	ctx, cancel := driver.WithTimeout(t.Cleaning(), g.s.clock, min(unlockTimeout, left))
 	defer cancel()
 	if lost == nil && left == 0 { // the deadline passed before its timer fired
 		lost = g.lostNow()
@@ -115,9 +141,9 @@ func (g *grant) giveBack(lost error) error {
 		}
 		return g.why(ctx, lost)
 	}
-	if early := g.since.Add(g.MinHold).Sub(t.s.clock.Now()); early > 0 {
+	if early := g.since.Add(g.MinHold).Sub(g.s.clock.Now()); early > 0 {
 		pending = true
-		t.tidy(early, g.release, t.repay)
+		t.ReleaseLater(early, g.release)
 		return nil
 	}
 	err := g.Release(ctx)
@@ -126,20 +152,21 @@ func (g *grant) giveBack(lost error) error {
 		return nil
 	case errors.Is(err, driver.ErrGone):
 		return g.why(ctx, g.lostError(ReasonDeleted, nil))
-	case t.janitor.ctx.Err() != nil:
+	case t.Cleaning().Err() != nil:
 		// Not a loss: the hold had ended by Unlock. The entry goes with the session.
-		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.ctx).Error())
+		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.Context()).Error())
 	}
 	unanswered := fmt.Errorf("%w: %w", ErrReleasePending, err)
 	if failpoint.On(failpoint.UnlockGivesUp) {
 		return unanswered
 	}
 	pending = true
-	t.tidy(0, g.release, t.repay)
+	t.ReleaseLater(0, g.release)
 	return unanswered
 }
 
-// release is Release for the janitor: for it, entries that were gone before are released.
+// release is Release for the term, which repeats it: entries that were gone before may have
+// been deleted by an earlier attempt.
 func (g *grant) release(ctx context.Context) error {
 	if err := g.Release(ctx); err != nil && !errors.Is(err, driver.ErrGone) {
 		return err
@@ -149,23 +176,36 @@ func (g *grant) release(ctx context.Context) error {
 
 // entryGone ends the hold because another client has deleted its entry.
 func (g *grant) entryGone(err error) {
-	g.t.mu.Lock()
-	delete(g.t.grants, g)
-	g.t.mu.Unlock()
+	g.t.Unbind(g)
 	if g.lose(ReasonDeleted, err) {
 		g.reportLoss()
 	}
 }
 
-// lose ends the hold, once, and reports whether it did. The caller calls reportLoss when
-// everything has ended that ends together with the hold.
+// Lose implements term.Bound: the hold ends for the reason for which its term ends.
+func (g *grant) Lose(cause error) bool {
+	end := cause.(*LostError) //nolint:errorlint,forcetypeassert // openTerm makes it
+	return g.lose(end.Reason, end.Err)
+}
+
+// ReportLoss implements term.Bound.
+func (g *grant) ReportLoss() {
+	g.reportLoss()
+	if failpoint.On(failpoint.EndsInTurn) {
+		g.s.reports.Flush()
+	}
+}
+
+// lose ends the hold, once, and reports whether it did: it does not if the last handle was
+// unlocked. The caller calls reportLoss when everything has ended that ends together with
+// the hold.
 func (g *grant) lose(reason Reason, err error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lost != nil || len(g.handles) == 0 {
 		return false
 	}
-	g.lost, g.lostAt = g.lostError(reason, err), g.t.s.clock.Now()
+	g.lost, g.lostAt = g.lostError(reason, err), g.s.clock.Now()
 	for h := range g.handles {
 		h.cancel(g.lost)
 	}
@@ -177,41 +217,43 @@ func (g *grant) reportLoss() {
 	g.mu.Lock()
 	lost := g.lost
 	g.mu.Unlock()
-	g.t.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", g.Token, "err", lost)
+	g.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", g.Token, "err", lost)
 	g.req.over(lost)
 }
 
-// lostError describes a loss of this hold.
+// lostError returns the error for a loss of this hold.
 func (g *grant) lostError(reason Reason, err error) *LostError {
-	return &LostError{Name: g.Name, Token: Token(g.Token), Session: g.t.id, Reason: reason, Err: err}
+	return &LostError{Name: g.Name, Token: Token(g.Token), Session: g.t.ID(), Reason: reason, Err: err}
 }
 
-// lostNow is the loss that the end of the term means for this hold.
+// lostNow returns the loss that the end of the term means for this hold.
+//
+//nolint:contextcheck // the context of the term is the right one
 func (g *grant) lostNow() *LostError {
-	if end, ok := errors.AsType[*LostError](context.Cause(g.t.ctx)); ok {
+	if end, ok := errors.AsType[*LostError](context.Cause(g.t.Context())); ok {
 		return g.lostError(end.Reason, end.Err)
 	}
 	return g.lostError(ReasonDeadline, nil)
 }
 
-// why returns the reason of a loss that began with the entry: whether the entry was
-// deleted alone, or with its session. It waits for the answer to a renewal, until ctx
-// ends. The context of the hold has ended before.
+// why returns the error of Unlock for a lost hold. If the loss began with the entry, why
+// finds out whether the entry was deleted alone, or ended with its session: a renewal that
+// was sent after the loss and is acknowledged shows that the session lived. It waits for one
+// until ctx ends; then the reason stays ReasonDeleted.
 func (g *grant) why(ctx context.Context, err error) error {
 	lost, ok := errors.AsType[*LostError](err)
 	if !ok || lost.Reason != ReasonDeleted {
 		return err
 	}
-	t := g.t
 	g.mu.Lock()
 	since := g.lostAt
 	g.mu.Unlock()
 	if since == 0 { // Unlock has found it out just now
-		since = t.s.clock.Now()
+		since = g.s.clock.Now()
 	}
-	ctx, cancel := t.Within(ctx)
+	ctx, cancel := g.t.Within(ctx)
 	defer cancel()
-	if t.renewedSince(ctx, since) {
+	if g.t.RenewedSince(ctx, since) {
 		return g.lostError(ReasonEvicted, lost.Err)
 	}
 	if end := g.lostNow(); end.Reason == ReasonExpired { //nolint:contextcheck // why the term has ended

@@ -52,7 +52,7 @@ func TestHealthFollowsTheServiceSession(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		h = s.Health()
-		assert.True(t, h.Ready, "nobody but the probe has asked")
+		assert.True(t, h.Ready, "only the probe has called it")
 		assert.True(t, h.Since.After(lost))
 		require.NoError(t, h.Err)
 

@@ -16,13 +16,13 @@ type Hold struct {
 	g      *grant
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	values context.Context //nolint:containedctx // what ctx gets its values from, beside the hold
+	values context.Context //nolint:containedctx // ctx has its values, and the hold
 	outer  outer           // the hold that the caller's context came from
 
 	// Under g.mu:
 	mode     driver.Mode
 	unlocked bool
-	sharing  bool // the session goes on with a downgrade in the background, or has done so
+	sharing  bool // the session finishes a downgrade in the background, or has done so
 }
 
 // Context returns the context of the hold. It is cancelled when the lock is lost or
@@ -55,8 +55,8 @@ func (h *Hold) Kind() string { return h.g.Kind }
 // may be half done, so repair it first.
 //
 // It is false where holds are not recorded (see mutex.Options.Robust), and other
-// programs' holds are never recorded. It is rarely true although no holder crashed: a
-// waiter that died looks like a holder if it had joined at the very moment of a
+// programs' holds are never recorded. In rare cases it is true although no holder
+// crashed: a waiter that died counts as a holder if it had joined at the very moment of a
 // hand-off.
 func (h *Hold) PreviousDied() bool { return h.g.Past == door.PastDied }
 
@@ -74,7 +74,7 @@ func (h *Hold) Mode() Mode {
 
 // SessionID returns the service session of the hold, as the service's own tools show
 // it.
-func (h *Hold) SessionID() string { return h.g.t.drv.ID() }
+func (h *Hold) SessionID() string { return h.g.t.ID() }
 
 // Remaining returns the time until the hold's deadline, and 0 when the hold is over. It
 // reads the clock, so it is right even after the process was stopped, when a context
@@ -98,62 +98,26 @@ func (h *Hold) Remaining() time.Duration {
 // Deprecated: use Remaining. Valid will be removed in v0.3.
 func (h *Hold) Valid() time.Duration { return h.Remaining() }
 
-// over returns how the hold ended, or nil. It reads the clock, so it is right also where a
-// timer is late.
-func (h *Hold) over() error {
-	left := h.g.t.Left()
-	h.g.mu.Lock()
-	defer h.g.mu.Unlock()
-	if err := h.ended(); err != nil || left > 0 {
-		return err
-	}
-	return h.g.lostNow() // the term is about to end the hold
-}
-
-// ended is over without the clock. The caller holds g.mu.
-func (h *Hold) ended() error {
-	switch {
-	case h.g.lost != nil:
-		return h.g.lost
-	case h.unlocked:
-		return ErrUnlocked
-	}
-	return nil
-}
-
 // reenter implements door.Hold's Reenter.
 func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g := h.g
 	h2 := g.handle(ctx, mode)
-	if failpoint.On(failpoint.EntersFirst) {
-		h.entersFirst(ctx, h2)
-	}
-	g.mu.Lock()
-	err := h.ended()
-	if err == nil { // in one step: an Unlock in between would find a handle and release nothing
-		g.handles[h2] = struct{}{}
-	}
-	g.mu.Unlock()
-	if err != nil {
-		h2.cancel(err)
-		return nil, err
-	}
-	return h2, nil
-}
-
-// entersFirst is failpoint EntersFirst: it adds a handle, and checks only after minRest
-// whether the hold is over.
-func (h *Hold) entersFirst(ctx context.Context, h2 *Hold) {
-	g := h.g
-	g.mu.Lock()
-	g.handles[h2] = struct{}{}
-	g.mu.Unlock()
-	driver.Sleep(context.WithoutCancel(ctx), g.t.s.clock, minRest)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if h.ended() != nil {
-		delete(g.handles, h2)
+	if failpoint.On(failpoint.EntersFirst) {
+		g.handles[h2] = struct{}{}
+		g.mu.Unlock()
+		driver.Sleep(context.WithoutCancel(ctx), g.s.clock, 20*time.Millisecond)
+		g.mu.Lock()
 	}
+	err := g.ended(h)
+	if err == nil { // in one step: an Unlock in between would find a handle and release nothing
+		g.handles[h2] = struct{}{}
+		return h2, nil
+	}
+	delete(g.handles, h2)
+	h2.cancel(err)
+	return nil, err
 }
 
 // unlockTimeout is the longest that Unlock waits for the service.
@@ -175,7 +139,7 @@ func (h *Hold) Unlock() error {
 		g.mu.Unlock()
 		return fmt.Errorf("%s: unlock %q: %w", g.Kind, g.Name, ErrUnlocked)
 	}
-	err := h.ended()
+	err := g.ended(h)
 	h.unlocked = true
 	delete(g.handles, h)
 	last := len(g.handles) == 0
@@ -186,7 +150,7 @@ func (h *Hold) Unlock() error {
 	switch {
 	case last:
 		reported := err != nil
-		if err = g.giveBack(err); !reported {
+		if err = g.unlock(err); !reported {
 			g.req.over(err)
 		}
 	case shares && err == nil:

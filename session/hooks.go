@@ -140,7 +140,7 @@ type Event struct {
 	Outcome Outcome
 
 	// WaitedFor is, in Ended, the entry that the request waited for last: if it was
-	// granted, the one whose end let it in, as far as this process knows. It is nil if
+	// granted, the one whose end granted it, as far as this process knows. It is nil if
 	// the request did not wait, and if this process knows none. Token, Session and Key
 	// identify that hold. Nothing is read for it, so a grant may leave out Host,
 	// PID, Label and times.

@@ -11,18 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/report"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // requestOf is a request of a Session that has these hooks, and nothing else.
-func requestOf(h Hooks) (s *Session, t *term) {
+func requestOf(h Hooks) (s *Session, t *term.Term) {
 	s = &Session{backend: struct{ driver.Backend }{}, clock: driver.SystemClock(), opts: Options{Hooks: h}, hooked: h.requests()}
-	s.reports = &reports{logger: slog.New(slog.DiscardHandler)}
-	return s, &term{s: s, id: "7d2f8b1c"}
+	s.reports = report.New[Event](slog.New(slog.DiscardHandler))
+	return s, &term.Term{}
 }
 
 // live goes the whole way of a request, with all hooks but those for waiting.
-func live(ctx context.Context, s *Session, t *term, g *grant) {
+func live(ctx context.Context, s *Session, t *term.Term, g *grant) {
 	ctx, q := start(ctx, s, door.Start{Name: "orders", Kind: "mutex"})
 	hooks := door.Request(q)
 	hooks.Joined(t, 7, 0)
@@ -36,15 +38,15 @@ func live(ctx context.Context, s *Session, t *term, g *grant) {
 func TestHooksThatAreNilCostNoAllocation(t *testing.T) {
 	ctx := t.Context()
 	s, tm := requestOf(Hooks{SessionRenewed: func(Event) {}})
-	g := &grant{t: tm, Grant: door.Grant{Token: 7}}
+	g := &grant{s: s, t: tm, Grant: door.Grant{Token: 7}}
 	require.Zero(t, testing.AllocsPerRun(100, func() { live(ctx, s, tm, g) }))
 
 	note := func(context.Context, Event) {}
 	s, tm = requestOf(Hooks{Joined: note, Ended: note, Released: note})
-	g.t = tm
+	g.s, g.t = s, tm
 	allocs := testing.AllocsPerRun(1000, func() {
 		live(ctx, s, tm, g)
-		s.reports.flush()
+		s.reports.Flush()
 	})
 	t.Logf("%v allocations for a request with hooks, and for a goroutine that calls them", allocs)
 	assert.LessOrEqual(t, allocs, 8.0)
@@ -69,7 +71,7 @@ func BenchmarkHooks(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			ctx := b.Context()
 			s, t := requestOf(c.hooks)
-			g := &grant{t: t, Grant: door.Grant{Token: 7}}
+			g := &grant{s: s, t: t, Grant: door.Grant{Token: 7}}
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
@@ -77,7 +79,7 @@ func BenchmarkHooks(b *testing.B) {
 					live(ctx, s, t, g)
 				}
 				took = append(took, time.Since(began))
-				s.reports.flush()
+				s.reports.Flush()
 			}
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2])/float64(c.burst), "ns/request")

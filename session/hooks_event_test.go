@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// TestEventsTellHowLongAndForWhom measures in virtual time.
-func TestEventsTellHowLongAndForWhom(t *testing.T) {
+// TestEventsHaveTheWaitAndTheHolder measures in virtual time.
+func TestEventsHaveTheWaitAndTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := openHooked(t)
 		first, err := mutex.New(x.other, "n").Lock(t.Context())

@@ -2,13 +2,13 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -17,13 +17,13 @@ import (
 func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
 	return door.Engine[Session, Hold, Entry, Options]{
 		Open:  open,
-		Of:    func(s *Session) door.Session { return (*inner)(s) },
+		Of:    innerOf,
 		Grant: newHold,
 		Start: func(ctx context.Context, s *Session, r door.Start) (context.Context, door.Request) {
 			return start(ctx, s, r)
 		},
-		Inner:   func(h *Hold) door.Hold[Session, Hold] { return (*innerHold)(h) },
-		Inside:  inside,
+		Inner:   func(h *Hold) door.Hold[Session] { return innerHold{h} },
+		Enter:   enter,
 		Within:  within,
 		Held:    held,
 		Entry:   entryOf,
@@ -34,78 +34,46 @@ func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
 }
 
 // inner is a Session with the methods of door.Session, which are not for users.
-type inner Session
+type inner struct{ *Session }
+
+// innerOf implements door.Engine's Of.
+func innerOf(s *Session) door.Session {
+	if !s.opened() {
+		s = &Session{clock: driver.SystemClock()}
+	}
+	return inner{s}
+}
 
 // Term implements door.Session.
-func (i *inner) Term(ctx context.Context) (door.Term, error) {
-	s := (*Session)(i)
-	if !s.opened() {
+func (i inner) Term(ctx context.Context) (*term.Term, error) {
+	if !i.opened() {
 		return nil, errNotOpened
 	}
-	for {
-		t, a, err := s.current()
-		if t != nil {
-			return t, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-a.done:
-			if a.err != nil && driver.Incurable(a.err) {
-				return nil, fmt.Errorf("open a session: %w", a.err)
-			}
-		case <-ctx.Done():
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			why := s.down
-			if why == nil || errors.Is(why, ErrLost) { // no attempt has failed yet
-				why = ErrUnavailable
-			}
-			return nil, fmt.Errorf("open a session: %w: %w", why, context.Cause(ctx))
-		case <-s.ctx.Done():
-			return nil, ErrClosed
-		}
-	}
+	return i.terms.Live(ctx) //nolint:wrapcheck // it names what it does
 }
 
 // errNotOpened is the error of a Session that is nil or zero.
 var errNotOpened = fmt.Errorf("%w: the Session is nil or was never opened", ErrClosed)
 
 // Clock implements door.Session.
-func (i *inner) Clock() driver.Clock {
-	if !(*Session)(i).opened() {
-		return driver.SystemClock()
-	}
-	return i.clock
-}
+func (i inner) Clock() driver.Clock { return i.clock }
 
 // Info implements door.Session.
-func (i *inner) Info() (info driver.Info) {
-	if i != nil {
-		info = i.info
-	}
-	return info
-}
+func (i inner) Info() driver.Info { return i.info }
 
 // Meta implements door.Session.
-func (i *inner) Meta() (meta door.Meta) {
-	if i != nil {
-		meta = i.meta
-	}
-	return meta
-}
+func (i inner) Meta() door.Meta { return i.meta }
 
 // Hooked implements door.Session.
-func (i *inner) Hooked() bool { return i != nil && i.hooked }
+func (i inner) Hooked() bool { return i.hooked }
 
 // MaxName is the longest name of a lock, in bytes.
 const MaxName = 512
 
 // CheckName implements door.Session.
-func (i *inner) CheckName(name string) error {
+func (i inner) CheckName(name string) error {
 	switch {
-	case !(*Session)(i).opened():
+	case !i.opened():
 		return errNotOpened
 	case name == "":
 		return fmt.Errorf("%w: it is empty", ErrInvalidName)
@@ -123,19 +91,19 @@ func (i *inner) CheckName(name string) error {
 }
 
 // Read implements door.Session.
-func (i *inner) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+func (i inner) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
 	if err := i.CheckName(req.Queue); err != nil {
 		return driver.View{}, err
 	}
-	return (*Session)(i).read(ctx, req)
+	return i.read(ctx, req)
 }
 
 // Limit implements door.Session.
-func (i *inner) Limit(ctx context.Context, name string) (int64, error) {
+func (i inner) Limit(ctx context.Context, name string) (int64, error) {
 	if err := i.CheckName(name); err != nil {
 		return 0, fmt.Errorf("session: limit: %w", err)
 	}
-	v, err := (*Session)(i).read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Records: []string{recordLimit}})
+	v, err := i.read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Records: []string{recordLimit}})
 	if err != nil {
 		return 0, fmt.Errorf("session: limit of %q: %w", name, err)
 	}
@@ -147,55 +115,41 @@ func (i *inner) Limit(ctx context.Context, name string) (int64, error) {
 }
 
 // Holds implements door.Session.
-func (i *inner) Holds(kind, name string) bool {
-	if !(*Session)(i).opened() {
+func (i inner) Holds(kind, name string) bool {
+	if !i.opened() {
 		return false
 	}
-	i.mu.Lock()
-	t := i.cur
-	i.mu.Unlock()
-	if t == nil || !t.Alive() {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for g := range t.grants {
-		if g.Kind == kind && g.Name == name {
-			return true
-		}
-	}
-	return false
+	t := i.terms.Current()
+	return t != nil && t.Binds(func(b term.Bound) bool {
+		g, ok := b.(*grant)
+		return ok && g.Kind == kind && g.Name == name
+	})
 }
 
 // innerHold is a Hold with the methods of door.Hold, which are not for users.
-type innerHold Hold
+type innerHold struct{ *Hold }
 
 // Of implements door.Hold.
-func (i *innerHold) Of(s *Session, kind, name string) bool {
-	return i != nil && i.g != nil && i.g.t.s == s && i.g.Kind == kind && i.g.Name == name
-}
-
-// Reenter implements door.Hold.
-func (i *innerHold) Reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
-	return (*Hold)(i).reenter(ctx, mode)
+func (i innerHold) Of(s *Session, kind, name string) bool {
+	return i.Hold != nil && i.g != nil && i.g.s == s && i.g.Kind == kind && i.g.Name == name
 }
 
 // Downgrade implements door.Hold.
-func (i *innerHold) Downgrade(ctx context.Context) error { return (*Hold)(i).downgrade(ctx) }
+func (i innerHold) Downgrade(ctx context.Context) error { return i.downgrade(ctx) }
 
 // Write implements door.Hold.
-func (i *innerHold) Write(ctx context.Context, value []byte) error {
-	return (*Hold)(i).update(ctx, func(ctx context.Context) error { return i.g.Write(ctx, value) })
+func (i innerHold) Write(ctx context.Context, value []byte) error {
+	return i.g.update(ctx, i.Hold, func(ctx context.Context) error { return i.g.Write(ctx, value) })
 }
 
 // EntryGone implements door.Hold.
-func (i *innerHold) EntryGone(err error) { i.g.entryGone(err) }
+func (i innerHold) EntryGone(err error) { i.g.entryGone(err) }
 
 // Refs implements door.Hold.
-func (i *innerHold) Refs() []driver.Ref { return slices.Clone(i.g.Refs) }
+func (i innerHold) Refs() []driver.Ref { return slices.Clone(i.g.Refs) }
 
 // Service implements door.Hold.
-func (i *innerHold) Service() string { return i.g.t.s.info.Service }
+func (i innerHold) Service() string { return i.g.s.info.Service }
 
 // Previous implements door.Hold.
-func (i *innerHold) Previous() door.Past { return i.g.Past }
+func (i innerHold) Previous() door.Past { return i.g.Past }

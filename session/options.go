@@ -51,7 +51,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// checked returns a copy with the defaults filled in, or what is wrong.
+// checked returns a copy with the defaults filled in, except the Logger, or an error that
+// names the invalid field.
 func (o *Options) checked(p driver.Info) (Options, error) {
 	var c Options
 	if o != nil {
@@ -77,9 +78,6 @@ func (o *Options) checked(p driver.Info) (Options, error) {
 	}
 	if len(c.Label) > MaxLabel || !utf8.ValidString(c.Label) {
 		return c, fmt.Errorf("%w: Label must be at most %d bytes of UTF-8", ErrInvalidOptions, MaxLabel)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(warnings{slog.Default().Handler()})
 	}
 	return c, nil
 }

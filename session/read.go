@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fairlock/fairlock/internal/rule"
@@ -18,7 +17,7 @@ func (s *Session) Queue(ctx context.Context, name string) ([]Entry, error) {
 
 // queueOf implements door.Engine's Queue.
 func queueOf(ctx context.Context, s *Session, name string) ([]Entry, int64, error) {
-	if err := (*inner)(s).CheckName(name); err != nil {
+	if err := (inner{s}).CheckName(name); err != nil {
 		return nil, 0, fmt.Errorf("session: queue: %w", err)
 	}
 	v, err := s.read(ctx, driver.ReadRequest{Queue: name, Marks: true, Detail: true, Records: []string{recordLimit}})
@@ -33,10 +32,10 @@ func queueOf(ctx context.Context, s *Session, name string) ([]Entry, int64, erro
 // least one entry.
 func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 	if !s.opened() {
-		return nil, fmt.Errorf("session: names: %w: the Session is nil or was never opened", ErrClosed)
+		return nil, fmt.Errorf("session: names: %w", errNotOpened)
 	}
 	var names []string
-	err := s.through(ctx, func(d driver.Session) (err error) {
+	err := s.terms.Read(ctx, func(d driver.Session) (err error) {
 		names, err = d.Names(ctx, prefix)
 		return err //nolint:wrapcheck // the backend's own error
 	})
@@ -62,10 +61,10 @@ func (s *Session) Evict(ctx context.Context, e Entry) error {
 	if s.opened() && e.of.Zero() {
 		return fmt.Errorf("session: evict: %w: pass an entry that Queue has returned", ErrGone)
 	}
-	if err := (*inner)(s).CheckName(e.of.Queue); err != nil {
+	if err := (inner{s}).CheckName(e.of.Queue); err != nil {
 		return fmt.Errorf("session: evict: %w", err)
 	}
-	err := s.through(ctx, func(d driver.Session) error {
+	err := s.terms.Read(ctx, func(d driver.Session) error {
 		left, err := d.Leave(ctx, driver.LeaveRequest{Ref: e.of.Ref, Any: true})
 		if err == nil && left[0] == driver.WasGone {
 			err = driver.ErrGone
@@ -81,7 +80,7 @@ func (s *Session) Evict(ctx context.Context, e Entry) error {
 // read reads a queue as it is now.
 func (s *Session) read(ctx context.Context, req driver.ReadRequest) (v driver.View, err error) {
 	req.Fresh = true
-	err = s.through(ctx, func(d driver.Session) (err error) {
+	err = s.terms.Read(ctx, func(d driver.Session) (err error) {
 		v, err = d.Read(ctx, req)
 		return err //nolint:wrapcheck // the backend's own error
 	})
@@ -98,80 +97,4 @@ func limitIn(name string, v driver.View) (int64, error) {
 		return 0, nil
 	}
 	return rule.ParseLimit(name, r.Value) //nolint:wrapcheck // it names the queue
-}
-
-// through calls f with a service session that can read: that of the live term, or the
-// observer. So nothing here needs a live term, and tools work also where the service
-// takes no new sessions.
-func (s *Session) through(ctx context.Context, f func(driver.Session) error) error {
-	s.mu.Lock()
-	t := s.cur
-	s.mu.Unlock()
-	if t != nil && t.Alive() {
-		if err := f(t.drv); !errors.Is(err, driver.ErrSessionOver) {
-			return err
-		}
-	}
-	o, err := s.observe(ctx, nil)
-	if err == nil {
-		err = f(o)
-	}
-	if o != nil && errors.Is(err, driver.ErrSessionOver) { // another one may do
-		if o, err = s.observe(ctx, o); err == nil {
-			err = f(o)
-		}
-	}
-	return err
-}
-
-// observer is the service session that a Session reads with while it has no live term. It
-// is opened when it is needed first, and closed with the Session.
-type observer struct {
-	turn chan struct{} // is full while s is read, opened or closed
-	s    driver.Session
-}
-
-// observe returns the observer. If the caller has found that one over, observe opens
-// another one.
-func (s *Session) observe(ctx context.Context, over driver.Session) (driver.Session, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })() //nolint:contextcheck // it ends with both
-	o := &s.observer
-	select {
-	case o.turn <- struct{}{}:
-		defer func() { <-o.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	switch {
-	case s.ctx.Err() != nil:
-		return nil, ErrClosed
-	case o.s != nil && o.s != over:
-		return o.s, nil
-	case o.s != nil:
-		o.s.Abandon()
-		o.s = nil
-	}
-	opened, err := s.backend.Open(ctx, driver.Config{Observer: true, Margin: s.margin, Logger: s.opts.Logger})
-	if err != nil {
-		return nil, fmt.Errorf("open a session to read with: %w", driver.JoinErrors(context.Cause(ctx), err))
-	}
-	o.s = opened
-	return opened, nil
-}
-
-// closeObserver closes the observer, after the end of s.ctx. Reads that it serves end with
-// an error.
-//
-//nolint:contextcheck // Close takes no context, it is bounded by our own clock
-func (s *Session) closeObserver() error {
-	s.observer.turn <- struct{}{}
-	defer func() { <-s.observer.turn }()
-	if s.observer.s == nil {
-		return nil
-	}
-	ctx, cancel := driver.WithTimeout(context.WithoutCancel(s.ctx), s.clock, closeTimeout)
-	defer cancel()
-	return s.observer.s.Close(ctx) //nolint:wrapcheck // the backend's own error
 }

@@ -59,9 +59,9 @@ func (s observingSession) Close(ctx context.Context) error {
 	return s.Session.Close(ctx)
 }
 
-// lookout is a Session without a live term, on a service where another client holds the
+// withoutTerm is a Session without a live term, on a service where another client holds the
 // lock "n" and gives a semaphore of that name three permits.
-func lookout(t *testing.T) (st *membackend.Store, c *membackend.Client, b *observed, s *session.Session) {
+func withoutTerm(t *testing.T) (st *membackend.Store, c *membackend.Client, b *observed, s *session.Session) {
 	t.Helper()
 	st = memtest.NewWith(memory.Options{})
 	holder, err := st.NewClient().Backend().Open(t.Context(), driver.Config{
@@ -94,7 +94,7 @@ func lookout(t *testing.T) (st *membackend.Store, c *membackend.Client, b *obser
 
 func TestReadsNeedNoLiveTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, b, s := lookout(t)
+		st, _, b, s := withoutTerm(t)
 
 		queue, err := s.Queue(t.Context(), "n")
 		require.NoError(t, err)
@@ -107,9 +107,9 @@ func TestReadsNeedNoLiveTerm(t *testing.T) {
 		limit, err := core.Of(s).Limit(t.Context(), "n")
 		require.NoError(t, err)
 		assert.EqualValues(t, 3, limit)
-		asks, err := s.Asks(t.Context(), "n")
+		requests, err := s.Asks(t.Context(), "n")
 		require.NoError(t, err)
-		assert.Empty(t, asks)
+		assert.Empty(t, requests)
 		require.NoError(t, s.Evict(t.Context(), queue[0]))
 		require.ErrorIs(t, s.Evict(t.Context(), queue[0]), session.ErrGone)
 
@@ -124,7 +124,7 @@ func TestReadsNeedNoLiveTerm(t *testing.T) {
 
 func TestAnObserverThatIsOverIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, b, s := lookout(t)
+		_, _, b, s := withoutTerm(t)
 		for range 3 {
 			b.over.Store(true)
 			_, err := s.Queue(t.Context(), "n")
@@ -136,7 +136,7 @@ func TestAnObserverThatIsOverIsReplaced(t *testing.T) {
 
 func TestCloseEndsAReadWithoutATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, c, _, s := lookout(t)
+		_, c, _, s := withoutTerm(t)
 		c.Cut(fault.Both)
 		got := make(chan error, 1)
 		go func() {

@@ -8,29 +8,30 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// request is what hooks are called with on the way of one request, from its start to
-// the end of its hold; it implements door.Request. A nil request is that of a Session
-// without such hooks, and does nothing.
+// request is one request as the hooks see it, from its start to the end of its hold. It
+// implements door.Request. A nil request is that of a Session without hooks for requests,
+// and does nothing.
 //
 // Its methods only add reports, so they may be called while other mutexes are held.
 type request struct {
-	s *Session
+	s     *Session
+	start time.Time
 
 	mu        sync.Mutex
 	ctx       context.Context //nolint:containedctx // what the hooks are called with
 	event     Event           // the fields that do not change from one hook to the next
-	start     time.Time
-	granted   time.Duration // Event.Waited of the grant
-	turn      int           // how often it has joined
-	ahead     []int         // by queue, if it needs several
+	granted   time.Duration   // Event.Waited of the grant
+	turn      int             // how often the request has joined, or lost its places
+	ahead     []int           // by queue, if it needs several
 	waitedFor *driver.Entry
 	ended     bool
 }
 
-// start begins a request, see door.Engine.
+// start implements door.Engine's Start.
 func start(ctx context.Context, s *Session, r door.Start) (context.Context, *request) {
 	if !s.opened() || !s.hooked {
 		return ctx, nil
@@ -49,18 +50,9 @@ func start(ctx context.Context, s *Session, r door.Start) (context.Context, *req
 	return q.ctx, q
 }
 
-// report has a hook called, which may be dropped. The caller holds q.mu.
-func (q *request) report(hook func(context.Context, Event), err error) {
-	if hook == nil {
-		return
-	}
-	e := q.happened()
-	e.Err = err
-	q.s.reports.add(&report{hook: hook, ctx: q.ctx, event: e})
-}
-
-// happened returns the event of something that happens now. The caller holds q.mu.
-func (q *request) happened() Event {
+// now returns the event of what happens now: At is later than the start by Waited, also if
+// the wall clock of the machine was set. The caller holds q.mu.
+func (q *request) now() Event {
 	e := q.event
 	if q.s.clock == driver.SystemClock() {
 		e.Waited = time.Since(q.start) //nolint:forbidigo // it is that clock's, at half the cost of Wall
@@ -71,21 +63,23 @@ func (q *request) happened() Event {
 	return e
 }
 
-// Joined implements door.Request.
-func (q *request) Joined(t door.Term, token int64, ahead int, further ...int) (turn int) {
+// Joined implements door.Request. The turn that it returns goes up with each join and each
+// loss of the places, so that a report with an older turn is ignored: a read that was under
+// way when the place was lost may still report that place.
+func (q *request) Joined(t *term.Term, token int64, ahead int, further ...int) (turn int) {
 	if q == nil {
 		return 0
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.turn++
-	q.event.Session, q.event.Token = t.(*term).id, Token(token)
+	q.event.Session, q.event.Token = t.ID(), Token(token)
 	q.event.Ahead, q.ahead = ahead, nil
 	if len(further) > 0 {
 		q.ahead = append([]int{ahead}, further...)
 		q.event.Ahead = slices.Max(q.ahead)
 	}
-	q.report(q.s.opts.Hooks.Joined, nil)
+	q.s.reports.Add(q.ctx, q.s.opts.Hooks.Joined, q.now())
 	return q.turn
 }
 
@@ -107,7 +101,7 @@ func (q *request) Position(turn, queue, ahead int) {
 		return
 	}
 	q.event.Ahead = ahead
-	q.report(q.s.opts.Hooks.Position, nil)
+	q.s.reports.Add(q.ctx, q.s.opts.Hooks.Position, q.now())
 }
 
 // WaitsFor implements door.Request.
@@ -129,11 +123,14 @@ func (q *request) Rejoined(err error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.turn++ // what the places before learn now is of no interest
-	q.report(q.s.opts.Hooks.Rejoined, err)
+	q.turn++
+	e := q.now()
+	e.Err = err
+	q.s.reports.Add(q.ctx, q.s.opts.Hooks.Rejoined, e)
 }
 
-// Ended implements door.Request.
+// Ended implements door.Request. The caller's own goroutine calls it last of all, whatever
+// has become of the request, so exactly one Ended follows each Started.
 func (q *request) Ended(err error) {
 	if q == nil {
 		return
@@ -144,7 +141,7 @@ func (q *request) Ended(err error) {
 		return
 	}
 	q.ended = true
-	e := q.happened()
+	e := q.now()
 	e.WaitedFor = q.holder()
 	q.mu.Unlock()
 	if err == nil {
@@ -157,7 +154,7 @@ func (q *request) Ended(err error) {
 		e.Ahead = max(e.Ahead, n.Ahead)
 	}
 	e.Outcome, e.Err = outcomeOf(err), err
-	q.s.reports.must(&report{hook: q.s.opts.Hooks.Ended, ctx: q.ctx, event: e})
+	q.s.reports.Must(q.ctx, q.s.opts.Hooks.Ended, e)
 }
 
 // errUnfinished is why a request ended that has neither a hold nor an error: the
@@ -186,8 +183,9 @@ func (q *request) holder() *Entry {
 	return &e
 }
 
-// grantedTo reports the grant of a hold. values has the values of the request's
-// context, see handle: the context itself may keep a chain of holds.
+// grantedTo reports the grant of a hold. From now on the hooks get values, which has the
+// values of the request's context: the context itself may keep a chain of holds in memory,
+// see handle. The caller holds the term's mutex, so the loss of the hold is reported later.
 func (q *request) grantedTo(values context.Context, g *grant, left time.Duration) {
 	if q == nil {
 		return
@@ -195,15 +193,15 @@ func (q *request) grantedTo(values context.Context, g *grant, left time.Duration
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended, q.ctx = true, values
-	q.event.Session, q.event.Token, q.event.Ahead, q.event.Outcome = g.t.id, Token(g.Token), 0, OutcomeGranted
-	e := q.happened()
+	q.event.Session, q.event.Token, q.event.Ahead, q.event.Outcome = g.t.ID(), Token(g.Token), 0, OutcomeGranted
+	e := q.now()
 	q.granted = e.Waited
 	e.Left, e.WaitedFor, q.waitedFor = left, q.holder(), nil
-	q.s.reports.must(&report{hook: q.s.opts.Hooks.Ended, ctx: values, event: e})
+	q.s.reports.Must(values, q.s.opts.Hooks.Ended, e)
 }
 
-// over reports the end of the hold: err is the *LostError of a loss, and otherwise
-// what Unlock returns.
+// over reports the end of the hold. It is called once: by the loss of the hold with its
+// *LostError, or by the last Unlock with what that returns.
 func (q *request) over(err error) {
 	if q == nil {
 		return
@@ -216,8 +214,8 @@ func (q *request) over(err error) {
 		return
 	}
 	q.mu.Lock()
-	e := q.happened()
+	e := q.now()
 	q.mu.Unlock()
 	e.Waited, e.Held, e.Err = q.granted, e.Waited-q.granted, err
-	q.s.reports.must(&report{hook: hook, ctx: q.ctx, event: e})
+	q.s.reports.Must(q.ctx, hook, e)
 }

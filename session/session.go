@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/report"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
-
-// connectTimeout bounds Open when its context has no deadline.
-const connectTimeout = 5 * time.Second
 
 // Session is what a program opens once and keeps for months. It serves any number of
 // locks and goroutines, and survives the loss of its service session. It is safe for
@@ -22,75 +20,82 @@ type Session struct {
 	backend driver.Backend
 	info    driver.Info
 	clock   driver.Clock
-	opts    Options // its logger only adds to reports
-	reports *reports
-	hooked  bool                                  // hooks are called for requests
-	margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
-	meta    door.Meta                             // host, pid, label and Options.Holds
+	opts    Options   // its logger is that of reports
+	meta    door.Meta // host, pid, label and Options.Holds
+	reports *report.Queue[Event]
+	terms   *term.Terms
+	closed  atomic.Bool
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // the goroutines of this file, and those that close terms
-
+	hooked   bool          // hooks are called for requests
 	requests atomic.Uint64 // how many have started, see Event.ID
-	observer observer
-
-	mu      sync.Mutex
-	closed  bool
-	drained bool     // Close waits for the last goroutines
-	cur     *term    // the live term, if there is one
-	opening *attempt // a term that is being opened, if there is one
-	backoff time.Duration
-	outage  driver.Outage
-	since   time.Time // when cur was set or dropped last, by the wall clock
-	down    error     // why there is no live term, as far as that is known: the loss, or the last attempt
 }
 
-// attempt opens a term. Its other fields may be read when done is closed.
-type attempt struct {
-	done chan struct{}
-	term *term
-	err  error
-}
-
-// open opens a Session on a backend, see door.Engine.
+// open implements door.Engine's Open.
 func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	info := b.Info()
 	opts, err := o.checked(info)
 	if err != nil {
 		return nil, driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 	}
-	r := &reports{}
-	opts = r.through(opts)
-	host, _ := os.Hostname() // for people; without a name the pid still differs
 	s := &Session{
-		backend: b, info: info, clock: info.Clock, opts: opts, reports: r, margin: info.Margin, hooked: opts.Hooks.requests(),
-		observer: observer{turn: make(chan struct{}, 1)}, meta: door.Meta{Host: host, PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds},
+		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger),
+		meta: door.Meta{PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds},
 	}
+	s.meta.Host, _ = os.Hostname() // for people; without a name the pid still differs
+	s.opts.Logger = s.reports.Logger()
+	margin := info.Margin
 	if o != nil && o.Margin != 0 {
-		s.margin = func(time.Duration) time.Duration { return opts.Margin }
+		margin = func(time.Duration) time.Duration { return opts.Margin }
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = driver.WithTimeout(ctx, s.clock, connectTimeout)
-		defer cancel()
-	}
-	t, err := openTerm(ctx, s)
-	if err != nil {
-		s.cancel()
-		s.wg.Wait()
+	s.terms = term.New(s.termConfig(margin))
+	if err := s.terms.Open(ctx); err != nil {
 		err = driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
-		r.finish()
+		s.reports.Finish()
 		return nil, err
 	}
-	s.install(t)
-	r.flush()
+	s.reports.Flush()
 	return s, nil
 }
 
-// opened reports whether the Session was made by Open. A nil Session and the zero
-// Session behave like a closed one.
+// termConfig returns what the terms of the Session are opened with. The cause of a term's
+// context is a *LostError without the name of a lock.
+//
+//nolint:contextcheck // hooks for service sessions get no context
+func (s *Session) termConfig(margin func(ttl time.Duration) time.Duration) term.Config {
+	hooks := &s.opts.Hooks
+	opened, renewed := withoutContext(hooks.SessionOpened), withoutContext(hooks.SessionRenewed)
+	lost, closed := withoutContext(hooks.SessionLost), withoutContext(hooks.SessionClosed)
+	ctx := context.Background()
+	event := func(id string, left time.Duration, err error) Event {
+		return Event{At: s.clock.Wall(), Session: id, Left: left, Err: err}
+	}
+	return term.Config{
+		Backend: s.backend, TTL: s.opts.TTL, Margin: margin, Logger: s.opts.Logger,
+		Cause: func(id string, why term.End, err error) error {
+			return &LostError{Session: id, Reason: Reason(why), Err: err}
+		},
+		Opened:  func(id string, left time.Duration) { s.reports.Must(ctx, opened, event(id, left, nil)) },
+		Renewed: func(id string, left time.Duration) { s.reports.Add(ctx, renewed, event(id, left, nil)) },
+		Ended: func(id string, why term.End, cause error) {
+			if why == term.Closed {
+				s.reports.Must(ctx, closed, event(id, 0, nil))
+			} else {
+				s.reports.Must(ctx, lost, event(id, 0, cause))
+			}
+		},
+	}
+}
+
+// withoutContext returns a hook for service sessions as one for requests.
+func withoutContext(hook func(Event)) func(context.Context, Event) {
+	if hook == nil {
+		return nil
+	}
+	return func(_ context.Context, e Event) { hook(e) }
+}
+
+// opened reports whether the Session was made by Open. A nil Session and the zero Session
+// behave like a closed one.
 func (s *Session) opened() bool { return s != nil && s.backend != nil }
 
 // Options returns the options in force, with defaults filled in.
@@ -101,152 +106,17 @@ func (s *Session) Options() Options {
 	return s.opts
 }
 
-// current returns the live term. If there is none, it returns the attempt to wait for,
-// which it starts if need be: attempts are made only while a caller needs a term.
-func (s *Session) current() (*term, *attempt, error) {
-	s.mu.Lock()
-	t := s.cur
-	s.mu.Unlock()
-	if t != nil && t.Left() > 0 { // not under s.mu: Left may end the term
-		return t, nil, nil
-	}
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, nil, ErrClosed
-	case s.cur != nil && s.cur != t: // another caller was faster
-		return s.cur, nil, nil
-	case s.opening == nil:
-		s.opening = &attempt{done: make(chan struct{})}
-		a, backoff := s.opening, s.backoff
-		s.wg.Go(func() { s.attempt(a, backoff) })
-	}
-	return nil, s.opening, nil
-}
-
-// The backoff between attempts to open a term.
-const (
-	minBackoff = 40 * time.Millisecond
-	maxBackoff = time.Second
-)
-
-// attempt opens a term, after a backoff if the last attempt has failed. It ends by
-// itself, at the latest with Close.
-//
-//nolint:contextcheck // it serves all that wait, not the one that came first
-func (s *Session) attempt(a *attempt, backoff time.Duration) {
-	if backoff > 0 {
-		driver.Sleep(s.ctx, s.clock, backoff/2+driver.Jitter(s.clock, backoff/2))
-	}
-	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.opts.TTL, connectTimeout))
-	defer cancel()
-	a.term, a.err = openTerm(ctx, s)
-	if s.ctx.Err() == nil { // an attempt that Close has cut off shows nothing of the service
-		s.log(a.err)
-	}
-	if a.err == nil {
-		s.install(a.term)
-	}
-
-	s.mu.Lock()
-	s.opening, s.backoff = nil, 0
-	if a.err != nil {
-		s.down, s.backoff = a.err, min(max(2*backoff, minBackoff), maxBackoff)
-	}
-	s.mu.Unlock()
-	close(a.done)
-}
-
-// log logs the outcome of an attempt if that is due.
-func (s *Session) log(err error) {
-	now := s.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		if due, d := s.outage.Over(now); due {
-			s.opts.Logger.Warn("fairlock: the service is reachable again", "service", s.info.Service, "after", d)
-		}
-		return
-	}
-	if due, d := s.outage.Failed(now); due {
-		s.opts.Logger.Warn("fairlock: cannot open a session", "service", s.info.Service, "for", d, "err", err)
-	}
-}
-
-// install makes t the current term, or ends it if Close came first.
-func (s *Session) install(t *term) {
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.cur, s.since, s.down = t, s.clock.Wall(), nil
-	}
-	s.mu.Unlock()
-	switch {
-	case closed:
-		t.end(ReasonClosed, nil)
-	case !t.Alive(): // it may have ended before it was current
-		s.drop(t)
-	}
-}
-
-// drop forgets a term that has ended.
-func (s *Session) drop(t *term) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cur == t {
-		s.cur, s.since, s.down = nil, s.clock.Wall(), context.Cause(t.ctx)
-	}
-}
-
-// track runs f in a goroutine that Close waits for. After Close it runs nothing: what f
-// would remove expires at the service.
-func (s *Session) track(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.drained {
-		s.wg.Go(f)
-	}
-}
-
 // Close ends the Session. It cancels the contexts of all holds, with ReasonClosed, and
 // waiting requests return ErrClosed. It then waits, for up to the margin, until holders
 // have called Unlock and pending releases are finished, and closes the service session,
 // which releases all locks. After an error the service has not acknowledged that, and
 // entries stay until the TTL has passed. Further calls do nothing.
 func (s *Session) Close() error {
-	if !s.opened() {
+	if !s.opened() || s.closed.Swap(true) {
 		return nil
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	t, a := s.cur, s.opening
-	s.mu.Unlock()
-
-	s.cancel()
-	var err error
-	if t != nil {
-		t.end(ReasonClosed, nil)
-		err = t.shut()
-	}
-	if a != nil { // a term may have been opened all the same
-		<-a.done
-		if a.term != nil {
-			err = driver.JoinErrors(err, a.term.shut())
-		}
-	}
-	err = driver.JoinErrors(err, s.closeObserver())
-	s.mu.Lock()
-	s.drained = true
-	s.mu.Unlock()
-	s.wg.Wait()
-	err = driver.JoinErrors(err, s.backend.Close())
-	s.reports.finish()
+	err := driver.JoinErrors(s.terms.Close(), s.backend.Close())
+	s.reports.Finish()
 	if err != nil {
 		return fmt.Errorf("session: close: %w", err)
 	}
@@ -281,18 +151,6 @@ func (s *Session) Health() Health {
 	if !s.opened() {
 		return Health{Err: ErrClosed}
 	}
-	t, _, err := s.current()
-	var left time.Duration
-	if t != nil {
-		left = t.Left()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case left > 0 && s.cur == t:
-		return Health{Ready: true, Since: s.since, Left: left}
-	case err == nil:
-		err = s.down
-	}
-	return Health{Since: s.since, Err: err}
+	left, since, err := s.terms.Health()
+	return Health{Ready: left > 0, Since: since, Left: left, Err: err}
 }

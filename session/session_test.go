@@ -43,10 +43,9 @@ func hold(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.
 	return st, c, s, h
 }
 
-// TestValidIsRightBeforeAnyTimerHasFired is about a process that was stopped:
-// when it goes on, the first thing that runs may be the work, not the timer
-// that would have ended its context.
-func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
+// TestRemainingIsRightBeforeAnyTimerHasFired is about a process that was stopped. When it
+// goes on, the work may run before the timer that ends its context.
+func TestRemainingIsRightBeforeAnyTimerHasFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, _, h := hold(t)
 		c.Stall()
@@ -55,15 +54,15 @@ func TestValidIsRightBeforeAnyTimerHasFired(t *testing.T) {
 		require.NoError(t, h.Context().Err(), "no timer has fired yet")
 
 		assert.Zero(t, h.Remaining())
-		require.Error(t, h.Context().Err(), "and whoever asked has ended the context too")
+		require.Error(t, h.Context().Err(), "and Remaining has ended the context too")
 		c.Resume()
 		synctest.Wait()
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
 	})
 }
 
-// TestUnlockedLostSessionIsClosedEarly: when nobody needs the margin any more,
-// the line need not wait for the expiry.
+// TestUnlockedLostSessionIsClosedEarly: when no worker needs the margin any more, the
+// waiters need not wait for the expiry.
 func TestUnlockedLostSessionIsClosedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, _, h := hold(t)
@@ -93,7 +92,7 @@ func TestFreshSessionIsOpenedWhenItIsNeeded(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, []string{"m1"}, lost)
-		require.Len(t, opened, 1, "nobody has asked for another one")
+		require.Len(t, opened, 1, "no request needs another one")
 		h, err := mutex.New(s, "n").Lock(t.Context())
 		require.NoError(t, err)
 
@@ -154,7 +153,7 @@ func TestIncurableErrorsEndTheWaitForASession(t *testing.T) {
 		b := &backend{Backend: st.Backend()}
 		s, err := core.Open(t.Context(), b, nil)
 		require.NoError(t, err)
-		b.err = driver.ErrDenied // somebody changed the password
+		b.err = driver.ErrDenied // an operator has changed the password
 		st.Expire("m1")
 		time.Sleep(time.Minute)
 		_, err = mutex.New(s, "n").Lock(t.Context())
@@ -210,7 +209,7 @@ func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 		require.NoError(t, err)
 		ahead.Store(int64(session.DefaultTTL)) // no timer has fired
 
-		_, err = core.Grant(t.Context(), term, door.Grant{Name: "n", Kind: "test", Token: 1})
+		_, err = core.Grant(t.Context(), s, term, door.Grant{Name: "n", Kind: "test", Token: 1})
 		require.ErrorIs(t, err, session.ErrLost)
 		require.NoError(t, s.Close())
 	})
@@ -225,7 +224,7 @@ func TestSleepOfTheMachineIsNoticedSoon(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
 
-		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "nobody had to ask")
+		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost, "by itself")
 		require.ErrorIs(t, h.Unlock(), session.ErrLost)
 		c.Heal()
 	})
@@ -246,7 +245,7 @@ func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, _, h := hold(t)
-		require.True(t, st.Delete("n", core.Inner(h).Refs()[0].Key)) // so soon that nobody watches
+		require.True(t, st.Delete("n", core.Inner(h).Refs()[0].Key)) // before it is watched
 		err := h.Unlock()
 
 		var lost *session.LostError
@@ -255,7 +254,7 @@ func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 	})
 }
 
-func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
+func TestUnlockEndsTheContextBeforeItSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c, _, h := hold(t)
 		ended := false
@@ -266,7 +265,7 @@ func TestUnlockEndsTheContextBeforeItAsks(t *testing.T) {
 		})
 		require.NoError(t, h.Unlock())
 
-		assert.True(t, ended, "the work has stopped before anybody else can start")
+		assert.True(t, ended, "the work has stopped before another client can start")
 	})
 }
 
@@ -291,16 +290,16 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 	})
 }
 
-func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
+func TestARemovalIsRepeatedUntilItSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, s := open(t)
 		term, err := core.Of(s).Term(t.Context())
 		require.NoError(t, err)
 		const jobs = 100 // more than run at once
-		tries := make([]int, jobs)
+		attempts := make([]int, jobs)
 		for i := range jobs {
 			term.Clean(func(context.Context) error {
-				if tries[i]++; tries[i] < 5 {
+				if attempts[i]++; attempts[i] < 5 {
 					return errors.New("not yet")
 				}
 				return nil
@@ -310,7 +309,7 @@ func TestWhatIsLeftIsCleanedUpUntilItIsCertain(t *testing.T) {
 		synctest.Wait()
 
 		for i := range jobs {
-			require.Equal(t, 5, tries[i], "job %d", i)
+			require.Equal(t, 5, attempts[i], "job %d", i)
 		}
 	})
 }

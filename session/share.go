@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// downgrade implements door.Hold's Downgrade. If the outcome is unknown, the session goes
-// on in the background.
+// downgrade implements door.Hold's Downgrade. If the outcome is unknown, the downgrade goes
+// on in the background: the entry may admit readers already, so it must not stay a writer's.
 func (h *Hold) downgrade(ctx context.Context) error {
-	if err := h.over(); err != nil {
+	g := h.g
+	if err := g.over(h); err != nil {
 		return err
 	}
-	g := h.g
 	g.mu.Lock()
 	writer, done := h.mode == driver.Exclusive && g.Share != nil, h.sharing && h.mode != driver.Exclusive
 	g.mu.Unlock()
@@ -24,40 +25,57 @@ func (h *Hold) downgrade(ctx context.Context) error {
 	case !writer:
 		return ErrNotWriter
 	}
-	err := h.update(ctx, g.share)
-	if unknown(err) {
-		h.shareLater()
+	err := g.update(ctx, h, g.share)
+	if err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnlocked) && !driver.Incurable(err) {
+		h.shareLater() // it is not known whether the entry was changed
 	}
 	return err
 }
 
-// update calls f, which changes the entry, unless the hold is over, and returns what the
-// error of f means for the hold. The end of the term ends the context of f.
-func (h *Hold) update(ctx context.Context, f func(context.Context) error) error {
-	if err := h.over(); err != nil {
-		return err
-	}
-	ctx, cancel := h.g.t.Within(ctx)
-	defer cancel()
-	err := f(ctx)
-	switch over := h.over(); {
-	case err == nil:
+// shareAtLast makes a write hold one of readers, when Unlock has ended the writer's handle
+// and those of readers are left. It waits as long as Unlock does, and returns what Unlock
+// does: ErrReleasePending means that other readers may have to wait a little longer.
+//
+//nolint:contextcheck // releasing is bounded by our own clock
+func (h *Hold) shareAtLast() error {
+	g := h.g
+	if g.Share == nil {
 		return nil
-	case over != nil: // meanwhile
-		return over
-	case errors.Is(err, driver.ErrGone):
-		h.g.entryGone(nil) // sooner than an event may do it
-	case errors.Is(err, driver.ErrSessionOver):
-		h.g.t.end(ReasonExpired, err) // which may be the first to find out
-	default:
+	}
+	ctx, cancel := driver.WithTimeout(context.Background(), g.s.clock, min(unlockTimeout, g.t.Left()))
+	defer cancel()
+	err := g.update(ctx, nil, g.share)
+	switch {
+	case err == nil, errors.Is(err, ErrUnlocked): // the readers have released meanwhile
+		return nil
+	case errors.Is(err, ErrLost):
 		return err
 	}
-	return h.over()
+	h.shareLater()
+	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }
 
-// unknown reports whether an error of update leaves open whether the entry was changed.
-func unknown(err error) bool {
-	return err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnlocked) && !driver.Incurable(err)
+// shareLater makes the entry admit readers, in the background, until the service has
+// acknowledged or refused that, or the hold is over.
+func (h *Hold) shareLater() {
+	g := h.g
+	g.mu.Lock()
+	first := !h.sharing
+	h.sharing = true
+	g.mu.Unlock()
+	if !first {
+		return
+	}
+	g.t.Clean(func(ctx context.Context) error {
+		if g.over(nil) != nil {
+			return nil //nolint:nilerr // there is nothing to share any more
+		}
+		err := g.share(ctx)
+		if errors.Is(err, driver.ErrGone) || driver.Incurable(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // share makes the entry admit readers.
@@ -73,62 +91,28 @@ func (g *grant) share(ctx context.Context) error {
 	return nil
 }
 
-// shareLater makes the entry admit readers, in the background, until the service has
-// acknowledged or refused that, or the hold is over.
-func (h *Hold) shareLater() {
-	g := h.g
-	g.mu.Lock()
-	first := !h.sharing
-	h.sharing = true
-	g.mu.Unlock()
-	if !first {
-		return
-	}
-	g.t.Clean(func(ctx context.Context) error {
-		g.mu.Lock()
-		idle := g.lost != nil || len(g.handles) == 0
-		g.mu.Unlock()
-		if idle {
-			return nil
-		}
-		err := g.share(ctx)
-		if errors.Is(err, driver.ErrGone) || driver.Incurable(err) {
-			return nil
-		}
+// update calls f, which changes the entry, unless the hold has ended for a handle, or, if h
+// is nil, for all. It returns nil if f has succeeded, and how the hold ended if it has ended
+// before or during the call. Any other error is that of f: the entry is not changed if it is
+// driver.Incurable, and may be changed otherwise. The end of the term ends f's context.
+func (g *grant) update(ctx context.Context, h *Hold, f func(context.Context) error) error {
+	if err := g.over(h); err != nil {
 		return err
-	})
-}
-
-// shareAtLast makes the entry one of readers, when the writer's handle was unlocked before
-// theirs. It is bounded as Unlock is.
-//
-//nolint:contextcheck // releasing is bounded by our own clock
-func (h *Hold) shareAtLast() error {
-	g := h.g
-	if g.Share == nil {
-		return nil
 	}
-	ctx, cancel := driver.WithTimeout(g.t.ctx, g.t.s.clock, min(unlockTimeout, g.t.Left()))
+	ctx, cancel := g.t.Within(ctx)
 	defer cancel()
-	err := g.share(ctx)
-	if errors.Is(err, driver.ErrSessionOver) {
-		g.t.end(ReasonExpired, err)
-	}
-	g.mu.Lock()
-	lost, idle := g.lost, len(g.handles) == 0
-	g.mu.Unlock()
-	switch {
+	err := f(ctx)
+	switch ended := g.over(h); {
 	case err == nil:
 		return nil
-	case lost != nil:
-		return lost
-	case idle: // the readers have released meanwhile: there is nothing to share
-		return nil
+	case ended != nil: // meanwhile
+		return ended
 	case errors.Is(err, driver.ErrGone):
-		return g.lostError(ReasonDeleted, nil)
-	case g.t.ctx.Err() != nil:
-		return g.lostNow()
+		g.entryGone(nil) // an event reports it later
+	case errors.Is(err, driver.ErrSessionOver):
+		g.t.End(term.Expired, err) // this request may be the first to find that out
+	default:
+		return err
 	}
-	h.shareLater()
-	return fmt.Errorf("%w: %w", ErrReleasePending, err)
+	return g.over(h)
 }

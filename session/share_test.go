@@ -15,7 +15,7 @@ import (
 
 // TestARequestThatFindsTheSessionOverEndsTheHold: it may be the first to find out.
 func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
-	for name, ask := range map[string]func(context.Context, *session.Hold) error{
+	for name, request := range map[string]func(context.Context, *session.Hold) error{
 		"downgrade": func(ctx context.Context, h *session.Hold) error { return core.Inner(h).Downgrade(ctx) },
 		"write": func(ctx context.Context, h *session.Hold) error {
 			return core.Inner(h).Write(ctx, []byte("v"))
@@ -26,7 +26,7 @@ func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 				_, _, s := open(t)
 				term, err := core.Of(s).Term(t.Context())
 				require.NoError(t, err)
-				h, err := core.Grant(t.Context(), term, door.Grant{
+				h, err := core.Grant(t.Context(), s, term, door.Grant{
 					Name: "n", Kind: "k", Token: 7,
 					Share:   func(context.Context) error { return driver.ErrSessionOver },
 					Write:   func(context.Context, []byte) error { return driver.ErrSessionOver },
@@ -35,7 +35,7 @@ func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 				require.NoError(t, err)
 
 				var lost *session.LostError
-				require.ErrorAs(t, ask(t.Context(), h), &lost)
+				require.ErrorAs(t, request(t.Context(), h), &lost)
 				assert.Equal(t, session.ReasonExpired, lost.Reason)
 				require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 				require.ErrorIs(t, h.Unlock(), session.ErrLost)

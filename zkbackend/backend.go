@@ -22,8 +22,8 @@ type backend struct {
 	lay     layout
 
 	sealedACL []zk.ACL    // Options.ACL for sessions with a seal: see explicit
-	sealable  atomic.Bool // the servers enforce permissions, and know a seal
-	unsealed  atomic.Bool // entries are not to be sealed
+	sealable  atomic.Bool // a session has found that a seal is useful
+	unsealed  atomic.Bool // new sessions have no seal
 }
 
 // NewBackend returns the backend that Open uses, for the conformance suite and for tools.
@@ -51,7 +51,7 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 	if b.sealedACL = o.ACL; o.TLS == nil { // a certificate is an identity too
 		b.sealedACL = explicit(o.ACL, logins)
 	}
-	// A seal would be part of what "auth" stands for, in folders too.
+	// "auth" in an ACL means all logins of the connection, and a seal would be one of them.
 	b.unsealed.Store(slices.ContainsFunc(b.sealedACL, func(a zk.ACL) bool { return a.Scheme == "auth" }))
 	return b, nil
 }
@@ -59,15 +59,15 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 // service is ZooKeeper's name in errors and tools.
 const service = "zookeeper"
 
-// A request of more than 0xfffff bytes is refused by servers with the default
-// jute.maxbuffer, and there are paths, permissions and a description in it too.
+// Servers with the default jute.maxbuffer refuse a request of more than 0xfffff bytes. It also
+// contains paths, permissions and a description.
 const (
 	maxJoin = 32
 	maxData = 1<<20 - 16<<10
 )
 
-// Info implements driver.Backend. The margin covers what a clock and a network may do in a
-// moment: the servers expire a session at the first tick after its timeout, never before.
+// Info implements driver.Backend. The servers expire a session at the first tick after its
+// timeout, never before. So the margin covers only delays and clocks on the client's side.
 func (b *backend) Info() driver.Info {
 	return driver.Info{
 		Service: service,
@@ -101,16 +101,16 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	return s, nil
 }
 
-// openSealed opens a session with a seal. It returns nil without an error if a seal is of no
-// use: then no connection of the session may show it, or it would become part of what
-// "auth" stands for.
+// openSealed opens a session with a seal. It returns nil without an error if a seal is not
+// useful. Then the caller opens a session whose connections do not log in with the seal: "auth"
+// would mean that login too.
 func (b *backend) openSealed(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	l := newSeal()
 	s, err := b.open(ctx, cfg, l)
 	useful := b.sealable.Load()
 	switch {
 	case errors.Is(err, driver.ErrDenied):
-		return nil, nil //nolint:nilnil // one of the logins is refused, perhaps ours
+		return nil, nil //nolint:nilnil // the servers refuse a login, perhaps that of the seal
 	case err != nil:
 		return nil, err
 	case !useful:
@@ -148,5 +148,6 @@ func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSess
 	if s.own = newRegistry(s); l != nil {
 		s.acl, s.entryACL = b.sealedACL, l.entryACL(b.sealedACL)
 	}
+	s.folders = folders{conn: c, acl: s.acl, log: cfg.Logger}
 	return s, nil
 }

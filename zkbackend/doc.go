@@ -35,7 +35,7 @@
 // What else belongs to a queue is not in its folder, because other programs would take it
 // for entries. There the name is one part of the path, with %2F for "/":
 //
-//	/fairlock/%v2/<name>/details/<16 hex>           what an entry says of its owner
+//	/fairlock/%v2/<name>/details/<16 hex>           a description of the entry's owner
 //	/fairlock/%v2/<name>/holders/<16 hex>           the entries that hold permits after a wait
 //	/fairlock/%v2/<name>/records/<record>           a record: its value, and its version
 //	/fairlock/%v2/<name>/records/<record>@<version> is there for as long as that version is
@@ -48,11 +48,12 @@
 // their data is used. Children that are not entries are left alone. In a name, characters
 // that ZooKeeper refuses in a path, and "%", are written as %XX.
 //
-// This is the second version of the layout, which "%v2" and the letters between random
-// part and marker stand for. Processes of the first version see entries of the second as
-// those of another program, and wait for them; but the limits, ledgers and downgrades of
-// one are unknown to the other. So stop all processes of the first version before those of
-// the second begin.
+// This is the second version of the layout, as "%v2" shows. The names of entries do not
+// show it: processes of both versions take each other's entries for their own kind, and
+// wait for them. But a waiter of the second version takes the downgrade of a writer of the
+// first for its end, and can hold next to the reader. Records and yield requests of one
+// version are unknown to the other. Nothing detects a process of another version. So stop
+// all processes of the first version before those of the second begin.
 //
 // The queue is shared with other programs on the same path: Curator's InterProcessMutex
 // and go-zookeeper's zk.Lock in LayoutCurator, Kazoo's Lock in LayoutKazoo. Do not mix

@@ -3,6 +3,7 @@ package zkbackend
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -16,21 +17,16 @@ import (
 // session.ErrRefused. Delete the folder when no lock in it is in use.
 var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
 
-// isClassified reports whether an error already says what the layers above must know. A
-// server's own answer does not.
+// isClassified reports whether an error already wraps one of the contract. A server's own
+// answer does not.
 func isClassified(err error) bool {
-	for _, e := range []error{
+	return slices.ContainsFunc([]error{
 		driver.ErrUnavailable, driver.ErrSessionOver, driver.ErrRefused, driver.ErrDenied, driver.ErrGone, driver.ErrClosed,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// translate puts the driver's word for it around a server's answer to a request that
-// needs the permission perm on the node path.
+// translate returns the contract's error for a server's answer to a request that needs the
+// permission perm on the node path. The answer stays in the chain.
 func translate(err error, perm, path string) error {
 	if path == "" {
 		path = "/"
@@ -51,8 +47,8 @@ func translate(err error, perm, path string) error {
 	return fmt.Errorf("%w: %s: %w", driver.ErrRefused, path, err)
 }
 
-// isMissing reports whether a server has answered that a node is not there.
+// isMissing reports whether a server has answered that a node, or its folder, is not there.
 func isMissing(err error) bool { return errors.Is(err, zk.ErrNoNode) }
 
-// isUnknown reports whether a request has no answer, and may be carried out.
+// isUnknown reports whether the outcome of a request is unknown.
 func isUnknown(err error) (*conn.UnknownError, bool) { return errors.AsType[*conn.UnknownError](err) }

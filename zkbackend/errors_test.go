@@ -10,11 +10,11 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorsNameTheirCause(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		is   error
-		says string
+		text string
 	}{
 		{zk.ErrNoAuth, driver.ErrDenied, "permission WRITE on /locks is missing"},
 		{zk.ErrInvalidACL, driver.ErrRefused, "Options.ACL is not valid for /locks"},
@@ -29,7 +29,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		got := translate(c.err, "WRITE", "/locks")
 		assert.ErrorIs(t, got, c.is)
 		assert.ErrorIs(t, got, c.err)
-		assert.ErrorContains(t, got, c.says)
+		assert.ErrorContains(t, got, c.text)
 		assert.True(t, isClassified(got))
 	}
 	assert.ErrorContains(t, translate(zk.ErrNoAuth, "CREATE", ""), "permission CREATE on / is missing")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/go-zookeeper/zk"
 
@@ -11,19 +12,29 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// makeFolder makes what is missing of a folder, as containers: the servers remove them
-// when they have been empty for a while (a minute by default), so that an idle queue
-// leaves nothing. If the folder is removed before its use, the caller makes it again.
+// folders makes folders, as containers: the servers remove them when they have been empty
+// for a while (a minute by default), so that an idle queue leaves nothing. If a folder is
+// removed before its use, the caller makes it again.
+type folders struct {
+	conn *conn.Session
+	acl  []zk.ACL
+	log  *slog.Logger
+}
+
+// ensure makes a folder unless it is there.
 //
-// The servers remove an empty container only if it has ever had a child. So the session
-// makes one and deletes it, and goes on with that after the caller has given up.
-func (s *zkSession) makeFolder(ctx context.Context, path string) error {
+// The servers remove an empty container only if it has had a child. So ensure makes one and
+// deletes it, in the background, also if ctx has ended.
+func (f *folders) ensure(ctx context.Context, path string) error {
 	made := make(chan error, 1)
-	began := s.conn.Go(func(ctx context.Context) {
-		isNew, err := s.makeFolders(ctx, path)
-		made <- err
-		if isNew {
-			s.touch(ctx, path)
+	began := f.conn.Go(func(ctx context.Context) {
+		isNew, err := f.create(ctx, path)
+		if made <- err; !isNew {
+			return
+		}
+		_, err = f.conn.Repeat(ctx, touching(path, f.acl).request())
+		if err != nil && !isMissing(err) && !isClassified(err) {
+			f.log.Warn("zookeeper: an empty folder may stay", "path", path, "err", err)
 		}
 	})
 	if !began {
@@ -37,52 +48,34 @@ func (s *zkSession) makeFolder(ctx context.Context, path string) error {
 	}
 }
 
-// makeFolders begins at the bottom, because usually only the last folder is missing.
-func (s *zkSession) makeFolders(ctx context.Context, path string) (isNew bool, err error) {
-	var missing []string
-	for p := path; p != ""; p, _ = split(p) {
-		if isNew, err = s.makeContainer(ctx, p); !isMissing(err) {
-			break
-		}
-		missing = append(missing, p)
-	}
-	for i := len(missing) - 1; i >= 0 && err == nil; i-- {
-		isNew, err = s.makeContainer(ctx, missing[i])
-	}
-	if isMissing(err) { // a folder above was removed meanwhile
-		return false, nil
-	}
-	return isNew, err
-}
-
-func (s *zkSession) makeContainer(ctx context.Context, path string) (isNew bool, err error) {
-	_, err = s.conn.Repeat(ctx, conn.CreateContainer(path, s.acl))
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, zk.ErrNodeExists):
-		return false, nil
-	case isMissing(err):
-		return false, err
-	}
+// create makes a folder. Only if that fails it makes the folder above, because usually that one
+// is there. isNew is false if the folder was there, or was not made because the folder above
+// has been removed meanwhile.
+func (f *folders) create(ctx context.Context, path string) (isNew bool, err error) {
 	parent, _ := split(path)
-	return false, fmt.Errorf("make the folder %s: %w", path, translate(err, "CREATE", parent))
-}
-
-// touch makes a node in a folder and deletes it.
-func (s *zkSession) touch(ctx context.Context, path string) {
-	_, err := s.conn.Repeat(ctx, s.touching(path).request())
-	if err != nil && !isMissing(err) && !isClassified(err) {
-		s.cfg.Logger.Warn("zookeeper: an empty folder may stay", "path", path, "err", err)
+	for again := false; ; again = true {
+		switch _, err = f.conn.Repeat(ctx, conn.CreateContainer(path, f.acl)); {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, zk.ErrNodeExists):
+			return false, nil
+		case again && isMissing(err):
+			return false, nil
+		case !isMissing(err):
+			return false, fmt.Errorf("make the folder %s: %w", path, translate(err, "CREATE", parent))
+		}
+		if _, err = f.create(ctx, parent); err != nil {
+			return false, err
+		}
 	}
 }
 
-// touching are the steps that notify those that watch a folder's children, and change
-// nothing that could be seen: no entry has such a name, and no read comes between.
-func (s *zkSession) touching(path string) transaction {
+// touching returns steps that notify every watch of a folder's children, and have no other
+// effect: no entry has such a name, and no read shows the node.
+func touching(path string, acl []zk.ACL) transaction {
 	child := path + "/" + random(guidLen/2)
 	return transaction{
-		{role: toTouch, req: create(child, nil, zk.FlagEphemeral, s.acl)},
+		{role: toTouch, req: create(child, nil, zk.FlagEphemeral, acl)},
 		{role: toTouch, req: remove(child)},
 	}
 }

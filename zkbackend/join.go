@@ -14,19 +14,19 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// join is one call of Join, over all its attempts. Each attempt is one transaction, whose
-// entries have a random part of their own, by which it can be found what became of it.
+// join is one call of Join, over all its attempts. Each attempt is one transaction. Its entries
+// share a new random part, by which the session finds out whether the attempt was carried out.
 //
-// The transaction makes each entry, and writes its folder's data. The second shows what
-// the first does not, in the folder's Stat: Mzxid is the transaction that made the entry,
-// its czxid, and NumChildren counts the queue, and folders of queues whose names go on
-// where this one's ends.
+// The transaction makes each entry, and then writes its folder's data. The answer to the create
+// does not show the czxid, but the answer to the write has the folder's Stat. Its Mzxid is this
+// transaction, which is the entry's czxid. Its NumChildren counts the queue, and with it
+// children that are no entries.
 type join struct {
 	s     *zkSession
 	parts []*joinPart
 
-	// The attempt whose outcome is not known, or that is being undone. guid is "" if nothing
-	// is left of any attempt, and nothing will come.
+	// The current attempt. guid is "" while no entry of any attempt can exist, except as debris:
+	// see registry.
 	guid string
 	sent transaction
 
@@ -35,15 +35,16 @@ type join struct {
 
 // joinPart is what a join has to do with one queue.
 type joinPart struct {
+	reader
 	req     driver.JoinRequest
-	folder  string
 	version int32 // of the folder's data, for IfEmpty; -1 otherwise
 	ops     *opSet
-	cleared bool // debris of the own session was ahead
+	cleared bool // debris that was first in the queue was cleared once
 
-	path  string // of the entry, if it is known to have been made ...
-	zxid  int64  // ... by that transaction
-	ahead int    // children of the folder, but for the entry
+	// What is known of the entry that the current attempt has made. path is "" if it made none.
+	path  string
+	zxid  int64 // of the transaction
+	ahead int   // how many children the folder has besides the entry
 }
 
 func newJoin(s *zkSession, reqs []driver.JoinRequest) (*join, error) {
@@ -63,20 +64,20 @@ func newJoin(s *zkSession, reqs []driver.JoinRequest) (*join, error) {
 			return nil, tooLong(len(r.Data))
 		}
 		queues[r.Queue] = true
-		j.parts = append(j.parts, &joinPart{req: r, folder: s.b.lay.folder(r.Queue), version: -1, ops: newOps(s, r.Queue, r.Ops)})
+		j.parts = append(j.parts, &joinPart{reader: newReader(s, r.Queue), req: r, version: -1, ops: newOps(s, &sender{}, r.Queue, r.Ops)})
 	}
 	return j, nil
 }
 
-// tooLong is the error of data that no server takes.
+// tooLong is the error of n bytes of data.
 func tooLong(n int) error {
 	return fmt.Errorf("%w: data of %d bytes, more than %d", driver.ErrRefused, n, maxData)
 }
 
 func (p *joinPart) key(guid string) ownKey { return ownKey{p.req.Queue, guid} }
 
-// run makes attempts until one is carried out. If it returns an error and j.guid is set,
-// entries of that attempt may be left, or come.
+// run makes attempts until one is carried out. If it returns an error and j.guid is set, the
+// outcome of that attempt is unknown: its entries may exist, or appear later.
 func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 	for {
 		switch err := j.prepare(ctx); {
@@ -112,25 +113,26 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 	}
 }
 
-// errAgain: nothing is left of the attempt, so another may be made.
+// errAgain: nothing is left of the attempt, so run makes another one.
 var errAgain = errors.New("zookeeper: nothing is left of an attempt to join")
 
-// prepare finds out what the transaction must require.
+// prepare reads what the next transaction requires.
 func (j *join) prepare(ctx context.Context) error {
 	for _, p := range j.parts {
 		if p.req.IfEmpty {
-			if err := j.peek(ctx, p); err != nil {
+			if err := j.requireEmpty(ctx, p); err != nil {
 				return err
 			}
 		}
-		if err := p.ops.prepare(ctx, false); err != nil {
+		if err := p.ops.prepare(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// begin makes the transaction of a new attempt, and registers its entries.
+// begin makes the transaction of a new attempt. It registers the entries before they can exist,
+// so that no read takes them for debris.
 func (j *join) begin() {
 	s := j.s
 	j.guid, j.sent = random(guidLen/2), nil
@@ -150,7 +152,7 @@ func (j *join) begin() {
 	}
 }
 
-// end takes in that nothing is left of the attempt, and nothing will come.
+// end ends an attempt of which nothing is left.
 func (j *join) end() {
 	for _, p := range j.parts {
 		j.s.own.forget(p.key(j.guid))
@@ -159,7 +161,8 @@ func (j *join) end() {
 	j.guid = ""
 }
 
-// refused takes in why an attempt was not carried out. Nil means that the next may be.
+// refused decides about a step that a server has refused. Nil means that the next attempt may be
+// carried out.
 func (j *join) refused(ctx context.Context, st step, err error) error {
 	p := j.parts[st.of]
 	folder := p.folder
@@ -167,7 +170,7 @@ func (j *join) refused(ctx context.Context, st step, err error) error {
 	case isClassified(err):
 		return err // it was not sent
 	case st.role == toOp:
-		return p.ops.refused(ctx, st, err, false)
+		return p.ops.refused(ctx, st, err)
 	case st.role == toCount && errors.Is(err, zk.ErrBadVersion):
 		return nil // another entry was made since the folder was read
 	case st.role == toCount:
@@ -176,12 +179,12 @@ func (j *join) refused(ctx context.Context, st step, err error) error {
 		folder = j.s.b.lay.details(p.req.Queue)
 	}
 	if isMissing(err) {
-		return j.s.makeFolder(ctx, folder)
+		return j.s.folders.ensure(ctx, folder)
 	}
 	return translate(err, "CREATE", folder)
 }
 
-// answered takes in the answer to the transaction.
+// answered sets what the answer to the transaction shows of the entries.
 func (j *join) answered(a conn.Answer) error {
 	for i, st := range j.sent {
 		switch p := j.parts[st.of]; st.role {
@@ -198,11 +201,15 @@ func (j *join) answered(a conn.Answer) error {
 	return nil
 }
 
-// made takes in that the attempt was carried out. With late, that was found out by listings,
-// which are from after the join.
+// made returns the answers to an attempt that was carried out. With late, its answer was lost and
+// listings have shown that, so what is known of the queues is of a time after the join.
+//
+// The attempt fails if an entry has one of the last numbers, or is gone by now, or if another
+// entry is ahead although the queue must be empty. Then made deletes what the attempt has made.
+// Only if that fails is j.guid still set.
 func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 	joined := make([]driver.Joined, len(j.parts))
-	var look batch
+	var reads batch
 	var failed error
 	for i, p := range j.parts {
 		_, text := split(p.path)
@@ -220,29 +227,28 @@ func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 			own.token = p.zxid
 		}
 		joined[i] = driver.Joined{Entry: e, View: driver.View{Count: p.ahead, Complete: p.ahead == 0}, Ops: p.ops.results()}
-		// A long queue is not listed for each entry that joins: its waiters read it together.
+		// A long queue is not listed for each entry that joins: the engine reads it once for all.
 		list := p.ahead > 0 && (p.ahead <= atOnce || p.req.IfEmpty)
 		if list {
-			look.addFolder(p.folder, func(a conn.Answer) {
-				names := parseNames(a.Children)
-				j.s.checkProtocols(p.req.Queue, names)
+			reads.addFolder(p.folder, func(a conn.Answer) {
+				names := p.list(a.Children)
 				end := behind(names, n.place()-1)
 				switch {
 				case end == len(names) || names[end].text != n.text:
-					// It was deleted. What is ahead now does not show whether it was ever first.
+					// Another client has deleted it. The list does not show what was ahead of it.
 					failed = errAgain
-				case p.req.IfEmpty && end > 0: // a foreign entry was faster by a moment
+				case p.req.IfEmpty && end > 0: // a program that does not write the folder was faster
 					failed = j.taken(ctx, p, names[:end])
 				}
-				joined[i].View = newReader(j.s, p.req.Queue).view(names[:end], driver.ReadRequest{Upto: n.place(), Nearest: p.req.Nearest})
+				joined[i].View = p.view(names[:end], driver.ReadRequest{Upto: n.place(), Nearest: p.req.Nearest})
 			})
 		}
-		j.addRecords(&look, p, &joined[i].View, late || list)
+		j.addRecords(&reads, p, &joined[i].View, late || list)
 	}
-	err := look.run(ctx, j.s, false)
+	err := reads.run(ctx, j.s, false)
 	for i := range joined {
 		if v := &joined[i].View; err == nil && failed == nil && len(v.Entries) > 0 {
-			err = newReader(j.s, j.parts[i].req.Queue).look(ctx, v.Entries, nil, false)
+			err = j.parts[i].inspect(ctx, v.Entries, nil, false)
 		}
 	}
 	if err = cmp.Or(failed, err); err != nil {
@@ -251,8 +257,9 @@ func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 	return joined, nil
 }
 
-// addRecords adds the reads of the records that the request has named, which must not be
-// older than the rest of the view. What an Op shows is of the moment of the join.
+// addRecords adds the reads of the records that the request has named. They must not be older
+// than the entries of the view. The record of an Op is of the moment of the join, so with late,
+// when the entries are of a later moment, it is read too.
 func (j *join) addRecords(b *batch, p *joinPart, v *driver.View, late bool) {
 	records := make(map[string]driver.Record)
 	for _, name := range p.req.Records {

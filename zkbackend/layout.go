@@ -3,14 +3,14 @@ package zkbackend
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// layout turns names into paths and back. All of it is pure.
+// layout turns names into paths and back. Its methods are pure functions.
 type layout struct {
 	root string // begins with a slash, does not end with one; "" is the whole tree
 	kind Layout
@@ -20,10 +20,10 @@ func newLayout(root string, kind Layout) layout {
 	return layout{root: strings.TrimSuffix(root, "/"), kind: kind}
 }
 
-// sideFolders is where the second version of the layout keeps what belongs to queues and
-// is no entry. It is not in the queues' folders: Curator sorts whatever it finds there,
-// and go-zookeeper's Lock fails on it. No name is ever written like that: escape makes
-// two capital digits of what follows a "%".
+// sideFolders has what belongs to queues and is no entry, in the second version of the layout.
+// It is not in the queues' folders, because Curator sorts all children there, and go-zookeeper's
+// Lock fails on one that is no entry. No escaped name begins like that, because escape writes
+// two capital hexadecimal digits behind a "%".
 const sideFolders = "/%v2/"
 
 // check returns why a name cannot be a path below the root, or nil.
@@ -44,16 +44,10 @@ func (l layout) folder(queue string) string {
 	if _, asks := driver.AskedQueue(queue); asks {
 		return l.side(queue) + "/queue"
 	}
-	var b strings.Builder
-	b.WriteString(l.root)
-	for part := range strings.SplitSeq(queue, "/") {
-		b.WriteByte('/')
-		b.WriteString(escape(part))
-	}
-	return b.String()
+	return l.root + "/" + escapeParts(queue, "/")
 }
 
-// name is the inverse of folder, and false for a folder that is no queue of a user's name.
+// name is the inverse of folder. It returns false for a folder of no name that users can give.
 func (l layout) name(folder string) (string, bool) {
 	rest, ok := strings.CutPrefix(folder, l.root+"/")
 	if !ok {
@@ -68,25 +62,21 @@ func (l layout) name(folder string) (string, bool) {
 	return strings.Join(parts, "/"), true
 }
 
-// side is the folder of what belongs to a queue and is no entry. The name is one part of
-// the path there, so that the sides of "a" and "a/b" do not meet.
+// side is the folder of what belongs to a queue and is no entry. The name is one part of its
+// path, so that the side folder of "a/b" is not in that of "a".
 func (l layout) side(queue string) string {
 	if name, asks := driver.AskedQueue(queue); asks {
 		return l.side(name) + "/asks"
 	}
-	parts := strings.Split(queue, "/")
-	for i, p := range parts {
-		parts[i] = escape(p)
-	}
-	return l.root + sideFolders + strings.Join(parts, "%2F")
+	return l.root + sideFolders + escapeParts(queue, "%2F")
 }
 
 func (l layout) details(queue string) string { return l.side(queue) + "/details" }
 func (l layout) holders(queue string) string { return l.side(queue) + "/holders" }
 func (l layout) records(queue string) string { return l.side(queue) + "/records" }
 
-// record is the node of a record, and version the node that is there for as long as the
-// record has a version: see records. No escaped name has an "@".
+// record is the node of a record, and version the node that exists as long as the record has that
+// version: see record.go. No escaped name of a record has an "@".
 func (l layout) record(queue, record string) string {
 	return l.records(queue) + "/" + escapeRecord(record)
 }
@@ -104,12 +94,12 @@ func recordNamed(node string) (string, bool) {
 	return unescapeAny(node)
 }
 
-// empty stands for a part of a name with nothing in it.
+// empty is the escaped form of an empty part of a name.
 const empty = "%"
 
-// escape makes a part of a name one that ZooKeeper takes as a part of a path: not empty,
-// not a dot or two, and without the characters that Java's PathUtils.validatePath refuses
-// (control characters, surrogates, private use, specials). It escapes byte by byte.
+// escape turns a part of a name into a part of a path that ZooKeeper accepts: not empty, not "."
+// or "..", and without the characters that Java's PathUtils.validatePath refuses (control
+// characters, surrogates, private use, specials). It writes each byte of those as %XX.
 func escape(part string) string {
 	switch part {
 	case "":
@@ -122,7 +112,16 @@ func escape(part string) string {
 	return escapeRunes(part, refusedRune)
 }
 
-// escapeRecord makes one part of a path of a record's name.
+// escapeParts escapes the parts of a name and joins them.
+func escapeParts(name, separator string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = escape(p)
+	}
+	return strings.Join(parts, separator)
+}
+
+// escapeRecord turns the name of a record into one part of a path.
 func escapeRecord(name string) string {
 	return escapeRunes(name, func(r rune) bool { return r == '@' || r == '.' || refusedRune(r) })
 }
@@ -133,7 +132,7 @@ func escapeRunes(s string, must func(rune) bool) string {
 	}
 	var b strings.Builder
 	for len(s) > 0 {
-		// Of what is no UTF-8 this is one byte, whose rune is refused.
+		// Where s is no UTF-8, this is one byte and a rune that is refused.
 		r, n := utf8.DecodeRuneInString(s)
 		if must(r) {
 			for _, c := range []byte(s[:n]) {
@@ -147,8 +146,8 @@ func escapeRunes(s string, must func(rune) bool) string {
 	return b.String()
 }
 
-// refusedRune reports whether a character cannot stand in a path, or has a meaning here.
-// Java looks at UTF-16, in which all beyond U+FFFF are surrogates.
+// refusedRune reports whether ZooKeeper refuses a character in a path, or the layout uses it.
+// Java checks UTF-16, in which all characters beyond U+FFFF are surrogates.
 func refusedRune(r rune) bool {
 	return r == '%' || r == '/' || r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
@@ -163,22 +162,8 @@ func unescape(part string) (string, bool) {
 }
 
 func unescapeAny(part string) (string, bool) {
-	b := make([]byte, 0, len(part))
-	for i := 0; i < len(part); i++ {
-		c := part[i]
-		if c == '%' {
-			if i+2 >= len(part) {
-				return "", false
-			}
-			n, err := strconv.ParseUint(part[i+1:i+3], 16, 8)
-			if err != nil {
-				return "", false
-			}
-			c, i = byte(n), i+2
-		}
-		b = append(b, c)
-	}
-	return string(b), utf8.Valid(b)
+	s, err := url.PathUnescape(part)
+	return s, err == nil && utf8.ValidString(s)
 }
 
 // checkPath returns what ZooKeeper would refuse in a path, or nil.

@@ -28,7 +28,7 @@ func TestNamesBecomePaths(t *testing.T) {
 	assert.Equal(t, "/a", newLayout("/", LayoutCurator).folder("a"))
 }
 
-func TestWhatIsBesideAQueueIsOnePart(t *testing.T) {
+func TestASideFolderIsOnePartOfThePath(t *testing.T) {
 	l := newLayout("/fairlock", LayoutCurator)
 	for name, want := range map[string]string{
 		"gpu":   "/fairlock/%v2/gpu",
@@ -72,7 +72,7 @@ func TestNamesThatWouldBeEntriesAreRefused(t *testing.T) {
 	require.Error(t, newLayout("/", LayoutCurator).check("zookeeper/quota"))
 }
 
-func TestNodesAreRead(t *testing.T) {
+func TestNamesOfEntriesAreParsed(t *testing.T) {
 	for name, want := range map[string]entryName{
 		"_c_7a4cbe0c-f5f4-4f9f-8d3e-5c5c4c4b4a49-lock-0000000012": {marker: markLock, seq: 12},
 		"_c_0123456789abcdef0123456789abcdef-lock-0000000003":     {marker: markLock, seq: 3},
@@ -116,7 +116,7 @@ func TestNodesAreRead(t *testing.T) {
 	}
 }
 
-func TestOwnNamesAreReadBack(t *testing.T) {
+func TestOwnNamesAreParsedAsTheyWereMade(t *testing.T) {
 	const guid = "0123456789abcdef"
 	for _, kind := range []Layout{LayoutCurator, LayoutKazoo} {
 		l := newLayout("/", kind)
@@ -177,14 +177,14 @@ func TestReadersAndWritersSortWithCurators(t *testing.T) {
 	}
 }
 
-func TestLinesStandInTheOrderOfTheirNumbers(t *testing.T) {
+func TestQueuesAreInTheOrderOfSequenceNumbers(t *testing.T) {
 	got := parseNames([]string{"b-lock-0000000002", "config", "a-lock-0000000010", "c__lock__0000000001", "z-lock-0000000002", "x-lock--0000000001"})
 	var seqs []int64
 	for _, n := range got {
 		seqs = append(seqs, n.seq)
 	}
 	assert.Equal(t, []int64{-1, 1, 2, 2, 10}, seqs)
-	assert.Equal(t, "b-lock-0000000002", got[2].text, "equal numbers stand in one order for all")
+	assert.Equal(t, "b-lock-0000000002", got[2].text, "equal numbers have the same order for all clients")
 }
 
 func FuzzParseName(f *testing.F) {

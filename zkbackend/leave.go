@@ -11,28 +11,27 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// leave is one call of Leave, over all its attempts. Only the deletion of the entries is
-// needed: a server may refuse anything else for reasons that nobody here knows, so the
-// transaction is sent again without it.
+// leave is one call of Leave. It must delete the entries. Everything else is optional, and a
+// server may refuse it for any reason: then the transaction is sent again without that part.
 type leave struct {
-	s      *zkSession
-	sender sender
-	parts  []*leavePart
-	noWord bool // the servers refuse the words
-	noOps  bool // an Op was refused
+	s        *zkSession
+	sender   sender
+	parts    []*leavePart
+	noNotice bool // a server has refused a release notice
+	noOps    bool // a server has refused an Op
 }
 
 // leavePart is what becomes of one entry.
 type leavePart struct {
-	req    driver.LeaveRequest
-	name   entryName
-	own    *ownEntry // nil if the entry is not one of this session
-	over   bool      // it is gone
-	left   driver.Left
-	beside []string // nodes to be deleted with it
+	req      driver.LeaveRequest
+	name     entryName
+	own      *ownEntry // nil if the entry is not one of this session
+	over     bool      // the entry is gone
+	left     driver.Left
+	attached []string // nodes that are deleted with the entry
 
 	ops     *opSet
-	refused []func(context.Context) error // what is to be made of refused Ops when the entry is gone
+	refused []func(context.Context) error // decide about refused Ops, when the entry is gone
 }
 
 func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
@@ -42,7 +41,7 @@ func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
 		for i := range ops {
 			ops[i].Optional = true
 		}
-		p := &leavePart{req: req, ops: newOps(s, req.Ref.Queue, ops)}
+		p := &leavePart{req: req, ops: newOps(s, &l.sender, req.Ref.Queue, ops)}
 		l.parts = append(l.parts, p)
 		folder, _ := split(req.Ref.Key)
 		if n, ok := nameOf(req.Ref); ok && folder == s.b.lay.folder(req.Ref.Queue) {
@@ -55,16 +54,19 @@ func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
 		}
 		p.own.leaving.Store(true)
 		if p.own.detail > 0 || p.own.tried {
-			p.beside = append(p.beside, s.b.lay.details(req.Ref.Queue)+"/"+p.name.guid)
+			p.attached = append(p.attached, s.b.lay.details(req.Ref.Queue)+"/"+p.name.guid)
 		}
 		if p.own.holder.Load() {
-			p.beside = append(p.beside, s.b.lay.holders(req.Ref.Queue)+"/"+p.name.guid)
+			p.attached = append(p.attached, s.b.lay.holders(req.Ref.Queue)+"/"+p.name.guid)
 		}
 	}
 	return l
 }
 
-// do is Leave.
+// do is Leave. The entries are deleted together, first; then each does what is left of its Ops.
+// After an error of the first step it is unknown whether the entries are gone, unless the error
+// wraps driver.ErrDenied or driver.ErrRefused. After one of the second they are gone, and a
+// second call finds that and does not repeat the Ops, except those of bound records.
 func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	for _, p := range l.parts {
 		if p.own == nil {
@@ -73,19 +75,8 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 			}
 		}
 	}
-	for {
-		t := l.transaction()
-		if len(t) == 0 {
-			break
-		}
-		zxid, failed, err := l.sender.send(ctx, t)
-		if err == nil {
-			l.done(zxid)
-			break
-		}
-		if err := l.refused(failed, err); err != nil {
-			return nil, err
-		}
+	if err := l.sender.run(ctx, l); err != nil {
+		return nil, err
 	}
 	left := make([]driver.Left, len(l.parts))
 	for i, p := range l.parts {
@@ -99,11 +90,12 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	return left, nil
 }
 
-// identify looks at an entry that is not registered. It is gone, or it is the entry of
-// another session, which only an operator may delete. What is next to it that session
-// deletes when it learns of that, or it ends with the session. The names of some other
-// programs have no random part, and a folder that was removed and made again gives the same
-// numbers: so of a foreign entry the czxid must be what the session has read.
+// identify reads an entry that is not registered. It is gone, or it belongs to another session:
+// only an operator may delete it then. Its owner deletes the nodes that are attached to it, or
+// they end with the owner's session.
+//
+// Some other programs make names without a random part, and a folder that was made anew counts
+// from 0. So a foreign entry must have the czxid that this session has read.
 func (l *leave) identify(ctx context.Context, p *leavePart) error {
 	path := p.req.Ref.Key
 	if p.name.text == "" {
@@ -125,24 +117,25 @@ func (l *leave) identify(ctx context.Context, p *leavePart) error {
 	return b.run(ctx, l.s, true)
 }
 
-// transaction deletes the entries that are not known to be gone.
-func (l *leave) transaction() (t transaction) {
+// next returns the deletion of the entries that are not known to be gone. The release notice is
+// in front of the deletion: a watch fires once, with the change. An entry that is not sealed, or
+// was not first, gets no notice.
+func (l *leave) next(context.Context) (t transaction, err error) {
 	for i, p := range l.parts {
 		if !p.over {
-			if p.req.First && p.own != nil && p.name.sealed && l.s.seal != nil && !l.noWord {
-				t = append(t, step{role: toWord, of: i, req: setData(p.req.Ref.Key, nil, -1)})
+			if p.req.First && p.own != nil && p.name.sealed && l.s.seal != nil && !l.noNotice {
+				t = append(t, step{role: toNotice, of: i, req: setData(p.req.Ref.Key, nil, -1)})
 			}
 			t = append(t, step{role: toDelete, of: i, req: remove(p.req.Ref.Key)})
 		}
-		for _, path := range p.beside {
+		for _, path := range p.attached {
 			t = append(t, step{role: toClear, of: i, req: remove(path)})
 		}
 		t = append(t, p.ops.steps(i)...)
 	}
-	return t
+	return t, nil
 }
 
-// done takes in that the transaction was carried out.
 func (l *leave) done(zxid int64) {
 	for _, p := range l.parts {
 		if !p.over {
@@ -152,7 +145,7 @@ func (l *leave) done(zxid int64) {
 	}
 }
 
-// gone takes in that an entry is not there. Then only its bound records are changed.
+// gone is called when an entry is not there. From then on only bound records are changed.
 func (l *leave) gone(p *leavePart) {
 	if p.over, p.left = true, driver.WasGone; l.sender.unsure {
 		p.left = driver.Unclear
@@ -160,23 +153,22 @@ func (l *leave) gone(p *leavePart) {
 	p.ops.leaveOut(false, true)
 }
 
-// refused takes in why the transaction was not carried out. Nil means that the next may be.
-func (l *leave) refused(st step, err error) error {
+func (l *leave) refused(_ context.Context, st step, err error) error {
 	p := l.parts[st.of]
 	switch {
 	case isClassified(err):
 		return err
-	case (st.role == toDelete || st.role == toWord) && isMissing(err):
+	case (st.role == toDelete || st.role == toNotice) && isMissing(err):
 		l.gone(p)
-	case st.role == toWord:
-		l.noWord = true // what refuses one, a quota, refuses all: the waiters behind read
+	case st.role == toNotice:
+		l.noNotice = true // a quota, for example, refuses them all; the waiters behind read instead
 	case st.role == toClear:
-		// It is not there, or may not be deleted: then it ends with its session.
-		p.beside = slices.DeleteFunc(p.beside, func(path string) bool { return path == st.req.(*zk.DeleteRequest).Path }) //nolint:forcetypeassert // transaction
+		// The node is not there, or a permission is missing. Then it ends with the session.
+		p.attached = slices.DeleteFunc(p.attached, func(path string) bool { return path == st.req.(*zk.DeleteRequest).Path }) //nolint:forcetypeassert // transaction
 	case st.role == toOp:
-		// It is left out, and at the second time so are all Ops. What comes of them is
-		// found out when the entries are gone.
-		p.refused = append(p.refused, func(ctx context.Context) error { return p.ops.refused(ctx, st, err, l.sender.unsure) })
+		// The next attempt is without it, and after a second refusal without any Op. finish
+		// decides about them when the entries are gone.
+		p.refused = append(p.refused, func(ctx context.Context) error { return p.ops.refused(ctx, st, err) })
 		p.ops.plans[st.op].later = true
 		for _, other := range l.parts {
 			if l.noOps {
@@ -192,8 +184,8 @@ func (l *leave) refused(st step, err error) error {
 }
 
 // finish does the Ops that were not part of the transaction: those that were left out, and
-// those whose records must be read first, which must not hold up the release. They require
-// versions, so they change nothing that was written meanwhile.
+// those whose records must be read first, because a release does not wait for a read. They
+// require versions, so they never change what was written meanwhile.
 func (l *leave) finish(ctx context.Context, p *leavePart) error {
 	p.ops.leaveOut(false, false)
 	for _, refused := range p.refused {
@@ -201,21 +193,5 @@ func (l *leave) finish(ctx context.Context, p *leavePart) error {
 			return err
 		}
 	}
-	for {
-		if err := p.ops.prepare(ctx, l.sender.unsure); err != nil {
-			return err
-		}
-		t := p.ops.steps(0)
-		if len(t) == 0 {
-			return nil
-		}
-		zxid, failed, err := l.sender.send(ctx, t)
-		if err == nil {
-			p.ops.done(zxid)
-			return nil
-		}
-		if err := p.ops.refused(ctx, failed, err, l.sender.unsure); err != nil {
-			return err
-		}
-	}
+	return l.sender.run(ctx, p.ops)
 }

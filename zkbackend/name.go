@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// The markers that stand before the sequence number in the names of entries: ours,
-// Curator's, Kazoo's and go-zookeeper's. A child with none of them is no entry.
+// The markers before the sequence number in the names of entries: those of this backend,
+// Curator, Kazoo and go-zookeeper. A child with none of them is no entry.
 const (
 	markLock            = "lock-"     // Curator and go-zookeeper: mutex
 	markLatch           = "latch-"    // Curator: candidate
@@ -24,22 +24,21 @@ const (
 	maxSequence   int64 = math.MaxInt32
 )
 
-// entryName is what the name of an entry's node shows.
+// entryName is what the name of an entry's node contains.
 type entryName struct {
 	text   string
 	marker string
 	seq    int64
-	guid   string // our random part; "" if the entry is foreign
+	guid   string // the random part of our names; "" if the entry is foreign
 	sealed bool   // only its owner can write it: see seal
-	valued bool   // its data is for other programs
+	valued bool   // its data is a value for other programs
 	mode   driver.Mode
 	weight int64
 }
 
-// parseName reads the name of a child. It returns false if the child is no entry. Curator
-// and go-zookeeper take what follows the last marker, so that is what counts. The number
-// may be negative after an overflow. The servers write it with ten characters at least,
-// of which the sign is one.
+// parseName parses the name of a child. It returns false if the child is no entry. The number
+// follows the last marker, as in Curator and go-zookeeper. It may be negative after an
+// overflow. The servers write it with at least ten characters, of which a sign is one.
 func parseName(text string) (entryName, bool) {
 	const width = 10
 	digits := len(text)
@@ -61,7 +60,9 @@ func parseName(text string) (entryName, bool) {
 			}
 		}
 		if ok {
-			n.marker, n.mode = m, modeOf(m)
+			if n.marker = m; m == markRead || m == markKazooRead {
+				n.mode = driver.Shared
+			}
 			n.readOwn(before)
 			return n, true
 		}
@@ -69,16 +70,9 @@ func parseName(text string) (entryName, bool) {
 	return entryName{}, false
 }
 
-func modeOf(marker string) driver.Mode {
-	if marker == markRead || marker == markKazooRead {
-		return driver.Shared
-	}
-	return driver.Exclusive
-}
-
-// readOwn reads what stands before the marker, if it has the form of our entries: the
-// random part, "x" if it is sealed, "v" if it has a value, and the weight of a
-// semaphore's request.
+// readOwn parses the part before the marker, if it has the form of our names: the random part,
+// "x" if the entry is sealed, "v" if it has a value, and "w" with the weight of a semaphore's
+// request.
 func (n *entryName) readOwn(before string) {
 	before = strings.TrimSuffix(before, "-")
 	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool {
@@ -104,16 +98,16 @@ func (n *entryName) readOwn(before string) {
 
 // prefix is the name of a new entry up to its sequence number.
 //
-// A semaphore's request is never sealed, because it is written while it is not the first
-// of its queue. Nor is an entry in the queue of a LeaderLatch: Curator's candidates take
-// no notice of a change of the entry before theirs, and do not watch it again.
+// A semaphore's request is never sealed, because its owner writes it while it is not the first
+// of its queue. Nor is an entry in the queue of a LeaderLatch: when the entry before its own
+// changes, a Curator candidate does nothing, and does not watch it again.
 func (l layout) prefix(guid string, sealed bool, req driver.JoinRequest) string {
 	n := entryName{guid: guid, mode: req.Mode, weight: req.Weight, valued: req.Valued, marker: l.marker(req.Mode, req.Family)}
 	n.sealed = sealed && n.mode != driver.Weighted && n.marker != markLatch
 	return n.prefix()
 }
 
-// marker is what stands before the number of a new entry.
+// marker returns the marker of a new entry.
 func (l layout) marker(mode driver.Mode, f driver.Family) string {
 	switch {
 	case l.kind == LayoutKazoo && mode == driver.Shared:
@@ -147,16 +141,16 @@ func (n entryName) prefix() string {
 	return before + "-" + n.marker
 }
 
-// downgrades reports whether the entry can get the mark Shared: it is a writer, or, in
-// Kazoo's layout, may be one. Foreign entries never get it.
+// downgrades reports whether the entry can get the mark Shared: it is a writer, or in Kazoo's
+// layout perhaps one. Foreign entries never get it.
 func (n entryName) downgrades() bool {
 	return n.guid != "" && n.mode == driver.Exclusive && !n.valued && (n.marker == markWrite || n.marker == markKazoo)
 }
 
-// place is the entry's place. ZooKeeper counts from 0, and a place is above 0.
+// place returns the entry's place. ZooKeeper counts from 0, and a place is above 0.
 func (n entryName) place() int64 { return n.seq + 1 }
 
-// entry returns what the name shows of an entry.
+// entry returns the entry, with what its name contains.
 func (n entryName) entry(queue, folder string) driver.Entry {
 	return driver.Entry{
 		Ref:     driver.Ref{Queue: queue, Key: folder + "/" + n.text, Place: n.place()},
@@ -167,9 +161,26 @@ func (n entryName) entry(queue, folder string) driver.Entry {
 	}
 }
 
-// parseNames picks the entries out of a folder's children and puts them in order. Two
-// with the same number, which can only be after an overflow, or when Curator makes a
-// reader of a writer, stand in the order of their names: all must see the same order.
+// protocol returns one marker for all those that a program which makes such entries knows.
+// Programs of different protocols do not see each other's entries.
+func (n entryName) protocol() string {
+	switch n.marker {
+	case markRead:
+		return markWrite
+	case markKazooRead:
+		return markKazoo
+	}
+	return n.marker
+}
+
+// mixed returns the index of the first entry whose protocol is not that of entry 0, or -1.
+func mixed(names []entryName) int {
+	return slices.IndexFunc(names, func(n entryName) bool { return n.protocol() != names[0].protocol() })
+}
+
+// parseNames returns the entries among a folder's children, in order. Two have the same number
+// only after an overflow, or when Curator makes a reader of a writer. They are in the order of
+// their names, so that every client has the same order.
 func parseNames(children []string) []entryName {
 	names := make([]entryName, 0, len(children))
 	for _, c := range children {
@@ -186,8 +197,8 @@ func parseNames(children []string) []entryName {
 	return names
 }
 
-// nameOf returns the name in the path of a Ref. It returns false if that is no entry, or
-// one with another place.
+// nameOf returns the name in the key of a Ref. It returns false if that is no entry, or one with
+// another place.
 func nameOf(ref driver.Ref) (entryName, bool) {
 	_, text := split(ref.Key)
 	n, ok := parseName(text)

@@ -11,9 +11,9 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// walk goes through the folders below the root, except where no name can begin with the
-// prefix. It leaves out folders that it may not read, except for the root. With Root "/"
-// it walks through the trees of other applications too.
+// walk lists the folders below the root, except where no name can begin with the prefix. It
+// leaves out folders without the permission to read, except for the root. With Root "/" it
+// lists the folders of other applications too.
 type walk struct {
 	s      *zkSession
 	prefix string
@@ -40,7 +40,7 @@ func (w *walk) run(ctx context.Context) ([]string, error) {
 	return w.names, nil
 }
 
-// take takes in the children of a folder.
+// take adds a folder's name if it is a queue with an entry, and the folders below it.
 func (w *walk) take(folder string, a conn.Answer) error {
 	if a.Err != nil && !isMissing(a.Err) && (folder == w.s.b.lay.root || !errors.Is(a.Err, zk.ErrNoAuth)) {
 		return translate(a.Err, "READ", folder)
@@ -60,7 +60,7 @@ func (w *walk) take(folder string, a conn.Answer) error {
 	return nil
 }
 
-// rooted returns the path of a folder as ZooKeeper writes it.
+// rooted returns the path of a folder, which is "/" for the root of the tree.
 func rooted(folder string) string {
 	if folder == "" {
 		return "/"

@@ -60,15 +60,15 @@ func Guard(h *session.Hold) []*zk.CheckVersionRequest {
 	checks := make([]*zk.CheckVersionRequest, 0, len(refs)+1)
 	for _, ref := range refs {
 		c := &zk.CheckVersionRequest{Path: ref.Key, Version: -1}
-		// A downgrade makes the node anew, and raises its version. What was prepared by
-		// the writer must not be done when others may read. Nobody else can write there.
+		// A downgrade makes the node anew and raises its version. A write that the writer has
+		// prepared must fail then, because others may read. No other client can raise the version.
 		if n, ok := nameOf(ref); ok && n.downgrades() && n.sealed && h.Mode() == session.Exclusive {
 			c.Version = 0
 		}
 		checks = append(checks, c)
 	}
-	// After Unlock the entry may live for a moment until it is deleted, and after a loss
-	// until the session expires. Nothing may be written under it then.
+	// The entry may exist for a moment after Unlock, and after a loss until the session expires.
+	// No write may succeed then.
 	if h.Remaining() == 0 {
 		checks = append(checks, &zk.CheckVersionRequest{Path: refs[0].Key + neverThere, Version: -1})
 	}

@@ -11,27 +11,29 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// opSet is the Ops of one request about one queue, over all attempts of the request.
+// opSet is the Ops of one request for one queue, over all attempts of the request. As a call of
+// its own it does those that are open.
 type opSet struct {
-	s     *zkSession
-	queue string
-	ops   []driver.Op
-	plans []opPlan
+	s      *zkSession
+	sender *sender // of the request; of a join, one that is never unsure
+	queue  string
+	ops    []driver.Op
+	plans  []opPlan
 }
 
 // opPlan is what is known of one Op.
 type opPlan struct {
 	state   opState
-	later   bool  // it is not part of the attempts for now
-	version int64 // that the Op writes, in every attempt
+	later   bool  // the next attempts are without it
+	version int64 // the version that the Op writes, in every attempt
 
-	record driver.Record // as it is known to be: before the Op, or after it was done
-	known  bool          // it was read or written by the session ...
-	fresh  bool          // ... and was read since the request began
+	record driver.Record // what the session knows of it: before the Op, or after it was done
+	known  bool          // the session has read or written it ...
+	fresh  bool          // ... and has read it since the request began
 
-	sent  bool  // the last attempt has tried to do it ...
-	basis basis // ... requiring this
-	vain  int64 // this version was read, and required in vain
+	sent  bool  // it was part of the last attempt ...
+	basis basis // ... and required this
+	vain  int64 // a version that was read, and whose node was not there
 }
 
 // opState is what became of an Op.
@@ -39,12 +41,12 @@ type opState int
 
 const (
 	opOpen    opState = iota
-	opLeftOut         // it is optional, and its condition does not hold or the service refuses it
+	opLeftOut         // it is optional: its condition does not hold, or a server refuses it
 	opDone
 )
 
-func newOps(s *zkSession, queue string, ops []driver.Op) *opSet {
-	o := &opSet{s: s, queue: queue, ops: ops, plans: make([]opPlan, len(ops))}
+func newOps(s *zkSession, d *sender, queue string, ops []driver.Op) *opSet {
+	o := &opSet{s: s, sender: d, queue: queue, ops: ops, plans: make([]opPlan, len(ops))}
 	for i := range ops {
 		p := &o.plans[i]
 		p.version = newVersion()
@@ -55,8 +57,8 @@ func newOps(s *zkSession, queue string, ops []driver.Op) *opSet {
 
 func (o *opSet) key(i int) recordKey { return recordKey{o.queue, o.ops[i].Record} }
 
-// require returns what an Op requires of its record. known is false if the record must be
-// read first, and met is false if the condition does not hold.
+// require returns what an Op requires of its record. If known is false, the record must be read
+// first. If met is false, the condition does not hold.
 func (o *opSet) require(i int) (b basis, met, known bool) {
 	p, c := &o.plans[i], o.ops[i].If
 	switch there := p.record.Version != 0; {
@@ -69,13 +71,19 @@ func (o *opSet) require(i int) (b basis, met, known bool) {
 	case p.known && !there && c.Kind == driver.IfEqualOrAbsent:
 		return basis{}, true, true
 	}
-	return basis{}, false, p.fresh // what was seen earlier may be old
+	return basis{}, false, p.fresh // what was read before the request may be out of date
 }
 
-// prepare reads the records that must be known. With unsure, an earlier attempt may have
-// been carried out. The error is a *driver.RefusedError if a required condition does not
-// hold.
-func (o *opSet) prepare(ctx context.Context, unsure bool) error {
+func (o *opSet) next(ctx context.Context) (transaction, error) {
+	if err := o.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return o.steps(0), nil
+}
+
+// prepare reads the records that must be known. It returns a *driver.RefusedError if the
+// condition of a required Op does not hold.
+func (o *opSet) prepare(ctx context.Context) error {
 	var unknown []int
 	for i := range o.ops {
 		if _, _, known := o.require(i); !known && o.plans[i].state == opOpen {
@@ -92,7 +100,7 @@ func (o *opSet) prepare(ctx context.Context, unsure bool) error {
 	}
 	for i := range o.ops {
 		if _, met, _ := o.require(i); !met && o.plans[i].state == opOpen {
-			if err := o.unmet(ctx, i, unsure); err != nil {
+			if err := o.unmet(ctx, i); err != nil {
 				return err
 			}
 		}
@@ -100,7 +108,7 @@ func (o *opSet) prepare(ctx context.Context, unsure bool) error {
 	return nil
 }
 
-// read reads the records of some Ops as they are now.
+// read reads the records of some Ops.
 func (o *opSet) read(ctx context.Context, which ...int) error {
 	var b batch
 	for _, i := range which {
@@ -116,18 +124,18 @@ func (o *opSet) read(ctx context.Context, which ...int) error {
 	return err
 }
 
-// unmet takes in that the condition of an Op does not hold. If an earlier attempt may have
-// been carried out, the record shows whether it was, unless it was written since: then this
-// is what a caller would get that called again.
-func (o *opSet) unmet(ctx context.Context, i int, unsure bool) error {
+// unmet is called when the condition of an Op does not hold. An earlier attempt may have done the
+// Op. The record shows whether it has, unless it was written since: then the Op fails, as it
+// would for a caller that calls again.
+func (o *opSet) unmet(ctx context.Context, i int) error {
 	p, op := &o.plans[i], o.ops[i]
-	if unsure {
+	if o.sender.unsure {
 		if err := o.read(ctx, i); err != nil {
 			return err
 		}
 	}
 	switch v := p.record.Version; {
-	case unsure && (v == p.version || v == 0 && op.Value == nil):
+	case o.sender.unsure && (v == p.version || v == 0 && op.Value == nil):
 		p.state = opDone
 	case op.Optional:
 		p.state = opLeftOut
@@ -137,7 +145,7 @@ func (o *opSet) unmet(ctx context.Context, i int, unsure bool) error {
 	return nil
 }
 
-// steps are those of the Ops that are open and known.
+// steps returns the steps of the Ops that are open and need no read.
 func (o *opSet) steps(of int) (t transaction) {
 	for i := range o.ops {
 		p, op := &o.plans[i], o.ops[i]
@@ -157,9 +165,10 @@ func (o *opSet) steps(of int) (t transaction) {
 	return t
 }
 
-// refused takes in why a step was refused. Nil means that the next attempt may be carried
-// out.
-func (o *opSet) refused(ctx context.Context, st step, err error, unsure bool) error {
+// refused decides about a step that a server has refused: the folder of records is missing, or the
+// condition does not hold, or what the session knows of the record is out of date, or the server
+// does not permit the step. An optional Op is left out if waiting cannot cure that.
+func (o *opSet) refused(ctx context.Context, st step, err error) error {
 	p, op := &o.plans[st.op], o.ops[st.op]
 	made, isCreate := st.req.(*zk.CreateRequest)
 	switch {
@@ -167,12 +176,12 @@ func (o *opSet) refused(ctx context.Context, st step, err error, unsure bool) er
 		return err
 	case isCreate && isMissing(err):
 		folder, _ := split(made.Path)
-		err = o.s.makeFolder(ctx, folder)
+		err = o.s.folders.ensure(ctx, folder)
 	case !isMissing(err) && !errors.Is(err, zk.ErrNodeExists):
 		err = translate(err, "WRITE", o.s.b.lay.record(o.queue, op.Record))
 	case op.If.Kind == driver.IfAbsent || op.If.Kind == driver.IfAt:
-		return o.unmet(ctx, st.op, unsure)
-	default: // another version is there by now, perhaps with the same value
+		return o.unmet(ctx, st.op)
+	default: // the record has another version by now, perhaps with the same value
 		if p.fresh {
 			p.vain = p.basis.version
 		}
@@ -188,8 +197,8 @@ func (o *opSet) refused(ctx context.Context, st step, err error, unsure bool) er
 	return err
 }
 
-// leaveOut takes Ops out of the next attempts: for now, or all that are not about bound
-// records for good.
+// leaveOut sets whether the next attempts are without the Ops. With unbound, those that are not
+// about bound records are left out for good.
 func (o *opSet) leaveOut(later, unbound bool) {
 	for i := range o.plans {
 		p := &o.plans[i]
@@ -199,7 +208,6 @@ func (o *opSet) leaveOut(later, unbound bool) {
 	}
 }
 
-// done takes in that the last attempt was carried out, by a transaction with that number.
 func (o *opSet) done(zxid int64) {
 	for i, op := range o.ops {
 		p := &o.plans[i]
@@ -228,8 +236,8 @@ func (o *opSet) results() []driver.Result {
 	return all
 }
 
-// undo returns Ops that take back what the last attempt has made where nothing was: a join
-// that its caller never learns of must leave no ledger entry.
+// undo returns Ops that delete the records that the last attempt has made where none was. A join
+// that its caller never learns of must leave no name in a ledger.
 func (o *opSet) undo() (ops []driver.Op) {
 	for i, op := range o.ops {
 		if op.If.Kind == driver.IfAbsent && op.Value != nil && o.plans[i].sent {

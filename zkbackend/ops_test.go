@@ -15,7 +15,7 @@ func testOps(known map[string]driver.Record, ops ...driver.Op) *opSet {
 	for name, r := range known {
 		s.records.see(recordKey{"q", name}, r)
 	}
-	return newOps(s, "q", ops)
+	return newOps(s, &sender{}, "q", ops)
 }
 
 func TestAnOpRequiresWhatIsKnownOfItsRecord(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAVersionIsRequiredByItsNode(t *testing.T) {
 	}, paths)
 }
 
-func TestWhatAJoinHasMadeIsTakenBackByItsVersion(t *testing.T) {
+func TestAnUndoDeletesWhatTheJoinHasMadeByItsVersion(t *testing.T) {
 	o := testOps(nil,
 		driver.Op{Record: "ledger", If: driver.Absent(), Value: []byte("mine")},
 		driver.Op{Record: "limit", If: driver.EqualOrAbsent([]byte("8")), Value: []byte("8")},

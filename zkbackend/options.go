@@ -19,13 +19,13 @@ import (
 // DefaultRoot is the path of the queues unless Options.Root is set.
 const DefaultRoot = "/fairlock"
 
-// maxRoot keeps root, name and entry well below what a server takes as a path.
+// maxRoot keeps the path of an entry well below the longest that a server accepts.
 const maxRoot = 512
 
-// defaultPort is what a server without a port gets.
+// defaultPort is the port of an address without one.
 const defaultPort = "2181"
 
-// defaultTick is the tickTime of a server that was not told another.
+// defaultTick is the default tickTime of a server.
 const defaultTick = 2 * time.Second
 
 // Layout is how entries are named. All programs that share a lock must use the same
@@ -44,15 +44,14 @@ const (
 	LayoutKazoo
 )
 
+func (l Layout) valid() bool { return l == LayoutCurator || l == LayoutKazoo }
+
 // String returns the layout's name.
 func (l Layout) String() string {
-	switch l {
-	case LayoutCurator:
-		return "curator"
-	case LayoutKazoo:
-		return "kazoo"
+	if !l.valid() {
+		return fmt.Sprintf("Layout(%d)", int(l))
 	}
-	return fmt.Sprintf("Layout(%d)", int(l))
+	return [...]string{"curator", "kazoo"}[l]
 }
 
 // Proof is which acknowledged request proves that the service still has the session;
@@ -81,19 +80,14 @@ const (
 	ProofQuorum
 )
 
+func (p Proof) valid() bool { return ProofAuto <= p && p <= ProofQuorum }
+
 // String returns the proof's name.
 func (p Proof) String() string {
-	switch p {
-	case ProofAuto:
-		return "auto"
-	case ProofPing:
-		return "ping"
-	case ProofSync:
-		return "sync"
-	case ProofQuorum:
-		return "quorum"
+	if !p.valid() {
+		return fmt.Sprintf("Proof(%d)", int(p))
 	}
-	return fmt.Sprintf("Proof(%d)", int(p))
+	return [...]string{"auto", "ping", "sync", "quorum"}[p]
 }
 
 // Auth is a login of a session, which it sends on every connection.
@@ -199,9 +193,9 @@ func (o *Options) wrong() error {
 		return fmt.Errorf("the Root %q does not begin with a slash", o.Root)
 	case o.Root != "/" && checkPath(o.Root) != nil:
 		return fmt.Errorf("the Root %q is no path: %w", o.Root, checkPath(o.Root))
-	case o.Layout != LayoutCurator && o.Layout != LayoutKazoo:
+	case !o.Layout.valid():
 		return fmt.Errorf("there is no %s", o.Layout)
-	case o.Proof < ProofAuto || o.Proof > ProofQuorum:
+	case !o.Proof.valid():
 		return fmt.Errorf("there is no %s", o.Proof)
 	case o.TickTime < time.Millisecond:
 		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)

@@ -16,48 +16,48 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// ownKey is how an entry of the session is known before it has a number.
+// ownKey identifies an entry of the session, from before it has a sequence number.
 type ownKey struct{ queue, guid string }
 
-// ownEntry is what the session knows of an entry of its own. Only the caller of Update and
-// Leave, which makes one call at a time, reads and writes what is not atomic.
+// ownEntry is what the session knows of an entry of its own. The caller makes calls about an
+// entry one at a time, and only those use the fields that are not atomic.
 type ownEntry struct {
-	data    []byte       // as joined, of entries that may get a mark
+	data    []byte       // as joined, if the entry can get a mark
 	token   int64        //
-	marks   driver.Marks // that it is known to have
-	version int32        // how often its data was written since it was made
-	detail  int32        // how often its detail was written; 0: there is none, as far as is known
-	tried   bool         // an attempt to make it was perhaps carried out
-	holder  atomic.Bool  // there may be a node among the holders
+	marks   driver.Marks // those that the session has added
+	version int32        // how often the value was written since the join
+	detail  int32        // how often the detail was written; 0: the session knows of none
+	tried   bool         // a detail may exist all the same
+	holder  atomic.Bool  // a node among the holders may exist
 	leaving atomic.Bool  // Leave was called, and deletes that node too
 
-	cleared chan struct{} // of debris that is being deleted: closed after that; nil otherwise
+	cleared chan struct{} // of debris: closed when it was deleted; nil for other entries
 }
 
-// registry has the session's own entries, from before each is made until it is certain
-// that it is gone.
+// registry has the session's own entries, from before each can exist until it is certain that
+// it does not.
 //
-// A join whose answer was lost is looked for by Sync and a listing on a newer connection.
-// If its entry is not there, it may still come: a server with Netty, which TLS needs, goes
-// on with what it has read of a connection when the newer one is there. Then an entry
-// appears that no caller knows, and its queue would wait for it until the session ends.
-// Such an entry is debris. The session recognises it by its owner, which is this session,
-// and by its name, which is not registered. Names have a random part, so the deletion of
-// debris never hits another entry. Debris is found by every read of an entry that shows
-// its owner, and by listing a queue again after a join that was not there.
+// If the answer to a join was lost, the session sends a Sync and lists the queue on a newer
+// connection. An entry that is not there can still appear: a server with Netty, which TLS needs,
+// goes on with what it has read from the old connection. No caller knows such an entry, and the
+// queue would wait for it until the session ends. It is debris, and the session deletes it.
+//
+// The session recognises debris by its owner, which is this session, and by its name, which is
+// not registered. Names have a random part, so no other entry is deleted. Every read that shows
+// the owner of an entry finds debris, and so do two later listings of the queue.
 type registry struct {
 	s *zkSession
 
 	mu   sync.Mutex
 	all  map[ownKey]*ownEntry
-	late map[ownKey][]driver.Op // of joins that were not there: what takes back their Ops
+	late map[ownKey][]driver.Op // of joins that may be carried out late: what undoes their Ops
 }
 
 func newRegistry(s *zkSession) *registry {
 	return &registry{s: s, all: make(map[ownKey]*ownEntry), late: make(map[ownKey][]driver.Op)}
 }
 
-// expect registers an entry that is about to be made.
+// expect registers an entry that a transaction is about to make.
 func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) {
 	e := &ownEntry{}
 	if req.Detail != nil {
@@ -71,22 +71,22 @@ func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) {
 	r.all[k] = e
 }
 
-// of returns what is known of an entry, or nil.
+// of returns a registered entry, or nil.
 func (r *registry) of(k ownKey) *ownEntry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all[k]
 }
 
-// forget takes in that an entry is gone, or will never be.
+// forget removes an entry that does not exist, and will not, except as debris.
 func (r *registry) forget(k ownKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, k)
 }
 
-// expectLate has the queue of a join that was not there listed after a while, and after a
-// TTL. What comes even later is found by a read.
+// expectLate lists the queue of a join whose entry was not there twice: after at most a second,
+// and a TTL later. Debris that appears even later is found by reads.
 func (r *registry) expectLate(k ownKey, undo []driver.Op) {
 	r.mu.Lock()
 	r.late[k] = undo
@@ -110,15 +110,14 @@ func (r *registry) expectLate(k ownKey, undo []driver.Op) {
 	})
 }
 
-// sight takes in that an entry was read. If it is debris, it is deleted in the background.
-func (r *registry) sight(queue string, n entryName, stat zk.Stat) {
+// onRead is called with each entry that was read. It deletes debris in the background.
+func (r *registry) onRead(queue string, n entryName, stat zk.Stat) {
 	if n.guid != "" && stat.EphemeralOwner == r.s.conn.Owner() && r.of(ownKey{queue, n.guid}) == nil {
 		r.s.conn.Go(func(ctx context.Context) { r.clear(ctx, queue, n) })
 	}
 }
 
-// isDebris reports whether an entry of the session, as a read has shown it, is one that no
-// caller knows.
+// isDebris reports whether an entry, as a read has shown it, is debris.
 func (r *registry) isDebris(e *driver.Entry) bool {
 	n, ok := nameOf(e.Ref)
 	if !ok || n.guid == "" || e.Session != r.s.ID() {
@@ -128,15 +127,14 @@ func (r *registry) isDebris(e *driver.Entry) bool {
 	return own == nil || own.cleared != nil
 }
 
-// clear deletes an entry that no caller knows, with what was made with it, or waits until
-// another call has done so.
+// clear deletes debris, with what its join has made too, or waits until another call has done so.
 func (r *registry) clear(ctx context.Context, queue string, n entryName) {
 	k := ownKey{queue, n.guid}
 	r.mu.Lock()
 	known, undo := r.all[k], r.late[k]
-	mine := &ownEntry{detail: 1, cleared: make(chan struct{})} // perhaps it has a detail
+	mine := &ownEntry{detail: 1, cleared: make(chan struct{})} // it may have a detail
 	if known == nil {
-		r.all[k] = mine // so no other call deletes it meanwhile
+		r.all[k] = mine // so no other call deletes it too
 	}
 	r.mu.Unlock()
 	if known != nil {

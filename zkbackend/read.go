@@ -24,47 +24,42 @@ func newReader(s *zkSession, queue string) reader {
 	return reader{s: s, queue: queue, folder: s.b.lay.folder(queue)}
 }
 
-// read is Read. It takes one round trip for the entries, the holders and the records, in
-// this order: a limit that was lowered before an entry left must not be missed.
+// read is Read. One round trip reads the entries, the holders and the records, in this order:
+// a View must show a limit that was lowered before an entry left.
 func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
 	var (
 		b                  batch
 		names              []entryName
 		admitted, detailed = make(map[string]bool), make(map[string]bool)
 		records            = make(map[string]driver.Record)
-		further            batch // records whose names are not known yet
+		further            batch // of records whose names the first batch finds
 	)
-	take := func(k recordKey) func(driver.Record) {
-		return func(rec driver.Record) {
+	add := func(b *batch, name string) {
+		b.addRecord(r.s, recordKey{r.queue, name}, func(rec driver.Record) {
 			if rec.Version != 0 {
-				records[k.record] = rec
+				records[name] = rec
 			}
-		}
+		})
 	}
-	b.addFolder(r.folder, func(a conn.Answer) {
-		names = parseNames(a.Children)
-		r.s.checkProtocols(r.queue, names)
-	})
+	b.addFolder(r.folder, func(a conn.Answer) { names = r.list(a.Children) })
 	if req.Marks {
 		b.addFolder(r.s.b.lay.holders(r.queue), into(admitted))
 	}
 	if req.Detail {
 		b.add(conn.Children(r.s.b.lay.details(r.queue)), func(a conn.Answer) error {
-			into(detailed)(a) // without the permission to read them there are none
+			into(detailed)(a) // none, without the permission to list them
 			return nil
 		})
 	}
 	for _, name := range req.Records {
 		if !strings.HasSuffix(name, "/") {
-			k := recordKey{r.queue, name}
-			b.addRecord(r.s, k, take(k))
+			add(&b, name)
 			continue
 		}
 		b.addFolder(r.s.b.lay.records(r.queue), func(a conn.Answer) {
 			for _, c := range a.Children {
 				if rec, ok := recordNamed(c); ok && strings.HasPrefix(rec, name) {
-					k := recordKey{r.queue, rec}
-					further.addRecord(r.s, k, take(k))
+					add(&further, rec)
 				}
 			}
 		})
@@ -78,7 +73,7 @@ func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, 
 	if req.Detail {
 		err = r.describe(ctx, v.Entries, detailed)
 	} else {
-		err = r.look(ctx, v.Entries, names, req.Marks)
+		err = r.inspect(ctx, v.Entries, names, req.Marks)
 	}
 	for i := range v.Entries {
 		n, _ := nameOf(v.Entries[i].Ref)
@@ -91,7 +86,23 @@ func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, 
 	return v, err
 }
 
-// into returns what takes the children of a folder into a set.
+// list returns the entries among the children of the queue's folder, in order. Once for each
+// queue it logs that entries of several protocols are there: Kazoo looks for other names than
+// Curator does, and each of Curator's locks sorts the names of the others wrongly. This
+// backend sees all of them, so the order among its own entries is right.
+func (r reader) list(children []string) []entryName {
+	names := parseNames(children)
+	if i := mixed(names); i >= 0 {
+		if logged, _ := r.s.mixed.get(r.queue); !logged {
+			r.s.mixed.put(r.queue, true, nil)
+			r.s.cfg.Logger.Warn("zookeeper: entries of several protocols in one queue; their owners do not see each other",
+				"name", r.queue, "entry", names[0].text, "other", names[i].text)
+		}
+	}
+	return names
+}
+
+// into returns a function that adds the children of a folder to a set.
 func into(set map[string]bool) func(conn.Answer) {
 	return func(a conn.Answer) {
 		for _, c := range a.Children {
@@ -100,7 +111,7 @@ func into(set map[string]bool) func(conn.Answer) {
 	}
 }
 
-// view returns the part of a queue that a request is for.
+// view returns the part of a queue that a request asks for.
 func (r reader) view(names []entryName, req driver.ReadRequest) driver.View {
 	if req.Upto == 0 {
 		n := len(names)
@@ -116,7 +127,7 @@ func (r reader) view(names []entryName, req driver.ReadRequest) driver.View {
 	return driver.View{Entries: r.entries(names[start:end]), Complete: start == 0, Count: end}
 }
 
-// behind returns the index of the first name with a higher place.
+// behind returns the index of the first name with a place above place.
 func behind(names []entryName, place int64) int {
 	i, _ := slices.BinarySearchFunc(names, place, func(n entryName, p int64) int {
 		return cmp.Or(cmp.Compare(n.place(), p), -1)
@@ -132,11 +143,11 @@ func (r reader) entries(names []entryName) []driver.Entry {
 	return all
 }
 
-// atOnce is how many nodes are asked for together.
+// atOnce is how many nodes a batch reads at most.
 const atOnce = 128
 
-// describe reads what the nodes of entries show. Those that are gone meanwhile keep what
-// their names show: they were in the queue when that was read.
+// describe reads the nodes of entries. An entry that is gone by now keeps what its name shows,
+// because it was in the queue when that was listed.
 func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed map[string]bool) error {
 	for chunk := range slices.Chunk(entries, atOnce) {
 		var b, hidden batch
@@ -144,11 +155,11 @@ func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed m
 			e := &chunk[i]
 			n, _ := nameOf(e.Ref)
 			b.add(conn.Get(e.Key), func(a conn.Answer) error {
-				if errors.Is(a.Err, zk.ErrNoAuth) { // not its data, then
+				if errors.Is(a.Err, zk.ErrNoAuth) { // Exists needs no permission
 					hidden.add(conn.Exists(e.Key), func(a conn.Answer) error { return r.describeOne(e, n, a) })
 					return nil
 				}
-				a.Data = append([]byte{}, a.Data...) // nil would mean that the answer did not contain it
+				a.Data = append([]byte{}, a.Data...) // nil would mean that it was not read
 				return r.describeOne(e, n, a)
 			})
 			if detailed[n.guid] {
@@ -172,7 +183,7 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	case a.Err != nil:
 		return translate(a.Err, "READ", e.Key)
 	}
-	r.s.own.sight(r.queue, n, a.Stat)
+	r.s.own.onRead(r.queue, n, a.Stat)
 	var token int64
 	e.Data, e.Marks, token = decodeEntry(n, a.Data, a.Stat.Version)
 	e.Token = cmp.Or(token, a.Stat.Czxid)
@@ -185,18 +196,18 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	return nil
 }
 
-// hasSession reports whether a node of that owner ends with a session. 0 is a persistent
-// node, and containers and nodes with a TTL of their own have numbers that no session has
-// (EphemeralType of ZooKeeper).
+// hasSession reports whether a node with that owner ends with a session. A persistent node has
+// the owner 0. Containers and nodes with a TTL have owners that are no session (EphemeralType of
+// ZooKeeper).
 func hasSession(owner int64) bool {
 	const container, withTTL = -1 << 63, 0xff
 	return owner != 0 && owner != container && uint64(owner)>>56 != withTTL //nolint:gosec // the number of a session is opaque bits
 }
 
-// look reads what the names do not show: of foreign entries, whether they have a session,
-// or would stay for ever; and with marks, whether a writer became a reader. Only an entry
-// that was first gets that mark, so it is the first of its queue.
-func (r reader) look(ctx context.Context, entries []driver.Entry, names []entryName, marks bool) error {
+// inspect reads what the names do not show: whether a foreign entry has a session, and, with
+// marks, whether the first entry of the queue is a writer that became a reader. Only an entry
+// that was first gets that mark, and it is the first as long as it exists.
+func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []entryName, marks bool) error {
 	var b batch
 	for i := range entries {
 		e := &entries[i]
@@ -212,7 +223,7 @@ func (r reader) look(ctx context.Context, entries []driver.Entry, names []entryN
 				continue
 			}
 			b.add(conn.Exists(e.Key), func(a conn.Answer) error {
-				if a.Err == nil { // of one that is gone the end will be reported
+				if a.Err == nil { // otherwise the watch of the entry reports that it is gone
 					e.Unleased = !hasSession(a.Stat.EphemeralOwner)
 					r.s.leased.put(e.Key, !e.Unleased, nil)
 				}
@@ -221,4 +232,48 @@ func (r reader) look(ctx context.Context, entries []driver.Entry, names []entryN
 		}
 	}
 	return b.run(ctx, r.s, false)
+}
+
+// batch is reads that are sent together and carried out in order.
+type batch struct {
+	reqs []conn.Request
+	take []func(conn.Answer) error
+}
+
+// add adds a read, and the function that gets the answer.
+func (b *batch) add(req conn.Request, take func(conn.Answer) error) {
+	b.reqs, b.take = append(b.reqs, req), append(b.take, take)
+}
+
+// addFolder adds the listing of a folder. One that is not there has no children.
+func (b *batch) addFolder(path string, take func(conn.Answer)) {
+	b.add(conn.Children(path), func(a conn.Answer) error {
+		if a.Err != nil && !isMissing(a.Err) {
+			return translate(a.Err, "READ", path)
+		}
+		take(a)
+		return nil
+	})
+}
+
+// run sends the reads, and calls the functions in order until one returns an error. With fresh
+// the answers are not older than the call: a Sync goes first, unless the server is standalone.
+func (b *batch) run(ctx context.Context, s *zkSession, fresh bool) error {
+	reqs := b.reqs
+	if len(reqs) == 0 {
+		return nil
+	}
+	if fresh = fresh && !s.conn.Standalone(); fresh {
+		reqs = append([]conn.Request{conn.Sync()}, reqs...)
+	}
+	answers, err := s.conn.Read(ctx, reqs...)
+	if err != nil {
+		return err //nolint:wrapcheck // the verbs do
+	}
+	for i, take := range b.take {
+		if err := take(answers[i+len(reqs)-len(b.reqs)]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -14,18 +14,19 @@ import (
 //	records/limit           the value, and the version
 //	records/limit@<version> nothing
 //
-// A transaction of ZooKeeper can require that a node is there, or is not there (by making
-// it), or has a number of writes, which begins at 0 again with every node. It cannot
-// compare data. So each write of a record makes both nodes anew, and the second has a
-// random name. To require a version is to require that node: no other write of the record
-// has it, also after the record was deleted, so a request that arrives late changes
-// nothing. To require that a record is absent is to make the first node. To require a
-// value is to require the version that had it when it was read last; if that version is
-// gone, the record is read again. A session that has written a record, or has read it,
-// needs no read for that.
+// A transaction of ZooKeeper can require that a node exists, or does not (by making it), or has
+// a number of writes, which begins at 0 again with every node. It cannot compare data. So each
+// write of a record makes both nodes anew, and the name of the second has a random part.
 //
-// The version nodes make each write a change of the folder's children, which is what
-// watches of records are on.
+//   - To require a version is to require its version node. No other write of the record makes a
+//     node of that name, not even after the record was deleted. So a late request changes nothing.
+//   - To require that a record is absent is to make the first node.
+//   - To require a value is to require the version that had it when it was read last. If that
+//     version is gone, the record is read again. A session that has written or read the record
+//     needs no other read.
+//
+// Each write changes the children of the records' folder, by the version nodes. Watches of
+// records are on that folder.
 
 // recordKey names a record.
 type recordKey struct{ queue, record string }
@@ -35,16 +36,16 @@ type knownRecords struct {
 	seen[recordKey, driver.Record]
 }
 
-// see takes in a record. Answers do not come in the order of the store, so what has a lower
-// token is dropped.
+// see remembers a record, unless a newer one is known: answers do not come in the order of the
+// store.
 func (n *knownRecords) see(k recordKey, r driver.Record) {
 	n.put(k, r, func(old driver.Record) bool { return r.Version != 0 && r.Token < old.Token })
 }
 
-// errDamaged: only an operator can help.
+// errDamaged: an operator must delete the nodes.
 var errDamaged = fmt.Errorf("%w: a record's nodes are damaged", driver.ErrRefused)
 
-// addRecord adds the read of a record, which is zero if it is not there.
+// addRecord adds the read of a record. A record that is not there is zero.
 func (b *batch) addRecord(s *zkSession, k recordKey, take func(driver.Record)) {
 	path := s.b.lay.record(k.queue, k.record)
 	b.add(conn.Get(path), func(a conn.Answer) error {
@@ -65,14 +66,14 @@ func (b *batch) addRecord(s *zkSession, k recordKey, take func(driver.Record)) {
 	})
 }
 
-// basis is what an Op requires of its record: a version, or 0: that it is absent.
+// basis is what an Op requires of its record.
 type basis struct {
-	version int64
-	keep    bool // and nothing is written
+	version int64 // 0: that it is absent
+	keep    bool  // nothing is written
 }
 
-// steps are the requests that change a record from its basis to a value, nil for none. The
-// last of those that write has the record's token in its Stat.
+// steps returns the requests that change a record from its basis to a value, or delete it if
+// value is nil. If a value is written, the Stat of the last answer has the record's token.
 func (b basis) steps(l layout, k recordKey, value []byte, version int64, flags int32, acl []zk.ACL) (reqs []any) {
 	path := l.record(k.queue, k.record)
 	switch {
@@ -80,7 +81,7 @@ func (b basis) steps(l layout, k recordKey, value []byte, version int64, flags i
 		return []any{exists(l.version(k.queue, k.record, b.version))}
 	case b.version != 0:
 		reqs = append(reqs, remove(l.version(k.queue, k.record, b.version)), remove(path))
-	case value == nil: // it must be absent, and stays so
+	case value == nil: // it must be absent, and stays absent
 		reqs = append(reqs, create(path, nil, flags, acl), remove(path))
 	}
 	if value == nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// resolve finds out what became of an attempt that was not answered. Nil means that it was
-// carried out. With errAgain it was not, but may be late: then its entries are debris.
+// resolve finds out whether an attempt without an answer was carried out. Nil means that it was.
+// After an error, j.guid shows what is known: if it is "", nothing of the attempt is there, and
+// its entries are debris if it is carried out later. Otherwise the outcome is still unknown.
 func (j *join) resolve(ctx context.Context, unknown *conn.UnknownError) error {
 	if errors.Is(unknown, driver.ErrSessionOver) || ctx.Err() != nil {
 		return unknown
@@ -23,22 +24,22 @@ func (j *join) resolve(ctx context.Context, unknown *conn.UnknownError) error {
 		return err
 	case found == len(j.parts):
 		return nil
-	case found > 0: // another client has deleted one of the entries
+	case found > 0: // another client has deleted the others
 		return j.undone(ctx, errAgain)
 	}
-	if j.end(); errors.Is(unknown, driver.ErrRefused) { // it is too long for the servers
+	if j.end(); errors.Is(unknown, driver.ErrRefused) { // the request is too long for the servers
 		return unknown.Err
 	}
 	return errAgain
 }
 
-// find looks for the entries of the attempt, and returns how many it has found; with none,
-// it takes in that none was made so far. A Sync flushes what was proposed before. On the
-// connection on which the attempt was sent, the listing comes after it.
+// find returns how many entries of the attempt are there. If there are none, it ends the attempt,
+// and from then on its entries are debris. The Sync before the listing makes the server show all
+// that was proposed before. On the connection of the attempt the listing is carried out behind it.
 func (j *join) find(ctx context.Context) (found int, err error) {
-	var list, look batch
+	var lists, stats batch
 	for _, p := range j.parts {
-		list.addFolder(p.folder, func(a conn.Answer) {
+		lists.addFolder(p.folder, func(a conn.Answer) {
 			i := slices.IndexFunc(a.Children, func(c string) bool { return strings.HasPrefix(c, j.guid) })
 			if i < 0 {
 				return
@@ -46,10 +47,10 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 			p.path = p.folder + "/" + a.Children[i]
 			n, _ := parseName(a.Children[i])
 			p.ahead = behind(parseNames(a.Children), n.place()-1)
-			look.add(conn.Exists(p.path), func(a conn.Answer) error {
+			stats.add(conn.Exists(p.path), func(a conn.Answer) error {
 				if a.Err != nil {
 					p.path = ""
-					return nil //nolint:nilerr // it was deleted meanwhile
+					return nil //nolint:nilerr // another client has deleted it
 				}
 				found++
 				p.zxid = a.Stat.Czxid
@@ -57,13 +58,13 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 			})
 		})
 	}
-	if err := list.run(ctx, j.s, true); err != nil {
+	if err := lists.run(ctx, j.s, true); err != nil {
 		return 0, err
 	}
-	if err := look.run(ctx, j.s, false); err != nil {
+	if err := stats.run(ctx, j.s, false); err != nil {
 		return 0, err
 	}
-	if len(look.reqs) == 0 {
+	if len(stats.reqs) == 0 {
 		for _, p := range j.parts {
 			j.s.own.expectLate(p.key(j.guid), p.ops.undo())
 		}
@@ -72,8 +73,8 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 	return found, nil
 }
 
-// undone returns err when the entries of the attempt that are known are deleted, with what
-// its Ops have made where nothing was, and else why they are not.
+// undone deletes the entries of the attempt, and the records that its Ops have made where none
+// was. It returns err then, and otherwise why they are not deleted.
 func (j *join) undone(ctx context.Context, err error) error {
 	var reqs []driver.LeaveRequest
 	for _, p := range j.parts {
@@ -82,7 +83,7 @@ func (j *join) undone(ctx context.Context, err error) error {
 			ref := driver.Ref{Queue: p.req.Queue, Key: p.path, Place: n.place()}
 			reqs = append(reqs, driver.LeaveRequest{Ref: ref, Ops: p.ops.undo()})
 		}
-		p.ops = newOps(j.s, p.req.Queue, p.req.Ops)
+		p.ops = newOps(j.s, &sender{}, p.req.Queue, p.req.Ops)
 	}
 	if _, failed := j.s.Leave(ctx, reqs...); failed != nil {
 		return failed
@@ -109,8 +110,8 @@ func (j *join) settle(ctx context.Context) error {
 	return nil
 }
 
-// peek reads a folder that must be empty. The error is a *driver.TakenError if it is not.
-func (j *join) peek(ctx context.Context, p *joinPart) error {
+// requireEmpty reads a folder that must be empty. The error is a *driver.TakenError if it is not.
+func (j *join) requireEmpty(ctx context.Context, p *joinPart) error {
 	var names []entryName
 	read := func(fresh bool) error {
 		var b batch
@@ -119,8 +120,8 @@ func (j *join) peek(ctx context.Context, p *joinPart) error {
 	}
 	err := read(false)
 	if len(names) > 0 && !j.s.conn.Standalone() {
-		// A follower may not know yet that the last of them has left. That it does not
-		// know of a new one does no harm: the version is required.
+		// The entries may be gone, and the follower may not know that yet. That it may not know
+		// a new entry does no harm, because the transaction requires the folder's version.
 		err = read(true)
 	}
 	if err != nil || len(names) == 0 {
@@ -129,12 +130,11 @@ func (j *join) peek(ctx context.Context, p *joinPart) error {
 	return j.taken(ctx, p, names)
 }
 
-// taken is the error of a queue that is not empty. That the first entry cannot be read is
-// no reason to fail in another way.
+// taken returns the error of a queue that is not empty, also if the first entry cannot be read.
+// It returns errAgain if that entry was debris.
 func (j *join) taken(ctx context.Context, p *joinPart, names []entryName) error {
-	r := newReader(j.s, p.req.Queue)
-	first := r.entries(names[:1])
-	if err := r.describe(ctx, first, nil); err != nil && !driver.Incurable(err) {
+	first := p.entries(names[:1])
+	if err := p.describe(ctx, first, nil); err != nil && !driver.Incurable(err) {
 		return err
 	}
 	if j.s.own.isDebris(&first[0]) && !p.cleared {

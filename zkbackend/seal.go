@@ -11,18 +11,18 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// seal keeps everybody else from writing the entries of a session: a login that only this
-// session knows, and that alone has the permission WRITE on them.
+// seal is a login that only this session knows. It alone has the permission WRITE on the entries
+// of the session, so no other client can write them.
 //
-// An entry that was the first of its queue is released by a transaction that writes and
-// deletes it. The watch of the waiter behind it then reports a change, where a plain
-// deletion, of a waiter that gives up or a session that expires, is reported as a
-// deletion (DataTree.processTxn applies the parts of a transaction one by one, and a
-// watch fires once; seen on 3.8 and 3.9). So the waiter knows without a read that no
-// entry is ahead. It would be wrong if others could write there: Curator's Revoker does.
+// The session releases an entry that was the first of its queue by a transaction that writes the
+// entry and deletes it. The watch of the waiter behind it then reports a change. A plain
+// deletion, of a waiter that gives up or a session that expires, is reported as a deletion.
+// (DataTree.processTxn applies the parts of a transaction one by one, and a watch fires once;
+// seen on 3.8 and 3.9.) So from a change the waiter knows, without a read, that no entry is
+// ahead. That would be wrong if other clients could write there, as Curator's Revoker does.
 //
-// That takes servers that enforce permissions, which the first session tries out. Without a
-// seal, a waiter reads the queue when the entry ahead is gone.
+// A seal is useful only on servers that enforce permissions, which the first session tests.
+// Without a seal, a waiter reads the queue when the entry ahead is gone.
 type seal struct {
 	auth conn.Auth
 	acl  zk.ACL
@@ -36,8 +36,8 @@ func newSeal() *seal {
 	}
 }
 
-// entryACL returns the ACL of sealed entries: what the user wants, without the permission
-// to write or to change that.
+// entryACL returns the ACL of sealed entries: the user's, without the permissions to write and
+// to change the ACL.
 func (l *seal) entryACL(acl []zk.ACL) []zk.ACL {
 	var all []zk.ACL
 	for _, a := range acl {
@@ -48,10 +48,10 @@ func (l *seal) entryACL(acl []zk.ACL) []zk.ACL {
 	return append(all, l.acl)
 }
 
-// explicit returns an ACL in which "auth", all identities of the connection, is replaced
-// by the logins that the user gave, as far as they are by password: a connection with a
-// seal shows one more, which must not get into folders. The digests are right only on
-// servers that compute them as the library does. A session has a seal on no others.
+// explicit returns an ACL in which the user's logins replace "auth", if all of them are by
+// password. "auth" means all logins of the connection, and in folders it must not mean the seal.
+// The digests are right only on servers that compute them as the library does; on others a
+// session has no seal.
 func explicit(acl []zk.ACL, auth []Auth) []zk.ACL {
 	plain := len(auth) > 0 && !slices.ContainsFunc(auth, func(a Auth) bool { return a.Scheme != "digest" })
 	var all []zk.ACL
@@ -68,41 +68,33 @@ func explicit(acl []zk.ACL, auth []Auth) []zk.ACL {
 	return all
 }
 
-// isUseful reports whether the servers enforce permissions, and whether the session may
-// write what only the seal may write: servers with another digestAlg do not know the seal by
-// the digest that is computed here. The session's connection shows the seal.
+// isUseful reports whether the servers enforce permissions, and whether the session may write
+// what only the seal may write. It may not on servers with another digestAlg. The session's
+// connection must have logged in with the seal.
 func (l *seal) isUseful(ctx context.Context, s *zkSession) (bool, error) {
-	denied, err := s.mayWrite(ctx, zk.WorldACL(zk.PermRead))
-	if err != nil || denied != writeDenied { // allowed if the user is "super"
+	allowed, known, err := mayWrite(ctx, s, zk.WorldACL(zk.PermRead))
+	if err != nil || !known || allowed { // "super" is allowed everything
 		return false, err
 	}
-	allowed, err := s.mayWrite(ctx, []zk.ACL{l.acl})
-	return allowed == writeAllowed, err
+	allowed, _, err = mayWrite(ctx, s, []zk.ACL{l.acl})
+	return allowed, err
 }
 
-// writing is what mayWrite finds out.
-type writing int
-
-const (
-	writeUnknown writing = iota // no node could be made
-	writeAllowed
-	writeDenied
-)
-
-// mayWrite asks whether the session may write a node with that ACL, by a transaction that
-// makes one, writes it and deletes it. Nothing of it stays.
-func (s *zkSession) mayWrite(ctx context.Context, acl []zk.ACL) (writing, error) {
+// mayWrite reports whether the session may write a node with that ACL. It tries, by a
+// transaction that makes a node, writes it and deletes it, so nothing stays. If no node can be
+// made, known is false.
+func mayWrite(ctx context.Context, s *zkSession, acl []zk.ACL) (allowed, known bool, err error) {
 	for _, folder := range []string{s.b.lay.root, ""} {
 		path := folder + "/fairlock-" + random(guidLen/2)
 		a, err := s.conn.Repeat(ctx, conn.Multi(create(path, nil, zk.FlagEphemeral, acl), setData(path, nil, -1), remove(path)))
 		switch {
 		case errors.Is(err, zk.ErrNoAuth) && a.Failed == 1:
-			return writeDenied, nil
-		case err == nil, errors.Is(err, zk.ErrNoAuth) && a.Failed == 2: // the delete is another permission
-			return writeAllowed, nil
+			return false, true, nil
+		case err == nil, errors.Is(err, zk.ErrNoAuth) && a.Failed == 2: // it may write, but not delete
+			return true, true, nil
 		case isClassified(err):
-			return writeUnknown, err
+			return false, false, err
 		}
 	}
-	return writeUnknown, nil
+	return false, false, nil
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A connection with a seal shows one login more than the user's, and a folder that only
-// that one may use would be of use to nobody else.
-func TestAuthStandsForTheUsersLogins(t *testing.T) {
+// A connection with a seal has one login more than the user's. A folder for that login alone
+// would be useless to all other sessions.
+func TestAuthMeansTheUsersLogins(t *testing.T) {
 	acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
 	b, err := newBackend([]string{"a"}, &Options{ACL: acl, Auth: []Auth{DigestAuth("u", "p"), DigestAuth("v", "q")}})
 	require.NoError(t, err)

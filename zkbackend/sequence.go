@@ -13,16 +13,16 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// sequenceGuard is where the last numbers of a folder begin. ZooKeeper counts a folder's
-// children in 32 bits. At the end the count sticks at 2147483647 for those that are made
-// one by one, or turns negative for those that are made together, and the order of numbers
-// means nothing any more (PrepRequestProcessor and DataTree.createNode of 3.8). A folder
-// that is made anew counts from 0. So a join that gets one of the last million numbers
-// gives it back, waits until the queue is empty, and removes the folder.
+// sequenceGuard is the first of a folder's last numbers. ZooKeeper counts a folder's children in
+// 32 bits. At the end, children that are made one by one all get 2147483647, and those that are
+// made together get negative numbers, so the order of numbers means nothing any more
+// (PrepRequestProcessor and DataTree.createNode of 3.8). A folder that is made anew counts from
+// 0. So a join that gets one of the last million numbers deletes its entry, waits until the queue
+// is empty, and removes the folder.
 const sequenceGuard = maxSequence - 1<<20
 
-// overflow takes in an entry with one of the last numbers. It returns errAgain when the
-// folder counts anew, and ErrSequence if other programs keep the folder from emptying.
+// overflow deletes an entry with one of the last numbers, and waits. It returns errAgain when the
+// folder counts from 0 again, and ErrSequence if other programs keep the folder from emptying.
 func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 	if err := j.undone(ctx, nil); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 		if nextSequence(folder.Stat) < sequenceGuard { // another client has removed it
 			return errAgain
 		}
-		if child := stays(folder.Children); child != "" {
+		if child := obstacle(folder.Children); child != "" {
 			err := fmt.Errorf("%w: %w: %q is in %s, and not ours", driver.ErrRefused, ErrSequence, child, p.folder)
 			j.s.cfg.Logger.Error("zookeeper: the sequence numbers of a queue cannot restart", "name", p.req.Queue, "err", err)
 			return err
@@ -55,21 +55,21 @@ func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 		if !driver.Sleep(ctx, j.s.b.Info().Clock, d/2+rand.N(d)) {
 			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, p.folder, context.Cause(ctx))
 		}
-		if p.req.IfEmpty { // whether it is, the next attempt finds out
+		if p.req.IfEmpty { // the next attempt checks that, instead of waiting
 			return errAgain
 		}
 	}
 }
 
-// nextSequence is the number of a folder's next entry: how many children it has ever had.
-// What ZooKeeper shows as Cversion is that and how many are gone, in 32 bits.
+// nextSequence returns the number of a folder's next entry: how many children it has ever had.
+// Cversion is that plus how many were deleted, in 32 bits.
 func nextSequence(folder zk.Stat) int64 {
 	return int64(uint32(folder.Cversion+folder.NumChildren) / 2) //nolint:gosec // it wraps
 }
 
-// stays returns a child that keeps a folder from being removed, or "". Our entries with the
-// last numbers go by themselves; foreign ones would be followed by more.
-func stays(children []string) string {
+// obstacle returns a child that keeps a folder from being removed, or "". Entries of this library
+// with the last numbers are deleted by their sessions. After a foreign one others would come.
+func obstacle(children []string) string {
 	for _, c := range children {
 		n, ok := parseName(c)
 		if !ok && len(children) == 1 || ok && n.guid == "" && (n.seq < 0 || n.seq >= sequenceGuard) {

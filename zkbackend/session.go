@@ -3,6 +3,7 @@ package zkbackend
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// zkSession is one ZooKeeper session, with what it knows of queues. How each request is
-// made is in the files that are named after the methods.
+// zkSession is one ZooKeeper session, with what it remembers of queues. Each method has a type
+// of its own for one call, in the file of that name.
 type zkSession struct {
 	b    *backend
 	cfg  driver.Config
@@ -23,10 +24,11 @@ type zkSession struct {
 	entryACL []zk.ACL // of new entries
 
 	own     *registry
+	folders folders
 	records knownRecords
 	leased  seen[string, bool]  // foreign entries: whether they have a session
-	mixed   seen[string, bool]  // queues of which checkProtocols has logged
-	nodes   seen[string, int64] // foreign entries: the czxid that a Read has returned last
+	mixed   seen[string, bool]  // queues of which it was logged that protocols are mixed there
+	nodes   seen[string, int64] // foreign entries: the czxid that the session has read last
 }
 
 var _ driver.Session = (*zkSession)(nil)
@@ -87,7 +89,7 @@ func (s *zkSession) Names(ctx context.Context, prefix string) ([]string, error) 
 	return named(names, err, "names with prefix", prefix)
 }
 
-// named adds to an error what was to be done. With an error there is no value.
+// named adds to an error which request it is of. With an error there is no value.
 func named[T any](v T, err error, what, of string) (T, error) {
 	if err != nil {
 		var none T
@@ -99,4 +101,38 @@ func named[T any](v T, err error, what, of string) (T, error) {
 // Watch implements driver.Session.
 func (s *zkSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
 	return startWatch(s, t, f)
+}
+
+// seen is what a session remembers of what it has read or written. It may be lost at any time:
+// when there is too much, all of it is forgotten.
+type seen[K comparable, V any] struct {
+	mu  sync.Mutex
+	all map[K]V
+}
+
+const maxSeen = 4096
+
+func (s *seen[K, V]) get(k K) (V, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.all[k]
+	return v, ok
+}
+
+// put remembers v unless better reports that what is remembered is better.
+func (s *seen[K, V]) put(k K, v V, better func(old V) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil || len(s.all) >= maxSeen {
+		s.all = make(map[K]V)
+	}
+	if old, ok := s.all[k]; !ok || better == nil || !better(old) {
+		s.all[k] = v
+	}
+}
+
+func (s *seen[K, V]) forget(k K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, k)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// A node's data may end with a line of this backend's. Other programs, and people, see
-// what the layers above have stored first. No JSON text on one line can end like that.
+// A node's data may end with a line of this backend. The data of the layers above comes first,
+// for other programs and for people. No JSON text on one line ends with such a line.
 const ownLine = "\n#"
 
 func withLine(data []byte, line string) []byte {
@@ -27,14 +27,14 @@ func cutLine(data []byte) (rest []byte, line string, ok bool) {
 	return data[:i:i], string(data[i+len(ownLine):]), true
 }
 
-// The lines of entries with a mark.
+// The last line of an entry that has a mark.
 const (
-	lineShared   = "shared " // and the token that the entry was made with
+	lineShared   = "shared " // and the token of the entry
 	lineAdmitted = "admitted"
 )
 
-// encodeShared returns the data of a writer that became a reader. Its node is made anew,
-// so the czxid is not its token any more.
+// encodeShared returns the data of a writer that became a reader. It contains the token, because
+// the node is made anew and has another czxid.
 func encodeShared(data []byte, token int64) []byte {
 	return withLine(data, lineShared+strconv.FormatInt(token, 10))
 }
@@ -42,10 +42,9 @@ func encodeShared(data []byte, token int64) []byte {
 // encodeAdmitted returns the data of a request for permits that holds.
 func encodeAdmitted(data []byte) []byte { return withLine(data, lineAdmitted) }
 
-// decodeEntry is the inverse of both, for the data of an entry of that name. A node that
-// was not written since it was made, or was written by another program, has no mark: then
-// it stays what its name shows, which lets in no entry too many. token is 0 unless the
-// line has one.
+// decodeEntry is the inverse of both, for an entry of that name. A node that was not written since
+// it was made, or that another program has written, has no mark. That is safe: an entry without
+// its mark only makes others wait longer. token is 0 unless the line has one.
 func decodeEntry(n entryName, data []byte, version int32) (rest []byte, m driver.Marks, token int64) {
 	if version == 0 || n.guid == "" || n.valued {
 		return data, 0, 0
@@ -64,8 +63,8 @@ func decodeEntry(n entryName, data []byte, version int32) (rest []byte, m driver
 	return data, 0, 0
 }
 
-// newVersion returns the version of a record that is about to be written. It is random,
-// so it never comes again: see records.
+// newVersion returns the version for the next write of a record. It is random, so it never comes
+// again: see record.go.
 func newVersion() int64 { return 1 + rand.Int64N(math.MaxInt64) }
 
 func versionText(version int64) string { return strconv.FormatInt(version, 36) }
@@ -73,7 +72,7 @@ func versionText(version int64) string { return strconv.FormatInt(version, 36) }
 // encodeRecord returns the data of a record's node.
 func encodeRecord(value []byte, version int64) []byte { return withLine(value, versionText(version)) }
 
-// decodeRecord is the inverse of encodeRecord. It returns false for what it never writes.
+// decodeRecord is the inverse of encodeRecord. It returns false for other data.
 func decodeRecord(data []byte) (value []byte, version int64, ok bool) {
 	value, line, ok := cutLine(data)
 	version, err := strconv.ParseInt(line, 36, 64)

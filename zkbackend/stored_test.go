@@ -67,8 +67,8 @@ func TestVersionsOfRecordsAreReadBack(t *testing.T) {
 	}
 }
 
-// FuzzStored reads what any program may have put into a folder. Whatever it is, it is an
-// entry like any other or none.
+// FuzzStored parses what any program may have put into a folder: each child is a valid entry or
+// none.
 func FuzzStored(f *testing.F) {
 	f.Add("0123456789abcdefx-lock-0000000001\n_c_x-lock-2147483647\nlock--2147483648", []byte("x\n#shared 1"), int32(1))
 	f.Add("0123456789abcdefw3-lock-0000000001\n0123456789abcdef-__WRIT__0000000002", []byte("\n#admitted"), int32(2))
@@ -103,7 +103,7 @@ func FuzzStored(f *testing.F) {
 }
 
 // FuzzNamesOfQueues turns names into folders and folders into names: no two names share a
-// folder, nor what lies beside it.
+// folder or a side folder.
 func FuzzNamesOfQueues(f *testing.F) {
 	f.Add("/fairlock/orders/settle", "orders/settle", "orders%2Fsettle")
 	f.Add("/fairlock/%v2/x/records", "%v2", "x")

@@ -8,8 +8,8 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// transaction is carried out as a whole or not at all. If it is refused, the answer shows
-// which step failed, and the step's role decides what that means.
+// transaction is carried out as a whole or not at all. If a server refuses it, the answer shows
+// which step failed, and the role of the step decides what that means.
 type transaction []step
 
 // step is one request of a transaction.
@@ -25,17 +25,17 @@ type role int
 
 const (
 	toCreate role = iota // make an entry
-	toCount              // write the folder: its Stat has the entry's czxid and counts the queue
-	toDetail             // write what is next to an entry
+	toCount              // write the folder; its Stat has the entry's czxid and counts the queue
+	toDetail             // write the detail of an entry
 	toHold               // make the node of a holder of permits
 	toOp                 // change a record
 	toCheck              // require an entry
 	toChange             // write an entry
-	toMark               // make an entry anew
-	toTouch              // notify those that watch the queue
-	toWord               // write an entry that was first, before it is deleted
+	toRemake             // make an entry anew
+	toTouch              // notify the watches of the queue
+	toNotice             // the release notice: write an entry that was first, before it is deleted
 	toDelete             // delete an entry
-	toClear              // delete what is next to an entry
+	toClear              // delete a node that is attached to an entry
 )
 
 func (t transaction) request() conn.Request {
@@ -52,24 +52,55 @@ func (t transaction) request() conn.Request {
 // failed returns the step that was refused.
 func (t transaction) failed(a conn.Answer) step { return t[min(a.Failed, len(t)-1)] }
 
-// sender sends the transactions of one call, which may be carried out more than once.
-type sender struct {
-	conn   *conn.Session
-	unsure bool // an attempt was not answered, and may have been carried out
+// call is one call of a method, over all its attempts. Each attempt is a transaction.
+type call interface {
+	// next returns the transaction of the next attempt. It is empty if nothing is left to do.
+	next(ctx context.Context) (transaction, error)
+
+	// done is called when the last attempt was carried out, with the number of the transaction.
+	done(zxid int64)
+
+	// refused is called when the last attempt was not carried out, with the step that failed and
+	// the server's error. Nil means that another attempt may be carried out.
+	refused(ctx context.Context, st step, err error) error
 }
 
-// send returns the number of the transaction, if one of its steps shows it, or the step
-// that was refused.
-func (d *sender) send(ctx context.Context, t transaction) (zxid int64, failed step, err error) {
-	a, err := d.conn.Repeat(ctx, t.request())
-	_, unknown := isUnknown(err)
-	d.unsure = d.unsure || unknown || a.Repeated
+// sender makes the attempts of a call.
+type sender struct {
+	conn   *conn.Session
+	unsure bool // an attempt without an answer may have been carried out
+}
+
+// run makes attempts until one is carried out, or nothing is left to do. Its error is that of the
+// call. If it is a *conn.UnknownError, the outcome of the last attempt is unknown, and those before
+// it were refused.
+func (d *sender) run(ctx context.Context, c call) error {
+	for {
+		t, err := c.next(ctx)
+		if err != nil || len(t) == 0 {
+			return err
+		}
+		a, err := d.conn.Repeat(ctx, t.request())
+		_, unknown := isUnknown(err)
+		d.unsure = d.unsure || unknown || a.Repeated
+		if err == nil {
+			c.done(zxidOf(a))
+			return nil
+		}
+		if err := c.refused(ctx, t.failed(a), err); err != nil {
+			return err
+		}
+	}
+}
+
+// zxidOf returns the number of a transaction, 0 if none of its steps shows it.
+func zxidOf(a conn.Answer) (zxid int64) {
 	for _, r := range a.Ops {
 		if r.Stat != nil && r.Stat.Mzxid != 0 {
 			zxid = r.Stat.Mzxid
 		}
 	}
-	return zxid, t.failed(a), err
+	return zxid
 }
 
 // The requests of steps.

@@ -11,14 +11,15 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// update is one call of Update, over all its attempts.
+// update is one call of Update.
 //
-// A writer becomes a reader by a transaction that deletes its node and makes it anew: same
-// path, same session, and the number in the name keeps the place. Its watchers see that
-// the node was deleted, which of a writer means that they must look; a change of the node
-// would mean that it was released. No read comes between. The node is written once more
-// there: so a condition on its version tells the writer from the reader, see Guard. The
-// data keeps the token, which the czxid is not any more. (Tried on 3.8 and 3.9.)
+// A writer becomes a reader by a transaction that deletes its node and makes it anew, with the
+// same path and owner, so that it keeps its place. No read comes between. A watch of the node
+// reports that it was deleted, and for a writer this means that the watch must read the node; a
+// change would mean that the writer was released. (Tested on 3.8 and 3.9.)
+//
+// The transaction then writes the node once, so a condition on its version distinguishes the
+// writer from the reader: see Guard. The data has the token, because the czxid is another now.
 type update struct {
 	s      *zkSession
 	sender sender
@@ -27,41 +28,28 @@ type update struct {
 	own    *ownEntry // nil if only records are changed
 	ops    *opSet
 
-	// What was refused, and is left out: the detail, the notice to watches of the queue,
-	// and the holder's node, which is there.
+	// What the next attempts are without: the detail and the notice to watches of the queue,
+	// if a server refuses them, and the holder's node, if it exists.
 	noDetail, noTouch, noHolder bool
 }
 
-// errLatch: Curator's LeaderLatch watches the entry before its own by a watch that fires
-// once, and takes notice of nothing but its end (LeaderLatch.checkLeadership of 5.4, seen).
+// errLatch: Curator's LeaderLatch watches the entry before its own once. If that watch reports a
+// change, it does not watch again (LeaderLatch.checkLeadership of 5.4, tested).
 var errLatch = fmt.Errorf("%w: a value there cannot be changed, because Curator's candidates would wait for ever", driver.ErrRefused)
 
 func newUpdate(s *zkSession, req driver.UpdateRequest) *update {
-	return &update{s: s, sender: sender{conn: s.conn}, req: req, ops: newOps(s, req.Queue, req.Ops)}
+	u := &update{s: s, sender: sender{conn: s.conn}, req: req}
+	u.ops = newOps(s, &u.sender, req.Queue, req.Ops)
+	return u
 }
 
 // do is Update.
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
-	if err := u.check(); err != nil {
-		return nil, err
+	err := u.check()
+	if err == nil {
+		err = u.sender.run(ctx, u)
 	}
-	for {
-		if err := u.ops.prepare(ctx, u.sender.unsure); err != nil {
-			return nil, err
-		}
-		t := u.transaction()
-		if len(t) == 0 {
-			return u.ops.results(), nil
-		}
-		zxid, failed, err := u.sender.send(ctx, t)
-		if err == nil {
-			u.done(zxid)
-			return u.ops.results(), nil
-		}
-		if err := u.refused(ctx, failed, err); err != nil {
-			return nil, err
-		}
-	}
+	return u.ops.results(), err
 }
 
 // check finds the entry, and returns why it cannot be changed, or nil.
@@ -99,21 +87,24 @@ func (u *update) check() error {
 	return nil
 }
 
-// transaction is what the next attempt does. The first step for the entry fails if that is
-// not there, so the rest is done only while it is.
-func (u *update) transaction() (t transaction) {
+// next returns the change of the entry and of the records. Its first step fails if the entry is
+// not there, so nothing is done without it.
+func (u *update) next(ctx context.Context) (t transaction, err error) {
 	s, lay, r := u.s, u.s.b.lay, &u.req
 	if u.own == nil {
-		return u.ops.steps(0)
+		return u.ops.next(ctx)
+	}
+	if err = u.ops.prepare(ctx); err != nil {
+		return nil, err
 	}
 	changed := false
 	switch path := r.Entry.Key; {
 	case r.Marks.Has(driver.MarkShared) && !u.own.marks.Has(driver.MarkShared):
 		data := encodeShared(u.own.data, u.own.token)
 		t = append(t,
-			step{role: toChange, req: remove(path)}, // first: a change of the node would be taken for a release
-			step{role: toMark, req: create(path, data, zk.FlagEphemeral, s.entryACL)},
-			step{role: toMark, req: setData(path, data, -1)})
+			step{role: toChange, req: remove(path)}, // first, so that the watch reports no change: that is a release
+			step{role: toRemake, req: create(path, data, zk.FlagEphemeral, s.entryACL)},
+			step{role: toRemake, req: setData(path, data, -1)})
 	case r.Data != nil:
 		t, changed = append(t, step{role: toChange, req: setData(path, r.Data, u.own.version)}), true
 	case r.Marks.Has(driver.MarkAdmitted) && !u.own.marks.Has(driver.MarkAdmitted):
@@ -122,10 +113,10 @@ func (u *update) transaction() (t transaction) {
 		t = append(t, step{role: toCheck, req: exists(path)})
 	}
 	if changed && !u.noTouch {
-		t = append(t, s.touching(lay.folder(r.Queue))...)
+		t = append(t, touching(lay.folder(r.Queue), s.acl)...)
 	}
 	if holder := lay.holders(r.Queue) + "/" + u.name.guid; changed && r.Marks.Has(driver.MarkAdmitted) && !u.noHolder {
-		u.own.holder.Store(true) // from before it may be made
+		u.own.holder.Store(true) // before the node can exist
 		t = append(t, step{role: toHold, req: create(holder, nil, zk.FlagEphemeral, s.acl)})
 	}
 	switch detail := lay.details(r.Queue) + "/" + u.name.guid; {
@@ -133,13 +124,12 @@ func (u *update) transaction() (t transaction) {
 	case u.own.detail > 0:
 		t = append(t, step{role: toDetail, req: setData(detail, r.Detail, u.own.detail-1)})
 	default:
-		u.own.tried = true // from before it may be made
+		u.own.tried = true // before the node can exist
 		t = append(t, step{role: toDetail, req: create(detail, r.Detail, zk.FlagEphemeral, s.entryACL)})
 	}
-	return append(t, u.ops.steps(0)...)
+	return append(t, u.ops.steps(0)...), nil
 }
 
-// done takes in that the transaction was carried out.
 func (u *update) done(zxid int64) {
 	u.ops.done(zxid)
 	if u.own == nil {
@@ -154,14 +144,13 @@ func (u *update) done(zxid int64) {
 	}
 }
 
-// refused takes in why the transaction was not carried out. Nil means that the next may be.
 func (u *update) refused(ctx context.Context, st step, err error) error {
 	lay, missing := u.s.b.lay, isMissing(err)
 	switch {
 	case isClassified(err):
 		return err
 	case st.role == toOp:
-		return u.ops.refused(ctx, st, err, u.sender.unsure)
+		return u.ops.refused(ctx, st, err)
 	case (st.role == toCheck || st.role == toChange) && missing:
 		return driver.ErrGone
 	case st.role == toChange && errors.Is(err, zk.ErrBadVersion):
@@ -174,23 +163,24 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 		u.noTouch = true
 		return nil
 	case st.role == toHold && missing:
-		return u.s.makeFolder(ctx, lay.holders(u.req.Queue))
+		return u.s.folders.ensure(ctx, lay.holders(u.req.Queue))
 	case st.role == toHold && errors.Is(err, zk.ErrNodeExists):
-		// By an attempt that was given up, or by another client. The second only delays:
-		// its end is not that of the entry.
+		// An attempt that was given up has made it, or another client. The second only delays
+		// others, because that node does not end with the entry.
 		u.noHolder = true
 		return nil
 	case st.role == toDetail:
 		return u.detailRefused(ctx, err)
 	case st.role == toHold:
 		return translate(err, "CREATE", lay.holders(u.req.Queue))
-	case st.role == toMark:
+	case st.role == toRemake:
 		return translate(err, "CREATE", lay.folder(u.req.Queue))
 	}
 	return translate(err, "WRITE", u.req.Entry.Key)
 }
 
-// detailRefused leaves the detail out unless its node, or the folder, can be made.
+// detailRefused decides about a detail that a server has refused. It is left out, unless another
+// version of the node exists, or the folder of details can be made.
 func (u *update) detailRefused(ctx context.Context, err error) error {
 	details := u.s.b.lay.details(u.req.Queue)
 	switch {
@@ -198,7 +188,7 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 		u.own.detail, err = u.writes(ctx, details+"/"+u.name.guid)
 		return err
 	case isMissing(err):
-		if err = u.s.makeFolder(ctx, details); !driver.Incurable(err) {
+		if err = u.s.folders.ensure(ctx, details); !driver.Incurable(err) {
 			return err
 		}
 	}
@@ -207,9 +197,8 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 	return nil
 }
 
-// writes returns how often a node was written, including when it was made, and 0 if it is
-// not there. A write that is carried out late requires an older version than the next write
-// has made.
+// writes returns how often a node was written, including when it was made, and 0 if it is not
+// there. The next write requires that version. So an older write that arrives later is refused.
 func (u *update) writes(ctx context.Context, path string) (n int32, err error) {
 	var b batch
 	b.add(conn.Exists(path), func(a conn.Answer) error {

@@ -12,45 +12,46 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// nodeWatch is one watch: on the node of an entry, or on the children of a folder. A watch
-// at the server fires once, so it is made anew after every notice, by a read of the node.
-// For an entry that read decides what has happened. It is never ExistsW: on a node that is
-// gone, that leaves a watch at the server for ever.
+// nodeWatch is one watch: on the node of an entry, or on the children of a folder. A watch at the
+// server fires once, so after every notice it is made anew, by a read of the node. For an entry
+// that read decides what has happened. The read is never ExistsW: on a node that is gone, that
+// leaves a watch at the server for ever.
 //
-// All events are reported from callbacks of conn.Session, which run one at a time, in the
-// order in which the server has sent what they rest on.
+// All events are reported in callbacks of conn.Session, one at a time, in the order of the
+// server's answers and events.
 type nodeWatch struct {
-	s     *zkSession
-	kind  conn.WatchKind
-	path  string
-	f     func(driver.Event)
-	armed bool // Armed was reported, and Lost was not since
+	s      *zkSession
+	kind   conn.WatchKind
+	path   string
+	notice func(conn.Notice) // ofEntry or ofFolder
+	f      func(driver.Event)
+	armed  bool // Armed was reported, and Lost was not since
 
-	// Of an entry, queue and name, and what was read of its node last: its owner, and when
-	// it was made, 0 before. written is set while it is read again because it was written.
+	// Of a watch on an entry.
 	queue   string
 	name    entryName
-	owner   int64
-	czxid   int64
-	written bool
+	owner   int64 // of the node, as it was read last
+	czxid   int64 // of the node, as it was read last; 0 before the first read
+	written bool  // the node was written, and is being read again
 
 	mu       sync.Mutex
 	canceled bool
-	stop     func() // ends the watch that is being made, or stands
+	stop     func() // ends the watch at the server, or its read
 }
 
-// neverThere makes a path of an entry one that never exists: entries are ephemeral and
-// have no children.
+// neverThere makes, from the path of an entry, one of a node that never exists: entries are
+// ephemeral and have no children.
 const neverThere = "/over"
 
 // startWatch is Watch.
 func startWatch(s *zkSession, t driver.Target, f func(driver.Event)) (cancel func()) {
 	lay := s.b.lay
 	w := &nodeWatch{s: s, kind: conn.WatchChildren, f: f}
+	w.notice = w.ofFolder
 	switch t.Kind {
 	case driver.OfEntry:
 		n, ok := nameOf(t.Ref)
-		w.kind, w.path, w.queue, w.name = conn.WatchData, t.Ref.Key, t.Ref.Queue, n
+		w.kind, w.notice, w.path, w.queue, w.name = conn.WatchData, w.ofEntry, t.Ref.Key, t.Ref.Queue, n
 		if !ok {
 			w.path += neverThere // no entry has this key and this place
 		}
@@ -61,11 +62,7 @@ func startWatch(s *zkSession, t driver.Target, f func(driver.Event)) (cancel fun
 	case driver.OfQueue:
 		w.path = lay.folder(t.Queue)
 	}
-	notice := w.ofFolder
-	if t.Kind == driver.OfEntry {
-		notice = w.ofEntry
-	}
-	w.arm(notice)
+	w.arm()
 	return func() {
 		w.mu.Lock()
 		w.canceled = true
@@ -75,9 +72,9 @@ func startWatch(s *zkSession, t driver.Target, f func(driver.Event)) (cancel fun
 	}
 }
 
-// arm makes the watch at the server. What is read after this call shows all that happened
-// before the watch stood: see conn.Session.Watch.
-func (w *nodeWatch) arm(notice func(conn.Notice)) {
+// arm makes the watch at the server. A read that begins after this call shows all that happened
+// before the watch was there: see conn.Session.Watch.
+func (w *nodeWatch) arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.canceled {
@@ -86,14 +83,14 @@ func (w *nodeWatch) arm(notice func(conn.Notice)) {
 	w.stop = w.s.conn.Watch(w.kind, w.path, func(n conn.Notice) {
 		if n.Kind == conn.Lost {
 			w.lost()
-			w.arm(notice)
+			w.arm()
 			return
 		}
-		notice(n)
+		w.notice(n)
 	})
 }
 
-// report calls back, unless the watch was canceled.
+// report calls the callback, unless the watch was canceled.
 func (w *nodeWatch) report(e driver.Event) {
 	w.mu.Lock()
 	canceled := w.canceled
@@ -105,7 +102,7 @@ func (w *nodeWatch) report(e driver.Event) {
 	}
 }
 
-// lost takes in that events may be missing.
+// lost reports that events may be missing.
 func (w *nodeWatch) lost() {
 	if w.armed {
 		w.report(driver.Event{Kind: driver.Lost})
@@ -113,7 +110,7 @@ func (w *nodeWatch) lost() {
 }
 
 // there takes in that what is watched was read, and is watched.
-func (w *nodeWatch) there(m driver.Marks) {
+func (w *nodeWatch) present(m driver.Marks) {
 	kind := driver.Changed
 	if !w.armed {
 		kind = driver.Armed
@@ -122,36 +119,36 @@ func (w *nodeWatch) there(m driver.Marks) {
 }
 
 // cannot takes in that the service refuses a watch.
-func (w *nodeWatch) cannot(err error) {
+func (w *nodeWatch) watchRefused(err error) {
 	if !errors.Is(err, driver.ErrSessionOver) {
 		w.s.cfg.Logger.Warn("zookeeper: cannot watch", "path", w.path, "err", err)
 	}
 }
 
-// ofFolder takes in a notice of a folder.
+// ofFolder is called with the notices of a folder.
 func (w *nodeWatch) ofFolder(n conn.Notice) {
 	switch {
 	case n.Kind == conn.Fired:
-		w.arm(w.ofFolder) // before a reader is told, so that it misses nothing
-		w.there(0)
+		w.arm() // before the report, so that a read that this causes misses nothing
+		w.present(0)
 	case n.Kind == conn.Armed && !w.armed:
-		w.there(0)
+		w.present(0)
 	case n.Kind == conn.Refused && isMissing(n.Answer.Err):
-		// The servers remove an empty folder. It is made again as long as it is watched.
+		// The servers have removed the empty folder. The watch needs one.
 		w.lost()
 		w.s.conn.Go(func(ctx context.Context) {
-			if err := w.s.makeFolder(ctx, w.path); err != nil {
-				w.cannot(err)
+			if err := w.s.folders.ensure(ctx, w.path); err != nil {
+				w.watchRefused(err)
 				return
 			}
-			w.arm(w.ofFolder)
+			w.arm()
 		})
 	case n.Kind == conn.Refused:
-		w.cannot(n.Answer.Err)
+		w.watchRefused(n.Answer.Err)
 	}
 }
 
-// ofEntry takes in a notice of an entry.
+// ofEntry is called with the notices of an entry.
 func (w *nodeWatch) ofEntry(n conn.Notice) {
 	switch {
 	case n.Kind == conn.Armed && w.kind == conn.WatchData:
@@ -159,49 +156,50 @@ func (w *nodeWatch) ofEntry(n conn.Notice) {
 	case n.Kind == conn.Armed && !slices.Contains(n.Answer.Children, w.name.text):
 		w.gone(false)
 	case n.Kind == conn.Armed && !w.armed:
-		w.there(0)
+		w.present(0)
 	case n.Kind == conn.Armed:
 	case n.Kind == conn.Refused && isMissing(n.Answer.Err):
-		w.gone(w.written && w.name.sealed) // no entry is written that was not first
+		w.gone(w.written && w.name.sealed) // a sealed entry is written only if it was first
 	case n.Kind == conn.Refused && errors.Is(n.Answer.Err, zk.ErrNoAuth) && w.kind == conn.WatchData:
-		// The entry cannot be read. Servers with CVE-2024-23944 mended report its end to
-		// nobody who may not read it. So its folder is watched in its stead.
+		// The session may not read the entry. Servers without CVE-2024-23944 do not report the
+		// deletion of a node to clients that may not read it. So the watch goes on the folder.
 		w.kind = conn.WatchChildren
 		w.path, _ = split(w.path)
-		w.arm(w.ofEntry)
+		w.arm()
 	case n.Kind == conn.Refused:
-		w.cannot(n.Answer.Err)
+		w.watchRefused(n.Answer.Err)
 	case n.Event == zk.EventNodeDeleted && !w.name.downgrades():
 		w.gone(false)
 	case n.Event == zk.EventNodeDataChanged && w.isRelease():
 		w.gone(true)
 	default:
 		w.written = n.Event == zk.EventNodeDataChanged
-		w.arm(w.ofEntry)
+		w.arm()
 	}
 }
 
-// isRelease reports whether a change of the entry means that it was released. A candidate
-// may have changed its value, and nobody else writes the entries of others. What somebody
-// has written into an own entry by force must not look like its end.
+// isRelease reports whether a change of the entry means that it was released. It does for a
+// sealed entry, which only its owner writes, unless that is a candidate, which may have changed
+// its value. An own entry is watched to find out that it is gone, and that takes more than a
+// write, which an operator can make as "super".
 func (w *nodeWatch) isRelease() bool {
 	return w.name.sealed && !w.name.valued && w.s.own.of(ownKey{w.queue, w.name.guid}) == nil
 }
 
-// entryRead takes in that the node was read, and is watched.
+// entryRead is called when the node was read, and is watched.
 func (w *nodeWatch) entryRead(a conn.Answer) {
 	if w.czxid != 0 && (a.Stat.EphemeralOwner != w.owner || a.Stat.Czxid < w.czxid) {
-		w.gone(false) // another client has made a node with its name
+		w.gone(false) // another client has made a new node with the same name
 		return
 	}
 	w.owner, w.czxid, w.written = a.Stat.EphemeralOwner, a.Stat.Czxid, false
-	w.s.own.sight(w.queue, w.name, a.Stat)
+	w.s.own.onRead(w.queue, w.name, a.Stat)
 	_, marks, _ := decodeEntry(w.name, a.Data, a.Stat.Version)
-	w.there(marks)
+	w.present(marks)
 }
 
-// gone takes in that the entry is no more. If another client has deleted an own entry, what
-// it has among the holders must go too, for those that watch them.
+// gone reports that the entry is gone. If another client has deleted an own entry, its node among
+// the holders is deleted too, because waiters watch that.
 func (w *nodeWatch) gone(first bool) {
 	if own := w.s.own.of(ownKey{w.queue, w.name.guid}); own != nil && own.holder.Load() && !own.leaving.Load() {
 		holder := w.s.b.lay.holders(w.queue) + "/" + w.name.guid

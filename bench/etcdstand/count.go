@@ -56,6 +56,8 @@ func (c counter) unary(ctx context.Context, method string, req, reply any, cc *g
 		}
 	}
 	c.Request(kind)
+	c.Begin()
+	defer c.End()
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 

@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/version"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/bench/stand"
-	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/fault"
 )
 
 // Service is etcd.
@@ -21,7 +20,7 @@ func Service() stand.Service {
 	return stand.Service{
 		Name: "etcd", Peer: "Mutex",
 		Contestants: stand.Contestants("Mutex", "Mutex, one client"),
-		Start:       start,
+		Attach:      attach,
 	}
 }
 
@@ -33,37 +32,36 @@ const inFlight = 64
 
 // cluster is a cluster and the clients that run against it.
 type cluster struct {
-	*etcdtest.Cluster
+	at      stand.Addresses
 	gate    chan struct{}
 	control *clientv3.Client // looks at lines from the side; not counted
 }
 
 var _ stand.Stand = (*cluster)(nil)
 
-func start(ctx context.Context, s stand.Setting) (stand.Stand, error) {
-	c, err := etcdtest.Start(ctx, &etcdtest.Options{
-		Members: s.Members(), Fsync: s.Fsync(), QuotaBytes: 8 << 30, Proxied: s.RTT() > 0, Processes: s.Outside,
-	})
+func attach(_ context.Context, at stand.Addresses) (stand.Stand, error) {
+	control, err := newClient(at.Direct)
 	if err != nil {
 		return nil, err
 	}
-	if rtt := s.RTT(); rtt > 0 {
-		for i := range c.Len() {
-			c.Member(i).ClientProxy().Delay(fault.Both, rtt/2)
-		}
-	}
-	control, err := c.NewClient(nil)
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return &cluster{Cluster: c, gate: make(chan struct{}, inFlight), control: control}, nil
+	return &cluster{at: at, gate: make(chan struct{}, inFlight), control: control}, nil
 }
 
-// Version implements stand.Stand.
-func (c *cluster) Version() string { return version.Version }
+// newClient returns a client that logs nothing, with the settings that all have.
+func newClient(endpoints []string, opts ...grpc.DialOption) (*clientv3.Client, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 5 * time.Second,
+		DialOptions:       append(opts, grpc.WithIdleTimeout(0)),
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("client of %q: %w", endpoints, err)
+	}
+	return client, nil
+}
 
 // Close implements stand.Stand.
-func (c *cluster) Close() error { return errors.Join(c.control.Close(), c.Cluster.Close()) }
+func (c *cluster) Close() error { return c.control.Close() }
 
 // Length implements stand.Stand. A line is a prefix of keys.
 func (c *cluster) Length(ctx context.Context, line string) (int, error) {
@@ -106,10 +104,7 @@ func (c *cluster) clients(n int) ([]*clientv3.Client, []*stand.Tally, error) {
 	)
 	for range n {
 		t := stand.NewTally(requestKinds(), watchCancel, watchProgress)
-		client, err := c.NewClient(func(cfg *clientv3.Config) {
-			cfg.DialOptions = append(cfg.DialOptions, counter{t, c.gate}.options()...)
-			cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = 10*time.Second, 3*time.Second
-		})
+		client, err := newClient(c.at.Clients, counter{t, c.gate}.options()...)
 		if err != nil {
 			return nil, nil, errors.Join(err, closeAll(clients))
 		}

@@ -40,7 +40,10 @@ func (c *cluster) Open(ctx context.Context, who stand.Contestant, n, clients int
 		Home: stand.EndOfContext,
 		Shut: func() error { return closeAll(cs) },
 	}
-	if who.Ours {
+	switch {
+	case who.Bare:
+		p = bareParts(p, cs)
+	case who.Ours:
 		p.Line = func(name string) string { return etcdbackend.DefaultRoot + "/" + name + "/" }
 		p.Home = stand.EndOfSession
 		p.Session = func(i int) (stand.Contender, func() error, error) {

@@ -3,6 +3,7 @@ package stand
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -13,6 +14,8 @@ type Contestant struct {
 	Name  string
 	Use   string // how it is used, which both sides of a comparison share
 	Ours  bool
+	Old   bool // ours, of an earlier commit
+	Bare  bool // only the requests: see Bare
 	Alone bool // a session for every contender, as so many processes would have
 }
 
@@ -22,7 +25,13 @@ const (
 	OursOneSession = "fairlock, one session"
 )
 
-// Contestants are ours beside the peer's, each alone and together.
+// Bare is the name of the contestant that shows what the service itself costs. It sends
+// the requests that a fair lock cannot do without: the one that joins the queue, a read
+// and a watch of the entry ahead, and the delete. It is no lock to use: it does not notice
+// that its session has ended, nor that a request was lost.
+const Bare = "bare requests"
+
+// Contestants are ours beside the peer's, each alone and together, and the bare requests.
 func Contestants(peer, peerTogether string) []Contestant {
 	const alone, together = "a session each", "one process"
 	return []Contestant{
@@ -30,7 +39,27 @@ func Contestants(peer, peerTogether string) []Contestant {
 		{Name: peer, Use: alone, Alone: true},
 		{Name: OursOneSession, Use: together, Ours: true},
 		{Name: peerTogether, Use: together},
+		{Name: Bare, Use: Bare, Bare: true, Alone: true},
 	}
+}
+
+// WithOld returns the contestants with those of ours at an earlier commit, each behind its
+// successor.
+func WithOld(cs []Contestant, commit string) []Contestant {
+	var all []Contestant
+	for _, c := range cs {
+		all = append(all, c)
+		if c.Ours {
+			c.Name, c.Old = OldName(c.Name, commit), true
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// OldName is what a contestant of ours is called at an earlier commit.
+func OldName(name, commit string) string {
+	return Ours + " " + commit + strings.TrimPrefix(name, Ours)
 }
 
 // A Contender locks and unlocks, one lock at a time. Where the peer knows no

@@ -1,6 +1,7 @@
-// Package stand is what the measurements need of a service: servers to start,
-// contestants who lock on them, and counts of what these send. It knows no
-// service; each has a package of its own beside it.
+// Package stand is what the measurements need of running servers: contestants who lock
+// on them, and counts of what these send. It knows no service; each has a package of its
+// own beside it. Of fairlock they use what users do, so that they compile with earlier
+// versions of it.
 package stand
 
 import (
@@ -16,21 +17,20 @@ type Service struct {
 	Name        string // as people write it
 	Peer        string // the lock that ships with its client
 	Contestants []Contestant
-	Start       func(ctx context.Context, s Setting) (Stand, error)
+
+	// Attach returns a Stand on running servers.
+	Attach func(ctx context.Context, at Addresses) (Stand, error)
 }
 
-// A Setting says what servers to start.
-type Setting struct {
-	Kind
-	Outside bool // in processes of their own, on a service that leaves the choice
+// Addresses are those of running servers.
+type Addresses struct {
+	Clients []string // for contenders; through proxies, if the network is to take time
+	Direct  []string // for the stand itself
 }
 
-// A Stand is running servers. Its methods look at lines from the side: what they
-// send is not counted.
+// A Stand is a place for contestants on running servers. Its methods look at lines from
+// the side: what they send is not counted.
 type Stand interface {
-	// Version is that of the servers.
-	Version() string
-
 	// Open makes n contenders, and what they run on: at most so many clients
 	// where several sessions fit into one.
 	Open(ctx context.Context, c Contestant, n, clients int) (*Team, error)
@@ -45,6 +45,7 @@ type Stand interface {
 	// Clear empties a line that nobody waits in.
 	Clear(ctx context.Context, line string) error
 
+	// Close leaves the servers running.
 	Close() error
 }
 

@@ -110,3 +110,17 @@ func TestTallyLeavesKeepalivesOut(t *testing.T) {
 	assert.EqualValues(t, 2, a.Prompted())
 	assert.Zero(t, b.Prompted(), "the clock may have sent it")
 }
+
+func TestRequestsUnderWayAtOnceAreOneRoundTrip(t *testing.T) {
+	c := stand.NewTally(nil)
+	c.Begin()
+	c.Begin()
+	c.End()
+	assert.True(t, c.Busy())
+	c.End()
+	assert.False(t, c.Busy())
+	assert.EqualValues(t, 1, c.Trips())
+
+	c.Begin()
+	assert.EqualValues(t, 2, c.Trips())
+}

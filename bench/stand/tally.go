@@ -11,6 +11,8 @@ type Tally struct {
 	sent     []atomic.Int64
 	byClock  []int // the kinds that the clock sends, as well or alone
 	requests atomic.Int64
+	due      atomic.Int64 // answers
+	trips    atomic.Int64
 	events   atomic.Int64
 	bytes    atomic.Int64
 }
@@ -30,6 +32,24 @@ func (t *Tally) Request(kind int) {
 	t.sent[kind].Add(1)
 	t.requests.Add(1)
 }
+
+// Begin and End are the times at which a request is sent that has an answer, and at which
+// that came.
+func (t *Tally) Begin() {
+	if t.due.Add(1) == 1 {
+		t.trips.Add(1)
+	}
+}
+
+// End belongs to Begin.
+func (t *Tally) End() { t.due.Add(-1) }
+
+// Busy reports whether an answer is due.
+func (t *Tally) Busy() bool { return t.due.Load() > 0 }
+
+// Trips is how often the client began to wait for answers. Requests that were under way at
+// once are one round trip; a request that was made from an answer is one more.
+func (t *Tally) Trips() int64 { return t.trips.Load() }
 
 // Event counts changes that a watch tells of.
 func (t *Tally) Event(n int) { t.events.Add(int64(n)) }

@@ -6,15 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
+	"net"
 	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/bench/stand"
-	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/zktest"
 )
 
 // Service is ZooKeeper.
@@ -22,97 +20,107 @@ func Service() stand.Service {
 	return stand.Service{
 		Name: "ZooKeeper", Peer: "zk.Lock",
 		Contestants: stand.Contestants("zk.Lock", "zk.Lock, one Conn"),
-		Start:       start,
+		Attach:      attach,
 	}
 }
 
-// tick is the servers' tickTime, their own default: the heartbeats of ours on an
-// ensemble follow it.
-const tick = 2 * time.Second
+const (
+	// Tick is the servers' tickTime, their own default: the heartbeats of ours on an
+	// ensemble follow it.
+	Tick = 2 * time.Second
+	// TTL is everybody's session timeout.
+	TTL = time.Minute
+)
 
 // ensemble is an ensemble and the clients that run against it.
 type ensemble struct {
-	*zktest.Ensemble
-	version string
+	at      stand.Addresses
 	control *zk.Conn // looks at lines from the side, past the proxies; not counted
 }
 
 var _ stand.Stand = (*ensemble)(nil)
 
-func start(ctx context.Context, s stand.Setting) (stand.Stand, error) {
-	e, err := zktest.Start(ctx, &zktest.Options{
-		Members: s.Members(), Fsync: s.Fsync(), Proxied: s.RTT() > 0, Tick: tick, MaxSession: ttl,
-	})
+func attach(_ context.Context, at stand.Addresses) (stand.Stand, error) {
+	control, err := side(at)
 	if err != nil {
 		return nil, err
 	}
-	if rtt := s.RTT(); rtt > 0 {
-		for i := range e.Len() {
-			e.Member(i).ClientProxy().Delay(fault.Both, rtt/2)
-		}
-	}
-	control, err := e.NewClient(nil)
-	if err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	all := &ensemble{Ensemble: e, control: control}
-	if err := errors.Join(all.identify(ctx), all.warm(ctx)); err != nil {
-		return nil, errors.Join(err, all.Close())
-	}
-	return all, nil
+	return &ensemble{at: at, control: control}, nil
 }
 
-var versionLine = regexp.MustCompile(`(?m)^Zookeeper version: ([0-9.]+)`)
+// connect returns a connection that logs nothing. It connects in the background. A nil
+// dial makes plain connections.
+func connect(servers []string, session time.Duration, dial zk.Dialer, onEvent zk.EventCallback) (*zk.Conn, error) {
+	if len(servers) == 1 {
+		// The library sleeps a second before it begins its list again, and a
+		// list of one begins again with every reconnection.
+		servers = []string{servers[0], servers[0]}
+	}
+	if dial == nil {
+		dial = net.DialTimeout
+	}
+	conn, _, err := zk.Connect(servers, session,
+		zk.WithDialer(dial), zk.WithEventCallback(onEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, fmt.Errorf("client of %q: %w", servers, err)
+	}
+	return conn, nil
+}
 
-// identify learns the servers' version.
-func (e *ensemble) identify(ctx context.Context) error {
-	answer, err := e.Member(0).Command(ctx, "srvr")
+// side returns a connection that looks from the side.
+func side(at stand.Addresses) (*zk.Conn, error) {
+	return connect(at.Direct, 10*time.Second, nil, func(zk.Event) {})
+}
+
+type silent struct{}
+
+// Printf throws away what the library logs.
+func (silent) Printf(string, ...any) {}
+
+// Warm makes the servers do for a moment what all contestants have them do: a
+// Java program is slow until it has compiled what it is busy with, and that
+// would be held against who comes first.
+func Warm(ctx context.Context, at stand.Addresses) error {
+	control, err := side(at)
 	if err != nil {
 		return err
 	}
-	m := versionLine.FindStringSubmatch(answer)
-	if m == nil {
-		return fmt.Errorf("the server tells no version: %q", answer)
-	}
-	e.version = m[1]
-	return nil
-}
-
-// warm makes the servers do for a moment what all contestants have them do: a
-// Java program is slow until it has compiled what it is busy with, and that
-// would be held against who comes first.
-func (e *ensemble) warm(ctx context.Context) error {
-	const dir, d = "/warm", time.Second / 2
-	if _, err := e.control.Create(dir, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+	defer control.Close()
+	if err := warm(ctx, control); err != nil {
 		return fmt.Errorf("warm up: %w", err)
-	}
-	for start := time.Now(); time.Since(start) < d && ctx.Err() == nil; {
-		r, err := e.control.Multi(entry(dir, zk.FlagEphemeral), &zk.SetDataRequest{Path: dir, Version: -1})
-		if err != nil {
-			return fmt.Errorf("warm up: %w", err)
-		}
-		_, _, events, err := e.control.GetW(r[0].String)
-		if err == nil {
-			_, _, err = e.control.Children(dir)
-		}
-		if err == nil {
-			err = e.control.Delete(r[0].String, -1)
-		}
-		if err != nil {
-			return fmt.Errorf("warm up: %w", err)
-		}
-		<-events
 	}
 	return ctx.Err()
 }
 
-// Version implements stand.Stand.
-func (e *ensemble) Version() string { return e.version }
+func warm(ctx context.Context, control *zk.Conn) error {
+	const dir, d = "/warm", time.Second / 2
+	if _, err := control.Create(dir, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		return err
+	}
+	for start := time.Now(); time.Since(start) < d && ctx.Err() == nil; {
+		r, err := control.Multi(entry(dir, zk.FlagEphemeral), &zk.SetDataRequest{Path: dir, Version: -1})
+		if err != nil {
+			return err
+		}
+		_, _, events, err := control.GetW(r[0].String)
+		if err == nil {
+			_, _, err = control.Children(dir)
+		}
+		if err == nil {
+			err = control.Delete(r[0].String, -1)
+		}
+		if err != nil {
+			return err
+		}
+		<-events
+	}
+	return nil
+}
 
 // Close implements stand.Stand.
 func (e *ensemble) Close() error {
 	e.control.Close()
-	return e.Ensemble.Close()
+	return nil
 }
 
 // Length implements stand.Stand. A line is a folder.

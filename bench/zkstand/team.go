@@ -14,11 +14,7 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
-	"github.com/fairlock/fairlock/zktest"
 )
-
-// ttl is everybody's session timeout.
-const ttl = time.Minute
 
 // peerRoot is below which the lines of the peer are.
 const peerRoot = "/zklock"
@@ -30,7 +26,7 @@ func (e *ensemble) Open(ctx context.Context, who stand.Contestant, n, _ int) (*s
 	if who.Alone {
 		clients = n
 	}
-	counters := make([]*counter, clients)
+	counters := make([]counter, clients)
 	tallies := make([]*stand.Tally, len(counters))
 	for i := range counters {
 		counters[i] = newCounter()
@@ -39,13 +35,24 @@ func (e *ensemble) Open(ctx context.Context, who stand.Contestant, n, _ int) (*s
 	p := stand.Parts{
 		Tallies: tallies,
 		Line:    func(name string) string { return peerRoot + "/" + name },
-		Busy:    func() bool { return slices.ContainsFunc(counters, (*counter).busy) },
-		Session: func(i int) (stand.Contender, func() error, error) { return e.peer(ctx, counters[i]) },
+		Busy:    func() bool { return slices.ContainsFunc(tallies, (*stand.Tally).Busy) },
+		Session: func(i int) (stand.Contender, func() error, error) {
+			conn, end, err := e.peer(ctx, counters[i])
+			return peer{conn}, end, err
+		},
 		// A connection that is closed while requests are under way may hang for
 		// ever, and those requests with it (flushRequests of 1.0.4).
 		Home: stand.OwnTurn,
 	}
-	if who.Ours {
+	switch {
+	case who.Bare:
+		p.Home = stand.EndOfContext
+		p.Line = func(name string) string { return bareRoot + "/" + name }
+		p.Session = func(i int) (stand.Contender, func() error, error) {
+			conn, end, err := e.peer(ctx, counters[i])
+			return bare{conn}, end, err
+		}
+	case who.Ours:
 		p.Home = stand.EndOfSession
 		p.Line = func(name string) string { return zkbackend.DefaultRoot + "/" + name }
 		p.Session = func(i int) (stand.Contender, func() error, error) { return e.ours(ctx, counters[i]) }
@@ -54,9 +61,9 @@ func (e *ensemble) Open(ctx context.Context, who stand.Contestant, n, _ int) (*s
 }
 
 // ours opens a session of this library.
-func (e *ensemble) ours(ctx context.Context, c *counter) (stand.Contender, func() error, error) {
-	s, err := zkbackend.Open(ctx, e.Endpoints(), &zkbackend.Options{
-		Session: session.Options{TTL: ttl}, TickTime: tick, Dial: c.dial,
+func (e *ensemble) ours(ctx context.Context, c counter) (stand.Contender, func() error, error) {
+	s, err := zkbackend.Open(ctx, e.at.Clients, &zkbackend.Options{
+		Session: session.Options{TTL: TTL}, TickTime: Tick, Dial: c.dial,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -64,24 +71,22 @@ func (e *ensemble) ours(ctx context.Context, c *counter) (stand.Contender, func(
 	return stand.Of(s), s.Close, nil
 }
 
-// peer opens a connection of the peer, and its session with it.
-func (e *ensemble) peer(ctx context.Context, c *counter) (stand.Contender, func() error, error) {
+// peer opens a connection of the peer's library, and its session with it.
+func (e *ensemble) peer(ctx context.Context, c counter) (*zk.Conn, func() error, error) {
 	var once sync.Once
 	open := make(chan struct{})
 	//nolint:contextcheck // the library's dialers know no contexts, and reconnections outlive ctx
-	conn, err := e.NewClient(&zktest.ClientOptions{
-		Endpoints: e.Endpoints(), Session: ttl,
-		Dialer: func(network, addr string, timeout time.Duration) (net.Conn, error) {
+	conn, err := connect(e.at.Clients, TTL,
+		func(network, addr string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			return c.dial(ctx, network, addr)
 		},
-		OnEvent: func(ev zk.Event) {
+		func(ev zk.Event) {
 			if ev.State == zk.StateHasSession {
 				once.Do(func() { close(open) })
 			}
-		},
-	})
+		})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +96,7 @@ func (e *ensemble) peer(ctx context.Context, c *counter) (stand.Contender, func(
 	}
 	select {
 	case <-open:
-		return peer{conn}, end, nil
+		return conn, end, nil
 	case <-ctx.Done():
 		return nil, end, fmt.Errorf("open a session of the peer: %w", ctx.Err())
 	}

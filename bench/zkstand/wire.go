@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
-	"sync/atomic"
 
 	"github.com/fairlock/fairlock/bench/stand"
 )
@@ -48,18 +47,12 @@ func kindOf(op int32) int {
 }
 
 // A counter counts what one client says and hears, on the wire.
-type counter struct {
-	*stand.Tally
-	due atomic.Int64 // answers
-}
+type counter struct{ *stand.Tally }
 
-func newCounter() *counter { return &counter{Tally: stand.NewTally(requestKinds())} }
-
-// busy says that the client waits for an answer.
-func (c *counter) busy() bool { return c.due.Load() > 0 }
+func newCounter() counter { return counter{stand.NewTally(requestKinds())} }
 
 // dial makes a connection that counts.
-func (c *counter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (c counter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	socket, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -71,7 +64,7 @@ func (c *counter) dial(ctx context.Context, network, addr string) (net.Conn, err
 // is the handshake, which is of another form.
 type counted struct {
 	net.Conn
-	*counter
+	counter
 	up, down frames
 }
 
@@ -81,7 +74,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	c.up.pass(b, func(xid, op int32) {
 		c.Request(kindOf(op))
 		if xid >= 0 {
-			c.due.Add(1)
+			c.Begin()
 		}
 	})
 	return c.Conn.Write(b)
@@ -94,7 +87,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	c.down.pass(b[:n], func(xid, _ int32) {
 		switch {
 		case xid >= 0:
-			c.due.Add(-1)
+			c.End()
 		case xid == watchEvent:
 			c.Event(1)
 		}

@@ -62,15 +62,15 @@ func TestConnectionCountsRequestsAnswersEventsAndBytes(t *testing.T) {
 	say(frame(2, 9, 0))
 	say(frame(-2, 11, 0))
 	assert.EqualValues(t, 1, c.Requests(), "neither Sync nor ping")
-	assert.True(t, c.busy())
+	assert.True(t, c.Busy())
 
 	hear(frame(-1, 0, 20)) // an event
 	hear(frame(-2, 0, 8))
 	assert.EqualValues(t, 1, c.Events(), "a pong is none")
 	hear(frame(1, 0, 8))
-	assert.True(t, c.busy(), "the Sync was not answered")
+	assert.True(t, c.Busy(), "the Sync was not answered")
 	hear(frame(2, 0, 8))
-	assert.False(t, c.busy())
+	assert.False(t, c.Busy())
 }
 
 func TestOddAndKnownRequestsHaveKinds(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -33,20 +34,25 @@ type Engine[S, H, E, O any] struct {
 	// Grant makes a Hold of a grant. It returns a *LostError if the term has ended: the
 	// deadline is checked once more, because the grant may be old in a starved process.
 	// ctx gives the hold's context its values.
-	Grant func(ctx context.Context, t Term, g Grant) (*H, error)
+	Grant func(ctx context.Context, s *S, t *Term, g Grant) (*H, error)
 
 	// Start begins a request, as the hooks see it, and returns the context that it goes on
 	// with. It fires the hook Started. Request.Ended must follow.
 	Start func(ctx context.Context, s *S, r Start) (context.Context, Request)
 
 	// Inner returns the inner side of a Hold; nil stands for one of no lock.
-	Inner func(h *H) Hold[S, H]
+	Inner func(h *H) Hold[S]
 
-	// Inside returns the live hold of the named lock, acquired through s, that ctx came
-	// from, or nil. Go has no thread identity, so ownership travels in the context: every
-	// goroutine that was given a hold's context is inside. A hold that was unlocked or
-	// lost does not count.
-	Inside func(ctx context.Context, s *S, name string) *H
+	// Enter returns one more handle on the live hold of the named lock, acquired through s,
+	// that ctx came from, and nil if ctx came from none. If another recipe than kind has
+	// acquired that hold, the error is ErrReentrant: a request would wait for itself. A
+	// recipe that is not reentrant passes no kind. Go has no thread identity, so ownership
+	// travels in the context: every goroutine that was given a hold's context is inside.
+	//
+	// The lock is released when the last handle is unlocked. A handle of mode Shared on an
+	// exclusive hold is that of a writer that reads too. When no other handles are left,
+	// the entry admits readers.
+	Enter func(ctx context.Context, s *S, name, kind string, mode driver.Mode) (*H, error)
 
 	// Within returns an error that wraps ErrReentrant if ctx came from a live hold of
 	// another lock, acquired through s, whose entry the queue of the named lock contains
@@ -72,13 +78,12 @@ type Session interface {
 	// Term returns the live term, opening one if need be. It waits for as long as ctx
 	// lets it while the service is unreachable, and gives up at once where waiting cannot
 	// help: ErrClosed, ErrDenied, ErrRefused.
-	Term(ctx context.Context) (Term, error)
+	Term(ctx context.Context) (*Term, error)
 
 	// Clock is the backend's clock; the system's for a Session that was never opened.
 	Clock() driver.Clock
 
-	// Info is what the backend says of the service; zero for a Session that was never
-	// opened.
+	// Info is that of the backend; zero for a Session that was never opened.
 	Info() driver.Info
 
 	// Meta is what the entries of this Session claim about their owner.
@@ -102,38 +107,9 @@ type Session interface {
 	Holds(kind, name string) bool
 }
 
-// Term is one service session under a Session, from its opening to its end. It is safe
-// for concurrent use.
-type Term interface {
-	// Driver is the service session.
-	Driver() driver.Session
-
-	// Context ends with the term; its cause is a *LostError.
-	Context() context.Context
-
-	// Within returns a context that ends with ctx, and with the term, when nothing of the
-	// term is worth waiting for. Its cause is that of the one that ended.
-	Within(ctx context.Context) (context.Context, context.CancelFunc)
-
-	// Alive reports whether the deadline has not passed. It reads the clock, because
-	// timers fire late in a starved process.
-	Alive() bool
-
-	// Left is the time to the deadline; 0 when the term is over.
-	Left() time.Duration
-
-	// Go runs f in a goroutine that Session.Close waits for. f must end soon after its
-	// context, which ends with the term. When the term is over, f is not run.
-	Go(f func(context.Context))
-
-	// Clean has f called, in the background, until it returns nil. f removes something
-	// that may be left at the service and is idempotent. Nothing of it outlives the term.
-	Clean(f func(context.Context) error)
-
-	// Engine returns the one value that the engine keeps with the term, made by init at
-	// the first call.
-	Engine(init func(Term) any) any
-}
+// Term is one service session under a Session, from its opening to its end. The cause of
+// its context is a *LostError.
+type Term = term.Term
 
 // Start is what hooks see of a request when it starts.
 type Start struct {
@@ -151,12 +127,12 @@ type Start struct {
 type Request interface {
 	// Joined reports that the request has places in all its queues, with that token:
 	// how many entries are ahead in the first queue, and in each further one.
-	Joined(t Term, token int64, ahead int, further ...int) (turn int)
+	Joined(t *Term, token int64, ahead int, further ...int) (turn int)
 
 	// Position reports how many entries are ahead in one of the queues.
 	Position(turn, queue, ahead int)
 
-	// WaitsFor notes which entry the request waits for, or waited for last. nil changes
+	// WaitsFor reports which entry the request waits for, or waited for last. nil changes
 	// nothing. The entry must not change.
 	WaitsFor(turn int, e *driver.Entry)
 
@@ -167,20 +143,12 @@ type Request interface {
 	Ended(err error)
 }
 
-// Hold is the inner side of a session.Hold. What it does can end a hold, or let others
-// in beside it, so users cannot get one.
-type Hold[S, H any] interface {
+// Hold is the inner side of a session.Hold. Its methods can end a hold, or make it admit
+// others, so users cannot get one.
+type Hold[S any] interface {
 	// Of reports whether the hold is one of that lock, acquired through that Session by
 	// that recipe. It is false for nil and for a zero Hold.
 	Of(s *S, kind, name string) bool
-
-	// Reenter returns one more handle on the same hold, with the same token, for
-	// reentrant recipes. The lock is released when the last handle is unlocked. If the
-	// hold is over, the error is ErrUnlocked or a *LostError.
-	//
-	// A handle of mode Shared on an exclusive hold is that of a writer that reads too.
-	// When no other handles are left, the entry admits readers.
-	Reenter(ctx context.Context, mode driver.Mode) (*H, error)
 
 	// Downgrade makes an exclusive hold one that admits others of its kind: a writer
 	// becomes a reader. The recipe has checked that the hold is its own. Errors are
@@ -193,7 +161,7 @@ type Hold[S, H any] interface {
 	// whether the value was changed.
 	Write(ctx context.Context, value []byte) error
 
-	// EntryGone ends the hold, because somebody else has deleted its entry.
+	// EntryGone ends the hold, because another client has deleted its entry.
 	EntryGone(err error)
 
 	// Refs names the entries behind the hold, for guarded writes to the same store.
@@ -202,7 +170,7 @@ type Hold[S, H any] interface {
 	// Service is the name of the service that gave the hold: "etcd".
 	Service() string
 
-	// Previous is how the hold before this one ended, if the lock keeps account.
+	// Previous is how the hold before this one ended, if the lock has a ledger.
 	Previous() Past
 }
 
@@ -229,14 +197,14 @@ type Grant struct {
 	// Request is the request that is granted; nil if no hook is to see it.
 	Request Request
 
-	// Past is how the hold before this one ended, if the lock keeps account.
+	// Past is how the hold before this one ended, if the lock has a ledger.
 	Past Past
 
 	// Slot is the number that no other hold of the lock has; -1 if it was not
 	// asked for.
 	Slot int
 
-	// Mode is what the hold admits beside itself, at first.
+	// Mode is what the hold shares the lock with, at first.
 	Mode driver.Mode
 
 	// MinHold is for how long the entries stay, from the grant on, if the hold is

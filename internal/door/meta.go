@@ -26,8 +26,8 @@ type Meta struct {
 // MaxMeta is the longest encoded Meta, in bytes.
 const MaxMeta = 1024
 
-// metaV1 is the stored form. Its version is there so that a later form can be
-// told from a broken one; readers ignore fields that they do not know.
+// metaV1 is the stored form. Its version distinguishes a later form from a broken one.
+// Readers ignore fields that they do not know.
 type metaV1 struct {
 	V     int      `json:"v"`
 	Kind  string   `json:"kind,omitempty"`
@@ -40,8 +40,8 @@ type metaV1 struct {
 	Granted int64 `json:"granted,omitempty"` // unix milliseconds
 }
 
-// Encode returns the stored form: JSON of at most MaxMeta bytes. What does not
-// fit is left out, the names already held first.
+// Encode returns the stored form: JSON of at most MaxMeta bytes. Encode leaves out what
+// does not fit: first the names already held, then label and host.
 func (m Meta) Encode() []byte {
 	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds}
 	if !m.Since.IsZero() {
@@ -53,7 +53,7 @@ func (m Meta) Encode() []byte {
 	for {
 		b, err := json.Marshal(v)
 		switch {
-		case err != nil: // strings and ints cannot fail; be total all the same
+		case err != nil: // strings and integers cannot fail
 			return []byte(`{"v":1}`)
 		case len(b) <= MaxMeta:
 			return b
@@ -65,8 +65,8 @@ func (m Meta) Encode() []byte {
 	}
 }
 
-// cut shortens s to 128 bytes of valid UTF-8; each may take up to six bytes
-// in JSON, so three of them and the rest may still be too long for MaxMeta.
+// cut shortens s to 128 bytes of valid UTF-8. Each byte takes up to six bytes in JSON, so
+// three such texts and the rest can still be too long for MaxMeta.
 func cut(s string) string {
 	const most = 128
 	if len(s) <= most {
@@ -79,8 +79,8 @@ func cut(s string) string {
 	return s
 }
 
-// DecodeMeta reads a stored form. Whatever is wrong with it, the entry keeps
-// its place: a value that is not ours or broken gives the zero Meta and false.
+// DecodeMeta reads a stored form. For a value that is broken or of another program it
+// returns the zero Meta and false; the entry keeps its place all the same.
 func DecodeMeta(b []byte) (Meta, bool) {
 	var v metaV1
 	if len(b) == 0 || len(b) > 16*MaxMeta || b[0] != '{' {
@@ -99,8 +99,9 @@ func DecodeMeta(b []byte) (Meta, bool) {
 	return m, true
 }
 
-// MetaOf returns what the owner of an entry says of itself: in the entry's data, or,
-// where that is for other programs, beside it, where the time of the grant is too.
+// MetaOf returns the description that the owner of an entry has stored: in the entry's
+// data, or in its detail where the data is for other programs. The time of the grant is
+// always in the detail.
 func MetaOf(e *driver.Entry) Meta {
 	if e.Foreign {
 		return Meta{}

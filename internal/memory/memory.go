@@ -3,8 +3,10 @@
 package memory
 
 import (
+	"context"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -53,13 +55,10 @@ type Options struct {
 // Door is package membackend as the tests of this module see it. S is its Store, which
 // this package cannot import.
 type Door[S any] struct {
-	// NewWith returns a service of that kind.
-	NewWith func(o Options) *S
-
-	// NewScheduled is NewWith for a simulation: time, messages and events go through
-	// the schedule, which decides when they come, and whether. Faults set on a Client
-	// have no effect then, except that Cut and Heal break watches.
-	NewScheduled func(o Options, s Schedule) *S
+	// New returns a service of a kind. Unless the schedule is nil, time, messages and
+	// events go through it, for a simulation: it decides when they come, and whether.
+	// Faults set on a Client have no effect then, except that Cut and Heal break watches.
+	New func(o Options, s Schedule) *S
 
 	// Entries returns a queue as the service has it, in order of place, and Records its
 	// records. They send nothing, so no fault of a network touches them.
@@ -76,4 +75,62 @@ type Door[S any] struct {
 	// session, as its owner could; nil writes the present data again, which to watches is
 	// a change. It reports whether the entry was there.
 	Overwrite func(st *S, name, key string, data []byte) bool
+}
+
+// Schedule takes over a Store made by [Door].New, for a simulation: it decides
+// when everything happens that takes time, and what a network does to what is sent. The
+// Store and its clients stay as they are; only their timers, their messages and their
+// events go through here.
+type Schedule interface {
+	// Now is the time of the service since the Store was made.
+	Now() time.Duration
+
+	// After calls f when d has passed at the service. what distinguishes such calls, in
+	// the same way in every replay. It is called with the Store's mutex held, as are
+	// the methods below, so none of them may call back.
+	After(what string, d time.Duration, f func())
+
+	// Changed is called when a queue or one of its records has changed.
+	Changed(queue string)
+
+	// Expired is called when a session has ended by the service's clock.
+	Expired(session string)
+
+	// Wire returns what connects the service and its next client.
+	Wire() Wire
+}
+
+// Wire is the clock and the network of one process.
+type Wire interface {
+	driver.Clock
+
+	// Send takes a request. It does not block. It is called without the Store's mutex.
+	Send(r Request)
+
+	// Deliver delivers an event, after all that were delivered on the same lane before, or
+	// never if the connection is lost. A lane is a session, or, with Options.Disorder,
+	// the events of one target there. f returns at once. Deliver is called with the Store's
+	// mutex held.
+	Deliver(lane, what string, f func())
+}
+
+// Request is one message to the service on a Wire. Its functions are called without the
+// Store's mutex.
+type Request struct {
+	Ctx     context.Context //nolint:containedctx // its values identify the caller; nil if there is none
+	Op      fault.Op
+	Of      string // its subject, the same in every replay
+	Session string // of the sender; "" if none
+
+	// Launch reports, when the message leaves the process, whether it is still wanted.
+	// From then on the service may get it.
+	Launch func() bool
+
+	// Arrive acts at the service, and returns a function that brings the answer to the
+	// process; nil if no caller waits for it. With reply false there is no answer. It
+	// may be called more than once.
+	Arrive func(reply bool) (answer func())
+
+	// Broke is called in the process when its connection broke; it may be nil.
+	Broke func()
 }

@@ -21,7 +21,7 @@ import (
 func inner() memory.Door[membackend.Store] { return membackend.Engine(door.Key{}) }
 
 // NewWith returns a service of a kind.
-func NewWith(o memory.Options) *membackend.Store { return inner().NewWith(o) }
+func NewWith(o memory.Options) *membackend.Store { return inner().New(o, nil) }
 
 // Entries returns a queue as the service has it, in order of place.
 func Entries(st *membackend.Store, name string) []driver.Entry { return inner().Entries(st, name) }
@@ -47,7 +47,7 @@ type Kind struct {
 	Options memory.Options
 }
 
-// Kinds returns those on which every suite of this module runs: one like etcd, one like ZooKeeper, and
+// Kinds returns the kinds on which every suite of this module runs: one like etcd, one like ZooKeeper, and
 // one that uses every freedom that the contract leaves to a backend.
 func Kinds() []Kind {
 	zookeeper := memory.Options{First: true, Near: true, Sequences: true, Later: true}
@@ -88,7 +88,7 @@ func Harness(o memory.Options, wrap func(*membackend.Store, *membackend.Client) 
 	}
 }
 
-// service makes a test fail if an act at a Store does.
+// service is a Store as a drivertest.Service.
 type service struct {
 	*membackend.Store
 	wrap func(*membackend.Store, *membackend.Client) driver.Backend
@@ -132,7 +132,7 @@ func (s service) Overwrite(t *testing.T, ref driver.Ref, data []byte) {
 // Count implements drivertest.Service.
 func (s service) Count(_ *testing.T, queue string) int { return len(Entries(s.Store, queue)) }
 
-// wrapped is a client whose backend is seen through a wrapper.
+// wrapped is a client with another backend.
 type wrapped struct {
 	*membackend.Client
 	backend driver.Backend
@@ -150,10 +150,10 @@ type Watches struct {
 // CountWatches returns a backend that counts the watches of b.
 func CountWatches(b driver.Backend) *Watches { return &Watches{Backend: b} }
 
-// Live returns how many were begun and not cancelled.
+// Live returns how many watches were begun and not cancelled.
 func (w *Watches) Live() int64 { return w.live.Load() }
 
-// Events returns how many events they have reported; Armed does not count.
+// Events returns how many events the watches have reported, without Armed.
 func (w *Watches) Events() int64 { return w.events.Load() }
 
 // Open implements driver.Backend.

@@ -1,5 +1,5 @@
-// Package once keeps the record of finished work that stands beside a lock's queue, for
-// mutex.Once and for the command line.
+// Package once keeps the record of finished work next to a lock's queue, for mutex.Once and
+// for the command line.
 package once
 
 import (
@@ -19,12 +19,11 @@ const (
 	// MaxKey is the most bytes of a key.
 	MaxKey = 256
 
-	// Kept is how many runs a record has. The oldest makes room for a new one, so that
-	// a record does not grow.
+	// Kept is how many runs a record has, at most. A new run then replaces the oldest one.
 	Kept = 100
 )
 
-// Run is one piece of work that is finished, and the hold under which that was.
+// Run is one finished piece of work, and the hold under which it was done.
 type Run struct {
 	Key   string    `json:"key"`
 	Token int64     `json:"token"`
@@ -39,8 +38,8 @@ type recordV1 struct {
 	Runs []Run `json:"runs"`
 }
 
-// runs reads a record. One that is broken or of a later version is an error: to run
-// anew what may have been done is not for this package to decide.
+// runs reads a record. One that is broken or of a later version is an error: it may contain
+// the key, and work that was done must not be repeated for that reason.
 func runs(record []byte) ([]Run, error) {
 	if record == nil {
 		return nil, nil
@@ -55,7 +54,7 @@ func runs(record []byte) ([]Run, error) {
 	return r.Runs, nil
 }
 
-// add returns the record with one run more. A run with the same key gives way.
+// add returns the record with one more run, which replaces one with the same key.
 func add(record []byte, run Run) ([]byte, error) {
 	all, err := runs(record)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestTheOldestRunsMakeRoom(t *testing.T) {
+func TestNewRunsReplaceTheOldest(t *testing.T) {
 	var record []byte
 	var err error
 	for i := range 3 * Kept {
@@ -26,7 +26,7 @@ func TestTheOldestRunsMakeRoom(t *testing.T) {
 	assert.Equal(t, Run{Key: "k299", Token: 299}, all[Kept-1])
 }
 
-func TestARunWithTheSameKeyGivesWay(t *testing.T) {
+func TestARunReplacesOneWithTheSameKey(t *testing.T) {
 	record, err := add(nil, Run{Key: "a", Token: 1})
 	require.NoError(t, err)
 	record, err = add(record, Run{Key: "a", Token: 2})

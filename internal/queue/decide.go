@@ -45,7 +45,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 		en.g.hooks.Position(en.g.turn, en.n, n)
 	}
 	en.turn, en.need = false, max(v.More, rule.Nearest)
-	if en.rule.Limited && (v.Hold || v.Front) {
+	if en.rule.Limited && (v.Hold || v.Front && v.More == 0) {
 		en.need = 0 // only a view of all that are ahead grants it
 	}
 	switch {
@@ -53,7 +53,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 		q.refuse(en, errWeight(en.Weight, limit))
 	case v.Hold && q.proves(en, how):
 		q.grant(en)
-	case v.Hold && (en.rule.Limited || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
+	case v.Hold && (en.rule.Limited || how == noProof || en.shown < q.out.doubts().open()), v.More > 0 && !q.watchFirst(en, v):
 		q.want(en)
 	case v.Hold:
 		en.turn = true
@@ -89,12 +89,12 @@ func (q *queue) grant(en *entry) {
 	if en.waited > 0 {
 		q.pace = max(q.out.now().Sub(en.since)/time.Duration(en.waited), 1)
 	}
-	q.follow(en, nil)
 	en.g.holds(en)
 	if en.rule.Limited { // it will mark itself; the one behind it may be the front now
 		en.Marks |= driver.MarkAdmitted
 		q.stir(en.Ref, byEvent)
 	}
+	q.follow(en, nil) // last: the one behind it takes over the watches of the front
 }
 
 // refuse lets the caller of an entry go with an error. The entry is there until the
@@ -137,19 +137,22 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 			unknown++
 		}
 	}
+	waitFor := v.Wait
 	// An unknown entry may have ended long ago. Permits that are released fast let in many,
 	// which the new front knows from its join only: a watch on each would be as many requests
 	// as there were waiters. One watch is less than a read, after which it would be needed.
 	if moved && (unknown > 1 || unknown == 1 && !v.Front) {
-		q.want(en)
-		return
+		if waitFor = nil; !q.watchFirst(en, v) {
+			q.want(en)
+			return
+		}
 	}
-	on := make([]*watch, 0, len(v.Wait)+2)
-	for _, e := range v.Wait {
+	on := make([]*watch, 0, len(waitFor)+2)
+	for _, e := range waitFor {
 		on = append(on, q.on(e.Target()))
 	}
 	if v.Front {
-		on = append(on, q.on(driver.Target{Kind: driver.OfHolders, Queue: q.name}))
+		on = append(on, q.on(q.holders()))
 		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: recordLimit}))
 		for _, e := range es {
 			if q.own.get(e.Ref) != nil && e.Marks.Has(driver.MarkAdmitted) { // perhaps not yet at the service
@@ -169,6 +172,26 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		q.out.soon(en) // the turn is near
 	}
 }
+
+// watchFirst reports whether an entry that must read whether it holds, or is the front, makes
+// the watches of the front before it reads. The front needs a read after its watches are
+// armed, because no event shows what happened before. So this saves one read, unless the
+// entry can hold at once: then the watches were in vain. Where permits are released fast that
+// is the rule, unless the watches exist already.
+func (q *queue) watchFirst(en *entry, v rule.Verdict) bool {
+	if !v.Front || en.try {
+		return false
+	}
+	if w := q.watches.get(q.holders()); w != nil && w.armed {
+		return true
+	}
+	limit, _ := q.limitFor(en) // it can be read, or there would be no verdict
+	released := max(int64(en.waited)-limit+1, 1)
+	return q.out.now().Sub(en.since)/time.Duration(released) >= slow
+}
+
+// holders is what shows the end of any holder of a permit.
+func (q *queue) holders() driver.Target { return driver.Target{Kind: driver.OfHolders, Queue: q.name} }
 
 // want has the queue read for an entry.
 func (q *queue) want(en *entry) {

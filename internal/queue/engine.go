@@ -18,7 +18,7 @@ func Core() door.Engine[session.Session, session.Hold, session.Entry, session.Op
 
 // term is a service session, and the Session that it is under.
 type term struct {
-	door.Term
+	*door.Term
 	s  *session.Session
 	in door.Session
 }
@@ -67,7 +67,7 @@ const (
 // engineOf returns the engine of a term.
 func engineOf(t term) *engine {
 	//nolint:forcetypeassert // only this function fills the slot
-	return t.Engine(func(door.Term) any {
+	return t.Engine(func(*door.Term) any {
 		e := &engine{t: t, s: t.Driver(), clock: t.in.Clock(), queues: map[string]*queue{}}
 		e.near = later{e, hurry, func(en *entry) { en.q.want(en) }, nil}
 		e.waiting = later{e, long, e.waitsLong, nil}
@@ -189,7 +189,7 @@ func (e *engine) waits(en *entry) {
 // relook has waiters read now and then although no event comes: a connection may be silent
 // without being closed.
 func (e *engine) relook(q *queue) {
-	if q.relook != nil || failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoNote) {
+	if q.relook != nil || failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
 		return
 	}
 	q.relook = e.after(relookTime(e.t.s, e.clock), func() {

@@ -46,7 +46,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, o memory.Options) *fixture {
 	return &fixture{
-		t: t, st: mem().NewWith(o), clients: map[string]*membackend.Client{}, events: map[string]*events{}, counts: map[string]int{},
+		t: t, st: mem().New(o, nil), clients: map[string]*membackend.Client{}, events: map[string]*events{}, counts: map[string]int{},
 		sessions: map[string]*session.Session{}, requests: map[string]*request{}, cut: map[string]bool{},
 		slow: map[string][2]time.Duration{}, evicted: map[int64]bool{},
 	}
@@ -209,9 +209,9 @@ func label(e driver.Entry) string {
 	return meta.Label
 }
 
-// evict notes that entries are deleted, and reports whether there are any: those that hold,
-// or all. Until the event comes, the owner of a hold cannot know. A waiter that is deleted
-// by hand may be granted until then; one whose session ends must not.
+// evict records that entries are deleted, and reports whether there are any: those that
+// hold, or all. Until the event comes, the owner of a hold cannot know. A waiter that is
+// deleted by hand may be granted until then; one whose session ends must not.
 func (f *fixture) evict(meant func(driver.Entry) bool, all bool) (some bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -215,7 +215,7 @@ func (g *group) take(ctx context.Context) (h *session.Hold, again bool, err erro
 		return nil, again, err
 	}
 	g.granted = g.e.clock.Wall()
-	h, err = Core().Grant(ctx, g.e.t.Term, g.grant())
+	h, err = Core().Grant(ctx, g.e.t.s, g.e.t.Term, g.grant())
 	if err != nil {
 		return nil, true, g.rejoin(err)
 	}

@@ -99,7 +99,7 @@ func (e *engine) holds(en *entry) {
 // mark marks the entry as one that holds permits, in the background: the one behind it
 // waits for that.
 func (g *group) mark() {
-	if failpoint.On(failpoint.NoNote) {
+	if failpoint.On(failpoint.NoAdmittedMark) {
 		return
 	}
 	g.e.t.Clean(func(ctx context.Context) error {
@@ -248,5 +248,5 @@ func (en *entry) wasFirst() bool {
 		es, complete := en.q.pic.ahead(i)
 		en.first = en.first || complete && len(es) == 0
 	}
-	return en.first || failpoint.On(failpoint.WordOfWaiter)
+	return en.first || failpoint.On(failpoint.WaiterReportedFirst)
 }

@@ -134,7 +134,7 @@ const (
 
 // op returns the change that takes the name from the ledger, if it is to be taken.
 func (l *ledger) op(how strike) (driver.Op, bool) {
-	if failpoint.On(failpoint.StruckByWaiter) && how == strikeOwn {
+	if failpoint.On(failpoint.LedgerClearedByWaiter) && how == strikeOwn {
 		how = strikeAny
 	}
 	op := driver.Op{Record: recordLedger, If: driver.Equal(l.name), Optional: true}

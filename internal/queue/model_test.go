@@ -105,8 +105,8 @@ func (m *model) String() string {
 	return fmt.Sprintf("[%s] of %s", strings.Join(words, " "), m.limit.Value)
 }
 
-// admit notes which entries might hold now: those of which the rule would say so if they
-// saw all of the queue.
+// admit records which entries may hold now: those that the rule lets hold if it sees all of
+// the queue.
 func (m *model) admit() {
 	a := rule.Ahead{Complete: true, Limit: limitIn(m.limit)}
 	for _, e := range m.entries {
@@ -210,7 +210,7 @@ func (s *modelSession) doubts() *doubts     { return &s.doubted }
 func (s *modelSession) doubt()              { s.doubted.raise() }
 func (s *modelSession) firsts() bool        { return false }
 
-// check looks at what was decided in a session.
+// check checks the decisions of a session.
 func (s *modelSession) check() {
 	for place := range s.m.next + 1 { // in an order that is the same in every run
 		en := s.own[place]
@@ -235,7 +235,7 @@ func (s *modelSession) check() {
 	}
 }
 
-// checked marks entries whose grant was looked at.
+// checked are the entries whose grant was checked.
 var checked = &driver.Entry{}
 
 // mark is an Update of an own entry.

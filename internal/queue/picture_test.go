@@ -113,7 +113,7 @@ func TestPictureKeepsMarks(t *testing.T) {
 }
 
 // Whatever is learned, and however old it is, a picture lacks no entry where it shows no
-// gap. So whoever may hold by the picture may hold in the queue.
+// gap. So an entry that may hold by the picture may hold in the queue.
 func TestPictureLacksNothingWhereItShowsNoGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		moments := [][]int64{nil} // what the queue has been like

@@ -23,9 +23,9 @@ func moreKinds() []kind {
 	)
 }
 
-// TestRandomTraces runs traces that nobody thought of, on every kind of service. A failure
-// is printed as a trace: save it under testdata when it is mended. Repeat a run with -run
-// and -rapid.seed.
+// TestRandomTraces runs random traces, on every kind of service. A failure is printed as a
+// trace: save it under testdata when the bug is fixed. Repeat a run with -run and
+// -rapid.seed.
 func TestRandomTraces(t *testing.T) {
 	for of, requests := range map[string][]string{
 		"Mutexes":           {"lock", "lock", "lock", "lockall", "try", "robust"},
@@ -83,8 +83,8 @@ func runRandom(t *testing.T, o memory.Options, requests ...string) {
 	})
 }
 
-// fresh gives requests that are made again under an old name a new one, and turns what is
-// said of the old one to the new one.
+// fresh gives requests that are made again under an old name a new name, in the commands
+// that follow too.
 func fresh(cmds []string) []string {
 	made := map[string]int{}
 	for i, c := range cmds {

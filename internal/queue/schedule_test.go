@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// schedule is for a look at one of the schedules; each has its number for a seed.
+// schedule selects one of the schedules; the number of each is its seed.
 var schedule = flag.Uint64("schedule", 0, "run only this schedule of the model, and show it")
 
 // step lets something happen that is under way, if there is anything.
@@ -176,7 +176,7 @@ func TestModelSeesWhatARuleCouldMiss(t *testing.T) {
 				return rule.Verdict{Wait: a.Entries[len(a.Entries)-1:]}
 			})
 		}, func(m *model) { m.noMarks = true }, 3},
-		{"nobody marks itself", nil, func(m *model) { m.noMarks = true }, 3},
+		{"no entry is marked", nil, func(m *model) { m.noMarks = true }, 3},
 		{"does not watch the holders", func(r rule.Rule) rule.Rule {
 			return less(r, func(_ rule.Ahead, v rule.Verdict) rule.Verdict {
 				v.Front = false

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/fairlock/internal/memory"
 )
 
-// rewrite makes the traces what they now are; read the difference.
+// rewrite writes the present output into the traces; read the difference.
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testdata")
 
 // kind is a kind of service.
@@ -60,20 +60,20 @@ func kinds() []kind {
 //	blind a       session a sends no requests to watch its own entries from now on
 //	see a         it sends them
 //	slow a 3ms 5ms what requests and replies of session a take from now on
-//	count look a b
+//	count read a b
 //	              how many requests of that kind sessions a and b have sent since the
 //	              last count; of the kind event, how many their watches have reported,
 //	              without what each begins with
-//	forget look a b
+//	forget read a b
 //	              begins to count anew
 //	wait 10s      time passes
 //	close a       session a is closed
 //
-// After each command the queue is shown, by the requests that stand in it, with a star
+// After each command the queue is shown, by the requests that have entries, with a star
 // on those whose hold is valid, and a tilde on readers.
 //
-// Those in testdata/traces go the same way on every kind of service, those in the other
-// folders on one kind only.
+// The traces in testdata/traces are the same on every kind of service, those in the folder
+// of a kind only on that. Those in testdata/core belong to TestCore.
 func TestTraces(t *testing.T) {
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {

@@ -27,7 +27,7 @@ type Ahead struct {
 }
 
 // Verdict is what a rule decides for one entry. Exactly one of Hold, More, Never and
-// the waiting (Wait or Front) is set.
+// the waiting (Wait or Front) is set; but Front goes with More too.
 type Verdict struct {
 	// Hold: the entry holds, now and for as long as it lives.
 	Hold bool
@@ -47,7 +47,8 @@ type Verdict struct {
 	Next bool
 
 	// Front: the entry is the first of those that wait for permits. The end of any
-	// entry with the mark Admitted can let it hold, and so can a higher limit.
+	// entry with the mark Admitted can let it hold, and so can a higher limit. With
+	// More, it is the first if it cannot hold yet.
 	Front bool
 
 	// Soon, unless nil, is an entry whose end changes nothing yet, but shows that the

@@ -28,7 +28,9 @@ func semaphore(a Ahead, mine *driver.Entry) Verdict {
 	case a.Limit <= 0:
 		return a.more() // a read shows the limit too
 	case !a.Complete && (n == 0 || admitted(a.Entries[n-1])):
-		return a.more()
+		v := a.more()
+		v.Front = n > 0
+		return v
 	case !a.Complete && int64(a.Count) <= a.Limit:
 		return a.more() // the one before may have been let in a moment ago
 	case !a.Complete:

@@ -75,8 +75,8 @@ func TestSemaphoreWaitsForTheOneBeforeThenForAnyHolder(t *testing.T) {
 		{"behind a mark that is behind a waiter", "1* 1 1*", 1, 2, 0, "front, wait for 2"},
 
 		{"nothing known", "... ", 1, 1, 0, "more: 2"},
-		{"part of the queue, the nearest holds", "... 1*", 1, 2, 5, "more: 8"},
-		{"part of a long queue, the nearest holds", "... 1*", 1, 2, 500, "more: 501"},
+		{"part of the queue, the nearest holds", "... 1*", 1, 2, 5, "more: 8, front"},
+		{"part of a long queue, the nearest holds", "... 1*", 1, 2, 500, "more: 501, front"},
 		{"part of the queue, the nearest may hold by now", "... 1", 1, 5, 4, "more: 8"},
 		{"part of the queue, the nearest cannot hold", "... 1", 1, 5, 5, "wait for 1"},
 		{"no limit known", "", 1, 0, 0, "more: 2"},

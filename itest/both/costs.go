@@ -19,7 +19,7 @@ import (
 // Measured is a session whose server is another process, so that what this process
 // uses is the session's.
 type Measured struct {
-	// Client notes no joins: what it would remember is not the session's.
+	// Client records no joins: that memory would not be the session's.
 	Client *recipetest.Client
 
 	// Entries counts the entries below the root.
@@ -34,10 +34,10 @@ type Measured struct {
 	Released func(watches int)
 }
 
-// manyLocks holds many locks several times. In the first rounds tables grow, which
-// stay when they are empty. Later, what a lock left would be there after every round,
-// and what else happens in the process, like one more thread for a call that blocks or
-// a request without an answer in time, only after some.
+// manyLocks holds many locks several times. In the first rounds tables grow, and they stay
+// when they are empty. Later, what locks leave adds up in every round. What else happens in
+// the process, like one more thread for a call that blocks or a request without an answer
+// in time, adds up only in some.
 func manyLocks(t *testing.T, s Service) {
 	n, rounds := 1000, 4
 	if tier.All() {
@@ -72,13 +72,13 @@ func manyLocks(t *testing.T, s Service) {
 		unlocked := recipetest.Now()
 		clear(holds)
 
-		recipetest.Until(t, "all have gone", func() bool { return m.Entries() == 0 })
-		// What a queue keeps for a moment, because programs lock in a loop, goes too.
+		recipetest.Until(t, "all have ended", func() bool { return m.Entries() == 0 })
+		// What a queue keeps for a moment, because programs lock in a loop, is freed too.
 		recipetest.Until(t, "less than 2 KiB of heap for each name", func() bool {
 			after[round] = Settled(t, m.Watches)
 			return (after[round]-before)/int64(n) < 2<<10
 		})
-		t.Logf("%d locks taken in %s, given back in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
+		t.Logf("%d locks acquired in %s, released in %s; %d bytes of heap for each while held, %d afterwards; goroutines %d, while held %d, afterwards %d",
 			n, locked.Sub(begin), unlocked.Sub(unlocking), (held-before)/int64(n), (after[round]-before)/int64(n), threads, heldThreads, runtime.NumGoroutine())
 		assert.Less(t, (held-before)/int64(n), int64(6<<10), "bytes of heap for each lock that is held")
 		assert.InDelta(t, threads, heldThreads, 20, "goroutines")
@@ -95,7 +95,7 @@ func manyLocks(t *testing.T, s Service) {
 	assert.Less(t, left/int64(n), int64(32), "bytes of heap that each lock of the last rounds left")
 }
 
-// Heap returns how many bytes are in use after a collection.
+// Heap returns how many bytes of heap are in use after a collection.
 func Heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -104,8 +104,8 @@ func Heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Settled returns how much heap is in use when that and a count of watches have
-// stopped to change.
+// Settled waits until the heap in use and a count of watches no longer change, and returns
+// the first.
 func Settled(t testing.TB, watches func() int) int64 {
 	t.Helper()
 	last, watched, still := Heap(), watches(), 0

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Etcdctl builds that program, of the version that tools/go.mod names, and returns
+// Etcdctl builds etcdctl, of the version that tools/go.mod names, and returns
 // its path.
 func Etcdctl(t *testing.T) string {
 	t.Helper()

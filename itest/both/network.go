@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nobody returns an address at which no server listens.
-func Nobody(t testing.TB) (addr string) {
+// ClosedAddr returns an address at which no server listens.
+func ClosedAddr(t testing.TB) (addr string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

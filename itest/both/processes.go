@@ -9,31 +9,31 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/worker"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 func twentyProcesses(t *testing.T, s Service) {
-	witness := s.Witness(t)
-	turns := child.Job{
-		Do: child.Turns, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: recipetest.CalmTTL, Turns: 10,
+	monitor := s.Monitor(t)
+	turns := worker.Job{
+		Do: worker.Turns, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: recipetest.CalmTTL, Turns: 10,
 	}.TakenByMany(t, 20)
 
-	witness.CheckTurns(t, turns, false)
+	monitor.CheckTurns(t, turns, false)
 }
 
-// hundredGoroutines has some goroutines give up while they wait: those leave, and all
-// others keep their places.
+// hundredGoroutines has some goroutines give up while they wait: they leave, and all others
+// keep their places.
 func hundredGoroutines(t *testing.T, s Service) {
 	const goroutines, each = 100, 5
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	witness := s.Witness(t)
+	monitor := s.Monitor(t)
 	c := s.Client(t, recipetest.CalmTTL)
 	m := mutex.New(c.Session, "x")
 	type report struct {
-		turn child.Turn
+		turn worker.Turn
 		err  error
 	}
 	reports := make(chan report, goroutines*each)
@@ -48,7 +48,7 @@ func hundredGoroutines(t *testing.T, s Service) {
 				var r report
 				h, err := m.Lock(ctx)
 				if r.err = err; err == nil {
-					r.turn = child.TurnOf(h)
+					r.turn = worker.TurnOf(h)
 					r.turn.End = recipetest.Now()
 					recipetest.Unlock(t, h)
 				}
@@ -57,7 +57,7 @@ func hundredGoroutines(t *testing.T, s Service) {
 			}
 		}()
 	}
-	var turns []child.Turn
+	var turns []worker.Turn
 	for range goroutines * each {
 		r := recipetest.Wait(t, reports, "a turn")
 		if r.err != nil {
@@ -69,16 +69,16 @@ func hundredGoroutines(t *testing.T, s Service) {
 	c.Kept(t)
 
 	require.Less(t, len(turns), goroutines*each, "some gave up")
-	witness.CheckTurns(t, turns, true)
+	monitor.CheckTurns(t, turns, true)
 }
 
 // processesCrash kills processes that hold and that wait.
 func processesCrash(t *testing.T, s Service) {
 	t.Run("recipes", func(t *testing.T) {
-		for _, recipe := range child.Recipes() {
+		for _, recipe := range worker.Recipes() {
 			t.Run(recipe, func(t *testing.T) {
 				t.Parallel()
-				child.Job{Servers: s.Servers(), Root: s.Root(), Name: recipe, Recipe: recipe, TTL: 2 * time.Second}.Crashes(t, 4, 4)
+				worker.Job{Servers: s.Servers(), Root: s.Root(), Name: recipe, Recipe: recipe, TTL: 2 * time.Second}.Crashes(t, 4, 4)
 			})
 		}
 	})
@@ -92,26 +92,26 @@ func processesCrash(t *testing.T, s Service) {
 
 func stoppedHolderIsRefused(t *testing.T, s Service) {
 	const ttl = 2 * time.Second
-	witness := s.Witness(t)
+	monitor := s.Monitor(t)
 	key := s.Key(t)
-	resource := child.NewResource(t)
-	old := child.Job{
-		Do: child.Hold, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: ttl, Key: key, Resource: resource.URL,
+	resource := worker.NewResource(t)
+	old := worker.Job{
+		Do: worker.Hold, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: ttl, Key: key, Resource: resource.URL,
 	}.Start(t)
-	held := child.Report[child.Held](t, old)
+	held := worker.Report[worker.Held](t, old)
 	c := s.Client(t, recipetest.CalmTTL)
 	next := c.Begin(recipetest.Bounded(t), "x")
-	witness.Stand(t, 2)
+	monitor.SeesMade(t, 2)
 
 	stopped := recipetest.Now()
 	require.NoError(t, old.Pause())
 	h := next.Granted(t)
-	gone := witness.EndOf(t, child.Turn{Token: held.Token, Key: held.Key})
+	gone := monitor.EndOf(t, worker.Turn{Token: held.Token, Key: held.Key})
 	require.True(t, s.Write(t, h, key, "in time"))
 	require.True(t, resource.Put(h.Token()))
-	old.Tell(t, "write") // it reads that first when it goes on
+	old.Send(t, "write") // the process reads that first when it goes on
 	require.NoError(t, old.Resume())
-	r := child.Report[child.Written](t, old)
+	r := worker.Report[worker.Written](t, old)
 	old.Ends(t)
 
 	r.Refused(t, held.Token, h)
@@ -123,9 +123,9 @@ func stoppedHolderIsRefused(t *testing.T, s Service) {
 	assert.Equal(t, 2, times, "writes that went through")
 	written, refused := resource.Counts()
 	assert.Equal(t, [2]int{2, 1}, [2]int{written, refused}, "writes to the resource that went through, and were refused")
-	t.Logf("stopped holder's entry gone after %s, next granted %s later; the holder knew %s after it went on: %s",
-		gone.Sub(stopped), next.At.Sub(gone), r.Told, r.Cause)
+	t.Logf("stopped holder's entry gone after %s, next granted %s later; the context of the holder ended %s after it went on: %s",
+		gone.Sub(stopped), next.At.Sub(gone), r.LostAfter, r.Cause)
 	recipetest.Unlock(t, h)
 	c.Kept(t)
-	witness.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }

@@ -45,7 +45,7 @@ func NewSecret(password string) *Secret {
 		password, hex.EncodeToString([]byte(password)), strings.ToUpper(hex.EncodeToString([]byte(password))),
 		list("%d", " "), list("%d", ","), list("0x%x", ", "), list("%#x", ","),
 	}}
-	// In base64 what stands before it moves it: by none, one or two bytes.
+	// In base64 the bytes before the password shift it: by none, one or two bytes.
 	for before := range 3 {
 		text := base64.StdEncoding.EncodeToString(append(make([]byte, before), password...))
 		s.forms = append(s.forms, text[4:len(text)-4])
@@ -53,7 +53,7 @@ func NewSecret(password string) *Secret {
 	return s
 }
 
-// in says in which form the password is in a text; "" if it is not.
+// in returns the form in which the password is in a text; "" if it is not.
 func (s *Secret) in(text string) string {
 	for _, f := range s.forms {
 		if strings.Contains(text, f) {
@@ -63,8 +63,8 @@ func (s *Secret) in(text string) string {
 	return ""
 }
 
-// Kept fails the test if a value tells the password to who prints it, logs it, or
-// encodes it as JSON.
+// Kept fails the test if a value shows the password when it is printed, logged, or encoded
+// as JSON.
 func (s *Secret) Kept(t testing.TB, what string, value any) {
 	t.Helper()
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
@@ -124,32 +124,32 @@ func (s *Secret) walk(t testing.TB, what string, v reflect.Value, seen map[uintp
 	}
 }
 
-// Hooks keep all that hooks are told.
+// Hooks returns hooks that keep all events.
 func (s *Secret) Hooks() session.Hooks {
 	keep := func(ev session.Event) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.events = append(s.events, ev)
 	}
-	note := func(_ context.Context, ev session.Event) { keep(ev) }
+	keepEvent := func(_ context.Context, ev session.Event) { keep(ev) }
 	return session.Hooks{
 		Started: func(ctx context.Context, ev session.Event) context.Context {
 			keep(ev)
 			return ctx
 		},
-		Joined: note, Position: note, Rejoined: note, Ended: note, Lost: note, Released: note,
+		Joined: keepEvent, Position: keepEvent, Rejoined: keepEvent, Ended: keepEvent, Lost: keepEvent, Released: keepEvent,
 		SessionOpened: keep, SessionRenewed: keep, SessionLost: keep, SessionClosed: keep,
 	}
 }
 
-// Told is what hooks were told.
-func (s *Secret) Told() []session.Event {
+// Events returns the events of the hooks.
+func (s *Secret) Events() []session.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]session.Event(nil), s.events...)
 }
 
-// Logins is what the case of passwords needs of a service that has users.
+// Logins is what the case of passwords needs of a service with users.
 type Logins struct {
 	Proxy     *testnet.Proxy // a way to the server
 	Server    string         // the server, past the proxy
@@ -162,61 +162,61 @@ type Logins struct {
 	// Denied returns a session of the user, and the name of a lock that it may not use.
 	Denied func(t testing.TB) (c *recipetest.Client, name string)
 
-	// Stored returns all that lies at the server, and MadeUp the passwords that sessions
-	// have made up for themselves.
-	Stored func(t testing.TB) []any
-	MadeUp func(t testing.TB) []string
+	// Stored returns all data of the server, and Generated the passwords that sessions have
+	// generated for themselves.
+	Stored    func(t testing.TB) []any
+	Generated func(t testing.TB) []string
 }
 
-// passwordsAreKept goes through all that a login meets, and then looks for the
-// passwords in all that was said, printed and stored.
-func passwordsAreKept(t *testing.T, s Service) {
+// passwordsNeverShown makes all kinds of calls with logins, and then searches for the
+// passwords in all errors, logs, printed values and stored data.
+func passwordsNeverShown(t *testing.T, s Service) {
 	l := s.Logins(t)
 	good := NewSecret(l.Good)
 	secrets := map[string]*Secret{"good": good, "bad": NewSecret(l.Bad)}
-	e := &evidence{said: map[string]error{}}
+	e := &evidence{errs: map[string]error{}}
 	ttl := recipetest.CalmTTL
 	open := func(what, server, password string) *recipetest.Client {
 		c, config, err := l.Open(t, server, password, ttl, good.Hooks())
-		e.clients, e.printed, e.said[what] = append(e.clients, c), append(e.printed, config...), err
+		e.clients, e.printed, e.errs[what] = append(e.clients, c), append(e.printed, config...), err
 		return c
 	}
 
 	wrong := open("wrong password", l.Server, l.Bad)
-	if e.said["wrong password"] == nil { // it is another user's, who may do nothing
-		e.said["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
+	if e.errs["wrong password"] == nil { // it is that of a user without permissions
+		e.errs["wrong password"] = failed(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
 	}
-	require.ErrorIs(t, e.said["wrong password"], session.ErrDenied)
-	open("unreachable", Nobody(t), l.Good)
+	require.ErrorIs(t, e.errs["wrong password"], session.ErrDenied)
+	open("unreachable", ClosedAddr(t), l.Good)
 	l.Proxy.Hold(fault.Both)
 	open("cut", l.Proxy.Addr(), l.Good)
-	require.ErrorIs(t, e.said["cut"], session.ErrUnavailable)
+	require.ErrorIs(t, e.errs["cut"], session.ErrUnavailable)
 	l.Proxy.Heal(fault.Both)
 
 	one, two := open("one", l.Proxy.Addr(), l.Good), open("two", l.Server, l.Good)
-	require.NoError(t, e.said["one"])
-	require.NoError(t, e.said["two"])
+	require.NoError(t, e.errs["one"])
+	require.NoError(t, e.errs["two"])
 	denied, name := l.Denied(t)
 	e.clients = append(e.clients, denied)
-	for what, err := range Asked(recipetest.Bounded(t), denied.Session, name) {
-		e.said["denied "+what] = err
+	for what, err := range Calls(recipetest.Bounded(t), denied.Session, name) {
+		e.errs["denied "+what] = err
 	}
-	require.ErrorIs(t, e.said["denied lock"], session.ErrDenied)
-	for what, err := range Asked(recipetest.Bounded(t), two.Session, "../secret") {
-		e.said["asked "+what] = err
+	require.ErrorIs(t, e.errs["denied lock"], session.ErrDenied)
+	for what, err := range Calls(recipetest.Bounded(t), two.Session, "../secret") {
+		e.errs["called "+what] = err
 	}
 	Use(t, one, two, "more/")
 	ttl = 5 * time.Second // this one is to be lost
 	lost := open("to be lost", l.Proxy.Addr(), l.Good)
-	require.NoError(t, e.said["to be lost"])
+	require.NoError(t, e.errs["to be lost"])
 	h := lost.Lock(t, "x")
 	r := two.Begin(recipetest.Bounded(t), "x")
-	line := two.Queued(t, "x", 2)
-	l.Proxy.Reset() // logins are shown anew
+	entries := two.Queued(t, "x", 2)
+	l.Proxy.Reset() // the next connection sends the logins again
 	recipetest.Until(t, "another connection", func() bool { return l.Proxy.Stats().Open > 0 })
 	l.Proxy.Hold(fault.Both)
 	recipetest.Wait(t, h.Context().Done(), "the loss")
-	e.said["lost"], e.said["unlock"] = context.Cause(h.Context()), h.Unlock()
+	e.errs["lost"], e.errs["unlock"] = context.Cause(h.Context()), h.Unlock()
 	l.Proxy.Heal(fault.Both)
 	h2 := r.Granted(t)
 	stored := l.Stored(t)
@@ -227,30 +227,30 @@ func passwordsAreKept(t *testing.T, s Service) {
 			assert.NoError(t, c.Close())
 		}
 	}
-	require.NotEmpty(t, good.Told())
+	require.NotEmpty(t, good.Events())
 	e.printed = append(e.printed, h2)
-	e.walked = map[string]any{"line": line, "hooks": good.Told(), "store": stored}
+	e.walked = map[string]any{"entries": entries, "hooks": good.Events(), "store": stored}
 
-	for i, password := range l.MadeUp(t) {
-		secrets[fmt.Sprint("made up ", i)] = NewSecret(password)
+	for i, password := range l.Generated(t) {
+		secrets[fmt.Sprint("generated ", i)] = NewSecret(password)
 	}
 	for name, s := range secrets {
 		e.keeps(t, name, s)
 	}
 }
 
-// evidence is all in which a password could be found.
+// evidence is everything that a password could be in.
 type evidence struct {
-	said    map[string]error
+	errs    map[string]error
 	clients []*recipetest.Client
 	printed []any
 	walked  map[string]any
 }
 
-// keeps fails the test if a secret is found.
+// keeps fails the test if it finds a secret.
 func (e *evidence) keeps(t testing.TB, name string, s *Secret) {
 	t.Helper()
-	for what, err := range e.said {
+	for what, err := range e.errs {
 		s.Kept(t, name+", error of "+what, err)
 	}
 	for _, c := range e.clients {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// judge is a test that only remembers that it failed.
+// judge is a testing.TB that only records that it failed.
 type judge struct {
 	testing.TB
 	failed bool
@@ -17,7 +17,7 @@ type judge struct {
 func (j *judge) Helper()               {}
 func (j *judge) Errorf(string, ...any) { j.failed = true }
 
-// TestASecretIsFoundWhereItIs tells one in all the ways in which it could be.
+// TestASecretIsFoundWhereItIs hides a secret in all the ways that the search must find.
 func TestASecretIsFoundWhereItIs(t *testing.T) {
 	t.Parallel()
 	const password = "S3cret-marker-77"

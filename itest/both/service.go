@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/worker"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -22,8 +22,8 @@ type Service interface {
 	// Client opens a session on the root.
 	Client(t testing.TB, ttl time.Duration) *recipetest.Client
 
-	// Witness begins to watch all below the root.
-	Witness(t testing.TB) Witness
+	// Monitor begins to watch all entries below the root.
+	Monitor(t testing.TB) Monitor
 
 	// Key makes a key outside of the root that a holder can write, and returns it.
 	// Write writes it if the guard of a hold is true, and reports whether it did.
@@ -32,10 +32,10 @@ type Service interface {
 	Write(t testing.TB, h *session.Hold, key, value string) bool
 	Written(t testing.TB, key string) (value string, times int)
 
-	// Beside returns what other clients write beside the queues of the root.
-	Beside(t testing.TB) Beside
+	// ForeignRecords returns how other clients write records of the queues of the root.
+	ForeignRecords(t testing.TB) ForeignRecords
 
-	// Logins returns what has users and passwords.
+	// Logins returns a server with users and passwords.
 	Logins(t testing.TB) Logins
 
 	// Measured opens a session to be measured.
@@ -45,25 +45,25 @@ type Service interface {
 	Layouts(t testing.TB) map[string]Layout
 }
 
-// Witness watches a root at the server; [Sightings] has its methods.
-type Witness interface {
-	Stand(t testing.TB, n int)
-	EndOf(t testing.TB, u child.Turn) driver.Instant
+// Monitor watches a root at the server; [History] has its methods.
+type Monitor interface {
+	SeesMade(t testing.TB, n int)
+	EndOf(t testing.TB, u worker.Turn) driver.Instant
 	SeesNothingLeft(t testing.TB)
-	CheckTurns(t testing.TB, turns []child.Turn, othersGaveUp bool)
+	CheckTurns(t testing.TB, turns []worker.Turn, othersGaveUp bool)
 }
 
 // Layout is a root in which other clients have entries of one layout.
 type Layout struct {
 	Clients [3]*recipetest.Client
 
-	// Kinds is how many kinds of entries other clients have. Strangers puts those from
+	// Kinds is how many kinds of entries other clients have. Foreign puts those from
 	// one number to another into a queue.
-	Kinds     int
-	Strangers func(t testing.TB, name string, from, to int) Strangers
+	Kinds   int
+	Foreign func(t testing.TB, name string, from, to int) ForeignEntries
 }
 
-// aCase is a test of what both services keep.
+// aCase is a promise of both services.
 type aCase func(t *testing.T, s Service)
 
 // Run runs each case on a service of its own, as a subtest. First come those that
@@ -83,10 +83,10 @@ func Run(t *testing.T, service func(t testing.TB) Service) {
 	}
 	cases := Cases{}
 	for name, c := range map[string]aCase{
-		"AStoppedHoldersLateWriteIsRefused":          stoppedHolderIsRefused,
-		"PasswordsAreKept":                           passwordsAreKept,
-		"StrangersOfAllKindsAreWaitedForInEveryLine": strangersInEveryLine,
-		"WhatStrangersWriteBesideALineIsNotBelieved": strangersBeside,
+		"AStoppedHoldersLateWriteIsRefused":                stoppedHolderIsRefused,
+		"PasswordsAreNeverShown":                           passwordsNeverShown,
+		"ForeignEntriesOfAllKindsAreWaitedForInEveryQueue": foreignEntries,
+		"ForeignRecordsNeverMakeAWrongGrant":               foreignRecords,
 	} {
 		cases[name] = func(t *testing.T) { c(t, service(t)) }
 	}

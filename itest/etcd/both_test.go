@@ -37,7 +37,7 @@ func (s bothService) Client(t testing.TB, ttl time.Duration) *recipetest.Client 
 	return &newClient(t, s.root, ttl).open(t, s.client).Client
 }
 
-func (s bothService) Witness(t testing.TB) both.Witness {
+func (s bothService) Monitor(t testing.TB) both.Monitor {
 	return watchPrefix(t, s.client, s.root+"/")
 }
 
@@ -56,28 +56,28 @@ func (s bothService) Written(t testing.TB, key string) (value string, times int)
 	return string(r.Kvs[0].Value), int(r.Kvs[0].Version)
 }
 
-func (s bothService) Beside(testing.TB) both.Beside {
+func (s bothService) ForeignRecords(testing.TB) both.ForeignRecords {
 	put := func(t testing.TB, queue, record, value string) {
 		_, err := s.client.Put(recipetest.Bounded(t), s.root+"/%v2/"+queue+"/"+record, value)
 		require.NoError(t, err)
 	}
-	return both.Beside{
+	return both.ForeignRecords{
 		Put: put,
 		Limits: []string{
 			"plenty", "-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
 		},
-		Limit:     func(t testing.TB, queue, limit string) { put(t, queue, "limit", limit) },
-		Slots:     []string{"-1", "+1", "01", "0x1", "", "99999999999999999999", "a/b", "\xff"},
-		Numbers:   []string{"5 ", "5 x", "-5 x", " ", "5 " + strings.Repeat("k", mostBytes), "99999999999999999999 x"},
-		Ledgers:   []string{`{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`},
-		MostBytes: mostBytes,
+		Limit:      func(t testing.TB, queue, limit string) { put(t, queue, "limit", limit) },
+		Slots:      []string{"-1", "+1", "01", "0x1", "", "99999999999999999999", "a/b", "\xff"},
+		SlotValues: []string{"5 ", "5 x", "-5 x", " ", "5 " + strings.Repeat("k", mostBytes), "99999999999999999999 x"},
+		Ledgers:    []string{`{"v":1,"entry":"x","place":9223372036854775807}`, `{"v":1,"entry":"","place":-1,"died":true}`},
+		MostBytes:  mostBytes,
 	}
 }
 
 func (s bothService) Measured(t testing.TB) both.Measured {
 	cluster := etcdtest.New(t, &etcdtest.Options{Processes: true})
-	var tap tap
-	client := clientWith(t, cluster, tap.on)
+	var meter meter
+	client := clientWith(t, cluster, meter.on)
 	c := newClient(t, s.root, 30*time.Second)
 	h := &c.opts.Session.Hooks // what those for requests would remember is not the client's
 	*h = session.Hooks{SessionOpened: h.SessionOpened, SessionLost: h.SessionLost}
@@ -88,15 +88,15 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 			require.NoError(t, err)
 			return int(r.Count)
 		},
-		Watches: func() int { return int(tap.watches.Load()) },
+		Watches: func() int { return int(meter.watches.Load()) },
 	}
 }
 
 func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
 	layout := both.Layout{
-		Kinds: len(strangerKeys(0)),
-		Strangers: func(t testing.TB, name string, from, to int) both.Strangers {
-			return strangersIn(t, s.client, s.root+"/"+name+"/", from, to)
+		Kinds: len(foreignNames(0)),
+		Foreign: func(t testing.TB, name string, from, to int) both.ForeignEntries {
+			return putForeign(t, s.client, s.root+"/"+name+"/", from, to)
 		},
 	}
 	for i := range layout.Clients {

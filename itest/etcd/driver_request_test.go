@@ -225,8 +225,8 @@ func TestValuesStayWhereTheyAre(t *testing.T) {
 	assert.Less(t, bytesOf(got), 8<<10, "all answers")
 }
 
-// Thousands who join at once are slow, and answers come too late. If each of them then
-// read the whole queue, nothing else would be done any more.
+// Thousands of joins at once are slow, and answers come too late. If each of them then read
+// the whole queue, the server would do nothing else any more.
 func TestALostAnswerIsNotALongerOne(t *testing.T) {
 	const others = 40
 	for name, compacted := range map[string]bool{"as it was": false, "compacted": true} {

@@ -6,10 +6,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/worker"
 )
 
-func TestMain(m *testing.M) { child.Main(m, openChild, tidy) }
+func TestMain(m *testing.M) { worker.Main(m, openWorker, tidy) }
 
 // tidy closes the servers that the tests share. Between embedded members that are
 // not behind proxies etcd keeps some connections for up to 5 s.

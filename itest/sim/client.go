@@ -15,7 +15,7 @@ import (
 
 // client is one process: its clock and its network.
 type client struct {
-	w    *world
+	w    *simulation
 	n    int
 	name string
 	mem  *membackend.Client
@@ -25,24 +25,24 @@ type client struct {
 	drivers  []driver.Session     // the service sessions under it, one after the other
 	opened   chan struct{}
 	closing  bool          // its session is being closed, and another one opened
-	shut     time.Duration // when that was last begun
+	shut     time.Duration // when that began last
 
 	mu     sync.Mutex
-	joined map[int64]bool // the tokens of entries that it knows to have made
+	joined map[int64]bool // the tokens of entries that it knows it has made
 
 	// The clock: rate is how much of its own time passes in a million of true.
 	rate   int64
 	offset time.Duration
 
-	// What is wrong with it. Only the scheduler's goroutine touches these.
+	// Its faults. Only the scheduler's goroutine uses these.
 	pausedTill, requestsTill, repliesTill time.Duration
 	paused                                bool
 	cut                                   fault.Direction
-	kept                                  []*event // what waits for the end of a pause
+	kept                                  []*event // events that wait for the end of a pause
 	epoch                                 int      // of its connection
-	told                                  map[string]time.Duration
-	lag                                   time.Duration // of the next answer that comes in order
-	sick                                  time.Duration // when something began or ceased to be wrong with it, see ill
+	delivered                             map[string]time.Duration
+	lag                                   time.Duration // of the answer to the next renewal
+	faultAt                               time.Duration // when a fault last began or ended, see lastFault
 	resumed                               time.Duration
 }
 
@@ -61,14 +61,14 @@ func (c *client) knows(e *entry) bool {
 	return c.joined[e.Token]
 }
 
-// ill is when something was last wrong with a client. While it is stopped or cut
-// off that is now: by what still gets through it may learn of its turn long after
-// its requests are lost, and then it does so at once.
-func (c *client) ill() time.Duration {
+// lastFault returns when the client last had a fault. While it is stopped or cut off that
+// is now: an event that still reaches it can show its turn long after the cut began, and
+// then the grant comes only when its requests pass again.
+func (c *client) lastFault() time.Duration {
 	if c.paused || c.cut != 0 {
-		return max(c.sick, c.w.Now())
+		return max(c.faultAt, c.w.Now())
 	}
-	return c.sick
+	return c.faultAt
 }
 
 // true is how long a span of the client's time takes, or a little longer.
@@ -85,7 +85,7 @@ func (c *client) Now() driver.Instant {
 // Wall is the time of day.
 func (c *client) Wall() time.Time { return time.Unix(1_800_000_000, 0).Add(c.w.Now()) }
 
-// Jitter is chance that depends on nothing but the seed, the client and the time.
+// Jitter is random, and depends only on the seed, the client and the time.
 func (c *client) Jitter(d time.Duration) time.Duration {
 	h := c.w.cfg.Seed*fnvPrime ^ uint64(c.w.Now())
 	h = (h ^ uint64(c.n+1)) * 0x9E3779B97F4A7C15
@@ -100,9 +100,8 @@ type timer struct {
 	done bool // guarded by the scheduler's mutex
 }
 
-// AfterFunc has the scheduler call f. Timers of a process that are due at the
-// same time and were set at the same time go off together: so it does not matter
-// which was set first.
+// AfterFunc has the scheduler call f. Timers of a process that were set at the same time
+// and are due at the same time fire together, so it does not matter which was set first.
 func (c *client) AfterFunc(d time.Duration, f func()) func() bool {
 	t := &timer{f: f}
 	s := &c.w.scheduler
@@ -116,7 +115,7 @@ func (c *client) AfterFunc(d time.Duration, f func()) func() bool {
 	}
 }
 
-// fire lets timers go off, and says whether any did.
+// fire calls the timers of an event, and reports whether there were any.
 func (s *scheduler) fire(e *event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +129,7 @@ func (s *scheduler) fire(e *event) bool {
 	return fired
 }
 
-// actor is the context key under which calls carry the name of who makes them.
+// actor is the context key of the name of a caller.
 type actor struct{}
 
 // flight is a request under way.
@@ -140,7 +139,7 @@ type flight struct {
 	name string
 }
 
-// join has another request travel with this one.
+// join makes another request travel with this one.
 func (f *flight) join(o memory.Request) {
 	r, goes := f.Request, false
 	f.Launch = func() bool {
@@ -178,23 +177,23 @@ func (c *client) Send(r memory.Request) {
 	c.w.post(&event{what: atLaunch, c: c, name: f.name, req: f})
 }
 
-// Tell has the scheduler bring something to a session. It is called in the
+// Deliver has the scheduler deliver an event to a session. It is called in the
 // scheduler's own goroutine, so the order of calls is the same in every run.
-func (c *client) Tell(session, what string, f func()) {
-	c.w.telling++
+func (c *client) Deliver(session, what string, f func()) {
+	c.w.deliveries++
 	c.w.post(&event{
-		what: atTell, c: c, num: time.Duration(c.w.telling), epoch: c.epoch,
+		what: atDeliver, c: c, num: time.Duration(c.w.deliveries), epoch: c.epoch,
 		name: session, req: &flight{c: c, name: what}, run: f,
 	})
 }
 
 // newClient makes a client with a clock of its own.
-func (w *world) newClient() *client {
+func (w *simulation) newClient() *client {
 	n := len(w.clients)
 	c := &client{
 		w: w, n: n, name: "c" + strconv.Itoa(n), opened: make(chan struct{}),
 		rate: 930_000 + w.random.Int64N(150_001), offset: w.in(time.Minute, time.Hour),
-		told: make(map[string]time.Duration), joined: make(map[int64]bool),
+		delivered: make(map[string]time.Duration), joined: make(map[int64]bool),
 	}
 	if w.cfg.SlowClock && n == 0 {
 		c.rate = 300_000

@@ -12,20 +12,20 @@ import (
 )
 
 // plan draws the faults that come at random times.
-func (w *world) plan() {
-	for range w.storm * 2 {
-		at := w.in(0, w.chaos)
+func (w *simulation) plan() {
+	for range w.severity * 2 {
+		at := w.in(0, w.faultTime)
 		w.push(&event{what: atFault, due: at, run: func() {
 			if !w.healed {
-				w.strike()
+				w.injectFault()
 			}
 		}})
 	}
 }
 
-// length is how long a fault lasts: mostly less than a session lives without
+// length draws how long a fault lasts: mostly less than a session lives without
 // contact, sometimes more.
-func (w *world) length() time.Duration {
+func (w *simulation) length() time.Duration {
 	switch n := w.random.IntN(20); {
 	case n < 9:
 		return w.in(5*time.Millisecond, 300*time.Millisecond)
@@ -35,13 +35,13 @@ func (w *world) length() time.Duration {
 	return w.in(ttl, 5*ttl/2)
 }
 
-// strike lets something go wrong, preferably with who matters: the first in a
-// line, or the one behind it.
-func (w *world) strike() {
+// injectFault draws a fault and its client, often the owner of the first entry in a
+// queue, or of the one behind it.
+func (w *simulation) injectFault() {
 	c := w.clients[w.random.IntN(len(w.clients))]
-	ln := w.lines[w.random.IntN(len(w.lines))]
-	if n := len(ln.alive); n > 0 && !w.chance(3) {
-		if o := w.owner[ln.alive[w.random.IntN(min(n, 2))].Session]; o != nil {
+	q := w.queues[w.random.IntN(len(w.queues))]
+	if n := len(q.alive); n > 0 && !w.chance(3) {
+		if o := w.owner[q.alive[w.random.IntN(min(n, 2))].Session]; o != nil {
 			c = o
 		}
 	}
@@ -55,17 +55,17 @@ func (w *world) strike() {
 	case 6:
 		w.cut(c, fault.Replies, w.length())
 	case 7:
-		if n := len(ln.alive); n > 0 {
-			w.expire(ln.alive[w.random.IntN(n)].Session)
+		if n := len(q.alive); n > 0 {
+			w.expire(q.alive[w.random.IntN(n)].Session)
 		}
 	case 8, 9:
-		if n := len(ln.alive); n > 0 {
-			w.delete(ln, ln.alive[w.random.IntN(n)])
+		if n := len(q.alive); n > 0 {
+			w.delete(q, q.alive[w.random.IntN(n)])
 		}
 	case 10:
-		w.putForeign(ln)
+		w.putForeign(q)
 	case 11:
-		w.suffer(c, "watches broken", "")
+		w.noteFault(c, "watches broken", "")
 		w.breakWatches(c)
 		if c.cut&fault.Replies == 0 {
 			c.mem.Heal()
@@ -74,9 +74,9 @@ func (w *world) strike() {
 	}
 }
 
-// atCall lets something go wrong at the very moment at which a request is sent,
-// and says whether the request stays where it is.
-func (w *world) atCall(f *flight) (stays bool) {
+// atCall injects a fault at the moment at which a request is sent, and reports whether
+// the request is held back.
+func (w *simulation) atCall(f *flight) (stays bool) {
 	c := f.c
 	switch w.random.IntN(10) {
 	case 0, 1:
@@ -96,7 +96,7 @@ func (w *world) atCall(f *flight) (stays bool) {
 			w.expire(f.Session)
 		}
 	default:
-		w.strike()
+		w.injectFault()
 	}
 	return false
 }
@@ -110,9 +110,9 @@ const (
 // outside reports whether an operator removed it.
 func outside(how fault.Op) bool { return how == ended || how == byHand }
 
-// proveLate lets a renewal be the last one for long, and its answer come late: who
-// counts from the answer believes for too long.
-func (w *world) proveLate(c *client) {
+// renewLate makes a renewal the last one for long, and its answer late: a deadline that
+// counts from the answer is too late.
+func (w *simulation) renewLate(c *client) {
 	c.lag = w.in(ttl/8, 3*ttl/4)
 	w.push(&event{what: atFault, due: w.Now() + 60*time.Millisecond, c: c, run: func() {
 		if !w.healed {
@@ -122,8 +122,9 @@ func (w *world) proveLate(c *client) {
 }
 
 // endBetween ends the session of a release whose answer is lost, at about the time at
-// which it is sent again: that an entry is gone then proves nothing of the others.
-func (w *world) endBetween(f *flight) {
+// which the release is sent again: that its entry is gone then proves nothing about the
+// other entries of the session.
+func (w *simulation) endBetween(f *flight) {
 	w.push(&event{what: atFault, due: w.Now() + w.in(4*time.Millisecond, 12*time.Millisecond), run: func() {
 		if !w.healed {
 			w.expire(f.Session)
@@ -131,8 +132,8 @@ func (w *world) endBetween(f *flight) {
 	}})
 }
 
-// expire ends a session at the service, as an operator would.
-func (w *world) expire(session string) {
+// expire ends a session at the service, as an operator does.
+func (w *simulation) expire(session string) {
 	if w.store.Expire(session) {
 		w.op = ended
 		w.observe()
@@ -141,9 +142,9 @@ func (w *world) expire(session string) {
 	}
 }
 
-// delete removes an entry, as an operator would.
-func (w *world) delete(ln *line, e *entry) {
-	if !e.Foreign && w.store.Delete(ln.name, e.Key) {
+// delete deletes an entry, as an operator does.
+func (w *simulation) delete(q *queue, e *entry) {
+	if !e.Foreign && w.store.Delete(q.name, e.Key) {
 		w.op = byHand
 		w.observe()
 		w.log(nil, "deleted", e.Key)
@@ -153,26 +154,26 @@ func (w *world) delete(ln *line, e *entry) {
 
 // foreign is an entry of another program.
 type foreign struct {
-	ln  *line
+	q   *queue
 	ref driver.Ref
 }
 
-// putForeign lets a foreign entry stand in a line for a while.
-func (w *world) putForeign(ln *line) {
+// putForeign puts a foreign entry into a queue for a while.
+func (w *simulation) putForeign(q *queue) {
 	w.foreigners++
-	ref, ok := membackend.Engine(door.Key{}).PutForeign(w.store, ln.name, "x"+strconv.Itoa(w.foreigners), true)
+	ref, ok := membackend.Engine(door.Key{}).PutForeign(w.store, q.name, "x"+strconv.Itoa(w.foreigners), true)
 	if !ok {
 		return
 	}
 	w.log(nil, "foreign", ref.Key)
 	w.faults["foreign entry"]++
-	f := &foreign{ln, ref}
+	f := &foreign{q, ref}
 	w.foreign = append(w.foreign, f)
 	w.push(&event{what: atFault, due: w.Now() + w.in(time.Millisecond, ttl), run: func() { w.removeForeign(f) }})
 }
 
-// removeForeign removes it, once.
-func (w *world) removeForeign(f *foreign) {
+// removeForeign deletes a foreign entry, once.
+func (w *simulation) removeForeign(f *foreign) {
 	i := slices.Index(w.foreign, f)
 	if i < 0 {
 		return

@@ -34,7 +34,7 @@ func TestMutants(t *testing.T) {
 			if r := Run(t, cfg); len(r.Violations) > 0 {
 				found = true
 				caught++
-				t.Logf("%-18s caught by run %4d (%s, %s): %s", p, n+1, r.Recipe, k.Name, r.Violations[0])
+				t.Logf("%-21s caught by run %4d (%s, %s): %s", p, n+1, r.Recipe, k.Name, r.Violations[0])
 				break
 			}
 		}
@@ -64,9 +64,9 @@ func kindsOf(p failpoint.Point) []memtest.Kind {
 	kinds := memtest.AllKinds()
 	return slices.DeleteFunc(kinds, func(k memtest.Kind) bool {
 		switch p {
-		case failpoint.OldLook, failpoint.LimitFirst:
+		case failpoint.OldRead, failpoint.LimitFirst:
 			return k.Options.Stale == 0
-		case failpoint.WordOfWaiter:
+		case failpoint.WaiterReportedFirst:
 			return !k.Options.First
 		case failpoint.UnclearGrants:
 			return k.Name != "Terse"
@@ -81,7 +81,7 @@ func recipeOf(p failpoint.Point) string {
 	switch p {
 	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.EndsInTurn:
 		return "rwlock"
-	case failpoint.NoNote, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldLook, failpoint.LimitFirst, failpoint.LateView,
+	case failpoint.NoAdmittedMark, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldRead, failpoint.LimitFirst, failpoint.LateView,
 		failpoint.PermitByEvent, failpoint.LostUnread, failpoint.SlotUnclaimed:
 		return "semaphore"
 	case failpoint.ProclaimEnds:
@@ -90,7 +90,7 @@ func recipeOf(p failpoint.Point) string {
 		return "mutex"
 	case failpoint.JoinInTurn:
 		return "all"
-	case failpoint.StruckByWaiter, failpoint.JoinerDied:
+	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied:
 		return "robust"
 	default:
 		return ""

@@ -8,16 +8,16 @@ import (
 	"github.com/fairlock/fairlock/fault"
 )
 
-// settle waits until all rest, and says when that happens which they want.
-func (w *world) settle() {
-	for _, e := range together(w.rest()) {
-		w.admit(e)
+// settle waits until all goroutines are blocked, and schedules what they have posted.
+func (w *simulation) settle() {
+	for _, e := range merge(w.rest()) {
+		w.schedule(e)
 	}
 	w.observe()
 }
 
-// step lets one thing happen, and says whether there was something.
-func (w *world) step() bool {
+// step carries out the next event, and reports whether there was one.
+func (w *simulation) step() bool {
 	w.settle()
 	s := &w.scheduler
 	for {
@@ -39,20 +39,20 @@ func (w *world) step() bool {
 	}
 }
 
-// admit says when a new event happens.
-func (w *world) admit(e *event) {
+// schedule draws when a new event happens.
+func (w *simulation) schedule(e *event) {
 	now := w.Now()
 	switch e.what {
 	case atLaunch:
 		w.launch(e.req)
 		return
-	case atTell:
+	case atDeliver:
 		if e.c.cut&fault.Replies != 0 || e.epoch != e.c.epoch {
 			return
 		}
 		travel := w.latency(e.c, "event "+e.req.name)
-		due := max(now+travel, e.c.told[e.name]+1)
-		e.c.told[e.name] = due
+		due := max(now+travel, e.c.delivered[e.name]+1)
+		e.c.delivered[e.name] = due
 		e.due = due
 	case atTimer:
 		e.due = now + e.num + w.in(0, 300*time.Microsecond)
@@ -65,11 +65,11 @@ func (w *world) admit(e *event) {
 	w.push(e)
 }
 
-// late is how much later than due a timer goes off, at most.
+// late is how much later than due a timer fires, at most.
 const late = 20 * time.Millisecond
 
-// deliver lets an event happen, and says whether that was worth a step.
-func (w *world) deliver(e *event) bool {
+// deliver carries out an event, and reports whether it counts as a step.
+func (w *simulation) deliver(e *event) bool {
 	switch e.what {
 	case atTimer:
 		if !w.fire(e) {
@@ -77,11 +77,11 @@ func (w *world) deliver(e *event) bool {
 		}
 		w.log(e.c, "timer", e.num.String())
 		w.woke = true
-	case atTell:
+	case atDeliver:
 		if e.epoch != e.c.epoch || e.c.cut&fault.Replies != 0 {
 			return false
 		}
-		w.log(e.c, "told", e.req.name)
+		w.log(e.c, "event", e.req.name)
 		w.woke = true
 		e.run()
 	case atReply:
@@ -104,25 +104,25 @@ func (w *world) deliver(e *event) bool {
 	return true
 }
 
-// latency is how long something travels on a client's network.
-func (w *world) latency(c *client, what string) time.Duration {
-	if w.healed || w.storm == 0 {
+// latency draws how long a message travels on a client's network.
+func (w *simulation) latency(c *client, what string) time.Duration {
+	if w.healed || w.severity == 0 {
 		return w.in(100*time.Microsecond, 3*time.Millisecond)
 	}
 	switch n := w.random.IntN(1000); {
-	case n < 4*w.storm:
-		w.suffer(c, "slow", what)
+	case n < 4*w.severity:
+		w.noteFault(c, "slow", what)
 		d := w.in(50*time.Millisecond, 2*ttl/3)
-		c.sick = max(c.sick, w.Now()+d)
+		c.faultAt = max(c.faultAt, w.Now()+d)
 		return d
-	case n < 30*w.storm:
+	case n < 30*w.severity:
 		return w.in(3*time.Millisecond, 40*time.Millisecond)
 	}
 	return w.in(100*time.Microsecond, 3*time.Millisecond)
 }
 
-// launch lets a request leave its process, or not.
-func (w *world) launch(f *flight) {
+// launch sends a request from its process, unless a fault prevents it.
+func (w *simulation) launch(f *flight) {
 	c := f.c
 	if c.paused {
 		c.kept = append(c.kept, &event{what: atLaunch, c: c, name: f.name, req: f})
@@ -131,13 +131,13 @@ func (w *world) launch(f *flight) {
 	if !f.Launch() {
 		return
 	}
-	if !w.healed && w.storm > 0 && w.chance(300/w.storm) {
+	if !w.healed && w.severity > 0 && w.chance(300/w.severity) {
 		if w.atCall(f) {
-			return // it has not left yet
+			return // it is held back
 		}
 	}
-	if f.Op == fault.Renew && !w.healed && w.storm > 0 && w.chance(400/w.storm) {
-		w.proveLate(c)
+	if f.Op == fault.Renew && !w.healed && w.severity > 0 && w.chance(400/w.severity) {
+		w.renewLate(c)
 	}
 	if c.cut&fault.Requests != 0 {
 		w.log(c, "lost", f.name)
@@ -147,7 +147,7 @@ func (w *world) launch(f *flight) {
 	hit, doubled := w.draw(f)
 	travel := w.latency(c, f.name)
 	if hit != "" {
-		w.suffer(c, string(hit), f.name)
+		w.noteFault(c, string(hit), f.name)
 		if f.Op == fault.Leave && w.chance(3) {
 			w.endBetween(f)
 		}
@@ -164,19 +164,19 @@ func (w *world) launch(f *flight) {
 	case fault.LostReply, fault.BrokenReply:
 	}
 	if doubled {
-		w.suffer(c, "doubled", f.name)
+		w.noteFault(c, "doubled", f.name)
 		w.travel(f, w.in(time.Millisecond, ttl), fault.LostReply)
 	}
 	w.travel(f, travel, hit)
 }
 
-// draw says which fault hits a request, "" for none, or whether there is a second
-// copy of it.
-func (w *world) draw(f *flight) (hit fault.Kind, doubled bool) {
-	if w.healed || w.storm == 0 {
+// draw draws which fault hits a request, "" for none, or whether there is a second copy
+// of it.
+func (w *simulation) draw(f *flight) (hit fault.Kind, doubled bool) {
+	if w.healed || w.severity == 0 {
 		return "", false
 	}
-	switch n := w.random.IntN(1000) / w.storm; {
+	switch n := w.random.IntN(1000) / w.severity; {
 	case n < 4:
 		return fault.LostRequest, false
 	case n < 7 && f.Broke != nil:
@@ -194,7 +194,7 @@ func (w *world) draw(f *flight) (hit fault.Kind, doubled bool) {
 }
 
 // travel brings a request to the service, and its answer back.
-func (w *world) travel(f *flight, d time.Duration, hit fault.Kind) {
+func (w *simulation) travel(f *flight, d time.Duration, hit fault.Kind) {
 	c := f.c
 	w.push(&event{what: atService, due: w.Now() + d, c: c, name: f.name, run: func() {
 		if c.cut&fault.Requests != 0 {
@@ -216,42 +216,42 @@ func (w *world) travel(f *flight, d time.Duration, hit fault.Kind) {
 		back := w.latency(c, f.name)
 		if f.Op == fault.Renew && c.lag > 0 {
 			back, c.lag = c.lag, 0
-			w.suffer(c, "proof late", back.String())
-			c.sick = max(c.sick, w.Now()+back)
+			w.noteFault(c, "renewal late", back.String())
+			c.faultAt = max(c.faultAt, w.Now()+back)
 		}
 		w.reply(f, back, answer)
 	}})
 }
 
 // reply brings an answer to the process.
-func (w *world) reply(f *flight, d time.Duration, answer func()) {
+func (w *simulation) reply(f *flight, d time.Duration, answer func()) {
 	w.push(&event{what: atReply, due: w.Now() + d, c: f.c, name: f.name, run: answer})
 }
 
-// suffer notes that something went wrong with a client.
-func (w *world) suffer(c *client, what, name string) {
+// noteFault records that a client has a fault now.
+func (w *simulation) noteFault(c *client, what, name string) {
 	w.log(c, what, name)
 	w.faults[what]++
-	c.sick = max(c.sick, w.Now())
+	c.faultAt = max(c.faultAt, w.Now())
 }
 
-// better notes that something is not wrong any more.
-func (w *world) better(c *client, what, name string) {
+// noteEnd records that a fault of a client is over.
+func (w *simulation) noteEnd(c *client, what, name string) {
 	w.log(c, what, name)
-	c.sick = max(c.sick, w.Now())
+	c.faultAt = max(c.faultAt, w.Now())
 }
 
 // pause stops a process.
-func (w *world) pause(c *client, d time.Duration) {
-	w.suffer(c, "pause", d.String())
+func (w *simulation) pause(c *client, d time.Duration) {
+	w.noteFault(c, "pause", d.String())
 	c.pausedTill = max(c.pausedTill, w.Now()+d)
 	c.paused = true
-	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.mend(c) }})
+	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.repair(c) }})
 }
 
 // cut cuts its network.
-func (w *world) cut(c *client, way fault.Direction, d time.Duration) {
-	w.suffer(c, "cut "+way.String(), d.String())
+func (w *simulation) cut(c *client, way fault.Direction, d time.Duration) {
+	w.noteFault(c, "cut "+way.String(), d.String())
 	if way&fault.Requests != 0 {
 		c.requestsTill = max(c.requestsTill, w.Now()+d)
 	}
@@ -263,19 +263,19 @@ func (w *world) cut(c *client, way fault.Direction, d time.Duration) {
 	if breaks != 0 {
 		w.breakWatches(c)
 	}
-	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.mend(c) }})
+	w.push(&event{what: atFault, due: w.Now() + d, c: c, run: func() { w.repair(c) }})
 }
 
-// mend ends what is to end now.
-func (w *world) mend(c *client) {
+// repair ends the faults of a client whose time has passed.
+func (w *simulation) repair(c *client) {
 	now := w.Now()
 	if c.cut&fault.Requests != 0 && c.requestsTill <= now {
 		c.cut &^= fault.Requests
-		w.better(c, "heals", "requests")
+		w.noteEnd(c, "heals", "requests")
 	}
 	if c.cut&fault.Replies != 0 && c.repliesTill <= now {
 		c.cut &^= fault.Replies
-		w.better(c, "heals", "replies")
+		w.noteEnd(c, "heals", "replies")
 		c.mem.Heal()
 		w.woke = true // it requests the watches anew
 	}
@@ -284,61 +284,61 @@ func (w *world) mend(c *client) {
 	}
 	c.paused = false
 	c.resumed = now
-	w.better(c, "runs again", "")
-	if !w.cfg.SlowClock && w.chance(2) { // to ask may end what would end by itself
+	w.noteEnd(c, "runs again", "")
+	if !w.cfg.SlowClock && w.chance(2) { // in half of the cases, because Remaining may end what would end by itself
 		w.awake(c)
-		synctest.Wait() // or it would be a race what it was too late to send
+		synctest.Wait() // otherwise it would be a race which requests come too late
 	}
 	kept := c.kept
 	c.kept = nil
-	events := make(map[string]time.Duration) // when a session is told what it has missed
+	events := make(map[string]time.Duration) // when a session gets the events that it has missed
 	for i, e := range kept {
 		switch e.what {
 		case atLaunch:
 			w.launch(e.req)
 			continue
-		case atTell: // in their order, and before what has come later
+		case atDeliver: // in their order, and before later ones
 			at, ok := events[e.name]
 			if !ok {
 				at = w.before(c, e.name, now+w.in(0, time.Millisecond))
 				events[e.name] = at
 			}
 			e.due = at - time.Duration(len(kept)-i)
-			c.told[e.name] = max(c.told[e.name], e.due)
+			c.delivered[e.name] = max(c.delivered[e.name], e.due)
 		default:
 			e.due = now + w.in(0, 2*time.Millisecond)
 		}
 		w.push(e)
 	}
-	if len(kept) > 0 { // what launch has woken
+	if len(kept) > 0 { // launch may have woken goroutines
 		w.woke = true
 	}
 }
 
-// before returns a time that is not after what is on its way to a session.
-func (w *world) before(c *client, session string, at time.Duration) time.Duration {
-	for _, e := range w.queue {
-		if e.what == atTell && e.c == c && e.name == session {
+// before returns a time that is not after the events on their way to a session.
+func (w *simulation) before(c *client, session string, at time.Duration) time.Duration {
+	for _, e := range w.events {
+		if e.what == atDeliver && e.c == c && e.name == session {
 			at = min(at, e.due)
 		}
 	}
 	return at
 }
 
-// breakWatches loses what was to be told.
-func (w *world) breakWatches(c *client) {
+// breakWatches drops the events on their way to a client.
+func (w *simulation) breakWatches(c *client) {
 	c.epoch++
-	clear(c.told)
-	c.mem.Cut(fault.Replies) // what of a cut matters to watches
+	clear(c.delivered)
+	c.mem.Cut(fault.Replies) // of a cut, this part matters to watches
 }
 
 // heal ends all faults, for good.
-func (w *world) heal() {
+func (w *simulation) heal() {
 	w.log(nil, "healed", "")
 	w.healed = true
 	for _, c := range w.clients {
 		c.pausedTill, c.requestsTill, c.repliesTill = 0, 0, 0
-		w.mend(c)
+		w.repair(c)
 	}
 	for _, f := range slices.Clone(w.foreign) {
 		w.removeForeign(f)

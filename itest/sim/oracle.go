@@ -15,87 +15,86 @@ const (
 	// clock that may be slow, with timers that may be late.
 	bound = 130*time.Millisecond + 2*late
 
-	// prompt is how soon a caller learns that it was admitted, from when nothing is
-	// wrong with it any more. The last request of a cut is given up after a quarter
-	// of TTL - margin, 484 ms by the slowest clock, and repeated after a rest, 86 ms
-	// at most: more than four are not lost before the session is. Both timers may be
-	// late, and two requests may travel for 80 ms each, there and back: 770 ms.
+	// prompt is how soon a caller gets its grant, from when its client has no fault any
+	// more. The last request of a cut is given up after a quarter of TTL - margin, 484 ms
+	// by the slowest clock, and repeated after a pause, 86 ms at most: the session is lost
+	// before more than four are. Both timers may be late, and two requests may travel for
+	// 80 ms each, there and back: 770 ms.
 	prompt = time.Second
 
-	// heard is how soon a holder learns that its entry is gone: by a watch, or by
+	// noticed is how soon a holder learns that its entry is gone: by a watch, or by
 	// the next renewal but one.
-	heard = 5 * time.Second / 2
+	noticed = 5 * time.Second / 2
 
-	// settling is how long a process that goes on needs until timers that were
-	// due meanwhile have gone off.
+	// settling is how long it takes until the timers of a resumed process have fired that
+	// were due meanwhile.
 	settling = 10 * time.Millisecond
 )
 
-// grant takes in that a caller got a hold.
-func (w *world) grant(hd *hold) {
+// grant checks a hold that a caller got.
+func (w *simulation) grant(hd *hold) {
 	w.grants++
 	w.log(hd.k.c, "got", hd.k.name+" "+hd.name)
 	w.inTime(hd.attempt)
-	for i, ln := range hd.lines {
-		if !w.ofLine(hd, ln, i) {
+	for i, q := range hd.queues {
+		if !w.inQueue(hd, q, i) {
 			return
 		}
 	}
 	ready := hd.ready()
 	allowed := prompt + w.cfg.Service.LateArmed*5/4 // no event grants before the own watch is armed
-	for _, ln := range hd.lines {
-		allowed += ln.delay * 5 / 4
-		w.order(hd, ln)
-		ln.holds = append(ln.holds, hd)
-		ln.granted = append(ln.granted, hd)
+	for _, q := range hd.queues {
+		allowed += q.delay * 5 / 4
+		w.order(hd, q)
+		q.holds = append(q.holds, hd)
+		q.granted = append(q.granted, hd)
 	}
-	w.account(hd)
+	w.checkLedger(hd)
 	if w.Now()-ready > allowed {
-		w.fail("L1", "%s learned of its turn on %s after %s", hd.k.name, hd.name, w.Now()-ready)
+		w.fail("L1", "%s was granted %s after %s", hd.k.name, hd.name, w.Now()-ready)
 	}
-	if w.believes(hd) && !hd.taken() && hd.h.Remaining() > 0 {
+	if w.trusts(hd) && !hd.taken() && hd.h.Remaining() > 0 {
 		w.exclusion(hd)
 	}
-	if s := hd.h.Slot(); s >= 0 && s >= int(hd.highest())+hd.lines[0].ghosts(w.Now()) {
+	if s := hd.h.Slot(); s >= 0 && s >= int(hd.highest())+hd.queues[0].orphanSlots(w.Now()) {
 		w.fail("S1", "%s got slot %d, with %d permits at most", hd.k.name, s, hd.highest())
 	}
 }
 
-// ofLine holds a hold against what the service had in one of its lines.
-func (w *world) ofLine(hd *hold, ln *line, i int) bool {
+// inQueue checks a hold against the entries that the service had in one of its queues.
+func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
 	refs := core().Inner(hd.h).Refs()
-	if len(refs) != len(hd.lines) || ln.byPlace[refs[i].Place] == nil {
-		w.fail("S2", "%s has a hold on %s of an entry that never was: %v", hd.k.name, ln.name, refs)
+	if len(refs) != len(hd.queues) || q.byPlace[refs[i].Place] == nil {
+		w.fail("S2", "%s has a hold on %s of an entry that never was: %v", hd.k.name, q.name, refs)
 		return false
 	}
-	e := ln.byPlace[refs[i].Place]
+	e := q.byPlace[refs[i].Place]
 	hd.entries = append(hd.entries, e)
 	hd.place = refs[0].Place
 	switch token := int64(hd.h.Token()); {
 	case e.Token != token && hd.h.Slot() < 0: // a slot has tokens of its own
-		w.fail("S2", "%s got token %d for place %d of %s", hd.k.name, token, e.Place, ln.name)
+		w.fail("S2", "%s got token %d for place %d of %s", hd.k.name, token, e.Place, q.name)
 	case e.since < 0 && e.brief:
 		w.faults["briefly held"]++
 		return false
 	case e.since < 0:
-		w.fail("S4", "%s holds %s with place %d, which was never admitted", hd.k.name, ln.name, e.Place)
+		w.fail("S4", "%s holds %s with place %d, which the rule never let hold", hd.k.name, q.name, e.Place)
 		return false
 	case e.hold != nil:
-		w.fail("S2", "%s got place %d of %s, which was granted before", hd.k.name, e.Place, ln.name)
+		w.fail("S2", "%s got place %d of %s, which was granted before", hd.k.name, e.Place, q.name)
 	}
 	e.hold = hd
 	return true
 }
 
-// ready is when nothing was in the way any more of a caller learning that it
-// holds.
+// ready returns the time from which on nothing delayed the grant any more.
 func (hd *hold) ready() time.Duration {
-	ready := max(hd.called, hd.k.c.ill())
-	if hd.mode == driver.Weighted { // others must note that they hold, if they live
+	ready := max(hd.called, hd.k.c.lastFault())
+	if hd.mode == driver.Weighted { // others must mark their entries as admitted, if they live
 		for _, c := range hd.k.w.clients {
-			ready = max(ready, c.ill())
+			ready = max(ready, c.lastFault())
 		}
-		for _, e := range hd.lines[0].all {
+		for _, e := range hd.queues[0].all {
 			if e.Place < hd.place && e.gone && e.how != fault.Leave {
 				ready = max(ready, e.goneAt)
 			}
@@ -110,52 +109,51 @@ func (hd *hold) ready() time.Duration {
 	return ready
 }
 
-// order checks the token against those of holds that callers had before this one
-// was asked for.
-func (w *world) order(hd *hold, ln *line) {
-	for _, o := range ln.granted {
+// order checks the token against those of holds that callers had before the call of this
+// one.
+func (w *simulation) order(hd *hold, q *queue) {
+	for _, o := range q.granted {
 		if o.h.Slot() == hd.h.Slot() && o.got < hd.called && o.h.Token() >= hd.h.Token() {
-			w.fail("S2", "%s got token %d of %s, asked for after token %d was granted", hd.k.name, hd.h.Token(), ln.name, o.h.Token())
+			w.fail("S2", "%s got token %d of %s, called after token %d was granted", hd.k.name, hd.h.Token(), q.name, o.h.Token())
 		}
 	}
 }
 
-// believes says that a caller that runs would take its hold for good by its
-// context.
-func (w *world) believes(hd *hold) bool {
+// trusts reports whether a caller that runs would trust its hold by its context.
+func (w *simulation) trusts(hd *hold) bool {
 	c := hd.k.c
-	return !hd.given && hd.h.Context().Err() == nil && !c.paused && w.Now() >= c.resumed+settling
+	return !hd.released && hd.h.Context().Err() == nil && !c.paused && w.Now() >= c.resumed+settling
 }
 
-// taken says that an operator took an entry from a hold: that nobody believes in
-// it is not promised then, until it is told.
+// taken reports whether an operator deleted an entry of the hold: its caller may trust it
+// then until the event comes.
 func (hd *hold) taken() bool {
 	return slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone && outside(e.how) })
 }
 
-// exclusion checks a hold that is believed in against all others that are.
-func (w *world) exclusion(hd *hold) {
-	for _, ln := range hd.lines {
+// exclusion checks a hold that its caller trusts against all other such holds.
+func (w *simulation) exclusion(hd *hold) {
+	for _, q := range hd.queues {
 		var taken int64
 		last := hd
-		for _, o := range ln.holds {
+		for _, o := range q.holds {
 			if o == hd {
 				taken += o.weight
 				continue
 			}
-			if o.given || o.taken() || o.k.c.paused { // who is stopped asks nothing
+			if o.released || o.taken() || o.k.c.paused { // a stopped process checks nothing
 				continue
 			}
 			excludes := o.mode == driver.Exclusive || hd.mode == driver.Exclusive
-			if excludes && w.believes(o) {
-				w.fail("S1", "%s and %s both believe in their holds of %s (tokens %d, %d) by their contexts", hd.k.name, o.k.name, ln.name, hd.h.Token(), o.h.Token())
+			if excludes && w.trusts(o) {
+				w.fail("S1", "%s and %s both trust their holds of %s (tokens %d, %d) by their contexts", hd.k.name, o.k.name, q.name, hd.h.Token(), o.h.Token())
 			}
 			if o.h.Remaining() == 0 {
 				o.over = true
 				continue
 			}
 			if excludes {
-				w.fail("S1", "%s and %s both have valid holds of %s (tokens %d, %d)", hd.k.name, o.k.name, ln.name, hd.h.Token(), o.h.Token())
+				w.fail("S1", "%s and %s both have valid holds of %s (tokens %d, %d)", hd.k.name, o.k.name, q.name, hd.h.Token(), o.h.Token())
 			}
 			if s := o.h.Slot(); s >= 0 && s == hd.h.Slot() {
 				w.fail("S1", "%s and %s both have slot %d", hd.k.name, o.k.name, s)
@@ -166,15 +164,15 @@ func (w *world) exclusion(hd *hold) {
 			}
 		}
 		if hd.mode == driver.Weighted && taken > last.highest() {
-			w.fail("S1", "%d permits of %s are believed in, of %d at most", taken, ln.name, last.highest())
+			w.fail("S1", "%d permits of %s are held, of %d at most", taken, q.name, last.highest())
 		}
 	}
 }
 
-// highest is the highest limit that there was while the hold was asked for.
+// highest returns the highest limit during the call that returned the hold.
 func (hd *hold) highest() int64 {
 	most := int64(0)
-	ls := hd.lines[0].limits
+	ls := hd.queues[0].limits
 	for i, l := range ls {
 		if l.at <= hd.got && (i+1 == len(ls) || ls[i+1].at >= hd.called) {
 			most = max(most, l.limit)
@@ -183,8 +181,8 @@ func (hd *hold) highest() int64 {
 	return most
 }
 
-// checked takes in what a hold said of itself.
-func (w *world) checked(hd *hold, valid, live bool) {
+// checked takes in what a hold reported of itself.
+func (w *simulation) checked(hd *hold, valid, live bool) {
 	switch {
 	case hd.over && valid:
 		w.fail("S1'", "%s has a valid hold of %s that was over", hd.k.name, hd.name)
@@ -192,7 +190,7 @@ func (w *world) checked(hd *hold, valid, live bool) {
 		w.fail("S1'", "%s has a hold of %s that is not valid, and its context is live", hd.k.name, hd.name)
 	case valid && !live && !hd.over:
 		w.fail("S1'", "%s has a valid hold of %s, and its context has ended", hd.k.name, hd.name)
-	case valid && w.believes(hd) && !hd.taken():
+	case valid && w.trusts(hd) && !hd.taken():
 		w.exclusion(hd)
 	}
 	if !valid && !hd.over {
@@ -202,13 +200,13 @@ func (w *world) checked(hd *hold, valid, live bool) {
 	w.stale(hd)
 }
 
-// calm says that nothing can go wrong with a hold.
-func (w *world) calm(hd *hold) bool {
-	return w.storm == 0 && !w.cfg.SlowClock && hd.k.c.shut < hd.called
+// calm reports whether no fault can concern a hold.
+func (w *simulation) calm(hd *hold) bool {
+	return w.severity == 0 && !w.cfg.SlowClock && hd.k.c.shut < hd.called
 }
 
-// spurious is a loss for which there is no reason.
-func (w *world) spurious(hd *hold) {
+// spurious counts a loss, and fails the run if no fault can be its reason.
+func (w *simulation) spurious(hd *hold) {
 	w.lost++
 	w.log(hd.k.c, "lost", hd.k.name+" "+hd.name)
 	if w.calm(hd) {
@@ -216,53 +214,53 @@ func (w *world) spurious(hd *hold) {
 	}
 }
 
-// stale checks that who has lost an entry is told soon, where nothing is wrong
-// with the network.
-func (w *world) stale(hd *hold) {
+// stale checks that a holder whose entry is gone learns that soon, if its network is
+// healthy.
+func (w *simulation) stale(hd *hold) {
 	for _, e := range hd.entries {
-		if e.gone && !hd.given && w.believes(hd) && w.Now()-max(e.goneAt, hd.got, hd.k.c.ill()) > heard+w.cfg.Service.LateArmed {
+		if e.gone && !hd.released && w.trusts(hd) && w.Now()-max(e.goneAt, hd.got, hd.k.c.lastFault()) > noticed+w.cfg.Service.LateArmed {
 			w.fail("L2", "%s does not know after %s that its entry in %s is gone", hd.k.name, w.Now()-e.goneAt, e.Queue)
 		}
 	}
 }
 
-// expiry checks that nobody believes in a hold of a session that has expired.
-func (w *world) expiry(id string) {
-	for _, ln := range w.lines {
-		for _, hd := range ln.holds {
-			if hd.given || hd.h.SessionID() != id || hd.k.c.paused {
+// expiry checks that no caller trusts a hold of a session that has expired.
+func (w *simulation) expiry(id string) {
+	for _, q := range w.queues {
+		for _, hd := range q.holds {
+			if hd.released || hd.h.SessionID() != id || hd.k.c.paused {
 				continue
 			}
-			if w.believes(hd) {
-				w.fail("L2", "%s believes in %s by its context when its session has expired", hd.k.name, hd.name)
+			if w.trusts(hd) {
+				w.fail("L2", "%s trusts %s by its context when its session has expired", hd.k.name, hd.name)
 			}
 			if hd.h.Remaining() == 0 {
 				hd.over = true
 				continue
 			}
-			w.fail("L2", "%s believes in %s when its session has expired", hd.k.name, hd.name)
+			w.fail("L2", "%s trusts %s when its session has expired", hd.k.name, hd.name)
 		}
 	}
 }
 
-// awake checks that a process that was stopped takes no hold for good, at the
-// first look, whose entry has gone meanwhile.
-func (w *world) awake(c *client) {
-	for _, ln := range w.lines {
-		for _, hd := range ln.holds {
-			if hd.k.c != c || hd.given || hd.taken() {
+// awake checks that a process that was stopped does not trust a hold, from its first check
+// on, whose entry has ended meanwhile.
+func (w *simulation) awake(c *client) {
+	for _, q := range w.queues {
+		for _, hd := range q.holds {
+			if hd.k.c != c || hd.released || hd.taken() {
 				continue
 			}
 			gone := slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone })
 			if gone && hd.h.Remaining() > 0 {
-				w.fail("L2", "%s was stopped, and still believes in %s, which has gone", hd.k.name, hd.name)
+				w.fail("L2", "%s was stopped, and still trusts %s, whose entry has ended", hd.k.name, hd.name)
 			}
 		}
 	}
 }
 
 // inTime checks that a call returned soon after its context had ended.
-func (w *world) inTime(a *attempt) {
+func (w *simulation) inTime(a *attempt) {
 	w.moved = w.Now()
 	if a.ends < 0 {
 		return
@@ -273,7 +271,7 @@ func (w *world) inTime(a *attempt) {
 }
 
 // refused takes in that a call returned without a hold.
-func (w *world) refused(a *attempt, as asked, err error) {
+func (w *simulation) refused(a *attempt, as wanted, err error) {
 	w.log(a.k.c, "no hold", a.k.name+" "+err.Error())
 	w.inTime(a)
 	switch {
@@ -289,13 +287,13 @@ func (w *world) refused(a *attempt, as asked, err error) {
 	}
 }
 
-// unlocked takes in that a hold was given back.
-func (w *world) unlocked(hd *hold, called time.Duration, err, again error) {
-	w.log(hd.k.c, "gave back", hd.k.name+" "+hd.name)
+// unlocked checks a release.
+func (w *simulation) unlocked(hd *hold, called time.Duration, err, again error) {
+	w.log(hd.k.c, "released", hd.k.name+" "+hd.name)
 	hd.forget()
 	w.moved = w.Now()
 	if took := w.Now() - max(called, hd.k.c.resumed); took > unlockBound {
-		w.fail("S6", "%s needed %s to give %s back", hd.k.name, took, hd.name)
+		w.fail("S6", "%s needed %s to release %s", hd.k.name, took, hd.name)
 	}
 	if again != nil && !errors.Is(again, session.ErrUnlocked) {
 		w.fail("S6", "%s unlocked %s twice: %v", hd.k.name, hd.name, again)
@@ -303,13 +301,13 @@ func (w *world) unlocked(hd *hold, called time.Duration, err, again error) {
 	switch {
 	case err == nil:
 		for _, e := range hd.entries {
-			// A terse service cannot tell what ended it, if an attempt was not answered.
+			// A terse service does not show what ended the entry, if an attempt was not answered.
 			if !e.gone || e.how != fault.Leave && !w.cfg.Service.Terse {
-				w.fail("S5", "%s was told that %s is given back, and its entry is not", hd.k.name, hd.name)
+				w.fail("S5", "%s has released %s, and its entry is still there or ended otherwise", hd.k.name, hd.name)
 			}
 		}
 		if hd.over {
-			w.fail("S1'", "%s gave %s back as if it had not been over", hd.k.name, hd.name)
+			w.fail("S1'", "%s released %s without an error, and it was over", hd.k.name, hd.name)
 		}
 	case errors.Is(err, session.ErrLost):
 		if !hd.over {
@@ -322,23 +320,23 @@ func (w *world) unlocked(hd *hold, called time.Duration, err, again error) {
 	}
 }
 
-// forget takes a hold out of those that may be believed in.
+// forget removes a hold from those that its queues count as held.
 func (hd *hold) forget() {
-	for _, ln := range hd.lines {
-		ln.holds = slices.DeleteFunc(ln.holds, func(o *hold) bool { return o == hd })
+	for _, q := range hd.queues {
+		q.holds = slices.DeleteFunc(q.holds, func(o *hold) bool { return o == hd })
 	}
 }
 
-// ended takes in that a hold is over whose end is nobody's business here.
-func (w *world) ended(k *worker, hd *hold) {
-	w.tell(k.name, func() {
+// ended removes a hold whose end is not checked.
+func (w *simulation) ended(k *worker, hd *hold) {
+	w.report(k.name, func() {
 		w.log(k.c, "ended", k.name+" "+hd.name)
 		hd.forget()
 	})
 }
 
-// downgraded takes in that a writer has become a reader.
-func (w *world) downgraded(hd *hold, token session.Token, called time.Duration, err error) {
+// downgraded checks a downgrade.
+func (w *simulation) downgraded(hd *hold, token session.Token, called time.Duration, err error) {
 	if hd.h.Token() != token {
 		w.fail("S2", "%s had token %d of %s, and after a downgrade %d", hd.k.name, token, hd.name, hd.h.Token())
 	}
@@ -348,7 +346,7 @@ func (w *world) downgraded(hd *hold, token session.Token, called time.Duration, 
 	e := hd.entries[0]
 	switch {
 	case err == nil && (!e.Shares() || e.gone && e.how == fault.Update):
-		w.fail("S5", "%s was told that %s is downgraded, and its entry is not", hd.k.name, hd.name)
+		w.fail("S5", "%s has downgraded %s, and its entry is not marked", hd.k.name, hd.name)
 	case err != nil && w.calm(hd):
 		w.fail("S6", "%s cannot downgrade %s: %v", hd.k.name, hd.name, err)
 	}

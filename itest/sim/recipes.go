@@ -16,20 +16,20 @@ import (
 // recipe is what the workers of a run use.
 type recipe struct {
 	name   string
-	lay    func(w *world)
+	setUp  func(w *simulation)
 	round  func(k *worker)
 	finish func(k *worker)
 }
 
 func recipes() []recipe {
 	return []recipe{
-		{"mutex", layMutex, mutexRound, mutexFinish},
-		{"reentrant", layMutex, reentrantRound, mutexFinish},
-		{"robust", layRobust, robustRound, mutexFinish},
-		{"all", layAll, allRound, allFinish},
-		{"rwlock", layOne, readWriteRound, readWriteFinish},
-		{"semaphore", layOne, semaphoreRound, semaphoreFinish},
-		{"election", layElection, electionRound, electionFinish},
+		{"mutex", setUpMutex, mutexRound, mutexFinish},
+		{"reentrant", setUpMutex, reentrantRound, mutexFinish},
+		{"robust", setUpRobust, robustRound, mutexFinish},
+		{"all", setUpAll, allRound, allFinish},
+		{"rwlock", setUpOne, readWriteRound, readWriteFinish},
+		{"semaphore", setUpOne, semaphoreRound, semaphoreFinish},
+		{"election", setUpElection, electionRound, electionFinish},
 	}
 }
 
@@ -37,68 +37,68 @@ func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func layOne(w *world) {
-	ln := w.addLine("a", &w.recipe)
-	ln.resizes = []*resize{{limit: firstLimit, returned: 1, done: true}}
+func setUpOne(w *simulation) {
+	q := w.addQueue("a", &w.recipe)
+	q.resizes = []*resize{{limit: firstLimit, returned: 1, done: true}}
 }
 
-func layMutex(w *world) {
+func setUpMutex(w *simulation) {
 	for i := range 1 + w.random.IntN(2) {
-		w.addLine(name("m", i), &w.recipe)
+		w.addQueue(name("m", i), &w.recipe)
 	}
 }
 
-// one draws a line.
-func (k *worker) one() *line { return k.w.lines[k.random.IntN(len(k.w.lines))] }
+// one draws a queue.
+func (k *worker) one() *queue { return k.w.queues[k.random.IntN(len(k.w.queues))] }
 
-// mutex is the one of a line.
-func (k *worker) mutex(ln *line) *mutex.Mutex {
-	return mutex.NewWith(k.c.session, ln.name, mutex.Options{
-		Reentrant: k.w.recipe.name == "reentrant", Robust: ln.robust, LockDelay: ln.delay,
+// mutex returns the mutex of a queue.
+func (k *worker) mutex(q *queue) *mutex.Mutex {
+	return mutex.NewWith(k.c.session, q.name, mutex.Options{
+		Reentrant: k.w.recipe.name == "reentrant", Robust: q.robust, LockDelay: q.delay,
 	})
 }
 
-// lock takes a mutex, or tries to.
-func (k *worker) lock(ln *line, try bool) *hold {
-	m := k.mutex(ln)
+// lock acquires a mutex, or tries to.
+func (k *worker) lock(q *queue, try bool) *hold {
+	m := k.mutex(q)
 	want := m.Lock
 	if try {
 		want = m.TryLock
 	}
-	return k.acquire(asked{lines: []*line{ln}, try: try, ends: 2}, want)
+	return k.acquire(wanted{queues: []*queue{q}, try: try, ends: 2}, want)
 }
 
 func mutexRound(k *worker) {
-	ln := k.one()
+	q := k.one()
 	if k.chance(5) {
-		k.do(ln)
+		k.do(q)
 		return
 	}
-	if hd := k.lock(ln, k.chance(6)); hd != nil {
+	if hd := k.lock(q, k.chance(6)); hd != nil {
 		k.keep(hd)
-		k.giveBack(hd)
+		k.release(hd)
 	}
 }
 
 // do is a round in a function that the library calls.
-func (k *worker) do(ln *line) {
+func (k *worker) do(q *queue) {
 	a := &attempt{k: k, called: k.w.Now(), ends: -1}
 	var hd *hold
-	err := k.mutex(ln).Do(k.ctx, func(_ context.Context, h *session.Hold) error {
-		hd = k.takes(a, asked{lines: []*line{ln}}, h)
+	err := k.mutex(q).Do(k.ctx, func(_ context.Context, h *session.Hold) error {
+		hd = k.takes(a, wanted{queues: []*queue{q}}, h)
 		k.sleep(0, 0)
 		k.keep(hd)
-		hd.given = true
+		hd.released = true
 		hd.back = k.w.Now()
 		return nil
 	})
 	if hd == nil {
-		k.w.tell(k.name, func() { k.w.refused(a, asked{}, err) })
+		k.w.report(k.name, func() { k.w.refused(a, wanted{}, err) })
 		return
 	}
-	k.w.tell(k.name, func() {
-		if err == nil { // Do does not tell whether the release is pending
-			k.w.log(k.c, "gave back", k.name+" "+hd.name)
+	k.w.report(k.name, func() {
+		if err == nil { // Do does not report whether the release is pending
+			k.w.log(k.c, "released", k.name+" "+hd.name)
 			hd.forget()
 			return
 		}
@@ -108,37 +108,37 @@ func (k *worker) do(ln *line) {
 }
 
 func mutexFinish(k *worker) {
-	for _, ln := range k.w.lines {
-		k.giveBack(k.acquire(asked{lines: []*line{ln}}, k.mutex(ln).Lock))
+	for _, q := range k.w.queues {
+		k.release(k.acquire(wanted{queues: []*queue{q}}, k.mutex(q).Lock))
 	}
 }
 
 func reentrantRound(k *worker) {
-	ln := k.one()
-	hd := k.lock(ln, k.chance(6))
+	q := k.one()
+	hd := k.lock(q, k.chance(6))
 	if hd == nil {
 		return
 	}
 	k.keep(hd)
 	if k.chance(4) {
-		k.race(hd, k.mutex(ln).Lock)
+		k.race(hd, k.mutex(q).Lock)
 		return
 	}
-	k.nest(hd, k.mutex(ln).Lock)
-	k.giveBack(hd)
+	k.nest(hd, k.mutex(q).Lock)
+	k.release(hd)
 }
 
-// nest enters a hold, and gives one of the two back.
+// nest takes one more handle on a hold, and releases one of the two.
 func (k *worker) nest(hd *hold, enter func(context.Context) (*session.Hold, error)) {
 	outer := hd.h
 	inner, err := enter(outer.Context())
 	switch {
 	case err != nil: // the hold was lost, and so was the place; or its context has ended
 		if outer.Context().Err() == nil {
-			k.w.tell(k.name, func() { k.w.fail("S6", "%s cannot enter its hold: %v", k.name, err) })
+			k.w.report(k.name, func() { k.w.fail("S6", "%s cannot enter its hold: %v", k.name, err) })
 		}
 		return
-	case inner.Token() != outer.Token(): // lost a moment ago: it waited its turn again
+	case inner.Token() != outer.Token(): // lost a moment ago: it joined and waited again
 		_ = inner.Unlock()
 		return
 	case k.chance(2):
@@ -153,14 +153,14 @@ func (k *worker) nest(hd *hold, enter func(context.Context) (*session.Hold, erro
 	k.keep(hd)
 }
 
-// race enters a hold while another goroutine unlocks it, and gives back what it got.
+// race takes one more handle on a hold while another goroutine unlocks it, and releases it.
 func (k *worker) race(hd *hold, enter func(context.Context) (*session.Hold, error)) {
-	hd.given = true
+	hd.released = true
 	k.w.ended(k, hd)
-	unlocked, beside := make(chan struct{}), k.in(0, time.Millisecond)
+	unlocked, after := make(chan struct{}), k.in(0, time.Millisecond)
 	go func() { // ends when Unlock returns
 		defer close(unlocked)
-		k.c.sleep(k.name+" beside", beside)
+		k.c.sleep(k.name+" alongside", after)
 		_ = hd.h.Unlock()
 	}()
 	k.sleep(0, time.Millisecond)
@@ -172,53 +172,53 @@ func (k *worker) race(hd *hold, enter func(context.Context) (*session.Hold, erro
 	k.sleep(0, 0)
 }
 
-func layRobust(w *world) {
+func setUpRobust(w *simulation) {
 	delay := time.Duration(0)
 	if !w.chance(3) {
 		delay = w.in(10*time.Millisecond, 400*time.Millisecond)
 	}
 	for i := range 1 + w.random.IntN(2) {
-		ln := w.addLine(name("r", i), &w.recipe)
-		ln.robust, ln.delay = true, delay
+		q := w.addQueue(name("r", i), &w.recipe)
+		q.robust, q.delay = true, delay
 	}
 }
 
 func robustRound(k *worker) {
-	if len(k.w.lines) > 1 && k.chance(3) {
+	if len(k.w.queues) > 1 && k.chance(3) {
 		allRound(k)
 		return
 	}
-	ln := k.one()
-	if hd := k.lock(ln, k.chance(8)); hd != nil {
+	q := k.one()
+	if hd := k.lock(q, k.chance(8)); hd != nil {
 		k.keep(hd)
-		k.giveBack(hd)
+		k.release(hd)
 	}
 }
 
-func layAll(w *world) {
+func setUpAll(w *simulation) {
 	for i := range 2 + w.random.IntN(2) {
-		w.addLine(name("l", i), &w.recipe)
+		w.addQueue(name("l", i), &w.recipe)
 	}
 }
 
-// some draws several lines, in any order.
-func (k *worker) some() (lines []*line, locks []*mutex.Mutex) {
-	n := 2 + k.random.IntN(len(k.w.lines)-1)
-	for _, i := range k.random.Perm(len(k.w.lines))[:n] {
-		lines = append(lines, k.w.lines[i])
-		locks = append(locks, k.mutex(k.w.lines[i]))
+// some draws several queues, in any order.
+func (k *worker) some() (queues []*queue, locks []*mutex.Mutex) {
+	n := 2 + k.random.IntN(len(k.w.queues)-1)
+	for _, i := range k.random.Perm(len(k.w.queues))[:n] {
+		queues = append(queues, k.w.queues[i])
+		locks = append(locks, k.mutex(k.w.queues[i]))
 	}
-	return lines, locks
+	return queues, locks
 }
 
 func allRound(k *worker) {
-	if k.chance(4) && !k.w.lines[0].robust {
+	if k.chance(4) && !k.w.queues[0].robust {
 		mutexRound(k)
 		return
 	}
-	lines, locks := k.some()
+	queues, locks := k.some()
 	try := k.chance(8)
-	hd := k.acquire(asked{lines: lines, try: try, ends: 2}, func(ctx context.Context) (*session.Hold, error) {
+	hd := k.acquire(wanted{queues: queues, try: try, ends: 2}, func(ctx context.Context) (*session.Hold, error) {
 		if try {
 			return mutex.TryLockAll(ctx, locks...)
 		}
@@ -226,24 +226,24 @@ func allRound(k *worker) {
 	})
 	if hd != nil {
 		k.keep(hd)
-		k.giveBack(hd)
+		k.release(hd)
 	}
 }
 
 func allFinish(k *worker) {
 	var locks []*mutex.Mutex
-	for _, ln := range k.w.lines {
-		locks = append(locks, k.mutex(ln))
+	for _, q := range k.w.queues {
+		locks = append(locks, k.mutex(q))
 	}
-	k.giveBack(k.acquire(asked{lines: k.w.lines}, func(ctx context.Context) (*session.Hold, error) {
+	k.release(k.acquire(wanted{queues: k.w.queues}, func(ctx context.Context) (*session.Hold, error) {
 		return mutex.LockAll(ctx, locks...)
 	}))
 }
 
 func readWriteRound(k *worker) {
-	ln := k.one()
-	l := rwlock.New(k.c.session, ln.name)
-	as := asked{lines: []*line{ln}, mode: driver.Shared, try: k.chance(6), ends: 2}
+	q := k.one()
+	l := rwlock.New(k.c.session, q.name)
+	as := wanted{queues: []*queue{q}, mode: driver.Shared, try: k.chance(6), ends: 2}
 	want := l.RLock
 	writes := k.chance(2)
 	switch {
@@ -271,10 +271,10 @@ func readWriteRound(k *worker) {
 	case writes && !k.chance(4):
 		k.downgrade(l, hd)
 	}
-	k.giveBack(hd)
+	k.release(hd)
 }
 
-// downgrade makes a writer a reader. From the call on readers may be let in.
+// downgrade downgrades a writer. From the call on, readers may hold too.
 func (k *worker) downgrade(l *rwlock.RWLock, hd *hold) {
 	hd.mode = driver.Shared
 	token := hd.h.Token()
@@ -282,16 +282,16 @@ func (k *worker) downgrade(l *rwlock.RWLock, hd *hold) {
 	ctx, cancel := driver.WithTimeout(k.ctx, k.c, time.Second)
 	err := l.Downgrade(ctx, hd.h)
 	cancel()
-	k.w.tell(k.name, func() { k.w.downgraded(hd, token, called, err) })
+	k.w.report(k.name, func() { k.w.downgraded(hd, token, called, err) })
 	k.sleep(0, 0)
 	k.keep(hd)
 }
 
 func readWriteFinish(k *worker) {
-	ln := k.one()
-	l := rwlock.New(k.c.session, ln.name)
-	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: driver.Exclusive}, l.Lock))
-	k.giveBack(k.acquire(asked{lines: []*line{ln}, mode: driver.Shared}, l.RLock))
+	q := k.one()
+	l := rwlock.New(k.c.session, q.name)
+	k.release(k.acquire(wanted{queues: []*queue{q}, mode: driver.Exclusive}, l.Lock))
+	k.release(k.acquire(wanted{queues: []*queue{q}, mode: driver.Shared}, l.RLock))
 }
 
 // The permits of a run.
@@ -301,21 +301,21 @@ const (
 )
 
 func semaphoreRound(k *worker) {
-	ln := k.one()
-	m := semaphore.NewWith(k.c.session, ln.name, firstLimit, semaphore.Options{Follow: true, Slots: k.w.cfg.Seed%2 == 0})
+	q := k.one()
+	m := semaphore.NewWith(k.c.session, q.name, firstLimit, semaphore.Options{Follow: true, Slots: k.w.cfg.Seed%2 == 0})
 	if k.chance(4) {
-		// Some give up soon, and leave open whether it was done.
+		// Some give up soon, and their outcome is unknown.
 		ctx, cancel := driver.WithTimeout(k.ctx, k.c, k.in(0, 40*time.Millisecond)*time.Duration(1+24*k.random.IntN(2)))
 		r := &resize{limit: 1 + k.random.Int64N(mostLimit), called: k.w.Now()}
-		k.w.tell(k.name, func() { ln.resizes = append(ln.resizes, r) })
+		k.w.report(k.name, func() { q.resizes = append(q.resizes, r) })
 		err := m.Resize(ctx, r.limit)
 		cancel()
-		k.w.tell(k.name, func() { r.returned, r.done = k.w.Now(), err == nil })
+		k.w.report(k.name, func() { r.returned, r.done = k.w.Now(), err == nil })
 		k.sleep(0, 100*time.Millisecond)
 		return
 	}
 	n := 1 + k.random.Int64N(3)
-	as := asked{lines: []*line{ln}, mode: driver.Weighted, weight: n, try: k.chance(6), ends: 2}
+	as := wanted{queues: []*queue{q}, mode: driver.Weighted, weight: n, try: k.chance(6), ends: 2}
 	hd := k.acquire(as, func(ctx context.Context) (*session.Hold, error) {
 		if as.try {
 			return m.TryAcquire(ctx, n)
@@ -324,36 +324,36 @@ func semaphoreRound(k *worker) {
 	})
 	if hd != nil {
 		k.keep(hd)
-		k.giveBack(hd)
+		k.release(hd)
 	}
 }
 
 func semaphoreFinish(k *worker) {
-	ln := k.one()
-	m := semaphore.NewWith(k.c.session, ln.name, firstLimit, semaphore.Options{Follow: true})
-	hd := k.acquire(asked{lines: []*line{ln}, mode: driver.Weighted, weight: 1}, func(ctx context.Context) (*session.Hold, error) {
+	q := k.one()
+	m := semaphore.NewWith(k.c.session, q.name, firstLimit, semaphore.Options{Follow: true})
+	hd := k.acquire(wanted{queues: []*queue{q}, mode: driver.Weighted, weight: 1}, func(ctx context.Context) (*session.Hold, error) {
 		return m.Acquire(ctx, 1)
 	})
-	k.giveBack(hd)
+	k.release(hd)
 }
 
-func layElection(w *world) {
-	w.addLine("e", &w.recipe)
-	// Each at a client of its own: the watches of two at one client would have the
-	// same name, and it would not be settled whose comes first.
+func setUpElection(w *simulation) {
+	w.addQueue("e", &w.recipe)
+	// Each has a client of its own: the watches of two on one client would have the same
+	// name, and their order would not be defined.
 	for _, i := range w.random.Perm(len(w.clients))[:1+w.random.IntN(2)] {
 		w.watch(w.clients[i])
 	}
 }
 
 func electionRound(k *worker) {
-	ln := k.one()
-	e := election.New(k.c.session, ln.name)
+	q := k.one()
+	e := election.New(k.c.session, q.name)
 	if k.chance(4) {
-		k.lead(e, ln)
+		k.lead(e, q)
 		return
 	}
-	hd := k.acquire(asked{lines: []*line{ln}, ends: 2}, func(ctx context.Context) (*session.Hold, error) {
+	hd := k.acquire(wanted{queues: []*queue{q}, ends: 2}, func(ctx context.Context) (*session.Hold, error) {
 		return e.Campaign(ctx, k.name)
 	})
 	if hd == nil {
@@ -362,5 +362,5 @@ func electionRound(k *worker) {
 	k.keep(hd)
 	k.proclaim(e, hd, k.name+" says more")
 	k.keep(hd)
-	k.giveBack(hd)
+	k.release(hd)
 }

@@ -22,8 +22,7 @@ var (
 	kindFlag   = flag.String("kind", "", "the kind of service that TestReplay repeats it on; all if empty")
 )
 
-// configs are the runs of one seed, on each kind of service or on the one that
-// is asked for.
+// configs returns the runs of one seed, on each kind of service or on the one of -kind.
 func configs(seed uint64) []Config {
 	var all []Config
 	for _, k := range memtest.AllKinds() {
@@ -34,7 +33,7 @@ func configs(seed uint64) []Config {
 	return all
 }
 
-// traceOf writes the trace of a run that failed, and says where.
+// traceOf writes the trace of a run that failed, and returns the path of the file.
 func traceOf(t *testing.T, cfg Config) string {
 	t.Helper()
 	cfg.Trace = true
@@ -59,7 +58,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestSeedIsOneRun holds what makes a failure worth printing: a seed gives the
+// TestSeedIsOneRun checks what makes a failure repeatable: a seed gives the
 // same trace, byte for byte, however many processors there are.
 func TestSeedIsOneRun(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
@@ -86,32 +85,32 @@ func TestSeedIsOneRun(t *testing.T) {
 	}
 }
 
-// TestWhoIsCutOffIsIll holds that nobody is expected to learn of its turn in time
-// while its requests are lost, however long ago that began.
-func TestWhoIsCutOffIsIll(t *testing.T) {
-	w := newWorld(Config{Calm: true})
+// TestACutIsAFaultUntilItEnds: no client is expected to get a grant in time while its
+// requests are lost, however long ago that began.
+func TestACutIsAFaultUntilItEnds(t *testing.T) {
+	w := newSimulation(Config{Calm: true})
 	defer w.end()
 	c := w.clients[0]
 	w.now.Store(int64(time.Minute))
-	w.suffer(c, "cut Requests", "")
+	w.noteFault(c, "cut Requests", "")
 	c.cut = fault.Requests
 	w.now.Store(int64(2 * time.Minute))
 
-	assert.Equal(t, 2*time.Minute, c.ill(), "it still is")
+	assert.Equal(t, 2*time.Minute, c.lastFault(), "it still is")
 	c.cut = 0
-	assert.Equal(t, time.Minute, c.ill())
+	assert.Equal(t, time.Minute, c.lastFault())
 }
 
-// TestFoundSeeds repeats runs that found something. A change of what is drawn makes
+// TestFoundSeeds repeats runs that have found bugs. A change of what is drawn makes
 // them runs like any other.
 func TestFoundSeeds(t *testing.T) {
 	for _, found := range []struct {
 		seed uint64
 		kind string
 	}{
-		{77550804338425, "Plain"}, // told of the next release by a watch, with requests cut off
+		{77550804338425, "Plain"}, // a watch reported the next release while requests were cut off
 		{77550804333213, "Lagging"},
-		{136730338382938, "LikeZooKeeper"}, // a limit was told to others before the answer to a join came
+		{136730338382938, "LikeZooKeeper"}, // others got the event of a limit before the answer to a join came
 	} {
 		for _, cfg := range configs(found.seed) {
 			if cfg.Kind == found.kind {

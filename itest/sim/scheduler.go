@@ -15,14 +15,14 @@ import (
 	"github.com/fairlock/fairlock/fault"
 )
 
-// sort says what an event is.
+// sort is the kind of an event.
 type sort uint8
 
 const (
 	atLaunch  sort = iota // a request leaves its process
-	atTell                // something comes to a session
+	atDeliver             // an event comes to a session
 	atTimer               // a timer of a process
-	atActor               // somebody who uses the library goes on
+	atActor               // a worker goes on
 	atService             // a request arrives, a lease may be over
 	atReply               // an answer arrives
 	atFault               // a fault begins or ends
@@ -35,68 +35,68 @@ type event struct {
 	what sort
 	c    *client // in whose process it happens, or whose request it is; may be nil
 	name string
-	num  time.Duration // tells timers apart
+	num  time.Duration // distinguishes timers
 	run  func()
-	idle func() bool // says that nothing is to happen any more; may be nil
+	idle func() bool // reports whether it is not needed any more; may be nil
 
 	timers []*timer // that are due together
 	req    *flight
-	epoch  int // of the connection that a Tell comes by
+	epoch  int // of the connection that delivers it
 }
 
-// scheduler lets one thing happen at a time.
+// scheduler carries out one event at a time.
 type scheduler struct {
 	now    atomic.Int64
 	random *rand.Rand
-	queue  queue // a heap
-	woke   bool  // some goroutine may be running
+	events eventHeap // those that are scheduled
+	woke   bool      // some goroutine may be running
 	steps  int
 
-	mu     sync.Mutex // guards what other goroutines post
-	posted []*event
-	notes  []note
+	mu      sync.Mutex // guards what other goroutines post
+	posted  []*event
+	reports []report
 
 	hash  uint64
-	trace *strings.Builder // nil: nobody reads it
+	trace *strings.Builder // nil: it is not written
 }
 
-// note is what somebody has to say after a step, in the order of names.
-type note struct {
-	by  string
-	say func()
+// report is a call that a goroutine wants after a step. Reports are called in the order of names.
+type report struct {
+	by   string
+	call func()
 }
 
 // Now is the true time, which is the service's.
 func (s *scheduler) Now() time.Duration { return time.Duration(s.now.Load()) }
 
-// post hands in an event, from any goroutine.
+// post posts an event, from any goroutine.
 func (s *scheduler) post(e *event) {
 	s.mu.Lock()
 	s.posted = append(s.posted, e)
 	s.mu.Unlock()
 }
 
-// tell hands in a note, from any goroutine.
-func (s *scheduler) tell(by string, say func()) {
+// report posts a report, from any goroutine.
+func (s *scheduler) report(by string, call func()) {
 	s.mu.Lock()
-	s.notes = append(s.notes, note{by, say})
+	s.reports = append(s.reports, report{by, call})
 	s.mu.Unlock()
 }
 
-// rest waits until every goroutine waits for something to happen, and returns
-// what they have posted, in an order that does not depend on who came first.
+// rest waits until every goroutine is blocked, and returns the events that they have
+// posted, in an order that does not depend on which goroutine came first.
 func (s *scheduler) rest() []*event {
 	if s.woke {
 		s.woke = false
 		synctest.Wait()
 	}
 	s.mu.Lock()
-	posted, notes := s.posted, s.notes
-	s.posted, s.notes = nil, nil
+	posted, reports := s.posted, s.reports
+	s.posted, s.reports = nil, nil
 	s.mu.Unlock()
-	slices.SortStableFunc(notes, func(a, b note) int { return strings.Compare(a.by, b.by) })
-	for _, n := range notes {
-		n.say()
+	slices.SortStableFunc(reports, func(a, b report) int { return strings.Compare(a.by, b.by) })
+	for _, r := range reports {
+		r.call()
 	}
 	slices.SortStableFunc(posted, func(a, b *event) int {
 		return cmp.Or(
@@ -107,10 +107,10 @@ func (s *scheduler) rest() []*event {
 	return posted
 }
 
-// together makes one event of those of which it is not settled which comes first: of
-// timers that are due together, of watches that goroutines of one process put on one
-// target, and of what these are told of it.
-func together(posted []*event) []*event {
+// merge makes one event of those whose order is not defined: of timers that are due
+// together, of watches that goroutines of one process put on one target, and of the events
+// of these.
+func merge(posted []*event) []*event {
 	type alike struct {
 		what  sort
 		c     *client
@@ -124,7 +124,7 @@ func together(posted []*event) []*event {
 		switch {
 		case e.what == atTimer:
 			key.num = e.num
-		case e.what == atTell:
+		case e.what == atDeliver:
 			key.about, key.num = e.req.name, time.Duration(e.epoch)
 		case e.what == atLaunch && e.req.Op == fault.Watch:
 		default:
@@ -138,7 +138,7 @@ func together(posted []*event) []*event {
 		switch e.what {
 		case atTimer:
 			f.timers = append(f.timers, e.timers...)
-		case atTell:
+		case atDeliver:
 			run := f.run
 			f.run = func() { run(); e.run() }
 		default:
@@ -151,32 +151,32 @@ func together(posted []*event) []*event {
 // push puts an event into the queue.
 func (s *scheduler) push(e *event) {
 	e.tie = s.random.Uint64()
-	heap.Push(&s.queue, e)
+	heap.Push(&s.events, e)
 }
 
 // pop takes the next event from the queue; nil if there is none.
 func (s *scheduler) pop() *event {
-	if len(s.queue) == 0 {
+	if len(s.events) == 0 {
 		return nil
 	}
-	return heap.Pop(&s.queue).(*event) //nolint:forcetypeassert // nothing else is in it
+	return heap.Pop(&s.events).(*event) //nolint:forcetypeassert // nothing else is in it
 }
 
-// queue implements heap.Interface.
-type queue []*event
+// eventHeap implements heap.Interface: the next event is the first.
+type eventHeap []*event
 
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(e any)   { *q = append(*q, e.(*event)) } //nolint:forcetypeassert // nothing else is in it
+func (h eventHeap) Len() int      { return len(h) }
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(e any)   { *h = append(*h, e.(*event)) } //nolint:forcetypeassert // nothing else is in it
 
-func (q queue) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].due, q[j].due), cmp.Compare(q[i].tie, q[j].tie)) < 0
+func (h eventHeap) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[i].due, h[j].due), cmp.Compare(h[i].tie, h[j].tie)) < 0
 }
 
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	(*q)[last], *q = nil, (*q)[:last]
+func (h *eventHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last], *h = nil, (*h)[:last]
 	return e
 }
 
@@ -208,10 +208,10 @@ func (s *scheduler) log(c *client, what, name string) {
 	h = (h ^ uint64(s.now.Load())) * fnvPrime
 	s.hash = (h ^ uint64(c.number()+1)) * fnvPrime
 	if s.trace != nil {
-		who := "service"
+		process := "service"
 		if c != nil {
-			who = c.name
+			process = c.name
 		}
-		fmt.Fprintf(s.trace, "%12.6fs %5d  %-8s %-15s %s\n", s.Now().Seconds(), s.steps, who, what, name)
+		fmt.Fprintf(s.trace, "%12.6fs %5d  %-8s %-15s %s\n", s.Now().Seconds(), s.steps, process, what, name)
 	}
 }

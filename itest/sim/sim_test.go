@@ -17,10 +17,10 @@ import (
 var (
 	baseFlag     = flag.Uint64("base", 0, "the first seed of TestRecipes; a random one if 0")
 	seedsFlag    = flag.Int("seeds", 0, "how many seeds TestRecipes tries; as many as there is time for if 0")
-	durationFlag = flag.Duration("duration", 0, "how long TestRecipes may take; 10 s if neither this nor -seeds says how long")
+	durationFlag = flag.Duration("duration", 0, "how long TestRecipes may take; 10 s if neither this nor -seeds is given")
 )
 
-// tally adds up what runs were like.
+// tally adds up the results of runs.
 type tally struct {
 	runs, steps, grants, lost int
 	time                      time.Duration
@@ -63,13 +63,13 @@ func (y *tally) String() string {
 		y.runs, counts(y.recipes), y.steps, y.time.Round(time.Second), y.grants, y.lost, counts(y.faults), counts(y.broken))
 }
 
-// everything is each kind of fault that must have struck in enough runs.
+// everything is each kind of fault that enough runs must have had.
 var everything = []string{
-	"cut Both", "cut Replies", "cut Requests", "doubled", "entry deleted", "foreign entry", "pause", "proof late",
+	"cut Both", "cut Replies", "cut Requests", "doubled", "entry deleted", "foreign entry", "pause", "renewal late",
 	"LostRequest", "BrokenRequest", "LostReply", "BrokenReply", "LateRequest", "session ended", "slow", "watches broken",
 }
 
-// TestRecipes runs all recipes, with seeds that nobody has tried yet.
+// TestRecipes runs all recipes, with new random seeds.
 func TestRecipes(t *testing.T) {
 	base, limit := *baseFlag, *durationFlag
 	if base == 0 {
@@ -104,14 +104,14 @@ func TestRecipes(t *testing.T) {
 		assert.Len(t, y.recipes, len(recipes()))
 		assert.Positive(t, y.lost, "holds were lost")
 		for _, f := range everything {
-			assert.Positive(t, y.faults[f], "%s: this has not struck once", f)
+			assert.Positive(t, y.faults[f], "%s: no run had this fault", f)
 		}
 	}
 }
 
-// TestClockBeyondTheMarginIsSeen shows that the oracles of exclusion see what the
-// library cannot prevent: a client whose clock is slower than the margin allows
-// for believes for too long.
+// TestClockBeyondTheMarginIsSeen shows that the oracles of exclusion see what the library
+// cannot prevent: a client whose clock is slower than the margin allows trusts its holds
+// for too long.
 func TestClockBeyondTheMarginIsSeen(t *testing.T) {
 	seen := newTally()
 	for seed := range uint64(80) {
@@ -121,15 +121,14 @@ func TestClockBeyondTheMarginIsSeen(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	assert.Greater(t, seen.broken["L2"], 3, "somebody believed in a hold of a session that had expired")
+	assert.Greater(t, seen.broken["L2"], 3, "a caller trusted a hold of a session that had expired")
 	assert.Positive(t, seen.broken["S1"], "and when another held already")
 	for _, property := range []string{"S1'", "S2", "S4", "S5"} { // S6 and L1 count time
 		assert.Zero(t, seen.broken[property], "%s does not depend on clocks", property)
 	}
 }
 
-// TestDayWithoutFaults holds that nothing goes wrong where nothing does: no hold
-// is lost, no call fails.
+// TestDayWithoutFaults: without faults no hold is lost, and no call fails.
 func TestDayWithoutFaults(t *testing.T) {
 	y := newTally()
 	for seed := range uint64(30) {

@@ -10,18 +10,18 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// worker is somebody who uses the library. It has chance of its own, so that
-// what it does next does not depend on others.
+// worker uses the library. It has a random source of its own, so that what it does next
+// does not depend on others.
 type worker struct {
-	w      *world
+	w      *simulation
 	c      *client
 	name   string
 	random *rand.Rand
 	ctx    context.Context //nolint:containedctx // carries the worker's name to the scheduler
 }
 
-// hire makes a worker on a client.
-func (w *world) hire(ctx context.Context, c *client) *worker {
+// addWorker makes a worker on a client.
+func (w *simulation) addWorker(ctx context.Context, c *client) *worker {
 	n := len(w.workers)
 	k := &worker{w: w, c: c, name: name("w", n), random: rand.New(rand.NewPCG(w.cfg.Seed, uint64(1000+n)))}
 	k.ctx = context.WithValue(ctx, actor{}, k.name)
@@ -34,10 +34,10 @@ func (k *worker) in(a, b time.Duration) time.Duration {
 	return a + time.Duration(k.random.Int64N(int64(b-a)+1))
 }
 
-// sleep lets time pass. Whatever the worker does next, nobody else acts then.
+// sleep blocks the worker for a while. No other worker acts at the moment at which it goes on.
 func (k *worker) sleep(a, b time.Duration) { k.c.sleep(k.name, k.in(a, b)) }
 
-// work is what a worker does, round by round.
+// work makes the rounds of a worker.
 func (k *worker) work() {
 	<-k.c.opened
 	k.sleep(0, 500*time.Millisecond)
@@ -55,11 +55,11 @@ func (k *worker) work() {
 			k.sleep(0, time.Millisecond)
 		}
 	}
-	k.w.tell(k.name+" done", func() { k.w.busy-- })
+	k.w.report(k.name+" done", func() { k.w.busy-- })
 }
 
-// restart closes the session of the worker's process, whoever uses it, and opens
-// another.
+// restart closes the session of the worker's process, which other workers use too, and
+// opens another.
 func (k *worker) restart() {
 	k.c.closing, k.c.shut = true, k.w.Now()
 	k.sleep(0, 0)           // Close may wait in a sync.WaitGroup, and the race detector does not see synctest.Wait wait for that
@@ -67,18 +67,18 @@ func (k *worker) restart() {
 	k.sleep(0, 0)
 	s := k.c.dial(k.name)
 	k.c.session, k.c.closing = s, false
-	k.w.tell(k.name, func() { k.w.log(k.c, "restarted", k.name) })
+	k.w.report(k.name, func() { k.w.log(k.c, "restarted", k.name) })
 	k.sleep(0, 0)
 }
 
-// close is what the last worker does: it takes every lock once more.
+// close acquires every lock once more, as the last worker.
 func (k *worker) close() {
 	k.sleep(0, time.Millisecond)
 	k.w.recipe.finish(k)
-	k.w.tell(k.name+" done", func() { k.w.busy-- })
+	k.w.report(k.name+" done", func() { k.w.busy-- })
 }
 
-// attempt is a call that asks for a hold.
+// attempt is a call of a recipe for a hold.
 type attempt struct {
 	k        *worker
 	called   time.Duration
@@ -89,33 +89,33 @@ type attempt struct {
 // hold is a hold that a caller got.
 type hold struct {
 	*attempt
-	h       *session.Hold
-	name    string
-	lines   []*line
-	mode    driver.Mode
-	weight  int64
-	got     time.Duration
-	entries []*entry
-	place   int64         // its entries' place
-	back    time.Duration // when a function returned that the library had called
-	given   bool          // the caller has begun to give it back
-	over    bool          // somebody has seen that it is over
+	h        *session.Hold
+	name     string
+	queues   []*queue
+	mode     driver.Mode
+	weight   int64
+	got      time.Duration
+	entries  []*entry
+	place    int64         // its entries' place
+	back     time.Duration // when the function returned that Do had called
+	released bool          // the caller has begun to release it
+	over     bool          // a check has seen that it is over
 }
 
 // errNothing is a violation.
 var errNothing = errors.New("neither a hold nor an error")
 
-// asked says what a caller wants.
-type asked struct {
-	lines  []*line
+// wanted is what a caller wants.
+type wanted struct {
+	queues []*queue
 	mode   driver.Mode
 	weight int64
 	try    bool
 	ends   int // the context ends once in so many times; 0: never
 }
 
-// acquire asks for a hold, and returns nil if there is none.
-func (k *worker) acquire(as asked, want func(context.Context) (*session.Hold, error)) *hold {
+// acquire calls a recipe for a hold, and returns nil if it got none.
+func (k *worker) acquire(as wanted, want func(context.Context) (*session.Hold, error)) *hold {
 	w := k.w
 	ctx, cancel := context.WithCancel(k.ctx)
 	defer cancel()
@@ -137,7 +137,7 @@ func (k *worker) acquire(as asked, want func(context.Context) (*session.Hold, er
 		err = errNothing
 	}
 	if err != nil {
-		w.tell(k.name, func() { w.refused(a, as, err) })
+		w.report(k.name, func() { w.refused(a, as, err) })
 		k.sleep(0, time.Millisecond)
 		return nil
 	}
@@ -146,14 +146,14 @@ func (k *worker) acquire(as asked, want func(context.Context) (*session.Hold, er
 	return hd
 }
 
-// takes notes that a caller got a hold.
-func (k *worker) takes(a *attempt, as asked, h *session.Hold) *hold {
-	hd := &hold{attempt: a, h: h, name: h.Name(), lines: as.lines, mode: as.mode, weight: max(as.weight, 1), got: k.w.Now()}
-	k.w.tell(k.name, func() { k.w.grant(hd) })
+// takes reports that a caller got a hold.
+func (k *worker) takes(a *attempt, as wanted, h *session.Hold) *hold {
+	hd := &hold{attempt: a, h: h, name: h.Name(), queues: as.queues, mode: as.mode, weight: max(as.weight, 1), got: k.w.Now()}
+	k.w.report(k.name, func() { k.w.grant(hd) })
 	return hd
 }
 
-// keep keeps a hold for a while, and looks at it now and then.
+// keep keeps a hold for a while, and inspects it now and then.
 func (k *worker) keep(hd *hold) {
 	d := k.in(0, 60*time.Millisecond)
 	switch k.random.IntN(12) {
@@ -167,33 +167,33 @@ func (k *worker) keep(hd *hold) {
 	for part := range 3 {
 		k.sleep(d/4, d/3)
 		if part > 0 || k.chance(2) {
-			k.look(hd)
+			k.inspect(hd)
 		}
 	}
 }
 
-// look asks a hold whether it is good.
-func (k *worker) look(hd *hold) {
+// inspect reports whether a hold is valid and its context live.
+func (k *worker) inspect(hd *hold) {
 	live := hd.h.Context().Err() == nil
 	valid := hd.h.Remaining() > 0
-	k.w.tell(k.name, func() { k.w.checked(hd, valid, live) })
+	k.w.report(k.name, func() { k.w.checked(hd, valid, live) })
 }
 
 // unlockBound is how long an Unlock may take.
 const unlockBound = time.Second + bound
 
-// giveBack unlocks.
-func (k *worker) giveBack(hd *hold) {
+// release unlocks a hold.
+func (k *worker) release(hd *hold) {
 	if hd == nil {
 		return
 	}
-	hd.given = true
+	hd.released = true
 	called := k.w.Now()
 	err := hd.h.Unlock()
 	again := error(nil)
 	if k.chance(10) {
 		again = hd.h.Unlock()
 	}
-	k.w.tell(k.name, func() { k.w.unlocked(hd, called, err, again) })
+	k.w.report(k.name, func() { k.w.unlocked(hd, called, err, again) })
 	k.sleep(0, 0)
 }

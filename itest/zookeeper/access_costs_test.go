@@ -37,7 +37,7 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 		for i := range waiters {
 			waiters[i] = p.Begin(t.Context(), "x")
 		}
-		lined(t, admin, root+"/x", n+1)
+		awaitEntries(t, admin, root+"/x", n+1)
 		waiting, waitingThreads = both.Settled(t, watched), runtime.NumGoroutine()
 		t.Logf("%d bytes of heap for each that waits, %.2f goroutines, %.2f watches at the server",
 			(waiting-before)/n, float64(waitingThreads-threads)/n, float64(watches(t, e))/n)
@@ -49,14 +49,14 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 	}
 
 	assert.Less(t, (waiting-before)/n, int64(4<<10), "bytes of heap for each that waits")
-	assert.LessOrEqual(t, waitingThreads-threads, 2*n+20, "at most one goroutine beside the caller's")
+	assert.LessOrEqual(t, waitingThreads-threads, 2*n+20, "at most one goroutine in addition to the caller's")
 	both.Settled(t, watched)
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 20, "goroutines")
 	p.Kept(t)
 }
 
-// inTurn waits for the grant of each request, in the order of their tokens, which is
-// not that of their asking, and gives it back.
+// inTurn waits for the grant of each request, in the order of their tokens, which is not
+// the order of the calls, and releases it.
 func inTurn(t *testing.T, waiters []*recipetest.Request) {
 	t.Helper()
 	granted := make(chan *session.Hold, len(waiters))
@@ -76,9 +76,9 @@ func inTurn(t *testing.T, waiters []*recipetest.Request) {
 	}
 }
 
-// TestAnIdleSessionSendsHeartbeatsOnly has a hold and a waiter that nothing
-// happens to. Beside heartbeats the waiter's timer reads the queue, at most once in
-// the time that the test watches.
+// TestAnIdleSessionSendsHeartbeatsOnly has a hold, and a waiter without events. Except for
+// heartbeats, only the timer of the waiter sends a request: it reads the queue at most once
+// in the time that the test watches.
 func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	t.Parallel()
 	const ttl, watching = 4 * time.Second, 6 * time.Second
@@ -98,7 +98,7 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	p.open(t, e.Endpoints()...)
 	h := p.Lock(t, "x")
 	r := p.Begin(recipetest.Bounded(t), "x")
-	lined(t, e.Client(t), root+"/x", 2)
+	awaitEntries(t, e.Client(t), root+"/x", 2)
 	// The watches are made, one of them after a moment.
 	recipetest.Until(t, "watches", func() bool { return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData }) >= 2 })
 	recipetest.Until(t, "the record of the grant", func() bool {

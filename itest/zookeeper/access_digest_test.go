@@ -37,8 +37,8 @@ func TestServersWithAnotherDigestAlgorithm(t *testing.T) {
 	t.Run("AuthIsTheLoginsOfTheUser", func(t *testing.T) { authIsTheUsersLogins(t, e) })
 }
 
-// semaphoreGrantsAllThatFit: the waiter behind another learns that that one was
-// granted by the note that it leaves, not by the timer that reads once more.
+// semaphoreGrantsAllThatFit: the mark Admitted of its predecessor grants a waiter, and not
+// the timer that reads again.
 func semaphoreGrantsAllThatFit(t *testing.T, e *zktest.Ensemble) {
 	p := newClient(t, "/semaphore", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	m := semaphore.New(p.Session, "x", 2)
@@ -51,10 +51,10 @@ func semaphoreGrantsAllThatFit(t *testing.T, e *zktest.Ensemble) {
 	recipetest.Unlock(t, both)
 	first, next := one.Granted(t), two.Granted(t)
 
-	recipetest.Until(t, "a note of each hold", func() bool {
-		line, err := m.Queue(recipetest.Bounded(t))
+	recipetest.Until(t, "a mark on each entry", func() bool {
+		entries, err := m.Queue(recipetest.Bounded(t))
 		require.NoError(t, err)
-		return len(line) == 2 && recipetest.Detail(line[0]).Marks != 0 && recipetest.Detail(line[1]).Marks != 0
+		return len(entries) == 2 && recipetest.Detail(entries[0]).Marks != 0 && recipetest.Detail(entries[1]).Marks != 0
 	})
 	assert.Zero(t, logged(p, "cannot record that permits were acquired"), p.Log.String())
 	recipetest.Unlock(t, first)

@@ -24,15 +24,15 @@ func TestWhatServersLimit(t *testing.T) {
 	t.Parallel()
 	e := zktest.New(t, &zktest.Options{MaxSession: 3 * time.Second})
 	before := sessions(t, e)
-	tellRefusals(t, []refusal{
+	checkRefusals(t, []refusal{
 		{
 			name: "heartbeats too far apart", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
-			says: []string{"session timeout of 3s", "20s was requested", "tickTime is 2s", "Options.TickTime"},
+			text: []string{"session timeout of 3s", "20s was requested", "tickTime is 2s", "Options.TickTime"},
 			edit: func(o *zkbackend.Options) { o.Proof, o.TickTime = zkbackend.ProofSync, 0 },
 		},
 		{
 			name: "a margin as long as what is given", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
-			says: []string{"session timeout of 3s", "12s was requested", "margin of", "use the TTL that they grant"},
+			text: []string{"session timeout of 3s", "12s was requested", "margin of", "use the TTL that they grant"},
 			edit: func(o *zkbackend.Options) { o.Session.TTL, o.Session.Margin = 12*time.Second, 9*time.Second },
 		},
 	})
@@ -42,14 +42,14 @@ func TestWhatServersLimit(t *testing.T) {
 // sessions is how many sessions the server has.
 func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
 	t.Helper()
-	said, err := e.Member(0).Command(recipetest.Bounded(t), "mntr")
+	text, err := e.Member(0).Command(recipetest.Bounded(t), "mntr")
 	require.NoError(t, err)
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(text) {
 		if _, err := fmt.Sscanf(line, "zk_global_sessions %d", &n); err == nil {
 			return n
 		}
 	}
-	require.Fail(t, "no count of sessions", said)
+	require.Fail(t, "no count of sessions", text)
 	return 0
 }
 
@@ -71,15 +71,15 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 		_, err := admin.Multi(ops...)
 		require.NoError(t, err)
 	}
-	lookout := lookAt(t, e, root)
+	monitor := monitorOf(t, e, root)
 	elsewhere := one.Lock(t, "y")
 	begin := recipetest.Now()
 	h := one.Lock(t, "x")
 	r, other := two.Begin(recipetest.Bounded(t), "x"), one.Begin(recipetest.Bounded(t), "y")
-	lookout.Sees(t, 4)
-	line, err := mutex.New(one.Session, "x").Queue(recipetest.Bounded(t))
+	monitor.Sees(t, 4)
+	entries, err := mutex.New(one.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.Len(t, line, 2)
+	require.Len(t, entries, 2)
 	require.ErrorIs(t, second(mutex.New(two.Session, "x").TryLock(recipetest.Bounded(t))), session.ErrNotAcquired)
 	recipetest.Unlock(t, elsewhere)
 	recipetest.Unlock(t, other.Granted(t))
@@ -92,7 +92,7 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	recipetest.Unlock(t, second)
 	one.Kept(t)
 	two.Kept(t)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }
 
 // TestARequestThatIsTooLongForTheServersIsRefused: a server answers it by closing

@@ -13,19 +13,19 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
+func TestInvalidNamesAreRefusedAndSendNothing(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	w := &wire{}
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial
 	p.open(t, e.Endpoints()...)
-	for name, says := range map[string]string{
+	for name, text := range map[string]string{
 		"": "empty", strings.Repeat("x", session.MaxName+1): fmt.Sprint(session.MaxName), "a\x00b": "NUL", "\xff": "UTF-8",
 		"orders/lock-0000000001": "lock-0000000001", "x__lock__0000000001/y": "the form of an entry",
 		"a-__READ__0000000001": "__READ__0000000001", "__WRIT__-000000001/0": "", "c__rlock__-2147483648": "the form of an entry",
 	} {
-		if says == "" {
+		if text == "" {
 			continue
 		}
 		w.forget()
@@ -35,7 +35,7 @@ func TestNamesThatCannotBeAreToldAndSendNothing(t *testing.T) {
 			"lock": second(m.Lock(recipetest.Bounded(t))), "try": second(m.TryLock(recipetest.Bounded(t))), "queue": queue,
 		} {
 			require.ErrorIs(t, err, session.ErrInvalidName, "%s %q", what, name)
-			assert.ErrorContains(t, err, says, "%s %q", what, name)
+			assert.ErrorContains(t, err, text, "%s %q", what, name)
 		}
 		requests, _ := w.seen()
 		assert.Empty(t, requests, "%q", name)
@@ -62,12 +62,12 @@ func TestRootsAreMadeHoweverDeep(t *testing.T) {
 func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
-	lookout := lookAt(t, e, root)
+	monitor := monitorOf(t, e, root)
 	name := root[1:] + "/x" // of this test alone
 	whole, part := newClient(t, "/", recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	h := whole.Lock(t, name)
 	r := part.Begin(recipetest.Bounded(t), "x")
-	lookout.Sees(t, 2)
+	monitor.Sees(t, 2)
 	r.Waits(t)
 	names, err := whole.Names(recipetest.Bounded(t), root[1:]+"/")
 	require.NoError(t, err)
@@ -82,5 +82,5 @@ func TestTheWholeTreeCanBeTheRoot(t *testing.T) {
 	assert.ErrorContains(t, err, "/zookeeper belongs to the servers")
 	whole.Kept(t)
 	part.Kept(t)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }

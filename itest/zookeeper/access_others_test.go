@@ -59,14 +59,14 @@ func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 		r := p.Begin(recipetest.Bounded(t), "x")
 		recipetest.Wait(t, r.Done, "an answer about "+name)
 		require.ErrorIs(t, r.Err, session.ErrForeignKey, name)
-		var line []session.Entry
+		var entries []session.Entry
 		recipetest.Until(t, "the entry of the lock that failed is gone", func() bool {
 			var err error
-			line, err = p.Queue(recipetest.Bounded(t), "x")
+			entries, err = p.Queue(recipetest.Bounded(t), "x")
 			require.NoError(t, err)
-			return len(line) == 1
+			return len(entries) == 1
 		})
-		assert.True(t, recipetest.Detail(line[0]).Unleased, name)
+		assert.True(t, recipetest.Detail(entries[0]).Unleased, name)
 		require.NoError(t, conn.Delete(entry, -1))
 		recipetest.Unlock(t, p.Lock(t, "x"))
 		require.NoError(t, p.Close())

@@ -26,19 +26,19 @@ type refusal struct {
 	servers []string
 	edit    func(*zkbackend.Options)
 	is      error
-	says    []string      // key facts of the error, all of them
-	most    time.Duration // in which it is told; 0 is until the context ends
+	text    []string      // key facts of the error, all of them
+	most    time.Duration // until the error is returned; 0: until the context ends
 }
 
 // shortly is how long the contexts of refusals are.
 const shortly = 1500 * time.Millisecond
 
-// tellRefusals has all of them told at the same time.
-func tellRefusals(t *testing.T, all []refusal) {
-	var told sync.WaitGroup
-	defer told.Wait()
+// checkRefusals makes all calls at the same time, and checks their errors.
+func checkRefusals(t *testing.T, all []refusal) {
+	var checks sync.WaitGroup
+	defer checks.Wait()
 	for _, r := range all {
-		told.Go(func() {
+		checks.Go(func() {
 			p := newClient(t, "/refused", recipetest.CalmTTL)
 			if r.edit != nil {
 				r.edit(&p.opts)
@@ -53,7 +53,7 @@ func tellRefusals(t *testing.T, all []refusal) {
 				_ = s.Close()
 				return
 			}
-			for _, fact := range r.says {
+			for _, fact := range r.text {
 				assert.ErrorContains(t, err, fact, r.name)
 			}
 			assert.NotContains(t, err.Error(), "\n", "%s: on one line", r.name)
@@ -73,25 +73,25 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 	secureWeb.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secureWeb.StartTLS()
 	defer secureWeb.Close()
-	nobody := both.Nobody(t)
-	_, port, err := net.SplitHostPort(nobody)
+	closed := both.ClosedAddr(t)
+	_, port, err := net.SplitHostPort(closed)
 	require.NoError(t, err)
 	secure := strings.TrimPrefix(secureWeb.URL, "https://")
 	all := []refusal{
-		{name: "no such host", servers: []string{"no-such-host.invalid:2181"}, says: []string{"no-such-host.invalid", "lookup"}},
-		{name: "a port that nobody listens at", servers: []string{nobody}, says: []string{nobody, "connection refused"}},
-		{name: "the same by name", servers: []string{"localhost:" + port}, says: []string{"localhost:" + port, "connection refused"}},
-		{name: "several, each with its reason", servers: []string{nobody, "no-such-host.invalid"}, says: []string{nobody, "connection refused", "no-such-host.invalid", "lookup"}},
-		{name: "a web server with TLS", servers: []string{secure}, says: []string{secure, "closed the connection", "wants TLS"}},
+		{name: "no such host", servers: []string{"no-such-host.invalid:2181"}, text: []string{"no-such-host.invalid", "lookup"}},
+		{name: "a port without a server", servers: []string{closed}, text: []string{closed, "connection refused"}},
+		{name: "the same by name", servers: []string{"localhost:" + port}, text: []string{"localhost:" + port, "connection refused"}},
+		{name: "several, each with its reason", servers: []string{closed, "no-such-host.invalid"}, text: []string{closed, "connection refused", "no-such-host.invalid", "lookup"}},
+		{name: "a web server with TLS", servers: []string{secure}, text: []string{secure, "closed the connection", "wants TLS"}},
 	}
 	for i := range all {
 		all[i].is = session.ErrUnavailable
 		all[i].edit = func(o *zkbackend.Options) { o.Auth = []zkbackend.Auth{zkbackend.DigestAuth("worker", goodPassword)} }
 	}
-	tellRefusals(t, all)
+	checkRefusals(t, all)
 
 	begin := time.Now()
-	_, err = zkbackend.Open(context.Background(), []string{nobody}, nil)
+	_, err = zkbackend.Open(context.Background(), []string{closed}, nil)
 	require.ErrorIs(t, err, session.ErrUnavailable)
 	assert.ErrorContains(t, err, "connection refused")
 	took := time.Since(begin)
@@ -99,21 +99,21 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 	assert.Less(t, took, 8*time.Second, "without a deadline of the caller's")
 }
 
-func TestOptionsThatCannotBeAreToldAtOnce(t *testing.T) {
+func TestInvalidOptionsAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	e, _ := shared(t)
 	good := e.Endpoints()
 	all := []refusal{
-		{name: "no server", says: []string{"no servers"}},
-		{name: "a chroot", servers: []string{good[0] + "/locks"}, says: []string{"Options.Root"}},
-		{name: "a connect string", servers: []string{good[0] + "," + good[0]}, says: []string{"is no server", good[0]}},
-		{name: "a root that is no path", servers: good, edit: func(o *zkbackend.Options) { o.Root = "/a//b" }, says: []string{`"/a//b"`, "empty part"}},
-		{name: "a relative root", servers: good, edit: func(o *zkbackend.Options) { o.Root = "locks" }, says: []string{`"locks"`, "slash"}},
-		{name: "a layout that is none", servers: good, edit: func(o *zkbackend.Options) { o.Layout = 7 }, says: []string{"Layout(7)"}},
-		{name: "a TTL of nothing", servers: good, edit: func(o *zkbackend.Options) { o.Session.TTL = time.Second }, says: []string{"TTL", "2s"}},
+		{name: "no server", text: []string{"no servers"}},
+		{name: "a chroot", servers: []string{good[0] + "/locks"}, text: []string{"Options.Root"}},
+		{name: "a connect string", servers: []string{good[0] + "," + good[0]}, text: []string{"is no server", good[0]}},
+		{name: "a root that is no path", servers: good, edit: func(o *zkbackend.Options) { o.Root = "/a//b" }, text: []string{`"/a//b"`, "empty part"}},
+		{name: "a relative root", servers: good, edit: func(o *zkbackend.Options) { o.Root = "locks" }, text: []string{`"locks"`, "slash"}},
+		{name: "a layout that is none", servers: good, edit: func(o *zkbackend.Options) { o.Layout = 7 }, text: []string{"Layout(7)"}},
+		{name: "a TTL of nothing", servers: good, edit: func(o *zkbackend.Options) { o.Session.TTL = time.Second }, text: []string{"TTL", "2s"}},
 	}
 	for i := range all {
 		all[i].is, all[i].most = session.ErrInvalidOptions, time.Second
 	}
-	tellRefusals(t, all)
+	checkRefusals(t, all)
 }

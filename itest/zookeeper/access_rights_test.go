@@ -24,8 +24,7 @@ const (
 	adminPassword = "adm1n-horse"
 )
 
-// checkSecrets fails the test if an error or what a party logged tells a
-// password.
+// checkSecrets fails the test if an error or the log of a client shows a password.
 func checkSecrets(t testing.TB, p *lockClient, errs ...error) {
 	t.Helper()
 	for _, password := range []string{goodPassword, badPassword} {
@@ -39,7 +38,7 @@ func checkSecrets(t testing.TB, p *lockClient, errs ...error) {
 	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", p.opts.Auth, p.opts.Auth, p.opts.Auth), goodPassword)
 }
 
-// asAdmin is a connection of somebody who may do everything.
+// asAdmin returns a connection with all permissions.
 func asAdmin(t testing.TB, e *zktest.Ensemble) *zk.Conn {
 	t.Helper()
 	admin := e.Client(t)
@@ -47,8 +46,8 @@ func asAdmin(t testing.TB, e *zktest.Ensemble) *zk.Conn {
 	return admin
 }
 
-// private makes a node that its owner may do everything with, and a user that
-// is called worker what is said here.
+// private makes a node on which its owner has all permissions, and the user "worker" those
+// given here.
 func private(t testing.TB, admin *zk.Conn, path string, perms int32) {
 	t.Helper()
 	acl := append(zk.DigestACL(zk.PermAll, "admin", adminPassword), zk.DigestACL(perms, "worker", goodPassword)...)
@@ -56,7 +55,7 @@ func private(t testing.TB, admin *zk.Conn, path string, perms int32) {
 	require.NoError(t, err)
 }
 
-// as makes a party log in as worker.
+// as makes a client log in as worker.
 func as(p *lockClient, password string) *lockClient {
 	p.opts.Auth = []zkbackend.Auth{zkbackend.DigestAuth("worker", password)}
 	p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword), zk.DigestACL(zk.PermAll, "worker", goodPassword)...)
@@ -72,8 +71,8 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		perms   int32 // on the folder
-		says    string
-		crowded bool // somebody else is in the line
+		text    string
+		crowded bool // another entry is in the queue
 	}{
 		{"create", all &^ zk.PermCreate, "permission CREATE on " + root + "/create is missing", false},
 		{"write", all &^ zk.PermWrite, "permission WRITE on " + root + "/write is missing", false},
@@ -91,7 +90,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 		}
 		m := mutex.New(p.Session, c.name)
 		begin := time.Now()
-		for what, err := range both.Asked(recipetest.Bounded(t), p.Session, c.name) {
+		for what, err := range both.Calls(recipetest.Bounded(t), p.Session, c.name) {
 			if what == "resize" || what == "acquire" || what == "robust" || what == "all" || what == "ask" {
 				continue // that lies elsewhere
 			}
@@ -101,7 +100,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 			require.ErrorIs(t, err, session.ErrDenied, "%s, %s", c.name, what)
 			assert.ErrorContains(t, err, fmt.Sprintf("%q", c.name), what)
 			if what != "try" || c.name == "read" {
-				assert.ErrorContains(t, err, c.says, what)
+				assert.ErrorContains(t, err, c.text, what)
 			}
 			checkSecrets(t, p, err)
 			t.Logf("%s, %s: %v", c.name, what, err)
@@ -117,10 +116,9 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-// TestWithoutDeleteNothingIsHeldForGood is about the one permission whose want
-// shows too late: the entry is there, and cannot be given back before the
-// session ends.
-func TestWithoutDeleteNothingIsHeldForGood(t *testing.T) {
+// TestWithoutTheDeletePermissionNoLockStaysHeld: a missing delete permission shows only
+// after the join, when the entry is there and cannot be deleted. It ends with the session.
+func TestWithoutTheDeletePermissionNoLockStaysHeld(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	admin := asAdmin(t, e)
@@ -147,7 +145,7 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermRead)
-	for _, c := range []struct{ root, says string }{
+	for _, c := range []struct{ root, text string }{
 		{root, "permission CREATE on " + root + " is missing"},
 		{root + "/below/it", "permission CREATE on " + root + " is missing"},
 	} {
@@ -155,7 +153,7 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 		err := second(mutex.New(p.Session, "orders/settle").Lock(recipetest.Bounded(t)))
 		t.Log(err)
 		require.ErrorIs(t, err, session.ErrDenied)
-		assert.ErrorContains(t, err, c.says)
+		assert.ErrorContains(t, err, c.text)
 		assert.ErrorContains(t, err, `"orders/settle"`)
 		checkSecrets(t, p, err)
 		p.Kept(t)
@@ -190,13 +188,13 @@ func TestTheLeastPermissionsSuffice(t *testing.T) {
 	assert.Empty(t, entriesBelow(t, admin, root))
 }
 
-func TestALoginIsToldApart(t *testing.T) {
+func TestAnotherLoginIsDenied(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermAll)
-	// Another password is another user, to whom nothing is given: no login
-	// fails, and nobody goes on trying.
+	// Another password is another user, without permissions: the login does not fail, and
+	// no request is repeated.
 	w := &wire{}
 	wrong := as(newClient(t, root, recipetest.CalmTTL), badPassword)
 	wrong.opts.Dial = w.dial
@@ -214,16 +212,16 @@ func TestALoginIsToldApart(t *testing.T) {
 	right := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Endpoints()...)
 	recipetest.Unlock(t, right.Lock(t, "x"))
 
-	tellRefusals(t, []refusal{{
-		name: "a scheme that nobody knows", servers: e.Endpoints(), is: session.ErrDenied, most: shortly,
-		says: []string{`"nosuch"`, "refused"},
+	checkRefusals(t, []refusal{{
+		name: "an unknown scheme", servers: e.Endpoints(), is: session.ErrDenied, most: shortly,
+		text: []string{`"nosuch"`, "refused"},
 		edit: func(o *zkbackend.Options) {
 			o.Auth = []zkbackend.Auth{{Scheme: "nosuch", Credentials: []byte(goodPassword)}}
 		},
 	}})
 	for name, acl := range map[string][]zk.ACL{
-		"a scheme that nobody knows": {{Perms: zk.PermAll, Scheme: "nosuch", ID: "x"}},
-		"auth without a login":       zk.AuthACL(zk.PermAll),
+		"an unknown scheme":    {{Perms: zk.PermAll, Scheme: "nosuch", ID: "x"}},
+		"auth without a login": zk.AuthACL(zk.PermAll),
 	} {
 		p := newClient(t, root+"-other", recipetest.CalmTTL)
 		p.opts.ACL = acl
@@ -240,25 +238,24 @@ func TestALoginIsToldApart(t *testing.T) {
 	assert.False(t, there)
 }
 
-// TestAnEntryThatNobodyMayReadIsWaitedFor has an entry in front whose owner lets
-// nobody look at it.
-func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
+// TestAnUnreadableEntryIsWaitedFor: the first entry is one that only its owner may read.
+func TestAnUnreadableEntryIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	admin := asAdmin(t, e)
-	lookout := lookAt(t, e, root)
+	monitor := monitorOf(t, e, root)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	key, err := admin.Create(root+"/x/_c_5c7cd5ab-0001-4be5-9d4f-08ea00d0dd35-lock-", nil,
 		zk.FlagSequence|zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "admin", adminPassword))
 	require.NoError(t, err)
 	r := p.Begin(recipetest.Bounded(t), "x")
-	lookout.Sees(t, 3)
-	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
+	monitor.Sees(t, 3)
+	entries, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.Len(t, line, 2)
-	assert.Equal(t, key, line[0].Key)
-	assert.Equal(t, ownerOf(t, admin, key), line[0].Session)
+	require.Len(t, entries, 2)
+	assert.Equal(t, key, entries[0].Key)
+	assert.Equal(t, ownerOf(t, admin, key), entries[0].Session)
 	r.Waits(t)
 	left := recipetest.Now()
 	require.NoError(t, admin.Delete(key, -1))
@@ -267,5 +264,5 @@ func TestAnEntryThatNobodyMayReadIsWaitedFor(t *testing.T) {
 	assert.Less(t, r.At.Sub(left), recipetest.Relooks)
 	recipetest.Unlock(t, h)
 	p.Kept(t)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }

@@ -41,7 +41,7 @@ func (s bothService) Logins(t testing.TB) both.Logins {
 		return c, "denied"
 	}
 	l.Stored = func(t testing.TB) []any { return everything(t, admin, s.root) }
-	l.MadeUp = func(t testing.TB) (all []string) {
+	l.Generated = func(t testing.TB) (all []string) {
 		for _, login := range w.logins() {
 			if _, password, _ := strings.Cut(login, ":"); password != goodPassword && password != badPassword {
 				all = append(all, password)
@@ -53,7 +53,7 @@ func (s bothService) Logins(t testing.TB) both.Logins {
 	return l
 }
 
-// everything is what lies below a path, with who may do what there.
+// everything returns all nodes below a path, with their data and ACLs.
 func everything(t testing.TB, admin *zk.Conn, path string) (all []any) {
 	t.Helper()
 	data, _, err := admin.Get(path)

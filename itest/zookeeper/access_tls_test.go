@@ -23,7 +23,7 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	worker, err := e.CA().Client("worker")
 	require.NoError(t, err)
 	_, port, _ := strings.Cut(e.Endpoints()[0], ":")
-	// By name and by address: each is what the certificate is looked at for.
+	// By name and by address: the client checks the certificate for each.
 	for _, server := range []string{e.Endpoints()[0], "localhost:" + port} {
 		p := newClient(t, "/locks", recipetest.CalmTTL)
 		p.opts.TLS = worker
@@ -35,14 +35,14 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 		admin := e.Client(t)
 		both.Use(t, &p.Client, &other.Client, "orders/")
 		_, err := admin.Create("/locks/x", nil, 0, zk.WorldACL(zk.PermAll))
-		require.ErrorIs(t, err, zk.ErrNoAuth, "its certificate is who the worker is, and nobody else is that")
+		require.ErrorIs(t, err, zk.ErrNoAuth, "only the owner of the certificate is that worker")
 		assert.Empty(t, worker.ServerName, "the user's configuration is not changed")
 		p.Kept(t)
 	}
 
 	other, err := testnet.NewCA(t.TempDir())
 	require.NoError(t, err)
-	stranger, err := other.Client("worker")
+	unknown, err := other.Client("worker")
 	require.NoError(t, err)
 	old, err := e.CA().Expired().Client("worker")
 	require.NoError(t, err)
@@ -55,43 +55,43 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	server := e.Endpoints()[0]
 	all := []refusal{
 		{
-			name: "servers of another authority", says: []string{"TLS", "certificate signed by unknown authority"},
-			edit: with(func(c *tls.Config) { c.RootCAs = stranger.RootCAs }),
+			name: "servers of another authority", text: []string{"TLS", "certificate signed by unknown authority"},
+			edit: with(func(c *tls.Config) { c.RootCAs = unknown.RootCAs }),
 		},
 		{
-			name: "the system's authorities", says: []string{"TLS", "certificate signed by unknown authority"},
+			name: "the system's authorities", text: []string{"TLS", "certificate signed by unknown authority"},
 			edit: with(func(c *tls.Config) { c.RootCAs = nil }),
 		},
 		{
-			name: "a server that was asked for by another name", says: []string{"TLS", "certificate is valid for localhost, not zk.example.org"},
+			name: "a server that was asked for by another name", text: []string{"TLS", "certificate is valid for localhost, not zk.example.org"},
 			edit: with(func(c *tls.Config) { c.ServerName = "zk.example.org" }),
 		},
 		{
 			// How a server refuses a client comes after the client's own part of
 			// the handshake.
-			name: "no certificate of one's own", says: []string{"certificate"},
+			name: "no certificate of one's own", text: []string{"certificate"},
 			edit: with(func(c *tls.Config) { c.Certificates = nil }),
 		},
 		{
-			name: "a certificate of another authority", says: []string{"certificate"},
-			edit: with(func(c *tls.Config) { c.Certificates = stranger.Certificates }),
+			name: "a certificate of another authority", text: []string{"certificate"},
+			edit: with(func(c *tls.Config) { c.Certificates = unknown.Certificates }),
 		},
-		{name: "in the clear", says: []string{"closed the connection", "wants TLS"}},
+		{name: "in the clear", text: []string{"closed the connection", "wants TLS"}},
 	}
 	for i := range all {
 		all[i].servers, all[i].is = []string{server}, session.ErrUnavailable
-		all[i].says = append(all[i].says, server)
+		all[i].text = append(all[i].text, server)
 	}
 	plain, _ := shared(t)
 	all = append(all, refusal{
 		name: "an own certificate that has expired", servers: []string{server}, is: session.ErrUnavailable,
-		says: []string{"certificate", server}, edit: with(func(c *tls.Config) { c.Certificates = old.Certificates }),
+		text: []string{"certificate", server}, edit: with(func(c *tls.Config) { c.Certificates = old.Certificates }),
 	})
 	all = append(all, refusal{
 		name: "TLS to a server in the clear", servers: plain.Endpoints(), is: session.ErrUnavailable,
-		says: []string{"TLS", plain.Endpoints()[0]}, edit: with(func(*tls.Config) {}),
+		text: []string{"TLS", plain.Endpoints()[0]}, edit: with(func(*tls.Config) {}),
 	})
-	tellRefusals(t, all)
+	checkRefusals(t, all)
 }
 
 // TestServersWhoseCertificateDoesNotServe has a server show one that has expired,
@@ -110,14 +110,14 @@ func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
 	right.open(t, strings.Replace(named.Endpoints()[0], "127.0.0.1", "localhost", 1))
 	recipetest.Unlock(t, right.Lock(t, "x"))
 
-	tellRefusals(t, []refusal{
+	checkRefusals(t, []refusal{
 		{
 			name: "expired", servers: expired.Endpoints(), is: session.ErrUnavailable, edit: trusting(expired),
-			says: []string{"TLS", "certificate has expired", expired.Endpoints()[0]},
+			text: []string{"TLS", "certificate has expired", expired.Endpoints()[0]},
 		},
 		{
 			name: "another name", servers: named.Endpoints(), is: session.ErrUnavailable, edit: trusting(named),
-			says: []string{"TLS", "cannot validate certificate for 127.0.0.1", named.Endpoints()[0]},
+			text: []string{"TLS", "cannot validate certificate for 127.0.0.1", named.Endpoints()[0]},
 		},
 	})
 }

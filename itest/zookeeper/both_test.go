@@ -38,8 +38,8 @@ func (s bothService) Client(t testing.TB, ttl time.Duration) *recipetest.Client 
 	return &newClient(t, s.root, ttl).open(t, s.Servers()...).Client
 }
 
-func (s bothService) Witness(t testing.TB) both.Witness {
-	return lookAt(t, s.ensemble, s.root)
+func (s bothService) Monitor(t testing.TB) both.Monitor {
+	return monitorOf(t, s.ensemble, s.root)
 }
 
 func (s bothService) Key(t testing.TB) string {
@@ -60,17 +60,17 @@ func (s bothService) Written(t testing.TB, key string) (value string, times int)
 	return string(data), int(stat.Version)
 }
 
-func (s bothService) Beside(testing.TB) both.Beside {
-	m := &meddler{conn: s.conn, root: s.root}
-	return both.Beside{
-		Put:       func(t testing.TB, queue, record, value string) { m.record(t, queue, record, value) },
-		Limits:    []string{"plenty", "-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", strings.Repeat("9", 100_000)},
-		Limit:     func(t testing.TB, queue, limit string) { m.record(t, queue, "limit", limit) },
-		Slots:     []string{"-1", "+1", "01", "0x1", "99999999999999999999", "☃"},
-		Numbers:   []string{"0123456789abcdef-lock-0000000000"},
-		Ledgers:   []string{"x died", " ", " clean", "0123456789abcdef died"},
-		Taken:     true,
-		MostBytes: mostBytes,
+func (s bothService) ForeignRecords(testing.TB) both.ForeignRecords {
+	m := &foreignClient{conn: s.conn, root: s.root}
+	return both.ForeignRecords{
+		Put:        func(t testing.TB, queue, record, value string) { m.record(t, queue, record, value) },
+		Limits:     []string{"plenty", "-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", strings.Repeat("9", 100_000)},
+		Limit:      func(t testing.TB, queue, limit string) { m.record(t, queue, "limit", limit) },
+		Slots:      []string{"-1", "+1", "01", "0x1", "99999999999999999999", "☃"},
+		SlotValues: []string{"0123456789abcdef-lock-0000000000"},
+		Ledgers:    []string{"x died", " ", " clean", "0123456789abcdef died"},
+		Taken:      true,
+		MostBytes:  mostBytes,
 	}
 }
 
@@ -91,14 +91,14 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 }
 
 func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
-	entries, _ := strangerNames()
+	entries, _ := foreignNames()
 	all := map[string]both.Layout{}
 	for _, layout := range []zkbackend.Layout{zkbackend.LayoutCurator, zkbackend.LayoutKazoo} {
 		root := s.root + "-" + layout.String()
 		part := both.Layout{
 			Kinds: len(entries),
-			Strangers: func(t testing.TB, name string, from, to int) both.Strangers {
-				return strangersIn(t, s.ensemble, root+"/"+name, from, to)
+			Foreign: func(t testing.TB, name string, from, to int) both.ForeignEntries {
+				return putForeign(t, s.ensemble, root+"/"+name, from, to)
 			},
 		}
 		for i := range part.Clients {

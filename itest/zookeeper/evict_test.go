@@ -18,9 +18,9 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// TestEvictTellsNodesOfOneNameApart: a folder that was removed and made again gives
+// TestEvictDistinguishesNodesOfOneName: a folder that was removed and made again gives
 // the same numbers, and the names of some programs have nothing else in them.
-func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
+func TestEvictDistinguishesNodesOfOneName(t *testing.T) {
 	e, root := shared(t)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
 	conn := e.Client(t)
@@ -48,9 +48,9 @@ func TestEvictTellsNodesOfOneNameApart(t *testing.T) {
 	require.Equal(t, path, put())
 
 	assert.Equal(t, driver.WasGone, evict(seen[0]))
-	lined(t, conn, root+"/x", 1)
+	awaitEntries(t, conn, root+"/x", 1)
 	assert.Equal(t, driver.Deleted, evict(o.queue(t, "x").Entries[0]))
-	lined(t, conn, root+"/x", 0)
+	awaitEntries(t, conn, root+"/x", 0)
 }
 
 func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
@@ -62,33 +62,33 @@ func TestEvictWithoutPermissionNamesTheFolder(t *testing.T) {
 	_, err := admin.Create(root+"/x/lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	p := as(newClient(t, root, recipetest.CalmTTL), goodPassword).open(t, e.Endpoints()...)
-	line, err := p.Queue(recipetest.Bounded(t), "x")
+	entries, err := p.Queue(recipetest.Bounded(t), "x")
 	require.NoError(t, err)
-	require.Len(t, line, 1)
+	require.Len(t, entries, 1)
 
-	err = p.Evict(recipetest.Bounded(t), line[0])
+	err = p.Evict(recipetest.Bounded(t), entries[0])
 	require.ErrorIs(t, err, session.ErrDenied)
 	require.ErrorContains(t, err, "permission DELETE on "+root+"/x is missing")
 	checkSecrets(t, p, err)
-	lined(t, admin, root+"/x", 1)
+	awaitEntries(t, admin, root+"/x", 1)
 	p.Kept(t)
 }
 
-// TestListeningLeavesNoFolder: where nobody has ever asked, and where somebody has,
-// and while the servers remove what is empty under those who listen.
-func TestListeningLeavesNoFolder(t *testing.T) {
+// TestWaitingForYieldRequestsLeavesNoFolder: neither where there was never a yield request
+// nor where there was one, while the servers remove empty folders that are watched.
+func TestWaitingForYieldRequestsLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
 	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
-	asker := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
+	sender := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	conn := e.Client(t)
 	const dir = "/fairlock/%v2/x/asks/queue"
 	for _, asked := range []bool{false, true} {
 		h, err := mutex.New(p.Session, "x").Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
-		heard := make(chan error, 1)
+		received := make(chan error, 1)
 		go func() {
 			_, err := h.Asked(recipetest.Bounded(t))
-			heard <- err
+			received <- err
 		}()
 		made := int64(0)
 		recipetest.Until(t, "the folder is made, and made again", func() bool {
@@ -99,14 +99,14 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 			return err == nil && there && stat.Czxid > made
 		})
 		if asked {
-			withdraw, err := asker.Ask(recipetest.Bounded(t), "x", "y")
+			withdraw, err := sender.Ask(recipetest.Bounded(t), "x", "y")
 			require.NoError(t, err)
-			require.NoError(t, recipetest.Wait(t, heard, "word of it"))
+			require.NoError(t, recipetest.Wait(t, received, "the yield request"))
 			require.NoError(t, withdraw())
 			recipetest.Unlock(t, h)
 		} else {
 			recipetest.Unlock(t, h)
-			require.ErrorIs(t, recipetest.Wait(t, heard, "the end"), session.ErrUnlocked)
+			require.ErrorIs(t, recipetest.Wait(t, received, "the end"), session.ErrUnlocked)
 		}
 		recipetest.Until(t, "nothing is left", func() bool {
 			there, _, err := conn.Exists("/fairlock/%v2")
@@ -115,16 +115,16 @@ func TestListeningLeavesNoFolder(t *testing.T) {
 	}
 }
 
-// TestLookingWhoLeadsLeavesNoFolder: where nobody has ever led.
-func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
+// TestReadingTheLeaderLeavesNoFolder: not where there was never a leader.
+func TestReadingTheLeaderLeavesNoFolder(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 50 * time.Millisecond})
 	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 	conn := e.Client(t)
 	ctx, cancel := context.WithCancel(recipetest.Bounded(t))
 	defer cancel()
-	looked := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(looked)
+		defer close(done)
 		for leader, err := range election.New(p.Session, "x").Observe(ctx) {
 			assert.NoError(t, err)
 			assert.Zero(t, leader.Token)
@@ -135,7 +135,7 @@ func TestLookingWhoLeadsLeavesNoFolder(t *testing.T) {
 		return err == nil && there
 	})
 	cancel()
-	recipetest.Wait(t, looked, "the end")
+	recipetest.Wait(t, done, "the end")
 
 	recipetest.Until(t, "nothing is left", func() bool {
 		there, _, err := conn.Exists("/fairlock/x")

@@ -42,8 +42,8 @@ func inTime(t *testing.T, what string, d time.Duration, call func(context.Contex
 	return err
 }
 
-// stoppedServer keeps its connections and says nothing: the client library has
-// no contexts, and waits for up to 6.7 session timeouts.
+// stoppedServer: the server keeps its connections and answers nothing. The client library
+// has no contexts, and waits for up to 6.7 session timeouts.
 func stoppedServer(t *testing.T) {
 	const short = 200 * time.Millisecond
 	e := zktest.New(t, nil)
@@ -75,13 +75,13 @@ func stoppedServer(t *testing.T) {
 	recipetest.Unlock(t, p.Lock(t, "y"))
 	t.Logf("locks again %v after the server went on", recipetest.Now().Sub(resumed))
 	conn := e.Client(t)
-	lined(t, conn, "/fairlock/x", 0)
-	lined(t, conn, "/fairlock/y", 0)
+	awaitEntries(t, conn, "/fairlock/x", 0)
+	awaitEntries(t, conn, "/fairlock/y", 0)
 	p.Kept(t)
 }
 
-// impostor listens where a server should, and answers every handshake with the
-// same bytes. It closes the connection then if it is told to.
+// impostor listens where a server should, and answers every handshake with the same bytes.
+// Then it may close the connection.
 type impostor struct {
 	addr string
 	stop func()
@@ -125,26 +125,26 @@ func newImpostor(t *testing.T, answer []byte, hangUp bool) *impostor {
 	return i
 }
 
-// impostors are servers that are none, and networks that end in the middle of a
-// packet. Nobody waits for them longer than was said.
+// impostors are programs that are no servers, and networks that end in the middle of a
+// packet. No call waits for them longer than its timeout.
 func impostors(t *testing.T) {
-	hello := make([]byte, 41)
-	binary.BigEndian.PutUint32(hello, 37)
+	handshake := make([]byte, 41)
+	binary.BigEndian.PutUint32(handshake, 37)
 	const notOurs = "not ZooKeeper's"
 	fakes := map[string]struct {
 		answer []byte
 		hangUp bool
-		says   string
-		ends   bool // it is also how a server says that a session has ended
+		text   string
+		ends   bool // a server answers so, too, if a session has ended
 	}{
-		"silence":          {says: "no answer from"},
-		"four bytes":       {answer: hello[:4], says: "no answer from"},
-		"half a handshake": {answer: hello[:20], says: "no answer from"},
-		"part and the end": {answer: hello[:20], hangUp: true, says: "EOF"},
-		"the end":          {hangUp: true, says: "EOF"},
-		"endless packet":   {answer: []byte{0x7f, 0xff, 0xff, 0xff}, says: notOurs},
-		"wrong protocol":   {answer: []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), hangUp: true, says: notOurs},
-		"no session":       {answer: hello, says: notOurs, ends: true},
+		"silence":          {text: "no answer from"},
+		"four bytes":       {answer: handshake[:4], text: "no answer from"},
+		"half a handshake": {answer: handshake[:20], text: "no answer from"},
+		"part and the end": {answer: handshake[:20], hangUp: true, text: "EOF"},
+		"the end":          {hangUp: true, text: "EOF"},
+		"endless packet":   {answer: []byte{0x7f, 0xff, 0xff, 0xff}, text: notOurs},
+		"wrong protocol":   {answer: []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), hangUp: true, text: notOurs},
+		"no session":       {answer: handshake, text: notOurs, ends: true},
 	}
 	e, root := shared(t)
 	var running sync.WaitGroup
@@ -152,7 +152,7 @@ func impostors(t *testing.T) {
 		running.Go(func() {
 			t.Run(name, func(t *testing.T) {
 				fake := newImpostor(t, f.answer, f.hangUp)
-				opensInTime(t, fake.addr, f.says)
+				opensInTime(t, fake.addr, f.text)
 				if !f.ends {
 					takesThePlace(t, e, root+name[:1], fake.addr)
 				}
@@ -162,13 +162,13 @@ func impostors(t *testing.T) {
 	running.Wait()
 }
 
-func opensInTime(t *testing.T, addr, says string) {
+func opensInTime(t *testing.T, addr, text string) {
 	err := inTime(t, "Open", 1500*time.Millisecond, func(ctx context.Context) error {
 		return second(zkbackend.Open(ctx, []string{addr}, nil))
 	})
 	assert.ErrorIs(t, err, session.ErrUnavailable)
 	assert.ErrorContains(t, err, addr)
-	assert.ErrorContains(t, err, says)
+	assert.ErrorContains(t, err, text)
 }
 
 // takesThePlace has a server that was there become another.

@@ -55,7 +55,7 @@ func contextsEndBeforeNodes(t *testing.T) {
 				recipetest.Each(samples, func(i int) {
 					slacks[i], lasted[i] = endsBeforeNode(t, e, fmt.Sprint(root, "-", i), f)
 				})
-				t.Logf("told before deleted: %v", slacks)
+				t.Logf("from the end of the context to the deletion: %v", slacks)
 				assert.Greater(t, slices.Max(lasted[:]), f.least, "the time that a session has to recover")
 			})
 		})
@@ -67,7 +67,7 @@ func contextsEndBeforeNodes(t *testing.T) {
 type breakage struct {
 	harm   func(*testnet.Proxy)
 	least  time.Duration // that a hold goes on for, so that a session can recover
-	events bool          // the server goes on telling of events
+	events bool          // the server goes on sending events
 }
 
 func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (slack, lasted time.Duration) {
@@ -78,17 +78,17 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (
 		fire = p.eventsWhileCut(t, newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), conn)
 	}
 	h := p.Lock(t, "x")
-	gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
+	gone, over := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
 	<-time.After(rand.N(shortTTL / 8)) // anywhere between two heartbeats
 	f.harm(proxy)
 	began := recipetest.Now()
-	believed := belief(h)
+	deadline := deadlineOf(h)
 	fire()
-	end := recipetest.Wait(t, told, "the end of the hold")
+	end := recipetest.Wait(t, over, "the end of the hold")
 	deleted := recipetest.Wait(t, gone, "the end of the node")
 	slack = deleted.Sub(end)
 
-	assert.Greater(t, deleted.Sub(<-believed), 50*time.Millisecond, "from the deadline to the end of the node")
+	assert.Greater(t, deleted.Sub(<-deadline), 50*time.Millisecond, "from the deadline to the end of the node")
 	assert.Positive(t, slack, "from the end of the context to that of the node")
 	var lost *session.LostError
 	if assert.ErrorAs(t, context.Cause(h.Context()), &lost) {
@@ -102,10 +102,10 @@ func endsBeforeNode(t *testing.T, e *zktest.Ensemble, root string, f breakage) (
 	return slack, end.Sub(began)
 }
 
-// belief follows a hold until it is over, and sends its deadline. That is when
+// deadlineOf follows a hold until it is over, and sends its deadline. That is when
 // the context ends unless the process gets no processor just then, in which case
 // Valid knows.
-func belief(h *session.Hold) <-chan driver.Instant {
+func deadlineOf(h *session.Hold) <-chan driver.Instant {
 	deadline := make(chan driver.Instant, 1)
 	go func() {
 		var until driver.Instant
@@ -125,9 +125,9 @@ func belief(h *session.Hold) <-chan driver.Instant {
 	return deadline
 }
 
-// eventsWhileCut has watches of the party fire one by one while it is cut off:
-// what a server tells unasked keeps the client library content and proves
-// nothing. The events are the ends of calm's entries.
+// eventsWhileCut has watches of the client fire one by one while its requests are cut off:
+// events keep the client library from closing the connection, and prove nothing. The
+// events are the ends of calm's entries.
 func (p *lockClient) eventsWhileCut(t *testing.T, calm *lockClient, conn *zk.Conn) (fire func()) {
 	const n = 10
 	held := make([]*session.Hold, n)
@@ -137,7 +137,7 @@ func (p *lockClient) eventsWhileCut(t *testing.T, calm *lockClient, conn *zk.Con
 		p.Begin(recipetest.Bounded(t), name)
 	}
 	for i := range held {
-		lined(t, conn, fmt.Sprint(p.opts.Root, "/event", i), 2)
+		awaitEntries(t, conn, fmt.Sprint(p.opts.Root, "/event", i), 2)
 	}
 	return func() {
 		for _, h := range held {
@@ -170,7 +170,7 @@ func deadlineFollowsServer(t *testing.T) {
 		}
 		p.open(t, proxy.Addr())
 		h := p.Lock(t, fmt.Sprint(asked))
-		gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
+		gone, over := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
 		heartbeat := func() {
 			t.Helper()
 			recipetest.Until(t, "a heartbeat", func() bool { left.Lock(); defer left.Unlock(); return left.most > 0 })
@@ -185,7 +185,7 @@ func deadlineFollowsServer(t *testing.T) {
 		require.NoError(t, context.Cause(h.Context()))
 		proxy.Hold(fault.Both)
 		began := recipetest.Now()
-		end := recipetest.Wait(t, told, "the end of the hold")
+		end := recipetest.Wait(t, over, "the end of the hold")
 		slack := recipetest.Wait(t, gone, "the end of the node").Sub(end)
 		t.Logf("asked for %v, given %v: ended %v after the cut, %v before the node", asked, given, end.Sub(began), slack)
 

@@ -25,32 +25,31 @@ func connTo(t *testing.T, e *zktest.Ensemble, member int, timeout time.Duration)
 	return conn
 }
 
-// rival is a hold whose server gets into trouble, and who stands behind it with
-// a server that does not.
+// rival is a hold whose server gets a fault, and a waiter behind it whose server does not.
 type rival struct {
 	hold     *session.Hold
-	told     <-chan driver.Instant // when its context ended
-	believed <-chan driver.Instant // its deadline
+	over     <-chan driver.Instant // when its context ended
+	deadline <-chan driver.Instant // its deadline
 	waiting  *recipetest.Request
 }
 
-// newRival has a party with that proof hold, on one member, and another wait, on
+// newRival has a client with that proof and TTL hold, on one member, and another one wait, on
 // a second one.
-func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, on, other int) *rival {
+func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, ttl time.Duration, on, other int) *rival {
 	t.Helper()
 	name := proof.String()
-	p := newClient(t, "/fairlock", shortTTL)
+	p := newClient(t, "/fairlock", ttl)
 	p.opts.Proof = proof
 	p.open(t, e.Member(on).Direct())
 	r := &rival{hold: p.Lock(t, name)}
-	r.told, r.believed = ended(r.hold), belief(r.hold)
+	r.over, r.deadline = ended(r.hold), deadlineOf(r.hold)
 	r.waiting = newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Member(other).Direct()).Begin(recipetest.Bounded(t), name)
 	return r
 }
 
-// cutFollowerProvesNothing cuts a follower off from its leader. It goes on
-// answering its clients' pings and reads until it has heard nothing for
-// syncLimit ticks, 5 s here, while the leader lets their sessions expire.
+// cutFollowerProvesNothing cuts a follower off from its leader. It goes on answering its
+// clients' pings and reads until it has received nothing for syncLimit ticks, 5 s here,
+// while the leader lets their sessions expire.
 func cutFollowerProvesNothing(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "50"}})
 	leader, err := e.Leader(recipetest.Bounded(t))
@@ -61,8 +60,8 @@ func cutFollowerProvesNothing(t *testing.T) {
 	var rivals []*rival
 	var gone []<-chan driver.Instant
 	for _, proof := range proofs {
-		r := newRival(t, e, proof, follower, other)
-		lined(t, conn, "/fairlock/"+proof.String(), 2)
+		r := newRival(t, e, proof, shortTTL, follower, other)
+		awaitEntries(t, conn, "/fairlock/"+proof.String(), 2)
 		rivals = append(rivals, r)
 		gone = append(gone, deletion(t, conn, recipetest.Refs(r.hold)[0].Key))
 	}
@@ -73,22 +72,22 @@ func cutFollowerProvesNothing(t *testing.T) {
 	defer e.Member(follower).HealFrom(leader)
 	began := recipetest.Now()
 	for i, r := range rivals {
-		told, at := recipetest.Wait(t, r.told, "the end of the hold"), recipetest.Wait(t, gone[i], "the end of the node")
+		over, at := recipetest.Wait(t, r.over, "the end of the hold"), recipetest.Wait(t, gone[i], "the end of the node")
 		next := r.waiting.Granted(t)
-		t.Logf("proof %v: told %v after the cut, %v before the node was deleted, %v before the next one held",
-			proofs[i], told.Sub(began), at.Sub(told), r.waiting.At.Sub(told))
+		t.Logf("proof %v: the context ended %v after the cut, %v before the node was deleted, %v before the next grant",
+			proofs[i], over.Sub(began), at.Sub(over), r.waiting.At.Sub(over))
 
-		assert.Greater(t, at.Sub(<-r.believed), 50*time.Millisecond, "proof %v: from the deadline to the end of the node", proofs[i])
-		assert.Greater(t, at, told)
-		assert.Greater(t, r.waiting.At, told)
+		assert.Greater(t, at.Sub(<-r.deadline), 50*time.Millisecond, "proof %v: from the deadline to the end of the node", proofs[i])
+		assert.Greater(t, at, over)
+		assert.Greater(t, r.waiting.At, over)
 		assert.Greater(t, next.Token(), r.hold.Token())
 		recipetest.UnlockInTrouble(t, next)
 	}
-	// Whoever believes what the follower says still holds.
+	// A client that trusts the follower's answers still holds.
 	at := recipetest.Wait(t, naiveGone, "the end of the naive one's node")
-	believed := naive.stop()
-	t.Logf("by the follower's answers: in force for at least %v after the node was deleted", believed.Sub(at))
-	assert.Positive(t, believed.Sub(at), "the cut is one that a ping does not notice")
+	deadline := naive.stop()
+	t.Logf("by the follower's answers: in force for at least %v after the node was deleted", deadline.Sub(at))
+	assert.Positive(t, deadline.Sub(at), "the cut is one that a ping does not notice")
 }
 
 // naive is a lock that takes any answer of its server for a proof.
@@ -121,39 +120,40 @@ func newNaive(t *testing.T, conn *zk.Conn) *naive {
 	return n
 }
 
-// stop returns the moment until which it would believe that it holds.
+// stop returns the time until which it would trust its hold.
 func (n *naive) stop() driver.Instant {
 	close(n.quit)
 	n.done.Wait()
 	return n.sent.Add(shortTTL - shortTTL/10)
 }
 
-// deposedLeader cuts the leader off from the others, with its clients. It leads
-// on until it has heard of nobody for syncLimit ticks, and answers Sync; what it
-// cannot do is commit.
+// deposedLeader cuts the leader off from the other members, together with its clients. It
+// goes on leading until it has received nothing for syncLimit ticks, 8 s here, and answers
+// Sync; but it cannot commit.
 func deposedLeader(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "40"}})
+	const ttl = 4 * time.Second // of sessions that a busy machine must not end before the cut
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "80"}})
 	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	conn := connTo(t, e, (leader+1)%3, recipetest.CalmTTL)
-	quorum := newRival(t, e, zkbackend.ProofQuorum, leader, (leader+1)%3)
-	sync := newRival(t, e, zkbackend.ProofSync, leader, (leader+2)%3)
-	lined(t, conn, "/fairlock/quorum", 2)
-	lined(t, conn, "/fairlock/sync", 2)
+	quorum := newRival(t, e, zkbackend.ProofQuorum, ttl, leader, (leader+1)%3)
+	sync := newRival(t, e, zkbackend.ProofSync, ttl, leader, (leader+2)%3)
+	awaitEntries(t, conn, "/fairlock/quorum", 2)
+	awaitEntries(t, conn, "/fairlock/sync", 2)
 
 	e.Member(leader).CutPeers()
 	began := recipetest.Now()
-	told := recipetest.Wait(t, quorum.told, "the end of the hold with ProofQuorum")
-	assert.Less(t, told.Sub(began), shortTTL)
+	over := recipetest.Wait(t, quorum.over, "the end of the hold with ProofQuorum")
+	assert.Less(t, over.Sub(began), ttl)
 	assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
-	late := recipetest.Wait(t, sync.told, "the end of the hold with ProofSync")
+	late := recipetest.Wait(t, sync.over, "the end of the hold with ProofSync")
 	for _, r := range []*rival{quorum, sync} {
 		next := r.waiting.Granted(t)
 		assert.Greater(t, r.waiting.At, late)
 		assert.Greater(t, next.Token(), r.hold.Token())
 		recipetest.UnlockInTrouble(t, next)
 	}
-	t.Logf("after the cut: told by quorum %v, by sync %v, the next ones held %v and %v",
-		told.Sub(began), late.Sub(began), quorum.waiting.At.Sub(began), sync.waiting.At.Sub(began))
+	t.Logf("after the cut: the context with ProofQuorum ended after %v, with ProofSync after %v, the next grants came after %v and %v",
+		over.Sub(began), late.Sub(began), quorum.waiting.At.Sub(began), sync.waiting.At.Sub(began))
 	e.Member(leader).HealPeers()
 }

@@ -80,11 +80,11 @@ func (c *zkClient) deliver(k keptRequest) error {
 	if _, err := socket.Write(zkframe.Resume(session, password, timeout)); err != nil {
 		return err
 	}
-	hello, err := zkframe.Read(socket)
+	handshake, err := zkframe.Read(socket)
 	if err != nil {
 		return err
 	}
-	if alive, _ := hello.Identity(); alive == 0 {
+	if alive, _ := handshake.Identity(); alive == 0 {
 		return nil
 	}
 	if _, err := socket.Write(append(slices.Clone(k.logins), k.request...)); err != nil {

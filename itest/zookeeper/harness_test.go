@@ -36,21 +36,20 @@ import (
 // zkTick is the tick of the ensembles that the suites run on.
 const zkTick = 50 * time.Millisecond
 
-// The operator of the suites' ensembles. Nobody else may write an entry that is
-// not his.
+// The operator of the suites' ensembles. No other login may write another owner's entry.
 const operatorName, operatorPassword = "super", "of the suites"
 
-// zkOperator is what makes him known to the servers.
+// zkOperator is the property by which the servers know the operator.
 func zkOperator() map[string]string {
 	id := zk.DigestACL(zk.PermAll, operatorName, operatorPassword)[0].ID
 	return map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": id}
 }
 
-// zkHarness runs the suites on an ensemble. Every story has a root of its own,
-// and every client its own proxies, one for each member.
+// zkHarness runs the suites on an ensemble. Every case has a root of its own, and every
+// client has its own proxies, one for each member.
 func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
-	var stories atomic.Int64
-	try := 2 // the line, and what its first entry says of its owner
+	var cases atomic.Int64
+	try := 2 // the queue, and the data of its first entry
 	var renewal time.Duration
 	if e.Len() > 1 {
 		try++ // the queue once more, behind a Sync: a follower may be late
@@ -67,14 +66,14 @@ func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 		Spurious: true,
 		Try:      try,
 		Parallel: true,
-		// Two cores, the race detector and dozens of stories at once.
+		// Two cores, the race detector and dozens of cases at once.
 		Prompt: 500 * time.Millisecond,
 		// A server with Netty goes on with what it has read of a connection that
 		// the client has replaced, and no transaction can be made to depend on it.
 		Undone: true,
 		Service: func(t *testing.T) drivertest.Service {
 			s := &zkService{
-				ensemble: e, layout: layout, admin: e.Client(t), root: fmt.Sprint("/story", stories.Add(1)), passwords: map[int64]string{},
+				ensemble: e, layout: layout, admin: e.Client(t), root: fmt.Sprint("/case", cases.Add(1)), passwords: map[int64]string{},
 			}
 			if ca := e.CA(); ca != nil {
 				var err error
@@ -82,12 +81,12 @@ func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 				require.NoError(t, err)
 			}
 			require.NoError(t, s.admin.AddAuth("digest", []byte(operatorName+":"+operatorPassword)))
-			// The line of most stories has been used before: the first join of
-			// a line makes its folder too.
+			// The queue of most cases was used before: the first join of a queue makes
+			// its folder too.
 			for _, queue := range []string{"orders/settle", "orders/ship", "gpu", "kept"} {
 				s.folder(t, queue)
-				for _, beside := range []string{"details", "holders", "records"} {
-					folder(t, s.admin, s.side(queue)+"/"+beside)
+				for _, part := range []string{"details", "holders", "records"} {
+					folder(t, s.admin, s.side(queue)+"/"+part)
 				}
 			}
 			return s
@@ -95,7 +94,7 @@ func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 	}
 }
 
-// zkService is the part of an ensemble that one story sees.
+// zkService is the part of an ensemble that one case sees.
 type zkService struct {
 	ensemble *zktest.Ensemble
 	layout   zkbackend.Layout
@@ -105,10 +104,10 @@ type zkService struct {
 
 	mu        sync.Mutex
 	passwords map[int64]string // of all sessions that were opened, by their number
-	stranger  *zk.Conn         // has the foreign entries
+	foreign   *zk.Conn         // has the foreign entries
 }
 
-// zkOdd is what cannot stand in a path, or means something there.
+// zkOdd are characters that a path cannot contain, or that have a meaning there.
 var zkOdd = regexp.MustCompile(`[%\x00-\x1f\x7f-\x9f\x{e000}-\x{f8ff}\x{fff0}-\x{10ffff}]`)
 
 // dir is the folder of a queue's entries.
@@ -171,8 +170,8 @@ func (s *zkService) Delete(t *testing.T, ref driver.Ref) {
 	require.NoError(t, s.admin.Delete(ref.Key, -1), "entry %v", ref)
 }
 
-func (s *zkService) PutForeign(t *testing.T, line string, leased bool) driver.Ref {
-	dir := s.folder(t, line)
+func (s *zkService) PutForeign(t *testing.T, queue string, leased bool) driver.Ref {
+	dir := s.folder(t, queue)
 	conn, flags := s.admin, int32(zk.FlagSequence)
 	if leased {
 		conn, flags = s.other(t), zk.FlagSequence|zk.FlagEphemeral
@@ -183,17 +182,17 @@ func (s *zkService) PutForeign(t *testing.T, line string, leased bool) driver.Re
 	require.NoError(t, err)
 	place, err := strconv.ParseInt(key[len(key)-10:], 10, 64)
 	require.NoError(t, err)
-	return driver.Ref{Queue: line, Key: key, Place: place + 1}
+	return driver.Ref{Queue: queue, Key: key, Place: place + 1}
 }
 
-// other is another client, whose session outlives the story.
+// other returns another client, whose session outlives the case.
 func (s *zkService) other(t *testing.T) *zk.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stranger == nil {
-		s.stranger = s.ensemble.Client(t)
+	if s.foreign == nil {
+		s.foreign = s.ensemble.Client(t)
 	}
-	return s.stranger
+	return s.foreign
 }
 
 func (s *zkService) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
@@ -206,11 +205,11 @@ func (s *zkService) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
 	require.NoError(t, err)
 }
 
-// zkEntry is what the name of an entry ends with, whoever made it.
+// zkEntry matches the end of the name of an entry of any program.
 var zkEntry = regexp.MustCompile(`(lock-|latch-|__(READ|WRIT|lock|rlock)__)-?[0-9]{10}$`)
 
-func (s *zkService) Count(t *testing.T, line string) int {
-	dir := s.dir(line)
+func (s *zkService) Count(t *testing.T, queue string) int {
+	dir := s.dir(queue)
 	_, err := s.admin.Sync("/")
 	require.NoError(t, err)
 	children, _, err := s.admin.Children(dir)
@@ -226,17 +225,17 @@ func (s *zkService) Count(t *testing.T, line string) int {
 	return n
 }
 
-// learn notes the password of a session, from the answer to its handshake:
+// learn records the password of a session, from the answer to its handshake:
 // version, timeout, number, password.
-func (s *zkService) learn(hello zkframe.Frame) {
-	session, password := hello.Identity()
+func (s *zkService) learn(handshake zkframe.Frame) {
+	session, password := handshake.Identity()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.passwords[session] = password
 }
 
-// Expire ends a session as anybody can who knows its password: there is no
-// command for it. Its owner, whose connection breaks by that, may come between.
+// Expire ends a session by its password: there is no command for it. Its owner, whose
+// connection breaks by that, may reconnect meanwhile.
 func (s *zkService) Expire(t *testing.T, session string) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(session, "0x"), 16, 64)
 	require.NoError(t, err)
@@ -248,9 +247,9 @@ func (s *zkService) Expire(t *testing.T, session string) {
 		alive, err := s.end(t.Context(), int64(id), password)
 		if !alive && err == nil {
 			require.Positive(t, try, "session %s had ended before", session)
-			// Its leader refuses a session from when its end is proposed, and a
-			// Sync there waits for nobody. What is written after that is done
-			// after it, also if it changes nothing.
+			// The leader refuses a session from when its end is proposed, and a Sync
+			// there waits for no other member. A write after that is done after the
+			// end, also if it changes nothing.
 			require.ErrorIs(t, s.admin.Delete(s.root+"/none", -1), zk.ErrNoNode)
 			return
 		}
@@ -258,7 +257,7 @@ func (s *zkService) Expire(t *testing.T, session string) {
 	}
 }
 
-// end says whether there was such a session, and tries to end it.
+// end tries to end a session, and reports whether there was one.
 func (s *zkService) end(ctx context.Context, id int64, password string) (alive bool, err error) {
 	socket, err := s.dial(ctx, "tcp", s.ensemble.Member(0).Direct())
 	if err != nil {
@@ -271,11 +270,11 @@ func (s *zkService) end(ctx context.Context, id int64, password string) (alive b
 	if _, err := socket.Write(zkframe.End(id, password, 2*time.Second)); err != nil {
 		return true, err
 	}
-	hello, err := zkframe.Read(socket)
+	handshake, err := zkframe.Read(socket)
 	if err != nil {
 		return true, err
 	}
-	if session, _ := hello.Identity(); session == 0 {
+	if session, _ := handshake.Identity(); session == 0 {
 		return false, nil
 	}
 	_, err = io.Copy(io.Discard, socket) // the server closes it when it has answered
@@ -340,7 +339,7 @@ func (c *zkClient) OnRequest(f func()) {
 
 func (c *zkClient) Requests() int { return int(c.sent.Load()) }
 
-// sends counts a request and tells of it.
+// sends counts a request and calls the function of OnRequest.
 func (c *zkClient) sends() {
 	c.hook.Lock()
 	defer c.hook.Unlock()
@@ -358,8 +357,8 @@ func (c *zkClient) hits(f zkframe.Frame, kinds []fault.Op) fault.Kind {
 	return c.Take(kinds...)
 }
 
-// has says whether a folder is there. The servers refuse to make an entry where
-// it is not: a fault of that request would be one of no join.
+// has reports whether a folder is there. The servers refuse to make an entry where it is
+// not, so a fault of that request would hit no join.
 func (s *zkService) has(folder string) bool {
 	_, err := s.admin.Sync("/")
 	if err != nil {

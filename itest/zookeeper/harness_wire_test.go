@@ -15,10 +15,10 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
-// opens says whether a handshake asks for a session, and does not go on with one.
+// opens reports whether a handshake is for a new session.
 func opens(f zkframe.Frame) bool { return len(f) >= 28 && binary.BigEndian.Uint64(f[20:]) == 0 }
 
-// counts says whether a request is more than a sign of life, a login or a watch.
+// counts reports whether a request is none of a heartbeat, a login and a watch.
 func counts(f zkframe.Frame) bool {
 	switch f.Op() {
 	case zkframe.OpLogin, zkframe.OpSetWatches:
@@ -29,7 +29,7 @@ func counts(f zkframe.Frame) bool {
 	return !proves(f)
 }
 
-// proves says that a request is a heartbeat: a sync of the root, or a check of it.
+// proves reports whether a request is a heartbeat: a sync of the root, or a check of it.
 func proves(f zkframe.Frame) bool {
 	switch f.Op() {
 	case zkframe.OpPing:
@@ -42,7 +42,7 @@ func proves(f zkframe.Frame) bool {
 	return false
 }
 
-// opsOf says what a request may be.
+// opsOf returns the kinds of requests that a request may be.
 func opsOf(f zkframe.Frame) []fault.Op {
 	switch f.Op() {
 	case zkframe.OpClose:
@@ -55,7 +55,7 @@ func opsOf(f zkframe.Frame) []fault.Op {
 	return nil
 }
 
-// writes says what a request that writes does. An entry is created as sequential
+// writes returns the kind of a request that writes. An entry is created as sequential
 // by a join only, and deleted by Share only to make another of it.
 func writes(f zkframe.Frame) fault.Op {
 	op := fault.Update
@@ -86,9 +86,9 @@ type zkConn struct {
 	addr string
 	in   *bufio.Reader
 
-	greeted bool   // the handshake was sent
-	hello   bool   // its answer was read
-	ready   []byte // what is left of a packet to hand on
+	greeted   bool   // the handshake was sent
+	handshake bool   // its answer was read
+	ready     []byte // what is left of a packet to hand on
 
 	mu      sync.Mutex
 	session zkframe.Frame // the answer to the handshake
@@ -106,8 +106,8 @@ func newZKConn(c *zkClient, socket net.Conn, addr string) *zkConn {
 	return &zkConn{Conn: socket, c: c, addr: addr, in: bufio.NewReader(socket), closed: make(chan struct{})}
 }
 
-// errReset is what the story's faults do to a connection.
-var errReset = errors.New("connection reset by the story")
+// errReset is the error of a connection that a fault of the case has broken.
+var errReset = errors.New("connection reset by the case")
 
 func (z *zkConn) Close() error {
 	z.once.Do(func() { close(z.closed) })
@@ -176,7 +176,7 @@ func (z *zkConn) Read(p []byte) (int, error) {
 	for len(z.ready) == 0 {
 		f, err := zkframe.Read(z.in)
 		if z.isMute() {
-			if err != nil { // a path that is dead does not tell of the end either
+			if err != nil { // a network that is cut off does not report the end either
 				<-z.closed
 				return 0, net.ErrClosed
 			}
@@ -185,8 +185,8 @@ func (z *zkConn) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		first := !z.hello
-		z.hello = true
+		first := !z.handshake
+		z.handshake = true
 		if first {
 			z.c.svc.learn(f)
 			z.mu.Lock()

@@ -3,7 +3,7 @@ package zookeeper
 import (
 	"testing"
 
-	"github.com/fairlock/fairlock/itest/child"
+	"github.com/fairlock/fairlock/itest/worker"
 )
 
-func TestMain(m *testing.M) { child.Main(m, openChild, calm.Close) }
+func TestMain(m *testing.M) { worker.Main(m, openWorker, calm.Close) }

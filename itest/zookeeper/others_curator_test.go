@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
+func TestTheQueueIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
@@ -29,21 +29,20 @@ func TestTheLineIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 			require.NoError(t, err, name)
 		}
 		// Curator sorts these behind all entries. zk.Lock fails at them.
-		c.oneLine(t, "plain", []string{"curator", "fairlock", "fairlock", "curator", "fairlock"})
+		c.oneQueue(t, "plain", []string{"curator", "fairlock", "fairlock", "curator", "fairlock"})
 		assert.Len(t, children(t, admin, root+"/plain"), 5)
 	})
 	t.Run("CuratorRevokes", func(t *testing.T) { curatorRevokes(t, e, root, curator, false) })
 	t.Run("CuratorRevokesWherePermissionsDoNotCount", func(t *testing.T) {
 		curatorRevokes(t, zktest.New(t, lax()), root, curator, true)
 	})
-	t.Run("CuratorsReadWriteLockIsTold", func(t *testing.T) { otherProtocolIsTold(t, root, curator, "write") })
+	t.Run("CuratorsReadWriteLockIsReported", func(t *testing.T) { otherProtocolIsReported(t, root, curator, "write") })
 	p.Kept(t)
 	// The last: it kills Curator.
 	t.Run("CuratorsHolderIsKilled", func(t *testing.T) { curatorIsKilled(t, root, curator, p) })
 }
 
-// lax are servers that do not enforce permissions: there anybody can write into
-// entries of ours.
+// lax are servers that do not enforce permissions: any client can write our entries there.
 func lax() *zktest.Options {
 	return &zktest.Options{Properties: map[string]string{"zookeeper.skipACL": "yes"}}
 }
@@ -52,23 +51,23 @@ func lax() *zktest.Options {
 // the holder's entry. Ours do not yield, and nothing else comes of it, whether
 // the servers let it write or not.
 func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *program, writable bool) {
-	lookout := lookAt(t, e, root+"/revoked")
+	monitor := monitorOf(t, e, root+"/revoked")
 	one, two := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	h := one.Lock(t, "revoked")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	leaver := one.Begin(ctx, "revoked")
-	lookout.Sees(t, 2)
+	monitor.Sees(t, 2)
 	next := two.Begin(recipetest.Bounded(t), "revoked")
-	lookout.Sees(t, 3)
+	monitor.Sees(t, 3)
 	theirs := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
-	theirs.told(t, "acquire")
-	lookout.Sees(t, 4)
+	theirs.command(t, "acquire")
+	monitor.Sees(t, 4)
 	behind := two.Begin(recipetest.Bounded(t), "revoked")
-	entries := lookout.Sees(t, 5)
+	entries := monitor.Sees(t, 5)
 	revoker := curator.open(t, "mutex", root+"/revoked", e.Member(0).Direct())
 	revoke := func(i int) {
-		revoker.told(t, "revoke", entries[i])
+		revoker.command(t, "revoke", entries[i])
 		if writable || i == 3 {
 			revoker.answer(t, "revoked")
 		} else {
@@ -80,17 +79,17 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 			revoke(i)
 		}
 	}
-	data, _, err := lookout.admin.Get(recipetest.Refs(h)[0].Key)
+	data, _, err := monitor.admin.Get(recipetest.Refs(h)[0].Key)
 	require.NoError(t, err)
 	assert.Equal(t, writable, string(data) == "__REVOKE__")
-	line, err := mutex.New(one.Session, "revoked").Queue(recipetest.Bounded(t))
+	shown, err := mutex.New(one.Session, "revoked").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.Len(t, line, 5)
-	assert.EqualValues(t, h.Token(), line[0].Token)
+	require.Len(t, shown, 5)
+	assert.EqualValues(t, h.Token(), shown[0].Token)
 
 	cancel()
 	recipetest.Wait(t, leaver.Done, "the end of the waiter")
-	lookout.SeesEnd(t, entries[1])
+	monitor.SeesEnd(t, entries[1])
 	revoke(2)
 	next.Waits(t)
 	assert.Positive(t, h.Remaining())
@@ -108,46 +107,46 @@ func curatorRevokes(t *testing.T, e *zktest.Ensemble, root string, curator *prog
 	recipetest.Unlock(t, behind.Granted(t))
 	one.Kept(t)
 	two.Kept(t)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }
 
-// curatorIsKilled ends with the session of a holder that nobody gave back.
+// curatorIsKilled: the process of a holder is killed, and its entry ends with its session.
 func curatorIsKilled(t *testing.T, root string, curator *program, p *lockClient) {
 	e, _ := shared(t)
-	lookout := lookAt(t, e, root+"/killed")
+	monitor := monitorOf(t, e, root+"/killed")
 	holder, waiter := curator.open(t, "mutex", root+"/killed"), curator.open(t, "mutex", root+"/killed")
-	holder.told(t, "acquire")
+	holder.command(t, "acquire")
 	_, token := holder.acquired(t)
-	waiter.told(t, "acquire")
-	entries := lookout.Sees(t, 2)
+	waiter.command(t, "acquire")
+	entries := monitor.Sees(t, 2)
 	next := p.Begin(recipetest.Bounded(t), "killed")
-	lookout.Sees(t, 3)
+	monitor.Sees(t, 3)
 	killed := recipetest.Now()
 	curator.process.Halt()
 	h := next.Granted(t)
-	gone := max(lookout.SeesEnd(t, entries[0]), lookout.SeesEnd(t, entries[1]))
+	gone := max(monitor.SeesEnd(t, entries[0]), monitor.SeesEnd(t, entries[1]))
 
 	assert.Greater(t, int64(h.Token()), token)
-	assert.Less(t, next.At.Sub(gone), recipetest.Relooks, "without the look that is made for want of events")
+	assert.Less(t, next.At.Sub(gone), recipetest.Relooks, "by an event")
 	t.Logf("their entries were gone %s after their end, ours granted %s after that", gone.Sub(killed), next.At.Sub(gone))
 	recipetest.Unlock(t, h)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }
 
-// otherProtocolIsTold has entries of another protocol in a line of ours: their owners
-// do not see ours. Ours wait behind them, and the log says so, once for a line.
-func otherProtocolIsTold(t *testing.T, root string, other *program, kind string) {
+// otherProtocolIsReported has entries of another protocol in a queue of ours: their owners
+// do not see our entries. Ours wait behind them, and the log reports that once for a queue.
+func otherProtocolIsReported(t *testing.T, root string, other *program, kind string) {
 	e, _ := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	lookout := lookAt(t, e, root+"/mixed")
+	monitor := monitorOf(t, e, root+"/mixed")
 	theirs := other.open(t, kind, root+"/mixed")
-	theirs.told(t, "acquire")
+	theirs.command(t, "acquire")
 	theirs.acquired(t)
-	path := lookout.Sees(t, 1)[0]
+	path := monitor.Sees(t, 1)[0]
 	one := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.Sees(t, 2)
+	monitor.Sees(t, 2)
 	two := p.Begin(recipetest.Bounded(t), "mixed")
-	lookout.Sees(t, 3)
+	monitor.Sees(t, 3)
 	recipetest.Until(t, "the log", func() bool { return logged(p, "several protocols") > 0 })
 	one.Waits(t)
 	theirs.does(t, "release")
@@ -158,8 +157,8 @@ func otherProtocolIsTold(t *testing.T, root string, other *program, kind string)
 	assert.Contains(t, p.Log.String(), `name=mixed`)
 	assert.Contains(t, p.Log.String(), path[len(root+"/mixed/"):], "the log names an entry of theirs")
 	p.Kept(t)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }
 
-// logged is how many lines of a log have a text.
+// logged returns how many lines of a log contain a text.
 func logged(p *lockClient, text string) int { return strings.Count(p.Log.String(), text) }

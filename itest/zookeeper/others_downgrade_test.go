@@ -29,7 +29,7 @@ func TestTheDowngradeOfCuratorsWriterLetsNoWriterIn(t *testing.T) {
 	writer, err := theirs.Create(root+"/rw/_c_0a1b2c3d-0000-0000-0000-000000000000-__WRIT__", nil, zk.FlagEphemeral|zk.FlagSequence, acl)
 	require.NoError(t, err)
 	request := ours.BeginWith(func() (*session.Hold, error) { return rwlock.New(ours.Session, "rw").Lock(recipetest.Bounded(t)) })
-	lined(t, theirs, root+"/rw", 3)
+	awaitEntries(t, theirs, root+"/rw", 3)
 	require.NoError(t, first.Unlock())
 	recipetest.Until(t, "Curator's writer is first", func() bool {
 		queue, err := ours.Queue(t.Context(), "rw")

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
-func TestTheLineIsSharedWithKazoo(t *testing.T) {
+func TestTheQueueIsSharedWithKazoo(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL)
@@ -22,25 +22,24 @@ func TestTheLineIsSharedWithKazoo(t *testing.T) {
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"kazoo": kazoo}}
 	c.rotations(t, "fairlock", "kazoo")
 	assert.Zero(t, logged(p, "several protocols"))
-	t.Run("AnotherLayoutIsTold", func(t *testing.T) { otherProtocolIsTold(t, root, kazoo, "lock") })
+	t.Run("AnotherLayoutIsReported", func(t *testing.T) { otherProtocolIsReported(t, root, kazoo, "lock") })
 	t.Run("AnEntryWithoutASessionIsNamed", func(t *testing.T) { persistentIsNamed(t, root, kazoo, p) })
 	p.Kept(t)
 }
 
-// persistentIsNamed is about entries that nobody's end takes away: Kazoo makes
-// them when it is asked to.
+// persistentIsNamed is about entries without a session: Kazoo can make them.
 func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient) {
 	e, _ := shared(t)
-	lookout := lookAt(t, e, root+"/x")
+	monitor := monitorOf(t, e, root+"/x")
 	other := newClient(t, root, recipetest.CalmTTL)
 	other.opts.Layout = zkbackend.LayoutKazoo
 	other.open(t, e.Endpoints()...)
 	theirs := kazoo.open(t, "persistent", root+"/x")
-	theirs.told(t, "acquire")
+	theirs.command(t, "acquire")
 	path, token := theirs.acquired(t)
 	begin := recipetest.Now()
 	var all []*recipetest.Request
-	for i := range 6 { // only the first stands right behind it
+	for i := range 6 { // only the first is right behind it
 		all = append(all, []*lockClient{p, other}[i%2].Begin(recipetest.Bounded(t), "x"))
 	}
 	for _, r := range all {
@@ -48,18 +47,18 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient)
 		require.ErrorIs(t, r.Err, session.ErrForeignKey)
 		assert.ErrorContains(t, r.Err, path)
 		assert.Nil(t, r.Hold)
-		assert.Less(t, r.At.Sub(begin), recipetest.Relooks, "without the look that is made for want of events")
+		assert.Less(t, r.At.Sub(begin), recipetest.Relooks, "by an event")
 	}
 	t.Log(all[0].Err)
-	lookout.Wait(t, "nothing but the entry", func(made, ended []string) bool { return len(ended) == len(made)-1 })
-	require.Equal(t, []string{path}, entriesBelow(t, lookout.admin, root+"/x"))
-	line, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
+	monitor.Wait(t, "nothing but the entry", func(made, ended []string) bool { return len(ended) == len(made)-1 })
+	require.Equal(t, []string{path}, entriesBelow(t, monitor.admin, root+"/x"))
+	entries, err := mutex.New(p.Session, "x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.Len(t, line, 1)
-	assert.True(t, recipetest.Detail(line[0]).Unleased)
-	assert.True(t, line[0].Foreign)
-	assert.EqualValues(t, token, line[0].Token)
-	assert.Empty(t, line[0].Session)
+	require.Len(t, entries, 1)
+	assert.True(t, recipetest.Detail(entries[0]).Unleased)
+	assert.True(t, entries[0].Foreign)
+	assert.EqualValues(t, token, entries[0].Token)
+	assert.Empty(t, entries[0].Session)
 	_, err = mutex.New(p.Session, "x").TryLock(recipetest.Bounded(t))
 	require.ErrorIs(t, err, session.ErrNotAcquired)
 	assert.ErrorContains(t, err, path)
@@ -67,5 +66,5 @@ func persistentIsNamed(t *testing.T, root string, kazoo *program, p *lockClient)
 	theirs.does(t, "release")
 	recipetest.Unlock(t, p.Lock(t, "x"))
 	other.Kept(t)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 }

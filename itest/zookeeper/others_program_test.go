@@ -19,8 +19,8 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// program is other people's clients in a process of their own: see the texts in
-// testdata, which are told what to do line by line.
+// program is a process with clients of another library: see the sources in testdata, which
+// read commands, one on each line.
 type program struct {
 	process *process.Process
 	needs   string // what must be here for it to run
@@ -47,18 +47,18 @@ func startProgram(t testing.TB, needs, name string, args ...string) *program {
 	t.Cleanup(p.process.Halt)
 	go func() { // ends with the process
 		for lines := bufio.NewScanner(p.process); lines.Scan(); {
-			p.hears(strings.Fields(lines.Text()))
+			p.receive(strings.Fields(lines.Text()))
 		}
 	}()
 	return p
 }
 
-// hears hands an answer to its actor.
-func (p *program) hears(words []string) {
+// receive passes an answer to its actor.
+func (p *program) receive(fields []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(words) > 1 && p.actors[words[0]] != nil {
-		p.actors[words[0]].answers <- words[1:]
+	if len(fields) > 1 && p.actors[fields[0]] != nil {
+		p.actors[fields[0]].answers <- fields[1:]
 	}
 }
 
@@ -74,8 +74,8 @@ func (p *program) open(t testing.TB, kind, path string, servers ...string) *acto
 	return a
 }
 
-// told gives an actor something to do.
-func (a *actor) told(t testing.TB, what string, args ...string) {
+// command sends a command to an actor.
+func (a *actor) command(t testing.TB, what string, args ...string) {
 	t.Helper()
 	_, err := fmt.Fprintln(a.p.process, strings.Join(append([]string{what, a.name}, args...), " "))
 	require.NoError(t, err)
@@ -84,24 +84,24 @@ func (a *actor) told(t testing.TB, what string, args ...string) {
 // answer waits for an actor's next answer, and checks what it begins with.
 func (a *actor) answer(t testing.TB, want string) []string {
 	t.Helper()
-	var words []string
+	var fields []string
 	select {
-	case words = <-a.answers:
+	case fields = <-a.answers:
 	case <-a.p.process.Done():
 	case <-time.After(3 * recipetest.Patience): // Java compiles the program first
-		require.Fail(t, "waited in vain", "%s; the program said: %s", want, a.p.process.Said())
+		require.Fail(t, "timeout", "%s; the output of the program: %s", want, a.p.process.Said())
 	}
-	if words == nil {
+	if fields == nil {
 		t.Fatalf("The program has ended; it needs %s: %v", a.p.needs, a.p.process.Err())
 	}
-	require.Equal(t, want, words[0], "%v; the program said: %s", words, a.p.process.Said())
-	return words[1:]
+	require.Equal(t, want, fields[0], "%v; the output of the program: %s", fields, a.p.process.Said())
+	return fields[1:]
 }
 
-// does is told and answer, of what is done in no time.
+// does sends a command and waits for its answer, which comes at once.
 func (a *actor) does(t testing.TB, what string, args ...string) {
 	t.Helper()
-	a.told(t, what, args...)
+	a.command(t, what, args...)
 	a.answer(t, map[string]string{"open": "open", "release": "released", "revoke": "revoked"}[what])
 }
 
@@ -109,11 +109,11 @@ func (a *actor) does(t testing.TB, what string, args ...string) {
 // its entry.
 func (a *actor) acquired(t testing.TB) (path string, czxid int64) {
 	t.Helper()
-	words := a.answer(t, "acquired")
-	require.Len(t, words, 3)
-	czxid, err := strconv.ParseInt(words[1], 10, 64)
+	fields := a.answer(t, "acquired")
+	require.Len(t, fields, 3)
+	czxid, err := strconv.ParseInt(fields[1], 10, 64)
 	require.NoError(t, err)
-	return words[0], czxid
+	return fields[0], czxid
 }
 
 // startCurator starts stock Curator.
@@ -134,7 +134,7 @@ func startCurator(t testing.TB, e *zktest.Ensemble) *program {
 		}
 		classpath = strings.Join(all, string(os.PathListSeparator))
 	}
-	return startProgram(t, "a JDK and Curator: the Debian packages default-jdk-headless and libcurator-recipes-java, or what JAVA_HOME and CURATOR_CLASSPATH say",
+	return startProgram(t, "a JDK and Curator: the Debian packages default-jdk-headless and libcurator-recipes-java, or JAVA_HOME and CURATOR_CLASSPATH",
 		java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-cp", classpath, filepath.Join("testdata", "CuratorLock.java"), e.Member(0).Direct(), theirTTL)
 }

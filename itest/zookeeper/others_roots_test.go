@@ -12,8 +12,8 @@ import (
 	"github.com/fairlock/fairlock/recipes/semaphore"
 )
 
-// TestRootsMeet: of two roots one lies below the other. A lock that both name is one
-// queue. What lies beside it is kept apart, below each root.
+// TestRootsMeet: of two roots one is below the other. A lock that both name is one queue.
+// Its records are apart, below each root.
 func TestRootsMeet(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
@@ -23,8 +23,8 @@ func TestRootsMeet(t *testing.T) {
 
 	h := outer.Lock(t, "team/x")
 	r := inner.Begin(recipetest.Bounded(t), "x")
-	lined(t, conn, root+"/team/x", 2)
-	lined(t, conn, root+"/%v2/team%2Fx/details", 1)
+	awaitEntries(t, conn, root+"/team/x", 2)
+	awaitEntries(t, conn, root+"/%v2/team%2Fx/details", 1)
 	r.Waits(t)
 	outside, err := mutex.New(outer.Session, "team/x").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
@@ -39,11 +39,11 @@ func TestRootsMeet(t *testing.T) {
 	assert.True(t, inside[0].Granted.IsZero(), "the record of the grant is below the other root")
 	recipetest.Unlock(t, h)
 	h = r.Granted(t)
-	lined(t, conn, root+"/team/%v2/x/details", 1)
+	awaitEntries(t, conn, root+"/team/%v2/x/details", 1)
 	assert.Empty(t, children(t, conn, root+"/%v2/team%2Fx/details"))
 	names, err := outer.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"team/x"}, names, "what lies beside a queue is no name")
+	assert.Equal(t, []string{"team/x"}, names, "a record of a queue is no name")
 	names, err = inner.Names(recipetest.Bounded(t), "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"x"}, names)

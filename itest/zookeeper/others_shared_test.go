@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// TestTheLineIsSharedWithCuratorsOtherRecipes has stock Curator stand in one line
+// TestTheQueueIsSharedWithCuratorsOtherRecipes has stock Curator share a queue
 // with ours: its read-write lock, its LeaderLatch and its LeaderSelector.
-func TestTheLineIsSharedWithCuratorsOtherRecipes(t *testing.T) {
+func TestTheQueueIsSharedWithCuratorsOtherRecipes(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	curator := startCurator(t, e)
@@ -25,28 +25,28 @@ func TestTheLineIsSharedWithCuratorsOtherRecipes(t *testing.T) {
 	}
 }
 
-// inLine is a request of either side in a line.
-type inLine struct {
+// contending is a request of either side in a queue.
+type contending struct {
 	ours   *recipetest.Request
 	theirs *actor
 	got    chan struct{} // closed when it is granted
 }
 
-// readWriteLine is a line of readers and writers of both sides.
-type readWriteLine struct {
+// readWriteQueue is a queue of readers and writers of both sides.
+type readWriteQueue struct {
 	t       *testing.T
 	root    string
 	p       *lockClient
 	curator *program
-	lookout *lookout
-	stands  int
+	monitor *monitor
+	count   int
 }
 
 // join puts a reader ("r") or a writer ("w") of ours, or of Curator's ("R", "W"),
-// at the end of the line.
-func (l *readWriteLine) join(kind string) *inLine {
+// at the end of the queue.
+func (l *readWriteQueue) join(kind string) *contending {
 	l.t.Helper()
-	x := &inLine{got: make(chan struct{})}
+	x := &contending{got: make(chan struct{})}
 	ctx := recipetest.Bounded(l.t)
 	rw := rwlock.New(l.p.Session, "rw")
 	switch kind {
@@ -56,7 +56,7 @@ func (l *readWriteLine) join(kind string) *inLine {
 		x.ours = l.p.BeginWith(func() (*session.Hold, error) { return rw.Lock(ctx) })
 	default:
 		x.theirs = l.curator.open(l.t, map[string]string{"R": "read", "W": "write"}[kind], l.root+"/rw")
-		x.theirs.told(l.t, "acquire")
+		x.theirs.command(l.t, "acquire")
 	}
 	go func() { // ends with the request, or with the program
 		if x.ours != nil {
@@ -70,12 +70,12 @@ func (l *readWriteLine) join(kind string) *inLine {
 		case <-l.curator.process.Done():
 		}
 	}()
-	l.stands++
-	l.lookout.Sees(l.t, l.stands)
+	l.count++
+	l.monitor.Sees(l.t, l.count)
 	return x
 }
 
-func (l *readWriteLine) granted(xs ...*inLine) {
+func (l *readWriteQueue) granted(xs ...*contending) {
 	l.t.Helper()
 	for _, x := range xs {
 		recipetest.Wait(l.t, x.got, "a grant")
@@ -85,7 +85,7 @@ func (l *readWriteLine) granted(xs ...*inLine) {
 	}
 }
 
-func (l *readWriteLine) waits(xs ...*inLine) {
+func (l *readWriteQueue) waits(xs ...*contending) {
 	l.t.Helper()
 	for _, x := range xs {
 		select {
@@ -96,10 +96,10 @@ func (l *readWriteLine) waits(xs ...*inLine) {
 	}
 }
 
-func (l *readWriteLine) release(xs ...*inLine) {
+func (l *readWriteQueue) release(xs ...*contending) {
 	l.t.Helper()
 	for _, x := range xs {
-		l.stands--
+		l.count--
 		if x.ours != nil {
 			recipetest.Unlock(l.t, x.ours.Hold)
 		} else {
@@ -108,25 +108,25 @@ func (l *readWriteLine) release(xs ...*inLine) {
 	}
 }
 
-func newReadWriteLine(t *testing.T, root string, curator *program) *readWriteLine {
+func newReadWriteQueue(t *testing.T, root string, curator *program) *readWriteQueue {
 	e, _ := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	return &readWriteLine{t: t, root: root, p: p, curator: curator, lookout: lookAt(t, e, root+"/rw")}
+	return &readWriteQueue{t: t, root: root, p: p, curator: curator, monitor: monitorOf(t, e, root+"/rw")}
 }
 
 func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
-	l := newReadWriteLine(t, root, curator)
+	l := newReadWriteQueue(t, root, curator)
 	w1 := l.join("w")
 	l.granted(w1)
 	r2, r3 := l.join("R"), l.join("r")
 	w4 := l.join("W")
 	r5, r6 := l.join("r"), l.join("R")
 	w7 := l.join("w")
-	line, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
+	entries, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
 	require.NoError(t, err)
-	require.Len(t, line, 7)
+	require.Len(t, entries, 7)
 	for i, want := range []session.Mode{session.Exclusive, session.Shared, session.Shared, session.Exclusive, session.Shared, session.Shared, session.Exclusive} {
-		assert.Equal(t, want, line[i].Mode, "number %d, %s", i, line[i].Key)
+		assert.Equal(t, want, entries[i].Mode, "number %d, %s", i, entries[i].Key)
 	}
 	l.waits(r2, r3, w4, r5, r6, w7)
 	l.release(w1)
@@ -145,7 +145,7 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 	l.release(r5)
 	l.granted(w7)
 	l.release(w7)
-	l.lookout.SeesNothingLeft(t)
+	l.monitor.SeesNothingLeft(t)
 	assert.Zero(t, logged(l.p, "several protocols"))
 	l.p.Kept(t)
 }
@@ -154,10 +154,10 @@ func curatorReadsAndWrites(t *testing.T, root string, curator *program) {
 // both sides behind it. Our readers are granted at once, and Curator's at its unlock.
 func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 	for _, behind := range []string{"RrWrw", "WRr", "wRr", "rRw"} {
-		l := newReadWriteLine(t, root, curator)
+		l := newReadWriteQueue(t, root, curator)
 		first := l.join("w")
 		l.granted(first)
-		var readers, theirs, others []*inLine
+		var readers, theirs, others []*contending
 		for i := range len(behind) {
 			kind := behind[i : i+1]
 			x := l.join(kind)
@@ -175,12 +175,12 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 		require.NoError(t, rwlock.New(l.p.Session, "rw").Downgrade(recipetest.Bounded(t), h))
 		l.granted(readers...)
 		l.waits(append(theirs, others...)...)
-		line, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
+		entries, err := rwlock.New(l.p.Session, "rw").Queue(recipetest.Bounded(t))
 		require.NoError(t, err)
 
-		assert.Equal(t, session.Shared, line[0].Mode, behind)
-		assert.EqualValues(t, token, line[0].Token, behind)
-		assert.Equal(t, recipetest.Refs(h)[0], recipetest.Detail(line[0]).Ref, behind)
+		assert.Equal(t, session.Shared, entries[0].Mode, behind)
+		assert.EqualValues(t, token, entries[0].Token, behind)
+		assert.Equal(t, recipetest.Refs(h)[0], recipetest.Detail(entries[0]).Ref, behind)
 		assert.Equal(t, token, h.Token())
 		require.NoError(t, h.Context().Err())
 		l.release(first)
@@ -195,7 +195,7 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 			l.release(others[0])
 			others = others[1:]
 		}
-		l.lookout.SeesNothingLeft(t)
+		l.monitor.SeesNothingLeft(t)
 		l.p.Kept(t)
 	}
 }
@@ -204,7 +204,7 @@ func curatorSeesDowngrades(t *testing.T, root string, curator *program) {
 func curatorLeads(t *testing.T, root string, curator *program, kind string, o election.Options) {
 	e, _ := shared(t)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	lookout := lookAt(t, e, root+"/"+kind)
+	monitor := monitorOf(t, e, root+"/"+kind)
 	el := election.NewWith(p.Session, kind, o)
 	ctx := recipetest.Bounded(t)
 	campaign := func(value string) *recipetest.Request {
@@ -213,14 +213,14 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 	first := campaign("ours-1")
 	h := first.Granted(t)
 	theirs := curator.open(t, kind, root+"/"+kind)
-	theirs.told(t, "acquire")
-	lookout.Sees(t, 2)
+	theirs.command(t, "acquire")
+	monitor.Sees(t, 2)
 	second := campaign("ours-2")
-	lookout.Sees(t, 3)
+	monitor.Sees(t, 3)
 	observer := curator.open(t, kind, root+"/"+kind)
 	leads := func(want string) {
 		t.Helper()
-		observer.told(t, "leader")
+		observer.command(t, "leader")
 		assert.Equal(t, []string{want}, observer.answer(t, "leader"))
 		l, err := el.Leader(ctx)
 		require.NoError(t, err)
@@ -243,6 +243,6 @@ func curatorLeads(t *testing.T, root string, curator *program, kind string, o el
 	leads("ours-2")
 	assert.Greater(t, h2.Token(), h.Token())
 	recipetest.Unlock(t, h2)
-	lookout.SeesNothingLeft(t)
+	monitor.SeesNothingLeft(t)
 	p.Kept(t)
 }

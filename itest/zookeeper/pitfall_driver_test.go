@@ -122,9 +122,9 @@ func (o *owner) quit(t *testing.T, j driver.Joined) error {
 	return err
 }
 
-// TestAFarewellThatIsNotAnsweredEndsTheSession has all replies lost, on any
+// TestAnUnansweredCloseEndsTheSession has all replies lost, on any
 // connection: each handshake would keep the session for its whole timeout.
-func TestAFarewellThatIsNotAnsweredEndsTheSession(t *testing.T) {
+func TestAnUnansweredCloseEndsTheSession(t *testing.T) {
 	t.Parallel()
 	t.Run("one server", func(t *testing.T) {
 		e, root := shared(t)
@@ -149,7 +149,7 @@ func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member in
 	ctx, cancel := context.WithTimeout(recipetest.Bounded(t), recipetest.CalmTTL/4)
 	defer cancel()
 	began := recipetest.Now()
-	require.ErrorIs(t, o.Close(ctx), driver.ErrUnavailable, "nobody has said so")
+	require.ErrorIs(t, o.Close(ctx), driver.ErrUnavailable, "no server has confirmed it")
 
 	assert.Less(t, recipetest.Wait(t, gone, "the end of the session").Sub(began), recipetest.CalmTTL/2)
 	proxy.Heal(fault.Replies)

@@ -16,15 +16,15 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// refusalsAreTold: what the client library has no name for is an answer all the
+// refusalsAreReported: what the client library has no name for is an answer all the
 // same, and asking again would go on for ever.
-func refusalsAreTold(t *testing.T) {
+func refusalsAreReported(t *testing.T) {
 	const forever = 1 << 30
 	for name, c := range map[string]struct {
 		op, code int32
 		times    int64
 		want     error
-		says     string
+		text     string
 	}{
 		"a code from the future": {zkframe.OpMulti, -999, forever, session.ErrRefused, "-999"},
 		"an old server":          {zkframe.OpCreateContainer, -6, forever, session.ErrRefused, "3.5.3"},
@@ -62,7 +62,7 @@ func refusalsAreTold(t *testing.T) {
 
 		assert.ErrorIs(t, err, c.want, name)
 		if c.want != nil {
-			assert.ErrorContains(t, err, c.says, name)
+			assert.ErrorContains(t, err, c.text, name)
 			assert.LessOrEqual(t, hits.Load(), int64(4), "%s: requests", name)
 			t.Log(err)
 			continue
@@ -72,7 +72,7 @@ func refusalsAreTold(t *testing.T) {
 	}
 }
 
-// realQuota is what a server says whose operator has set one.
+// realQuota is the refusal of a server whose operator has set a quota.
 func realQuota(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Properties: map[string]string{"zookeeper.enforceQuota": "true"}})
 	conn := e.Client(t)

@@ -53,14 +53,14 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 		{zkframe.OpMulti, zkframe.OpGetChildren2, zkframe.OpExists},
 		{zkframe.OpMulti, zkframe.OpGetChildren2, zkframe.OpGetChildren2, zkframe.OpExists, zkframe.OpExists},
 	} {
-		line := fmt.Sprint(kinds)
-		dir := folder(t, conn, root+"/"+line)
+		queue := fmt.Sprint(kinds)
+		dir := folder(t, conn, root+"/"+queue)
 		b := &breaker{}
 		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: (&wire{reply: b.reply}).dial}, e.Endpoints()...)
 		b.mu.Lock()
 		b.kinds = slices.Clone(kinds)
 		b.mu.Unlock()
-		j := o.join(t, line)
+		j := o.join(t, queue)
 
 		assert.Zero(t, b.left(), "faults that did not come to pass: %v", kinds)
 		assert.Len(t, children(t, conn, dir), 1, "%v", kinds)
@@ -87,26 +87,26 @@ func lateCommitMakesOneEntry(t *testing.T) {
 	conn := connTo(t, e, leader, recipetest.CalmTTL)
 	slow, far := (leader+1)%3, (leader+2)%3
 	for round := range 6 {
-		line := fmt.Sprint("x", round)
-		dir := folder(t, conn, "/fairlock/"+line)
-		// In the first of these ways the leader takes the join, because it hears of
-		// the new connection a moment later, and commits it after the new server
-		// was asked.
+		queue := fmt.Sprint("x", round)
+		dir := folder(t, conn, "/fairlock/"+queue)
+		// In the first of these ways the leader accepts the join, because it learns of
+		// the new connection a moment later, and commits it after the read on the new
+		// server.
 		ways := [][2]int{{slow, far}, {slow, leader}, {leader, leader}}
 		first, then := e.Member(ways[round%3][0]).Direct(), e.Member(ways[round%3][1]).Direct()
-		var struck atomic.Bool
-		w := &wire{refuse: func(addr string) bool { return first != then && (addr == first) == struck.Load() }}
-		w.after = func(f zkframe.Frame) bool { return !joins(f) || struck.Swap(true) }
+		var hit atomic.Bool
+		w := &wire{refuse: func(addr string) bool { return first != then && (addr == first) == hit.Load() }}
+		w.after = func(f zkframe.Frame) bool { return !joins(f) || hit.Swap(true) }
 		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, first, then)
 		delay := func(d time.Duration) {
 			e.Member(slow).DelayTo(leader, d)
 			e.Member(far).DelayTo(leader, d+d/4)
 		}
 		delay(way)
-		j := o.join(t, line)
+		j := o.join(t, queue)
 		delay(0)
 
-		assert.True(t, struck.Load())
+		assert.True(t, hit.Load())
 		assert.Positive(t, w.connections(then))
 		assert.Len(t, children(t, conn, dir), 1)
 		assert.Zero(t, j.View.Count)

@@ -21,7 +21,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// watched opens a party whose requests are seen.
+// watched opens a client whose requests are recorded.
 func watched(t *testing.T, root string, servers ...string) (*lockClient, *wire) {
 	t.Helper()
 	w := &wire{}
@@ -58,10 +58,10 @@ func rests(t *testing.T, wires ...*wire) {
 	}
 }
 
-// stands waits until a session watches so many entries more than when counting
+// awaitWatches waits until a session watches so many entries more than when counting
 // began: a waiter its own and the one before it, a holder that did not have to
 // wait its own, after a moment.
-func stands(t *testing.T, w *wire, entries int) {
+func awaitWatches(t *testing.T, w *wire, entries int) {
 	t.Helper()
 	recipetest.Until(t, "watches", func() bool {
 		return w.count(func(f zkframe.Frame) bool { return f.Op() == zkframe.OpGetData && f.Watches() }) == entries
@@ -101,10 +101,10 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32
 	two, twoWire := watched(t, root, e.Endpoints()...)
 	three, threeWire := watched(t, root, e.Endpoints()...)
 	held := one.Lock(t, "x")
-	stands(t, oneWire, 1)
+	awaitWatches(t, oneWire, 1)
 	second := two.Begin(recipetest.Bounded(t), "x")
-	lined(t, conn, root+"/x", 2)
-	stands(t, twoWire, 2)
+	awaitEntries(t, conn, root+"/x", 2)
+	awaitWatches(t, twoWire, 2)
 	rests(t, oneWire, twoWire, threeWire)
 	if !answered(t, held.Unlock()) {
 		return false
@@ -117,11 +117,11 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32
 	rests(t, oneWire, twoWire)
 
 	third := three.Begin(recipetest.Bounded(t), "x")
-	lined(t, conn, root+"/x", 2)
-	stands(t, threeWire, 2)
+	awaitEntries(t, conn, root+"/x", 2)
+	awaitWatches(t, threeWire, 2)
 	fourth := one.Begin(recipetest.Bounded(t), "x")
-	lined(t, conn, root+"/x", 3)
-	stands(t, oneWire, 3) // its own, the nearest and the second nearest
+	awaitEntries(t, conn, root+"/x", 3)
+	awaitWatches(t, oneWire, 3) // its own, the nearest and the second nearest
 	rests(t, oneWire, twoWire, threeWire)
 	if !answered(t, next.Unlock()) {
 		return false
@@ -144,8 +144,8 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32
 	return true
 }
 
-// answered says whether an Unlock was acknowledged in its time, and fails the test
-// if anything else became of it.
+// answered reports whether an Unlock was acknowledged in its time, and fails the test if
+// it returned another error than ErrReleasePending.
 func answered(t *testing.T, err error) bool {
 	t.Helper()
 	if errors.Is(err, session.ErrReleasePending) {
@@ -160,20 +160,20 @@ func longQueueIsHardlyEverListed(t *testing.T) {
 	const n, sessions = 1000, 4
 	e, root := shared(t)
 	conn := e.Client(t)
-	var parties [sessions]*lockClient
+	var clients [sessions]*lockClient
 	var wires [sessions]*wire
-	for i := range parties {
-		parties[i], wires[i] = watched(t, root, e.Endpoints()...)
+	for i := range clients {
+		clients[i], wires[i] = watched(t, root, e.Endpoints()...)
 	}
 	held := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...).Lock(t, "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*recipetest.Patience)
 	defer cancel()
 	requests := make([]*recipetest.Request, n)
 	for i := range requests {
-		requests[i] = parties[i%sessions].Begin(ctx, "x")
+		requests[i] = clients[i%sessions].Begin(ctx, "x")
 	}
-	lined(t, conn, root+"/x", n+1)
-	for _, p := range parties {
+	awaitEntries(t, conn, root+"/x", n+1)
+	for _, p := range clients {
 		p.Stands(t, n/sessions)
 	}
 	rests(t, wires[:]...)
@@ -200,15 +200,14 @@ func longQueueIsHardlyEverListed(t *testing.T) {
 	assert.Less(t, byKind[zkframe.OpGetChildren2], n/20, "listings of the queue")
 	assert.LessOrEqual(t, byKind[zkframe.OpGetData], n)
 	assert.Less(t, down/n, 400, "bytes for each hand-off")
-	for _, p := range parties {
+	for _, p := range clients {
 		p.Kept(t)
 	}
 }
 
-// foreignWritesGrantNobody: third parties write to entries (Curator's Revoker
-// does) and to the folder at the worst moments, while waiters give up and holders
-// give back.
-func foreignWritesGrantNobody(t *testing.T) {
+// foreignWritesGrantNothing: third clients write to entries (Curator's Revoker does) and
+// to the folder at the worst moments, while waiters give up and holders release.
+func foreignWritesGrantNothing(t *testing.T) {
 	e, root := shared(t)
 	written, refused := foreignWrites(t, e, root)
 	assert.Zero(t, written, "writes into entries")
@@ -221,25 +220,25 @@ func foreignWritesGrantNobody(t *testing.T) {
 func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) (written, refused int64) {
 	const rounds = 40
 	conn := e.Client(t)
-	var parties [4]*lockClient
-	for i := range parties {
-		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+	var clients [4]*lockClient
+	for i := range clients {
+		clients[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	}
 	var in inside
 	var done, denied atomic.Int64
 	for round := range rounds {
 		name := fmt.Sprint("x", round)
 		dir := root + "/" + name
-		held := parties[0].Lock(t, name)
+		held := clients[0].Lock(t, name)
 		ctx, giveUp := context.WithCancel(recipetest.Bounded(t))
-		quitter := parties[1].Begin(ctx, name)
-		lined(t, conn, dir, 2)
-		third := parties[2].Begin(recipetest.Bounded(t), name)
-		lined(t, conn, dir, 3)
-		last := parties[3].Begin(recipetest.Bounded(t), name)
-		names := lined(t, conn, dir, 4)
+		quitter := clients[1].Begin(ctx, name)
+		awaitEntries(t, conn, dir, 2)
+		third := clients[2].Begin(recipetest.Bounded(t), name)
+		awaitEntries(t, conn, dir, 3)
+		last := clients[3].Begin(recipetest.Bounded(t), name)
+		names := awaitEntries(t, conn, dir, 4)
 		if round%3 > 0 {
-			<-time.After(5 * time.Millisecond) // let the watches stand
+			<-time.After(5 * time.Millisecond) // until the watches are armed
 		}
 		var writing sync.WaitGroup
 		for range 2 {
@@ -247,9 +246,9 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) (written, refu
 		}
 		<-time.After(rand.N(2 * time.Millisecond))
 		giveUp()
-		recipetest.Wait(t, quitter.Done, "the one who gives up")
+		recipetest.Wait(t, quitter.Done, "the waiter that gives up")
 		require.ErrorIs(t, quitter.Err, session.ErrNotAcquired)
-		lined(t, conn, dir, 3)
+		awaitEntries(t, conn, dir, 3)
 		<-time.After(rand.N(3 * time.Millisecond))
 		third.Waits(t)
 		last.Waits(t)
@@ -271,7 +270,7 @@ func foreignWrites(t *testing.T, e *zktest.Ensemble, root string) (written, refu
 		assert.Less(t, third.At, last.At)
 	}
 	assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
-	for _, p := range parties {
+	for _, p := range clients {
 		p.Kept(t)
 	}
 	return done.Load(), denied.Load()

@@ -19,10 +19,10 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// numbersComeAgain: the servers remove a folder that has become empty, and in
+// numbersUsedAgain: the servers remove a folder that has become empty, and in
 // the next one the numbers begin at 0. A delete that comes late must not hit the
 // entry that has the number now, and tokens go on.
-func numbersComeAgain(t *testing.T) {
+func numbersUsedAgain(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 300 * time.Millisecond})
 	conn := e.Client(t)
 	reaped := func() {
@@ -50,9 +50,9 @@ func numbersComeAgain(t *testing.T) {
 	require.ErrorIs(t, late.Unlock(), session.ErrLost)
 
 	for _, place := range []int64{old.Entry.Place, recipetest.Refs(late)[0].Place, recipetest.Refs(heir)[0].Place} {
-		assert.LessOrEqual(t, place, int64(2), "numbers have begun anew")
+		assert.LessOrEqual(t, place, int64(2), "sequence numbers have begun anew")
 	}
-	assert.Len(t, children(t, conn, "/fairlock/x"), 1, "nobody else's entry was deleted")
+	assert.Len(t, children(t, conn, "/fairlock/x"), 1, "no other entry was deleted")
 	assert.Positive(t, heir.Remaining())
 	assert.Greater(t, heir.Token(), late.Token())
 	assert.Greater(t, int64(late.Token()), old.Entry.Token)
@@ -126,9 +126,9 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		held = append(held, p.Lock(t, name))
 	}
 	for i, name := range names {
-		line, err := other.Queue(recipetest.Bounded(t), name)
+		entries, err := other.Queue(recipetest.Bounded(t), name)
 		require.NoError(t, err)
-		assert.Len(t, line, 1, name)
+		assert.Len(t, entries, 1, name)
 		_, err = mutex.New(other.Session, name).TryLock(recipetest.Bounded(t))
 		require.ErrorIs(t, err, session.ErrNotAcquired, name)
 		waiting := other.Begin(recipetest.Bounded(t), name)
@@ -165,7 +165,7 @@ func tokensAlwaysRise(t *testing.T) {
 	folderGone := func() {
 		t.Helper()
 		conn := e.Client(t) // one that has not met the dead: the library may wait for them
-		lined(t, conn, "/fairlock/x", 0)
+		awaitEntries(t, conn, "/fairlock/x", 0)
 		require.NoError(t, conn.Delete("/fairlock/x", -1))
 	}
 	turn("at first")

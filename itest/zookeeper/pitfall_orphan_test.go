@@ -21,9 +21,8 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// doubler has the server carry out a join a second time, with an entry of another
-// name: that is what an attempt of the session makes whose caller was told that it
-// is not there.
+// doubler has the server carry out a join a second time, with an entry of another name: as
+// an attempt of the session that arrives after its caller was told that it failed.
 type doubler struct {
 	net.Conn
 	in *bufio.Reader
@@ -37,7 +36,7 @@ type doubler struct {
 type doubling struct {
 	mu    sync.Mutex
 	armed bool
-	names []string // of the entries that nobody knows
+	names []string // of the entries that no caller knows
 }
 
 func (d *doubling) arm() {
@@ -63,7 +62,7 @@ func (c *doubler) Write(packet []byte) (int, error) {
 	double := c.d.armed && joins(f)
 	if double {
 		c.d.armed = false
-		// The path stands first, and its last part begins with the random part.
+		// The path comes first, and its last part begins with the random part.
 		name := f.FirstPath()[strings.LastIndexByte(f.FirstPath(), '/')+1:]
 		other := "0123456789abcdef" + name[16:]
 		c.d.names = append(c.d.names, other)
@@ -99,9 +98,9 @@ func (c *doubler) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock: an entry of the own session
-// stands ahead, and no caller knows it.
-func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
+// TestAnUnknownEntryOfTheSessionDoesNotBlock: an entry of the own session is ahead, and no
+// caller knows it.
+func TestAnUnknownEntryOfTheSessionDoesNotBlock(t *testing.T) {
 	e, root := shared(t)
 	conn := e.Client(t)
 	d := &doubling{}
@@ -115,13 +114,13 @@ func TestAnEntryOfTheSessionThatNobodyKnowsDoesNotBlock(t *testing.T) {
 
 	require.Len(t, d.names, 1, "an entry was put ahead")
 	recipetest.Unlock(t, h)
-	lined(t, conn, root+"/x", 0)
+	awaitEntries(t, conn, root+"/x", 0)
 	p.Kept(t)
 }
 
-// TestATryIsNotTakenInByTheOwnDebris: the entry ahead of a try is one of the own
+// TestATryIgnoresAnUnknownEntryOfItsSession: the entry ahead of a try is one of the own
 // session that no caller knows.
-func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
+func TestATryIgnoresAnUnknownEntryOfItsSession(t *testing.T) {
 	e, root := shared(t)
 	conn := e.Client(t)
 	d := &doubling{}
@@ -130,7 +129,7 @@ func TestATryIsNotTakenInByTheOwnDebris(t *testing.T) {
 	d.arm()
 	j := o.join(t, "x")
 	require.NoError(t, o.quit(t, j))
-	require.Len(t, children(t, conn, root+"/x"), 1, "the entry that nobody knows")
+	require.Len(t, children(t, conn, root+"/x"), 1, "the entry that no caller knows")
 
 	try := o.joinWith(t, driver.JoinRequest{Queue: "x", IfEmpty: true})
 
@@ -153,7 +152,7 @@ func TestEvictedEntriesLeaveNothingInTheClient(t *testing.T) {
 			select {
 			case <-c:
 			case <-ctx.Done():
-				require.Fail(t, "waited in vain for an event")
+				require.Fail(t, "no event")
 			}
 		}
 		js, err := o.Join(ctx, driver.JoinRequest{Queue: queue, Data: []byte("v"), Valued: true, Detail: detail})

@@ -22,7 +22,7 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		perms   int32  // on the folder of the records
-		quota   string // on all that lies beside queues
+		quota   string // on all records
 		refused bool   // the record cannot be made
 	}{
 		{"NoNodeLeft", zk.PermAll, "byteHardLimit=-1;countHardLimit=1", true},
@@ -82,10 +82,10 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsBesideAnEntryIsTheUsers: where the ACL is "auth", it is that of the logins of
+// TestDetailsHaveTheACLOfTheUser: where the ACL is "auth", it is that of the logins of
 // the user. The login that the session has made up for itself is in what ends with the
 // session, and in no folder.
-func TestWhatIsBesideAnEntryIsTheUsers(t *testing.T) {
+func TestDetailsHaveTheACLOfTheUser(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	conn := e.Client(t)
@@ -95,7 +95,7 @@ func TestWhatIsBesideAnEntryIsTheUsers(t *testing.T) {
 	p.opts.ACL = zk.AuthACL(zk.PermAll)
 	p.open(t, e.Endpoints()...)
 	h := p.Lock(t, "x")
-	records := lined(t, conn, root+"/%v2/x/details", 1)
+	records := awaitEntries(t, conn, root+"/%v2/x/details", 1)
 
 	acl, _, err := conn.GetACL(root + "/%v2/x/details")
 	require.NoError(t, err)

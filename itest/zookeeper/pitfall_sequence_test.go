@@ -30,7 +30,7 @@ func setSequence(t *testing.T, e *zktest.Ensemble, dir string, n int32) *zk.Conn
 	return e.Client(t)
 }
 
-// inside counts who holds at a time.
+// inside counts the holders at a time.
 type inside struct{ now, most atomic.Int64 }
 
 func (in *inside) visit() {
@@ -38,7 +38,7 @@ func (in *inside) visit() {
 	in.now.Add(-1)
 }
 
-// theLastNumbers: a folder's numbers end at 2147483647, which everybody gets
+// theLastNumbers: the sequence numbers of a folder end at 2147483647, which every join gets
 // from then on.
 func theLastNumbers(t *testing.T) {
 	const lockers, turns = 20, 3
@@ -46,15 +46,15 @@ func theLastNumbers(t *testing.T) {
 	for _, last := range []int32{lastNumbers - 3, math.MaxInt32 - 7} {
 		name := fmt.Sprint("x", last)
 		setSequence(t, e, "/fairlock/"+name, last)
-		var parties [4]*lockClient
-		for i := range parties {
-			parties[i] = newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
+		var clients [4]*lockClient
+		for i := range clients {
+			clients[i] = newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
 		}
 		var in inside
 		var token, place, low atomic.Int64
 		recipetest.Each(lockers, func(i int) {
 			for range turns {
-				err := mutex.New(parties[i%4].Session, name).Do(recipetest.Bounded(t), func(_ context.Context, h *session.Hold) error {
+				err := mutex.New(clients[i%4].Session, name).Do(recipetest.Bounded(t), func(_ context.Context, h *session.Hold) error {
 					in.visit()
 					assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
 					ref := recipetest.Refs(h)[0]
@@ -69,12 +69,12 @@ func theLastNumbers(t *testing.T) {
 		})
 
 		assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
-		assert.GreaterOrEqual(t, place.Load(), low.Load(), "the numbers have begun anew, and once only")
+		assert.GreaterOrEqual(t, place.Load(), low.Load(), "the sequence numbers have begun anew, and once only")
 		assert.Less(t, place.Load(), low.Load()+5, "few numbers are used to make the folder, or by attempts that were not answered")
 		t.Logf("from %d: %d of %d turns after the new beginning", last, low.Load(), lockers*turns)
-		assert.Contains(t, parties[0].Log.String()+parties[1].Log.String()+parties[2].Log.String()+parties[3].Log.String(),
+		assert.Contains(t, clients[0].Log.String()+clients[1].Log.String()+clients[2].Log.String()+clients[3].Log.String(),
 			"nearly used up")
-		for _, p := range parties {
+		for _, p := range clients {
 			p.Kept(t)
 		}
 	}
@@ -84,10 +84,10 @@ func theLastNumbers(t *testing.T) {
 // is used when the folder is made.
 func beganAnew(t *testing.T, h *session.Hold) {
 	t.Helper()
-	assert.LessOrEqual(t, recipetest.Refs(h)[0].Place, int64(2), "the numbers have begun anew")
+	assert.LessOrEqual(t, recipetest.Refs(h)[0].Place, int64(2), "the sequence numbers have begun anew")
 }
 
-// tryAtTheLastNumbers is for those who do not wait.
+// tryAtTheLastNumbers does that with tries.
 func tryAtTheLastNumbers(t *testing.T) {
 	e := zktest.New(t, nil)
 	const dir = "/fairlock/x"
@@ -120,8 +120,8 @@ func tryAtTheLastNumbers(t *testing.T) {
 	recipetest.Unlock(t, h)
 }
 
-// othersAtTheLastNumbers: clients that know nothing of the end keep the line
-// from being begun anew, and cannot be excluded.
+// othersAtTheLastNumbers: clients that do not know of the last numbers keep the queue from
+// beginning anew, and cannot be excluded.
 func othersAtTheLastNumbers(t *testing.T) {
 	e := zktest.New(t, nil)
 	const dir = "/fairlock/x"
@@ -148,9 +148,9 @@ func othersAtTheLastNumbers(t *testing.T) {
 	beganAnew(t, h)
 	again := make(chan error, 1)
 	go func() { again <- other.Lock() }()
-	lined(t, conn, dir, 2)
+	awaitEntries(t, conn, dir, 2)
 	recipetest.Unlock(t, h)
-	require.NoError(t, recipetest.Wait(t, again, "the other's turn in the new line"))
+	require.NoError(t, recipetest.Wait(t, again, "the other's turn in the new queue"))
 	require.NoError(t, other.Unlock())
 
 	// A folder of another name in it keeps it from being removed.

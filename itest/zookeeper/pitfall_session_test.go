@@ -30,8 +30,8 @@ import (
 func requestsStayWithTheirSession(t *testing.T) {
 	e, root := shared(t)
 	conn, proxy := e.Client(t), proxyOf(t, e, 0)
-	for _, line := range []string{"held", "inflight", "queued"} {
-		folder(t, conn, root+"/"+line)
+	for _, queue := range []string{"held", "inflight", "queued"} {
+		folder(t, conn, root+"/"+queue)
 	}
 	o := drive(t, shortTTL, zkbackend.Options{Root: root}, proxy.Addr())
 	held := o.join(t, "held").Entry
@@ -41,12 +41,12 @@ func requestsStayWithTheirSession(t *testing.T) {
 	errs := make(map[string]error)
 	var mu sync.Mutex
 	var joins sync.WaitGroup
-	join := func(line string) {
+	join := func(queue string) {
 		joins.Go(func() {
-			_, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Queue: line})
+			_, err := o.Join(recipetest.Bounded(t), driver.JoinRequest{Queue: queue})
 			mu.Lock()
 			defer mu.Unlock()
-			errs[line] = err
+			errs[queue] = err
 		})
 	}
 	join("inflight")
@@ -59,14 +59,14 @@ func requestsStayWithTheirSession(t *testing.T) {
 	proxy.Refuse(false)
 	proxy.Heal(fault.Both)
 	joins.Wait()
-	for line, err := range errs {
-		assert.ErrorIs(t, err, driver.ErrSessionOver, line)
+	for queue, err := range errs {
+		assert.ErrorIs(t, err, driver.ErrSessionOver, queue)
 		settle(t, err)
 	}
 
 	assert.NotEmpty(t, o.losses())
-	for _, line := range []string{"inflight", "queued"} {
-		assert.Zero(t, made(t, conn, root+"/"+line), line)
+	for _, queue := range []string{"inflight", "queued"} {
+		assert.Zero(t, made(t, conn, root+"/"+queue), queue)
 	}
 	_, err := o.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: held.Ref})
 	assert.ErrorIs(t, err, driver.ErrSessionOver)
@@ -108,13 +108,13 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	assert.Len(t, p.Rejoined(), 1)
 }
 
-// anotherSessionIsNotOurs: some servers that speak ZooKeeper's protocol give a
-// new session to whoever asks for one that they have lost, without a word.
+// anotherSessionIsNotOurs: some servers that speak ZooKeeper's protocol answer a handshake
+// for a session that they have lost with a new session.
 func anotherSessionIsNotOurs(t *testing.T) {
 	e, root := shared(t)
 	conn, proxy := e.Client(t), proxyOf(t, e, 0)
 	var forgetful atomic.Bool
-	w := &wire{hello: func(f zkframe.Frame) {
+	w := &wire{handshake: func(f zkframe.Frame) {
 		if forgetful.Load() {
 			clear(f[20:28]) // the session
 			clear(f[32:])   // its password
@@ -126,13 +126,13 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	p.open(t, proxy.Addr())
 	old := p.Service()
 	h := p.Lock(t, "x")
-	gone, told := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
+	gone, over := deletion(t, conn, recipetest.Refs(h)[0].Key), ended(h)
 	waiting := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...).Begin(recipetest.Bounded(t), "x")
-	lined(t, conn, root+"/x", 2)
+	awaitEntries(t, conn, root+"/x", 2)
 
 	forgetful.Store(true)
 	proxy.Reset()
-	end := recipetest.Wait(t, told, "the end of the hold")
+	end := recipetest.Wait(t, over, "the end of the hold")
 	forgetful.Store(false)
 	again := p.Begin(recipetest.Bounded(t), "x")
 	assert.Greater(t, recipetest.Wait(t, gone, "the end of the node").Sub(end), time.Duration(0))
@@ -156,13 +156,13 @@ func wipedServer(t *testing.T) {
 	e := zktest.New(t, nil)
 	p := newClient(t, "/fairlock", shortTTL).open(t, e.Endpoints()...)
 	h := p.Lock(t, "x")
-	told := ended(h)
+	over := ended(h)
 	began := recipetest.Now()
 	e.Member(0).Kill()
 	require.NoError(t, e.Member(0).Wipe())
 	require.NoError(t, e.Member(0).Restart(recipetest.Bounded(t)))
 
-	assert.Less(t, recipetest.Wait(t, told, "the end of the hold").Sub(began), shortTTL)
+	assert.Less(t, recipetest.Wait(t, over, "the end of the hold").Sub(began), shortTTL)
 	require.ErrorIs(t, h.Unlock(), session.ErrLost)
 	again := p.Lock(t, "x")
 	conn := e.Client(t)
@@ -186,15 +186,15 @@ func closeWithoutServers(t *testing.T) {
 		require.NoError(t, err)
 		h := p.Lock(t, "x")
 		waiting := p.Begin(recipetest.Bounded(t), "x")
-		told := ended(h)
+		over := ended(h)
 		harm(proxy)
 		queued := p.Begin(recipetest.Bounded(t), "y")
 
 		began := recipetest.Now()
 		err = p.Close()
 		took := recipetest.Now().Sub(began)
-		end := recipetest.Wait(t, told, "the end of the hold")
-		t.Logf("%s: told after %v, closed after %v: %v", name, end.Sub(began), took, err)
+		end := recipetest.Wait(t, over, "the end of the hold")
+		t.Logf("%s: the context ended after %v, Close returned after %v: %v", name, end.Sub(began), took, err)
 		assert.Less(t, end.Sub(began), 50*time.Millisecond)
 		assert.Less(t, took, 2*shortTTL)
 		assert.ErrorIs(t, err, session.ErrUnavailable)
@@ -203,7 +203,7 @@ func closeWithoutServers(t *testing.T) {
 			assert.ErrorIs(t, r.Err, session.ErrClosed)
 		}
 		assert.ErrorIs(t, h.Unlock(), session.ErrLost)
-		lined(t, conn, root+"/x", 0)
+		awaitEntries(t, conn, root+"/x", 0)
 		proxy.Refuse(false)
 		proxy.Heal(fault.Both)
 	}
@@ -248,8 +248,8 @@ func credentialsAreShownAgain(t *testing.T) {
 	assert.Positive(t, broken.Load(), "logins that could not be written")
 	t.Logf("%d turns, %d logins of which %d broke", turns.Load(), logins.Load(), broken.Load())
 
-	stranger := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	_, err := mutex.New(stranger.Session, "x0").Lock(recipetest.Bounded(t))
+	other := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+	_, err := mutex.New(other.Session, "x0").Lock(recipetest.Bounded(t))
 	assert.ErrorIs(t, err, session.ErrDenied)
 }
 
@@ -269,7 +269,7 @@ func openTriesAgain(t *testing.T) {
 		recipetest.Unlock(t, p.Lock(t, "x"))
 	}
 
-	// For as long as it was told to.
+	// For as long as the test wants.
 	w := &wire{before: proves}
 	p := newClient(t, root, recipetest.CalmTTL)
 	p.opts.Dial = w.dial

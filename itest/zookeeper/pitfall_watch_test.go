@@ -32,9 +32,9 @@ func watches(t testing.TB, e *zktest.Ensemble) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
 	defer cancel() // at once: tests that measure the heap ask often
-	said, err := e.Member(0).Command(ctx, "wchs")
+	text, err := e.Member(0).Command(ctx, "wchs")
 	require.NoError(t, err)
-	n, err := strconv.Atoi(regexp.MustCompile(`Total watches:(\d+)`).FindStringSubmatch(said)[1])
+	n, err := strconv.Atoi(regexp.MustCompile(`Total watches:(\d+)`).FindStringSubmatch(text)[1])
 	require.NoError(t, err)
 	return n
 }
@@ -61,7 +61,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 			for i := range requests {
 				requests[i] = p.Begin(ctx, "x")
 			}
-			recipetest.Until(t, "places in the line", func() bool { return joined.Load() == before+atOnce })
+			recipetest.Until(t, "places in the queue", func() bool { return joined.Load() == before+atOnce })
 			for _, r := range requests {
 				r.Waits(t)
 			}
@@ -70,7 +70,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 				recipetest.Wait(t, r.Done, "Lock returns")
 				assert.ErrorIs(t, r.Err, session.ErrNotAcquired)
 			}
-			lined(t, conn, "/fairlock/x", 1)
+			awaitEntries(t, conn, "/fairlock/x", 1)
 		}
 	}
 	waits(10 * atOnce)
@@ -99,8 +99,8 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	assert.Empty(t, children(t, conn, "/fairlock/x"))
 }
 
-// rewatch has the entry of somebody else watched, and not any more, again and
-// again: so does every request that stands behind it for a while, alone.
+// rewatch watches the entry of another client, and cancels the watch, again and again, as
+// each request does that waits behind it for a while, alone.
 func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 	t.Helper()
 	term, err := session.Engine(door.Key{}).Of(p.Session).Term(recipetest.Bounded(t))
@@ -132,12 +132,12 @@ func releaseWhileAway(t *testing.T) {
 		waiting := p.Begin(recipetest.Bounded(t), "x")
 		p.Stands(t, i+1)
 		second := holder.Begin(recipetest.Bounded(t), "x")
-		lined(t, conn, root+"/x", 3)
+		awaitEntries(t, conn, root+"/x", 3)
 		proxy.Refuse(true)
 		proxy.Reset()
 		recipetest.Until(t, "no connection", func() bool { return proxy.Stats().Open == 0 })
 		end(h)
-		lined(t, conn, root+"/x", 2)
+		awaitEntries(t, conn, root+"/x", 2)
 		waiting.Waits(t)
 		healed := recipetest.Now()
 		proxy.Refuse(false)
@@ -151,13 +151,13 @@ func releaseWhileAway(t *testing.T) {
 	p.Kept(t)
 }
 
-// reconnectsLoseNoTurn: sessions with many watches lose their connections again
+// reconnectsLoseNoPlace: sessions with many watches lose their connections again
 // and again while locks go from hand to hand.
-func reconnectsLoseNoTurn(t *testing.T) {
-	const parties, lines, rounds, cuts = 4, 20, 8, 20
+func reconnectsLoseNoPlace(t *testing.T) {
+	const clients, queues, rounds, cuts = 4, 20, 8, 20
 	e, root := shared(t)
-	var all [parties]*lockClient
-	var cut [parties]func()
+	var all [clients]*lockClient
+	var cut [clients]func()
 	for i := range all {
 		proxy := proxyOf(t, e, 0)
 		all[i] = newClient(t, root, recipetest.CalmTTL).open(t, proxy.Addr())
@@ -167,7 +167,7 @@ func reconnectsLoseNoTurn(t *testing.T) {
 	stop := make(chan struct{})
 	cutting.Go(func() {
 		for range cuts {
-			cut[rand.N(parties)]()
+			cut[rand.N(clients)]()
 			select {
 			case <-time.After(rand.N(100 * time.Millisecond)):
 			case <-stop:
@@ -176,12 +176,12 @@ func reconnectsLoseNoTurn(t *testing.T) {
 		}
 	})
 	var turns atomic.Int64
-	for line := range lines {
+	for q := range queues {
 		in, token := &inside{}, new(atomic.Int64)
 		for _, p := range all {
 			working.Go(func() {
 				for range rounds {
-					err := mutex.New(p.Session, fmt.Sprint("x", line)).Do(recipetest.Bounded(t), func(_ context.Context, h *session.Hold) error {
+					err := mutex.New(p.Session, fmt.Sprint("x", q)).Do(recipetest.Bounded(t), func(_ context.Context, h *session.Hold) error {
 						in.visit()
 						turns.Add(1)
 						assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
@@ -196,22 +196,22 @@ func reconnectsLoseNoTurn(t *testing.T) {
 	working.Wait()
 	close(stop)
 	cutting.Wait()
-	assert.EqualValues(t, parties*lines*rounds, turns.Load())
+	assert.EqualValues(t, clients*queues*rounds, turns.Load())
 	for _, p := range all {
 		p.Kept(t)
 	}
 }
 
-// deletedEntriesGrantNobodyTwice: an operator deletes the entry of a waiter
-// right before the one ahead is given back, at every distance.
-func deletedEntriesGrantNobodyTwice(t *testing.T) {
+// deletedEntriesGrantOneAtATime: an operator deletes the entry of a waiter right before the
+// holder ahead releases, at every distance.
+func deletedEntriesGrantOneAtATime(t *testing.T) {
 	const rounds = 40
 	e, root := shared(t)
 	conn := e.Client(t)
 	var in inside
-	var parties [3]*lockClient
-	for i := range parties {
-		parties[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+	var clients [3]*lockClient
+	for i := range clients {
+		clients[i] = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	}
 	work := func(r *recipetest.Request) <-chan struct{} {
 		done := make(chan struct{})
@@ -229,12 +229,12 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 	}
 	for round := range rounds {
 		name := fmt.Sprint("x", round)
-		held := parties[0].Lock(t, name)
-		second := parties[1].Begin(recipetest.Bounded(t), name)
-		names := lined(t, conn, root+"/"+name, 2)
-		third := parties[2].Begin(recipetest.Bounded(t), name)
-		lined(t, conn, root+"/"+name, 3)
-		if round%2 == 0 { // in the other half, the watches may not stand yet
+		held := clients[0].Lock(t, name)
+		second := clients[1].Begin(recipetest.Bounded(t), name)
+		names := awaitEntries(t, conn, root+"/"+name, 2)
+		third := clients[2].Begin(recipetest.Bounded(t), name)
+		awaitEntries(t, conn, root+"/"+name, 3)
+		if round%2 == 0 { // in the other half, the watches may not be armed yet
 			<-time.After(5 * time.Millisecond)
 		}
 		key := root + "/" + name + "/" + names[0]
@@ -255,11 +255,11 @@ func deletedEntriesGrantNobodyTwice(t *testing.T) {
 		for _, end := range ends {
 			recipetest.Wait(t, end, "a turn")
 		}
-		lined(t, conn, root+"/"+name, 0)
+		awaitEntries(t, conn, root+"/"+name, 0)
 	}
 	assert.EqualValues(t, 1, in.most.Load(), "holders at a time")
-	parties[0].Kept(t)
-	parties[2].Kept(t)
+	clients[0].Kept(t)
+	clients[2].Kept(t)
 }
 
 // TestNoChangeOfAnEntryIsMissed: one that was before the watch, and one between the event
@@ -295,5 +295,5 @@ func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	require.Equal(t, "1", value(), "read after Armed")
 	write("2")
 	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change"))
-	require.Equal(t, "3", value(), "read after Changed: the watch stands again by then")
+	require.Equal(t, "3", value(), "read after Changed: the watch is armed again by then")
 }

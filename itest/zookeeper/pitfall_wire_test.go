@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
-// joins says that a request is the transaction that creates an entry: the path
-// of its first step ends with what the server is to put the number after.
+// joins reports whether a request is the transaction that creates an entry: the server
+// appends the sequence number to the path of its first step.
 func joins(f zkframe.Frame) bool {
 	return f.Op() == zkframe.OpMulti && f.Number(12) == zkframe.OpCreate && strings.HasSuffix(f.FirstPath(), "-lock-")
 }
@@ -40,12 +40,12 @@ func harmless(f zkframe.Frame) zkframe.Frame {
 // wire is where a client dials, and sees every packet. Its hooks are set before
 // that, and may be nil.
 type wire struct {
-	refuse func(addr string) bool                               // says that a connection cannot be had
-	hello  func(f zkframe.Frame)                                // may change a handshake
-	before func(f zkframe.Frame) bool                           // false: the connection breaks in its place
-	swap   func(f zkframe.Frame) zkframe.Frame                  // what is sent in its place
-	after  func(f zkframe.Frame) bool                           // false: the connection breaks when it was sent
-	reply  func(request, f zkframe.Frame) (zkframe.Frame, bool) // what is handed on; false: the connection breaks in its place
+	refuse    func(addr string) bool                               // reports whether a connection is refused
+	handshake func(f zkframe.Frame)                                // may change a handshake
+	before    func(f zkframe.Frame) bool                           // false: the connection breaks in its place
+	swap      func(f zkframe.Frame) zkframe.Frame                  // what is sent in its place
+	after     func(f zkframe.Frame) bool                           // false: the connection breaks when it was sent
+	reply     func(request, f zkframe.Frame) (zkframe.Frame, bool) // what is handed on; false: the connection breaks in its place
 
 	mu       sync.Mutex
 	to       map[string]int  // connections by address
@@ -96,8 +96,8 @@ func (w *wire) seen() (requests []zkframe.Frame, down int) {
 	return append([]zkframe.Frame(nil), w.requests...), w.down
 }
 
-// answered is what was sent since then, with how much came back for each by its
-// number, which says nothing if there was more than one session.
+// answered returns the requests since forget, with the number of bytes of the answer to
+// each. This is wrong if there was more than one session.
 func (w *wire) answered() (requests []zkframe.Frame, back map[int32]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,9 +122,9 @@ type wireConn struct {
 
 	greeted bool // the handshake was sent
 
-	in    *bufio.Reader
-	heard bool          // its answer was read
-	ready zkframe.Frame // what is left of a packet to hand on
+	in       *bufio.Reader
+	received bool          // its answer was read
+	ready    zkframe.Frame // what is left of a packet to hand on
 
 	mu   sync.Mutex
 	sent map[int32]zkframe.Frame // requests that were not answered yet
@@ -139,8 +139,8 @@ func (c *wireConn) Write(packet []byte) (int, error) {
 	f := append(zkframe.Frame(nil), packet...)
 	if !c.greeted {
 		c.greeted = true
-		if c.w.hello != nil {
-			c.w.hello(f)
+		if c.w.handshake != nil {
+			c.w.handshake(f)
 		}
 		return c.Conn.Write(f)
 	}
@@ -171,8 +171,8 @@ func (c *wireConn) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		first := !c.heard
-		c.heard = true
+		first := !c.received
+		c.received = true
 		c.mu.Lock()
 		request := c.sent[f.Xid()]
 		delete(c.sent, f.Xid())

@@ -10,8 +10,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// The servers of the suites are processes, so that no goroutine of theirs can be taken for
-// one of ours.
+// The servers of the suites are processes, so that this process has no goroutines of theirs.
 
 // No server fails here, so a follower that is silent for a second wants nothing but a core,
 // and is waited for.

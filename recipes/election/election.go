@@ -25,7 +25,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// kind is the recipe's name in errors and in the line.
+// kind is the recipe's name in errors and entries.
 const kind = "election"
 
 // Election is a name with at most one leader. An Election is only a name and a session:
@@ -68,33 +68,27 @@ func (e *Election) Name() string { return e.name }
 // an address for example; it has at most 1 MiB (a little less on ZooKeeper). ctx bounds
 // only the wait, and ends it as in mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, error) {
-	h, err := e.campaign(ctx, value)
+	err := e.check(value)
+	if err == nil {
+		_, err = queue.Core().Enter(ctx, e.s, e.name, "", driver.Exclusive)
+	}
+	family := driver.FamilyMutex
+	if e.opts.Latch {
+		family = driver.FamilyLatch
+	}
+	h, err := queue.Acquire(ctx, e.s, queue.Request{
+		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...), Err: err,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("election: campaign for %q: %w", e.name, err)
 	}
 	return h, nil
 }
 
-func (e *Election) campaign(ctx context.Context, value string) (*session.Hold, error) {
-	err := e.check(value)
-	if err == nil && queue.Core().Inside(ctx, e.s, e.name) != nil {
-		err = session.ErrReentrant
-	}
-	family := driver.FamilyMutex
-	if e.opts.Latch {
-		family = driver.FamilyLatch
-	}
-	return queue.Acquire(ctx, e.s, queue.Request{
-		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...), Err: err,
-	})
-}
-
-// check says what is wrong with a value, before anything is sent.
+// check returns what is wrong with a value, before anything is sent.
 func (e *Election) check(value string) error {
-	if e.s == nil {
-		return nil // the first request returns the error
-	}
-	if i := queue.Core().Of(e.s).Info(); len(value) > i.MaxData {
+	// Info is zero for a Session that was never opened: there the request fails.
+	if i := queue.Core().Of(e.s).Info(); i.MaxData > 0 && len(value) > i.MaxData {
 		return fmt.Errorf("%w: a value of %d bytes, more than the %d that %s takes", session.ErrInvalidOptions, len(value), i.MaxData, i.Service)
 	}
 	return nil
@@ -188,9 +182,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// How long Run rests before it campaigns again when fn has run for less than
-// maxRest: from the first to the second, doubled each time, less up to a half, so
-// that not all come back at once.
+// The first and the longest rest of Run. Up to half of a rest is left out at random, so
+// that candidates do not all campaign at the same moment.
 const (
 	minRest = 100 * time.Millisecond
 	maxRest = 10 * time.Second
@@ -227,8 +220,8 @@ const (
 //		return nil // Run rests, longer each time, and campaigns again
 //	})
 func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Context, h *session.Hold) error) error {
-	rest := minRest
-	for {
+	clock := queue.Core().Of(e.s).Clock()
+	for rest := minRest; ; rest = min(2*rest, maxRest) {
 		h, err := e.Campaign(ctx, value)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -236,7 +229,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 			}
 			return err
 		}
-		began := queue.Core().Of(e.s).Clock().Now()
+		began := clock.Now()
 		lost, err := e.work(ctx, h, fn)
 		switch {
 		case ctx.Err() != nil:
@@ -246,23 +239,21 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 		case err != nil:
 			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
-		if queue.Core().Of(e.s).Clock().Now().Sub(began) >= maxRest {
-			rest = minRest
+		if clock.Now().Sub(began) >= maxRest {
+			rest = minRest / 2 // and minRest after the next run
 			continue
 		}
-		driver.Sleep(ctx, queue.Core().Of(e.s).Clock(), rest/2+driver.Jitter(queue.Core().Of(e.s).Clock(), rest/2))
-		rest = min(2*rest, maxRest)
+		driver.Sleep(ctx, clock, rest/2+driver.Jitter(clock, rest/2))
 	}
 }
 
-// work calls fn as the leader and resigns. It reports whether the leadership was
-// lost, and returns the error of fn, nil if that is only the end of its context.
+// work calls fn as the leader and resigns. It reports whether the leadership was lost, and
+// returns the error of fn, nil if that is only the end of fn's context.
 func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) (lost bool, err error) {
 	// Do joins a loss to what fn returns, also one that only Unlock has found.
 	done := queue.Do(ctx, func(context.Context) (*session.Hold, error) { return h, nil }, func(ctx context.Context, h *session.Hold) error {
 		fnErr := fn(ctx, h)
-		ended := ctx.Err() != nil && (errors.Is(fnErr, context.Canceled) || errors.Is(fnErr, context.Cause(ctx)))
-		if !ended {
+		if ctx.Err() == nil || !errors.Is(fnErr, context.Canceled) && !errors.Is(fnErr, context.Cause(ctx)) {
 			err = fnErr
 		}
 		return fnErr
@@ -270,8 +261,8 @@ func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx contex
 	return errors.Is(done, session.ErrLost), err
 }
 
-// ended is what Run returns when its context has ended: with the cause if that has
-// one of its own, and with the error of the work if there is one.
+// ended returns the error of Run when its context has ended. It includes the context's
+// cause and the error of the work, if there are any.
 func (e *Election) ended(ctx context.Context, work error) error {
 	err := fmt.Errorf("election: run for %q: %w", e.name, ctx.Err())
 	if c := context.Cause(ctx); !errors.Is(c, ctx.Err()) {
@@ -283,8 +274,7 @@ func (e *Election) ended(ctx context.Context, work error) error {
 	return err
 }
 
-// Queue returns the candidates in order, the leader first. It includes entries of other
-// programs.
+// Queue returns the candidates in order, the leader first, other programs' ones included.
 func (e *Election) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, e.s, kind, e.name)
 }

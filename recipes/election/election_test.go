@@ -54,7 +54,7 @@ func TestRunRestsLongerEachTimeUpToTenSeconds(t *testing.T) {
 	})
 }
 
-func TestRunRestsNotAfterWorkThatTookItsTime(t *testing.T) {
+func TestRunDoesNotRestAfterLongWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := election.New(open(t, membackend.New().NewClient(), nil), "n")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func TestRunRestsNotAfterWorkThatTookItsTime(t *testing.T) {
 	})
 }
 
-func TestRunCampaignsAgainAfterALossAndLogsAnErrorBesideIt(t *testing.T) {
+func TestRunCampaignsAgainAfterALossAndLogsOtherErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		st := membackend.New()
@@ -83,18 +83,18 @@ func TestRunCampaignsAgainAfterALossAndLogsAnErrorBesideIt(t *testing.T) {
 		runs := 0
 		err := e.Run(ctx, "v", func(ctx context.Context, h *session.Hold) error {
 			switch runs++; runs {
-			case 1: // an error beside a loss
+			case 1: // an error and a loss
 				st.Delete("n", memtest.Entries(st, "n")[0].Key)
 				<-ctx.Done()
 				return errors.New("cannot write")
-			case 2: // an error beside a loss that this hold has not seen yet
+			case 2: // an error, and a loss that this hold has not seen yet
 				st.Delete("n", memtest.Entries(st, "n")[0].Key)
 				return errors.New("refused by the table")
 			case 3: // nothing but the loss
 				st.Delete("n", memtest.Entries(st, "n")[0].Key)
 				<-ctx.Done()
 				return context.Cause(ctx)
-			case 4: // a resource says that the leadership is lost
+			case 4: // a resource reports that the leadership is lost
 				return session.ErrLost
 			}
 			cancel(errors.New("enough"))
@@ -113,8 +113,7 @@ func TestRunCampaignsAgainAfterALossAndLogsAnErrorBesideIt(t *testing.T) {
 	})
 }
 
-// The read that finds out who leads must not outlive the session because no
-// server answers.
+// The read of the leader must end with the session although no server answers.
 func TestObserveEndsWithItsSessionWhileItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
@@ -134,7 +133,7 @@ func TestObserveEndsWithItsSessionWhileItReads(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		c.OnSend(func(op fault.Op) {
-			if op == fault.Names {
+			if op == fault.Read {
 				c.Cut(fault.Both)
 			}
 		})
@@ -155,8 +154,8 @@ func TestObserveEndsWithItsSessionWhileItReads(t *testing.T) {
 	})
 }
 
-// Who observes reads when it is told, not all the time.
-func TestObserveReadsOnlyWhenItIsTold(t *testing.T) {
+// An observer reads after an event, and not all the time.
+func TestObserveReadsOnlyAfterAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		leads := election.New(open(t, st.NewClient(), nil), "n")
@@ -171,17 +170,17 @@ func TestObserveReadsOnlyWhenItIsTold(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Second)
-		before := c.Sent(fault.Names)
+		before := c.Sent(fault.Read)
 		time.Sleep(time.Minute)
-		assert.LessOrEqual(t, c.Sent(fault.Names)-before, 6, "the net under the watch")
+		assert.LessOrEqual(t, c.Sent(fault.Read)-before, 6, "the reads without an event")
 
-		before = c.Sent(fault.Names)
+		before = c.Sent(fault.Read)
 		for range 1000 {
 			require.NoError(t, leads.Proclaim(t.Context(), h, time.Now().String()))
 			time.Sleep(100 * time.Microsecond)
 		}
 		time.Sleep(time.Second)
-		assert.Less(t, c.Sent(fault.Names)-before, 50, "many changes are one")
+		assert.Less(t, c.Sent(fault.Read)-before, 50, "many changes are one")
 		cancel()
 		require.NoError(t, h.Unlock())
 	})

@@ -74,7 +74,7 @@ func ExampleElection_IsLeader() {
 	// resigned: <nil> false
 }
 
-// Leader asks the service who leads.
+// Leader reads the current leader.
 func ExampleElection_Leader() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)

@@ -57,14 +57,14 @@ func ExampleElection_Campaign() {
 
 	fmt.Println("resigned:", h.Unlock())
 	_, err = e.Leader(ctx)
-	fmt.Println("nobody leads:", errors.Is(err, session.ErrNoLeader))
+	fmt.Println("no leader:", errors.Is(err, session.ErrNoLeader))
 	// Output:
 	// 10.0.0.7:8080 of web-2 with token 1 <nil>
 	// resigned: <nil>
-	// nobody leads: true
+	// no leader: true
 }
 
-// Observe tells who leads, and that nobody does, for as long as one wants to know.
+// Observe yields the leader and each change, until the loop ends.
 func ExampleElection_Observe() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
@@ -80,10 +80,10 @@ func ExampleElection_Observe() {
 		case err != nil:
 			log.Fatal(err)
 		case l.Vacant() && h == nil:
-			fmt.Println("nobody leads")
+			fmt.Println("no leader")
 			h, err = e.Campaign(ctx, "10.0.0.7:8080")
 		case l.Vacant():
-			fmt.Println("nobody leads any more")
+			fmt.Println("no leader any more")
 			return
 		default:
 			fmt.Println(l.Value, "leads")
@@ -94,7 +94,7 @@ func ExampleElection_Observe() {
 		}
 	}
 	// Output:
-	// nobody leads
+	// no leader
 	// 10.0.0.7:8080 leads
-	// nobody leads any more
+	// no leader any more
 }

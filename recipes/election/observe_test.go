@@ -19,12 +19,12 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// soon is how quickly news is told where nothing takes time: far below the
-// seconds after which one who observes reads without being told.
+// soon is how quickly a change is yielded where nothing takes time: far below the seconds
+// after which an observer reads without an event.
 const soon = 50 * time.Millisecond
 
-// observed starts to observe, and returns what gives the last value that was told;
-// "-" if nobody leads.
+// observed starts to observe, and returns a function that returns the value that was
+// yielded last, "-" if there is no leader.
 func observed(t *testing.T, s *session.Session) (last func() string) {
 	t.Helper()
 	var value atomic.Value
@@ -50,7 +50,7 @@ func observed(t *testing.T, s *session.Session) (last func() string) {
 	}
 }
 
-func TestObserveTellsAtOnce(t *testing.T) {
+func TestObserveYieldsChangesAtOnce(t *testing.T) {
 	for _, kind := range []memory.Options{{}, {First: true, Near: true, Sequences: true, Later: true}} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memtest.NewWith(kind)
@@ -84,7 +84,7 @@ func TestObserveTellsAtOnce(t *testing.T) {
 	}
 }
 
-// What happens between the read and the moment from which the watch tells.
+// What happens between the read and the moment from which the watch reports.
 func TestObserveMissesNothingBeforeItsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
@@ -117,7 +117,7 @@ func TestObserveLeavesNoWatch(t *testing.T) {
 		for range 3 {
 			for _, err := range e.Observe(t.Context()) {
 				require.NoError(t, err)
-				assert.EqualValues(t, 1, b.Live(), "one watch for one who observes")
+				assert.EqualValues(t, 1, b.Live(), "one watch for one observer")
 				break
 			}
 			assert.Zero(t, b.Live())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // LockAll acquires several locks as one. It joins all queues in one transaction, blocks
@@ -58,16 +59,10 @@ func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hol
 	return h, nil
 }
 
-// What cannot be taken together.
-var (
-	errFew      = fmt.Errorf("%w: give at least two locks; use Lock for one", session.ErrInvalidOptions)
-	errSessions = fmt.Errorf("%w: the locks must be of one Session, because one transaction acquires them", session.ErrInvalidOptions)
-)
-
-// requests checks the locks, before anything is sent.
+// requests checks the locks, before anything is sent. Hooks report only Request.Err.
 func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, error) {
 	if len(locks) < 2 {
-		return nil, errFew
+		return nil, fmt.Errorf("%w: give at least two locks; use Lock for one", session.ErrInvalidOptions)
 	}
 	rs := make([]queue.Request, len(locks))
 	for i, m := range locks {
@@ -75,11 +70,11 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 			return nil, fmt.Errorf("%w: lock %d is nil", session.ErrInvalidOptions, i+1)
 		}
 		if m.s != locks[0].s {
-			return nil, fmt.Errorf("%w: %q and %q are not", errSessions, locks[0].name, m.name)
+			return nil, fmt.Errorf("%w: the locks must be of one Session, because one transaction acquires them: %q and %q are not", session.ErrInvalidOptions, locks[0].name, m.name)
 		}
 		r := m.request(try)
-		if queue.Core().Inside(ctx, m.s, m.name) != nil {
-			r.Err = session.ErrReentrant
+		if _, err := queue.Core().Enter(ctx, m.s, m.name, "", driver.Exclusive); err != nil {
+			r.Err = err
 		}
 		if r.Err != nil {
 			r.Err = fmt.Errorf("%q: %w", m.name, r.Err)
@@ -92,7 +87,7 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 	return rs, nil
 }
 
-// names are those of the locks, as an error shows them.
+// names returns the names of the locks for an error.
 func names(locks []*Mutex) string {
 	quoted := make([]string, len(locks))
 	for i, m := range locks {

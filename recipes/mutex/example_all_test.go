@@ -30,7 +30,7 @@ func ExampleLockAll() {
 	// <nil>
 }
 
-// A robust mutex tells that the holder before has died, so that what it was doing
+// A robust mutex reports that the previous holder has died, so that what it was doing
 // can be repaired first.
 func ExampleNewWith_robust() {
 	ctx := context.Background()
@@ -44,7 +44,7 @@ func ExampleNewWith_robust() {
 	if _, err := mutex.NewWith(crashes, "ledger", robust).Lock(ctx); err != nil {
 		log.Fatal(err)
 	}
-	store.Expire(store.Sessions()[0]) // nobody waits at this moment
+	store.Expire(store.Sessions()[0]) // there is no waiter at this moment
 
 	s, err := store.Open(ctx, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// The first choice: Do waits for its turn, runs the work, and gives back when
+// The first choice: Do waits for its turn, runs the work, and releases the lock when
 // the work has ended.
 func ExampleMutex_Do() {
 	ctx := context.Background()
@@ -76,14 +76,14 @@ func ExampleMutex_Lock() {
 	}
 	store.Expire(store.Sessions()[0]) // an operator ends our session at the service
 
-	<-h.Context().Done() // stop working: somebody else may hold from now on
+	<-h.Context().Done() // stop working: another client may hold from now on
 	fmt.Println("still good for", h.Remaining())
 	fmt.Println("lost:", errors.Is(context.Cause(h.Context()), session.ErrLost))
-	fmt.Println("unlock says so too:", errors.Is(h.Unlock(), session.ErrLost))
+	fmt.Println("unlock reports it too:", errors.Is(h.Unlock(), session.ErrLost))
 	// Output:
 	// still good for 0s
 	// lost: true
-	// unlock says so too: true
+	// unlock reports it too: true
 }
 
 func ExampleMutex_TryLock() {
@@ -111,7 +111,7 @@ func ExampleMutex_TryLock() {
 	// held by nightly
 }
 
-// A request that gives up leaves nothing in the line.
+// A request that gives up leaves nothing in the queue.
 func ExampleMutex_Lock_timeout() {
 	ctx := context.Background()
 	store := membackend.New()
@@ -138,7 +138,7 @@ func ExampleMutex_Lock_timeout() {
 	// in the queue: 1 <nil>
 }
 
-// Whoever asks sees the line: the holder first, then those who wait.
+// Queue returns the entries in order: the holder first, then the waiters.
 func ExampleMutex_Queue() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, &session.Options{Label: "worker 1"})
@@ -153,18 +153,18 @@ func ExampleMutex_Queue() {
 	}
 	defer h.Unlock()
 
-	line, err := m.Queue(ctx)
+	entries, err := m.Queue(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for place, e := range line {
+	for place, e := range entries {
 		fmt.Println(place, e.Label, e.Mode, "token", e.Token)
 	}
 	// Output:
 	// 0 worker 1 exclusive token 1
 }
 
-// A reentrant lock may be taken again by whoever is given the hold's context.
+// A reentrant lock can be acquired again with the hold's context.
 func ExampleNewWith_reentrant() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
@@ -208,7 +208,7 @@ func ExampleNewWith() {
 	// b false
 }
 
-// For code that knows only sync.Locker. It cannot be told of a loss.
+// For code that knows only sync.Locker, which cannot report a loss.
 func ExampleMutex_Locker() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)

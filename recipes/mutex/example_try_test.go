@@ -26,10 +26,10 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	_, err = b.TryLock(ctx)
-	fmt.Println(a.Name(), "is taken:", errors.Is(err, session.ErrNotAcquired))
+	fmt.Println(a.Name(), "is held:", errors.Is(err, session.ErrNotAcquired))
 	fmt.Println("unlock:", h.Unlock())
 	// Output:
-	// orders/settle is taken: true
+	// orders/settle is held: true
 	// unlock: <nil>
 }
 
@@ -66,13 +66,13 @@ func ExampleTryLockAll() {
 	defer s.Close()
 
 	a, b := mutex.New(s, "account/a"), mutex.New(s, "account/b")
-	taken, err := b.Lock(ctx)
+	held, err := b.Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	_, err = mutex.TryLockAll(ctx, a, b)
-	fmt.Println("one is taken:", errors.Is(err, session.ErrNotAcquired))
-	if err := taken.Unlock(); err != nil {
+	fmt.Println("one is held:", errors.Is(err, session.ErrNotAcquired))
+	if err := held.Unlock(); err != nil {
 		log.Fatal(err)
 	}
 	h, err := mutex.TryLockAll(ctx, a, b)
@@ -82,7 +82,7 @@ func ExampleTryLockAll() {
 	fmt.Println("acquired", h.Names())
 	fmt.Println("unlock:", h.Unlock())
 	// Output:
-	// one is taken: true
+	// one is held: true
 	// acquired [account/a account/b]
 	// unlock: <nil>
 }

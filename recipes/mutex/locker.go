@@ -3,6 +3,7 @@ package mutex
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fairlock/fairlock/session"
 )
@@ -10,11 +11,9 @@ import (
 // Locker is the lock as a sync.Locker, for code that takes nothing else. Prefer Lock or
 // Do: a sync.Locker can report neither that waiting failed nor that the lock was lost.
 type Locker struct {
-	m   *Mutex
-	ctx context.Context //nolint:containedctx // sync.Locker has no place for it
-
-	mu   sync.Mutex
-	hold *session.Hold
+	m    *Mutex
+	ctx  context.Context //nolint:containedctx // sync.Locker has no place for it
+	hold atomic.Pointer[session.Hold]
 }
 
 var _ sync.Locker = (*Locker)(nil)
@@ -29,29 +28,18 @@ func (l *Locker) Lock() {
 	if err != nil {
 		panic(err)
 	}
-	l.mu.Lock()
-	l.hold = h
-	l.mu.Unlock()
+	l.hold.Store(h)
 }
 
 // Unlock releases the lock. It panics if the lock is not held, as sync.Mutex does. It
 // does not report a loss: the context of Hold and the session's hooks do.
 func (l *Locker) Unlock() {
-	l.mu.Lock()
-	h := l.hold
-	l.hold = nil
-	l.mu.Unlock()
+	h := l.hold.Swap(nil)
 	if h == nil {
 		panic("mutex: unlock of unlocked Locker")
 	}
-	// Lost or pending, there is nothing that the caller of a sync.Locker could
-	// do about it.
-	_ = h.Unlock()
+	_ = h.Unlock() // lost or pending: the caller of a sync.Locker cannot act on it
 }
 
 // Hold returns the current hold, for its token and its context, or nil.
-func (l *Locker) Hold() *session.Hold {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.hold
-}
+func (l *Locker) Hold() *session.Hold { return l.hold.Load() }

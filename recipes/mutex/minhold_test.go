@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestMinHoldKeepsTheLockTaken(t *testing.T) {
+func TestMinHoldKeepsTheLockHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		s, other := open(t, st, nil), open(t, st, nil)
@@ -67,7 +67,7 @@ func TestMinHoldEndsWithTheSession(t *testing.T) {
 	})
 }
 
-// Three replicas with tickers that are not quite together try the same job.
+// Three replicas attempt the same job, with tickers that are not quite together.
 func TestTryDoWithMinHoldRunsAJobOncePerTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()

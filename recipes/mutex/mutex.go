@@ -23,7 +23,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// kind is the recipe's name in errors and in the line.
+// kind is the recipe's name in errors and entries.
 const kind = "mutex"
 
 // Mutex is a lock with at most one holder, among all processes that use the same name
@@ -112,10 +112,14 @@ func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold, error) {
 	r := m.request(try)
 	var h *session.Hold
-	var err error
 	if r.Err == nil {
-		h, r.Err = m.enter(ctx)
+		reentrant := ""
+		if m.opts.Reentrant {
+			reentrant = kind
+		}
+		h, r.Err = queue.Core().Enter(ctx, m.s, m.name, reentrant, driver.Exclusive)
 	}
+	var err error
 	if h == nil {
 		h, err = queue.Acquire(ctx, m.s, r)
 	}
@@ -125,7 +129,7 @@ func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold
 	return h, nil
 }
 
-// request is what the engine is asked for.
+// request returns the request to the engine.
 func (m *Mutex) request(try bool) queue.Request {
 	r := queue.Request{
 		Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Try: try,
@@ -138,23 +142,6 @@ func (m *Mutex) request(try bool) queue.Request {
 		r.Err = fmt.Errorf("%w: MinHold %s is negative", session.ErrInvalidOptions, m.opts.MinHold)
 	}
 	return r
-}
-
-// enter looks whether the caller is inside already. It returns neither hold nor
-// error if not.
-func (m *Mutex) enter(ctx context.Context) (*session.Hold, error) {
-	h := queue.Core().Inside(ctx, m.s, m.name)
-	if h == nil {
-		return nil, nil //nolint:nilnil // "not inside" is neither
-	}
-	if !m.opts.Reentrant || h.Kind() != kind { // a reader of this name excludes nobody
-		return nil, session.ErrReentrant
-	}
-	h, err := queue.Core().Inner(h).Reenter(ctx, driver.Exclusive)
-	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
-	}
-	return h, nil
 }
 
 // Do acquires the lock, calls fn and releases the lock. fn's context is cancelled when
@@ -176,8 +163,7 @@ func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, h *sessi
 	return queue.Do(ctx, m.TryLock, fn)
 }
 
-// Queue returns the queue in order, the holder first. It includes entries of other
-// programs.
+// Queue returns the queue in order, the holder first, other programs' entries included.
 func (m *Mutex) Queue(ctx context.Context) ([]session.Entry, error) {
 	return queue.List(ctx, m.s, kind, m.name)
 }

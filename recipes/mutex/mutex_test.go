@@ -47,9 +47,9 @@ func TestReentrancy(t *testing.T) {
 			return mutex.New(s, "other").Do(ctx, func(ctx context.Context, _ *session.Hold) error {
 				_, err := m.Lock(ctx) // through another hold's context
 				require.ErrorIs(t, err, session.ErrReentrant)
-				line, err := s.Queue(ctx, "other")
+				entries, err := s.Queue(ctx, "other")
 				require.NoError(t, err)
-				detail := session.Engine(door.Key{}).Detail(line[0])
+				detail := session.Engine(door.Key{}).Detail(entries[0])
 				assert.Equal(t, []string{"parent's", "n"}, door.MetaOf(&detail).Holds)
 				return nil
 			})
@@ -71,7 +71,7 @@ func TestReentrancy(t *testing.T) {
 		assert.Equal(t, h1.Token(), h2.Token())
 		require.NoError(t, h1.Unlock())
 		require.NoError(t, h2.Context().Err())
-		require.Len(t, memtest.Entries(st, "n"), 1, "given back at the last Unlock")
+		require.Len(t, memtest.Entries(st, "n"), 1, "released at the last Unlock")
 		require.NoError(t, h2.Unlock())
 		assert.Empty(t, memtest.Entries(st, "n"))
 		h3, err := r.Lock(context.WithoutCancel(h2.Context())) // an unlocked hold does not count
@@ -81,18 +81,18 @@ func TestReentrancy(t *testing.T) {
 	})
 }
 
-// A reentrant lock must not take another recipe's hold of its name for its own:
-// that of a reader or of a few permits excludes nobody.
+// A reentrant lock must not enter another recipe's hold of its name: that of a reader or
+// of a few permits does not exclude other holds.
 func TestReentrantIsOnlyInsideItsOwnKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		s := open(t, st, nil)
-		for kind, take := range map[string]func() (*session.Hold, error){
+		for kind, acquire := range map[string]func() (*session.Hold, error){
 			"reader":  func() (*session.Hold, error) { return rwlock.New(s, "n").RLock(t.Context()) },
 			"permits": func() (*session.Hold, error) { return semaphore.New(s, "n", 2).Acquire(t.Context(), 1) },
 			"leader":  func() (*session.Hold, error) { return election.New(s, "n").Campaign(t.Context(), "v") },
 		} {
-			h, err := take()
+			h, err := acquire()
 			require.NoError(t, err)
 			_, err = mutex.NewWith(s, "n", mutex.Options{Reentrant: true}).Lock(h.Context())
 			require.ErrorIs(t, err, session.ErrReentrant, kind)
@@ -101,7 +101,7 @@ func TestReentrantIsOnlyInsideItsOwnKind(t *testing.T) {
 	})
 }
 
-func TestDoGivesBack(t *testing.T) {
+func TestDoReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		m := mutex.New(open(t, st, nil), "n")
@@ -116,7 +116,7 @@ func TestDoGivesBack(t *testing.T) {
 		err = m.Do(ctx, func(ctx context.Context, _ *session.Hold) error {
 			cancel()
 			<-ctx.Done()
-			assert.Len(t, memtest.Entries(st, "n"), 1, "the end of ctx alone does not give back")
+			assert.Len(t, memtest.Entries(st, "n"), 1, "the end of ctx alone does not release")
 			return ctx.Err()
 		})
 		require.ErrorIs(t, err, context.Canceled)

@@ -18,15 +18,13 @@ import (
 // A run has succeeded when fn has returned nil and the service has recorded the key,
 // which it does only while the lock is held. After an error or a panic of fn, or when
 // the lock is lost, nothing is recorded, and the next caller runs fn again. A process
-// that ends between fn and the record leaves none either: the work is done at least
-// once, and a resource can compare the tokens to find which run is the later one. If the record
-// fails after fn has succeeded, Once returns the error of the record.
+// that ends between fn and the record leaves none either: the work is done at least once,
+// and a resource can find the later run by the tokens. If the record fails after fn has
+// succeeded, Once returns the error of the record.
 //
 // The service remembers the last 100 keys of a lock, in the order in which their runs
-// ended, until an operator deletes them; there is no other bound in time. Keys are
-// compared for equality only, so each key has its own run, in the order of the calls. A
-// caller that comes after 100 other keys with an old one, because it was stopped for so
-// long, runs fn again.
+// ended, until an operator deletes them. A caller with an older key, because it was stopped
+// for so long, runs fn again. Keys are compared for equality only.
 //
 // A key is 1 to 256 bytes of UTF-8, or the error is session.ErrInvalidOptions. With a
 // ctx that comes from a live hold of this lock it is session.ErrReentrant, also with

@@ -15,12 +15,12 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// several are the cases of locks that are taken together.
+// several are the cases of locks that are acquired together.
 func several() []testCase {
 	return []testCase{
 		{"OppositeOrdersNeverDeadlock", allOrders},
 		{"AllHaveOneTokenThatRisesWithThoseOfOthers", allTokens},
-		{"AllCostTwoRequestsWhenNobodyIsThere", allCost},
+		{"AllCostTwoRequestsInEmptyQueues", allCost},
 		{"AllAreFairToSinglesAndTheyToAll", allFair},
 		{"TryAllWritesNothingWhenOneIsTaken", allTry},
 		{"InsideAllIsInsideEach", allInside},
@@ -51,53 +51,53 @@ func wantOne(name string) locking {
 	}
 }
 
-// queueAll starts a LockAll and returns when it stands in all lines.
+// queueAll starts a LockAll and returns when it has a place in all queues.
 func (p *Client) queueAll(ctx context.Context, names ...string) *Request {
 	p.w.t.Helper()
 	return p.queueFor(ctx, wantAll(names...))
 }
 
-// joins takes in that a request has joined again.
+// joins waits until a request has joined again.
 func (p *Client) joins() {
 	p.w.t.Helper()
-	within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
+	within(p.w.t, p.w.timeout(), p.joined, "a place in the queue")
 }
 
-// holdAll takes locks that are free.
+// holdAll acquires locks that are free.
 func (p *Client) holdAll(names ...string) *session.Hold {
 	p.w.t.Helper()
 	return p.queueAll(p.w.soon(), names...).granted()
 }
 
-// holdOne takes a lock that is free.
+// holdOne acquires a lock that is free.
 func (p *Client) holdOne(name string) *session.Hold {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), wantOne(name)).granted()
 }
 
-// lineHas waits until a line has that many entries.
-func (w *Fixture) lineHas(n int, line, why string) {
+// queueHas waits until a queue has that many entries.
+func (w *Fixture) queueHas(n int, queue, why string) {
 	w.t.Helper()
-	deadline := time.Now().Add(w.patience())
-	for w.svc.Count(w.t, line) != n {
+	deadline := time.Now().Add(w.timeout())
+	for w.svc.Count(w.t, queue) != n {
 		if time.Now().After(deadline) {
-			require.Equal(w.t, n, w.svc.Count(w.t, line), "%s: %s", line, why)
+			require.Equal(w.t, n, w.svc.Count(w.t, queue), "%s: %s", queue, why)
 		}
-		time.Sleep(w.h.TTL / 200) // asking again is all one can do from outside
+		time.Sleep(w.h.TTL / 200) // no event shows the count
 	}
 }
 
-// empty waits until nothing is left in the lines.
-func (w *Fixture) empty(lines ...string) {
+// empty waits until nothing is left in the queues.
+func (w *Fixture) empty(queues ...string) {
 	w.t.Helper()
-	for _, l := range lines {
-		w.lineHas(0, l, "nothing is left")
+	for _, q := range queues {
+		w.queueHas(0, q, "nothing is left")
 	}
 }
 
-// allOrders has many take some of several locks in any order, and singles too.
-// What they do inside is not synchronised otherwise: the race detector is the
-// judge of exclusion, and who waits in a circle does not come to the end.
+// allOrders has many goroutines acquire some of several locks in any order, or one alone.
+// Nothing else synchronises what they do while they hold: the race detector checks
+// exclusion, and goroutines that wait for each other in a circle never return.
 func allOrders(w *Fixture) {
 	ps := w.clients(4)
 	names := []string{"a", "b", "c", "d"}
@@ -151,9 +151,9 @@ func allTokens(w *Fixture) {
 		assert.Equal(w.t, []string{"c", "a", "b"}, h.Names())
 		assert.Len(w.t, Refs(h), 3)
 		for _, n := range h.Names() {
-			line := p.line(n)
-			require.Len(w.t, line, 1)
-			assert.EqualValues(w.t, h.Token(), line[0].Token, "one token in all lines")
+			entries := p.entriesOf(n)
+			require.Len(w.t, entries, 1)
+			assert.EqualValues(w.t, h.Token(), entries[0].Token, "one token in all queues")
 		}
 		w.unlock(h)
 		require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
@@ -163,7 +163,7 @@ func allTokens(w *Fixture) {
 
 func allCost(w *Fixture) {
 	p := w.Client("alone")
-	w.unlock(p.holdAll("a", "b", "c")) // the first time lines may have to be made
+	w.unlock(p.holdAll("a", "b", "c")) // the first time queues may have to be made
 	p.costsTwo(func() *session.Hold { return p.holdAll("a", "b", "c") })
 }
 
@@ -178,12 +178,12 @@ func allFair(w *Fixture) {
 	w.unlock(held)
 	h := before.granted()
 	for _, r := range []*Request{all, behindX, behindY, other} {
-		require.True(w.t, r.waiting(), "somebody overtook")
+		require.True(w.t, r.waiting(), "a request overtook")
 	}
 	w.unlock(h)
 	h = all.granted()
 	for _, r := range []*Request{behindX, behindY, other} {
-		require.True(w.t, r.waiting(), "somebody overtook")
+		require.True(w.t, r.waiting(), "a request overtook")
 	}
 	w.unlock(h)
 	x, y := behindX.granted(), behindY.granted()
@@ -201,12 +201,12 @@ func allTry(w *Fixture) {
 		_, err := mutex.TryLockAll(w.soon(), locks(b.Session, "x", "y", "z")...)
 		require.ErrorIs(w.t, err, session.ErrNotAcquired, "%d", i)
 		require.ErrorContains(w.t, err, "(holder)")
-		for _, line := range []string{"x", "y", "z"} {
+		for _, queue := range []string{"x", "y", "z"} {
 			want := 0
-			if line == n {
+			if queue == n {
 				want = 1
 			}
-			assert.Equal(w.t, want, w.svc.Count(w.t, line), "it has written nothing")
+			assert.Equal(w.t, want, w.svc.Count(w.t, queue), "it has written nothing")
 		}
 		assert.Empty(w.t, b.joined)
 		w.unlock(held)
@@ -233,7 +233,7 @@ func allInside(w *Fixture) {
 	}
 	other, err := mutex.New(p.Session, "other").Lock(h.Context())
 	require.NoError(w.t, err)
-	assert.Equal(w.t, []string{"x", "y"}, metaOf(p.line("other")[0]).Holds)
+	assert.Equal(w.t, []string{"x", "y"}, metaOf(p.entriesOf("other")[0]).Holds)
 	w.unlock(other)
 	w.unlock(h)
 	h, err = mutex.LockAll(context.WithoutCancel(h.Context()), locks(p.Session, "x", "y")...)

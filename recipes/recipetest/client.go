@@ -124,14 +124,14 @@ func (c *Client) Lost() []session.Event {
 	return slices.Clone(c.lost)
 }
 
-// Rejoined returns the events of requests that had to begin anew.
+// Rejoined returns the events of requests that had to join again.
 func (c *Client) Rejoined() []session.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.rejoined)
 }
 
-// Stands waits until the client has got n places, in a case that receives none of
+// Stands waits until the client's requests have joined n times, in a case that receives none of
 // them.
 func (c *Client) Stands(t testing.TB, n int) {
 	t.Helper()

@@ -14,21 +14,21 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// crowds are the cases of many holders beside whom there is room.
+// crowds are the cases of many holders at once, with room for one more.
 func crowds() []testCase {
 	return []testCase{
-		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(reading) }},
-		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.besideMany(wanting(1, 10_000)) }},
+		{"AFreeReadLockBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.withMany(reading) }},
+		{"AFreePermitBehindManyCostsOneReadMoreThanBehindTwo", func(w *Fixture) { w.withMany(wanting(1, 10_000)) }},
 	}
 }
 
-// holders is how many hold. Reads that show eight times as many entries each time need
+// holders is the number of holders. Reads that show eight times as many entries each time need
 // four for so many; two are enough.
 const holders = 200
 
-// besideMany counts what a hold sends that is granted beside two, and beside many
-// of another session. What a backend sends for each hold is in both.
-func (w *Fixture) besideMany(lock locking) {
+// withMany counts the requests for a hold that is granted behind two holds of another
+// session, and behind many. What a backend sends for each hold is in both counts.
+func (w *Fixture) withMany(lock locking) {
 	many, one := w.Client("many"), w.Client("one")
 	var holds []*session.Hold
 	add := func(n int) {
@@ -39,8 +39,8 @@ func (w *Fixture) besideMany(lock locking) {
 			<-many.joined
 		}
 	}
-	// Of three plays the cheapest: what is sent in the background may be counted,
-	// and may come later.
+	// The least of three: requests of the background may be counted too, or may come
+	// later.
 	cost := func() int {
 		least := 1 << 30
 		for range 3 {
@@ -56,7 +56,7 @@ func (w *Fixture) besideMany(lock locking) {
 	add(2)
 	few := cost()
 	add(holders - 2)
-	assert.LessOrEqual(w.t, cost(), few+1, "requests to hold behind %d holders, beside %d behind two", holders, few)
+	assert.LessOrEqual(w.t, cost(), few+1, "requests to hold behind %d holders; %d behind two", holders, few)
 	for _, h := range holds {
 		w.unlock(h)
 	}
@@ -71,7 +71,7 @@ func semaphoreCrowds() []testCase {
 	}
 }
 
-// many is n, or a fifth of it on servers that have other cases to serve.
+// many is n, or a fifth of it on servers that serve other cases at the same time.
 func (w *Fixture) many(n int) int {
 	if w.h.Parallel {
 		return n / 5
@@ -79,7 +79,7 @@ func (w *Fixture) many(n int) int {
 	return n
 }
 
-// crowd has hundreds of goroutines of a few sessions ask for permits, some of
+// crowd has hundreds of goroutines of a few sessions request permits, some of
 // which give up, while the limit goes up and down between the two.
 func crowd(w *Fixture, least, most int64) {
 	seed := rand.Uint64()
@@ -123,11 +123,11 @@ func crowd(w *Fixture, least, most int64) {
 		wg.Wait()
 	}()
 	w.resizeUntil(done, ps[0], rand.New(rand.NewPCG(seed, 1000)), least, most)
-	assert.Greater(w.t, granted.Load(), int64(w.many(200)), "they get on: most of the two that each asks for")
+	assert.Greater(w.t, granted.Load(), int64(w.many(200)), "most of the two requests of each goroutine are granted")
 	assert.Greater(w.t, highest.Load(), least/2, "several hold at a time")
 }
 
-// resizeUntil gives the line one limit after another until done is closed.
+// resizeUntil gives the queue one limit after another until done is closed.
 func (w *Fixture) resizeUntil(done <-chan struct{}, p *Client, random *rand.Rand, least, most int64) {
 	w.t.Helper()
 	for {

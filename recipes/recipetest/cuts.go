@@ -16,11 +16,11 @@ import (
 // cuts are the cases of networks that fail for long.
 func cuts() []testCase {
 	return slices.Concat(
-		over("HolderCutOff%vIsToldBeforeTheNextIsGranted", fault.Directions(), func(w *Fixture, d fault.Direction) {
+		over("HolderCutOff%vIsLostBeforeTheNextIsGranted", fault.Directions(), func(w *Fixture, d fault.Direction) {
 			cutHolder(w, func(p *Client) { p.net.Cut(d) })
 		}),
 		[]testCase{
-			{"HolderWithLateRepliesIsToldBeforeTheNextIsGranted", lateReplies},
+			{"HolderWithLateRepliesIsLostBeforeTheNextIsGranted", lateReplies},
 			{"AtTheDeadlineTheSessionIsLeftToExpire", leftToExpire},
 			{"LockCutOffReturnsWithItsContext", func(w *Fixture) { cutWaiter(w, lock, lock) }},
 			{"JoinCutOffReturnsWithItsContext", func(w *Fixture) {
@@ -30,32 +30,32 @@ func cuts() []testCase {
 					return err
 				})
 			}},
-			{"UnlockCutOffIsPendingThenDone", cutUnlock},
 			{"WaiterCutOffForLongJoinsAgain", cutLong},
 			{"ShortCutLosesNoPlace", cutShort},
 		},
+		over("UnlockCutOff%vIsPendingThenDone", fault.Directions(), cutUnlock),
 	)
 }
 
-// cutHolder is the promise that matters most: the context ends before anybody
-// else can hold.
+// cutHolder is the promise that matters most: the context ends before another client can
+// hold.
 func cutHolder(w *Fixture, cut func(*Client)) {
 	a, b := w.mortal("a"), w.Client("b")
 	h := a.hold()
-	x := tell(h)
+	x := endOf(h)
 	r := b.queue(w.soon())
 	cut(a)
 	next := w.endsBefore(h, x, r)
 
-	w.t.Logf("told %s before the next grant, margin %s", r.at.Sub(x.at).Round(time.Millisecond), a.Options().Margin)
-	w.says(session.ReasonDeadline, cause(h))
+	w.t.Logf("the context ended %s before the next grant, margin %s", r.at.Sub(x.at).Round(time.Millisecond), a.Options().Margin)
+	w.lostFor(session.ReasonDeadline, cause(h))
 	a.net.Heal()
 	require.NoError(w.t, next[0].Context().Err())
 	w.unlock(next[0])
 }
 
-// lateReplies first lets several renewals be answered late, then none: whoever
-// counts from the answer is late by that much.
+// lateReplies delays the answers to several renewals, and then drops them: a deadline that
+// counts from the answer is late by that delay.
 func lateReplies(w *Fixture) {
 	cutHolder(w, func(p *Client) {
 		p.net.Delay(p.Options().TTL / 8)
@@ -69,23 +69,23 @@ func lateReplies(w *Fixture) {
 func leftToExpire(w *Fixture) {
 	a, b := w.mortal("a"), w.Client("b")
 	h := a.hold()
-	x := tell(h)
+	x := endOf(h)
 	r := b.queue(w.soon())
-	a.net.Cut(fault.Replies) // the service would hear a request to end the session
+	a.net.Cut(fault.Replies) // a request to end the session would reach the service
 	// In this order: a machine that stands still in between makes the deadline earlier.
 	deadline := time.Now()
 	deadline = deadline.Add(h.Remaining())
-	toldAt := w.when(x)
+	endedAt := w.when(x)
 	next := r.granted()
 
 	require.GreaterOrEqual(w.t, r.at.Sub(deadline), a.Options().Margin, "from the deadline to the next grant: the margin")
 	a.net.Heal()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(next)
-	assert.Less(w.t, r.at.Sub(toldAt), patienceOf(a.Options().TTL))
+	assert.Less(w.t, r.at.Sub(endedAt), timeoutOf(a.Options().TTL))
 }
 
-// cutWaiter has a request give up that stands between a holder and another.
+// cutWaiter has a request give up that waits between a holder and another waiter.
 func cutWaiter(w *Fixture, hold, want locking) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.holds(hold)
@@ -109,20 +109,27 @@ func cutWaiter(w *Fixture, hold, want locking) {
 	w.unlock(last.granted())
 }
 
-func cutUnlock(w *Fixture) {
+// cutUnlock: no server answers a release for longer than Unlock waits, as while a leader
+// dies. The session finishes the release after the cut, or it was done, and only its answer
+// was lost.
+func cutUnlock(w *Fixture, d fault.Direction) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	r := b.queue(w.soon())
-	a.net.Cut(fault.Requests)
+	a.net.Cut(d)
 	at := time.Now()
 	err := h.Unlock()
 	returned := time.Now()
 
 	require.ErrorIs(w.t, err, session.ErrReleasePending)
 	w.prompt(at.Add(time.Second), returned)
-	require.True(w.t, r.waiting(), "the fault was in effect")
-	a.net.Heal()
+	if d&fault.Requests != 0 {
+		require.True(w.t, r.waiting(), "the fault was in effect")
+		a.net.Heal()
+	}
 	w.unlock(r.granted())
+	a.net.Heal()
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
 }
 
 func cutLong(w *Fixture) {
@@ -151,8 +158,8 @@ func cutShort(w *Fixture) {
 	second := b.queue(w.soon())
 	third := c.queue(w.soon())
 	b.net.Cut(fault.Both)
-	w.unlock(h) // b cannot hear of it
-	w.eventually(2, "given back")
+	w.unlock(h) // no event of that reaches b
+	w.eventually(2, "released")
 	b.net.Heal()
 
 	assert.Equal(w.t, second.token, second.granted().Token(), "it kept its place")
@@ -164,18 +171,18 @@ func cutShort(w *Fixture) {
 // outcomes are the cases of requests whose outcome is unknown.
 func outcomes() []testCase {
 	return slices.Concat(
-		over("EnqueueWith%vWedgesNobody", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownJoin(w, f, lock, name) }),
-		over("EnqueueWith%vIsGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) { patientJoin(w, f, lock) }),
-		over("ReleaseWith%vHandsOn", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownLeave(w, f, lock, lock) }),
-		over("LookWith%vOnlyTakesLonger", fault.Retryable(), unknownLook),
+		over("JoinWith%vBlocksNoWaiter", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownJoin(w, f, lock, name) }),
+		over("JoinWith%vIsGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) { patientJoin(w, f, lock) }),
+		over("ReleaseWith%vGrantsTheNext", fault.Retryable(), func(w *Fixture, f fault.Kind) { unknownLeave(w, f, lock, lock) }),
+		over("ReadWith%vOnlyTakesLonger", fault.Retryable(), unknownRead),
 	)
 }
 
-// patientJoin has callers wait, of whom the second may have to wait for the first.
+// patientJoin has two callers wait without a deadline; the second may wait for the first.
 func patientJoin(w *Fixture, f fault.Kind, want locking) {
 	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
-	h := a.askFor(w.soon(), want).granted()
+	h := a.startFor(w.soon(), want).granted()
 	w.eventually(1, "one entry for one request")
 	b.net.Inject(fault.Join, f)
 	r := b.queueFor(w.soon(), want)
@@ -184,7 +191,7 @@ func patientJoin(w *Fixture, f fault.Kind, want locking) {
 	w.unlock(r.granted())
 }
 
-func unknownLook(w *Fixture, f fault.Kind) {
+func unknownRead(w *Fixture, f fault.Kind) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.hold()
 	second := b.queue(w.soon())
@@ -198,19 +205,19 @@ func unknownLook(w *Fixture, f fault.Kind) {
 }
 
 // unknownJoin has the caller give up while the outcome is unknown.
-func unknownJoin(w *Fixture, f fault.Kind, want locking, lines ...string) {
+func unknownJoin(w *Fixture, f fault.Kind, want locking, queues ...string) {
 	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
 	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
 	defer cancel()
-	r := a.askFor(ctx, want)
+	r := a.startFor(ctx, want)
 	if r.returned(); r.Err == nil {
 		w.unlock(r.Hold)
 	} else {
 		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
 	}
-	w.unlock(b.holds(want)) // and both sessions live
-	w.empty(lines...)
+	w.unlock(b.holds(want)) // and neither session has ended
+	w.empty(queues...)
 }
 
 // unknownLeave has requests wait behind a hold whose release goes wrong.

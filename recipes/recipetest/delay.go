@@ -12,21 +12,21 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// delays are the cases of locks that let time pass after a death, and of several
-// that keep account.
+// delays are the cases of locks with a delay after a death, and of several locks with
+// ledgers.
 func delays() []testCase {
 	return []testCase{
-		{"LockDelayLetsTimePassAfterADeath", delayAfterDeath},
-		{"LockDelayIsForWhoWaitedToo", delayWaited},
-		{"CancelInALockDelayLeavesItToTheNext", delayCancelled},
+		{"LockDelayPassesAfterADeath", delayAfterDeath},
+		{"LockDelayAppliesToAWaiterToo", delayWaited},
+		{"CancelDuringALockDelayLeavesTheDelayToTheNext", delayCancelled},
 		{"PlaceLostInALockDelayIsLost", delayLost},
-		{"AllTellOfADeathInOneLine", robustAll},
-		{"AllThatAreLostInOneLineAreLostInAll", robustAllLost},
-		{"AllThatAreCancelledTaintNoOther", robustAllCancelled},
+		{"AllReportADeathInOneQueue", robustAll},
+		{"AllThatAreLostInOneQueueAreLostInAll", robustAllLost},
+		{"AllThatAreCancelledChangeNoOtherLedger", robustAllCancelled},
 	}
 }
 
-// delay is how long holders wait after a death in these cases: much more than it takes to answer.
+// delay is the lock delay in these cases: much longer than an answer takes.
 func (w *Fixture) delay() time.Duration { return w.short / 2 }
 
 // delayed starts a Lock with a delay, and returns when it has joined.
@@ -35,7 +35,7 @@ func (p *Client) delayed(ctx context.Context) *Request {
 	return p.queueFor(ctx, wantRobust(mutex.Options{LockDelay: p.w.delay()}))
 }
 
-// died leaves the account with a death, and nobody in the line.
+// died leaves the death of a holder in the ledger, and an empty queue.
 func (w *Fixture) died() {
 	w.t.Helper()
 	w.svc.Expire(w.t, w.Client("dies").robust().SessionID())
@@ -50,10 +50,10 @@ func delayAfterDeath(w *Fixture) {
 		w.unlock(r.Hold)
 		return r.at.Sub(at)
 	}
-	assert.Less(w.t, timed(), w.delay(), "nobody has died")
+	assert.Less(w.t, timed(), w.delay(), "no holder has died")
 	w.died()
 	assert.GreaterOrEqual(w.t, timed(), w.delay())
-	assert.Less(w.t, timed(), w.delay(), "the last one has given back")
+	assert.Less(w.t, timed(), w.delay(), "the last holder has released")
 }
 
 func delayWaited(w *Fixture) {
@@ -87,7 +87,7 @@ func delayCancelled(w *Fixture) {
 	w.prompt(end, first.at)
 	require.ErrorIs(w.t, first.Err, context.DeadlineExceeded)
 	require.ErrorIs(w.t, first.Err, session.ErrNotAcquired)
-	require.True(w.t, second.granted().PreviousDied(), "the one that waited in vain has cleared nothing")
+	require.True(w.t, second.granted().PreviousDied(), "the waiter that gave up has changed nothing in the ledger")
 	assert.GreaterOrEqual(w.t, second.at.Sub(at), w.delay(), "and the time begins anew")
 	w.unlock(second.Hold)
 
@@ -96,18 +96,18 @@ func delayCancelled(w *Fixture) {
 	defer cancel()
 	a.delayed(ctx).returned()
 	w.eventually(0, "nothing is left")
-	w.past(door.PastDied, "nor if nobody waited behind it")
+	w.past(door.PastDied, "nor if no waiter was behind it")
 }
 
-// delayLost deletes the entry of one who waits for nothing but time.
+// delayLost deletes the entry of a request that waits only for the delay to pass.
 func delayLost(w *Fixture) {
 	w.died()
 	a, b := w.Client("a"), w.Client("b")
 	r := a.delayed(w.soon())
-	next := b.accountable(w.soon())
+	next := b.queueRobust(w.soon())
 	w.svc.Delete(w.t, a.entries()[0].Ref)
 	h := next.granted()
-	assert.Greater(w.t, within(w.t, w.patience(), a.joined, "another place in the queue"), h.Token())
+	assert.Greater(w.t, within(w.t, w.timeout(), a.joined, "another place in the queue"), h.Token())
 	require.True(w.t, r.waiting(), "two hold at once")
 	require.True(w.t, h.PreviousDied())
 	w.unlock(h)
@@ -115,7 +115,7 @@ func delayLost(w *Fixture) {
 	w.unlock(r.Hold)
 }
 
-// wantAllRobust is a request for all of those locks, which keep account.
+// wantAllRobust is a request for all of those locks, which have ledgers.
 func wantAllRobust(o mutex.Options, names ...string) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		ms := make([]*mutex.Mutex, len(names))
@@ -126,12 +126,12 @@ func wantAllRobust(o mutex.Options, names ...string) locking {
 	}
 }
 
-// pastOf requires what the next holder of each of those locks learns of the one
-// before, and gives back.
+// pastOf acquires each of those locks, requires what the hold reports about the hold
+// before it, and releases.
 func (w *Fixture) pastOf(want map[string]door.Past, why string) {
 	w.t.Helper()
 	for n, past := range want {
-		p := w.Client("asks")
+		p := w.Client("next")
 		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
 		require.NoError(w.t, err)
 		require.Equal(w.t, past, Previous(h), "%s: %s", n, why)
@@ -141,24 +141,24 @@ func (w *Fixture) pastOf(want map[string]door.Past, why string) {
 	}
 }
 
-// account has a lock keep account of how its holds end.
-func account() mutex.Options { return mutex.Options{Robust: true} }
+// withLedger are the options of a mutex with a ledger.
+func withLedger() mutex.Options { return mutex.Options{Robust: true} }
 
 func robustAll(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
-	all := wantAllRobust(account(), "x", name, "z")
+	all := wantAllRobust(withLedger(), "x", name, "z")
 	h := a.queueFor(w.soon(), all).granted()
-	assert.Equal(w.t, door.PastClean, Previous(h), "nobody has held before")
+	assert.Equal(w.t, door.PastClean, Previous(h), "there was no hold before")
 	w.unlock(h)
 	w.died() // in the middle one
 	h = a.queueFor(w.soon(), all).granted()
 	require.True(w.t, h.PreviousDied())
 	r := b.queueFor(w.soon(), all)
-	x := tell(h)
+	x := endOf(h)
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, r.granted().PreviousDied())
 	w.unlock(r.Hold)
-	w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastClean, "z": door.PastClean}, "given back")
+	w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastClean, "z": door.PastClean}, "released")
 
 	w.died()
 	at := time.Now()
@@ -170,13 +170,13 @@ func robustAll(w *Fixture) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
-// robustAllLost: who has lost one of several has stopped in the middle, also of
-// what the others protect.
+// robustAllLost: a holder that loses one of several locks has stopped in the middle of the
+// work that the others protect, too.
 func robustAllLost(w *Fixture) {
 	a := w.Client("a")
-	h := a.queueFor(w.soon(), wantAllRobust(account(), "x", "y", "z")).granted()
-	x := tell(h)
-	behind := w.Client("b").queueFor(w.soon(), wantOne("y")) // has it watched at once
+	h := a.queueFor(w.soon(), wantAllRobust(withLedger(), "x", "y", "z")).granted()
+	x := endOf(h)
+	behind := w.Client("b").queueFor(w.soon(), wantOne("y")) // with a waiter behind, it is watched at once
 	w.svc.Delete(w.t, Refs(h)[1])
 	w.when(x)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
@@ -185,7 +185,7 @@ func robustAllLost(w *Fixture) {
 	w.pastOf(map[string]door.Past{"x": door.PastDied, "y": door.PastDied, "z": door.PastDied}, "lost")
 }
 
-// robustAllCancelled gives up in the delay that one of the lines asks for.
+// robustAllCancelled has a request give up during the delay of one of the queues.
 func robustAllCancelled(w *Fixture) {
 	w.died()
 	a := w.Client("a")

@@ -17,9 +17,9 @@ import (
 func downgrades() []testCase {
 	return []testCase{
 		{"DowngradeKeepsTokenAndPlace", downgradeKeeps},
-		{"DowngradeLetsReadersInAndNoWriter", downgradeBetween},
-		{"DowngradeWithAWriterRightBehindLetsNobodyIn", downgradeBeforeWriter},
-		{"DowngradedHolderCutOffIsToldBeforeTheNextIsGranted", downgradeThenCutOff},
+		{"DowngradeGrantsReadersAndNoWriter", downgradeBetween},
+		{"DowngradeWithAWriterRightBehindGrantsNothing", downgradeBeforeWriter},
+		{"DowngradedHolderCutOffIsLostBeforeTheNextIsGranted", downgradeThenCutOff},
 		{"UnlockWhileDowngradeLeavesNothing", downgradeRace},
 		{"DowngradeOfAnotherHoldIsRefused", downgradeRefused},
 		{"DowngradeAndProclaimRefuseAHoldThatIsNotTheirs", wrongHold},
@@ -40,22 +40,22 @@ func downgradeKeeps(w *Fixture) {
 	require.Equal(w.t, session.Exclusive, h.Mode())
 	a.downgrade(h)
 
-	line := b.entries()
-	require.Len(w.t, line, 1)
-	assert.True(w.t, line[0].Shares())
-	assert.Equal(w.t, before.Place, line[0].Place)
-	assert.EqualValues(w.t, token, line[0].Token)
-	assert.Equal(w.t, "a", Shown(line[0]).Label)
-	assert.Equal(w.t, "rwlock", Shown(line[0]).Kind)
+	entries := b.entries()
+	require.Len(w.t, entries, 1)
+	assert.True(w.t, entries[0].Shares())
+	assert.Equal(w.t, before.Place, entries[0].Place)
+	assert.EqualValues(w.t, token, entries[0].Token)
+	assert.Equal(w.t, "a", Shown(entries[0]).Label)
+	assert.Equal(w.t, "rwlock", Shown(entries[0]).Kind)
 	assert.Equal(w.t, token, h.Token())
 	assert.Equal(w.t, session.Shared, h.Mode())
-	assert.Equal(w.t, line[0].Ref, Refs(h)[0])
+	assert.Equal(w.t, entries[0].Ref, Refs(h)[0])
 	assert.NotZero(w.t, h.Remaining())
 	require.NoError(w.t, h.Context().Err())
 	w.unlock(h)
 }
 
-// soonest is less than a request waits before it looks without being told.
+// soonest is less than a waiter waits before it reads without an event.
 const soonest = 5 * time.Second
 
 // downgradeBetween: in W, R, W2, R2 only R joins W when that reads.
@@ -71,9 +71,9 @@ func downgradeBetween(w *Fixture) {
 		a.downgrade(h)
 		for _, r := range in {
 			r.granted()
-			assert.Less(w.t, r.at.Sub(at), soonest, "told, and not found by chance")
+			assert.Less(w.t, r.at.Sub(at), soonest, "granted by an event")
 		}
-		w.wait("readers hold, and stand before them", writer, out)
+		w.wait("readers ahead of them hold", writer, out)
 		require.NoError(w.t, h.Context().Err())
 		for _, r := range in {
 			w.unlock(r.Hold)
@@ -94,9 +94,9 @@ func downgradeBeforeWriter(w *Fixture) {
 		writer := p.queueFor(w.soon(), writing)
 		reader := c.queueFor(w.soon(), reading)
 		a.downgrade(h)
-		w.wait("no writer slips in, and no reader passes one", writer, reader)
+		w.wait("no writer holds, and no reader overtakes one", writer, reader)
 		late := c.queueFor(w.soon(), reading)
-		w.wait("a writer stands before it", late)
+		w.wait("a writer is ahead of it", late)
 		w.unlock(h)
 		h = writer.granted()
 		w.wait("a writer holds", reader, late)
@@ -110,7 +110,7 @@ func downgradeThenCutOff(w *Fixture) {
 	a, b := w.mortal("a"), w.Client("b")
 	h := a.holds(writing)
 	a.downgrade(h)
-	x := tell(h)
+	x := endOf(h)
 	writer := b.queueFor(w.soon(), writing)
 	a.net.Cut(fault.Both)
 	next := w.endsBefore(h, x, writer)
@@ -126,10 +126,10 @@ func downgradeRace(w *Fixture) {
 		done := make(chan error, 1)
 		go func() { done <- rwlock.New(a.Session, name).Downgrade(w.soon(), h) }()
 		if i%3 > 0 {
-			a.net.OnRequest(nil) // a turn for the other, more or less
+			a.net.OnRequest(nil) // takes a mutex, so that the other goroutine may run first
 		}
 		err := h.Unlock()
-		require.NoError(w.t, err, "given back, whatever became of the downgrade")
+		require.NoError(w.t, err, "it releases, whatever the outcome of the downgrade")
 		if err := <-done; err != nil {
 			require.ErrorIs(w.t, err, session.ErrUnlocked)
 		}
@@ -153,14 +153,14 @@ func downgradeRefused(w *Fixture) {
 	a.downgrade(h)
 	refused(h, session.ErrNotWriter, "downgraded before")
 	w.unlock(h)
-	refused(h, session.ErrUnlocked, "given back")
+	refused(h, session.ErrUnlocked, "released")
 	h = b.holds(writing)
 	refused(h, session.ErrNotWriter, "of another session")
 	w.unlock(h)
 	h = a.holds(writing)
-	x := tell(h)
+	x := endOf(h)
 	w.svc.Expire(w.t, h.SessionID())
-	a.queueFor(w.soon(), passing(lock)) // the service tells by the way
+	a.queueFor(w.soon(), passing(lock)) // the answer of the service reports the end
 	w.when(x)
 	refused(h, session.ErrLost, "lost")
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// elections are the cases of leaders, and of what they say of themselves.
+// elections are the cases of leaders, and of their values.
 func elections() []testCase {
 	return slices.Concat(
 		[]testCase{
-			{"CandidatesLeadInTheOrderInWhichTheyCame", func(w *Fixture) {
+			{"CandidatesLeadInTheOrderOfTheQueue", func(w *Fixture) {
 				candidate := func(i int) string { return fmt.Sprint("candidate ", i) }
 				inOrder(w, func(i int) locking { return campaigning(candidate(i)) }, func(i int, p *Client, h *session.Hold) {
 					l := p.leader()
@@ -29,10 +29,10 @@ func elections() []testCase {
 					assert.Equal(w.t, h.Token(), l.Token)
 				})
 			}},
-			{"TheLeaderIsKnownToAll", leaderKnown},
+			{"TheLeaderIsShownToAllClients", leaderKnown},
 			{"ProclaimChangesTheValueInItsPlace", proclaimInPlace},
-			{"ProclaimByWhoDoesNotLeadIsRefused", proclaimRefused},
-			{"ProclaimByWhoHasLostTheLeadershipSaysSo", proclaimLost},
+			{"ProclaimWithoutLeadershipIsRefused", proclaimRefused},
+			{"ProclaimAfterALossReturnsTheLoss", proclaimLost},
 			{"ProclaimCutOffReturnsWithItsContext", proclaimCut},
 			{"ProclaimCutOffEndsWithTheLeadership", proclaimCutLong},
 			{"ValuesAreTakenUpToTheLargest", values},
@@ -41,10 +41,10 @@ func elections() []testCase {
 	)
 }
 
-// elect is the election of the cases, as p sees it.
+// elect returns the election of the cases on p's session.
 func (p *Client) elect() *election.Election { return election.New(p.Session, name) }
 
-// campaign starts a Campaign and returns when it stands in the line.
+// campaign starts a Campaign and returns when it has a place in the queue.
 func (p *Client) campaign(ctx context.Context, value string) *Request {
 	p.w.t.Helper()
 	return p.queueFor(ctx, campaigning(value))
@@ -56,13 +56,13 @@ func campaigning(value string) locking {
 	}
 }
 
-// lead campaigns where nobody else does.
+// lead campaigns while there is no other candidate.
 func (p *Client) lead(value string) *session.Hold {
 	p.w.t.Helper()
 	return p.campaign(p.w.soon(), value).granted()
 }
 
-// leader is who leads, as p sees it; the case ends if nobody does.
+// leader returns the leader as p reads it, and ends the case if there is none.
 func (p *Client) leader() election.Leader {
 	p.w.t.Helper()
 	l, err := p.elect().Leader(p.w.soon())
@@ -91,25 +91,25 @@ func leaderKnown(w *Fixture) {
 	assert.Equal(w.t, "web-2", l.Entry.Label)
 	assert.Equal(w.t, "election", l.Entry.Kind)
 	assert.NotZero(w.t, l.Entry.PID)
-	line, err := a.elect().Queue(w.soon())
+	entries, err := a.elect().Queue(w.soon())
 	require.NoError(w.t, err)
-	require.Len(w.t, line, 2)
-	assert.Equal(w.t, "later", string(line[1].Value))
+	require.Len(w.t, entries, 2)
+	assert.Equal(w.t, "later", string(entries[1].Value))
 	w.unlock(h)
 	w.unlock(r.granted())
 	_, err = b.elect().Leader(w.soon())
 	require.ErrorIs(w.t, err, session.ErrNoLeader)
 }
 
-// proclaimInPlace has those behind watch an entry that changes all the time:
-// for them it must neither go nor move.
+// proclaimInPlace has waiters watch an entry that changes all the time: for them it must
+// neither end nor move.
 func proclaimInPlace(w *Fixture) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.lead("0")
 	own, other := a.campaign(w.soon(), "own"), b.campaign(w.soon(), "other")
 	o := c.observe()
 	first := c.leader()
-	said := func(l election.Leader) door.Meta {
+	described := func(l election.Leader) door.Meta {
 		m := metaOf(Detail(l.Entry))
 		m.Granted = time.Time{} // comes when it has led for a second
 		return m
@@ -121,14 +121,14 @@ func proclaimInPlace(w *Fixture) {
 		require.Equal(w.t, value, l.Value)
 		require.Equal(w.t, Detail(first.Entry).Ref, Detail(l.Entry).Ref, "the place stays")
 		require.Equal(w.t, h.Token(), l.Token, "and the token")
-		assert.Equal(w.t, said(first), said(l), "and what it says of itself otherwise")
+		assert.Equal(w.t, described(first), described(l), "and the rest of the description")
 		require.True(w.t, own.waiting() && other.waiting(), "two lead")
 		o.until(func(l election.Leader) bool { return l.Value == value && l.Token == h.Token() })
 	}
 	a.proclaim(h, "")
 	assert.Empty(w.t, c.leader().Value)
 	require.NoError(w.t, h.Context().Err())
-	w.eventually(3, "all stand in the line")
+	w.eventually(3, "all have joined")
 	require.True(w.t, own.waiting() && other.waiting(), "two lead")
 	w.unlock(h)
 	w.unlock(own.granted())
@@ -152,7 +152,7 @@ func proclaimRefused(w *Fixture) {
 	assert.Equal(w.t, "mine", b.leader().Value)
 
 	w.unlock(h)
-	a.sends(0, "for who has resigned", func() {
+	a.sends(0, "after the leader has resigned", func() {
 		require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "too late"), session.ErrUnlocked)
 	})
 }
@@ -160,11 +160,11 @@ func proclaimRefused(w *Fixture) {
 func proclaimLost(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.lead("first")
-	w.svc.Delete(w.t, Refs(h)[0]) // nobody has told us yet
+	w.svc.Delete(w.t, Refs(h)[0]) // no event of that has come yet
 	next := b.lead("second")
 	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "still me"), session.ErrLost)
-	w.when(tell(h))
-	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "still me"), session.ErrLost, "told")
+	w.when(endOf(h))
+	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "still me"), session.ErrLost, "after the event")
 	assert.Equal(w.t, "second", a.leader().Value)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(next)
@@ -172,7 +172,7 @@ func proclaimLost(w *Fixture) {
 	h = a.lead("third")
 	w.svc.Expire(w.t, h.SessionID())
 	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "still me"), session.ErrLost)
-	w.when(tell(h))
+	w.when(endOf(h))
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	_, err := b.elect().Leader(w.soon())
 	require.ErrorIs(w.t, err, session.ErrNoLeader)
@@ -205,11 +205,11 @@ func proclaimCut(w *Fixture) {
 	}
 }
 
-// proclaimCutLong has no end of its own: the leadership's is what is waited for.
+// proclaimCutLong: the context of the call has no end, so the call ends with the leadership.
 func proclaimCutLong(w *Fixture) {
 	a := w.mortal("a")
 	h := a.lead("before")
-	a.givesUpWith(tell(h), func() error { return a.elect().Proclaim(w.soon(), h, "never") })
+	a.givesUpWith(endOf(h), func() error { return a.elect().Proclaim(w.soon(), h, "never") })
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	a.net.Heal()
 }
@@ -236,20 +236,20 @@ func values(w *Fixture) {
 	}
 }
 
-// onlooker is one who observes.
-type onlooker struct {
+// observing is a call of Observe under way.
+type observing struct {
 	w    *Fixture
 	news chan election.Leader
 	done chan struct{} // closed when the loop has ended
 	stop context.CancelFunc
 
-	errs []error // read when done, or when nothing is told any more
+	errs []error // read when done, or when no change can come any more
 }
 
 // observe starts to observe the election.
-func (p *Client) observe() *onlooker {
+func (p *Client) observe() *observing {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &onlooker{w: p.w, news: make(chan election.Leader, 10000), done: make(chan struct{}), stop: cancel}
+	o := &observing{w: p.w, news: make(chan election.Leader, 10000), done: make(chan struct{}), stop: cancel}
 	go func() {
 		defer close(o.done)
 		for l, err := range p.elect().Observe(ctx) {
@@ -267,11 +267,11 @@ func (p *Client) observe() *onlooker {
 	return o
 }
 
-// until waits until that is told. What is told before is passed over, since
-// quick changes may be told as one.
-func (o *onlooker) until(want func(election.Leader) bool) election.Leader {
+// until waits for a leader that is wanted. It skips those before, since Observe may
+// report quick changes as one.
+func (o *observing) until(want func(election.Leader) bool) election.Leader {
 	o.w.t.Helper()
-	patience := time.After(o.w.patience())
+	timeout := time.After(o.w.timeout())
 	var last election.Leader
 	for {
 		select {
@@ -281,30 +281,30 @@ func (o *onlooker) until(want func(election.Leader) bool) election.Leader {
 			}
 		case <-o.done:
 			require.Fail(o.w.t, "the observation has ended", "%v", o.errs)
-		case <-patience:
-			require.Fail(o.w.t, "not told", "last told: %+v", last)
+		case <-timeout:
+			require.Fail(o.w.t, "no such leader", "the last one: %+v", last)
 		}
 	}
 }
 
 // sees waits for a leader with that value.
-func (o *onlooker) sees(value string) election.Leader {
+func (o *observing) sees(value string) election.Leader {
 	o.w.t.Helper()
 	return o.until(func(l election.Leader) bool { return !l.Vacant() && l.Value == value })
 }
 
-// vacancy waits for the news that nobody leads.
-func (o *onlooker) vacancy() {
+// vacancy waits until Observe reports that there is no leader.
+func (o *observing) vacancy() {
 	o.w.t.Helper()
 	o.until(election.Leader.Vacant)
 }
 
-// ended waits for the end of the loop, and returns the errors that it told.
-func (o *onlooker) ended() []error {
+// ended waits for the end of the loop, and returns its errors.
+func (o *observing) ended() []error {
 	o.w.t.Helper()
-	within(o.w.t, o.w.patience(), o.done, "the end of the observation")
+	within(o.w.t, o.w.timeout(), o.done, "the end of the observation")
 	return o.errs
 }
 
-// metaOf is what an entry says of its owner.
+// metaOf returns the description of the owner in an entry.
 func metaOf(e driver.Entry) door.Meta { return door.MetaOf(&e) }

@@ -15,14 +15,14 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// ends are the cases of requests and holds that end by their owner's will.
+// ends are the cases of requests and holds that their owners end.
 func ends() []testCase {
 	return []testCase{
-		{"CancelledWaiterLeavesAtOnceAndGrantsNobody", cancelledWaiter},
+		{"CancelledWaiterLeavesAtOnceAndGrantsNoOther", cancelledWaiter},
 		{"CancelledManyLeaveNothing", cancelledMany},
 		{"GrantAndCancellationRaceLeavesNothing", cancelRace},
-		{"DoGivesBackWhateverHappens", doGivesBack},
-		{"CloseEndsHoldsThenHandsOn", closeHandsOn},
+		{"DoReleasesInEveryCase", doReleases},
+		{"CloseEndsHoldsThenGrantsTheNext", closeGrantsNext},
 		{"ForeignEntriesAreWaitedFor", foreignAhead},
 		{"EntryWithoutASessionIsNamed", func(w *Fixture) { unleasedAhead(w, lock) }},
 		{"EntryWithoutASessionIsNamedWhenItComesNext", unleasedNext},
@@ -44,7 +44,7 @@ func cancelledWaiter(w *Fixture) {
 	require.ErrorIs(w.t, middle.Err, context.Canceled)
 	middle.names("(a)", at)
 	w.eventually(2, "the cancelled one has left")
-	require.True(w.t, last.waiting(), "its predecessor only cancelled, the first still holds")
+	require.True(w.t, last.waiting(), "its predecessor gave up, and the first still holds")
 	w.unlock(h)
 	w.unlock(last.granted())
 }
@@ -55,7 +55,7 @@ func cancelledMany(w *Fixture) {
 	ctx, cancel := context.WithCancel(w.soon())
 	var waits []*Request
 	for i := range 60 {
-		waits = append(waits, ps[i%3].ask(ctx))
+		waits = append(waits, ps[i%3].start(ctx))
 	}
 	w.eventually(61, "all have joined")
 	survivor := ps[1].queue(w.soon())
@@ -85,7 +85,7 @@ func cancelRace(w *Fixture) {
 	}
 }
 
-func doGivesBack(w *Fixture) {
+func doReleases(w *Fixture) {
 	p := w.Client("p")
 	m := mutex.New(p.Session, name)
 	boom := errors.New("boom")
@@ -100,12 +100,12 @@ func doGivesBack(w *Fixture) {
 	}))
 }
 
-func closeHandsOn(w *Fixture) {
+func closeGrantsNext(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	own := a.queue(w.soon())
 	next := b.queue(w.soon())
-	x := tell(h)
+	x := endOf(h)
 	worker := w.h.TTL / 20 // how long it takes to stop, well within the margin
 	stopped, unlocked := make(chan time.Time, 1), make(chan error, 1)
 	go func() {
@@ -117,12 +117,12 @@ func closeHandsOn(w *Fixture) {
 	require.NoError(w.t, a.Close())
 	next.granted()
 
-	assert.False(w.t, next.at.Before(<-stopped), "the holder was waited for")
+	assert.False(w.t, next.at.Before(<-stopped), "Close waited for the holder")
 	own.returned()
 	require.ErrorIs(w.t, own.Err, session.ErrClosed)
 	w.when(x)
-	w.says(session.ReasonClosed, cause(h))
-	w.says(session.ReasonClosed, <-unlocked)
+	w.lostFor(session.ReasonClosed, cause(h))
+	w.lostFor(session.ReasonClosed, <-unlocked)
 	w.unlock(next.Hold)
 }
 
@@ -130,7 +130,7 @@ func foreignAhead(w *Fixture) {
 	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, true)
 	r := p.queue(w.soon())
-	w.eventually(2, "both stand in the line")
+	w.eventually(2, "both have joined")
 	require.True(w.t, r.waiting())
 	_, err := mutex.New(p.Session, name).TryLock(w.soon())
 	require.ErrorIs(w.t, err, session.ErrNotAcquired)
@@ -149,10 +149,10 @@ func unleasedAhead(w *Fixture, want locking) {
 	require.ErrorContains(w.t, err, ref.Key)
 	w.eventually(1, "only the foreign entry is left")
 	w.svc.Delete(w.t, ref)
-	w.unlock(p.askFor(w.soon(), want).granted())
+	w.unlock(p.startFor(w.soon(), want).granted())
 }
 
-// unleasedNext has an entry without a session come next only while waiting.
+// unleasedNext: an entry without a session becomes the next one only during the wait.
 func unleasedNext(w *Fixture) {
 	if w.h.NoUnleased != "" {
 		return
@@ -161,7 +161,7 @@ func unleasedNext(w *Fixture) {
 	ref := w.svc.PutForeign(w.t, name, false)
 	other := w.svc.PutForeign(w.t, name, true)
 	r := p.queue(w.soon())
-	w.eventually(3, "all stand in the line")
+	w.eventually(3, "all have joined")
 	w.svc.Delete(w.t, other)
 	r.returned()
 
@@ -194,7 +194,7 @@ func boundedTry(w *Fixture) {
 	for _, r := range all {
 		r.returned()
 		require.ErrorIs(w.t, r.Err, session.ErrUnavailable)
-		require.NotErrorIs(w.t, r.Err, session.ErrNotAcquired, "nobody knows whether it is free")
+		require.NotErrorIs(w.t, r.Err, session.ErrNotAcquired, "it is unknown whether the lock is free")
 		assert.ErrorContains(w.t, r.Err, "no answer within 5s")
 		assert.NotContains(w.t, r.Err.Error(), "\n")
 	}

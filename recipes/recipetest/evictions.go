@@ -9,39 +9,39 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// evictions are the cases of entries that an operator removes.
+// evictions are the cases of entries that an operator deletes.
 func evictions() []testCase {
 	return []testCase{
-		{"AnEvictedHolderIsToldAndTheNextHolds", evictHolder},
-		{"AnEvictedForeignEntryMakesWay", evictForeign},
-		{"AnEvictedReaderThatWasAWriterIsTold", evictDowngraded},
-		{"WhoHasGoneIsNotEvictedTwiceNorInHisStead", evictStale},
+		{"AnEvictedHolderIsNotifiedAndTheNextHolds", evictHolder},
+		{"AnEvictedForeignEntryBlocksNoLonger", evictForeign},
+		{"AnEvictedReaderThatWasAWriterIsNotified", evictDowngraded},
+		{"EvictOfAGoneEntryEvictsNoLaterOne", evictStale},
 	}
 }
 
-// evicts removes an entry, and ends the case if it cannot.
+// evicts deletes an entry as an operator, and ends the case if it cannot.
 func (p *Client) evicts(e driver.Entry) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.Evict(p.w.soon(), Shown(e)), "evict")
 }
 
-// evicted requires that a hold is told that its entry was deleted.
-func (w *Fixture) evicted(h *session.Hold, x *told) {
+// evicted requires that a hold reports that its entry was deleted.
+func (w *Fixture) evicted(h *session.Hold, x *ending) {
 	w.t.Helper()
 	w.when(x)
-	w.says(session.ReasonDeleted, cause(h))
+	w.lostFor(session.ReasonDeleted, cause(h))
 	assert.Zero(w.t, h.Remaining())
-	w.says(session.ReasonEvicted, h.Unlock())
+	w.lostFor(session.ReasonEvicted, h.Unlock())
 }
 
 func evictHolder(w *Fixture) {
 	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.hold()
-	x := tell(h)
+	x := endOf(h)
 	r := b.queue(w.soon())
 	operator.evicts(operator.entries()[0])
 	next := r.granted()
-	require.Greater(w.t, next.Token(), h.Token(), "a resource can tell them apart")
+	require.Greater(w.t, next.Token(), h.Token(), "a resource can distinguish them")
 	w.evicted(h, x)
 	again := a.queue(w.soon())
 	w.unlock(next)
@@ -57,7 +57,7 @@ func evictForeign(w *Fixture) {
 	require.True(w.t, r.waiting())
 	operator.evicts(e)
 	w.unlock(r.granted())
-	if w.h.NoUnleased == "" { // the one that nothing else would end
+	if w.h.NoUnleased == "" { // only an operator ends this one
 		w.svc.PutForeign(w.t, name, false)
 		_, err := mutex.New(a.Session, name).Lock(w.soon())
 		require.ErrorIs(w.t, err, session.ErrForeignKey)
@@ -72,14 +72,14 @@ func evictDowngraded(w *Fixture) {
 	h := a.holds(writing)
 	before := operator.entries()[0]
 	writer := b.queueFor(w.soon(), writing)
-	w.wait("a writer holds", writer) // the entry is watched by then, under its old name
+	w.wait("a writer holds", writer) // the entry is watched by then, under its old key
 	a.downgrade(h)
 	after := operator.entries()[0]
 	if before.Ref != after.Ref {
 		require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(before)), session.ErrGone)
 	}
 	w.wait("the downgraded one holds", writer)
-	x := tell(h)
+	x := endOf(h)
 	operator.evicts(after)
 	w.unlock(writer.granted())
 	w.evicted(h, x)
@@ -90,7 +90,7 @@ func evictStale(w *Fixture) {
 	h := a.hold()
 	seen := operator.entries()[0]
 	w.unlock(h)
-	require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(seen)), session.ErrGone, "given back")
+	require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(seen)), session.ErrGone, "released")
 	h = a.hold() // often with the same key
 	r := b.queue(w.soon())
 	err := operator.Evict(w.soon(), Shown(seen))

@@ -33,7 +33,7 @@ type Fixture struct {
 	h   drivertest.Harness
 	svc drivertest.Service
 
-	short time.Duration        // the TTL of sessions that come to their end
+	short time.Duration        // the TTL of sessions that expire in the case
 	pace  *metronome.Metronome // nil in virtual time
 }
 
@@ -48,20 +48,20 @@ func NewFixture(t *testing.T, h drivertest.Harness) *Fixture {
 	return w
 }
 
-// patience is how long a case waits for what must come before it counts as a hang.
-func (w *Fixture) patience() time.Duration {
+// timeout is how long a case waits for what must come before it counts as a hang.
+func (w *Fixture) timeout() time.Duration {
 	if !w.h.Virtual {
 		return Patience
 	}
-	return patienceOf(w.h.TTL)
+	return timeoutOf(w.h.TTL)
 }
 
-// patienceOf is how long it takes at most until a session has expired and the next
+// timeoutOf is how long it takes at most until a session has expired and the next
 // waiter holds.
-func patienceOf(ttl time.Duration) time.Duration { return 3*ttl + 5*time.Second }
+func timeoutOf(ttl time.Duration) time.Duration { return 3*ttl + 5*time.Second }
 
 // soon is a context for what must come.
-func (w *Fixture) soon() context.Context { return bounded(w.t, w.patience()) }
+func (w *Fixture) soon() context.Context { return bounded(w.t, w.timeout()) }
 
 // Client opens a session on a network of its own. It is closed when the case ends.
 func (w *Fixture) Client(label string) *Client {
@@ -69,8 +69,8 @@ func (w *Fixture) Client(label string) *Client {
 	return w.open(label, w.h.TTL)
 }
 
-// mortal returns a client whose session comes to its end in the case, and need not
-// be waited for as long as the others have to live.
+// mortal returns a client whose session expires in the case. Its TTL is short, so that the
+// case need not wait for long.
 func (w *Fixture) mortal(label string) *Client {
 	w.t.Helper()
 	return w.open(label, w.short)
@@ -108,10 +108,10 @@ func (w *Fixture) clients(n int) []*Client {
 	return ps
 }
 
-// rests waits until the client has sent nothing for longer than a hold lasts before
-// its entry is watched, and returns how many requests it has sent so far. In virtual
-// time, where nothing is played again, that is longer than a hold lasts before its
-// grant is recorded.
+// rests waits until the client has been silent for longer than it takes until a hold
+// watches its entry, and returns how many requests it has sent so far. In virtual time,
+// where nothing is repeated, it waits longer than it takes until the time of a grant is
+// recorded.
 func (p *Client) rests() int {
 	long := wrongly
 	if p.w.h.Virtual {
@@ -127,23 +127,23 @@ func (p *Client) rests() int {
 	}
 }
 
-// takes requires that a play takes so many requests. In real time a request is sent
-// again if the machine stands still, so a play may take more: it is repeated, and the
-// least counts. In virtual time one play must be exact.
-func (w *Fixture) takes(want int, why string, play func() int) {
+// takes requires that a run takes so many requests. In real time a client repeats a
+// request if the machine stands still, so a run may take more: it is repeated, and the
+// least counts. In virtual time one run must be exact.
+func (w *Fixture) takes(want int, why string, run func() int) {
 	w.t.Helper()
-	plays := 10
+	runs := 10
 	if w.h.Virtual {
-		plays = 1
+		runs = 1
 	}
-	took := play()
-	for n := 1; n < plays && took > want; n++ {
-		took = min(took, play())
+	took := run()
+	for n := 1; n < runs && took > want; n++ {
+		took = min(took, run())
 	}
 	require.Equal(w.t, want, took, "requests: %s", why)
 }
 
-// sends requires that an act sends so many requests.
+// sends requires that a call of act sends so many requests.
 func (p *Client) sends(want int, why string, act func()) {
 	p.w.t.Helper()
 	p.w.takes(want, why, func() int {
@@ -153,13 +153,13 @@ func (p *Client) sends(want int, why string, act func()) {
 	})
 }
 
-// costsTwo checks that who is alone needs one round trip to hold, and one to give
-// back.
+// costsTwo checks that a client alone in the queue needs one round trip to acquire, and
+// one to release.
 func (p *Client) costsTwo(lock func() *session.Hold) {
 	p.w.t.Helper()
 	var h *session.Hold
 	costs := p.w.h.Costs(p.net, func() { h = lock() }, func() { p.w.unlock(h) })
-	assert.Equal(p.w.t, []int{1, 1}, costs, "round trips to hold, and to give back")
+	assert.Equal(p.w.t, []int{1, 1}, costs, "round trips to acquire, and to release")
 }
 
 // hold locks, and ends the case if it cannot.
@@ -168,30 +168,30 @@ func (p *Client) hold() *session.Hold {
 	return p.holds(lock)
 }
 
-// lock is what a request of a mutex does.
+// lock requests a mutex.
 func lock(ctx context.Context, s *session.Session) (*session.Hold, error) {
 	return mutex.New(s, name).Lock(ctx)
 }
 
-// queue starts a Lock and returns when it stands in the line.
+// queue starts a Lock and returns when it has a place in the queue.
 func (p *Client) queue(ctx context.Context) *Request {
 	p.w.t.Helper()
 	return p.queueFor(ctx, lock)
 }
 
-// queueFor starts a request for any lock and returns when it stands in the line.
+// queueFor starts a request for any lock and returns when it has a place in the queue.
 func (p *Client) queueFor(ctx context.Context, want locking) *Request {
 	p.w.t.Helper()
-	r := p.askFor(ctx, want)
-	r.token = within(p.w.t, p.w.patience(), p.joined, "a place in the queue")
+	r := p.startFor(ctx, want)
+	r.token = within(p.w.t, p.w.timeout(), p.joined, "a place in the queue")
 	return r
 }
 
-// ask starts a Lock.
-func (p *Client) ask(ctx context.Context) *Request { return p.Begin(ctx, name) }
+// start starts a Lock.
+func (p *Client) start(ctx context.Context) *Request { return p.Begin(ctx, name) }
 
-// askFor starts a request for any lock.
-func (p *Client) askFor(ctx context.Context, want locking) *Request {
+// startFor starts a request for any lock.
+func (p *Client) startFor(ctx context.Context, want locking) *Request {
 	return p.BeginWith(func() (*session.Hold, error) { return want(ctx, p.Session) })
 }
 
@@ -206,26 +206,26 @@ func (r *Request) granted() *session.Hold {
 // returned waits until Lock has returned.
 func (r *Request) returned() {
 	r.c.w.t.Helper()
-	within(r.c.w.t, r.c.w.patience(), r.Done, "the end of Lock")
+	within(r.c.w.t, r.c.w.timeout(), r.Done, "the end of Lock")
 }
 
-// names requires of a request that was cancelled that its error says who holds.
-// It is kept for 25 ms to learn that, so one that took longer may not know.
-func (r *Request) names(who string, cancelled time.Time) {
+// names requires that the error of a cancelled request names the holder. The call waits at
+// most 25 ms to read the holder, so one that took longer may not name it.
+func (r *Request) names(holder string, cancelled time.Time) {
 	r.c.w.t.Helper()
 	if took := r.at.Sub(cancelled); took < 25*time.Millisecond {
-		assert.Contains(r.c.w.t, r.Err.Error(), who, "after %s", took)
+		assert.Contains(r.c.w.t, r.Err.Error(), holder, "after %s", took)
 	}
 }
 
-// told is when a hold's context ended; zero while it has not.
-type told struct {
+// ending is the end of a hold's context: the time at which it ended.
+type ending struct {
 	done chan struct{}
 	at   time.Time
 }
 
-func tell(h *session.Hold) *told {
-	x := &told{done: make(chan struct{})}
+func endOf(h *session.Hold) *ending {
+	x := &ending{done: make(chan struct{})}
 	context.AfterFunc(h.Context(), func() {
 		x.at = time.Now()
 		close(x.done)
@@ -234,30 +234,30 @@ func tell(h *session.Hold) *told {
 }
 
 // when waits for the end of the context and returns its time.
-func (w *Fixture) when(x *told) time.Time {
+func (w *Fixture) when(x *ending) time.Time {
 	w.t.Helper()
-	within(w.t, w.patience(), x.done, "the end of the hold's context")
+	within(w.t, w.timeout(), x.done, "the end of the hold's context")
 	return x.at
 }
 
 // eventually waits until the queue has that many entries.
 func (w *Fixture) eventually(n int, why string) {
 	w.t.Helper()
-	w.lineHas(n, name, why)
+	w.queueHas(n, name, why)
 }
 
-// ofStory labels goroutines with the case that has begun them; those that they
-// begin inherit it.
+// ofCase labels goroutines with the case that has started them. Goroutines that those
+// start inherit the label.
 const ofCase = "case"
 
-// begun counts the goroutines that live and are labelled with this case. There
-// are others in the process, of cases that run at the same time.
-func (w *Fixture) begun() (n int) {
+// goroutines counts the live goroutines with the label of this case. The process has
+// others, of cases that run at the same time.
+func (w *Fixture) goroutines() (n int) {
 	w.t.Helper()
 	var profile bytes.Buffer
 	require.NoError(w.t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
 	label := fmt.Sprintf("%q:%q", ofCase, w.t.Name())
-	same := 0 // so many goroutines are alike, says the first line on them
+	same := 0 // how many goroutines have the same stack
 	for line := range strings.Lines(profile.String()) {
 		if count, _, is := strings.Cut(line, " @ "); is {
 			var err error
@@ -280,24 +280,24 @@ func (w *Fixture) unlock(h *session.Hold) {
 	Unlock(w.t, h)
 }
 
-// entries is the line of cases that need only one as p sees it.
+// entries returns the queue of cases that need only one, as p reads it.
 func (p *Client) entries() []driver.Entry {
 	p.w.t.Helper()
-	return p.line(name)
+	return p.entriesOf(name)
 }
 
-func (p *Client) line(name string) []driver.Entry {
+func (p *Client) entriesOf(name string) []driver.Entry {
 	p.w.t.Helper()
 	v, err := core().Of(p.Session).Read(p.w.soon(), whole(name))
 	require.NoError(p.w.t, err, "queue")
 	return v.Entries
 }
 
-// entry is the one with that token in a line.
+// entry returns the entry with that token in a queue.
 func (p *Client) entry(name string, token session.Token) driver.Entry {
 	p.w.t.Helper()
-	line := p.line(name)
-	i := slices.IndexFunc(line, func(e driver.Entry) bool { return e.Token == int64(token) })
+	entries := p.entriesOf(name)
+	i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == int64(token) })
 	require.GreaterOrEqual(p.w.t, i, 0, "no entry with token %d", token)
-	return line[i]
+	return entries[i]
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// givingUp are the cases of requests that have held nothing, and must leave the
-// account of a lock as it was.
+// givingUp are the cases of requests that have never held, and must leave the ledger of a
+// lock as it was.
 func givingUp() []testCase {
 	return slices.Concat(
 		[]testCase{
-			{"WaitersThatLeaveChangeNoAccount", robustWaiters},
-			{"RequestThatGivesUpAtAnyStepChangesNoAccount", robustEveryStep},
+			{"WaitersThatLeaveChangeNoLedger", robustWaiters},
+			{"RequestThatGivesUpAtAnyStepChangesNoLedger", robustEveryStep},
 		},
-		over("RequestThatGivesUpWith%vChangesNoAccount", fault.Retryable(), robustGivesUp),
+		over("RequestThatGivesUpWith%vChangesNoLedger", fault.Retryable(), robustGivesUp),
 	)
 }
 
-// robustWaiters has waiters cancel, die and be deleted behind a holder that then
-// gives back, or dies.
+// robustWaiters has waiters that are cancelled, die, or are deleted, behind a holder that
+// then releases, or dies.
 func robustWaiters(w *Fixture) {
 	for _, died := range []bool{false, true} {
 		for _, d := range append(deaths(), death{name: "cancelled"}) {
 			a, p := w.Client("holder"), w.mortal("waits")
 			h := a.robust()
 			ctx, cancel := context.WithCancel(w.soon())
-			r := p.accountable(ctx)
+			r := p.queueRobust(ctx)
 			switch d.name {
 			case "cancelled":
 			case "closed":
@@ -72,9 +72,9 @@ func (w *Fixture) ends(h *session.Hold, died bool) door.Past {
 	return door.PastClean
 }
 
-// robustEveryStep has a request give up at the moment of its first request to the
-// service, of its second, and so on until it is granted, in a line that is free
-// and in one that becomes free, after a death and after none.
+// robustEveryStep has a Lock give up at the moment of its first request to the service, of
+// its second, and so on until it is granted: in an empty queue and in one that becomes
+// empty, after a death and after none.
 func robustEveryStep(w *Fixture) {
 	for _, died := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
@@ -85,7 +85,7 @@ func robustEveryStep(w *Fixture) {
 				ctx, cancel := context.WithCancel(w.soon())
 				var r *Request
 				if waits {
-					r = p.accountable(ctx)
+					r = p.queueRobust(ctx)
 				} else {
 					want = w.ends(h, died)
 					w.eventually(0, "gone")
@@ -94,7 +94,7 @@ func robustEveryStep(w *Fixture) {
 				if waits {
 					want = w.ends(h, died)
 				} else {
-					r = p.askFor(ctx, wantRobust(mutex.Options{}))
+					r = p.startFor(ctx, wantRobust(mutex.Options{}))
 				}
 				r.returned()
 				cancel()
@@ -141,7 +141,7 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			ctx, cancel := context.WithCancel(w.soon())
 			var r *Request
 			if op == fault.Update {
-				r = p.accountable(ctx)
+				r = p.queueRobust(ctx)
 			}
 			p.net.Inject(op, f)
 			if op == fault.Update {
@@ -151,7 +151,7 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			if r == nil {
 				w.eventually(0, "gone")
 				time.AfterFunc(w.h.TTL/1000, cancel)
-				r = p.askFor(ctx, wantRobust(mutex.Options{}))
+				r = p.startFor(ctx, wantRobust(mutex.Options{}))
 			}
 			r.returned()
 			cancel()
@@ -161,8 +161,8 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 				want = door.PastClean
 			}
 			w.eventually(0, "it has left")
-			w.past(want, fmt.Sprintf("died %t, struck at %v, it got %v", died, op, r.Err))
-			w.past(door.PastClean, "given back")
+			w.past(want, fmt.Sprintf("died %t, fault at %v, it got %v", died, op, r.Err))
+			w.past(door.PastClean, "released")
 		}
 	}
 }

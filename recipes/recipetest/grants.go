@@ -12,22 +12,22 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// grants are the cases of the line when all is well.
+// grants are the cases of a queue without faults.
 func grants() []testCase {
 	return []testCase{
-		{"GrantsInTheOrderOfTheLine", func(w *Fixture) {
+		{"GrantsInTheOrderOfTheQueue", func(w *Fixture) {
 			inOrder(w, func(int) locking { return lock }, func(int, *Client, *session.Hold) {})
 		}},
 		{"GoroutinesOfOneSessionExcludeEachOther", oneSession},
 		{"SessionsExcludeEachOtherAndTokensRise", manySessions},
 		{"AloneCostsTwoRequests", aloneCostsTwo},
 		{"TryLockOnATakenLockWritesNothing", tryWritesNothing},
-		{"QueueShowsTheLine", queueShows},
-		{"AReleaseBeforeTheWatchStandsIsSeenByARead", releaseBeforeWatch},
+		{"QueueShowsAllEntriesInOrder", queueShows},
+		{"AReleaseBeforeTheWatchIsArmedIsSeenByARead", releaseBeforeWatch},
 	}
 }
 
-// inOrder has requests wait in one line, and calls check with another client at each
+// inOrder has requests wait in one queue, and calls check with another client at each
 // grant.
 func inOrder(w *Fixture, want func(i int) locking, check func(i int, p *Client, h *session.Hold)) {
 	ps := w.clients(4)
@@ -46,15 +46,15 @@ func inOrder(w *Fixture, want func(i int) locking, check func(i int, p *Client, 
 		assert.Greater(w.t, h.Token(), last, "request %d", i)
 		last = h.Token()
 		for _, later := range waits[i+1:] {
-			require.True(w.t, later.waiting(), "somebody overtook request %d", i)
+			require.True(w.t, later.waiting(), "a later request overtook request %d", i)
 		}
 	}
 	w.unlock(h)
 }
 
 // contend makes n goroutines lock and unlock, each several times, and returns
-// the tokens in the order of the grants. What they do inside is not
-// synchronised otherwise: the race detector is the judge of exclusion.
+// the tokens in the order of the grants. Nothing else synchronises what they do while
+// they hold: the race detector checks exclusion.
 func (w *Fixture) contend(n, times int, of func(i int) *session.Session) []session.Token {
 	var tokens []session.Token
 	inside := 0
@@ -115,7 +115,7 @@ func tryWritesNothing(w *Fixture) {
 	var na *session.NotAcquiredError
 	require.ErrorAs(w.t, err, &na)
 	assert.Equal(w.t, Refs(h)[0], Detail(na.Holder).Ref)
-	if !w.h.Virtual || na.Ahead >= 0 { // there are services in memory that do not report it
+	if !w.h.Virtual || na.Ahead >= 0 { // some services in memory do not report it
 		assert.Equal(w.t, 1, na.Ahead)
 	}
 	assert.Contains(w.t, err.Error(), "(nightly)", "it names the holder")
@@ -130,19 +130,19 @@ func queueShows(w *Fixture) {
 	a, b := w.Client("first"), w.Client("second")
 	h := a.hold()
 	waits := b.queue(w.soon())
-	line := b.entries()
+	entries := b.entries()
 
-	require.Len(w.t, line, 2)
+	require.Len(w.t, entries, 2)
 	for i, label := range []string{"first", "second"} {
-		assert.Equal(w.t, label, metaOf(line[i]).Label)
-		assert.Equal(w.t, "mutex", metaOf(line[i]).Kind)
-		assert.NotEmpty(w.t, metaOf(line[i]).Host)
-		assert.NotZero(w.t, metaOf(line[i]).PID)
-		assert.NotZero(w.t, metaOf(line[i]).Since)
-		assert.NotEmpty(w.t, line[i].Session)
+		assert.Equal(w.t, label, metaOf(entries[i]).Label)
+		assert.Equal(w.t, "mutex", metaOf(entries[i]).Kind)
+		assert.NotEmpty(w.t, metaOf(entries[i]).Host)
+		assert.NotZero(w.t, metaOf(entries[i]).PID)
+		assert.NotZero(w.t, metaOf(entries[i]).Since)
+		assert.NotEmpty(w.t, entries[i].Session)
 	}
-	assert.EqualValues(w.t, h.Token(), line[0].Token)
-	assert.EqualValues(w.t, waits.token, line[1].Token)
+	assert.EqualValues(w.t, h.Token(), entries[0].Token)
+	assert.EqualValues(w.t, waits.token, entries[1].Token)
 	names, err := a.Names(w.soon(), "ord")
 	require.NoError(w.t, err)
 	assert.Equal(w.t, []string{name}, names)
@@ -150,20 +150,20 @@ func queueShows(w *Fixture) {
 	w.unlock(waits.granted())
 }
 
-// releaseBeforeWatch: the predecessor goes when the waiter has joined and has no
-// watch yet, so no event comes. The read that follows the watch must show it; in
-// virtual time no timer of the waiter can have gone off by then.
+// releaseBeforeWatch: the predecessor ends when the waiter has joined and has no watch
+// yet, so no event comes. The watch must report that when it is armed. In virtual time
+// no timer of the waiter can have fired by then.
 func releaseBeforeWatch(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	b.net.Delay(100 * time.Millisecond)
-	r := b.ask(w.soon())
+	r := b.start(w.soon())
 	w.eventually(2, "b has joined, and has no answer yet")
 	w.unlock(h)
 	released := time.Now()
 	h = r.granted()
 	if w.h.Virtual {
-		assert.Less(w.t, r.at.Sub(released), 2*time.Second, "the waiter was granted by its timer, and not by the read behind its watch")
+		assert.Less(w.t, r.at.Sub(released), 2*time.Second, "the waiter was granted by its timer, and not by its watch")
 	}
 	b.net.Heal()
 	w.unlock(h)

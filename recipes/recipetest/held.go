@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// heldFor are the cases of what the queue shows of how long a holder has held.
+// heldFor are the cases of the time of a grant, which the queue shows.
 func heldFor() []testCase {
 	return []testCase{
 		{"AHolderThatWaitedHasHeldSinceItsGrantOnly", heldSinceGrant},
@@ -26,18 +26,18 @@ func heldFor() []testCase {
 func (p *Client) recorded() (first session.Entry) {
 	p.w.t.Helper()
 	p.w.until("since when the first entry holds", func() bool {
-		line := p.entries()
-		if len(line) == 0 {
+		entries := p.entries()
+		if len(entries) == 0 {
 			return false
 		}
-		first = Shown(line[0])
+		first = Shown(entries[0])
 		return !first.Granted.IsZero()
 	})
 	return first
 }
 
-// heldSinceGrant has b wait while a holds. The release stands between what b asked
-// and what b got.
+// heldSinceGrant has b wait while a holds. The release lies between b's request and b's
+// grant.
 func heldSinceGrant(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
@@ -52,7 +52,7 @@ func heldSinceGrant(w *Fixture) {
 	assert.Equal(w.t, Refs(held)[0], Detail(e).Ref)
 	assert.False(w.t, e.Granted.Before(released), "granted at %s, before the holder ahead released at %s", e.Granted, released)
 	assert.False(w.t, e.Granted.After(holds), "granted at %s, after Lock had returned at %s", e.Granted, holds)
-	assert.Less(w.t, e.Asked, released, "it asked long before")
+	assert.Less(w.t, e.Asked, released, "it joined long before")
 
 	ctx, cancel := context.WithCancel(w.soon())
 	c := w.Client("c")
@@ -61,7 +61,7 @@ func heldSinceGrant(w *Fixture) {
 	gone.returned()
 	var na *session.NotAcquiredError
 	require.ErrorAs(w.t, gone.Err, &na)
-	if na.Holder.Key != "" { // it is kept for 25 ms to learn that
+	if na.Holder.Key != "" { // the call waits at most 25 ms to read the holder
 		assert.Equal(w.t, e.Granted, na.Holder.Granted)
 	}
 	w.unlock(held)
@@ -99,14 +99,14 @@ func heldOfAnyKind(w *Fixture) {
 	}
 }
 
-// heldAndGone ends recorded holds in every way. The next holder, whose entry often
+// heldAndGone ends recorded holds by a release and by an eviction. The next holder, whose entry often
 // has the same key, has no record of an earlier hold.
 func heldAndGone(w *Fixture) {
 	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	for _, end := range []func(h *session.Hold){
 		func(h *session.Hold) { w.unlock(h) },
 		func(h *session.Hold) {
-			x := tell(h)
+			x := endOf(h)
 			operator.evicts(operator.entries()[0])
 			w.evicted(h, x)
 		},

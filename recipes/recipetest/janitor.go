@@ -23,7 +23,7 @@ func janitors() []testCase {
 	}
 }
 
-// leaving is a backend whose sessions ask a function before they delete an entry.
+// leaving is a backend whose sessions call a function before they delete an entry.
 type leaving struct {
 	driver.Backend
 	refuse func(queue string) error
@@ -53,7 +53,7 @@ func (l leavingSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) 
 	return l.Session.Leave(ctx, reqs...)
 }
 
-// leaver opens a session on a backend that asks refuse.
+// leaver opens a session on a backend that calls refuse.
 func (w *Fixture) leaver(label string, refuse func(queue string) error) *Client {
 	w.t.Helper()
 	return w.openOn(label, w.h.TTL, func(c drivertest.Client) driver.Backend {
@@ -61,8 +61,8 @@ func (w *Fixture) leaver(label string, refuse func(queue string) error) *Client 
 	})
 }
 
-// refusedRemovals: a permission was revoked on some locks. More releases than the
-// janitor has workers cannot succeed, and all others go on as ever.
+// refusedRemovals: a permission was revoked on some locks. More releases fail than the
+// janitor has workers, and all others succeed as before.
 func refusedRemovals(w *Fixture) {
 	const stuck = "revoked/"
 	var once atomic.Bool

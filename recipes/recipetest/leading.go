@@ -20,24 +20,24 @@ func leading() []testCase {
 	return []testCase{
 		{"RunLeadsAgainAndAgainUntilItsContextEnds", runAgain},
 		{"RunCutOffStopsBeforeTheNextStarts", runCut},
-		{"RunWaitsForWhatItRuns", runWaits},
-		{"RunThatHasLostWaitsForWhatItRuns", runLostWaits},
+		{"RunWaitsForItsWork", runWaits},
+		{"RunThatHasLostWaitsForItsWork", runLostWaits},
 		{"RunEndsWithItsContextWhileItWaits", runCancelledWaiting},
-		{"RunRestsAfterAShortWorkAndOthersLead", runRests},
+		{"RunPausesAfterShortWorkAndOthersLead", runRests},
 		{"RunReturnsTheErrorOfItsWorkAndHasResigned", runFails},
-		{"RunCampaignsAgainAfterALossBesideAnError", runLostFails},
-		{"RunThatPanicsGivesBack", runPanics},
+		{"RunCampaignsAgainAfterALossWithAnError", runLostFails},
+		{"RunThatPanicsReleases", runPanics},
 		{"RunEndsWhereWaitingCannotHelp", runIncurable},
 	}
 }
 
-// stint is one time of leading.
+// stint is one leadership.
 type stint struct {
 	p     *Client
 	hold  *session.Hold
 	ctx   context.Context
 	began time.Time
-	told  *told
+	lost  *ending
 	leave chan error // what the work returns
 
 	mu    sync.Mutex
@@ -62,8 +62,8 @@ func (p *Client) run(value string) *runner {
 	go func() {
 		defer close(r.done)
 		r.err = p.elect().Run(ctx, value, func(ctx context.Context, h *session.Hold) error {
-			//nolint:contextcheck // it is told of the end of the hold
-			s := &stint{p: p, hold: h, ctx: ctx, began: time.Now(), told: tell(h), leave: make(chan error, 1)}
+			//nolint:contextcheck // endOf watches the context of the hold
+			s := &stint{p: p, hold: h, ctx: ctx, began: time.Now(), lost: endOf(h), leave: make(chan error, 1)}
 			r.stints <- s
 			defer func() {
 				s.mu.Lock()
@@ -94,7 +94,7 @@ func (r *runner) leads() *stint {
 		return s
 	case <-r.done:
 		require.Fail(r.w.t, "Run has returned", "%v", r.err)
-	case <-time.After(r.w.patience()):
+	case <-time.After(r.w.timeout()):
 		require.Fail(r.w.t, "does not lead")
 	}
 	return nil
@@ -103,7 +103,7 @@ func (r *runner) leads() *stint {
 // returned waits for the end of Run.
 func (r *runner) returned() error {
 	r.w.t.Helper()
-	within(r.w.t, r.w.patience(), r.done, "the end of Run")
+	within(r.w.t, r.w.timeout(), r.done, "the end of Run")
 	return r.err
 }
 
@@ -112,12 +112,12 @@ func runAgain(w *Fixture) {
 	ra := a.run("value of a")
 	first := ra.leads()
 	rb := b.run("value of b")
-	w.eventually(2, "both stand in the line")
+	w.eventually(2, "both have joined")
 	assert.Equal(w.t, "value of a", b.leader().Value)
 	assert.Equal(w.t, first.hold.Token(), b.leader().Token)
 	last := first.hold.Token()
 	first.leave <- nil
-	for i := range 4 { // in turn, since who has led goes to the end of the line
+	for i := range 4 { // in turn, since a leader that resigns joins at the end of the queue
 		s := []*runner{rb, ra}[i%2].leads()
 		assert.Greater(w.t, s.hold.Token(), last)
 		assert.Equal(w.t, s.hold.Token(), a.leader().Token)
@@ -147,15 +147,15 @@ func runCut(w *Fixture) {
 		ra := a.run("a")
 		first := ra.leads()
 		rb := b.run("b")
-		w.eventually(2, "both stand in the line")
-		go func() { // stops when it is told
+		w.eventually(2, "both have joined")
+		go func() { // the work stops when its context ends
 			<-first.ctx.Done()
 			first.leave <- first.ctx.Err()
 		}()
 		a.net.Cut(d)
 		second := rb.leads()
 
-		assert.False(w.t, w.when(first.told).After(second.began), "%v: told %s after the next one began", d, first.told.at.Sub(second.began))
+		assert.False(w.t, w.when(first.lost).After(second.began), "%v: its context ended %s after the next one began", d, first.lost.at.Sub(second.began))
 		first.mu.Lock()
 		assert.True(w.t, !first.ended.IsZero() && !first.ended.After(second.began), "%v: it had stopped", d)
 		first.mu.Unlock()
@@ -200,16 +200,16 @@ func runWaits(w *Fixture) {
 	w.unlock(r.granted())
 }
 
-// runLostWaits: who has lost and does not return does not campaign.
+// runLostWaits: Run does not campaign while the work of a lost leadership goes on.
 func runLostWaits(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	ra := a.run("a")
 	s := ra.leads()
 	r := b.campaign(w.soon(), "b")
 	w.svc.Delete(w.t, Refs(s.hold)[0])
-	w.when(s.told)
+	w.when(s.lost)
 	r.granted()
-	w.eventually(1, "it is not in the line while its work goes on")
+	w.eventually(1, "it is not in the queue while its work goes on")
 	w.unlock(r.Hold)
 	w.unlock(b.lead("b again"))
 	assert.Empty(w.t, ra.stints)
@@ -221,7 +221,7 @@ func runCancelledWaiting(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.lead("a")
 	rb := b.run("b")
-	w.eventually(2, "both stand in the line")
+	w.eventually(2, "both have joined")
 	at := time.Now()
 	rb.stop(nil)
 	require.ErrorIs(w.t, rb.returned(), context.Canceled)
@@ -263,7 +263,7 @@ func runPanics(w *Fixture) {
 	assert.PanicsWithValue(w.t, "boom", func() {
 		_ = p.elect().Run(w.soon(), "p", func(context.Context, *session.Hold) error { panic("boom") })
 	})
-	w.eventually(0, "given back")
+	w.eventually(0, "released")
 }
 
 func runIncurable(w *Fixture) {

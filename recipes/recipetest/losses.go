@@ -12,13 +12,13 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// losses are the cases of entries and sessions that somebody else ends while
-// the network is well.
+// losses are the cases of entries and sessions that an operator ends while the network is
+// healthy.
 func losses() []testCase {
 	return []testCase{
-		{"DeletedHolderIsToldAtOnce", deletedHolder},
-		{"HolderOfARevokedSessionIsToldAtOnce", revokedHolder},
-		{"DeletedWaiterThenReleaseGrantsNobodyTwice", func(w *Fixture) {
+		{"DeletedHolderIsNotifiedAtOnce", deletedHolder},
+		{"HolderOfARevokedSessionIsNotifiedAtOnce", revokedHolder},
+		{"DeletedWaiterThenReleaseGrantsOneAtATime", func(w *Fixture) {
 			ps := w.clients(3)
 			deletedWaiter(w, ps[0], ps[1], ps[2], lock)
 		}},
@@ -31,17 +31,17 @@ func losses() []testCase {
 	}
 }
 
-// holdLong holds until the service has been asked to watch the entry. A hold
+// holdLong returns a hold whose entry is watched, because a waiter is behind it. A hold
 // that lasts only a moment is not watched.
 func (w *Fixture) holdLong(p *Client) *session.Hold {
 	h := p.hold()
 	p.queueFor(w.soon(), passing(lock))
-	w.eventually(2, "both stand in the line")
+	w.eventually(2, "both have joined")
 	return h
 }
 
-// passing is a request that releases at once what it is granted. While it waits, the
-// holder ahead is watched.
+// passing is a request that releases as soon as it is granted. While it waits, the
+// holder ahead watches its own entry.
 func passing(want locking) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		h, err := want(ctx, s)
@@ -55,7 +55,7 @@ func passing(want locking) locking {
 func deletedHolder(w *Fixture) {
 	p := w.Client("p")
 	h := w.holdLong(p)
-	x := tell(h)
+	x := endOf(h)
 	w.svc.Delete(w.t, Refs(h)[0])
 	w.evicted(h, x)
 }
@@ -64,7 +64,7 @@ func revokedHolder(w *Fixture) {
 	p := w.Client("p")
 	h := w.holdLong(p)
 	id := p.entries()[0].Session
-	x := tell(h)
+	x := endOf(h)
 	w.svc.Expire(w.t, id)
 	w.when(x)
 
@@ -94,7 +94,7 @@ func (w *Fixture) onlyOne(second, third *Request) {
 	require.True(w.t, second.waiting(), "two hold at once")
 	w.unlock(h3)
 	h2 := second.granted()
-	require.Greater(w.t, h2.Token(), h3.Token(), "it went to the end of the line")
+	require.Greater(w.t, h2.Token(), h3.Token(), "it joined again at the end of the queue")
 	w.unlock(h2)
 }
 
@@ -113,13 +113,13 @@ func revokedWaiter(w *Fixture) {
 	assert.Len(w.t, b.Rejoined(), 1)
 }
 
-// revokedTogether: with the holder's entry goes that of the waiter behind it, and
-// the news of the one comes before that of the other.
+// revokedTogether: the entries of a holder and of the waiter behind it end together, and
+// the events come one after the other.
 func revokedTogether(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	for range 20 {
 		h := a.hold()
-		x := tell(h)
+		x := endOf(h)
 		own, other := a.queue(w.soon()), b.queue(w.soon())
 		w.svc.Expire(w.t, h.SessionID())
 		h2 := other.granted()
@@ -140,17 +140,17 @@ func revokedTogether(w *Fixture) {
 	}
 }
 
-// reasons are the cases of what an error says of the end of a hold.
+// reasons are the cases of the error after the end of a hold.
 func reasons() []testCase {
 	return []testCase{
 		{"TheCauseAfterUnlockIsReleased", causeReleased},
-		{"ALossByTheDeadlineSaysSo", lossByDeadline},
-		{"ALossWithTheSessionSaysExpired", lossByExpiry},
-		{"DoTellsOneLossOnce", doTellsOnce},
+		{"ALossByTheDeadlineIsReportedAsSuch", lossByDeadline},
+		{"ALossWithTheSessionIsReportedAsExpired", lossByExpiry},
+		{"DoReturnsOneLossOnce", doReturnsOnce},
 	}
 }
 
-// oneLoss requires that an error tells one loss, on one line.
+// oneLoss requires that an error describes one loss, on one line of text.
 func (w *Fixture) oneLoss(err error) {
 	w.t.Helper()
 	require.ErrorIs(w.t, err, session.ErrLost)
@@ -158,8 +158,8 @@ func (w *Fixture) oneLoss(err error) {
 	assert.LessOrEqual(w.t, strings.Count(err.Error(), "lost"), 1, "%s", err)
 }
 
-// says requires the reason of a loss.
-func (w *Fixture) says(want session.Reason, err error) {
+// lostFor requires that an error is a loss with that reason.
+func (w *Fixture) lostFor(want session.Reason, err error) {
 	w.t.Helper()
 	w.oneLoss(err)
 	var lost *session.LostError
@@ -190,36 +190,36 @@ func causeReleased(w *Fixture) {
 func lossByDeadline(w *Fixture) {
 	p := w.mortal("p")
 	h := p.hold()
-	x := tell(h)
+	x := endOf(h)
 	p.net.Cut(fault.Both)
 	w.when(x)
-	w.says(session.ReasonDeadline, cause(h))
-	w.says(session.ReasonDeadline, h.Unlock())
+	w.lostFor(session.ReasonDeadline, cause(h))
+	w.lostFor(session.ReasonDeadline, h.Unlock())
 	p.net.Heal()
 }
 
-// lossByExpiry: the context ends with the first event, which may be that of the
-// entry; the error of Unlock knows that the session is gone.
+// lossByExpiry: the context ends with the first event, which may be that of the entry. The
+// error of Unlock reports that the session has expired.
 func lossByExpiry(w *Fixture) {
 	p := w.Client("p")
 	h := w.holdLong(p)
-	x := tell(h)
+	x := endOf(h)
 	w.svc.Expire(w.t, h.SessionID())
 	w.when(x)
 	w.oneLoss(cause(h))
 	assert.NotContains(w.t, cause(h).Error(), "delete")
-	w.says(session.ReasonExpired, h.Unlock())
+	w.lostFor(session.ReasonExpired, h.Unlock())
 }
 
-func doTellsOnce(w *Fixture) {
+func doReturnsOnce(w *Fixture) {
 	p := w.Client("p")
 	m := mutex.New(p.Session, name)
 	soon := w.soon()
 	err := m.Do(soon, func(ctx context.Context, h *session.Hold) error {
-		p.queueFor(soon, passing(lock)) // has the holder watched at once
+		p.queueFor(soon, passing(lock)) // with a waiter behind, the holder is watched at once
 		w.svc.Expire(w.t, h.SessionID())
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	w.says(session.ReasonExpired, err)
+	w.lostFor(session.ReasonExpired, err)
 }

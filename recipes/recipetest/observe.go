@@ -15,21 +15,21 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// observations are the cases of those who want to know who leads.
+// observations are the cases of Observe.
 func observations() []testCase {
 	return slices.Concat(
 		[]testCase{
-			{"ObserveTellsTheStateAtOnceAndEveryChange", observeChanges},
+			{"ObserveYieldsTheStateAtOnceAndEveryChange", observeChanges},
 			{"ObserveNeverMissesTheLastState", observeLast},
 			{"ObserveGoesOnAfterItsSessionExpired", func(w *Fixture) {
 				observeLoss(w, func(_ *Client, id string) { w.svc.Expire(w.t, id) })
 			}},
-			{"ObserveSeesForeignLeaders", observeForeign},
-			{"ObserveSeesWhoLeadsByDeath", observeDeaths},
+			{"ObserveYieldsForeignLeaders", observeForeign},
+			{"ObserveYieldsTheNextLeaderAfterADeath", observeDeaths},
 			{"ObserveEndsWithItsContext", observeEnds},
 			{"ObserveEndsWithItsLoop", observeBreaks},
 			{"ObserveEndsWithItsSession", observeClosed},
-			{"ObserveSaysWhatIsWrongWithTheName", observeInvalid},
+			{"ObserveReturnsWhatIsWrongWithTheName", observeInvalid},
 		},
 		over("ObserveGoesOnAfterACutOf%v", fault.Directions(), observeCut),
 		over("ObserveGoesOnAfterALongCutOf%v", fault.Directions(), func(w *Fixture, d fault.Direction) {
@@ -45,7 +45,7 @@ func observeChanges(w *Fixture) {
 	h := a.lead("one")
 	assert.Equal(w.t, h.Token(), o.sees("one").Token)
 	late := c.observe()
-	assert.Equal(w.t, "a", late.sees("one").Entry.Label, "told at once to who comes later")
+	assert.Equal(w.t, "a", late.sees("one").Entry.Label, "a later call of Observe yields the leader at once")
 	r := b.campaign(w.soon(), "three")
 	a.proclaim(h, "two")
 	assert.Equal(w.t, h.Token(), o.sees("two").Token)
@@ -60,8 +60,8 @@ func observeChanges(w *Fixture) {
 	late.vacancy()
 }
 
-// observeLast has many changes follow each other, by one leader and by many.
-// What comes between may be left out, the state in which it rests may not.
+// observeLast makes many changes follow each other, by one leader and by many. Observe may
+// leave out what comes between, and never the last state.
 func observeLast(w *Fixture) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	o := c.observe()
@@ -108,30 +108,29 @@ func observeCut(w *Fixture, d fault.Direction) {
 	assert.Empty(w.t, o.errs)
 }
 
-// lose waits until the service session of a client is lost, which is brought
-// about by what strike does.
-func (p *Client) lose(strike func(sessionID string)) {
+// lose calls end, and waits until the service session of a client is lost by it.
+func (p *Client) lose(end func(sessionID string)) {
 	p.w.t.Helper()
 	h := p.holdOne("of " + p.Options().Label)
-	x := tell(h)
-	strike(h.SessionID())
-	// An own request that is refused tells what is not told otherwise.
+	x := endOf(h)
+	end(h.SessionID())
+	// The refusal of an own request reports the end where no event does.
 	p.w.when(x)
 	require.ErrorIs(p.w.t, h.Unlock(), session.ErrLost)
 }
 
-// observeLoss has the session of the observer end twice, by what strike does.
-func observeLoss(w *Fixture, strike func(c *Client, sessionID string)) {
+// observeLoss has the session of the observer end twice, by end.
+func observeLoss(w *Fixture, end func(c *Client, sessionID string)) {
 	a, c := w.Client("a"), w.mortal("c")
 	h := a.lead("one")
 	o := c.observe()
 	o.sees("one")
-	c.lose(func(id string) { strike(c, id) })
+	c.lose(func(id string) { end(c, id) })
 	a.proclaim(h, "two")
 	c.net.Heal()
 	o.sees("two")
 
-	c.lose(func(id string) { strike(c, id) })
+	c.lose(func(id string) { end(c, id) })
 	w.unlock(h)
 	c.net.Heal()
 	o.vacancy()
@@ -170,10 +169,10 @@ func observeDeaths(w *Fixture) {
 	o.vacancy()
 	require.ErrorIs(w.t, a.elect().Proclaim(w.soon(), h, "never"), session.ErrLost)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
-	_ = r.Hold.Unlock() // it may not have been told yet, and then learns it now
+	_ = r.Hold.Unlock() // the event may not have come yet, and then the answer shows the end
 }
 
-// observeEnds has contexts end at every moment, also with nobody to be reached.
+// observeEnds has contexts end at any moment, also while the service cannot be reached.
 func observeEnds(w *Fixture) {
 	a, c := w.Client("a"), w.Client("c")
 	for _, cut := range []bool{false, true} {
@@ -193,17 +192,16 @@ func observeEnds(w *Fixture) {
 	ctx, cancel := context.WithCancel(w.soon())
 	cancel()
 	for _, err := range c.elect().Observe(ctx) {
-		assert.Fail(w.t, "something was told after the end", "%v", err)
+		assert.Fail(w.t, "a value after the end", "%v", err)
 	}
 }
 
-// observeBreaks leaves many loops; what they left behind would show in the
-// number of goroutines that they have begun.
+// observeBreaks breaks out of many loops, and counts the goroutines that they have left.
 func observeBreaks(w *Fixture) {
 	a, c := w.Client("a"), w.Client("c")
 	h := a.lead("one")
 	once := func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, w.patience())
+		ctx, cancel := context.WithTimeout(ctx, w.timeout())
 		defer cancel()
 		for l, err := range c.elect().Observe(ctx) {
 			require.NoError(w.t, err)
@@ -216,7 +214,7 @@ func observeBreaks(w *Fixture) {
 			once(ctx)
 		}
 	})
-	w.until("goroutines of watches take a moment to end", func() bool { return w.begun() <= 10 })
+	w.until("goroutines of watches take a moment to end", func() bool { return w.goroutines() <= 10 })
 	w.unlock(h)
 }
 
@@ -242,7 +240,7 @@ func observeClosed(w *Fixture) {
 
 func observeInvalid(w *Fixture) {
 	c := w.Client("c")
-	told := func(e *election.Election, want error) {
+	refused := func(e *election.Election, want error) {
 		w.t.Helper()
 		n := 0
 		for _, err := range e.Observe(w.soon()) {
@@ -255,7 +253,7 @@ func observeInvalid(w *Fixture) {
 		_, err = e.Campaign(w.soon(), "v")
 		require.ErrorIs(w.t, err, want)
 	}
-	told(election.New(c.Session, ""), session.ErrInvalidName)
-	told(election.New(c.Session, "a\x00b"), session.ErrInvalidName)
-	told(election.New(nil, name), session.ErrClosed)
+	refused(election.New(c.Session, ""), session.ErrInvalidName)
+	refused(election.New(c.Session, "a\x00b"), session.ErrInvalidName)
+	refused(election.New(nil, name), session.ErrClosed)
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// robust are the cases of locks that tell how the hold before ended.
+// robust are the cases of locks that report how the hold before ended.
 func robust() []testCase {
 	return slices.Concat(
 		[]testCase{
-			{"FirstHoldAndHoldsGivenBackAreClean", robustClean},
-			{"DeathIsToldThoughNobodyWaited", robustAlone},
-			{"DeathIsToldToWhoWaited", robustWaited},
-			{"DeathIsToldThroughHoldersThatDieInTurn", robustInTurn},
+			{"FirstHoldAndReleasedHoldsAreClean", robustClean},
+			{"DeathIsReportedWhereNoWaiterWas", robustAlone},
+			{"DeathIsReportedToAWaiter", robustWaited},
+			{"DeathIsReportedThroughHoldersThatDieInTurn", robustInTurn},
 			{"ForeignHolderBeforeIsUnknown", robustForeign},
-			{"PlainLocksKeepNoAccount", robustPlain},
-			{"AccountCostsNothingWhenAlone", robustCost},
-			{"AccountCostsOneRequestWhenWaited", robustCostWaited},
+			{"PlainLocksKeepNoLedger", robustPlain},
+			{"TheLedgerCostsNothingWhenAlone", robustCost},
+			{"TheLedgerCostsOneRequestAfterAWait", robustCostWaited},
 		},
 		over("NothingLooksLikeADeathWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, false) }),
-		over("DeathIsToldWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, true) }),
+		over("DeathIsReportedWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, true) }),
 	)
 }
 
-// wantRobust is a request for a lock that keeps account.
+// wantRobust is a request for a lock with a ledger.
 func wantRobust(o mutex.Options) locking {
 	o.Robust = o.LockDelay == 0
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
@@ -39,26 +39,26 @@ func wantRobust(o mutex.Options) locking {
 	}
 }
 
-// accountable starts a Lock that keeps account, and returns when it has joined.
-func (p *Client) accountable(ctx context.Context) *Request {
+// queueRobust starts a Lock with a ledger, and returns when it has joined.
+func (p *Client) queueRobust(ctx context.Context) *Request {
 	p.w.t.Helper()
 	return p.queueFor(ctx, wantRobust(mutex.Options{}))
 }
 
-// robust holds a lock that keeps account.
+// robust acquires a lock with a ledger.
 func (p *Client) robust() *session.Hold {
 	p.w.t.Helper()
-	return p.accountable(p.w.soon()).granted()
+	return p.queueRobust(p.w.soon()).granted()
 }
 
-// past requires what the next holder learns of the one before, and gives back.
+// past acquires the lock, requires what the hold reports about the one before it, and releases.
 func (w *Fixture) past(want door.Past, why string) {
 	w.t.Helper()
 	w.pastOf(map[string]door.Past{name: want}, why)
 }
 
-// death is a way of a hold to end without being given back. The client must not
-// be used for anything else.
+// death is a way for a hold to end without a release. The client must not be used for
+// anything else.
 type death struct {
 	name string
 	die  func(w *Fixture, p *Client, h *session.Hold)
@@ -77,7 +77,7 @@ func deaths() []death {
 	}
 }
 
-// kill has a hold die of each cause, and calls after when it is gone.
+// kill ends a hold by each death, and calls after when the entry is gone.
 func (w *Fixture) kill(after func(how string)) {
 	w.t.Helper()
 	for _, d := range deaths() {
@@ -91,14 +91,14 @@ func (w *Fixture) kill(after func(how string)) {
 }
 
 func robustClean(w *Fixture) {
-	w.past(door.PastClean, "nobody has held before")
-	w.past(door.PastClean, "given back")
+	w.past(door.PastClean, "there was no hold before")
+	w.past(door.PastClean, "released")
 	a, b := w.Client("a"), w.Client("b")
 	h := a.robust()
-	own, other := a.accountable(w.soon()), b.accountable(w.soon())
+	own, other := a.queueRobust(w.soon()), b.queueRobust(w.soon())
 	w.unlock(h)
 	for _, r := range []*Request{own, other} {
-		assert.Equal(w.t, door.PastClean, Previous(r.granted()), "given back to who waited")
+		assert.Equal(w.t, door.PastClean, Previous(r.granted()), "a waiter after a release")
 		w.unlock(r.Hold)
 	}
 	h, err := mutex.NewWith(a.Session, name, mutex.Options{Robust: true}).TryLock(w.soon())
@@ -107,13 +107,13 @@ func robustClean(w *Fixture) {
 	w.unlock(h)
 	names, err := a.Names(w.soon(), "")
 	require.NoError(w.t, err)
-	assert.Empty(w.t, names, "an account is no line")
+	assert.Empty(w.t, names, "a ledger is no queue")
 }
 
 func robustAlone(w *Fixture) {
 	w.kill(func(how string) {
 		w.past(door.PastDied, how)
-		w.past(door.PastClean, how+", and then given back")
+		w.past(door.PastClean, how+", and then released")
 	})
 }
 
@@ -121,7 +121,7 @@ func robustWaited(w *Fixture) {
 	for _, d := range deaths() {
 		p, b, c := w.mortal("dies"), w.Client("b"), w.Client("c")
 		h := p.robust()
-		second, third := b.accountable(w.soon()), c.accountable(w.soon())
+		second, third := b.queueRobust(w.soon()), c.queueRobust(w.soon())
 		d.die(w, p, h)
 		require.True(w.t, second.granted().PreviousDied(), d.name)
 		w.unlock(second.Hold)
@@ -144,25 +144,25 @@ func robustInTurn(w *Fixture) {
 			want = door.PastDied
 		}
 	}
-	w.past(door.PastDied, "nobody has given back")
-	w.past(door.PastClean, "somebody has")
+	w.past(door.PastDied, "no holder has released")
+	w.past(door.PastClean, "the last holder has released")
 }
 
 func robustForeign(w *Fixture) {
 	p := w.Client("p")
 	w.unlock(p.robust())
 	ref := w.svc.PutForeign(w.t, name, true)
-	r := p.accountable(w.soon())
+	r := p.queueRobust(w.soon())
 	w.wait("a foreign program holds, and the waiter has read that", r)
 	w.svc.Delete(w.t, ref)
 	assert.Equal(w.t, door.PastUnknown, Previous(r.granted()))
 	assert.False(w.t, r.Hold.PreviousDied())
 	w.unlock(r.Hold)
-	w.past(door.PastClean, "given back")
+	w.past(door.PastClean, "released")
 
-	w.died() // who died before the foreign one is not forgotten
+	w.died() // a death before the foreign hold is not forgotten
 	ref = w.svc.PutForeign(w.t, name, true)
-	r = p.accountable(w.soon())
+	r = p.queueRobust(w.soon())
 	w.svc.Delete(w.t, ref)
 	assert.True(w.t, r.granted().PreviousDied())
 	w.unlock(r.Hold)
@@ -173,34 +173,33 @@ func robustPlain(w *Fixture) {
 	h := p.hold()
 	assert.Equal(w.t, door.PastUnknown, Previous(h))
 	assert.False(w.t, h.PreviousDied())
-	x := tell(h)
+	x := endOf(h)
 	w.svc.Expire(w.t, h.SessionID())
 	w.eventually(0, "died")
-	w.past(door.PastClean, "who keeps no account leaves no trace")
-	w.when(x) // who unlocks before that may be told that it goes with the session
+	w.past(door.PastClean, "a lock without a ledger leaves no trace")
+	w.when(x) // before that, Unlock may return that the hold ends with the session
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
 
 func robustCost(w *Fixture) {
 	p := w.Client("alone")
-	w.unlock(p.robust()) // the first time the account may have to be opened
+	w.unlock(p.robust()) // the first hold may have to make the ledger
 	p.costsTwo(p.robust)
 }
 
-// robustCostWaited: who waits joins, reads at most once to learn whom it waits
-// for, and once more when that one goes; an account adds one to that. A read that
-// comes at the wrong moment is made again, so it is the best of several that
-// counts.
+// robustCostWaited: a waiter joins, reads at most once to learn its predecessor, and once
+// more when that entry ends; a ledger adds one request. A read at the wrong moment is
+// repeated, so the least of several counts.
 func robustCostWaited(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	for _, p := range []*Client{a, b} {
-		w.unlock(p.robust()) // the first time the account may have to be opened, or read
+		w.unlock(p.robust()) // the first hold may have to make the ledger, or read it
 	}
 	var costs []int
 	for range 5 {
 		h := a.robust()
 		before := b.net.Requests()
-		r := b.accountable(w.soon())
+		r := b.queueRobust(w.soon())
 		w.unlock(h)
 		r.granted()
 		costs = append(costs, b.net.Requests()-before)
@@ -210,7 +209,7 @@ func robustCostWaited(w *Fixture) {
 	assert.LessOrEqual(w.t, slices.Min(costs), 4)
 }
 
-// robustOver strikes each request that writes an account.
+// robustOver has a fault hit each request that writes the ledger.
 func robustOver(w *Fixture, f fault.Kind, died bool) {
 	want := door.PastClean
 	if died {
@@ -224,13 +223,13 @@ func robustOver(w *Fixture, f fault.Kind, died bool) {
 	}
 	h := a.robust()
 	require.Equal(w.t, want, Previous(h))
-	r := b.accountable(w.soon())
+	r := b.queueRobust(w.soon())
 	a.net.Inject(fault.Leave, f)
 	b.net.Inject(fault.Update, f)
 	UnlockInTrouble(w.t, h)
-	require.Equal(w.t, door.PastClean, Previous(r.granted()), "given back")
+	require.Equal(w.t, door.PastClean, Previous(r.granted()), "released")
 	b.net.Inject(fault.Leave, f)
 	UnlockInTrouble(w.t, r.Hold)
-	w.eventually(0, "given back")
-	w.past(door.PastClean, "given back")
+	w.eventually(0, "released")
+	w.past(door.PastClean, "released")
 }

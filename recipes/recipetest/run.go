@@ -11,14 +11,14 @@ import (
 // testCase is one promise.
 type testCase struct {
 	name string
-	tell func(w *Fixture)
+	run  func(w *Fixture)
 }
 
 // over returns a case for each of all, which takes the place of %v in the name.
-func over[F any](name string, all []F, tell func(w *Fixture, f F)) []testCase {
+func over[F any](name string, all []F, run func(w *Fixture, f F)) []testCase {
 	var cases []testCase
 	for _, f := range all {
-		cases = append(cases, testCase{fmt.Sprintf(name, f), func(w *Fixture) { tell(w, f) }})
+		cases = append(cases, testCase{fmt.Sprintf(name, f), func(w *Fixture) { run(w, f) }})
 	}
 	return cases
 }
@@ -29,16 +29,16 @@ func replicated() []testCase {
 	return slices.Concat(grants(), losses(), outcomes(), cuts())
 }
 
-// single are those for which one server is enough. Both are in the order in which
-// they are best read.
+// single are the cases for which one server is enough. Both lists are in the order in
+// which they are best read.
 func single() []testCase {
 	return slices.Concat(
 		crowds(), ends(), blockedReports(),
-		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), insiders(),
+		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), reentrants(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), givingUp(), delays(),
-		asks(), askedKinds(), evictions(), janitors(), reasons(), heldFor(), onces(),
+		yieldRequests(), yieldKinds(), evictions(), janitors(), reasons(), heldFor(), onces(),
 	)
 }
 
@@ -56,7 +56,7 @@ func Run(t *testing.T, h drivertest.Harness) {
 			}
 			h.RunCase(t, func(t *testing.T, h drivertest.Harness) {
 				w := NewFixture(t, h)
-				s.tell(w)
+				s.run(w)
 				w.eventually(0, "nothing is left at the end")
 			})
 		})

@@ -14,14 +14,14 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// readWrites are the cases of readers and writers in one line.
+// readWrites are the cases of readers and writers in one queue.
 func readWrites() []testCase {
 	return []testCase{
-		{"MixedLineIsGrantedInOrder", mixedInOrder},
-		{"ReadersDoNotStarveWriters", func(w *Fixture) { nobodyStarves(w, reading, writing) }},
-		{"WritersDoNotStarveReaders", func(w *Fixture) { nobodyStarves(w, writing, reading) }},
+		{"MixedQueueIsGrantedInOrder", mixedInOrder},
+		{"ReadersDoNotStarveWriters", func(w *Fixture) { noneStarves(w, reading, writing) }},
+		{"WritersDoNotStarveReaders", func(w *Fixture) { noneStarves(w, writing, reading) }},
 		{"ReaderWaitsForTheNearestWriterOnly", nearestWriterOnly},
-		{"WriterEntersWhenTheLastReaderHasGone", lastReaderGone},
+		{"WriterHoldsWhenTheLastReaderIsGone", lastReaderGone},
 		{"ReadersAndWritersByTheHundredExcludeEachOther", mixedByTheHundred},
 	}
 }
@@ -29,7 +29,7 @@ func readWrites() []testCase {
 // locking is a request for some lock.
 type locking = func(context.Context, *session.Session) (*session.Hold, error)
 
-// reading and writing are what requests of readers and writers do.
+// reading and writing request the lock of a reader and of a writer.
 func reading(ctx context.Context, s *session.Session) (*session.Hold, error) {
 	return rwlock.New(s, name).RLock(ctx)
 }
@@ -38,14 +38,14 @@ func writing(ctx context.Context, s *session.Session) (*session.Hold, error) {
 	return rwlock.New(s, name).Lock(ctx)
 }
 
-// holds asks for a lock, and ends the case if it is not granted.
+// holds acquires a lock, and ends the case if it cannot.
 func (p *Client) holds(want locking) *session.Hold {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), want).granted()
 }
 
-// wait checks that none of the requests is granted, and gives a wrong grant the
-// time that it would take.
+// wait checks that none of the requests is granted, after the time that a wrong grant
+// would take.
 func (w *Fixture) wait(why string, rs ...*Request) {
 	w.t.Helper()
 	time.Sleep(wrongly)
@@ -54,8 +54,8 @@ func (w *Fixture) wait(why string, rs ...*Request) {
 	}
 }
 
-// mixedInOrder walks down a line: readers that stand side by side hold
-// together, and whoever is behind holds only when all of them have gone.
+// mixedInOrder walks down a queue: neighbouring readers hold together, and the requests
+// behind them are granted only when all of them have released.
 func mixedInOrder(w *Fixture) {
 	ps := w.clients(4)
 	modes := "rrwrwwrrrwrw"
@@ -83,7 +83,7 @@ func mixedInOrder(w *Fixture) {
 		}
 		for i, j := range rand.Perm(upto - from) {
 			if i == upto-from-1 {
-				w.wait("somebody ahead still holds", waits[upto:]...)
+				w.wait("a request ahead still holds", waits[upto:]...)
 			}
 			w.unlock(waits[from+j].Hold)
 		}
@@ -91,15 +91,15 @@ func mixedInOrder(w *Fixture) {
 	}
 }
 
-// nobodyStarves: at every moment there is a request of the first kind that holds or
-// waits, and one of the second comes in all the same.
-func nobodyStarves(w *Fixture, first, second locking) {
+// noneStarves: at every moment a request of the first kind holds or waits, and a request
+// of the second kind is granted all the same.
+func noneStarves(w *Fixture, first, second locking) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(first)
 	for range 5 {
 		between := b.queueFor(w.soon(), second)
 		next := a.queueFor(w.soon(), first) // before the last one goes
-		w.wait("a holder is ahead, and the other kind stands between", between, next)
+		w.wait("a holder is ahead, and a request of the other kind between", between, next)
 		w.unlock(h)
 		h = between.granted()
 		w.wait("the other kind holds", next)
@@ -109,11 +109,11 @@ func nobodyStarves(w *Fixture, first, second locking) {
 	w.unlock(h)
 }
 
-// nearestWriterOnly: what becomes of the writers before the nearest one costs a
-// reader nothing.
+// nearestWriterOnly: a reader sends no request when a writer ends that is not the nearest
+// one ahead.
 func nearestWriterOnly(w *Fixture) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	w.takes(0, "of the readers, while the writers before the nearest went", func() int {
+	w.takes(0, "of the readers, while the writers before the nearest ended", func() int {
 		h := a.holds(writing)
 		ctx, cancel := context.WithCancel(w.soon())
 		defer cancel()
@@ -159,9 +159,9 @@ func lastReaderGone(w *Fixture) {
 	}
 }
 
-// mixedByTheHundred: a reader writes into a place of its own, and a writer reads
-// them all and writes into another, which all readers read. Nothing else orders
-// them: the race detector is the judge of exclusion.
+// mixedByTheHundred: a reader writes a variable of its own, and a writer reads them all
+// and writes another one, which all readers read. Nothing else orders them: the race
+// detector checks exclusion.
 func mixedByTheHundred(w *Fixture) {
 	const times = 3
 	n := w.many(200)

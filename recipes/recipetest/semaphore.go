@@ -12,17 +12,17 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// semaphores are the cases of permits when all is well.
+// semaphores are the cases of permits without faults.
 func semaphores() []testCase {
 	return []testCase{
-		{"PermitsGoInOrderAndNobodyOvertakesALargeRequest", permitsInOrder},
+		{"PermitsAreGrantedInOrderAndNoneOvertakesALargeRequest", permitsInOrder},
 		{"ARequestGetsAllItsPermitsOrNone", permitsAllOrNothing},
-		{"AReleaseAdmitsEveryoneWhoFits", permitsAdmitMany},
-		{"TryAcquireTakesWhatIsFreeAndOvertakesNobody", permitsTry},
+		{"AReleaseGrantsEveryRequestThatFits", permitsAdmitMany},
+		{"TryAcquireTakesWhatIsFreeAndOvertakesNone", permitsTry},
 		{"TryAcquireAloneCostsOneRequestWhereItCan", permitsTryAlone},
 		{"PermitsOfBadRequestsSendNothing", permitsBad},
 		{"AcquireUnderAnOwnAcquireIsReentrant", permitsReentrant},
-		{"QueueShowsPermitsAndWhoWasAdmitted", permitsQueue},
+		{"QueueShowsPermitsAndWhichEntriesHold", permitsQueue},
 		{"AForeignEntryCountsAsAllPermits", permitsForeign},
 		{"AnEntryWithoutASessionInFrontOfPermitsIsNamed", func(w *Fixture) { unleasedAhead(w, wanting(1, 3)) }},
 	}
@@ -38,13 +38,13 @@ func wanting(n, limit int64) locking {
 // take acquires permits that are free, and ends the case if it cannot.
 func (p *Client) take(n, limit int64) *session.Hold {
 	p.w.t.Helper()
-	h := p.askFor(p.w.soon(), wanting(n, limit)).granted()
+	h := p.startFor(p.w.soon(), wanting(n, limit)).granted()
 	<-p.joined
 	return h
 }
 
-// wait asks for permits that are not free, and returns when the request stands
-// in the line.
+// wait requests permits that are not free, and returns when the request has a place in
+// the queue.
 func (p *Client) wait(n, limit int64) *Request {
 	p.w.t.Helper()
 	return p.queueFor(p.w.soon(), wanting(n, limit))
@@ -54,17 +54,17 @@ func (p *Client) wait(n, limit int64) *Request {
 func (w *Fixture) still(why string, rs ...*Request) {
 	w.t.Helper()
 	for range 10 {
-		time.Sleep(w.short / 500) // what must not happen can only be waited for
+		time.Sleep(w.short / 500) // no event shows that something does not happen
 		for i, r := range rs {
 			require.True(w.t, r.waiting(), "request %d: %s", i, why)
 		}
 	}
 }
 
-// wake is less than the time after which those who wait look without being told.
+// wake is less than the time after which a waiter reads without an event.
 const wake = 6 * time.Second
 
-// woken returns the hold of a request that has been told that its turn has come.
+// woken returns the hold of a request that an event has woken.
 func (r *Request) woken() *session.Hold {
 	r.c.w.t.Helper()
 	within(r.c.w.t, wake, r.Done, "an event that wakes it")
@@ -129,7 +129,7 @@ func permitsAdmitMany(w *Fixture) {
 		assert.Equal(w.t, r.token, holds[i].Token())
 	}
 	w.still("all are taken", waits[limit])
-	w.unlock(holds[2]) // whoever it is that gives back
+	w.unlock(holds[2]) // any holder may release
 	w.unlock(waits[limit].woken())
 	for i, h := range holds {
 		if i != 2 {
@@ -143,8 +143,8 @@ func permitsTry(w *Fixture) {
 	a, b := w.Client("nightly"), w.Client("b")
 	mine := semaphore.New(b.Session, name, limit)
 	h := a.take(2, limit)
-	beside, err := mine.TryAcquire(w.soon(), 1)
-	require.NoError(w.t, err, "it fits beside the other")
+	second, err := mine.TryAcquire(w.soon(), 1)
+	require.NoError(w.t, err, "it fits next to the other")
 	<-b.joined
 	before := a.entries()
 	_, err = mine.TryAcquire(w.soon(), 1)
@@ -152,13 +152,13 @@ func permitsTry(w *Fixture) {
 	var na *session.NotAcquiredError
 	require.ErrorAs(w.t, err, &na)
 	assert.Equal(w.t, Refs(h)[0], Detail(na.Holder).Ref)
-	assert.Contains(w.t, err.Error(), "(nightly)", "it names who is first")
+	assert.Contains(w.t, err.Error(), "(nightly)", "it names the first entry")
 	assert.Equal(w.t, len(before), len(a.entries()), "it has written nothing")
-	w.unlock(beside)
+	w.unlock(second)
 
 	large := b.wait(2, limit)
 	_, err = semaphore.New(a.Session, name, limit).TryAcquire(w.soon(), 1)
-	require.ErrorIs(w.t, err, session.ErrNotAcquired, "one is free, but somebody waits")
+	require.ErrorIs(w.t, err, session.ErrNotAcquired, "one is free, but a request waits")
 	w.unlock(h)
 	w.unlock(large.woken())
 }
@@ -171,8 +171,8 @@ func permitsTryAlone(w *Fixture) {
 		require.NoError(w.t, err)
 		return h
 	}
-	w.unlock(try())   // it makes the line, and the limit
-	if w.h.Try <= 1 { // elsewhere it takes reads to see that nobody is there
+	w.unlock(try())   // it makes the queue, and the limit
+	if w.h.Try <= 1 { // elsewhere it takes reads to find the queue empty
 		p.costsTwo(try)
 	}
 }
@@ -232,20 +232,20 @@ func permitsQueue(w *Fixture) {
 	const limit = 5
 	a, b, c := w.Client("first"), w.Client("second"), w.Client("third")
 	one := a.take(2, limit)
-	two := b.take(3, limit) // it was not alone, so it notes that it holds
+	two := b.take(3, limit) // it was not alone, so it marks its entry as admitted
 	waits := c.wait(4, limit)
-	w.until("those who hold have noted it", func() bool {
-		line := a.entries()
-		return len(line) == 3 && line[0].Marks.Has(driver.MarkAdmitted) && line[1].Marks.Has(driver.MarkAdmitted)
+	w.until("the holders have marked their entries", func() bool {
+		entries := a.entries()
+		return len(entries) == 3 && entries[0].Marks.Has(driver.MarkAdmitted) && entries[1].Marks.Has(driver.MarkAdmitted)
 	})
-	line, err := semaphore.New(a.Session, name, limit).Queue(w.soon())
+	entries, err := semaphore.New(a.Session, name, limit).Queue(w.soon())
 	require.NoError(w.t, err)
 	for i, want := range []struct {
 		label  string
 		weight int64
 		token  session.Token
 	}{{"first", 2, one.Token()}, {"second", 3, two.Token()}, {"third", 4, waits.token}} {
-		e := line[i]
+		e := entries[i]
 		assert.Equal(w.t, want.label, e.Label)
 		assert.Equal(w.t, "semaphore", e.Kind)
 		assert.Equal(w.t, session.Weighted, e.Mode)
@@ -253,7 +253,7 @@ func permitsQueue(w *Fixture) {
 		assert.Equal(w.t, want.weight, e.Weight)
 		assert.EqualValues(w.t, want.token, e.Token)
 	}
-	assert.Zero(w.t, Detail(line[2]).Marks)
+	assert.Zero(w.t, Detail(entries[2]).Marks)
 	names, err := a.Names(w.soon(), "")
 	require.NoError(w.t, err)
 	assert.Equal(w.t, []string{name}, names)
@@ -262,10 +262,10 @@ func permitsQueue(w *Fixture) {
 	w.unlock(waits.woken())
 }
 
-// until waits for what must come to be so.
+// until waits until a condition holds.
 func (w *Fixture) until(why string, so func() bool) {
 	w.t.Helper()
-	poll(w.t, w.patience(), w.short/100, why, so)
+	poll(w.t, w.timeout(), w.short/100, why, so)
 }
 
 func permitsForeign(w *Fixture) {

@@ -12,34 +12,34 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// semaphoreEnds are the cases of permits that come back other than by Unlock,
-// of requests that give up, and of slots.
+// semaphoreEnds are the cases of permits that become free without Unlock, of requests that
+// give up, and of slots.
 func semaphoreEnds() []testCase {
 	return slices.Concat(
 		[]testCase{
-			{"PermitsOfAHolderCutOffComeBackAfterItIsTold", permitsCut},
-			{"PermitsOfARevokedSessionComeBack", func(w *Fixture) {
+			{"PermitsOfAHolderCutOffAreFreeAfterItsLoss", permitsCut},
+			{"PermitsOfARevokedSessionAreFree", func(w *Fixture) {
 				permitsGone(w, func(h *session.Hold) { w.svc.Expire(w.t, h.SessionID()) })
 			}},
-			{"PermitsOfADeletedEntryComeBack", func(w *Fixture) {
+			{"PermitsOfADeletedEntryAreFree", func(w *Fixture) {
 				permitsGone(w, func(h *session.Hold) { w.svc.Delete(w.t, Refs(h)[0]) })
 			}},
-			{"PermitsAWaiterCancelledInFrontLetsTheNextIn", permitsFrontCancelled},
-			{"PermitsAWaiterThatDiesInFrontLetsTheNextIn", permitsFrontDies},
-			{"PermitsAWaiterCancelledInTheMiddleLetsNobodyIn", permitsMiddleCancelled},
+			{"PermitsAWaiterCancelledInFrontGrantsTheNext", permitsFrontCancelled},
+			{"PermitsAWaiterThatDiesInFrontGrantsTheNext", permitsFrontDies},
+			{"PermitsAWaiterCancelledInTheMiddleGrantsNothing", permitsMiddleCancelled},
 			{"PermitsAWaiterDeletedByHandJoinsAgain", func(w *Fixture) {
 				ps := w.clients(3)
 				deletedWaiter(w, ps[0], ps[1], ps[2], wanting(2, 2))
 			}},
 			{"SlotsAreTheLowestFreeOnes", slotsLowest},
-			{"SlotsOfTheDeadAreFree", slotsDead},
+			{"SlotsOfExpiredHoldsAreFree", slotsDead},
 		},
-		over("ANoteWith%vOnlyTakesLonger", fault.Retryable(), noteStruck),
-		over("ASlotWith%vOnlyTakesLonger", fault.Retryable(), slotStruck),
-		over("PermitsAskedForWith%vAreGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+		over("AnAdmittedMarkWith%vOnlyTakesLonger", fault.Retryable(), markFault),
+		over("ASlotWith%vOnlyTakesLonger", fault.Retryable(), slotFault),
+		over("PermitsRequestedWith%vAreGrantedInTheEnd", fault.Retryable(), func(w *Fixture, f fault.Kind) {
 			patientJoin(w, f, wanting(1, 3))
 		}),
-		over("PermitsGivenBackWith%vAdmitTheNext", fault.Retryable(), func(w *Fixture, f fault.Kind) {
+		over("PermitsReleasedWith%vGrantTheNext", fault.Retryable(), func(w *Fixture, f fault.Kind) {
 			unknownLeave(w, f, wanting(2, 2), wanting(1, 2))
 		}),
 	)
@@ -49,7 +49,7 @@ func permitsCut(w *Fixture) {
 	const limit = 3
 	a, b, c := w.mortal("a"), w.Client("b"), w.Client("c")
 	h, other := a.take(2, limit), b.take(1, limit)
-	x := tell(h)
+	x := endOf(h)
 	r := c.wait(2, limit)
 	a.net.Cut(fault.Both)
 	next := w.endsBefore(h, x, r)
@@ -59,16 +59,16 @@ func permitsCut(w *Fixture) {
 	w.unlock(other)
 }
 
-// permitsGone has somebody end a hold from outside while others hold and wait.
-func permitsGone(w *Fixture, strike func(*session.Hold)) {
+// permitsGone has an operator end a hold while others hold and wait.
+func permitsGone(w *Fixture, end func(*session.Hold)) {
 	const limit = 3
 	ps := w.clients(5)
 	h, other := ps[0].take(2, limit), ps[1].take(1, limit)
-	x := tell(h)
+	x := endOf(h)
 	two, last := ps[2].wait(2, limit), ps[3].wait(1, limit)
 	w.unlock(other)
 	w.still("one is free, and the first wants two", two, last)
-	strike(h)
+	end(h)
 	h2 := two.woken()
 	h3 := last.woken()
 	w.when(x)
@@ -113,7 +113,7 @@ func permitsFrontDies(w *Fixture) {
 	h2 := next.granted()
 
 	again := <-ps[1].joined
-	assert.Greater(w.t, again, h2.Token(), "it went to the end of the line")
+	assert.Greater(w.t, again, h2.Token(), "it joined again at the end of the queue")
 	require.True(w.t, front.waiting())
 	w.unlock(h)
 	w.unlock(h2)
@@ -133,7 +133,7 @@ func permitsMiddleCancelled(w *Fixture) {
 	middle.returned()
 	require.ErrorIs(w.t, middle.Err, context.Canceled)
 	w.eventually(3, "it has left")
-	w.still("one is free, but the first of those who wait wants two", front, last)
+	w.still("one is free, but the first waiter wants two", front, last)
 	w.unlock(h)
 
 	h2, h3 := front.woken(), last.woken()
@@ -141,8 +141,8 @@ func permitsMiddleCancelled(w *Fixture) {
 	w.unlock(h2)
 }
 
-// numbered is a request for one of so many permits, with a slot.
-func numbered(limit int64) locking {
+// slotted is a request for one permit of a semaphore with that limit, with a slot.
+func slotted(limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.NewWith(s, name, limit, semaphore.Options{Slots: true}).Acquire(ctx, 1)
 	}
@@ -153,13 +153,13 @@ func slotsLowest(w *Fixture) {
 	ps := w.clients(5)
 	var holds []*session.Hold
 	for i, p := range ps[:limit] {
-		h := p.askFor(w.soon(), numbered(limit)).granted()
+		h := p.startFor(w.soon(), slotted(limit)).granted()
 		assert.Equal(w.t, i, h.Slot())
 		holds = append(holds, h)
 	}
-	r := ps[4].queueFor(w.soon(), numbered(limit))
-	again := ps[0].askFor(w.soon(), numbered(limit))
-	w.eventually(limit+2, "both stand in the line")
+	r := ps[4].queueFor(w.soon(), slotted(limit))
+	again := ps[0].startFor(w.soon(), slotted(limit))
+	w.eventually(limit+2, "both have joined")
 	w.unlock(holds[2])
 	h := r.granted()
 	assert.Equal(w.t, 2, h.Slot(), "the only free one")
@@ -168,10 +168,10 @@ func slotsLowest(w *Fixture) {
 	second := again.granted()
 	assert.Contains(w.t, []int{1, 3}, second.Slot())
 	w.unlock(second)
-	third := ps[3].askFor(w.soon(), numbered(limit)).granted()
+	third := ps[3].startFor(w.soon(), slotted(limit)).granted()
 	assert.Equal(w.t, 1, third.Slot(), "the lowest")
 
-	plain := ps[2].askFor(w.soon(), wanting(1, limit)).granted()
+	plain := ps[2].startFor(w.soon(), wanting(1, limit)).granted()
 	assert.Equal(w.t, -1, plain.Slot(), "it has not asked for one")
 	for _, h := range []*session.Hold{holds[0], h, third, plain} {
 		w.unlock(h)
@@ -184,24 +184,24 @@ func slotsDead(w *Fixture) {
 	for _, byHand := range []bool{false, true} {
 		var holds []*session.Hold
 		for i, p := range ps[:limit] {
-			holds = append(holds, p.askFor(w.soon(), numbered(limit)).granted())
+			holds = append(holds, p.startFor(w.soon(), slotted(limit)).granted())
 			require.Equal(w.t, i, holds[i].Slot())
 		}
-		r := ps[3].askFor(w.soon(), numbered(limit))
-		w.eventually(limit+1, "it stands in the line")
-		x := tell(holds[1])
+		r := ps[3].startFor(w.soon(), slotted(limit))
+		w.eventually(limit+1, "it has joined")
+		x := endOf(holds[1])
 		if byHand {
 			w.svc.Delete(w.t, Refs(holds[1])[0])
 		} else {
 			w.svc.Expire(w.t, holds[1].SessionID())
 		}
 		h := r.granted()
-		if byHand { // its owner has to hear of it before the slot is free
+		if byHand { // the owner frees the slot when it learns of the end
 			assert.NotContains(w.t, []int{0, 2}, h.Slot())
 		} else {
 			assert.Equal(w.t, 1, h.Slot())
 		}
-		w.when(x) // who unlocks at that very moment is told that it goes with the session
+		w.when(x) // before that, Unlock may return that the hold ends with the session
 		require.ErrorIs(w.t, holds[1].Unlock(), session.ErrLost)
 		for _, h := range []*session.Hold{holds[0], h, holds[2]} {
 			w.unlock(h)
@@ -210,9 +210,9 @@ func slotsDead(w *Fixture) {
 	}
 }
 
-// noteStruck: whoever is admitted by another's end says so, and the one behind
-// waits for that word.
-func noteStruck(w *Fixture, f fault.Kind) {
+// markFault: a request that is granted by the end of another marks its entry as admitted,
+// and the waiter behind it waits for that mark.
+func markFault(w *Fixture, f fault.Kind) {
 	const limit = 2
 	ps := w.clients(3)
 	h := ps[0].take(2, limit)
@@ -224,13 +224,13 @@ func noteStruck(w *Fixture, f fault.Kind) {
 	w.unlock(two)
 }
 
-func slotStruck(w *Fixture, f fault.Kind) {
+func slotFault(w *Fixture, f fault.Kind) {
 	const limit = 2
 	ps := w.clients(2)
 	for i, p := range ps {
 		p.net.Inject(fault.Update, f)
-		h := p.askFor(w.soon(), numbered(limit)).granted()
-		assert.Equal(w.t, i, h.Slot(), "one number for one hold")
+		h := p.startFor(w.soon(), slotted(limit)).granted()
+		assert.Equal(w.t, i, h.Slot(), "one slot for one hold")
 		defer func() { w.unlock(h) }()
 	}
 }

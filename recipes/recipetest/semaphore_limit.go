@@ -12,30 +12,30 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// semaphoreLimits are the cases of how many permits there are.
+// semaphoreLimits are the cases of limits.
 func semaphoreLimits() []testCase {
 	return slices.Concat(
 		[]testCase{
 			{"AnotherLimitIsAMismatchThatNamesBoth", limitMismatch},
-			{"WhoFollowsTakesTheLimitThatIsThere", limitFollowed},
-			{"ResizeUpAdmitsAtOnceAllWhoFit", resizeUp},
-			{"ResizeDownTakesNothingAndAdmitsNobodyTooEarly", resizeDown},
-			{"WhoWaitsForMoreThanThereAreLeaves", resizeBelow},
-			{"AResizeIsHeardOverACut", resizeCut},
+			{"FollowTakesTheLimitThatIsThere", limitFollowed},
+			{"ResizeUpGrantsAtOnceAllThatFit", resizeUp},
+			{"ResizeDownTakesNothingAndGrantsNothingTooEarly", resizeDown},
+			{"AWaiterForMoreThanTheLimitLeaves", resizeBelow},
+			{"AResizeDuringACutIsNoticed", resizeCut},
 		},
-		over("AResizeWith%vIsDoneOnce", fault.Retryable(), resizeStruck),
+		over("AResizeWith%vIsDoneOnce", fault.Retryable(), resizeFault),
 	)
 }
 
-// following is a request for n permits, however many the line has; limit is what
-// a new one has.
+// following is a request for n permits under the limit that the queue has; a new queue
+// gets limit.
 func following(n, limit int64) locking {
 	return func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return semaphore.NewWith(s, name, limit, semaphore.Options{Follow: true}).Acquire(ctx, n)
 	}
 }
 
-// resize gives the line another limit, or ends the case.
+// resize gives the queue another limit, or ends the case.
 func (p *Client) resize(limit int64) {
 	p.w.t.Helper()
 	require.NoError(p.w.t, semaphore.New(p.Session, name, 1).Resize(p.w.soon(), limit), "resize")
@@ -52,12 +52,12 @@ func limitMismatch(w *Fixture) {
 	other := semaphore.New(b.Session, name, 5)
 	limit, err := other.Limit(w.soon())
 	require.NoError(w.t, err)
-	assert.Zero(w.t, limit, "nobody has used it")
+	assert.Zero(w.t, limit, "the queue was never used")
 	h := a.take(3, 3)
 	limit, err = other.Limit(w.soon())
 	require.NoError(w.t, err)
 	assert.EqualValues(w.t, 3, limit)
-	for range 2 { // the second time nobody stands there, and the limit stays
+	for range 2 { // the second time the queue is empty, and the limit stays
 		_, err = other.Acquire(w.soon(), 1)
 		check(err)
 		_, err = other.TryAcquire(w.soon(), 1)
@@ -74,17 +74,17 @@ func limitMismatch(w *Fixture) {
 func limitFollowed(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.take(2, 3)
-	beside := b.askFor(w.soon(), following(1, 100)).granted()
+	second := b.startFor(w.soon(), following(1, 100)).granted()
 	<-b.joined
 	r := b.queueFor(w.soon(), following(1, 1))
-	w.still("all three are taken, whatever it says", r)
+	w.still("all three are taken, whatever limit it gave", r)
 	_, err := following(4, 100)(w.soon(), b.Session)
 	require.ErrorIs(w.t, err, session.ErrWeight)
 	require.ErrorContains(w.t, err, "3", "it names the limit")
 	w.eventually(3, "it has left nothing")
 	w.unlock(h)
 	w.unlock(r.woken())
-	w.unlock(beside)
+	w.unlock(second)
 }
 
 func resizeUp(w *Fixture) {
@@ -122,7 +122,7 @@ func resizeDown(w *Fixture) {
 			break
 		}
 		w.still("four hold, and there are two", r)
-		_, err := m.TryAcquire(w.soon(), 1) // it has learned of the limit that it gave
+		_, err := m.TryAcquire(w.soon(), 1) // it knows the limit that it has set
 		require.ErrorIs(w.t, err, session.ErrNotAcquired)
 		w.unlock(h)
 	}
@@ -143,17 +143,17 @@ func resizeBelow(w *Fixture) {
 	behind.returned()
 	require.ErrorIs(w.t, behind.Err, session.ErrWeight)
 	require.ErrorContains(w.t, behind.Err, "limit is 3")
-	beside := one.woken() // it blocks nobody
+	second := one.woken() // the large request blocks it no longer
 
 	w.eventually(3, "it has left")
 	ps[4].resize(2)
 	three.returned()
 	require.ErrorIs(w.t, three.Err, session.ErrWeight)
 	w.unlock(h)
-	w.unlock(beside)
+	w.unlock(second)
 }
 
-// resizeCut: whoever cannot hear of a new limit acts on it when he can.
+// resizeCut: a waiter that a cut keeps from the event of a new limit acts on it after the cut.
 func resizeCut(w *Fixture) {
 	for _, d := range fault.Directions() {
 		a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
@@ -162,7 +162,7 @@ func resizeCut(w *Fixture) {
 		r := b.wait(1, 2)
 		b.net.Cut(d)
 		c.resize(3)
-		w.still("it cannot have heard of it", r)
+		w.still("no event of it can have come", r)
 		b.net.Heal()
 		w.unlock(r.granted())
 		w.unlock(h)
@@ -170,7 +170,7 @@ func resizeCut(w *Fixture) {
 	}
 }
 
-func resizeStruck(w *Fixture, f fault.Kind) {
+func resizeFault(w *Fixture, f fault.Kind) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.take(2, 2)
 	r := b.wait(1, 2)

@@ -53,7 +53,7 @@ func (s *serialSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) 
 	return s.Session.Leave(ctx, reqs...)
 }
 
-// begin notes a call about an entry, until end is called.
+// begin records a call about an entry, until end is called.
 func (s *serialSession) begin(ref driver.Ref) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

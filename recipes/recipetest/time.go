@@ -8,9 +8,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// stalled returns how much of the time from then on the machine did not let this
-// process run. Nothing in the process can be on time meanwhile. In virtual time it is
-// 0.
+// stalled returns for how long since then the machine did not run this process. Nothing
+// in the process can be on time meanwhile. In virtual time it is 0.
 func (w *Fixture) stalled(then time.Time) time.Duration {
 	if w.pace == nil {
 		return 0
@@ -29,15 +28,15 @@ func (w *Fixture) prompt(from, to time.Time, why ...any) {
 // the TTL, in the two margins before now. No context can end in time then.
 func (w *Fixture) late(now time.Time) bool { return w.stalled(now.Add(-w.short/5)) > w.short/20 }
 
-// wrongly is how long a case waits for what must not come. The engine watches a hold
+// wrongly is how long a case waits for an event that must not come. The engine watches a hold
 // after a quarter of it.
 const wrongly = 200 * time.Millisecond
 
-// toldFirst asserts that a holder was told of its loss before another session was
+// lostFirst asserts that the context of a holder ended before another session was
 // granted the lock.
-func (w *Fixture) toldFirst(told, granted time.Time) {
+func (w *Fixture) lostFirst(lost, granted time.Time) {
 	w.t.Helper()
-	assert.True(w.t, told.Before(granted) || w.late(granted), "told %s after the next one was granted", told.Sub(granted))
+	assert.True(w.t, lost.Before(granted) || w.late(granted), "the context ended %s after the next grant", lost.Sub(granted))
 }
 
 // endedFirst asserts that the context of a hold has ended, because another session

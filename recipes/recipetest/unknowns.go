@@ -23,7 +23,7 @@ func unknowns() []testCase {
 		over("DowngradeWith%vIsDone", fault.Retryable(), downgradeFault),
 		over("DowngradeGivenUpWith%vThenAgain", fault.Retryable(), downgradeAgain),
 		over("DowngradeGivenUpWith%vThenUnlock", fault.Retryable(), downgradeUnlock),
-		over("DowngradeGivenUpWith%vThenDeletedIsTold", fault.Retryable(), downgradeUnknownDeleted),
+		over("DowngradeGivenUpWith%vThenDeletedIsNotified", fault.Retryable(), downgradeUnknownDeleted),
 	)
 }
 
@@ -48,7 +48,7 @@ func downgradeCutOff(w *Fixture) {
 func downgradeCutLong(w *Fixture) {
 	a, b := w.mortal("a"), w.Client("b")
 	h := a.holds(writing)
-	x := tell(h)
+	x := endOf(h)
 	writer := b.queueFor(w.soon(), writing)
 	a.givesUpWith(x, func() error { return rwlock.New(a.Session, name).Downgrade(w.soon(), h) })
 	w.endsBefore(h, x, writer)
@@ -76,7 +76,7 @@ func (p *Client) downgradeUnknown(h *session.Hold, f fault.Kind) {
 	ctx, cancel := context.WithCancel(p.w.soon())
 	defer cancel()
 	p.net.Inject(fault.Update, f)
-	p.net.OnRequest(func() { // the answer would come after this
+	p.net.OnRequest(func() { // before the answer
 		time.AfterFunc(time.Millisecond, cancel)
 	})
 	err := rwlock.New(p.Session, name).Downgrade(ctx, h)
@@ -94,7 +94,7 @@ func downgradeAgain(w *Fixture, f fault.Kind) {
 	own, other := a.queueFor(w.soon(), reading), b.queueFor(w.soon(), reading)
 	writer := b.queueFor(w.soon(), writing)
 	a.downgradeUnknown(h, f)
-	w.wait("the writer is behind a hold that lives", writer)
+	w.wait("the hold ahead of the writer still lives", writer)
 	a.downgrade(h) // whether the first one is done or not
 	own.granted()
 	other.granted()
@@ -126,15 +126,15 @@ func downgradeUnlock(w *Fixture, f fault.Kind) {
 	}
 }
 
-// downgradeUnknownDeleted: also a hold whose entry may have another name by now
-// is told when that is deleted.
+// downgradeUnknownDeleted: a hold whose entry may have another key by now ends when that
+// entry is deleted.
 func downgradeUnknownDeleted(w *Fixture, f fault.Kind) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
-	x := tell(h)
+	x := endOf(h)
 	reader, writer := a.queueFor(w.soon(), reading), b.queueFor(w.soon(), writing)
 	a.downgradeUnknown(h, f)
-	reader.granted() // also of the same session; nobody has called again
+	reader.granted() // also one of the same session, without another call of Downgrade
 	w.wait("readers hold", writer)
 	w.svc.Delete(w.t, b.entries()[0].Ref)
 	w.when(x)
@@ -162,8 +162,8 @@ func (p *Client) givesUp(d fault.Direction, call func(ctx context.Context) error
 	p.net.Heal()
 }
 
-// givesUpWith is the like with a cut for good: the call ends with the hold.
-func (p *Client) givesUpWith(hold *told, call func() error) {
+// givesUpWith is givesUp with a cut that does not end: the call ends with the hold.
+func (p *Client) givesUpWith(hold *ending, call func() error) {
 	p.w.t.Helper()
 	p.net.Cut(fault.Both)
 	err := call()

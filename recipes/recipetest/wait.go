@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// Patience is how long a test waits for what must come before it counts as a hang.
-	// No claim about time rests on it: what takes milliseconds takes many seconds where
-	// the machine is starved.
+	// Patience is the timeout after which a test that waits for an event counts as
+	// hanging. No claim about time rests on it: on a busy machine, what takes
+	// milliseconds can take many seconds.
 	Patience = time.Minute
 
-	// CalmTTL is for sessions whose expiry is not what a case is about: a busy
-	// machine must not cost them their entries.
+	// CalmTTL is the TTL of sessions that must not expire in a case, even on a busy
+	// machine.
 	CalmTTL = 20 * time.Second
 
 	// Relooks is the earliest time after which the engine of a session with CalmTTL
@@ -35,8 +35,8 @@ func Now() driver.Instant { return driver.SystemClock().Now() }
 // Bounded returns a context that ends after [Patience].
 func Bounded(t testing.TB) context.Context { return bounded(t, Patience) }
 
-func bounded(t testing.TB, patience time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func bounded(t testing.TB, timeout time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -48,13 +48,13 @@ func Wait[T any](t testing.TB, ch <-chan T, what string) T {
 	return within(t, Patience, ch, what)
 }
 
-func within[T any](t testing.TB, patience time.Duration, ch <-chan T, what string) T {
+func within[T any](t testing.TB, timeout time.Duration, ch <-chan T, what string) T {
 	t.Helper()
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(patience):
-		require.Fail(t, "waited in vain", what)
+	case <-time.After(timeout):
+		require.Fail(t, "timeout", what)
 		panic("unreachable")
 	}
 }
@@ -66,11 +66,11 @@ func Until(t testing.TB, what string, cond func() bool) {
 	poll(t, Patience, 2*time.Millisecond, what, cond)
 }
 
-func poll(t testing.TB, patience, pause time.Duration, what string, cond func() bool) {
+func poll(t testing.TB, timeout, pause time.Duration, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !cond(); {
+	for end := time.Now().Add(timeout); !cond(); {
 		if !time.Now().Before(end) {
-			require.Fail(t, "waited in vain", what)
+			require.Fail(t, "timeout", what)
 		}
 		select {
 		case <-time.After(pause):

@@ -58,8 +58,7 @@ func ExampleRWLock_Do() {
 	// done: <nil>
 }
 
-// A writer that goes on as a reader: nobody writes between what it wrote and what
-// it reads then.
+// A writer goes on as a reader: no other writer can hold between its write and its reads.
 func ExampleRWLock_Downgrade() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
@@ -77,24 +76,24 @@ func ExampleRWLock_Downgrade() {
 	fmt.Println(h.Mode(), "with token", h.Token())
 
 	if err := rw.Downgrade(ctx, h); err != nil {
-		log.Fatal(err) // write no more: readers may have been let in
+		log.Fatal(err) // write no more: readers may hold already
 	}
 	fmt.Println(h.Mode(), "with token", h.Token())
-	beside, err := rw.TryRLock(ctx)
+	other, err := rw.TryRLock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer beside.Unlock()
+	defer other.Unlock()
 	_, err = rw.TryLock(ctx)
-	fmt.Println("readers come in, writers do not:", errors.Is(err, session.ErrNotAcquired))
+	fmt.Println("readers can hold, writers cannot:", errors.Is(err, session.ErrNotAcquired))
 	// Output:
 	// exclusive with token 1
 	// shared with token 1
-	// readers come in, writers do not: true
+	// readers can hold, writers cannot: true
 }
 
-// Who reads under its own write hold may give that back first: the reader goes on,
-// in the same place.
+// A writer that also reads can unlock the write handle first: the read handle goes on, in
+// the same place.
 func ExampleRWLock_RLock_underOwnLock() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
@@ -108,28 +107,28 @@ func ExampleRWLock_RLock_underOwnLock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := rw.RLock(w.Context()) // its context says who asks
+	r, err := rw.RLock(w.Context()) // the context comes from the write hold
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("unlock:", w.Unlock())
 	fmt.Println("reads on:", r.Remaining() > 0, r.Context().Err())
 
-	line, err := rw.Queue(ctx)
+	entries, err := rw.Queue(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("in the line:", len(line), line[0].Mode)
+	fmt.Println("in the queue:", len(entries), entries[0].Mode)
 	fmt.Println("unlock:", r.Unlock())
 	// Output:
 	// unlock: <nil>
 	// reads on: true <nil>
-	// in the line: 1 shared
+	// in the queue: 1 shared
 	// unlock: <nil>
 }
 
-// The path that a lost lock takes: the work stops when its context ends, and the
-// result says why.
+// What a lost lock does: the work stops when its context ends, and the result names the
+// reason.
 func ExampleRWLock_Do_lost() {
 	ctx := context.Background()
 	store := membackend.New()
@@ -141,9 +140,9 @@ func ExampleRWLock_Do_lost() {
 
 	err = rwlock.New(s, "config").Do(ctx, func(ctx context.Context, h *session.Hold) error {
 		store.Expire(h.SessionID()) // an operator ends our session at the service
-		<-ctx.Done()                // stop working: somebody else may hold from now on
+		<-ctx.Done()                // stop working: another client may hold from now on
 		fmt.Println("still good for", h.Remaining())
-		return nil // even so, the result tells of the loss
+		return nil // even so, the result reports the loss
 	})
 	fmt.Println("lost:", errors.Is(err, session.ErrLost))
 	// Output:

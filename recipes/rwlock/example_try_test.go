@@ -96,7 +96,7 @@ func ExampleRWLock_TryRLock() {
 	// unlock: <nil>
 }
 
-// TryDo writes if nobody holds.
+// TryDo writes if there is no holder.
 func ExampleRWLock_TryDo() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)

@@ -25,7 +25,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// kind is the recipe's name in errors and in the line.
+// kind is the recipe's name in errors and entries.
 const kind = "rwlock"
 
 // RWLock is a lock with many readers or one writer, among all processes that use the
@@ -89,9 +89,13 @@ func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "try lock", driver.Exclusive, true)
 }
 
-// acquire is all four.
+// acquire is Lock, RLock, TryLock and TryRLock.
 func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try bool) (*session.Hold, error) {
-	h, err := l.enter(ctx, mode)
+	reentrant := kind // a read may enter, a write may not
+	if mode == driver.Exclusive {
+		reentrant = ""
+	}
+	h, err := queue.Core().Enter(ctx, l.s, l.name, reentrant, mode)
 	if h == nil {
 		h, err = queue.Acquire(ctx, l.s, queue.Request{
 			Name: l.name, Kind: kind, Mode: mode, Family: driver.FamilyReadWrite, Rule: rule.ReadWrite(), Try: try, Err: err,
@@ -99,23 +103,6 @@ func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try b
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rwlock: %s %q: %w", op, l.name, err)
-	}
-	return h, nil
-}
-
-// enter looks whether the caller is inside already. It returns neither hold nor
-// error if not.
-func (l *RWLock) enter(ctx context.Context, mode driver.Mode) (*session.Hold, error) {
-	h := queue.Core().Inside(ctx, l.s, l.name)
-	switch {
-	case h == nil:
-		return nil, nil //nolint:nilnil // "not inside" is neither
-	case mode != driver.Shared, !queue.Core().Inner(h).Of(l.s, kind, l.name):
-		return nil, session.ErrReentrant
-	}
-	h, err := queue.Core().Inner(h).Reenter(ctx, driver.Shared)
-	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // it ended in this instant: not inside any more
 	}
 	return h, nil
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// What readers and writers are promised is told in recipes/recipetest, on every
-// backend. Here is only what needs no service.
+// The package recipetest tests what readers and writers are promised, on every backend.
+// These tests need no service.
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestBadNamesAndClosedSessionsAreToldByEveryCall(t *testing.T) {
+func TestEveryCallRefusesBadNamesAndClosedSessions(t *testing.T) {
 	s, err := membackend.New().Open(t.Context(), nil)
 	require.NoError(t, err)
 	closed, err := membackend.New().Open(t.Context(), nil)
@@ -50,7 +50,7 @@ func TestBadNamesAndClosedSessionsAreToldByEveryCall(t *testing.T) {
 		} {
 			h, err := call(t.Context())
 			require.ErrorIs(t, err, c.want, op)
-			require.ErrorContains(t, err, "rwlock: "+op+" ", "it says what was asked for")
+			require.ErrorContains(t, err, "rwlock: "+op+" ", "it names the call")
 			assert.Nil(t, h)
 		}
 		require.ErrorIs(t, c.rw.Do(t.Context(), nothing), c.want)
@@ -90,7 +90,7 @@ func TestDowngradeThatIsDeniedLeavesTheHoldWhatItWas(t *testing.T) {
 				time.Sleep(time.Second)
 				require.NoError(t, h.Context().Err())
 				require.Equal(t, session.Exclusive, h.Mode())
-				require.NoError(t, h.Unlock(), "given back without asking once more")
+				require.NoError(t, h.Unlock(), "released, and not downgraded once more")
 				require.Empty(t, memtest.Entries(st, "n"))
 
 				h, err = rw.Lock(t.Context())
@@ -128,8 +128,8 @@ func TestTryDoCallsNothingWithoutAHold(t *testing.T) {
 		require.ErrorIs(t, l.TryRDo(t.Context(), call), session.ErrNotAcquired)
 		assert.Equal(t, 3, calls)
 		require.NoError(t, h.Unlock())
-		line, err := l.Queue(t.Context())
+		entries, err := l.Queue(t.Context())
 		require.NoError(t, err)
-		assert.Empty(t, line)
+		assert.Empty(t, entries)
 	})
 }

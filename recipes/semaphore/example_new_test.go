@@ -32,7 +32,7 @@ func ExampleNew() {
 	// unlock: <nil>
 }
 
-// With Follow, a later user takes the limit that the service has.
+// With Follow, a later user accepts the limit that the service has.
 func ExampleNewWith() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)

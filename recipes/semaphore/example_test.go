@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// The first choice: Do waits for its permits, runs the work, and gives back when
+// The first choice: Do waits for its permits, runs the work, and releases them when
 // the work has ended.
 func ExampleSemaphore_Do() {
 	ctx := context.Background()
@@ -34,8 +34,8 @@ func ExampleSemaphore_Do() {
 	// done: <nil>
 }
 
-// With slots, each hold has a number that no other has: here it says which of
-// the machines to use.
+// With slots, each hold has a number that no other live hold has: here it selects one of
+// the machines.
 func ExampleSemaphore_Acquire_slots() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
@@ -95,8 +95,8 @@ func ExampleSemaphore_TryAcquire() {
 	// two are free: true
 }
 
-// The limit lives at the service. Programs that are to follow when it changes
-// say so; others are told what it is.
+// The service stores the limit. Programs that follow use a new limit; others get an error
+// that contains it.
 func ExampleSemaphore_Resize() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)
@@ -111,7 +111,7 @@ func ExampleSemaphore_Resize() {
 		log.Fatal(err)
 	}
 	defer h.Unlock()
-	if err := gpus.Resize(ctx, 12); err != nil { // four more: who waits for them is let in
+	if err := gpus.Resize(ctx, 12); err != nil { // four more: waiters that they suffice for are granted
 		log.Fatal(err)
 	}
 	more, err := gpus.Acquire(ctx, 4)
@@ -123,13 +123,13 @@ func ExampleSemaphore_Resize() {
 	_, err = semaphore.New(s, "gpu", 8).Acquire(ctx, 1) // the old version of the program
 	var mismatch *rule.LimitError
 	if errors.As(err, &mismatch) {
-		fmt.Printf("there are %d, and it says %d\n", mismatch.Limit, mismatch.Asked)
+		fmt.Printf("there are %d, and it expects %d\n", mismatch.Limit, mismatch.Asked)
 	}
 	// Output:
-	// there are 12, and it says 8
+	// there are 12, and it expects 8
 }
 
-// Whoever asks sees the line: holders first, then those who wait.
+// Queue returns the entries in order: holders first, then the waiters.
 func ExampleSemaphore_Queue() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, &session.Options{Label: "worker 1"})
@@ -146,11 +146,11 @@ func ExampleSemaphore_Queue() {
 		}
 		defer h.Unlock()
 	}
-	line, err := gpus.Queue(ctx)
+	entries, err := gpus.Queue(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, e := range line {
+	for _, e := range entries {
 		fmt.Println(e.Label, "has", e.Weight)
 	}
 	// Output:

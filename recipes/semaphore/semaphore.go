@@ -28,7 +28,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// kind is the recipe's name in errors and in the line.
+// kind is the recipe's name in errors and entries.
 const kind = "semaphore"
 
 // MaxLimit is the highest limit of a semaphore, in permits.
@@ -40,7 +40,7 @@ const MaxLimit = 1 << 40
 type Semaphore struct {
 	s     *session.Session
 	name  string
-	limit atomic.Int64 // what the caller says, or has changed it to
+	limit atomic.Int64 // that of NewWith, or of the last Resize
 	opts  Options
 }
 
@@ -107,8 +107,8 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, err
 func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (*session.Hold, error) {
 	limit := m.limit.Load()
 	err := m.check(limit, n)
-	if err == nil && queue.Core().Inside(ctx, m.s, m.name) != nil {
-		err = session.ErrReentrant
+	if err == nil {
+		_, err = queue.Core().Enter(ctx, m.s, m.name, "", driver.Weighted)
 	}
 	h, err := queue.Acquire(ctx, m.s, queue.Request{
 		Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: rule.Semaphore(), Try: try,
@@ -120,7 +120,7 @@ func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (
 	return h, nil
 }
 
-// check says what is wrong with a request, as far as that is known here.
+// check returns what is wrong with a request, as far as the caller's limit shows.
 func (m *Semaphore) check(limit, n int64) error {
 	if err := checkLimit(limit); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (m *Semaphore) check(limit, n int64) error {
 	return nil
 }
 
-// checkLimit says what is wrong with a limit.
+// checkLimit returns what is wrong with a limit, or nil.
 func checkLimit(limit int64) error {
 	if limit < 1 || limit > MaxLimit {
 		return fmt.Errorf("%w: a limit of %d: it must be at least 1 and at most %d", session.ErrInvalidOptions, limit, int64(MaxLimit))
@@ -156,11 +156,10 @@ func (m *Semaphore) TryDo(ctx context.Context, n int64, fn func(ctx context.Cont
 
 // Resize changes the limit at the service and of this Semaphore. Other Semaphores use
 // the new limit if they follow (see Options.Follow). When the limit rises, the requests
-// that fit within it are granted at once. When it falls, holders keep their permits,
-// and the next request is granted when enough permits are released; a waiter that needs
-// more permits than the new limit gets session.ErrWeight. A request that fitted before
-// can still be granted, until the server from which its client reads knows of the new
-// limit.
+// that fit within it are granted at once. When it falls, holders keep their permits, and
+// the next request is granted when enough permits are released. A waiter that needs more
+// permits than the new limit gets session.ErrWeight. A request that fitted before can
+// still be granted, until the server from which its client reads knows the new limit.
 //
 // Resize returns session.ErrDenied if the caller may not write at the service. After an
 // error that is neither that nor session.ErrRefused the outcome is unknown; call Resize

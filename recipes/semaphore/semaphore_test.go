@@ -31,9 +31,9 @@ func open(t *testing.T, b driver.Backend) *session.Session {
 	return s
 }
 
-// TestATryThatOthersCameBeforeLeaves: the line is read, has room, and has none any
-// more when the entry is made.
-func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
+// TestATryThatLosesARaceLeavesNoEntry: the queue has room when it is read, and none any more
+// when the entry is made.
+func TestATryThatLosesARaceLeavesNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		h, err := semaphore.New(open(t, st.Backend()), "gpu", 3).Acquire(t.Context(), 1)
@@ -62,31 +62,31 @@ func TestATryThatOthersCameBeforeLeaves(t *testing.T) {
 	})
 }
 
-// watched is a backend whose looks go through a function before anybody sees them.
+// watched is a backend whose views go through a function before the client sees them.
 type watched struct {
 	driver.Backend
-	look func(*driver.View)
+	view func(*driver.View)
 }
 
 func (b watched) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	s, err := b.Backend.Open(ctx, cfg)
-	return watchedSession{s, b.look}, err
+	return watchedSession{s, b.view}, err
 }
 
 type watchedSession struct {
 	driver.Session
-	look func(*driver.View)
+	view func(*driver.View)
 }
 
 func (s watchedSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
 	v, err := s.Session.Read(ctx, req)
-	s.look(&v)
+	s.view(&v)
 	return v, err
 }
 
-// TestWhoFindsNoLimitIsRefused: an operator has deleted it. What it was is not for
-// those who wait to guess.
-func TestWhoFindsNoLimitIsRefused(t *testing.T) {
+// TestARequestThatFindsNoLimitIsRefused: an operator has deleted the limit, and a waiter
+// must not guess what it was.
+func TestARequestThatFindsNoLimitIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		h, err := semaphore.New(open(t, st.Backend()), "gpu", 3).Acquire(t.Context(), 3)
@@ -103,7 +103,7 @@ func TestWhoFindsNoLimitIsRefused(t *testing.T) {
 		require.Empty(t, got)
 		deleted.Store(true)
 
-		require.ErrorIs(t, <-got, session.ErrRefused, "at the latest when it looks without being told")
+		require.ErrorIs(t, <-got, session.ErrRefused, "at the latest when it reads without an event")
 		synctest.Wait()
 		assert.Len(t, memtest.Entries(st, "gpu"), 1)
 		require.NoError(t, h.Unlock())
@@ -119,18 +119,18 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		h, err := other.Acquire(t.Context(), 3)
 		require.NoError(t, err)
 		c := st.NewClient()
-		var looks atomic.Int64
-		looks.Store(-1)
+		var reads atomic.Int64
+		reads.Store(-1)
 		m := semaphore.New(open(t, watched{c.Backend(), func(v *driver.View) {
-			switch looks.Load() {
+			switch reads.Load() {
 			case 0: // the limit is too low now; before it is seen, it changes again
 				assert.NoError(t, other.Resize(t.Context(), 1))
 				synctest.Wait()
 			case 1:
 				delete(v.Records, "limit")
 			}
-			if looks.Load() >= 0 {
-				looks.Add(1)
+			if reads.Load() >= 0 {
+				reads.Add(1)
 			}
 		}}), "gpu", 3)
 		got, behind := make(chan error, 1), make(chan error, 1)
@@ -138,7 +138,7 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		synctest.Wait()
 		go func() { behind <- m.Do(t.Context(), 1, func(context.Context, *session.Hold) error { return nil }) }()
 		synctest.Wait()
-		looks.Store(0)
+		reads.Store(0)
 		c.Inject(fault.Leave, fault.LostRequest) // so that it stays until then
 		require.NoError(t, other.Resize(t.Context(), 2))
 

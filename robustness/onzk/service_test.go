@@ -176,8 +176,9 @@ func TestMembersCanBeHarmed(t *testing.T) {
 			heal, err := harm(m)
 			require.NoError(t, err)
 			eventually(t, "another leads", func() bool {
-				// A full disk is met only by writing. The release of this may be what meets it:
-				// then it is finished when another one leads.
+				// Unlock waits for at most a second, and electing a leader can take longer. Then
+				// it returns ErrReleasePending, and the session finishes the release when another
+				// member leads: the next acquire, and the one below, are granted behind it.
 				outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
 				if assert.NoError(t, err) {
 					assert.Contains(t, []history.Outcome{history.Given, history.Pending}, outcome)
@@ -193,6 +194,9 @@ func TestMembersCanBeHarmed(t *testing.T) {
 			require.NoError(t, heal())
 			require.NoError(t, service.Healthy(within(t)))
 			assert.True(t, m.Running())
+			outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
+			require.NoError(t, err)
+			assert.Equal(t, history.Given, outcome, "a healthy service acknowledges the release")
 			order, err := service.Order(within(t), trial.Ours, line.Name)
 			require.NoError(t, err)
 			assert.GreaterOrEqual(t, len(order), 2)

@@ -22,18 +22,18 @@ type Clock interface {
 	// Now is the present moment.
 	Now() Instant
 
-	// AfterFunc calls f in its own goroutine when d has passed. It may be
-	// late: after a suspension, and when the process is starved. Stop reports
-	// whether it kept f from being called.
+	// AfterFunc calls f in its own goroutine when d has passed, and possibly much later
+	// where the machine was suspended or the process is starved. stop reports whether it
+	// kept f from being called.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 
 	// Wall is the time of day, to be shown to people only.
 	Wall() time.Time
 }
 
-// Jitter returns a random part of d, so that clients that wait equally long do not act
-// together. A clock with a method of that name is used instead: a simulation, whose
-// runs can be repeated, has chance of its own.
+// Jitter returns a random part of d, so that clients that wait equally long do not act at
+// the same moment. If the Clock has a method of that name, it decides: a simulation draws
+// from a seed of its own.
 func Jitter(c Clock, d time.Duration) time.Duration {
 	if j, ok := c.(interface {
 		Jitter(d time.Duration) time.Duration

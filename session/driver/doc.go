@@ -2,8 +2,8 @@
 // queues of entries: etcd, ZooKeeper, or a store in memory.
 //
 // Users never import it. The author of a backend implements Backend and Session, and
-// runs the suite in the folder drivertest, which checks every sentence of this package
-// that can be checked from outside.
+// runs the suite drivertest, which checks every sentence of this package that can be
+// checked from outside.
 //
 // # What a service must offer
 //
@@ -87,13 +87,7 @@
 //
 // Every method that takes a context returns within a few milliseconds of the context's
 // end, whatever the network does: a client library that cannot do this is called from a
-// goroutine of the backend's. No method may wait without a bound when the context has
-// none, except for a service that does not answer: requests carry a timeout per attempt
-// and go on to another server.
-//
-// # Ends
-//
-// Session.Abandon stops the renewals and leaves everything at the service to expire;
-// Session.Close ends the service session there, which releases its entries at once. The
-// difference is the time that a worker has to stop.
+// goroutine of the backend's. Where the context has no end, only a service that does not
+// answer makes a method wait: each attempt has a timeout, and the next one goes to another
+// server.
 package driver

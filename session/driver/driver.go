@@ -15,9 +15,9 @@ type Backend interface {
 	// emptiness, NUL bytes and UTF-8 have been checked. Nothing is sent.
 	CheckName(name string) error
 
-	// Open makes a fresh service session. It returns within ctx, with an error that
-	// wraps ErrDenied or ErrRefused if waiting cannot cure it. After an error nothing of
-	// it stays at the service for longer than its TTL.
+	// Open makes a new service session. It returns before ctx ends, with an error that
+	// wraps ErrDenied or ErrRefused if waiting cannot help. After an error nothing of the
+	// session stays at the service for longer than its TTL.
 	Open(ctx context.Context, cfg Config) (Session, error)
 
 	// Close frees what the backend itself owns (a connection that it dialled). It is
@@ -36,8 +36,9 @@ type Info struct {
 	// MinTTL is the least TTL that makes sense there.
 	MinTTL time.Duration
 
-	// Margin gives the default margin for a TTL: how far the service's own expiry can be
-	// ahead of what its acknowledgements promise, or more.
+	// Margin returns the default margin for a TTL. The service can expire a session a
+	// little earlier than one TTL after it received a renewal; the margin is at least that
+	// difference.
 	Margin func(ttl time.Duration) time.Duration
 
 	// MaxJoin is the most entries that one Join makes, and MaxData the most bytes of
@@ -52,12 +53,13 @@ type Info struct {
 
 // Config is what a Session is opened with.
 type Config struct {
-	// TTL is the wanted time to live; the service may give another, which Renewed
-	// reports. 0 if Observer is set.
+	// TTL is the wanted time to live. The service may give another one, which Renewed
+	// reports. It is 0 if Observer is set.
 	TTL time.Duration
 
-	// Margin is how long before the end of a TTL that the service gives the deadline is.
-	// Renewals are paced so that several fit into TTL less margin.
+	// Margin returns how long the deadline is before the end of a TTL, for a TTL that the
+	// service gives. The backend paces renewals so that several are sent before the
+	// deadline.
 	Margin func(ttl time.Duration) time.Duration
 
 	// Renewed reports an acknowledged request that proves that the service had the
@@ -141,17 +143,17 @@ type Session interface {
 	// be called once more while cancel runs. cancel is idempotent. See Event.
 	Watch(t Target, f func(Event)) (cancel func())
 
-	// Renew asks for a renewal now instead of at the next turn, because something made
-	// the caller doubt. It does not wait.
+	// Renew sends a renewal now instead of at the next turn, because the caller has reason
+	// to doubt that the session lives. It does not wait.
 	Renew()
 
-	// Abandon stops the renewals and frees all that the session has in this process, and
-	// leaves the service session to expire by itself. Close may still be called after
-	// it. It does not block.
+	// Abandon stops the renewals, frees all that the session has in this process, and
+	// leaves the service session to expire. It does not block. Close may be called later.
 	Abandon()
 
-	// Close ends the service session there: its entries are gone when Close returns nil.
-	// With an error they go when the TTL has passed. It frees everything in this process
-	// in any case. It is called once.
+	// Close ends the service session at the service: its entries are gone when Close
+	// returns nil. After an error they end when the TTL has passed. In any case Close frees
+	// everything in this process. It is called once. Unlike Abandon, it leaves a worker no
+	// time to stop.
 	Close(ctx context.Context) error
 }

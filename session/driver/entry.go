@@ -92,18 +92,18 @@ type Entry struct {
 // that became one.
 func (e *Entry) Shares() bool { return e.Mode == Shared || e.Marks.Has(MarkShared) }
 
-// asks ends the name of a queue of yield requests. No lock has such a name: a NUL is
-// refused.
-const asks = "\x00asks"
+// askSuffix ends the name of a queue of yield requests. No lock has such a name, because
+// names contain no NUL.
+const askSuffix = "\x00asks"
 
 // AskQueue is the queue of the yield requests for a lock, which any backend keeps next
 // to the lock's own queue. A yield request is an entry there, on the session of its
-// sender, so what holds of entries holds of yield requests.
+// sender, and all that is promised of entries is promised of it.
 //
 // A backend treats it as any other queue, with two exceptions: no program that uses the
 // lock's queue, and no watch of it, is affected by it; and Names does not return it.
-func AskQueue(name string) string { return name + asks }
+func AskQueue(name string) string { return name + askSuffix }
 
 // AskedQueue is the inverse of AskQueue; false if that queue is not one of yield
 // requests.
-func AskedQueue(queue string) (name string, ok bool) { return strings.CutSuffix(queue, asks) }
+func AskedQueue(queue string) (name string, ok bool) { return strings.CutSuffix(queue, askSuffix) }

@@ -6,8 +6,8 @@ type JoinRequest struct {
 	Mode   Mode
 	Weight int64 // permits, of a semaphore's request; 0 elsewhere
 
-	// Family is the family of programs whose entries this one must look like, where
-	// other programs use the same queue.
+	// Family selects how the entry is named, on a service where several families of
+	// programs name entries in their own way: those of this family find it in the queue.
 	Family Family
 
 	// Data is stored in the entry as it is. If Valued, Data is for other programs to
@@ -105,9 +105,8 @@ type ReadRequest struct {
 	// records whose names begin with it.
 	Records []string
 
-	// Fresh asks for an answer that is not older than the call, which may cost another
-	// exchange with the service. It is for people and programs that ask what a queue is
-	// like now; waiters do not need it.
+	// Fresh requires an answer that is not older than the call, which may cost another
+	// round trip. It is for tools that show a queue; waiters do not need it.
 	Fresh bool
 }
 

@@ -53,24 +53,24 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "contexts:\n  it:\n    url: %s\n    user: root\n    password: %q\n", url, goodPassword), 0o644))
 
 	for name, c := range map[string]struct {
-		env  []string
-		args []string
-		said string
+		env     []string
+		args    []string
+		warning string
 	}{
 		"file":        {args: []string{"--on", url, "--user", "root", "--password-file", good}},
 		"environment": {env: []string{"FAIRLOCK_PASSWORD=" + goodPassword}, args: []string{"--on", "etcd://root@" + host}},
 		"URL": {
-			args: []string{"--on", "etcd://root:corr3ct%2Fh%40rse@" + host},
-			said: "fairlock: warning: others can see a password on the command line: better --password-file or FAIRLOCK_PASSWORD\n",
+			args:    []string{"--on", "etcd://root:corr3ct%2Fh%40rse@" + host},
+			warning: "fairlock: warning: others can see a password on the command line: better --password-file or FAIRLOCK_PASSWORD\n",
 		},
 		"context": {
-			args: []string{"--config", config, "--context", "it"},
-			said: "fairlock: warning: there is a password in " + config + ", which others can read: chmod 600 it\n",
+			args:    []string{"--config", config, "--context", "it"},
+			warning: "fairlock: warning: there is a password in " + config + ", which others can read: chmod 600 it\n",
 		},
 	} {
 		got := askIn(t, c.env, append([]string{"ls", "-o", "name"}, c.args...)...)
 
-		assert.Equal(t, result{stderr: c.said}, got, name)
+		assert.Equal(t, result{stderr: c.warning}, got, name)
 	}
 
 	got := ask(t, url, "ls", "--user", "root", "--password-file", bad)
@@ -82,8 +82,8 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 	assert.Equal(t, 64, got.code)
 }
 
-// A port of something else that speaks HTTP/2 answers at once, with what nobody
-// understands who knows no gRPC.
+// A port of another program that speaks HTTP/2 answers at once, with text that means
+// nothing without gRPC.
 func TestAnotherServersPortIsNoEtcd(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -98,8 +98,8 @@ func TestAnotherServersPortIsNoEtcd(t *testing.T) {
 	assert.Equal(t, result{code: 69, stderr: "fairlock: what answers at " + host + " is no etcd: check the port in FAIRLOCK_ON\n"}, got)
 }
 
-// Whoever has no time for doctor says so, also where nothing answers.
-func TestDoctorGivesUpWhenItIsTold(t *testing.T) {
+// The timeout of doctor holds also where no server answers.
+func TestDoctorStopsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestDoctorGivesUpWhenItIsTold(t *testing.T) {
 	by, exited := examined(t, "etcd://"+deaf.Addr().String(), "--connect-timeout", "300ms")
 
 	assert.Equal(t, 1, exited)
-	assert.Empty(t, by["alarms"], "there was nobody to ask")
+	assert.Empty(t, by["alarms"], "there was no server to ask")
 	require.Len(t, by["connection"], 1, "%v", by)
 	assert.Contains(t, by["connection"][0].Text, "within 300ms: it takes connections and does not answer")
 }
@@ -145,7 +145,7 @@ func encrypted(t *testing.T, scheme, host, ca, cert, key string) {
 	assert.Contains(t, got.stderr, "within 500ms: tls: failed to verify certificate: x509: certificate signed by unknown authority: check ")
 }
 
-func TestWhatAURLNamesIsAsTheOptionsOfTheBackendsAre(t *testing.T) {
+func TestAURLMeansWhatTheOptionsOfTheBackendsMean(t *testing.T) {
 	t.Parallel()
 	cluster, ensemble := etcdtest.New(t, nil), zktest.New(t, nil)
 	etcd, zookeeper := "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), "zk://"+ensemble.Endpoints()[0]
@@ -163,16 +163,16 @@ func TestWhatAURLNamesIsAsTheOptionsOfTheBackendsAre(t *testing.T) {
 		require.NoError(t, err, c.url)
 		h, err := mutex.New(s, "it").Lock(ctx)
 		require.NoError(t, err, c.url)
-		line, err := s.Queue(ctx, "it")
+		entries, err := s.Queue(ctx, "it")
 		require.NoError(t, err)
-		require.Len(t, line, 1)
-		assert.True(t, strings.HasPrefix(line[0].Key, c.begins), "%s: %s", c.url, line[0].Key)
+		require.Len(t, entries, 1)
+		assert.True(t, strings.HasPrefix(entries[0].Key, c.begins), "%s: %s", c.url, entries[0].Key)
 		if strings.Contains(c.url, "kazoo") {
-			assert.Contains(t, line[0].Key, "__lock__")
+			assert.Contains(t, entries[0].Key, "__lock__")
 		}
 		if strings.Contains(c.url, "hunter2") {
 			_, _, err = ensemble.Client(t).GetACL("/own/it")
-			assert.ErrorIs(t, err, zk.ErrNoAuth, "nobody else may look")
+			assert.ErrorIs(t, err, zk.ErrNoAuth, "no other login may read it")
 		}
 		recipetest.Unlock(t, h)
 		require.NoError(t, s.Close())

@@ -17,23 +17,23 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// standing is what a server has of an entry, read with nothing of the library.
-type standing struct {
+// serverEntry is an entry as the server has it, read without the library.
+type serverEntry struct {
 	key, session string
 	token        int64
 }
 
-func TestWhoAndDoctorAgreeWithTheServersOwnRecord(t *testing.T) {
+func TestWhoAndDoctorAgreeWithTheServer(t *testing.T) {
 	t.Parallel()
 	t.Run("etcd", func(t *testing.T) {
 		t.Parallel()
 		cluster := etcdtest.New(t, nil)
 		client := cluster.Client(t)
-		agree(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), func() (all []standing) {
+		agree(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), func() (all []serverEntry) {
 			got, err := client.Get(bounded(t), "fairlock/agreed/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 			require.NoError(t, err)
 			for _, kv := range got.Kvs {
-				all = append(all, standing{key: string(kv.Key), session: fmt.Sprintf("%x", kv.Lease), token: kv.CreateRevision})
+				all = append(all, serverEntry{key: string(kv.Key), session: fmt.Sprintf("%x", kv.Lease), token: kv.CreateRevision})
 			}
 			return all
 		})
@@ -42,7 +42,7 @@ func TestWhoAndDoctorAgreeWithTheServersOwnRecord(t *testing.T) {
 		t.Parallel()
 		ensemble := zktest.New(t, nil)
 		conn := ensemble.Client(t)
-		agree(t, "zk://"+ensemble.Endpoints()[0], func() (all []standing) {
+		agree(t, "zk://"+ensemble.Endpoints()[0], func() (all []serverEntry) {
 			names, _, err := conn.Children("/fairlock/agreed")
 			require.NoError(t, err)
 			sequence := func(name string) string { return name[max(len(name)-10, 0):] }
@@ -51,7 +51,7 @@ func TestWhoAndDoctorAgreeWithTheServersOwnRecord(t *testing.T) {
 				path := "/fairlock/agreed/" + name
 				_, at, err := conn.Exists(path)
 				require.NoError(t, err)
-				all = append(all, standing{key: path, session: fmt.Sprintf("0x%x", at.EphemeralOwner), token: at.Czxid})
+				all = append(all, serverEntry{key: path, session: fmt.Sprintf("0x%x", at.EphemeralOwner), token: at.Czxid})
 			}
 			return all
 		})
@@ -59,13 +59,13 @@ func TestWhoAndDoctorAgreeWithTheServersOwnRecord(t *testing.T) {
 }
 
 // agree has a writer before two readers, and asks the server and the program.
-func agree(t *testing.T, url string, record func() []standing) {
+func agree(t *testing.T, url string, record func() []serverEntry) {
 	t.Helper()
 	s := visit(t, url, "")
 	var commands []*running
 	for i, kind := range []string{"-x", "-s", "-s"} {
 		commands = append(commands, begin(t, url, "run", "-q", kind, "agreed", "--", "sleep", "1000"))
-		inLine(t, s, "agreed", i+1)
+		hasEntries(t, s, "agreed", i+1)
 	}
 
 	want := record()
@@ -74,13 +74,13 @@ func agree(t *testing.T, url string, record func() []standing) {
 	got := ask(t, url, "who", "-o", "json", "agreed")
 	var l schema.Line
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &l), got.stdout)
-	var said []standing
+	var shown []serverEntry
 	for i, e := range l.Entries {
-		said = append(said, standing{key: e.Key, session: e.Session, token: e.Token})
+		shown = append(shown, serverEntry{key: e.Key, session: e.Session, token: e.Token})
 		assert.Equal(t, commands[i].Process.Pid, e.PID)
 		assert.Equal(t, []string{schema.Holder, schema.Waiter, schema.Waiter}[i], e.State)
 	}
-	assert.Equal(t, want, said)
+	assert.Equal(t, want, shown)
 	by, _ := examined(t, url)
 	assert.Equal(t, "3 entries in 1 queue, all with a session and of this library", by["entries"][0].Text)
 }

@@ -23,7 +23,7 @@ func TestBenchFindsAllInOrder(t *testing.T) {
 		assert.GreaterOrEqual(t, b.Acquire.P50, schema.Fine(1), "%+v", b)
 		assert.GreaterOrEqual(t, b.Acquire.Max, b.Acquire.P99)
 		assert.Zero(t, b.OrderViolations+b.Overlaps)
-		assert.Empty(t, ask(t, url, "ls").stdout, "nothing is left in a line")
+		assert.Empty(t, ask(t, url, "ls").stdout, "nothing is left in a queue")
 	})
 }
 

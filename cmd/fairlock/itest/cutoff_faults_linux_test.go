@@ -15,37 +15,37 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// harm is what befalls a supervisor.
-type harm struct {
+// faultCase is a fault of a supervisor.
+type faultCase struct {
 	name   string
-	befall func(v *victim)
-	met    func(v *victim) bool // whether it befell anything; asked before it is healed
-	heal   func(v *victim)      // nil leaves it as it is
+	inject func(v *victim)
+	met    func(v *victim) bool // reports whether the fault had an effect; called before heal
+	heal   func(v *victim)      // nil if nothing is to be healed
 
-	hears    bool     // the command is told to stop
-	killed   bool     // the supervisor does not live to say how it ended
-	deafOnly bool     // it is for commands that do not end when told to
-	control  bool     // two are to run beside each other, or the trials are blind
+	stops    bool     // the command gets SIGTERM
+	killed   bool     // the supervisor has no exit code of its own
+	deafOnly bool     // it is for commands that ignore SIGTERM
+	control  bool     // two commands must overlap, or the trials would not notice an overlap
 	args     []string // of the supervisor
 }
 
-// held keeps back what goes in a direction. Connections stay, as in a partition,
-// so nobody is told that they are broken.
-func held(name string, dir fault.Direction) harm {
-	return harm{
+// held holds back all bytes in a direction. Connections stay open, as in a partition, so
+// no side learns that they are broken.
+func held(name string, dir fault.Direction) faultCase {
+	return faultCase{
 		name:   name,
-		befall: func(v *victim) { v.each(func(p *testnet.Proxy) { p.Hold(dir) }) },
+		inject: func(v *victim) { v.each(func(p *testnet.Proxy) { p.Hold(dir) }) },
 		met:    func(v *victim) bool { return v.waiting(dir) > 0 },
-		hears:  true,
+		stops:  true,
 	}
 }
 
-func faults() []harm {
+func faults() []faultCase {
 	both := held("cut", fault.Both)
 	frozen := held("cut, then stopped", fault.Both)
 	frozen.deafOnly = true
-	frozen.befall = func(v *victim) {
-		both.befall(v)
+	frozen.inject = func(v *victim) {
+		both.inject(v)
 		v.err.WaitFor(v.t, "the command gets SIGTERM")
 		v.signal(syscall.SIGSTOP)
 	}
@@ -53,27 +53,27 @@ func faults() []harm {
 	frozen.heal = func(v *victim) { v.signal(syscall.SIGCONT) }
 	control := held("cut, --on-lost warn", fault.Both)
 	control.control, control.args = true, []string{"--on-lost", "warn"}
-	return []harm{
+	return []faultCase{
 		both, held("requests cut", fault.Requests), held("replies cut", fault.Replies),
 		{
 			name: "refused",
-			befall: func(v *victim) {
+			inject: func(v *victim) {
 				v.each(func(p *testnet.Proxy) { p.Refuse(true) })
 				v.each(func(p *testnet.Proxy) { p.Reset() })
 			},
 			met:   func(v *victim) bool { return v.refused() > 0 },
-			hears: true,
+			stops: true,
 		},
 		{
 			name:   "stopped",
-			befall: func(v *victim) { v.signal(syscall.SIGSTOP) },
+			inject: func(v *victim) { v.signal(syscall.SIGSTOP) },
 			met:    (*victim).stopped,
 			heal:   func(v *victim) { v.signal(syscall.SIGCONT) },
 		},
 		frozen,
 		{
 			name:   "killed",
-			befall: func(v *victim) { v.signal(syscall.SIGKILL) },
+			inject: func(v *victim) { v.signal(syscall.SIGKILL) },
 			met:    func(v *victim) bool { return v.code(v.t) == -1 },
 			killed: true,
 		},
@@ -88,9 +88,9 @@ type victim struct {
 	proxies []*testnet.Proxy
 }
 
-// meet starts one, and returns when its command and the command's child live, or
-// will not.
-func meet(t *testing.T, x *servers, f harm, lock string, command []string) *victim {
+// startVictim starts a supervisor, and returns when its command and the command's child run, or
+// the supervisor has failed.
+func startVictim(t *testing.T, x *servers, f faultCase, lock string, command []string) *victim {
 	t.Helper()
 	v := &victim{t: t}
 	var hosts []string
@@ -113,21 +113,21 @@ func (v *victim) each(do func(*testnet.Proxy)) {
 	}
 }
 
-// signal sends one. Whether it befell anybody is asked later.
+// signal sends a signal. met reports later whether it had an effect.
 func (v *victim) signal(s syscall.Signal) { _ = v.Process.Signal(s) }
 
-// healthy says that nothing has happened yet. With --on-lost warn the loss is only told.
+// healthy reports whether the supervisor still holds. With --on-lost warn it only prints the loss.
 func (v *victim) healthy() bool {
 	select {
 	case <-v.done:
 		return false
 	default:
-		said := v.err.String()
-		return !strings.Contains(said, "the command gets SIGTERM") && !strings.Contains(said, "the lock is lost: ")
+		text := v.err.String()
+		return !strings.Contains(text, "the command gets SIGTERM") && !strings.Contains(text, "the lock is lost: ")
 	}
 }
 
-// waiting is how many bytes do not go on in a direction.
+// waiting returns how many bytes are held back in a direction.
 func (v *victim) waiting(dir fault.Direction) (n int64) {
 	v.each(func(p *testnet.Proxy) {
 		s := p.Stats()
@@ -141,13 +141,13 @@ func (v *victim) waiting(dir fault.Direction) (n int64) {
 	return n
 }
 
-// refused is how many connections were.
+// refused returns how many connections were refused.
 func (v *victim) refused() (n int64) {
 	v.each(func(p *testnet.Proxy) { n += p.Stats().Refused })
 	return n
 }
 
-// stopped says whether the supervisor stands still.
+// stopped reports whether the supervisor is stopped.
 func (v *victim) stopped() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.Process.Pid))
 	return err == nil && bytes.Contains(text, []byte(") T "))

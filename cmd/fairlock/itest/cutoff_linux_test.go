@@ -27,7 +27,7 @@ var (
 	pageFlag   = flag.String("cutoff-page", "", "a page to draw the trials into")
 )
 
-// trialTTL is that of all sessions in the trials. Of less, ZooKeeper's heartbeats
+// trialTTL is the TTL of all sessions in the trials. Of a shorter one, ZooKeeper's heartbeats
 // on an ensemble would leave little.
 const trialTTL = 3 * time.Second
 
@@ -35,7 +35,7 @@ const trialTTL = 3 * time.Second
 type servers struct {
 	scheme, query string
 	hosts         []string
-	s             *session.Session // to look at lines, past all proxies
+	s             *session.Session // to read queues, past all proxies
 }
 
 func (x *servers) url(hosts []string) string {
@@ -73,7 +73,7 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 				}
 				for i := range n {
 					all := kinds(f)
-					drawn = append(drawn, &outcome{harm: f, kind: all[(first+i)%len(all)], number: i})
+					drawn = append(drawn, &outcome{faultCase: f, kind: all[(first+i)%len(all)], number: i})
 				}
 			}
 			all[name] = drawn
@@ -84,7 +84,7 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 				for _, o := range drawn {
 					t.Run(fmt.Sprintf("%s/%d", o.name, o.number), func(t *testing.T) {
 						t.Parallel()
-						o.play(t, x)
+						o.run(t, x)
 					})
 				}
 			})
@@ -93,8 +93,8 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 	for name, of := range all {
 		for _, f := range faults() {
 			was := slices.DeleteFunc(slices.Clone(of), func(o *outcome) bool { return !o.over || o.name != f.name })
-			if f.hears && !f.control && len(was) > 0 {
-				assert.True(t, slices.ContainsFunc(was, func(o *outcome) bool { return o.told > 0 }), "nobody was told to stop: %s, %s", name, f.name)
+			if f.stops && !f.control && len(was) > 0 {
+				assert.True(t, slices.ContainsFunc(was, func(o *outcome) bool { return o.stop > 0 }), "no command got SIGTERM: %s, %s", name, f.name)
 			}
 		}
 	}
@@ -105,29 +105,29 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 	}
 }
 
-// outcome is what came of a trial. Times are since the fault.
+// outcome is the result of a trial. Times are since the fault.
 type outcome struct {
-	harm
+	faultCase
 	kind
 
 	number int
-	again  int           // how often it had to begin anew, see play
-	told   time.Duration // the command, or its child, heard SIGTERM; 0 if it did not
+	again  int           // how often it was repeated, see run
+	stop   time.Duration // the command, or its child, got SIGTERM; 0 if it did not
 	dead   time.Duration // the last sign of life of either
 	next   time.Duration // the next command's first instruction
-	found  string        // what it found of those before: alone, dying or beside
-	saw    string        // more of that, for people
+	found  string        // what it found of the processes before: alone, dying or overlap
+	saw    string        // details of that
 	code   int           // of the supervisor
 	over   bool          // all of the above is known
 }
 
-// beside says that two ran at once.
-func (o *outcome) beside() bool { return o.next <= o.dead || o.found == "beside" }
+// overlaps reports whether two commands ran at the same time.
+func (o *outcome) overlaps() bool { return o.next <= o.dead || o.found == "overlap" }
 
-// play is one trial. Where load alone has cost the supervisor its lock before the
-// fault came, there was nothing to befall, and where it has cost the next one its
-// own before its command began, nobody looked; then it is played again.
-func (o *outcome) play(t *testing.T, x *servers) {
+// run makes the trial. On a busy machine the supervisor can lose its lock before the
+// fault, and the next one can lose its own before its command began; then the trial is
+// repeated.
+func (o *outcome) run(t *testing.T, x *servers) {
 	const often = 10
 	for o.again = range often {
 		if v := o.attempt(t, x); v != nil {
@@ -136,29 +136,29 @@ func (o *outcome) play(t *testing.T, x *servers) {
 			return
 		}
 	}
-	require.Fail(t, "it always had to begin anew")
+	require.Fail(t, "the trial had to be repeated every time")
 }
 
-// attempt is one, nil if it is to be played again.
+// attempt makes the trial once. It returns nil if the trial must be repeated.
 func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	dir, clock := t.TempDir(), driver.SystemClock()
 	lock := fmt.Sprintf("%s/%d/%d", strings.ReplaceAll(o.name, " ", "-"), o.number, o.again)
-	v := meet(t, x, o.harm, lock, o.command(dir))
+	v := startVictim(t, x, o.faultCase, lock, o.command(dir))
 	next := begin(t, x.url(x.hosts), append([]string{"run", "--ttl", trialTTL.String(), lock, "--"}, beat(dir, "-next")...)...)
 	require.Eventually(t, func() bool {
-		line, err := x.s.Queue(t.Context(), lock)
-		return err == nil && len(line) == 2 || !v.healthy()
-	}, patience, 10*time.Millisecond, "two in line")
-	// Renewals are made more often than that, so it comes at any time between two.
+		entries, err := x.s.Queue(t.Context(), lock)
+		return err == nil && len(entries) == 2 || !v.healthy()
+	}, patience, 10*time.Millisecond, "two entries in the queue")
+	// Renewals are more frequent than that, so the fault comes at any time between two.
 	driver.Sleep(t.Context(), clock, rand.N(trialTTL/2))
 	if !v.healthy() {
 		return nil
 	}
 
 	at := clock.Now()
-	o.befall(v)
+	o.inject(v)
 
-	next.code(t) // what it has found counts, and not what load makes of its own lock
+	next.code(t) // its findings count; on a busy machine it may lose its own lock
 	met := o.met(v)
 	if o.heal != nil {
 		o.heal(v)
@@ -168,26 +168,26 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	}
 	o.code = v.code(t)
 	o.read(t, filepath.Join(dir, "signs"), at)
-	if o.found == "" { // nobody looked, so nothing was found
+	if o.found == "" { // the next command did not run
 		t.Logf("the next command did not begin: %s", &next.err)
 		return nil
 	}
-	if o.told < 0 || o.next < 0 || o.dead == 0 && !o.killed { // it was lost at that moment
+	if o.stop < 0 || o.next < 0 || o.dead == 0 && !o.killed { // the lock was lost at that moment
 		return nil
 	}
-	assert.True(t, met, "the fault befell nobody")
+	assert.True(t, met, "the fault had no effect")
 	return v
 }
 
-// judge fails what must not be.
+// judge checks the outcome.
 func (o *outcome) judge(t *testing.T, v *victim) {
 	if o.control {
-		assert.Less(t, o.next, o.dead, "the signs of life do not show it")
-		assert.Equal(t, "beside", o.found, "the lock of the file does not show it")
+		assert.Less(t, o.next, o.dead, "the signs of life do not show the overlap")
+		assert.Equal(t, "overlap", o.found, "the lock of the file does not show the overlap")
 		return
 	}
 	assert.Less(t, o.dead, o.next, "the command lived when the next one started")
-	assert.NotEqual(t, "beside", o.found, "the command lived when the next one started, says the kernel: %s", o.saw)
+	assert.NotEqual(t, "overlap", o.found, "the command lived when the next one started, by the kernel's status: %s", o.saw)
 	if !o.killed {
 		assert.Equal(t, 79, o.code, v.err.String())
 		assert.Contains(t, v.err.String(), "lost the lock while the command ran, and stopped it")
@@ -199,7 +199,7 @@ func (o *outcome) read(t *testing.T, file string, at driver.Instant) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	o.told, o.dead, o.next, o.found = 0, 0, 0, ""
+	o.stop, o.dead, o.next, o.found = 0, 0, 0, ""
 	for _, sign := range rows(string(text)) {
 		f := strings.Fields(sign)
 		require.GreaterOrEqual(t, len(f), 4, "%q", sign)
@@ -211,17 +211,17 @@ func (o *outcome) read(t *testing.T, file string, at driver.Instant) {
 			continue
 		}
 		o.dead = max(o.dead, since)
-		if f[3] == "told" && (o.told == 0 || since < o.told) {
-			o.told = since
+		if f[3] == "stop" && (o.stop == 0 || since < o.stop) {
+			o.stop = since
 		}
 	}
 }
 
-// kind says who does not end when told to.
+// kind is a command that may ignore SIGTERM, and its child too.
 type kind struct{ deaf, deafChild bool }
 
-// kinds are the commands that a fault is tried on, in turn.
-func kinds(f harm) []kind {
+// kinds returns the commands for the trials of a fault, in turn.
+func kinds(f faultCase) []kind {
 	all := []kind{{}, {deaf: true, deafChild: true}, {deafChild: true}}
 	return slices.DeleteFunc(all, func(k kind) bool { return f.deafOnly && !k.deaf })
 }
@@ -237,7 +237,7 @@ func (k kind) command(dir string) []string {
 	return beat(dir, args...)
 }
 
-// beat is a command that gives signs of life, or looks for such.
+// beat returns a command that writes signs of life, or checks for them.
 func beat(dir string, args ...string) []string {
 	exe := filepath.Join(filepath.Dir(os.Getenv(binaryEnv)), "beat")
 	return append([]string{exe, "-signs", filepath.Join(dir, "signs"), "-alone", filepath.Join(dir, "alone")}, args...)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// draw is what came of all trials of a commit, as Markdown.
+// draw returns the results of all trials of a commit, as Markdown.
 func draw(all map[string][]*outcome, of string, began time.Time) string {
 	var b strings.Builder
 	load, err := os.ReadFile("/proc/loadavg")
@@ -27,7 +27,7 @@ func draw(all map[string][]*outcome, of string, began time.Time) string {
 	fmt.Fprintf(&b, "Commit %s, %s, %s, %d CPUs, load at the end %s, up to %s trials at a time, took %s.\n", of, began.UTC().Format("2006-01-02 15:04 UTC"),
 		runtime.Version(), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], " "), flag.Lookup("test.parallel").Value, time.Since(began).Round(time.Second))
 	b.WriteString(`
-| service | fault | trials | two at once | not buried | SIGTERM after | dead after | next started after | dead for at least | exit code 79 |
+| service | fault | trials | two at once | still dying | SIGTERM after | dead after | next started after | dead for at least | exit code 79 |
 | --- | --- | ---:| ---:| ---:| --- | --- | --- | --- | ---:|
 `)
 	again := 0
@@ -40,17 +40,17 @@ func draw(all map[string][]*outcome, of string, began time.Time) string {
 			b.WriteString(row(service, f, of))
 		}
 	}
-	fmt.Fprintf(&b, "\nTrials that were played again: %d times.\n", again)
+	fmt.Fprintf(&b, "\nTrials were repeated %d times.\n", again)
 	return b.String()
 }
 
-// row is what came of one fault on one service.
-func row(service string, f harm, of []*outcome) string {
-	beside, dying, lost := 0, 0, 0
-	var told, dead, next, gap []time.Duration
+// row returns the results of one fault on one service.
+func row(service string, f faultCase, of []*outcome) string {
+	overlaps, dying, lost := 0, 0, 0
+	var stop, dead, next, gap []time.Duration
 	for _, o := range of {
-		if o.beside() {
-			beside++
+		if o.overlaps() {
+			overlaps++
 		}
 		if o.found == "dying" {
 			dying++
@@ -58,8 +58,8 @@ func row(service string, f harm, of []*outcome) string {
 		if o.code == 79 {
 			lost++
 		}
-		if o.told != 0 {
-			told = append(told, o.told)
+		if o.stop != 0 {
+			stop = append(stop, o.stop)
 		}
 		dead, next, gap = append(dead, o.dead), append(next, o.next), append(gap, o.next-o.dead)
 	}
@@ -71,13 +71,13 @@ func row(service string, f harm, of []*outcome) string {
 	if len(gap) > 0 {
 		least = inWords(slices.Min(gap))
 	}
-	if f.control { // it dies when the trial is over
+	if f.control { // it ends with the trial
 		died, least = "", ""
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", service, f.name, len(of), beside, dying, spread(told), died, spread(next), least, exits)
+	return fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", service, f.name, len(of), overlaps, dying, spread(stop), died, spread(next), least, exits)
 }
 
-// spread is the least, the middle and the most of some times.
+// spread returns the least, the median and the greatest of some times.
 func spread(all []time.Duration) string {
 	if len(all) == 0 {
 		return ""
@@ -93,7 +93,7 @@ func inWords(d time.Duration) string {
 	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
-// commit is the one that is checked out here.
+// commit returns the commit that is checked out here.
 func commit() string {
 	out, err := exec.CommandContext(context.Background(), "git", "describe", "--always", "--dirty", "--exclude=*").Output()
 	if err != nil {
@@ -117,13 +117,13 @@ func intoPage(page, tables string) error {
 	return os.WriteFile(page, []byte(before+begins+"\n"+tables+"\n"+ends+after), 0o600)
 }
 
-func TestTheTableSaysWhatCameOfTheTrials(t *testing.T) {
+func TestTheTableShowsTheResultsOfTheTrials(t *testing.T) {
 	const ms = time.Millisecond
-	f := harm{name: "cut"}
+	f := faultCase{name: "cut"}
 	of := []*outcome{
-		{told: 900 * ms, dead: 1900 * ms, next: 2 * time.Second, found: "alone", code: 79},
-		{told: 700 * ms, dead: 1700 * ms, next: 3 * time.Second, found: "dying", code: 79},
-		{told: 800 * ms, dead: 1800 * ms, next: 3 * time.Second, found: "beside", code: 79},
+		{stop: 900 * ms, dead: 1900 * ms, next: 2 * time.Second, found: "alone", code: 79},
+		{stop: 700 * ms, dead: 1700 * ms, next: 3 * time.Second, found: "dying", code: 79},
+		{stop: 800 * ms, dead: 1800 * ms, next: 3 * time.Second, found: "overlap", code: 79},
 		{dead: 2100 * ms, next: 2 * time.Second, found: "alone", code: 3},
 	}
 

@@ -28,8 +28,8 @@ func through(t *testing.T, url string) (*testnet.Proxy, string) {
 	return p, scheme + "://" + p.Addr() + "/" + root
 }
 
-// stamps is a command with a grandchild that write the time to a file, again and
-// again, and do not hear that they are to stop.
+// stamps is a command that writes the time to a file again and again, as its grandchild
+// does; both ignore SIGTERM.
 func stamps(file string) []string {
 	loop := `while :; do date +%s%N >>` + file + `; sleep 0.005; done`
 	return []string{"sh", "-c", `trap '' TERM INT HUP; echo $$; (` + loop + `) & echo $!; ` + loop}
@@ -54,9 +54,9 @@ func stamped(t *testing.T, file string) (first, last int64) {
 	return first, last
 }
 
-// outlived runs a command under a lock, lets something befall its supervisor, and
-// wants the command dead when the next one starts. It says how long before.
-func outlived(t *testing.T, url, through string, befall func(r *running)) (*running, time.Duration) {
+// outlived runs a command under a lock, injects a fault into its supervisor, and checks
+// that the command is dead when the next one starts. It returns how long before.
+func outlived(t *testing.T, url, through string, inject func(r *running)) (*running, time.Duration) {
 	t.Helper()
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
@@ -65,18 +65,18 @@ func outlived(t *testing.T, url, through string, befall func(r *running)) (*runn
 	r.out.WaitFor(t, `\d+\n\d+\n`)
 	s := visit(t, url, "")
 	next := begin(t, url, "run", "x/y", "--", "sh", "-c", "date +%s%N >>"+two+"; exit 8")
-	inLine(t, s, "x/y", 2)
+	hasEntries(t, s, "x/y", 2)
 	require.Eventually(t, func() bool {
 		written, err := os.Stat(one)
 		return err == nil && written.Size() > 100
 	}, longest, 5*time.Millisecond, "the command works")
 
-	befall(r)
+	inject(r)
 	require.Equal(t, 8, next.code(t), next.err.String())
 
 	_, last := stamped(t, one)
 	first, _ := stamped(t, two)
-	assert.Less(t, last, first, "the command ran beside the next one")
+	assert.Less(t, last, first, "the command ran at the same time as the next one")
 	for _, pid := range strings.Fields(r.out.String())[:2] {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid))
 		if err == nil { // a supervisor that is stopped has not reaped it
@@ -93,10 +93,10 @@ func TestACommandThatIsCutOffIsDeadBeforeTheNextStarts(t *testing.T) {
 		r, gap := outlived(t, url, cut, func(*running) { p.Hold(fault.Both) })
 
 		assert.Equal(t, 79, r.code(t))
-		for _, said := range []string{
+		for _, text := range []string{
 			"no renewal is acknowledged, the lock is good for another", "the command gets SIGTERM", "lost the lock while the command ran, and stopped it",
 		} {
-			assert.Contains(t, r.err.String(), "fairlock: x/y: "+said)
+			assert.Contains(t, r.err.String(), "fairlock: x/y: "+text)
 		}
 		t.Logf("dead for %s", gap)
 	})
@@ -120,15 +120,15 @@ func TestACommandWhoseSupervisorIsStoppedIsDeadBeforeTheNextStarts(t *testing.T)
 	})
 }
 
-func TestACommandWhoseEntryIsEvictedIsTold(t *testing.T) {
+func TestACommandWhoseEntryIsEvictedIsStopped(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		r := begin(t, url, "run", "x", "--", "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
 		r.out.WaitFor(t, "ready")
-		line, err := s.Queue(t.Context(), "x")
+		entries, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
 
-		require.NoError(t, s.Evict(t.Context(), line[0]))
+		require.NoError(t, s.Evict(t.Context(), entries[0]))
 
 		assert.Equal(t, 79, r.code(t))
 		assert.Equal(t, "ready\ntold\n", r.out.String())
@@ -136,16 +136,16 @@ func TestACommandWhoseEntryIsEvictedIsTold(t *testing.T) {
 	})
 }
 
-func TestWhoOnlyWarnsLetsTheCommandGoOn(t *testing.T) {
+func TestACommandGoesOnWithOnLostWarn(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		file := filepath.Join(t.TempDir(), "go")
 		r := begin(t, url, "run", "--on-lost", "warn", "x", "--", "sh", "-c", `echo ready; while ! test -e `+file+`; do sleep 0.02; done; exit 5`)
 		r.out.WaitFor(t, "ready")
-		line, err := s.Queue(t.Context(), "x")
+		entries, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
 
-		require.NoError(t, s.Evict(t.Context(), line[0]))
+		require.NoError(t, s.Evict(t.Context(), entries[0]))
 		r.err.WaitFor(t, "x: the lock is lost: ")
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 
@@ -156,21 +156,21 @@ func TestWhoOnlyWarnsLetsTheCommandGoOn(t *testing.T) {
 func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
-		program := filepath.Join(t.TempDir(), "tell")
-		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"told: $FAIRLOCK_NAME $FAIRLOCK_TOKEN: $FAIRLOCK_LOST\"\nexit 7\n"), 0o700))
+		program := filepath.Join(t.TempDir(), "report")
+		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"lost: $FAIRLOCK_NAME $FAIRLOCK_TOKEN: $FAIRLOCK_LOST\"\nexit 7\n"), 0o700))
 		evicted := func(args ...string) (*running, int64) {
 			r := begin(t, url, append([]string{"run", "--on-lost-exec", program}, args...)...)
 			r.out.WaitFor(t, "ready")
-			line, err := s.Queue(t.Context(), "x")
+			entries, err := s.Queue(t.Context(), "x")
 			require.NoError(t, err)
-			require.NoError(t, s.Evict(t.Context(), line[0]))
-			return r, int64(line[0].Token)
+			require.NoError(t, s.Evict(t.Context(), entries[0]))
+			return r, int64(entries[0].Token)
 		}
 		once := func(r *running, token int64) {
-			said := fmt.Sprintf("told: x %d: ", token)
-			assert.Equal(t, 1, strings.Count(r.err.String(), said), r.err.String())
-			assert.NotContains(t, r.err.String(), said+"\n", "it says why")
-			assert.NotContains(t, r.out.String(), "told", "stdout is the command's")
+			text := fmt.Sprintf("lost: x %d: ", token)
+			assert.Equal(t, 1, strings.Count(r.err.String(), text), r.err.String())
+			assert.NotContains(t, r.err.String(), text+"\n", "the reason follows")
+			assert.NotContains(t, r.out.String(), "lost: x", "stdout is the command's")
 			assert.Contains(t, r.err.String(), "--on-lost-exec "+program+": exit status 7\n")
 		}
 
@@ -180,7 +180,7 @@ func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
 
 		file := filepath.Join(t.TempDir(), "go")
 		r, token = evicted("--on-lost", "warn", "x", "--", "sh", "-c", "echo ready; until test -e "+file+"; do sleep 0.02; done; exit 5")
-		r.err.WaitFor(t, "told: x") // while the command runs
+		r.err.WaitFor(t, "lost: x") // while the command runs
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 		assert.Equal(t, 5, r.code(t))
 		once(r, token)
@@ -188,15 +188,15 @@ func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
 		p, cut := through(t, url)
 		r = begin(t, cut, "run", "--ttl", "3s", "--on-lost-exec", program, "x", "--", "sh", "-c", "echo ready; exec sleep 1000")
 		r.out.WaitFor(t, "ready")
-		line, err := s.Queue(t.Context(), "x")
+		entries, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
-		p.Hold(fault.Both) // it ends when it is told to, before the time is over
+		p.Hold(fault.Both) // the program ends at SIGTERM, before the time is over
 		assert.Equal(t, 79, r.code(t))
-		once(r, int64(line[0].Token))
+		once(r, int64(entries[0].Token))
 
 		got := ask(t, url, "run", "--on-lost-exec", program, "x", "--", "true")
 		assert.Equal(t, result{}, got, "nothing was lost")
 		assert.Equal(t, 127, ask(t, url, "run", "--on-lost-exec", "no-such-program", "x", "--", "true").code)
-		inLine(t, s, "x", 0)
+		hasEntries(t, s, "x", 0)
 	})
 }

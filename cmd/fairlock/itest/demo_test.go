@@ -17,8 +17,8 @@ import (
 	"github.com/fairlock/fairlock/internal/metronome"
 )
 
-// demos are the services that the demonstration runs on, with the processes that
-// it starts of each beside the five workers.
+// demos are the services that the demonstration runs on, with the number of processes of
+// each that it starts in addition to the five workers.
 func demos() map[string]int { return map[string]int{"etcd": 0, "zk": 1} }
 
 // promises are the lines of the summary of a demonstration in which all is well.
@@ -106,7 +106,7 @@ func TestNoProcessSurvivesADemoThatIsKilled(t *testing.T) {
 		require.Len(t, all, 5+demos()[on])
 
 		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait() // it says "killed"
+		_ = cmd.Wait() // the error is "killed"
 
 		require.Eventually(t, func() bool { return !alive(all) }, longest, 10*time.Millisecond)
 	})

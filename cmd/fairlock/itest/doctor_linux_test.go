@@ -96,13 +96,13 @@ func TestDoctorNamesADeadlockOfNestedCommands(t *testing.T) {
 		s, exe, ready := visit(t, url, ""), os.Getenv(binaryEnv), filepath.Join(t.TempDir(), "go")
 		late := fmt.Sprintf("until [ -e %s ]; do sleep 0.02; done; exec %s run x -- true", ready, exe)
 		second := begin(t, url, "run", "y", "--", "sh", "-c", late)
-		inLine(t, s, "y", 1)
+		hasEntries(t, s, "y", 1)
 		first := begin(t, url, "run", "x", "--", exe, "run", "y", "--", "true")
-		inLine(t, s, "y", 2)
+		hasEntries(t, s, "y", 2)
 		by, exited := examined(t, url)
 		require.Equal(t, 0, exited, "one waits, and that is no circle: %v", by)
 		require.NoError(t, os.WriteFile(ready, nil, 0o600))
-		inLine(t, s, "x", 2)
+		hasEntries(t, s, "x", 2)
 
 		by, exited = examined(t, url)
 
@@ -151,7 +151,7 @@ func stays(t *testing.T, url, want string) {
 	assert.Contains(t, ask(t, url, "ls").stdout, "foreign")
 }
 
-func TestDoctorTellsOfAnAlarmThatKeepsItFromLocking(t *testing.T) {
+func TestDoctorReportsAnAlarmThatPreventsLocking(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
@@ -171,7 +171,7 @@ func TestDoctorTellsOfAnAlarmThatKeepsItFromLocking(t *testing.T) {
 	assert.Equal(t, schema.Bad, by["connection"][0].Level)
 }
 
-func TestDoctorSaysWhichServerDoesNotAnswer(t *testing.T) {
+func TestDoctorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		by, exited := examined(t, strings.Replace(url, "/case", ",127.0.0.1:1/case", 1))
 
@@ -183,7 +183,7 @@ func TestDoctorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestDoctorSaysWhichChecksItSkipped(t *testing.T) {
+func TestDoctorNamesTheChecksItSkipped(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		scheme, _, _ := strings.Cut(url, "://")
 		got := ask(t, scheme+"://127.0.0.1:1", "doctor", "--connect-timeout", "1s")

@@ -18,7 +18,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-func TestWatchTellsWhatHappens(t *testing.T) {
+func TestWatchPrintsWhatHappens(t *testing.T) {
 	withServices(t, watch)
 }
 
@@ -49,17 +49,17 @@ func watch(t *testing.T, url string) {
 
 	assert.Equal(t, 130, code(t, ended))
 	assert.Empty(t, stderr.String(), "it was meant to end")
-	var told []string
+	var events []string
 	tokens := map[string]int64{}
 	for line := range bytes.Lines([]byte(stdout.String())) {
 		var e schema.Event
 		require.NoError(t, json.Unmarshal(line, &e), "%s", line)
 		assert.Equal(t, "jobs/a", e.Name)
-		told = append(told, e.Event)
+		events = append(events, e.Event)
 		tokens[e.Event] = e.Entry.Token
 	}
-	// The second one may hold for less than a look apart.
-	assert.Regexp(t, `^granted queued released (granted )?(released|gone)$`, strings.Join(told, " "))
+	// The second hold may be shorter than the time between two reads.
+	assert.Regexp(t, `^granted queued released (granted )?(released|gone)$`, strings.Join(events, " "))
 	assert.Greater(t, tokens["queued"], int64(h.Token()))
 }
 
@@ -88,7 +88,7 @@ func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
 	assert.Equal(t, 130, code(t, cmd.Wait()))
 }
 
-func TestTopWithoutATerminalSaysWhatElse(t *testing.T) {
+func TestTopWithoutATerminalNamesTheAlternative(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, result{
 		code:   64,

@@ -18,7 +18,7 @@ func TestAnIgnoredHangupStaysIgnored(t *testing.T) {
 		r.Args = append([]string{"/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`, r.Path}, r.Args[1:]...)
 		r.Path = "/bin/sh"
 		r.start(t)
-		inLine(t, s, "busy", 2)
+		hasEntries(t, s, "busy", 2)
 
 		require.NoError(t, r.Process.Signal(syscall.SIGHUP))
 		require.NoError(t, h.Unlock())

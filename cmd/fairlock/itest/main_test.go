@@ -26,12 +26,12 @@ import (
 // with others; here there may be others.
 const longest = 75 * time.Second
 
-// atOnce is how many demonstrations run beside each other, unless -parallel says
-// otherwise: most of the time each of them waits for something to expire.
+// atOnce is how many demonstrations run at the same time without -parallel: most of the
+// time each of them waits for an expiry.
 const atOnce = "4"
 
-// binaryEnv tells the tests where the program is that TestMain built. What the
-// cut-off trials run under a lock lies beside it.
+// binaryEnv is the variable with the path of the program that TestMain has built. The
+// command of the cut-off trials is in the same folder.
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
 func TestMain(m *testing.M) {
@@ -99,7 +99,7 @@ func children(t *testing.T, pid int) []int {
 	return all
 }
 
-// alive says whether one of some processes is there.
+// alive reports whether one of some processes exists.
 func alive(pids []int) bool {
 	for _, pid := range pids {
 		if syscall.Kill(pid, 0) == nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/fairlock/fairlock/itest/both"
 )
 
-// What docs/comparison.md says of those beside fairlock run: of flock as it is
-// on this machine, and of etcdctl as its module has it.
+// The claims of docs/comparison.md about other programs: flock of this machine, and etcdctl
+// of its module.
 
 // peer starts another program, as begin does ours.
 func peer(t *testing.T, name string, args ...string) *running {
@@ -47,11 +47,11 @@ func processOf(t *testing.T, r *running) int {
 	word, _, _ := strings.Cut(r.out.String(), "\n")
 	pid, err := strconv.Atoi(word)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // nobody else does
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // no other code does
 	return pid
 }
 
-func TestWhatTheTableSaysOfFlock(t *testing.T) {
+func TestFlockDoesWhatTheTableClaims(t *testing.T) {
 	tier.Seldom(t)
 	t.Parallel()
 	flock, err := exec.LookPath("flock")
@@ -80,7 +80,7 @@ func TestWhatTheTableSaysOfFlock(t *testing.T) {
 		r.out.WaitFor(t, "hello\n")
 		assert.Equal(t, 0, peer(t, flock, "-n", "-s", f, "true").code(t))
 		assert.Equal(t, 1, peer(t, flock, "-n", "-x", f, "true").code(t))
-		assert.NotContains(t, strings.Join(r.Env, " "), "LOCK", "nothing is told to the command")
+		assert.NotContains(t, strings.Join(r.Env, " "), "LOCK", "the command gets no variables")
 	})
 	t.Run("a signal reaches flock alone", func(t *testing.T) {
 		t.Parallel()
@@ -96,7 +96,7 @@ func TestWhatTheTableSaysOfFlock(t *testing.T) {
 			require.Equal(t, 0, peer(t, flock, "-w", "20", f, "true").code(t))
 		}
 	})
-	t.Run("who waits dies of a signal, and is told nothing", func(t *testing.T) {
+	t.Run("a waiter dies of a signal without a message", func(t *testing.T) {
 		t.Parallel()
 		f := file(t)
 		processOf(t, peer(t, flock, f, "sh", "-c", "echo $$; exec sleep 1000"))
@@ -108,13 +108,13 @@ func TestWhatTheTableSaysOfFlock(t *testing.T) {
 	})
 }
 
-// blocked says whether a process waits for a lock on a file.
+// blocked reports whether a process waits for a lock on a file.
 func blocked(pid int) bool {
 	text, err := os.ReadFile("/proc/locks")
 	return err == nil && strings.Contains(string(text), fmt.Sprintf("-> FLOCK  ADVISORY  WRITE %d ", pid))
 }
 
-func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
+func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 	tier.Seldom(t)
 	t.Parallel()
 	binary := both.Etcdctl(t)
@@ -123,7 +123,7 @@ func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
 	lock := func(name string, command ...string) []string {
 		return append([]string{"--endpoints", cluster.Endpoints()[0], "lock", "--ttl", "5", name, "--"}, command...)
 	}
-	line := func(t *testing.T, name string, n int) []int64 {
+	entries := func(t *testing.T, name string, n int) []int64 {
 		t.Helper()
 		var leases []int64
 		require.Eventually(t, func() bool {
@@ -144,11 +144,11 @@ func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "turns")
 		processOf(t, peer(t, binary, lock("order", "sh", "-c", "echo $$; exec sleep 1000")...))
-		first := line(t, "order", 1)
+		first := entries(t, "order", 1)
 		var all []*running
 		for i := range 3 {
 			all = append(all, peer(t, binary, lock("order", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, file))...))
-			line(t, "order", i+2)
+			entries(t, "order", i+2)
 		}
 		_, err := client.Revoke(bounded(t), clientv3.LeaseID(first[0]))
 		require.NoError(t, err)
@@ -169,16 +169,16 @@ func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
 		assert.Equal(t, 0, r.code(t))
 		assert.Empty(t, r.out.String(), "stdin does not reach the command")
 	})
-	t.Run("nobody is told that the lock is lost", func(t *testing.T) {
+	t.Run("the command is not notified of a loss", func(t *testing.T) {
 		t.Parallel()
 		stop := filepath.Join(t.TempDir(), "stop")
 		held := peer(t, binary, lock("lost", "sh", "-c", "echo $$; while ! test -e "+stop+"; do sleep 0.02; done")...)
 		pid := processOf(t, held)
-		_, err := client.Revoke(bounded(t), clientv3.LeaseID(line(t, "lost", 1)[0]))
+		_, err := client.Revoke(bounded(t), clientv3.LeaseID(entries(t, "lost", 1)[0]))
 		require.NoError(t, err)
 		next := peer(t, binary, lock("lost", "sh", "-c", "echo mine")...)
 		require.Equal(t, 0, next.code(t))
-		require.NoError(t, syscall.Kill(pid, 0), "it ran beside the next one")
+		require.NoError(t, syscall.Kill(pid, 0), "it ran at the same time as the next one")
 		require.NoError(t, os.WriteFile(stop, nil, 0o600))
 		assert.Equal(t, 0, held.code(t), "and ends as if nothing had happened")
 	})
@@ -187,30 +187,30 @@ func TestWhatTheTableSaysOfEtcdctl(t *testing.T) {
 		held := peer(t, binary, lock("signal", "sh", "-c", "echo $$; exec sleep 1000")...)
 		pid := processOf(t, held)
 		waits := peer(t, binary, lock("signal", "echo", "ran")...)
-		line(t, "signal", 2)
+		entries(t, "signal", 2)
 		require.NoError(t, waits.Process.Signal(syscall.SIGTERM))
-		assert.Equal(t, 1, waits.code(t), "it leaves the line")
-		line(t, "signal", 1)
-		assert.NotContains(t, waits.out.String()+waits.err.String(), "signal/", "of place and holder it says nothing")
+		assert.Equal(t, 1, waits.code(t), "it leaves the queue")
+		entries(t, "signal", 1)
+		assert.NotContains(t, waits.out.String()+waits.err.String(), "signal/", "it shows neither place nor holder")
 		require.NoError(t, held.Process.Signal(syscall.SIGTERM))
 		require.NoError(t, held.Process.Kill())
 		<-held.done
-		assert.NoError(t, syscall.Kill(pid, 0), "the command is told of neither")
+		assert.NoError(t, syscall.Kill(pid, 0), "the command is notified of neither")
 	})
 	t.Run("its revision is not the key's", func(t *testing.T) {
 		t.Parallel()
 		held := peer(t, binary, lock("rev", "sh", "-c", "echo $$; exec sleep 1000")...)
 		processOf(t, held)
 		r := peer(t, binary, lock("rev", "sh", "-c", "echo $$; echo $ETCD_LOCK_KEY $ETCD_LOCK_REV; exec sleep 1000")...)
-		first := line(t, "rev", 2)[0]
+		first := entries(t, "rev", 2)[0]
 		_, err := client.Put(bounded(t), "elsewhere", "x")
 		require.NoError(t, err)
 		_, err = client.Revoke(bounded(t), clientv3.LeaseID(first))
 		require.NoError(t, err)
 		processOf(t, r)
 		r.out.WaitFor(t, `\S+ \d+\n`)
-		said := strings.Fields(r.out.String())
-		key, rev := said[1], said[2]
+		printed := strings.Fields(r.out.String())
+		key, rev := printed[1], printed[2]
 		resp, err := client.Get(bounded(t), key)
 		require.NoError(t, err)
 		require.Len(t, resp.Kvs, 1)

@@ -12,9 +12,8 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// On ZooKeeper permissions are the nodes' own: the others may look here, and no
-// more.
-func TestWithoutPermissionOnZooKeeperNobodyIsEvictedOrAsked(t *testing.T) {
+// On ZooKeeper each node has its own permissions: other logins may only read here.
+func TestWithoutPermissionOnZooKeeperNothingIsEvictedOrAsked(t *testing.T) {
 	t.Parallel()
 	ensemble := zktest.New(t, nil)
 	holder, err := zkbackend.Open(bounded(t), ensemble.Endpoints(), &zkbackend.Options{
@@ -28,8 +27,8 @@ func TestWithoutPermissionOnZooKeeperNobodyIsEvictedOrAsked(t *testing.T) {
 	url := "zk://" + ensemble.Endpoints()[0]
 
 	for name, login := range map[string][]string{
-		"nobody":         nil,
-		"somebody else":  {"--user", "eve", "--password-file", password(t, goodPassword)},
+		"no login":       nil,
+		"another login":  {"--user", "eve", "--password-file", password(t, goodPassword)},
 		"wrong password": {"--user", "ops", "--password-file", password(t, badPassword)},
 	} {
 		as := func(args ...string) result { return ask(t, url, append(args, login...)...) }

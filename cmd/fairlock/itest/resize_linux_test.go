@@ -8,8 +8,8 @@ import (
 	"github.com/fairlock/fairlock/recipes/semaphore"
 )
 
-// Whoever changes a number of permits in a crontab is told how, and can.
-func TestASemaphoreIsResizedByWhomTheErrorTellsHow(t *testing.T) {
+// The error shows the command that changes the limit, and that command works.
+func TestTheErrorOfAnotherLimitShowsHowToResize(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		assert.Equal(t, result{}, ask(t, url, "run", "--permits", "1", "gpu", "--", "true"))
 		assert.Equal(t, result{
@@ -19,9 +19,9 @@ func TestASemaphoreIsResizedByWhomTheErrorTellsHow(t *testing.T) {
 		}, ask(t, url, "run", "--permits", "2", "gpu", "--", "true"))
 		s := visit(t, url, "")
 		first := begin(t, url, "run", "--permits", "1", "gpu", "--", "sleep", "1000")
-		inLine(t, s, "gpu", 1)
+		hasEntries(t, s, "gpu", 1)
 		second := begin(t, url, "run", "--permits", "1", "gpu", "--", "true")
-		inLine(t, s, "gpu", 2)
+		hasEntries(t, s, "gpu", 2)
 
 		got := ask(t, url, "resize", "gpu", "2")
 
@@ -29,7 +29,7 @@ func TestASemaphoreIsResizedByWhomTheErrorTellsHow(t *testing.T) {
 		assert.Equal(t, 0, second.code(t), second.err.String())
 		select {
 		case <-first.done:
-			t.Error("it ended who held")
+			t.Error("it ended a hold")
 		default:
 		}
 		limit, err := semaphore.New(s, "gpu", 2).Limit(bounded(t))

@@ -51,7 +51,7 @@ func (r *running) start(t *testing.T) {
 	require.NoError(t, r.Start())
 	go func() { // ends with the process, which the cleanup kills
 		defer close(r.done)
-		_ = r.Wait() // its code says it
+		_ = r.Wait() // its exit code is enough
 	}()
 	t.Cleanup(func() {
 		_ = r.Process.Kill()
@@ -70,13 +70,13 @@ func (r *running) code(t *testing.T) int {
 	return r.ProcessState.ExitCode()
 }
 
-// inLine returns when a line has n entries.
-func inLine(t *testing.T, s *session.Session, name string, n int) {
+// hasEntries waits until a queue has n entries.
+func hasEntries(t *testing.T, s *session.Session, name string, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		line, err := s.Queue(t.Context(), name)
-		return err == nil && len(line) == n
-	}, patience, 5*time.Millisecond, "%d in line", n)
+		entries, err := s.Queue(t.Context(), name)
+		return err == nil && len(entries) == n
+	}, patience, 5*time.Millisecond, "%d entries in the queue", n)
 }
 
 // holdOf holds a lock with the library.
@@ -87,14 +87,14 @@ func holdOf(t *testing.T, s *session.Session, name string) *session.Hold {
 	return h
 }
 
-func TestALockInMemoryIsSaidToKeepNobodyOut(t *testing.T) {
+func TestALockInMemoryWarnsThatItExcludesNoProcess(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, result{
 		stderr: "fairlock: a: warning: mem:// is this process alone: the lock keeps no other process out\n",
 	}, ask(t, "mem://", "run", "a", "--", "true"))
 }
 
-func TestRunEndsWithTheCodesOfTheTable(t *testing.T) {
+func TestRunExitsWithTheCodesOfTheTable(t *testing.T) {
 	withServices(t, runCodes)
 }
 
@@ -106,7 +106,7 @@ func runCodes(t *testing.T, url string) {
 	for _, c := range []struct {
 		args string
 		want int
-		says string
+		text string
 	}{
 		{"run free -- true", 0, ""},
 		{"run free true", 64, `want "--" before the command: fairlock run free -- true`},
@@ -145,15 +145,15 @@ func runCodes(t *testing.T, url string) {
 		got := ask(t, url, args...)
 
 		assert.Equal(t, c.want, got.code, "%s: %s", c.args, got.stderr)
-		if c.says == "" {
+		if c.text == "" {
 			assert.Empty(t, got.stderr, c.args)
 		} else {
-			assert.Contains(t, got.stderr, c.says, c.args)
+			assert.Contains(t, got.stderr, c.text, c.args)
 		}
 		assert.Empty(t, got.stdout, c.args)
 	}
-	inLine(t, s, "busy", 1)
-	inLine(t, s, "free", 0)
+	hasEntries(t, s, "busy", 1)
+	hasEntries(t, s, "free", 0)
 }
 
 func TestTheCommandKnowsItsLock(t *testing.T) {
@@ -188,7 +188,7 @@ func TestTheCommandKnowsItsLock(t *testing.T) {
 		assert.Equal(t, "15000", env["FAIRLOCK_TTL_MS"])
 		files, err := os.ReadFile(filepath.Join(dir, "files"))
 		require.NoError(t, err)
-		assert.NotContains(t, string(files), status.Name(), "who reads it waits for its end")
+		assert.NotContains(t, string(files), status.Name(), "a reader waits for its end")
 
 		text, err := os.ReadFile(status.Name())
 		require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestTheCommandKnowsItsLock(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsForItselfIsToldAtOnce(t *testing.T) {
+func TestACommandThatWouldWaitForItselfIsRefusedAtOnce(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		exe := os.Getenv(binaryEnv)
 
@@ -215,13 +215,13 @@ func TestWhatWaitsForItselfIsToldAtOnce(t *testing.T) {
 	})
 }
 
-func TestASignalWhileQueuedLeavesTheLine(t *testing.T) {
+func TestASignalWhileWaitingLeavesTheQueue(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		holdOf(t, s, "busy")
 		for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131} {
 			r := begin(t, url, "run", "busy", "--", "echo", "ran")
-			inLine(t, s, "busy", 2)
+			hasEntries(t, s, "busy", 2)
 			r.err.WaitFor(t, `busy: waiting, 2nd of 2, held by \S+ pid \d+(, which asked \S+ ago| for \S+), token \d+\n`)
 
 			require.NoError(t, r.Process.Signal(sig))
@@ -229,7 +229,7 @@ func TestASignalWhileQueuedLeavesTheLine(t *testing.T) {
 			assert.Equal(t, want, r.code(t))
 			assert.Empty(t, r.out.String(), "the command was started")
 			assert.Contains(t, r.err.String(), "busy: interrupted: left the queue")
-			inLine(t, s, "busy", 1)
+			hasEntries(t, s, "busy", 1)
 		}
 	})
 }
@@ -279,15 +279,15 @@ func TestHoldHoldsUntilStdinEndsOrASignalComes(t *testing.T) {
 		r.out.WaitFor(t, "\n")
 		var g schema.Grant
 		require.NoError(t, json.Unmarshal([]byte(r.out.String()), &g))
-		line, err := s.Queue(t.Context(), "h")
+		entries, err := s.Queue(t.Context(), "h")
 		require.NoError(t, err)
-		require.Len(t, line, 1)
-		assert.EqualValues(t, line[0].Token, g.Token)
+		require.Len(t, entries, 1)
+		assert.EqualValues(t, entries[0].Token, g.Token)
 		assert.Equal(t, []string{"h", "mutex"}, []string{g.Name, g.Kind})
 
 		require.NoError(t, stdin.Close())
 		assert.Equal(t, 0, r.code(t))
-		inLine(t, s, "h", 0)
+		hasEntries(t, s, "h", 0)
 
 		r = prepared(t, url, "hold", "-s", "h")
 		_, err = r.StdinPipe()
@@ -296,7 +296,7 @@ func TestHoldHoldsUntilStdinEndsOrASignalComes(t *testing.T) {
 		r.out.WaitFor(t, `"kind":"read"`)
 		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, 0, r.code(t))
-		inLine(t, s, "h", 0)
+		hasEntries(t, s, "h", 0)
 	})
 }
 
@@ -305,28 +305,28 @@ func TestElectCampaignsAgain(t *testing.T) {
 		s := visit(t, url, "")
 		seen := begin(t, url, "elect", "--observe", "post")
 		seen.out.WaitFor(t, "^-\n")
-		looked := filepath.Join(t.TempDir(), "looked") // a short reign may go unseen
+		observed := filepath.Join(t.TempDir(), "seen") // a short leadership may not be observed
 		r := begin(t, url, "elect", "--value", "one", "post", "--", "sh", "-c",
-			fmt.Sprintf("echo led; until [ -e %s ]; do sleep 0.02; done; exit 4", looked))
+			fmt.Sprintf("echo led; until [ -e %s ]; do sleep 0.02; done; exit 4", observed))
 		seen.out.WaitFor(t, `(?m)^\d+ one\n`)
-		require.NoError(t, os.WriteFile(looked, nil, 0o600))
+		require.NoError(t, os.WriteFile(observed, nil, 0o600))
 		r.out.WaitFor(t, "(led\n){3}")
 		r.err.WaitFor(t, `post: leads, with token \d+\n.*post: the command has ended, with code 4; campaigns again\n`)
 		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 		assert.Contains(t, []int{143, 4}, r.code(t))
 		seen.out.WaitFor(t, `(?m)^\d+ one\n(.*\n)*-\n`)
-		inLine(t, s, "post", 0)
+		hasEntries(t, s, "post", 0)
 
 		r = begin(t, url, "elect", "post", "--", "sleep", "1000")
-		inLine(t, s, "post", 1)
+		hasEntries(t, s, "post", 1)
 		next := begin(t, url, "elect", "post", "--", "sh", "-c", "echo mine; sleep 1000")
-		inLine(t, s, "post", 2)
-		line, err := s.Queue(t.Context(), "post")
+		hasEntries(t, s, "post", 2)
+		entries, err := s.Queue(t.Context(), "post")
 		require.NoError(t, err)
-		require.NoError(t, s.Evict(t.Context(), line[0])) // the first is told, and joins at the end
+		require.NoError(t, s.Evict(t.Context(), entries[0])) // the first is notified, and joins again at the end
 		next.out.WaitFor(t, "mine")
 		r.err.WaitFor(t, "post: lost the leadership, and the command is dead; campaigns again")
-		inLine(t, s, "post", 2)
+		hasEntries(t, s, "post", 2)
 		for _, x := range []*running{next, r} {
 			require.NoError(t, x.Process.Signal(syscall.SIGTERM))
 			assert.Equal(t, 143, x.code(t))
@@ -336,7 +336,7 @@ func TestElectCampaignsAgain(t *testing.T) {
 	})
 }
 
-func TestElectTellsProgramsWhoLeads(t *testing.T) {
+func TestElectShowsProgramsTheLeader(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		seen := begin(t, url, "elect", "--observe", "-o", "jsonl", "post")
 		seen.out.WaitFor(t, `"leader"[^\n]*\n`)

@@ -20,7 +20,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// patience bounds what takes milliseconds on a calm machine.
+// patience is the timeout of what takes milliseconds on a calm machine.
 const patience = 30 * time.Second
 
 // withServices runs a case on a root of its own of etcd and of ZooKeeper, given the
@@ -44,8 +44,8 @@ func withServices(t *testing.T, run func(t *testing.T, url string)) {
 	})
 }
 
-// These servers do not fail. A case needs one of its own if it does harm to it, or
-// looks at more than its root.
+// These servers do not fail. A case needs a server of its own if it disturbs it, or reads
+// more than its root.
 var (
 	calmEtcd = both.Shared[*etcdtest.Cluster]{
 		Start: func(ctx context.Context) (*etcdtest.Cluster, error) { return etcdtest.Start(ctx, nil) },
@@ -55,7 +55,7 @@ var (
 	}
 )
 
-// inTurn runs a test on both services, or on the one whose turn it is, beside all
+// inTurn runs a test on both services, or on the one whose turn it is, in parallel with all
 // others.
 func inTurn(t *testing.T, test func(t *testing.T, on string)) {
 	t.Helper()
@@ -85,8 +85,8 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// waiting calls f, which waits in a line, in the background, and returns when the
-// line has n entries. What f returns is not looked at: it ends with the test.
+// waiting calls f, which waits in a queue, in the background, and returns when the queue has
+// n entries. f ends with the test.
 func waiting(t *testing.T, s *session.Session, name string, n int, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,8 +100,8 @@ func waiting(t *testing.T, s *session.Session, name string, n int, f func(ctx co
 		<-done
 	})
 	require.Eventually(t, func() bool {
-		line, err := s.Queue(t.Context(), name)
-		return err == nil && len(line) == n
+		entries, err := s.Queue(t.Context(), name)
+		return err == nil && len(entries) == n
 	}, patience, 5*time.Millisecond)
 }
 
@@ -128,10 +128,10 @@ func askIn(t *testing.T, env []string, args ...string) result {
 	return result{code: code(t, err), stdout: stdout.String(), stderr: stderr.String()}
 }
 
-// columns are the words of a table's row.
+// columns returns the fields of a row of a table.
 func columns(row string) []string {
 	return regexp.MustCompile(`\s{2,}`).Split(strings.TrimSpace(row), -1)
 }
 
-// rows are the lines of a text.
+// rows returns the lines of a text.
 func rows(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }

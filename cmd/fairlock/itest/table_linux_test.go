@@ -17,9 +17,9 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// What docs/comparison.md says of fairlock run and no other test shows.
+// The claims of docs/comparison.md about fairlock run that no other test shows.
 
-func TestWhoAsksFirstRunsFirst(t *testing.T) {
+func TestTheFirstCommandToWaitRunsFirst(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		h := holdOf(t, s, "x")
@@ -28,7 +28,7 @@ func TestWhoAsksFirstRunsFirst(t *testing.T) {
 		var want strings.Builder
 		for i := range 6 {
 			all = append(all, begin(t, url, "run", "x", "--", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, file)))
-			inLine(t, s, "x", i+2)
+			hasEntries(t, s, "x", i+2)
 			want.WriteString(fmt.Sprintln(i))
 		}
 
@@ -43,7 +43,7 @@ func TestWhoAsksFirstRunsFirst(t *testing.T) {
 	})
 }
 
-func TestTheCommandReadsOurStdin(t *testing.T) {
+func TestTheCommandReadsTheStandardInput(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		r := prepared(t, url, "run", "x", "--", "cat")
 		r.Stdin = strings.NewReader("one\ntwo\n")
@@ -64,12 +64,12 @@ func TestReadersRunTogetherAndWritersDoNot(t *testing.T) {
 			r.start(t)
 			r.out.WaitFor(t, "reads")
 		}
-		inLine(t, s, "cfg", 2)
+		hasEntries(t, s, "cfg", 2)
 
 		assert.Equal(t, 75, ask(t, url, "run", "-n", "-x", "cfg", "--", "true").code)
-		assert.Equal(t, 75, ask(t, url, "run", "-n", "cfg", "--", "true").code, "as flock, which excludes unless told otherwise")
+		assert.Equal(t, 75, ask(t, url, "run", "-n", "cfg", "--", "true").code, "as flock, which excludes by default")
 		assert.Equal(t, 0, ask(t, url, "run", "-n", "-s", "cfg", "--", "true").code)
-		inLine(t, s, "cfg", 2)
+		hasEntries(t, s, "cfg", 2)
 	})
 }
 
@@ -106,7 +106,7 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		_, err := r.StdinPipe()
 		require.NoError(t, err)
 		r.start(t)
-		inLine(t, s, "x/y", 2) // it had to wait, and other things have happened meanwhile
+		hasEntries(t, s, "x/y", 2) // it had to wait, and other things have happened meanwhile
 		_ = ask(t, url, "run", "other", "--", "true")
 		require.NoError(t, first.Process.Signal(os.Interrupt))
 		r.out.WaitFor(t, `\d+ .*\n`)

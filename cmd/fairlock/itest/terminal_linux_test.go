@@ -42,13 +42,13 @@ func onTerminal(t *testing.T, columns, rows uint16, args ...string) string {
 	require.NoError(t, cmd.Start())
 	require.NoError(t, theirs.Close())
 	var text strings.Builder
-	_, _ = io.Copy(&text, ours) // it ends with an error when nobody has the other side
+	_, _ = io.Copy(&text, ours) // it ends with an error when the other side is closed
 
 	require.Equal(t, 0, code(t, cmd.Wait()), text.String())
 	return text.String()
 }
 
-// lapses are what is said of who is in the line and will not give back.
+// lapses are the texts for entries whose owner cannot release.
 func lapses() map[string]string {
 	return map[string]string{"etcd": "lease runs out,", "zk": "session runs out,"}
 }
@@ -64,7 +64,7 @@ func picture(t *testing.T, on string) {
 
 	require.True(t, strings.HasPrefix(text, "\x1b[?1049h\x1b[?25l"), "the other screen, no cursor")
 	picture, summary, left := strings.Cut(text, "\x1b[?25h\x1b[?1049l")
-	require.True(t, left, "the terminal was not given back")
+	require.True(t, left, "the terminal was not restored")
 	colours := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	assert.Regexp(t, colours, picture)
 	summary = strings.ReplaceAll(colours.ReplaceAllString(summary, ""), "\r\n", "\n")
@@ -73,7 +73,7 @@ func picture(t *testing.T, on string) {
 	}
 
 	frames := strings.Split(picture, "\x1b[H")[1:]
-	assert.Greater(t, len(frames), 50, "it is to look live")
+	assert.Greater(t, len(frames), 50, "the picture must move")
 	states := map[string]bool{}
 	for _, f := range frames {
 		f = colours.ReplaceAllString(f, "")

@@ -91,7 +91,7 @@ func TestTopIsDrivenByKeysOnATerminal(t *testing.T) {
 
 func TestACommandShowsThatItWaitsForTheService(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts, and the kernel does
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections, and no program reads
 	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()
 	for _, scheme := range []string{"etcd", "zk"} {
@@ -110,7 +110,7 @@ func givenBack(text string) bool {
 		strings.LastIndex(text, "\x1b[?25h") > strings.LastIndex(text, "\x1b[?25l")
 }
 
-func TestTopGivesTheTerminalBackWhenItIsStopped(t *testing.T) {
+func TestTopRestoresTheTerminalWhenItIsStopped(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		for _, stop := range []func(x *typed){
 			func(x *typed) { x.types(t, "\x03") },

@@ -31,7 +31,7 @@ func atTerminal(t *testing.T, url string, args ...string) *typed {
 	x.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	x.start(t)
 	require.NoError(t, theirs.Close())
-	go func() { // ends when nobody has the other side
+	go func() { // ends when the other side is closed
 		defer close(x.read)
 		_, _ = io.Copy(&x.screen, ours)
 	}()
@@ -49,7 +49,7 @@ func (x *typed) code(t *testing.T) int {
 	select {
 	case <-x.read:
 	case <-time.After(longest):
-		require.Fail(t, "somebody keeps the terminal", "%q", x.screen.String())
+		require.Fail(t, "a process keeps the terminal open", "%q", x.screen.String())
 	}
 	return code
 }
@@ -76,11 +76,11 @@ func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 		for l := range strings.SplitSeq(x.screen.String(), "\r") {
 			assert.LessOrEqual(t, len(l), 80+len("\x1b[K")+1)
 		}
-		inLine(t, s, "busy", 1)
+		hasEntries(t, s, "busy", 1)
 	})
 }
 
-func TestTheLineIsGoneWhenTheCommandStarts(t *testing.T) {
+func TestTheStatusLineIsErasedWhenTheCommandStarts(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		h := holdOf(t, s, "busy")
@@ -94,17 +94,17 @@ func TestTheLineIsGoneWhenTheCommandStarts(t *testing.T) {
 	})
 }
 
-func TestATypedInterruptEndsTheCommandAndGivesBack(t *testing.T) {
+func TestATypedInterruptEndsTheCommandAndReleases(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := visit(t, url, "")
 		x := atTerminal(t, url, "run", "x", "--", "cat")
 		x.types(t, "hello\n")
 		x.screen.WaitFor(t, `hello\r\nhello\r\n`) // the terminal's echo, and cat's
-		inLine(t, s, "x", 1)
+		hasEntries(t, s, "x", 1)
 
 		x.types(t, "\x03")
 
 		assert.Equal(t, 130, x.code(t))
-		inLine(t, s, "x", 0)
+		hasEntries(t, s, "x", 0)
 	})
 }

@@ -1,4 +1,8 @@
 // Package lease keeps a lease of etcd alive.
+//
+// The client's KeepAlive is not used, for two reasons. It counts the TTL from the time of
+// the answer instead of the time of sending, so it trusts a lease for longer than the server
+// keeps it. And its stream stays on one connection: if that goes silent, the lease expires.
 package lease
 
 import (
@@ -6,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +22,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Lease is a lease, renewed until Stop or until the service does not have it any more.
+// Lease is a lease that is renewed until its Sender ends. The Lease of an observer has no
+// ID: there is nothing at the service, and nothing is renewed.
 type Lease struct {
 	ID     int64
 	TTL    time.Duration // that the service gives
@@ -25,18 +31,20 @@ type Lease struct {
 
 	cfg   driver.Config
 	send  *rpc.Sender
-	over  atomic.Bool // the service has no such lease any more
-	asked chan struct{}
-	ctx   context.Context // ends with Stop
-	stop  context.CancelFunc
+	over  atomic.Bool   // the service has no such lease any more
+	asked chan struct{} // a renewal is wanted now
 	wg    sync.WaitGroup
 }
 
 // Grant makes a lease and keeps it alive. An attempt that was not answered may leave a
-// lease behind: nothing renews it, so it goes by itself. The client may send a request
-// again by itself, later than we take it to be sent; that errs on the safe side.
+// lease behind, which nothing renews, so it expires. The client may send a request again
+// by itself, later than the time that is taken for its sending; the deadline is then too
+// early, which is safe.
 func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config) (*Lease, error) {
 	l := &Lease{cfg: cfg, send: send, asked: make(chan struct{}, 1)}
+	if cfg.Observer {
+		return l, nil
+	}
 	r := &pb.LeaseGrantRequest{TTL: int64((cfg.TTL + time.Second - 1) / time.Second)}
 	for t := (rpc.Try{}); l.ID == 0; {
 		sent := send.Clock.Now()
@@ -45,19 +53,23 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config) (*Lease, er
 			l.ID, l.TTL = resp.ID, time.Duration(resp.TTL)*time.Second
 			cfg.Renewed(sent, l.TTL)
 		} else if err := t.Again(ctx, send, err); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("grant a lease at %s: %w", strings.Join(send.Endpoints(), ", "), err)
 		}
 	}
 	l.Window = l.TTL - cfg.Margin(l.TTL)
-	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.wg.Go(func() { // ends with Stop, or with the lease
+	l.wg.Go(func() { // ends with the Sender
 		(&renewer{l: l}).run()
 	})
 	return l, nil
 }
 
-// String returns the lease as etcdctl shows it.
-func (l *Lease) String() string { return Name(l.ID) }
+// String returns the lease as etcdctl shows it, "" for that of an observer.
+func (l *Lease) String() string {
+	if l.ID == 0 {
+		return ""
+	}
+	return Name(l.ID)
+}
 
 // Name returns a lease as etcdctl shows it.
 func Name(id int64) string { return strconv.FormatUint(uint64(id), 16) } //nolint:gosec // ids are opaque bits
@@ -70,26 +82,25 @@ func (l *Lease) Renew() {
 	}
 }
 
-// Lost takes in that the service has no such lease.
+// Lost ends the session, because an answer has shown that it is over.
 func (l *Lease) Lost(err error) {
 	l.over.Store(true)
-	l.stop()
-	l.cfg.Gone(fmt.Errorf("etcd: lease %s: %w", l, err))
+	err = fmt.Errorf("etcd: session %q: %w: %w", l.String(), driver.ErrSessionOver, err)
+	l.send.End(err)
+	l.cfg.Gone(err)
 }
 
-// Stop ends the renewals. It does not block.
-func (l *Lease) Stop() { l.stop() }
-
-// Revoke ends the lease, after Stop.
-func (l *Lease) Revoke(ctx context.Context, send *rpc.Sender) error {
+// Revoke ends the lease at the service, after the Sender has ended.
+func (l *Lease) Revoke(ctx context.Context) error {
 	l.wg.Wait()
-	if l.over.Load() {
+	if l.ID == 0 || l.over.Load() {
 		return nil
 	}
+	send := l.send.NewSender(l.TTL, l.Window) //nolint:contextcheck // its requests have ctx
+	defer send.End(driver.ErrClosed)
 	_, err := rpc.Ask(ctx, send, send.Lease.LeaseRevoke, &pb.LeaseRevokeRequest{ID: l.ID})
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) { // it expired, or an earlier attempt did it
 		return fmt.Errorf("etcd: revoke lease %s: %w", l, err)
 	}
-	l.over.Store(true)
 	return nil
 }

@@ -14,29 +14,26 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Why not the client's KeepAlive: it counts from when an answer came instead of from
-// when the request was sent, so it trusts a lease for longer than the server keeps it;
-// and its one stream stays on one connection, so that a connection that goes silent
-// takes the lease with it.
 const (
 	maxAttempts = 8                     // under way at once
 	leastPause  = 50 * time.Millisecond // between two attempts
 )
 
 // renewer keeps a lease alive. It makes an attempt when the newest renewal is a third of
-// the window old, and one more every ninth until there is a newer one. Earlier attempts
-// are not cancelled: each counts from its own time, so on a slow network they all do,
-// and on a broken one the first to reach a living endpoint does.
+// the window old, and another one after each ninth of the window until there is a newer
+// renewal. Earlier attempts are not cancelled. Each renews the lease from its own time of
+// sending. So on a slow network all of them count, and if some endpoints are dead, the
+// first attempt that reaches another one counts.
 type renewer struct {
 	l       *Lease
 	results chan result
 	idle    *stream // one that has answered and waits for work
 
 	renewed  driver.Instant // when the newest renewal was sent
-	last     driver.Instant // when the newest attempt was
+	last     driver.Instant // when the newest attempt was made
 	underWay int
-	failed   int // how many attempts in a row an error has answered
-	asked    bool
+	failed   int  // how many attempts after the newest renewal have ended with an error
+	asked    bool // a renewal is wanted now
 }
 
 // result is the outcome of one attempt.
@@ -54,10 +51,10 @@ func (r *renewer) run() {
 	defer timer.Stop()
 	for {
 		select {
-		case <-r.l.ctx.Done():
-			return // the streams end with the context too, and l.wg counts them
+		case <-r.l.send.Context().Done():
+			return // the attempts end with the context too
 		case res := <-r.results:
-			r.take(res)
+			r.ended(res)
 		case <-r.l.asked:
 			r.asked = true
 		case <-timer.C:
@@ -70,7 +67,7 @@ func (r *renewer) run() {
 	}
 }
 
-// due is how long it is until the next attempt.
+// due returns the time until the next attempt.
 func (r *renewer) due(now driver.Instant) time.Duration {
 	window := r.l.Window
 	if r.underWay >= maxAttempts {
@@ -80,7 +77,7 @@ func (r *renewer) due(now driver.Instant) time.Duration {
 		return leastPause - now.Sub(r.last)
 	}
 	hedge := window / 9
-	if r.failed > 0 { // answered already: no reason to wait for that one
+	if r.failed > 0 { // nothing is gained by waiting for an attempt that has ended
 		hedge = min(hedge, 25*time.Millisecond<<min(r.failed, 6))
 	}
 	return max(r.renewed.Add(window/3).Sub(now), hedge-now.Sub(r.last))
@@ -94,13 +91,16 @@ func (r *renewer) attempt(now driver.Instant) {
 	st := r.idle
 	r.idle = nil
 	if st == nil {
-		st = newStream(r.l, r.results)
+		st = &stream{l: r.l}
+		st.ctx, st.cancel = context.WithCancel(clientv3.WithRequireLeader(r.l.send.Context()))
 	}
-	st.work <- now // it is idle, so there is room
+	r.l.wg.Go(func() { // ends when the TTL has passed, or with the Sender
+		r.results <- result{from: st, sent: now, err: st.renew(now)} // has room for all that are under way
+	})
 }
 
-// take notes the outcome of an attempt.
-func (r *renewer) take(res result) {
+// ended handles the outcome of an attempt.
+func (r *renewer) ended(res result) {
 	r.underWay--
 	if res.err == nil {
 		r.failed, r.renewed = 0, max(r.renewed, res.sent)
@@ -111,47 +111,26 @@ func (r *renewer) take(res result) {
 	}
 	res.from.cancel()
 	switch {
-	case res.err == nil, r.l.ctx.Err() != nil:
+	case res.err == nil, r.l.send.Ended() != nil:
 	case errors.Is(rpctypes.Error(res.err), rpctypes.ErrLeaseNotFound):
-		r.l.Lost(fmt.Errorf("%w: %w", driver.ErrSessionOver, res.err))
-	case res.sent > r.renewed: // or a newer attempt went another way
-		// Whatever it is, also a permission that is missing: the deadline decides when
-		// to stop, and until then the lease is worth asking for.
+		r.l.Lost(res.err)
+	case res.sent > r.renewed: // else a later attempt has renewed the lease
+		// Attempts go on after any other error, also if a permission is missing: an operator
+		// may grant it again before the deadline.
 		if r.failed++; r.failed == 1 {
 			r.l.cfg.Logger.Warn("etcd: lease not renewed, trying again", "lease", r.l.String(), "err", res.err)
 		}
 	}
 }
 
-// stream makes one attempt after another on a gRPC stream of its own. It is kept for as
-// long as it answers, because with every stream the client logs in anew, and etcd spends
-// 50 ms of processor on checking a password.
+// stream is a gRPC stream for one attempt after another. It is kept while its attempts
+// succeed, because the client may log in again for each new stream, and etcd spends 50 ms of
+// processor time on checking a password.
 type stream struct {
 	l      *Lease
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   chan driver.Instant           // when the attempt is taken to be sent
 	rpc    pb.Lease_LeaseKeepAliveClient // nil until the first attempt
-}
-
-// newStream starts the stream's goroutine, which ends with cancel, with the lease's
-// context, or when an attempt fails.
-func newStream(l *Lease, results chan<- result) *stream {
-	st := &stream{l: l, work: make(chan driver.Instant, 1)}
-	st.ctx, st.cancel = context.WithCancel(clientv3.WithRequireLeader(l.ctx))
-	l.wg.Go(func() {
-		defer st.cancel()
-		for err := error(nil); err == nil; {
-			select {
-			case <-st.ctx.Done():
-				return
-			case sent := <-st.work:
-				err = st.renew(sent)
-				results <- result{from: st, sent: sent, err: err} // has room for all that are under way
-			}
-		}
-	})
-	return st
 }
 
 // renew makes one attempt, which may take as long as the lease lives.
@@ -169,7 +148,7 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 	}
 	resp, err := st.rpc.Recv()
 	switch {
-	case err != nil && st.ctx.Err() != nil && st.l.ctx.Err() == nil:
+	case err != nil && st.ctx.Err() != nil && st.l.send.Ended() == nil:
 		return fmt.Errorf("no answer within %s: %w", st.l.TTL, err)
 	case err != nil:
 		return err

@@ -13,35 +13,35 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// ErrFull is what NOSPACE means to the reader of a log.
+// ErrFull explains NOSPACE to the reader of a log.
 var ErrFull = errors.New(`etcd raised the alarm NOSPACE, its quota is used up: entries can be deleted but not made ` +
 	`until an operator compacts, defragments and disarms it (etcdctl alarm disarm)`)
 
-// ErrClientClosed means that the program closed the client under a living session.
+// ErrClientClosed is the error of a session whose client the program has closed.
 var ErrClientClosed = fmt.Errorf("%w: the etcd client is closed", driver.ErrClosed)
 
-// Outcome is what an error says of the request that it answers.
+// Outcome is what an error proves about the request that it answers.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Unknown     Outcome = iota // it may have been done, be done now, or be done later
-	NotDone                    // it was not and will not be done; sending it again may help
-	BadToken                   // not done: the login has to be renewed, which the client does by itself
-	SessionOver                // not done: the lease is no more
-	Denied                     // not done, and waiting does not help
-	Refused                    // not done, and only an operator can help
-	Full                       // the quota is used up; it may have been done all the same, but will not be later
+	Unknown     Outcome = iota // it may have been done, or may be done later
+	NotDone                    // not done, now or later; sending it again may help
+	BadToken                   // not done: the login has expired, and the client renews it
+	SessionOver                // not done: the lease is gone
+	Denied                     // not done: credentials are wrong, or a permission is missing
+	Refused                    // not done, and sending it again does not help
+	Full                       // the quota is used up; it may have been done, but will not be later
 )
 
-// Classify reads an error of a request that writes. Of a request that only reads, or may
-// be done twice, Unknown means to send it again. An error that this package does not know
-// proves nothing.
+// Classify returns what an error proves about a request that writes. A request that only
+// reads, or that may be done twice, is sent again if that is Unknown. An error that this
+// package does not know proves nothing.
 //
 // Two errors mean something else than their names. The server answers NOSPACE before it
-// proposes a request, and *after it has carried one out* that passed the quota
-// (quotaApplierV3.Txn). And it answers "no leader" to requests that require one before
-// it handles them at all, but "leader changed" while it does.
+// proposes a request, and also *after it has carried out* a request that exceeded the
+// quota (quotaApplierV3.Txn). It answers "no leader" before it handles a request that
+// requires a leader, but "leader changed" while it handles it.
 func Classify(err error) Outcome {
 	e, own := errors.AsType[rpctypes.EtcdError](rpctypes.Error(err))
 	code := status.Code(err)
@@ -63,8 +63,8 @@ func Classify(err error) Outcome {
 	case rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
 		rpctypes.ErrRoleNotGranted, rpctypes.ErrPermissionNotGranted, rpctypes.ErrInvalidAuthMgmt:
 		return Denied
-	case rpctypes.ErrTooManyRequests, rpctypes.ErrNoLeader, rpctypes.ErrNotLeader, rpctypes.ErrCompacted,
-		rpctypes.ErrFutureRev, rpctypes.ErrMemberNotLearner, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner):
+	case rpctypes.ErrTooManyRequests, rpctypes.ErrNoLeader, rpctypes.ErrNotLeader, rpctypes.ErrFutureRev,
+		rpctypes.ErrMemberNotLearner, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner):
 		return NotDone
 	}
 	switch code {
@@ -84,31 +84,31 @@ func Classify(err error) Outcome {
 	return Unknown
 }
 
-// Late reports whether an error says no more than that an attempt took too long.
+// Late reports whether an error shows only that an attempt was cancelled or took too long.
 func Late(err error) bool {
 	code := status.Code(err)
 	return code == codes.Canceled || code == codes.DeadlineExceeded ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Translate puts the contract's word for an outcome around etcd's error.
+// Translate wraps etcd's error in the error of package driver for its outcome.
 func Translate(err error) error {
-	word := driver.ErrUnavailable
+	outer := driver.ErrUnavailable
 	switch Classify(err) {
 	case Denied, BadToken:
-		word = driver.ErrDenied
+		outer = driver.ErrDenied
 	case Refused:
-		word = driver.ErrRefused
+		outer = driver.ErrRefused
 	case Full:
-		word = fmt.Errorf("%w: %w", driver.ErrRefused, ErrFull)
+		outer = fmt.Errorf("%w: %w", driver.ErrRefused, ErrFull)
 	case SessionOver:
-		word = driver.ErrSessionOver
+		outer = driver.ErrSessionOver
 	case Unknown, NotDone:
 	}
-	return fmt.Errorf("%w: %w", word, err)
+	return fmt.Errorf("%w: %w", outer, err)
 }
 
-// Explain is Translate, with the permission that a user needs where one is missing.
+// Explain is Translate, and names the permission that the user needs if one is missing.
 func (c *Client) Explain(err error) error {
 	if errors.Is(err, rpctypes.ErrPermissionDenied) {
 		return fmt.Errorf("%w: %s is needed", Translate(err), c.Hint)

@@ -42,7 +42,6 @@ func TestAnErrorShowsTheOutcome(t *testing.T) {
 		{rpctypes.ErrTooManyRequests, NotDone},
 		{rpctypes.ErrNoLeader, NotDone},
 		{rpctypes.ErrNotLeader, NotDone},
-		{rpctypes.ErrCompacted, NotDone},
 		{rpctypes.ErrFutureRev, NotDone},
 		{rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner), NotDone},
 		{clientv3.ErrNoAvailableEndpoints, NotDone},
@@ -64,6 +63,7 @@ func TestAnErrorShowsTheOutcome(t *testing.T) {
 		{rpctypes.ErrRequestTooLarge, Refused},
 		{rpctypes.ErrTooManyOps, Refused},
 		{rpctypes.ErrNotCapable, Refused},
+		{rpctypes.ErrCompacted, Refused},
 		{rpctypes.ErrLeaseTTLTooLarge, Refused},
 		{status.Error(codes.Unimplemented, "unknown service"), Refused},
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -11,19 +12,35 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/fairlock/fairlock/session/driver"
 )
 
-// reachPause is the time between two attempts of Reach, and reachTime that of an attempt.
 const (
-	reachPause = 50 * time.Millisecond
-	reachTime  = time.Second
+	reachPause = 50 * time.Millisecond // between two attempts of Reach
+	reachTime  = time.Second           // the timeout of one
 )
 
-// Reach returns when a server answers, with its version, "" if that is not known. If none
-// does until ctx ends, the error is the reason, as gRPC knows it: a certificate that is
-// not accepted, a connection that is refused. A request would wait for a connection, and
-// learn no reason.
-func (c *Client) Reach(ctx context.Context) (version string, err error) {
+// Reach returns nil when a server answers. If none does until ctx ends, it returns an
+// error that wraps driver.ErrUnavailable, with the endpoints and the reason that gRPC
+// knows: a certificate that is not accepted, a connection that is refused. A request would
+// wait for a connection, and learn no reason. If the server is older than 3.4, the error
+// wraps driver.ErrRefused.
+func (c *Client) Reach(ctx context.Context) error {
+	version, err := c.version(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(c.Endpoints(), ", "), err)
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 3 || major == 3 && minor < 4) {
+		return fmt.Errorf("%w: the server is etcd %s; 3.4 or newer is required", driver.ErrRefused, version)
+	}
+	return nil
+}
+
+// version returns the version of the first server that answers, "" if the answer does not
+// contain it.
+func (c *Client) version(ctx context.Context) (version string, err error) {
 	var reason error
 	for {
 		resp, err := c.status(ctx)
@@ -33,13 +50,13 @@ func (c *Client) Reach(ctx context.Context) (version string, err error) {
 		case c.etcd.Ctx().Err() != nil:
 			return "", ErrClientClosed
 		case status.Code(err) == codes.Unavailable:
-			// A server that refuses a certificate closes the connection: then a reason can
-			// also be a broken pipe, which says less.
+			// A server that refuses a certificate closes the connection. Then a later
+			// attempt can fail with a broken pipe, which explains less.
 			if reason == nil || !strings.Contains(reason.Error(), "tls:") {
 				reason = err
 			}
 		case !Late(err):
-			return "", nil // it is there; perhaps a permission is missing
+			return "", nil // a server has answered; perhaps a permission is missing
 		}
 		select {
 		case <-time.After(reachPause):

@@ -1,5 +1,5 @@
-// Package rpc sends requests to etcd: each attempt has a time of its own, and what its
-// error says is known.
+// Package rpc sends requests to etcd. Each attempt has a timeout of its own, and its error
+// is classified by what it proves: done, not done, or unknown.
 package rpc
 
 import (
@@ -43,9 +43,9 @@ type Client struct {
 	conn   *grpc.ClientConn
 	leader metadata.MD // what clientv3.WithRequireLeader adds; never changed
 
-	mu   sync.Mutex
-	slow int       // how often the time of first attempts is doubled
-	fell time.Time // when slow last became less
+	mu      sync.Mutex
+	slow    int       // how often the timeout of first attempts is doubled
+	changed time.Time // when slow last changed
 }
 
 // New returns an error if a part of the client was replaced, such as by package
@@ -71,9 +71,9 @@ func New(c *clientv3.Client, clock driver.Clock) (*Client, error) {
 // Endpoints returns the addresses of the servers.
 func (c *Client) Endpoints() []string { return c.etcd.Endpoints() }
 
-// requireLeader makes a member that was cut off refuse a request at once, instead of
-// letting it time out. It is clientv3.WithRequireLeader, without a copy in the usual
-// case.
+// requireLeader makes a member that has no leader refuse a request at once, instead of
+// letting it time out. It is clientv3.WithRequireLeader, without a copy of the metadata in
+// the usual case.
 func (c *Client) requireLeader(ctx context.Context) context.Context {
 	if _, ok := metadata.FromOutgoingContext(ctx); ok {
 		return clientv3.WithRequireLeader(ctx)
@@ -81,9 +81,9 @@ func (c *Client) requireLeader(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, c.leader)
 }
 
-// connected blocks while the client is known to have no connection, as the request
-// would: it waits for one. But the client writes a warning to the user's log for each
-// request that was given up, and none for a request that was not sent.
+// connected blocks while the client is known to have no connection. The request would wait
+// for one too, but the client writes a warning to the user's log for each request that was
+// given up.
 func (c *Client) connected(ctx context.Context) error {
 	for {
 		state := c.conn.GetState()
@@ -100,50 +100,41 @@ func (c *Client) connected(ctx context.Context) error {
 type Sender struct {
 	*Client
 
-	first   time.Duration // what an attempt may take, until all endpoints have had one
-	slowest time.Duration // the most that slow answers to other requests make of it
+	first   time.Duration // the timeout until all endpoints have had an attempt
+	slowest time.Duration // the most that first is raised to because answers are slow
 	most    time.Duration // the most that any attempt may take
-	over    chan struct{} // closed by End
 
-	mu    sync.Mutex
-	ended error                                 // why nothing is sent any more
-	calls map[*context.CancelCauseFunc]struct{} // the attempts under way
+	ctx    context.Context // ends with End, and when the client is closed; its cause is why
+	end    context.CancelCauseFunc
+	unbind func() bool // from the client
 }
 
-// firstAttempt is how long an endpoint may take at first. A dead connection costs as
-// much, and an Unlock, which has a second in all, must get to another endpoint.
+// firstAttempt is the timeout of a first attempt. A dead connection costs this time, and an
+// Unlock, which has 1 s in all, must still reach another endpoint.
 const firstAttempt = 400 * time.Millisecond
 
-// NewSender returns a Sender. Three attempts fit into window, so that one endpoint that
-// is dead leaves time for others.
+// NewSender returns a Sender. Its user must call End. Three first attempts fit into window,
+// so that a dead endpoint leaves time for others.
 func (c *Client) NewSender(ttl, window time.Duration) *Sender {
 	third := max(window/3, 200*time.Millisecond)
-	return &Sender{
-		Client: c, first: min(third, firstAttempt), slowest: min(third, 5*time.Second), most: max(ttl, third),
-		over: make(chan struct{}), calls: make(map[*context.CancelCauseFunc]struct{}),
-	}
+	s := &Sender{Client: c, first: min(third, firstAttempt), slowest: min(third, 5*time.Second), most: max(ttl, third)}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	s.unbind = context.AfterFunc(c.etcd.Ctx(), func() { s.end(ErrClientClosed) })
+	return s
 }
 
-// End makes all requests return the error, those under way too.
+// End makes all requests return err, also those under way. Only the first call counts.
 func (s *Sender) End(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended != nil {
-		return
-	}
-	s.ended = err
-	close(s.over)
-	for cancel := range s.calls {
-		(*cancel)(err)
-	}
+	s.unbind()
+	s.end(err)
 }
 
-// Ended returns the error of End, nil before.
-func (s *Sender) Ended() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
-}
+// Ended returns why nothing is sent any more: the error of End, or ErrClientClosed. It
+// returns nil before.
+func (s *Sender) Ended() error { return context.Cause(s.ctx) }
+
+// Context returns a context that ends when nothing is sent any more.
+func (s *Sender) Context() context.Context { return s.ctx }
 
 // errLate is why an attempt is given up.
 var errLate = errors.New("no answer in time")
@@ -169,54 +160,44 @@ func Ask[Q, R any](ctx context.Context, s *Sender, m Method[Q, R], r Q) (R, erro
 
 // Do makes one attempt at a request.
 //
-// Its timeout is not a deadline in the context, which would travel with the request and
-// cost the server a timer. A request that is cancelled here is cancelled there too.
+// Its timeout is not a deadline of the context: that would be sent with the request, and
+// cost the server a timer. When the attempt is given up, the server is notified anyway.
 func Do[Q, R any](ctx context.Context, s *Sender, t Try, m Method[Q, R], r Q) (resp R, err error) {
-	ctx, cancel := context.WithCancelCause(s.requireLeader(ctx))
-	defer cancel(nil)
-	if err := s.begin(&cancel); err != nil {
+	if err := s.Ended(); err != nil {
 		return resp, err
 	}
+	ctx, cancel := context.WithCancelCause(s.requireLeader(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(s.Ended()) })() //nolint:contextcheck // it is about the Sender's end
 	timer := time.AfterFunc(s.timeout(t), func() { cancel(errLate) })
+	defer timer.Stop()
 	sent := time.Now()
 	if err = s.connected(ctx); err == nil {
 		resp, err = m(ctx, r, s.Options...)
 	}
-	timer.Stop()
-	s.mu.Lock()
-	delete(s.calls, &cancel)
-	s.mu.Unlock()
 	if err == nil {
 		s.answered(time.Since(sent), s.first)
 	}
 	return resp, rpctypes.Error(err)
 }
 
-func (s *Sender) begin(cancel *context.CancelCauseFunc) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended == nil {
-		s.calls[cancel] = struct{}{}
-	}
-	return s.ended
-}
-
-// maxDoublings bounds the doubling, far from an overflow.
+// maxDoublings is the most that a timeout is doubled; more would overflow.
 const maxDoublings = 6
 
-// timeout is twice as long whenever all endpoints have had their chance.
+// timeout returns the timeout of an attempt. It doubles whenever each endpoint has had one
+// more attempt.
 func (s *Sender) timeout(t Try) time.Duration {
 	rounds := t.n / max(len(s.Endpoints()), 1)
-	s.Client.mu.Lock()
+	s.mu.Lock()
 	base := min(s.first<<s.slow, s.slowest)
-	s.Client.mu.Unlock()
+	s.mu.Unlock()
 	return min(base<<min(rounds, maxDoublings), max(s.most, base))
 }
 
-// answered takes in how long an answer took: first attempts get twice that. With a
-// service that has too much to do, or is far away, too short an attempt is none at all
-// and leaves the service with more to do. The time falls slowly, because a few quick
-// reads do not show how long a write will take. Renewals do not go by it: they are not
+// answered records how long an answer took. First attempts get at least twice that: if the
+// service is overloaded or far away, an attempt with too short a timeout achieves nothing
+// and adds to the load. The timeout falls slowly, by half at a time, because a few quick
+// reads do not show how long a write takes. It does not apply to renewals, which are never
 // given up for being slow.
 func (c *Client) answered(took, first time.Duration) {
 	n := min(bits.Len64(uint64(2*took/first)), maxDoublings) //nolint:gosec // no time is negative
@@ -224,24 +205,20 @@ func (c *Client) answered(took, first time.Duration) {
 	defer c.mu.Unlock()
 	switch now := time.Now(); {
 	case n > c.slow:
-		c.slow, c.fell = n, now
-	case n < c.slow && now.Sub(c.fell) > first<<c.slow:
-		c.slow, c.fell = c.slow-1, now
+		c.slow, c.changed = n, now
+	case n < c.slow && now.Sub(c.changed) > first<<c.slow:
+		c.slow, c.changed = c.slow-1, now
 	}
 }
 
 // Try counts the attempts at one request.
 type Try struct{ n, tokens int }
 
-// First reports whether there was no attempt yet.
-func (t Try) First() bool { return t.n == 0 }
-
-// maxTokens is how often a request is sent again with a login that the client had to
-// renew.
+// maxTokens is how often a request is sent again because the login had expired.
 const maxTokens = 3
 
-// Again waits before the next attempt, after one that ended with an error. It returns an
-// error, in the contract's words, if there must be none.
+// Again waits before the next attempt, after one that ended with the error last. If there
+// must be no other attempt, it returns why: an error of package driver that wraps last.
 func (t *Try) Again(ctx context.Context, s *Sender, last error) error {
 	switch Classify(last) {
 	case BadToken:
@@ -257,14 +234,11 @@ func (t *Try) Again(ctx context.Context, s *Sender, last error) error {
 	select {
 	case <-time.After(d/2 + rand.N(d)):
 	case <-ctx.Done():
-	case <-s.over:
-	case <-s.etcd.Ctx().Done():
+	case <-s.ctx.Done():
 	}
 	switch ended := s.Ended(); {
 	case ended != nil:
 		return ended
-	case s.etcd.Ctx().Err() != nil:
-		return ErrClientClosed
 	case ctx.Err() == nil:
 		return nil
 	case Late(last):

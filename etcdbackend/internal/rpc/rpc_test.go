@@ -34,7 +34,7 @@ func unconnected(t testing.TB, endpoints int, ttl, window time.Duration) *Sender
 	return c.NewSender(ttl, window)
 }
 
-func TestAttemptsGrowWhenAllEndpointsHadTheirChance(t *testing.T) {
+func TestTimeoutsGrowWhenEachEndpointHasHadAnAttempt(t *testing.T) {
 	s := unconnected(t, 3, 15*time.Second, 13500*ms)
 	timeouts := func() (all []time.Duration) {
 		for n := range 10 {
@@ -137,7 +137,7 @@ func TestAQuickAnswerAmongSlowOnesShortensNoAttempt(t *testing.T) {
 	})
 }
 
-func TestAnAttemptWithoutAnAnswerTeachesNothing(t *testing.T) {
+func TestAnAttemptWithoutAnAnswerChangesNoTimeout(t *testing.T) {
 	bubbled(t, func(t *testing.T, s *Sender) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*ms)
 		defer cancel()
@@ -168,4 +168,17 @@ func TestTheEndOfASenderEndsItsAttempts(t *testing.T) {
 		require.ErrorIs(t, err, over)
 		assert.Zero(t, waited, "nothing is sent any more")
 	})
+}
+
+func TestTheEndOfTheClientEndsItsSenders(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	c := &Client{Clock: driver.SystemClock(), etcd: clientv3.NewCtxClient(ctx)}
+	ended, open := c.NewSender(time.Second, time.Second), c.NewSender(time.Second, time.Second)
+	over := errors.New("the session is over")
+	ended.End(over)
+	ended.End(errors.New("again"))
+	require.NoError(t, open.Ended())
+	stop(errors.New("the user's reason"))
+	<-open.Context().Done()
+	assert.Equal(t, []error{over, ErrClientClosed}, []error{ended.Ended(), open.Ended()})
 }

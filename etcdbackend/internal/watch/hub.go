@@ -1,10 +1,17 @@
 // Package watch reports what happens to keys of etcd.
 //
-// Why not the client's Watcher: it makes watches one after another, each after the
-// answer to the one before; keeps two goroutines for each; and goes on after a
-// reconnection from an old revision, which the server serves from a loop that runs every
-// 100 ms, while nothing shows that the stream was broken. All watches here begin now, on
-// one stream of their own. What happened to an entry before that is read.
+// The client's Watcher is not used. It makes watches one after another, each after the
+// answer to the one before, and keeps two goroutines for each. After a reconnection it goes
+// on from an old revision, which the server serves from a loop that runs every 100 ms, and
+// its user does not learn that the stream was broken.
+//
+// Here all watches of a session are on one stream, and each begins now. What may have
+// happened to an entry before that is read.
+//
+// A Target is what a caller watches. Targets with the same Spec share a watch at the server.
+// When that is live, each of its targets becomes armed: from what is known of the entry, or
+// from a read. When the stream breaks, all of them get Lost, and become armed again on the
+// next stream, which asks for all watches anew.
 package watch
 
 import (
@@ -21,26 +28,12 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// linger is how long a watch is kept that has no callers. Programs that lock in a loop
-// are back in a moment, and behind the same neighbours, whose keys are used again: then
-// the watch is there already, and began before their entries did.
+// linger is how long a watch without subs is kept. A program that locks in a loop soon
+// waits behind the same sessions again, and their keys are used again. Then the watch is
+// there already, and is older than their entries, so nothing has to be read.
 const linger = 2 * time.Second
 
-// Host is the session that a Hub belongs to.
-type Host interface {
-	// Marks reads the marks of an entry from its key.
-	Marks(kv *mvccpb.KeyValue) driver.Marks
-
-	// Check reads entries, not as they were before a revision. It returns with an error
-	// only if waiting does not help now.
-	Check(ctx context.Context, refs []driver.Ref, rev int64) ([]State, error)
-
-	// Report takes in that an event of a target is about to reach its caller, which was
-	// true at a revision.
-	Report(t *Target, k driver.EventKind, rev int64)
-}
-
-// State is an entry as Check has found it.
+// State is an entry as a read has found it.
 type State struct {
 	There bool
 	Marks driver.Marks
@@ -49,11 +42,21 @@ type State struct {
 
 // Config is what a Hub needs.
 type Config struct {
-	Host    Host
 	Send    *rpc.Sender
 	Session string        // names the session in logs
-	Quiet   time.Duration // after which a silent stream is asked whether it lives
+	Quiet   time.Duration // after so much silence, the server is asked for a message
 	Logger  *slog.Logger
+
+	// Marks returns the marks that the value of an entry's key shows.
+	Marks func(kv *mvccpb.KeyValue) driver.Marks
+
+	// States reads entries as they are at a revision or later. It waits for an answer: an
+	// error means that waiting does not help now.
+	States func(ctx context.Context, refs []driver.Ref, rev int64) ([]State, error)
+
+	// Reported is called before each event is delivered, with the revision at which it
+	// was true.
+	Reported func(t *Target, k driver.EventKind, rev int64)
 }
 
 // Hub has all watches of a session. At the server they share one stream, from the first
@@ -63,20 +66,20 @@ type Hub struct {
 	ctx    context.Context // ends with Stop
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines that end with ctx
+	start  sync.Once      // of run, which keeps the stream
 	wrote  atomic.Int64   // the newest revision that the session has written
 
 	mu       sync.Mutex // guards everything here, and in the stream
 	watches  map[Spec]*serverWatch
 	stream   *stream // nil while there is none
-	running  bool    // run is at work
 	closed   bool
 	lastID   int64 // ids are never used again, on no stream
 	outage   driver.Outage
 	refused  bool   // that a watch is refused has been logged
-	checks   []*sub // to be read
-	checking bool   // runChecks is at work
+	checks   []*sub // their entries are to be read
+	checking bool   // a goroutine reads them
 	inbox    []delivery
-	draining bool
+	draining bool // a goroutine delivers what is in the inbox
 }
 
 // New returns a Hub.
@@ -97,9 +100,9 @@ func (h *Hub) Stop() {
 // Wait waits, after Stop, for the goroutines.
 func (h *Hub) Wait() { h.wg.Wait() }
 
-// Wrote takes in that the session has written at a revision. A stream that does not get
-// there is replaced. Of two calls at a time, the older may win: the next one makes up for
-// that.
+// Wrote records that the session has written at a revision. A stream that does not reach
+// this revision in time is replaced. If two calls race, the lower revision may stay: then
+// the stream is checked against the next one.
 func (h *Hub) Wrote(rev int64) {
 	if rev > h.wrote.Load() {
 		h.wrote.Store(rev)
@@ -128,10 +131,7 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 		h.arm(x)
 		h.check()
 	}
-	if !h.running {
-		h.running = true
-		h.wg.Go(h.run) // ends with h.ctx
-	}
+	h.start.Do(func() { h.wg.Go(h.run) }) // ends with h.ctx
 	if len(h.inbox) > 0 && !h.draining {
 		h.wg.Go(h.drain) // not here: the caller may hold what f needs
 	}
@@ -143,14 +143,14 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 	}
 }
 
-// remove takes a sub off its watch. When it was the last, the watch is kept for a while.
+// remove removes a sub from its watch. A watch without subs is kept for a while, see linger.
 func (h *Hub) remove(x *sub) {
 	if x.dead {
 		return
 	}
 	x.dead = true
 	key, w := x.Ref.Key, x.w
-	rest := slices.Clone(w.subs[key]) // the caller may go through the old ones
+	rest := slices.Clone(w.subs[key]) // the caller may be iterating over the old slice
 	if rest = slices.DeleteFunc(rest, func(o *sub) bool { return o == x }); len(rest) > 0 {
 		w.subs[key] = rest
 		return
@@ -160,7 +160,7 @@ func (h *Hub) remove(x *sub) {
 	}
 }
 
-// forget takes a watch off the server.
+// forget ends a watch, here and at the server.
 func (h *Hub) forget(w *serverWatch) {
 	delete(h.watches, w.Spec)
 	if h.stream != nil {
@@ -168,19 +168,20 @@ func (h *Hub) forget(w *serverWatch) {
 	}
 }
 
-// arm reports to the sub of a live watch that it is armed, if that is known: if the
-// watch is older than the entry, or than what is known of it, or has reported a write.
-// Armed must not be older than what the caller was shown: the member can be behind. Else
-// the entry is to be read, see check.
+// arm puts Armed or Gone for a sub of a live watch, if it is known which. It is known if
+// the watch has reported a change of the key after the entry was made, or if the watch
+// began no later than the entry is known to have been there. Also, Armed must be as new as
+// anything that the caller was shown of the queue, and the member of the stream can be
+// behind that. In all other cases the entry is read, see check.
 func (h *Hub) arm(x *sub) {
 	last, known := x.w.last[x.Ref.Key], max(x.Ref.Place, x.Known)
 	shown := x.Shown <= max(known, h.stream.rev)
 	switch {
 	case x.w.whole:
 		h.put(x, driver.Armed, x.w.rev)
-	case last.rev > x.Ref.Place && last.made != x.Ref.Place:
+	case last.rev > x.Ref.Place && last.place != x.Ref.Place:
 		h.put(x, driver.Gone, last.rev)
-	case shown && (last.made == x.Ref.Place || x.w.rev <= known):
+	case shown && (last.place == x.Ref.Place || x.w.rev <= known):
 		x.Marks |= last.marks
 		h.put(x, driver.Armed, max(x.Ref.Place, last.rev))
 	case !x.checking:
@@ -193,9 +194,10 @@ func (h *Hub) arm(x *sub) {
 // operations.
 const maxChecks = 64
 
-// check begins to read the entries that changed, perhaps, before their watches began. A
-// watch from an older revision would report that, but the server reads all that was
-// written since to find out. What is asked for in a moment is read together.
+// check starts reading the entries in checks, which may have changed before their watches
+// began. A watch from an older revision would report such a change, but the server would
+// read everything written since then. While created notices are due, check waits, so that
+// many entries are read together.
 func (h *Hub) check() {
 	if len(h.checks) == 0 || h.checking || h.stream != nil && h.stream.awaited > 0 {
 		return
@@ -207,11 +209,11 @@ func (h *Hub) check() {
 		for len(h.checks) > 0 && !h.closed {
 			h.read()
 		}
-		h.checks, h.checking = nil, false // what is behind an empty slice would be kept
+		h.checks, h.checking = nil, false // an empty slice would keep its array, and the subs in it
 	})
 }
 
-// read reads the next entries. It lets go of the mutex meanwhile.
+// read reads the next entries. It unlocks the mutex meanwhile.
 func (h *Hub) read() {
 	batch := h.checks[:min(len(h.checks), maxChecks)]
 	h.checks = h.checks[len(batch):]
@@ -220,12 +222,12 @@ func (h *Hub) read() {
 		refs[i], rev = x.Ref, max(rev, x.w.rev, x.Shown)
 	}
 	h.mu.Unlock()
-	states, err := h.Host.Check(h.ctx, refs, rev)
+	states, err := h.States(h.ctx, refs, rev)
 	h.mu.Lock()
 	for i, x := range batch {
 		x.checking = false
 		switch {
-		case err != nil || x.armed: // the stream looks after it now and then
+		case err != nil || x.armed: // after an error, stream.repair tries again
 		case !states[i].There:
 			h.put(x, driver.Gone, states[i].Rev)
 		default:
@@ -235,36 +237,36 @@ func (h *Hub) read() {
 			}
 		}
 	}
-	clear(batch) // what is behind their callbacks is not to be kept
+	clear(batch) // the array would keep the subs, and what their callbacks refer to
 	h.mu.Unlock()
 	h.drain()
 	h.mu.Lock()
 }
 
-// Changed reports a change of an own entry, which its watch leaves out.
+// Changed reports a write of an own entry: the watch of own entries reports only deletions.
 func (h *Hub) Changed(t Target, rev int64) {
 	h.mu.Lock()
 	if w := h.watches[t.Spec]; w != nil {
-		h.changed(w, t.Ref.Key, change{rev: rev, made: t.Ref.Place, marks: t.Marks})
+		h.changed(w, t.Ref.Key, change{rev: rev, place: t.Ref.Place, marks: t.Marks})
 	}
 	h.mu.Unlock()
 	h.drain()
 }
 
-// event takes in one change that the server has reported.
+// event handles one change that the server has reported.
 func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 	c := change{rev: ev.Kv.ModRevision}
 	if !w.whole {
 		if ev.Type == mvccpb.Event_PUT {
-			c.made, c.marks = ev.Kv.CreateRevision, h.Host.Marks(ev.Kv)
+			c.place, c.marks = ev.Kv.CreateRevision, h.Marks(ev.Kv)
 		}
 		h.changed(w, string(ev.Kv.Key), c)
 		return
 	}
-	w.rev = max(w.rev, c.rev) // callers that come later read after it
+	w.rev = max(w.rev, c.rev) // a later sub is armed as of this revision
 	if len(w.subs) == 0 {
-		// Others come and go there, and each time we would be notified for nothing: in a
-		// long queue, so would all that have been first once.
+		// A watch of a range without subs does not linger. In a long queue, every session
+		// that has once been first would be notified of each entry that comes and goes.
 		h.forget(w)
 	}
 	for _, x := range w.subs[""] {
@@ -274,8 +276,8 @@ func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 	}
 }
 
-// changed takes in a change of an entry's key, for those that watch it, and for those
-// that come later: it will not be reported again.
+// changed handles a change of an entry's key. It is kept for later subs, because the server
+// reports it only once.
 func (h *Hub) changed(w *serverWatch, key string, c change) {
 	if w.last == nil {
 		w.last = make(map[string]change, 1)
@@ -284,7 +286,7 @@ func (h *Hub) changed(w *serverWatch, key string, c change) {
 	for _, x := range w.subs[key] {
 		switch {
 		case c.rev <= x.Ref.Place: // it happened to an earlier entry with that key
-		case c.made != x.Ref.Place:
+		case c.place != x.Ref.Place:
 			h.put(x, driver.Gone, c.rev)
 		default:
 			x.Marks |= c.marks

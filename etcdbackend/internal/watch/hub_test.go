@@ -23,30 +23,29 @@ type clock struct {
 
 func (c *clock) Now() driver.Instant { return c.now }
 
-// host is a session of which nothing is known but what Check is to answer.
+// host is a session of which nothing is known but what a read is to answer.
 type host struct {
 	states []State
-	asked  []int64 // the revisions that Check was called with
+	asked  []int64 // the revisions that were asked for
 }
 
-func (h *host) Marks(kv *mvccpb.KeyValue) driver.Marks { return driver.Marks(len(kv.Value)) }
-
-func (h *host) Check(_ context.Context, refs []driver.Ref, rev int64) ([]State, error) {
+func (h *host) read(_ context.Context, refs []driver.Ref, rev int64) ([]State, error) {
 	h.asked = append(h.asked, rev)
 	return h.states[:len(refs)], nil
 }
-
-func (h *host) Report(*Target, driver.EventKind, int64) {}
 
 // offline returns a Hub with a stream to no server.
 func offline(states ...State) (*Hub, *stream, *host) {
 	s := &host{states: states}
 	h := New(Config{
-		Host: s, Send: &rpc.Sender{Client: &rpc.Client{Clock: &clock{now: driver.Instant(time.Hour)}}},
-		Quiet: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Send:  &rpc.Sender{Client: &rpc.Client{Clock: &clock{now: driver.Instant(time.Hour)}}},
+		Quiet: time.Second, Logger: slog.New(slog.DiscardHandler), States: s.read,
+		Marks:    func(kv *mvccpb.KeyValue) driver.Marks { return driver.Marks(len(kv.Value)) },
+		Reported: func(*Target, driver.EventKind, int64) {},
 	})
-	st := &stream{h: h, silence: 2 * time.Second, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), heard: h.Send.Clock.Now()}
-	h.stream, h.running = st, true
+	st := &stream{h: h, silence: 2 * time.Second, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), received: h.Send.Clock.Now()}
+	h.stream = st
+	h.start.Do(func() {})
 	return h, st, s
 }
 
@@ -80,8 +79,8 @@ func entry(known int64) Target {
 	return Target{Spec: Spec{Key: "k", Puts: true}, Ref: driver.Ref{Queue: "x", Key: "k", Place: 5}, Known: known}
 }
 
-// heard collects what a watch reports.
-func (h *Hub) heard(t Target) *[]driver.Event {
+// events collects what a watch reports.
+func (h *Hub) events(t Target) *[]driver.Event {
 	all := &[]driver.Event{}
 	h.Watch(t, func(ev driver.Event) { *all = append(*all, ev) })
 	return all
@@ -114,10 +113,10 @@ func TestAnEntryIsReadUnlessNothingCanHaveMovedSinceItWasSeen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, st, s := offline(c.state)
-			heard := h.heard(c.target)
-			require.Empty(t, *heard, "the server has no watch yet")
+			events := h.events(c.target)
+			require.Empty(t, *events, "the server has no watch yet")
 			st.created(t, 10)
-			assert.Equal(t, []driver.EventKind{c.want}, kinds(heard))
+			assert.Equal(t, []driver.EventKind{c.want}, kinds(events))
 			assert.Equal(t, c.asked, s.asked)
 			assert.Nil(t, h.checks, "what was read is not kept")
 		})
@@ -126,23 +125,23 @@ func TestAnEntryIsReadUnlessNothingCanHaveMovedSinceItWasSeen(t *testing.T) {
 
 func TestALiveWatchIsShared(t *testing.T) {
 	h, st, s := offline()
-	first := h.heard(entry(10))
+	first := h.events(entry(10))
 	st.created(t, 10)
 	st.put(t, "k", 5, 11, "m")
 	require.Equal(t, []driver.EventKind{driver.Armed, driver.Changed}, kinds(first))
 	assert.Equal(t, driver.Marks(1), (*first)[1].Marks)
 
-	second := h.heard(entry(8))
+	second := h.events(entry(8))
 	h.drain()
 	assert.Equal(t, []driver.Event{{Kind: driver.Armed, Marks: 1}}, *second, "the write shows that it is there, and its marks")
 	assert.Empty(t, s.asked)
 	assert.Len(t, h.watches, 1)
 
 	st.gone(t, "k", 12)
-	third := h.heard(entry(11))
+	third := h.events(entry(11))
 	h.drain()
-	for _, heard := range []*[]driver.Event{first, second, third} {
-		assert.Equal(t, driver.Gone, (*heard)[len(*heard)-1].Kind)
+	for _, events := range []*[]driver.Event{first, second, third} {
+		assert.Equal(t, driver.Gone, (*events)[len(*events)-1].Kind)
 	}
 	st.put(t, "k", 13, 13, "")
 	assert.Len(t, *third, 1, "Gone is the last event")
@@ -150,21 +149,21 @@ func TestALiveWatchIsShared(t *testing.T) {
 
 func TestWhatHappenedToAnEarlierEntryOfTheKeyIsNoEvent(t *testing.T) {
 	h, st, _ := offline()
-	heard := h.heard(entry(5))
+	events := h.events(entry(5))
 	st.created(t, 3)
 	st.gone(t, "k", 4)
 	st.put(t, "k", 5, 5, "")
-	assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(heard))
+	assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(events))
 	st.put(t, "k", 9, 9, "")
-	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds(heard), "a later entry has its key")
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds(events), "a later entry has its key")
 }
 
 func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	h, st, s := offline(State{There: true, Rev: 21})
-	heard := h.heard(entry(10))
+	events := h.events(entry(10))
 	st.created(t, 10)
 	h.broken(errSilent)
-	require.Equal(t, []driver.EventKind{driver.Armed, driver.Lost}, kinds(heard))
+	require.Equal(t, []driver.EventKind{driver.Armed, driver.Lost}, kinds(events))
 
 	h.mu.Lock()
 	h.stream = st
@@ -174,7 +173,7 @@ func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	}
 	h.mu.Unlock()
 	st.created(t, 20)
-	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Armed}, kinds(heard))
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Armed}, kinds(events))
 	assert.Equal(t, []int64{20}, s.asked, "it may have gone meanwhile")
 }
 
@@ -182,7 +181,7 @@ func TestAStreamIsSilentOnlyWhileAMessageIsDue(t *testing.T) {
 	h, st, _ := offline()
 	now := h.Send.Clock.Now()
 	require.NoError(t, st.tick(now.Add(time.Hour)), "nothing is watched")
-	h.heard(entry(10))
+	h.events(entry(10))
 	require.NoError(t, st.tick(now.Add(2*time.Second)))
 	require.ErrorIs(t, st.tick(now.Add(2*time.Second+1)), errSilent)
 }
@@ -190,7 +189,7 @@ func TestAStreamIsSilentOnlyWhileAMessageIsDue(t *testing.T) {
 func TestAQuietStreamIsAskedWhetherItLives(t *testing.T) {
 	h, st, _ := offline()
 	now := h.Send.Clock.Now()
-	h.heard(entry(10))
+	h.events(entry(10))
 	st.created(t, 10)
 	asked := func(after time.Duration) (n int) {
 		st.out = nil
@@ -218,7 +217,7 @@ func TestAWatchIsKeptForAWhileWhenItHasNoCaller(t *testing.T) {
 	require.NoError(t, st.tick(now.Add(linger)))
 	assert.Len(t, h.watches, 1)
 	h.Send.Clock.(*clock).now = now.Add(linger)
-	st.heard, st.out = now.Add(linger), nil
+	st.received, st.out = now.Add(linger), nil
 	require.NoError(t, st.tick(now.Add(linger+1)))
 	assert.Empty(t, h.watches)
 	require.NotEmpty(t, st.out)
@@ -228,10 +227,10 @@ func TestAWatchIsKeptForAWhileWhenItHasNoCaller(t *testing.T) {
 func TestAQueueIsArmedWithoutARead(t *testing.T) {
 	h, st, s := offline()
 	whole := Target{Spec: Spec{Key: "r/x/", End: "r/x0", Puts: true}, Queue: "x"}
-	heard := h.heard(whole)
+	events := h.events(whole)
 	st.created(t, 10)
 	st.put(t, "r/x/k", 11, 11, "")
 	st.gone(t, "r/x/k", 12)
-	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Changed, driver.Changed}, kinds(heard))
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Changed, driver.Changed}, kinds(events))
 	assert.Empty(t, s.asked)
 }

@@ -17,7 +17,7 @@ import (
 const (
 	// maxLag is how far a stream may be behind what the session has written.
 	maxLag = time.Second
-	// tickTime is how often the stream is looked after.
+	// tickTime is how often the stream is checked.
 	tickTime = 250 * time.Millisecond
 )
 
@@ -26,22 +26,19 @@ const (
 type stream struct {
 	h       *Hub
 	rpc     pb.Watch_WatchClient
-	ctx     context.Context
-	cancel  context.CancelFunc
-	silence time.Duration // how long no message may come while one is due
+	silence time.Duration // the stream is given up if a message is due for so long
 	out     []*pb.WatchRequest
-	wake    chan struct{} // something is in out
+	wake    chan struct{} // there is something in out
 
 	byID     map[int64]*serverWatch
-	live     int            // how many of them the server has
+	live     int            // how many of them the server has confirmed
 	awaited  int            // how many created notices are due
-	heard    driver.Instant // when the last message came, or none was due
-	pinged   driver.Instant // when progress was last asked for, because it was quiet
-	repaired driver.Instant // when repair last did something
-	worked   bool           // something came
+	received driver.Instant // when the last message came, or since when one is due
+	probed   driver.Instant // when the server was last asked for a progress message
+	repaired driver.Instant // when repair last tried
 	rev      int64          // the newest revision in a message
-	wrote    int64          // a write that the stream has not got to, 0 if none is known
-	behind   driver.Instant // since when
+	wrote    int64          // a write of the session that no message has reached; 0: none
+	behind   driver.Instant // since when there is one
 }
 
 var (
@@ -55,7 +52,7 @@ func (h *Hub) run() {
 	for fails := 0; ; fails++ {
 		st := &stream{h: h, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), silence: 2 * h.Quiet << min(fails, 4)}
 		h.broken(st.serve())
-		if st.worked {
+		if st.rev > 0 { // a message came
 			fails = 0
 		}
 		d := 10 * time.Millisecond << min(fails, 6)
@@ -65,7 +62,7 @@ func (h *Hub) run() {
 	}
 }
 
-// broken takes in the end of the stream: the subs are notified, and armed anew with the
+// broken handles the end of the stream: every armed sub gets Lost, and is armed again on the
 // next stream.
 func (h *Hub) broken(err error) {
 	h.mu.Lock()
@@ -84,21 +81,22 @@ func (h *Hub) broken(err error) {
 	h.drain()
 }
 
-// lose takes in that events of a watch may be missing.
+// lose reports to the subs of a watch that events may be missing.
 func (h *Hub) lose(w *serverWatch) {
 	w.live, w.last = false, nil
 	w.each(func(x *sub) { h.put(x, driver.Lost, 0) })
 }
 
-// serve opens the stream, asks for all watches on it, and receives until it ends.
+// serve opens the stream, asks for all watches on it, and receives until it ends. It
+// returns why.
 func (st *stream) serve() (err error) {
 	h := st.h
-	st.ctx, st.cancel = context.WithCancel(clientv3.WithRequireLeader(h.ctx))
-	defer st.cancel()
-	// The stream lives as long as its context, so that cannot bound the opening.
-	late := time.AfterFunc(st.silence, st.cancel)
-	if st.rpc, err = h.Send.Watch.Watch(st.ctx, h.Send.Options...); !late.Stop() || err != nil {
-		return driver.JoinErrors(err, st.ctx.Err())
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(h.ctx))
+	defer cancel(nil)
+	// The stream ends with its context, so a context with a timeout cannot bound the opening.
+	late := time.AfterFunc(st.silence, func() { cancel(errSilent) })
+	if st.rpc, err = h.Send.Watch.Watch(ctx, h.Send.Options...); !late.Stop() || err != nil {
+		return driver.JoinErrors(err, context.Cause(ctx))
 	}
 	h.mu.Lock()
 	h.stream = st
@@ -106,39 +104,35 @@ func (st *stream) serve() (err error) {
 		st.create(w)
 	}
 	h.mu.Unlock()
-	why := make(chan error, 1)
 	h.wg.Go(func() { // ends with the stream's context
-		why <- st.send()
-		st.cancel()
+		if err := st.send(ctx); err != nil {
+			cancel(err)
+		}
 	})
-	for {
-		resp, err := st.rpc.Recv()
-		if err == nil {
+	for err == nil {
+		var resp *pb.WatchResponse
+		if resp, err = st.rpc.Recv(); err == nil {
 			h.mu.Lock()
 			err = st.receive(resp)
 			h.mu.Unlock()
 			h.drain()
 		}
-		if err == nil {
-			continue
-		}
-		select {
-		case sent := <-why: // the sender knows better why it ended the stream
-			err = driver.JoinErrors(sent, err)
-		default:
-		}
-		return err
 	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // it explains more than the error of a cancelled stream
+	}
+	return err
 }
 
-// send sends what is queued, and looks after the stream now and then.
-func (st *stream) send() (err error) {
+// send sends what is queued, and checks the stream at each tick, until ctx ends. An error
+// means that the stream must be given up.
+func (st *stream) send(ctx context.Context) (err error) {
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
 	for err == nil {
 		ticked := false
 		select {
-		case <-st.ctx.Done():
+		case <-ctx.Done():
 			return nil
 		case <-st.wake:
 		case <-tick.C:
@@ -154,14 +148,14 @@ func (st *stream) send() (err error) {
 		st.h.drain()
 		for _, r := range out {
 			if st.rpc.Send(r) != nil {
-				return err // the reader learns the reason
+				return err // Recv returns the reason
 			}
 		}
 	}
 	return err
 }
 
-// queue has r sent.
+// queue makes the sender send r.
 func (st *stream) queue(r *pb.WatchRequest) {
 	st.out = append(st.out, r)
 	select {
@@ -174,16 +168,16 @@ func (st *stream) queue(r *pb.WatchRequest) {
 func (st *stream) create(w *serverWatch) {
 	now := st.h.Send.Clock.Now()
 	if st.live == 0 && st.awaited == 0 {
-		st.heard = now
+		st.received = now
 	}
 	st.awaited++
 	st.h.lastID++
-	w.id, w.asked = st.h.lastID, now
+	w.id, w.created = st.h.lastID, now
 	st.byID[w.id] = w
 	st.queue(w.request())
 }
 
-// forget takes a watch off the server.
+// forget cancels a watch at the server.
 func (st *stream) forget(w *serverWatch) {
 	if st.byID[w.id] != w {
 		return
@@ -195,7 +189,7 @@ func (st *stream) forget(w *serverWatch) {
 	st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: w.id}}})
 }
 
-// tick looks after the stream. An error means that it must be given up.
+// tick checks the stream. An error means that it must be given up.
 func (st *stream) tick(now driver.Instant) error {
 	h := st.h
 	for _, w := range h.watches {
@@ -203,26 +197,27 @@ func (st *stream) tick(now driver.Instant) error {
 			h.forget(w)
 		}
 	}
-	if st.live+st.awaited > 0 && now.Sub(st.heard) > st.silence {
+	if st.live+st.awaited > 0 && now.Sub(st.received) > st.silence {
 		return errSilent
 	}
 	if wrote := h.wrote.Load(); st.wrote == 0 && wrote > st.rev {
 		st.wrote, st.behind = wrote, now
 	}
 	late := st.wrote != 0 && now.Sub(st.behind) > maxLag/2
-	if quiet := now.Sub(max(st.heard, st.pinged)) > h.Quiet; quiet || late {
-		// The server answers while every watch is up to date, and not at all without a
-		// watch.
+	if quiet := now.Sub(max(st.received, st.probed)) > h.Quiet; quiet || late {
+		// The server answers only if the stream has a watch, and while no watch of it is
+		// behind.
 		if st.live > 0 {
 			st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 		}
-		st.pinged = now
+		st.probed = now
 	}
 	st.repair(now)
 	return nil
 }
 
-// repair tries again what was refused, or could not be read: permissions can be given.
+// repair tries again what the server has refused, and reads that have failed. A permission
+// that was missing may have been given.
 func (st *stream) repair(now driver.Instant) {
 	if now.Sub(st.repaired) < st.silence {
 		return
@@ -235,7 +230,7 @@ func (st *stream) repair(now driver.Instant) {
 					st.h.arm(x)
 				}
 			})
-		} else if now.Sub(w.asked) > st.silence {
+		} else if now.Sub(w.created) > st.silence {
 			st.forget(w)
 			st.create(w)
 		}
@@ -243,15 +238,15 @@ func (st *stream) repair(now driver.Instant) {
 	st.h.check()
 }
 
-// receive takes in one message. An error means that the stream must be made anew.
+// receive handles one message. An error means that the stream must be given up.
 func (st *stream) receive(resp *pb.WatchResponse) error {
 	h := st.h
-	st.heard, st.worked = h.Send.Clock.Now(), true
+	st.received = h.Send.Clock.Now()
 	if st.rev = max(st.rev, resp.Header.GetRevision()); st.rev >= st.wrote {
 		st.wrote = 0
-	} else if st.heard.Sub(st.behind) > maxLag && len(h.Send.Endpoints()) > 1 {
-		// The answer to a ping of after the write would not show an older state. The next
-		// stream goes to the next endpoint.
+	} else if st.received.Sub(st.behind) > maxLag && len(h.Send.Endpoints()) > 1 {
+		// A progress message was asked for after the write, and an up-to-date member would
+		// have answered with its revision. The next stream goes to the next endpoint.
 		return errLagging
 	}
 	w := st.byID[resp.WatchId]
@@ -260,14 +255,14 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 		st.awaited--
 		return st.denied(resp.CancelReason)
 	case resp.Created:
-		if st.awaited--; w != nil { // or it was forgotten in the meantime
+		if st.awaited--; w != nil { // nil: it was forgotten meanwhile
 			w.live, w.rev = true, resp.Header.Revision
 			st.live++
-			h.outage.Over(st.heard)
+			h.outage.Over(st.received)
 			w.each(h.arm)
 		}
 		h.check()
-	case w == nil: // progress, or a watch that was forgotten
+	case w == nil: // a progress message, or a watch that was forgotten
 	case resp.Canceled:
 		st.forget(w)
 		h.lose(w)
@@ -280,8 +275,8 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 	return nil
 }
 
-// denied takes in that the server does not make a watch. The stream keeps the login that
-// it was opened with, so an expired one needs a new stream.
+// denied handles that the server refuses a watch. A stream keeps the login that it was
+// opened with, so if that has expired, a new stream is needed.
 func (st *stream) denied(reason string) error {
 	for _, e := range []error{rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCUserEmpty} {
 		if strings.Contains(reason, rpctypes.ErrorDesc(e)) {

@@ -32,37 +32,37 @@ type Target struct {
 	Concerns func(*mvccpb.Event) bool
 }
 
-// sub is a target as its caller watches it. The Hub's mutex guards all that changes.
+// sub is one call of Watch. The Hub's mutex guards all that changes.
 type sub struct {
 	Target
 	f        func(driver.Event)
 	w        *serverWatch
-	armed    bool  // Armed is in the inbox or delivered, and no Lost after it
+	armed    bool  // Armed was put into the inbox, and no Lost after it
 	changed  int64 // the revision of the newest Changed
 	queued   bool  // a Changed is in the inbox
-	checking bool  // the entry is being read
-	dead     bool  // cancelled, or Gone is in the inbox: nothing more comes in
-	over     bool  // cancelled, or Gone was delivered: nothing more comes out
+	checking bool  // the entry is in Hub.checks, or is being read
+	dead     bool  // cancelled, or Gone was put into the inbox: nothing more is put there
+	over     bool  // cancelled: f is not called any more
 }
 
-// serverWatch is a watch at the server: on the one entry of another session, on all own
-// entries of a queue, or on something whole.
+// serverWatch is a watch at the server: on one entry of another session, on all own entries
+// of a queue, or on a whole range for targets that are no entries.
 type serverWatch struct {
 	Spec
-	whole bool              // its subs have no entry
-	subs  map[string][]*sub // by key of the entry
-	id    int64             // on the present stream
-	asked driver.Instant    // when it was asked for there
-	live  bool              // the server has it
-	rev   int64             // it reports everything after that
-	idle  driver.Instant    // since when it has no subs
-	last  map[string]change // the newest change of each key since it began
+	whole   bool              // its subs are on no entry
+	subs    map[string][]*sub // by key of the entry
+	id      int64             // on the present stream
+	created driver.Instant    // when the server was asked for it there
+	live    bool              // the server has confirmed it
+	rev     int64             // it reports every change after this revision
+	idle    driver.Instant    // since when it has no subs
+	last    map[string]change // the newest change of each key that it has reported
 }
 
-// change is a change of an entry's key.
+// change is a change of the key of an entry.
 type change struct {
 	rev   int64
-	made  int64 // the place of the entry that it left there; 0 if it deleted the key
+	place int64 // of the entry that has the key since then; 0 if the key was deleted
 	marks driver.Marks
 }
 
@@ -75,8 +75,9 @@ func (w *serverWatch) each(f func(*sub)) {
 	}
 }
 
-// request asks for the watch. It begins now: one from an older revision would be served
-// from a loop that runs every 100 ms.
+// request returns the message that asks the server for the watch. It has no revision, so
+// the watch begins now: the server serves one that begins earlier from a loop that runs
+// every 100 ms.
 func (w *serverWatch) request() *pb.WatchRequest {
 	r := &pb.WatchCreateRequest{Key: []byte(w.Key), RangeEnd: []byte(w.End), WatchId: w.id, PrevKv: w.Prev}
 	if !w.Puts {
@@ -92,8 +93,9 @@ type delivery struct {
 	rev  int64
 }
 
-// put puts an event for x into the inbox, if it makes sense after those before: Lost and
-// Changed come only after Armed. The caller holds the mutex, and drains afterwards.
+// put puts an event for x into the inbox, if the order of events allows it: Lost and Changed
+// come only after Armed, and nothing comes after Gone. Several Changed are one until it is
+// delivered. The caller holds the mutex, and calls drain afterwards.
 func (h *Hub) put(x *sub, kind driver.EventKind, rev int64) {
 	if x.dead || h.closed {
 		return
@@ -124,10 +126,10 @@ func (h *Hub) put(x *sub, kind driver.EventKind, rev int64) {
 	h.inbox = append(h.inbox, delivery{x, kind, rev})
 }
 
-// drain calls the callbacks that are due. No caller of put waits for a callback, and no
-// lock is held during one: so callbacks may watch and cancel, and callers may hold a
-// lock that their callback takes as well. The goroutine that has put something in drains
-// the inbox, unless another one is at it already.
+// drain delivers the events in the inbox, one at a time. The goroutine that has put an event
+// there calls it; if another goroutine is delivering already, that one delivers the event
+// too. The mutex is not held during a callback, so a callback may watch and cancel, and
+// may take a lock that callers of Watch hold.
 func (h *Hub) drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,12 +149,10 @@ func (h *Hub) drain() {
 			d.x.queued, d.rev, ev.Marks = false, d.x.changed, d.x.Marks
 		case driver.Armed:
 			ev.Marks = d.x.Marks
-		case driver.Gone:
-			d.x.over = true
-		case driver.Lost:
+		case driver.Gone, driver.Lost:
 		}
 		h.mu.Unlock()
-		h.Host.Report(&d.x.Target, d.kind, d.rev)
+		h.Reported(&d.x.Target, d.kind, d.rev)
 		d.x.f(ev)
 		h.mu.Lock()
 	}

@@ -54,7 +54,7 @@ func calls() []call {
 		{"Join", fault.Join, func(ctx context.Context, o *owner, _ driver.Ref) error {
 			js, err := o.Join(ctx, kept()...)
 			if err == nil {
-				o.leaveWith(strike(joinedRefs(js))...)
+				o.leaveWith(erase(joinedRefs(js))...)
 			}
 			return err
 		}, func(o *owner, _ driver.Ref, err error) {

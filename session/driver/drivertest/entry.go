@@ -12,12 +12,12 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// data: what an owner stores in its entry, and beside it.
+// data: what an owner stores in its entry, and next to it.
 func data() []testCase {
 	return []testCase{
 		{"AReadShowsWhatAnEntryWasJoinedWith", entryShown},
 		{"AWriteChangesTheDataInItsPlace", dataWritten},
-		{"DataMayBeAsLargeAsInfoSays", dataLarge},
+		{"DataMayBeAsLargeAsInfoAllows", dataLarge},
 		{"ADetailIsReplacedAndIsNoEvent", detailReplaced},
 		{"AnUpdateOfAnEntryThatIsGoneDoesNothing", updateGone},
 	}

@@ -103,7 +103,7 @@ var faultyJoins = []planted{
 			return err
 		})
 	}},
-	{"settle strikes what another has seen", "cancel/SettleIsIdempotentAndOutlivesTheSession", func(b *faulty) {
+	{"settle deletes records that another client has seen", "cancel/SettleIsIdempotentAndOutlivesTheSession", func(b *faulty) {
 		b.settling(func(_ driver.Session, ctx context.Context, reqs []driver.JoinRequest, settle func(context.Context) error) error {
 			if err := settle(ctx); err != nil {
 				return err
@@ -119,7 +119,7 @@ var faultyJoins = []planted{
 	{"leave is always sure", "leave/LeaveDeletesAndASecondFindsItGone", func(b *faulty) {
 		b.left(func(driver.Left) driver.Left { return driver.Deleted })
 	}},
-	{"what a second attempt finds is taken for its own", "leave/DeletedBetweenTwoAttemptsIsNotDeletedByTheSecond", func(b *faulty) {
+	{"a second attempt takes the entry that it finds for its own", "leave/DeletedBetweenTwoAttemptsIsNotDeletedByTheSecond", func(b *faulty) {
 		b.left(func(driver.Left) driver.Left { return driver.Deleted })
 	}},
 	{"an unclear end is one before", "lost/ALeaveSurvivesBrokenReply", func(b *faulty) {
@@ -159,7 +159,7 @@ var faultyJoins = []planted{
 			return sound(s, ctx, leaves(reqs))
 		}
 	}},
-	{"conditions are not looked at", "ops/OpsOfJoinAreDoneIfTheirConditionIsMet", optionalOps},
+	{"conditions are not checked", "ops/OpsOfJoinAreDoneIfTheirConditionIsMet", optionalOps},
 	{"an update is half done", "ops/OpsOfUpdateAreDoneIfTheirConditionIsMet", optionalOps},
 	{"an update of records is half done", "ops/OpsOfUpdateOfRecordsAreDoneIfTheirConditionIsMet", optionalOps},
 	{"an optional op fails its request", "ops/OptionalOpsOfUpdateNeverFailIt", func(b *faulty) {

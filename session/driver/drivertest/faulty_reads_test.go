@@ -17,14 +17,14 @@ var faultyReads = []planted{
 	{"read shows what was before an answer", "read/ReadIsNotOlderThanAnAnswer", old},
 	{"a fresh read shows what was", "read/AFreshReadIsNotOlderThanTheCall", old},
 	{"read of a target shows what was", "target/WhatHappensToAQueueIsReported", old},
-	{"read shows one too few", "read/ReadShowsThePartThatIsAskedFor", func(b *faulty) {
+	{"read shows one too few", "read/ReadShowsTheRequestedPart", func(b *faulty) {
 		after(&b.read, func(_ driver.ReadRequest, v *driver.View) { v.Entries = v.Entries[min(1, len(v.Entries)):] })
 	}},
-	{"read is always complete", "read/ReadShowsThePartThatIsAskedFor", func(b *faulty) {
+	{"read is always complete", "read/ReadShowsTheRequestedPart", func(b *faulty) {
 		before(&b.read, func(req *driver.ReadRequest) { req.From = 0 })
 		after(&b.read, func(_ driver.ReadRequest, v *driver.View) { v.Complete = true })
 	}},
-	{"read begins at from only", "read/ReadShowsThePartThatIsAskedFor", func(b *faulty) {
+	{"read begins at from only", "read/ReadShowsTheRequestedPart", func(b *faulty) {
 		before(&b.read, func(req *driver.ReadRequest) { req.From = 0 })
 	}},
 	{"read shows the last for the first", "read/ReadShowsTheFirstOnes", func(b *faulty) {

@@ -123,7 +123,7 @@ var faultyWatches = []planted{
 	{"a waiter was first", "first/TheLeaveOfAWaiterIsNotThatOfTheFirst", func(b *faulty) {
 		b.leaving(func(req *driver.LeaveRequest) { req.First = true })
 	}},
-	{"who is deleted was first", "first/TheDeletionOfAWaiterIsNotThatOfTheFirst", goneIsFirst},
+	{"every deleted entry was first", "first/TheDeletionOfAWaiterIsNotThatOfTheFirst", goneIsFirst},
 	{"whose session ended was first", "first/TheExpiryOfAWaiterIsNotThatOfTheFirst", goneIsFirst},
 	{"first in one queue is first in all", "first/TheFirstOfOneQueueIsNotFirstInAnother", func(b *faulty) {
 		b.leaving(func(req *driver.LeaveRequest) { req.First = true })
@@ -161,12 +161,12 @@ func shared(b *faulty) *sync.Map {
 
 func armsAll(b *faulty) {
 	b.reported(func(driver.Target) func(*driver.Event) bool {
-		begun := false
+		first := true
 		return func(ev *driver.Event) bool {
-			if !begun && ev.Kind == driver.Gone {
+			if first && ev.Kind == driver.Gone {
 				ev.Kind = driver.Armed
 			}
-			begun = true
+			first = false
 			return true
 		}
 	})

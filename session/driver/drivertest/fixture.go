@@ -112,14 +112,14 @@ func (w *fixture) undone(want int, name, why string) {
 	w.count(want, name, why)
 }
 
-// eventually waits until a condition holds. It asks in the case's own goroutine, so a
+// eventually waits until a condition holds. It polls in the case's own goroutine, so a
 // condition may end the case.
 func (w *fixture) eventually(cond func() bool, why string) {
 	w.t.Helper()
 	deadline := time.Now().Add(w.bound())
 	for !cond() {
 		if time.Now().After(deadline) {
-			require.Fail(w.t, "waited in vain", why)
+			require.Fail(w.t, "timeout", why)
 		}
 		time.Sleep(w.short / 100) // asking again is all that is possible from outside
 	}

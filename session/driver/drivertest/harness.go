@@ -22,8 +22,8 @@ type Harness struct {
 	// three of them. The service must give exactly this one.
 	TTL time.Duration
 
-	// Calm is the TTL of sessions that are to live: where the machine may stand still
-	// for a while it should be longer, so that no session ends by itself. 0 means TTL.
+	// Calm is the TTL of sessions that must not expire. On a machine that may stand still
+	// for a while it should be longer than TTL. 0 means TTL.
 	Calm time.Duration
 
 	// Virtual reports whether the service lives in virtual time. Each case runs in
@@ -74,8 +74,8 @@ type Harness struct {
 	// server. The same holds in recipes/recipetest.
 	Replicated bool
 
-	// Sparse has the cases of Ops whose request is lost try every fourth line of their
-	// table, each case other ones. In real time each line costs a second or more.
+	// Sparse makes the cases of Ops whose request is lost run every fourth row of their
+	// table, each case other rows. In real time each row costs a second or more.
 	Sparse bool
 
 	// Undone reports whether a join that arrives late may make its entry: the service

@@ -32,8 +32,8 @@ func kept() []driver.JoinRequest {
 	return reqs
 }
 
-// strike leaves the entries of kept, and deletes what it has written.
-func strike(all []driver.Ref) []driver.LeaveRequest {
+// erase leaves the entries of kept, and deletes the records that they wrote.
+func erase(all []driver.Ref) []driver.LeaveRequest {
 	reqs := leaves(all...)
 	for _, name := range []string{"ledger", "slot/0"} {
 		reqs[0].Ops = append(reqs[0].Ops, op(name, driver.Equal([]byte("mine")), ""))
@@ -69,7 +69,7 @@ func lateSettled(w *fixture) {
 	o.c.Deliver()
 	o.nothing(0, "Settle made sure that nothing stays")
 
-	o.leaveWith(strike(joinedRefs(o.joinAll(kept()...)))...)
+	o.leaveWith(erase(joinedRefs(o.joinAll(kept()...)))...)
 	w.counts(0, "the queues work as before")
 }
 
@@ -90,7 +90,7 @@ func lateLeft(w *fixture) {
 	all := joinedRefs(o.joinAll(kept()...))
 	o.set("ledger", "") // what a Leave may leave out
 	o.set("slot/0", "")
-	o.leaveWith(strike(all)...)
+	o.leaveWith(erase(all)...)
 	o.c.Deliver()
 	o.nothing(0, "a join that was answered and left does not come again")
 }

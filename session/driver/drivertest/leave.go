@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// leave: Leave deletes exactly its entries, and its answer says how they went.
+// leave: Leave deletes exactly its entries, and its answer shows how they went.
 func leave() []testCase {
 	return slices.Concat(
 		over("%vDeletesAndASecondFindsItGone", ways(), leaveTwice),
@@ -151,7 +151,7 @@ func leaveBetween(w *fixture) {
 	}
 }
 
-// leaveDetail: what was kept beside an entry is not taken for that of a later one.
+// leaveDetail: the detail of an entry does not become that of a later entry with its key.
 func leaveDetail(w *fixture) {
 	o := w.open()
 	for _, end := range []func(ref driver.Ref){
@@ -228,13 +228,13 @@ func behind(w *fixture) (holder *owner, held, own driver.Ref, r *recorder) {
 }
 
 // awaitTruth waits for the end of the entry right before own, and requires that own is
-// first now if the event says so.
+// first now if the event has First.
 func (r *recorder) awaitTruth(own driver.Ref) driver.Event {
 	r.o.w.t.Helper()
 	gone := r.await(driver.Gone)
 	if gone.First {
 		v := r.o.read(driver.ReadRequest{Queue: own.Queue, Upto: own.Place})
-		assert.Equal(r.o.w.t, []driver.Ref{own}, refs(v.Entries), "nobody was ahead of it")
+		assert.Equal(r.o.w.t, []driver.Ref{own}, refs(v.Entries), "no entry was ahead of it")
 		assert.True(r.o.w.t, v.Complete)
 	}
 	return gone

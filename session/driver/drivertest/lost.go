@@ -63,7 +63,7 @@ func joinSurvives(w *fixture, f fault.Kind) {
 	}
 }
 
-// ifEmptySurvives: a session that asks again must not take its own entry for another's.
+// ifEmptySurvives: a session that repeats the request must not take its own entry for another's.
 func ifEmptySurvives(w *fixture, f fault.Kind) {
 	o := w.open()
 	req := plain()

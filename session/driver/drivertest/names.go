@@ -47,7 +47,7 @@ func joinEach(w *fixture, o *owner, all []string) map[string]driver.Entry {
 	made := make(map[string]driver.Entry, len(all))
 	for _, name := range all {
 		j := o.join(name)
-		require.Zero(w.t, j.View.Count, "nobody is ahead in %q", name)
+		require.Zero(w.t, j.View.Count, "no entry is ahead in %q", name)
 		made[name] = j.Entry
 	}
 	for _, name := range all {

@@ -119,14 +119,14 @@ func rows() []row {
 	}
 }
 
-// opTry is one line of a table: a row, and what is to be done if its condition is met.
+// opTry is one row of a table with an Op: its condition, and the change if the condition is met.
 type opTry struct {
 	row
 	bound, deletes bool
 }
 
-// tries are all lines. What makes no sense is left out: deleting what must be absent, and
-// binding what is there and is not bound.
+// tries returns all rows with the Ops that make sense for them: none deletes a record that
+// must be absent, and none binds a record that is there and not bound.
 func tries() []opTry {
 	var all []opTry
 	for _, r := range rows() {
@@ -165,7 +165,7 @@ func (x opTry) prepare(o *owner, name string) (driver.Op, driver.Record) {
 	return driver.Op{Record: name, If: x.cond(once), Value: op(name, driver.Cond{}, written).Value, Bound: x.bound}, o.record(queue, name)
 }
 
-// opsTable tries each line together with a second Op whose condition is met.
+// opsTable runs each row together with a second Op whose condition is met.
 func opsTable(w *fixture, v verb, optionals bool) {
 	o, by := w.open(), w.open()
 	var ended, stay []string // records that end with o, and that do not

@@ -57,7 +57,7 @@ func checkView(w *fixture, j driver.Joined, ahead []driver.Joined) {
 	assert.Equal(w.t, len(there), j.View.Count, "how many are ahead")
 	require.LessOrEqual(w.t, len(shown), len(there))
 	assert.Equal(w.t, there[len(there)-len(shown):], shown, "the nearest, in order")
-	assert.Equal(w.t, len(shown) == len(there), j.View.Complete, "Complete: nobody stands before them")
+	assert.Equal(w.t, len(shown) == len(there), j.View.Complete, "Complete: no entry is before them")
 }
 
 func joinedRefs(all []driver.Joined) []driver.Ref {
@@ -154,7 +154,7 @@ func twoEntries(w *fixture) {
 	require.NotEqual(w.t, a.Entry.Ref, b.Entry.Ref)
 	assert.NotEqual(w.t, a.Entry.Key, b.Entry.Key, "two entries at one time have two keys")
 	assert.Equal(w.t, 1, b.View.Count)
-	w.count(2, queue, "both stand")
+	w.count(2, queue, "both have joined")
 
 	o.leave(a.Entry.Ref)
 	assert.Equal(w.t, []driver.Ref{b.Entry.Ref}, refs(o.list(queue)), "the other stays")

@@ -14,7 +14,7 @@ import (
 // reads: part of a queue, as of one moment that is not older than what is known.
 func reads() []testCase {
 	return []testCase{
-		{"ReadShowsThePartThatIsAskedFor", readPart},
+		{"ReadShowsTheRequestedPart", readPart},
 		{"ReadShowsTheFirstOnes", readFirst},
 		{"ReadOfAnUnknownQueueIsEmptyAndComplete", readUnknown},
 		{"ReadIsNotOlderThanAnAnswer", readAfterAnswer},
@@ -62,7 +62,7 @@ func readPart(w *fixture) {
 				require.GreaterOrEqual(w.t, len(got), want, what)
 				require.LessOrEqual(w.t, len(got), len(part), what)
 				assert.Equal(w.t, part[len(part)-len(got):], got, what)
-				assert.Equal(w.t, len(got) == len(part), v.Complete, "%s: Complete if nobody stands before the first shown", what)
+				assert.Equal(w.t, len(got) == len(part), v.Complete, "%s: Complete if no entry is before the first shown", what)
 				assert.Contains(w.t, []int{-1, len(part)}, v.Count, what)
 			}
 		}
@@ -80,7 +80,7 @@ func readFirst(w *fixture) {
 		got := refs(v.Entries)
 		require.GreaterOrEqual(w.t, len(got), []int{4, 1, 2, 3, 4, 4}[n])
 		assert.Equal(w.t, all[:len(got)], got, "first %d", n)
-		assert.Equal(w.t, len(got) == len(all), v.Complete, "Complete if nobody stands behind the last shown")
+		assert.Equal(w.t, len(got) == len(all), v.Complete, "Complete if no entry is behind the last shown")
 		assert.Contains(w.t, []int{-1, len(all)}, v.Count)
 	}
 }

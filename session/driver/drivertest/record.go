@@ -47,7 +47,7 @@ func recordBound(w *fixture) {
 	}
 }
 
-// recordAlone: records are neither counted nor named, nor in anybody's way.
+// recordAlone: records are neither counted nor named, and delay no entry.
 func recordAlone(w *fixture) {
 	o, by := w.open(), w.observe()
 	all := []string{"limit", "ledger", "done", "slot/0", "slot/17"}
@@ -160,19 +160,19 @@ func recordUpdateRace(w *fixture) {
 	})
 }
 
-// recordChanges has two sessions each add words to a record at once.
+// recordChanges has two sessions add letters to a record at the same time.
 func recordChanges(w *fixture) {
-	const words = "abcdefgh"
+	const letters = "abcdefgh"
 	one, two := w.open(), w.open()
 	var all sync.WaitGroup
-	add := func(o *owner, words string) {
-		for i := 0; i < len(words); {
+	add := func(o *owner, letters string) {
+		for i := 0; i < len(letters); {
 			v, err := o.Read(w.ctx, driver.ReadRequest{Queue: queue, Records: []string{"done"}})
 			if !assert.NoError(w.t, err) {
 				return
 			}
 			r := v.Records["done"]
-			_, err = o.Update(w.ctx, driver.UpdateRequest{Queue: queue, Ops: []driver.Op{op("done", driver.At(r.Version), string(r.Value)+words[i:i+1])}})
+			_, err = o.Update(w.ctx, driver.UpdateRequest{Queue: queue, Ops: []driver.Op{op("done", driver.At(r.Version), string(r.Value)+letters[i:i+1])}})
 			var refused *driver.RefusedError
 			if err == nil {
 				i++
@@ -181,11 +181,11 @@ func recordChanges(w *fixture) {
 			}
 		}
 	}
-	all.Go(func() { add(one, words[:4]) })
-	all.Go(func() { add(two, words[4:]) })
+	all.Go(func() { add(one, letters[:4]) })
+	all.Go(func() { add(two, letters[4:]) })
 	all.Wait()
 	one.fresh(queue)
-	for word := range strings.SplitSeq(words, "") {
-		assert.Equal(w.t, 1, strings.Count(one.value("done"), word), word)
+	for letter := range strings.SplitSeq(letters, "") {
+		assert.Equal(w.t, 1, strings.Count(one.value("done"), letter), letter)
 	}
 }

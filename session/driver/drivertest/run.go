@@ -17,7 +17,7 @@ type topic struct {
 	name  string
 	cases []testCase
 
-	alone      bool // never beside others
+	alone      bool // runs while no other case runs
 	replicated bool // see Harness.Replicated
 }
 
@@ -62,20 +62,20 @@ func topics() []topic {
 // t.Parallel after them, and the others run in parallel with each other and with the
 // other parallel tests of the package.
 func Run(t *testing.T, h Harness) {
-	var beside []topic
+	var parallel []topic
 	for _, tp := range topics() {
 		switch {
 		case h.Topics != nil && !slices.Contains(h.Topics, tp.name), h.Replicated && !tp.replicated:
 		case tp.alone:
 			t.Run(tp.name, func(t *testing.T) { tp.run(t, h, false) })
 		default:
-			beside = append(beside, tp)
+			parallel = append(parallel, tp)
 		}
 	}
 	if h.Parallel {
 		t.Parallel()
 	}
-	for _, tp := range beside {
+	for _, tp := range parallel {
 		t.Run(tp.name, func(t *testing.T) { tp.run(t, h, h.Parallel) })
 	}
 }

@@ -132,7 +132,7 @@ func entriesLive(w *fixture) {
 	w.eventually(func() bool { return o.losses() > 0 }, "the loss is reported after the cut")
 }
 
-// over requires that a session that is over says so.
+// over requires that all methods of a session report that it is over.
 func (o *owner) over(kept driver.Ref) {
 	o.w.t.Helper()
 	for _, c := range calls() {
@@ -305,8 +305,8 @@ func leaks() []testCase {
 	}
 }
 
-// noLeak opens a session that watches and waits, ends it in some way, and looks for what
-// runs on. Ends that leave the session at the service are made up for.
+// noLeak opens a session that watches and waits, ends it by end, and checks that no
+// goroutine is left. A session that end leaves at the service is ended there.
 func noLeak(w *fixture, end func(o *owner)) {
 	ahead := w.svc.PutForeign(w.t, queue, true) // by a client whose goroutines are not counted
 	c := w.client()

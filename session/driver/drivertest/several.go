@@ -11,24 +11,24 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// several: entries in several queues are made and left as one. What else a join must
-// stand is in other topics, which join several queues too.
+// several: entries in several queues are made and left as one. Other topics join several
+// queues too.
 func several() []testCase {
 	return []testCase{
 		{"EntriesOfOneJoinHaveOneToken", severalToken},
 		{"JoinsOfSeveralQueuesHaveOneOrder", severalOrder},
 		{"NothingIsMadeIfOneQueueIsTaken", severalTaken},
 		{"NothingIsMadeIfOneOpIsRefused", severalRefused},
-		{"AsManyQueuesAsInfoSays", severalMost},
+		{"AsManyQueuesAsInfoAllows", severalMost},
 		{"QueuesWithinOneAnotherAreRefused", severalWithin},
-		{"EachEntryIsAnsweredHowItWent", severalLeft},
+		{"TheAnswerShowsHowEachEntryWent", severalLeft},
 	}
 }
 
 // queues are some queues, of which the first is the one of other cases.
 func queues() []string { return []string{queue, "orders/ship", "gpu"} }
 
-// requests asks to join each queue.
+// requests returns a request to join each queue.
 func requests(names ...string) []driver.JoinRequest {
 	all := make([]driver.JoinRequest, 0, len(names))
 	for _, name := range names {

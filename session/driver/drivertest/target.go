@@ -16,7 +16,7 @@ import (
 // not there yet.
 func targets() []testCase {
 	all := []testCase{{"ACanceledWatchOfATargetIsSilent", targetCanceled}}
-	for _, s := range stories() {
+	for _, s := range targetCases() {
 		all = append(all,
 			testCase{s.name + "IsReported", func(w *fixture) { targetReported(w, s, w.open().armedAt(s.target), w.observe().armedAt(s.target)) }},
 			testCase{s.name + "IsReportedToAWatchBegunWhileCut", func(w *fixture) { targetReported(w, s, w.open().watchWhileCut(s.target)) }},
@@ -40,15 +40,15 @@ func (o *owner) armedAt(t driver.Target) *recorder {
 	return r
 }
 
-// story is a target, and what happens to it: each step changes what a Read shows of it.
-type story struct {
+// targetCase is a target and its changes: each step changes what a Read shows of it.
+type targetCase struct {
 	name   string
 	target driver.Target
 	steps  func(o *owner) []func()
 }
 
-func stories() []story {
-	return []story{
+func targetCases() []targetCase {
+	return []targetCase{
 		{"WhatHappensToAQueue", ofQueue(queue), queueSteps},
 		{"WhatHappensToAQueueOfYieldRequests", ofQueue(driver.AskQueue(queue)), yieldSteps},
 		{"WhatHappensToHolders", ofHolders(), holderSteps},
@@ -110,13 +110,13 @@ func recordSteps(o *owner) []func() {
 	req := plain()
 	req.Ops = []driver.Op{bound(op("slot/0", driver.Absent(), "c"))}
 	var e driver.Ref
-	strike := []driver.Op{op("slot/0", driver.Equal([]byte("c")), "")}
+	free := []driver.Op{op("slot/0", driver.Equal([]byte("c")), "")}
 	return []func(){
 		func() { o.set("slot/0", "a") },
 		func() { o.set("slot/0", "b") },
 		func() { o.set("slot/0", "") },
 		func() { e = o.joinWith(req).Entry.Ref },
-		func() { o.leaveWith(driver.LeaveRequest{Ref: e, Ops: strike}) },
+		func() { o.leaveWith(driver.LeaveRequest{Ref: e, Ops: free}) },
 		func() { e = o.joinWith(req).Entry.Ref },
 		func() { require.NoError(w.t, o.end()) },
 	}
@@ -145,7 +145,7 @@ func (r *recorder) follow(by *owner) {
 	r.awaitNews(func() bool { return reflect.DeepEqual(want, r.o.shown(r.target)) })
 }
 
-func targetReported(w *fixture, s story, watches ...*recorder) {
+func targetReported(w *fixture, s targetCase, watches ...*recorder) {
 	by := w.observe()
 	for i, step := range s.steps(w.open()) {
 		before := by.shown(s.target)
@@ -159,7 +159,7 @@ func targetReported(w *fixture, s story, watches ...*recorder) {
 
 // targetOverCut: what happened while a client was cut off is reported after it, and so is
 // what happens then.
-func targetOverCut(w *fixture, s story, d fault.Direction) {
+func targetOverCut(w *fixture, s targetCase, d fault.Direction) {
 	by := w.observe()
 	r := w.open().armedAt(s.target)
 	for i, step := range s.steps(w.open()) {
@@ -177,7 +177,7 @@ func targetOverCut(w *fixture, s story, d fault.Direction) {
 
 func targetCanceled(w *fixture) {
 	o, by := w.open(), w.open()
-	for _, s := range stories() {
+	for _, s := range targetCases() {
 		canceled, stop := by.armed("canceled", s.target)
 		still := by.armedAt(s.target)
 		stop()

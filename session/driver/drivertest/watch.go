@@ -69,6 +69,7 @@ func watchGone(w *fixture, e ending) {
 	neverArmed(by, ref)
 	neverArmed(by, ref)
 	if e.name == "Leave" || e.name == "Deletion" {
+		o.fresh(queue)
 		neverArmed(o, ref)
 	}
 }
@@ -155,7 +156,7 @@ func (o *owner) watchWhileCut(t driver.Target) (r *recorder) {
 	o.c.Cut(fault.Both)
 	ended := make(chan struct{})
 	close(ended) // Watch takes no context: it must return at once
-	w.prompt(o.c, "Watch", ended, func() { r, _ = o.watch("begun while cut off", t) })
+	w.prompt(o.c, "Watch", ended, func() { r, _ = o.watch("begun during the cut", t) })
 	time.Sleep(w.h.TTL / 20)
 	o.c.Heal()
 	r.await(driver.Armed)

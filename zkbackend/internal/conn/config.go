@@ -16,7 +16,7 @@ type Config struct {
 	Servers []string
 
 	// Dial makes connections, and gets the addresses as they are in Servers. It returns when its context
-	// ends. Nil means net.Dialer; then each address that a host's name stands for is tried on its own.
+	// ends. Nil means net.Dialer; then each address of a host is tried on its own.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// TLS turns on TLS. Without a ServerName each connection verifies the host in Servers.
@@ -26,30 +26,30 @@ type Config struct {
 	// because package fmt would print the credentials of a field. Nil means none.
 	Auth func() []Auth
 
-	// TTL is the session timeout to ask for. The servers may give another: see Session.TTL.
+	// TTL is the session timeout that is requested. The servers may grant another: see Session.TTL.
 	TTL time.Duration
 
 	// Margin is how long before the end of a TTL the deadline is. Open refuses a TTL of which renewals
 	// would leave less than a quarter.
 	Margin func(ttl time.Duration) time.Duration
 
-	// Proof is which answers are renewals. TickTime is the servers' tickTime, on which the pace of
-	// heartbeats depends in an ensemble.
+	// Proof is which answers are renewals. TickTime is the servers' tickTime; the pace of heartbeats
+	// depends on it in an ensemble.
 	Proof    Proof
 	TickTime time.Duration
 
-	// Renewed is called with the time at which a request was sent that proves that the service had the
-	// session then, and with the session's TTL. It may be called from any goroutine, before Open
-	// returns, and must not block.
+	// Renewed is called when an answer proves that the service had the session: with the time at which
+	// the request for it was sent, and with the session's TTL. It may be called from any goroutine and
+	// before Open returns, and must not block.
 	Renewed func(sent driver.Instant, ttl time.Duration)
 
-	// Gone is called once when the session can no longer be trusted, unless Abandon or Close was called
-	// before: it expired, an operator ended it, or a server gave it a shorter timeout. It may be called
-	// from any goroutine, and must not block.
+	// Gone is called once when the session expired, an operator ended it, or its renewals prove nothing
+	// any more, unless Abandon or Close was called before. It may be called from any goroutine, and must
+	// not block.
 	Gone func(err error)
 
 	// Observer asks for a session without ephemeral nodes. TTL, Margin, Proof, Renewed and Gone are not
-	// used. When it expires, another one takes its place.
+	// used. When it expires, the Session goes on with a new one.
 	Observer bool
 
 	Logger *slog.Logger
@@ -68,22 +68,14 @@ func (a Auth) String() string { return a.Scheme + ":(hidden)" }
 // GoString returns the scheme.
 func (a Auth) GoString() string { return a.String() }
 
-// Proof is which answers prove that the service has the session. Why is in heart.go.
+// Proof is which answers prove that the service has the session. Its values are those of zkbackend.Proof,
+// which has more about them. The reasons are in heart.go.
 type Proof int
 
+// The proofs.
 const (
-	// ProofAuto is ProofPing if one server is configured and that server reports that it is standalone,
-	// and ProofSync otherwise. The server is asked on every new connection, and the session ends if it
-	// has become part of an ensemble.
-	ProofAuto Proof = iota
-
-	// ProofPing counts any answer to a heartbeat. On an ensemble this is unsafe.
-	ProofPing
-
-	// ProofSync counts answers to Sync, which come from the leader.
-	ProofSync
-
-	// ProofQuorum counts answers to writes that change nothing. So it also detects a deposed leader that
-	// has not yet noticed.
-	ProofQuorum
+	ProofAuto   Proof = iota // ProofPing if the only server reports that it is standalone, and else ProofSync
+	ProofPing                // any answer to a heartbeat; on an ensemble this is unsafe
+	ProofSync                // answers to Sync, which come from the leader
+	ProofQuorum              // answers to writes that change nothing
 )

@@ -1,11 +1,13 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,10 +24,10 @@ import (
 type connection struct {
 	addr     string
 	out      *outbox
-	hello    handshake
+	granted  handshake      // what the server has answered to the handshake
 	sent     driver.Instant // when the handshake was sent
 	unproven bool           // ... which proves nothing by itself, see chain
-	alone    bool           // what standalone has found on the first connection
+	alone    bool           // on the first connection: what standalone has returned
 	socket   *socket
 	lib      *zk.Conn
 	events   <-chan zk.Event // closed when the library has come to its end
@@ -35,38 +37,38 @@ type connection struct {
 	pending chan struct{} // of the receiving goroutine: the delivery of the last reply
 
 	// Guarded by outbox.mu.
-	urgent []*flight // not given to the library; they go before all that waits
-	door   *flight   // given to the library, and not sent
-	asked  []*flight // sent and not answered, in order
-	active time.Time // when a reply came last, or began to be due
-	served bool      // an answer was delivered
+	urgent     []*flight // requests of the connection itself, which are sent before those that wait
+	unsent     *flight   // given to the library, and not sent yet
+	unanswered []*flight // sent and not answered, in order
+	active     time.Time // when the last reply came, or the next began to be due
+	served     bool      // an answer was delivered
 
-	calls   sync.WaitGroup // requests with the library
+	calls   sync.WaitGroup // requests that the library has
 	failing sync.Once
-	cause   error         // why it is down
-	down    chan struct{} // it is of no use any more
-	freed   chan struct{} // the library was told to end
+	cause   error         // why the connection is down; set before down is closed
+	down    chan struct{} // closed when the connection is of no use any more
+	freed   chan struct{} // closed when the library's Close has returned
 }
 
-// newConnection puts the client library on top of a socket on which the handshake was done.
+// newConnection starts a client library on a socket on which the handshake was done.
 func newConnection(s net.Conn, addr string, h handshake, out *outbox, event func(zk.Event), expired func(error)) *connection {
 	c := &connection{
-		addr: addr, out: out, hello: h, expired: expired, down: make(chan struct{}), freed: make(chan struct{}),
+		addr: addr, out: out, granted: h, expired: expired, down: make(chan struct{}), freed: make(chan struct{}),
 	}
 	c.socket = newSocket(s, c, h.packet)
-	c.out.mu.Lock() // nothing asks for lib before it is set
+	c.out.mu.Lock() // free waits until lib is set
 	defer c.out.mu.Unlock()
 	c.lib, c.events, _ = zk.Connect([]string{addr}, h.ttl, // it fails only if the host provider does
 		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return c.socket, nil }),
 		zk.WithHostProvider(&onlyHost{server: addr}), zk.WithEventCallback(event),
 		zk.WithLogger(silent{}), zk.WithLogInfo(false),
-		// A longer request does not fit, and is refused before it is sent.
+		// The library refuses a request that does not fit, before it sends anything.
 		zk.WithMaxConnBufferSize(4+longestRequest), zk.WithMaxBufferSize(maxReply),
 	)
 	return c
 }
 
-// written is called with each packet that the library is about to send.
+// written is called with each packet that the library is about to send, and returns the packet to send.
 func (c *connection) written(packet []byte) []byte {
 	xid, _, ok := requestHeader(packet)
 	if !ok || xid < 0 { // a ping
@@ -74,16 +76,16 @@ func (c *connection) written(packet []byte) []byte {
 	}
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	f := c.door
+	f := c.unsent
 	if f == nil {
 		c.fail(errOrder)
 		return packet
 	}
-	c.door, f.xid, f.size, f.sent = nil, xid, len(packet)-4, c.out.clock.Now()
-	if len(c.asked) == 0 {
+	c.unsent, f.xid, f.size, f.sent = nil, xid, len(packet)-4, c.out.clock.Now()
+	if len(c.unanswered) == 0 {
 		c.active = time.Now()
 	}
-	c.asked = append(c.asked, f)
+	c.unanswered = append(c.unanswered, f)
 	c.out.next(c)
 	if f.watched {
 		return setWatch(packet)
@@ -91,26 +93,26 @@ func (c *connection) written(packet []byte) []byte {
 	return packet
 }
 
-// replied is called with the header of each reply, in the library's receiving goroutine. A server
-// answers the requests of a connection in order.
+// replied is called with the header of each reply, in the library's receiving goroutine. A server answers
+// the requests of a connection in order, so the reply is to the first request that is unanswered.
 func (c *connection) replied(h replyHeader) {
 	if h.xid < 0 { // an event, or the answer to a ping
 		return
 	}
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	if len(c.asked) == 0 || c.asked[0].xid != h.xid {
+	if len(c.unanswered) == 0 || c.unanswered[0].xid != h.xid {
 		c.fail(errOrder)
 		return
 	}
-	c.active, c.pending = time.Now(), c.asked[0].delivered
+	c.active, c.pending = time.Now(), c.unanswered[0].delivered
 	if h.zxid > c.zxid.Load() {
 		c.zxid.Store(h.zxid)
 	}
 }
 
-// settled waits until the answer in the last reply has been delivered. The receiving goroutine calls
-// it before it takes in the next packet.
+// settled blocks until the answer in the last reply was delivered. The receiving goroutine calls it before it
+// reads the next packet.
 func (c *connection) settled() {
 	if c.pending != nil {
 		<-c.pending
@@ -118,16 +120,13 @@ func (c *connection) settled() {
 	}
 }
 
-// ask sends a request before all that waits, and waits for the answer.
+// ask sends a request before all requests that wait, and blocks until the answer comes.
 func (c *connection) ask(ctx context.Context, req Request) (Answer, error) {
 	f := newFlight(req, false)
 	c.out.addTo(c, f)
 	select {
-	case a, ok := <-f.late:
-		if !ok {
-			return Answer{}, f.err
-		}
-		return a, a.Err
+	case r := <-f.reply:
+		return r.Answer, cmp.Or(r.err, r.Err)
 	case <-c.down:
 		if driver.Incurable(c.cause) {
 			return Answer{}, c.cause
@@ -138,8 +137,9 @@ func (c *connection) ask(ctx context.Context, req Request) (Answer, error) {
 	}
 }
 
-// standalone reports whether the server is the only one of its service, by what it shows of its ensemble: a name
-// may stand for many. What cannot be read is taken for an ensemble: that is the safe side.
+// standalone reports whether the server is the only one of its service. It reads the server's configuration,
+// because one address may lead to many servers. A configuration that cannot be read counts as an ensemble's, where
+// more is needed for a renewal.
 func (c *connection) standalone(ctx context.Context) (bool, error) {
 	a, err := c.ask(ctx, Get("/zookeeper/config"))
 	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrSessionOver) || driver.Incurable(err) {
@@ -149,7 +149,7 @@ func (c *connection) standalone(ctx context.Context) (bool, error) {
 }
 
 // prepare sends what comes first on a connection: the logins, and a Sync. It does not wait for the answers, since
-// what is sent behind them is carried out behind them. If one of them is refused, the connection is lost.
+// the server carries out requests in order. If the server refuses one of them, the connection fails.
 func (c *connection) prepare(auth []Auth) {
 	first := func(req Request, describe func(error) error) {
 		c.out.addTo(c, &flight{Request: req, answered: func(a Answer, err error) {
@@ -164,37 +164,33 @@ func (c *connection) prepare(auth []Auth) {
 	first(Sync(), func(err error) error { return fmt.Errorf("sync: %w", err) })
 }
 
-// failed adds to an error of which login it is, and whether the server refused it.
+// failed returns the error of a login, which names the scheme and wraps driver.ErrDenied if the server refused it.
 func (a Auth) failed(err error) error {
 	if errors.Is(err, zk.ErrAuthFailed) {
-		err = fmt.Errorf("%w: it was refused: %w", driver.ErrDenied, err)
+		err = fmt.Errorf("%w: the login was refused: %w", driver.ErrDenied, err)
 	}
 	return fmt.Errorf("login with scheme %q: %w", a.Scheme, err)
 }
 
-// silence returns for how long no reply has come while one was due. Requests are answered in order,
-// so an answer that is late behind many others is no sign of trouble.
+// silence returns for how long no reply has come while one was due. Any reply ends a silence: an answer that
+// comes late, behind many others, is no sign of trouble.
 func (c *connection) silence() time.Duration {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	if len(c.asked) == 0 {
+	if len(c.unanswered) == 0 {
 		return 0
 	}
 	return time.Since(c.active)
 }
 
-// closedByServer reports whether the connection, which is down, was closed by the other side.
+// closedByServer reports whether the server has closed the connection, which is down.
 func (c *connection) closedByServer() bool {
-	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
-		if errors.Is(c.cause, err) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE},
+		func(err error) bool { return errors.Is(c.cause, err) })
 }
 
-// fail takes the connection for lost and brings the library to its end. It does not wait for that,
-// and takes no lock.
+// fail ends the connection because of err, and has the library ended. It does not wait for that, and takes no
+// lock. Only the first call has an effect.
 func (c *connection) fail(err error) {
 	c.failing.Do(func() {
 		c.cause = err
@@ -204,31 +200,30 @@ func (c *connection) fail(err error) {
 	})
 }
 
-// free ends the library. It ends by itself: see socket.
+// free ends the library, which needs nothing of the network for that: see socket.
 func (c *connection) free() {
 	defer close(c.freed)
-	// Not while it takes in a reply: it would read a result and write it at the same time.
+	// Close while the library decodes a reply would be a data race on the result.
 	<-c.socket.quiet
-	c.out.mu.Lock() // lib is set
+	c.out.mu.Lock() // until newConnection has set lib
 	lib := c.lib
 	c.out.mu.Unlock()
 	lib.Close()
 }
 
-// end takes the connection down and waits until nothing of it runs any more. It takes no time:
-// nothing in it waits for the network.
+// end ends the connection and blocks until no goroutine of it runs any more. No step waits for the network.
 func (c *connection) end(err error) {
 	c.fail(err)
 	<-c.freed
 	for range c.events {
 		continue // until it is closed
 	}
-	c.out.mu.Lock()   // whoever has not seen it down has added its call
+	c.out.mu.Lock()   // outbox.next, if it has not seen the connection down, has added to calls
 	c.out.mu.Unlock() //nolint:staticcheck // see above
 	c.calls.Wait()
 }
 
-// onlyHost knows one server, and lets the library rest if it asks for another.
+// onlyHost is a zk.HostProvider with one server. If the library asks again, onlyHost makes it pause.
 type onlyHost struct {
 	server string
 	asked  bool

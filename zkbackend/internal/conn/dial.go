@@ -22,8 +22,8 @@ type dialer struct {
 	cfg *Config
 
 	mu   sync.Mutex
-	next int   // which server comes next
-	why  error // of the last attempt, if that failed
+	next int   // the server before the next attempt; it begins at random, so that sessions spread over the servers
+	why  error // of the last attempt; nil if it succeeded
 }
 
 // finalError is an error that would be the same at another server.
@@ -31,9 +31,9 @@ type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// each opens a socket to one address of the servers after the other and calls f with it, until f
-// succeeds or fails in a way in which it would elsewhere too, or ctx ends. The context of f ends, and
-// the socket with it, when the address has taken too long.
+// each opens a socket to one address of the servers after the other and calls f with it, until f succeeds
+// or returns a finalError, or ctx ends. One address gets a limited time: then the context of f ends, and the
+// socket is closed.
 func (d *dialer) each(ctx context.Context, ttl time.Duration, f func(ctx context.Context, socket net.Conn, addr string) error) error {
 	failures := map[string]error{}
 	for pass := 0; ; pass++ {
@@ -48,7 +48,7 @@ func (d *dialer) each(ctx context.Context, ttl time.Duration, f func(ctx context
 					return d.unreachable(ctx, failures)
 				}
 				if why, ok := errors.AsType[net.Error](err); failures[addr] == nil || !ok || !why.Timeout() {
-					failures[addr] = err // that it took too long says less than an earlier reason
+					failures[addr] = err // a timeout explains less than an earlier reason
 				}
 			}
 		}
@@ -59,7 +59,7 @@ func (d *dialer) each(ctx context.Context, ttl time.Duration, f func(ctx context
 	}
 }
 
-// once is one attempt of each.
+// once makes one attempt of each. f owns the socket if it succeeds.
 func (d *dialer) once(ctx context.Context, limit time.Duration, server, addr string,
 	f func(ctx context.Context, socket net.Conn, addr string) error,
 ) error {
@@ -83,19 +83,15 @@ func (d *dialer) once(ctx context.Context, limit time.Duration, server, addr str
 	return err
 }
 
-// server returns the next server. A dialer begins with any of them, so that not all sessions are on
-// the same one.
+// server returns the next server.
 func (d *dialer) server() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.next == 0 {
-		d.next = 1 + rand.N(len(d.cfg.Servers))
-	}
 	d.next++
 	return d.cfg.Servers[d.next%len(d.cfg.Servers)]
 }
 
-// failure returns why the last attempt failed; nil if it did not.
+// failure returns why the last attempt failed, or nil.
 func (d *dialer) failure() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +120,7 @@ func (d *dialer) socket(ctx context.Context, server, addr string) (net.Conn, err
 	return secure, nil
 }
 
-// cut closes a connection at once. The Close of TLS says goodbye first, which may take five seconds.
+// cut closes a connection at once. tls.Conn.Close would send an alert first, which may take five seconds.
 func cut(c net.Conn) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -132,8 +128,8 @@ func cut(c net.Conn) {
 	_ = c.Close()
 }
 
-// resolve returns the addresses of a server: a name may stand for several, and each of them may be
-// the one that does not answer.
+// resolve returns the addresses of a server. A name may have several. net.Dialer would connect to the first
+// that accepts, again and again, although that server answers no handshake.
 func (d *dialer) resolve(ctx context.Context, server string) []string {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil || net.ParseIP(host) != nil || d.cfg.Dial != nil {
@@ -143,7 +139,7 @@ func (d *dialer) resolve(ctx context.Context, server string) []string {
 	defer cancel()
 	addrs, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil || len(addrs) == 0 {
-		return []string{server} // the dialer's error is as good
+		return []string{server} // the dialer returns the error
 	}
 	for i, a := range addrs {
 		addrs[i] = net.JoinHostPort(a, port)
@@ -152,7 +148,7 @@ func (d *dialer) resolve(ctx context.Context, server string) []string {
 	return addrs
 }
 
-// unreachable describes why no server could be had, one by one.
+// unreachable returns the error of a context that ended, with the reason for each address.
 func (d *dialer) unreachable(ctx context.Context, failures map[string]error) error {
 	all := []error{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(d.cfg.Servers, ", "), context.Cause(ctx))}
 	for addr, err := range failures {

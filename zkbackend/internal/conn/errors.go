@@ -22,13 +22,9 @@ var (
 
 // UnknownError is the error of a request that was sent and whose answer has not come.
 type UnknownError struct {
-	// Late receives the answer if that comes after the context has ended, and is closed when the
-	// connection is lost without it.
-	Late <-chan Answer
-
-	// Err is why there is no answer. It wraps driver.ErrUnavailable, driver.ErrSessionOver, or
-	// driver.ErrRefused: large requests have ended three connections in a row, so this one is
-	// probably longer than what the servers take. Then the caller must not send it again.
+	// Err is why there is no answer. It wraps driver.ErrUnavailable, driver.ErrSessionOver or
+	// driver.ErrRefused. The last means that large requests have ended three connections in a row,
+	// so this one is probably longer than what the servers take: the caller must not send it again.
 	Err error
 }
 
@@ -38,7 +34,7 @@ func (e *UnknownError) Error() string { return fmt.Sprintf("outcome unknown: %v"
 // Unwrap returns Err.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// Why a connection or a session has ended.
+// The reasons why a connection or a session ends.
 var (
 	errSilent    = errors.New("no answer") // for so long that the connection is taken for dead
 	errOrder     = errors.New("a request or a reply came out of order")
@@ -47,27 +43,19 @@ var (
 	errShortened = errors.New("zookeeper: the session was given a shorter timeout")
 	errEnsemble  = errors.New("zookeeper: a standalone server has joined an ensemble, where the session needs other renewals")
 
-	// errOddAnswer: a transaction was answered by something else. What it did is unknown.
+	// errOddAnswer: the answer is not that of the transaction. Whether that was carried out is unknown.
 	errOddAnswer = errors.New("zookeeper: the answer to a transaction has the wrong form")
+
+	// errSize: a packet is longer than the limit, or too short.
+	errSize = errors.New("there are too many children, or this is no ZooKeeper server")
 )
 
-// sizeError: a packet is longer than what is read, or too short.
-type sizeError struct {
-	size uint32
-	most int
-}
-
-func (e *sizeError) Error() string {
-	return fmt.Sprintf("a packet of %d bytes, want %d to %d: there are too many children, or this is no ZooKeeper server",
-		e.size, headerSize, e.most)
-}
-
-// A server answers a request that is longer than its jute.maxbuffer by closing the connection. To
-// send it for ever would cut off everything else of the session each time.
+// A server closes the connection on a request that is longer than its jute.maxbuffer. If the session sent
+// such a request again and again, every other request of it would lose its connection each time too.
 const (
-	longestRequest = 0xfffff  // jute.maxbuffer by default
-	largeRequest   = 64 << 10 // what is called large: no server is known to take less
-	maxCuts        = 3        // connections in a row that large requests may end
+	longestRequest = 0xfffff  // the default of jute.maxbuffer
+	largeRequest   = 64 << 10 // a longer request is large; no server is known to have a lower limit
+	maxCuts        = 3        // how many connections in a row large requests may end
 )
 
 // cutTooOften is the error of a large request on which servers have closed the connection.
@@ -85,46 +73,32 @@ func notSent(err error) error {
 	return fmt.Errorf("%w: the request cannot be sent: %w", driver.ErrRefused, err)
 }
 
-// outcome is what an error says of its request.
-type outcome int
-
-const (
-	done    outcome = iota // nil
-	refused                // answered, and not carried out
-	expired                // answered: there is no such session
-	lost                   // not answered, or by a server that cannot serve
-)
-
-// outcomeOf reads an error of the library. For codes that it does not know the library has only a text, with the code
-// in it; they get an error of this package.
-func outcomeOf(err error) (outcome, error) {
-	switch {
-	case err == nil:
-		return done, nil
-	case errors.Is(err, zk.ErrSessionExpired):
-		return expired, err
-	}
+// serverError reports whether an error of the library is a server's answer, so that the request was not carried
+// out. It returns the error. Where the library has no value for a code, only a text with the number, the error also
+// wraps one that has a value.
+func serverError(err error) (answered bool, _ error) {
 	for _, e := range []error{
 		zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals, zk.ErrNodeExists,
 		zk.ErrNotEmpty, zk.ErrInvalidACL, zk.ErrInvalidFlags, zk.ErrAuthFailed, zk.ErrInvalidPath, zk.ErrBadArguments,
+		zk.ErrSessionExpired,
 	} {
 		if errors.Is(err, e) {
-			return refused, err
+			return true, err
 		}
 	}
 	switch code, ok := strings.CutPrefix(err.Error(), "unknown error: "); {
-	case !ok, // zk.ErrSessionMoved too: another connection speaks for the session
+	case !ok, // also zk.ErrSessionMoved: the session is on another connection
 		code == "-1", code == "-4", code == "-7", code == "-127": // system error, connection loss, timeout, overload
-		return lost, err
+		return false, err
 	case code == "-125":
-		return refused, fmt.Errorf("%w: %w", ErrQuota, err)
+		return true, fmt.Errorf("%w: %w", ErrQuota, err)
 	case code == "-6":
-		return refused, fmt.Errorf("%w: %w", ErrUnimplemented, err)
+		return true, fmt.Errorf("%w: %w", ErrUnimplemented, err)
 	}
-	return refused, fmt.Errorf("%w: %w", zk.ErrAPIError, err)
+	return true, fmt.Errorf("%w: %w", zk.ErrAPIError, err)
 }
 
-// ended is the error of what a context has ended; why is what kept it waiting, or nil.
+// ended is the error of a call whose context has ended. why is what it was waiting for, or nil.
 func ended(ctx context.Context, why error) error {
 	err := fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
 	if why != nil {

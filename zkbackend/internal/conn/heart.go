@@ -9,22 +9,28 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// A heartbeat is a request of our own, because the library does not report when it sent a ping, nor that
-// the ping was answered.
+// A heartbeat is a request of this package, because the library does not report when it sent a ping, nor
+// that the ping was answered. What an answer proves depends on which server counts the time:
 //
-// What an answer proves depends on which server counts the time. A single server extends the session
-// when the heartbeat arrives, so the answer proves the moment at which it was sent. In an ensemble the
-// leader counts, and a follower reports its clients' requests only in its answers to the leader's pings,
-// every half tick. So the answer to a heartbeat of which the leader takes part (a Sync, or a commit)
-// proves the heartbeat two before it. The follower had the first heartbeat when it answered it. The
-// leader's next ping left the leader before the second heartbeat reached it, a tick later. That ping was
-// at the follower before the answer to the second. And the follower's report went ahead of the third, on
-// one ordered stream. (Learner.ping, LearnerHandler.run and ExpiryQueue of ZooKeeper 3.8.)
+// A standalone server extends the session when the heartbeat arrives. So the answer proves the time at which
+// the heartbeat was sent.
 //
-// A handshake is different: the follower asks the leader, which extends the session, before it answers.
-// But a leader that was deposed answers too, out of what it remembers. So for ProofQuorum a handshake
-// proves nothing until the first commit on the same connection has shown that this leader leads. The
-// first handshake of a session is itself a commit.
+// In an ensemble the leader counts. A follower reports the requests of its clients only in its answers to the
+// leader's pings, every half tick. So the answer to a heartbeat in which the leader takes part (a Sync, or a
+// commit) proves the heartbeat two before it:
+//
+//  1. The follower answered the first heartbeat, so it had received it.
+//  2. The second heartbeat was sent more than a tick after the answer to the first. So the leader sent a ping
+//     between the two. The ping reached the follower before the answer to the second heartbeat.
+//  3. The follower answered the ping with a report that has the first heartbeat. The report went to the leader
+//     ahead of the third heartbeat, on one ordered stream.
+//
+// (Learner.ping, LearnerHandler.run and ExpiryQueue of ZooKeeper 3.8.)
+//
+// A handshake is different: the follower asks the leader, which extends the session, before it answers. But a
+// deposed leader answers too, from memory. So with ProofQuorum a handshake proves nothing until the first
+// commit on the same connection has shown that this leader leads. The first handshake of a session is itself a
+// commit.
 
 // pace is how often a session sends heartbeats, and what they prove.
 type pace struct {
@@ -33,8 +39,8 @@ type pace struct {
 	ttl   time.Duration
 }
 
-// spacing is the least time between the answer to a heartbeat and the next one: twice, one of
-// the leader's pings must fit between.
+// spacing is the least time between the answer to a heartbeat and the next one. In an ensemble a ping of the
+// leader must come between them.
 func (p pace) spacing() time.Duration {
 	if p.proof == ProofPing {
 		return 0
@@ -53,11 +59,11 @@ func (p pace) lag() time.Duration {
 	return 3 * p.period()
 }
 
-// patience is how long a connection may be silent while an answer is due.
-func (p pace) patience() time.Duration { return max(p.ttl/4, leastDial) }
+// timeout is how long a connection may be silent while an answer is due, before it counts as dead.
+func (p pace) timeout() time.Duration { return max(p.ttl/4, leastDial) }
 
-// due returns how long it is until the next heartbeat may be sent, or must be, if the last was
-// sent at one time and answered at another.
+// due returns how long it is until the next heartbeat must be sent, or, in a hurry, may be sent. The last one
+// was sent at sent, and answered at back.
 func (p pace) due(now, sent, back driver.Instant, hurry bool) time.Duration {
 	soonest := p.spacing() - now.Sub(back)
 	if hurry {
@@ -66,17 +72,17 @@ func (p pace) due(now, sent, back driver.Instant, hurry bool) time.Duration {
 	return max(soonest, p.period()-now.Sub(sent))
 }
 
-// tooShort returns an error if renewals would leave too little of the TTL; asked is the TTL
-// that was asked for.
-func (p pace) tooShort(asked time.Duration, margin time.Duration) error {
+// tooShort returns an error if the trust window would be less than a quarter of the TTL. requested is the TTL
+// that was requested.
+func (p pace) tooShort(requested, margin time.Duration) error {
 	margin = min(margin, p.ttl*3/4)
 	rest := p.ttl - p.lag() - margin
 	if rest >= p.ttl/4 {
 		return nil
 	}
 	given, advice := fmt.Sprintf("a session timeout of %v", p.ttl), "use a longer TTL"
-	if p.ttl < asked {
-		given += fmt.Sprintf(" (the servers grant no more, %v was requested)", asked)
+	if p.ttl < requested {
+		given += fmt.Sprintf(" (the servers grant no more, %v was requested)", requested)
 		advice = "use the TTL that they grant, or a smaller Margin"
 	}
 	if p.proof != ProofPing {
@@ -87,8 +93,8 @@ func (p pace) tooShort(asked time.Duration, margin time.Duration) error {
 		driver.ErrRefused, given, margin, rest, advice)
 }
 
-// beat is one heartbeat. Whatever the server answers, it has it: also a refusal is a commit.
-func (p pace) beat() Request {
+// heartbeat returns a heartbeat. Any answer to it counts: for a server a refusal is a commit too.
+func (p pace) heartbeat() Request {
 	if p.proof == ProofQuorum {
 		return Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	}
@@ -97,42 +103,43 @@ func (p pace) beat() Request {
 
 // chain decides what an answered heartbeat proves.
 type chain struct {
-	direct bool           // it proves itself
-	hello  driver.Instant // of a handshake that the first of them proves; 0 if none
-	sent   [2]driver.Instant
-	links  int
+	direct    bool           // it proves itself
+	handshake driver.Instant // of a handshake that the first of them proves; 0 if none
+	sent      [2]driver.Instant
+	links     int
 }
 
-// answered takes in that the heartbeat sent then was answered. They come in order, on one
-// connection, none sent less than the spacing after the answer to the one before.
+// answered is called when the heartbeat that was sent at that time is answered, in the order of sending. It returns
+// for which time this proves that the service had the session. All heartbeats are on one connection, and each was
+// sent at least pace.spacing after the answer to the one before.
 func (c *chain) answered(sent driver.Instant) (proof driver.Instant, ok bool) {
 	if c.direct {
 		return sent, true
 	}
 	proof, ok = c.sent[0], c.links >= 2
-	if c.links == 0 && c.hello != 0 {
-		proof, ok = c.hello, true
+	if c.links == 0 && c.handshake != 0 {
+		proof, ok = c.handshake, true
 	}
 	c.sent[0], c.sent[1] = c.sent[1], sent
 	c.links++
 	return proof, ok
 }
 
-// beat sends heartbeats on a connection until it is down or the session is over. A connection that was
-// silent for too long is taken for dead, so that there is time to find another.
-func (s *Session) beat(c *connection) {
+// keepAlive sends heartbeats on a connection until it is down or the session is over. It fails a connection that
+// is silent for too long, so that there is time to find another server.
+func (s *Session) keepAlive(c *connection) {
 	p, clock := s.pace, s.cfg.Clock
 	var (
 		chain     = chain{direct: p.proof == ProofPing}
-		heartbeat = &flight{}   // the newest
-		late      <-chan Answer // its answer; nil if that has come
-		hurry     int           // heartbeats to be sent as soon as possible
+		heartbeat = &flight{}  // the newest
+		answer    <-chan reply // to it; nil if that has come
+		hurry     int          // how many heartbeats to send as soon as possible
 		sent      = clock.Now()
 		back      = sent // when the last answer came
 	)
 	if c.unproven {
-		// At once: nothing has to happen between the handshake and this one.
-		chain.hello, hurry, back = c.sent, 1, back.Add(-p.spacing())
+		// The first heartbeat needs no distance from the handshake.
+		chain.handshake, hurry, back = c.sent, 1, back.Add(-p.spacing())
 	}
 	timer := time.NewTimer(max(p.due(sent, sent, back, hurry > 0), time.Millisecond))
 	defer timer.Stop()
@@ -146,11 +153,11 @@ func (s *Session) beat(c *connection) {
 			if hurry = 3; chain.direct {
 				hurry = 1
 			}
-		case _, ok := <-late:
-			if !ok { // the session has expired
+		case r := <-answer:
+			if r.err != nil { // the session has expired
 				return
 			}
-			late, back = nil, clock.Now()
+			answer, back = nil, clock.Now()
 			if log, d := s.outage.Over(back); log {
 				s.cfg.Logger.Warn("zookeeper: connected again", "session", s.ID(), "after", d)
 			}
@@ -162,15 +169,15 @@ func (s *Session) beat(c *connection) {
 		now := clock.Now()
 		due := p.due(now, sent, back, hurry > 0)
 		switch {
-		case c.silence() >= p.patience():
+		case c.silence() >= p.timeout():
 			c.fail(errSilent)
 			return
-		case late != nil:
-			due = p.patience() / 4
+		case answer != nil:
+			due = p.timeout() / 4
 		case due <= 0:
-			sent, due, hurry = now, p.patience()/4, max(hurry-1, 0)
-			heartbeat = newFlight(p.beat(), false)
-			late = heartbeat.late
+			sent, due, hurry = now, p.timeout()/4, max(hurry-1, 0)
+			heartbeat = newFlight(p.heartbeat(), false)
+			answer = heartbeat.reply
 			c.out.addTo(c, heartbeat)
 		}
 		timer.Reset(max(due, time.Millisecond))

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-func TestAStandaloneServerProvesAtOnce(t *testing.T) {
+func TestAStandaloneServerProvesEachHeartbeat(t *testing.T) {
 	c := chain{direct: true}
 	proof, ok := c.answered(7)
 	assert.True(t, ok)
@@ -29,10 +29,10 @@ func TestAnEnsembleProvesTheHeartbeatTwoBefore(t *testing.T) {
 	}
 }
 
-// TestTheFirstCommitProvesTheHandshakeBeforeIt: the leader that answered both leads. From then on it
-// is as ever.
+// TestTheFirstCommitProvesTheHandshakeBeforeIt: it shows that the leader that answered both leads. The
+// next heartbeats prove what they always do.
 func TestTheFirstCommitProvesTheHandshakeBeforeIt(t *testing.T) {
-	c := chain{hello: 5}
+	c := chain{handshake: 5}
 	for i, want := range []driver.Instant{5, 0, 10, 20} {
 		proof, ok := c.answered(driver.Instant(10 * (i + 1)))
 		assert.Equal(t, i != 1, ok, "heartbeat %d", i)
@@ -42,10 +42,10 @@ func TestTheFirstCommitProvesTheHandshakeBeforeIt(t *testing.T) {
 	}
 }
 
-// TestRenewalsAreTouchesThatTheLeaderHas plays the argument in heart.go: a follower that reports its
-// clients in its answers to pings, a leader that pings every half tick, and streams between them that
-// are in order and slow by any amount. What a chain takes for proven has been reported.
-func TestRenewalsAreTouchesThatTheLeaderHas(t *testing.T) {
+// TestTheLeaderHasWhatARenewalProves simulates the argument in heart.go: a follower that reports its
+// clients in its answers to pings, a leader that pings every half tick, and ordered streams between
+// them with any delay. The leader has a report of each heartbeat that a chain takes for proven.
+func TestTheLeaderHasWhatARenewalProves(t *testing.T) {
 	const tick = 100
 	rapid.Check(t, func(t *rapid.T) {
 		var (
@@ -130,8 +130,8 @@ func TestATTLThatLeavesTooLittleIsRefused(t *testing.T) {
 	}
 }
 
-// TestAQuorumIsAskedAtOnceOnANewConnection: until then its handshake renews nothing.
-func TestAQuorumIsAskedAtOnceOnANewConnection(t *testing.T) {
+// TestANewConnectionBeginsWithACommitForProofQuorum: before the answer, its handshake renews nothing.
+func TestANewConnectionBeginsWithACommitForProofQuorum(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool { return r.op() == opExists && p.Close() == nil }
 	quorum := func(c *Config) { c.Proof = ProofQuorum }

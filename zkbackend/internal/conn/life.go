@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 // observerTTL is the session timeout that an Observer asks for.
 const observerTTL = 10 * time.Second
 
-// Open opens a session on any of the servers. It returns an error that wraps driver.ErrDenied if a
-// login is refused, driver.ErrRefused if the timeout that the servers give leaves too short a trust
-// window, and driver.ErrUnavailable, with the reason for each server, if ctx ends first. After an
-// error nothing of the session stays for longer than its TTL.
+// Open opens a session on any of the servers. Its error wraps driver.ErrDenied if a login is refused,
+// driver.ErrRefused if the granted timeout leaves too short a trust window, and driver.ErrUnavailable,
+// with the reason for each address, if ctx ends first. After an error nothing of the session stays at
+// the service for longer than its TTL.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
 	s := newSession(cfg)
 	c, err := s.dial(ctx)
@@ -44,17 +45,18 @@ func newSession(cfg Config) *Session {
 		cfg.Renewed, cfg.Gone = func(driver.Instant, time.Duration) {}, func(error) {}
 	}
 	s := &Session{
-		cfg: cfg, left: make(chan struct{}), renew: make(chan struct{}, 1),
+		cfg: cfg, ended: make(chan struct{}), renew: make(chan struct{}, 1),
 		pace: pace{proof: cfg.Proof, tick: cfg.TickTime, ttl: cfg.TTL},
 	}
-	s.dialer.cfg, s.out.clock = &s.cfg, cfg.Clock
+	s.out.clock = cfg.Clock
+	s.dialer.cfg, s.dialer.next = &s.cfg, rand.N(len(cfg.Servers))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.watches = watches{out: &s.out, over: s.ctx.Done(), all: map[string][]*watch{}}
 	return s
 }
 
-// dial makes a connection to any server, for as long as ctx lets it. It gives up at once where another server
-// cannot help: the service has no such session any more, or refuses a login.
+// dial makes a connection to any server, and tries until ctx ends. It gives up at once where another server
+// cannot help: the service has no such session any more, or, on the first connection, refuses a login.
 func (s *Session) dial(ctx context.Context) (c *connection, err error) {
 	err = s.dialer.each(ctx, s.pace.ttl, func(ctx context.Context, socket net.Conn, addr string) (err error) {
 		c, err = s.connect(ctx, socket, addr)
@@ -63,19 +65,19 @@ func (s *Session) dial(ctx context.Context) (c *connection, err error) {
 	return c, err
 }
 
-// connect makes a connection of a fresh socket.
+// connect does the handshake on a new socket, and makes a connection of it.
 func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*connection, error) {
 	s.mu.Lock()
-	who, zxid := s.who, s.zxid
+	self, zxid := s.self, s.zxid
 	s.mu.Unlock()
 	sent := s.cfg.Clock.Now()
-	h, err := shakeHands(socket, who, s.pace.ttl, zxid)
+	h, err := shakeHands(socket, self, s.pace.ttl, zxid)
 	switch {
 	case err != nil:
 		return nil, err
-	case who.id == 0 && h.id == 0:
+	case self.id == 0 && h.id == 0:
 		return nil, fmt.Errorf("%w: no session was given", errHandshake)
-	case who.id != 0 && h.id != who.id: // 0, or a session that is not ours
+	case self.id != 0 && h.id != self.id: // 0, or a session that is not ours
 		return nil, finalError{errExpired}
 	}
 	c := newConnection(socket, addr, h, &s.out, s.watches.event, s.expired)
@@ -85,7 +87,7 @@ func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*c
 	if zxid != 0 {
 		return c, nil
 	}
-	// On the first connection of a session this waits for the answers to the logins too.
+	// On the first connection the answer to this request comes behind those to the logins.
 	if c.alone, err = c.standalone(ctx); err != nil {
 		c.end(err)
 		if driver.Incurable(err) {
@@ -96,9 +98,9 @@ func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*c
 	return c, nil
 }
 
-// begin takes in what the first connection shows of the session.
+// begin sets the identity and the pace of the session from the first connection.
 func (s *Session) begin(c *connection) error {
-	if s.who, s.pace.ttl = c.hello.identity, c.hello.ttl; s.cfg.Observer {
+	if s.self, s.pace.ttl = c.granted.identity, c.granted.ttl; s.cfg.Observer {
 		return nil
 	}
 	if s.pace.ttl != s.cfg.TTL {
@@ -116,11 +118,11 @@ func (s *Session) begin(c *connection) error {
 
 // run keeps the session connected and renewed until it is over.
 func (s *Session) run(c *connection) {
-	defer close(s.left)
+	defer close(s.ended)
 	defer s.out.end(driver.ErrSessionOver)
 	for futile := 0; c != nil; c = s.redial(c.cause) {
 		s.out.use(c)
-		s.beat(c)
+		s.keepAlive(c)
 		c.end(errUnneeded)
 		s.mu.Lock()
 		s.zxid = max(s.zxid, c.zxid.Load(), 1)
@@ -130,19 +132,17 @@ func (s *Session) run(c *connection) {
 		if futile++; c.served {
 			futile = 0
 		}
-		if futile > 1 { // a server takes the session, and then answers nothing
+		if futile > 1 { // a server accepts the session, and then answers nothing
 			driver.Sleep(s.ctx, s.cfg.Clock, 10*time.Millisecond<<min(futile, 5))
 		}
 	}
 }
 
-// redial makes the next connection after one that ended with the error why. It returns nil if the
-// session is over.
+// redial makes the next connection. The last one ended because of why. It returns nil when the session is over.
 func (s *Session) redial(why error) *connection {
 	for s.ctx.Err() == nil {
 		if errors.Is(why, driver.ErrDenied) {
-			// The servers accepted the login before, and refuse it now. The session tries again for
-			// as long as it lives.
+			// The servers accepted the login before, so they may accept it again.
 			if log, d := s.outage.Failed(s.cfg.Clock.Now()); log {
 				s.cfg.Logger.Warn("zookeeper: cannot reconnect, trying again", "session", s.ID(), "for", d, "err", why)
 			}
@@ -166,22 +166,22 @@ func (s *Session) redial(why error) *connection {
 	return nil
 }
 
-// resume decides whether the session can go on with a new connection. It ends the session if it can not
-// for good.
+// resume returns an error if the session cannot go on with a new connection. It ends the session where no
+// other connection can help.
 func (s *Session) resume(c *connection) error {
 	switch {
 	case s.cfg.Observer:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.who = c.hello.identity
+		s.self = c.granted.identity
 		return nil
-	case c.hello.ttl < s.pace.ttl:
-		// The session may end before the deadline that was promised.
-		return s.end(fmt.Errorf("%w: %s gives it %v, and %v was promised: the servers differ in maxSessionTimeout",
-			errShortened, c.addr, c.hello.ttl, s.pace.ttl))
+	case c.granted.ttl < s.pace.ttl:
+		// The session can expire before the deadline that renewals have promised.
+		return s.end(fmt.Errorf("%w: %s grants %v instead of %v: the servers differ in maxSessionTimeout",
+			errShortened, c.addr, c.granted.ttl, s.pace.ttl))
 	case s.standalone:
-		// The server may have been started again as one of an ensemble.
-		ctx, stop := driver.WithTimeout(s.ctx, s.cfg.Clock, s.pace.patience())
+		// The server may have been restarted as one of an ensemble.
+		ctx, stop := driver.WithTimeout(s.ctx, s.cfg.Clock, s.pace.timeout())
 		defer stop()
 		switch still, err := c.standalone(ctx); {
 		case err != nil:
@@ -199,7 +199,7 @@ func (s *Session) resume(c *connection) error {
 // renewed reports a renewal.
 func (s *Session) renewed(sent driver.Instant) { s.cfg.Renewed(sent, s.pace.ttl) }
 
-// end ends the session, because of err, although the service may still have it.
+// end ends the session in this process, because of err, and reports that once. The service may still have it.
 func (s *Session) end(err error) error {
 	s.mu.Lock()
 	over := s.ctx.Err() != nil
@@ -211,11 +211,11 @@ func (s *Session) end(err error) error {
 	return err
 }
 
-// expired takes in that the service has no such session any more.
+// expired is called when a server has answered that the service has no such session any more.
 func (s *Session) expired(err error) {
 	s.mu.Lock()
 	if s.gone = !s.cfg.Observer; !s.gone {
-		s.who = identity{} // it had nothing there, and gets another one
+		s.self = identity{} // the next handshake asks for a new session
 	}
 	s.mu.Unlock()
 	if !s.cfg.Observer {
@@ -223,16 +223,16 @@ func (s *Session) expired(err error) {
 	}
 }
 
-// leave ends the session at the service. Nil means that this is certain.
+// leave ends the session at the service. A nil error means that it has ended there.
 func (s *Session) leave(ctx context.Context) error {
 	s.mu.Lock()
-	who, gone := s.who, s.gone
+	self, gone := s.self, s.gone
 	s.mu.Unlock()
 	if gone {
 		return nil
 	}
 	err := s.dialer.each(ctx, s.pace.ttl, func(_ context.Context, socket net.Conn, _ string) error {
-		err := endSession(socket, who, s.pace.ttl)
+		err := endSession(socket, self, s.pace.ttl)
 		cut(socket)
 		if errors.Is(err, errExpired) {
 			err = finalError{err}

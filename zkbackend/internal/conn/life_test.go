@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// greeting is the answer to a handshake.
-func greeting(ttl time.Duration, id int64) []byte {
+// handshakeAnswer is the answer to a handshake.
+func handshakeAnswer(ttl time.Duration, id int64) []byte {
 	return packet(0, int(ttl/time.Millisecond), id, "0123456789abcdef", byte(0))
 }
 
@@ -38,7 +38,7 @@ func TestHeartbeatsRenewTheSession(t *testing.T) {
 	})
 }
 
-// TestAHeartbeatIsTimedWhenItIsSent and not when it was asked for: then it proves more.
+// TestAHeartbeatIsTimedWhenItIsSent, and not when it was queued: so it proves more.
 func TestAHeartbeatIsTimedWhenItIsSent(t *testing.T) {
 	s := &server{}
 	var slow atomic.Bool
@@ -91,27 +91,27 @@ func TestASilentConnectionIsReplacedByOneToAnotherServer(t *testing.T) {
 	})
 }
 
-func TestASessionEndsWhenTheServiceHasItNoMore(t *testing.T) {
+func TestASessionEndsWhenTheServiceHasEndedIt(t *testing.T) {
 	for name, s := range map[string]struct {
-		greet func(n int, asked request) []byte
-		serve func(p *peer, r request) bool
-		err   error
-		gone  bool // it is certain that the service has it no more
+		handshake func(n int, asked request) []byte
+		serve     func(p *peer, r request) bool
+		err       error
+		gone      bool // it is certain that the service has it no more
 	}{
 		"a handshake that is refused": {
-			greet: func(n int, _ request) []byte {
+			handshake: func(n int, _ request) []byte {
 				if n > 1 {
-					return greeting(0, 0)
+					return handshakeAnswer(0, 0)
 				}
-				return greeting(8*time.Second, 7)
+				return handshakeAnswer(8*time.Second, 7)
 			},
 			serve: func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
 			err:   errExpired, gone: true,
 		},
 		"another session for ours": {
-			greet: func(n int, _ request) []byte { return greeting(8*time.Second, int64(n)) },
-			serve: func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
-			err:   errExpired, gone: true,
+			handshake: func(n int, _ request) []byte { return handshakeAnswer(8*time.Second, int64(n)) },
+			serve:     func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
+			err:       errExpired, gone: true,
 		},
 		"a request that is refused": {
 			serve: func(p *peer, r request) bool {
@@ -123,20 +123,20 @@ func TestASessionEndsWhenTheServiceHasItNoMore(t *testing.T) {
 			gone: true,
 		},
 		"a shorter timeout": {
-			greet: func(n int, _ request) []byte { return greeting(8*time.Second/time.Duration(n), 7) },
-			serve: func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
-			err:   errShortened,
+			handshake: func(n int, _ request) []byte { return handshakeAnswer(8*time.Second/time.Duration(n), 7) },
+			serve:     func(p *peer, r request) bool { return r.op() == opGet && p.Close() == nil },
+			err:       errShortened,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := &server{greet: s.greet, serve: s.serve}
+			srv := &server{handshake: s.handshake, serve: s.serve}
 			scripted(t, srv, nil, func(t *testing.T, c *Session, r *reports) {
 				noticed := 0
 				c.Watch(WatchChildren, "/w", func(Notice) { noticed++ })
 				synctest.Wait()
 				_, err := c.Read(t.Context(), Get("/a"))
 				require.ErrorIs(t, err, driver.ErrSessionOver)
-				<-c.Over()
+				<-c.ctx.Done()
 				_, err = c.Once(t.Context(), Get("/b"))
 				require.ErrorIs(t, err, driver.ErrSessionOver)
 				assert.NotErrorAs(t, err, new(*UnknownError))
@@ -174,7 +174,7 @@ func TestAStandaloneServerThatJoinsAnEnsembleEndsTheSession(t *testing.T) {
 		require.NoError(t, err)
 		config = "server.1=a:2888:3888:participant"
 		_, _ = c.Once(t.Context(), Exists("/"))
-		<-c.Over()
+		<-c.ctx.Done()
 		synctest.Wait()
 		require.Len(t, r.losses(), 1)
 		assert.ErrorIs(t, r.losses()[0], errEnsemble)
@@ -226,11 +226,11 @@ func TestARefusedLoginEndsOpenAndDelaysASession(t *testing.T) {
 // TestAnObserverGetsAnotherSession when its own has expired, and never calls Renewed or Gone.
 func TestAnObserverGetsAnotherSession(t *testing.T) {
 	s := &server{}
-	s.greet = func(n int, asked request) []byte {
+	s.handshake = func(n int, asked request) []byte {
 		if n == 2 {
-			return greeting(0, 0)
+			return handshakeAnswer(0, 0)
 		}
-		return greeting(4*time.Second, int64(n))
+		return handshakeAnswer(4*time.Second, int64(n))
 	}
 	s.serve = func(p *peer, r request) bool { return r.op() == opExists && p.Close() == nil }
 	observer := func(c *Config) { c.Observer, c.TTL, c.Margin, c.Renewed = true, 0, nil, nil }
@@ -248,23 +248,23 @@ func TestAnObserverGetsAnotherSession(t *testing.T) {
 	})
 }
 
-func TestOpenSaysWhyThereIsNoSession(t *testing.T) {
+func TestOpenReturnsWhyThereIsNoSession(t *testing.T) {
 	for name, c := range map[string]struct {
-		greet  func(n int, asked request) []byte
-		change func(*Config)
-		is     error
-		text   string
+		handshake func(n int, asked request) []byte
+		change    func(*Config)
+		is        error
+		text      string
 	}{
 		"no quorum": {
-			greet: func(int, request) []byte { return nil },
-			is:    driver.ErrUnavailable, text: "no quorum",
+			handshake: func(int, request) []byte { return nil },
+			is:        driver.ErrUnavailable, text: "no quorum",
 		},
 		"another protocol": {
-			greet: func(int, request) []byte { return []byte("HTTP/1.1 400 Bad Request\r\n\r\n") },
-			is:    driver.ErrUnavailable, text: errHandshake.Error(),
+			handshake: func(int, request) []byte { return []byte("HTTP/1.1 400 Bad Request\r\n\r\n") },
+			is:        driver.ErrUnavailable, text: errHandshake.Error(),
 		},
 		"a short timeout": {
-			greet: func(int, request) []byte { return greeting(time.Second, 7) },
+			handshake: func(int, request) []byte { return handshakeAnswer(time.Second, 7) },
 			change: func(c *Config) {
 				c.Proof, c.TickTime = ProofSync, 2*time.Second
 			},
@@ -273,7 +273,7 @@ func TestOpenSaysWhyThereIsNoSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{greet: c.greet}
+				s := &server{handshake: c.handshake}
 				cfg, _ := s.config()
 				if c.change != nil {
 					c.change(&cfg)
@@ -299,8 +299,7 @@ func TestOpenTriesAgain(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForWhatTheSessionHasBegun.
-func TestCloseWaitsForWhatTheSessionHasBegun(t *testing.T) {
+func TestCloseWaitsForTheGoroutinesOfGo(t *testing.T) {
 	s := &server{}
 	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
 		ended := false
@@ -316,8 +315,8 @@ func TestCloseWaitsForWhatTheSessionHasBegun(t *testing.T) {
 	})
 }
 
-// TestAServerThatAnswersNothingIsNotAskedWithoutPause: it takes the session, and closes the connection.
-func TestAServerThatAnswersNothingIsNotAskedWithoutPause(t *testing.T) {
+// TestAttemptsPauseWhereAServerAnswersNothing: it accepts the session, and closes the connection.
+func TestAttemptsPauseWhereAServerAnswersNothing(t *testing.T) {
 	s := &server{}
 	var closing atomic.Bool
 	s.serve = func(p *peer, r request) bool { return closing.Load() && r.op() != opClose && p.Close() == nil }

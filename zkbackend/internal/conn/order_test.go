@@ -21,9 +21,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// TestRequestsLeaveInTheOrderOfAsking: those of one call of Read have nothing between them, whatever
-// others ask for at the same time.
-func TestRequestsLeaveInTheOrderOfAsking(t *testing.T) {
+// TestRequestsLeaveInTheOrderOfTheCalls: no request comes between those of one call of Read.
+func TestRequestsLeaveInTheOrderOfTheCalls(t *testing.T) {
 	const workers, each = 20, 10
 	s := &server{}
 	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
@@ -51,8 +50,8 @@ func TestRequestsLeaveInTheOrderOfAsking(t *testing.T) {
 	})
 }
 
-// TestAWatchIsAskedForBeforeTheReadBehindIt, also where the connection is lost in between.
-func TestAWatchIsAskedForBeforeTheReadBehindIt(t *testing.T) {
+// TestAWatchIsSentBeforeTheReadBehindIt, also where the connection is lost in between.
+func TestAWatchIsSentBeforeTheReadBehindIt(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {
 		if p.n == 1 && r.op() != opSync {
@@ -103,7 +102,7 @@ func TestEveryConnectionBeginsWithTheLoginsAndASync(t *testing.T) {
 }
 
 // TestAnEventBeforeTheAnswerIsNotLost: a server may send the event of a watch before the answer to
-// the read that has left it.
+// the read of that watch.
 func TestAnEventBeforeTheAnswerIsNotLost(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {
@@ -156,8 +155,7 @@ func TestAnswersAndEventsAreDeliveredInTheirOrder(t *testing.T) {
 	})
 }
 
-// TestWhatIsOutOfOrderEndsTheConnection.
-func TestWhatIsOutOfOrderEndsTheConnection(t *testing.T) {
+func TestAReplyOutOfOrderEndsTheConnection(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {
 		if r.op() != opGet || p.n > 1 {
@@ -189,8 +187,6 @@ func TestAnOutcomeIsDoneOrNotOrUnknown(t *testing.T) {
 		var unknown *UnknownError
 		require.ErrorAs(t, err, &unknown)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
-		_, late := <-unknown.Late
-		assert.False(t, late)
 
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errTest)
 		defer cancel()
@@ -209,12 +205,12 @@ func TestAnOutcomeIsDoneOrNotOrUnknown(t *testing.T) {
 	})
 }
 
-// TestWhatWasNotSentIsNotUnknown: while there is no connection requests wait, and those whose context
-// ends are never sent.
-func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
+// TestARequestThatWasNotSentIsNotUnknown: requests wait while there is no connection. If its context ends, a
+// request is never sent.
+func TestARequestThatWasNotSentIsNotUnknown(t *testing.T) {
 	s := &server{}
 	var down atomic.Bool
-	s.greet = func(n int, _ request) []byte {
+	s.handshake = func(n int, _ request) []byte {
 		if down.Load() {
 			return nil
 		}
@@ -252,7 +248,7 @@ func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
 	})
 }
 
-func TestErrorsOfServersAreRead(t *testing.T) {
+func TestServerErrorsHaveValues(t *testing.T) {
 	codes := map[string]int{"/none": -101, "/quota": -125, "/old": -6, "/odd": -999}
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {
@@ -260,7 +256,7 @@ func TestErrorsOfServersAreRead(t *testing.T) {
 			return false
 		}
 		code, ok := codes[r.path()]
-		if !ok && p.n < 4 { // what no server may answer for good
+		if !ok && p.n < 4 { // codes that another server may not return
 			code, ok = []int{-127, -118, -7}[p.n-1], true
 		}
 		if ok {
@@ -326,7 +322,7 @@ func (c resetting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestATooLongReplyIsRefusedAndNothingElse(t *testing.T) {
+func TestATooLongReplyFailsOnlyItsRequest(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {
 		if r.op() == opGet && r.path() == "/long" {
@@ -349,8 +345,8 @@ func TestATooLongReplyIsRefusedAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestTheOrderSurvivesTheConnection: what was sent, what is on its way through the library and what
-// waits is sent again in the order of asking.
+// TestTheOrderSurvivesTheConnection: requests that were sent, that the library has, and that wait are
+// sent again in the order of the calls.
 func TestTheOrderSurvivesTheConnection(t *testing.T) {
 	s := &server{}
 	var slow atomic.Bool

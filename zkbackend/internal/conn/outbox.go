@@ -11,40 +11,39 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// outbox has the requests of a session from when they are asked for until they are answered: those
-// that wait, and those on the connections. Its mutex also guards the fields of a connection that say
-// so.
+// outbox has the requests of a session from the call until the answer: those that wait, and those on a
+// connection. Its mutex also guards the fields of a connection that are about its requests.
 //
-// The library takes requests from any goroutine, and sends them in an order that nobody can know. So
-// it is given the next request only when the one before has come out of it at the socket. That costs
-// no waiting: the next one goes in while the socket sends.
+// The library accepts requests from any goroutine, and sends them in an order that it does not show. So the
+// outbox gives it one request at a time: the next when the one before arrives at the socket. That costs no
+// time, because the library encodes the next request while the socket sends.
 type outbox struct {
 	clock driver.Clock
 
 	mu      sync.Mutex
 	waiting []*flight   // in order
-	on      *connection // that takes those that wait; nil while there is none
-	over    error       // why no more requests are taken; nil before
-	cuts    int         // connections in a row that servers closed on a large request
+	on      *connection // on which those that wait are sent; nil while there is none
+	over    error       // why no more requests are accepted; nil while they are
+	cuts    int         // how many connections in a row servers have closed on a large request
 }
 
-// flight is one request on its way.
+// flight is a request in flight, or on its way to that.
 type flight struct {
 	Request
 	again    bool                // if the connection is lost, it is sent on the next one
-	answered func(Answer, error) // is called once; nil: see late
-	late     chan Answer         // gets the answer, or is closed when there is err; nil with answered
+	answered func(Answer, error) // is called once, without a lock; never, if withdrawn before it was sent
+	reply    chan reply          // gets what answered is called with, if that comes from newFlight
 	err      error               // why there is no answer
 
 	// Guarded by outbox.mu.
 	stage     stage
-	left      bool // its caller does not wait any more
-	urgent    bool // it belongs to that one, and ends with it, without a word
+	left      bool // the caller does not wait any more
+	urgent    bool // it belongs to one connection, and ends with that: then answered is not called
 	xid       int32
-	size      int // of its packet
+	size      int // of the packet
 	sent      driver.Instant
-	lost      bool          // a connection was lost with it, so it may have been carried out
-	delivered chan struct{} // closed when what came from the library has been dealt with
+	lost      bool          // it was on a connection that was lost, so it may have been carried out
+	delivered chan struct{} // closed when the outcome of the library's call was delivered
 }
 
 // stage is where a flight is.
@@ -56,35 +55,30 @@ const (
 	stageEnded
 )
 
-func newFlight(req Request, again bool) *flight {
-	return &flight{Request: req, again: again, late: make(chan Answer, 1)}
+// reply is what became of a request: an answer, or why there is none.
+type reply struct {
+	Answer
+	err error
 }
 
-// large reports whether it may be too long for a server.
+func newFlight(req Request, again bool) *flight {
+	c := make(chan reply, 1)
+	return &flight{Request: req, again: again, reply: c, answered: func(a Answer, err error) { c <- reply{a, err} }}
+}
+
+// large reports whether the request may be longer than a server's jute.maxbuffer.
 func (f *flight) large() bool { return f.size > largeRequest }
 
-// end ends a flight without an answer, because of err; the caller delivers it. The outcome is unknown
-// if it may have been sent. The caller holds outbox.mu.
+// end ends a flight without an answer, because of err. The outcome is unknown if it may have been sent.
+// The caller holds outbox.mu, and calls answered without it.
 func (f *flight) end(err error) {
 	f.stage, f.err = stageEnded, err
 	if f.lost {
-		f.err = &UnknownError{Late: f.late, Err: err}
+		f.err = &UnknownError{Err: err}
 	}
 }
 
-// deliver hands over the answer, or f.err. The caller holds no lock.
-func (f *flight) deliver(a Answer) {
-	switch {
-	case f.answered != nil:
-		f.answered(a, f.err)
-	case f.err != nil:
-		close(f.late)
-	default:
-		f.late <- a
-	}
-}
-
-// add has requests sent, in this order.
+// add queues requests, in this order, behind those that wait.
 func (o *outbox) add(fs ...*flight) {
 	o.mu.Lock()
 	over := o.over
@@ -96,12 +90,12 @@ func (o *outbox) add(fs ...*flight) {
 	for _, f := range fs {
 		if over != nil {
 			f.end(over)
-			f.deliver(Answer{})
+			f.answered(Answer{}, f.err)
 		}
 	}
 }
 
-// addTo has a request sent on one connection, before all that wait.
+// addTo queues a request of one connection, before all requests that wait.
 func (o *outbox) addTo(c *connection, f *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,7 +104,7 @@ func (o *outbox) addTo(c *connection, f *flight) {
 	o.next(c)
 }
 
-// use lets a connection take what waits.
+// use has the requests that wait sent on a connection.
 func (o *outbox) use(c *connection) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,10 +112,10 @@ func (o *outbox) use(c *connection) {
 	o.next(c)
 }
 
-// next gives the library of a connection the next request, unless it has one that has not come out
-// yet. The caller holds o.mu.
+// next gives the library of a connection the next request, unless it has one that has not arrived at the
+// socket yet. The caller holds o.mu.
 func (o *outbox) next(c *connection) {
-	if c == nil || c.door != nil || isClosed(c.down) {
+	if c == nil || c.unsent != nil || isClosed(c.down) {
 		return
 	}
 	var f *flight
@@ -136,45 +130,48 @@ func (o *outbox) next(c *connection) {
 		return
 	}
 	f.stage, f.delivered = stageSent, make(chan struct{})
-	c.door = f
-	c.calls.Go(func() { o.fly(c, f) })
+	c.unsent = f
+	c.calls.Go(func() { o.exchange(c, f) })
 }
 
-// fly gives a request to the library, and takes in what comes of it. If that is no answer, the
-// flight stays with the connection, which has come to its end.
-func (o *outbox) fly(c *connection, f *flight) {
+// exchange gives a request to the library, and delivers the answer. If there is none, the connection fails, and
+// takeBack decides about the request.
+func (o *outbox) exchange(c *connection, f *flight) {
 	defer close(f.delivered)
 	a, err := f.call(c.lib)
-	out, err := outcomeOf(err)
+	answered := true
+	if err != nil {
+		answered, err = serverError(err)
+	}
 	o.mu.Lock()
 	switch {
-	case c.door == f && !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrClosing): // the library refuses it
-		c.door = nil
+	case c.unsent == f && !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrClosing): // the library refuses it
+		c.unsent = nil
 		f.end(notSent(err))
 		o.next(c)
-	case out == lost:
+	case !answered:
 		o.mu.Unlock()
 		c.fail(err)
 		return
-	default: // it is the first that was sent: see connection.replied
-		c.asked[0] = nil
-		c.asked, c.served = c.asked[1:], true
+	default: // it is the first of those that are unanswered: see connection.replied
+		c.unanswered[0] = nil
+		c.unanswered, c.served = c.unanswered[1:], true
 		if f.large() {
 			o.cuts = 0
 		}
 		f.stage, a.Repeated, a.Err = stageEnded, f.lost, err
 	}
 	o.mu.Unlock()
-	if out == expired {
+	if errors.Is(err, zk.ErrSessionExpired) {
 		f.err = fmt.Errorf("%w: %w", driver.ErrSessionOver, err)
 		c.fail(err)
 		c.expired(err)
 	}
-	f.deliver(a)
+	f.answered(a, f.err)
 }
 
-// withdraw ends the waiting for a request, because of why. It returns the error that its caller gets, or nil if the
-// request has ended, or is just ending, in another way.
+// withdraw is called when a caller stops waiting, because of why. It returns the error of the call. Nil means that
+// the request has another outcome, which is in its reply, or will be there at once.
 func (o *outbox) withdraw(f *flight, why error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -182,30 +179,27 @@ func (o *outbox) withdraw(f *flight, why error) error {
 	case stageWaiting:
 		o.waiting = slices.DeleteFunc(o.waiting, func(w *flight) bool { return w == f })
 		f.end(why)
-		if f.late != nil {
-			close(f.late) // also for UnknownError.Late
-		}
 		return f.err
 	case stageSent:
 		f.left = true
-		return &UnknownError{Late: f.late, Err: why}
+		return &UnknownError{Err: why}
 	case stageEnded:
 	}
 	return nil
 }
 
-// takeBack takes the requests of a connection back that has come to its end: what was not sent and
-// what may be sent again waits, before all others, in the order of before.
+// takeBack is called when a connection has ended, for the requests that it had. Those that were not sent, and
+// those that may be sent again, wait again, before all others, in their old order. The others end: their outcome is
+// unknown.
 func (o *outbox) takeBack(c *connection) {
-	_, tooLong := errors.AsType[*sizeError](c.cause)
 	why := fmt.Errorf("%w: the connection was lost: %w", driver.ErrUnavailable, c.cause)
 	o.mu.Lock()
 	o.on = nil
-	if c.closedByServer() && slices.ContainsFunc(c.asked, (*flight).large) {
+	if c.closedByServer() && slices.ContainsFunc(c.unanswered, (*flight).large) {
 		o.cuts++
 	}
 	var ended, back []*flight
-	for i, f := range c.asked {
+	for i, f := range c.unanswered {
 		if f.urgent {
 			continue
 		}
@@ -213,7 +207,7 @@ func (o *outbox) takeBack(c *connection) {
 		switch {
 		case f.large() && o.cuts >= maxCuts:
 			f.end(cutTooOften(f.size))
-		case i == 0 && tooLong: // the answer to the first
+		case i == 0 && errors.Is(c.cause, errSize): // that was the reply to the first
 			f.end(fmt.Errorf("%w: %w", driver.ErrRefused, c.cause))
 		case !f.again, f.left:
 			f.end(why)
@@ -224,18 +218,18 @@ func (o *outbox) takeBack(c *connection) {
 		}
 		ended = append(ended, f)
 	}
-	if f := c.door; f != nil && !f.urgent {
+	if f := c.unsent; f != nil && !f.urgent {
 		f.stage = stageWaiting
 		back = append(back, f)
 	}
 	o.waiting = append(back, o.waiting...)
 	o.mu.Unlock()
 	for _, f := range ended {
-		f.deliver(Answer{})
+		f.answered(Answer{}, f.err)
 	}
 }
 
-// end takes no more requests, and ends those that wait.
+// end ends the requests that wait, and all that come later.
 func (o *outbox) end(err error) {
 	o.mu.Lock()
 	o.over = err
@@ -246,6 +240,6 @@ func (o *outbox) end(err error) {
 	}
 	o.mu.Unlock()
 	for _, f := range all {
-		f.deliver(Answer{})
+		f.answered(Answer{}, f.err)
 	}
 }

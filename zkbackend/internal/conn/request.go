@@ -18,14 +18,13 @@ type Answer struct {
 	Children []string // of Children, in no order
 	Stat     zk.Stat  // of Get, Exists and Children; zero with an error
 
-	// Ops has an answer for each op of a Multi. If it was not carried out, Failed is the index of
-	// the op that was refused.
+	// Ops has an answer for each op of a Multi. If that was not carried out, Failed is the index of
+	// the op that the server refused.
 	Ops    []zk.MultiResponse
 	Failed int
 
-	// Repeated reports that the request was sent before, on a connection that was lost. So what it
-	// asked for may have been done before this answer: a Delete whose error is zk.ErrNoNode may
-	// have deleted the node itself.
+	// Repeated reports that the request was sent before, on a connection that was lost, and may have
+	// been carried out then too: a Delete whose error is zk.ErrNoNode may have deleted the node.
 	Repeated bool
 
 	// Err is nil if the request was carried out, and the server's error otherwise.
@@ -60,8 +59,8 @@ func Exists(path string) Request {
 	}}
 }
 
-// Sync waits until the server has seen all that was committed before. What is read behind it, also
-// in the same call of Read, is not older.
+// Sync is answered when the server has seen all that was committed before the request. A read behind it,
+// also in the same call of Read, is not older.
 func Sync() Request {
 	return Request{call: func(c *zk.Conn) (a Answer, err error) {
 		_, err = c.Sync("/")
@@ -96,22 +95,20 @@ func Multi(ops ...any) Request {
 	}}
 }
 
-// login shows a login to the server.
+// login logs in on the connection.
 func login(a Auth) Request {
 	return Request{call: func(c *zk.Conn) (Answer, error) { return Answer{}, c.AddAuth(a.Scheme, a.Credentials) }}
 }
 
-// watching returns a Get or Children that leaves a watch at the server. The library is asked for a
-// plain read, and the packet is changed when it leaves: for the library remembers its watches,
-// repeats them on a new connection, and reads then without a lock what the first replies write. What
-// it does not know of it cannot repeat, and the events come all the same.
+// watching returns a Get or Children that leaves a watch at the server. The library encodes a plain
+// read, and the connection changes the packet. For the library remembers its own watches and repeats
+// them on a new connection, with a data race. Events of watches that it does not know come all the same.
 func (r Request) watching() Request {
 	r.watched = true
 	return r
 }
 
-// setWatch returns the packet of a read with the byte set that asks for a watch: the last one. The
-// library's buffer is not written to.
+// setWatch returns a copy of the packet of a read that asks for a watch: the last byte does.
 func setWatch(packet []byte) []byte {
 	p := slices.Clone(packet)
 	p[len(p)-1] = 1

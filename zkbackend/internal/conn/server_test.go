@@ -86,11 +86,11 @@ func event(kind int, path string) []byte { return packet(-1, int64(-1), 0, kind,
 
 // server is a scripted server. Its hooks are called in the goroutine of a connection.
 type server struct {
-	ttl      time.Duration
-	greet    func(n int, asked request) []byte           // answers a handshake; nil: as usual
-	serve    func(p *peer, r request) (answered bool)    // false: as usual; it does not get those for the configuration
-	ensemble func() string                               // the configuration; nil: of a standalone server
-	wire     func(addr string, client net.Conn) net.Conn // what the client is given; nil: the same
+	ttl       time.Duration
+	handshake func(n int, asked request) []byte           // answers a handshake; nil: as usual
+	serve     func(p *peer, r request) (answered bool)    // false: as usual; it does not get those for the configuration
+	ensemble  func() string                               // the configuration; nil: of a standalone server
+	wire      func(addr string, client net.Conn) net.Conn // what the client is given; nil: the same
 
 	mu    sync.Mutex
 	n     int // connections
@@ -160,13 +160,13 @@ func (b *buffered) Close() error {
 
 func (s *server) run(p *peer) {
 	defer p.Close()
-	hello, err := readRequest(p)
+	asked, err := readRequest(p)
 	if err != nil {
 		return
 	}
 	answer := packet(0, int(s.ttl/time.Millisecond), int64(7), "0123456789abcdef", byte(0))
-	if s.greet != nil {
-		if answer = s.greet(p.n, hello); answer == nil {
+	if s.handshake != nil {
+		if answer = s.handshake(p.n, asked); answer == nil {
 			return
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // Session is one ZooKeeper session, on one connection after the other. It is safe for concurrent use.
 //
-// Its goroutines: run makes the connections and sends heartbeats; each connection has those of its library,
-// and one for each request on its way; and there are those of Go. All end with Abandon or Close.
+// It has these goroutines: run, which makes connections and sends heartbeats; those of each connection's library;
+// one for each request that the library has; and those of Go. All end after Abandon or Close.
 type Session struct {
 	cfg     Config
 	ctx     context.Context // ends with the session
@@ -23,17 +23,17 @@ type Session struct {
 	out     outbox
 	watches watches
 	wg      sync.WaitGroup // of Go
-	left    chan struct{}  // closed when run has ended
+	ended   chan struct{}  // closed when run has ended
 	renew   chan struct{}
-	outage  driver.Outage // run's alone
+	outage  driver.Outage // only run uses it
 
 	// Set before Open returns.
 	pace       pace
 	standalone bool
 
 	mu   sync.Mutex
-	who  identity // changes only if the session is an Observer's
-	zxid int64    // the newest transaction seen on a connection before; 0 if there was none
+	self identity // changes only if the session is an Observer's
+	zxid int64    // the newest transaction that a lost connection has shown; 0 before the first is lost
 	gone bool     // the service has no such session any more
 }
 
@@ -44,22 +44,22 @@ func (s *Session) ID() string { return IDOf(s.Owner()) }
 func (s *Session) Owner() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.who.id
+	return s.self.id
 }
 
 // IDOf returns the number of a session as ZooKeeper's own tools show it.
 func IDOf(owner int64) string { return "0x" + strconv.FormatUint(uint64(owner), 16) }
 
-// TTL returns the session timeout that the servers have given. It never changes.
+// TTL returns the session timeout that the servers have granted. It never changes.
 func (s *Session) TTL() time.Duration { return s.pace.ttl }
 
-// Standalone reports whether the session's one server is the only one there is, so that nothing that it
-// shows is older than anything else. It is false if Config.Proof is set, or Config.Observer.
+// Standalone reports whether the session's server is the only one of the service, so that its answers are never
+// out of date. It is false if Config.Proof or Config.Observer is set.
 func (s *Session) Standalone() bool { return s.standalone }
 
-// Read sends requests that change nothing, one after the other, and returns the answers in their order. If
-// the connection is lost, those that were not answered are sent again. The error is not nil if an answer is
-// missing; what the server says of a request is in its Answer.Err.
+// Read sends requests that change nothing, with no other request between them, and returns the answers in their
+// order. If the connection is lost, those that were not answered are sent again. The error is not nil if an answer
+// is missing. The server's error for one request is in its Answer.Err.
 func (s *Session) Read(ctx context.Context, reqs ...Request) ([]Answer, error) {
 	fs := make([]*flight, len(reqs))
 	for i, r := range reqs {
@@ -82,9 +82,8 @@ func (s *Session) Read(ctx context.Context, reqs ...Request) ([]Answer, error) {
 	return nil, err
 }
 
-// Once sends a request that must not be carried out twice. The error is that of the answer, an
-// *UnknownError, or one that means that the request was not sent. With an error of the answer,
-// Answer.Failed of a transaction is set.
+// Once sends a request that must not be carried out twice. The error is the server's, or an *UnknownError, or one
+// that means that the request was not sent. With the server's error for a transaction, Answer.Failed is set.
 func (s *Session) Once(ctx context.Context, req Request) (Answer, error) {
 	return s.one(ctx, newFlight(req, false))
 }
@@ -105,7 +104,7 @@ func (s *Session) one(ctx context.Context, f *flight) (a Answer, err error) {
 	return a, err
 }
 
-// send has requests sent, unless it is too late.
+// send queues requests, unless the session is over or ctx has ended.
 func (s *Session) send(ctx context.Context, fs ...*flight) error {
 	switch {
 	case s.ctx.Err() != nil:
@@ -117,15 +116,12 @@ func (s *Session) send(ctx context.Context, fs ...*flight) error {
 	return nil
 }
 
-// wait waits for the answer to a request.
+// wait blocks until a request has its answer, or ctx or the session ends.
 func (s *Session) wait(ctx context.Context, f *flight) (Answer, error) {
 	why := driver.ErrSessionOver
 	select {
-	case a, ok := <-f.late:
-		if !ok {
-			return Answer{}, f.err
-		}
-		return a, nil
+	case r := <-f.reply:
+		return r.Answer, r.err
 	case <-ctx.Done():
 		why = ended(ctx, s.dialer.failure())
 	case <-s.ctx.Done():
@@ -133,29 +129,24 @@ func (s *Session) wait(ctx context.Context, f *flight) (Answer, error) {
 	if err := s.out.withdraw(f, why); err != nil {
 		return Answer{}, err
 	}
-	if a, ok := <-f.late; ok { // it has come after all
-		return a, nil
-	}
-	return Answer{}, f.err
+	r := <-f.reply // it has come after all
+	return r.Answer, r.err
 }
 
 // Watch reads a node and leaves a watch at the server, which fires once. It does not block. If the connection
-// is lost before the node was read, the node is read on the next one.
+// is lost before the node was read, Watch reads it on the next one.
 //
-// f is called with Armed, and then with Fired or Lost; or with Refused alone. After that, f or another
-// function calls Watch again if it wants to know more. A Watch that f asks for before it reports Fired is on
-// its way before any Read that this report causes, so what happened between the two watches is in what is
-// read.
+// f is called with Armed, and later with Fired or Lost; or with Refused alone. To learn of later changes, the
+// caller calls Watch again. If f does so before it reports Fired to its own caller, the new watch is sent before
+// any Read that the report causes. So that Read shows all that happened between the two watches.
 //
-// Calls of all callbacks run one at a time for each Session, in the order in which the server has sent the
-// answers and events. So f must not block, and must not call methods that take a context. It may call Watch,
-// Go, Renew, Abandon and any cancel. Nothing is called after the session is over, except that one call may be
-// under way.
+// The callbacks of a Session run one at a time, in the order in which the server has sent the answers and events.
+// So f must not block, and must not call methods that take a context. It may call Watch, Go, Renew, Abandon and
+// any cancel. No callback begins after the session is over; one may still be running.
 //
-// cancel is idempotent. f may be called once more while cancel runs. What was left at the server stays there
-// until the node changes or the connection ends; ZooKeeper keeps one watch for each connection and node,
-// however often the node is watched. A node that is not there is not watched: that would leave a watch at the
-// server for ever.
+// cancel is idempotent. f may be called once more while cancel runs. The watch at the server stays until the node
+// changes or the connection ends; a server keeps one watch for each connection and node, however often the node
+// is watched. A node that is not there is not watched, because the server would keep that watch for ever.
 func (s *Session) Watch(kind WatchKind, path string, f func(Notice)) (cancel func()) {
 	if s.ctx.Err() != nil {
 		return func() {}
@@ -163,8 +154,8 @@ func (s *Session) Watch(kind WatchKind, path string, f func(Notice)) (cancel fun
 	return s.watches.add(kind, path, f)
 }
 
-// Go runs f in a goroutine that Close waits for, unless the session is over; it reports whether it does. The
-// context ends with the session.
+// Go runs f in a goroutine that Close waits for. It returns false, and does nothing, if the session is over. The
+// context of f ends with the session.
 func (s *Session) Go(f func(ctx context.Context)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,9 +165,6 @@ func (s *Session) Go(f func(ctx context.Context)) bool {
 	s.wg.Go(func() { f(s.ctx) })
 	return true
 }
-
-// Over is closed when the session is over: after Gone, Abandon or Close.
-func (s *Session) Over() <-chan struct{} { return s.ctx.Done() }
 
 // Renew has heartbeats sent as soon as possible. It does not wait.
 func (s *Session) Renew() {
@@ -189,17 +177,17 @@ func (s *Session) Renew() {
 // Abandon ends everything that the session does in this process, and leaves the session at the service to
 // expire. Close may still be called after it. It does not block.
 func (s *Session) Abandon() {
-	s.mu.Lock() // for Go: what has begun until now, Close waits for
+	s.mu.Lock() // so that after this Go starts nothing, and Close can wait
 	defer s.mu.Unlock()
 	s.cancel()
 }
 
-// Close ends the session at the service: with a nil error its nodes are gone. With an error they go when its
+// Close ends the session at the service. After a nil error its nodes are gone; after another one they go when the
 // TTL has passed. It waits for all goroutines of the session, also for those of Go. It is called once, and not
 // from a callback or a function of Go.
 func (s *Session) Close(ctx context.Context) error {
 	s.Abandon()
-	<-s.left
+	<-s.ended
 	err := s.leave(ctx)
 	s.wg.Wait()
 	if err != nil {

@@ -7,26 +7,25 @@ import (
 	"sync"
 )
 
-// socket is the net.Conn that the client library is given. It shows its connection each packet that passes,
-// in both directions.
+// socket is the net.Conn of the client library. It calls the connection with each packet that passes, in both
+// directions.
 //
-// The library gets one socket in its life, on which the handshake has been done already. It never
-// reconnects, because what it does then cannot be controlled from outside: it goes on with another session
-// if the old one has expired, sends there what was queued for the old one, waits up to ten times its timeout
-// for a silent server, can block for ever when it repeats a login, and has a data race between the first
-// reply and its SetWatches.
+// A library gets one socket, on which the handshake is done already, and never reconnects. A reconnect of the
+// library cannot be controlled from outside. It goes on with another session if the old one has expired, and
+// sends there what was queued for the old one. It waits up to ten times its timeout for a silent server, and
+// can block for ever when it repeats a login. Its first reply and its SetWatches are a data race.
 //
-// When the connection is down, the library is ended in the one way that leaves no goroutine of its waiting:
-// its writes go on to succeed, and its read blocks, until it has written the request that ends a session.
+// When the connection is down, one way to end the library leaves none of its goroutines waiting: its writes
+// go on to succeed, and its read blocks, until it has written the request that ends a session.
 type socket struct {
 	net.Conn
 	c  *connection
 	in *bufio.Reader
 
-	ready   []byte // of the packet that the library is reading; at first, the answer to the handshake
-	greeted bool   // the library has written its own handshake
+	ready []byte // the rest of the packet that the library reads; at first, the answer to the handshake
+	begun bool   // the library has written its own handshake
 
-	quiet   chan struct{} // closed when the connection is down, and the library waits in Read, with nothing half done
+	quiet   chan struct{} // closed when the connection is down, and the library waits in Read and decodes nothing
 	ended   chan struct{} // closed when the library has written its last request
 	quieten func()
 	end     func()
@@ -40,9 +39,9 @@ func newSocket(s net.Conn, c *connection, answer []byte) *socket {
 	}
 }
 
-// Read implements net.Conn for the library's receiving goroutine. When that asks for the next packet, it has
-// done everything with the last one. So this is the place to wait until the goroutine of the request that was
-// answered has delivered the answer: then answers and events are delivered in their order.
+// Read implements net.Conn for the library's receiving goroutine. When that goroutine reads the next packet, it
+// has finished with the last one. So Read first waits until the answer in that packet was delivered, which happens
+// in another goroutine: this keeps answers and events in order.
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.ready) == 0 {
 		s.c.settled()
@@ -65,8 +64,8 @@ func (s *socket) Read(p []byte) (int, error) {
 
 // Write implements net.Conn for the library's sending goroutine, which writes one packet at a time.
 func (s *socket) Write(packet []byte) (int, error) {
-	if !s.greeted { // the handshake, which was done without it
-		s.greeted = true
+	if !s.begun { // the library's handshake, which is not sent
+		s.begun = true
 		return len(packet), nil
 	}
 	if !isClosed(s.c.down) {
@@ -80,8 +79,8 @@ func (s *socket) Write(packet []byte) (int, error) {
 	return len(packet), nil
 }
 
-// Close implements net.Conn. The library calls it when its receiving goroutine has ended, or was never begun:
-// the sending one sees no error that would make it call first.
+// Close implements net.Conn. The library calls it when its receiving goroutine has ended, or never began. Its
+// sending goroutine never calls it first, because no write returns an error.
 func (s *socket) Close() error {
 	s.c.fail(net.ErrClosed)
 	s.quieten()

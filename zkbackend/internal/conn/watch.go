@@ -7,14 +7,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// WatchKind is what of a node is watched.
+// WatchKind is what a watch is on.
 type WatchKind int
 
 const (
-	// WatchData reads the node's data. Writes to the node and its end are reported.
+	// WatchData reads the node's data. A write to the node and its deletion are reported.
 	WatchData WatchKind = iota
 
-	// WatchChildren lists the node's children. Each that comes or goes, and the node's end, is reported.
+	// WatchChildren lists the node's children. A child that is made or deleted, and the node's own deletion, are
+	// reported.
 	WatchChildren
 )
 
@@ -32,15 +33,14 @@ const (
 	// Armed means that the node was read, see Notice.Answer, and the next change of it will be reported.
 	Armed NoticeKind = iota + 1
 
-	// Refused means that the node could not be read, see Notice.Answer.Err: it is not there (zk.ErrNoNode),
-	// or a permission is missing (zk.ErrNoAuth). Nothing is watched. It is the last notice.
+	// Refused means that the node was not read: it is not there (zk.ErrNoNode in Notice.Answer.Err), or a
+	// permission is missing (zk.ErrNoAuth), or the session is over. Nothing is watched. It is the last notice.
 	Refused
 
-	// Fired means that something has happened to the node since it was read. It is the last notice.
+	// Fired means that the node has changed since it was read. It is the last notice.
 	Fired
 
-	// Lost means that the connection was lost after Armed, so something may have happened. It is the last
-	// notice.
+	// Lost means that the connection was lost after Armed, so the node may have changed. It is the last notice.
 	Lost
 )
 
@@ -53,18 +53,17 @@ type watch struct {
 
 	// Guarded by watches.mu.
 	armed    bool
-	fired    zk.EventType // an event came before it was armed; 0: none
+	fired    zk.EventType // of an event that came before the watch was armed; 0: none
 	canceled bool
 }
 
-// watches are those of a session. They need no more than one-shot watches at the server, and the library
-// knows nothing of them: see Request.watching.
+// watches has the watches of a session. The library does not know of them: see Request.watching.
 type watches struct {
 	out  *outbox
 	over <-chan struct{}
 
 	mu  sync.Mutex
-	all map[string][]*watch // by path: those that have not reported their last
+	all map[string][]*watch // by path, until the last notice
 
 	calling sync.Mutex // held while a callback runs
 }
@@ -91,7 +90,7 @@ func (ws *watches) add(kind WatchKind, path string, f func(Notice)) (cancel func
 	}
 }
 
-// drop forgets watches. The caller holds ws.mu.
+// drop removes watches that have no further notice. The caller holds ws.mu.
 func (ws *watches) drop(all ...*watch) {
 	for _, w := range all {
 		rest := slices.DeleteFunc(ws.all[w.path], func(o *watch) bool { return o == w })
@@ -101,7 +100,7 @@ func (ws *watches) drop(all ...*watch) {
 	}
 }
 
-// answered takes in the answer to the read.
+// answered is called with the outcome of the read.
 func (ws *watches) answered(w *watch, a Answer, err error) {
 	if err != nil {
 		a.Err = err
@@ -122,23 +121,23 @@ func (ws *watches) answered(w *watch, a Answer, err error) {
 	}
 }
 
-// reports reports whether an event is one for watches of the kind.
-func (k WatchKind) reports(ev zk.EventType) bool {
+// covers reports whether watches of the kind report an event.
+func (k WatchKind) covers(ev zk.EventType) bool {
 	return ev == zk.EventNodeDeleted ||
 		k == WatchData && ev == zk.EventNodeDataChanged || k == WatchChildren && ev == zk.EventNodeChildrenChanged
 }
 
-// event is the library's callback. It runs in the receiving goroutine.
+// event is the library's callback, in its receiving goroutine.
 //
-// An event that comes while a read is on its way belongs to an older watch of the same node on this
-// connection, or to the one that the read leaves: a server may send it before the answer. So the watch is
-// taken for one that has fired, when its answer comes.
+// An event that comes before the answer to a read belongs to an older watch of the node on this connection, or
+// to the watch of that read: a server may send the event before the answer. It is not known which. So when the
+// answer comes, that watch reports Armed and then Fired.
 func (ws *watches) event(ev zk.Event) {
 	ws.mu.Lock()
 	var fired []*watch
 	for _, w := range ws.all[ev.Path] {
 		switch {
-		case !w.kind.reports(ev.Type):
+		case !w.kind.covers(ev.Type):
 		case w.armed:
 			fired = append(fired, w)
 		default:
@@ -150,8 +149,7 @@ func (ws *watches) event(ev zk.Event) {
 	ws.call(Notice{Kind: Fired, Event: ev.Type}, fired...)
 }
 
-// lost takes in that a connection has come to its end. The outbox sends the reads again that were not
-// answered.
+// lost is called when a connection has ended. The outbox sends reads again that were not answered.
 func (ws *watches) lost() {
 	ws.mu.Lock()
 	var lost []*watch
@@ -167,7 +165,7 @@ func (ws *watches) lost() {
 	ws.call(Notice{Kind: Lost}, lost...)
 }
 
-// call calls watches back, one at a time.
+// call calls the callbacks of watches with a notice, one at a time.
 func (ws *watches) call(n Notice, all ...*watch) {
 	ws.calling.Lock()
 	defer ws.calling.Unlock()

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// This file has the little of ZooKeeper's protocol that the package writes and reads itself: the
+// This file has the part of ZooKeeper's protocol that the package reads and writes itself: the
 // handshake of a connection, the request that ends a session, and the headers of requests and
-// replies. Numbers are big endian. A packet is its length in four bytes, and its body.
+// replies. Numbers are big endian. A packet is the length of its body in four bytes, and the body.
 
 const (
 	opClose      = -11      // closeSession
-	maxReply     = 64 << 20 // the longest reply that is read
-	maxHandshake = 1 << 10  // the answer to a handshake has some 40 bytes
+	maxReply     = 64 << 20 // the longest reply that the package accepts
+	maxHandshake = 1 << 10  // the longest answer to a handshake; a server's has some 40 bytes
 	headerSize   = 16       // of a reply: xid, zxid, error code
 )
 
-// identity is what a connection needs to speak for a session. The zero value asks for a new one.
+// identity is what a handshake shows to continue a session. The zero value asks for a new one.
 type identity struct {
 	id     int64
 	passwd []byte
@@ -29,31 +29,31 @@ type identity struct {
 // handshake is the answer to a handshake. Its id is 0 if there is no such session any more.
 type handshake struct {
 	identity
-	ttl    time.Duration // the session timeout that the server counts; it may not be the one asked for
+	ttl    time.Duration // the session timeout that the server grants
 	packet []byte
 }
 
-// errHandshake: the peer does not speak ZooKeeper's protocol.
+// errHandshake: the peer is no ZooKeeper server.
 var errHandshake = errors.New("the answer to the handshake is not ZooKeeper's")
 
-// handshakeRequest asks to go on with a session, or for a new one. A server that has not seen the
-// transaction zxid yet closes the connection, so what a session reads never goes back.
-func handshakeRequest(who identity, ttl time.Duration, zxid int64) []byte {
-	passwd := who.passwd
+// handshakeRequest asks to continue a session, or for a new one. A server that has not seen the
+// transaction zxid yet closes the connection. So the reads of a session never go back in time.
+func handshakeRequest(self identity, ttl time.Duration, zxid int64) []byte {
+	passwd := self.passwd
 	if len(passwd) == 0 {
 		passwd = make([]byte, 16)
 	}
 	b := make([]byte, 8, 64) // its length, and the protocol's version
 	b = binary.BigEndian.AppendUint64(b, uint64(zxid))
 	b = binary.BigEndian.AppendUint32(b, uint32(ttl/time.Millisecond))
-	b = binary.BigEndian.AppendUint64(b, uint64(who.id))
+	b = binary.BigEndian.AppendUint64(b, uint64(self.id))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(passwd)))
 	b = append(b, passwd...)
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b
 }
 
-// readPacket reads a packet, with its length, of at most so many bytes.
+// readPacket reads a packet and returns it with its length. Its body has at most that many bytes.
 func readPacket(r io.Reader, most int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -61,7 +61,7 @@ func readPacket(r io.Reader, most int) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n < headerSize || n > uint32(most) {
-		return nil, &sizeError{size: n, most: most}
+		return nil, fmt.Errorf("a packet of %d bytes, want %d to %d: %w", n, headerSize, most, errSize)
 	}
 	packet := make([]byte, 4+n)
 	copy(packet, head[:])
@@ -72,7 +72,7 @@ func readPacket(r io.Reader, most int) ([]byte, error) {
 // readHandshake reads the answer to a handshake.
 func readHandshake(r io.Reader) (handshake, error) {
 	packet, err := readPacket(r, maxHandshake)
-	if _, odd := errors.AsType[*sizeError](err); odd || err == nil && len(packet) < 24 {
+	if errors.Is(err, errSize) || err == nil && len(packet) < 24 {
 		return handshake{}, fmt.Errorf("%w: %w", errHandshake, err)
 	}
 	if err != nil {
@@ -89,9 +89,9 @@ func readHandshake(r io.Reader) (handshake, error) {
 	return h, nil
 }
 
-// shakeHands does the handshake on a fresh socket.
-func shakeHands(c net.Conn, who identity, ttl time.Duration, zxid int64) (handshake, error) {
-	if _, err := c.Write(handshakeRequest(who, ttl, zxid)); err != nil {
+// shakeHands does the handshake on a new socket.
+func shakeHands(c net.Conn, self identity, ttl time.Duration, zxid int64) (handshake, error) {
+	if _, err := c.Write(handshakeRequest(self, ttl, zxid)); err != nil {
 		return handshake{}, fmt.Errorf("handshake: %w", err)
 	}
 	h, err := readHandshake(c)
@@ -102,17 +102,17 @@ func shakeHands(c net.Conn, who identity, ttl time.Duration, zxid int64) (handsh
 	return h, err
 }
 
-// endSession ends a session on a fresh socket. Nil means that the server has acknowledged this, and
+// endSession ends a session on a new socket. Nil means that the server has acknowledged this, and
 // errExpired that there was no such session.
 //
-// The request is sent with the handshake, without waiting for an answer. A handshake by itself
-// extends the session by its whole timeout, and where only replies are lost, one handshake after the
-// other would keep the session alive. Servers carry out what comes behind a handshake when they have
-// answered it. The handshake shows no transaction, so that a server that is behind takes it too.
-func endSession(c net.Conn, who identity, ttl time.Duration) error {
+// It sends the request with the handshake, and does not wait for the answer to that. A handshake alone
+// extends the session by its whole timeout: where only replies are lost, repeated handshakes would keep
+// the session alive. A server carries out a request behind a handshake when it has answered the
+// handshake. The handshake shows no transaction, so that a server that is behind accepts it too.
+func endSession(c net.Conn, self identity, ttl time.Duration) error {
 	const xid = 1
 	closing := int32(opClose)
-	b := binary.BigEndian.AppendUint32(handshakeRequest(who, ttl, 0), 8)
+	b := binary.BigEndian.AppendUint32(handshakeRequest(self, ttl, 0), 8)
 	b = binary.BigEndian.AppendUint32(b, xid)
 	if _, err := c.Write(binary.BigEndian.AppendUint32(b, uint32(closing))); err != nil {
 		return fmt.Errorf("close: %w", err)
@@ -121,7 +121,7 @@ func endSession(c net.Conn, who identity, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if h.id != who.id { // 0, or a session that is not ours
+	if h.id != self.id { // 0, or a session that is not ours
 		return errExpired
 	}
 	reply, err := readPacket(c, maxReply)
@@ -134,7 +134,7 @@ func endSession(c net.Conn, who identity, ttl time.Duration) error {
 	return nil
 }
 
-// requestHeader reads the number and the kind of a request from its packet.
+// requestHeader returns the number and the kind of a request from its packet.
 func requestHeader(packet []byte) (xid, op int32, ok bool) {
 	if len(packet) < 12 {
 		return 0, 0, false
@@ -142,14 +142,14 @@ func requestHeader(packet []byte) (xid, op int32, ok bool) {
 	return int32(binary.BigEndian.Uint32(packet[4:])), int32(binary.BigEndian.Uint32(packet[8:])), true
 }
 
-// replyHeader stands before the body of a reply.
+// replyHeader begins a reply.
 type replyHeader struct {
 	xid  int32 // -1: the event of a watch, -2: the answer to a ping
-	zxid int64 // the newest transaction that the server knew, if positive
+	zxid int64 // if positive, the newest transaction that the server has seen
 	code int32 // 0: no error
 }
 
-// headerOf reads the header of a reply that readPacket has returned.
+// headerOf returns the header of a reply that readPacket has returned.
 func headerOf(packet []byte) replyHeader {
 	return replyHeader{
 		xid:  int32(binary.BigEndian.Uint32(packet[4:])),

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAHandshakeIsRead(t *testing.T) {
+func TestAHandshakeIsParsed(t *testing.T) {
 	answer := packet(0, 4000, int64(-77), "0123456789abcdef", byte(1))
 	h, err := readHandshake(bytes.NewReader(append(answer, "next"...)))
 
@@ -41,44 +41,44 @@ func TestAHandshakeHasTheFormOfTheProtocol(t *testing.T) {
 	assert.Equal(t, packet(0, int64(0), 1000, int64(0), string(make([]byte, 16))), handshakeRequest(identity{}, time.Second, 0))
 }
 
-// answering is a connection whose other side has said everything already.
+// answering is a connection whose replies are there from the start.
 type answering struct {
 	net.Conn
-	says, hears bytes.Buffer
+	replies, requests bytes.Buffer
 }
 
-func (c *answering) Read(p []byte) (int, error)  { return c.says.Read(p) }
-func (c *answering) Write(p []byte) (int, error) { return c.hears.Write(p) }
+func (c *answering) Read(p []byte) (int, error)  { return c.replies.Read(p) }
+func (c *answering) Write(p []byte) (int, error) { return c.requests.Write(p) }
 
 func TestTheEndOfASessionIsSentBehindTheHandshake(t *testing.T) {
-	who := identity{id: 7, passwd: make([]byte, 16)}
-	hello := packet(0, 1000, who.id, string(who.passwd), byte(0))
+	self := identity{id: 7, passwd: make([]byte, 16)}
+	greeting := packet(0, 1000, self.id, string(self.passwd), byte(0))
 	reply := func(xid, code int) []byte { return packet(xid, int64(99), code) }
 	for name, c := range map[string]struct {
-		says []byte
-		is   string // what the error is about; "" for none
+		replies []byte
+		is      string // what the error is about; "" for none
 	}{
-		"ended":                  {slices.Concat(hello, reply(1, 0)), ""},
+		"ended":                  {slices.Concat(greeting, reply(1, 0)), ""},
 		"no such session":        {packet(0, 0, int64(0), "", byte(0)), errExpired.Error()},
-		"another session":        {packet(0, 1000, int64(8), string(who.passwd), byte(0)), errExpired.Error()},
-		"only a handshake":       {hello, "close: EOF"},
-		"half a reply":           {append(bytes.Clone(hello), reply(1, 0)[:9]...), "close: unexpected EOF"},
-		"refused":                {slices.Concat(hello, reply(1, -5)), "error -5"},
-		"an answer to something": {slices.Concat(hello, reply(2, 0)), "request 2"},
+		"another session":        {packet(0, 1000, int64(8), string(self.passwd), byte(0)), errExpired.Error()},
+		"only a handshake":       {greeting, "close: EOF"},
+		"half a reply":           {append(bytes.Clone(greeting), reply(1, 0)[:9]...), "close: unexpected EOF"},
+		"refused":                {slices.Concat(greeting, reply(1, -5)), "error -5"},
+		"an answer to something": {slices.Concat(greeting, reply(2, 0)), "request 2"},
 		"nothing":                {nil, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := &answering{}
-			conn.says.Write(c.says)
+			conn.replies.Write(c.replies)
 
-			err := endSession(conn, who, time.Second)
+			err := endSession(conn, self, time.Second)
 
 			if c.is == "" {
 				require.NoError(t, err)
 			} else {
 				require.ErrorContains(t, err, c.is)
 			}
-			assert.Equal(t, slices.Concat(handshakeRequest(who, time.Second, 0), packet(1, opClose)), conn.hears.Bytes())
+			assert.Equal(t, slices.Concat(handshakeRequest(self, time.Second, 0), packet(1, opClose)), conn.requests.Bytes())
 		})
 	}
 }

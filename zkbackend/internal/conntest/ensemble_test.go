@@ -19,7 +19,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// TestAFollowerWithoutItsLeaderRenewsNothing: it answers pings for a second and more, while the leader
+// TestAFollowerWithoutItsLeaderRenewsNothing: it answers pings for a second and longer, while the leader
 // lets the session expire.
 func TestAFollowerWithoutItsLeaderRenewsNothing(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
@@ -98,12 +98,12 @@ func TestNoChangeIsMissed(t *testing.T) {
 
 	wake := make(chan struct{}, 1)
 	var arm func()
-	var newest, told int // the newest value that a notice has shown, and what was read
+	var newest, read int // the newest value that a notice has shown, and that was read
 	var mu sync.Mutex
 	arm = func() {
 		c.Watch(conn.WatchData, "/value", func(n conn.Notice) {
 			if n.Kind != conn.Armed {
-				arm() // before anybody reads
+				arm() // before the worker reads
 			} else {
 				v, err := strconv.Atoi(string(n.Answer.Data))
 				assert.NoError(t, err)
@@ -122,7 +122,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	ctx, stop := context.WithCancel(bounded(t))
 	var working sync.WaitGroup
 	working.Go(func() {
-		for told < changes && ctx.Err() == nil {
+		for read < changes && ctx.Err() == nil {
 			select {
 			case <-wake:
 			case <-ctx.Done():
@@ -137,8 +137,8 @@ func TestNoChangeIsMissed(t *testing.T) {
 			}
 			v, err := strconv.Atoi(string(all[0].Data))
 			assert.NoError(t, err)
-			assert.GreaterOrEqual(t, v, max(least, told), "a read is older than what was told before")
-			told = v
+			assert.GreaterOrEqual(t, v, max(least, read), "a read is older than a notice or read before it")
+			read = v
 		}
 	})
 	working.Go(func() {
@@ -153,7 +153,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	}
 	working.Wait()
 	stop()
-	assert.Equal(t, changes, told)
+	assert.Equal(t, changes, read)
 }
 
 func TestLoginsAndPermissions(t *testing.T) {
@@ -217,9 +217,9 @@ func TestTLS(t *testing.T) {
 	require.ErrorContains(t, err, "elsewhere.example")
 }
 
-// TestAWipedServerEndsNothingByItself: it refuses a client that has seen more than it has. So the
+// TestAWipedServerDoesNotEndTheSession: it refuses a client that has seen more than it has. So the
 // session ends with its deadline, and Close finds that it is not there.
-func TestAWipedServerEndsNothingByItself(t *testing.T) {
+func TestAWipedServerDoesNotEndTheSession(t *testing.T) {
 	e := zktest.New(t, nil)
 	c := newClient(shortTTL, e.Endpoints()...).open(t)
 	_, err := c.Once(bounded(t), create("/a", nil, zk.FlagEphemeral))
@@ -227,7 +227,7 @@ func TestAWipedServerEndsNothingByItself(t *testing.T) {
 	e.Member(0).Kill()
 	require.NoError(t, e.Member(0).Wipe())
 	require.NoError(t, e.Member(0).Restart(bounded(t)))
-	for patience := bounded(t); patience.Err() == nil; { // until it has met the new server
+	for ctx := bounded(t); ctx.Err() == nil; { // until it has reached the new server
 		_, err = c.Read(within(t, time.Second), conn.Get("/a"))
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		if strings.Contains(err.Error(), "its data is older") {

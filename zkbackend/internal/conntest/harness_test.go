@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 const (
 	shortTTL = 2 * time.Second
 	calmTTL  = 10 * time.Second
-	patience = 30 * time.Second // what a busy machine is given
+	testTime = 30 * time.Second // how long a step may take on a busy machine
 )
 
 var open = zk.WorldACL(zk.PermAll)
@@ -117,7 +117,7 @@ func (n notices) next(t *testing.T) conn.Notice {
 	select {
 	case got := <-n:
 		return got
-	case <-time.After(patience):
+	case <-time.After(testTime):
 		require.FailNow(t, "no notice")
 		return conn.Notice{}
 	}
@@ -130,7 +130,7 @@ func (c *client) watch(kind conn.WatchKind, path string) (notices, func()) {
 
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -144,16 +144,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, patience, 5*time.Millisecond, what)
-}
-
-func wait(t *testing.T, what string, c <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-c:
-	case <-time.After(patience):
-		require.FailNow(t, "not in time", what)
-	}
+	require.Eventually(t, f, testTime, 5*time.Millisecond, what)
 }
 
 var (

@@ -26,9 +26,9 @@ var (
 	randomTime = flag.Duration("conn.time", 6*time.Second, "for how long TestOutcomesAreTrueUnderRandomFaults runs")
 )
 
-// TestOutcomesAreTrueUnderRandomFaults: what was done is there, what was not done is not and does not
-// come, and what is unknown is one of both; whatever happens to the connections to three servers.
-// Watches report nothing twice and in the right order.
+// TestOutcomesAreTrueUnderRandomFaults: the node of a create that was done is there, and that of one that
+// was not done is not there and does not come, whatever happens to the connections to three servers. Watches
+// report notices in the right order, and each once.
 func TestOutcomesAreTrueUnderRandomFaults(t *testing.T) {
 	seed := *randomSeed
 	if seed == 0 {
@@ -98,7 +98,7 @@ func TestOutcomesAreTrueUnderRandomFaults(t *testing.T) {
 	require.Empty(t, c.losses())
 	_, err = c.Read(bounded(t), conn.Sync())
 	require.NoError(t, err)
-	time.Sleep(500 * time.Millisecond) // what is late
+	time.Sleep(500 * time.Millisecond) // for creates that are carried out late
 	_, err = admin.Sync("/")
 	require.NoError(t, err)
 	names, _, err := admin.Children("/r")
@@ -109,7 +109,7 @@ func TestOutcomesAreTrueUnderRandomFaults(t *testing.T) {
 	}
 	for name, outcome := range outcomes {
 		if outcome != "unknown" {
-			assert.Equal(t, outcome == "done", there[name], "%s was said to be %s", name, outcome)
+			assert.Equal(t, outcome == "done", there[name], "the outcome of %s was %s", name, outcome)
 		}
 	}
 	t.Logf("%v", counts)

@@ -1,7 +1,7 @@
-// Command beat is what the cut-off trials run under a lock. It writes signs of
-// life with the machine's own time to a file that it shares with others, and
-// shares a lock on another file for as long as it lives, which the kernel takes
-// from it: so who comes next can tell in two ways that nobody is left.
+// Command beat is the command that the cut-off trials run under a lock. It writes signs of
+// life with the machine's own time to a file that it shares with others, and holds a shared
+// lock on another file for as long as it lives. So the next command can check in two ways
+// that no process before it is left.
 package main
 
 import (
@@ -24,10 +24,10 @@ const (
 	// every is the time between two signs of life.
 	every = 5 * time.Millisecond
 
-	// longest is how long one lives that nobody ends. Then something else is broken.
+	// longest is how long a process lives that is not stopped.
 	longest = 2 * time.Minute
 
-	// codeNext is the exit code of who comes next, whatever it has found.
+	// codeNext is the exit code of the next command, whatever it has found.
 	codeNext = 8
 )
 
@@ -35,7 +35,7 @@ const (
 type beat struct {
 	clock driver.Clock
 	as    string   // what it calls itself in its signs
-	deaf  bool     // it does not end when it is told to
+	deaf  bool     // it ignores SIGTERM
 	child string   // how to call its child; empty for none
 	signs *os.File // append-only: each sign is one write, so they never mix
 	alone *os.File // locked for as long as one of them lives
@@ -56,9 +56,9 @@ func run(clock driver.Clock, began driver.Instant) (int, error) {
 	b := &beat{clock: clock}
 	signs := flag.String("signs", "", "where signs of life go")
 	alone := flag.String("alone", "", "the file to lock")
-	next := flag.Bool("next", false, "only look whether anybody lives")
+	next := flag.Bool("next", false, "only check whether a process lives")
 	flag.StringVar(&b.as, "as", "child", "what it calls itself")
-	flag.BoolVar(&b.deaf, "deaf", false, "go on when told to stop")
+	flag.BoolVar(&b.deaf, "deaf", false, "ignore SIGTERM")
 	flag.StringVar(&b.child, "child", "", "start a child that is mortal or deaf")
 	flag.Parse()
 	var err error
@@ -70,20 +70,20 @@ func run(clock driver.Clock, began driver.Instant) (int, error) {
 		return 0, err
 	}
 	if *next {
-		return codeNext, b.look(began)
+		return codeNext, b.check(began)
 	}
 	return 0, b.live()
 }
 
-// sign writes one line.
+// sign writes one sign, which is one line.
 func (b *beat) sign(at driver.Instant, what string) error {
 	_, err := fmt.Fprintf(b.signs, "%d %s %d %s\n", int64(at), b.as, os.Getpid(), what)
 	return err
 }
 
-// look says when it began, and whether anybody of those before lives. Who was
-// killed and did not get to die yet has done its last deed.
-func (b *beat) look(began driver.Instant) error {
+// check writes when it began, and whether a process before it lives. A process that was
+// killed and is still dying can do nothing any more.
+func (b *beat) check(began driver.Instant) error {
 	b.as = "next"
 	err := syscall.Flock(int(b.alone.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
@@ -100,23 +100,23 @@ func (b *beat) look(began driver.Instant) error {
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 2 && !pids[f[2]] {
 			pids[f[2]] = true
-			s := standing(f[2])
+			s := statusOf(f[2])
 			saw += fmt.Sprintf(" %s %+v", f[1], s)
 			if s.alive() {
-				found = "beside"
+				found = "overlap"
 			}
 		}
 	}
 	return b.sign(began, found+saw)
 }
 
-// status is what the kernel says of a process.
+// status is the status of a process by the kernel.
 type status struct {
 	state   string // empty if it has gone
 	pending uint64 // signals
 }
 
-func standing(pid string) (s status) {
+func statusOf(pid string) (s status) {
 	text, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		return s
@@ -136,19 +136,19 @@ func standing(pid string) (s status) {
 	return s
 }
 
-// alive says that it may do something yet.
+// alive reports whether the process may still do something.
 func (s status) alive() bool {
 	const killed = 1 << (syscall.SIGKILL - 1)
 	return s.state != "" && s.state != "Z" && s.state != "X" && s.pending&killed == 0
 }
 
-// live gives signs of life until it is told to stop, or killed.
+// live writes signs of life until SIGTERM, or until it is killed.
 func (b *beat) live() error {
 	if err := syscall.Flock(int(b.alone.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w", b.alone.Name(), err)
 	}
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	if b.child != "" {
@@ -167,19 +167,19 @@ func (b *beat) live() error {
 			fmt.Println("ready")
 		}
 		select {
-		case <-told:
-			if err := b.sign(b.clock.Now(), "told"); err != nil || !b.deaf {
+		case <-stop:
+			if err := b.sign(b.clock.Now(), "stop"); err != nil || !b.deaf {
 				return err
 			}
 		case <-ticker.C:
 		case <-ctx.Done():
-			return errors.New("nobody has ended it")
+			return errors.New("it was not stopped")
 		}
 	}
 }
 
-// start starts a child that is like it. Nobody waits for it: what becomes of it is
-// what the trial is about.
+// start starts a child like this process, and does not wait for it: its end is what the
+// trial checks.
 func (b *beat) start(ctx context.Context) error {
 	exe, err := os.Executable()
 	if err != nil {

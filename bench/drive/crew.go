@@ -1,0 +1,109 @@
+// Package drive has the contenders of one contestant lock and unlock, and measures that.
+// The measurements are made in the process of the contenders: in the program itself, or in
+// a worker that Serve runs and a Worker drives. Both run the same code.
+package drive
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/bench/stand"
+)
+
+// A Crew is the contenders of one contestant. It does one job at a time. After an error it
+// is of no more use, and is only closed.
+type Crew interface {
+	Do(ctx context.Context, j Job) (Result, error)
+	Close(ctx context.Context) error
+}
+
+// An Opening is a crew to be opened: so many contenders, over at most so many clients.
+type Opening struct {
+	Contestant stand.Contestant
+	N, Clients int
+	// Weigh makes the sessions part of what a waiter needs: the process is measured before
+	// they are opened, when nothing has changed for so long. 0 leaves them out.
+	Weigh time.Duration
+}
+
+// A Job is what a crew is to do with the lock Name. Exactly one of the others is set.
+type Job struct {
+	Name   string
+	Cycles int           `json:",omitempty"` // the first contender locks and unlocks so many times
+	Repeat int           `json:",omitempty"` // all together lock and unlock so many times
+	Names  int           `json:",omitempty"` // so many entries of the peer's kind come and go
+	Churn  time.Duration `json:",omitempty"` // all lock and unlock for so long
+	Line   *Line         `json:",omitempty"`
+	Gather *Gathering    `json:",omitempty"`
+	Free   *Free         `json:",omitempty"`
+	Wait   *Wait         `json:",omitempty"`
+}
+
+// A Result is what a job has shown.
+type Result struct {
+	Sent    stand.Counts    // by all, from the beginning of the job to its end
+	Elapsed time.Duration   // of the job
+	Took    []time.Duration `json:",omitempty"` // Cycles: each
+	Done    []int           `json:",omitempty"` // Churn: how often each contender acquired
+	Line    LineResult
+	Wake    Wake
+	Free    FreeResult
+	Each    Footprint // Wait: of a waiter
+}
+
+// Local returns a crew in this process.
+func Local(ctx context.Context, s stand.Stand, o Opening) (Crew, error) {
+	l := &local{s: s}
+	var err error
+	if o.Weigh > 0 {
+		l.before = new(Footprint)
+		if *l.before, err = measure(ctx, o.Weigh); err != nil {
+			return nil, err
+		}
+	}
+	if l.t, err = s.Open(ctx, o.Contestant, o.N, o.Clients); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+type local struct {
+	s      stand.Stand
+	t      *stand.Team
+	before *Footprint
+}
+
+// Close implements Crew.
+func (l *local) Close(context.Context) error { return l.t.Close() }
+
+// Do implements Crew.
+func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
+	sent, start := l.t.Sent(), time.Now()
+	switch {
+	case j.Cycles > 0:
+		r.Took, err = cycles(ctx, l.t.Contenders[0], j.Name, j.Cycles)
+	case j.Repeat > 0:
+		err = repeat(ctx, l.t, j.Name, j.Repeat)
+	case j.Names > 0:
+		if err = l.s.Fill(ctx, l.t.Line(j.Name), j.Names); err == nil {
+			err = l.s.Clear(ctx, l.t.Line(j.Name))
+		}
+	case j.Churn > 0:
+		r.Done, err = churn(ctx, l.t, j.Name, j.Churn)
+	case j.Line != nil:
+		r.Line, err = j.Line.run(ctx, l.s, l.t, j.Name)
+	case j.Gather != nil:
+		r.Wake, err = j.Gather.run(ctx, l.s, l.t, j.Name)
+	case j.Free != nil:
+		r.Free, err = j.Free.run(ctx, l.s, l.t, j.Name)
+	case j.Wait != nil:
+		r.Each, err = j.Wait.run(ctx, l.s, l.t, j.Name, l.before)
+	default:
+		err = errNoJob
+	}
+	r.Elapsed, r.Sent = time.Since(start), l.t.Sent().Since(sent)
+	return r, err
+}
+
+var errNoJob = errors.New("a job that says nothing")

@@ -1,0 +1,74 @@
+package drive
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/bench/stand"
+)
+
+// cycles locks and unlocks n times.
+func cycles(ctx context.Context, c stand.Contender, name string, n int) ([]time.Duration, error) {
+	ds := make([]time.Duration, n)
+	for i := range ds {
+		start := time.Now()
+		unlock, err := c.Lock(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := unlock(); err != nil {
+			return nil, err
+		}
+		ds[i] = time.Since(start)
+	}
+	return ds, nil
+}
+
+// repeat has all contenders lock and unlock, n times together.
+func repeat(ctx context.Context, t *stand.Team, name string, n int) error {
+	var taken atomic.Int64
+	g, now := errgroup.WithContext(ctx)
+	for _, contender := range t.Contenders {
+		g.Go(func() error {
+			for taken.Add(1) <= int64(n) {
+				if _, err := cycles(now, contender, name, 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// churn has all contenders lock and unlock for a while, and returns how often
+// each did. Those who wait at the end still get their turn, and it counts: so
+// everybody acquires at least once.
+func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]int, error) {
+	var over atomic.Bool
+	done := make([]int, len(t.Contenders))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, waiting := errgroup.WithContext(ctx)
+	for i, contender := range t.Contenders {
+		g.Go(func() error {
+			for !over.Load() {
+				if _, err := cycles(waiting, contender, name, 1); err != nil {
+					t.Abandon(cancel)
+					return err
+				}
+				done[i]++
+			}
+			return nil
+		})
+	}
+	err := stand.Sleep(waiting, d)
+	over.Store(true)
+	if e := g.Wait(); e != nil {
+		err = e // why the sleep was cut short
+	}
+	return done, err
+}

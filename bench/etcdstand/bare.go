@@ -1,0 +1,86 @@
+package etcdstand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/fairlock/fairlock/bench/stand"
+)
+
+// bareRoot is below which the queues of bare requests are.
+const bareRoot = "bare/"
+
+// bare sends what a fair lock cannot do without: a transaction that reads the last key of
+// the queue and puts its own behind it; where there is one, a watch of that last key and a
+// read that shows whether it was deleted before; and a delete. The owner of the key ahead
+// deletes it only when it holds, so its delete is the turn of the one behind.
+type bare struct {
+	client *clientv3.Client
+	lease  *concurrency.Session
+}
+
+// Lock implements stand.Contender.
+func (b bare) Lock(ctx context.Context, name string) (func() error, error) {
+	prefix := bareRoot + name + "/"
+	key := fmt.Sprintf("%s%x", prefix, b.lease.Lease())
+	last := clientv3.OpGet(prefix, append(clientv3.WithLastCreate(), clientv3.WithKeysOnly())...)
+	r, err := b.client.Txn(ctx).Then(last, clientv3.OpPut(key, "", clientv3.WithLease(b.lease.Lease()))).Commit()
+	if err != nil {
+		return nil, fmt.Errorf("bare: join: %w", err)
+	}
+	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		if err := b.deleted(ctx, string(kvs[0].Key), kvs[0].CreateRevision); err != nil {
+			return nil, fmt.Errorf("bare: wait: %w", err)
+		}
+	}
+	return func() error {
+		_, err := b.client.Delete(context.WithoutCancel(ctx), key)
+		return err
+	}, nil
+}
+
+// deleted waits until a key is deleted that was created at a revision. The watch begins now
+// and not at that revision, since the server brings one that begins in the past up to date
+// only every 100 ms. What was before is read when the watch is there.
+func (b bare) deleted(ctx context.Context, key string, created int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for r := range b.client.Watch(ctx, key, clientv3.WithCreatedNotify(), clientv3.WithFilterPut()) {
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if len(r.Events) > 0 {
+			return nil
+		}
+		if !r.Created {
+			continue
+		}
+		now, err := b.client.Get(ctx, key, clientv3.WithKeysOnly())
+		if err != nil {
+			return err
+		}
+		if len(now.Kvs) == 0 || now.Kvs[0].CreateRevision != created {
+			return nil
+		}
+	}
+	return errors.Join(ctx.Err(), errNoMore)
+}
+
+var errNoMore = errors.New("the watch has ended")
+
+// bareParts is what a team of bare requests is made of, where it differs from the peer's.
+func bareParts(p stand.Parts, cs []*clientv3.Client) stand.Parts {
+	p.Line = func(name string) string { return bareRoot + name + "/" }
+	p.Session = func(i int) (stand.Contender, func() error, error) {
+		s, err := concurrency.NewSession(cs[i], concurrency.WithTTL(ttl))
+		if err != nil {
+			return nil, nil, fmt.Errorf("open a lease for bare requests: %w", err)
+		}
+		return bare{cs[i], s}, s.Close, nil
+	}
+	return p
+}

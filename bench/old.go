@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/fairlock/fairlock/bench/stand"
+)
+
+// old is an earlier commit of fairlock, built to run beside the present one. Two versions
+// of a module cannot be in one program, so contestants run in workers: one program of this
+// module, built twice. The one with the earlier commit has this module's go.mod with another
+// folder in the place of fairlock: so both are driven by the same code, and have the same
+// versions of all else, or what the earlier commit requires if that is newer.
+type old struct {
+	Ref    string `json:"ref"`    // as it was asked for
+	Commit string `json:"commit"` // that it names
+	New    string `json:"new"`    // the commit that it is compared with
+
+	newWorker, oldWorker string // programs
+	remove               func() error
+}
+
+const (
+	ourModule   = "github.com/fairlock/fairlock"
+	benchModule = ourModule + "/bench"
+)
+
+// buildOld builds the workers in a temporary folder, from the checkout that the present
+// folder is in.
+func buildOld(ctx context.Context, ref string) (*old, error) {
+	folder, err := benchFolder(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("-old %s: %w", ref, err)
+	}
+	o, err := resolve(ctx, folder, ref)
+	if err == nil {
+		err = o.build(ctx, folder)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-old %s: %w", ref, err)
+	}
+	return o, nil
+}
+
+// benchFolder returns where the sources of this module are.
+func benchFolder(ctx context.Context) (string, error) {
+	text, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Path}} {{.Dir}}")
+	path, folder, _ := strings.Cut(text, " ")
+	if err != nil || path != benchModule {
+		return "", errors.Join(errors.New("bench does not run in its own folder of a checkout; use: go -C bench run . -old COMMIT"), err)
+	}
+	return folder, nil
+}
+
+// resolve finds the commits that are compared. Both must be known by name, so that the
+// figures say what they are of.
+func resolve(ctx context.Context, folder, ref string) (*old, error) {
+	if _, err := exec.LookPath("git"); err != nil {
+		return nil, fmt.Errorf("git is needed to read a commit: %w", err)
+	}
+	o := &old{Ref: ref}
+	var err error
+	if o.New, err = git(ctx, folder, "rev-parse", "HEAD"); err != nil {
+		return nil, fmt.Errorf("%s is in no checkout with a commit: %w", folder, err)
+	}
+	if o.Commit, err = git(ctx, folder, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}"); err != nil {
+		if shallow, _ := git(ctx, folder, "rev-parse", "--is-shallow-repository"); shallow == "true" {
+			return nil, fmt.Errorf("%q is no commit in this clone, which is shallow; get the rest by: git fetch --unshallow --tags", ref)
+		}
+		return nil, fmt.Errorf("%q is no commit or tag in this clone", ref)
+	}
+	changed, err := git(ctx, folder, "status", "--porcelain")
+	if err != nil {
+		return nil, err
+	}
+	if changed != "" {
+		return nil, fmt.Errorf("the checkout has changes that no commit has; commit or stash them:\n%s", changed)
+	}
+	return o, nil
+}
+
+// build builds both workers. After an error nothing is left of it.
+func (o *old) build(ctx context.Context, folder string) error {
+	dir, err := os.MkdirTemp("", "fairlock-bench-")
+	if err != nil {
+		return err
+	}
+	o.remove = func() error { return os.RemoveAll(dir) }
+	if err := o.buildIn(ctx, folder, dir); err != nil {
+		return errors.Join(err, o.remove())
+	}
+	return nil
+}
+
+func (o *old) buildIn(ctx context.Context, folder, dir string) error {
+	tree := filepath.Join(dir, "tree")
+	if err := checkOut(ctx, folder, o.Commit, tree); err != nil {
+		return err
+	}
+	mod := filepath.Join(dir, "old.mod")
+	if err := oldModule(ctx, folder, tree, mod); err != nil {
+		return err
+	}
+	o.newWorker, o.oldWorker = filepath.Join(dir, "worker-new"), filepath.Join(dir, "worker-old")
+	if _, err := output(ctx, folder, "go", "build", "-buildvcs=false", "-o", o.newWorker, "./worker"); err != nil {
+		return fmt.Errorf("the present code does not build: %w", err)
+	}
+	if _, err := output(ctx, folder, "go", "build", "-buildvcs=false", "-modfile", mod, "-mod=mod", "-o", o.oldWorker, "./worker"); err != nil {
+		return fmt.Errorf("commit %s does not build with what drives it, folder worker: %w", o.Commit, err)
+	}
+	return os.RemoveAll(tree)
+}
+
+// checkOut writes the files of a commit to a folder. It has an index of its own: the
+// checkout, its index and its list of worktrees stay as they are, however this ends.
+func checkOut(ctx context.Context, folder, commit, to string) error {
+	top, err := git(ctx, folder, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	index := "GIT_INDEX_FILE=" + to + ".index"
+	if _, err := execute(ctx, top, []string{index}, "git", "read-tree", commit); err != nil {
+		return err
+	}
+	_, err = execute(ctx, top, []string{index}, "git", "checkout-index", "--all", "--prefix="+to+"/")
+	return err
+}
+
+// oldModule writes a go.mod, and a go.sum, that differ from those of this module in where
+// fairlock is.
+func oldModule(ctx context.Context, folder, tree, mod string) error {
+	var sums []byte
+	for _, path := range []string{filepath.Join(folder, "go.sum"), filepath.Join(tree, "go.sum")} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sums = append(sums, text...)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	if err != nil {
+		return err
+	}
+	err = errors.Join(os.WriteFile(mod, text, 0o644), os.WriteFile(strings.TrimSuffix(mod, ".mod")+".sum", sums, 0o644))
+	if err != nil {
+		return err
+	}
+	_, err = output(ctx, folder, "go", "mod", "edit", "-replace", ourModule+"="+tree, mod)
+	return err
+}
+
+func git(ctx context.Context, folder string, args ...string) (string, error) {
+	return output(ctx, folder, "git", args...)
+}
+
+// output runs a program in a folder and returns what it has written, without space behind
+// it. An error has what the program said of it.
+func output(ctx context.Context, folder, program string, args ...string) (string, error) {
+	return execute(ctx, folder, nil, program, args...)
+}
+
+func execute(ctx context.Context, folder string, env []string, program string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, program, args...)
+	c.Dir, c.Env = folder, append(os.Environ(), append(env, "GOWORK=off")...)
+	var said bytes.Buffer
+	c.Stderr = &said
+	text, err := c.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+	}
+	return strings.TrimRight(string(text), " \n"), nil
+}
+
+// with returns a service with its contestants of ours at both commits.
+func (o *old) with(s service) service {
+	s.Contestants = stand.WithOld(s.Contestants, o.Ref)
+	return s
+}

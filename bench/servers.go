@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"go.etcd.io/etcd/api/v3/version"
+
+	"github.com/fairlock/fairlock/bench/stand"
+	"github.com/fairlock/fairlock/bench/zkstand"
+	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// A setting says what servers to start.
+type setting struct {
+	stand.Kind
+	Outside bool // in processes of their own, on a service that leaves the choice
+}
+
+// servers are running servers.
+type servers struct {
+	at      stand.Addresses
+	version string
+	close   func() error
+}
+
+func startEtcd(ctx context.Context, want setting) (servers, error) {
+	c, err := etcdtest.Start(ctx, &etcdtest.Options{
+		Members: want.Members(), Fsync: want.Fsync(), QuotaBytes: 8 << 30, Proxied: want.RTT() > 0, Processes: want.Outside,
+	})
+	if err != nil {
+		return servers{}, err
+	}
+	if rtt := want.RTT(); rtt > 0 {
+		for i := range c.Len() {
+			c.Member(i).ClientProxy().Delay(fault.Both, rtt/2)
+		}
+	}
+	at := stand.Addresses{Clients: c.Endpoints(), Direct: c.Endpoints()}
+	return servers{at: at, version: version.Version, close: c.Close}, nil
+}
+
+func startZooKeeper(ctx context.Context, want setting) (servers, error) {
+	e, err := zktest.Start(ctx, &zktest.Options{
+		Members: want.Members(), Fsync: want.Fsync(), Proxied: want.RTT() > 0, Tick: zkstand.Tick, MaxSession: zkstand.TTL,
+	})
+	if err != nil {
+		return servers{}, err
+	}
+	all := servers{at: stand.Addresses{Clients: e.Endpoints()}, close: e.Close}
+	for i := range e.Len() {
+		m := e.Member(i)
+		all.at.Direct = append(all.at.Direct, m.Direct())
+		if rtt := want.RTT(); rtt > 0 {
+			m.ClientProxy().Delay(fault.Both, rtt/2)
+		}
+	}
+	if all.version, err = zkVersion(ctx, e); err == nil {
+		err = zkstand.Warm(ctx, all.at)
+	}
+	if err != nil {
+		return servers{}, errors.Join(err, e.Close())
+	}
+	return all, nil
+}
+
+// zkVersion asks a server for its version.
+func zkVersion(ctx context.Context, e *zktest.Ensemble) (string, error) {
+	answer, err := e.Member(0).Command(ctx, "srvr")
+	if err != nil {
+		return "", err
+	}
+	m := regexp.MustCompile(`(?m)^Zookeeper version: ([0-9.]+)`).FindStringSubmatch(answer)
+	if m == nil {
+		return "", fmt.Errorf("the server tells no version: %q", answer)
+	}
+	return m[1], nil
+}
+
+// noServers is for what needs none.
+func noServers(context.Context, setting) (servers, error) {
+	return servers{close: func() error { return nil }}, nil
+}

@@ -1,0 +1,307 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+const ms = time.Millisecond
+
+// clock is the virtual time of a test.
+type clock struct{ driver.Clock }
+
+func (clock) Now() driver.Instant { return driver.Instant(time.Now().UnixNano()) }
+
+// client is etcd's lease service, and what a Lease has asked of it and reported.
+type client struct {
+	pb.LeaseClient
+	grant  func(n int) error                                       // answers the n-th request for a lease
+	answer func(ctx context.Context, n int) (ttl int64, err error) // answers the n-th renewal
+
+	began time.Time
+	send  *rpc.Sender
+	log   strings.Builder
+
+	mu       sync.Mutex
+	grants   []*pb.LeaseGrantRequest
+	attempts []time.Duration // when renewals were sent
+	revoked  int
+	renewed  []time.Duration // the times of sending that were reported
+	gone     []error
+}
+
+func (c *client) LeaseGrant(_ context.Context, r *pb.LeaseGrantRequest, _ ...grpc.CallOption) (*pb.LeaseGrantResponse, error) {
+	c.grants = append(c.grants, r)
+	if c.grant != nil {
+		if err := c.grant(len(c.grants)); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.LeaseGrantResponse{ID: 0xabc, TTL: r.TTL}, nil
+}
+
+func (c *client) LeaseRevoke(context.Context, *pb.LeaseRevokeRequest, ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
+	c.revoked++
+	return &pb.LeaseRevokeResponse{}, rpctypes.ErrGRPCLeaseNotFound
+}
+
+func (c *client) LeaseKeepAlive(ctx context.Context, _ ...grpc.CallOption) (pb.Lease_LeaseKeepAliveClient, error) {
+	return &keepAlive{c: c, ctx: ctx}, nil
+}
+
+// keepAlive is a stream of renewals.
+type keepAlive struct {
+	grpc.ClientStream
+	c   *client
+	ctx context.Context
+	n   int
+}
+
+func (k *keepAlive) Send(*pb.LeaseKeepAliveRequest) error {
+	k.c.mu.Lock()
+	defer k.c.mu.Unlock()
+	k.c.attempts = append(k.c.attempts, time.Since(k.c.began))
+	k.n = len(k.c.attempts)
+	return nil
+}
+
+func (k *keepAlive) Recv() (*pb.LeaseKeepAliveResponse, error) {
+	ttl, err := k.c.answer(k.ctx, k.n)
+	return &pb.LeaseKeepAliveResponse{ID: 0xabc, TTL: ttl}, err
+}
+
+// after answers with a TTL of 10 s when d has passed.
+func after(ctx context.Context, d time.Duration) (int64, error) {
+	select {
+	case <-time.After(d):
+		return 10, nil
+	case <-ctx.Done():
+		return 0, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// config is that of a session with a TTL of 10 s and a window of 9 s.
+func (c *client) config() driver.Config {
+	return driver.Config{
+		TTL:    10 * time.Second,
+		Margin: func(time.Duration) time.Duration { return time.Second },
+		Renewed: func(sent driver.Instant, _ time.Duration) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.renewed = append(c.renewed, sent.Sub(driver.Instant(c.began.UnixNano())))
+		},
+		Gone: func(err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.gone = append(c.gone, err)
+		},
+		Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
+	}
+}
+
+// test calls f in virtual time, with a Lease that was granted at its begin.
+func test(t *testing.T, c *client, f func(t *testing.T, l *Lease)) {
+	bubble(t, c, func(t *testing.T) {
+		l, err := Grant(t.Context(), c.send, c.config())
+		require.NoError(t, err)
+		c.mu.Lock()
+		f(t, l)
+		c.mu.Unlock()
+		c.send.End(driver.ErrClosed)
+		l.wg.Wait()
+	})
+}
+
+func bubble(t *testing.T, c *client, f func(t *testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+		require.NoError(t, err)
+		defer func() { _ = etcd.Close() }()
+		r, err := rpc.New(etcd, clock{driver.SystemClock()})
+		require.NoError(t, err)
+		r.Lease = c
+		c.send, c.began = r.NewSender(10*time.Second, 9*time.Second), time.Now()
+		f(t)
+	})
+}
+
+// pause lets time pass, and everything happen that is due then. Until the next pause the
+// test may read what c has recorded.
+func (c *client) pause(d time.Duration) {
+	c.mu.Unlock()
+	time.Sleep(d)
+	synctest.Wait()
+	c.mu.Lock()
+}
+
+func TestARenewalCountsFromItsSending(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 500*ms) }}
+	test(t, c, func(t *testing.T, l *Lease) {
+		assert.Equal(t, "abc", l.String())
+		assert.Equal(t, 9*time.Second, l.Window)
+		c.pause(9900 * ms)
+		assert.Equal(t, []time.Duration{0, 3000 * ms, 6000 * ms, 9000 * ms}, c.renewed, "each when the one before is a third of the window old")
+		assert.Empty(t, c.gone)
+	})
+}
+
+func TestAnUnansweredRenewalIsFollowedByOthersAndCountsWhenItIsAnswered(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, n int) (int64, error) {
+		if n == 1 {
+			return after(ctx, 3500*ms)
+		}
+		return after(ctx, ms)
+	}}
+	test(t, c, func(t *testing.T, _ *Lease) {
+		c.pause(6900 * ms)
+		assert.Equal(t, []time.Duration{3000 * ms, 4000 * ms}, c.attempts)
+		assert.Equal(t, []time.Duration{0, 4000 * ms, 3000 * ms}, c.renewed)
+		c.pause(200 * ms)
+		assert.Equal(t, 7000*ms, c.attempts[2], "the late answer has brought it no nearer")
+	})
+}
+
+func TestRenewalsWithoutAnswersAreFew(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, time.Hour) }}
+	test(t, c, func(t *testing.T, _ *Lease) {
+		c.pause(12900 * ms)
+		assert.Len(t, c.attempts, maxAttempts)
+		c.pause(200 * ms)
+		assert.Len(t, c.attempts, maxAttempts+1, "the first was given up when the TTL had passed")
+		assert.Empty(t, c.gone, "no answer proves nothing")
+	})
+}
+
+func TestARefusedRenewalIsSentAgainSoon(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, n int) (int64, error) {
+		if n < 7 {
+			return 0, status.Error(codes.PermissionDenied, "no")
+		}
+		return after(ctx, 0)
+	}}
+	test(t, c, func(t *testing.T, _ *Lease) {
+		c.pause(8 * time.Second)
+		assert.Equal(t, []time.Duration{3000 * ms, 3050 * ms, 3150 * ms, 3350 * ms, 3750 * ms, 4550 * ms, 5550 * ms}, c.attempts)
+		assert.Equal(t, 1, strings.Count(c.log.String(), "not renewed"))
+		assert.Empty(t, c.gone)
+	})
+}
+
+func TestRenewSendsOneNow(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
+	test(t, c, func(t *testing.T, l *Lease) {
+		c.pause(time.Second)
+		l.Renew()
+		c.pause(0)
+		l.Renew()
+		c.pause(time.Second)
+		assert.Equal(t, []time.Duration{1000 * ms, 1050 * ms}, c.attempts)
+	})
+}
+
+func TestTheEndOfALeaseEndsItsSender(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, int) (int64, error){
+		"no TTL is left": func(context.Context, int) (int64, error) { return 0, nil },
+		"not found":      func(context.Context, int) (int64, error) { return 0, rpctypes.ErrGRPCLeaseNotFound },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &client{answer: answer}
+			test(t, c, func(t *testing.T, l *Lease) {
+				c.pause(9 * time.Second)
+				assert.Len(t, c.attempts, 1)
+				require.Len(t, c.gone, 1)
+				require.ErrorIs(t, c.gone[0], driver.ErrSessionOver)
+				require.ErrorIs(t, c.send.Ended(), driver.ErrSessionOver)
+				require.NoError(t, l.Revoke(t.Context()))
+				assert.Zero(t, c.revoked, "there is nothing to revoke")
+			})
+		})
+	}
+}
+
+func TestNothingIsRenewedAfterTheEndOfTheSender(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, time.Hour) }}
+	test(t, c, func(t *testing.T, l *Lease) {
+		c.pause(3500 * ms)
+		c.send.End(driver.ErrSessionOver)
+		c.pause(time.Minute)
+		assert.Len(t, c.attempts, 1)
+		require.NoError(t, l.Revoke(t.Context()), "it has expired by now")
+		assert.Equal(t, 1, c.revoked)
+		assert.Empty(t, c.gone)
+		assert.Empty(t, c.log.String())
+	})
+}
+
+func TestALeaseIsGrantedInWholeSecondsFromTheLastAttempt(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }, grant: func(n int) error {
+		time.Sleep(100 * ms)
+		if n == 1 {
+			return status.Error(codes.Unavailable, "leader changed")
+		}
+		return nil
+	}}
+	bubble(t, c, func(t *testing.T) {
+		cfg := c.config()
+		cfg.TTL = 2500 * ms
+		l, err := Grant(t.Context(), c.send, cfg)
+		require.NoError(t, err)
+		assert.EqualValues(t, 3, c.grants[1].TTL)
+		assert.Equal(t, []time.Duration{3 * time.Second, 2 * time.Second}, []time.Duration{l.TTL, l.Window})
+		require.Len(t, c.renewed, 1)
+		assert.Greater(t, c.renewed[0], 100*ms, "the first one was not answered")
+		c.send.End(driver.ErrClosed)
+		l.wg.Wait()
+	})
+}
+
+func TestALeaseThatIsNotGrantedNamesTheServers(t *testing.T) {
+	c := &client{grant: func(int) error { return status.Error(codes.Unavailable, "no leader") }}
+	bubble(t, c, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := Grant(ctx, c.send, c.config())
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		assert.ErrorContains(t, err, "127.0.0.1:1")
+		assert.Equal(t, time.Second, time.Since(c.began))
+		c.send.End(err)
+	})
+}
+
+func TestAnObserverHasNoLease(t *testing.T) {
+	c := &client{}
+	bubble(t, c, func(t *testing.T) {
+		l, err := Grant(t.Context(), c.send, driver.Config{Observer: true})
+		require.NoError(t, err)
+		l.Renew()
+		time.Sleep(time.Hour)
+		assert.Empty(t, l.String())
+		c.send.End(driver.ErrClosed)
+		require.NoError(t, l.Revoke(t.Context()))
+		assert.Empty(t, c.grants)
+		assert.Zero(t, c.revoked)
+	})
+}
+
+func TestALeaseIsNamedAsEtcdctlNamesIt(t *testing.T) {
+	assert.Equal(t, "694d77aa9e8f4f01", Name(0x694d77aa9e8f4f01))
+	assert.Equal(t, "ffffffffffffffff", Name(-1))
+}

@@ -1,0 +1,173 @@
+package term
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Bind makes b end with the term. Before that it calls report with the time to the deadline,
+// under a mutex, so that the end of b is reported later. If the term is over, Bind returns
+// the cause. Otherwise a call of Released must follow when b has left nothing at the service.
+func (t *Term) Bind(b Bound, report func(left time.Duration)) error {
+	t.mu.Lock()
+	left := t.window.left(t.clock.Now())
+	alive := t.ended == nil && left > 0
+	if alive {
+		t.bound[b] = struct{}{}
+		t.owed++
+		report(left)
+	}
+	t.mu.Unlock()
+	if alive {
+		return nil
+	}
+	t.End(Deadline, nil) // unless it has ended
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil { // failpoint LossNotLatched
+		return driver.ErrSessionOver
+	}
+	return t.ended
+}
+
+// Unbind takes b out of what ends with the term.
+func (t *Term) Unbind(b Bound) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.bound, b)
+}
+
+// Binds reports whether f is true for something that is bound.
+func (t *Term) Binds(f func(Bound) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for b := range t.bound {
+		if f(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// Released counts something that was bound as released: its entries are gone, or left to go
+// with the session. The last Released of a term that has ended closes the service session,
+// before that expires.
+func (t *Term) Released() {
+	t.mu.Lock()
+	t.owed--
+	last := t.owed == 0 && t.ended != nil
+	t.mu.Unlock()
+	if last {
+		t.closeLater()
+	}
+}
+
+// End ends the term, once; later calls do nothing. The order matters. First the contexts of
+// all holds end, because the service may grant their locks to other clients soon. Then the
+// term's own context ends, which waiters have. Then renewals stop, and at last the end is
+// reported.
+//
+// The service session is left to expire, so that the holders have the margin to stop in. If
+// nothing is bound, it is closed at once.
+func (t *Term) End(why End, err error) {
+	if failpoint.On(failpoint.LossNotLatched) && why == Deadline {
+		revivable(t)
+		return
+	}
+	t.mu.Lock()
+	if t.ended != nil {
+		t.mu.Unlock()
+		return
+	}
+	cause := t.cfg.Cause(t.id, why, err)
+	t.ended, t.window.over = cause, true
+	if t.stopTick != nil {
+		t.stopTick()
+	}
+	bound := slices.Collect(maps.Keys(t.bound))
+	clear(t.bound)
+	idle := t.owed == 0
+	t.mu.Unlock()
+
+	// From here on Left returns 0 and Bind refuses, so nothing new begins on the term.
+	holds := len(bound)
+	if failpoint.On(failpoint.EndsInTurn) {
+		go loseInTurn(bound, cause)
+		bound = nil
+	}
+	bound = slices.DeleteFunc(bound, func(b Bound) bool { return !b.Lose(cause) })
+	t.cancel(cause)
+	if why != Closed {
+		t.giveUp() // after Closed the jobs have the margin, see shut
+	}
+	if why != Closed || err != nil {
+		t.drv.Abandon() // while shut waits, releases go on, and need the session
+	}
+	for _, b := range bound {
+		b.ReportLoss()
+	}
+	if why != Closed {
+		t.cfg.Logger.Warn("fairlock: session lost", "session", t.id, "holds", holds, "err", cause)
+	}
+	t.of.drop(t, cause)
+	if t.opened {
+		t.cfg.Ended(t.id, why, cause)
+	}
+	if idle {
+		t.closeLater()
+	}
+}
+
+// shut is Terms.Close for one term. Renewals go on until the service session is closed, and
+// so can releases.
+//
+//nolint:contextcheck // Close takes no context, it is bounded by our own clock
+func (t *Term) shut() error {
+	t.End(Closed, nil)
+	ctx, cancel := driver.WithTimeout(context.Background(), t.clock, t.cfg.Margin(t.cfg.TTL))
+	defer cancel()
+	select {
+	case <-t.repaid:
+	case <-ctx.Done():
+		t.cfg.Logger.Warn("fairlock: session closed while locks were held or their release was pending", "session", t.id)
+	}
+	return t.close()
+}
+
+// closeLater closes the service session in the background, when the term has ended and all
+// that was bound is released. That happens once.
+func (t *Term) closeLater() {
+	close(t.repaid)
+	t.of.track(func() { _ = t.close() })
+}
+
+// closeTimeout bounds the closing of a service session.
+const closeTimeout = 5 * time.Second
+
+// close closes the service session and waits for the goroutines of the term. It returns
+// when the service has answered, at the latest when the session has expired there. Other
+// calls wait for the first one: on a channel, because virtual time stands still while a
+// goroutine waits for a mutex.
+//
+//nolint:contextcheck // the caller that finds the term over is not the one that waits for this
+func (t *Term) close() error {
+	t.mu.Lock()
+	first := !t.closing
+	t.closing = true
+	t.mu.Unlock()
+	if first {
+		t.giveUp()
+		ctx, cancel := driver.WithTimeout(context.Background(), t.clock, min(t.cfg.TTL, closeTimeout))
+		t.closeErr = t.drv.Close(ctx)
+		cancel()
+		t.workers.Wait()
+		close(t.closed)
+	}
+	<-t.closed
+	return t.closeErr
+}

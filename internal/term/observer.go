@@ -1,0 +1,79 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// observer is a service session to read with where there is no live term. It makes no
+// entries and needs no lease. It is opened when it is needed first, and another one is
+// opened when it is over.
+type observer struct {
+	of   *Terms
+	turn chan struct{} // is full while s is read, opened or closed
+	s    driver.Session
+}
+
+func newObserver(of *Terms) *observer { return &observer{of: of, turn: make(chan struct{}, 1)} }
+
+// do calls f with the service session, which it opens if need be, and returns the error of
+// f or of the opening. If f finds the session over, do calls it once more, with another one.
+func (o *observer) do(ctx context.Context, f func(driver.Session) error) error {
+	var s driver.Session
+	var err error
+	for range 2 {
+		if s, err = o.open(ctx, s); err == nil {
+			err = f(s)
+		}
+		if !errors.Is(err, driver.ErrSessionOver) {
+			break
+		}
+	}
+	return err
+}
+
+// open returns the service session. If that is the one that the caller has found over, open
+// opens another one.
+func (o *observer) open(ctx context.Context, over driver.Session) (driver.Session, error) {
+	ctx, cancel := Either(ctx, o.of.ctx)
+	defer cancel()
+	select {
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx) //nolint:wrapcheck // the caller's own error
+	}
+	switch {
+	case o.of.ctx.Err() != nil:
+		return nil, driver.ErrClosed
+	case o.s != nil && o.s != over:
+		return o.s, nil
+	case o.s != nil:
+		o.s.Abandon()
+		o.s = nil
+	}
+	cfg := &o.of.cfg
+	s, err := cfg.Backend.Open(ctx, driver.Config{Observer: true, Margin: cfg.Margin, Logger: cfg.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("open a session to read with: %w", driver.JoinErrors(context.Cause(ctx), err))
+	}
+	o.s = s
+	return s, nil
+}
+
+// close closes the service session, when the context of the Terms has ended. Reads that it
+// serves end with an error.
+//
+//nolint:contextcheck // Close takes no context, it is bounded by our own clock
+func (o *observer) close() error {
+	o.turn <- struct{}{} // for ever
+	if o.s == nil {
+		return nil
+	}
+	ctx, cancel := driver.WithTimeout(context.Background(), o.of.clock, closeTimeout)
+	defer cancel()
+	return o.s.Close(ctx) //nolint:wrapcheck // the backend's own error
+}

@@ -1,0 +1,141 @@
+package term_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/term"
+	"github.com/fairlock/fairlock/membackend"
+)
+
+const (
+	ttl    = 10 * time.Second
+	margin = time.Second
+)
+
+// fixture is a live term, and what it has reported.
+type fixture struct {
+	*term.Term
+	terms  *term.Terms
+	store  *membackend.Store
+	events []string
+}
+
+func open(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{store: membackend.New()}
+	f.terms = term.New(term.Config{
+		Backend: f.store.Backend(), TTL: ttl, Margin: func(time.Duration) time.Duration { return margin },
+		Logger:  slog.New(slog.DiscardHandler),
+		Cause:   func(_ string, why term.End, _ error) error { return errors.New(string(why)) },
+		Opened:  func(string, time.Duration) { f.events = append(f.events, "opened") },
+		Renewed: func(string, time.Duration) {},
+		Ended: func(_ string, why term.End, _ error) {
+			f.events = append(f.events, "ended: "+string(why))
+		},
+	})
+	require.NoError(t, f.terms.Open(t.Context()))
+	f.Term = f.terms.Current()
+	return f
+}
+
+// hold is something that ends with a term.
+type hold struct {
+	f    *fixture
+	name string
+}
+
+func (h hold) Lose(cause error) bool {
+	h.f.events = append(h.f.events, fmt.Sprintf("%s loses: %v, waiters: %v", h.name, cause, context.Cause(h.f.Context())))
+	return true
+}
+
+func (h hold) ReportLoss() {
+	h.f.events = append(h.f.events, fmt.Sprintf("%s reports, waiters: %v", h.name, context.Cause(h.f.Context())))
+}
+
+func (f *fixture) bind(t *testing.T, name string) hold {
+	t.Helper()
+	h := hold{f, name}
+	require.NoError(t, f.Bind(h, func(time.Duration) { f.events = append(f.events, name+" is bound") }))
+	return h
+}
+
+func TestHoldsEndFirstAndReportsComeLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		released := f.bind(t, "b")
+		f.bind(t, "a")
+		f.Unbind(released)
+		f.End(term.Expired, nil)
+		f.End(term.Closed, nil)
+
+		assert.Equal(t, []string{
+			"opened", "b is bound", "a is bound",
+			"a loses: expired, waiters: <nil>", "a reports, waiters: expired", "ended: expired",
+		}, f.events)
+		require.EqualError(t, f.Bind(released, func(time.Duration) {}), "expired")
+		assert.Zero(t, f.Left())
+		f.Released()
+		f.Released()
+		synctest.Wait()
+	})
+}
+
+func TestTheLastReleaseClosesALostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		f.bind(t, "a")
+		f.bind(t, "b")
+		f.End(term.Deadline, nil)
+		f.Released()
+		synctest.Wait()
+		require.Len(t, f.store.Sessions(), 1, "a worker may still use its margin")
+		f.Released()
+		synctest.Wait()
+		assert.Empty(t, f.store.Sessions())
+	})
+}
+
+func TestCloseWaitsForReleasesForUpToTheMargin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, wait := range []time.Duration{margin / 2, 2 * margin} {
+			f := open(t)
+			f.bind(t, "a")
+			done := 0
+			f.ReleaseLater(wait, func(context.Context) error { done++; return nil })
+			began := time.Now()
+			require.NoError(t, f.terms.Close())
+			assert.Equal(t, min(wait, margin), time.Since(began))
+			assert.Equal(t, wait < margin, done == 1)
+			assert.Empty(t, f.store.Sessions())
+		}
+	})
+}
+
+func TestARemovalGoesOnUntilTheTermIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		var attempts atomic.Int64
+		f.Clean(func(context.Context) error {
+			attempts.Add(1)
+			return errors.New("not yet")
+		})
+		time.Sleep(5 * time.Second)
+		assert.Greater(t, attempts.Load(), int64(5))
+		f.End(term.Expired, nil)
+		synctest.Wait()
+		before := attempts.Load()
+		time.Sleep(time.Minute)
+		assert.Equal(t, before, attempts.Load())
+	})
+}

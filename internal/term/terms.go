@@ -1,0 +1,287 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// openTimeout bounds the opening of the first term if its context has no deadline, and of
+// each later one unless the TTL is longer.
+const openTimeout = 5 * time.Second
+
+// Terms are the terms of one session.Session, one after another: at most one is live. The
+// first is opened by Open, and each further one when a caller needs it. Terms is safe for
+// concurrent use.
+type Terms struct {
+	cfg      Config
+	info     driver.Info
+	clock    driver.Clock
+	observer *observer
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup // attempts, and what closes terms
+
+	mu      sync.Mutex
+	closed  bool
+	drained bool     // Close waits for the last goroutines
+	cur     *Term    // the live term, if there is one
+	opening *attempt // a term that is being opened, if there is one
+	backoff time.Duration
+	outage  driver.Outage
+	since   time.Time // when cur was set or dropped last, by the wall clock
+	lost    error     // how the last term ended; nil while there is a live one
+	failed  error     // why the last attempt since then has failed; nil if none has
+}
+
+// attempt opens a term. Its other fields may be read when done is closed.
+type attempt struct {
+	done chan struct{}
+	term *Term
+	err  error
+}
+
+// New returns Terms of which none is open. Nothing is sent.
+func New(cfg Config) *Terms {
+	info := cfg.Backend.Info()
+	s := &Terms{cfg: cfg, info: info, clock: info.Clock}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.observer = newObserver(s)
+	return s
+}
+
+// Open opens the first term, before ctx ends. After an error the Terms are closed.
+func (s *Terms) Open(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = driver.WithTimeout(ctx, s.clock, openTimeout)
+		defer cancel()
+	}
+	t, err := open(ctx, s)
+	if err != nil {
+		s.cancel(driver.ErrClosed)
+		s.wg.Wait()
+		return err
+	}
+	s.install(t)
+	return nil
+}
+
+// Live returns the live term. If there is none, it waits for one for as long as ctx lets it,
+// and gives up at once where waiting cannot help: then the error wraps driver.ErrClosed,
+// ErrDenied or ErrRefused. Otherwise it wraps the cause of ctx and driver.ErrUnavailable, or
+// the error of the last attempt.
+//
+// The term may end at any moment. What is sent on it then fails with driver.ErrSessionOver.
+func (s *Terms) Live(ctx context.Context) (*Term, error) {
+	for {
+		t, a, err := s.next()
+		if t != nil || err != nil {
+			return t, err
+		}
+		select {
+		case <-a.done:
+			if a.err != nil && driver.Incurable(a.err) {
+				return nil, fmt.Errorf("open a session: %w", a.err)
+			}
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			why := s.failed
+			if why == nil || errors.Is(why, errEarly) {
+				why = driver.ErrUnavailable
+			}
+			return nil, fmt.Errorf("open a session: %w: %w", why, context.Cause(ctx))
+		case <-s.ctx.Done():
+			return nil, driver.ErrClosed
+		}
+	}
+}
+
+// Current returns the live term, or nil. It sends nothing, and opens none.
+func (s *Terms) Current() *Term {
+	s.mu.Lock()
+	t := s.cur
+	s.mu.Unlock()
+	if t == nil || t.Left() == 0 { // not under s.mu: Left may end the term
+		return nil
+	}
+	return t
+}
+
+// Health returns the time to the deadline, and since when there is a live term. If there is
+// none, the time is 0, since is from when on, and the error is the reason: the end of the
+// last term, or the error of an attempt since then. Health then has the next term opened in
+// the background.
+func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
+	t, _, err := s.next()
+	if t != nil {
+		left = t.Left()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case left > 0 && s.cur == t:
+		return left, s.since, nil
+	case err != nil:
+	case s.failed != nil:
+		err = s.failed
+	default:
+		err = s.lost
+	}
+	return 0, s.since, err
+}
+
+// Read calls f with a service session that can read: that of the live term, or an observer,
+// which is opened if need be. So a read needs no live term, and tools work also where the
+// service takes no new sessions. f may be called again with another one.
+func (s *Terms) Read(ctx context.Context, f func(driver.Session) error) error {
+	if t := s.Current(); t != nil {
+		if err := f(t.drv); !errors.Is(err, driver.ErrSessionOver) {
+			return err
+		}
+	}
+	return s.observer.do(ctx, f)
+}
+
+// next returns the live term. If there is none, it returns the attempt to wait for, and
+// starts one if none is under way: attempts are made only while a caller needs a term.
+func (s *Terms) next() (*Term, *attempt, error) {
+	s.mu.Lock()
+	t := s.cur
+	s.mu.Unlock()
+	if t != nil && t.Left() > 0 { // not under s.mu: Left may end the term
+		return t, nil, nil
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, nil, driver.ErrClosed
+	case s.cur != nil && s.cur != t: // another caller was faster
+		return s.cur, nil, nil
+	case s.opening == nil:
+		s.opening = &attempt{done: make(chan struct{})}
+		a, backoff := s.opening, s.backoff
+		s.wg.Go(func() { s.attempt(a, backoff) })
+	}
+	return nil, s.opening, nil
+}
+
+// The backoff between attempts to open a term.
+const (
+	minBackoff = 40 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// attempt opens a term, after a backoff if the last attempt has failed. It serves all callers
+// that wait, so no caller's context bounds it: its own timeout does, and Close.
+//
+//nolint:contextcheck // see above
+func (s *Terms) attempt(a *attempt, backoff time.Duration) {
+	if backoff > 0 {
+		driver.Sleep(s.ctx, s.clock, backoff/2+driver.Jitter(s.clock, backoff/2))
+	}
+	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.cfg.TTL, openTimeout))
+	defer cancel()
+	a.term, a.err = open(ctx, s)
+	if s.ctx.Err() == nil { // an attempt that Close has cut off shows nothing of the service
+		s.log(a.err)
+	}
+	if a.err == nil {
+		s.install(a.term)
+	}
+
+	s.mu.Lock()
+	s.opening, s.backoff = nil, 0
+	if a.err != nil {
+		s.failed, s.backoff = a.err, min(max(2*backoff, minBackoff), maxBackoff)
+	}
+	s.mu.Unlock()
+	close(a.done)
+}
+
+// log logs the outcome of an attempt if that is due.
+func (s *Terms) log(err error) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		if due, d := s.outage.Over(now); due {
+			s.cfg.Logger.Warn("fairlock: the service is reachable again", "service", s.info.Service, "after", d)
+		}
+		return
+	}
+	if due, d := s.outage.Failed(now); due {
+		s.cfg.Logger.Warn("fairlock: cannot open a session", "service", s.info.Service, "for", d, "err", err)
+	}
+}
+
+// install makes t the current term, unless Close came first or t has ended already.
+func (s *Terms) install(t *Term) {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.cur, s.since, s.lost, s.failed = t, s.clock.Wall(), nil, nil
+	}
+	s.mu.Unlock()
+	switch {
+	case closed:
+		t.End(Closed, nil)
+	case t.Left() == 0: // it may have ended before it was current
+		s.drop(t, context.Cause(t.ctx))
+	}
+}
+
+// drop forgets a term that has ended.
+func (s *Terms) drop(t *Term, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cur == t {
+		s.cur, s.since, s.lost = nil, s.clock.Wall(), cause
+	}
+}
+
+// track runs f in a goroutine that Close waits for. After Close it runs nothing: what f
+// would remove expires at the service.
+func (s *Terms) track(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.drained {
+		s.wg.Go(f)
+	}
+}
+
+// Close ends the live term. It waits until all that was bound to it is released, for up to
+// the margin, and closes the service session. When it returns, the goroutines of all terms
+// have ended. After an error the service has not acknowledged the end of the session, which
+// expires there. Close is called once.
+func (s *Terms) Close() error {
+	s.mu.Lock()
+	s.closed = true // no attempt begins any more, and install ends what one has opened
+	t, a := s.cur, s.opening
+	s.mu.Unlock()
+	s.cancel(driver.ErrClosed)
+	var err error
+	if t != nil {
+		err = t.shut()
+	}
+	if a != nil { // a term may have been opened all the same
+		<-a.done
+		if a.term != nil {
+			err = driver.JoinErrors(err, a.term.shut())
+		}
+	}
+	err = driver.JoinErrors(err, s.observer.close())
+	s.mu.Lock()
+	s.drained = true // a WaitGroup must not grow from 0 while Wait is called
+	s.mu.Unlock()
+	s.wg.Wait()
+	return err
+}

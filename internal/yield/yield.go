@@ -1,0 +1,109 @@
+// Package yield stores the yield requests for a lock and reads them. A yield request is an
+// entry in a queue of its own, next to that of the lock, on the session of its sender. So
+// its end, a lost answer and a watch are those of any entry.
+package yield
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/term"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// kind is the recipe of a yield request, as its entry names it.
+const kind = "ask"
+
+// MaxReason is the longest reason, in bytes.
+const MaxReason = 256
+
+// Request is a yield request. Its sender claims all but Token and Session.
+type Request struct {
+	Reason  string
+	Meta    door.Meta
+	Session string
+
+	// Token is above that of every older request for the same lock.
+	Token int64
+}
+
+// Sent is a yield request that was sent.
+type Sent struct {
+	t   *term.Term
+	ref driver.Ref
+}
+
+// Send makes an entry for a yield request, in one term after another until the service has
+// acknowledged it. If that fails, nothing of the request stays: if its outcome is unknown,
+// the term removes what there may be.
+func Send(ctx context.Context, terms *term.Terms, clock driver.Clock, name, reason string, sender door.Meta) (Sent, error) {
+	sender.Kind = kind
+	req := driver.JoinRequest{
+		Queue: driver.AskQueue(name), Data: []byte(reason), Valued: true, Detail: sender.Encode(), Nearest: 1,
+	}
+	for {
+		t, err := terms.Live(ctx)
+		if err != nil {
+			return Sent{}, err //nolint:wrapcheck // it names what it does
+		}
+		within, cancel := t.Within(ctx)
+		joined, err := t.Driver().Join(within, req)
+		cancel()
+		if err == nil {
+			return Sent{t, joined[0].Entry.Ref}, nil
+		}
+		if pending, ok := errors.AsType[*driver.PendingError](err); ok {
+			t.Clean(pending.Settle)
+		}
+		if ctx.Err() != nil || t.Context().Err() == nil && !errors.Is(err, driver.ErrSessionOver) {
+			return Sent{}, err //nolint:wrapcheck // the backend's own error
+		}
+		t.Driver().Renew() // so that the term soon learns that it is over
+		driver.Sleep(ctx, clock, leastRest)
+	}
+}
+
+// Withdraw deletes a yield request, and returns nil when the service has acknowledged that,
+// or has no longer had the request. After an error, at the latest after the timeout, the
+// request goes in the background, or with the service session.
+func (s Sent) Withdraw(clock driver.Clock, timeout time.Duration) error {
+	leave := func(ctx context.Context) error {
+		_, err := s.t.Driver().Leave(ctx, driver.LeaveRequest{Ref: s.ref})
+		return err //nolint:wrapcheck // the backend's own error
+	}
+	ctx, cancel := driver.WithTimeout(s.t.Context(), clock, timeout)
+	defer cancel()
+	err := leave(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case s.t.Context().Err() != nil:
+		return errors.New(context.Cause(s.t.Context()).Error()) // its text: no hold was lost
+	}
+	s.t.Clean(leave)
+	return err
+}
+
+// All asks for the yield requests for a lock.
+func All(name string) driver.ReadRequest {
+	return driver.ReadRequest{Queue: driver.AskQueue(name), Detail: true}
+}
+
+// In returns the yield requests that the answer to All contains, the oldest first.
+func In(v driver.View) []Request {
+	var all []Request
+	for i := range v.Entries {
+		e := &v.Entries[i]
+		// An entry without a token was deleted during the read. One of another program is
+		// no request, and one without a session would never end.
+		if e.Token == 0 || e.Foreign || e.Unleased || !e.Valued {
+			continue
+		}
+		reason := strings.ToValidUTF8(string(e.Data[:min(len(e.Data), MaxReason)]), "")
+		all = append(all, Request{Reason: reason, Meta: door.MetaOf(e), Session: e.Session, Token: e.Token})
+	}
+	return all
+}

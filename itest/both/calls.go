@@ -1,0 +1,136 @@
+package both
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/rwlock"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// Calls makes each call with which a program can begin, on locks of that name, and returns
+// their errors.
+func Calls(ctx context.Context, s *session.Session, name string) map[string]error {
+	m, rw, sem := mutex.New(s, name), rwlock.New(s, name), semaphore.New(s, name, 2)
+	return map[string]error{
+		"lock":     failed(m.Lock(ctx)),
+		"try":      failed(m.TryLock(ctx)),
+		"do":       m.Do(ctx, func(context.Context, *session.Hold) error { return nil }),
+		"robust":   failed(mutex.NewWith(s, name, mutex.Options{Robust: true}).Lock(ctx)),
+		"all":      failed(mutex.LockAll(ctx, m, mutex.New(s, name+"-2"))),
+		"rlock":    failed(rw.RLock(ctx)),
+		"write":    failed(rw.Lock(ctx)),
+		"acquire":  failed(sem.Acquire(ctx, 1)),
+		"resize":   sem.Resize(ctx, 3),
+		"ask":      second(s.Ask(ctx, name, "please")),
+		"campaign": failed(election.New(s, name).Campaign(ctx, "me")),
+	}
+}
+
+// failed returns the error of a request, and releases what was acquired: the next
+// request for the same lock would wait for it.
+func failed(h *session.Hold, err error) error {
+	if err != nil {
+		return err
+	}
+	return h.Unlock()
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Use makes the calls that two clients make with each recipe, on locks whose names begin
+// with prefix. It leaves no entry.
+func Use(t testing.TB, first, other *recipetest.Client, prefix string) {
+	t.Helper()
+	useMutex(t, first, other, prefix+"mutex")
+	ctx, one, two := recipetest.Bounded(t), first.Session, other.Session
+	release := func(h *session.Hold, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		recipetest.Unlock(t, h)
+	}
+	robust := func(s *session.Session) *mutex.Mutex {
+		return mutex.NewWith(s, prefix+"robust", mutex.Options{Robust: true})
+	}
+	release(robust(one).Lock(ctx))
+	release(robust(two).Lock(ctx))
+	release(mutex.LockAll(ctx, mutex.New(one, prefix+"a"), mutex.New(one, prefix+"b")))
+
+	w, err := rwlock.New(one, prefix+"rw").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, rwlock.New(one, prefix+"rw").Downgrade(ctx, w))
+	release(rwlock.New(two, prefix+"rw").RLock(ctx))
+	recipetest.Unlock(t, w)
+
+	sem := func(s *session.Session) *semaphore.Semaphore {
+		return semaphore.NewWith(s, prefix+"sem", 1, semaphore.Options{Follow: true, Slots: true})
+	}
+	h, err := sem(one).Acquire(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, sem(two).Resize(ctx, 2))
+	h2, err := sem(two).Acquire(ctx, 1)
+	require.NoError(t, err)
+	assert.Equal(t, 1, h2.Slot())
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, h2)
+
+	e := election.New(one, prefix+"leader")
+	h, err = e.Campaign(ctx, "one")
+	require.NoError(t, err)
+	require.NoError(t, e.Proclaim(ctx, h, "the one"))
+	l, err := election.New(two, prefix+"leader").Leader(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "the one", l.Value)
+	recipetest.Unlock(t, h)
+	yields(ctx, t, one, two, prefix)
+}
+
+// useMutex has a holder, a waiter, a waiter that gives up, and a try.
+func useMutex(t testing.TB, one, two *recipetest.Client, name string) {
+	t.Helper()
+	ctx := recipetest.Bounded(t)
+	h := one.Lock(t, name)
+	r := two.Begin(ctx, name)
+	entries := two.Queued(t, name, 2)
+	assert.EqualValues(t, h.Token(), entries[0].Token)
+	assert.NotEmpty(t, recipetest.Shown(entries[0]).Host)
+	_, err := mutex.New(two.Session, name).TryLock(ctx)
+	require.ErrorIs(t, err, session.ErrNotAcquired)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = mutex.New(one.Session, name).Lock(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
+	h, err = mutex.New(two.Session, name).TryLock(ctx)
+	require.NoError(t, err)
+	recipetest.Unlock(t, h)
+	one.Queued(t, name, 0)
+}
+
+// yields sends one client a yield request of the other, and evicts its entry.
+func yields(ctx context.Context, t testing.TB, one, two *session.Session, prefix string) {
+	t.Helper()
+	h, err := mutex.New(one, prefix+"asked").Lock(ctx)
+	require.NoError(t, err)
+	withdraw, err := two.Ask(ctx, prefix+"asked", "please")
+	require.NoError(t, err)
+	a, err := h.Asked(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "please", a.Reason)
+	assert.NotEmpty(t, a.Host)
+	require.NoError(t, withdraw())
+	entries, err := two.Queue(ctx, prefix+"asked")
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.NoError(t, two.Evict(ctx, entries[0]))
+	require.ErrorIs(t, h.Unlock(), session.ErrLost)
+}

@@ -1,0 +1,34 @@
+package etcd
+
+import (
+	"testing"
+
+	"github.com/fairlock/fairlock/itest/both"
+)
+
+// TestCases runs the cases that most tests of this package are.
+func TestCases(t *testing.T) {
+	both.Cases{
+		"AWaiterOnACutMemberIsGrantedByTheMajority":      waiterOnACutMember,
+		"OneBlackHoleAmongThreeEndpointsLosesNoSession":  blackHoleLosesNoSession,
+		"ALongLivedSessionSurvivesItsLogin":              sessionSurvivesItsLogin,
+		"RenewalsNeedNoLogin":                            renewalsNeedNoLogin,
+		"TheQueueGoesOnWhenTheLeaderMovesAndDies":        leaderMovesAndDies,
+		"TheQueueIsSharedWithOtherClients":               queueSharedWithOthers,
+		"AFullQuotaIsReportedAndLocksCanBeReleased":      fullQuota,
+		"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks": fullRobust,
+		"ALeaderIsReadAtTheSameCostAmongMany":            leaderBytes,
+		"AHolderThatWouldWaitForItselfIsRefused":         waitForSelf,
+		"AnOutageIsLoggedSparsely":                       outageIsLoggedSparsely,
+		"RootsThatAreNestedDoNotMeet":                    nestedRoots,
+		"AnUnreachableEndpointIsNamedInTime":             unreachableIsNamed,
+		"ACompactionAndAResetLoseNoPlace":                compactionAndReset,
+		"AReleaseDuringACutIsNoticedAfterIt":             releaseDuringACut,
+		"PermissionOnTheRootSuffices":                    permissionOnTheRoot,
+		"WhatMayNotBeDeletedHindersNoRelease":            deniedRecords,
+		"TLSFromFilesAndNoOtherAuthority":                tlsFromFiles,
+		"ACertificateThatDoesNotServeIsNamedInTime":      badCertificates,
+		"ForeignDetailsAreIgnored":                       foreignDetails,
+		"AClosedClientEndsAllCalls":                      closedClient,
+	}.Run(t)
+}

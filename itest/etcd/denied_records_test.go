@@ -1,0 +1,113 @@
+package etcd
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/session"
+)
+
+// recordsRole gives "worker" READWRITE on the root in three parts, so that the permission on
+// the records of queues can be revoked by itself. It returns functions that revoke that
+// permission and grant it again.
+func recordsRole(t *testing.T, root *clientv3.Client) (revoke, grant func()) {
+	t.Helper()
+	const beside, behind = "root/%v2/", "root/%v20"
+	readWrite := func(from, to string) error {
+		return second(root.RoleGrantPermission(recipetest.Bounded(t), "rw", from, to, clientv3.PermissionType(clientv3.PermReadWrite)))
+	}
+	grant = func() { require.NoError(t, readWrite(beside, behind)) }
+	revoke = func() {
+		require.NoError(t, second(root.RoleRevokePermission(recipetest.Bounded(t), "rw", beside, behind)))
+	}
+	require.NoError(t, readWrite("root/", beside))
+	require.NoError(t, readWrite(behind, "root0"))
+	grant()
+	require.NoError(t, second(root.RoleRevokePermission(recipetest.Bounded(t), "rw", "root/", "root0")))
+	return revoke, grant
+}
+
+// holdOfEachKind acquires one lock of each kind that has keys next to its queue.
+func holdOfEachKind(t *testing.T, s *session.Session) map[string]*session.Hold {
+	t.Helper()
+	holds := map[string]*session.Hold{}
+	for name, acquire := range map[string]func(context.Context) (*session.Hold, error){
+		"plain":  mutex.New(s, "plain").Lock,
+		"robust": mutex.NewWith(s, "robust", mutex.Options{Robust: true}).Lock,
+		"slots": func(ctx context.Context) (*session.Hold, error) {
+			return semaphore.NewWith(s, "slots", 2, semaphore.Options{Slots: true}).Acquire(ctx, 1)
+		},
+		"value": func(ctx context.Context) (*session.Hold, error) {
+			return election.New(s, "value").Campaign(ctx, "web-1")
+		},
+		"several": func(ctx context.Context) (*session.Hold, error) {
+			return mutex.LockAll(ctx, mutex.New(s, "several-1"), mutex.New(s, "several-2"))
+		},
+	} {
+		h, err := acquire(recipetest.Bounded(t))
+		require.NoError(t, err, name)
+		holds[name] = h
+	}
+	return holds
+}
+
+// deniedRecords releases locks of every kind after an operator has revoked the permission
+// on the records of the queues. etcd refuses a whole transaction for one key, and a release
+// needs only the key of the entry.
+func deniedRecords(t *testing.T) {
+	endpoint := etcdWithLogins(t, 300)
+	withUsers(t, endpoint, "root/")
+	root := loggedIn(t, endpoint, "root", nil)
+	revoke, grant := recordsRole(t, root)
+	one := newClient(t, "root", recipetest.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
+	two := newClient(t, "root", recipetest.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
+	holds := holdOfEachKind(t, one.Session)
+	there, here := two.Begin(recipetest.Bounded(t), "plain"), one.Begin(recipetest.Bounded(t), "several-1")
+	two.Stands(t, 1)
+	one.Stands(t, 6)
+	for _, name := range []string{"plain", "robust", "slots", "value", "several-1", "several-2"} {
+		recipetest.Until(t, "a record of the grant of "+name, func() bool {
+			entries, err := mutex.New(two.Session, name).Queue(recipetest.Bounded(t))
+			require.NoError(t, err)
+			return !entries[0].Granted.IsZero()
+		})
+	}
+	revoke()
+
+	for name, h := range holds {
+		require.NoError(t, h.Unlock(), name)
+	}
+	recipetest.Unlock(t, there.Granted(t))
+	recipetest.Unlock(t, here.Granted(t))
+	entries, err := root.Get(recipetest.Bounded(t), "root/&", clientv3.WithRange("root0"), clientv3.WithKeysOnly())
+	require.NoError(t, err)
+	assert.Empty(t, entries.Kvs, "entries of released locks")
+	const warning = `level=WARN msg="etcd: a lock is released, and records`
+	recipetest.Until(t, "a record of the log", func() bool { return strings.Contains(one.Log.String(), warning) })
+	assert.Equal(t, 1, strings.Count(one.Log.String(), warning), "of the ledger; all else is on the lease")
+	assert.Contains(t, one.Log.String(), "keys=[root/%v2/robust/ledger]")
+	grant()
+	robust := mutex.NewWith(two.Session, "robust", mutex.Options{Robust: true})
+	h, err := robust.Lock(recipetest.Bounded(t))
+	require.NoError(t, err)
+	assert.True(t, h.PreviousDied(), "the name that stays in the ledger errs on the safe side")
+	require.NoError(t, h.Unlock())
+	h, err = robust.Lock(recipetest.Bounded(t))
+	require.NoError(t, err)
+	assert.False(t, h.PreviousDied())
+	require.NoError(t, h.Unlock())
+	for name, h := range holdOfEachKind(t, one.Session) {
+		require.NoError(t, h.Unlock(), "%s, which finds what the release before left", name)
+	}
+	one.Kept(t)
+	two.Kept(t)
+}

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/fault"
+)
+
+// checkLedger checks what a new hold reports about the holds before it.
+func (w *simulation) checkLedger(hd *hold) {
+	must, may := false, false
+	delay, since := time.Duration(0), time.Duration(0)
+	for i, q := range hd.queues {
+		if !q.robust {
+			return
+		}
+		e := hd.entries[i]
+		died, perhaps := q.past(e.Place)
+		must, may = must || died, may || died || perhaps
+		delay, since = max(delay, q.delay), max(since, e.since)
+	}
+	switch died := hd.h.PreviousDied(); {
+	case must && !died:
+		w.fail("S5", "the hold of %s does not report that a holder of %s before it had died", hd.k.name, hd.name)
+	case died && !may:
+		w.fail("S5", "the hold of %s reports that a holder of %s before it had died, and none had", hd.k.name, hd.name)
+	case must && w.Now()-since < delay*9/10:
+		w.fail("S5", "%s did not wait on %s for %s", hd.k.name, hd.name, delay)
+	}
+}
+
+// past reports whether the holder before a place in a queue died, or perhaps. A waiter
+// that died may have seemed to hold.
+func (q *queue) past(place int64) (died, perhaps bool) {
+	for _, e := range slices.Backward(q.all) {
+		switch left := e.how == fault.Leave || e.how == fault.Settle; {
+		case e.Place >= place || e.Foreign || !e.gone:
+		case e.hold != nil && !left:
+			return true, true
+		case e.hold != nil && e.hold.lostEntry():
+			return false, true // it was lost in another queue
+		case e.hold != nil:
+			return false, perhaps
+		case !left:
+			perhaps = true
+		}
+	}
+	return false, perhaps
+}
+
+// lostEntry reports whether an entry of the hold ended otherwise than by its owner.
+func (hd *hold) lostEntry() bool {
+	return slices.ContainsFunc(hd.entries, func(e *entry) bool { return e.gone && e.how != fault.Leave })
+}
+
+// tidy checks that no queue has an entry left.
+func (w *simulation) tidy() {
+	for _, q := range w.queues {
+		for _, e := range q.alive {
+			w.fail("S5", "%s is left in %s, of %s", e.Key, q.name, w.owner[e.Session].label())
+		}
+	}
+	for _, o := range w.watched {
+		o.check()
+	}
+}
+
+func (c *client) label() string {
+	if c == nil {
+		return "no client"
+	}
+	return c.name
+}
+
+// limited checks that a call has set the limit, and that this call had not returned before
+// a later call began that was done.
+func (w *simulation) limited(q *queue, limit int64) {
+	newest := time.Duration(-1) // when the newest call began that is done
+	for _, r := range q.resizes {
+		if r.done {
+			newest = max(newest, r.called)
+		}
+	}
+	for _, r := range q.resizes {
+		if r.limit == limit && (r.returned == 0 || r.returned > newest) {
+			return
+		}
+	}
+	w.fail("S5", "%s has limit %d, which an older call had set, or none", q.name, limit)
+}

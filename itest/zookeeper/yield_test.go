@@ -1,0 +1,38 @@
+package zookeeper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+)
+
+// TestAYieldRequestWithdrawnDuringAReadIsNotReturned withdraws the request after the queue
+// was read and before its node is. A reader that returned it without the data of the node
+// would show a request that no client has made.
+func TestAYieldRequestWithdrawnDuringAReadIsNotReturned(t *testing.T) {
+	e, root := shared(t)
+	sender := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+	withdraw, err := sender.Ask(recipetest.Bounded(t), "x", "hotfix")
+	require.NoError(t, err)
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		if request.Op() == zkframe.OpGetChildren2 && strings.Contains(request.Path(), "/asks/queue") && withdraw != nil {
+			assert.NoError(t, withdraw())
+			withdraw = nil
+		}
+		return f, true
+	}}
+	reader := newClient(t, root, recipetest.CalmTTL)
+	reader.opts.Dial = w.dial
+	reader.open(t, e.Endpoints()...)
+
+	asks, err := reader.Asks(recipetest.Bounded(t), "x")
+
+	require.NoError(t, err)
+	assert.Nil(t, withdraw, "the queue of requests was read")
+	assert.Empty(t, asks)
+}
