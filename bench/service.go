@@ -102,8 +102,8 @@ func (s *service) contestant(name string) stand.Contestant {
 	return stand.Contestant{Name: name, Use: name}
 }
 
-// rival returns the name of whom a contestant is compared with, on the other side, who is
-// used in the same way; "" if there is nobody.
+// rival returns the name of the contestant on the other side that is used in the same way,
+// and that a contestant is compared with; "" if there is none.
 func (s *service) rival(name string) string {
 	who := s.contestant(name)
 	return s.usedAs(who, func(c stand.Contestant) bool { return c.Ours != who.Ours && !c.Old })

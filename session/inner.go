@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -103,11 +104,11 @@ func (i inner) Limit(ctx context.Context, name string) (int64, error) {
 	if err := i.CheckName(name); err != nil {
 		return 0, fmt.Errorf("session: limit: %w", err)
 	}
-	v, err := i.read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Records: []string{recordLimit}})
+	v, err := i.read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Records: []string{rule.RecordLimit}})
 	if err != nil {
 		return 0, fmt.Errorf("session: limit of %q: %w", name, err)
 	}
-	limit, err := limitIn(name, v)
+	limit, err := rule.LimitOf(name, v.Records[rule.RecordLimit])
 	if err != nil {
 		return 0, fmt.Errorf("session: limit: %w", err)
 	}

@@ -20,11 +20,11 @@ func queueOf(ctx context.Context, s *Session, name string) ([]Entry, int64, erro
 	if err := (inner{s}).CheckName(name); err != nil {
 		return nil, 0, fmt.Errorf("session: queue: %w", err)
 	}
-	v, err := s.read(ctx, driver.ReadRequest{Queue: name, Marks: true, Detail: true, Records: []string{recordLimit}})
+	v, err := s.read(ctx, driver.ReadRequest{Queue: name, Marks: true, Detail: true, Records: []string{rule.RecordLimit}})
 	if err != nil {
 		return nil, 0, fmt.Errorf("session: queue %q: %w", name, err)
 	}
-	limit, _ := limitIn(name, v) // where it cannot be read, no permit is known to be held
+	limit, _ := rule.LimitOf(name, v.Records[rule.RecordLimit]) // where it cannot be read, no permit is known to be held
 	return entriesOf(v.Entries, limit), limit, nil
 }
 
@@ -85,16 +85,4 @@ func (s *Session) read(ctx context.Context, req driver.ReadRequest) (v driver.Vi
 		return err //nolint:wrapcheck // the backend's own error
 	})
 	return v, err
-}
-
-// recordLimit is the record that has the limit of a semaphore, in decimal digits.
-const recordLimit = "limit"
-
-// limitIn returns the limit that a view of a queue has, 0 if there is none.
-func limitIn(name string, v driver.View) (int64, error) {
-	r, ok := v.Records[recordLimit]
-	if !ok {
-		return 0, nil
-	}
-	return rule.ParseLimit(name, r.Value) //nolint:wrapcheck // it names the queue
 }

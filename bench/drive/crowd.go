@@ -36,7 +36,7 @@ type Gathering struct {
 	Waiters  Crowd
 	Releases int
 	LetIn    int           // how many each release lets in
-	Nearest  bool          // who stands nearest to the waiters gives back first; else it is who came first
+	Nearest  bool          // the holder nearest to the waiters releases first; else the one that came first
 	Rapid    bool          // a release follows upon the other, and only the sum is known
 	Settle   time.Duration // how long nothing must happen until a release is counted
 }

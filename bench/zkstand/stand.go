@@ -79,7 +79,7 @@ func (silent) Printf(string, ...any) {}
 
 // Warm makes the servers do for a moment what all contestants have them do: a
 // Java program is slow until it has compiled what it is busy with, and that
-// would be held against who comes first.
+// would count against the contestant that comes first.
 func Warm(ctx context.Context, at stand.Addresses) error {
 	control, err := side(at)
 	if err != nil {

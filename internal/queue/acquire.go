@@ -187,7 +187,7 @@ func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error)
 			req.Data, req.Valued, req.Detail, g.meta = r.Value, true, req.Data, &meta
 		}
 		if r.Rule.Limited {
-			req.Ops, req.Records = append(req.Ops, limitOp(r.Limit, r.Follow)), []string{recordLimit}
+			req.Ops, req.Records = append(req.Ops, limitOp(r.Limit, r.Follow)), []string{rule.RecordLimit}
 		}
 		if r.Ledger {
 			req.Ops = append(req.Ops, g.ledgerOp())
@@ -213,12 +213,12 @@ func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error)
 // that was made so is deleted when the join is settled, and others may use it by then.
 func limitOp(limit int64, follow bool) driver.Op {
 	value := strconv.AppendInt(nil, limit, 10)
-	return driver.Op{Record: recordLimit, If: driver.EqualOrAbsent(value), Value: value, Optional: follow}
+	return driver.Op{Record: rule.RecordLimit, If: driver.EqualOrAbsent(value), Value: value, Optional: follow}
 }
 
 // mismatch is the error of a request whose limit is not that of its queue.
 func mismatch(queue string, r driver.Record, asked int64) error {
-	limit, err := limitOf(queue, r)
+	limit, err := rule.LimitOf(queue, r)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -21,8 +22,8 @@ func target(name string) driver.Target {
 	switch name {
 	case "holders":
 		return driver.Target{Kind: driver.OfHolders, Queue: "n"}
-	case recordLimit:
-		return driver.Target{Kind: driver.OfRecord, Queue: "n", Record: recordLimit}
+	case rule.RecordLimit:
+		return driver.Target{Kind: driver.OfRecord, Queue: "n", Record: rule.RecordLimit}
 	}
 	place, _ := strconv.ParseInt(name, 10, 64)
 	return ref(place).Target()
@@ -59,7 +60,7 @@ func event(words []string) driver.Event {
 
 // view reads entries: a place each, with r for a reader, d for a writer that became one, f
 // for another program's, u for one without a session, p for a permit, and * for the mark
-// Admitted. "..." in front says that there may be more, and "limit 3" behind that the view
+// Admitted. "..." in front means that there may be more, and "limit 3" behind that the view
 // has the limit.
 func view(t *testing.T, text string) driver.View {
 	words := strings.Fields(text)
@@ -70,9 +71,9 @@ func view(t *testing.T, text string) driver.View {
 		case "...":
 			v.Complete = false
 			continue
-		case recordLimit:
+		case rule.RecordLimit:
 			i++
-			v.Records = map[string]driver.Record{recordLimit: {Value: []byte(words[i]), Version: 1, Token: 1}}
+			v.Records = map[string]driver.Record{rule.RecordLimit: {Value: []byte(words[i]), Version: 1, Token: 1}}
 			continue
 		}
 		kind := strings.TrimLeft(word, "0123456789")

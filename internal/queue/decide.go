@@ -153,7 +153,7 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 	}
 	if v.Front {
 		on = append(on, q.on(q.holders()))
-		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: recordLimit}))
+		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: rule.RecordLimit}))
 		for _, e := range es {
 			if q.own.get(e.Ref) != nil && e.Marks.Has(driver.MarkAdmitted) { // perhaps not yet at the service
 				on = append(on, q.on(e.Target()))

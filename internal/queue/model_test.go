@@ -178,7 +178,7 @@ func (s *modelSession) send() {
 	if a == nil {
 		return
 	}
-	v := driver.View{Records: map[string]driver.Record{recordLimit: s.m.limit}, Count: -1}
+	v := driver.View{Records: map[string]driver.Record{rule.RecordLimit: s.m.limit}, Count: -1}
 	for _, e := range s.m.entries {
 		if e.Place <= a.Upto {
 			v.Entries = append(v.Entries, e.Entry)
@@ -264,7 +264,7 @@ func (m *model) join(s *modelSession) {
 	e := &modelEntry{s: s, Entry: driver.Entry{
 		Ref: ref(m.next), Mode: m.modes[m.rng.IntN(len(m.modes))], Weight: 1 + m.rng.Int64N(m.most), Token: m.next,
 	}}
-	j := driver.Joined{Entry: e.Entry, View: driver.View{Count: len(m.entries), Records: map[string]driver.Record{recordLimit: m.limit}}}
+	j := driver.Joined{Entry: e.Entry, View: driver.View{Count: len(m.entries), Records: map[string]driver.Record{rule.RecordLimit: m.limit}}}
 	if len(m.entries) < 2 {
 		for _, o := range m.entries {
 			j.View.Entries = append(j.View.Entries, o.Entry)
@@ -341,5 +341,5 @@ func (m *model) resize(limit int64) {
 	m.limit = driver.Record{Value: strconv.AppendInt(nil, limit, 10), Version: m.next, Token: m.next}
 	m.logf("limit %d", limit)
 	m.admit()
-	m.changed(driver.Target{Kind: driver.OfRecord, Queue: "n", Record: recordLimit}, driver.Event{Kind: driver.Changed})
+	m.changed(driver.Target{Kind: driver.OfRecord, Queue: "n", Record: rule.RecordLimit}, driver.Event{Kind: driver.Changed})
 }

@@ -161,7 +161,7 @@ func (q *queue) next() *ask {
 	for _, en := range a.batch {
 		a.Nearest, all = max(a.Nearest, en.need), all || en.need == 0
 		if en.rule.Limited {
-			a.Marks, a.Records = true, []string{recordLimit}
+			a.Marks, a.Records = true, []string{rule.RecordLimit}
 		}
 	}
 	if all {
@@ -252,16 +252,13 @@ func (q *queue) failed(a *ask, err error) {
 	}
 }
 
-// recordLimit is the record that has the limit of a semaphore, in decimal digits.
-const recordLimit = "limit"
-
 // errNoLimit: an operator has deleted the limit of a semaphore that is in use.
 var errNoLimit = fmt.Errorf("%w: the limit of the semaphore was deleted at the service", session.ErrRefused)
 
 // learnLimit takes in the limit, and reports whether a view shows it, and whether no newer
 // one is known: answers overtake each other.
 func (q *queue) learnLimit(v driver.View) (ok, newest bool) {
-	r, ok := v.Records[recordLimit]
+	r, ok := v.Records[rule.RecordLimit]
 	newest = r.Token >= q.limit.Token
 	if failpoint.On(failpoint.OldLimit) && q.limit.Version != 0 {
 		return ok, true
@@ -278,13 +275,5 @@ func (q *queue) limitFor(en *entry) (int64, error) {
 	if !en.rule.Limited {
 		return 0, nil
 	}
-	return limitOf(q.name, q.limit)
-}
-
-// limitOf returns the limit that a queue's record of it has, 0 if there is none.
-func limitOf(queue string, r driver.Record) (int64, error) {
-	if r.Version == 0 {
-		return 0, nil
-	}
-	return rule.ParseLimit(queue, r.Value) //nolint:wrapcheck // it names the queue
+	return rule.LimitOf(q.name, q.limit)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -21,7 +22,7 @@ func SetLimit(ctx context.Context, s *session.Session, name string, limit int64)
 		if err != nil {
 			return err
 		}
-		err = swap(ctx, t.Driver(), t.Driver().Update, driver.UpdateRequest{Queue: name}, recordLimit, func([]byte) []byte { return value })
+		err = swap(ctx, t.Driver(), t.Driver().Update, driver.UpdateRequest{Queue: name}, rule.RecordLimit, func([]byte) []byte { return value })
 		if !errors.Is(err, driver.ErrSessionOver) || ctx.Err() != nil {
 			return err
 		}

@@ -44,13 +44,13 @@ func try(ctx context.Context, s *session.Session, rs []Request, hooks door.Reque
 func peek(ctx context.Context, t term, r Request) error {
 	req := driver.ReadRequest{Queue: r.Name, Marks: true}
 	if r.Rule.Limited {
-		req.Records = []string{recordLimit}
+		req.Records = []string{rule.RecordLimit}
 	}
 	v, err := t.Driver().Read(ctx, req)
 	if err != nil || len(v.Entries) == 0 {
 		return err //nolint:wrapcheck // the backend's own error
 	}
-	limit, err := limitOf(r.Name, v.Records[recordLimit])
+	limit, err := rule.LimitOf(r.Name, v.Records[rule.RecordLimit])
 	if err != nil {
 		return err
 	}

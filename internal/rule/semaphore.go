@@ -91,6 +91,18 @@ func (e *LimitError) Error() string {
 // Is makes errors.Is(err, ErrLimitMismatch) true.
 func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
 
+// RecordLimit is the name of the record that has the limit of a semaphore.
+const RecordLimit = "limit"
+
+// LimitOf returns the limit that the record of a queue has, 0 if there is no record. The
+// error is that of ParseLimit.
+func LimitOf(queue string, r driver.Record) (int64, error) {
+	if r.Version == 0 {
+		return 0, nil
+	}
+	return ParseLimit(queue, r.Value)
+}
+
 // ParseLimit reads the limit of a semaphore from the value of its record: a number above 0
 // in decimal digits, without sign or leading zero. The error for anything else wraps
 // driver.ErrRefused, because an operator must mend the record.

@@ -22,7 +22,7 @@ import (
 )
 
 // doubler has the server carry out a join a second time, with an entry of another name: as
-// an attempt of the session that arrives after its caller was told that it failed.
+// an attempt of the session that arrives after the call has returned that it failed.
 type doubler struct {
 	net.Conn
 	in *bufio.Reader

@@ -62,7 +62,7 @@ func parse(key string) (place, bool) {
 	return p, true
 }
 
-// shares says that the value of a writer's entry makes it a reader's: its last line
+// shares reports whether the value of a writer's entry makes it a reader's: its last line
 // names the marks of the entry.
 func shares(value []byte) bool {
 	_, marks, ok := lastCut(string(value), "\n#")

@@ -181,7 +181,7 @@ func (l *lineOrder) take(c zktest.Change, e entry, at history.Instant) {
 	}
 }
 
-// becameReader says that a write makes a writer a reader. Its transaction has deleted
+// becameReader reports whether a write makes a writer a reader. Its transaction has deleted
 // the entry, made it anew with the same name, and written it: its last line is this word
 // and the token that the entry had at first.
 func becameReader(c zktest.Change, was living) bool {

@@ -114,7 +114,7 @@ func exclusive(n int) []driver.Entry {
 	return all
 }
 
-// tells makes an entry one whose owner says that of itself.
+// tells gives an entry the description that its owner would store.
 func tells(e *driver.Entry, m door.Meta) { e.Data, e.Detail = m.Encode(), m.Encode() }
 
 // shown returns a queue as the library shows it.
