@@ -18,14 +18,15 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// TestCutConnectionsLoseNothing: workers create numbered nodes one after the other while the connection is
-// cut again and again. A second create settles an unknown outcome.
+// TestCutConnectionsLoseNothing: workers create numbered nodes one after the other. The connection is cut
+// after every fourth of them, beside the requests of the other workers, and every other time the next
+// connection is cut too, in its handshake. A second create settles an unknown outcome.
 func TestCutConnectionsLoseNothing(t *testing.T) {
-	const workers, each = 8, 60
+	const workers, each = 8, 30
 	e, admin, root := shared(t)
 	proxy := proxyTo(t, e, 0)
 	c := newClient(calmTTL, proxy.Addr()).open(t)
-	ctx, stop := context.WithCancel(bounded(t))
+	ctx, created := bounded(t), make(chan struct{})
 	var unknown, repeated int
 	var mu sync.Mutex
 	var working, cutting sync.WaitGroup
@@ -53,17 +54,24 @@ func TestCutConnectionsLoseNothing(t *testing.T) {
 						mu.Unlock()
 					}
 				}
+				created <- struct{}{}
 			}
 		})
 	}
 	cutting.Go(func() {
-		for ctx.Err() == nil {
-			proxy.Reset()
-			driver.Sleep(ctx, c.cfg.Clock, 20*time.Millisecond)
+		n := 0
+		for range created {
+			if n++; n%4 == 0 {
+				proxy.Reset()
+			}
+			if n%8 == 0 {
+				driver.Sleep(ctx, c.cfg.Clock, 2*time.Millisecond)
+				proxy.Reset()
+			}
 		}
 	})
 	working.Wait()
-	stop()
+	close(created)
 	cutting.Wait()
 
 	names, _, err := admin.Children(root)
