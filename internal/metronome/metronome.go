@@ -88,6 +88,25 @@ func (m *Metronome) Between(from, to time.Time) (all, longest time.Duration) {
 	return all, longest
 }
 
+// Stopwatch tells how much time has passed since Begin, less the stalls.
+type Stopwatch struct {
+	m     *Metronome
+	began time.Time
+}
+
+// Begin starts a Stopwatch that ends with the test.
+func Begin(t interface{ Cleanup(func()) }) *Stopwatch {
+	s := &Stopwatch{Start(), time.Now()}
+	t.Cleanup(s.m.Stop)
+	return s
+}
+
+// Passed returns the time since Begin in which the process ran.
+func (s *Stopwatch) Passed() time.Duration { return time.Since(s.began) - s.Stalled() }
+
+// Stalled returns the time since Begin in which the process did not run.
+func (s *Stopwatch) Stalled() time.Duration { return s.m.Stalled(s.began) }
+
 // Time calls f and returns how long it took, less the stalls.
 func Time(f func()) time.Duration {
 	m, began := Start(), time.Now()

@@ -15,6 +15,15 @@ func TestTimeIsThatOfTheFunction(t *testing.T) {
 	})
 }
 
+func TestAStopwatchTellsWhatHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Begin(t)
+		time.Sleep(time.Second)
+		assert.Equal(t, time.Second, s.Passed())
+		assert.Zero(t, s.Stalled())
+	})
+}
+
 func TestStallsAreWhatTicksWereLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

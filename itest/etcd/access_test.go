@@ -19,6 +19,7 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -97,7 +98,7 @@ func permissionOnTheRoot(t *testing.T) {
 		p, err := dial(user, goodPassword)
 		require.NoError(t, err, "a lease needs no permission")
 		m := mutex.New(p.Session, "secret/plans")
-		begin := time.Now()
+		watch := metronome.Begin(t)
 		for what, err := range both.Calls(recipetest.Bounded(t), p.Session, "secret/plans") {
 			require.ErrorIs(t, err, session.ErrDenied, what)
 			assert.ErrorContains(t, err, `"secret/plans"`, what)
@@ -114,7 +115,7 @@ func permissionOnTheRoot(t *testing.T) {
 			require.NoError(t, qerr)
 			require.NoError(t, nerr)
 		}
-		assert.Less(t, time.Since(begin), 3*time.Second, "at once")
+		assert.Less(t, watch.Passed(), 3*time.Second, "at once")
 		errs = append(errs, qerr, nerr)
 		if user == "reader" {
 			errs = append(errs, evictIsDenied(t, one, p))
@@ -123,10 +124,10 @@ func permissionOnTheRoot(t *testing.T) {
 		t.Logf("%s: %v", user, errs[len(errs)-4])
 	}
 	require.NoError(t, one.Close())
-	begin := time.Now()
+	watch := metronome.Begin(t)
 	_, err = dial("worker", badPassword)
 	require.ErrorIs(t, err, session.ErrDenied)
-	assert.Less(t, time.Since(begin), 4*time.Second, "sooner than the timeout")
+	assert.Less(t, watch.Passed(), 4*time.Second, "sooner than the timeout")
 	t.Log(err)
 	_, err = dial("unknown", goodPassword)
 	require.ErrorIs(t, err, session.ErrDenied)
@@ -205,14 +206,14 @@ func sessionSurvivesItsLogin(t *testing.T) {
 	recipetest.Until(t, "a watch refused", func() bool { return meter.refused.Load() > refused })
 	recipetest.Until(t, "a stream with a new login", func() bool { return meter.streams.Load() > streams })
 	other := waiter.Lock(t, "y")
-	begin := recipetest.Now()
+	watch, begin := metronome.Begin(t), recipetest.Now()
 	recipetest.Unlock(t, h)
 	second := r.Granted(t)
 	t.Logf("granted %s after the release", r.At.Sub(begin))
 	recipetest.Unlock(t, second)
 	third := behind.Granted(t)
 
-	assert.Less(t, r.At.Sub(begin), 5*time.Second)
+	assert.Less(t, r.At.Sub(begin)-watch.Stalled(), 5*time.Second)
 	assert.Greater(t, int64(third.Token()), int64(second.Token()))
 	recipetest.Unlock(t, third)
 	recipetest.Unlock(t, other)
@@ -286,9 +287,9 @@ func unreachableIsNamed(t *testing.T) {
 	for name, addr := range map[string]string{"closed": both.ClosedAddr(t), "mute": mute.Addr().String()} {
 		check := func(how string, most time.Duration, open func() error) {
 			checks.Go(func() {
-				begin := time.Now()
+				watch := metronome.Begin(t)
 				err := open()
-				took := time.Since(begin)
+				took := watch.Passed()
 				t.Logf("%s, %s: %s: %v", name, how, took.Round(time.Millisecond), err)
 				assert.ErrorIs(t, err, session.ErrUnavailable, "%s, %s", name, how)
 				assert.ErrorContains(t, err, addr, "%s, %s", name, how)
@@ -339,9 +340,9 @@ func tlsFromFiles(t *testing.T) {
 
 	bad := good
 	bad.CAFile = filepath.Join(t.TempDir(), "absent.pem")
-	begin := time.Now()
+	watch := metronome.Begin(t)
 	assert.ErrorContains(t, newClient(t, "root", recipetest.CalmTTL).dial(t, bad), "absent.pem")
-	assert.Less(t, time.Since(begin), time.Second, "nothing is asked without it")
+	assert.Less(t, watch.Passed(), time.Second, "nothing is asked without it")
 	plain := good
 	plain.CAFile, plain.CertFile, plain.KeyFile = "", "", ""
 	plain.Endpoints = []string{"http://" + cluster.Endpoints()[0][len("https://"):]}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
@@ -31,7 +32,7 @@ func fullQuota(t *testing.T) {
 	monitor.Sees(t, 3)
 	useUpQuota(t, client)
 
-	begin := time.Now()
+	watch := metronome.Begin(t)
 	_, err := etcdbackend.Open(recipetest.Bounded(t), client, &one.opts)
 	require.ErrorIs(t, err, session.ErrRefused)
 	assert.ErrorContains(t, err, "NOSPACE")
@@ -48,7 +49,7 @@ func fullQuota(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrRefused)
 		assert.ErrorContains(t, err, "NOSPACE")
 	}
-	assert.Less(t, time.Since(begin), 4*time.Second, "at once")
+	assert.Less(t, watch.Passed(), 4*time.Second, "at once")
 	recipetest.Unlock(t, held)
 	long := waiting.Granted(t)
 	recipetest.Until(t, "a record of the grant that etcd refuses", func() bool {

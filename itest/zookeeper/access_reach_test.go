@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
@@ -45,9 +46,9 @@ func checkRefusals(t *testing.T, all []refusal) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), shortly)
 			defer cancel()
-			begin := time.Now()
+			watch := metronome.Begin(t)
 			s, err := zkbackend.Open(ctx, r.servers, &p.opts)
-			took := time.Since(begin)
+			took := watch.Passed()
 			t.Logf("%s: %s: %v", r.name, took.Round(time.Millisecond), err)
 			if !assert.ErrorIs(t, err, r.is, r.name) {
 				_ = s.Close()
@@ -90,13 +91,12 @@ func TestAServerThatCannotBeHadIsNamedWithItsReason(t *testing.T) {
 	}
 	checkRefusals(t, all)
 
-	begin := time.Now()
+	begin, watch := time.Now(), metronome.Begin(t)
 	_, err = zkbackend.Open(context.Background(), []string{closed}, nil)
 	require.ErrorIs(t, err, session.ErrUnavailable)
 	assert.ErrorContains(t, err, "connection refused")
-	took := time.Since(begin)
-	assert.Greater(t, took, 4*time.Second, "without a deadline of the caller's")
-	assert.Less(t, took, 8*time.Second, "without a deadline of the caller's")
+	assert.Greater(t, time.Since(begin), 4*time.Second, "without a deadline of the caller's")
+	assert.Less(t, watch.Passed(), 8*time.Second, "without a deadline of the caller's")
 }
 
 func TestInvalidOptionsAreRefusedAtOnce(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -89,7 +90,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 			entries = 1
 		}
 		m := mutex.New(p.Session, c.name)
-		begin := time.Now()
+		watch := metronome.Begin(t)
 		for what, err := range both.Calls(recipetest.Bounded(t), p.Session, c.name) {
 			if what == "resize" || what == "acquire" || what == "robust" || what == "all" || what == "ask" {
 				continue // that lies elsewhere
@@ -110,7 +111,7 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 			require.ErrorIs(t, err, session.ErrDenied)
 			assert.ErrorContains(t, err, "permission READ on "+dir)
 		}
-		assert.Less(t, time.Since(begin), 3*time.Second, "at once")
+		assert.Less(t, watch.Passed(), 3*time.Second, "at once")
 		recipetest.Until(t, "nothing left of "+c.name, func() bool { return len(entriesBelow(t, admin, dir)) == entries })
 		p.Kept(t)
 	}
@@ -199,12 +200,12 @@ func TestAnotherLoginIsDenied(t *testing.T) {
 	wrong := as(newClient(t, root, recipetest.CalmTTL), badPassword)
 	wrong.opts.Dial = w.dial
 	wrong.open(t, e.Endpoints()...)
-	begin := time.Now()
+	watch := metronome.Begin(t)
 	err := second(mutex.New(wrong.Session, "x").Lock(recipetest.Bounded(t)))
 	t.Log(err)
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, "permission CREATE on "+root+" is missing")
-	assert.Less(t, time.Since(begin), 2*time.Second)
+	assert.Less(t, watch.Passed(), 2*time.Second)
 	assert.Equal(t, 1, w.connections(e.Endpoints()[0]))
 	wrong.Kept(t)
 	checkSecrets(t, wrong, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
@@ -86,9 +87,9 @@ func TestARequestReturnsWithItsContextAndReportsTheOutcome(t *testing.T) {
 	proxy := proxyTo(t, e, 0)
 	c := newClient(calmTTL, proxy.Addr()).open(t)
 	proxy.Hold(fault.Both)
-	began := time.Now()
+	watch := metronome.Begin(t)
 	_, err := c.Once(within(t, 100*time.Millisecond), create(root+"/a", nil, 0))
-	assert.Less(t, time.Since(began), 300*time.Millisecond)
+	assert.Less(t, watch.Passed(), 300*time.Millisecond)
 
 	var unknown *conn.UnknownError
 	require.ErrorAs(t, err, &unknown)
@@ -188,9 +189,9 @@ func TestASilentServerIsReplaced(t *testing.T) {
 		used, other = second, first
 	}
 	used.Hold(fault.Both)
-	began := time.Now()
+	watch := metronome.Begin(t)
 	_, err := c.Repeat(bounded(t), create(root+"/a", nil, zk.FlagEphemeral))
-	took := time.Since(began)
+	took := watch.Passed()
 
 	require.NoError(t, err)
 	assert.Less(t, took, ttl/2)
@@ -313,9 +314,9 @@ func TestCloseEndsTheSessionAndAbandonDoesNot(t *testing.T) {
 
 	c, gone = held("unreachable")
 	proxy.Hold(fault.Both)
-	began = time.Now()
+	watch := metronome.Begin(t)
 	require.ErrorIs(t, c.Close(within(t, shortTTL/4)), driver.ErrUnavailable)
-	assert.Less(t, time.Since(began), shortTTL/2)
+	assert.Less(t, watch.Passed(), shortTTL/2)
 	<-gone
 	assert.Empty(t, c.losses())
 	proxy.Heal(fault.Both)
