@@ -108,6 +108,7 @@ func useMutex(t testing.TB, one, two *recipetest.Client, name string) {
 	defer cancel()
 	_, err = mutex.New(one.Session, name).Lock(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	two.Queued(t, name, 2) // the deletion may go on after Lock has returned
 	recipetest.Unlock(t, h)
 	recipetest.Unlock(t, r.Granted(t))
 	h, err = mutex.New(two.Session, name).TryLock(ctx)
