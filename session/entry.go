@@ -32,8 +32,8 @@ const (
 // modeOf returns a mode as users see it.
 func modeOf(m driver.Mode) Mode { return Mode(m.String()) }
 
-// Entry is one place in the queue of a lock. Host, PID, Label, Asked, Granted and Value
-// are what the owner of the entry claims, by its own clock: quote them before you print
+// Entry is one place in the queue of a lock. Host, PID, Label, Trace, Asked, Granted and
+// Value are what the owner of the entry claims, by its own clock: quote them before you print
 // them on a terminal. They are zero where the owner claims nothing, as most other
 // programs do.
 type Entry struct {
@@ -46,6 +46,7 @@ type Entry struct {
 	Host   string `json:"host,omitempty"`
 	PID    int    `json:"pid,omitempty"`
 	Label  string `json:"label,omitempty"` // Options.Label
+	Trace  string `json:"trace,omitempty"` // of Hooks.Trace
 
 	// Asked is when the owner asked for the lock, and Granted is when its hold began.
 	// Granted is zero for waiters, for other programs, and for the first second of a
@@ -71,7 +72,7 @@ func entryOf(place int, holds bool, e driver.Entry) Entry {
 	meta := door.MetaOf(&e)
 	out := Entry{
 		State: Waiter, Place: place, Token: Token(e.Token), Kind: meta.Kind, Mode: modeOf(e.Mode), Weight: e.Weight,
-		Host: meta.Host, PID: meta.PID, Label: meta.Label, Asked: meta.Since, Session: e.Session, Key: e.Key,
+		Host: meta.Host, PID: meta.PID, Label: meta.Label, Trace: meta.Trace, Asked: meta.Since, Session: e.Session, Key: e.Key,
 		Foreign: e.Foreign, of: e,
 	}
 	if e.Shares() {

@@ -63,6 +63,16 @@ type Hooks struct {
 	// Context of the hold before, contexts that Started derives keep the whole chain.
 	Started func(ctx context.Context, e Event) context.Context
 
+	// Trace returns the trace that a request belongs to, as its entries shall name it: a
+	// W3C traceparent, for example. It is called in the goroutine of the request, before
+	// each join, with the context that Started returned. Each client that can read the
+	// queue sees it as Entry.Trace, so a waiter in another process can link its trace to
+	// that of the hold which it waits for: see Event.WaitedFor. A text that is longer than
+	// 64 bytes, or not printable ASCII without spaces, is left out.
+	//
+	// A waiter with this hook may send one more read for each entry that it waits for.
+	Trace func(ctx context.Context) string
+
 	// Joined is called when a request has its place in the queue, or in all queues that
 	// it needs. Event.Ahead is the number of entries ahead.
 	Joined func(ctx context.Context, e Event)
@@ -143,7 +153,8 @@ type Event struct {
 	// granted, the one whose end granted it, as far as this process knows. It is nil if
 	// the request did not wait, and if this process knows none. Token, Session and Key
 	// identify that hold. Nothing is read for it, so a grant may leave out Host,
-	// PID, Label and times.
+	// PID, Label, Trace and times. If the hook Trace is set, only an entry
+	// that ended meanwhile leaves them out.
 	WaitedFor *Entry
 
 	Waited time.Duration // from Started to this event, at most to Ended

@@ -68,6 +68,17 @@ func (i inner) Meta() door.Meta { return i.meta }
 // Hooked implements door.Session.
 func (i inner) Hooked() bool { return i.hooked }
 
+// Traces implements door.Session.
+func (i inner) Traces() bool { return i.opts.Hooks.Trace != nil }
+
+// Trace implements door.Session.
+func (i inner) Trace(ctx context.Context) string {
+	if !i.Traces() {
+		return ""
+	}
+	return i.opts.Hooks.Trace(ctx)
+}
+
 // MaxName is the longest name of a lock, in bytes.
 const MaxName = 512
 

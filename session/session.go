@@ -39,7 +39,7 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	}
 	s := &Session{
 		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger),
-		meta: door.Meta{PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds},
+		meta: door.Meta{PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds, TTL: opts.TTL},
 	}
 	s.meta.Host, _ = os.Hostname() // for people; without a name the pid still differs
 	s.opts.Logger = s.reports.Logger()

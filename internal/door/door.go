@@ -92,6 +92,13 @@ type Session interface {
 	// Hooked reports whether hooks are called for requests.
 	Hooked() bool
 
+	// Traces reports whether the entries of this Session name a trace, and so whether a
+	// request wants to know that of the entry it waits for.
+	Traces() bool
+
+	// Trace returns the trace of a request with that context, empty if there is none.
+	Trace(ctx context.Context) string
+
 	// CheckName returns an error that wraps ErrInvalidName if no lock of this Session can
 	// have that name: it is empty, longer than MaxName bytes, not UTF-8, holds a NUL, or
 	// the layout of the backend cannot hold it. Nothing is sent.

@@ -18,6 +18,13 @@ type Meta struct {
 	Since time.Time // when the owner asked to join, by its own wall clock
 	Holds []string  // names that the asking caller already holds
 
+	// TTL is how long the service keeps the entry, at most, after its owner has died. The
+	// stored form has whole milliseconds.
+	TTL time.Duration
+
+	// Trace is the trace that the request belongs to: a W3C traceparent.
+	Trace string
+
 	// Granted is since when the entry holds, by its owner's wall clock, in whole
 	// milliseconds: only of holds that last.
 	Granted time.Time
@@ -36,14 +43,36 @@ type metaV1 struct {
 	Label string   `json:"label,omitempty"`
 	Since int64    `json:"since,omitempty"` // unix milliseconds
 	Holds []string `json:"holds,omitempty"`
+	TTL   int64    `json:"ttl,omitempty"` // milliseconds
+	Trace string   `json:"trace,omitempty"`
 
 	Granted int64 `json:"granted,omitempty"` // unix milliseconds
+}
+
+// MaxTrace is the longest Trace, in bytes: a traceparent of version 00 has 55.
+const MaxTrace = 64
+
+// maxTTL is the longest TTL that is believed, in milliseconds: a hundred years.
+const maxTTL = 100 * 365 * 24 * 3600 * 1000
+
+// TraceOf returns s if it can be a Trace, at most MaxTrace bytes of printable ASCII, and an
+// empty string otherwise.
+func TraceOf(s string) string {
+	if len(s) > MaxTrace {
+		return ""
+	}
+	for _, c := range []byte(s) {
+		if c < '!' || c > '~' {
+			return ""
+		}
+	}
+	return s
 }
 
 // Encode returns the stored form: JSON of at most MaxMeta bytes. Encode leaves out what
 // does not fit: first the names already held, then label and host.
 func (m Meta) Encode() []byte {
-	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds}
+	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds, TTL: m.TTL.Milliseconds(), Trace: TraceOf(m.Trace)}
 	if !m.Since.IsZero() {
 		v.Since = m.Since.UnixMilli()
 	}
@@ -89,7 +118,10 @@ func DecodeMeta(b []byte) (Meta, bool) {
 	if err := json.Unmarshal(b, &v); err != nil || v.V < 1 {
 		return Meta{}, false
 	}
-	m := Meta{Kind: v.Kind, Host: v.Host, PID: v.PID, Label: v.Label, Holds: v.Holds}
+	m := Meta{Kind: v.Kind, Host: v.Host, PID: v.PID, Label: v.Label, Holds: v.Holds, Trace: TraceOf(v.Trace)}
+	if v.TTL > 0 && v.TTL <= maxTTL {
+		m.TTL = time.Duration(v.TTL) * time.Millisecond
+	}
 	if v.Since > 0 {
 		m.Since = time.UnixMilli(v.Since)
 	}

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 func TestMetaSurvivesTheStore(t *testing.T) {
 	m := Meta{
 		Kind: "mutex", Host: "web-2", PID: 4121, Label: "nächtlich", Since: time.UnixMilli(1_800_000_000_123),
-		Holds: []string{"a", "b/c"},
+		Holds: []string{"a", "b/c"}, TTL: 15 * time.Second, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
 	got, ok := DecodeMeta(m.Encode())
 
@@ -37,6 +38,31 @@ func TestMetaAlwaysFits(t *testing.T) {
 			t.Fatalf("cannot be read: %q", b)
 		}
 	})
+}
+
+// TestOnlyWhatCanBeATraceIsStoredAndShown: entries are shown on terminals and pages.
+func TestOnlyWhatCanBeATraceIsStoredAndShown(t *testing.T) {
+	for _, s := range []string{"", "00-ab-cd-01", "~!", strings.Repeat("x", MaxTrace)} {
+		assert.Equal(t, s, TraceOf(s))
+	}
+	for _, s := range []string{"a b", "a\x1b[2J", "\x7f", "é", "\xff", strings.Repeat("x", MaxTrace+1)} {
+		assert.Empty(t, TraceOf(s), "%q", s)
+		assert.NotContains(t, string(Meta{Trace: s}.Encode()), "trace")
+		raw, err := json.Marshal(metaV1{V: 1, Trace: s})
+		require.NoError(t, err)
+		m, ok := DecodeMeta(raw)
+		require.True(t, ok)
+		assert.Empty(t, m.Trace, "%q", s)
+	}
+}
+
+// TestTTLThatCannotBeIsNone: another program may have stored it.
+func TestTTLThatCannotBeIsNone(t *testing.T) {
+	for _, ms := range []string{"-1", "0", "9223372036854775807"} {
+		m, ok := DecodeMeta([]byte(`{"v":1,"ttl":` + ms + `}`))
+		require.True(t, ok)
+		assert.Zero(t, m.TTL, ms)
+	}
 }
 
 func TestBrokenMetaIsNoMeta(t *testing.T) {

@@ -176,10 +176,12 @@ func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 // join joins the queues.
 func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error) {
 	t := g.e.t
+	trace := t.in.Trace(ctx)
 	reqs := make([]driver.JoinRequest, len(g.rs))
 	for i, r := range g.rs {
 		meta := t.in.Meta()
-		meta.Kind, meta.Since, meta.Holds = r.Kind, g.e.clock.Wall(), slices.Concat(meta.Holds, Core().Held(ctx))
+		meta.Kind, meta.Since, meta.Trace = r.Kind, g.e.clock.Wall(), trace
+		meta.Holds = slices.Concat(meta.Holds, Core().Held(ctx))
 		req := driver.JoinRequest{
 			Queue: r.Name, Mode: r.Mode, Weight: r.Weight, Family: r.Family, IfEmpty: ifEmpty, Nearest: rule.Nearest, Data: meta.Encode(),
 		}

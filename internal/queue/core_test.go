@@ -45,6 +45,7 @@ import (
 //	joining                 a join of the session in this queue is sent
 //	limit 5                 the queue knows a newer limit than any view shows
 //	fast, firsts            the queue is fast; the service reports Event.First
+//	traces                  hooks want the trace of the entry that was waited for
 //	pass 10ms               time passes
 //	show                    shows the picture, the entries in doubt, the waiters whose own
 //	                        watch is armed, limit and pace
@@ -106,6 +107,7 @@ type core struct {
 	lines    []string // the output of the line
 	doubted  doubts
 	first    bool
+	traced   bool
 	clock    driver.Instant
 	sent     *ask
 }
@@ -143,6 +145,7 @@ func (c *core) now() driver.Instant { return c.clock }
 func (c *core) doubts() *doubts     { return &c.doubted }
 func (c *core) doubt()              { c.request("doubt"); c.doubted.raise() }
 func (c *core) firsts() bool        { return c.first }
+func (c *core) traces() bool        { return c.traced }
 
 // since returns the requests since the last call.
 func (c *core) since() string {
@@ -246,6 +249,8 @@ func (c *core) set(cmd, arg string) {
 		c.pace = slow - 1
 	case "firsts":
 		c.first = true
+	case "traces":
+		c.traced = true
 	case "pass":
 		d, err := time.ParseDuration(arg)
 		require.NoError(c.t, err)

@@ -171,6 +171,19 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 	if moved && !complete && !en.rule.Limited {
 		q.out.soon(en) // the turn is near
 	}
+	if q.out.traces() {
+		q.describe(en)
+	}
+}
+
+// describe has the description read of the entry that another one waits for, unless it is
+// known: once, because some entries have none.
+func (q *queue) describe(en *entry) {
+	b := en.blocker
+	if known := b.Data != nil && (!b.Valued || b.Detail != nil); !known && !b.Foreign && en.asked != b.Ref {
+		en.asked = b.Ref
+		q.want(en)
+	}
 }
 
 // watchFirst reports whether an entry that must read whether it holds, or is the front, makes

@@ -17,6 +17,8 @@ import (
 type picture struct {
 	es   []*driver.Entry
 	gaps []bool // gaps[i]: entries that are not known may stand right before es[i]
+
+	described bool // it keeps the data and details of entries, which may be long
 }
 
 // at returns the index of the first entry at or behind a place.
@@ -93,6 +95,12 @@ func (p *picture) splice(view []driver.Entry, complete bool, upto int64) (lo, hi
 		if gaps[i] = i == 0 && !complete && !(known && !p.gaps[k]); known {
 			es[i] = p.es[k]
 			es[i].Marks |= e.Marks
+			if p.described && e.Data != nil {
+				es[i].Data = e.Data
+			}
+			if p.described && e.Detail != nil {
+				es[i].Detail = e.Detail
+			}
 			if es[i].Token == 0 { // a read has shown an own entry before its join was answered
 				es[i].Token, es[i].Session = e.Token, e.Session
 			}
@@ -100,7 +108,9 @@ func (p *picture) splice(view []driver.Entry, complete bool, upto int64) (lo, hi
 			continue
 		}
 		es[i] = new(*e)
-		es[i].Data, es[i].Detail = nil, nil // they may be long, and no rule looks at them
+		if !p.described {
+			es[i].Data, es[i].Detail = nil, nil // no rule looks at them
+		}
 	}
 	gone = append(gone, p.es[k:hi]...)
 	p.es, p.gaps = slices.Replace(p.es, lo, hi, es...), slices.Replace(p.gaps, lo, hi, gaps...)

@@ -33,7 +33,7 @@ func replicated() []testCase {
 // which they are best read.
 func single() []testCase {
 	return slices.Concat(
-		crowds(), ends(), blockedReports(),
+		crowds(), ends(), blockedReports(), traces(),
 		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), reentrants(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),

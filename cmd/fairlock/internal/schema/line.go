@@ -31,9 +31,10 @@ func Describe(name string, limit int64, entries []session.Entry, now time.Time) 
 
 func describe(e session.Entry, now time.Time) Entry {
 	detail := session.Engine(door.Key{}).Detail(e)
+	meta := door.MetaOf(&detail)
 	out := Entry{
 		State: string(e.State), Place: e.Place, Token: int64(e.Token), Mode: string(e.Mode), Weight: e.Weight, Kind: e.Kind,
-		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: door.MetaOf(&detail).Holds, Value: e.Value,
+		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: meta.Holds, Value: e.Value, TTL: Seconds(meta.TTL), Trace: e.Trace,
 		Session: e.Session, Key: e.Key, Foreign: e.Foreign, Unleased: detail.Unleased,
 	}
 	if !e.Asked.IsZero() {

@@ -87,6 +87,10 @@ type Entry struct {
 	// than a second, of other programs and of older versions.
 	Granted Time    `json:"granted,omitzero"`
 	Held    Seconds `json:"held,omitempty"`
+	// TTL is how long the service keeps the entry after its owner has died, and Trace
+	// the trace that the owner's request belongs to, as the owner claims.
+	TTL   Seconds `json:"ttl,omitempty"`
+	Trace string  `json:"trace,omitempty"`
 	// Value is what a candidate of an election proposes.
 	Value string `json:"value,omitempty"`
 	// Holds are the names that the owner held already when it asked.
