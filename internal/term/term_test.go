@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 const (
@@ -33,19 +34,25 @@ type fixture struct {
 func open(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{store: membackend.New()}
-	f.terms = term.New(term.Config{
-		Backend: f.store.Backend(), TTL: ttl, Margin: func(time.Duration) time.Duration { return margin },
-		Logger:  slog.New(slog.DiscardHandler),
-		Cause:   func(_ string, why term.End, _ error) error { return errors.New(string(why)) },
-		Opened:  func(string, time.Duration) { f.events = append(f.events, "opened") },
-		Renewed: func(string, time.Duration) {},
-		Ended: func(_ string, why term.End, _ error) {
-			f.events = append(f.events, "ended: "+string(why))
-		},
-	})
+	cfg := config(f.store.Backend())
+	cfg.Opened = func(string, time.Duration) { f.events = append(f.events, "opened") }
+	cfg.Ended = func(_ string, why term.End, _ error) { f.events = append(f.events, "ended: "+string(why)) }
+	f.terms = term.New(cfg)
 	require.NoError(t, f.terms.Open(t.Context()))
 	f.Term = f.terms.Current()
 	return f
+}
+
+// config returns the configuration of terms that report nothing.
+func config(b driver.Backend) term.Config {
+	return term.Config{
+		Backend: b, TTL: ttl, Margin: func(time.Duration) time.Duration { return margin },
+		Logger:  slog.New(slog.DiscardHandler),
+		Cause:   func(_ string, why term.End, _ error) error { return errors.New(string(why)) },
+		Opened:  func(string, time.Duration) {},
+		Renewed: func(string, time.Duration) {},
+		Ended:   func(string, term.End, error) {},
+	}
 }
 
 // hold is something that ends with a term.
@@ -137,5 +144,44 @@ func TestARemovalGoesOnUntilTheTermIsLost(t *testing.T) {
 		before := attempts.Load()
 		time.Sleep(time.Minute)
 		assert.Equal(t, before, attempts.Load())
+	})
+}
+
+// slowToOpen is a backend that takes a TTL for each of its first sessions, which then have
+// ended.
+type slowToOpen struct {
+	driver.Backend
+	slow int
+}
+
+func (b *slowToOpen) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	if b.slow--; b.slow >= 0 && err == nil {
+		time.Sleep(ttl)
+		err = s.Close(context.WithoutCancel(ctx))
+		cfg.Gone(driver.ErrSessionOver)
+	}
+	return s, err //nolint:wrapcheck // it is the backend's
+}
+
+func TestOpenOpensAnotherTermIfOneEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for slow, want := range []error{nil, nil, nil, driver.ErrUnavailable} {
+			store := membackend.New()
+			terms := term.New(config(&slowToOpen{store.Backend(), slow}))
+			ctx, cancel := context.WithTimeout(t.Context(), 5*ttl/2)
+			err := terms.Open(ctx)
+			cancel()
+			synctest.Wait()
+
+			require.ErrorIs(t, err, want, "%d slow", slow)
+			if err == nil {
+				assert.Positive(t, terms.Current().Left())
+				assert.Len(t, store.Sessions(), 1, "those that ended while they were opened are gone")
+				require.NoError(t, terms.Close())
+			}
+			synctest.Wait()
+			assert.Empty(t, store.Sessions(), "%d slow", slow)
+		}
 	})
 }

@@ -55,21 +55,27 @@ func New(cfg Config) *Terms {
 	return s
 }
 
-// Open opens the first term, before ctx ends. After an error the Terms are closed.
+// Open opens the first term, before ctx ends. If a term ends while it is being opened,
+// because the machine or the network stood still for the length of the trust window, Open
+// opens another one. After an error the Terms are closed.
 func (s *Terms) Open(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = driver.WithTimeout(ctx, s.clock, openTimeout)
 		defer cancel()
 	}
-	t, err := open(ctx, s)
-	if err != nil {
-		s.cancel(driver.ErrClosed)
-		s.wg.Wait()
-		return err
+	for rest := minBackoff; ; rest = min(2*rest, maxBackoff) {
+		t, err := open(ctx, s)
+		if err == nil {
+			s.install(t)
+			return nil
+		}
+		if !errors.Is(err, errEarly) || !driver.Sleep(ctx, s.clock, rest) {
+			s.cancel(driver.ErrClosed)
+			s.wg.Wait()
+			return err
+		}
 	}
-	s.install(t)
-	return nil
 }
 
 // Live returns the live term. If there is none, it waits for one for as long as ctx lets it,
