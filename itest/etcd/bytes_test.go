@@ -35,7 +35,7 @@ func leaderBytes(t *testing.T) {
 				h, err := election.New(candidates.Session, "boss").Campaign(ctx, value)
 				if err == nil {
 					<-ctx.Done()
-					assert.NoError(t, h.Unlock())
+					recipetest.Unlock(t, h)
 				}
 			}()
 		}

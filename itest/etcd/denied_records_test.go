@@ -83,14 +83,16 @@ func deniedRecords(t *testing.T) {
 	}
 	revoke()
 
-	for name, h := range holds {
-		require.NoError(t, h.Unlock(), name)
+	for _, h := range holds {
+		recipetest.Unlock(t, h)
 	}
 	recipetest.Unlock(t, there.Granted(t))
 	recipetest.Unlock(t, here.Granted(t))
-	entries, err := root.Get(recipetest.Bounded(t), "root/&", clientv3.WithRange("root0"), clientv3.WithKeysOnly())
-	require.NoError(t, err)
-	assert.Empty(t, entries.Kvs, "entries of released locks")
+	recipetest.Until(t, "the end of the entries of released locks", func() bool {
+		entries, err := root.Get(recipetest.Bounded(t), "root/&", clientv3.WithRange("root0"), clientv3.WithKeysOnly())
+		require.NoError(t, err)
+		return len(entries.Kvs) == 0
+	})
 	const warning = `level=WARN msg="etcd: a lock is released, and records`
 	recipetest.Until(t, "a record of the log", func() bool { return strings.Contains(one.Log.String(), warning) })
 	assert.Equal(t, 1, strings.Count(one.Log.String(), warning), "of the ledger; all else is on the lease")
@@ -100,13 +102,13 @@ func deniedRecords(t *testing.T) {
 	h, err := robust.Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.True(t, h.PreviousDied(), "the name that stays in the ledger errs on the safe side")
-	require.NoError(t, h.Unlock())
+	recipetest.Unlock(t, h)
 	h, err = robust.Lock(recipetest.Bounded(t))
 	require.NoError(t, err)
 	assert.False(t, h.PreviousDied())
-	require.NoError(t, h.Unlock())
-	for name, h := range holdOfEachKind(t, one.Session) {
-		require.NoError(t, h.Unlock(), "%s, which finds what the release before left", name)
+	recipetest.Unlock(t, h)
+	for _, h := range holdOfEachKind(t, one.Session) {
+		recipetest.Unlock(t, h) // it finds what the release before left
 	}
 	one.Kept(t)
 	two.Kept(t)

@@ -55,7 +55,7 @@ func fullQuota(t *testing.T) {
 	recipetest.Until(t, "a record of the grant that etcd refuses", func() bool {
 		return strings.Contains(two.Log.String(), "a request is sent again without its optional parts")
 	})
-	require.NoError(t, long.Unlock(), "a hold whose grant is not recorded")
+	recipetest.Unlock(t, long) // its grant is not recorded
 	recipetest.Unlock(t, last.Granted(t))
 	assert.NotContains(t, two.Log.String(), "level=WARN", "the log of the session that could not record")
 	assert.NotContains(t, two.Log.String(), "level=ERROR", "the log of the session that could not record")
@@ -100,18 +100,18 @@ func fullRobust(t *testing.T) {
 	useUpQuota(t, client)
 
 	for i, h := range held {
-		require.NoError(t, h.Unlock(), "a release only deletes")
+		recipetest.Unlock(t, h) // a release only deletes
 		recipetest.Wait(t, robust[i].Done, "the end of Lock")
 		require.ErrorIs(t, robust[i].Err, session.ErrRefused, "the waiter cannot enter its name")
 		require.ErrorContains(t, robust[i].Err, "NOSPACE")
-		require.NoError(t, plain[i].Granted(t).Unlock(), "the entry of the refused waiter is gone")
+		recipetest.Unlock(t, plain[i].Granted(t)) // the entry of the refused waiter is gone
 	}
 	makeRoom(t, cluster, client)
 	for _, m := range accounted(two.Session) {
 		h, err := m.Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
 		assert.False(t, h.PreviousDied(), "every holder before has released")
-		require.NoError(t, h.Unlock())
+		recipetest.Unlock(t, h)
 	}
 	one.Kept(t)
 	two.Kept(t)

@@ -107,10 +107,10 @@ func TestAReleaseBeforeTheWatchesAreMadeIsNoticed(t *testing.T) {
 	held := near.Lock(t, "x")
 	next := far.Begin(recipetest.Bounded(t), "x")
 	far.Stands(t, 1)
-	require.NoError(t, held.Unlock())
+	recipetest.Unlock(t, held)
 	close(free)
 
-	require.NoError(t, next.Granted(t).Unlock(), "the lock is free, and its first waiter is not granted")
+	recipetest.Unlock(t, next.Granted(t))
 }
 
 // A server that reports more than its connection takes is late, and out of order. That is
@@ -167,8 +167,8 @@ func TestABlockedLoggerStopsNoWatch(t *testing.T) {
 	wait("refused") // its watches are refused
 	recipetest.Wait(t, reached, "a record of the log")
 	held, next := wait("other")
-	require.NoError(t, held.Unlock())
-	require.NoError(t, next.Granted(t).Unlock(), "a lock behind a watch that is not refused")
+	recipetest.Unlock(t, held)
+	recipetest.Unlock(t, next.Granted(t)) // it is behind a watch that is not refused
 }
 
 // reportVersion makes the server report another version.

@@ -107,6 +107,12 @@ func (w *monitor) see(p []byte, err error) {
 	}
 }
 
+// awaitEmpty waits until there is no entry below a path.
+func awaitEmpty(t testing.TB, admin *zk.Conn, path string) {
+	t.Helper()
+	recipetest.Until(t, "the end of all entries below "+path, func() bool { return len(entriesBelow(t, admin, path)) == 0 })
+}
+
 // entriesBelow lists the entries at the server.
 func entriesBelow(t testing.TB, admin *zk.Conn, path string) (entries []string) {
 	t.Helper()

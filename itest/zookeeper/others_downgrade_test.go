@@ -30,7 +30,7 @@ func TestTheDowngradeOfCuratorsWriterLetsNoWriterIn(t *testing.T) {
 	require.NoError(t, err)
 	request := ours.BeginWith(func() (*session.Hold, error) { return rwlock.New(ours.Session, "rw").Lock(recipetest.Bounded(t)) })
 	awaitEntries(t, theirs, root+"/rw", 3)
-	require.NoError(t, first.Unlock())
+	recipetest.Unlock(t, first)
 	recipetest.Until(t, "Curator's writer is first", func() bool {
 		queue, err := ours.Queue(t.Context(), "rw")
 		return err == nil && len(queue) == 2 && queue[0].Foreign
@@ -49,6 +49,6 @@ func TestTheDowngradeOfCuratorsWriterLetsNoWriterIn(t *testing.T) {
 	require.NoError(t, theirs.Delete(reader, -1))
 	<-request.Done
 	require.NoError(t, request.Err)
-	require.NoError(t, request.Hold.Unlock())
+	recipetest.Unlock(t, request.Hold)
 	assert.Empty(t, slices.DeleteFunc(children(t, theirs, root+"/rw"), func(n string) bool { return !strings.Contains(n, "_") }))
 }

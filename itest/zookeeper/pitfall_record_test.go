@@ -64,12 +64,12 @@ func TestARefusedRecordOfAGrantHurtsNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, queue, 2)
 			assert.Equal(t, !c.refused && c.perms&zk.PermRead != 0, !queue[0].Granted.IsZero())
-			require.NoError(t, h.Unlock())
+			recipetest.Unlock(t, h)
 			h = r.Granted(t)
 			recorded(next)
-			require.NoError(t, h.Unlock())
+			recipetest.Unlock(t, h)
 
-			assert.Empty(t, children(t, conn, root+"/x"))
+			awaitEntries(t, conn, root+"/x", 0)
 			for _, p := range []*lockClient{p, next} {
 				p.Kept(t)
 				require.NoError(t, p.Close())
@@ -106,6 +106,6 @@ func TestDetailsHaveTheACLOfTheUser(t *testing.T) {
 	assert.Regexp(t, "^joe:", acl[0].ID)
 	assert.EqualValues(t, zk.PermAll&^(zk.PermWrite|zk.PermAdmin), acl[0].Perms)
 	assert.EqualValues(t, zk.PermRead|zk.PermWrite, acl[1].Perms, "only the session may write it")
-	require.NoError(t, h.Unlock())
-	assert.Empty(t, children(t, conn, root+"/%v2/x/details"))
+	recipetest.Unlock(t, h)
+	awaitEntries(t, conn, root+"/%v2/x/details", 0)
 }
