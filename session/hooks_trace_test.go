@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -123,5 +124,28 @@ func TestTraceIsAskedForBeforeEachJoin(t *testing.T) {
 		require.NoError(t, <-done)
 		require.NoError(t, s.Close())
 		require.NoError(t, other.Close())
+	})
+}
+
+// TestFrontOfASemaphoreWaitsForNoSingleEntry: there is no trace to read then.
+func TestFrontOfASemaphoreWaitsForNoSingleEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := membackend.New().Open(t.Context(), &session.Options{Hooks: session.Hooks{
+			Trace: func(context.Context) string { return "00-a-b-01" },
+		}})
+		require.NoError(t, err)
+		m := semaphore.New(s, "n", 2)
+		first, err := m.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		done := make(chan *session.Hold)
+		go func() {
+			h, err := m.Acquire(t.Context(), 1)
+			assert.NoError(t, err)
+			done <- h
+		}()
+		synctest.Wait()
+		require.NoError(t, first.Unlock())
+		require.NoError(t, (<-done).Unlock())
+		require.NoError(t, s.Close())
 	})
 }

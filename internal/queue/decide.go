@@ -177,9 +177,13 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 }
 
 // describe has the description read of the entry that another one waits for, unless it is
-// known: once, because some entries have none.
+// known: once, because some entries have none. The front of a semaphore's waiters waits for
+// no single entry.
 func (q *queue) describe(en *entry) {
 	b := en.blocker
+	if b == nil {
+		return
+	}
 	if known := b.Data != nil && (!b.Valued || b.Detail != nil); !known && !b.Foreign && en.asked != b.Ref {
 		en.asked = b.Ref
 		q.want(en)
