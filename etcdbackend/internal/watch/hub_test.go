@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
@@ -233,4 +236,43 @@ func TestAQueueIsArmedWithoutARead(t *testing.T) {
 	st.gone(t, "r/x/k", 12)
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Changed, driver.Changed}, kinds(events))
 	assert.Empty(t, s.asked)
+}
+
+// deaf is a stream that takes no requests, and of which Recv knows nothing.
+type deaf struct {
+	pb.Watch_WatchClient
+	ctx context.Context //nolint:containedctx // the stream's
+}
+
+func (s deaf) Send(*pb.WatchRequest) error { return io.EOF }
+
+func (s deaf) Recv() (*pb.WatchResponse, error) {
+	<-s.ctx.Done()
+	return nil, status.FromContextError(s.ctx.Err()).Err()
+}
+
+// deafService opens such streams.
+type deafService struct{ opened chan struct{} }
+
+func (d deafService) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
+	select {
+	case d.opened <- struct{}{}:
+	case <-ctx.Done():
+	}
+	return deaf{ctx: ctx}, nil
+}
+
+// TestStreamThatTakesNoRequestsIsReplaced: where grpc has repeated a stream on another
+// connection, Send can fail while Recv goes on.
+func TestStreamThatTakesNoRequestsIsReplaced(t *testing.T) {
+	streams := deafService{opened: make(chan struct{})}
+	h := New(Config{
+		Send:  &rpc.Sender{Client: &rpc.Client{Clock: driver.SystemClock(), Watch: streams}},
+		Quiet: time.Hour, Logger: slog.New(slog.DiscardHandler),
+	})
+	h.Watch(entry(10), func(driver.Event) {})
+	<-streams.opened
+	<-streams.opened
+	h.Stop()
+	h.Wait()
 }

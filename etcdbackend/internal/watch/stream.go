@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -10,6 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -45,6 +48,7 @@ var (
 	errSilent  = errors.New("no answer on the watch stream")
 	errStale   = errors.New("the login of the watch stream has expired")
 	errLagging = errors.New("the member of the watch stream lags behind")
+	errUnsent  = errors.New("the watch stream takes no requests")
 )
 
 // run keeps a stream, until Stop.
@@ -118,14 +122,17 @@ func (st *stream) serve() (err error) {
 			h.drain()
 		}
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		return cause // it explains more than the error of a cancelled stream
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(cause, errUnsent) && status.Code(err) != codes.Canceled {
+		return err
 	}
-	return err
+	return cause // it explains more than the error of a cancelled stream
 }
 
 // send sends what is queued, and checks the stream at each tick, until ctx ends. An error
-// means that the stream must be given up.
+// means that the stream must be given up. Usually Recv returns the reason then; but if grpc
+// has silently repeated the stream on another connection, Recv goes on, and the requests
+// that could not be sent are lost.
 func (st *stream) send(ctx context.Context) (err error) {
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
@@ -147,8 +154,8 @@ func (st *stream) send(ctx context.Context) (err error) {
 		st.h.mu.Unlock()
 		st.h.drain()
 		for _, r := range out {
-			if st.rpc.Send(r) != nil {
-				return err // Recv returns the reason
+			if err := st.rpc.Send(r); err != nil {
+				return fmt.Errorf("%w: %w", errUnsent, err)
 			}
 		}
 	}
