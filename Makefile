@@ -22,6 +22,9 @@ RESULTS ?= $(CURDIR)/robustness/results
 # Modules of their own, so that what they need does not weigh on the library.
 MODULES := bench examples/fencing
 
+# The same, for users' programs. Their tests are in memory.
+USERS_MODULES := telemetry/otel telemetry/prometheus
+
 # Packages whose tests start real servers, the longest first. They run after all others.
 SERVERS := ./itest/zookeeper ./itest/etcd ./zkbackend/internal/conntest ./cmd/fairlock/itest ./itest/both ./examples/...
 
@@ -67,6 +70,9 @@ define tests
 			--raw-command -- $(GO) -C "$$folder" test -json -vet=off -ldflags=-w -count=1 "$$@"
 	}
 	step 'without servers, under the race detector' . -race -timeout 4m $$plain
+	for module in $(USERS_MODULES); do
+		step "$$module, under the race detector" $$module -race -timeout 2m ./...
+	done
 	$(MAKE) mutants
 	# Cases mostly wait, so several go on at once, and two packages; more of the suites'
 	# cases, which share one server.
@@ -76,7 +82,7 @@ define tests
 			step "$$module" $$module -race -timeout 8m -p 1 ./...
 		done
 		$(GO) vet ./...
-		for module in $(MODULES) $(SERVER_MODULES); do
+		for module in $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
 			$(GO) -C $$module vet ./...
 		done
 		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
@@ -143,7 +149,7 @@ reliability: ## Draw what soak and load have left in RESULTS into docs/reliabili
 lint: ## Check format, imports, words and house rules; change nothing.
 	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
 	$(GO) mod tidy -diff || untidy .
-	for module in tools $(MODULES) $(SERVER_MODULES); do
+	for module in tools $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
 		$(GO) -C $$module mod tidy -diff || untidy $$module
 	done
 	fixes=$$($(GO) fix -diff ./... 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
@@ -154,7 +160,7 @@ lint: ## Check format, imports, words and house rules; change nothing.
 	fi
 	$(GO) test -vet=off -run '^TestGlossary' ./internal/house ./cmd/fairlock
 	$(TOOL) golangci-lint run
-	for module in $(MODULES) $(SERVER_MODULES); do
+	for module in $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
 		(cd $$module && $(GO) tool -modfile='$(CURDIR)/tools/go.mod' golangci-lint run ./...)
 	done
 	echo "passed in $$SECONDS s: go mod tidy, go fix, words, golangci-lint"

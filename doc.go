@@ -26,6 +26,8 @@
 //	etcdbackend        queues in etcd
 //	zkbackend          queues in ZooKeeper
 //	membackend         queues in memory, with faults on demand, for unit tests
+//	telemetry          metrics; telemetry/prometheus and telemetry/otel, modules of
+//	                   their own, show them, and telemetry/otel makes traces
 //	etcdtest           starts a real etcd, or several members, for a test
 //	zktest             starts a real ZooKeeper, or several servers, for a test
 //	testnet            proxies and certificates that break on demand, for tests

@@ -42,20 +42,9 @@ func (b *bench) alonePair(ctx context.Context, s *site, kind stand.Kind, cs []st
 	if err != nil {
 		return err
 	}
-	times := make([][]time.Duration, len(cs))
-	sent := make([]int64, len(cs))
-	for block := range b.plan.alone.blocks {
-		for i := range cs {
-			i = (i + block) % len(cs) // A B, B A, A B, …
-			r, err := locks[i].cycles(ctx, b.plan.alone.cycles)
-			if err != nil {
-				return err
-			}
-			if block > 0 { // the first warms up
-				times[i] = append(times[i], r.Took...)
-				sent[i] += r.Sent.Requests
-			}
-		}
+	times, sent, err := inTurns(ctx, locks, b.plan.alone.blocks, b.plan.alone.cycles)
+	if err != nil {
+		return err
 	}
 	for i, c := range cs {
 		k := key{Scenario: "alone", Cluster: kind, Size: 1, Contestant: c.Name, Metric: metricCycle}
@@ -66,6 +55,26 @@ func (b *bench) alonePair(ctx context.Context, s *site, kind stand.Kind, cs []st
 		}
 	}
 	return nil
+}
+
+// inTurns has each lock and unlock in blocks of so many cycles, one after the other, and
+// returns how long each cycle took and how many requests were sent.
+func inTurns(ctx context.Context, locks []ownLock, blocks, cycles int) (times [][]time.Duration, sent []int64, err error) {
+	times, sent = make([][]time.Duration, len(locks)), make([]int64, len(locks))
+	for block := range blocks {
+		for i := range locks {
+			i = (i + block) % len(locks) // A B, B A, A B, …
+			r, err := locks[i].cycles(ctx, cycles)
+			if err != nil {
+				return nil, nil, err
+			}
+			if block > 0 { // the first warms up
+				times[i] = append(times[i], r.Took...)
+				sent[i] += r.Sent.Requests
+			}
+		}
+	}
+	return times, sent, nil
 }
 
 // ownLock is a lock that only one contender takes.

@@ -46,6 +46,7 @@ func scenarios() []scenario {
 		{"far", "hand-off with a round trip added to the network", "waiters", runFar},
 		{"free", "a read lock and a permit that are free, behind many holders", "holders", runFree},
 		{"line", "hand-off down a line of waiters", "waiters", runLine},
+		{"metrics", "lock and unlock with metrics and traces, nobody else", "contenders", runMetrics},
 		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},
 	}
 }

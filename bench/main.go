@@ -25,6 +25,9 @@
 // lock can do without, sent with nothing around them: the join, a read and a watch of the
 // entry ahead, the delete. They show what the service itself costs.
 //
+// The scenario metrics has fairlock compete with itself: without hooks, with a collector for
+// Prometheus, and with OpenTelemetry's metrics and traces.
+//
 // With -old, fairlock at that commit is one more contestant, driven by the same code. Then
 // every contestant has a process of its own: bench builds the program worker with both
 // versions of fairlock, in a temporary folder, and starts it on the servers. The table has

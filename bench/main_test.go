@@ -71,7 +71,7 @@ func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
 	value, goals := quickRun(t, "etcd")
 	plan := quickPlan()
 
-	assert.Equal(t, 18, goals, "those that the sizes of a quick run can show")
+	assert.Equal(t, 20, goals, "those that the sizes of a quick run can show")
 	for _, c := range serviceOf(t, "etcd").Contestants {
 		checkCounts(t, c, value)
 		if c.Alone {
@@ -82,6 +82,9 @@ func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
 		}
 	}
 	value("history", plan.history.past, unique, metricAfter)
+	for _, c := range observed() {
+		assert.Positive(t, value("metrics", 1, c.Name, metricObserved))
+	}
 	checkSharing(t, 3, 6, value)
 	checkFree(t, value)
 	value("sharing", plan.sharing.peers[0], "Mutex", sharing{use: useMutex}.metric(metricEvents))

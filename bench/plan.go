@@ -83,6 +83,7 @@ type plan struct {
 		settle   time.Duration
 	}
 	history struct{ past, workers, cycles int }
+	metrics struct{ blocks, cycles int } // as alone
 }
 
 // A linePlan is the plan for lines.
@@ -163,6 +164,7 @@ func etcdPlan(a amount) plan {
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
 	p.memory.process, p.memory.settle = true, time.Second
 	p.history.past, p.history.workers, p.history.cycles = 100_000, 32, 200
+	p.metrics.blocks, p.metrics.cycles = 20, 200
 	if a == full {
 		p.fill()
 	}
@@ -200,6 +202,7 @@ func memPlan(a amount) plan {
 	p.churn.clusters, p.churn.sizes, p.churn.time = one, []int{2, 10, 100}, time.Second
 	p.line.clusters, p.line.together = one, []int{10, 100, 1000, 10_000}
 	p.line.handOffs, p.line.split, p.line.bound, p.line.settle = 100, 1, 10_000, calm
+	p.metrics.blocks, p.metrics.cycles = 20, 2000
 	if a == full {
 		p.rounds = 5
 	}
@@ -233,5 +236,6 @@ func quickPlan() plan {
 	p.free.sizes, p.free.times = []int{7}, 2
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond
 	p.history.past, p.history.workers, p.history.cycles = 200, 8, 10
+	p.metrics.blocks, p.metrics.cycles = 2, 10
 	return p
 }

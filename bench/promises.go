@@ -8,7 +8,7 @@ import (
 
 // etcdGoals and zkGoals are the promises of the design, in its order.
 func etcdGoals() []goal {
-	return goals(aloneGoal(1.0, nil), farGoals(4*time.Millisecond, 0.4))
+	return append(goals(aloneGoal(1.0, nil), farGoals(4*time.Millisecond, 0.4)), metricsGoals()...)
 }
 
 func zkGoals() []goal {
@@ -122,6 +122,18 @@ func waiterGoals() []goal {
 			ours: stand.OursOneSession, atMost: true, limit: 1,
 		},
 	}
+}
+
+// metricsGoals are that observing locks hardly slows them down, where a service answers.
+func metricsGoals() []goal {
+	var gs []goal
+	for _, c := range observed() {
+		gs = append(gs, goal{
+			text: c.Name + ": time of lock + unlock, against none", scenario: "metrics", metric: metricObserved,
+			ours: c.Name, atMost: true, limit: 1.02,
+		})
+	}
+	return gs
 }
 
 // sharingGoals are that it does not matter how many wait.

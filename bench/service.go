@@ -30,7 +30,7 @@ func services() []service {
 	return []service{
 		{
 			Service: etcdstand.Service(), flag: "etcd", counts: true, servers: startEtcd, plan: etcdPlan, goals: etcdGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "line", "history"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "line", "history", "metrics"},
 		},
 		{
 			Service: zkstand.Service(), flag: "zk", counts: true, servers: startZooKeeper, plan: zkPlan, goals: zkGoals(),
@@ -38,7 +38,7 @@ func services() []service {
 		},
 		{
 			Service: memstand.Service(), flag: "mem", servers: noServers, plan: memPlan, goals: []goal{flatGoal()},
-			scenarios: []string{"alone", "churn", "line"},
+			scenarios: []string{"alone", "churn", "line", "metrics"},
 		},
 	}
 }
@@ -94,7 +94,7 @@ func (s *service) bare() []stand.Contestant {
 
 // contestant returns that of a name, or one that nobody is compared with.
 func (s *service) contestant(name string) stand.Contestant {
-	for _, c := range s.Contestants {
+	for _, c := range append(observed(), s.Contestants...) {
 		if c.Name == name {
 			return c
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/etcdbackend"
-	"github.com/fairlock/fairlock/session"
 )
 
 // ttl is everybody's, in seconds: concurrency.Session's own, and long enough
@@ -47,7 +46,7 @@ func (c *cluster) Open(ctx context.Context, who stand.Contestant, n, clients int
 		p.Line = func(name string) string { return etcdbackend.DefaultRoot + "/" + name + "/" }
 		p.Home = stand.EndOfSession
 		p.Session = func(i int) (stand.Contender, func() error, error) {
-			s, err := etcdbackend.Open(ctx, cs[i], &etcdbackend.Options{Session: session.Options{TTL: ttl * time.Second}})
+			s, err := etcdbackend.Open(ctx, cs[i], &etcdbackend.Options{Session: who.Options(ttl * time.Second)})
 			if err != nil {
 				return nil, nil, err
 			}

@@ -51,7 +51,8 @@ func (m *store) Open(ctx context.Context, who stand.Contestant, n, _ int) (*stan
 		Line:    func(name string) string { return name },
 		Busy:    func() bool { return false },
 		Session: func(int) (stand.Contender, func() error, error) {
-			s, err := m.Store.Open(ctx, &session.Options{TTL: ttl})
+			o := who.Options(ttl)
+			s, err := m.Store.Open(ctx, &o)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -17,6 +18,17 @@ type Contestant struct {
 	Old   bool // ours, of an earlier commit
 	Bare  bool // only the requests: see Bare
 	Alone bool // a session for every contender, as so many processes would have
+
+	Hooks *session.Hooks `json:"-"` // of the sessions, if ours are observed
+}
+
+// Options are those of a session of ours.
+func (c Contestant) Options(ttl time.Duration) session.Options {
+	o := session.Options{TTL: ttl}
+	if c.Hooks != nil {
+		o.Hooks = *c.Hooks
+	}
+	return o
 }
 
 // Ours are the names of this library's contestants, on every service.

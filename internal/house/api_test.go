@@ -28,11 +28,11 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 // usersPackages are for users' programs and tests.
 var usersPackages = []string{
 	"", "session", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence",
-	"membackend", "etcdbackend", "zkbackend", "etcdtest", "zktest", "testnet", "fault",
+	"membackend", "etcdbackend", "zkbackend", "etcdtest", "zktest", "testnet", "fault", "telemetry",
 }
 
-// contractPackages are for the authors of backends.
-var contractPackages = []string{"session/driver", "session/driver/drivertest", "recipes/recipetest"}
+// contractPackages are for the authors of backends, and of exporters of metrics.
+var contractPackages = []string{"session/driver", "session/driver/drivertest", "recipes/recipetest", "telemetry/telemetrytest"}
 
 // mostIdentifiers bounds how many identifiers packages with this prefix export: all
 // but the fields of structs, and the fields.
@@ -52,21 +52,28 @@ var innerTypes = []string{
 	"membackend, method (*Client) Backend",
 }
 
-// exported returns the packages of the module as users see them, from what the compiler
-// has written.
+// exported returns packages as users see them, from what the compiler has written: those in
+// folders of the module, and usersModules.
 func exported(t *testing.T, folders []string) []*types.Package {
 	t.Helper()
-	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
-	for _, folder := range folders {
-		args = append(args, "./"+folder)
-	}
-	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
-	require.NoError(t, err)
 	files := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		files[path] = file
+	list := func(at string, folders ...string) {
+		args := []string{"-C", at, "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+		for _, folder := range folders {
+			args = append(args, "./"+folder)
+		}
+		out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+		require.NoError(t, err)
+		for line := range strings.Lines(string(out)) {
+			path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			files[path] = file
+		}
 	}
+	for _, module := range usersModules {
+		list(module, "")
+	}
+	list(".", folders...)
+	folders = slices.Concat(folders, usersModules)
 	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
 	var all []*types.Package
 	for _, folder := range folders {

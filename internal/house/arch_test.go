@@ -58,6 +58,11 @@ var importRules = []rule{
 
 	{folder: "fence/...", ours: []string{"session"}},
 
+	{folder: "telemetry", ours: []string{"session"}},
+	{folder: "telemetry/telemetrytest", ours: []string{"telemetry", "session", "recipes/...", "membackend", "fault"}, forTests: true},
+	{folder: "telemetry/otel", ours: []string{"telemetry", "session"}, outside: []string{"go.opentelemetry.io/otel"}},
+	{folder: "telemetry/prometheus", ours: []string{"telemetry", "session"}, outside: []string{"github.com/prometheus"}},
+
 	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
 	{folder: "internal/memtest", ours: []string{"membackend", "internal/door", "internal/memory", "session/driver", "session/driver/drivertest"}, forTests: true},
 	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
@@ -115,7 +120,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"internal/glossary", "internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
+	"telemetry/telemetrytest", "internal/glossary", "internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.
@@ -291,6 +296,11 @@ func TestImportRulesForbid(t *testing.T) {
 		{folder: "examples/worker", imports: ours + "internal/queue"},
 		{folder: "cmd/fairlock", imports: "pgregory.net/rapid"},
 		{folder: "session", imports: ours + "nowhere"},
+		{folder: "session", imports: ours + "telemetry"},
+		{folder: "telemetry", imports: "github.com/prometheus/client_golang/prometheus"},
+		{folder: "telemetry", imports: ours + "telemetry/telemetrytest"},
+		{folder: "telemetry/otel", imports: "github.com/prometheus/client_golang/prometheus"},
+		{folder: "telemetry/prometheus", imports: ours + "membackend"},
 	} {
 		made := arch{folder: c.folder, code: []string{c.imports}}
 		if c.inTest {

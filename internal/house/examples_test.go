@@ -13,13 +13,13 @@ import (
 
 // entryPoints are the functions and methods that a user's code begins with, as apiPage
 // has them. Each has an Example.
-var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|etcdtest|zktest|testnet), ` +
+var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|etcdtest|zktest|testnet|telemetry|telemetry/\w+), ` +
 	`(func|method \(\*?(Session|Mutex|RWLock|Semaphore|Election)\)) ([A-Z]\w*)\(`)
 
 // plain are entry points that need no Example.
 var plain = []string{
 	"Engine", "NewBackend", // not for users
-	"Name", "Options", "Close", // their names explain them
+	"Name", "Options", "Close", "Printable", // their names explain them
 	"rwlock.NewWith",                 // has no options yet
 	"rwlock.Queue", "election.Queue", // as of a mutex
 	"zktest.Find",          // for tools

@@ -30,7 +30,11 @@ var agreedState = []string{
 	"session/driver.origin",      // what monotonic time counts from: set once, and all clocks have to share it
 }
 
-// A source is one Go file of the module.
+// usersModules are modules of their own that users' programs link. The rules of the house
+// hold in them as in the module itself.
+var usersModules = []string{"telemetry/otel", "telemetry/prometheus"}
+
+// A source is one Go file of the module, or of one of usersModules.
 type source struct {
 	path   string // relative to the module
 	folder string
@@ -62,7 +66,8 @@ func (s source) at(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", s.path, s.fset.Position(pos).Line)
 }
 
-// sources parses every Go file of the module, whatever its build constraints.
+// sources parses every Go file of the module and of usersModules, whatever its build
+// constraints.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source
@@ -87,10 +92,11 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// foreign reports whether go's tools leave a folder out of the module.
+// foreign reports whether the rules of the house do not hold in a folder: go's tools leave it
+// out of the module, and it is none of usersModules.
 func foreign(path, name string) bool {
 	_, err := os.Stat(filepath.Join(path, "go.mod"))
-	return err == nil || name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
+	return err == nil && !slices.Contains(usersModules, filepath.ToSlash(path)) || name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
 }
 
 func parse(path string, text []byte) (source, error) {

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	metricsdk "go.opentelemetry.io/otel/sdk/metric"
+	tracesdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/fairlock/fairlock/bench/stand"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/telemetry/otel"
+	"github.com/fairlock/fairlock/telemetry/prometheus"
+)
+
+// metricObserved is the time of a cycle, divided by that without hooks in the same round.
+const metricObserved = "time of lock + unlock : without hooks"
+
+// observed are contestants of ours whose requests are observed: by a collector for
+// Prometheus; and by OpenTelemetry with metrics and traces, every one of them sampled.
+func observed() []stand.Contestant {
+	return []stand.Contestant{
+		{Name: "fairlock, Prometheus", Use: "metrics", Ours: true, Alone: true},
+		{Name: "fairlock, OpenTelemetry", Use: "metrics and traces", Ours: true, Alone: true},
+	}
+}
+
+// runMetrics measures what observing a lock costs its caller: locks that nobody else wants,
+// as in runAlone, without hooks and with. At an earlier commit there may be no metrics.
+func runMetrics(ctx context.Context, b *bench) error {
+	if b.old != nil {
+		b.say("  left out: it compares the present code with itself")
+		return nil
+	}
+	spans := tracesdk.NewTracerProvider(tracesdk.WithBatcher(nowhere{}))
+	values := metricsdk.NewMeterProvider(metricsdk.WithReader(metricsdk.NewManualReader()))
+	traced, err := otel.Hooks(&otel.Options{TracerProvider: spans, MeterProvider: values})
+	if err != nil {
+		return err
+	}
+	counted := prometheus.New(nil).Hooks()
+	cs := append([]stand.Contestant{b.contestant(stand.Ours)}, observed()...)
+	for i, hooks := range []*session.Hooks{&counted, &traced} {
+		cs[i+1].Hooks = hooks
+	}
+	err = b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {
+		for range b.plan.rounds {
+			if err := b.observedRound(ctx, s, cs); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.told(key{Scenario: "metrics", Cluster: stand.Single, Size: 1, Metric: metricObserved}, cs)
+	return errors.Join(err, spans.Shutdown(ctx), values.Shutdown(ctx))
+}
+
+// observedRound measures one round. The first contestant is the one without hooks.
+func (b *bench) observedRound(ctx context.Context, s *site, cs []stand.Contestant) (err error) {
+	locks, err := b.ownLocks(ctx, s, cs, "metrics")
+	defer func() { err = errors.Join(err, closeAll(ctx, locks)) }()
+	if err != nil {
+		return err
+	}
+	times, _, err := inTurns(ctx, locks, b.plan.metrics.blocks, b.plan.metrics.cycles)
+	if err != nil {
+		return err
+	}
+	without := median(toMicros(times[0]))
+	for i, c := range cs {
+		took := median(toMicros(times[i]))
+		k := key{Scenario: "metrics", Cluster: stand.Single, Size: 1, Contestant: c.Name, Metric: metricCycle}
+		b.record.add(k, micros, took)
+		if c.Hooks != nil {
+			k.Metric = metricObserved
+			b.record.add(k, count, took/without)
+		}
+	}
+	return nil
+}
+
+// nowhere is an exporter that drops all spans.
+type nowhere struct{}
+
+// ExportSpans implements tracesdk.SpanExporter.
+func (nowhere) ExportSpans(context.Context, []tracesdk.ReadOnlySpan) error { return nil }
+
+// Shutdown implements tracesdk.SpanExporter.
+func (nowhere) Shutdown(context.Context) error { return nil }
