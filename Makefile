@@ -20,7 +20,7 @@ RUNS     ?= 100
 RESULTS ?= $(CURDIR)/robustness/results
 
 # Modules of their own, so that what they need does not weigh on the library.
-MODULES := bench examples/fencing
+MODULES := bench examples/fencing examples/ops
 
 # The same, for users' programs. Their tests are in memory.
 USERS_MODULES := telemetry/otel telemetry/prometheus
@@ -107,7 +107,7 @@ test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or o
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper ## Run every case everywhere, under the race detector. Half an hour.
+test-all: gcc systemd zookeeper prometheus ## Run every case everywhere, under the race detector. Half an hour.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
@@ -272,3 +272,27 @@ zookeeper:
 	fi
 	need='The tests with ZooKeeper' or=', or set ZOOKEEPER_HOME to an unpacked Apache release, CURATOR_CLASSPATH to the jars of Curator and JAVA_HOME to a JDK'
 	$(install)
+
+# What the tests of the alerts and the dashboard run: the programs of Debian's package
+# prometheus. They are unpacked into bin, because the package would start a server.
+.PHONY: prometheus
+prometheus:
+	@if command -v prometheus >/dev/null && command -v promtool >/dev/null || [[ -x bin/prometheus/usr/bin/promtool ]]; then
+		exit 0
+	fi
+	if ! command -v apt-get >/dev/null; then
+		echo "The tests of examples/ops need prometheus and promtool: put them into the PATH." >&2
+		exit 1
+	fi
+	echo "unpacking Debian's prometheus into bin/prometheus: the tests of examples/ops need it"
+	as=()
+	if [[ $$(id -u) != 0 ]]; then
+		as=(sudo -n)
+	fi
+	mkdir -p bin/prometheus
+	cd bin/prometheus
+	get() { apt-get -qq download prometheus || { "$${as[@]}" apt-get -qq update && apt-get -qq download prometheus; }; }
+	said=$$({ get && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb; } 2>&1 </dev/null) || {
+		echo "$$said" >&2
+		exit 1
+	}

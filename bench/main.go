@@ -26,7 +26,7 @@
 // entry ahead, the delete. They show what the service itself costs.
 //
 // The scenario metrics has fairlock compete with itself: without hooks, with a collector for
-// Prometheus, and with OpenTelemetry's metrics and traces.
+// Prometheus, with OpenTelemetry's metrics and traces, and with the table of waits.
 //
 // With -old, fairlock at that commit is one more contestant, driven by the same code. Then
 // every contestant has a process of its own: bench builds the program worker with both

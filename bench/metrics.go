@@ -11,17 +11,20 @@ import (
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/telemetry/otel"
 	"github.com/fairlock/fairlock/telemetry/prometheus"
+	"github.com/fairlock/fairlock/telemetry/waits"
 )
 
 // metricObserved is the time of a cycle, divided by that without hooks in the same round.
 const metricObserved = "time of lock + unlock : without hooks"
 
 // observed are contestants of ours whose requests are observed: by a collector for
-// Prometheus; and by OpenTelemetry with metrics and traces, every one of them sampled.
+// Prometheus; by OpenTelemetry with metrics and traces, every one of them sampled; and by the
+// table of waits, which takes the stack of each.
 func observed() []stand.Contestant {
 	return []stand.Contestant{
 		{Name: "fairlock, Prometheus", Use: "metrics", Ours: true, Alone: true},
 		{Name: "fairlock, OpenTelemetry", Use: "metrics and traces", Ours: true, Alone: true},
+		{Name: "fairlock, waits", Use: "stacks", Ours: true, Alone: true},
 	}
 }
 
@@ -38,9 +41,9 @@ func runMetrics(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	counted := prometheus.New(nil).Hooks()
+	counted, stacks := prometheus.New(nil).Hooks(), waits.New().Hooks()
 	cs := append([]stand.Contestant{b.contestant(stand.Ours)}, observed()...)
-	for i, hooks := range []*session.Hooks{&counted, &traced} {
+	for i, hooks := range []*session.Hooks{&counted, &traced, &stacks} {
 		cs[i+1].Hooks = hooks
 	}
 	err = b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {

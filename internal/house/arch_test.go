@@ -62,6 +62,8 @@ var importRules = []rule{
 	{folder: "telemetry/telemetrytest", ours: []string{"telemetry", "session", "recipes/...", "membackend", "fault"}, forTests: true},
 	{folder: "telemetry/otel", ours: []string{"telemetry", "session"}, outside: []string{"go.opentelemetry.io/otel"}},
 	{folder: "telemetry/prometheus", ours: []string{"telemetry", "session"}, outside: []string{"github.com/prometheus"}},
+	{folder: "telemetry/health", ours: []string{"session"}},
+	{folder: "telemetry/waits", ours: []string{"session"}},
 
 	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
 	{folder: "internal/memtest", ours: []string{"membackend", "internal/door", "internal/memory", "session/driver", "session/driver/drivertest"}, forTests: true},
@@ -106,7 +108,7 @@ var importRules = []rule{
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{
 		folder:    "examples/...", // what users copy, so nothing that they cannot import
-		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "fault", "testnet"},
+		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
 		outside:   []string{anything},
 		unshipped: true,
 	},

@@ -3,6 +3,8 @@ package etcd
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/telemetry/health"
 )
 
 // closedClient: a program closes its client before the session, as with defers in
@@ -46,11 +49,18 @@ func closedClient(t *testing.T) {
 	joined := make(chan error, 1)
 	go func() { joined <- second(mutex.New(s, "held").Lock(forever)) }()
 	holder.Queued(t, "held", 2)
+	live := func() int {
+		w := httptest.NewRecorder()
+		health.New(s).Live().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", http.NoBody))
+		return w.Code
+	}
+	require.Equal(t, http.StatusOK, live())
 	require.NoError(t, client.Close())
 	returns("Lock", func() error { return second(mutex.New(s, "n").Lock(forever)) })
 	returns("TryLock", func() error { return second(mutex.New(s, "n").TryLock(forever)) })
 	returns("Queue", func() error { return second(s.Queue(forever, "n")) })
 	returns("Lock of a waiter", func() error { return <-joined })
+	require.Equal(t, http.StatusServiceUnavailable, live(), "only a restart cures it")
 	if err := own.Unlock(); !errors.Is(err, session.ErrReleasePending) {
 		require.ErrorIs(t, err, session.ErrLost)
 	}
