@@ -344,13 +344,13 @@ func TestLabelsAroundTheCallAreInTheProfileOfGoroutines(t *testing.T) {
 		var goroutines bytes.Buffer
 		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&goroutines, 1))
 
-		waiting := ""
+		var waiting strings.Builder
 		for block := range strings.SplitSeq(goroutines.String(), "\n\n") {
 			if strings.Contains(block, "waits_test.settleOrders") {
-				waiting += block
+				waiting.WriteString(block)
 			}
 		}
-		assert.Contains(t, waiting, `# labels: {"kind":"mutex", "lock":"orders"}`)
+		assert.Contains(t, waiting.String(), `# labels: {"kind":"mutex", "lock":"orders"}`)
 		inOrder(t, page(t, table, ""), `label "kind": "mutex"`, `label "lock": "orders"`)
 
 		cancel()
