@@ -46,8 +46,9 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config) (*Lease, er
 		return l, nil
 	}
 	r := &pb.LeaseGrantRequest{TTL: int64((cfg.TTL + time.Second - 1) / time.Second)}
+	var sent driver.Instant
 	for t := (rpc.Try{}); l.ID == 0; {
-		sent := send.Clock.Now()
+		sent = send.Clock.Now()
 		resp, err := rpc.Do(ctx, send, t, send.Lease.LeaseGrant, r)
 		if err == nil {
 			l.ID, l.TTL = resp.ID, time.Duration(resp.TTL)*time.Second
@@ -58,7 +59,7 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config) (*Lease, er
 	}
 	l.Window = l.TTL - cfg.Margin(l.TTL)
 	l.wg.Go(func() { // ends with the Sender
-		(&renewer{l: l}).run()
+		(&renewer{l: l, renewed: sent}).run()
 	})
 	return l, nil
 }

@@ -163,6 +163,22 @@ func TestARenewalCountsFromItsSending(t *testing.T) {
 	})
 }
 
+// TestAGrantCountsFromItsSendingToo: on a slow network a good part of the window is over when
+// the answer comes.
+func TestAGrantCountsFromItsSendingToo(t *testing.T) {
+	for took, first := range map[time.Duration]time.Duration{0: 3 * time.Second, 2 * time.Second: 3 * time.Second, 4 * time.Second: 4 * time.Second} {
+		c := &client{
+			grant:  func(int) error { time.Sleep(took); return nil },
+			answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) },
+		}
+		test(t, c, func(t *testing.T, _ *Lease) {
+			c.pause(first - took + ms)
+			require.NotEmpty(t, c.attempts, "the grant took %s", took)
+			assert.Equal(t, first, c.attempts[0].Truncate(ms), "the grant took %s", took)
+		})
+	}
+}
+
 func TestAnUnansweredRenewalIsFollowedByOthersAndCountsWhenItIsAnswered(t *testing.T) {
 	c := &client{answer: func(ctx context.Context, n int) (int64, error) {
 		if n == 1 {

@@ -29,7 +29,7 @@ type renewer struct {
 	results chan result
 	idle    *stream // one that has answered and waits for work
 
-	renewed  driver.Instant // when the newest renewal was sent
+	renewed  driver.Instant // when the newest renewal was sent; the grant is the first
 	last     driver.Instant // when the newest attempt was made
 	underWay int
 	failed   int  // how many attempts after the newest renewal have ended with an error
@@ -45,7 +45,7 @@ type result struct {
 
 func (r *renewer) run() {
 	now := r.l.send.Clock.Now()
-	r.renewed, r.last = now, now
+	r.last = r.renewed
 	r.results = make(chan result, maxAttempts)
 	timer := time.NewTimer(r.due(now))
 	defer timer.Stop()
