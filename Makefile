@@ -20,7 +20,7 @@ RUNS     ?= 100
 RESULTS ?= $(CURDIR)/robustness/results
 
 # Modules of their own, so that what they need does not weigh on the library.
-MODULES := bench examples/fencing examples/ops
+MODULES := bench examples/fencing examples/ops ui/browser
 
 # The same, for users' programs. Their tests are in memory.
 USERS_MODULES := telemetry/otel telemetry/prometheus
@@ -45,6 +45,17 @@ help: ## Show this list.
 .PHONY: demo
 demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk is on ZooKeeper.
 	@$(GO) run ./cmd/fairlock demo --on '$(ON)'
+
+.PHONY: demo-ui
+demo-ui: ## Watch a dozen workers contend, lose and be cut off, on the page of fairlock ui.
+	@$(GO) run ./cmd/fairlock demo --ui
+
+.PHONY: pictures
+pictures: chromium ## Take the pictures of the page in docs, by its tests.
+	@shots=$$(mktemp -d)
+	trap 'rm -rf "$$shots"' EXIT
+	SCREENSHOTS="$$shots" $(GO) -C ui/browser test -count=1 -run 'TestAnOperator|TestThePageInTheDark|TestThePageOnAPhone|TestThePageComesBackAfterAnOutage' .
+	cp "$$shots"/ui-{light,dark,320,deadlock,outage}.png docs/
 
 .PHONY: recording
 recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else runs.
@@ -107,7 +118,7 @@ test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or o
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper prometheus ## Run every case everywhere, under the race detector. Half an hour.
+test-all: gcc systemd zookeeper prometheus chromium ## Run every case everywhere, under the race detector. Half an hour.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
@@ -271,6 +282,16 @@ zookeeper:
 		missing+=(default-jdk-headless)
 	fi
 	need='The tests with ZooKeeper' or=', or set ZOOKEEPER_HOME to an unpacked Apache release, CURATOR_CLASSPATH to the jars of Curator and JAVA_HOME to a JDK'
+	$(install)
+
+# The browser for the tests of the page.
+.PHONY: chromium
+chromium:
+	@missing=()
+	if [[ -z $${CHROMIUM:-} ]] && ! command -v chromium >/dev/null; then
+		missing+=(chromium)
+	fi
+	need='The tests of the page' or=', or set CHROMIUM to the path of one'
 	$(install)
 
 # What the tests of the alerts and the dashboard run: the programs of Debian's package

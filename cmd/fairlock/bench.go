@@ -10,9 +10,9 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/bench"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 )

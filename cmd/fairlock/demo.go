@@ -1,15 +1,24 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/crowd"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/ui"
 )
 
 const demoHelp = `Watch five processes share one lock, and what happens when two of them fail.
@@ -33,10 +42,16 @@ of the machine. The exit status is 0 only if every promise was kept and both
 faults were seen to take effect, 1 if not, 130 after ^C.
 
 On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a
-live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.`
+live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.
+
+With --ui it is another demonstration: a dozen worker processes contend for
+locks of all kinds on an etcd, some of them are stopped, cut off from etcd or
+killed, and "fairlock ui" shows it, at an address that is printed. It ends after
+--for, or with ^C.`
 
 func demoCommand() *cobra.Command {
-	var plain bool
+	var plain, page bool
+	listen, length := "", span{d: 10 * time.Minute, set: true}
 	on := choice{of: demo.Services()}
 	on.value = on.of[0]
 	cmd := &cobra.Command{
@@ -45,6 +60,9 @@ func demoCommand() *cobra.Command {
 		Long:  demoHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if page {
+				return demoPage(cmd, on.value, listen, length.d)
+			}
 			err := demo.Run(cmd.Context(), demo.Options{On: on.value, Out: os.Stdout, Plain: plain, Worker: workerArgs})
 			switch {
 			case err == nil:
@@ -57,8 +75,61 @@ func demoCommand() *cobra.Command {
 	}
 	cmd.Flags().Var(&on, "on", "the service to start: "+on.words())
 	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, even on a terminal")
-	cmd.AddCommand(workerCommand())
+	cmd.Flags().BoolVar(&page, "ui", false, "show a dozen workers on the page of fairlock ui")
+	cmd.Flags().Var(&length, "for", "with --ui: end after this `DURATION`")
+	cmd.Flags().StringVar(&listen, "listen", "", "with --ui: listen on this loopback `ADDRESS`")
+	cmd.AddCommand(workerCommand(), crowdCommand())
 	return cmd
+}
+
+// demoPage runs the demonstration of the page.
+func demoPage(cmd *cobra.Command, on, listen string, length time.Duration) error {
+	if on != worker.Etcd {
+		return exit.Errorf(exit.Usage, "--ui is on etcd only")
+	}
+	k := serving{listen: cmp.Or(listen, "127.0.0.1:0"), allowEvict: true}
+	hosts, err := k.names(cmd.Context())
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", k.listen)
+	if err != nil {
+		return exit.Errorf(exit.Failed, "--listen %s: %w", k.listen, err)
+	}
+	defer func() { _ = l.Close() }() // the server has closed it, if it came to that
+	err = crowd.Run(cmd.Context(), crowd.Options{
+		Out: cmd.OutOrStdout(), For: length, Every: 8 * time.Second, Worker: crowdArgs,
+		Page: func(ctx context.Context, s *session.Session) error {
+			fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", l.Addr())
+			return servePage(ctx, l, ui.Handler(s, &ui.Options{
+				Title: "etcd of the demo", AllowEvict: true, Hosts: hosts, Logger: slog.New(slog.DiscardHandler),
+			}))
+		},
+	})
+	return exit.Of(err)
+}
+
+// crowdCommand is a worker of demo --ui.
+func crowdCommand() *cobra.Command {
+	var cfg crowd.Config
+	cmd := &cobra.Command{
+		Use:    "crowd",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(os.Interrupt) // as workerCommand does
+			return exit.With(exit.Software, crowd.Work(cmd.Context(), cfg, os.Stdin))
+		},
+	}
+	cmd.Flags().StringVar(&cfg.Name, "name", "", "the worker's name")
+	cmd.Flags().StringVar(&cfg.Role, "role", "", "what it does")
+	cmd.Flags().StringVar(&cfg.Server, "server", "", "the address of etcd")
+	return cmd
+}
+
+// crowdArgs is the command line of a worker of demo --ui.
+func crowdArgs(c crowd.Config) []string {
+	return []string{"demo", "crowd", "--name", c.Name, "--role", c.Role, "--server", c.Server}
 }
 
 // workerCommand is what the demo starts; nobody else has a use for it.

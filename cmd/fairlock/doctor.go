@@ -7,9 +7,9 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/doctor"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 const doctorHelp = `Examine the service and its queues; with NAME, the queue of that lock, and the

@@ -14,8 +14,8 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // call runs a command line and returns its exit code and what it wrote to
@@ -79,6 +79,9 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 		{[]string{"profile", "--on", "mem://"}, "want a file for the profile: -O locks.pb.gz"},
 		{[]string{"profile", "--on", "mem://", "-O", "/nowhere/x", "--for", "1"}, "-O /nowhere/x: there is no such folder"},
 		{[]string{"profile", "--on", "mem://", "-O", "x", "--for", "0"}, "--for must be above zero"},
+		{[]string{"ui", "--on", "mem://", "--listen", "0.0.0.0:0"}, "--listen 0.0.0.0:0: others could reach the page there, and it has no login: listen on 127.0.0.1:0, or add --allow-remote"},
+		{[]string{"ui", "--on", "mem://", "--listen", ":8080"}, "--listen :8080: others could reach the page there"},
+		{[]string{"ui", "--on", "mem://", "--listen", "8080"}, "--listen 8080: want HOST:PORT, such as 127.0.0.1:8080"},
 		{[]string{"version", "extra"}, `unknown command "extra" for "fairlock version"`},
 	} {
 		code, text := call(t, c.args...)

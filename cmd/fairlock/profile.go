@@ -13,10 +13,10 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/contention"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/inspect"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
 

@@ -109,7 +109,7 @@ func root() *cobra.Command {
 		}
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
-	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.profileCommand(), a.doctorCommand())
+	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.uiCommand(), a.profileCommand(), a.doctorCommand())
 	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand())
 	bench := a.benchCommand()
 	for _, c := range append(cmd.Commands(), bench) {

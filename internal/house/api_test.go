@@ -29,7 +29,7 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 var usersPackages = []string{
 	"", "session", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence",
 	"membackend", "etcdbackend", "zkbackend", "etcdtest", "zktest", "testnet", "fault", "telemetry",
-	"telemetry/health", "telemetry/waits",
+	"telemetry/health", "telemetry/waits", "ui",
 }
 
 // contractPackages are for the authors of backends, and of exporters of metrics.

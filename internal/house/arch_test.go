@@ -93,6 +93,10 @@ var importRules = []rule{
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
 	{folder: "internal/once", ours: []string{"session", "internal/door", "internal/queue"}},
+	{folder: "internal/schema", ours: []string{"session", "internal/door"}},
+	{folder: "internal/inspect", ours: []string{"session", "internal/door", "internal/schema"}},
+	{folder: "internal/waitfor", ours: []string{"session/driver", "internal/rule", "internal/schema"}},
+	{folder: "ui", ours: []string{"session", "session/driver", "internal/door", "internal/rule", "internal/schema", "internal/inspect", "internal/waitfor"}},
 	{folder: "internal/door", ours: []string{"session/driver", "internal/term"}},
 	{
 		folder:   "itest/sim",

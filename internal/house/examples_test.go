@@ -13,7 +13,7 @@ import (
 
 // entryPoints are the functions and methods that a user's code begins with, as apiPage
 // has them. Each has an Example.
-var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|etcdtest|zktest|testnet|telemetry|telemetry/\w+), ` +
+var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|etcdtest|zktest|testnet|ui|telemetry|telemetry/\w+), ` +
 	`(func|method \(\*?(Session|Mutex|RWLock|Semaphore|Election)\)) ([A-Z]\w*)\(`)
 
 // plain are entry points that need no Example.

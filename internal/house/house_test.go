@@ -27,6 +27,7 @@ const (
 // agreedState are the package variables that stay, each for a reason.
 var agreedState = []string{
 	"internal/failpoint.enabled", // tests turn failpoints on with it, under a build tag that no program has
+	"ui.pageFiles",               // go:embed needs a variable, and nothing can change it
 	"session/driver.origin",      // what monotonic time counts from: set once, and all clocks have to share it
 }
 

@@ -158,3 +158,30 @@ func Holders(queue []driver.Entry, limit int64) []bool {
 	}
 	return holds
 }
+
+// Together reports of each entry of a whole queue whether it is let in together with the
+// one before it: when the holders of that moment have ended, one rule lets in both. It
+// is false for the first waiter. Among holders it is true of all but the first.
+func Together(queue []driver.Entry, holds []bool, limit int64) []bool {
+	with := make([]bool, len(queue))
+	shared, taken := true, int64(0) // of the entries that hold at that moment
+	for i := range queue {
+		e := &queue[i]
+		switch {
+		case i == 0:
+		case holds[i-1] != holds[i]:
+		case holds[i]:
+			with[i] = true
+		case e.Mode == driver.Weighted && !e.Foreign:
+			with[i] = weight(e, limit) <= limit-taken
+		case e.Shares():
+			with[i] = shared
+		}
+		if !with[i] {
+			shared, taken = true, 0
+		}
+		shared = shared && e.Shares()
+		taken = add(taken, weight(e, limit))
+	}
+	return with
+}

@@ -268,3 +268,25 @@ func FuzzReadWrite(f *testing.F) {
 		}
 	})
 }
+
+func TestTogetherMarksThoseThatOneReleaseLetsIn(t *testing.T) {
+	entry := func(mode driver.Mode, weight int64) driver.Entry { return driver.Entry{Mode: mode, Weight: weight} }
+	x, r := entry(driver.Exclusive, 0), entry(driver.Shared, 0)
+	p := func(n int64) driver.Entry { return entry(driver.Weighted, n) }
+	foreign := driver.Entry{Mode: driver.Weighted, Weight: 1, Foreign: true}
+	for _, c := range []struct {
+		name  string
+		queue []driver.Entry
+		limit int64
+		want  []bool
+	}{
+		{"mutexes", []driver.Entry{x, x, x}, 0, []bool{false, false, false}},
+		{"readers behind a writer", []driver.Entry{x, r, r, x, r}, 0, []bool{false, false, true, false, false}},
+		{"readers that hold", []driver.Entry{r, r, x, r, r}, 0, []bool{false, true, false, false, true}},
+		{"permits", []driver.Entry{p(3), p(1), p(2), p(1), p(3), p(1)}, 3, []bool{false, false, true, false, false, false}},
+		{"a limit that is not known", []driver.Entry{p(1), p(1)}, 0, []bool{false, false}},
+		{"another program's entry between permits", []driver.Entry{p(2), foreign, p(1), p(1)}, 2, []bool{false, false, false, true}},
+	} {
+		assert.Equal(t, c.want, Together(c.queue, Holders(c.queue, c.limit), c.limit), c.name)
+	}
+}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/inspect"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )

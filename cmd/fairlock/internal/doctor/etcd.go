@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // serverTimeout is how long one server gets to say how it is.

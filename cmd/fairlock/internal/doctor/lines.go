@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/waitfor"
+	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/waitfor"
 )
 
 // The checks.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // ZooKeeper asks every server how it is, by the command "srvr", which servers

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
 

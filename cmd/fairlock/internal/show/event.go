@@ -3,8 +3,8 @@ package show
 import (
 	"fmt"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // Event is an event as a line of text:

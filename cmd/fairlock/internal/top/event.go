@@ -3,7 +3,7 @@ package top
 import (
 	"time"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // Event is what State changes with: Key, Resize, Locks, Queue, Unanswered or Done.

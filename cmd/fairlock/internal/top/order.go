@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // order is the column by which the list is sorted.

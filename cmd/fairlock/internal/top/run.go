@@ -10,7 +10,7 @@ import (
 
 	"github.com/gdamore/tcell/v3"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
 

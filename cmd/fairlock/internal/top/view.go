@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // Row is one line of the screen.

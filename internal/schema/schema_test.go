@@ -29,7 +29,7 @@ func objects() map[string]any {
 // examples are the objects in docs/json.md.
 func examples(t *testing.T) [][]byte {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/json.md")
+	text, err := os.ReadFile("../../docs/json.md")
 	require.NoError(t, err)
 	var all [][]byte
 	for _, m := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(text, -1) {

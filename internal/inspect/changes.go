@@ -3,7 +3,7 @@ package inspect
 import (
 	"time"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // Changes are what has happened between two looks at lines, line by line in the

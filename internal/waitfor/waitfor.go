@@ -16,8 +16,8 @@ package waitfor
 import (
 	"slices"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/internal/rule"
+	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -57,6 +57,32 @@ func Find(lines []schema.Line) []Deadlock {
 	g := newGame(lines)
 	g.play()
 	return g.cycles()
+}
+
+// Link is a caller that holds in one line and waits in another, as far as its entry
+// says so.
+type Link struct {
+	// Owns is the hold, in the line of the name In.
+	Owns schema.Entry
+	In   string
+
+	// Waits is the entry that waits, in the line of the name For.
+	Waits schema.Entry
+	For   string
+}
+
+// Links returns all links between lines, in the order of the lines that are held in.
+// Lines without a link are part of no deadlock.
+func Links(lines []schema.Line) []Link {
+	var all []Link
+	for _, row := range newGame(lines).board {
+		for _, p := range row {
+			for _, q := range p.needs {
+				all = append(all, Link{Owns: p.entry, In: lines[p.line].Name, Waits: q.entry, For: lines[q.line].Name})
+			}
+		}
+	}
+	return all
 }
 
 // piece is an entry on the board.

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -56,36 +56,56 @@ func Asks(ctx context.Context, s *session.Session, name string) ([]schema.Ask, e
 // names. Each is of some moment during the call, and not all of the same. A line
 // that has become empty meanwhile is left out.
 func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Line, error) {
-	names, err := s.Names(ctx, prefix)
+	names, err := Names(ctx, s, prefix)
 	if err != nil {
 		return nil, err
 	}
+	all := make([]schema.Line, len(names))
+	err = Each(ctx, len(names), func(ctx context.Context, i int) (err error) {
+		all[i], err = Read(ctx, s, names[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(l schema.Line) bool { return len(l.Entries) == 0 }), nil
+}
+
+// Names returns, sorted, the names of all locks that begin with prefix and have an
+// entry.
+func Names(ctx context.Context, s *session.Session, prefix string) ([]string, error) {
+	names, err := s.Names(ctx, prefix)
 	// Where lines are not below a root, a key of somebody else's can read like
 	// that of an entry of a name that no lock can have.
-	names = slices.DeleteFunc(names, func(n string) bool { return session.Engine(door.Key{}).Of(s).CheckName(n) != nil })
+	return slices.DeleteFunc(names, func(n string) bool { return session.Engine(door.Key{}).Of(s).CheckName(n) != nil }), err
+}
+
+// Each calls read with each number from 0 to n-1, several at once, and returns when
+// all calls have. The first error ends the others' contexts, and the numbers that are
+// left are not read. A panic in read is raised again in the caller, who may have a
+// terminal to give back.
+func Each(ctx context.Context, n int, read func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	all := make([]schema.Line, len(names))
 	next := make(chan int)
 	var readers sync.WaitGroup
 	var panicked atomic.Value
-	for range min(atOnce, len(names)) {
+	for range min(atOnce, n) {
 		readers.Go(func() { // ends with next
-			defer func() { // to the caller, who may have a terminal to give back
+			defer func() {
 				if p := recover(); p != nil {
 					panicked.Store(fmt.Sprintf("%v\n\n%s", p, debug.Stack()))
 					cancel(errPanicked)
 				}
 			}()
 			for i := range next {
-				var err error
-				if all[i], err = Read(ctx, s, names[i]); err != nil {
+				if err := read(ctx, i); err != nil {
 					cancel(err) // the first one counts
 				}
 			}
 		})
 	}
-	for i := range names {
+	for i := range n {
 		select {
 		case next <- i:
 		case <-ctx.Done():
@@ -96,16 +116,7 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.L
 	if p := panicked.Load(); p != nil {
 		panic(p)
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	found := all[:0]
-	for _, l := range all {
-		if len(l.Entries) > 0 {
-			found = append(found, l)
-		}
-	}
-	return found, nil
+	return context.Cause(ctx)
 }
 
 // Every calls f at once and then at every interval, until f or ctx ends it. A

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/schema"
 )
 
 // word is an entry in a text: the session, its mode (s shared, a number for a
@@ -253,4 +253,13 @@ func TestLongLinesTakeNoTime(t *testing.T) {
 	m.Entries[0].State = schema.Holder
 
 	assert.Empty(t, Find([]schema.Line{s, m}))
+}
+
+func TestLinksAreWhatEntriesSayThatTheirOwnersHold(t *testing.T) {
+	var got []string
+	for _, l := range Links(board(t, "a: X+ Y[b]; b: Y+ Z[c] X[a]; c: Z+; d: W+ V[nothing]")) {
+		got = append(got, fmt.Sprintf("%s owns %s, waits for %s", l.Owns.Session, l.In, l.For))
+	}
+
+	assert.Equal(t, []string{"X owns a, waits for b", "Y owns b, waits for a", "Z owns c, waits for b"}, got)
 }

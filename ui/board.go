@@ -1,0 +1,262 @@
+package ui
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/internal/waitfor"
+)
+
+// lock is one lock as it was last read.
+type lock struct {
+	n     int
+	name  string
+	line  schema.Line
+	cards []card
+	asks  []ask
+	at    int64
+}
+
+// answer is one queue that was read.
+type answer struct {
+	name  string
+	line  schema.Line
+	cards []card
+	asks  []ask
+	at    time.Time
+	ok    bool // it was answered
+	gone  bool // the name is not known any more
+
+	assumed int // how many entries it was thought to have
+}
+
+// board is all that the reader has seen, and knows what changes it. It is pure, and not
+// safe for concurrent use. Cards that it has given away never change.
+type board struct {
+	locks   map[string]*lock
+	last    int // number of a lock
+	history *history
+	waits   waits
+	waiting waitClock
+}
+
+func newBoard() *board { return &board{locks: map[string]*lock{}, history: newHistory()} }
+
+// take takes in the answers of a tick, and writes into the message what has changed.
+func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
+	changed := false
+	for i := range answers {
+		a := &answers[i]
+		if !a.ok {
+			continue
+		}
+		old := b.locks[a.name]
+		switch {
+		case a.gone || len(a.cards) == 0:
+			if old == nil {
+				continue
+			}
+			b.history.saw(a.name, old.cards, nil, millis(a.at))
+			delete(b.locks, a.name)
+			m.Gone = append(m.Gone, old.n)
+			changed = true
+		case old == nil:
+			b.last++
+			l := &lock{n: b.last, name: a.name}
+			b.locks[a.name] = l
+			b.history.saw(a.name, nil, a.cards, millis(a.at))
+			l.read(a)
+			m.Locks = append(m.Locks, l.whole())
+			changed = true
+		default:
+			b.history.saw(a.name, old.cards, a.cards, millis(a.at))
+			before := *old
+			old.read(a)
+			if msg, differs := old.since(&before); differs {
+				m.Locks = append(m.Locks, msg)
+				changed = true
+			} else {
+				m.Read = append(m.Read, old.n)
+			}
+		}
+	}
+	if !changed {
+		return
+	}
+	b.history.settle(b.locks, now.UnixMilli())
+	if w, done := b.waiting.find(b.locks, now); done && !w.equal(b.waits) {
+		b.waits = w
+		m.Waits = &w
+	}
+}
+
+// read takes in an answer.
+func (l *lock) read(a *answer) {
+	l.line, l.cards, l.asks, l.at = a.line, a.cards, a.asks, millis(a.at)
+}
+
+// whole is the lock with all its entries.
+func (l *lock) whole() lockMsg {
+	m := l.message()
+	m.Name, m.Whole, m.Entries = l.name, true, l.cards
+	if shown := plain(l.name); shown != l.name {
+		m.Show = shown
+	}
+	return m
+}
+
+func (l *lock) message() lockMsg {
+	return lockMsg{N: l.n, At: l.at, Kind: plain(l.line.Kind), Limit: l.line.Limit, Asks: l.asks}
+}
+
+// since is what has changed since the lock was as before, and whether anything has.
+// Entries join at the end, so it is short; where one does not, it has all entries.
+func (l *lock) since(before *lock) (lockMsg, bool) {
+	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.line.Limit == before.line.Limit && l.line.Kind == before.line.Kind {
+		return lockMsg{}, false
+	}
+	m := l.message()
+	left := make(map[string]bool, len(l.cards))
+	for i := range l.cards {
+		left[l.cards[i].ID] = true
+	}
+	at := 0
+	for i := range before.cards {
+		c := &before.cards[i]
+		switch {
+		case !left[c.ID]:
+			m.Remove = append(m.Remove, c.ID)
+			continue
+		case l.cards[at].ID != c.ID:
+			return l.whole(), true
+		case l.cards[at] != *c:
+			m.Set = append(m.Set, l.cards[at])
+		}
+		at++
+	}
+	m.Add = l.cards[at:]
+	if len(m.Remove)+len(m.Set)+len(m.Add) > len(l.cards) {
+		return l.whole(), true
+	}
+	return m, true
+}
+
+// all returns all locks whole, by name.
+func (b *board) all() []lockMsg {
+	all := make([]lockMsg, 0, len(b.locks))
+	for _, name := range slices.Sorted(maps.Keys(b.locks)) {
+		all = append(all, b.locks[name].whole())
+	}
+	return all
+}
+
+// waits is who waits across locks, for whom.
+type waits struct {
+	// Links are owners that hold one lock and wait for another, at most mostLinks; More is
+	// how many there are beyond.
+	Links     []link     `json:"links,omitempty"`
+	More      int        `json:"more,omitempty"`
+	Deadlocks []deadlock `json:"deadlocks,omitempty"`
+}
+
+const mostLinks = 200
+
+// link is one step from a lock to the lock that its owner waits for.
+type link struct {
+	In    string `json:"in"`  // held
+	For   string `json:"for"` // waited for
+	Owns  string `json:"owns"`
+	Waits string `json:"waits"` // tokens
+	Host  string `json:"host,omitempty"`
+	PID   int    `json:"pid,omitempty"`
+	Label string `json:"label,omitempty"`
+	Asked int64  `json:"asked,omitempty"`
+}
+
+// deadlock is a circle of links, and how many more entries never hold because of it.
+type deadlock struct {
+	Steps  []link `json:"steps"`
+	Behind int    `json:"behind,omitempty"`
+}
+
+func linkOf(owns schema.Entry, in string, waits schema.Entry, name string) link {
+	return link{
+		In: in, For: name, Owns: number(owns.Token), Waits: number(waits.Token),
+		Host: plain(waits.Host), PID: waits.PID, Label: plain(waits.Label), Asked: millis(waits.Since.Time),
+	}
+}
+
+func (w waits) equal(v waits) bool {
+	return w.More == v.More && slices.Equal(w.Links, v.Links) &&
+		slices.EqualFunc(w.Deadlocks, v.Deadlocks, func(a, b deadlock) bool { return a.Behind == b.Behind && slices.Equal(a.Steps, b.Steps) })
+}
+
+// waitClock finds waits, and takes at most a tenth of the time for it: playing long queues
+// to their end costs the square of their length.
+type waitClock struct {
+	next time.Time
+}
+
+// find returns the waits between locks; false if it is not time for it.
+func (k *waitClock) find(locks map[string]*lock, now time.Time) (w waits, done bool) {
+	if now.Before(k.next) {
+		return w, false
+	}
+	began := time.Now()
+	lines := linked(locks)
+	for _, l := range waitfor.Links(lines) {
+		if len(w.Links) == mostLinks {
+			w.More++
+			continue
+		}
+		w.Links = append(w.Links, linkOf(l.Owns, l.In, l.Waits, l.For))
+	}
+	for _, d := range waitfor.Find(lines) {
+		var out deadlock
+		for _, s := range d.Steps {
+			out.Steps = append(out.Steps, linkOf(s.Owns, s.In, s.Waits, s.For))
+		}
+		out.Behind = d.Behind
+		w.Deadlocks = append(w.Deadlocks, out)
+	}
+	k.next = now.Add(10 * time.Since(began))
+	return w, true
+}
+
+// linked returns the lines that a deadlock could be part of, by name: an owner of one of
+// their entries holds or wants another lock too. All other queues come to their end.
+func linked(locks map[string]*lock) []schema.Line {
+	type request struct {
+		token   int64
+		session string
+	}
+	in := map[string]bool{}
+	first := map[request]string{}
+	for name, l := range locks {
+		for i := range l.line.Entries {
+			e := &l.line.Entries[i]
+			for _, other := range e.Holds {
+				if locks[other] != nil && other != name {
+					in[name], in[other] = true, true
+				}
+			}
+			if e.Token == 0 || e.Session == "" {
+				continue
+			}
+			r := request{e.Token, e.Session}
+			if other, ok := first[r]; ok && other != name {
+				in[name], in[other] = true, true
+			}
+			first[r] = name
+		}
+	}
+	lines := make([]schema.Line, 0, len(in))
+	for name := range in {
+		lines = append(lines, locks[name].line)
+	}
+	slices.SortFunc(lines, func(a, b schema.Line) int { return cmp.Compare(a.Name, b.Name) })
+	return lines
+}

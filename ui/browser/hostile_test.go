@@ -1,0 +1,118 @@
+package browser
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/ui"
+)
+
+// attacks are texts that would do something where they are not treated as text.
+func attacks() []string {
+	return []string{
+		`<script>window.hit=1</script>`,
+		`<img src=x onerror="window.hit=1">`,
+		`"><svg onload=window.hit=1>`,
+		`javascript:window.hit=1//`,
+		`'-window.hit=1-'`,
+		`</bdi></div><iframe srcdoc="<script>parent.hit=1</script>">`,
+		"${window.hit=1}{{constructor.constructor('window.hit=1')()}}",
+		"\u202egnp.exe\u2066 \u200b\u2028x\x07\x1b[2J\r\n\tend",
+		"a\u0300\u0301\u0302\u0303\u0304\u0305 العربية עברית",
+		strings.Repeat("W", 500),
+	}
+}
+
+// TestNothingThatAnEntryClaimsIsCode puts each attack into every field that an entry or a
+// yield request can carry, and looks at all views and dialogs.
+func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
+	st := newSite(t, ui.Options{AllowEvict: true, Title: attacks()[0]})
+	for i, text := range attacks() {
+		p := st.process(text, 100+i, text)
+		claim := kind(text, driver.Exclusive, 0)
+		p.join(text, claim, waits(time.Hour), having(text, "account"), trace(text))
+		p.join(text, claim, value(text), waits(time.Hour))
+		ref := p.join("plain", claim, waits(time.Hour), having(text))
+		memtest.Overwrite(st.store, "plain", ref.Key, door.Meta{Kind: text, Host: text, Label: text, Since: time.Now()}.Encode())
+		memtest.PutForeign(st.store, text, text, i%2 == 0)
+		_, err := st.s.Ask(t.Context(), text, text[:min(len(text), 200)])
+		assert.NoError(t, err)
+	}
+	for _, size := range []int64{1280, 320} {
+		b := newTab(t, size, 3000, "light")
+		b.open(st, "")
+		for i := range attacks() {
+			b.until(`document.querySelectorAll('#list .row').length >= 5`)
+			b.run(press("End"))
+			eval[bool](b, `(location.hash = '#/lock/' + encodeURIComponent(`+quote(attacks()[i])+`), true)`)
+			b.until(`document.querySelectorAll('.card').length >= 3`)
+			b.fits()
+			b.until(`document.querySelector('.asked')`)
+			eval[bool](b, `(document.querySelector('.history details').open = true, document.querySelector('.card').click(), true)`)
+			b.until(`document.querySelector('dialog').open`)
+			b.fits()
+			b.click("dialog button", "Evict …")
+			b.says("dialog[open]", "Evict this entry?")
+			b.fits()
+			if i == 7 {
+				b.shot("hostile")
+			}
+			b.click("dialog button", "Keep it")
+			if i == 0 || i == 9 {
+				b.shot("hostile-" + string(rune('a'+i)))
+			}
+		}
+		eval[bool](b, `(location.hash = '#/waits', true)`)
+		b.says("#waits", "deadlock")
+		b.fits()
+		eval[bool](b, `(location.hash = '#/sessions', true)`)
+		b.says("#sessions", "slack")
+		b.fits()
+		eval[bool](b, `(document.querySelector('#sessions .row').click(), true)`)
+		b.until(`document.querySelector('dialog').open`)
+		b.fits()
+
+		assert.False(t, eval[bool](b, `'hit' in window`), "something ran")
+		assert.Zero(t, eval[int](b, `document.querySelectorAll('body script, body iframe, body [onerror], body [onload], body svg').length`))
+		// Bytes that turn the direction of writing, or that a terminal obeys, are shown quoted.
+		assert.False(t, eval[bool](b, `/[\u0000-\u0008\u000b-\u001f\u202a-\u202e\u2066-\u2069\u200b]/.test(document.body.textContent)`))
+		b.clean(st)
+	}
+}
+
+// TestBytesOfOtherProgramsAreQuoted: keys need not be UTF-8.
+func TestBytesOfOtherProgramsAreQuoted(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	memtest.PutForeign(st.store, "orders", "\xff\xfe<b>\x00", true)
+	b := newTab(t, 800, 600, "light")
+	b.open(st, "#/lock/orders")
+	b.says(".card", `another program's "\xff\xfe<b>\x00"`)
+	b.clean(st)
+}
+
+// TestCommandsAreSafeToPaste: a shell takes the name of a lock in a command as one word,
+// whatever it is, and the command has nothing that a terminal obeys.
+func TestCommandsAreSafeToPaste(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	b := newTab(t, 800, 600, "light")
+	b.open(st, "")
+	names := append(attacks(), `jobs/nightly`, `it's`, `$(touch /tmp/hit)`, "`touch /tmp/hit`", `a; touch /tmp/hit #`, `\`, `-rf`, `~`, `*`, "a\nb", `größe 東京`, "\x7fend", "'\x1b'")
+	for _, name := range names {
+		quoted := eval[string](b, `import('./text.js').then((m) => m.quoted(`+quote(name)+`))`)
+		assert.NotRegexp(t, `[\x00-\x1f\x7f\x{202a}-\x{202e}\x{2066}-\x{2069}\x{200b}]`, quoted)
+
+		out, err := exec.CommandContext(t.Context(), "bash", "-c", "printf %s "+quoted).Output()
+
+		assert.NoError(t, err, quoted)
+		assert.Equal(t, name, string(out), quoted)
+	}
+	assert.Equal(t, "-- -rf", eval[string](b, `import('./text.js').then((m) => m.argument('-rf'))`), "no flag")
+	b.clean(st)
+}

@@ -1,0 +1,89 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/ui"
+)
+
+func TestEverythingIsReachedWithTheKeyboard(t *testing.T) {
+	st := scene(t, ui.Options{AllowEvict: true})
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "")
+	focus := func() string {
+		return eval[string](b, `(() => { const e = document.activeElement; return e.id || e.className || e.textContent.trim(); })()`)
+	}
+	var order []string
+	for range 6 {
+		b.run(press("Tab"))
+		order = append(order, focus())
+	}
+	assert.Equal(t, []string{"skip", "Locks 8", "Deadlocks 1", "Sessions 16", "search", "list"}, order)
+	outline := eval[string](b, `(() => { document.querySelector('nav a').focus(); return getComputedStyle(document.activeElement).outlineStyle; })()`)
+	assert.Equal(t, "solid", outline, "the focus is visible")
+
+	b.run(press("/"))
+	b.until(`document.activeElement.id === 'search'`)
+	assert.Empty(t, eval[string](b, `document.activeElement.value`))
+	b.run(press("ledger"))
+	b.says("#summary", "Found 2 locks of 8")
+	b.run(press("Escape"))
+	b.says("#summary", "8 locks")
+	b.run(press("ArrowDown"))
+	assert.Equal(t, "list", focus())
+	active := func() string {
+		return eval[string](b, `document.getElementById(document.querySelector('#list').getAttribute('aria-activedescendant'))?.innerText ?? ''`)
+	}
+	assert.Contains(t, active(), "jobs/nightly")
+	b.run(press("ArrowDown"))
+	assert.Contains(t, active(), "account/42")
+	b.run(press("End"))
+	assert.Contains(t, active(), "scheduler")
+	b.run(press("Home"), press("Enter"))
+	b.says(".advice", "batch-2 pid 812")
+	assert.Equal(t, "true", eval[string](b, `document.querySelector('#list .active').getAttribute('aria-selected')`))
+
+	eval[bool](b, `(document.querySelector('.cards').focus(), true)`)
+	b.run(press("ArrowDown"), press("Enter"))
+	b.says("dialog[open]", "web-1")
+	assert.Equal(t, "Close", focus())
+	b.run(press("Tab"))
+	assert.Equal(t, "danger", focus())
+	b.run(press("Escape"))
+	b.until(`!document.querySelector('dialog').open`)
+	assert.Equal(t, "rows cards", focus(), "the focus is where it was")
+	b.run(press("Escape"))
+	b.until(`location.hash === '#/locks'`)
+	b.until(`document.activeElement.id === 'list'`)
+	b.clean(st)
+}
+
+func TestThePageSaysWhatThingsAre(t *testing.T) {
+	st := scene(t, ui.Options{})
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/gpu")
+	b.until(`document.querySelectorAll('.card').length >= 2`)
+	unnamed := eval[[]string](b, `[...document.querySelectorAll('button, a, input, [role=listbox], section, dialog, meter')]
+		.filter((e) => e.id !== 'dialog' && !(e.getAttribute('aria-label') || e.textContent.trim() || e.closest('label')?.textContent.trim()))
+		.map((e) => e.outerHTML.slice(0, 80))`)
+	assert.Empty(t, unnamed)
+	assert.Equal(t, "en", eval[string](b, `document.documentElement.lang`))
+	assert.Equal(t, "polite", eval[string](b, `document.querySelector('#said').getAttribute('aria-live')`))
+	assert.Empty(t, b.text("#said"), "a page in which all is well says nothing by itself")
+	eval[bool](b, `(document.querySelector('#search').value = 'ledger', document.querySelector('#search').dispatchEvent(new Event('input')), true)`)
+	b.says("#said", "Found 2 locks")
+	counted := eval[string](b, `(() => { const r = document.querySelector('.cards .row'); return r.getAttribute('aria-posinset') + ' of ' + r.getAttribute('aria-setsize'); })()`)
+	assert.Equal(t, "1 of 7", counted)
+	b.clean(st)
+}
+
+func TestNothingMovesForThoseWhoDoNotWantIt(t *testing.T) {
+	st := scene(t, ui.Options{})
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "")
+	assert.Equal(t, "beat", eval[string](b, `getComputedStyle(document.querySelector('.dot')).animationName`))
+	b.media("prefers-reduced-motion", "reduce")
+	assert.Equal(t, "none", eval[string](b, `getComputedStyle(document.querySelector('.dot')).animationName`))
+}

@@ -1,0 +1,200 @@
+package ui
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+const (
+	// mostHolds is how many holds of a lock the history keeps, and mostHistories of how
+	// many locks.
+	mostHolds     = 64
+	mostHistories = 2000
+
+	// comeback is how long after a hold the history watches for its process to come back
+	// with another session.
+	comeback = time.Minute
+)
+
+// How a hold ended, as far as reads show.
+const (
+	endGone    = "gone"    // its entry is gone: it was released, or its session ended
+	endLost    = "lost"    // its process has come back with another session
+	endEvicted = "evicted" // by this page
+)
+
+// hold is one hold as the reader saw it.
+type hold struct {
+	Token   string `json:"token"`
+	Host    string `json:"host,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	Label   string `json:"label,omitempty"`
+	Key     string `json:"key,omitempty"` // of an entry without a host
+	Mode    string `json:"mode"`
+	Weight  int64  `json:"weight,omitempty"`
+	Session string `json:"session,omitempty"`
+
+	// From is when the hold began, by the clock of its owner if Sure, or when it was first
+	// seen. Seen is when it was seen last, and To the first read that did not find it.
+	From int64  `json:"from"`
+	Sure bool   `json:"sure,omitempty"`
+	Seen int64  `json:"seen"`
+	To   int64  `json:"to,omitempty"`
+	End  string `json:"end,omitempty"`
+}
+
+// process is who owns entries, across its service sessions.
+type process struct {
+	host  string
+	pid   int
+	label string
+}
+
+// history is which holds the reader has seen. It is not safe for concurrent use.
+type history struct {
+	locks    map[string][]*hold // in the order in which they were first seen
+	sessions map[string]int64   // those with an entry: when one was first seen
+	recent   []*hold            // those that ended within comeback
+	evicted  map[string]bool    // identities that this page has evicted
+}
+
+func newHistory() *history {
+	return &history{locks: map[string][]*hold{}, sessions: map[string]int64{}, evicted: map[string]bool{}}
+}
+
+// saw takes in a read of a lock, which has found these cards, before and after each other.
+func (h *history) saw(name string, before, now []card, at int64) {
+	holds := h.locks[name]
+	open := make(map[string]*hold, 4)
+	for _, x := range holds {
+		if x.To == 0 {
+			open[x.Token] = x
+		}
+	}
+	for _, c := range now {
+		if !c.Holder {
+			continue
+		}
+		x := open[c.Token]
+		if x == nil {
+			x = &hold{
+				Token: c.Token, Host: c.Host, PID: c.PID, Label: c.Label, Mode: c.Mode, Weight: c.Weight, Session: c.Session, From: at,
+			}
+			if c.Host == "" {
+				x.Key = c.Key
+			}
+			holds = append(holds, x)
+		}
+		if c.Granted != 0 && !x.Sure {
+			x.From, x.Sure = c.Granted, true
+			follow(holds, x)
+		}
+		x.Seen = at
+		delete(open, c.Token)
+	}
+	for _, x := range open {
+		x.To, x.End = at, endGone
+		h.recent = append(h.recent, x)
+	}
+	h.markEvicted(before, now, open)
+	h.locks[name] = shortened(holds)
+	if len(h.locks[name]) == 0 {
+		delete(h.locks, name)
+	}
+}
+
+// follow makes a hold begin where the exclusive one before it ended: both happened between
+// two reads, and only the later one's grant is known. Clocks of hosts may disagree, so a
+// hold never begins before the one before it was last seen.
+func follow(holds []*hold, x *hold) {
+	i := slices.Index(holds, x) - 1
+	if i < 0 || holds[i].To == 0 || x.Mode != string(session.Exclusive) || holds[i].Mode != x.Mode || x.From >= holds[i].To {
+		return
+	}
+	x.From = max(x.From, holds[i].Seen)
+	holds[i].To = x.From
+}
+
+// markEvicted marks the holds that ended because this page has evicted their entries.
+func (h *history) markEvicted(before, now []card, ended map[string]*hold) {
+	if len(h.evicted) == 0 {
+		return
+	}
+	for _, c := range before {
+		if !h.evicted[c.ID] || slices.ContainsFunc(now, func(n card) bool { return n.ID == c.ID }) {
+			continue
+		}
+		if x := ended[c.Token]; x != nil {
+			x.End = endEvicted
+		}
+		delete(h.evicted, c.ID)
+	}
+}
+
+// shortened leaves out the oldest holds if there are too many: first those that ended.
+func shortened(holds []*hold) []*hold {
+	for len(holds) > mostHolds {
+		i := max(slices.IndexFunc(holds, func(x *hold) bool { return x.To != 0 }), 0)
+		holds = slices.Delete(holds, i, i+1)
+	}
+	return holds
+}
+
+// settle is called after the reads of a tick, with all cards that are known now. It finds
+// the holds that were lost.
+func (h *history) settle(locks map[string]*lock, at int64) {
+	sessions := make(map[string]int64, len(h.sessions))
+	newest := map[process]string{} // the session of a process that was seen last
+	for _, l := range locks {
+		for i := range l.cards {
+			c := &l.cards[i]
+			if c.Session == "" || c.Host == "" {
+				continue
+			}
+			first, known := sessions[c.Session]
+			if !known {
+				if first, known = h.sessions[c.Session]; !known {
+					first = at
+				}
+				sessions[c.Session] = first
+			}
+			p := process{c.Host, c.PID, c.Label}
+			if other, ok := newest[p]; !ok || sessions[other] < first {
+				newest[p] = c.Session
+			}
+		}
+	}
+	h.sessions = sessions
+	h.recent = slices.DeleteFunc(h.recent, func(x *hold) bool {
+		_, alive := sessions[x.Session]
+		other, ok := newest[process{x.Host, x.PID, x.Label}]
+		if !alive && ok && sessions[other] >= x.To && x.End == endGone {
+			x.End = endLost
+		}
+		return x.End != endGone || at-x.To > comeback.Milliseconds()
+	})
+	h.forget(locks)
+}
+
+// forget drops the histories of locks that have no entry, where there are too many.
+func (h *history) forget(locks map[string]*lock) {
+	if len(h.locks) <= mostHistories {
+		return
+	}
+	for name := range h.locks {
+		if locks[name] == nil {
+			delete(h.locks, name)
+		}
+	}
+}
+
+// of returns copies of the holds of a lock, the oldest first.
+func (h *history) of(name string) []hold {
+	all := make([]hold, 0, len(h.locks[name]))
+	for _, x := range h.locks[name] {
+		all = append(all, *x)
+	}
+	return all
+}

@@ -1,0 +1,127 @@
+// The history strip: who held when, as far as the server saw it.
+
+import { who } from './model.js';
+import { clock, el, fill, span, write } from './text.js';
+
+const window = 10 * 60_000; // at most this much is drawn
+const lanes = 6;
+
+const ends = {
+  gone: 'released, or ended with its session',
+  lost: 'lost: its process has come back with another session',
+  evicted: 'evicted from this page',
+};
+
+export class History {
+  constructor() {
+    this.strip = el('div', { class: 'strip', role: 'img' });
+    this.from = el('span');
+    this.to = el('span', {}, 'now');
+    this.table = el('tbody');
+    this.details = el(
+      'details',
+      {},
+      el('summary', {}, 'As a table'),
+      el(
+        'div',
+        { class: 'scroll-x', tabindex: 0, role: 'group', 'aria-label': 'Holds as a table' },
+        el('table', {}, el('thead', {}, el('tr', {}, ...['Token', 'Holder', 'From', 'For', 'End'].map((h) => el('th', { scope: 'col' }, h)))), this.table),
+      ),
+    );
+    this.element = el('section', { class: 'history', 'aria-label': 'History' }, el('h3', {}, 'Who held'), this.strip, el('div', { class: 'axis' }, this.from, this.to), this.legend(), this.details);
+    this.bars = new Map();
+  }
+
+  legend() {
+    const item = (end, text) => el('span', { class: 'key' }, el('i', { 'data-end': end }), text);
+    return el('div', { class: 'legend' }, item('', 'holds'), item('gone', 'ended'), item('lost', 'lost'), item('evicted', 'evicted'));
+  }
+
+  // draw draws holds up to now.
+  draw(holds, now) {
+    this.element.hidden = !holds.length;
+    if (!holds.length) return;
+    const begin = Math.max(now - window, Math.min(...holds.map((h) => h.from), now - 60_000));
+    const width = now - begin;
+    const free = []; // until when each lane is taken
+    const seen = new Set();
+    const shown = [];
+    for (const h of holds) {
+      const to = h.to || now;
+      if (to < begin) continue;
+      let lane = free.findIndex((t) => t <= h.from);
+      if (lane < 0) lane = free.length < lanes ? free.length : lanes - 1;
+      free[lane] = to;
+      seen.add(h.token);
+      shown.push(h);
+      this.bar(h, lane, ((Math.max(h.from, begin) - begin) / width) * 100, ((to - Math.max(h.from, begin)) / width) * 100);
+    }
+    for (const [token, bar] of this.bars) {
+      if (!seen.has(token)) {
+        bar.remove();
+        this.bars.delete(token);
+      }
+    }
+    this.strip.style.setProperty('--lanes', Math.max(1, free.length));
+    const lost = shown.filter((h) => h.end === 'lost').length;
+    this.strip.setAttribute('aria-label', `${shown.length} holds in the last ${span(width)}, ${lost} of them lost. The table below has them all.`);
+    write(this.from, `${span(width)} ago`);
+    if (this.details.open) this.tabulate(holds, now);
+  }
+
+  bar(h, lane, left, width) {
+    let bar = this.bars.get(h.token);
+    if (!bar) {
+      bar = el('span', { class: 'bar' }, el('bdi'));
+      this.bars.set(h.token, bar);
+      this.strip.append(bar);
+    }
+    bar.dataset.end = h.end ?? '';
+    bar.style.left = `${left}%`;
+    bar.style.width = `${Math.max(width, 0.3)}%`;
+    bar.style.setProperty('--lane', lane);
+    bar.title = `${who(h)}, token ${h.token}, from ${clock(h.from)}${h.to ? ` to ${clock(h.to)}: ${ends[h.end]}` : ', holds'}`;
+    write(bar.firstChild, width > 8 ? h.label || h.host || h.token : '');
+  }
+
+  tabulate(holds, now) {
+    const text = JSON.stringify(holds);
+    if (text === this.filled) return;
+    this.filled = text;
+    fill(
+      this.table,
+      ...[...holds].reverse().map((h) =>
+        el(
+          'tr',
+          { 'data-end': h.end ?? '' },
+          el('td', {}, h.token),
+          el('td', {}, el('bdi', {}, who(h))),
+          el('td', {}, `${h.sure ? '' : 'seen '}${clock(h.from)}`),
+          el('td', {}, span((h.to || now) - h.from)),
+          el('td', {}, h.end ? ends[h.end] : 'holds'),
+        ),
+      ),
+    );
+  }
+}
+
+// hints says what the past of a lock means for its waiters.
+export function hints(holds, lock, now) {
+  const ended = holds.filter((h) => h.to);
+  const all = [];
+  const lost = holds.filter((h) => h.end === 'lost').length;
+  if (lost) all.push(`${lost} of the last ${holds.length} holds ${lost === 1 ? 'was' : 'were'} lost: work was interrupted and may be half done. Look for slow disks, networks and processes that stand still.`);
+  if (ended.length < 3) return all;
+  const took = ended.map((h) => h.to - h.from).sort((a, b) => a - b);
+  const median = took[Math.floor(took.length / 2)];
+  const batches = lock.entries.filter((e) => !e.holder && !e.with).length;
+  const period = (ended.at(-1).to - ended[0].to) / (ended.length - 1); // between two ends
+  all.push(`The median hold takes ${span(median)}, the longest ${span(took.at(-1))}, of ${ended.length} that were seen to end.`);
+  if (batches && period > 0) all.push(`At this pace ${lock.waiters === 1 ? 'the waiter' : `the last of ${lock.waiters} waiters`} holds in about ${span(batches * period)}.`);
+  const by = new Map();
+  for (const h of holds) by.set(h.label || h.host || 'others', (by.get(h.label || h.host || 'others') ?? 0) + (h.to || now) - h.from);
+  const total = [...by.values()].reduce((a, b) => a + b, 0);
+  const [most, time] = [...by].sort((a, b) => b[1] - a[1])[0];
+  if (by.size > 1 && time > total / 2) all.push(`${most} held for ${Math.round((time / total) * 100)} % of that time.`);
+  return all;
+}

@@ -1,0 +1,59 @@
+// Who waits for whom across locks: the deadlocks as rings, and all other owners that hold
+// one lock and wait for another.
+
+import { inDeadlock, model, now, who } from './model.js';
+import { argument, command, el, fill, name, plural, span } from './text.js';
+
+const section = () => document.getElementById('waits');
+let said = '';
+
+export function draw() {
+  const w = model.waits;
+  const text = JSON.stringify([w, model.seq > 0]);
+  if (text === said) return;
+  said = text;
+  const dead = w.deadlocks ?? [];
+  const stuck = inDeadlock();
+  const others = (w.links ?? []).filter((l) => !(stuck.has(l.in) && stuck.has(l.for)));
+  fill(
+    section(),
+    el('h2', {}, dead.length ? plural(dead.length, 'deadlock') : 'No deadlock'),
+    dead.length ? null : el('p', { class: 'dim' }, 'No circle of owners that wait for each other is known. The page sees what entries claim: an owner that asks for a lock with the context of a hold.'),
+    ...dead.map(ring),
+    el('h2', {}, 'Owners that hold one lock and wait for another'),
+    others.length ? el('ul', { class: 'links' }, ...others.map(linkItem)) : el('p', { class: 'dim' }, dead.length ? 'No others.' : 'None.'),
+    w.more ? el('p', {}, `and ${plural(w.more, 'more')}`) : null,
+  );
+}
+
+export function tick() {
+  for (const e of section().querySelectorAll('[data-asked]')) e.textContent = ` for ${span(now() - Number(e.dataset.asked))}`;
+}
+
+const lockLink = (n) => el('a', { class: 'lock-box', href: `#/lock/${encodeURIComponent(n)}` }, name(model.byName.get(n)?.show ?? n));
+
+const since = (asked) => (asked ? el('span', { 'data-asked': asked }, ` for ${span(now() - asked)}`) : null);
+
+// ring draws a deadlock: lock, its holder, the lock that this waits for, and so on round.
+function ring(d) {
+  const steps = d.steps.flatMap((s) => [
+    el('li', { class: 'step' }, lockLink(s.in)),
+    el('li', { class: 'arrow' }, el('span', { class: 'owner' }, 'is held by ', el('bdi', {}, who({ ...s, key: 'an unnamed owner' })), `, token ${s.owns}, which waits`, since(s.asked), ' for'))
+  ]);
+  const victim = d.steps.at(-1);
+  return el(
+    'article',
+    { class: 'ring' },
+    el('ol', {}, ...steps, el('li', { class: 'step last' }, lockLink(d.steps[0].in), el('span', { class: 'dim' }, ' again'))),
+    el(
+      'p',
+      {},
+      `None of them ever goes on by itself${d.behind ? `, nor ${plural(d.behind, 'entry').replace('entrys', 'entries')} behind them` : ''}. Stop one of the processes, or evict the entry with which it waits: `,
+      command(`fairlock evict --token ${victim.waits} ${argument(victim.for)}`),
+    ),
+  );
+}
+
+function linkItem(l) {
+  return el('li', {}, el('bdi', { class: 'who' }, who({ ...l, key: 'an unnamed owner' })), ' holds ', lockLink(l.in), ` (token ${l.owns}) and waits`, since(l.asked), ' for ', lockLink(l.for));
+}

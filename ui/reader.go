@@ -1,0 +1,371 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/session"
+)
+
+const (
+	// mostReads is how many queues a tick reads, at most, and mostAsks of how many of them
+	// it reads the yield requests.
+	mostReads = 256
+	mostAsks  = 32
+
+	// mostEntries is how many entries ticks read on average, at most: on some services each
+	// entry is a request. A longer queue is read in one tick, and then not in the next ones.
+	mostEntries = 4096
+
+	// wantedFor is for how long a lock counts as shown after a page has asked for it, and
+	// wantedBefore by how much earlier it is read than others. It is bounded, so that a
+	// long queue that is shown does not keep the others from being read.
+	wantedFor    = 15 * time.Second
+	wantedBefore = 10 * time.Second
+
+	// readTimeout bounds a tick.
+	readTimeout = 10 * time.Second
+
+	// mostTicks is how many ticks are kept for pages that are slow, and longestTick how
+	// long one may be: for a longer one pages load the whole state, which is compressed.
+	mostTicks   = 8
+	longestTick = 256 << 10
+
+	// mostPages is how many pages may be open at once.
+	mostPages = 1000
+)
+
+var (
+	errClosed  = errors.New("the session is closed")
+	errTooMany = fmt.Errorf("%d pages are open, more than that are not served", mostPages)
+)
+
+// reader reads the service for all pages. See the package comment.
+type reader struct {
+	s        *session.Session
+	inner    door.Session
+	prefix   string
+	interval time.Duration
+	soon     chan struct{} // holds one: read now
+
+	mu      sync.Mutex
+	pages   int
+	stop    context.CancelFunc // of the running goroutine
+	done    chan struct{}      // closed when the newest goroutine has ended
+	changed chan struct{}      // closed and made anew at every tick
+	closed  bool               // the Session is
+	board   *board
+	status  status
+	seq     uint64   // of the newest tick
+	ticks   [][]byte // the newest last; nil stands for one that is too long
+	wanted  map[string]time.Time
+	credit  int // how many entries may be read now
+}
+
+func newReader(s *session.Session, prefix string, interval time.Duration) *reader {
+	return &reader{
+		s: s, inner: session.Engine(door.Key{}).Of(s), prefix: prefix, interval: interval, soon: make(chan struct{}, 1),
+		changed: make(chan struct{}), board: newBoard(), wanted: map[string]time.Time{},
+	}
+}
+
+// now is the time of day by the Session's clock.
+func (r *reader) now() time.Time { return r.inner.Clock().Wall() }
+
+// join opens a page. leave must be called when it is left, and returns when the reader
+// has ended, if it was the last page.
+func (r *reader) join(ctx context.Context) (leave func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if errors.Is(r.s.Health().Err, session.ErrClosed) {
+		r.closed = true
+	}
+	switch {
+	case r.closed:
+		return nil, errClosed
+	case r.pages == mostPages:
+		return nil, errTooMany
+	}
+	r.pages++
+	if r.pages == 1 {
+		before, done := r.done, make(chan struct{})
+		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
+		r.stop, r.done = stop, done
+		go func() { // ends when the last page leaves, which waits for it
+			defer close(done)
+			if before != nil {
+				<-before // it was stopped
+			}
+			r.run(reading)
+		}()
+	}
+	return r.leave, nil
+}
+
+func (r *reader) leave() {
+	r.mu.Lock()
+	r.pages--
+	last, done := r.pages == 0, r.done
+	if last {
+		r.stop()
+	}
+	r.mu.Unlock()
+	if last {
+		<-done
+	}
+}
+
+// run reads until ctx ends or the Session is closed: at every interval, and at most once
+// between two of these when a page is in a hurry.
+func (r *reader) run(ctx context.Context) {
+	t := time.NewTicker(r.interval)
+	defer t.Stop()
+	soon := r.soon
+	for r.tick(ctx) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			soon = r.soon
+		case <-soon:
+			soon = nil
+		}
+	}
+}
+
+// hurry asks for a read without waiting for the next tick.
+func (r *reader) hurry() {
+	select {
+	case r.soon <- struct{}{}:
+	default: // it is asked for already
+	}
+}
+
+// tick reads once and publishes what has changed. It returns false when reading is over.
+func (r *reader) tick(ctx context.Context) bool {
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	began := r.now()
+	var answers []answer
+	denied, all := 0, false
+	names, err := inspect.Names(bounded, r.s, r.prefix)
+	if err == nil {
+		answers, all = r.pick(names, began)
+		denied, err = r.read(bounded, answers)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	now := r.now()
+	m := tickMsg{Status: status{Now: now.UnixMilli(), Took: now.Sub(began).Milliseconds(), Names: len(names), Denied: denied, Health: r.health()}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range answers {
+		if a := &answers[i]; a.ok && !a.gone {
+			m.Status.Read++
+			r.credit -= len(a.cards) - a.assumed
+		}
+	}
+	m.Status.At, m.Status.Since = r.status.At, r.status.Since
+	switch {
+	case err == nil:
+		m.Status.At, m.Status.Since = now.UnixMilli(), 0
+		m.All = all
+	default:
+		m.Status.Err, m.Status.Names = plain(oneLine(err)), r.status.Names
+		if m.Status.Since == 0 {
+			m.Status.Since = began.UnixMilli()
+		}
+		r.closed = errors.Is(err, session.ErrClosed)
+	}
+	r.board.take(answers, &m, now)
+	if m.All {
+		m.Read = nil
+	}
+	r.publish(&m)
+	return !r.closed
+}
+
+// pick chooses the queues to read: those that were read longest ago, where those that a
+// page shows count as read earlier. Locks without a name any more are answered. all
+// reports whether every lock is read.
+func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, at := range r.wanted {
+		if now.Sub(at) > wantedFor {
+			delete(r.wanted, name)
+		}
+	}
+	here := make(map[string]bool, len(names))
+	type candidate struct {
+		name string
+		at   int64
+		size int
+	}
+	queue := make([]candidate, len(names))
+	for i, name := range names {
+		here[name] = true
+		queue[i] = candidate{name: name, size: 1}
+		if l := r.board.locks[name]; l != nil {
+			queue[i].at, queue[i].size = l.at, len(l.cards)
+		}
+		if _, wanted := r.wanted[name]; wanted {
+			queue[i].at -= wantedBefore.Milliseconds()
+		}
+	}
+	slices.SortStableFunc(queue, func(a, b candidate) int { return cmp.Compare(a.at, b.at) })
+	r.credit = min(r.credit+mostEntries, mostEntries)
+	for _, c := range queue[:min(len(queue), mostReads)] {
+		if r.credit <= 0 {
+			break
+		}
+		r.credit -= c.size
+		answers = append(answers, answer{name: c.name, assumed: c.size})
+	}
+	all = len(answers) == len(names)
+	for name := range r.board.locks {
+		if !here[name] {
+			answers = append(answers, answer{name: name, at: now, ok: true, gone: true})
+		}
+	}
+	return answers, all
+}
+
+// read reads the queues of answers. It returns how many of them may not be read.
+func (r *reader) read(ctx context.Context, answers []answer) (denied int, err error) {
+	asks := map[string]bool{}
+	r.mu.Lock()
+	for name := range r.wanted {
+		if len(asks) < mostAsks {
+			asks[name] = true
+		}
+	}
+	r.mu.Unlock()
+	var refused sync.Map
+	err = inspect.Each(ctx, len(answers), func(ctx context.Context, i int) error {
+		a := &answers[i]
+		if a.gone {
+			return nil
+		}
+		line, entries, err := inspect.Both(ctx, r.s, a.name)
+		if err == nil && asks[a.name] {
+			line.Asks, err = inspect.Asks(ctx, r.s, a.name)
+		}
+		switch {
+		case errors.Is(err, session.ErrDenied):
+			refused.Store(a.name, true)
+			return nil
+		case err != nil:
+			return err //nolint:wrapcheck // it names the lock
+		}
+		a.line, a.cards, a.asks, a.at, a.ok = line, cardsOf(line, entries), asksOf(line.Asks), r.now(), true
+		return nil
+	})
+	refused.Range(func(any, any) bool { denied++; return true })
+	return denied, err //nolint:wrapcheck // it names the lock
+}
+
+// publish gives a tick to all pages. The caller holds r.mu.
+func (r *reader) publish(m *tickMsg) {
+	r.seq++
+	m.Seq, r.status = r.seq, m.Status
+	text, err := json.Marshal(m)
+	if err != nil || len(text) > longestTick { // strings and integers cannot fail
+		text = nil
+	}
+	r.ticks = append(r.ticks, text)
+	if len(r.ticks) > mostTicks {
+		r.ticks = slices.Delete(r.ticks, 0, 1)
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// after returns the ticks after one, and what to wait for if there are none. It returns
+// false if one of them is not kept: the page must load the whole state. over reports that
+// there will be no further ticks.
+func (r *reader) after(seq uint64) (ticks [][]byte, newest uint64, kept, over bool, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	missing := r.seq - seq
+	if missing > uint64(len(r.ticks)) {
+		return nil, r.seq, false, r.closed, r.changed
+	}
+	ticks = slices.Clone(r.ticks[len(r.ticks)-int(missing):])
+	return ticks, r.seq, !slices.ContainsFunc(ticks, func(t []byte) bool { return t == nil }), r.closed, r.changed
+}
+
+// current is the number of the newest tick.
+func (r *reader) current() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seq
+}
+
+// whole writes all that is known into w, and returns it as JSON.
+func (r *reader) whole(w *wholeState) (seq uint64, text []byte, err error) {
+	r.mu.Lock()
+	w.Seq, w.Status, w.Locks, w.Waits = r.seq, r.status, r.board.all(), r.board.waits
+	if r.seq == 0 {
+		w.Status.Health = r.health()
+	}
+	if r.closed && w.Status.Err == "" {
+		w.Status.Err = errClosed.Error()
+	}
+	r.mu.Unlock()
+	text, err = json.Marshal(w)
+	return w.Seq, text, err //nolint:wrapcheck // strings and integers cannot fail
+}
+
+// want notes that a page shows a lock, and returns the holds of it that are known. The
+// lock is read at once if no page has shown it before.
+func (r *reader) want(name string) []hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.wanted[name]
+	if l := r.board.locks[name]; l != nil && (known || len(r.wanted) < mostReads) {
+		r.wanted[name] = r.now()
+		if !known && r.pages > 0 {
+			r.hurry()
+		}
+	}
+	return r.board.history.of(name)
+}
+
+// evicted notes that this page is about to evict an entry, and kept that it has not.
+func (r *reader) evicted(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.board.history.evicted[id] = true
+}
+
+func (r *reader) kept(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.board.history.evicted, id)
+}
+
+// health is that of the Session.
+func (r *reader) health() health {
+	h, meta := r.s.Health(), r.inner.Meta()
+	out := health{
+		Ready: h.Ready, Since: millis(h.Since), Left: h.Left.Milliseconds(), TTL: r.s.Options().TTL.Milliseconds(),
+		Host: plain(meta.Host), PID: meta.PID, Label: plain(meta.Label),
+	}
+	if h.Err != nil {
+		out.Err = plain(oneLine(h.Err))
+	}
+	return out
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

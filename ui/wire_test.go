@@ -1,0 +1,68 @@
+package ui_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/ui"
+)
+
+// TestTextsOfOthersArePlainOrQuoted: whatever an owner claims, the page gets characters
+// that can be printed.
+func TestTextsOfOthersArePlainOrQuoted(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		long := strings.Repeat("x", 512)
+		want := map[string]string{
+			"web-1":                   "web-1",
+			"größe 東京":                "größe 東京",
+			"<b onload=x>&amp;\"'":    "<b onload=x>&amp;\"'",
+			"a\x1b[2J\r\n":            `"a\x1b[2J\r\n"`,
+			"\u202egnp.exe":           `"\u202egnp.exe"`,
+			"zero\u200bwidth\u2028":   `"zero\u200bwidth\u2028"`,
+			"replacement \ufffd char": `"replacement � char"`,
+		}
+		m := mutex.New(f.worker("a"), "orders")
+		for claimed := range want {
+			defer waitFor(f, m.Lock)()
+			entries := memtest.Entries(f.store, "orders")
+			key := entries[len(entries)-1].Key
+			require.True(t, memtest.Overwrite(f.store, "orders", key, door.Meta{Kind: claimed, Host: claimed, Label: claimed, Holds: []string{claimed}, Trace: "00-1"}.Encode()))
+		}
+		memtest.PutForeign(f.store, "bytes", "\xff\xfe<b>\x00", true)
+		memtest.PutForeign(f.store, long, "k", true)
+		memtest.PutForeign(f.store, "tab\there", "k", true)
+
+		p := f.page()
+		p.take()
+		st := f.state()
+
+		orders, _ := st.lock("orders")
+		got := map[string]bool{}
+		for _, e := range orders.Entries {
+			got[e.Host] = true
+			assert.Equal(t, e.Host, e.Label)
+			assert.Equal(t, e.Host, e.Kind)
+			assert.Equal(t, []string{e.Host}, e.Holds)
+			assert.Equal(t, "00-1", e.Trace)
+		}
+		for claimed, shown := range want {
+			assert.True(t, got[shown], "%q is shown as one of %v", claimed, got)
+		}
+		bytes, _ := st.lock("bytes")
+		assert.Equal(t, `"\xff\xfe<b>\x00"`, bytes.Entries[0].Key)
+		assert.True(t, bytes.Entries[0].Foreign)
+		l, ok := st.lock(long)
+		assert.True(t, ok)
+		assert.Empty(t, l.Show)
+		tab, ok := st.lock("tab\there")
+		assert.True(t, ok, "the name itself names the lock")
+		assert.Equal(t, `"tab\there"`, tab.Show)
+		p.close()
+	})
+}
