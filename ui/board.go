@@ -153,7 +153,7 @@ func (b *board) all() []lockMsg {
 	return all
 }
 
-// waits is who waits across locks, for whom.
+// waits are the owners that wait across locks, and for which.
 type waits struct {
 	// Links are owners that hold one lock and wait for another, at most mostLinks; More is
 	// how many there are beyond.

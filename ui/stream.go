@@ -111,7 +111,7 @@ func (h *handler) reply(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(text) // who has gone needs no answer
+	_, _ = w.Write(text) // a client that has gone needs no answer
 }
 
 // check returns why a name is none of a lock on this page, or nil.
