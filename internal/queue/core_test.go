@@ -107,7 +107,6 @@ type core struct {
 	lines    []string // the output of the line
 	doubted  doubts
 	first    bool
-	traced   bool
 	clock    driver.Instant
 	sent     *ask
 }
@@ -145,7 +144,6 @@ func (c *core) now() driver.Instant { return c.clock }
 func (c *core) doubts() *doubts     { return &c.doubted }
 func (c *core) doubt()              { c.request("doubt"); c.doubted.raise() }
 func (c *core) firsts() bool        { return c.first }
-func (c *core) traces() bool        { return c.traced }
 
 // since returns the requests since the last call.
 func (c *core) since() string {
@@ -250,7 +248,7 @@ func (c *core) set(cmd, arg string) {
 	case "firsts":
 		c.first = true
 	case "traces":
-		c.traced = true
+		c.pic.described = true
 	case "pass":
 		d, err := time.ParseDuration(arg)
 		require.NoError(c.t, err)

@@ -171,7 +171,7 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 	if moved && !complete && !en.rule.Limited {
 		q.out.soon(en) // the turn is near
 	}
-	if q.out.traces() {
+	if q.pic.described {
 		q.describe(en)
 	}
 }

@@ -36,8 +36,6 @@ type engine struct {
 	s     driver.Session
 	clock driver.Clock
 
-	traced bool // see outside.traces
-
 	mu      sync.Mutex // guards all that follows, and the queues; nothing waits under it
 	queues  map[string]*queue
 	acts    []func() // are run when mu is free
@@ -70,7 +68,7 @@ const (
 func engineOf(t term) *engine {
 	//nolint:forcetypeassert // only this function fills the slot
 	return t.Engine(func(*door.Term) any {
-		e := &engine{t: t, s: t.Driver(), clock: t.in.Clock(), traced: t.in.Traces(), queues: map[string]*queue{}}
+		e := &engine{t: t, s: t.Driver(), clock: t.in.Clock(), queues: map[string]*queue{}}
 		e.near = later{e, hurry, func(en *entry) { en.q.want(en) }, nil}
 		e.waiting = later{e, long, e.waitsLong, nil}
 		e.held = later{e, moment, e.holds, nil}
@@ -105,7 +103,7 @@ func (e *engine) after(d time.Duration, f func()) (stop func() bool) {
 func (e *engine) open(name string) *queue {
 	q := e.queues[name]
 	if q == nil {
-		q = &queue{name: name, out: e, pic: picture{described: e.traced}}
+		q = &queue{name: name, out: e, pic: picture{described: e.t.in.Traces()}}
 		e.queues[name] = q
 	}
 	q.users++
@@ -127,7 +125,7 @@ func (e *engine) tidy(q *queue) {
 	if q.idle || q.users > 0 || q.own.len() > 0 {
 		return
 	}
-	q.idle, q.pic = true, picture{described: e.traced}
+	q.idle, q.pic = true, picture{described: q.pic.described}
 	e.after(linger, func() {
 		if q.idle = false; q.users > 0 || q.own.len() > 0 {
 			return
@@ -142,7 +140,6 @@ func (e *engine) tidy(q *queue) {
 func (e *engine) now() driver.Instant { return e.clock.Now() }
 func (e *engine) doubts() *doubts     { return &e.doubted }
 func (e *engine) firsts() bool        { return e.first }
-func (e *engine) traces() bool        { return e.traced }
 
 // watch implements outside.
 func (e *engine) watch(w *watch) {

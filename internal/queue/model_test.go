@@ -209,7 +209,6 @@ func (s *modelSession) now() driver.Instant { return 0 }
 func (s *modelSession) doubts() *doubts     { return &s.doubted }
 func (s *modelSession) doubt()              { s.doubted.raise() }
 func (s *modelSession) firsts() bool        { return false }
-func (s *modelSession) traces() bool        { return false }
 
 // check checks the decisions of a session.
 func (s *modelSession) check() {

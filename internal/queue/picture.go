@@ -18,7 +18,9 @@ type picture struct {
 	es   []*driver.Entry
 	gaps []bool // gaps[i]: entries that are not known may stand right before es[i]
 
-	described bool // it keeps the data and details of entries, which may be long
+	// described: hooks want the trace of the entry that was waited for, so the data and details
+	// of entries are read and kept, which may be long.
+	described bool
 }
 
 // at returns the index of the first entry at or behind a place.

@@ -53,7 +53,6 @@ type outside interface {
 	lost(en *entry)      // ends the hold of an entry, if it has one
 	now() driver.Instant //
 	firsts() bool        // reports whether the service has ever reported Event.First
-	traces() bool        // reports whether hooks want the trace of the entry that was waited for
 
 	// doubts are the session's: they concern the entries of all queues. lost raises one, and
 	// so does doubt.
@@ -159,7 +158,7 @@ func (q *queue) next() *ask {
 	}
 	order := func(a, b *entry) int { return cmp.Compare(a.Place, b.Place) }
 	a.Queue, a.From, a.Upto = q.name, slices.MinFunc(a.batch, order).Place, slices.MaxFunc(a.batch, order).Place
-	a.Detail = q.out.traces()
+	a.Detail = q.pic.described
 	all := false
 	for _, en := range a.batch {
 		a.Nearest, all = max(a.Nearest, en.need), all || en.need == 0

@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // Config says what a worker is.
@@ -117,14 +118,10 @@ func turns() map[string]func(ctx context.Context, s *session.Session, name strin
 
 // pause waits, and returns why ctx has ended if it does first.
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if !driver.Sleep(ctx, driver.SystemClock(), d) {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // rest is a time between two.

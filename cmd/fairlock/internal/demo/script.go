@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	proc "github.com/fairlock/fairlock/internal/process"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // What the demonstration is made of. The TTL is the least there is: with the
@@ -285,14 +286,10 @@ func (d *director) engage(ctx context.Context, fits func(name string) bool) (che
 
 // rest lets d pass.
 func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if !driver.Sleep(ctx, driver.SystemClock(), d) {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // errTooLong is the end of a demonstration that does not come to one.
