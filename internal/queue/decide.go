@@ -53,7 +53,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 		q.refuse(en, errWeight(en.Weight, limit))
 	case v.Hold && q.proves(en, how):
 		q.grant(en)
-	case v.Hold && (en.rule.Limited || how == noProof || en.shown < q.out.doubts().open()), v.More > 0 && !q.watchFirst(en, v):
+	case v.Hold && (en.rule.Limited || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
 		q.want(en)
 	case v.Hold:
 		en.turn = true
@@ -120,8 +120,15 @@ const slow = 2 * time.Millisecond
 // service reports which entry was first, all that a grant needs beside the end of the
 // predecessor is the own watch.
 func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
+	var by []*driver.Entry // watches each of them
+	unknown := false
 	for _, e := range v.Wait {
-		if en.blocker = e; e.Unleased {
+		own := q.own.get(e.Ref) != nil
+		if v.Front && e.Marks.Has(driver.MarkAdmitted) && !own { // the watch on the holders shows its end
+			continue
+		}
+		unknown = unknown || !own && q.watches.get(e.Target()) == nil
+		if by, en.blocker = append(by, e), e; e.Unleased {
 			q.refuse(en, fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", session.ErrForeignKey, e.Key))
 			return
 		}
@@ -130,35 +137,20 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		q.refuse(en, errMustWait)
 		return
 	}
-	moved := how == byEvent || how == byLeave
-	unknown := 0
-	for _, e := range v.Wait {
-		if q.own.get(e.Ref) == nil && q.watches.get(e.Target()) == nil {
-			unknown++
-		}
-	}
-	waitFor := v.Wait
 	// An unknown entry may have ended long ago. Permits that are released fast let in many,
-	// which the new front knows from its join only: a watch on each would be as many requests
-	// as there were waiters. One watch is less than a read, after which it would be needed.
-	if moved && (unknown > 1 || unknown == 1 && !v.Front) {
-		if waitFor = nil; !q.watchFirst(en, v) {
-			q.want(en)
-			return
-		}
+	// which the new front knows from its join only.
+	moved := how == byEvent || how == byLeave
+	if moved && unknown {
+		q.want(en)
+		return
 	}
-	on := make([]*watch, 0, len(waitFor)+2)
-	for _, e := range waitFor {
+	on := make([]*watch, 0, len(by)+2)
+	for _, e := range by {
 		on = append(on, q.on(e.Target()))
 	}
 	if v.Front {
 		on = append(on, q.on(q.holders()))
 		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: rule.RecordLimit}))
-		for _, e := range es {
-			if q.own.get(e.Ref) != nil && e.Marks.Has(driver.MarkAdmitted) { // perhaps not yet at the service
-				on = append(on, q.on(e.Target()))
-			}
-		}
 	}
 	near := complete && len(es) <= 2 && !en.rule.Limited || v.Next
 	if v.Soon != nil && !q.out.firsts() && (near || q.pace == 0 || q.pace >= slow) {
@@ -188,23 +180,6 @@ func (q *queue) describe(en *entry) {
 		en.asked = b.Ref
 		q.want(en)
 	}
-}
-
-// watchFirst reports whether an entry that must read whether it holds, or is the front, makes
-// the watches of the front before it reads. The front needs a read after its watches are
-// armed, because no event shows what happened before. So this saves one read, unless the
-// entry can hold at once: then the watches were in vain. Where permits are released fast that
-// is the rule, unless the watches exist already.
-func (q *queue) watchFirst(en *entry, v rule.Verdict) bool {
-	if !v.Front || en.try {
-		return false
-	}
-	if w := q.watches.get(q.holders()); w != nil && w.armed {
-		return true
-	}
-	limit, _ := q.limitFor(en) // it can be read, or there would be no verdict
-	released := max(int64(en.waited)-limit+1, 1)
-	return q.out.now().Sub(en.since)/time.Duration(released) >= slow
 }
 
 // holders is what shows the end of any holder of a permit.

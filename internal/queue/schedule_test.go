@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,7 +180,10 @@ func TestModelSeesWhatARuleCouldMiss(t *testing.T) {
 		{"no entry is marked", nil, func(m *model) { m.noMarks = true }, 3},
 		{"does not watch the holders", func(r rule.Rule) rule.Rule {
 			return less(r, func(_ rule.Ahead, v rule.Verdict) rule.Verdict {
-				v.Front = false
+				if v.Front {
+					v.Front = false
+					v.Wait = slices.DeleteFunc(slices.Clone(v.Wait), func(e *driver.Entry) bool { return e.Marks.Has(driver.MarkAdmitted) })
+				}
 				return v
 			})
 		}, nil, 2},

@@ -27,7 +27,7 @@ type Ahead struct {
 }
 
 // Verdict is what a rule decides for one entry. Exactly one of Hold, More, Never and
-// the waiting (Wait or Front) is set; but Front goes with More too.
+// Wait is set; Front goes with Wait.
 type Verdict struct {
 	// Hold: the entry holds, now and for as long as it lives.
 	Hold bool
@@ -47,8 +47,8 @@ type Verdict struct {
 	Next bool
 
 	// Front: the entry is the first of those that wait for permits. The end of any
-	// entry with the mark Admitted can let it hold, and so can a higher limit. With
-	// More, it is the first if it cannot hold yet.
+	// entry with the mark Admitted can let it hold, also if that is not one of Wait, and so
+	// can a higher limit.
 	Front bool
 
 	// Soon, unless nil, is an entry whose end changes nothing yet, but shows that the

@@ -25,34 +25,37 @@ func semaphore(a Ahead, mine *driver.Entry) Verdict {
 	switch {
 	case a.Limit > 0 && want > a.Limit:
 		return Verdict{Never: true}
-	case a.Limit <= 0:
+	case a.Limit <= 0, n == 0 && !a.Complete:
 		return a.more() // a read shows the limit too
-	case !a.Complete && (n == 0 || admitted(a.Entries[n-1])):
-		v := a.more()
-		v.Front = n > 0
-		return v
-	case !a.Complete && int64(a.Count) <= a.Limit:
-		return a.more() // the one before may have been let in a moment ago
-	case !a.Complete:
-		return Verdict{Wait: a.Entries[n-1:]}
 	}
-	var taken int64
-	for _, e := range a.Entries {
-		taken = add(taken, weight(e, a.Limit))
+	// As long as those from here on live, there are too few permits, whatever became of the
+	// others.
+	from, taken := n, int64(0)
+	for from > 0 && want <= a.Limit-taken {
+		from--
+		taken = add(taken, weight(a.Entries[from], a.Limit))
 	}
-	if want <= a.Limit-taken {
+	switch fits := want <= a.Limit-taken; {
+	case fits && a.Complete:
 		return Verdict{Hold: true}
-	}
-	if taken > a.Limit && !admitted(a.Entries[n-1]) {
-		return Verdict{Wait: a.Entries[n-1:]} // the one before waits itself
-	}
-	v := Verdict{Front: true}
-	for _, e := range a.Entries {
-		if !admitted(e) { // or its end would not be noticed
-			v.Wait = append(v.Wait, e)
+	case admitted(a.Entries[n-1]):
+		if fits {
+			return a.more()
 		}
+	case a.Complete && total(a.Entries, a.Limit) > a.Limit, !a.Complete && int64(a.Count) > a.Limit:
+		return Verdict{Wait: a.Entries[n-1:]} // the one before waits itself
+	case !a.Complete:
+		return a.more() // the one before may have been let in a moment ago
 	}
-	return v
+	return Verdict{Front: true, Wait: a.Entries[from:]}
+}
+
+// total is how many permits entries stand for.
+func total(es []*driver.Entry, limit int64) (sum int64) {
+	for _, e := range es {
+		sum = add(sum, weight(e, limit))
+	}
+	return sum
 }
 
 func admitted(e *driver.Entry) bool { return e.Marks.Has(driver.MarkAdmitted) }
