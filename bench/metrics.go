@@ -18,12 +18,13 @@ import (
 const metricObserved = "time of lock + unlock : without hooks"
 
 // observed are contestants of ours whose requests are observed: by a collector for
-// Prometheus; by OpenTelemetry with metrics and traces, every one of them sampled; and by the
-// table of waits, which takes the stack of each.
+// Prometheus; by OpenTelemetry with metrics and with traces of one request in a hundred, or
+// of each; and by the table of waits, which takes the stack of each.
 func observed() []stand.Contestant {
 	return []stand.Contestant{
 		{Name: "fairlock, Prometheus", Use: "metrics", Ours: true, Alone: true},
-		{Name: "fairlock, OpenTelemetry", Use: "metrics and traces", Ours: true, Alone: true},
+		{Name: "fairlock, OpenTelemetry", Use: "metrics, 1 trace in 100", Ours: true, Alone: true},
+		{Name: "fairlock, all traces", Use: "metrics and traces", Ours: true, Alone: true},
 		{Name: "fairlock, waits", Use: "stacks", Ours: true, Alone: true},
 	}
 }
@@ -35,15 +36,20 @@ func runMetrics(ctx context.Context, b *bench) error {
 		b.say("  left out: it compares the present code with itself")
 		return nil
 	}
-	spans := tracesdk.NewTracerProvider(tracesdk.WithBatcher(nowhere{}))
 	values := metricsdk.NewMeterProvider(metricsdk.WithReader(metricsdk.NewManualReader()))
-	traced, err := otel.Hooks(&otel.Options{TracerProvider: spans, MeterProvider: values})
+	some := tracesdk.NewTracerProvider(tracesdk.WithBatcher(nowhere{}), tracesdk.WithSampler(tracesdk.TraceIDRatioBased(0.01)))
+	all := tracesdk.NewTracerProvider(tracesdk.WithBatcher(nowhere{}))
+	someTraced, err := otel.Hooks(&otel.Options{TracerProvider: some, MeterProvider: values})
+	if err != nil {
+		return err
+	}
+	allTraced, err := otel.Hooks(&otel.Options{TracerProvider: all, MeterProvider: values})
 	if err != nil {
 		return err
 	}
 	counted, stacks := prometheus.New(nil).Hooks(), waits.New().Hooks()
 	cs := append([]stand.Contestant{b.contestant(stand.Ours)}, observed()...)
-	for i, hooks := range []*session.Hooks{&counted, &traced, &stacks} {
+	for i, hooks := range []*session.Hooks{&counted, &someTraced, &allTraced, &stacks} {
 		cs[i+1].Hooks = hooks
 	}
 	err = b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {
@@ -55,7 +61,7 @@ func runMetrics(ctx context.Context, b *bench) error {
 		return nil
 	})
 	b.told(key{Scenario: "metrics", Cluster: stand.Single, Size: 1, Metric: metricObserved}, cs)
-	return errors.Join(err, spans.Shutdown(ctx), values.Shutdown(ctx))
+	return errors.Join(err, some.Shutdown(ctx), all.Shutdown(ctx), values.Shutdown(ctx))
 }
 
 // observedRound measures one round. The first contestant is the one without hooks.

@@ -19,7 +19,7 @@ import (
 // requestOf is a request of a Session that has these hooks, and nothing else.
 func requestOf(h Hooks) (s *Session, t *term.Term) {
 	s = &Session{backend: struct{ driver.Backend }{}, clock: driver.SystemClock(), opts: Options{Hooks: h}, hooked: h.requests()}
-	s.reports = report.New[Event](slog.New(slog.DiscardHandler))
+	s.reports = report.New[Event](slog.New(slog.DiscardHandler), 0)
 	return s, &term.Term{}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"time"
 )
 
 // maxWaiting is how many reports wait, at most, for a hook or a logger that does not
@@ -19,11 +20,17 @@ const maxWaiting = 10_000
 // So nothing that a user supplies runs between two things that must happen together, while
 // a mutex is held, or where it could delay the end of a context, an Unlock or a renewal.
 //
+// To wake the goroutine for each report would cost a lock's cycle more than most hooks do.
+// So it rests after it has made calls, and then makes those of all reports that came
+// meanwhile. Flush and Finish end its rest.
+//
 // The goroutine ends when nothing is left to report, and Finish waits for that. What Must
 // is given later, its caller calls itself; what Add is given later is dropped.
 type Queue[E any] struct {
 	logger *slog.Logger // the user's own
 	least  slog.Level   // of the records that it gets
+	rest   time.Duration
+	wake   chan struct{} // ends a rest; has room for one
 
 	mu       sync.Mutex
 	waiting  []call[E]
@@ -42,13 +49,14 @@ type call[E any] struct {
 	event E
 }
 
-// New returns a Queue for a user's logger. If l is nil, warnings and errors go to
-// slog.Default.
-func New[E any](l *slog.Logger) *Queue[E] {
+// New returns a Queue for a user's logger, whose goroutine rests that long. If l is nil,
+// warnings and errors go to slog.Default.
+func New[E any](l *slog.Logger, rest time.Duration) *Queue[E] {
+	q := &Queue[E]{logger: l, least: math.MinInt, rest: rest, wake: make(chan struct{}, 1)}
 	if l == nil {
-		return &Queue[E]{logger: slog.Default(), least: slog.LevelWarn}
+		q.logger, q.least = slog.Default(), slog.LevelWarn
 	}
-	return &Queue[E]{logger: l, least: math.MinInt}
+	return q
 }
 
 // Add has a hook called, unless it is nil or too many calls wait.
@@ -98,7 +106,7 @@ func (q *Queue[E]) put(c call[E]) {
 // maxSpare is the size, in calls, up to which an array is kept to be used again.
 const maxSpare = 500
 
-// run makes calls until none is left.
+// run makes calls until none is left after a rest.
 func (q *Queue[E]) run() {
 	var batch []call[E]
 	for {
@@ -119,6 +127,20 @@ func (q *Queue[E]) run() {
 		if dropped > 0 {
 			q.logger.Warn("fairlock: the hooks or the logger are too slow: reports were dropped", "reports", dropped)
 		}
+		if q.rest > 0 {
+			select {
+			case <-q.wake:
+			case <-time.After(q.rest):
+			}
+		}
+	}
+}
+
+// stir ends a rest. If there is none, the next one does not begin.
+func (q *Queue[E]) stir() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -128,6 +150,7 @@ func (q *Queue[E]) Flush() {
 	q.mu.Lock()
 	q.put(call[E]{hook: func(context.Context, E) { close(done) }})
 	q.mu.Unlock()
+	q.stir()
 	<-done
 }
 
@@ -138,6 +161,7 @@ func (q *Queue[E]) Finish() {
 	q.mu.Lock()
 	q.finished = true // first, or a goroutine could begin while Finish waits
 	q.mu.Unlock()
+	q.stir()
 	q.wg.Wait()
 }
 

@@ -3,6 +3,7 @@ package otel
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -11,25 +12,32 @@ import (
 )
 
 // recorder implements telemetry.Recorder. Each slice has the instruments of a kind at the
-// IDs of their metrics.
+// IDs of their metrics. An UpDownCounter is kept here, and observed when the metrics are
+// collected, because callers of locks change it.
 type recorder struct {
 	meter      metric.Meter
 	metrics    []telemetry.Metric
 	counters   []metric.Int64Counter
-	upDowns    []metric.Int64UpDownCounter
 	histograms []metric.Float64Histogram
 	err        error // of Observe
 
-	// sets are the attributes of all values that were recorded: as many as the rule for
-	// names allows.
-	mu   sync.RWMutex
-	sets map[telemetry.Values]set
+	// series are all that were recorded: as many as the rule for names allows.
+	mu     sync.RWMutex
+	series map[seriesKey]*series
 }
 
-// set are attributes as options, which would otherwise be made for each value.
-type set struct {
-	add    []metric.AddOption
-	record []metric.RecordOption
+type seriesKey struct {
+	id     telemetry.ID
+	values telemetry.Values
+}
+
+// series are the attributes of one series as options, which would otherwise be made for each
+// value, and its sum if it is of an UpDownCounter.
+type series struct {
+	add     []metric.AddOption
+	record  []metric.RecordOption
+	observe []metric.ObserveOption
+	sum     atomic.Int64
 }
 
 var _ telemetry.Recorder = (*recorder)(nil)
@@ -38,8 +46,8 @@ func newRecorder(meter metric.Meter) (*recorder, error) {
 	all := telemetry.Metrics()
 	n := len(all)
 	r := &recorder{
-		meter: meter, metrics: all, counters: make([]metric.Int64Counter, n), upDowns: make([]metric.Int64UpDownCounter, n),
-		histograms: make([]metric.Float64Histogram, n), sets: map[telemetry.Values]set{},
+		meter: meter, metrics: all, counters: make([]metric.Int64Counter, n), histograms: make([]metric.Float64Histogram, n),
+		series: map[seriesKey]*series{},
 	}
 	for i, m := range all {
 		unit, help := metric.WithUnit(m.Unit), metric.WithDescription(m.Help)
@@ -48,7 +56,7 @@ func newRecorder(meter metric.Meter) (*recorder, error) {
 		case telemetry.Counter:
 			r.counters[i], err = meter.Int64Counter(m.Name, unit, help)
 		case telemetry.UpDownCounter:
-			r.upDowns[i], err = meter.Int64UpDownCounter(m.Name, unit, help)
+			_, err = meter.Int64ObservableUpDownCounter(m.Name, unit, help, metric.WithInt64Callback(r.sums(m.ID)))
 		case telemetry.Histogram:
 			r.histograms[i], err = meter.Float64Histogram(m.Name, unit, help, metric.WithExplicitBucketBoundaries(m.Buckets...))
 		case telemetry.Gauge: // see Observe
@@ -62,16 +70,31 @@ func newRecorder(meter metric.Meter) (*recorder, error) {
 
 // Add implements telemetry.Recorder.
 func (r *recorder) Add(ctx context.Context, id telemetry.ID, delta int64, v telemetry.Values) {
-	if upDown := r.upDowns[id]; upDown != nil {
-		upDown.Add(ctx, delta, r.set(id, v).add...)
+	s := r.of(id, v)
+	if c := r.counters[id]; c != nil {
+		c.Add(ctx, delta, s.add...)
 		return
 	}
-	r.counters[id].Add(ctx, delta, r.set(id, v).add...)
+	s.sum.Add(delta)
+}
+
+// sums returns what observes an UpDownCounter.
+func (r *recorder) sums(id telemetry.ID) metric.Int64Callback {
+	return func(_ context.Context, o metric.Int64Observer) error {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		for k, s := range r.series {
+			if k.id == id {
+				o.Observe(s.sum.Load(), s.observe...)
+			}
+		}
+		return nil
+	}
 }
 
 // Record implements telemetry.Recorder.
 func (r *recorder) Record(ctx context.Context, id telemetry.ID, seconds float64, v telemetry.Values) {
-	r.histograms[id].Record(ctx, seconds, r.set(id, v).record...)
+	r.histograms[id].Record(ctx, seconds, r.of(id, v).record...)
 }
 
 // Observe implements telemetry.Recorder.
@@ -86,13 +109,13 @@ func (r *recorder) Observe(id telemetry.ID, read func() (float64, bool)) {
 		}))
 }
 
-// set returns the attributes of a metric. Metrics with the same Values have the same
-// attributes: those that are not empty.
-func (r *recorder) set(id telemetry.ID, v telemetry.Values) set {
+// of returns the series of a metric with these values.
+func (r *recorder) of(id telemetry.ID, v telemetry.Values) *series {
+	k := seriesKey{id, v}
 	r.mu.RLock()
-	s, ok := r.sets[v]
+	s := r.series[k]
 	r.mu.RUnlock()
-	if ok {
+	if s != nil {
 		return s
 	}
 	var all []attribute.KeyValue
@@ -100,9 +123,11 @@ func (r *recorder) set(id telemetry.ID, v telemetry.Values) set {
 		all = append(all, attribute.String(string(a), v.Of(a)))
 	}
 	option := metric.WithAttributeSet(attribute.NewSet(all...))
-	s = set{[]metric.AddOption{option}, []metric.RecordOption{option}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sets[v] = s
+	if s = r.series[k]; s == nil {
+		s = &series{add: []metric.AddOption{option}, record: []metric.RecordOption{option}, observe: []metric.ObserveOption{option}}
+		r.series[k] = s
+	}
 	return s
 }

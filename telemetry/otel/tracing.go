@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/telemetry"
@@ -53,13 +52,13 @@ type spans struct {
 // spansKey is the key of the *spans of a request in its context.
 type spansKey struct{ of *tracing }
 
-// of returns the spans of a request. If another hook has lost the values of the context,
-// they are spans that are not recorded.
+// of returns the spans of a request, nil if they are not recorded: because the sampler has
+// left out the first, or because another hook has lost the values of the context.
 func (t *tracing) of(ctx context.Context) *spans {
-	if q, ok := ctx.Value(spansKey{t}).(*spans); ok {
+	if q, ok := ctx.Value(spansKey{t}).(*spans); ok && q.lock.IsRecording() {
 		return q
 	}
-	return &spans{lock: noop.Span{}, common: trace.WithAttributes()}
+	return nil
 }
 
 // waiting returns the span of a request's wait.
@@ -92,10 +91,11 @@ func (t *tracing) started(ctx context.Context, e session.Event) context.Context 
 // trace is Hooks.Trace: a traceparent in version 00 of W3C's form, put together here because
 // the caller waits for it.
 func (t *tracing) trace(ctx context.Context) string {
-	sc := t.of(ctx).lock.SpanContext()
-	if !sc.IsSampled() {
+	q := t.of(ctx)
+	if q == nil || !q.lock.SpanContext().IsSampled() {
 		return "" // nothing could follow a link to it
 	}
+	sc := q.lock.SpanContext()
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-01"
 }
 
@@ -107,13 +107,14 @@ func (t *tracing) position(ctx context.Context, e session.Event) {
 
 // place adds an event with the place in the queue.
 func (t *tracing) place(ctx context.Context, name string, e session.Event) {
-	if span := t.waiting(ctx, t.of(ctx)); span.IsRecording() {
-		span.AddEvent(name, trace.WithTimestamp(e.At), trace.WithAttributes(attribute.Int(attrAhead, e.Ahead)))
+	if q := t.of(ctx); q != nil {
+		t.waiting(ctx, q).AddEvent(name, trace.WithTimestamp(e.At), trace.WithAttributes(attribute.Int(attrAhead, e.Ahead)))
 	}
 }
 
 func (t *tracing) rejoined(ctx context.Context, e session.Event) {
-	if span := t.waiting(ctx, t.of(ctx)); span.IsRecording() {
+	if q := t.of(ctx); q != nil {
+		span := t.waiting(ctx, q)
 		span.AddEvent("fairlock.rejoined", trace.WithTimestamp(e.At))
 		note(span, e.At, e.Err)
 	}
@@ -121,8 +122,11 @@ func (t *tracing) rejoined(ctx context.Context, e session.Event) {
 
 func (t *tracing) ended(ctx context.Context, e session.Event) {
 	q := t.of(ctx)
+	if q == nil {
+		return
+	}
 	acquire := t.waiting(ctx, q)
-	if e.WaitedFor != nil && acquire.IsRecording() {
+	if e.WaitedFor != nil {
 		t.link(ctx, acquire, e.WaitedFor)
 	}
 	outcome := attribute.String(string(telemetry.Outcome), strings.ReplaceAll(string(e.Outcome), " ", "_"))
@@ -161,7 +165,7 @@ func (t *tracing) released(ctx context.Context, e session.Event) {
 
 func (t *tracing) lost(ctx context.Context, e session.Event) {
 	q := t.of(ctx)
-	if lost, ok := errors.AsType[*session.LostError](e.Err); ok && q.hold != nil {
+	if lost, ok := errors.AsType[*session.LostError](e.Err); ok && q != nil && q.hold != nil {
 		q.hold.SetAttributes(attribute.String(string(telemetry.Reason), string(lost.Reason)))
 	}
 	t.over(ctx, e, telemetry.EndLost, fail)
@@ -170,6 +174,9 @@ func (t *tracing) lost(ctx context.Context, e session.Event) {
 // over ends the spans of a hold. with notes the error of its end, if there is one.
 func (t *tracing) over(ctx context.Context, e session.Event, end string, with func(trace.Span, time.Time, error)) {
 	q := t.of(ctx)
+	if q == nil {
+		return
+	}
 	for _, span := range []trace.Span{q.hold, q.lock} {
 		if span == nil {
 			continue

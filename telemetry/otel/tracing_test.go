@@ -181,6 +181,27 @@ func TestEntriesNameTheSpanOfTheirLock(t *testing.T) {
 	})
 }
 
+// refuses is a sampler that drops every span, and notes which.
+type refuses struct{ names *[]string }
+
+func (r refuses) ShouldSample(p tracesdk.SamplingParameters) tracesdk.SamplingResult {
+	*r.names = append(*r.names, p.Name)
+	return tracesdk.SamplingResult{Decision: tracesdk.Drop}
+}
+
+func (r refuses) Description() string { return "drops all" }
+
+// TestRequestThatIsNotSampledHasOneSpan: what is not recorded costs next to nothing.
+func TestRequestThatIsNotSampledHasOneSpan(t *testing.T) {
+	traced(t, func(p *process, st *membackend.Store) {
+		var asked []string
+		silent := newProcess(p.t, st, refuses{&asked})
+		require.NoError(p.t, silent.lock("n").Unlock())
+		require.NoError(p.t, silent.s.Close())
+		assert.Equal(p.t, []string{"fairlock.lock"}, asked)
+	})
+}
+
 // TestForeignTraceIsNoLink: any client can write anything into its entry.
 func TestForeignTraceIsNoLink(t *testing.T) {
 	traced(t, func(p *process, st *membackend.Store) {
