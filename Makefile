@@ -35,6 +35,11 @@ STARTERS := ./zktest ./etcdtest
 # each service. The other tests take the same paths through the code.
 RACED := ^Test(Driver|Recipes)OnOne(Member|Server)$$
 
+# Tests that go through very many runs, of one goroutine or of the simulation. In make test
+# they run without the race detector, which sees the same code in TestRecipes and TestTraces
+# and makes them five times slower.
+SEARCHES := ^Test(SchedulesMissNoWakeUpAndGrantNothingEarly|ModelSeesWhatARuleCouldMiss|SeedIsOneRun|ClockBeyondTheMarginIsSeen|DayWithoutFaults)$$
+
 # A module of its own like MODULES, whose tests start servers.
 SERVER_MODULES := robustness
 
@@ -80,7 +85,12 @@ define tests
 		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events "$$times/$${name//[^a-z]/-}.json" \
 			--raw-command -- $(GO) -C "$$folder" test -json -vet=off -ldflags=-w -count=1 "$$@"
 	}
-	step 'without servers, under the race detector' . -race -timeout 4m $$plain
+	if [[ $$all ]]; then
+		step 'without servers, under the race detector' . -race -timeout 4m $$plain
+	else
+		step 'without servers, under the race detector' . -race -timeout 4m -skip '$(SEARCHES)' $$plain
+		step 'searches' . -timeout 2m -run '$(SEARCHES)' ./internal/queue ./itest/sim
+	fi
 	for module in $(USERS_MODULES); do
 		step "$$module, under the race detector" $$module -race -timeout 2m ./...
 	done
@@ -98,7 +108,7 @@ define tests
 		done
 		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
 	else
-		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 8 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
+		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
 		step 'with servers' . -timeout 10m -p 2 -parallel 10 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package

@@ -4,43 +4,81 @@ package sim
 
 import (
 	"flag"
+	"os"
+	"regexp"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/internal/process"
 )
 
 // enough is the most runs that the simulation may need to find a planted bug.
 const enough = 10000
 
-// TestMutants turns on each failpoint, and asserts that the simulation finds the bug.
+// TestMutants turns on each failpoint, and asserts that the simulation finds the bug. A
+// failpoint is on for a whole process, so each has one of its own, as many at once as there
+// are processors.
 func TestMutants(t *testing.T) {
-	defer failpoint.Disable()
-	caught := 0
-	began := time.Now()
-	for _, p := range failpoint.All() {
-		if *onlyFlag != "" && *onlyFlag != p.String() {
-			continue
-		}
-		failpoint.Enable(p)
-		kinds, found := kindsOf(p), false
-		for n := range enough {
-			k := kinds[n%len(kinds)]
-			cfg := Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: recipeOf(p)}
-			if r := Run(t, cfg); len(r.Violations) > 0 {
-				found = true
-				caught++
-				t.Logf("%-21s caught by run %4d (%s, %s): %s", p, n+1, r.Recipe, k.Name, r.Violations[0])
-				break
-			}
-		}
-		assert.True(t, found, "%s is not caught by %d runs", p, enough)
+	if *onlyFlag != "" {
+		mutant(t, *onlyFlag)
+		return
 	}
-	t.Logf("caught %d of %d failpoints in %s", caught, len(failpoint.All()), time.Since(began).Round(time.Millisecond))
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	began := time.Now()
+	var caught atomic.Int64
+	var running sync.WaitGroup
+	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, p := range failpoint.All() {
+		running.Go(func() {
+			processors <- struct{}{}
+			defer func() { <-processors }()
+			said, err := process.Command(t.Context(), exe, "-test.run=^TestMutants$", "-test.v", "-only="+p.String()).CombinedOutput()
+			if found := caughtLine.FindSubmatch(said); err == nil && found != nil {
+				caught.Add(1)
+				t.Log(string(found[1]))
+				return
+			}
+			t.Errorf("%s: %v\n%s", p, err, said)
+		})
+	}
+	running.Wait()
+	t.Logf("caught %d of %d failpoints in %s", caught.Load(), len(failpoint.All()), time.Since(began).Round(time.Millisecond))
+}
+
+var caughtLine = regexp.MustCompile(`(?m)^.*?: (.* caught by run .*)$`)
+
+// mutant turns on one failpoint.
+func mutant(t *testing.T, name string) {
+	defer failpoint.Disable()
+	p := failpointOf(t, name)
+	failpoint.Enable(p)
+	kinds := kindsOf(p)
+	for n := range enough {
+		k := kinds[n%len(kinds)]
+		cfg := Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: recipeOf(p)}
+		if r := Run(t, cfg); len(r.Violations) > 0 {
+			t.Logf("%-21s caught by run %4d (%s, %s): %s", p, n+1, r.Recipe, k.Name, r.Violations[0])
+			return
+		}
+	}
+	t.Errorf("%s is not caught by %d runs", p, enough)
+}
+
+// failpointOf returns the failpoint of a name.
+func failpointOf(t *testing.T, name string) failpoint.Point {
+	all := failpoint.All()
+	i := slices.IndexFunc(all, func(p failpoint.Point) bool { return p.String() == name })
+	require.GreaterOrEqual(t, i, 0, "no failpoint %q: there are %v", name, all)
+	return all[i]
 }
 
 var (
@@ -50,13 +88,12 @@ var (
 
 // TestMutantReplay is TestReplay with a failpoint on.
 func TestMutantReplay(t *testing.T) {
-	defer failpoint.Disable()
-	for _, p := range failpoint.All() {
-		if p.String() == *failpointFlag {
-			failpoint.Enable(p)
-			TestReplay(t)
-		}
+	if *failpointFlag == "" {
+		return
 	}
+	defer failpoint.Disable()
+	failpoint.Enable(failpointOf(t, *failpointFlag))
+	TestReplay(t)
 }
 
 // kindsOf returns the kinds of service on which a failpoint can show.
