@@ -100,7 +100,7 @@ var importRules = []rule{
 	{folder: "internal/door", ours: []string{"session/driver", "internal/term"}},
 	{
 		folder:   "itest/sim",
-		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/queue", "internal/rule", "session", "session/driver", "fault"},
+		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/process", "internal/queue", "internal/rule", "session", "session/driver", "fault"},
 		forTests: true, unshipped: true,
 	},
 	{folder: "internal/..."},
