@@ -239,22 +239,20 @@ func TestAnEntryThatLeavesAfterAnUnansweredDetailLeavesNothing(t *testing.T) {
 	conn := e.Client(t)
 	folder(t, conn, root+"/%v2/x/details")
 	ctx, giveUp := context.WithCancel(recipetest.Bounded(t))
-	w := &wire{after: func(f zkframe.Frame) bool {
-		for _, p := range f.Parts() {
+	returned := make(chan struct{})
+	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
+		for _, p := range request.Parts() {
 			if p.Op == zkframe.OpCreate && strings.Contains(p.Path, "/details/") {
 				giveUp()
+				<-returned // the answer comes after that
 			}
-		}
-		return true
-	}, reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
-		if ctx.Err() != nil {
-			time.Sleep(20 * time.Millisecond) // the caller has given up by then
 		}
 		return f, true
 	}}
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
 	j := o.join(t, "x")
 	_, err := o.Update(ctx, driver.UpdateRequest{Queue: "x", Entry: j.Entry.Ref, Detail: []byte("{}")})
+	close(returned)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, o.quit(t, j))
 	assert.Empty(t, children(t, conn, root+"/x"))
