@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,12 +54,13 @@ func TestWaiterLearnsTheTraceOfTheHoldThatItWaitsFor(t *testing.T) {
 					holder, waiter := traced(t, st, func(session.Event) {}), traced(t, st, func(e session.Event) { granted <- e })
 					h, err := lock(context.WithValue(t.Context(), valueKey{}, "trace-of-the-holder"), holder)
 					require.NoError(t, err)
-					go func() {
+					var waiting sync.WaitGroup
+					waiting.Go(func() {
 						h, err := lock(context.WithValue(t.Context(), valueKey{}, "trace-of-the-waiter"), waiter)
 						if assert.NoError(t, err) {
 							assert.NoError(t, h.Unlock())
 						}
-					}()
+					})
 					time.Sleep(time.Second)
 					queue, err := holder.Queue(t.Context(), "n")
 					require.NoError(t, err)
@@ -73,6 +75,7 @@ func TestWaiterLearnsTheTraceOfTheHoldThatItWaitsFor(t *testing.T) {
 						assert.Equal(t, h.Token(), e.WaitedFor.Token)
 						assert.Equal(t, "trace-of-the-holder", e.WaitedFor.Trace)
 					}
+					waiting.Wait()
 					require.NoError(t, holder.Close())
 					require.NoError(t, waiter.Close())
 				})
