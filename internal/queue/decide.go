@@ -138,7 +138,7 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		return
 	}
 	// An unknown entry may have ended long ago. Permits that are released fast let in many,
-	// which the new front knows from its join only.
+	// which the new front knows from its join only: it reads before it watches any of them.
 	moved := how == byEvent || how == byLeave
 	if moved && unknown {
 		q.want(en)

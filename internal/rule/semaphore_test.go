@@ -79,7 +79,7 @@ func TestSemaphoreWaitsForTheOneBeforeThenForAnyHolder(t *testing.T) {
 		{"part of a long queue, the nearest holds", "... 1*", 1, 2, 500, "more: 501"},
 		{"part of the queue, the nearest has all permits", "... 2*", 1, 2, 5, "front, wait for 1"},
 		{"part of the queue, the nearest leaves too few", "... 2*", 3, 4, 5, "front, wait for 1"},
-		{"behind one with all permits, whoever else there is", "1 1 2*", 1, 2, 0, "front, wait for 3"},
+		{"behind one with all permits, whatever is ahead of it", "1 1 2*", 1, 2, 0, "front, wait for 3"},
 		{"part of the queue, the nearest may hold by now", "... 1", 1, 5, 4, "more: 8"},
 		{"part of the queue, the nearest cannot hold", "... 1", 1, 5, 5, "wait for 1"},
 		{"no limit known", "", 1, 0, 0, "more: 2"},
