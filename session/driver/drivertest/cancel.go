@@ -209,8 +209,7 @@ func noContextWhileCut(w *fixture) {
 // "not done" is a guess.
 func unknownIsPending(w *fixture) {
 	o := w.open()
-	o.c.Cut(fault.Replies)
-	_, err := o.Join(w.moment(), kept()...)
+	err := o.joinUnanswered()
 	w.counts(1, "the service has done it")
 	var p *driver.PendingError
 	require.ErrorAs(w.t, err, &p)
@@ -224,12 +223,21 @@ func unknownIsPending(w *fixture) {
 	o.nothing(0, "settled")
 }
 
+// joinUnanswered cuts the replies and returns the error of a join that the service has
+// done.
+func (o *owner) joinUnanswered() (err error) {
+	o.w.t.Helper()
+	o.c.Cut(fault.Replies)
+	joined := func() bool { return o.w.svc.Count(o.w.t, queue) == 1 }
+	o.w.unanswered(joined, func(ctx context.Context) { _, err = o.Join(ctx, kept()...) })
+	return err
+}
+
 func settleOver(w *fixture) {
 	by := w.open()
 	for _, e := range endings()[1:3] { // of the session
 		o := w.open()
-		o.c.Cut(fault.Replies)
-		_, err := o.Join(w.moment(), kept()...)
+		err := o.joinUnanswered()
 		require.Error(w.t, err)
 		o.c.Heal()
 		e.end(o, driver.Ref{})

@@ -62,6 +62,21 @@ func (w *fixture) within(d time.Duration) context.Context {
 // moment is the length of a context that ends while a request is under way.
 func (w *fixture) moment() context.Context { return w.within(w.h.TTL / 20) }
 
+// unanswered makes a call while the replies are cut, and cancels its context once the
+// service has done it.
+func (w *fixture) unanswered(done func() bool, call func(ctx context.Context)) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.soon())
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		call(ctx)
+	}()
+	defer func() { <-returned }()
+	defer cancel()
+	w.eventually(done, "the service does what no reply reports")
+}
+
 // client returns a client whose backend is closed with the case, after the sessions on
 // it.
 func (w *fixture) client() Client {
