@@ -6,19 +6,20 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Changes are what has happened between two looks at lines, line by line in the
-// order of names, and within a line in the order in which it can have happened:
-// who has gone, who holds now, who has come closer, who is new. What came and went
-// between the looks is not seen. Both must be sorted by name.
-func Changes(before, now []schema.Line, at time.Time) []schema.Event {
+// Changes returns what has happened between two readings of queues, in the order of
+// names. Within a queue the order is one in which it can have happened: entries that
+// have ended, then new holders, waiters that have moved, and new waiters. An entry
+// that came and ended between the readings is not seen. Both slices must be sorted
+// by name.
+func Changes(before, now []schema.Queue, at time.Time) []schema.Event {
 	var all []schema.Event
 	for len(before) > 0 || len(now) > 0 {
 		switch {
 		case len(now) == 0 || len(before) > 0 && before[0].Name < now[0].Name:
-			all = append(all, changes(before[0], schema.NewLine(before[0].Name), at)...)
+			all = append(all, changes(before[0], schema.NewQueue(before[0].Name), at)...)
 			before = before[1:]
 		case len(before) == 0 || now[0].Name < before[0].Name:
-			all = append(all, changes(schema.NewLine(now[0].Name), now[0], at)...)
+			all = append(all, changes(schema.NewQueue(now[0].Name), now[0], at)...)
 			now = now[1:]
 		default:
 			all = append(all, changes(before[0], now[0], at)...)
@@ -28,13 +29,14 @@ func Changes(before, now []schema.Line, at time.Time) []schema.Event {
 	return all
 }
 
-// there are the entries of a line that were there when they were read, by their
-// tokens: no two of a line have the same. An entry's key is not what it keeps: on
-// ZooKeeper a writer that becomes a reader gets another, and on etcd keys are used
-// again. An entry without a token was listed and had gone before it was read.
-func there(l schema.Line) (entries []schema.Entry, byToken map[int64]schema.Entry) {
-	byToken = make(map[int64]schema.Entry, len(l.Entries))
-	for _, e := range l.Entries {
+// present returns the entries of a queue that existed when they were read, in order
+// and by token. Tokens identify them, because no two entries of a queue have the
+// same one; keys do not: on ZooKeeper a writer that becomes a reader gets another
+// key, and on etcd keys are used again. An entry without a token was listed, and
+// ended before it was read.
+func present(q schema.Queue) (entries []schema.Entry, byToken map[int64]schema.Entry) {
+	byToken = make(map[int64]schema.Entry, len(q.Entries))
+	for _, e := range q.Entries {
 		if e.Token != 0 {
 			entries = append(entries, e)
 			byToken[e.Token] = e
@@ -43,12 +45,12 @@ func there(l schema.Line) (entries []schema.Entry, byToken map[int64]schema.Entr
 	return entries, byToken
 }
 
-// changes are what has happened to one line.
-func changes(before, now schema.Line, at time.Time) []schema.Event {
-	entriesBefore, was := there(before)
-	entriesNow, is := there(now)
+// changes returns what has happened to one queue.
+func changes(before, now schema.Queue, at time.Time) []schema.Event {
+	entriesBefore, was := present(before)
+	entriesNow, is := present(now)
 	var all []schema.Event
-	tell := func(event string, from int, e schema.Entry) {
+	add := func(event string, from int, e schema.Entry) {
 		ev := schema.NewEvent(event, now.Name, at, e)
 		ev.From = from
 		all = append(all, ev)
@@ -58,20 +60,20 @@ func changes(before, now schema.Line, at time.Time) []schema.Event {
 		switch {
 		case still:
 		case e.State == schema.Holder:
-			tell(schema.Released, 0, e)
+			add(schema.Released, 0, e)
 		default:
-			tell(schema.Gone, 0, e)
+			add(schema.Gone, 0, e)
 		}
 	}
 	for _, e := range entriesNow {
 		old, known := was[e.Token]
 		switch {
 		case e.State == schema.Holder && (!known || old.State != schema.Holder):
-			tell(schema.Granted, 0, e)
+			add(schema.Granted, 0, e)
 		case !known:
-			tell(schema.Queued, 0, e)
+			add(schema.Queued, 0, e)
 		case e.State == schema.Waiter && e.Place < old.Place:
-			tell(schema.Moved, old.Place, e)
+			add(schema.Moved, old.Place, e)
 		}
 	}
 	return all

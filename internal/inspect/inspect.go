@@ -1,5 +1,5 @@
-// Package inspect reads the lines of a service and finds out what they mean: who
-// holds, what has changed between two looks, and who waits for whom.
+// Package inspect reads the queues of a service and finds the changes between two
+// readings.
 package inspect
 
 import (
@@ -17,29 +17,29 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// atOnce is how many lines are read beside each other.
+// atOnce is how many queues are read at the same time.
 const atOnce = 16
 
 var errPanicked = errors.New("a reader has panicked")
 
-// Read reads the line of a lock. It is empty if nobody holds or waits.
-func Read(ctx context.Context, s *session.Session, name string) (schema.Line, error) {
-	line, _, err := Both(ctx, s, name)
-	return line, err
+// Read reads the queue of a lock.
+func Read(ctx context.Context, s *session.Session, name string) (schema.Queue, error) {
+	q, _, err := Both(ctx, s, name)
+	return q, err
 }
 
-// Both is Read, with the entries as the library has them beside it.
-func Both(ctx context.Context, s *session.Session, name string) (schema.Line, []session.Entry, error) {
+// Both is Read, and also returns the entries as the session returns them.
+func Both(ctx context.Context, s *session.Session, name string) (schema.Queue, []session.Entry, error) {
 	core := session.Engine(door.Key{})
 	entries, limit, err := core.Queue(ctx, s, name)
 	if err != nil {
-		return schema.Line{}, nil, err
+		return schema.Queue{}, nil, err
 	}
 	return schema.Describe(name, limit, entries, core.Of(s).Clock().Wall()), entries, nil
 }
 
-// Asks are of those who ask the holders of a lock to yield, the oldest first. Who may
-// not know that sees none.
+// Asks returns the yield requests to the holders of a lock, the oldest first. It
+// returns none if the session may not read them.
 func Asks(ctx context.Context, s *session.Session, name string) ([]schema.Ask, error) {
 	asks, err := s.Asks(ctx, name)
 	if err != nil && !errors.Is(err, session.ErrDenied) {
@@ -52,15 +52,15 @@ func Asks(ctx context.Context, s *session.Session, name string) ([]schema.Ask, e
 	return all, nil
 }
 
-// ReadAll reads all lines whose names begin with prefix, in the order of their
-// names. Each is of some moment during the call, and not all of the same. A line
-// that has become empty meanwhile is left out.
-func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Line, error) {
+// ReadAll reads all queues whose names begin with prefix, in the order of their
+// names. Each queue is as it was at some moment during the call; the moments
+// differ. A queue that has become empty meanwhile is left out.
+func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Queue, error) {
 	names, err := Names(ctx, s, prefix)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]schema.Line, len(names))
+	all := make([]schema.Queue, len(names))
 	err = Each(ctx, len(names), func(ctx context.Context, i int) (err error) {
 		all[i], err = Read(ctx, s, names[i])
 		return err
@@ -68,22 +68,22 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.L
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(l schema.Line) bool { return len(l.Entries) == 0 }), nil
+	return slices.DeleteFunc(all, func(q schema.Queue) bool { return len(q.Entries) == 0 }), nil
 }
 
 // Names returns, sorted, the names of all locks that begin with prefix and have an
 // entry.
 func Names(ctx context.Context, s *session.Session, prefix string) ([]string, error) {
 	names, err := s.Names(ctx, prefix)
-	// Where lines are not below a root, a key of somebody else's can read like
-	// that of an entry of a name that no lock can have.
+	// Where queues are not below a root, another program's key can look like the
+	// key of an entry, of a name that no lock can have.
 	return slices.DeleteFunc(names, func(n string) bool { return session.Engine(door.Key{}).Of(s).CheckName(n) != nil }), err
 }
 
 // Each calls read with each number from 0 to n-1, several at once, and returns when
-// all calls have. The first error ends the others' contexts, and the numbers that are
-// left are not read. A panic in read is raised again in the caller, who may have a
-// terminal to give back.
+// all calls have returned. The first error cancels the contexts of the other calls,
+// and no further calls are made. A panic in read is raised again in the caller,
+// which may have a terminal to restore.
 func Each(ctx context.Context, n int, read func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -119,8 +119,8 @@ func Each(ctx context.Context, n int, read func(ctx context.Context, i int) erro
 	return context.Cause(ctx)
 }
 
-// Every calls f at once and then at every interval, until f or ctx ends it. A
-// call that takes long delays the next one.
+// Every calls f immediately and then at every interval, until f returns an error or
+// ctx ends. A call that takes longer than the interval delays the next one.
 func Every(ctx context.Context, interval time.Duration, f func() error) error {
 	t := time.NewTicker(interval)
 	defer t.Stop()

@@ -157,7 +157,7 @@ func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 	defer g.close()
 	joined, err := g.join(ctx, rs[0].Try)
 	if _, taken := errors.AsType[*driver.TakenError](err); taken && rs[0].Mode != driver.Exclusive {
-		// The entries ahead may admit this one beside them.
+		// This entry may be able to share with the entries ahead.
 		if err = peek(ctx, t, rs[0]); err == nil {
 			joined, err = g.join(ctx, false)
 		}
@@ -238,7 +238,7 @@ func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) 
 	}
 	if refused, ok := errors.AsType[*driver.RefusedError](err); ok { // the limit is another one
 		var r driver.Record
-		if r, err = inTheWay(ctx, g.e.s, refused); err == nil {
+		if r, err = refusing(ctx, g.e.s, refused); err == nil {
 			return false, mismatch(refused.Queue, r, g.rs[0].Limit)
 		}
 	}

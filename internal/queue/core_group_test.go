@@ -21,7 +21,7 @@ func TestSeveralAreGrantedOnlyWhileTheirWatchesAreArmed(t *testing.T) {
 			runCase(x, "mutex 1")
 			runCase(y, "mutex 2 1")
 			first, second := x.entries[1], y.entries[2]
-			g := &group{hooks: silent{}, entries: []*entry{first, second}, missing: 1, waits: true, done: make(chan struct{}), fell: make(chan struct{})}
+			g := &group{hooks: silent{}, entries: []*entry{first, second}, missing: 1, waits: true, done: make(chan struct{}), lost: make(chan struct{})}
 			first.g, second.g = g, g
 			g.protect()
 
@@ -31,7 +31,7 @@ func TestSeveralAreGrantedOnlyWhileTheirWatchesAreArmed(t *testing.T) {
 			assert.False(t, g.whole, "the watch on the first is not armed")
 			runCase(x, end)
 			assert.Equal(t, end == "armed 1", g.whole)
-			assert.Equal(t, end == "gone 1", g.fallen)
+			assert.Equal(t, end == "gone 1", g.isLost)
 		})
 	}
 }
@@ -51,20 +51,20 @@ func TestChainInOneProcessReadsNothing(t *testing.T) {
 	assert.Equal(t, []int64{n}, c.holders())
 }
 
-// What stands in a ledger may have been written by any program.
+// Any program may have written the value of a ledger.
 func TestReleaseDeletesAnyNameFromTheLedger(t *testing.T) {
 	g := &group{records: records{ledgers: make([]ledger, 1)}, entries: []*entry{{Entry: &driver.Entry{}}}}
 	for _, value := range []string{"", "h:of another", "{}", strings.Repeat("x", 100)} {
 		l := &g.ledgers[0]
 		*l = ledger{kept: true}
-		assert.True(t, g.account(l, g.entries[0], driver.Record{Value: []byte(value), Version: 7, Token: 7}), "it stays until a holder releases")
+		assert.True(t, g.keeps(l, g.entries[0], driver.Record{Value: []byte(value), Version: 7, Token: 7}), "it stays until a holder releases")
 		assert.Equal(t, door.PastDied, l.past)
 
-		op, deletes := l.op(strikeAny)
+		op, deletes := l.op(clearAny)
 
 		assert.True(t, deletes, "%q", value)
 		assert.Equal(t, driver.Op{Record: recordLedger, If: driver.At(7), Optional: true}, op)
-		_, deletes = l.op(strikeOwn)
+		_, deletes = l.op(clearOwn)
 		assert.False(t, deletes, "it is the name of another")
 	}
 }

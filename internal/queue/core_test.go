@@ -102,7 +102,7 @@ type core struct {
 	entries  map[int64]*entry
 	refused  map[int64]bool
 	made     map[driver.Target]*watch // also those that are cancelled
-	left     map[int64]uint64         // hearsay before a Leave was sent
+	left     map[int64]uint64         // the eventCount before a Leave was sent
 	requests []string
 	lines    []string // the output of the line
 	doubted  doubts
@@ -230,7 +230,7 @@ func (c *core) act(cmd string, place int64, args []string) {
 	case "refuse":
 		c.queue.refuse(en, errMustWait)
 	case "downgraded":
-		c.marked(en.Ref, driver.MarkShared, c.acknowledged(c.hearsay))
+		c.marked(en.Ref, driver.MarkShared, c.acknowledged(c.eventCount))
 	}
 }
 
@@ -289,7 +289,7 @@ func (c *core) join(r rule.Rule, mode driver.Mode, place int64, words []string) 
 		v.Count = len(v.Entries)
 	}
 	v.Complete = v.Complete && len(v.Entries) == v.Count
-	g := &group{hooks: silent{}, missing: 1, done: make(chan struct{}), fell: make(chan struct{})}
+	g := &group{hooks: silent{}, missing: 1, done: make(chan struct{}), lost: make(chan struct{})}
 	en := &entry{g: g, rule: r}
 	g.entries = []*entry{en}
 	c.entries[place] = en
@@ -325,7 +325,7 @@ func (c *core) leave(en *entry) {
 		en.guard.stop()
 	}
 	en.wasFirst()
-	c.left[en.Place] = c.hearsay
+	c.left[en.Place] = c.eventCount
 }
 
 func (c *core) show() {

@@ -113,12 +113,12 @@ const slow = 2 * time.Millisecond
 // wait makes an entry wait for what the verdict names, and for nothing else.
 //
 // What it watches beyond that was measured. In a fast queue a waiter watches its
-// predecessor only, and reads at the hand-off: that read shows the own entry, and each
+// predecessor only, and reads at the hand-off: that read shows its own entry, and each
 // further watch costs more than it saves. In a slow queue it watches the second nearest
-// too, whose end shows that the turn is near: then the read is made while waiting, and
-// the hand-off needs none. When at most two are ahead and that is known, or where the
-// service reports which entry was first, all that a grant needs beside the end of the
-// predecessor is the own watch.
+// entry too, whose end shows that its turn is near: then it reads while it waits, and the
+// hand-off needs no read. When at most two entries are known to be ahead, or where the
+// service reports which entry was first, a grant needs only the end of the predecessor
+// and the watch on its own entry.
 func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
 	var by []*driver.Entry // watches each of them
 	unknown := false

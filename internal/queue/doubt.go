@@ -1,14 +1,14 @@
 package queue
 
 // doubts counts how often the session was in doubt: an own entry, in any queue, was found
-// gone, and no answer said that the session itself deleted it. The session may have ended
-// then, and all its entries with it, of whose ends no event has come yet. So only an answer
-// to a request that was sent after a doubt proves that another own entry lives.
+// gone, and no answer showed that the session itself had deleted it. The session may have
+// ended then, and with it all its entries, whose ends no event has reported yet. So only
+// the answer to a request that was sent after a doubt proves that another own entry exists.
 //
-// An entry that was asked to leave is often found gone a moment before the answer comes. If
-// the answer is that this request has deleted it, there was no reason to doubt.
+// When an entry leaves, the session often finds it gone a moment before the answer comes.
+// If the answer is that this request has deleted the entry, there was no reason to doubt.
 type doubts struct {
-	n       uint64            // how many there were
+	n       uint64            // the number of doubts
 	reason  uint64            // the newest that no answer can resolve
 	leaving map[*entry]uint64 // the newest of each entry whose answer can resolve it
 }

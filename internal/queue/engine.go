@@ -110,7 +110,7 @@ func (e *engine) open(name string) *queue {
 	return q
 }
 
-// entry returns the own entry of that name, nil if there is none.
+// entry returns the own entry of that name, or nil.
 func (e *engine) entry(ref driver.Ref) *entry {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,8 +131,8 @@ func (e *engine) tidy(q *queue) {
 			return
 		}
 		delete(e.queues, q.name)
-		if q.relook != nil {
-			q.relook()
+		if q.reread != nil {
+			q.reread()
 		}
 	})
 }
@@ -183,29 +183,29 @@ func (e *engine) soon(en *entry) { e.near.add(en) }
 // waits implements outside.
 func (e *engine) waits(en *entry) {
 	e.waiting.add(en)
-	e.relook(en.q)
+	e.reread(en.q)
 }
 
-// relook has waiters read now and then although no event comes: a connection may be silent
+// reread makes waiters read now and then although no event comes: a connection may be silent
 // without being closed.
-func (e *engine) relook(q *queue) {
-	if q.relook != nil || failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
+func (e *engine) reread(q *queue) {
+	if q.reread != nil || failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
 		return
 	}
-	q.relook = e.after(relookTime(e.t.s, e.clock), func() {
-		q.relook = nil
+	q.reread = e.after(rereadTime(e.t.s, e.clock), func() {
+		q.reread = nil
 		for _, en := range q.own.all() {
 			if en.state == waiting {
 				q.want(en)
-				e.relook(q)
+				e.reread(q)
 			}
 		}
 	})
 }
 
-// relookTime is how long waiters wait for an event until they read: about the TTL, or 10 s
+// rereadTime is how long waiters wait for an event until they read: about the TTL, or 10 s
 // if that is more.
-func relookTime(s *session.Session, clock driver.Clock) time.Duration {
+func rereadTime(s *session.Session, clock driver.Clock) time.Duration {
 	d := max(s.Options().TTL, 10*time.Second)
 	return d - d/4 + driver.Jitter(clock, d/2)
 }

@@ -9,7 +9,7 @@ import (
 
 // event takes in what a watch reports. One that was cancelled may do so once more.
 func (q *queue) event(w *watch, ev driver.Event) {
-	if q.watches.get(w.target) != w || w.cancel == nil || sabotaged(w, &ev) {
+	if q.watches.get(w.target) != w || w.cancel == nil || planted(w, &ev) {
 		return
 	}
 	switch {
@@ -48,8 +48,8 @@ func (q *queue) replaced(ref driver.Ref) bool {
 	return i >= 0 && q.pic.es[i].Foreign && !q.pic.es[i].Shares()
 }
 
-// sabotaged plants bugs in what events mean, and reports whether one is ignored.
-func sabotaged(w *watch, ev *driver.Event) bool {
+// planted applies the failpoints of events, and reports whether the event is ignored.
+func planted(w *watch, ev *driver.Event) bool {
 	if failpoint.On(failpoint.LateWatch) && !w.armed && w.own == nil && (ev.Kind == driver.Gone || w.target.Kind != driver.OfEntry) {
 		w.armed = true
 		return true
@@ -66,25 +66,26 @@ func sabotaged(w *watch, ev *driver.Event) bool {
 	return false
 }
 
-// left takes in the answer to the Leave of an own entry. hearsay is what that was before
-// it was sent.
-func (q *queue) left(en *entry, l driver.Left, hearsay uint64) {
+// left takes in the answer to the Leave of an own entry. events is the queue's eventCount
+// before the Leave was sent.
+func (q *queue) left(en *entry, l driver.Left, events uint64) {
 	how := noProof
 	q.out.doubts().answered(en, l == driver.Deleted)
 	switch {
 	case l == driver.Deleted, l == driver.Unclear && failpoint.On(failpoint.UnclearGrants):
-		how = q.acknowledged(hearsay)
+		how = q.acknowledged(events)
 	case !en.lost:
 		q.out.doubt()
 	}
 	q.end(en, how)
 }
 
-// acknowledged returns what the answer to a change by this session proves. If nothing was
-// learned by events since it was sent, the change is later than all that is known to have
-// ended. The session lived at that moment, and with it the other own entries.
-func (q *queue) acknowledged(hearsay uint64) proof {
-	if q.hearsay == hearsay {
+// acknowledged returns what the answer to a change by this session proves. events is the
+// eventCount before the request was sent. If no event has come since, the change is later
+// than every end that is known. The session existed at that moment, and with it the other
+// own entries.
+func (q *queue) acknowledged(events uint64) proof {
+	if q.eventCount == events {
 		return byLeave
 	}
 	return byEvent
@@ -109,7 +110,7 @@ func (q *queue) loss(en *entry) {
 	en.lost = true
 	q.out.lost(en)
 	q.end(en, byEvent)
-	en.g.fall()
+	en.g.lose()
 }
 
 // end takes in that an own entry is gone.
@@ -177,10 +178,10 @@ func (q *queue) stir(ref driver.Ref, how proof) {
 	}
 }
 
-// note notes news.
+// note records a change of an entry.
 func (q *queue) note(ref driver.Ref, how proof) {
 	if how != byLeave {
-		q.hearsay++
+		q.eventCount++
 	}
 	if !q.reading {
 		return

@@ -32,8 +32,8 @@ type group struct {
 	whole   bool          // all hold, at one moment
 	refusal error         // why one of them never will
 	done    chan struct{} // closed when it is whole, or one was refused
-	fell    chan struct{} // closed when one is lost
-	fallen  bool          // it is
+	lost    chan struct{} // closed when one is lost
+	isLost  bool          // lost is closed
 	stop    func()        // ends a call that a Leave does not wait for
 	hold    *session.Hold // once the caller has it
 	granted time.Time     // by our wall clock
@@ -50,7 +50,7 @@ var errPlaceLost = errors.New("the entry of the waiter is gone at the service")
 func newGroup(e *engine, rs []Request, hooks door.Request) *group {
 	g := &group{
 		e: e, rs: rs, hooks: hooks, hooked: e.t.in.Hooked(), missing: len(rs),
-		done: make(chan struct{}), fell: make(chan struct{}), calling: make(chan struct{}, 1),
+		done: make(chan struct{}), lost: make(chan struct{}), calling: make(chan struct{}, 1),
 	}
 	g.records = records{g: g, slot: -1, ledgers: make([]ledger, len(rs))}
 	e.mu.Lock()
@@ -138,11 +138,11 @@ func (g *group) refuse(err error) {
 	}
 }
 
-// fall takes in that an entry is lost.
-func (g *group) fall() {
-	if !g.fallen {
-		g.fallen = true
-		close(g.fell)
+// lose takes in that an entry is lost.
+func (g *group) lose() {
+	if !g.isLost {
+		g.isLost = true
+		close(g.lost)
 	}
 }
 
@@ -157,14 +157,14 @@ func (g *group) waitsFor(en *entry) {
 // was lost, for no reason that the caller gave.
 func (g *group) wait(ctx context.Context) (again bool, err error) {
 	select {
-	case <-g.done: // almost always, when nobody is ahead
+	case <-g.done: // almost always, when no entry is ahead
 		return g.failed(ctx)
 	default:
 	}
 	t := g.e.t
 	select {
 	case <-g.done:
-	case <-g.fell:
+	case <-g.lost:
 	case <-ctx.Done():
 		return false, g.giveUp(ctx)
 	case <-t.Context().Done():
@@ -173,11 +173,11 @@ func (g *group) wait(ctx context.Context) (again bool, err error) {
 	return g.failed(ctx)
 }
 
-// failed returns why an entry got no hold, or has it no longer, and then leaves the
-// queues: also for an entry that is gone, because its records go with that.
+// failed returns why an entry got no hold, or has lost it, and then leaves the queues:
+// also for an entry that is gone, because leaving deletes its records.
 func (g *group) failed(ctx context.Context) (again bool, err error) {
 	g.e.mu.Lock()
-	lost, err := g.fallen, g.refusal
+	lost, err := g.isLost, g.refusal
 	g.e.mu.Unlock()
 	switch {
 	case lost:
@@ -220,7 +220,7 @@ func (g *group) take(ctx context.Context) (h *session.Hold, again bool, err erro
 		return nil, true, g.rejoin(err)
 	}
 	g.e.do(func() {
-		if g.hold = h; g.fallen {
+		if g.hold = h; g.isLost {
 			g.e.endHold(g)
 		}
 		for _, en := range g.entries {

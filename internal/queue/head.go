@@ -115,7 +115,7 @@ const pause = 5 * time.Millisecond
 // reads without an event.
 func (h *head) wait(ctx context.Context) {
 	clock := Core().Of(h.s).Clock()
-	ctx, cancel := driver.WithTimeout(ctx, clock, relookTime(h.s, clock))
+	ctx, cancel := driver.WithTimeout(ctx, clock, rereadTime(h.s, clock))
 	defer cancel()
 	select {
 	case <-h.news:

@@ -63,7 +63,7 @@ func (g *group) update(ctx context.Context, i int, req driver.UpdateRequest) (re
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	e.mu.Lock()
-	leaving, hearsay := en.leaving, en.q.hearsay
+	leaving, events := en.leaving, en.q.eventCount
 	g.stop = cancel
 	e.mu.Unlock()
 	if leaving {
@@ -75,7 +75,7 @@ func (g *group) update(ctx context.Context, i int, req driver.UpdateRequest) (re
 		switch {
 		case err == nil:
 			g.marked = g.marked || req.Marks.Has(driver.MarkAdmitted)
-			en.q.marked(en.Ref, req.Marks, en.q.acknowledged(hearsay))
+			en.q.marked(en.Ref, req.Marks, en.q.acknowledged(events))
 		case errors.Is(err, driver.ErrGone) && !en.leaving && en.state != over:
 			en.q.loss(en)
 		}
@@ -150,7 +150,7 @@ func (e *engine) store(ctx context.Context) {
 		if en == nil {
 			return
 		}
-		var meta door.Meta // what it says beside that is in the data
+		var meta door.Meta // the other fields are in the data
 		if en.g.meta != nil {
 			meta = *en.g.meta
 		}
@@ -165,25 +165,25 @@ func (e *engine) store(ctx context.Context) {
 }
 
 // release leaves when the hold has done its work.
-func (g *group) release(ctx context.Context) error { return g.leave(ctx, strikeAny) }
+func (g *group) release(ctx context.Context) error { return g.leave(ctx, clearAny) }
 
 // clean drops the entries in the background.
 func (g *group) clean() { g.e.t.Clean(g.drop) }
 
-// drop leaves for a request whose caller has held nothing. The ledgers go on to say what
-// they said before.
+// drop leaves for a request whose caller has held nothing. The ledgers keep what they
+// recorded before.
 func (g *group) drop(ctx context.Context) error {
 	if err := g.settle(ctx); err != nil {
 		return err
 	}
-	return settled(g.leave(ctx, strikeOwn))
+	return settled(g.leave(ctx, clearOwn))
 }
 
-// abandon leaves what is left of a hold that was lost. Its work may be half done, so the
-// ledgers keep its name.
-func (g *group) abandon(ctx context.Context) error { return settled(g.leave(ctx, strikeNone)) }
+// abandon deletes the remains of a hold that was lost. The holder's work may be half
+// done, so the ledgers keep its name.
+func (g *group) abandon(ctx context.Context) error { return settled(g.leave(ctx, clearNone)) }
 
-// settled takes what is gone for left.
+// settled ignores that an entry was already gone.
 func settled(err error) error {
 	if errors.Is(err, driver.ErrGone) {
 		return nil
@@ -193,12 +193,12 @@ func settled(err error) error {
 
 // leave deletes all entries, with their records. It is idempotent. ErrGone means that one
 // was gone before.
-func (g *group) leave(ctx context.Context, how strike) error {
+func (g *group) leave(ctx context.Context, how clearing) error {
 	e := g.e
 	e.mu.Lock()
 	for _, en := range g.entries {
 		if en.leaving = true; en.guard != nil {
-			en.guard.stop() // its own end is no news then
+			en.guard.stop() // the end of the entry is expected then
 		}
 	}
 	if g.stop != nil {
@@ -211,12 +211,12 @@ func (g *group) leave(ctx context.Context, how strike) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	reqs, hearsay := make([]driver.LeaveRequest, len(g.entries)), make([]uint64, len(g.entries))
+	reqs, events := make([]driver.LeaveRequest, len(g.entries)), make([]uint64, len(g.entries))
 	e.mu.Lock()
 	left, why := g.left, g.why
 	for i, en := range g.entries {
 		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.wasFirst(), Ops: g.undo(i, how)}
-		hearsay[i] = en.q.hearsay
+		events[i] = en.q.eventCount
 	}
 	e.mu.Unlock()
 	if left {
@@ -233,7 +233,7 @@ func (g *group) leave(ctx context.Context, how strike) error {
 			if answers[i] == driver.WasGone && !g.tried || en.lost {
 				g.why = driver.ErrGone
 			}
-			en.q.left(en, answers[i], hearsay[i])
+			en.q.left(en, answers[i], events[i])
 			e.tidy(en.q)
 		}
 		err = g.why

@@ -12,14 +12,14 @@ import (
 )
 
 // The ledger of a queue is a record with the name of the last holder that has not
-// released. It is not there if there is none. A holder enters its name before its caller
-// gets the hold, and the release strikes it, in the transaction that deletes the entry.
-// So a name that a new holder finds is that of a holder that died. It stays until a
-// holder releases.
+// released. Without such a holder the record does not exist. A holder enters its name
+// before its caller gets the hold, and the release clears it, in the transaction that
+// deletes the entry. So a name that a new holder finds is that of a holder that died. It
+// stays until a holder releases.
 //
-// A join enters the name if the ledger is empty, although it is not known yet whether the
-// entry holds: so a free lock costs no further request. Such a name begins with j, and
-// that of a holder with h. A j that is newer than the own entry is the name of an entry
+// A join enters the name if the ledger is empty, before it knows whether the entry holds:
+// so a free lock costs no further request. Such a name begins with j, and that of a
+// holder with h. A name with j that is newer than the own entry belongs to an entry
 // behind it, which has never held.
 const (
 	recordLedger = "ledger"
@@ -29,12 +29,12 @@ const (
 
 // ledger is what is known of the ledger of an own entry's queue.
 type ledger struct {
-	kept bool          // there is one
+	kept bool          // the queue has one
 	seen driver.Record // at the join
-	name []byte        // what stands in it, as far as is known
-	at   int64         // and since which version, where that is not an own name
-	own  bool          // that is a name of this request
-	open bool          // it is not known whether a name was entered
+	name []byte        // the newest name that is known
+	at   int64         // the version that has it, if it is not an own name
+	own  bool          // name is one of this request
+	open bool          // a name may have been entered: no answer has come
 	past door.Past     // how the last hold ended, once the entry holds
 }
 
@@ -54,21 +54,21 @@ func (rs *records) learnLedger(i int, j driver.Joined) {
 	if r.Done || r.Record.Version == 0 { // if it is not known, an earlier attempt may have entered it
 		l.seen.Value = rs.name(asJoiner)
 	}
-	rs.stands(l, l.seen)
+	rs.setName(l, l.seen)
 }
 
-// stands takes in what stands in a ledger.
-func (rs *records) stands(l *ledger, r driver.Record) {
+// setName takes in the name in a ledger.
+func (rs *records) setName(l *ledger, r driver.Record) {
 	l.name, l.at = r.Value, r.Version
 	l.own = bytes.Equal(l.name, rs.name(asJoiner)) || bytes.Equal(l.name, rs.name(asHolder))
 }
 
-// enter learns how the last hold ended, and enters the name of an entry that holds, where
-// neither the own join has done so nor the name of a holder that died is to stay. It is
+// enter learns how the last hold ended, and enters the name of an entry that holds,
+// unless its join has done so or the name of a holder that died must stay. It is
 // idempotent.
 func (rs *records) enter(ctx context.Context, i int) error {
 	l, en := &rs.ledgers[i], rs.g.entries[i]
-	if en.waited == 0 && l.seen.Version != 0 && rs.account(l, en, l.seen) {
+	if en.waited == 0 && l.seen.Version != 0 && rs.keeps(l, en, l.seen) {
 		return nil // as the join has shown: no other entry has held since
 	}
 	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rs.name(asHolder)}
@@ -80,26 +80,26 @@ func (rs *records) enter(ctx context.Context, i int) error {
 		switch {
 		case err == nil:
 			l.past = door.PastClean
-			rs.stands(l, driver.Record{Value: op.Value})
+			rs.setName(l, driver.Record{Value: op.Value})
 			return nil
 		case !ok:
 			return err
 		}
-		r, err := inTheWay(ctx, rs.g.e.s, refused)
+		r, err := refusing(ctx, rs.g.e.s, refused)
 		if err != nil {
 			return err
 		}
-		if r.Version != 0 && rs.account(l, en, r) {
+		if r.Version != 0 && rs.keeps(l, en, r) {
 			return nil
 		}
 		op.If = driver.At(r.Version)
 	}
 }
 
-// account takes in what stands in a ledger while the entry holds, and reports whether it
-// is to stay: an own name, or that of a holder that died.
-func (rs *records) account(l *ledger, en *entry, r driver.Record) bool {
-	rs.stands(l, r)
+// keeps takes in the name in a ledger while the entry holds, and reports whether it must
+// stay: an own name, or that of a holder that died.
+func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
+	rs.setName(l, r)
 	behind := r.Token > en.Token && strings.HasPrefix(string(r.Value), asJoiner)
 	if failpoint.On(failpoint.JoinerDied) {
 		behind = false
@@ -110,8 +110,8 @@ func (rs *records) account(l *ledger, en *entry, r driver.Record) bool {
 	return l.own || !behind
 }
 
-// settle learns which names stand in the ledgers, where that is not known: or a request
-// that held nothing could leave its name there, as if a holder had died.
+// settle learns which names the ledgers have, where that is not known. Otherwise a
+// request that held nothing could leave its name there, as if a holder had died.
 func (rs *records) settle(ctx context.Context) error {
 	for i := range rs.ledgers {
 		if rs.ledgers[i].open {
@@ -123,25 +123,25 @@ func (rs *records) settle(ctx context.Context) error {
 	return nil
 }
 
-// strike is which name an entry takes from the ledger when it leaves.
-type strike uint8
+// clearing is which names an entry clears from the ledger when it leaves.
+type clearing uint8
 
 const (
-	strikeNone strike = iota
-	strikeOwn
-	strikeAny // also that of a holder that died
+	clearNone clearing = iota
+	clearOwn
+	clearAny // also that of a holder that died
 )
 
-// op returns the change that takes the name from the ledger, if it is to be taken.
-func (l *ledger) op(how strike) (driver.Op, bool) {
-	if failpoint.On(failpoint.LedgerClearedByWaiter) && how == strikeOwn {
-		how = strikeAny
+// op returns the change that clears the name, and whether there is one to clear.
+func (l *ledger) op(how clearing) (driver.Op, bool) {
+	if failpoint.On(failpoint.LedgerClearedByWaiter) && how == clearOwn {
+		how = clearAny
 	}
 	op := driver.Op{Record: recordLedger, If: driver.Equal(l.name), Optional: true}
-	if !l.own { // another program may have written anything, which no condition names
+	if !l.own { // no condition names all that another program may have written
 		op.If = driver.At(l.at)
 	}
-	return op, l.kept && (l.own && how != strikeNone || l.at != 0 && how == strikeAny)
+	return op, l.kept && (l.own && how != clearNone || l.at != 0 && how == clearAny)
 }
 
 // past returns how the last holds ended, all in all: badly, if one of them did.

@@ -240,7 +240,7 @@ var checked = &driver.Entry{}
 
 // mark is an Update of an own entry.
 func (s *modelSession) mark(en *entry, mark driver.Marks) {
-	before := s.hearsay
+	before := s.eventCount
 	i := slices.IndexFunc(s.m.entries, func(e *modelEntry) bool { return e.Ref == en.Ref })
 	if i < 0 || en.state != held || en.leaving {
 		return
@@ -277,7 +277,7 @@ func (m *model) join(s *modelSession) {
 	doubts := s.doubted.n
 	s.joins++
 	m.later(func() {
-		g := &group{hooks: silent{}, missing: 1, done: make(chan struct{}), fell: make(chan struct{})}
+		g := &group{hooks: silent{}, missing: 1, done: make(chan struct{}), lost: make(chan struct{})}
 		en := &entry{g: g, rule: m.rule}
 		g.entries = []*entry{en}
 		s.own[e.Place] = en
@@ -292,7 +292,7 @@ func (m *model) leave(s *modelSession, en *entry) {
 	if en.guard != nil {
 		en.guard.stop()
 	}
-	before := s.hearsay
+	before := s.eventCount
 	m.later(func() {
 		left := driver.WasGone
 		if i := slices.IndexFunc(m.entries, func(e *modelEntry) bool { return e.Ref == en.Ref }); i >= 0 {

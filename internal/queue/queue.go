@@ -31,16 +31,16 @@ type queue struct {
 	wanted  []*entry // want a read
 	reading bool     // a goroutine reads
 
-	// news is what was learned of entries since the read under way began: that they are
-	// gone, or have another mark. hearsay counts what was learned by events, ever.
-	news    map[driver.Ref]proof // nil until it is needed
-	hearsay uint64
+	// news are the changes of entries since the read under way began: deletions, and
+	// other marks. eventCount counts the changes that events have shown, ever.
+	news       map[driver.Ref]proof // nil until it is needed
+	eventCount uint64
 
 	// The engine's part.
 	users  int         // requests that join it, or wait
 	joins  int         // those of them whose join is not answered yet
 	idle   bool        // it is freed soon if nothing uses it
-	relook func() bool // stops the timer of the next read without an event; nil: none
+	reread func() bool // stops the timer of the next read without an event; nil: none
 	head   *first      // for errors; nil: none is good enough
 }
 
@@ -49,7 +49,7 @@ type outside interface {
 	watch(w *watch)      // has the service report w.target
 	read(q *queue)       // reads, as long as entries want that
 	soon(en *entry)      // has the queue read for the entry in a moment
-	waits(en *entry)     // looks after an entry that may have to wait
+	waits(en *entry)     // is called for an entry that may have to wait
 	lost(en *entry)      // ends the hold of an entry, if it has one
 	now() driver.Instant //
 	firsts() bool        // reports whether the service has ever reported Event.First
@@ -98,8 +98,8 @@ const (
 	over
 )
 
-// proof is what a fact proves of the own entries that it concerns: that they lived at the
-// moment at which it was so.
+// proof is what a fact proves of the own entries that it concerns: that they existed at
+// the moment at which the fact was true.
 type proof uint8
 
 const (

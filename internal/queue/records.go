@@ -48,7 +48,7 @@ func (rs *records) rest(ctx context.Context) error {
 	select {
 	case <-timer:
 		return nil
-	case <-rs.g.fell:
+	case <-rs.g.lost:
 		return driver.ErrGone
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -64,7 +64,7 @@ const recordSlot = "slot/"
 func (rs *records) takeSlot(ctx context.Context) error {
 	en := rs.g.entries[0]
 	for n := en.count; ; {
-		rs.g.e.do(func() { rs.slot = n }) // a release gives it back, also if no answer comes
+		rs.g.e.do(func() { rs.slot = n }) // the release deletes it, also if no answer comes
 		if failpoint.On(failpoint.SlotUnclaimed) {
 			rs.slotToken = en.Token
 			return nil
@@ -91,8 +91,8 @@ func (rs *records) takeSlot(ctx context.Context) error {
 	}
 }
 
-// undo returns the changes of records that go with an entry.
-func (rs *records) undo(i int, how strike) (ops []driver.Op) {
+// undo returns the changes of records that the deletion of an entry includes.
+func (rs *records) undo(i int, how clearing) (ops []driver.Op) {
 	if op, ok := rs.ledgers[i].op(how); ok {
 		ops = append(ops, op)
 	}

@@ -93,8 +93,8 @@ func readRecord(ctx context.Context, s driver.Session, queue, name string) (driv
 	return v.Records[name], err //nolint:wrapcheck // the backend's own error
 }
 
-// inTheWay returns the record for which a request was refused.
-func inTheWay(ctx context.Context, s driver.Session, refused *driver.RefusedError) (driver.Record, error) {
+// refusing returns the record for which a request was refused.
+func refusing(ctx context.Context, s driver.Session, refused *driver.RefusedError) (driver.Record, error) {
 	if refused.Known {
 		return refused.Record, nil
 	}

@@ -69,7 +69,7 @@ func TestMutexWaitsForTheNearest(t *testing.T) {
 		complete bool
 		want     string
 	}{
-		{"nobody ahead", "", true, "hold"},
+		{"none ahead", "", true, "hold"},
 		{"nothing known", "", false, "more: 2"},
 		{"one ahead", "w", true, "wait for 1, next"},
 		{"one known", "w", false, "wait for 1"},
@@ -94,7 +94,7 @@ func TestReaderWaitsForTheNearestWriter(t *testing.T) {
 		count    int
 		want     string
 	}{
-		{"nobody ahead", "", true, 0, "hold"},
+		{"none ahead", "", true, 0, "hold"},
 		{"nothing known of few", "", false, 1, "more: 2"},
 		{"nothing known of many", "", false, 300, "more: 300"},
 		{"nothing known of very many", "", false, 5000, "more: 1000"},

@@ -58,9 +58,9 @@ func TestSemaphoreWaitsForTheOneBeforeThenForAnyHolder(t *testing.T) {
 		more  int // how many are ahead beyond those that are known
 		want  string
 	}{
-		{"nobody ahead", "", 1, 1, 0, "hold"},
+		{"none ahead", "", 1, 1, 0, "hold"},
 		{"all permits", "", 7, 7, 0, "hold"},
-		{"fits beside those ahead, marked or not", "2* 1 1*", 3, 7, 0, "hold"},
+		{"fits with those ahead, marked or not", "2* 1 1*", 3, 7, 0, "hold"},
 		{"the last one", "1 1", 1, 3, 0, "hold"},
 		{"behind the only holder, which has no mark yet", "1", 1, 1, 0, "front, wait for 1"},
 		{"behind holders", "1* 1*", 1, 2, 0, "front, wait for 1, wait for 2"},
@@ -96,7 +96,7 @@ func TestSemaphoreWaitsForTheOneBeforeThenForAnyHolder(t *testing.T) {
 		{"a request for nothing is for one", "1*", 0, 1, 0, "front, wait for 1"},
 
 		{"as many as can be counted", "max", 1, math.MaxInt64, 0, "front, wait for 1"},
-		{"one beside as many as can be counted", "9223372036854775806*", 1, math.MaxInt64, 0, "hold"},
+		{"one with as many as can be counted", "9223372036854775806*", 1, math.MaxInt64, 0, "hold"},
 		{"more than can be counted", "max* max* 1", 1, math.MaxInt64 - 1, 0, "wait for 3"},
 		{"more than can be counted, all marked", "max* max*", 1, 1, 0, "front, wait for 2"},
 		{"other programs' entries", "x x", math.MaxInt64, math.MaxInt64, 0, "front, wait for 2"},

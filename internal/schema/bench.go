@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Fine is a duration, written as a number of seconds with up to six digits behind
-// the point.
+// Fine is a duration, written as a number of seconds with at most six decimals.
 type Fine time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -25,16 +24,16 @@ func (f *Fine) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Spread is how long something took.
+// Spread is a distribution of durations.
 type Spread struct {
-	// Count is how often it was measured; the others are 0 if never.
+	// Count is the number of measurements. The others are 0 if it is 0.
 	Count int64 `json:"count"`
 	P50   Fine  `json:"p50"`
 	P99   Fine  `json:"p99"`
 	Max   Fine  `json:"max"`
 }
 
-// Bench is what was measured of a service.
+// Bench is the result of a benchmark of a service.
 type Bench struct {
 	Header
 
@@ -45,20 +44,20 @@ type Bench struct {
 
 	Acquisitions int64   `json:"acquisitions"`
 	PerSecond    float64 `json:"per_second"`
-	// Acquire is from asking to holding, and HandOff from when a holder begins to
-	// give back until one who was waiting then holds.
+	// Acquire is from the request to the grant. HandOff is from the beginning of a
+	// release until a client that waited at that time holds.
 	Acquire Spread `json:"acquire"`
 	HandOff Spread `json:"hand_off"`
-	// Fairness is Jain's index of how often the clients of a lock had it, of the
-	// lock where it is least.
+	// Fairness is Jain's index of the clients' numbers of acquisitions, of the lock
+	// where it is least.
 	Fairness float64 `json:"fairness"`
-	// OrderViolations are grants whose token is not above the one before, and
-	// Overlaps those while somebody else held. Both must be 0.
+	// OrderViolations are grants whose token is not above the one before. Overlaps
+	// are grants during the hold of another client. Both must be 0.
 	OrderViolations int64 `json:"order_violations"`
 	Overlaps        int64 `json:"overlaps"`
-	// Lost are holds that ended before they were given back.
+	// Lost are holds that ended before they were released.
 	Lost int64 `json:"lost"`
 }
 
-// NewBench returns one in which the header is set.
+// NewBench returns a Bench with its header set.
 func NewBench() Bench { return Bench{Header: head("bench")} }

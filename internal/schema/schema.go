@@ -1,9 +1,8 @@
-// Package schema is the JSON that fairlock shows: version 1 of it, described in
-// docs/json.md. What is shown to people is made from the same values, so tables
-// and JSON agree.
+// Package schema is version 1 of the JSON that fairlock prints; docs/json.md
+// describes it. Tables are made from the same values, so tables and JSON agree.
 //
-// Fields are added within a version, and readers ignore those that they do not
-// know. A field is renamed, removed or given another meaning only with another
+// Within a version fields are only added, and readers ignore fields that they do
+// not know. To rename or remove a field, or to change its meaning, takes a new
 // version.
 package schema
 
@@ -12,19 +11,18 @@ import (
 	"time"
 )
 
-// Version is the "v" of every object that stands by itself.
+// Version is the "v" of every top-level object.
 const Version = 1
 
-// Header is what every object that stands by itself begins with.
+// Header is the beginning of every top-level object.
 type Header struct {
 	V    int    `json:"v"`
-	Type string `json:"type"` // "line", "event", "leader", "grant", "status", "finding", "bench", "version" or "error"
+	Type string `json:"type"` // "queue", "event", "leader", "grant", "status", "finding", "bench", "version" or "error"
 }
 
 func head(kind string) Header { return Header{V: Version, Type: kind} }
 
-// Seconds is a duration, written as a number of seconds with up to three digits
-// behind the point.
+// Seconds is a duration, written as a number of seconds with at most three decimals.
 type Seconds time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -59,17 +57,17 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 }
 
-// Entry is one place in a line.
+// Entry is one place in a queue.
 type Entry struct {
 	// State is "holder" or "waiter".
 	State string `json:"state"`
-	// Place counts from 1, the whole line over.
+	// Place counts from 1, over the whole queue.
 	Place int `json:"place"`
-	// Token is the fencing token of the entry: that of its hold, if it holds.
+	// Token is the fencing token: of the hold, or of the hold that a waiter will get.
 	Token int64 `json:"token,omitempty"`
 	// Mode is "exclusive", "shared" or "weighted".
 	Mode string `json:"mode"`
-	// Weight is how many permits a weighted entry has or wants.
+	// Weight is how many permits a weighted entry holds or waits for.
 	Weight int64 `json:"weight,omitempty"`
 	// Kind is the recipe: "mutex", "rwlock", "semaphore" or "election".
 	Kind string `json:"kind,omitempty"`
@@ -78,28 +76,28 @@ type Entry struct {
 	// Label is what the owner calls itself.
 	Label string `json:"label,omitempty"`
 	// Since is when the owner asked, by its own clock, and Queued how long ago that
-	// is by ours: for so long the entry has been in the queue, as a waiter first and
-	// then as a holder.
+	// is by ours. The entry has been in the queue for that time, as a waiter first
+	// and then as a holder.
 	Since  Time    `json:"since,omitzero"`
 	Queued Seconds `json:"queued,omitempty"`
-	// Granted is since when a holder holds, by its own clock, and Held how long ago
-	// that is by ours. They are missing where that is not known: of holds shorter
-	// than a second, of other programs and of older versions.
+	// Granted is when the hold began, by the holder's clock, and Held how long ago
+	// that is by ours. Both are missing where the entry does not record it: holds
+	// shorter than a second, entries of other programs and of older versions.
 	Granted Time    `json:"granted,omitzero"`
 	Held    Seconds `json:"held,omitempty"`
-	// TTL is how long the service keeps the entry after its owner has died, and Trace
-	// the trace that the owner's request belongs to, as the owner claims.
+	// TTL is how long the service keeps the entry after its owner has died. Trace is
+	// the trace that the owner says its request belongs to.
 	TTL   Seconds `json:"ttl,omitempty"`
 	Trace string  `json:"trace,omitempty"`
 	// Value is what a candidate of an election proposes.
 	Value string `json:"value,omitempty"`
 	// Holds are the names that the owner held already when it asked.
 	Holds []string `json:"holds,omitempty"`
-	// Session and Key are what the service calls them.
+	// Session and Key are the service's names of the session and of the entry.
 	Session string `json:"session,omitempty"`
 	Key     string `json:"key"`
-	// Foreign: another program's. Unleased: without a session, so it stays
-	// until somebody deletes it.
+	// Foreign marks an entry of another program. Unleased marks an entry without a
+	// session: it stays until an operator deletes it.
 	Foreign  bool `json:"foreign,omitempty"`
 	Unleased bool `json:"unleased,omitempty"`
 }
@@ -110,63 +108,62 @@ const (
 	Waiter = "waiter"
 )
 
-// Line is a lock and who is in its line.
-type Line struct {
+// Queue is the queue of a lock.
+type Queue struct {
 	Header
 
 	Name string `json:"name"`
-	// Kind is the recipe, as far as the entries tell.
+	// Kind is the recipe, if an entry names it.
 	Kind string `json:"kind,omitempty"`
 	// Limit is how many permits a semaphore has.
 	Limit   int64 `json:"limit,omitempty"`
 	Holders int   `json:"holders"`
 	Waiters int   `json:"waiters"`
-	// OldestWait is for how long the waiter has waited that has waited for longest.
+	// OldestWait is how long the oldest waiter has waited.
 	OldestWait Seconds `json:"oldest_wait,omitempty"`
-	// Entries stand in order of place.
+	// Entries are in order of place.
 	Entries []Entry `json:"entries"`
-	// Asks are of those who ask the holders to yield, the oldest first, where that
-	// was looked for.
+	// Asks are the yield requests, the oldest first, if they were read.
 	Asks []Ask `json:"asks,omitempty"`
 }
 
-// The events of a line.
+// The events of a queue.
 const (
-	Queued   = "queued"   // somebody stands in the line and waits
-	Granted  = "granted"  // somebody holds
-	Released = "released" // a holder's entry is gone
-	Gone     = "gone"     // a waiter's entry is gone, and it was not seen to hold
+	Queued   = "queued"   // an entry has joined and waits
+	Granted  = "granted"  // an entry holds
+	Released = "released" // the entry of a holder is deleted
+	Gone     = "gone"     // the entry of a waiter is deleted, and it was not seen to hold
 	Moved    = "moved"    // a waiter has come closer
 	Evicted  = "evicted"  // an operator has deleted the entry
 )
 
-// Event is one change of a line.
+// Event is one change of a queue.
 type Event struct {
 	Header
 
 	// Event is "queued", "granted", "released", "gone", "moved" or "evicted".
 	Event string `json:"event"`
 	Name  string `json:"name"`
-	// Time is when it was seen, by our clock.
+	// Time is when the change was seen, by our clock.
 	Time Time `json:"time"`
 	// From is the place before a move.
 	From int `json:"from,omitempty"`
-	// Entry is as it is now, or as it was last seen.
+	// Entry is the entry as it is now, or as it was last seen.
 	Entry Entry `json:"entry"`
 }
 
-// Leader is who leads from now on.
+// Leader is a change of leader.
 type Leader struct {
 	Header
 
 	Name string `json:"name"`
-	// Time is when it was seen, by our clock.
+	// Time is when the change was seen, by our clock.
 	Time Time `json:"time"`
-	// Entry is the leader's; it is missing while nobody leads.
+	// Entry is the leader's. It is missing if there is no leader.
 	Entry *Entry `json:"entry,omitempty"`
 }
 
-// Grant tells a program that it holds.
+// Grant is what a command prints when it holds.
 type Grant struct {
 	Header
 
@@ -174,10 +171,9 @@ type Grant struct {
 	// Kind is "mutex", "read", "write", "semaphore" or "leader".
 	Kind  string `json:"kind"`
 	Token int64  `json:"token"`
-	// Slot is the number that no other holder has, of a semaphore that gives
-	// them.
+	// Slot is the number that this holder has alone, of a semaphore with slots.
 	Slot *int `json:"slot,omitempty"`
-	// Key is what the service calls the entry, to make writes depend on it.
+	// Key is the service's name of the entry; a write can be made to depend on it.
 	Key     string  `json:"key"`
 	Session string  `json:"session,omitempty"`
 	Time    Time    `json:"time"`
@@ -187,16 +183,16 @@ type Grant struct {
 
 // The states of a Status.
 const (
-	StateQueued   = "queued"   // in the line; Place says where
+	StateQueued   = "queued"   // it waits; Place is where
 	StateHeld     = "held"     // it holds
-	StateSuspect  = "suspect"  // it holds, and the service has not answered for long
-	StateAsked    = "asked"    // it holds, and somebody asks it to yield
-	StateStopping = "stopping" // the command is told to end
+	StateSuspect  = "suspect"  // it holds, and no renewal has been acknowledged for a while
+	StateAsked    = "asked"    // it holds, and another client asks it to yield
+	StateStopping = "stopping" // the command has been asked to end
 	StateLost     = "lost"     // the lock is lost
-	StateReleased = "released" // it was given back
+	StateReleased = "released" // the hold is released
 )
 
-// Status tells how a command under a lock fares.
+// Status is the state of a command that runs under a lock.
 type Status struct {
 	Header
 
@@ -206,26 +202,26 @@ type Status struct {
 	Name  string `json:"name"`
 	Time  Time   `json:"time"`
 	Token int64  `json:"token,omitempty"`
-	// Place is ours in the line, and Of how many stand there.
+	// Place is our place in the queue, and Of the number of entries.
 	Place int `json:"place,omitempty"`
 	Of    int `json:"of,omitempty"`
-	// Holder is who stands first, while we wait.
+	// Holder is the first entry of the queue, while we wait.
 	Holder *Entry `json:"holder,omitempty"`
-	// Ask is who asks us to yield.
+	// Ask is the yield request that the holder has received.
 	Ask *Ask `json:"ask,omitempty"`
 	// Left is the time until the deadline, while we hold.
 	Left   Seconds `json:"left,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 }
 
-// Ask is a request that a holder yields. All of it is what the one who asks says.
+// Ask is a yield request. Its sender wrote all of it, and nothing checks it.
 type Ask struct {
 	Reason string `json:"reason,omitempty"`
 	Host   string `json:"host,omitempty"`
 	PID    int    `json:"pid,omitempty"`
 	Label  string `json:"label,omitempty"`
 	Since  Time   `json:"since,omitzero"`
-	// Session is what the service calls the session of the one who asks.
+	// Session is the service's name of the sender's session.
 	Session string `json:"session,omitempty"`
 }
 
@@ -236,18 +232,18 @@ const (
 	Bad  = "problem"
 )
 
-// Finding is what an examination has found.
+// Finding is one result of an examination.
 type Finding struct {
 	Header
 
-	// Check is what was looked at: "connection", "round-trip", "clock",
-	// "alarms", "entries", "tokens" or "deadlock"; "skipped" names those that could
-	// not be made.
+	// Check is what was examined: "connection", "round-trip", "clock", "alarms",
+	// "entries", "tokens" or "deadlock". "skipped" lists the checks that were not
+	// possible.
 	Check string `json:"check"`
 	// Level is "ok", "warning" or "problem".
 	Level string `json:"level"`
 	Text  string `json:"text"`
-	// Names are the locks that it is about; of a deadlock the cycle, in order.
+	// Names are the locks concerned; of a deadlock the cycle, in order.
 	Names []string `json:"names,omitempty"`
 	// Advice is what to do.
 	Advice string `json:"advice,omitempty"`
@@ -264,7 +260,7 @@ type Release struct {
 	Revision string `json:"revision,omitempty"`
 }
 
-// Error is why a command did not do what it was asked to.
+// Error is why a command failed.
 type Error struct {
 	Header
 
@@ -273,36 +269,38 @@ type Error struct {
 	Error string `json:"error"`
 }
 
-// NewLine returns an empty one.
-func NewLine(name string) Line { return Line{Header: head("line"), Name: name, Entries: []Entry{}} }
+// NewQueue returns an empty Queue.
+func NewQueue(name string) Queue {
+	return Queue{Header: head("queue"), Name: name, Entries: []Entry{}}
+}
 
-// NewEvent returns one.
+// NewEvent returns an Event.
 func NewEvent(event, name string, at time.Time, e Entry) Event {
 	return Event{Header: head("event"), Event: event, Name: name, Time: At(at), Entry: e}
 }
 
-// NewLeader returns one; nobody leads if e is nil.
+// NewLeader returns a Leader. A nil e means that there is no leader.
 func NewLeader(name string, at time.Time, e *Entry) Leader {
 	return Leader{Header: head("leader"), Name: name, Time: At(at), Entry: e}
 }
 
-// NewGrant returns one in which the header is set.
+// NewGrant returns a Grant with its header set.
 func NewGrant() Grant { return Grant{Header: head("grant")} }
 
-// NewStatus returns one.
+// NewStatus returns a Status.
 func NewStatus(state, name string, at time.Time) Status {
 	return Status{Header: head("status"), State: state, Name: name, Time: At(at)}
 }
 
-// NewFinding returns one.
+// NewFinding returns a Finding.
 func NewFinding(check, level, text string) Finding {
 	return Finding{Header: head("finding"), Check: check, Level: level, Text: text}
 }
 
-// NewRelease returns one in which the header is set.
+// NewRelease returns a Release with its header set.
 func NewRelease() Release { return Release{Header: head("version")} }
 
-// NewError returns one.
+// NewError returns an Error.
 func NewError(code int, text string) Error {
 	return Error{Header: head("error"), Code: code, Error: text}
 }

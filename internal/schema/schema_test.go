@@ -18,15 +18,15 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// objects are the types of what stands by itself.
+// objects returns a value of each top-level type.
 func objects() map[string]any {
 	return map[string]any{
-		"line": &Line{}, "event": &Event{}, "leader": &Leader{}, "grant": &Grant{}, "status": &Status{},
+		"queue": &Queue{}, "event": &Event{}, "leader": &Leader{}, "grant": &Grant{}, "status": &Status{},
 		"finding": &Finding{}, "bench": &Bench{}, "version": &Release{}, "error": &Error{},
 	}
 }
 
-// examples are the objects in docs/json.md.
+// examples returns the objects in docs/json.md.
 func examples(t *testing.T) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/json.md")
@@ -54,10 +54,10 @@ func TestTheDocumentedExamplesAreWhatIsWritten(t *testing.T) {
 		again, err := json.Marshal(into)
 
 		require.NoError(t, err)
-		assert.JSONEq(t, string(text), string(again), "what is documented is lost, or more is written")
+		assert.JSONEq(t, string(text), string(again), "a documented field is lost, or another one is written")
 		var compact bytes.Buffer
 		require.NoError(t, json.Compact(&compact, text))
-		assert.Equal(t, compact.String(), string(again), "the order is another")
+		assert.Equal(t, compact.String(), string(again), "the order differs")
 	}
 	for kind := range objects() {
 		assert.True(t, seen[kind], "%s has no example", kind)
@@ -86,7 +86,7 @@ func TestEveryFieldIsInAnExample(t *testing.T) {
 func TestConstructorsSetTheHeader(t *testing.T) {
 	now := time.Now()
 	for kind, o := range map[string]any{
-		"line": NewLine("x"), "event": NewEvent(Queued, "x", now, Entry{}), "leader": NewLeader("x", now, nil), "grant": NewGrant(), "status": NewStatus(StateHeld, "x", now),
+		"queue": NewQueue("x"), "event": NewEvent(Queued, "x", now, Entry{}), "leader": NewLeader("x", now, nil), "grant": NewGrant(), "status": NewStatus(StateHeld, "x", now),
 		"finding": NewFinding("clock", Good, "x"), "bench": NewBench(), "version": NewRelease(), "error": NewError(1, "x"),
 	} {
 		b, err := json.Marshal(o)
@@ -114,29 +114,29 @@ func exclusive(n int) []driver.Entry {
 	return all
 }
 
-// tells gives an entry the description that its owner would store.
-func tells(e *driver.Entry, m door.Meta) { e.Data, e.Detail = m.Encode(), m.Encode() }
+// describes gives an entry the description that its owner would store.
+func describes(e *driver.Entry, m door.Meta) { e.Data, e.Detail = m.Encode(), m.Encode() }
 
 // shown returns a queue as the library shows it.
 func shown(queue []driver.Entry) []session.Entry {
 	return session.Engine(door.Key{}).Entries(queue, 0)
 }
 
-func TestALineSaysHowLongTheOldestWaits(t *testing.T) {
+func TestQueueHasTheWaitingTimeOfTheOldestWaiter(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	es := exclusive(4)
 	for i, ago := range []time.Duration{time.Hour, time.Second, time.Minute, -time.Hour} { // one clock is ahead
-		tells(&es[i], door.Meta{Since: now.Add(-ago)})
+		describes(&es[i], door.Meta{Since: now.Add(-ago)})
 	}
-	tells(&es[1], door.Meta{Kind: "mutex", Since: now.Add(-time.Second)})
+	describes(&es[1], door.Meta{Kind: "mutex", Since: now.Add(-time.Second)})
 
-	l := Describe("x", 0, shown(es), now)
+	q := Describe("x", 0, shown(es), now)
 
-	assert.Equal(t, Seconds(time.Minute), l.OldestWait)
-	assert.Equal(t, "mutex", l.Kind)
-	assert.Equal(t, Seconds(0), l.Entries[3].Queued)
-	assert.Zero(t, l.Entries[0].Granted, "nothing says since when it holds")
-	assert.Zero(t, l.Entries[0].Held)
+	assert.Equal(t, Seconds(time.Minute), q.OldestWait)
+	assert.Equal(t, "mutex", q.Kind)
+	assert.Equal(t, Seconds(0), q.Entries[3].Queued)
+	assert.Zero(t, q.Entries[0].Granted, "the entry does not record its grant")
+	assert.Zero(t, q.Entries[0].Held)
 }
 
 // TestAHolderHasHeldSinceItsGrant has a holder that waited for an hour.
@@ -144,23 +144,23 @@ func TestAHolderHasHeldSinceItsGrant(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	es := exclusive(2)
 	for i := range es {
-		tells(&es[i], door.Meta{Since: now.Add(-time.Hour), Granted: now.Add(-2 * time.Second)})
+		describes(&es[i], door.Meta{Since: now.Add(-time.Hour), Granted: now.Add(-2 * time.Second)})
 	}
 
-	l := Describe("x", 0, shown(es), now)
+	q := Describe("x", 0, shown(es), now)
 
-	assert.Equal(t, []Seconds{Seconds(time.Hour), Seconds(2 * time.Second)}, []Seconds{l.Entries[0].Queued, l.Entries[0].Held})
-	assert.Equal(t, At(now.Add(-2*time.Second)), l.Entries[0].Granted)
-	assert.Zero(t, l.Entries[1].Granted, "a waiter has held nothing")
-	assert.Zero(t, l.Entries[1].Held)
+	assert.Equal(t, []Seconds{Seconds(time.Hour), Seconds(2 * time.Second)}, []Seconds{q.Entries[0].Queued, q.Entries[0].Held})
+	assert.Equal(t, At(now.Add(-2*time.Second)), q.Entries[0].Granted)
+	assert.Zero(t, q.Entries[1].Granted, "a waiter has held nothing")
+	assert.Zero(t, q.Entries[1].Held)
 }
 
 func TestValuesOfOthersAreNotShown(t *testing.T) {
 	es := []driver.Entry{{Data: []byte("ours"), Valued: true}, {Data: []byte("secret"), Foreign: true}, {Data: []byte{0xff}, Valued: true}}
 
-	l := Describe("x", 0, shown(es), time.Now())
+	q := Describe("x", 0, shown(es), time.Now())
 
-	assert.Equal(t, []string{"ours", "", ""}, []string{l.Entries[0].Value, l.Entries[1].Value, l.Entries[2].Value})
+	assert.Equal(t, []string{"ours", "", ""}, []string{q.Entries[0].Value, q.Entries[1].Value, q.Entries[2].Value})
 }
 
 func TestWho(t *testing.T) {

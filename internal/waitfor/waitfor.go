@@ -1,16 +1,16 @@
-// Package waitfor finds deadlocks: callers of whom each holds what another one
-// waits for. It is pure.
+// Package waitfor finds deadlocks: owners of which each holds what another one waits
+// for. It is pure.
 //
-// What is known is what stands in the lines, and what entries say that their
-// owner held already when it asked. So it finds what callers say of themselves: in
-// Go, whoever asks with the context of a hold. Who holds a lock in one place and
-// asks for another with a context that knows nothing of it is not seen.
+// It knows the queues, and the names that an entry's owner claimed to hold when it
+// asked. In Go, a request has that claim if its context is the context of a hold. A
+// deadlock of owners that claim nothing is not found.
 //
-// It does not look for cycles first. Strict order, shared holds and permits make
-// waiting more than "one waits for one", so the future is played with everybody
-// as kind as can be: who waits for nothing gives back, and the recipes' own rules
-// say who holds then. Who never does is in a deadlock, or behind one; and among
-// those there is a cycle to be named.
+// Shared holds, permits and strict order make waiting more than an edge from one
+// owner to another, so a cycle alone proves nothing. Find reduces the queues, as in
+// R. C. Holt, "Some Deadlock Properties of Computer Systems" (1972): an owner that
+// waits for nothing releases all it has, the recipes' rules decide which waiters hold
+// then, and so on. The entries that are left are in a deadlock or behind one, and
+// among them is a cycle.
 package waitfor
 
 import (
@@ -21,29 +21,29 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Step is one caller of a cycle.
+// Step is one owner of a cycle.
 type Step struct {
-	// Owns is the entry of the caller that stands in the way of the step before,
-	// in the line of that name: a hold, or a place ahead.
+	// Owns is the owner's entry that blocks the step before, in the queue of the
+	// name In: a hold, or a place ahead.
 	Owns schema.Entry
 	In   string
 
-	// Waits is the entry of the caller that waits, in the line of that name.
+	// Waits is the owner's entry that waits, in the queue of the name For.
 	Waits schema.Entry
 	For   string
 }
 
-// Deadlock is a cycle: what a step owns, the step before waits for.
+// Deadlock is a cycle: each step waits for what the next one owns.
 type Deadlock struct {
 	Steps []Step
 
-	// Behind are the other entries that will never hold because of this or
-	// another cycle.
+	// Behind is the number of other entries that will never hold because of this
+	// or another cycle.
 	Behind int
 }
 
-// Names are the locks of the cycle: who owns the first waits for the second, and
-// who owns the last waits for the first.
+// Names returns the locks of the cycle: the owner of the first waits for the second,
+// and the owner of the last waits for the first.
 func (d Deadlock) Names() []string {
 	var names []string
 	for _, s := range d.Steps {
@@ -52,117 +52,114 @@ func (d Deadlock) Names() []string {
 	return names
 }
 
-// Find returns the deadlocks among lines, which must be all that matter.
-func Find(lines []schema.Line) []Deadlock {
-	g := newGame(lines)
-	g.play()
+// Find returns the deadlocks among queues. They must be all queues in which the
+// owners have entries.
+func Find(queues []schema.Queue) []Deadlock {
+	g := newGraph(queues)
+	g.reduce()
 	return g.cycles()
 }
 
-// Link is a caller that holds in one line and waits in another, as far as its entry
-// says so.
+// Link is an owner that holds in one queue and waits in another, as its entry claims.
 type Link struct {
-	// Owns is the hold, in the line of the name In.
+	// Owns is the hold, in the queue of the name In.
 	Owns schema.Entry
 	In   string
 
-	// Waits is the entry that waits, in the line of the name For.
+	// Waits is the entry that waits, in the queue of the name For.
 	Waits schema.Entry
 	For   string
 }
 
-// Links returns all links between lines, in the order of the lines that are held in.
-// Lines without a link are part of no deadlock.
-func Links(lines []schema.Line) []Link {
+// Links returns all links between queues, in the order of the queues of the holds.
+// Queues without a link are part of no deadlock.
+func Links(queues []schema.Queue) []Link {
 	var all []Link
-	for _, row := range newGame(lines).board {
-		for _, p := range row {
-			for _, q := range p.needs {
-				all = append(all, Link{Owns: p.entry, In: lines[p.line].Name, Waits: q.entry, For: lines[q.line].Name})
+	for _, nodes := range newGraph(queues).nodes {
+		for _, n := range nodes {
+			for _, w := range n.before {
+				all = append(all, Link{Owns: n.entry, In: queues[n.queue].Name, Waits: w.entry, For: queues[w.queue].Name})
 			}
 		}
 	}
 	return all
 }
 
-// piece is an entry on the board.
-type piece struct {
-	entry schema.Entry
-	line  int
-	holds bool
-	gone  bool
+// node is an entry.
+type node struct {
+	entry    schema.Entry
+	queue    int
+	holds    bool
+	released bool
 
-	// with are the other entries of the same request, which holds when all do.
-	with []*piece
-	// needs are the entries that wait and whose owner gives this one back only
-	// after it has held them.
-	needs []*piece
+	// with are the other entries of the same request. The request is granted when
+	// all of them hold.
+	with []*node
+	// before are the waiting entries that the owner of this hold must be granted
+	// before it releases the hold.
+	before []*node
 }
 
-// stuck says that a piece stays: its request, or another one of its owner's,
-// still waits.
-func (p *piece) stuck() bool { return p.waits() != nil }
-
-// waits is what a piece's owner waits for, nil if nothing.
-func (p *piece) waits() *piece {
-	if !p.holds {
-		return p
+// waits returns the entry that the node's owner waits for, or nil.
+func (n *node) waits() *node {
+	if !n.holds {
+		return n
 	}
-	for _, q := range slices.Concat(p.with, p.needs) {
-		if !q.gone && !q.holds {
-			return q
+	for _, w := range slices.Concat(n.with, n.before) {
+		if !w.released && !w.holds {
+			return w
 		}
 	}
-	for _, q := range p.needs { // it holds in this line, but not in all of its request's
-		for _, r := range q.with {
-			if !q.gone && !r.gone && !r.holds {
-				return r
+	for _, w := range n.before { // it holds in this queue, but not in all of its request's
+		for _, other := range w.with {
+			if !w.released && !other.released && !other.holds {
+				return other
 			}
 		}
 	}
 	return nil
 }
 
-type game struct {
-	lines []schema.Line
-	board [][]*piece // by line, in order
+type graph struct {
+	queues []schema.Queue
+	nodes  [][]*node // by queue, in order
 }
 
-func newGame(lines []schema.Line) *game {
-	g := &game{lines: lines, board: make([][]*piece, len(lines))}
+func newGraph(queues []schema.Queue) *graph {
+	g := &graph{queues: queues, nodes: make([][]*node, len(queues))}
 	byName := map[string]int{}
 	type request struct {
 		token   int64
 		session string
 	}
-	requests := map[request][]*piece{}
-	for i, l := range lines {
-		byName[l.Name] = i
-		for _, e := range l.Entries {
-			p := &piece{entry: e, line: i, holds: e.State == schema.Holder}
-			g.board[i] = append(g.board[i], p)
+	requests := map[request][]*node{}
+	for i, q := range queues {
+		byName[q.Name] = i
+		for _, e := range q.Entries {
+			n := &node{entry: e, queue: i, holds: e.State == schema.Holder}
+			g.nodes[i] = append(g.nodes[i], n)
 			if r := (request{e.Token, e.Session}); e.Token != 0 && e.Session != "" {
-				requests[r] = append(requests[r], p)
+				requests[r] = append(requests[r], n)
 			}
 		}
 	}
 	for _, all := range requests {
-		for _, p := range all {
-			for _, q := range all {
-				if p != q {
-					p.with = append(p.with, q)
+		for _, n := range all {
+			for _, other := range all {
+				if n != other {
+					n.with = append(n.with, other)
 				}
 			}
 		}
 	}
-	for _, row := range g.board {
-		for _, p := range row {
-			if p.holds && len(p.with) == 0 {
+	for _, nodes := range g.nodes {
+		for _, n := range nodes {
+			if n.holds && len(n.with) == 0 {
 				continue
 			}
-			for _, name := range p.entry.Holds {
+			for _, name := range n.entry.Holds {
 				if i, ok := byName[name]; ok {
-					g.claim(g.board[i], p)
+					link(g.nodes[i], n)
 				}
 			}
 		}
@@ -170,60 +167,61 @@ func newGame(lines []schema.Line) *game {
 	return g
 }
 
-// claim finds the hold that a waiter says its owner has: one of its own session,
-// or else one that another process of the same host asked for earlier, since a
-// command says what those hold that it runs under. Where several may be meant,
-// none is claimed: better a deadlock that is not found than one that is none.
-func (g *game) claim(row []*piece, waiter *piece) {
-	own := holding(row, waiter, func(e, w schema.Entry) bool { return e.Session == w.Session })
+// link finds the hold that a waiter's owner claims to have in a queue: one of the
+// waiter's session, or else one that another process of the same host asked for
+// earlier, because a command claims the holds of the commands that it runs under. If
+// several holds fit, it links none: to miss a deadlock is better than to report one
+// that is none.
+func link(nodes []*node, waiter *node) {
+	own := holding(nodes, waiter, func(e, w schema.Entry) bool { return e.Session == w.Session })
 	if len(own) == 0 {
-		own = holding(row, waiter, func(e, w schema.Entry) bool {
+		own = holding(nodes, waiter, func(e, w schema.Entry) bool {
 			return e.Host != "" && e.Host == w.Host && e.PID != w.PID && !e.Since.After(w.Since.Time)
 		})
 	}
 	if len(own) == 1 {
-		own[0].needs = append(own[0].needs, waiter)
+		own[0].before = append(own[0].before, waiter)
 	}
 }
 
-// holding are the pieces of a row that hold and may be a waiter's owner's.
-func holding(row []*piece, waiter *piece, may func(e, w schema.Entry) bool) (all []*piece) {
-	for _, p := range row {
-		if p.holds && p != waiter && p.entry.Session != "" && may(p.entry, waiter.entry) {
-			all = append(all, p)
+// holding returns the nodes that hold and may belong to a waiter's owner.
+func holding(nodes []*node, waiter *node, may func(e, w schema.Entry) bool) (all []*node) {
+	for _, n := range nodes {
+		if n.holds && n != waiter && n.entry.Session != "" && may(n.entry, waiter.entry) {
+			all = append(all, n)
 		}
 	}
 	return all
 }
 
-// play takes away what can be given back and lets hold who then may, until
-// nothing changes.
-func (g *game) play() {
+// reduce removes the entries whose owners wait for nothing and lets the waiters hold
+// that then may, until nothing changes.
+func (g *graph) reduce() {
 	for changed := true; changed; {
 		changed = false
-		for i, row := range g.board {
-			for _, p := range row {
-				p.gone = !p.stuck()
-				changed = changed || p.gone
+		for i, nodes := range g.nodes {
+			for _, n := range nodes {
+				n.released = n.waits() == nil
+				changed = changed || n.released
 			}
-			g.board[i] = slices.DeleteFunc(row, func(p *piece) bool { return p.gone })
+			g.nodes[i] = slices.DeleteFunc(nodes, func(n *node) bool { return n.released })
 		}
-		for i := range g.board {
-			g.admit(i)
+		for i := range g.nodes {
+			g.grant(i)
 		}
 	}
 }
 
-// admit lets hold who may. Nobody overtakes: behind the first that may not, nobody
-// does who has not before.
-func (g *game) admit(i int) {
-	ahead := rule.Ahead{Complete: true, Limit: g.lines[i].Limit}
-	for _, p := range g.board[i] {
-		e := ruled(p.entry)
-		if !p.holds && !ruleOf(e).Decide(ahead, e).Hold {
+// grant lets waiters of a queue hold, in order, up to the first that may not: no
+// waiter overtakes another.
+func (g *graph) grant(i int) {
+	ahead := rule.Ahead{Complete: true, Limit: g.queues[i].Limit}
+	for _, n := range g.nodes[i] {
+		e := ruled(n.entry)
+		if !n.holds && !ruleOf(e).Decide(ahead, e).Hold {
 			return
 		}
-		p.holds = true
+		n.holds = true
 		ahead.Entries = append(ahead.Entries, e)
 		ahead.Count++
 	}
@@ -236,7 +234,7 @@ func ruleOf(e *driver.Entry) rule.Rule {
 	return rule.ReadWrite()
 }
 
-// ruled is an entry as far as rules look at it.
+// ruled returns the fields of an entry that rules read.
 func ruled(e schema.Entry) *driver.Entry {
 	out := &driver.Entry{Ref: driver.Ref{Key: e.Key, Place: int64(e.Place)}, Weight: e.Weight, Foreign: e.Foreign}
 	switch e.Mode {
@@ -248,29 +246,29 @@ func ruled(e schema.Entry) *driver.Entry {
 	return out
 }
 
-// cycles finds cycles among the pieces that are left. Each that waits has one
-// ahead of it that stays, whose owner waits in turn; so who goes from one to the
-// next comes round.
-func (g *game) cycles() []Deadlock {
+// cycles returns the cycles among the nodes that are left. Each waiter among them has
+// a node ahead of it that stays, whose owner waits too, so a walk from owner to owner
+// comes back to a node that it has seen.
+func (g *graph) cycles() []Deadlock {
 	left := 0
-	seen := map[*piece]int{} // in which walk
+	seen := map[*node]int{} // in which walk
 	var found []Deadlock
-	for walk, p := range g.waiting() {
+	for walk, n := range g.waiting() {
 		left++
 		var path []Step
-		for at := p; at != nil && seen[at] == 0; {
+		for at := n; at != nil && seen[at] == 0; {
 			seen[at] = walk + 1
 			blocker := g.blocker(at)
 			if blocker == nil {
 				break
 			}
 			next := blocker.waits()
-			path = append(path, Step{Waits: at.entry, For: g.lines[at.line].Name, Owns: blocker.entry})
+			path = append(path, Step{Waits: at.entry, For: g.queues[at.queue].Name, Owns: blocker.entry})
 			if next == nil {
 				break
 			}
 			if seen[next] == walk+1 {
-				found = append(found, deadlock(path, next.entry, g.lines[next.line].Name))
+				found = append(found, deadlock(path, next.entry, g.queues[next.queue].Name))
 				break
 			}
 			at = next
@@ -286,41 +284,41 @@ func (g *game) cycles() []Deadlock {
 	return found
 }
 
-// deadlock makes a cycle of the end of a path. There a step's Owns is still that
-// of the next caller.
+// deadlock makes a Deadlock of the end of a path, from the step that waits with first
+// in the queue of the given name. In a path, Owns is the entry of the next owner.
 func deadlock(path []Step, first schema.Entry, name string) Deadlock {
 	begin := slices.IndexFunc(path, func(s Step) bool { return s.For == name && s.Waits.Key == first.Key && s.Waits.Token == first.Token })
-	round := path[max(begin, 0):]
+	cycle := path[max(begin, 0):]
 	var d Deadlock
-	for i, s := range round {
-		before := round[(i+len(round)-1)%len(round)]
+	for i, s := range cycle {
+		before := cycle[(i+len(cycle)-1)%len(cycle)]
 		d.Steps = append(d.Steps, Step{Owns: before.Owns, In: before.For, Waits: s.Waits, For: s.For})
 	}
 	return d
 }
 
-// waiting are the pieces that will never hold.
-func (g *game) waiting() []*piece {
-	var all []*piece
-	for _, row := range g.board {
-		for _, p := range row {
-			if !p.holds {
-				all = append(all, p)
+// waiting returns the nodes that will never hold.
+func (g *graph) waiting() []*node {
+	var all []*node
+	for _, nodes := range g.nodes {
+		for _, n := range nodes {
+			if !n.holds {
+				all = append(all, n)
 			}
 		}
 	}
 	return all
 }
 
-// blocker is the first piece ahead that stands in the way.
-func (g *game) blocker(p *piece) *piece {
-	for _, q := range g.board[p.line] {
+// blocker returns the first node ahead that a waiter must wait for.
+func (g *graph) blocker(waiter *node) *node {
+	for _, n := range g.nodes[waiter.queue] {
 		switch {
-		case q == p:
+		case n == waiter:
 			return nil
-		case p.entry.Mode == driver.Shared.String() && q.entry.Mode == driver.Shared.String():
+		case waiter.entry.Mode == driver.Shared.String() && n.entry.Mode == driver.Shared.String():
 		default:
-			return q
+			return n
 		}
 	}
 	return nil

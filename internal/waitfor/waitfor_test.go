@@ -15,22 +15,22 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// word is an entry in a text: the session, its mode (s shared, a number for a
-// weight), #token if it is shared with entries in other lines, + if it holds, and
-// what its owner holds already.
+// word is an entry in a text: the session, its mode (s for shared, a number for a
+// weight), #token if entries in other queues have it too, + if it holds, and the
+// names that its owner claims to hold.
 var word = regexp.MustCompile(`^([A-Z])(s|\d)?(?:#(\d+))?(\+)?(?:\[(.*)\])?$`)
 
-// board makes lines of texts such as "a: X+ Y[b]; b: Y+ X[a]"; "a/4:" has the
+// queues makes queues of texts such as "a: X+ Y[b]; b: Y+ X[a]"; "a/4:" has the
 // limit 4.
-func board(t *testing.T, text string) []schema.Line {
+func queues(t *testing.T, text string) []schema.Queue {
 	t.Helper()
-	var all []schema.Line
+	var all []schema.Queue
 	token := int64(100)
 	for part := range strings.SplitSeq(text, ";") {
 		name, entries, _ := strings.Cut(strings.TrimSpace(part), ":")
 		name, limit, _ := strings.Cut(name, "/")
-		l := schema.NewLine(name)
-		l.Limit, _ = strconv.ParseInt(limit, 10, 64)
+		q := schema.NewQueue(name)
+		q.Limit, _ = strconv.ParseInt(limit, 10, 64)
 		for i, w := range strings.Fields(entries) {
 			m := word.FindStringSubmatch(w)
 			require.NotNil(t, m, w)
@@ -53,9 +53,9 @@ func board(t *testing.T, text string) []schema.Line {
 			if m[5] != "" {
 				e.Holds = strings.Split(m[5], ",")
 			}
-			l.Entries = append(l.Entries, e)
+			q.Entries = append(q.Entries, e)
 		}
-		all = append(all, l)
+		all = append(all, q)
 	}
 	return all
 }
@@ -74,34 +74,34 @@ func show(all []Deadlock) string {
 }
 
 func TestFind(t *testing.T) {
-	for _, c := range []struct{ name, lines, want string }{
+	for _, c := range []struct{ name, queues, want string }{
 		{"nothing", "", ""},
-		{"a line", "a: X+ Y Z", ""},
+		{"one queue", "a: X+ Y Z", ""},
 		{"a chain", "a: X+ Y[b]; b: Y+ Z[c]; c: Z+", ""},
 		{"two", "a: X+ Y[b]; b: Y+ X[a]", "Y owns b, waits for a; X owns a, waits for b (0 behind)"},
 		{"three, and some behind", "a: X+ Z[c] W; b: Y+ X[a]; c: Z+ Y[b] V W", "Z owns"},
 		{"oneself", "a: X+ X[a]", "X owns a, waits for a (0 behind)"},
-		{"somebody says that he holds what he has given back", "a: Z+ Y[b]; b: X+ Z[a]", ""},
+		{"a claim of a hold that is released", "a: Z+ Y[b]; b: X+ Z[a]", ""},
 		{"another session's hold of the name", "a: X+ Y[b]; b: Z+ X[a]", ""},
-		{"a hold of the same session that nobody speaks of", "a: X+ Y; b: Y+ X", ""},
-		{"two holds that cannot be told apart", "a: Xs+ Xs+ Y[b]; b: Y+ X[a]", ""},
+		{"a hold of the same session that no entry claims", "a: X+ Y; b: Y+ X", ""},
+		{"two holds that fit one claim", "a: Xs+ Xs+ Y[b]; b: Y+ X[a]", ""},
 
-		{"a place in line is in the way too", "a: Zs+ X[b] Ys[c]; b: X+; c: Y+ W", ""},
-		{"behind a writer who waits for the reader behind him", "a: Zs+ X[b] Ys[c]; b: X+ Z[a]; c: Y+", "Z owns a"},
+		{"a waiter ahead that a reader waits for", "a: Zs+ X[b] Ys[c]; b: X+; c: Y+ W", ""},
+		{"behind a writer that waits for the reader behind it", "a: Zs+ X[b] Ys[c]; b: X+ Z[a]; c: Y+", "Z owns a"},
 		{"a reader behind a waiting writer", "a: Xs+ Y; b: X+ Z[c]; c: Z+ X[a,b]", "owns"},
 		{"a reader waits for the writer that waits for a reader", "a: Xs+ W Vs[c]; c: V+ X[a]", "W owns a, waits for a"},
 		{"readers do not wait for readers", "a: Xs+ Ys+; b: Y+ X[a]", ""},
 
-		{"one permit is enough of those that two have", "s/2: X1+ Y1+ Z1[b]; b: Z+ X[s]", ""},
+		{"one permit of the two that are held is enough", "s/2: X1+ Y1+ Z1[b]; b: Z+ X[s]", ""},
 		{"all permits are in the cycle", "s/2: X1+ Y1+ Z1[b]; b: Z+ X[s] Y[s]", "owns"},
-		{"a big request waits for the one who waits for it", "s/3: X1+ Y3[b]; b: Y+ X[s]", "owns"},
+		{"a big request waits for its own waiter", "s/3: X1+ Y3[b]; b: Y+ X[s]", "owns"},
 		{"a big request waits, and a small one behind it", "s/3: X1+ Y3 Z1[b]; b: Z+ X[s]", "owns"},
 
 		{"several locks at once, in one order", "a: X#1+ Y#2; b: X#1+ Y#2", ""},
 		{"several locks, one of them another's", "a: X#1+ Y#2; b: W+ X#1 Y#2", ""},
 		{"half of several locks, and the other half", "a: X#1+ Y[b]; b: Y+ X#1", "owns"},
 	} {
-		got := show(Find(board(t, c.lines)))
+		got := show(Find(queues(t, c.queues)))
 
 		if c.want == "" {
 			assert.Empty(t, got, c.name)
@@ -111,26 +111,26 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestACycleIsNamedFromHoldToWait(t *testing.T) {
-	all := Find(board(t, "a: X+ Z[c] W; b: Y+ X[a]; c: Z+ Y[b] V W"))
+func TestStepsGoFromHoldToWait(t *testing.T) {
+	all := Find(queues(t, "a: X+ Z[c] W; b: Y+ X[a]; c: Z+ Y[b] V W"))
 
 	require.Len(t, all, 1)
 	d := all[0]
-	assert.Equal(t, 3, d.Behind, "W in two lines, and V")
+	assert.Equal(t, 3, d.Behind, "W in two queues, and V")
 	require.Len(t, d.Steps, 3)
 	for i, s := range d.Steps {
 		next := d.Steps[(i+1)%3]
-		assert.Equal(t, s.Owns.Session, s.Waits.Session, "one caller")
-		assert.Equal(t, s.For, next.In, "what he waits for is the next one's")
+		assert.Equal(t, s.Owns.Session, s.Waits.Session, "one owner")
+		assert.Equal(t, s.For, next.In, "the next step owns what this one waits for")
 		assert.Equal(t, s.In, d.Names()[i])
 	}
 	assert.ElementsMatch(t, []string{"a", "b", "c"}, d.Names())
 }
 
-// The processes of commands under locks have a session each.
-func TestWhatAParentProcessHoldsIsClaimed(t *testing.T) {
-	at := func(l []schema.Line, line, entry int, host string, pid int, since int64) {
-		e := &l[line].Entries[entry]
+// Each command under a lock has a session of its own.
+func TestClaimOfAParentProcessIsLinked(t *testing.T) {
+	at := func(all []schema.Queue, queue, entry int, host string, pid int, since int64) {
+		e := &all[queue].Entries[entry]
 		e.Host, e.PID, e.Since = host, pid, schema.At(time.Unix(since, 0))
 	}
 	for _, c := range []struct {
@@ -144,39 +144,38 @@ func TestWhatAParentProcessHoldsIsClaimed(t *testing.T) {
 		{"of the same process", "web-1", 10, 15, 0},
 		{"asked for after it", "web-1", 11, 5, 0},
 	} {
-		l := board(t, "a: P+ D[b]; b: Q+ C[a]")
-		at(l, 0, 0, "web-1", 10, 10)
-		at(l, 1, 1, c.host, c.pid, c.since)
-		at(l, 1, 0, "web-3", 20, 10)
-		at(l, 0, 1, "web-3", 21, 15)
+		all := queues(t, "a: P+ D[b]; b: Q+ C[a]")
+		at(all, 0, 0, "web-1", 10, 10)
+		at(all, 1, 1, c.host, c.pid, c.since)
+		at(all, 1, 0, "web-3", 20, 10)
+		at(all, 0, 1, "web-3", 21, 15)
 
-		assert.Len(t, Find(l), c.found, c.name)
+		assert.Len(t, Find(all), c.found, c.name)
 	}
-	l := board(t, "a: Ps+ Rs+ D[b]; b: Q+ C[a]")
+	all := queues(t, "a: Ps+ Rs+ D[b]; b: Q+ C[a]")
 	for i := range 2 {
-		at(l, 0, i, "web-1", 10+i, 10)
+		at(all, 0, i, "web-1", 10+i, 10)
 	}
-	at(l, 0, 2, "web-3", 21, 15)
-	at(l, 1, 0, "web-3", 20, 10)
-	at(l, 1, 1, "web-1", 12, 15)
-	assert.Empty(t, Find(l), "either may be the parent's")
+	at(all, 0, 2, "web-3", 21, 15)
+	at(all, 1, 0, "web-3", 20, 10)
+	at(all, 1, 1, "web-1", 12, 15)
+	assert.Empty(t, Find(all), "either may be the parent's")
 }
 
 func TestTwoCyclesAreTwo(t *testing.T) {
-	all := Find(board(t, "a: X+ Y[b]; b: Y+ X[a]; c: U+ V[d]; d: V+ U[c]"))
+	all := Find(queues(t, "a: X+ Y[b]; b: Y+ X[a]; c: U+ V[d]; d: V+ U[c]"))
 
 	assert.Len(t, all, 2)
 }
 
-// Whoever plays by the rules with mutexes is in a deadlock if and only if the
-// graph of who waits for whom has a cycle. This is looked for here in another way,
-// on lines that can come about.
-func TestWithMutexesItIsACycleOfTheGraph(t *testing.T) {
+// With mutexes alone there is a deadlock if and only if the wait-for graph has a
+// cycle. The test finds cycles in another way, on random queues that can come about.
+func TestMutexesAreDeadlockedIfAndOnlyIfThereIsACycle(t *testing.T) {
 	found := 0
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		callers, names := 2+r.IntN(5), 2+r.IntN(4)
-		queues := make([][]int, names)     // of callers
+		waiting := make([][]int, names)    // of callers, the holder first
 		holds := make([][]string, callers) // in the order of asking
 		asked := make([]string, callers)   // what it holds, when it asked
 		waits := make([]int, callers)      // for which lock
@@ -185,19 +184,19 @@ func TestWithMutexesItIsACycleOfTheGraph(t *testing.T) {
 		}
 		for range 20 {
 			c, n := r.IntN(callers), r.IntN(names)
-			if waits[c] >= 0 || len(queues[n]) > 0 && queues[n][0] == c {
+			if waits[c] >= 0 || len(waiting[n]) > 0 && waiting[n][0] == c {
 				continue
 			}
-			queues[n] = append(queues[n], c)
+			waiting[n] = append(waiting[n], c)
 			asked[c] = strings.Join(holds[c], ",")
-			if len(queues[n]) == 1 {
+			if len(waiting[n]) == 1 {
 				holds[c] = append(holds[c], string(rune('a'+n)))
 			} else {
 				waits[c] = n
 			}
 		}
-		var lines []string
-		for n, q := range queues {
+		var texts []string
+		for n, q := range waiting {
 			var text strings.Builder
 			text.WriteString(string(rune('a'+n)) + ":")
 			for i, c := range q {
@@ -208,17 +207,17 @@ func TestWithMutexesItIsACycleOfTheGraph(t *testing.T) {
 					text.WriteString("[" + asked[c] + "]")
 				}
 			}
-			lines = append(lines, text.String())
+			texts = append(texts, text.String())
 		}
 		cyclic := false
-		for c := range callers { // who waits has exactly one before it
+		for c := range callers { // a waiter waits for exactly one caller
 			at := c
 			for range callers + 1 {
 				if at < 0 || waits[at] < 0 {
 					at = -1
 					break
 				}
-				q := queues[waits[at]]
+				q := waiting[waits[at]]
 				for i := range q {
 					if q[i] == at {
 						at = q[i-1]
@@ -232,17 +231,17 @@ func TestWithMutexesItIsACycleOfTheGraph(t *testing.T) {
 			found++
 		}
 
-		got := Find(board(t, strings.Join(lines, "; ")))
+		got := Find(queues(t, strings.Join(texts, "; ")))
 
-		require.Equal(t, cyclic, len(got) > 0, "seed %d: %s", seed, strings.Join(lines, "; "))
+		require.Equal(t, cyclic, len(got) > 0, "seed %d: %s", seed, strings.Join(texts, "; "))
 	}
 	assert.Greater(t, found, 100, "too few were cycles")
 }
 
-func TestLongLinesTakeNoTime(t *testing.T) {
-	s := schema.NewLine("s")
+func TestLongQueuesAreQuick(t *testing.T) {
+	s := schema.NewQueue("s")
 	s.Limit = 4
-	m := schema.NewLine("m")
+	m := schema.NewQueue("m")
 	for i := range 2000 {
 		s.Entries = append(s.Entries, schema.Entry{State: schema.Waiter, Place: i + 1, Mode: "weighted", Weight: 1, Token: int64(i + 1)})
 		m.Entries = append(m.Entries, schema.Entry{State: schema.Waiter, Place: i + 1, Mode: "exclusive", Token: int64(i + 1)})
@@ -252,12 +251,12 @@ func TestLongLinesTakeNoTime(t *testing.T) {
 	}
 	m.Entries[0].State = schema.Holder
 
-	assert.Empty(t, Find([]schema.Line{s, m}))
+	assert.Empty(t, Find([]schema.Queue{s, m}))
 }
 
-func TestLinksAreWhatEntriesSayThatTheirOwnersHold(t *testing.T) {
+func TestLinksAreTheClaimsOfEntries(t *testing.T) {
 	var got []string
-	for _, l := range Links(board(t, "a: X+ Y[b]; b: Y+ Z[c] X[a]; c: Z+; d: W+ V[nothing]")) {
+	for _, l := range Links(queues(t, "a: X+ Y[b]; b: Y+ Z[c] X[a]; c: Z+; d: W+ V[nothing]")) {
 		got = append(got, fmt.Sprintf("%s owns %s, waits for %s", l.Owns.Session, l.In, l.For))
 	}
 

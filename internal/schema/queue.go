@@ -8,25 +8,25 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Describe makes a Line of a queue.
-func Describe(name string, limit int64, entries []session.Entry, now time.Time) Line {
-	l := NewLine(name)
-	l.Limit = limit
+// Describe returns the Queue of the entries that a session has read.
+func Describe(name string, limit int64, entries []session.Entry, now time.Time) Queue {
+	q := NewQueue(name)
+	q.Limit = limit
 	for _, e := range entries {
 		out := describe(e, now)
 		if out.State == Holder {
-			l.Holders++
+			q.Holders++
 			out.held(e, now)
 		} else {
-			l.Waiters++
-			l.OldestWait = max(l.OldestWait, out.Queued)
+			q.Waiters++
+			q.OldestWait = max(q.OldestWait, out.Queued)
 		}
-		if l.Kind == "" {
-			l.Kind = out.Kind
+		if q.Kind == "" {
+			q.Kind = out.Kind
 		}
-		l.Entries = append(l.Entries, out)
+		q.Entries = append(q.Entries, out)
 	}
-	return l
+	return q
 }
 
 func describe(e session.Entry, now time.Time) Entry {
@@ -43,19 +43,20 @@ func describe(e session.Entry, now time.Time) Entry {
 	return out
 }
 
-// held adds since when a holder holds, if that is known.
+// held sets when the hold began, if the entry records it.
 func (e *Entry) held(from session.Entry, now time.Time) {
 	if !from.Granted.IsZero() {
 		e.Granted, e.Held = At(from.Granted), ago(now, from.Granted)
 	}
 }
 
-// ago is how long ago a time is. Clocks of different machines may disagree.
+// ago returns how long ago t is. It is at least 0, because clocks of different machines
+// may disagree.
 func ago(now, t time.Time) Seconds {
 	return Seconds(max(now.Sub(t), 0).Truncate(time.Millisecond))
 }
 
-// Who names the owner of an entry for people: "web-2 pid 4121 (nightly)".
+// Who returns the owner of an entry as people read it: "web-2 pid 4121 (nightly)".
 func (e Entry) Who() string {
 	switch {
 	case e.Host == "" && e.Foreign:
@@ -66,12 +67,12 @@ func (e Entry) Who() string {
 	return who(e.Host, e.PID, e.Label)
 }
 
-// NewAsk describes an ask.
+// NewAsk returns the Ask of a yield request.
 func NewAsk(a session.Ask) Ask {
 	return Ask{Reason: a.Reason, Host: a.Host, PID: a.PID, Label: a.Label, Since: At(a.Since), Session: a.Session}
 }
 
-// Who names the one who asks for people.
+// Who returns the sender of a yield request as people read it.
 func (a Ask) Who() string {
 	if a.Host == "" {
 		return "session " + a.Session
