@@ -156,7 +156,7 @@ func (r *results) print(w io.Writer) {
 func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 	seeds := map[uint64]bool{}
 	var hits, clients, grants, operations, faults, lost, failed, starved int
-	var toll history.Toll
+	var toll history.ResourceCounts
 	for _, res := range rs {
 		if res.Hit() {
 			hits++

@@ -20,7 +20,7 @@ type tally struct {
 	unaimed     int            // the same of those that missed
 	faults      int
 	starved     int
-	resource    history.Toll
+	resource    history.ResourceCounts
 	clients     int
 	grants      int
 	operations  int
