@@ -14,7 +14,7 @@ import (
 func (d *Data) weight(s Service) string {
 	var rows []table.Row
 	for _, r := range d.weights {
-		if r.Store == s.Name {
+		if r.Service == s.Name {
 			rows = append(rows, moments(r)...)
 		}
 	}
