@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/report"
 )
 
-// about is what must be known of a run that begins now.
+// about returns the description of a run that begins now.
 func (c *campaign) about(ctx context.Context) *report.About {
 	return &report.About{
 		Service: c.service.name, Lock: c.lock, Commit: commit(ctx),
@@ -20,8 +20,8 @@ func (c *campaign) about(ctx context.Context) *report.About {
 	}
 }
 
-// commit is the one that is checked out here; "" if nobody can say. "go run" leaves
-// it out of the binary.
+// commit returns the commit that is checked out here, or "" if git fails. The binary
+// itself does not have it, because "go run" leaves it out.
 func commit(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output()
 	if err != nil {
@@ -30,8 +30,8 @@ func commit(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// busy is how busy the machine was in the last minutes. Only Linux tells.
-func busy() string {
+// loadAverage returns the load averages of the machine, or "unknown" if this is not Linux.
+func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(text))
 	if err != nil || len(fields) < 3 {

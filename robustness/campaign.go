@@ -23,8 +23,8 @@ type campaign struct {
 	seed     uint64
 	first    int64
 	out      string
-	anew     time.Duration
-	drawn    *drawing // instead of all that
+	restart  time.Duration // the flag -anew
+	drawn    *drawing      // if not nil, the program draws a report and runs no trials
 
 	svc     trial.Service
 	test    *trial.Test
@@ -33,7 +33,7 @@ type campaign struct {
 	since   time.Time // when the service was started
 }
 
-// errFailed says that the table tells what is wrong.
+// errFailed reports that the run has failed; the table shows why.
 var errFailed = errors.New("see the table")
 
 func (c *campaign) run(ctx context.Context) (err error) {
@@ -42,11 +42,11 @@ func (c *campaign) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.results.close()) }()
 	about := c.about(ctx)
-	if err := about.Write(c.out); err != nil { // a run may be killed
+	if err := about.Write(c.out); err != nil { // now, because the run may be killed
 		return err
 	}
 	defer func() {
-		about.Took, about.Load = time.Since(about.Began), busy()
+		about.Took, about.Load = time.Since(about.Began), loadAverage()
 		err = errors.Join(err, about.Write(c.out))
 	}()
 	if err := c.open(ctx); err != nil {
@@ -67,15 +67,15 @@ func (c *campaign) run(ctx context.Context) (err error) {
 		if !more || ctx.Err() != nil {
 			return c.report()
 		}
-		if c.anew > 0 && time.Since(c.since) > c.anew {
-			if err := c.start(ctx); err != nil {
+		if c.restart > 0 && time.Since(c.since) > c.restart {
+			if err := c.reopen(ctx); err != nil {
 				return errors.Join(err, c.report())
 			}
 		}
 	}
 }
 
-// close ends the service, if there is one: it may not have come up again.
+// close stops the service, if there is one: a restart may have failed.
 func (c *campaign) close() error {
 	if c.svc == nil {
 		return nil
@@ -93,7 +93,7 @@ func (c *campaign) open(ctx context.Context) (err error) {
 	}
 	c.svc = svc
 	if !slices.Contains(c.svc.Locks(), c.lock) {
-		return errors.Join(fmt.Errorf("there is no lock %q on %s, but %q", c.lock, c.service.name, c.svc.Locks()), c.close())
+		return errors.Join(fmt.Errorf("unknown lock %q; the locks on %s are %q", c.lock, c.service.name, c.svc.Locks()), c.close())
 	}
 	c.since = time.Now()
 	c.test = trial.New(c.svc, c.lock, c.seed)
@@ -105,7 +105,7 @@ func (c *campaign) open(ctx context.Context) (err error) {
 	c.kinds = slices.Concat(clients, servers)
 	for _, kind := range c.only {
 		if kind != trial.Soak && !slices.Contains(c.kinds, kind) {
-			return errors.Join(fmt.Errorf("there is no kind %q, but %q", kind, c.kinds), c.close())
+			return errors.Join(fmt.Errorf("unknown kind of fault %q; the kinds are %q", kind, c.kinds), c.close())
 		}
 	}
 	if len(c.only) > 0 {
@@ -114,8 +114,8 @@ func (c *campaign) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// pass plays one round of every kind that has not enough trials, and says whether
-// there is any for another pass. A service that is of no use any more is replaced.
+// pass runs one round of every kind that does not have enough trials, and reports whether
+// another pass is needed. If a round breaks the service, pass replaces it.
 func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, err error) {
 	for _, kind := range slices.Clone(c.kinds) {
 		select {
@@ -134,7 +134,7 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 			continue
 		}
 		if ctx.Err() != nil {
-			break // it was ended from outside, and shows nothing
+			break // the run was interrupted, so this round shows nothing
 		}
 		err := c.results.add(rs)
 		if broken != nil {
@@ -148,27 +148,27 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 	return more, c.mixed(ctx)
 }
 
-// replace starts the service anew.
+// replace records why the service is useless, and starts another one.
 func (c *campaign) replace(ctx context.Context, why error) error {
 	c.results.broken = append(c.results.broken, why)
 	fmt.Fprintf(os.Stderr, "robustness: a new cluster, because of %v\n", why)
-	return c.start(ctx)
+	return c.reopen(ctx)
 }
 
-// start starts the service anew, and draws other scripts from now on: the first
-// ones have been played.
-func (c *campaign) start(ctx context.Context) error {
+// reopen stops the service and starts another one. The seed changes, so that the new
+// service does not run the same scripts again.
+func (c *campaign) reopen(ctx context.Context) error {
 	c.seed++
 	return errors.Join(c.close(), c.open(ctx))
 }
 
-// mixed is the mixed work at the end of a pass.
+// mixed runs the mixed work at the end of a pass.
 func (c *campaign) mixed(ctx context.Context) error {
 	if c.soak == 0 || ctx.Err() != nil || len(c.only) > 0 && !slices.Contains(c.only, trial.Soak) {
-		return nil //nolint:nilerr // a run that was ended is reported as far as it went
+		return nil //nolint:nilerr // an interrupted run is reported as far as it went
 	}
 	r, err := c.test.Soak(ctx, c.soak)
-	if err == nil && ctx.Err() == nil { // one that was ended from outside shows nothing
+	if err == nil && ctx.Err() == nil { // an interrupted soak shows nothing
 		err = c.results.add([]*trial.Result{r})
 	}
 	return err
@@ -193,7 +193,7 @@ func (c *campaign) round(ctx context.Context, kind string, n int) ([]*trial.Resu
 	return rs, err
 }
 
-// report prints the table, and says whether the run has failed.
+// report prints the table, and returns errFailed if the run has failed.
 func (c *campaign) report() error {
 	c.results.print(os.Stdout)
 	if c.results.missed() > 0 || len(c.results.broken) > 0 || c.lock == trial.Ours && c.results.violated() > 0 {

@@ -16,62 +16,62 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// hollow is a service on which nothing can be played.
-type hollow struct {
+// emptyService is a service without any kinds of faults.
+type emptyService struct {
 	trial.Service
 	closed *int
 }
 
-func (hollow) Locks() []string { return []string{trial.Ours} }
+func (emptyService) Locks() []string { return []string{trial.Ours} }
 
-func (hollow) Client(context.Context, string, ...int) (trial.Client, error) {
-	return hollowClient{}, nil
+func (emptyService) Client(context.Context, string, ...int) (trial.Client, error) {
+	return emptyClient{}, nil
 }
 
-func (h hollow) Close() error {
-	*h.closed++
+func (s emptyService) Close() error {
+	*s.closed++
 	return nil
 }
 
-type hollowClient struct{ trial.Client }
+type emptyClient struct{ trial.Client }
 
-func (hollowClient) Kinds() []string { return nil }
-func (hollowClient) Close() error    { return nil }
+func (emptyClient) Kinds() []string { return nil }
+func (emptyClient) Close() error    { return nil }
 
-// TestAServiceIsStartedAnewWithOtherScripts replaces one that has served for long,
-// and then one whose successor does not come up.
-func TestAServiceIsStartedAnewWithOtherScripts(t *testing.T) {
+// TestReopenChangesTheSeed replaces a service, and then one whose successor does not
+// start.
+func TestReopenChangesTheSeed(t *testing.T) {
 	closed, started, broken := 0, 0, error(nil)
-	c := &campaign{lock: trial.Ours, seed: 7, service: service{name: "hollow", start: func(context.Context) (trial.Service, error) {
+	c := &campaign{lock: trial.Ours, seed: 7, service: service{name: "empty", start: func(context.Context) (trial.Service, error) {
 		started++
-		return hollow{closed: &closed}, broken
+		return emptyService{closed: &closed}, broken
 	}}}
 	require.NoError(t, c.open(t.Context()))
 	first := c.test
 
-	require.NoError(t, c.start(t.Context()))
+	require.NoError(t, c.reopen(t.Context()))
 	assert.Equal(t, 2, started)
 	assert.Equal(t, 1, closed)
 	assert.Equal(t, uint64(8), c.seed)
 	assert.NotSame(t, first, c.test)
 
-	broken = errors.New("no room")
-	require.ErrorIs(t, c.start(t.Context()), broken)
+	broken = errors.New("cannot start")
+	require.ErrorIs(t, c.reopen(t.Context()), broken)
 	require.NoError(t, c.close())
 	assert.Equal(t, 2, closed, "nothing is closed twice")
 }
 
-// TestARunNotesWhatItWas ends before it has begun to play.
-func TestARunNotesWhatItWas(t *testing.T) {
-	broken := errors.New("no room")
-	c := &campaign{lock: trial.Ours, out: t.TempDir(), service: service{name: "hollow", start: func(context.Context) (trial.Service, error) {
+// TestFailedRunIsDescribed has a run whose service does not start.
+func TestFailedRunIsDescribed(t *testing.T) {
+	broken := errors.New("cannot start")
+	c := &campaign{lock: trial.Ours, out: t.TempDir(), service: service{name: "empty", start: func(context.Context) (trial.Service, error) {
 		return nil, broken
 	}}}
 	began := time.Now().Truncate(time.Second)
 
 	require.ErrorIs(t, c.run(t.Context()), broken)
 
-	text, err := os.ReadFile(filepath.Join(c.out, "hollow-fairlock.about.json"))
+	text, err := os.ReadFile(filepath.Join(c.out, "empty-fairlock.about.json"))
 	require.NoError(t, err)
 	var about report.About
 	require.NoError(t, json.Unmarshal(text, &about))

@@ -13,13 +13,13 @@ import (
 	"github.com/fairlock/fairlock/robustness/report"
 )
 
-// drawing is what -report does.
+// drawing is the work of -report.
 type drawing struct {
 	folders []string
 	page    string
 }
 
-// reported are the services in a report.
+// reported returns the services in a report.
 func reported() []report.Service {
 	return []report.Service{
 		{Name: onetcd.Name, Title: "etcd", Peers: []string{onetcd.Stock}},
@@ -30,8 +30,8 @@ func reported() []report.Service {
 	}
 }
 
-// write draws the tables into the page and the plot beside it, or prints the
-// tables if there is no page.
+// write draws the tables into the page, and the plot into a file next to it. If there is
+// no page, it prints the tables.
 func (d *drawing) write(out, progress io.Writer) error {
 	data, err := report.Read(d.folders)
 	if err != nil {

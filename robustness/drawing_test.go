@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReportDrawsIntoThePage draws the made-up results of package report.
-func TestReportDrawsIntoThePage(t *testing.T) {
+// TestReportIsDrawnIntoThePage draws the made-up results of package report.
+func TestReportIsDrawnIntoThePage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "reliability.md")
 	require.NoError(t, os.WriteFile(page, []byte("by hand\n<!-- robustness:begin -->\n<!-- robustness:end -->\nby hand too\n"), 0o600))
 	c, err := parse([]string{"-page", page, "-report", "report/testdata/one", "report/testdata/two"})
@@ -29,8 +29,7 @@ func TestReportDrawsIntoThePage(t *testing.T) {
 	assert.Contains(t, progress.String(), "not read: one/etcd-fairlock.jsonl: line 11")
 }
 
-// TestReportLeavesAPageWithoutMarks has nowhere to draw.
-func TestReportLeavesAPageWithoutMarks(t *testing.T) {
+func TestReportDoesNotChangeAPageWithoutMarks(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(page, []byte("by hand\n"), 0o600))
 
@@ -42,7 +41,7 @@ func TestReportLeavesAPageWithoutMarks(t *testing.T) {
 	assert.Equal(t, "by hand\n", string(is))
 }
 
-func TestReportPrintsWithoutAPage(t *testing.T) {
+func TestReportIsPrintedWithoutAPage(t *testing.T) {
 	var out bytes.Buffer
 
 	require.NoError(t, (&drawing{folders: []string{"report/testdata/one"}}).write(&out, &bytes.Buffer{}))
@@ -50,7 +49,7 @@ func TestReportPrintsWithoutAPage(t *testing.T) {
 	assert.Contains(t, out.String(), "## Compared with the peers on etcd")
 }
 
-func TestFoldersAreForReportsOnly(t *testing.T) {
+func TestFoldersNeedReportFlag(t *testing.T) {
 	_, err := parse([]string{"some/folder"})
 
 	assert.ErrorContains(t, err, "-report")

@@ -8,5 +8,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// verify runs the tests, and looks for goroutines that they have left.
+// verify runs the tests, and fails if they leave goroutines.
 func verify(m *testing.M) { goleak.VerifyTestMain(m) }

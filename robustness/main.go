@@ -10,25 +10,25 @@
 //	go -C robustness run . -on zookeeper -each 300 -out DIR       # hours
 //	go -C robustness run . -page "$PWD/docs/reliability.md" -report DIR
 //
-// A trial is one lock with a holder, waiters and one fault. The command plays
-// rounds of trials at the same time, of one kind of fault after another, until each
-// kind has -each trials or -duration is over. It writes every trial as a line of
-// JSON into the folder -out, and prints a table. It exits with 1 if Fairlock broke
-// a promise, or if a fault was not seen to be in effect. The trials of a peer's lock
-// are only counted. With -report it plays nothing, and draws the results in folders
-// into a page.
+// A trial is one lock with a holder, waiters and one fault. The command runs rounds
+// of one kind of fault after another, until each kind has -each trials or -duration
+// is over. The trials of a round run at the same time. The command writes every trial
+// as a line of JSON into the folder -out, and prints a table. It exits with 1 if
+// Fairlock broke a promise, or if a fault was not seen to be in effect. Violations of
+// a peer's lock are only counted. With -report it runs no trials, and draws the
+// results in folders into a page.
 //
-// # Play a trial again
+// # Repeat a trial
 //
-// For every trial that failed the command writes all that was recorded into -out,
-// with a picture of what the model refuses, and prints the command that plays the
-// trial's round again:
+// For every trial that failed, the command writes the whole record into -out, with a
+// picture of what the model refuses. It prints the command that repeats the trial's
+// round:
 //
 //	go -C robustness run . -on etcd -lock fairlock -kinds holder-cut -seed 7 -round 3
 //
-// The kind, the seed and the number of the round draw the same scripts. Servers and
-// clients do not take the same time twice, so several rounds may be needed: -each
-// sets how many trials are played, in this round and those after it.
+// The kind, the seed and the number of the round give the same scripts. The timing of
+// servers and clients is never the same twice, so several rounds may be needed: -each
+// sets the number of trials, in this round and those after it.
 package main
 
 import (
@@ -49,7 +49,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// service is one that locks can be tried on.
+// service is a service that locks can be tested on.
 type service struct {
 	name  string
 	start func(context.Context) (trial.Service, error)
@@ -63,7 +63,7 @@ func services() []service {
 	}
 }
 
-// openers are what client processes need.
+// openers returns the function that client processes use on each service.
 func openers() map[string]trial.Opener {
 	all := map[string]trial.Opener{}
 	for _, s := range services() {
@@ -82,7 +82,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is main with an exit code.
+// run runs the command, and returns its exit code.
 func run(ctx context.Context, args []string) int {
 	c, err := parse(args)
 	switch {
@@ -108,17 +108,17 @@ func parse(args []string) (*campaign, error) {
 	flags := flag.NewFlagSet("robustness", flag.ContinueOnError)
 	flags.StringVar(&on, "on", onetcd.Name, "the service")
 	flags.StringVar(&c.lock, "lock", trial.Ours, "the lock: "+trial.Ours+", or a peer's")
-	flags.DurationVar(&c.duration, "duration", 0, "begin no round after this; 0 for no limit")
-	flags.IntVar(&c.each, "each", 20, "trials of each kind that have to hit")
-	flags.IntVar(&c.parallel, "parallel", 20, "trials at the same time")
-	flags.DurationVar(&c.soak, "soak", time.Minute, "length of the mixed work that each pass over the kinds ends with; 0 for none")
-	flags.StringVar(&kinds, "kinds", "", "the kinds of faults, with commas; all if empty")
-	flags.Uint64Var(&c.seed, "seed", rand.Uint64(), "what the scripts are drawn from") //nolint:gosec // scripts, not secrets
-	flags.Int64Var(&c.first, "round", 1, "the number of the first round of each kind, to play one again")
+	flags.DurationVar(&c.duration, "duration", 0, "begin no round after this time; 0 for no limit")
+	flags.IntVar(&c.each, "each", 20, "how many trials of each kind to run")
+	flags.IntVar(&c.parallel, "parallel", 20, "how many trials run at the same time")
+	flags.DurationVar(&c.soak, "soak", time.Minute, "how long the mixed work at the end of each pass over the kinds takes; 0 for none")
+	flags.StringVar(&kinds, "kinds", "", "the kinds of faults, separated by commas; all if empty")
+	flags.Uint64Var(&c.seed, "seed", rand.Uint64(), "the seed of the scripts") //nolint:gosec // scripts, not secrets
+	flags.Int64Var(&c.first, "round", 1, "the number of the first round of each kind, to repeat that round")
 	flags.StringVar(&c.out, "out", filepath.Join(os.TempDir(), "robustness"), "the folder for results")
-	flags.DurationVar(&c.anew, "anew", 30*time.Minute, "start the service anew after the pass in which this has gone by: ZooKeeper keeps all logs; 0 for never")
-	flags.BoolVar(&drawn, "report", false, "play nothing, and draw the results in the folders that are the arguments")
-	flags.StringVar(&page, "page", "", "with -report: the page to draw in, which has a plot beside it; prints if empty")
+	flags.DurationVar(&c.restart, "anew", 30*time.Minute, "replace the service at the end of a pass if it has run for longer, because ZooKeeper keeps all logs; 0 for never")
+	flags.BoolVar(&drawn, "report", false, "run no trials, and draw the results in the folders that are the arguments")
+	flags.StringVar(&page, "page", "", "with -report: the page to draw into, with the plot in a file next to it; if empty, print the tables")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func parse(args []string) (*campaign, error) {
 		return c, nil
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("there are no arguments beside flags without -report: %q", flags.Args())
+		return nil, fmt.Errorf("unexpected arguments without -report: %q", flags.Args())
 	}
 	if kinds != "" {
 		c.only = strings.Split(kinds, ",")
@@ -138,5 +138,5 @@ func parse(args []string) (*campaign, error) {
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no service %q", on)
+	return nil, fmt.Errorf("unknown service %q", on)
 }

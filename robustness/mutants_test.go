@@ -17,11 +17,12 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// verify runs the tests. With a failpoint on, goroutines may be left.
+// verify runs the tests. It does not check for goroutines, because failpoints may leave
+// some.
 func verify(m *testing.M) { os.Exit(m.Run()) }
 
-// TestAimedFaultsFindPlantedDefects turns on failpoints, and asserts that few
-// trials of the kind that aims at each find it, on real servers.
+// TestAimedFaultsFindPlantedDefects enables one failpoint after another. A few trials of
+// the kind of fault that is aimed at it must find it, on real servers.
 func TestAimedFaultsFindPlantedDefects(t *testing.T) {
 	defer failpoint.Disable()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -41,8 +42,8 @@ func TestAimedFaultsFindPlantedDefects(t *testing.T) {
 		{failpoint.NoRecheck, "waiter-entry-deleted", 12, "S4"},
 		{failpoint.PredecessorGone, "waiter-entry-deleted", 12, "S1"},
 		{failpoint.NoLeaveOnCancel, "lost-watch", 12, "S5"},
-		{failpoint.ReaderPasses, "leader-moved", 48, "S4"}, // few of them have readers and writers in line
-		{failpoint.TokenByClock, "leader-moved", 12, "S4"}, // it is of an entry that the store has never had
+		{failpoint.ReaderPasses, "leader-moved", 48, "S4"}, // few trials have readers and writers in the queue
+		{failpoint.TokenByClock, "leader-moved", 12, "S4"}, // the token is that of an entry that never existed
 	} {
 		t.Run(c.point.String(), func(t *testing.T) {
 			failpoint.Enable(c.point)

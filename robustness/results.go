@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// results are those of all trials, and a folder that they are written to.
+// results has the results of all trials, and writes them into a folder.
 type results struct {
 	folder string
 	file   *os.File
 	lines  *json.Encoder
 	kinds  []string // in the order in which they came
 	of     map[string][]*trial.Result
-	broken []error // what made a cluster useless
+	broken []error // the reasons why clusters became useless
 }
 
 func newResults(folder, service, lock string) (*results, error) {
@@ -39,7 +39,7 @@ func newResults(folder, service, lock string) (*results, error) {
 
 func (r *results) close() error { return r.file.Close() }
 
-// add writes down results, and the histories of those that failed.
+// add writes results into the folder, and the histories of the trials that failed.
 func (r *results) add(rs []*trial.Result) error {
 	for _, res := range rs {
 		err := r.lines.Encode(res)
@@ -56,10 +56,10 @@ func (r *results) add(rs []*trial.Result) error {
 			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Line, res.Recipe, res.Missed)
 		}
 		if len(res.Violations) > 0 || !res.Hit() {
-			fmt.Fprintf(os.Stderr, "  to play its round again: go -C robustness run . -on %s -lock '%s' -kinds %s -seed %d -round %d\n",
+			fmt.Fprintf(os.Stderr, "  to repeat its round: go -C robustness run . -on %s -lock '%s' -kinds %s -seed %d -round %d\n",
 				res.Service, res.Lock, res.Kind, res.Seed, res.Round)
 		}
-		res.History = nil // four hours are long
+		res.History = nil // a long run would need too much memory
 		r.keep(res.Kind, []*trial.Result{res})
 	}
 	return nil
@@ -73,8 +73,8 @@ func (r *results) keep(kind string, rs []*trial.Result) {
 	r.of[kind] = append(r.of[kind], rs...)
 }
 
-// tried is how many trials of a kind there were. One that missed is not made up
-// for: it fails the run.
+// tried returns how many trials of a kind there were. A trial that missed counts too: it
+// is not repeated, because it fails the run.
 func (r *results) tried(kind string) int { return len(r.of[kind]) }
 
 func (r *results) count(f func(*trial.Result) bool) (n int) {
@@ -109,7 +109,7 @@ func violating(rs []*trial.Result, property string) (n int) {
 	return n
 }
 
-// worst is the worst of a figure; "" if there is none.
+// worst returns the worst of a figure, or "" if no trial has it.
 func worst(rs []*trial.Result, f trial.Figure) string {
 	var all []time.Duration
 	for _, res := range rs {
@@ -127,7 +127,7 @@ func worst(rs []*trial.Result, f trial.Figure) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// print prints a table, in which every number under a property is one of trials.
+// print prints a table. The numbers under a property count trials with a violation of it.
 func (r *results) print(w io.Writer) {
 	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return, trial.Leaderless, trial.Stalled}
 	t := table.NewWriter()
@@ -156,7 +156,7 @@ func (r *results) print(w io.Writer) {
 func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 	seeds := map[uint64]bool{}
 	var hits, clients, grants, operations, faults, lost, failed, starved int
-	var toll history.Toll
+	var resources history.ResourceCounts
 	for _, res := range rs {
 		if res.Hit() {
 			hits++
@@ -164,7 +164,7 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 		if res.Starved {
 			starved++
 		}
-		toll = toll.Plus(res.Resource)
+		resources = resources.Plus(res.Resource)
 		seeds[res.Seed] = true
 		clients += res.Clients
 		faults += res.Faults
@@ -180,5 +180,5 @@ func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {
 	for _, f := range figures {
 		row = append(row, worst(rs, f))
 	}
-	return append(row, len(seeds), clients, grants, operations, faults, lost, failed, starved, toll.Refused, toll.Unfenced)
+	return append(row, len(seeds), clients, grants, operations, faults, lost, failed, starved, resources.Refused, resources.Unfenced)
 }

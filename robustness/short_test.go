@@ -27,19 +27,19 @@ func TestMain(m *testing.M) {
 	verify(m)
 }
 
-// known is a defect of a peer's, which must be found in the same way in which ours
-// would be: a kind of fault, and how many trials find it at least once.
-type known struct {
+// knownDefect is a defect of a peer's lock. Trials of this kind of fault must find it at
+// least once, in the same way in which they would find one of Fairlock's.
+type knownDefect struct {
 	lock, kind string
 	trials     int
 }
 
-// TestAFewTrialsOfEveryKind plays a few trials of every kind: Fairlock's keep all promises,
-// and the peers' known defects are found.
+// TestAFewTrialsOfEveryKind runs a few trials of every kind. Fairlock must keep all
+// promises, and the trials must find the peers' known defects.
 func TestAFewTrialsOfEveryKind(t *testing.T) {
-	defects := map[string]known{
+	defects := map[string]knownDefect{
 		onetcd.Name: {onetcd.Stock, "holder-cut", 12},
-		onzk.Name:   {onzk.Stock, "waiter-entry-deleted", 4}, // whoever waits behind takes it for a release
+		onzk.Name:   {onzk.Stock, "waiter-entry-deleted", 4}, // the next waiter takes the deletion for a release
 	}
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {
@@ -53,14 +53,14 @@ func TestAFewTrialsOfEveryKind(t *testing.T) {
 	}
 }
 
-func fewTrials(ctx context.Context, t *testing.T, svc trial.Service, defect known) {
+func fewTrials(ctx context.Context, t *testing.T, svc trial.Service, defect knownDefect) {
 	const seed = 1
 	ours, theirs := trial.New(svc, trial.Ours, seed), trial.New(svc, defect.lock, seed)
 	clients, servers, err := ours.Kinds(ctx)
 	require.NoError(t, err)
 	rs := &results{of: map[string][]*trial.Result{}}
 	var mu sync.Mutex
-	play := func(kind string, n int) {
+	round := func(kind string, n int) {
 		got, err := ours.Round(ctx, kind, n)
 		mu.Lock()
 		defer mu.Unlock()
@@ -70,13 +70,13 @@ func fewTrials(ctx context.Context, t *testing.T, svc trial.Service, defect know
 		assert.NoError(t, err)
 		rs.keep(kind, got)
 	}
-	room := make(chan struct{}, 3) // kinds at the same time
+	slots := make(chan struct{}, 3) // kinds at the same time
 	var all sync.WaitGroup
 	for _, kind := range clients {
 		all.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			play(kind, 3)
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			round(kind, 3)
 		})
 	}
 	var peers []*trial.Result
@@ -87,7 +87,7 @@ func fewTrials(ctx context.Context, t *testing.T, svc trial.Service, defect know
 	})
 	all.Wait()
 	for _, kind := range servers {
-		play(kind, 4)
+		round(kind, 4)
 	}
 
 	for _, kind := range slices.Concat(clients, servers) {

@@ -10,40 +10,39 @@ type Touch struct {
 	Shared  bool  // the hold is shared
 	Write   bool
 	Value   int64 // that was read, or written
-	Refused bool  // because of the token; a read that was refused tells no value
+	Refused bool  // because of the token; a read that was refused has no value
 }
 
-// Toll is what became of a resource, and what would have become of it if it had
-// let everybody in.
-type Toll struct {
+// ResourceCounts counts the touches of a resource, and the updates that were lost: with
+// its fence, and at least how many without one.
+type ResourceCounts struct {
 	Accepted, Refused int
 	Writes            int   // that were accepted
-	Lost              int64 // updates that were accepted and are not in the end
+	Lost              int64 // updates that were accepted and are not in the final value
 	Unfenced          int64 // updates that would have been lost without a fence, at least
 }
 
-// Plus adds up two resources.
-func (t Toll) Plus(u Toll) Toll {
-	return Toll{t.Accepted + u.Accepted, t.Refused + u.Refused, t.Writes + u.Writes, t.Lost + u.Lost, t.Unfenced + u.Unfenced}
+// Plus adds up the counts of two resources.
+func (t ResourceCounts) Plus(u ResourceCounts) ResourceCounts {
+	return ResourceCounts{t.Accepted + u.Accepted, t.Refused + u.Refused, t.Writes + u.Writes, t.Lost + u.Lost, t.Unfenced + u.Unfenced}
 }
 
-// Fence judges S3 at one resource, whose touches are in the order in which it took
-// them: it takes a token if that is not lower than the highest that it has seen,
-// reads included, and no other; and of the updates that it takes none is lost. A
-// shared token has to be not lower than the highest exclusive one.
+// Fence judges S3 at one resource, whose touches are in the order in which it handled
+// them. The resource must accept an exclusive token if and only if it is at least the
+// highest that it has seen, reads included. It must accept a shared token if and only
+// if it is at least the highest exclusive one. No accepted update may be lost.
 //
-// An update is lost if it was made of a value that was not the newest. What a
-// resource without a fence would have lost is counted from the same touches. A
-// holder that was refused when it read did not write, and might have: so it is at
-// least so much.
-func Fence(resource string, touches []Touch) ([]Violation, Toll) {
+// An update is lost if it was computed from a value that was not the newest. The same
+// touches show what a resource without a fence would have lost. That is a lower bound:
+// a holder whose read was refused did not write, and might have.
+func Fence(resource string, touches []Touch) ([]Violation, ResourceCounts) {
 	f := &fence{resource: resource, read: make(map[holder]int64)}
 	for i := range touches {
-		f.take(&touches[i])
+		f.touch(&touches[i])
 	}
-	f.toll.Lost = int64(f.toll.Writes) - f.value
-	f.toll.Unfenced = f.tried - f.open
-	return f.found, f.toll
+	f.counts.Lost = int64(f.counts.Writes) - f.value
+	f.counts.Unfenced = f.tried - f.open
+	return f.found, f.counts
 }
 
 type holder struct {
@@ -51,43 +50,43 @@ type holder struct {
 	token  int64
 }
 
-// fence is a resource under examination.
+// fence is the check of one resource.
 type fence struct {
 	resource  string
 	exclusive int64 // the highest token of each kind
 	shared    int64
 	value     int64
 
-	open  int64            // the value, had all been let in
-	read  map[holder]int64 // what each would have read then
-	tried int64
+	open  int64            // the value of a resource without a fence
+	read  map[holder]int64 // the value that each holder would have read there
+	tried int64            // writes, refused ones included
 
-	toll  Toll
-	found []Violation
+	counts ResourceCounts
+	found  []Violation
 }
 
 func (f *fence) report(format string, args ...any) {
 	f.found = append(f.found, Violation{"S3", "fence", f.resource, fmt.Sprintf(format, args...)})
 }
 
-// take is one touch.
-func (f *fence) take(t *Touch) {
-	f.letIn(t)
+// touch judges one touch.
+func (f *fence) touch(t *Touch) {
+	f.unfenced(t)
 	highest := f.exclusive
 	if !t.Shared {
 		highest = max(highest, f.shared)
 	}
 	switch old := t.Token < highest && t.Token != 0; {
 	case old && !t.Refused:
-		f.report("client %d was let in with the token %d, after %d", t.Client, t.Token, highest)
+		f.report("client %d was accepted with the token %d, after %d", t.Client, t.Token, highest)
 	case !old && t.Refused:
-		f.report("client %d was refused with the token %d, and the highest was %d", t.Client, t.Token, highest)
+		f.report("client %d was refused with the token %d, but the highest was %d", t.Client, t.Token, highest)
 	}
 	if t.Refused {
-		f.toll.Refused++
+		f.counts.Refused++
 		return
 	}
-	f.toll.Accepted++
+	f.counts.Accepted++
 	if t.Shared {
 		f.shared = max(f.shared, t.Token)
 	} else {
@@ -95,24 +94,24 @@ func (f *fence) take(t *Touch) {
 	}
 	switch {
 	case !t.Write && t.Value != f.value:
-		f.report("client %d read %d, and the last that was written is %d", t.Client, t.Value, f.value)
+		f.report("client %d read %d, but the last value written is %d", t.Client, t.Value, f.value)
 	case t.Write && t.Value != f.value+1:
 		f.report("client %d (token %d) wrote %d over %d: %d updates are lost", t.Client, t.Token, t.Value, f.value, max(f.value+1-t.Value, 1))
 	}
 	if t.Write {
-		f.toll.Writes++
+		f.counts.Writes++
 		f.value = t.Value
 	}
 }
 
-// letIn plays a touch on a resource without a fence.
-func (f *fence) letIn(t *Touch) {
-	who := holder{t.Client, t.Token}
+// unfenced applies a touch to a resource without a fence.
+func (f *fence) unfenced(t *Touch) {
+	h := holder{t.Client, t.Token}
 	if !t.Write {
-		f.read[who] = f.open
+		f.read[h] = f.open
 		return
 	}
 	f.tried++
-	f.open = f.read[who] + 1
-	f.read[who] = f.open // it goes on from what it wrote
+	f.open = f.read[h] + 1
+	f.read[h] = f.open // the next write of this holder continues from here
 }

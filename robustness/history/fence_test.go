@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// counter is a resource that checks tokens, or does not.
+// counter is a resource that checks tokens, unless it is open.
 type counter struct {
 	open    bool
 	highest int64
@@ -20,7 +20,7 @@ type counter struct {
 	touches []history.Touch
 }
 
-// touch is what a holder does: it reads, or writes one more than it has read.
+// touch reads for a holder, or writes one more than the holder has read.
 func (c *counter) touch(client int, token int64, write bool) {
 	t := history.Touch{Client: client, Token: token, Write: write, Refused: token < c.highest && !c.open}
 	switch {
@@ -38,8 +38,8 @@ func (c *counter) touch(client int, token int64, write bool) {
 	c.touches = append(c.touches, t)
 }
 
-// touched is what holders do of whom some sleep between reading and writing while
-// the next one is granted.
+// touched returns the touches of 60 holders in turn. Some of them sleep between reading
+// and writing, while the next ones are granted.
 func touched(seed uint64, open bool) []history.Touch {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	c := &counter{open: open, read: make(map[int64]int64)}
@@ -59,7 +59,7 @@ func touched(seed uint64, open bool) []history.Touch {
 	return c.touches
 }
 
-func TestFenceFindsWhatItShould(t *testing.T) {
+func TestFenceFindsPlantedDefects(t *testing.T) {
 	accepted := func(t history.Touch) bool { return !t.Refused }
 	for _, c := range []struct {
 		name  string
@@ -70,12 +70,12 @@ func TestFenceFindsWhatItShould(t *testing.T) {
 			all[i].Value--
 			return all
 		}},
-		{"stale write let in", func(all []history.Touch) []history.Touch {
+		{"stale write accepted", func(all []history.Touch) []history.Touch {
 			i := slices.IndexFunc(all, func(t history.Touch) bool { return t.Refused })
 			all[i].Refused = false
 			return all
 		}},
-		{"stale read let in", func(all []history.Touch) []history.Touch {
+		{"stale read accepted", func(all []history.Touch) []history.Touch {
 			return append(all, history.Touch{Client: 1, Token: 1, Value: valueOf(all)})
 		}},
 		{"reads do not raise the fence", func(all []history.Touch) []history.Touch {
@@ -104,7 +104,7 @@ func TestFenceFindsWhatItShould(t *testing.T) {
 	}
 }
 
-// valueOf is what was written last.
+// valueOf returns the last value that was written.
 func valueOf(all []history.Touch) int64 {
 	for _, t := range slices.Backward(all) {
 		if t.Write && !t.Refused {
@@ -114,25 +114,25 @@ func valueOf(all []history.Touch) int64 {
 	return 0
 }
 
-func TestFenceCountsWhatAnOpenResourceLoses(t *testing.T) {
+func TestFenceCountsUpdatesThatAnOpenResourceLoses(t *testing.T) {
 	refused := 0
 	for seed := range uint64(200) {
 		fenced := touched(seed, false)
 		open := touched(seed, true)
 
-		found, toll := history.Fence("fenced", fenced)
+		found, counts := history.Fence("fenced", fenced)
 		_, really := history.Fence("open", open)
 
 		require.Empty(t, found, "seed %d", seed)
-		require.Zero(t, toll.Lost)
-		refused += toll.Refused
-		require.Equal(t, really.Lost, toll.Unfenced, "seed %d", seed)
+		require.Zero(t, counts.Lost)
+		refused += counts.Refused
+		require.Equal(t, really.Lost, counts.Unfenced, "seed %d", seed)
 	}
 	require.NotZero(t, refused)
 }
 
 func TestSharedTokensMayComeInAnyOrder(t *testing.T) {
-	found, toll := history.Fence("counter", []history.Touch{
+	found, counts := history.Fence("counter", []history.Touch{
 		{Client: 1, Token: 4},
 		{Client: 1, Token: 4, Write: true, Value: 1},
 		{Client: 2, Token: 9, Shared: true, Value: 1},
@@ -144,12 +144,12 @@ func TestSharedTokensMayComeInAnyOrder(t *testing.T) {
 	})
 
 	assert.Empty(t, found)
-	assert.Equal(t, history.Toll{Accepted: 6, Refused: 2, Writes: 2}, toll)
+	assert.Equal(t, history.ResourceCounts{Accepted: 6, Refused: 2, Writes: 2}, counts)
 }
 
 // Without tokens nothing is refused, and updates are lost.
 func TestLostUpdatesWithoutTokens(t *testing.T) {
-	found, toll := history.Fence("counter", []history.Touch{
+	found, counts := history.Fence("counter", []history.Touch{
 		{Client: 1, Value: 0},
 		{Client: 2, Value: 0},
 		{Client: 2, Write: true, Value: 1},
@@ -157,5 +157,5 @@ func TestLostUpdatesWithoutTokens(t *testing.T) {
 	})
 
 	assert.Len(t, found, 1)
-	assert.Equal(t, history.Toll{Accepted: 4, Writes: 2, Lost: 1, Unfenced: 1}, toll)
+	assert.Equal(t, history.ResourceCounts{Accepted: 4, Writes: 2, Lost: 1, Unfenced: 1}, counts)
 }

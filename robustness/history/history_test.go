@@ -10,26 +10,26 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// verdicts are what each oracle says about a record.
+// verdicts returns the violations that each oracle finds in a record.
 func verdicts(r record) map[string][]history.Violation {
-	swept, _ := history.Sweep([]history.Line{r.line}, r.attempts, bound, r.until)
+	swept, _ := history.Sweep([]history.Queue{r.queue}, r.attempts, bound, r.until)
 	return map[string][]history.Violation{
-		"model":  history.Model([]history.Line{r.line}, r.attempts, 10*time.Second),
+		"model":  history.Model([]history.Queue{r.queue}, r.attempts, 10*time.Second),
 		"sweep":  swept,
-		"replay": history.Replay(r.line, r.changes, r.attempts, grace),
+		"replay": history.Replay(r.queue, r.changes, r.attempts, grace),
 	}
 }
 
-func TestWhatIsRightIsAccepted(t *testing.T) {
-	for _, line := range lines() {
+func TestCorrectHistoriesAreAccepted(t *testing.T) {
+	for _, queue := range queues() {
 		for seed := range uint64(15) {
-			for _, anonymous := range []bool{false, true} {
-				name := fmt.Sprintf("%s, seed %d, no tokens %t", line.Name, seed, anonymous)
-				if anonymous && line.Recipe == history.Reentrant {
-					continue // what is nested is known by its token
+			for _, noTokens := range []bool{false, true} {
+				name := fmt.Sprintf("%s, seed %d, no tokens %t", queue.Name, seed, noTokens)
+				if noTokens && queue.Recipe == history.Reentrant {
+					continue // only the token shows which hold another is nested in
 				}
 
-				r := play(line, seed, shape{clients: 8, attempts: 200, harm: 0.2, anonymous: anonymous})
+				r := simulate(queue, seed, options{clients: 8, attempts: 200, faultRate: 0.2, noTokens: noTokens})
 
 				for oracle, found := range verdicts(r) {
 					assert.Empty(t, found, "%s: %s", oracle, name)

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// left judges S5: what is in the line when nobody needs it any more.
-func (r *replay) left(attempts []Attempt) {
-	asked := r.asked(attempts)
-	for _, n := range r.all {
-		a := r.of[n.place]
+// leftovers judges S5: entries that are in the queue although no client needs them.
+func (r *replay) leftovers(attempts []Attempt) {
+	requests := r.requests(attempts)
+	for _, e := range r.all {
+		a := r.of[e.place]
 		switch {
-		case n.alive && a == nil:
-			r.report("S5", "the entry %d, which nobody got, is left in line", n.place)
-		case n.alive:
-			r.report("S5", "the entry %d of client %d is left in line%s", n.place, a.Client, under(a))
+		case e.alive && a == nil:
+			r.report("S5", "the entry %d, which no client recorded, is left in the queue", e.place)
+		case e.alive:
+			r.report("S5", "the entry %d of client %d is left in the queue%s", e.place, a.Client, under(a))
 		case a != nil:
-			if over := overAt(a); over != 0 && n.gone > over+r.grace {
-				r.report("S5", "the entry %d of client %d was left for %s%s", n.place, a.Client, time.Duration(n.gone-over), under(a))
+			if over := overAt(a); over != 0 && e.gone > over+r.grace {
+				r.report("S5", "the entry %d of client %d was left for %s%s", e.place, a.Client, time.Duration(e.gone-over), under(a))
 			}
-		case n.joined != 0:
-			r.unclaimed(n, asked)
+		case e.joined != 0:
+			r.unclaimed(e, requests)
 		}
 	}
 }
 
-// overAt is when an attempt had no further need of its entry; 0 if that is not
-// known, since its client was gone.
+// overAt returns when an attempt had no further need of its entry; 0 if that is
+// unknown.
 func overAt(a *Attempt) Instant {
 	switch {
 	case a.Failed != "":
@@ -39,15 +39,16 @@ func overAt(a *Attempt) Instant {
 	return max(a.Done, firstOf(a.Told, a.Over))
 }
 
-// request is a call that may have made entries.
+// request is a call that may have created entries.
 type request struct{ asked, over Instant }
 
-// asked are the calls in their order, each with the latest return of all until it.
-func (r *replay) asked(attempts []Attempt) []request {
+// requests returns the calls in their order, each with the latest return of all calls
+// up to it.
+func (r *replay) requests(attempts []Attempt) []request {
 	var all []request
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Line == r.line.Name && !a.Nested {
+		if a.Line == r.queue.Name && !a.Nested {
 			all = append(all, request{a.Asked, cmp.Or(a.Got, never)})
 		}
 	}
@@ -58,18 +59,18 @@ func (r *replay) asked(attempts []Attempt) []request {
 	return all
 }
 
-// unclaimed judges an entry that nobody was granted. It is of a call that failed,
-// or of one that lost its place with its session and joined again; or it came late,
-// when its call had returned. The last of the calls that may have made it has
-// returned at a time after which it should not have been there for long.
-func (r *replay) unclaimed(n *node, asked []request) {
-	i := sort.Search(len(asked), func(i int) bool { return asked[i].asked > n.joined })
+// unclaimed judges an entry that no attempt recorded. Its call failed, or lost the place
+// with its session and joined again, or had returned before the entry was created. The
+// entry must be gone within grace after the last return of all calls that may have
+// created it.
+func (r *replay) unclaimed(e *entry, requests []request) {
+	i := sort.Search(len(requests), func(i int) bool { return requests[i].asked > e.joined })
 	switch {
 	case i == 0:
-		r.report("S5", "nobody had asked when the entry %d came", n.place)
-	case asked[i-1].over == never:
-	case n.gone > asked[i-1].over+r.grace:
-		r.report("S5", "the entry %d, which nobody got, was there until %s after all who may have made it had returned",
-			n.place, time.Duration(n.gone-asked[i-1].over))
+		r.report("S5", "the entry %d was created before any request", e.place)
+	case requests[i-1].over == never:
+	case e.gone > requests[i-1].over+r.grace:
+		r.report("S5", "the entry %d, which no client recorded, was there until %s after the return of every call that may have created it",
+			e.place, time.Duration(e.gone-requests[i-1].over))
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// granted are holds at some places, of which nothing else is known.
+// granted returns holds at places, with the same times for all.
 func granted(places ...int64) []history.Attempt {
 	var all []history.Attempt
 	for i, place := range places {
-		all = append(all, history.Attempt{Client: i, Line: "line", Asked: 1, Got: 2, Place: place, Token: place, Weight: 1})
+		all = append(all, history.Attempt{Client: i, Line: "queue", Asked: 1, Got: 2, Place: place, Token: place, Weight: 1})
 	}
 	return all
 }
@@ -33,17 +33,17 @@ func TestReplayKnowsTheRules(t *testing.T) {
 	}
 	limit := func(at, n int64) history.Change { return history.Change{At: at, Kind: history.LimitSet, Limit: n} }
 	type changes = []history.Change
-	mutex, rw := history.Line{Name: "line", Recipe: history.Mutex}, history.Line{Name: "line", Recipe: history.ReadWrite}
-	of3 := history.Line{Name: "line", Recipe: history.Semaphore, Limit: 3}
+	mutex, rw := history.Queue{Name: "queue", Recipe: history.Mutex}, history.Queue{Name: "queue", Recipe: history.ReadWrite}
+	of3 := history.Queue{Name: "queue", Recipe: history.Semaphore, Limit: 3}
 
 	for _, c := range []struct {
 		name    string
-		line    history.Line
+		queue   history.Queue
 		changes changes
 		grants  []int64
 		want    []string // the properties that are broken
 	}{
-		{"one after the other", mutex, changes{joined(1), joined(2), left(3, 1), left(4, 2)}, []int64{1, 2}, nil},
+		{"one after another", mutex, changes{joined(1), joined(2), left(3, 1), left(4, 2)}, []int64{1, 2}, nil},
 		{"the one between gave up", mutex, changes{joined(1), joined(2), joined(3), left(4, 2), left(5, 1), left(6, 3)}, []int64{1, 3}, nil},
 		{"before it was first", mutex, changes{joined(1), joined(2), left(3, 2), left(4, 1)}, []int64{1, 2}, []string{"S4"}},
 		{"two go at once", mutex, changes{joined(1), joined(2), joined(3), left(4, 1), left(4, 2), left(5, 3)}, []int64{1, 2, 3}, []string{"S4"}},
@@ -60,14 +60,14 @@ func TestReplayKnowsTheRules(t *testing.T) {
 		{"a peer's entry holds alone", of3, changes{weighs(1, 0), weighs(2, 1), left(3, 2), left(4, 1)}, []int64{1, 2}, []string{"S4"}},
 		{"behind a peer's entry", of3, changes{weighs(1, 1), weighs(2, 0), weighs(3, 1), left(4, 3), left(5, 1), left(6, 2)}, []int64{1, 2, 3}, []string{"S4"}},
 		{"a peer's entry among readers", rw, changes{reader(1), joined(2), reader(3), left(4, 1), left(5, 3), left(6, 2)}, []int64{1, 2}, nil},
-		{"not in line", mutex, changes{joined(1), left(2, 1)}, []int64{1, 2}, []string{"S4"}},
+		{"not in the queue", mutex, changes{joined(1), left(2, 1)}, []int64{1, 2}, []string{"S4"}},
 		{"left behind", mutex, changes{joined(1), joined(2), left(3, 1)}, []int64{1}, []string{"S5"}},
 		{"put before another", mutex, changes{joined(2), left(3, 2), joined(1), left(4, 1)}, []int64{2}, []string{"S4", "S4"}},
 		{"left twice", mutex, changes{joined(1), left(2, 1), left(3, 1)}, []int64{1}, []string{"S4"}},
-		{"unheard of", mutex, changes{joined(1), {At: 2, Kind: "moved", Place: 1}, left(3, 1)}, []int64{1}, []string{"model"}},
+		{"unknown kind", mutex, changes{joined(1), {At: 2, Kind: "moved", Place: 1}, left(3, 1)}, []int64{1}, []string{"model"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found := history.Replay(c.line, c.changes, granted(c.grants...), grace)
+			found := history.Replay(c.queue, c.changes, granted(c.grants...), grace)
 
 			var properties []string
 			for _, v := range found {
@@ -78,51 +78,51 @@ func TestReplayKnowsTheRules(t *testing.T) {
 	}
 }
 
-// What was begun after a grant cannot have come before it, whatever the clocks of
-// store and clients are.
-func TestReplayNeedsNoClockToSeeWhatIsEarly(t *testing.T) {
-	line := history.Line{Name: "line", Recipe: history.Mutex}
+// A grant cannot return before the release was called that made it possible, whatever
+// the clock of the store is.
+func TestReplayFindsEarlyGrantWithoutTheStoresClock(t *testing.T) {
+	queue := history.Queue{Name: "queue", Recipe: history.Mutex}
 	order := []history.Change{
 		{At: 1, Kind: history.Joined, Place: 1},
 		{At: 2, Kind: history.Joined, Place: 2},
 		{At: 3, Kind: history.Left, Place: 1},
 		{At: 4, Kind: history.Left, Place: 2},
 	}
-	first := history.Attempt{Client: 1, Line: "line", Asked: 10, Got: 20, Held: 30, Back: 40, Done: 50, Outcome: history.Given, Place: 1}
-	next := history.Attempt{Client: 2, Line: "line", Asked: 15, Got: 40, Place: 2}
+	first := history.Attempt{Client: 1, Line: "queue", Asked: 10, Got: 20, Held: 30, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
+	next := history.Attempt{Client: 2, Line: "queue", Asked: 15, Got: 40, Place: 2}
 
-	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
+	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, grace))
 
 	next.Got = 39
-	found := history.Replay(line, order, []history.Attempt{first, next}, grace)
+	found := history.Replay(queue, order, []history.Attempt{first, next}, grace)
 	if assert.Len(t, found, 1) {
 		assert.Equal(t, "S4", found[0].Property)
 	}
 
-	first.Told = 35 // then what it was told of giving back says nothing
-	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
+	first.Told = 35 // then the acknowledgement of the release shows nothing
+	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, grace))
 }
 
-// A client that is told that it gave back what had left long before is told of
-// once, and nobody behind it for having been granted.
-func TestReplayTellsOfTheOneThatBelieved(t *testing.T) {
-	line := history.Line{Name: "line", Recipe: history.Mutex}
+// A release was acknowledged whose entry had been deleted long before. That is one
+// violation, of this client, and none of the client that was granted next.
+func TestReplayReportsOnlyTheClientThatReliedOnADeletedEntry(t *testing.T) {
+	queue := history.Queue{Name: "queue", Recipe: history.Mutex}
 	order := []history.Change{
 		{At: 1, Kind: history.Joined, Place: 1, Seen: 12},
 		{At: 2, Kind: history.Joined, Place: 2, Seen: 17},
 		{At: 3, Kind: history.Left, Place: 1, Seen: 25},
 		{At: 4, Kind: history.Left, Place: 2, Seen: 45},
 	}
-	first := history.Attempt{Client: 1, Line: "line", Asked: 10, Got: 20, Held: 22, Back: 40, Done: 50, Outcome: history.Given, Place: 1}
-	next := history.Attempt{Client: 2, Line: "line", Asked: 15, Got: 30, Held: 35, Back: 41, Done: 51, Outcome: history.Given, Place: 2}
+	first := history.Attempt{Client: 1, Line: "queue", Asked: 10, Got: 20, Held: 22, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
+	next := history.Attempt{Client: 2, Line: "queue", Asked: 15, Got: 30, Held: 35, Back: 41, Done: 51, Outcome: history.Released, Place: 2}
 
-	found := history.Replay(line, order, []history.Attempt{first, next}, grace)
+	found := history.Replay(queue, order, []history.Attempt{first, next}, grace)
 
 	assert.Equal(t, []history.Violation{{
-		Property: "S1", Oracle: "replay", Line: "line",
-		Text: "client 1 believed in its entry 1 for 15ns after that had been seen to be gone",
+		Property: "S1", Oracle: "replay", Line: "queue",
+		Text: "client 1 relied on its entry 1 for 15ns after the entry had been seen to be gone",
 	}}, found)
 
 	first.Stopped = true
-	assert.Empty(t, history.Replay(line, order, []history.Attempt{first, next}, grace))
+	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, grace))
 }

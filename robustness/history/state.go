@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// verb is what an operation of the model does.
+// verb is the kind of an operation of the model.
 type verb int
 
 const (
@@ -18,44 +18,44 @@ const (
 	ends
 )
 
-// act is an operation of the model.
-type act struct {
+// operation is an operation of the model.
+type operation struct {
 	verb    verb
 	attempt *Attempt
 	rank    int   // of its turn among all
-	weight  int64 // the room that it takes
-	ordered bool  // tokens and places are in the order of ranks
+	weight  int64 // the capacity that it takes
+	ordered bool  // tokens and places must rise with the ranks
 }
 
-// believed is a hold that is there.
-type believed struct {
+// activeHold is a hold in a state.
+type activeHold struct {
 	rank   int
 	client int
 	token  int64
 	weight int64
-	count  int // of handles, with those that are nested
+	count  int // of handles, with the nested ones
 }
 
-// state is that of a line. It is never changed: the checker goes back to old ones.
+// state is the state of a queue. It is immutable: the checker returns to old states.
 type state struct {
-	last         int // the newest rank that was granted
-	token, place int64
+	last         int   // the newest rank that was granted
+	token, place int64 // the highest that were granted
 	taken        int64
-	held         []believed // in the order of ranks
+	held         []activeHold // in the order of ranks
 }
 
-// model is the sequential specification of a line.
-func (l *lineup) model() porcupine.Model {
-	room := l.room()
+// model returns the sequential specification of the queue.
+func (m *modelCheck) model() porcupine.Model {
+	capacity := m.capacity()
 	return porcupine.Model{
 		Init: func() any { return state{} },
 		Step: func(s, input, _ any) (bool, any) {
-			was, a := s.(state), input.(act)
+			was, a := s.(state), input.(operation)
 			switch {
 			case a.verb == grants && a.attempt.Nested:
 				return was.nest(a)
 			case a.verb == grants:
-				return was.grant(a, room)
+				return was.grant(a, capacity)
 			case a.verb == checks:
 				return was.find(a.rank) >= 0, was
 			}
@@ -66,28 +66,28 @@ func (l *lineup) model() porcupine.Model {
 			return a.last == b.last && slices.Equal(a.held, b.held)
 		},
 		Hash:              func(s any) uint64 { return uint64(s.(state).last)<<16 + uint64(len(s.(state).held)) },
-		DescribeOperation: func(input, _ any) string { return input.(act).String() },
+		DescribeOperation: func(input, _ any) string { return input.(operation).String() },
 		DescribeState:     func(s any) string { return s.(state).String() },
 	}
 }
 
-// grant lets the next one in, if there is room.
-func (s state) grant(a act, room int64) (bool, state) {
+// grant adds the next hold, if there is capacity for it.
+func (s state) grant(a operation, capacity int64) (bool, state) {
 	token, place := a.attempt.Token, a.attempt.Place
 	switch {
-	case a.rank != s.last+1, s.taken+a.weight > room:
+	case a.rank != s.last+1, s.taken+a.weight > capacity:
 		return false, s
 	case a.ordered && (token != 0 && token <= s.token || place != 0 && place <= s.place):
 		return false, s
 	}
 	s.last, s.taken = a.rank, s.taken+a.weight
 	s.token, s.place = max(s.token, token), max(s.place, place)
-	s.held = append(slices.Clip(s.held), believed{a.rank, a.attempt.Client, token, a.weight, 1})
+	s.held = append(slices.Clip(s.held), activeHold{a.rank, a.attempt.Client, token, a.weight, 1})
 	return true, s
 }
 
-// nest counts one more handle of a hold, for the client that has it.
-func (s state) nest(a act) (bool, state) {
+// nest counts one more handle of a hold, for the client of that hold.
+func (s state) nest(a operation) (bool, state) {
 	i := s.find(a.rank)
 	if i < 0 || s.held[i].client != a.attempt.Client {
 		return false, s
@@ -97,8 +97,8 @@ func (s state) nest(a act) (bool, state) {
 	return true, s
 }
 
-// drop counts one handle less.
-func (s state) drop(a act) (bool, state) {
+// drop counts one handle less, and removes the hold with its last handle.
+func (s state) drop(a operation) (bool, state) {
 	i := s.find(a.rank)
 	if i < 0 {
 		return false, s
@@ -112,7 +112,7 @@ func (s state) drop(a act) (bool, state) {
 }
 
 func (s state) find(rank int) int {
-	return slices.IndexFunc(s.held, func(b believed) bool { return b.rank == rank })
+	return slices.IndexFunc(s.held, func(b activeHold) bool { return b.rank == rank })
 }
 
 func (s state) String() string {
@@ -133,7 +133,7 @@ func (s state) String() string {
 	return strings.Join(names, ", ")
 }
 
-func (a act) String() string {
+func (a operation) String() string {
 	switch a.verb {
 	case checks:
 		return "held"

@@ -11,15 +11,15 @@ import (
 // never is later than every Instant of a history.
 const never = Instant(math.MaxInt64)
 
-// Figures are what a sweep has counted.
+// Figures has the counts and times of a sweep.
 type Figures struct {
 	Grants int
 	Failed int // attempts that ended with an error
-	Lost   int // holds whose loss was told
+	Lost   int // holds whose clients learned of a loss
 
 	// Margin is the shortest time from when a holder knew of its loss to the first
-	// grant that needed what it held; negative if it came too late. Margins says
-	// how often there was such a grant.
+	// grant that needed what it held; negative if it came too late. Margins counts
+	// such grants.
 	Margin  time.Duration
 	Margins int
 
@@ -27,19 +27,20 @@ type Figures struct {
 	Return time.Duration
 }
 
-// Sweep goes along the time line of each line, once, and judges S1, S1', S2, S4,
-// S6 and L2. A call has to return by bound after its context has ended. A call that
-// has not returned by until is judged as if it returned then; 0 leaves such calls
-// out.
+// Sweep goes along the time line of each queue, once, and judges S1, S1', S2, S4, S6
+// and L2. A call has to return within bound after its context has ended. A call that
+// has not returned by until is judged as if it returned then; if until is 0, such
+// calls are left out.
 //
-// It looks at pairs of holds, where Model looks for an order of all: each grant
-// must have had room beside those holds with older tokens that somebody believes
-// in later. A grant counts from when it, or one with a newer token, was told.
-func Sweep(lines []Line, attempts []Attempt, bound time.Duration, until Instant) ([]Violation, Figures) {
+// Sweep compares pairs of holds, where Model searches for an order of all: there must
+// have been capacity for each grant beside the holds with lower tokens that their
+// clients relied on later. A grant counts from when it returned, or when one with a
+// higher token returned.
+func Sweep(queues []Queue, attempts []Attempt, bound time.Duration, until Instant) ([]Violation, Figures) {
 	s := &sweep{fig: Figures{Margin: math.MaxInt64}, bound: bound, until: until}
-	for _, line := range lines {
-		s.line = line
-		s.along(attempts)
+	for _, queue := range queues {
+		s.queue = queue
+		s.judge(attempts)
 	}
 	if s.fig.Margins == 0 {
 		s.fig.Margin = 0
@@ -47,37 +48,37 @@ func Sweep(lines []Line, attempts []Attempt, bound time.Duration, until Instant)
 	return s.found, s.fig
 }
 
-// sweep is under way.
+// sweep is one run of Sweep.
 type sweep struct {
-	line  Line
+	queue Queue
 	bound time.Duration
 	until Instant
 	found []Violation
 	fig   Figures
 }
 
-// span is how long a hold was believed in.
+// span is the time for which a client relied on a hold.
 type span struct {
 	*Attempt
 	weight int64
-	from   Instant // it was granted by then, or one with a newer token was
-	to     Instant // the last moment of belief
-	knew   Instant // its holder knew, or had begun to give it back
-	lost   bool    // it knew of a loss
-	cover  Instant // it may have been there until then
+	from   Instant // it was granted by then, or one with a higher token was
+	to     Instant // the last moment at which the client relied on it
+	knew   Instant // the client knew that it was over, or had begun to release it
+	lost   bool    // the client knew of a loss
+	cover  Instant // it may have lasted until then
 }
 
 func (s *sweep) report(property, format string, args ...any) {
-	s.found = append(s.found, Violation{property, "sweep", s.line.Name, fmt.Sprintf(format, args...)})
+	s.found = append(s.found, Violation{property, "sweep", s.queue.Name, fmt.Sprintf(format, args...)})
 }
 
-// along judges one line.
-func (s *sweep) along(attempts []Attempt) {
+// judge judges one queue.
+func (s *sweep) judge(attempts []Attempt) {
 	var spans []*span
 	var nested []*Attempt
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Line != s.line.Name {
+		if a.Line != s.queue.Name {
 			continue
 		}
 		s.returned(a)
@@ -95,9 +96,9 @@ func (s *sweep) along(attempts []Attempt) {
 		}
 		spans = append(spans, sp)
 	}
-	s.inside(spans, nested)
+	s.addNested(spans, nested)
 	s.tokens(spans)
-	s.room(s.inOrder(spans))
+	s.exclusion(s.inOrder(spans))
 }
 
 // returned judges S6, and counts.
@@ -125,26 +126,26 @@ func (s *sweep) returned(a *Attempt) {
 func (s *sweep) latched(a *Attempt) {
 	switch own := a.Back != 0 && a.Held >= a.Back; {
 	case a.Lied != 0:
-		s.report("S1'", "the hold %d of client %d said \"held\" after it had said \"over\"%s", a.Token, a.Client, under(a))
-	case own: // what an own giving back does to its answers is not asked
+		s.report("S1'", "the hold %d of client %d reported \"held\" after it had reported \"over\"%s", a.Token, a.Client, under(a))
+	case own: // answers while the client itself releases are not judged
 	case a.Over != 0 && a.Held > a.Over, a.Told != 0 && a.Held > a.Told:
-		s.report("S1'", "the hold %d of client %d was over, and said \"held\" %s later%s",
+		s.report("S1'", "the hold %d of client %d was over, but reported \"held\" %s later%s",
 			a.Token, a.Client, time.Duration(a.Held-firstOf(a.Over, a.Told)), under(a))
 	}
 }
 
-// span finds out how long a hold was believed in.
+// span returns the time for which the client relied on a hold.
 func (s *sweep) span(a *Attempt) *span {
 	sp := &span{Attempt: a, weight: 1, from: a.Got, cover: never, knew: never}
-	if s.line.Recipe == Semaphore && a.Weight > 1 {
+	if s.queue.Recipe == Semaphore && a.Weight > 1 {
 		sp.weight = a.Weight
 	}
 	knew := firstOf(a.Told, a.Over)
 	switch {
-	case a.Back != 0 && (knew == 0 || a.Back < knew): // it gave back by itself
+	case a.Back != 0 && (knew == 0 || a.Back < knew): // it did not know of a loss when it released
 		sp.knew = a.Back
 		sp.to = min(a.Held, a.Back)
-		if a.Outcome == Given && a.Done != 0 {
+		if a.Outcome == Released && a.Done != 0 {
 			sp.to, sp.cover = a.Back, a.Done
 		}
 	case knew != 0:
@@ -161,8 +162,8 @@ func (s *sweep) span(a *Attempt) *span {
 	return sp
 }
 
-// inside adds nested holds to those that they are in.
-func (s *sweep) inside(spans []*span, nested []*Attempt) {
+// addNested extends each hold by the holds that are nested in it.
+func (s *sweep) addNested(spans []*span, nested []*Attempt) {
 	outer := make(map[int64]*span)
 	for _, sp := range spans {
 		if outer[sp.Token] == nil {
@@ -174,36 +175,36 @@ func (s *sweep) inside(spans []*span, nested []*Attempt) {
 		sp := outer[a.Token]
 		switch {
 		case sp == nil:
-			s.report("S1", "client %d is inside of a hold %d that nobody got%s", a.Client, a.Token, under(a))
+			s.report("S1", "client %d is nested in a hold %d that was never granted%s", a.Client, a.Token, under(a))
 			continue
 		case sp.Client != a.Client:
-			s.report("S1", "client %d is inside of the hold %d of client %d%s", a.Client, a.Token, sp.Client, under(a))
+			s.report("S1", "client %d is nested in the hold %d of client %d%s", a.Client, a.Token, sp.Client, under(a))
 			continue
 		case a.Asked > sp.cover, a.Got < sp.Asked:
-			s.report("S1", "client %d is inside of its hold %d, which was not there any more%s", a.Client, a.Token, under(a))
+			s.report("S1", "client %d is nested in its hold %d, which had ended%s", a.Client, a.Token, under(a))
 		}
-		// The hold is there until the last of them is given back, and was there at
-		// some time after this one was asked for.
+		// The hold lasts until the last of its handles is released, and existed at
+		// some time after this handle was requested.
 		in := s.span(a)
 		sp.to, sp.cover = max(sp.to, in.to, a.Asked), max(sp.cover, in.cover)
 		sp.knew, sp.lost = max(sp.knew, in.knew), sp.lost || in.lost
 	}
 }
 
-// tokens judges S2, and S4 as far as clients see it.
+// tokens judges S2, and S4 as far as clients can observe it.
 func (s *sweep) tokens(spans []*span) {
 	token, place := func(sp *span) int64 { return sp.Token }, func(sp *span) int64 { return sp.Place }
-	if with := s.once(spans, "S2", "token", token); with == len(spans) {
+	if with := s.unique(spans, "S2", "token", token); with == len(spans) {
 		s.rising(spans, "S2", "token", token)
 	} else if with > 0 {
 		s.report("S2", "%d of %d holds have no token", len(spans)-with, len(spans))
 	}
-	s.once(spans, "S4", "place", place)
+	s.unique(spans, "S4", "place", place)
 	s.rising(spans, "S4", "place", place)
 }
 
-// once checks that no number is given to two, and counts those that have one.
-func (s *sweep) once(spans []*span, property, what string, number func(*span) int64) int {
+// unique checks that no two holds have the same number, and counts the holds with one.
+func (s *sweep) unique(spans []*span, property, what string, number func(*span) int64) int {
 	with := 0
 	first := make(map[int64]*span)
 	for _, sp := range spans {
@@ -213,14 +214,15 @@ func (s *sweep) once(spans []*span, property, what string, number func(*span) in
 		}
 		with++
 		if other := first[n]; other != nil {
-			s.report(property, "the %s %d is of client %d and of client %d%s", what, n, other.Client, sp.Client, under(sp.Attempt))
+			s.report(property, "the %s %d belongs to client %d and to client %d%s", what, n, other.Client, sp.Client, under(sp.Attempt))
 		}
 		first[n] = sp
 	}
 	return with
 }
 
-// rising checks that who asked after another one was granted is numbered higher.
+// rising checks that a hold has a higher number than all that were granted before it
+// was requested.
 func (s *sweep) rising(spans []*span, property, what string, number func(*span) int64) {
 	granted, asked := slices.Clone(spans), slices.Clone(spans)
 	slices.SortFunc(granted, func(a, b *span) int { return cmp.Compare(a.Got, b.Got) })
@@ -234,14 +236,14 @@ func (s *sweep) rising(spans []*span, property, what string, number func(*span) 
 			granted = granted[1:]
 		}
 		if highest != nil && number(sp) != 0 && number(sp) < number(highest) {
-			s.report(property, "client %d asked after client %d had been granted with %s %d, and has %d%s",
+			s.report(property, "client %d asked after client %d had been granted with %s %d, but has %d%s",
 				sp.Client, highest.Client, what, number(highest), number(sp), under(sp.Attempt))
 		}
 	}
 }
 
-// inOrder sorts by tokens, or by places where not all have tokens, or else by time.
-// In the first two cases a grant was there when a newer one was told.
+// inOrder sorts by tokens, or by places where not all have tokens, or else by time. In
+// the first two cases a hold was granted by the time at which a newer one returned.
 func (s *sweep) inOrder(spans []*span) []*span {
 	var number func(*span) int64
 	all := func(of func(*span) int64) bool {

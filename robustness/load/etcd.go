@@ -21,12 +21,12 @@ import (
 // onEtcd is one member.
 type onEtcd struct {
 	cluster *etcdtest.Cluster
-	control *clientv3.Client // looks from the side
+	control *clientv3.Client // of the harness, not of a session
 }
 
 // Etcd starts one member. The caller closes it. The server is built in the
 // current directory, see etcdtest.Options.Processes.
-func Etcd(ctx context.Context) (Store, error) {
+func Etcd(ctx context.Context) (Service, error) {
 	c, err := etcdtest.Start(ctx, &etcdtest.Options{Processes: true, QuotaBytes: 8 << 30})
 	if err != nil {
 		return nil, err
@@ -38,15 +38,15 @@ func Etcd(ctx context.Context) (Store, error) {
 	return &onEtcd{c, control}, nil
 }
 
-// Name implements Store.
+// Name implements Service.
 func (*onEtcd) Name() string { return "etcd" }
 
-// Open implements Store.
+// Open implements Service.
 func (e *onEtcd) Open(ctx context.Context, opts session.Options) (*session.Session, error) {
 	return etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: e.cluster.Endpoints()}, &etcdbackend.Options{Session: opts})
 }
 
-// Server implements Store.
+// Server implements Service.
 func (e *onEtcd) Server(ctx context.Context) (s Server, err error) {
 	r, err := e.control.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithCountOnly())
 	if err != nil {
@@ -70,9 +70,9 @@ func (e *onEtcd) Server(ctx context.Context) (s Server, err error) {
 	})
 }
 
-// scrape reads metrics. It has a connection of its own for each answer, so that
-// none is counted one time and closed the next, and no client, whose goroutines
-// would still be on their way out when the next figures are taken.
+// scrape reads metrics. It opens a connection for each reply, so that no figure
+// depends on whether an idle connection is still open. It does not use an http.Client,
+// whose goroutines could still be ending when the next figures are taken.
 func (e *onEtcd) scrape(ctx context.Context, into map[string]*int64) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.cluster.Endpoints()[0]+"/metrics", nil)
 	if err != nil {
@@ -106,14 +106,14 @@ func (e *onEtcd) scrape(ctx context.Context, into map[string]*int64) error {
 		found++
 	}
 	if found != len(into) {
-		return fmt.Errorf("load: %d of %d metrics are there", found, len(into))
+		return fmt.Errorf("load: found %d of %d metrics", found, len(into))
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err
 }
 
-// Line implements Store.
-func (e *onEtcd) Line(ctx context.Context, name string) (int, error) {
+// Entries implements Service.
+func (e *onEtcd) Entries(ctx context.Context, name string) (int, error) {
 	prefix := etcdbackend.DefaultRoot + "/" + strings.ReplaceAll(name, "/", "%2F") + "/"
 	r, err := e.control.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
@@ -122,18 +122,19 @@ func (e *onEtcd) Line(ctx context.Context, name string) (int, error) {
 	return int(r.Count), nil
 }
 
-// Tidy implements Store. Without it the server keeps every name that ever was,
-// in its memory too: it is started with --auto-compaction-retention for that.
+// Tidy implements Service. Without a compaction the server keeps every name that ever
+// existed, also in its memory. In production, operators set
+// --auto-compaction-retention for that.
 func (e *onEtcd) Tidy(ctx context.Context) error {
 	r, err := e.control.Get(ctx, "\x00")
 	if err == nil {
 		_, err = e.control.Compact(ctx, r.Header.Revision, clientv3.WithCompactPhysical())
 	}
-	if err != nil && !strings.Contains(err.Error(), "has been compacted") { // nothing was written since
+	if err != nil && !strings.Contains(err.Error(), "has been compacted") { // no write since the last one
 		return fmt.Errorf("load: compact: %w", err)
 	}
 	return nil
 }
 
-// Close implements Store.
+// Close implements Service.
 func (e *onEtcd) Close() error { return errors.Join(e.control.Close(), e.cluster.Close()) }

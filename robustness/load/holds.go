@@ -10,10 +10,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Holds has one session hold n locks. They are given back all at once: first when
-// each of them is watched, then in the moment in which the watches are being
-// made.
-func Holds(ctx context.Context, s Store, n int) (*Result, error) {
+// Holds has one session hold n locks and release them all at once, two times: when all
+// of them are watched, and while the watches are being created.
+func Holds(ctx context.Context, s Service, n int) (*Result, error) {
 	return scenario(ctx, s, "holds", n, 1, func(ctx context.Context, r *run) error { return r.holdTwice(ctx, n) })
 }
 
@@ -32,7 +31,8 @@ func (r *run) holdTwice(ctx context.Context, n int) error {
 	return r.back(ctx, momentRest, r.idle)
 }
 
-// holdAll takes n locks, and gives them back when so many are watched.
+// holdAll acquires n locks, and releases them when ready reports true for the number of
+// their watches.
 func (r *run) holdAll(ctx context.Context, name string, n int, ready func(int64) bool, peak bool) error {
 	var holds []*session.Hold
 	err := r.phase("take", func() (err error) {
@@ -53,7 +53,7 @@ func (r *run) holdAll(ctx context.Context, name string, n int, ready func(int64)
 			return err
 		}
 	}
-	err = r.phase("give back "+name, func() error { return r.giveBack(holds) })
+	err = r.phase("give back "+name, func() error { return r.release(holds) })
 	if err != nil {
 		return err
 	}
@@ -62,19 +62,19 @@ func (r *run) holdAll(ctx context.Context, name string, n int, ready func(int64)
 	}
 	for i, h := range holds {
 		if h.Context().Err() == nil {
-			return fmt.Errorf("hold %d of %d was given back and goes on", i, n)
+			return fmt.Errorf("hold %d of %d was released, but its context has not ended", i, n)
 		}
 	}
 	return nil
 }
 
-// perLine is how many sessions share a line.
-const perLine = 50
+// perQueue is how many sessions share a queue.
+const perQueue = 50
 
-// Sessions opens n sessions. Each holds a lock of its own, and waits in a line
-// that it shares with others; the line is handed down, and then all is given
-// back.
-func Sessions(ctx context.Context, s Store, n int) (*Result, error) {
+// Sessions opens n sessions. Each holds a lock of its own, and waits in a queue that it
+// shares with others. Each shared lock passes from holder to holder; at the end, the
+// sessions release their own locks.
+func Sessions(ctx context.Context, s Service, n int) (*Result, error) {
 	return scenario(ctx, s, "sessions", n, n, func(ctx context.Context, r *run) error {
 		var holds []*session.Hold
 		err := r.phase("take", func() (err error) {
@@ -87,22 +87,22 @@ func Sessions(ctx context.Context, s Store, n int) (*Result, error) {
 		if err := r.share(ctx, n); err != nil {
 			return err
 		}
-		if err := r.phase("give back", func() error { return r.giveBack(holds) }); err != nil {
+		if err := r.phase("give back", func() error { return r.release(holds) }); err != nil {
 			return err
 		}
 		return r.back(ctx, momentRest, r.idle)
 	})
 }
 
-// share has n sessions stand in their lines, each behind one that holds, and
-// hands the lines down.
+// share has n sessions wait in shared queues, each behind a holder, until the lock has
+// passed through the whole queue.
 func (r *run) share(ctx context.Context, n int) error {
 	var mine, others errgroup.Group
-	lines := (n + perLine - 1) / perLine
-	name := func(i int) string { return fmt.Sprintf("shared/%d", i%lines) }
-	crowds := make([]crowd, lines)
+	queues := (n + perQueue - 1) / perQueue
+	name := func(i int) string { return fmt.Sprintf("shared/%d", i%queues) }
+	crowds := make([]crowd, queues)
 	err := r.phase("join", func() error {
-		for i := range lines {
+		for i := range queues {
 			crowds[i].r = r
 			mine.Go(func() (err error) {
 				crowds[i].holder, err = mutex.New(r.sessions[i], name(i)).Lock(ctx)
@@ -112,13 +112,13 @@ func (r *run) share(ctx context.Context, n int) error {
 		if err := mine.Wait(); err != nil {
 			return err
 		}
-		for i := lines; i < n; i++ {
-			others.Go(func() error { return crowds[i%lines].wait(ctx, r.sessions[i], name(i)) })
+		for i := queues; i < n; i++ {
+			others.Go(func() error { return crowds[i%queues].wait(ctx, r.sessions[i], name(i)) })
 		}
-		return until(ctx, "all stand in line", func() (bool, error) {
+		return until(ctx, "all have joined", func() (bool, error) {
 			sum := 0
-			for i := range lines {
-				there, err := r.s.Line(ctx, name(i))
+			for i := range queues {
+				there, err := r.s.Entries(ctx, name(i))
 				if err != nil {
 					return false, err
 				}
@@ -130,7 +130,7 @@ func (r *run) share(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := r.stand(ctx); err != nil {
+	if err := r.settle(ctx); err != nil {
 		return err
 	}
 	if _, err := r.moment(ctx, momentPeak); err != nil {
@@ -149,7 +149,7 @@ func (r *run) share(ctx context.Context, n int) error {
 		return err
 	}
 	for i := range crowds {
-		if err := crowds[i].inOrder((n - i - 1) / lines); err != nil {
+		if err := crowds[i].inOrder((n - i - 1) / queues); err != nil {
 			return err
 		}
 	}

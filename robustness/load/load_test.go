@@ -16,14 +16,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What is counted is of the whole process, so one store has to be after the other.
-func TestAllReturnsToWhereItBegan(t *testing.T) {
-	for _, store := range []string{"etcd", "zookeeper"} {
-		t.Run(store, func(t *testing.T) {
+// The figures are those of the whole process, so the services are tested one at a time.
+func TestAllFiguresReturnToTheirStartValues(t *testing.T) {
+	for _, service := range []string{"etcd", "zookeeper"} {
+		t.Run(service, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 
-			res, err := On(ctx, store, Scenario{Name: "everything", Run: Small().Everything})
+			res, err := On(ctx, service, Scenario{Name: "everything", Run: Small().Everything})
 
 			var table bytes.Buffer
 			if res != nil {
@@ -31,19 +31,19 @@ func TestAllReturnsToWhereItBegan(t *testing.T) {
 			}
 			t.Log(table.String())
 			require.NoError(t, err)
-			assert.Zero(t, res.Lost, res.Told)
+			assert.Zero(t, res.Lost, res.Messages)
 		})
 	}
 }
 
-func TestWhatIsThereForAMomentIsNotKept(t *testing.T) {
+func TestMomentaryDifferenceIsNotReported(t *testing.T) {
 	streaks := map[string]int{}
-	for i := range 2 * staysFor {
+	for i := range 2 * lastsFor {
 		broken := []string{fmt.Sprintf("keys: %d, was 0", i)}
 		if i%3 == 0 {
 			broken = append(broken, "goroutines: 27, was 26")
 		}
-		if wrong := stays(streaks, broken); i < staysFor-1 {
+		if wrong := lasting(streaks, broken); i < lastsFor-1 {
 			assert.Empty(t, wrong)
 		} else {
 			assert.Equal(t, broken[:1], wrong)
@@ -51,7 +51,7 @@ func TestWhatIsThereForAMomentIsNotKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsForgottenIsNamed(t *testing.T) {
+func TestForgottenHoldIsReported(t *testing.T) {
 	s, err := Etcd(t.Context())
 	require.NoError(t, err)
 	defer s.Close()

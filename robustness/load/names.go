@@ -18,15 +18,15 @@ const (
 	nameSessions = 4
 	nameWorkers  = 16
 	nameSamples  = 20
-	contendEvery = 8 // one name in so many has a second who waits for it
+	contendEvery = 8 // of so many names, two have a second client that waits: one of each recipe
 )
 
-// Names locks and unlocks names for a time, and each of them only once: mutexes
-// and read-write locks, one in eight with somebody of another session who waits.
-// What is kept for a name must go with it.
+// Names locks and unlocks names for a time, each of them only once: mutexes and
+// read-write locks, two of eight with a waiter of another session. Whatever is kept for
+// a name must be freed with it.
 //
-// On the way it takes stock so many times; see Store.Tidy.
-func Names(ctx context.Context, s Store, d time.Duration) (*Result, error) {
+// Meanwhile it measures the figures nameSamples times, each time after a Service.Tidy.
+func Names(ctx context.Context, s Service, d time.Duration) (*Result, error) {
 	return scenario(ctx, s, "names", 0, nameSessions, func(ctx context.Context, r *run) (err error) {
 		if r.res.N, err = r.names(ctx, d); err != nil {
 			return err
@@ -35,7 +35,7 @@ func Names(ctx context.Context, s Store, d time.Duration) (*Result, error) {
 	})
 }
 
-// names uses names for a time, and says how many.
+// names locks names for a time, and returns how many.
 func (r *run) names(ctx context.Context, d time.Duration) (int, error) {
 	var used atomic.Int64
 	err := r.phase("lock and unlock", func() error {
@@ -60,8 +60,8 @@ func (r *run) names(ctx context.Context, d time.Duration) (int, error) {
 	return int(used.Load()), r.s.Tidy(ctx)
 }
 
-// samples takes stock now and then until it is over. Each moment is named after
-// how many names there were.
+// samples measures the figures at intervals until over. The name of each moment has the
+// number of names so far.
 func (r *run) samples(ctx context.Context, over time.Time, every time.Duration, used *atomic.Int64) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -81,12 +81,12 @@ func (r *run) samples(ctx context.Context, over time.Time, every time.Duration, 
 	return nil
 }
 
-// locker is what has a Lock.
+// locker is a lock of any recipe.
 type locker interface {
 	Lock(ctx context.Context) (*session.Hold, error)
 }
 
-// lockerOf alternates between the recipes.
+// lockerOf returns the lock of the name i, of alternating recipes.
 func lockerOf(s *session.Session, i int64) locker {
 	name := fmt.Sprintf("name/%d", i)
 	if i%2 == 0 {
@@ -95,14 +95,14 @@ func lockerOf(s *session.Session, i int64) locker {
 	return mutex.New(s, name)
 }
 
-// oneName uses a name.
+// oneName locks and unlocks the name i, with or without a waiter.
 func (r *run) oneName(ctx context.Context, worker int, i int64) error {
 	first := lockerOf(r.sessions[worker%len(r.sessions)], i)
 	h, err := first.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	if i%contendEvery > 1 { // of both recipes
+	if i%contendEvery > 1 { // 0 and 1 are names of different recipes
 		return r.unlock(h)
 	}
 	second := lockerOf(r.sessions[(worker+1)%len(r.sessions)], i)
@@ -114,8 +114,8 @@ func (r *run) oneName(ctx context.Context, worker int, i int64) error {
 		}
 		return r.unlock(h)
 	})
-	err = until(ctx, "the other waits", func() (bool, error) {
-		n, err := r.s.Line(ctx, fmt.Sprintf("name/%d", i))
+	err = until(ctx, "the second client waits", func() (bool, error) {
+		n, err := r.s.Entries(ctx, fmt.Sprintf("name/%d", i))
 		return n == 2, err
 	})
 	return errors.Join(err, r.unlock(h), waiting.Wait())

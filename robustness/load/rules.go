@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// A rule says how far a figure may be from where it began.
+// rule states how far a figure may be from its start value.
 type rule struct {
 	figure string
 	of     func(*Figures) int64
-	above  int64 // how much more there may be; less of what is exact is wrong too
-	exact  bool
+	above  int64 // how much higher it may be
+	exact  bool  // it may not be lower
 }
 
-// rules are those for a scenario of so many, while sessions are open or after.
+// rules returns the rules for a scenario with atOnce things at the same time, while
+// sessions are open or after.
 //
-// What is counted must be what it was. Memory need not: a map of Go's keeps the
-// room that it once needed, as do the slices behind queues, and so do pools in
-// the libraries and the tables of open requests. That is bounded by the largest
-// number of things that were there at once, not by how many there ever were:
-// mapRoom for each, which is four maps (of lines, seats, watches, folders) whose
-// keys are strings, each half empty. heapSlack is what a Go process that has
-// talked over the network differs by from one moment to the next (timers, buffers
-// of connections that grew, gRPC's pools).
+// Counts must be what they were. Memory need not be: a Go map keeps the memory that it
+// once needed, and so do the slices behind queues, pools in the libraries and the tables
+// of open requests. That memory is bounded by the largest number of things that existed
+// at once, not by the number that ever existed: mapRoom for each, which is four maps (of
+// queues, entries, watches, folders) whose keys are strings, each half empty. heapSlack
+// is how much the heap of a Go process that uses the network varies from one moment to
+// the next (timers, grown buffers of connections, gRPC's pools).
 //
-// While sessions are open there may be fewer streams than before, and with each of
-// them fewer goroutines: on etcd one that breaks while nothing is watched is not
-// made anew.
+// While sessions are open there may be fewer streams than before, and fewer goroutines
+// with each of them: on etcd, a stream that breaks while nothing is watched is not
+// opened again.
 //
-// A fence on etcd stays for as long as the session that needed one, because nobody
-// can tell when the request that it keeps out has gone astray for good. There is
-// one for each Join that was not answered in time and had not been carried out.
+// A fence on etcd exists as long as the session that needed it, because no client can
+// know whether the request that it excludes may still arrive. There is one for each
+// Join that was not answered in time and had not been carried out.
 //
-// At the server, descriptors come and go by a few with the files of its log, and
-// of its memory nothing is required: it has a collector of its own.
+// At the server, the number of descriptors varies by a few with the files of its log.
+// The memory of the server has no rule, because the server collects its own garbage.
 func rules(atOnce int, sessions bool) []rule {
 	fences := rule{figure: "fences at the server", of: func(f *Figures) int64 { return f.Fences }, exact: true}
 	if sessions {
@@ -62,7 +62,7 @@ const (
 	mapRoom          = 256
 )
 
-// broken says how a figure is not where it was, "" if it is.
+// broken describes how a figure breaks the rule; it returns "" if the figure does not.
 func (r rule) broken(was, is *Figures) string {
 	before, now := r.of(was), r.of(is)
 	if now > before+r.above || r.exact && now < before {
@@ -71,7 +71,7 @@ func (r rule) broken(was, is *Figures) string {
 	return ""
 }
 
-// brokenRules says of all figures how they are not where they were.
+// brokenRules describes all figures that break their rules.
 func brokenRules(rs []rule, was, is *Figures) []string {
 	var all []string
 	for _, r := range rs {
@@ -82,38 +82,39 @@ func brokenRules(rs []rule, was, is *Figures) []string {
 	return all
 }
 
-// staysFor is how many looks in a row show what is kept: a goroutine that renews a
-// lease is there in one of them, now and then.
-const staysFor = 5
+// lastsFor is how many measurements in a row a rule must be broken in. A single one may
+// count, for example, a goroutine that is renewing a lease.
+const lastsFor = 5
 
-// stays takes in what is wrong in the next look, and returns of it what was wrong
-// in those before it too. streaks is how often each figure has been, in a row.
-func stays(streaks map[string]int, broken []string) (wrong []string) {
+// lasting takes the broken rules of the next measurement, and returns those that were
+// broken in the last lastsFor measurements. streaks has the number of measurements in a
+// row for each figure.
+func lasting(streaks map[string]int, broken []string) (wrong []string) {
 	before := maps.Clone(streaks)
 	clear(streaks)
 	for _, b := range broken {
 		figure, _, _ := strings.Cut(b, ":")
-		if streaks[figure] = before[figure] + 1; streaks[figure] >= staysFor {
+		if streaks[figure] = before[figure] + 1; streaks[figure] >= lastsFor {
 			wrong = append(wrong, b)
 		}
 	}
 	return wrong
 }
 
-// returned waits until all figures are where they were. It returns the last ones,
-// and what was still wrong when the time was up.
+// returned waits until all figures are what they were. It returns the last figures, and
+// the rules that were still broken when the time was up.
 func (r *run) returned(ctx context.Context, was Figures) (is Figures, wrong []string, err error) {
 	rs, streaks := rules(r.atOnce, len(r.sessions) > 0), map[string]int{}
-	began, looks := time.Now(), 0
-	err = until(ctx, "all is back", func() (bool, error) {
+	began, times := time.Now(), 0
+	err = until(ctx, "all figures have returned", func() (bool, error) {
 		now, err := figures(ctx, r.s)
 		if err != nil {
 			return false, err
 		}
 		broken := brokenRules(rs, &was, &now)
-		is, wrong = now, stays(streaks, broken)
-		looks++
-		return len(broken) == 0 || looks >= staysFor && time.Since(began) > r.within, nil
+		is, wrong = now, lasting(streaks, broken)
+		times++
+		return len(broken) == 0 || times >= lastsFor && time.Since(began) > r.within, nil
 	})
 	return is, wrong, err
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestEveryFigureIsMissedWhenItDoesNotReturn(t *testing.T) {
+func TestEveryFigureThatDoesNotReturnIsReported(t *testing.T) {
 	was := Figures{Heap: 1 << 20, Goroutines: 10, Files: 10, Server: Server{Keys: 10, Watches: 10, Sessions: 10, Streams: 10, Files: 10}}
 	for figure, change := range map[string]func(*Figures){
 		"heap":                           func(f *Figures) { f.Heap += heapSlack + 100*mapRoom + 1 },
@@ -30,9 +30,9 @@ func TestEveryFigureIsMissedWhenItDoesNotReturn(t *testing.T) {
 	assert.Empty(t, brokenRules(rules(100, false), &was, &was))
 }
 
-// TestWatchesThatAreKeptWereThereAtOnce holds that memory is judged by what there
-// was, and not by how many asked.
-func TestWatchesThatAreKeptWereThereAtOnce(t *testing.T) {
+// Watches last longer than the holds that needed them, so the bound of the heap must
+// count the watches that exist at once.
+func TestWatchesRaiseTheNumberOfThingsAtOnce(t *testing.T) {
 	r := &run{res: &Result{}, atOnce: 16}
 
 	r.note("busy", Figures{Server: Server{Watches: 2500}})

@@ -18,26 +18,26 @@ import (
 // openers is how many sessions are opened and closed at the same time.
 const openers = 32
 
-// run is a scenario that goes on.
+// run is one run of a scenario.
 type run struct {
-	s        Store
+	s        Service
 	began    time.Time
 	res      *Result
-	atOnce   int // the most things that are there at the same time
+	atOnce   int // the largest number of things that exist at the same time
 	sessions []*session.Session
-	heard    heard
-	within   time.Duration // to return
+	log      sessionLog
+	within   time.Duration // how long figures may take to return
 	pending  atomic.Int64
 	start    Figures // no session is open
-	idle     Figures // all are
+	idle     Figures // all sessions are open
 }
 
-// scenario opens sessions, has f put weight on them, and closes them.
-func scenario(ctx context.Context, s Store, name string, n, sessions int, f func(context.Context, *run) error) (*Result, error) {
-	r := &run{s: s, began: time.Now(), atOnce: max(n, sessions), within: settleWithin, res: &Result{Scenario: name, Store: s.Name(), N: n, Sessions: sessions}}
+// scenario opens sessions, has f put load on them, and closes them.
+func scenario(ctx context.Context, s Service, name string, n, sessions int, f func(context.Context, *run) error) (*Result, error) {
+	r := &run{s: s, began: time.Now(), atOnce: max(n, sessions), within: settleWithin, res: &Result{Scenario: name, Service: s.Name(), N: n, Sessions: sessions}}
 	err := r.whole(ctx, sessions, f)
 	r.res.Pending = r.pending.Load()
-	r.heard.report(r.res)
+	r.log.report(r.res)
 	if err == nil && len(r.res.NotBack) > 0 {
 		err = fmt.Errorf("%w: %s", ErrNotBack, strings.Join(r.res.NotBack, "; "))
 	}
@@ -48,14 +48,14 @@ func scenario(ctx context.Context, s Store, name string, n, sessions int, f func
 }
 
 func (r *run) whole(ctx context.Context, sessions int, f func(context.Context, *run) error) (err error) {
-	if err := r.origin(ctx); err != nil {
+	if err := r.measureStart(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.phase("open", func() error { return r.open(ctx, sessions) }); err != nil {
 		return err
 	}
-	if err := r.phase("first use", func() error { return r.use(ctx) }); err != nil {
+	if err := r.phase("first use", func() error { return r.firstUse(ctx) }); err != nil {
 		return err
 	}
 	if err := f(ctx, r); err != nil {
@@ -67,7 +67,7 @@ func (r *run) whole(ctx context.Context, sessions int, f func(context.Context, *
 	return r.back(ctx, momentEnd, r.start)
 }
 
-// phase does something and notes how long that took.
+// phase calls f, and records how long that took.
 func (r *run) phase(name string, f func() error) error {
 	began := time.Now()
 	err := f()
@@ -78,7 +78,7 @@ func (r *run) phase(name string, f func() error) error {
 	return nil
 }
 
-// moment notes how things stand.
+// moment measures the figures, and records them.
 func (r *run) moment(ctx context.Context, name string) (Figures, error) {
 	f, err := figures(ctx, r.s)
 	if err == nil {
@@ -87,14 +87,15 @@ func (r *run) moment(ctx context.Context, name string) (Figures, error) {
 	return f, err
 }
 
-// note also counts watches: they are kept for a while after their last use, so of
-// names that change quickly many more are there at once than have been asked for.
+// note records figures. It also raises atOnce to the number of watches: a watch exists
+// for a while after its last use, so while names change quickly there are many more
+// watches at once than locks.
 func (r *run) note(name string, f Figures) {
 	r.atOnce = max(r.atOnce, int(f.Watches))
 	r.res.Moments = append(r.res.Moments, Moment{name, time.Since(r.began), f})
 }
 
-// back waits until all is where it was, and notes what is not.
+// back waits until all figures are what they were, and records those that are not.
 func (r *run) back(ctx context.Context, name string, was Figures) error {
 	return r.phase("until "+name, func() error {
 		is, wrong, err := r.returned(ctx, was)
@@ -109,11 +110,11 @@ func (r *run) back(ctx context.Context, name string, was Figures) error {
 	})
 }
 
-// origin takes stock before anything is open. What was closed before may still
-// be on its way out.
-func (r *run) origin(ctx context.Context) (err error) {
+// measureStart measures the figures before any session is open. It waits until they are
+// steady, because something that was closed before may still be ending.
+func (r *run) measureStart(ctx context.Context) (err error) {
 	prime(goroutinesEach*r.atOnce + goroutinesOfSession*r.res.Sessions)
-	err = steady(ctx, "what there is at the start", func() (int64, error) {
+	err = steady(ctx, "the figures at the start", func() (int64, error) {
 		r.start, err = figures(ctx, r.s)
 		f := &r.start
 		return f.Keys + f.Watches + f.Server.Sessions + f.Streams + f.Goroutines + f.Files, err
@@ -124,18 +125,17 @@ func (r *run) origin(ctx context.Context) (err error) {
 	return err
 }
 
-// goroutinesEach is how many goroutines there are at the most for one that waits:
-// its own, and one that asks or gives back for it. A session has some of its own
-// too, and most of them are the client's: twelve on etcd while it idles, three more
-// while it asks.
+// goroutinesEach bounds the goroutines of one waiter: its own, and one that sends a
+// request for it. goroutinesOfSession bounds those of a session, most of which are the
+// client's: twelve on etcd while the session is idle, three more during a request.
 const (
 	goroutinesEach      = 3
 	goroutinesOfSession = 15
 )
 
-// prime has so many goroutines at once, for a moment. Go keeps half a KiB of each
-// goroutine that ever was for the next one (runtime.allgs never shrinks), and that
-// is not to be taken for something that a session keeps.
+// prime runs n goroutines at once, for a moment. Go keeps half a KiB of each goroutine
+// that ever existed for the next one (runtime.allgs never shrinks). Without prime, that
+// memory would count as memory that a session keeps.
 func prime(n int) {
 	var all sync.WaitGroup
 	end := make(chan struct{})
@@ -150,7 +150,7 @@ func prime(n int) {
 func (r *run) open(ctx context.Context, n int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(openers)
-	opts := r.heard.options()
+	opts := r.log.options()
 	var mu sync.Mutex
 	for range n {
 		g.Go(func() error {
@@ -178,12 +178,12 @@ func (r *run) close() error {
 	return g.Wait()
 }
 
-// use has every session hold something until it is watched and the session has
-// been renewed, and give it back: what is made at the first use (on etcd a stream
-// for the watches and one for renewals, on ZooKeeper the folders above the lines)
-// belongs to a session that idles. The stream of watches is closed again after
-// 30 s for which nothing was watched, so no scenario rests for so long.
-func (r *run) use(ctx context.Context) error {
+// firstUse has every session hold a lock until it is watched and the session has been
+// renewed, releases the locks, and records the figures of idle sessions. Whatever the
+// first use creates belongs to an idle session: on etcd a stream for the watches and one
+// for renewals, on ZooKeeper the folders above the queues. The stream of watches is
+// closed after 30 s in which nothing was watched, so no scenario is idle for so long.
+func (r *run) firstUse(ctx context.Context) error {
 	holds, err := r.hold(ctx, "first", len(r.sessions))
 	if err != nil {
 		return err
@@ -192,17 +192,17 @@ func (r *run) use(ctx context.Context) error {
 	if err := r.watched(ctx, func(w int64) bool { return w >= want }); err != nil {
 		return err
 	}
-	err = until(ctx, "all sessions were renewed", func() (bool, error) { return r.heard.allRenewed(len(r.sessions)), nil })
-	if err = errors.Join(err, r.giveBack(holds)); err != nil {
+	err = until(ctx, "all sessions were renewed", func() (bool, error) { return r.log.allRenewed(len(r.sessions)), nil })
+	if err = errors.Join(err, r.release(holds)); err != nil {
 		return err
 	}
 	if err := r.watched(ctx, func(w int64) bool { return w == r.start.Watches }); err != nil {
 		return err
 	}
-	if err := r.alone(ctx); err != nil {
+	if err := r.onlyOurs(ctx); err != nil {
 		return err
 	}
-	err = steady(ctx, "what there is of idle sessions", func() (int64, error) {
+	err = steady(ctx, "the figures of idle sessions", func() (int64, error) {
 		r.idle, err = figures(ctx, r.s)
 		f := &r.idle
 		return f.Keys + f.Watches + f.Server.Sessions + f.Streams + f.Goroutines + f.Files, err
@@ -213,30 +213,30 @@ func (r *run) use(ctx context.Context) error {
 	return err
 }
 
-// alone waits until the server knows no sessions but ours: one whose opening was
-// given up and tried again may have left one on etcd, which ends by itself.
-func (r *run) alone(ctx context.Context) error {
-	return until(ctx, "no sessions are there but ours", func() (bool, error) {
+// onlyOurs waits until the server has no sessions but ours. On etcd, an attempt to open
+// a session that was given up and repeated may have left a lease, which expires.
+func (r *run) onlyOurs(ctx context.Context) error {
+	return until(ctx, "the server has only our sessions", func() (bool, error) {
 		f, err := r.s.Server(ctx)
 		return f.Sessions == r.start.Server.Sessions+int64(len(r.sessions)), err
 	})
 }
 
-// watched waits until the server's watches are as they should be.
-func (r *run) watched(ctx context.Context, enough func(int64) bool) error {
-	return until(ctx, "watches are as they should be", func() (bool, error) {
+// watched waits until ready reports true for the number of the server's watches.
+func (r *run) watched(ctx context.Context, ready func(int64) bool) error {
+	return until(ctx, "the number of watches is right", func() (bool, error) {
 		f, err := r.s.Server(ctx)
-		return enough(f.Watches), err
+		return ready(f.Watches), err
 	})
 }
 
-// takers is how many take locks at the same time.
-const takers = 128
+// acquirers is how many locks are acquired at the same time.
+const acquirers = 128
 
-// hold takes n locks, of different names, evenly over the sessions.
+// hold acquires n locks of different names, evenly over the sessions.
 func (r *run) hold(ctx context.Context, prefix string, n int) ([]*session.Hold, error) {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(takers)
+	g.SetLimit(acquirers)
 	holds := make([]*session.Hold, n)
 	for i := range holds {
 		g.Go(func() (err error) {
@@ -248,8 +248,8 @@ func (r *run) hold(ctx context.Context, prefix string, n int) ([]*session.Hold, 
 	return holds, g.Wait()
 }
 
-// giveBack gives back all at once.
-func (r *run) giveBack(holds []*session.Hold) error {
+// release releases all holds at once.
+func (r *run) release(holds []*session.Hold) error {
 	var g errgroup.Group
 	for _, h := range holds {
 		g.Go(func() error { return r.unlock(h) })
@@ -257,7 +257,8 @@ func (r *run) giveBack(holds []*session.Hold) error {
 	return g.Wait()
 }
 
-// unlock gives back one. That it takes longer than an Unlock waits is counted.
+// unlock releases one hold. It counts an Unlock that did not wait for its acknowledgement
+// as pending, which is no error.
 func (r *run) unlock(h *session.Hold) error {
 	err := h.Unlock()
 	if errors.Is(err, session.ErrReleasePending) {
@@ -267,8 +268,8 @@ func (r *run) unlock(h *session.Hold) error {
 	return err
 }
 
-// emptied waits until the server has no more keys than idle sessions leave, or,
-// where folders stay until they are removed, until they are.
+// emptied waits until the server has no more keys than with idle sessions. On ZooKeeper
+// that includes the removal of empty folders.
 func (r *run) emptied(ctx context.Context) error {
 	return until(ctx, "no entries are left", func() (bool, error) {
 		f, err := r.s.Server(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// told is a figure that some servers do not tell.
-func told(n int64) any {
+// optional returns a figure that some servers do not report, or "" if it is 0.
+func optional(n int64) any {
 	if n == 0 {
 		return ""
 	}
@@ -31,7 +31,7 @@ func Table(w io.Writer, r *Result) {
 		f := m.Figures
 		t.AppendRow(table.Row{
 			m.Name, m.At.Round(10 * time.Millisecond), f.Heap >> 10, f.Goroutines, f.Files,
-			f.Keys, f.Fences, f.Watches, f.Server.Sessions, f.Streams, f.Server.Files, told(f.Server.Heap >> 10),
+			f.Keys, f.Fences, f.Watches, f.Server.Sessions, f.Streams, f.Server.Files, optional(f.Server.Heap >> 10),
 		})
 	}
 	t.Render()
@@ -44,7 +44,7 @@ func Table(w io.Writer, r *Result) {
 		fmt.Fprintf(w, "%d Unlocks did not wait for their acknowledgement\n", r.Pending)
 	}
 	if r.Lost+r.Logged > 0 {
-		fmt.Fprintf(w, "%d losses, %d warnings, such as\n  %s\n", r.Lost, r.Logged, strings.Join(r.Told, "\n  "))
+		fmt.Fprintf(w, "%d losses, %d warnings, such as\n  %s\n", r.Lost, r.Logged, strings.Join(r.Messages, "\n  "))
 	}
 	for _, b := range r.NotBack {
 		fmt.Fprintf(w, "NOT BACK %s\n", b)

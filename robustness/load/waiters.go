@@ -12,16 +12,16 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// line is the one lock that all wait for.
-const line = "line"
+// queue is the name of the one lock.
+const queue = "queue"
 
-// Waiters has n wait for one lock, through so many sessions. The lock goes from
-// one to the next down the whole line, and the grants must be in the order of the
-// tokens, which is the order in which the service took the requests. Then n wait
-// again and all give up at once.
-func Waiters(ctx context.Context, s Store, n, sessions int) (*Result, error) {
+// Waiters has n waiters wait for one lock, through a number of sessions. The lock passes
+// through the whole queue. The grants must be in the order of the tokens, which is the
+// order in which the service received the requests. Then n waiters wait again and all
+// give up at once.
+func Waiters(ctx context.Context, s Service, n, sessions int) (*Result, error) {
 	return scenario(ctx, s, "waiters", n, sessions, func(ctx context.Context, r *run) error {
-		if err := r.handDown(ctx, n); err != nil {
+		if err := r.passThrough(ctx, n); err != nil {
 			return err
 		}
 		if err := r.back(ctx, momentRest, r.idle); err != nil {
@@ -34,7 +34,7 @@ func Waiters(ctx context.Context, s Store, n, sessions int) (*Result, error) {
 	})
 }
 
-// crowd is many who wait for the one lock.
+// crowd is a holder and the waiters behind it.
 type crowd struct {
 	r       *run
 	holder  *session.Hold
@@ -46,18 +46,18 @@ type crowd struct {
 	gaveUp int
 }
 
-// gather has n wait behind a holder, until all stand in line and are watched.
+// gather has n waiters join behind a holder, and returns when all have joined.
 func (r *run) gather(ctx context.Context, n int) (c *crowd, err error) {
 	c = &crowd{r: r}
-	if c.holder, err = mutex.New(r.sessions[0], line).Lock(ctx); err != nil {
+	if c.holder, err = mutex.New(r.sessions[0], queue).Lock(ctx); err != nil {
 		return c, err
 	}
 	waiting, leave := context.WithCancel(ctx)
 	c.leave = leave
 	for i := range n {
-		c.waiting.Go(func() error { return c.wait(waiting, r.sessions[i%len(r.sessions)], line) })
+		c.waiting.Go(func() error { return c.wait(waiting, r.sessions[i%len(r.sessions)], queue) })
 		if came := i + 1; came == n || len(r.sessions) > 1 && came%wave == 0 {
-			if err := r.stood(ctx, came+1); err != nil {
+			if err := r.joined(ctx, came+1); err != nil {
 				return c, err
 			}
 		}
@@ -65,21 +65,21 @@ func (r *run) gather(ctx context.Context, n int) (c *crowd, err error) {
 	return c, nil
 }
 
-// wave is how many come at once where they are of several sessions. One session
-// sends no more requests at a time than a server can answer in time; a hundred
-// that each send a hundred are more than one etcd member bears when each request
-// counts a line of thousands: leases are not renewed in time then.
+// wave is how many waiters join at once if they use several sessions. One session sends
+// no more requests at a time than a server can answer in time. A hundred sessions with a
+// hundred requests each overload one etcd member if each request counts a queue of
+// thousands: then leases are not renewed in time.
 const wave = 500
 
-// stood waits until so many stand in line.
-func (r *run) stood(ctx context.Context, n int) error {
-	return until(ctx, fmt.Sprintf("%d stand in line", n), func() (bool, error) {
-		there, err := r.s.Line(ctx, line)
+// joined waits until the queue has n entries.
+func (r *run) joined(ctx context.Context, n int) error {
+	return until(ctx, fmt.Sprintf("%d entries are in the queue", n), func() (bool, error) {
+		there, err := r.s.Entries(ctx, queue)
 		return there == n, err
 	})
 }
 
-// wait waits for a lock and gives it back.
+// wait acquires a lock and releases it.
 func (c *crowd) wait(ctx context.Context, s *session.Session, name string) error {
 	h, err := mutex.New(s, name).Lock(ctx)
 	c.mu.Lock()
@@ -97,10 +97,10 @@ func (c *crowd) wait(ctx context.Context, s *session.Session, name string) error
 	return c.r.unlock(h)
 }
 
-// stand waits until no watch is being made any more, and notes how long that took.
-func (r *run) stand(ctx context.Context) error {
+// settle waits until no more watches are being created, and records how long that took.
+func (r *run) settle(ctx context.Context) error {
 	err := r.phase("stand", func() error {
-		return steady(ctx, "how many watches there are", func() (int64, error) {
+		return steady(ctx, "the watches", func() (int64, error) {
 			f, err := r.s.Server(ctx)
 			return f.Watches, err
 		})
@@ -109,8 +109,8 @@ func (r *run) stand(ctx context.Context) error {
 	return err
 }
 
-// crowded has n wait behind a holder, in a phase of that name, and calls f when no
-// watch of theirs is being made any more. Who waits after that is told to leave.
+// crowded has n waiters join behind a holder, in a phase of that name, and calls f when
+// no more watches are being created. Then it cancels the remaining waiters.
 func (r *run) crowded(ctx context.Context, phase string, n int, f func(*crowd) error) error {
 	var c *crowd
 	err := r.phase(phase, func() (err error) {
@@ -123,13 +123,13 @@ func (r *run) crowded(ctx context.Context, phase string, n int, f func(*crowd) e
 	if err != nil {
 		return err
 	}
-	if err := r.stand(ctx); err != nil {
+	if err := r.settle(ctx); err != nil {
 		return err
 	}
 	return f(c)
 }
 
-func (r *run) handDown(ctx context.Context, n int) error {
+func (r *run) passThrough(ctx context.Context, n int) error {
 	return r.crowded(ctx, "join", n, func(c *crowd) error {
 		if _, err := r.moment(ctx, momentPeak); err != nil {
 			return err
@@ -142,15 +142,15 @@ func (r *run) handDown(ctx context.Context, n int) error {
 	})
 }
 
-// inOrder checks that all n were granted, in order.
+// inOrder checks that n waiters were granted the lock, in the order of their tokens.
 func (c *crowd) inOrder(n int) error {
 	if len(c.tokens) != n {
-		return fmt.Errorf("%d of %d were granted", len(c.tokens), n)
+		return fmt.Errorf("%d of %d waiters were granted the lock", len(c.tokens), n)
 	}
 	last := c.holder.Token()
 	for i, t := range c.tokens {
 		if t <= last {
-			return fmt.Errorf("grant %d of %d has the token %d, and %d was before", i, n, t, last)
+			return fmt.Errorf("grant %d of %d has the token %d, but the one before has %d", i, n, t, last)
 		}
 		last = t
 	}
@@ -167,11 +167,11 @@ func (r *run) giveUp(ctx context.Context, n int) error {
 			return err
 		}
 		if c.gaveUp != n {
-			return fmt.Errorf("%d of %d gave up, and nobody could be granted", c.gaveUp, n)
+			return fmt.Errorf("only %d of %d waiters gave up, although none could be granted", c.gaveUp, n)
 		}
 		return r.phase("until only the holder is there", func() error {
-			err := until(ctx, "only the holder is there", func() (bool, error) {
-				there, err := r.s.Line(ctx, line)
+			err := until(ctx, "only the holder is left", func() (bool, error) {
+				there, err := r.s.Entries(ctx, queue)
 				return there == 1, err
 			})
 			return errors.Join(err, r.unlock(c.holder))

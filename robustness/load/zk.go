@@ -15,22 +15,22 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// containerCheck is how often the server looks for folders that have become
-// empty; its own is a minute.
+// containerCheck is how often the server checks for folders that have become empty. Its
+// default is a minute.
 const containerCheck = time.Second / 2
 
 // onZooKeeper is one server.
 type onZooKeeper struct {
 	ensemble *zktest.Ensemble
-	control  *zk.Conn // looks from the side
+	control  *zk.Conn // of the harness, not of a session
 }
 
 // ZooKeeper starts one server. The caller closes it.
 //
-// It removes empty folders as fast as it can: of its own accord it would remove
-// 10 000 in a minute at most (znode.container.maxPerMinute), and a program that
-// locks more new names than that has them pile up.
-func ZooKeeper(ctx context.Context) (Store, error) {
+// The server removes empty folders as fast as it can. By default it would remove at most
+// 10 000 a minute (znode.container.maxPerMinute), so folders would pile up if a program
+// locked new names faster.
+func ZooKeeper(ctx context.Context) (Service, error) {
 	e, err := zktest.Start(ctx, &zktest.Options{
 		Tick: 2 * time.Second, ContainerCheck: containerCheck, HeapBytes: 2 << 30,
 		Properties: map[string]string{"znode.container.maxPerMinute": "10000000"},
@@ -46,15 +46,15 @@ func ZooKeeper(ctx context.Context) (Store, error) {
 	return &onZooKeeper{e, control}, nil
 }
 
-// Name implements Store.
+// Name implements Service.
 func (*onZooKeeper) Name() string { return "zookeeper" }
 
-// Open implements Store.
+// Open implements Service.
 func (z *onZooKeeper) Open(ctx context.Context, opts session.Options) (*session.Session, error) {
 	return zkbackend.Open(ctx, z.ensemble.Endpoints(), &zkbackend.Options{Session: opts})
 }
 
-// Server implements Store.
+// Server implements Service.
 func (z *onZooKeeper) Server(ctx context.Context) (s Server, err error) {
 	into := map[string]*int64{
 		"zk_znode_count":                &s.Keys,
@@ -81,13 +81,13 @@ func (z *onZooKeeper) Server(ctx context.Context) (s Server, err error) {
 		found++
 	}
 	if found != len(into) {
-		return s, fmt.Errorf("load: %d of %d figures are there:\n%s", found, len(into), answer)
+		return s, fmt.Errorf("load: found %d of %d figures in:\n%s", found, len(into), answer)
 	}
 	return s, nil
 }
 
-// Line implements Store.
-func (z *onZooKeeper) Line(_ context.Context, name string) (int, error) {
+// Entries implements Service.
+func (z *onZooKeeper) Entries(_ context.Context, name string) (int, error) {
 	there, stat, err := z.control.Exists(zkbackend.DefaultRoot + "/" + name)
 	if err != nil {
 		return 0, fmt.Errorf("load: count %q: %w", name, err)
@@ -98,10 +98,10 @@ func (z *onZooKeeper) Line(_ context.Context, name string) (int, error) {
 	return int(stat.NumChildren), nil
 }
 
-// Tidy implements Store: ZooKeeper does it by itself.
+// Tidy implements Service. ZooKeeper needs no help.
 func (*onZooKeeper) Tidy(context.Context) error { return nil }
 
-// Close implements Store.
+// Close implements Service.
 func (z *onZooKeeper) Close() error {
 	z.control.Close()
 	return z.ensemble.Close()

@@ -33,7 +33,7 @@ type childArg struct {
 // Process implements trial.Service. Nothing but the process is harmed, so it goes
 // past the proxies.
 func (s *Service) Process(ctx context.Context, lock, line string) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Line{Name: line, Recipe: history.Mutex}, childArg{lock, s.direct()})
+	return trial.Spawn(ctx, Name, history.Queue{Name: line, Recipe: history.Mutex}, childArg{lock, s.direct()})
 }
 
 // OpenChild is the trial.Opener of this service.

@@ -71,7 +71,7 @@ func TestAProcessTellsWhatItBelieved(t *testing.T) {
 
 		assert.Positive(t, first.Token)
 		assert.Greater(t, last.Held, first.Held)
-		assert.Equal(t, history.Given, last.Outcome)
+		assert.Equal(t, history.Released, last.Outcome)
 		order, err := s.Order(bounded(t), lock, "held")
 		require.NoError(t, err)
 		require.Len(t, order, 2)

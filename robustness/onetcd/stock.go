@@ -38,7 +38,7 @@ func (c *stock) Kinds() []string {
 func (c *stock) Session() string { return strconv.FormatInt(int64(c.session.Lease()), 16) }
 
 // Acquire implements trial.Client.
-func (c *stock) Acquire(ctx context.Context, line history.Line, _ trial.Ask) (trial.Hold, error) {
+func (c *stock) Acquire(ctx context.Context, line history.Queue, _ trial.Ask) (trial.Hold, error) {
 	if line.Recipe != history.Mutex {
 		return nil, fmt.Errorf("onetcd: %s is no %s", Stock, line.Recipe)
 	}
@@ -108,5 +108,5 @@ func (h *stockHold) Release(ctx context.Context) (history.Outcome, error) {
 	if err := h.m.Unlock(ctx); err != nil {
 		return history.Pending, err
 	}
-	return history.Given, nil
+	return history.Released, nil
 }

@@ -189,7 +189,7 @@ func TestRepliesOfEveryKindCanBeLost(t *testing.T) {
 				}
 				if kind == onzk.Delete {
 					outcome, err := w.hold.Release(within(t))
-					assert.Equal(t, lock == trial.Ours, err == nil && outcome == history.Given, "%s: %v", outcome, err)
+					assert.Equal(t, lock == trial.Ours, err == nil && outcome == history.Released, "%s: %v", outcome, err)
 				} else {
 					release(t, w.hold)
 				}

@@ -64,8 +64,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 var lines atomic.Int64
 
 // newLine is a line that no other test uses.
-func newLine(recipe history.Recipe) history.Line {
-	return history.Line{Name: fmt.Sprint("line", lines.Add(1)), Recipe: recipe, Limit: 3}
+func newLine(recipe history.Recipe) history.Queue {
+	return history.Queue{Name: fmt.Sprint("line", lines.Add(1)), Recipe: recipe, Limit: 3}
 }
 
 func newClient(t *testing.T, lock string, members ...int) trial.Client {
@@ -76,7 +76,7 @@ func newClient(t *testing.T, lock string, members ...int) trial.Client {
 	return c
 }
 
-func acquire(t *testing.T, c trial.Client, line history.Line, ask trial.Ask) trial.Hold {
+func acquire(t *testing.T, c trial.Client, line history.Queue, ask trial.Ask) trial.Hold {
 	t.Helper()
 	h, err := c.Acquire(within(t), line, ask)
 	require.NoError(t, err)
@@ -87,10 +87,10 @@ func release(t *testing.T, h trial.Hold) {
 	t.Helper()
 	outcome, err := h.Release(within(t))
 	require.NoError(t, err)
-	require.Equal(t, history.Given, outcome)
+	require.Equal(t, history.Released, outcome)
 }
 
-func entries(t *testing.T, lock string, line history.Line) []string {
+func entries(t *testing.T, lock string, line history.Queue) []string {
 	t.Helper()
 	all, err := service.Entries(within(t), lock, line.Name)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func entries(t *testing.T, lock string, line history.Line) []string {
 }
 
 // lined waits until there are so many entries.
-func lined(t *testing.T, lock string, line history.Line, n int) {
+func lined(t *testing.T, lock string, line history.Queue, n int) {
 	t.Helper()
 	eventually(t, "entries", func() bool { return len(entries(t, lock, line)) == n })
 }
@@ -109,7 +109,7 @@ type asked struct {
 	err  error
 }
 
-func request(t *testing.T, c trial.Client, line history.Line, ask trial.Ask) chan asked {
+func request(t *testing.T, c trial.Client, line history.Queue, ask trial.Ask) chan asked {
 	ctx := within(t)
 	answer := make(chan asked, 1)
 	go func() { // ends with ctx

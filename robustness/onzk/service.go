@@ -120,7 +120,7 @@ func (s *Service) placeOf(path string) int64 {
 
 // Process implements trial.Service.
 func (s *Service) Process(ctx context.Context, lock, line string) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Line{Name: line, Recipe: history.Mutex}, childArg{Lock: lock, Servers: s.direct()})
+	return trial.Spawn(ctx, Name, history.Queue{Name: line, Recipe: history.Mutex}, childArg{Lock: lock, Servers: s.direct()})
 }
 
 // Members implements trial.Service.

@@ -89,7 +89,7 @@ func TestTheOrderIsThatOfTheEntries(t *testing.T) {
 }
 
 // living are the places of the entries that there are by the order.
-func living(t *testing.T, lock string, line history.Line) map[int64]bool {
+func living(t *testing.T, lock string, line history.Queue) map[int64]bool {
 	t.Helper()
 	order, err := service.Order(within(t), lock, line.Name)
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
 		})
 		a, err = p.Stop(within(t))
 		require.NoError(t, err)
-		assert.NotEqual(t, history.Given, a.Outcome)
+		assert.NotEqual(t, history.Released, a.Outcome)
 		if lock == trial.Ours {
 			assert.Less(t, a.Held, stopped+history.Instant(trial.Poll), "it asks for the time")
 		}
@@ -143,7 +143,7 @@ func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
 		require.NoError(t, err)
 		a, err = p.Stop(within(t))
 		require.NoError(t, err)
-		assert.Equal(t, history.Given, a.Outcome)
+		assert.Equal(t, history.Released, a.Outcome)
 		p, err = service.Process(within(t), lock, line.Name)
 		require.NoError(t, err)
 		p.Halt()
@@ -181,7 +181,7 @@ func TestMembersCanBeHarmed(t *testing.T) {
 				// member leads: the next acquire, and the one below, are granted behind it.
 				outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
 				if assert.NoError(t, err) {
-					assert.Contains(t, []history.Outcome{history.Given, history.Pending}, outcome)
+					assert.Contains(t, []history.Outcome{history.Released, history.Pending}, outcome)
 				}
 				now, err := service.Leader(within(t))
 				return assert.NoError(t, err) && now != lead
@@ -196,7 +196,7 @@ func TestMembersCanBeHarmed(t *testing.T) {
 			assert.True(t, m.Running())
 			outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
 			require.NoError(t, err)
-			assert.Equal(t, history.Given, outcome, "a healthy service acknowledges the release")
+			assert.Equal(t, history.Released, outcome, "a healthy service acknowledges the release")
 			order, err := service.Order(within(t), trial.Ours, line.Name)
 			require.NoError(t, err)
 			assert.GreaterOrEqual(t, len(order), 2)

@@ -87,7 +87,7 @@ func (c *stock) Kinds() []string { return []string{Create, GetChildren, GetData,
 
 // Acquire implements trial.Client. Lock has no context: who wants to give up has
 // to close the connection, and needs another one then.
-func (c *stock) Acquire(ctx context.Context, line history.Line, want trial.Ask) (trial.Hold, error) {
+func (c *stock) Acquire(ctx context.Context, line history.Queue, want trial.Ask) (trial.Hold, error) {
 	if line.Recipe != history.Mutex || want.Shared || want.Within != nil {
 		return nil, fmt.Errorf("onzk: %s is a mutex: %w", Stock, errors.ErrUnsupported)
 	}
@@ -205,7 +205,7 @@ func (h *stockHold) Release(ctx context.Context) (history.Outcome, error) {
 	case err := <-h.c.call(h.lock.Unlock):
 		switch {
 		case err == nil:
-			return history.Given, nil
+			return history.Released, nil
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrSessionExpired):
 			return history.Lost, nil
 		}

@@ -17,16 +17,16 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// Data is what was found in folders.
+// Data has all results that Read found in its folders.
 type Data struct {
 	trials  []*trial.Result
 	abouts  []*About
-	weights []*load.Result
-	spoken  []string // what tests have said
-	damaged []string // what could not be read
+	loads   []*load.Result
+	outputs []string // of tests
+	damaged []string // files and lines that could not be read, each with the reason
 }
 
-// About is what must be known of a run of trials to read its results.
+// About describes a run of trials: what a reader must know to interpret its results.
 type About struct {
 	Service string
 	Lock    string
@@ -35,7 +35,7 @@ type About struct {
 	System  string
 	CPUs    int
 	Began   time.Time
-	Took    time.Duration // 0 if it did not come to its end
+	Took    time.Duration // 0 if the run did not finish
 	Load    string        // of the machine at the end, in the last minutes
 }
 
@@ -43,13 +43,12 @@ type About struct {
 const (
 	trialsEnd = ".jsonl"      // a trial.Result in each line
 	aboutEnd  = ".about.json" // an About
-	loadBegin = "load"        // and .json: an array of load.Result
-	spokenEnd = ".txt"        // what a test has said
-	packedEnd = ".gz"         // behind any of them
+	loadBegin = "load"        // with .json at the end: an array of load.Result
+	outputEnd = ".txt"        // the output of a test
+	packedEnd = ".gz"         // after any of the others
 )
 
-// Results is the file for the results of a run on a service, and AboutFile that
-// for what is to be known about it.
+// Results returns the path of the file for the results of a run on a service.
 func Results(folder, service, lock string) string {
 	return filepath.Join(folder, service+"-"+lock+trialsEnd)
 }
@@ -58,7 +57,7 @@ func aboutFile(folder, service, lock string) string {
 	return filepath.Join(folder, service+"-"+lock+aboutEnd)
 }
 
-// Write writes what is to be known about a run beside its results.
+// Write writes the description of a run into the folder of its results.
 func (a *About) Write(folder string) error {
 	text, err := json.MarshalIndent(a, "", "  ")
 	if err == nil {
@@ -70,9 +69,9 @@ func (a *About) Write(folder string) error {
 	return nil
 }
 
-// Read reads all results in folders. Several runs of the same add up; a folder that
-// is named twice counts once. What is damaged is left out, and told in the tables:
-// a run that was killed leaves half a line.
+// Read reads all results in folders. It adds up several runs of the same kind, and reads
+// a folder that is named twice only once. It leaves out damaged lines and files, which
+// the tables list: a run that was killed leaves half a line.
 func Read(folders []string) (*Data, error) {
 	d := &Data{}
 	var seen []string
@@ -92,13 +91,13 @@ func Read(folders []string) (*Data, error) {
 			return nil, fmt.Errorf("report: %w", err)
 		}
 	}
-	if len(d.trials)+len(d.weights)+len(d.spoken) == 0 {
+	if len(d.trials)+len(d.loads)+len(d.outputs) == 0 {
 		return nil, fmt.Errorf("report: there are no results in %q", folders)
 	}
 	return d, nil
 }
 
-// Damaged names what could not be read.
+// Damaged names the files and lines that could not be read.
 func (d *Data) Damaged() []string { return slices.Clone(d.damaged) }
 
 func (d *Data) folder(path string) error {
@@ -126,7 +125,7 @@ func (d *Data) folder(path string) error {
 	return nil
 }
 
-// unpack undoes gzip. Of what was cut short it returns what can be had.
+// unpack decompresses gzip. Of a truncated file it returns the part that is readable.
 func unpack(text []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(text))
 	if err != nil {
@@ -135,7 +134,7 @@ func unpack(text []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// reader is what reads a file of that name; nil if it is none of the results.
+// reader returns the function that reads a file of that name; nil if it has no results.
 func (d *Data) reader(name string) func([]byte) error {
 	switch {
 	case strings.HasSuffix(name, trialsEnd):
@@ -154,21 +153,21 @@ func (d *Data) reader(name string) func([]byte) error {
 			var all []*load.Result
 			err := json.Unmarshal(text, &all)
 			if err == nil {
-				d.weights = append(d.weights, all...)
+				d.loads = append(d.loads, all...)
 			}
 			return err
 		}
-	case strings.HasSuffix(name, spokenEnd):
+	case strings.HasSuffix(name, outputEnd):
 		return func(text []byte) error {
-			d.spoken = append(d.spoken, string(text))
+			d.outputs = append(d.outputs, string(text))
 			return nil
 		}
 	}
 	return nil
 }
 
-// errNoTrial says that a line is JSON, and not of a trial.
-var errNoTrial = errors.New("it is no result of a trial")
+// errNoTrial reports that a line is JSON, but not the result of a trial.
+var errNoTrial = errors.New("not the result of a trial")
 
 // lines reads a trial from each line.
 func (d *Data) lines(text []byte) error {
@@ -193,14 +192,14 @@ func (d *Data) lines(text []byte) error {
 	return errors.Join(errs...)
 }
 
-// damage notes what could not be read: each error of those that are joined.
+// damage records why a file could not be read: each of the joined errors.
 func (d *Data) damage(file string, err error) {
 	for text := range strings.SplitSeq(err.Error(), "\n") {
 		d.damaged = append(d.damaged, file+": "+text)
 	}
 }
 
-// unread tells what could not be read.
+// unread lists what could not be read.
 func (d *Data) unread() string {
 	if len(d.damaged) == 0 {
 		return ""

@@ -23,9 +23,9 @@ const (
 	tileHeight = 11 * vg.Centimeter
 )
 
-// Plot draws, for every holder that was cut off, when it was told against when the
-// store had removed its entry, as SVG; nil if there is none. In the shaded half
-// holders were told when somebody else could hold already.
+// Plot draws a point for every holder that was cut off: when it was notified against
+// when the store had removed its entry. The holders in the shaded half were notified
+// when another client could already hold. Plot returns SVG, or nil if there are no points.
 func (d *Data) Plot(services []Service) ([]byte, error) {
 	canvas := vgsvg.New(tileWidth*vg.Length(len(services)), tileHeight)
 	if drawn, err := d.draw(draw.New(canvas), services); err != nil || !drawn {
@@ -36,13 +36,13 @@ func (d *Data) Plot(services []Service) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// draw draws all tiles on a canvas, and says whether there was anything to draw.
+// draw draws all tiles on a canvas, and reports whether there were any points.
 func (d *Data) draw(dc draw.Canvas, services []Service) (drawn bool, err error) {
-	// The same for all tiles, so that they can be compared.
+	// The same scale for all tiles, so that they can be compared.
 	most := 0.0
 	for _, s := range services {
 		for _, lock := range s.locks() {
-			for _, p := range d.told(s.Name, lock) {
+			for _, p := range d.notified(s.Name, lock) {
 				most = max(most, p.X, p.Y)
 			}
 		}
@@ -66,24 +66,26 @@ func (d *Data) draw(dc draw.Canvas, services []Service) (drawn bool, err error) 
 	return true, nil
 }
 
-// told are the points of a lock, in seconds since the cut: when the entry had gone,
-// and when the holder was told. A trial in which one of them was not seen has none.
-func (d *Data) told(service, lock string) plotter.XYs {
+// notified returns the points of a lock, in seconds since the cut: when the store had
+// removed the entry (X), and when the holder was notified (Y). A trial in which one of
+// the two was not observed has no point.
+func (d *Data) notified(service, lock string) plotter.XYs {
 	var all plotter.XYs
 	for _, r := range d.trials {
 		if r.Service != service || r.Lock != lock || !r.Hit() || !slices.Contains(cutKinds(), r.Kind) {
 			continue
 		}
-		gone, wasSeen := r.Figures[trial.StruckToGone]
-		told, wasTold := r.Figures[trial.StruckToTold]
-		if wasSeen && wasTold {
-			all = append(all, plotter.XY{X: gone.Seconds(), Y: told.Seconds()})
+		removed, wasRemoved := r.Figures[trial.StruckToGone]
+		notified, wasNotified := r.Figures[trial.StruckToTold]
+		if wasRemoved && wasNotified {
+			all = append(all, plotter.XY{X: removed.Seconds(), Y: notified.Seconds()})
 		}
 	}
 	return all
 }
 
-// glyph tells a lock from others, also for eyes that see few colours.
+// glyph returns the style of a lock's points. The shapes differ too, for readers who see
+// few colours.
 func glyph(i int) draw.GlyphStyle {
 	all := []draw.GlyphStyle{
 		{Color: color.RGBA{G: 0x72, B: 0xb2, A: 0xff}, Shape: draw.CircleGlyph{}, Radius: vg.Points(2.5)},
@@ -108,20 +110,20 @@ func (d *Data) tile(s Service, most float64) (*plot.Plot, error) {
 		return nil, err
 	}
 	late.Color, late.LineStyle.Width = color.Gray{Y: 0xe8}, 0
-	said, err := plotter.NewLabels(plotter.XYLabels{
+	labels, err := plotter.NewLabels(plotter.XYLabels{
 		XYs:    plotter.XYs{{X: most * 0.03, Y: most * 0.62}, {X: most * 0.03, Y: most * 0.57}},
 		Labels: []string{"notified after the store", "had removed the entry"},
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i := range said.TextStyle {
-		said.TextStyle[i].Font.Size = vg.Points(9)
-		said.TextStyle[i].Color = color.Gray{Y: 0x40}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font.Size = vg.Points(9)
+		labels.TextStyle[i].Color = color.Gray{Y: 0x40}
 	}
-	p.Add(late, plotter.NewGrid(), said)
+	p.Add(late, plotter.NewGrid(), labels)
 	for i, lock := range s.locks() {
-		points := d.told(s.Name, lock)
+		points := d.notified(s.Name, lock)
 		if len(points) == 0 {
 			continue
 		}
@@ -136,7 +138,7 @@ func (d *Data) tile(s Service, most float64) (*plot.Plot, error) {
 	return p, nil
 }
 
-// seconds are ticks at every second.
+// seconds returns a tick for every second.
 func seconds(most float64) plot.ConstantTicks {
 	var all plot.ConstantTicks
 	for v := 0.0; v <= most; v++ {
@@ -145,12 +147,12 @@ func seconds(most float64) plot.ConstantTicks {
 	return all
 }
 
-// pastDue is by how much a lock's holders were notified after the store had removed
-// their entries, at the worst of all points; less than 0 is before. "" if there
-// are none.
-func (d *Data) pastDue(service, lock string) string {
+// afterRemoval returns how long after the removal of its entry a lock's holder was
+// notified, at the worst of all points; less than 0 is before. It returns "" if there are
+// no points.
+func (d *Data) afterRemoval(service, lock string) string {
 	var late []float64
-	for _, p := range d.told(service, lock) {
+	for _, p := range d.notified(service, lock) {
 		late = append(late, p.Y-p.X)
 	}
 	if len(late) == 0 {

@@ -1,6 +1,6 @@
-// Package report draws what has come of trials, of weight and of simulations: as
-// tables in Markdown, and as a plot. It starts nothing and judges nothing. What
-// was not run is told as that, and what could not be read too.
+// Package report draws the results of trials, load tests and simulations: as tables in
+// Markdown, and as a plot. It runs nothing and judges nothing. The tables show what was
+// not run, and list the files that could not be read.
 package report
 
 import (
@@ -13,30 +13,29 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// Service is one that is reported on, with the locks of others' that were tried
-// there beside Fairlock's.
+// Service is a service in the report.
 type Service struct {
 	Name  string // as in results
 	Title string
-	Peers []string
+	Peers []string // the locks of other libraries that were tested on it
 
-	// Without are the kinds of faults that it does not know.
+	// Without names the kinds of faults that do not exist on this service.
 	Without []string
 }
 
-// locks are Fairlock and the peers.
+// locks returns Fairlock and the peers.
 func (s Service) locks() []string { return append([]string{trial.Ours}, s.Peers...) }
 
-// The marks in a page between which all is drawn.
+// The marks in a page. The report is drawn between them.
 const (
 	begin = "<!-- robustness:begin -->"
 	end   = "<!-- robustness:end -->"
 )
 
-// errMarks says that a page has no place to draw in.
-var errMarks = errors.New("report: the page has not one " + begin + " before one " + end)
+// errMarks reports that a page has no place for the report.
+var errMarks = errors.New("report: the page must have exactly one " + begin + ", and after it exactly one " + end)
 
-// Into puts a text between the marks of a page, in place of what is there.
+// Into returns a page with a text between its marks, which replaces what is there.
 func Into(page []byte, text string) ([]byte, error) {
 	before, rest, first := bytes.Cut(page, []byte(begin))
 	_, after, second := bytes.Cut(rest, []byte(end))
@@ -46,7 +45,7 @@ func Into(page []byte, text string) ([]byte, error) {
 	return slices.Concat(before, []byte(begin+"\n\n"+strings.TrimSpace(text)+"\n\n"+end), after), nil
 }
 
-// Markdown is all tables.
+// Markdown returns all tables.
 func (d *Data) Markdown(services []Service) string {
 	var b strings.Builder
 	section := func(title string, parts ...string) {
@@ -60,11 +59,11 @@ func (d *Data) Markdown(services []Service) string {
 		section("Fairlock on "+s.Title, d.ours(s), d.figures(s))
 	}
 	for _, s := range services {
-		section("Compared with the peers on "+s.Title, d.beside(s), d.commands(s))
+		section("Compared with the peers on "+s.Title, d.compared(s), d.commands(s))
 	}
 	section("Simulation", d.simulated())
 	for _, s := range services {
-		section("Weight on "+s.Title, d.weight(s))
+		section("Load on "+s.Title, d.load(s))
 	}
 	return b.String()
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the golden tables anew")
+var update = flag.Bool("update", false, "write the golden tables")
 
-// services are those that the made-up results are of; nobody has tried zk.Lock.
+// services returns the services of the made-up results, which have none of zk.Lock.
 func services() []Service {
 	return []Service{
 		{Name: "etcd", Title: "etcd", Peers: []string{"concurrency.Mutex"}},
@@ -35,8 +35,7 @@ func read(t *testing.T, folders ...string) *Data {
 	return d
 }
 
-// TestTablesOfSeveralRuns adds up two folders, with damaged lines and files in
-// them.
+// TestTablesOfSeveralRuns adds up two folders, which have damaged lines and files.
 func TestTablesOfSeveralRuns(t *testing.T) {
 	const golden = "testdata/tables.md"
 	is := read(t, "one", "two").Markdown(services())
@@ -56,8 +55,8 @@ func TestAFolderCountsOnce(t *testing.T) {
 	assert.Equal(t, once, twice)
 }
 
-// TestWhatIsPackedIsReadToo packs a folder, and one file of it badly.
-func TestWhatIsPackedIsReadToo(t *testing.T) {
+// TestPackedFilesAreRead packs the files of a folder, and adds a file that is not gzip.
+func TestPackedFilesAreRead(t *testing.T) {
 	folder := t.TempDir()
 	files, err := filepath.Glob("testdata/one/*")
 	require.NoError(t, err)
@@ -84,9 +83,9 @@ func TestWhatIsPackedIsReadToo(t *testing.T) {
 	assert.Len(t, d.Damaged(), len(plain.Damaged())+1)
 }
 
-// TestWhatIsDamagedIsNamed has half a line, things that are no trials, and files
-// that are no results.
-func TestWhatIsDamagedIsNamed(t *testing.T) {
+// TestDamagedFilesAreNamed reads half a line, lines that are no trials, and files that
+// are no results.
+func TestDamagedFilesAreNamed(t *testing.T) {
 	d := read(t, "one", "two")
 
 	var files []string
@@ -112,8 +111,8 @@ func TestFoldersWithoutResultsAreAnError(t *testing.T) {
 	require.ErrorContains(t, err, "no results")
 }
 
-// TestWhatARunWritesIsFound writes as a run does.
-func TestWhatARunWritesIsFound(t *testing.T) {
+// TestFilesOfARunAreFound writes files as a run does.
+func TestFilesOfARunAreFound(t *testing.T) {
 	folder := t.TempDir()
 	trials, err := os.ReadFile("testdata/two/etcd-concurrency.Mutex.jsonl")
 	require.NoError(t, err)
@@ -128,7 +127,7 @@ func TestWhatARunWritesIsFound(t *testing.T) {
 	assert.Empty(t, d.Damaged())
 }
 
-func TestIntoReplacesWhatIsBetweenTheMarks(t *testing.T) {
+func TestIntoReplacesTheTextBetweenTheMarks(t *testing.T) {
 	page, err := Into([]byte("# Page\n\n"+begin+"\nold\n"+end+"\n\nafter\n"), "new\n\n")
 	require.NoError(t, err)
 	assert.Equal(t, "# Page\n\n"+begin+"\n\nnew\n\n"+end+"\n\nafter\n", string(page))
@@ -143,9 +142,9 @@ func TestIntoReplacesWhatIsBetweenTheMarks(t *testing.T) {
 	}
 }
 
-// TestThePlotShowsEveryCutThatWasSeen counts: three of ours were told and seen to
-// be gone, one was starved, and one was missed.
-func TestThePlotShowsEveryCutThatWasSeen(t *testing.T) {
+// TestPlotShowsEveryObservedCut counts points. Of Fairlock's cuts, three have both times,
+// one holder was starved, and one fault missed.
+func TestPlotShowsEveryObservedCut(t *testing.T) {
 	d := read(t, "one", "two")
 	svg, err := d.Plot(services())
 	require.NoError(t, err)
@@ -160,7 +159,7 @@ func TestThePlotShowsEveryCutThatWasSeen(t *testing.T) {
 	assert.Nil(t, svg)
 }
 
-func TestTheBoundIsThatOfTheRuleOfThree(t *testing.T) {
+func TestBoundFollowsTheRuleOfThree(t *testing.T) {
 	for _, c := range []struct {
 		y    tally
 		want string
@@ -172,7 +171,7 @@ func TestTheBoundIsThatOfTheRuleOfThree(t *testing.T) {
 		{tally{hit: 3000}, "≤ 0.10 %"},
 		{tally{hit: 320, starved: 20}, "≤ 1.0 %"},
 		{tally{hit: 300, violated: 1}, ""},
-		{tally{hit: 300, unaimed: 1}, ""},
+		{tally{hit: 300, missedViolated: 1}, ""},
 	} {
 		assert.Equal(t, c.want, c.y.bound(), "%+v", c.y)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// The lines that the tests of the simulation and of failpoints print. Runs that
-// are kept from before say "planted defects".
+// The lines that the tests of the simulation and of failpoints print. In the output of
+// older runs, failpoints are called "planted defects".
 var (
 	simRuns    = regexp.MustCompile(`(?m)runs (\d+) \((.*)\)$`)
 	simWork    = regexp.MustCompile(`(?m)steps (\d+), virtual time (\S+), grants (\d+), holds lost (\d+)$`)
@@ -25,19 +25,19 @@ var (
 	foundBy    = regexp.MustCompile(`: (\S+) finds it in so many of (\d+) trials: map\[(.*)\]`)
 )
 
-// simulated tells what the tests have said.
+// simulated returns the tables of the simulation and of failpoints.
 func (d *Data) simulated() string {
-	var sims, mutants, plants []table.Row
+	var sims, mutants, onServers []table.Row
 	recipes, faults, broken := counts{}, counts{}, counts{}
-	for _, text := range d.spoken {
+	for _, text := range d.outputs {
 		if row := simulation(text); row != nil {
 			sims = append(sims, row)
 			recipes.add(simRuns.FindStringSubmatch(text)[2])
-			faults.add(one(simFaults, text))
-			broken.add(one(simBroken, text))
+			faults.add(firstMatch(simFaults, text))
+			broken.add(firstMatch(simBroken, text))
 		}
 		mutants = append(mutants, mutation(text)...)
-		plants = append(plants, plantedOnServers(text)...)
+		onServers = append(onServers, plantedOnServers(text)...)
 	}
 	part := func(title string, head table.Row, rows []table.Row) string {
 		if len(rows) == 0 {
@@ -54,15 +54,15 @@ func (d *Data) simulated() string {
 		part("Failpoints that the simulation found (`make mutants`):",
 			table.Row{"failpoints", "found", "most runs until one was found"}, mutants),
 		part("Failpoints that aimed faults found on a real etcd (`go -C robustness test -tags failpoints -v -run FindPlantedDefects .`):",
-			table.Row{"failpoint", "fault", "trials", "trials with a violation, by property"}, plants)), "\n\n")
+			table.Row{"failpoint", "fault", "trials", "trials with a violation, by property"}, onServers)), "\n\n")
 }
 
-// counts is how often there was what.
+// counts has a count for each name.
 type counts map[string]int
 
-// add adds what a test says as "this 3, that one 4".
-func (c counts) add(said string) {
-	for part := range strings.SplitSeq(said, ", ") {
+// add adds the counts of a text such as "this 3, that one 4".
+func (c counts) add(text string) {
+	for part := range strings.SplitSeq(text, ", ") {
 		at := strings.LastIndexByte(part, ' ')
 		if n, err := strconv.Atoi(part[at+1:]); err == nil && at > 0 {
 			c[part[:at]] += n
@@ -70,7 +70,7 @@ func (c counts) add(said string) {
 	}
 }
 
-// String is what add takes.
+// String returns a text that add can read, or "none".
 func (c counts) String() string {
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(c)) {
@@ -82,13 +82,13 @@ func (c counts) String() string {
 	return strings.Join(all, ", ")
 }
 
-// simulation reads one run of itest/sim's TestRecipes; nil if it is none.
+// simulation reads one run of itest/sim's TestRecipes; it returns nil if the text is none.
 func simulation(text string) table.Row {
 	runs, work := simRuns.FindStringSubmatch(text), simWork.FindStringSubmatch(text)
 	if runs == nil || work == nil {
 		return nil
 	}
-	return table.Row{runs[1], work[1], work[2], work[3], work[4], one(simSpeed, text)}
+	return table.Row{runs[1], work[1], work[2], work[3], work[4], firstMatch(simSpeed, text)}
 }
 
 // mutation reads one run of itest/sim's TestMutants.
@@ -119,7 +119,7 @@ func plantedOnServers(text string) []table.Row {
 		if i+1 < len(starts) {
 			until = starts[i+1][0]
 		}
-		row := table.Row{text[at[2]:at[3]], "", "", "did not come to its end"}
+		row := table.Row{text[at[2]:at[3]], "", "", "did not finish"}
 		if m := foundBy.FindStringSubmatch(text[at[1]:until]); m != nil {
 			row = table.Row{text[at[2]:at[3]], m[1], m[2], strings.ReplaceAll(m[3], ":", " in ")}
 		}
@@ -128,7 +128,7 @@ func plantedOnServers(text string) []table.Row {
 	return rows
 }
 
-func one(re *regexp.Regexp, text string) string {
+func firstMatch(re *regexp.Regexp, text string) string {
 	if m := re.FindStringSubmatch(text); m != nil {
 		return m[1]
 	}

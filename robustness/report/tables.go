@@ -20,12 +20,14 @@ func markdown(head table.Row, rows ...table.Row) string {
 	return t.RenderMarkdown()
 }
 
-// cutKinds cut a holder off: it can know of it by its clock only.
+// cutKinds returns the kinds of faults that cut a holder off, so that only its clock can
+// notify it.
 func cutKinds() []string {
 	return []string{"holder-cut", "holder-requests-cut", "holder-replies-cut", "holders-member-cut"}
 }
 
-// runs tells of every lock what was tried, and the worst of what was measured.
+// runs returns the table of all runs, and for every lock how many trials there were and
+// the worst figures.
 func (d *Data) runs(services []Service) string {
 	tried := []table.Row{}
 	worst := []table.Row{}
@@ -37,18 +39,18 @@ func (d *Data) runs(services []Service) string {
 				continue
 			}
 			tried = append(tried, table.Row{
-				s.Title, code(lock), y.trials, y.hit, y.violated + y.unaimed, y.faults, y.clients, len(y.seeds),
+				s.Title, code(lock), y.trials, y.hit, y.violated + y.missedViolated, y.faults, y.clients, len(y.seeds),
 				y.grants, y.operations, y.lost, y.resource.Writes, y.resource.Refused, y.resource.Lost, y.resource.Unfenced,
 			})
 			cut := d.tallied(s.Name, lock, cutKinds()...)
 			worst = append(worst, table.Row{
-				s.Title, code(lock), cut.figure(trial.StruckToTold), d.pastDue(s.Name, lock), cut.figure(trial.ToldBefore),
+				s.Title, code(lock), cut.figure(trial.StruckToTold), d.afterRemoval(s.Name, lock), cut.figure(trial.ToldBefore),
 				y.figure(trial.Return), y.figure(trial.Progress), y.figure(trial.Stalled), y.starved,
 			})
 		}
 	}
 	return strings.Join([]string{
-		d.made(),
+		d.about(),
 		markdown(table.Row{"service", "lock", "trials", "hit", "with violations", "faults that hit", "clients", "seeds", "grants", "operations", "holds lost", "updates", "touches refused", "updates lost", "lost without a fence"}, tried...),
 		"The last four are of the resources that the locks protect: updates that were accepted, touches that were refused by their token, updates that were accepted and are not in the final state, and the least number that a resource without a fence would have lost.",
 		"The worst that was measured. The first three figures are of holders that were cut off, alone or with their server: *notified after removal* is by how much a holder was notified after the store had removed its entry, below 0 is before; *notified before next grant* below 0 is a holder that was notified after the next one held. A holder that was never notified has no figure: it is a violation of L2. " +
@@ -57,8 +59,8 @@ func (d *Data) runs(services []Service) string {
 	}, "\n\n")
 }
 
-// made tells when and how the runs were made.
-func (d *Data) made() string {
+// about returns the table of when and how the runs were made.
+func (d *Data) about() string {
 	if len(d.abouts) == 0 {
 		return "Commit and machine of these runs are unknown."
 	}
@@ -81,7 +83,7 @@ func (d *Data) made() string {
 		markdown(table.Row{"service", "lock", "commit", "began (UTC)", "took", "CPUs", "load at the end", "Go"}, rows...)
 }
 
-// ours tells of each kind of fault what came of it with Fairlock.
+// ours returns the results of Fairlock's trials, for each kind of fault.
 func (d *Data) ours(s Service) string {
 	if d.tallied(s.Name, trial.Ours).trials == 0 {
 		return notRun
@@ -107,7 +109,7 @@ func (d *Data) ours(s Service) string {
 		markdown(append(head, "faults", "grants", "holds lost", "starved", "rate"), rows...)
 }
 
-// figures tells the worst that was measured with each kind.
+// figures returns the worst figures of each kind of fault.
 func (d *Data) figures(s Service) string {
 	all := []trial.Figure{
 		trial.StruckToTold, trial.StruckToGone, trial.StruckToGrant, trial.ToldBefore, trial.Return, trial.Progress, trial.Leaderless, trial.Stalled,
@@ -131,7 +133,7 @@ func (d *Data) figures(s Service) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return "The worst of each figure: the greatest, and of *notified before next* the least. *Leaderless* is how long the servers themselves reported no leader, after faults that are aimed at them: they could serve no client for that time, and what may take a failover may take that time and a second. Where another client has ended the hold (`holder-session-ended`, `holder-entry-deleted`) the holder cannot be notified before, " +
+	return "The worst of each figure: the greatest, and of *notified before next* the least. *Leaderless* is how long the servers themselves reported no leader, after faults that are aimed at them: they could serve no client for that time, so a property that may need a failover has that time plus one second. Where another client has ended the hold (`holder-session-ended`, `holder-entry-deleted`) the holder cannot be notified before, " +
 		"and in mixed work (`soak`) a holder that was notified releases by itself, so the next one holds at once.\n\n" +
 		markdown(head, rows...)
 }
@@ -141,8 +143,9 @@ func heading(f trial.Figure) string {
 	return strings.NewReplacer("struck", "fault", "told", "notified", "-", " ").Replace(string(f))
 }
 
-// beside tells of each kind how many trials had a violation, theirs and ours.
-func (d *Data) beside(s Service) string {
+// compared returns how many trials of each kind had a violation, for Fairlock and the
+// peers.
+func (d *Data) compared(s Service) string {
 	head := table.Row{"fault", code(trial.Ours)}
 	for _, lock := range s.Peers {
 		head = append(head, code(lock))
@@ -158,7 +161,7 @@ func (d *Data) beside(s Service) string {
 	return "Trials with a violation, of those that hit, and the properties. A lock that makes no such request cannot lose the reply to it: that is *not run* too.\n\n" + markdown(head, rows...)
 }
 
-// commands are those that play the cells again.
+// commands returns the commands that repeat the trials of each cell.
 func (d *Data) commands(s Service) string {
 	var b strings.Builder
 	for _, kind := range d.kinds(s) {
@@ -175,8 +178,9 @@ func (d *Data) commands(s Service) string {
 	return "<details><summary>The command for each cell</summary>\n\n```sh\n" + b.String() + "```\n\n</details>"
 }
 
-// command plays a kind as often as it was from a seed. The script is the same then
-// if it was the first round; what servers and clients make of it never is.
+// command returns the command that runs as many trials of a kind with the same seed. The
+// scripts are the same if they were those of the first round; the timing of servers and
+// clients never is.
 func command(service, lock, kind string, trials int, seed uint64) string {
 	what := fmt.Sprintf("-each %d", trials)
 	if kind == trial.Soak { // a soak comes at the end of each pass over the kinds

@@ -14,29 +14,29 @@ import (
 
 // tally adds up trials of one lock.
 type tally struct {
-	trials, hit int
-	broken      map[string]int // trials by property, whether they hit or not
-	violated    int            // trials that hit, with any violation
-	unaimed     int            // the same of those that missed
-	faults      int
-	starved     int
-	resource    history.Toll
-	clients     int
-	grants      int
-	operations  int
-	lost        int
-	failed      int
-	seeds       map[uint64]int // trials that were drawn from it
-	worst       map[trial.Figure]time.Duration
+	trials, hit    int
+	broken         map[string]int // trials by violated property, whether they hit or not
+	violated       int            // trials that hit, with any violation
+	missedViolated int            // trials that missed, with any violation
+	faults         int
+	starved        int
+	resource       history.ResourceCounts
+	clients        int
+	grants         int
+	operations     int
+	lost           int
+	failed         int
+	seeds          map[uint64]int // the number of trials with each seed
+	worst          map[trial.Figure]time.Duration
 }
 
-// Properties are what violations are of: the promises, and what an oracle could not
-// decide.
+// Properties returns the properties that a violation can have: the promises, and "model"
+// for what an oracle could not decide.
 func Properties() []string {
 	return []string{"S1", "S1'", "S2", "S3", "S4", "S5", "S6", "L1", "L2", "model"}
 }
 
-// tallied adds up the trials of a lock; of all kinds, if none is named.
+// tallied adds up the trials of a lock, of the given kinds or of all if there are none.
 func (d *Data) tallied(service, lock string, kinds ...string) *tally {
 	y := &tally{broken: map[string]int{}, seeds: map[uint64]int{}, worst: map[trial.Figure]time.Duration{}}
 	for _, r := range d.trials {
@@ -56,7 +56,7 @@ func (y *tally) add(r *trial.Result) {
 			y.violated++
 		}
 	case len(r.Violations) > 0:
-		y.unaimed++
+		y.missedViolated++
 	}
 	var counted []string
 	for _, v := range r.Violations {
@@ -77,7 +77,7 @@ func (y *tally) add(r *trial.Result) {
 	y.failed += r.Failed
 	y.seeds[r.Seed]++
 	if !r.Hit() {
-		return // what was measured shows nothing
+		return // the figures of a fault that missed show nothing
 	}
 	for f, v := range r.Figures {
 		old, ok := y.worst[f]
@@ -87,7 +87,7 @@ func (y *tally) add(r *trial.Result) {
 	}
 }
 
-// figure is the worst of a figure, "" if there was nothing to measure.
+// figure returns the worst of a figure, or "" if it was never measured.
 func (y *tally) figure(f trial.Figure) string {
 	v, ok := y.worst[f]
 	if !ok {
@@ -96,7 +96,7 @@ func (y *tally) figure(f trial.Figure) string {
 	return span(v)
 }
 
-// span is a time as it is read best.
+// span formats a duration with a precision that suits its size.
 func span(d time.Duration) string {
 	switch abs := d.Abs(); {
 	case abs >= time.Minute:
@@ -109,12 +109,12 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }
 
-// bound is what so many trials without a violation say of the rate of those that
-// there may be, at 95 %: the rule of three. It is "" where there was one, and where
-// the rule says nothing. Trials of which something was not asked do not count.
+// bound returns the highest rate of violations that is compatible with none in these
+// trials, at 95 %: the rule of three. It returns "" if there was a violation, or if there
+// are at most three trials. Starved trials do not count, because L2 does not judge them.
 func (y *tally) bound() string {
 	n := y.hit - y.starved
-	if n <= 3 || y.violated+y.unaimed > 0 {
+	if n <= 3 || y.violated+y.missedViolated > 0 {
 		return ""
 	}
 	percent, digits := 300/float64(n), 0
@@ -124,10 +124,10 @@ func (y *tally) bound() string {
 	return "≤ " + strconv.FormatFloat(percent, 'f', digits, 64) + " %"
 }
 
-// notRun is in the place of a figure that nobody has measured.
+// notRun takes the place of a figure that was never measured.
 const notRun = "not run"
 
-// share is how many trials that hit had a violation, and of what.
+// share returns how many of the trials that hit had a violation, and the properties.
 func (y *tally) share() string {
 	if y.trials == 0 {
 		return notRun
@@ -142,14 +142,14 @@ func (y *tally) share() string {
 	if len(of) > 0 {
 		s += ": " + strings.Join(of, ", ")
 	}
-	if y.unaimed > 0 {
-		s += fmt.Sprintf(" (%d of %d that missed)", y.unaimed, y.trials-y.hit)
+	if y.missedViolated > 0 {
+		s += fmt.Sprintf(" (%d of %d that missed)", y.missedViolated, y.trials-y.hit)
 	}
 	return s
 }
 
-// kinds are those that can be played on a service, and beside them those that were,
-// with any of its locks: first those aimed at clients, then those at servers.
+// kinds returns the kinds of faults that exist on a service, and those that its trials
+// have: first the kinds that are aimed at clients, then those at servers.
 func (d *Data) kinds(s Service) []string {
 	clients, servers := trial.Aimed()
 	servers = append(servers, trial.Soak)
@@ -157,7 +157,7 @@ func (d *Data) kinds(s Service) []string {
 		for _, r := range d.trials {
 			known := slices.Contains(clients, r.Kind) || slices.Contains(servers, r.Kind)
 			if r.Service == s.Name && r.Lock == lock && !known {
-				clients = append(clients, r.Kind) // it loses a reply
+				clients = append(clients, r.Kind) // a kind that loses a reply
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (b *Belief) Release(ctx context.Context) history.Attempt {
 	b.end()
 	b.update(func(a *history.Attempt) { a.Back = Now() })
 	outcome, err := b.hold.Release(ctx)
-	if err != nil && outcome == history.NotGiven {
+	if err != nil && outcome == history.NotReleased {
 		outcome = history.Pending
 	}
 	b.update(func(a *history.Attempt) {

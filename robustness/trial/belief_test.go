@@ -27,7 +27,7 @@ func (h *fakeHold) Entry() string         { return "entry" }
 func (h *fakeHold) Held() bool            { return h.held.Load() }
 func (h *fakeHold) Told() <-chan struct{} { return h.told }
 
-func (h *fakeHold) Release(context.Context) (history.Outcome, error) { return history.Given, nil }
+func (h *fakeHold) Release(context.Context) (history.Outcome, error) { return history.Released, nil }
 
 func TestABeliefRecordsWhatTheHoldHasSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestABeliefRecordsWhatTheHoldHasSaid(t *testing.T) {
 		assert.NotZero(t, told.Told)
 		assert.NotZero(t, lied.Lied, "it says that it holds, after it has said that it does not")
 		assert.GreaterOrEqual(t, lied.Held, lied.Lied)
-		assert.Equal(t, history.Given, released.Outcome)
+		assert.Equal(t, history.Released, released.Outcome)
 		assert.GreaterOrEqual(t, released.Done, released.Back)
 		assert.Equal(t, 3, released.Client)
 	})

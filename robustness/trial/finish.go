@@ -113,7 +113,7 @@ func (st *stage) order(ctx context.Context) []history.Change {
 
 // collect takes in the records, when everybody is gone.
 func (st *stage) collect(order []history.Change) {
-	h := &History{Lines: []history.Line{st.line}, Order: map[string][]history.Change{st.line.Name: order}}
+	h := &History{Lines: []history.Queue{st.line}, Order: map[string][]history.Change{st.line.Name: order}}
 	for _, p := range st.players {
 		if p != nil && p.started() {
 			h.Attempts = append(h.Attempts, p.attempts()...)

@@ -77,7 +77,7 @@ func (st *stage) story(held, next history.Attempt) {
 	case held.Told != 0:
 		st.figure(ToldBefore, time.Duration(next.Got-held.Told))
 		late := time.Duration(held.Told - st.struck)
-		if st.kind.foul && st.lock == Ours && held.Outcome == history.Given {
+		if st.kind.foul && st.lock == Ours && held.Outcome == history.Released {
 			st.violated("L2", fmt.Sprintf("client %d gave back what somebody else had ended, and was not told", held.Client))
 		}
 		if st.kind.foul && late > TTL {
@@ -138,7 +138,7 @@ func judged(h *History, beat beat, grace time.Duration, foul int64, struck histo
 		if foul != 0 && a.Place == foul {
 			a.Held = min(a.Held, struck)
 			a.Stopped = true
-			if a.Outcome == history.Given { // it was not there any more
+			if a.Outcome == history.Released { // it was not there any more
 				a.Outcome = history.Lost
 			}
 		}

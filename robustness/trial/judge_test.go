@@ -39,16 +39,16 @@ func TestAStoryNeedsHolds(t *testing.T) {
 // told, and is given back without a word: that is no matter of exclusion.
 func TestNobodyPromisesWhatAnOperatorEnds(t *testing.T) {
 	at := func(d time.Duration) history.Instant { return history.Instant(time.Hour + d) }
-	line := history.Line{Name: "line", Recipe: history.Mutex}
+	line := history.Queue{Name: "line", Recipe: history.Mutex}
 	held := history.Attempt{
 		Client: 0, Line: line.Name, Asked: at(-200), Got: at(-100), Token: 1, Place: 1,
-		Held: at(4000), Back: at(4001), Outcome: history.Given, Done: at(4002),
+		Held: at(4000), Back: at(4001), Outcome: history.Released, Done: at(4002),
 	}
 	next := history.Attempt{
 		Client: 1, Line: line.Name, Asked: at(-50), Got: at(100), Token: 2, Place: 2,
-		Held: at(5000), Back: at(5001), Outcome: history.Given, Done: at(5002),
+		Held: at(5000), Back: at(5001), Outcome: history.Released, Done: at(5002),
 	}
-	h := &History{Lines: []history.Line{line}, Attempts: []history.Attempt{held, next}, Order: map[string][]history.Change{line.Name: {
+	h := &History{Lines: []history.Queue{line}, Attempts: []history.Attempt{held, next}, Order: map[string][]history.Change{line.Name: {
 		{At: 1, Kind: history.Joined, Place: 1},
 		{At: 2, Kind: history.Joined, Place: 2},
 		{At: 3, Kind: history.Left, Place: 1},
@@ -72,7 +72,7 @@ func TestNobodyPromisesWhatAnOperatorEnds(t *testing.T) {
 func TestOursTellWhoGivesBackWhatIsLost(t *testing.T) {
 	st := &stage{kind: find("holder-entry-deleted"), lock: Ours, struck: 2}
 
-	st.story(history.Attempt{Got: 1, Told: 5, Back: 6, Outcome: history.Given}, history.Attempt{Got: 4})
+	st.story(history.Attempt{Got: 1, Told: 5, Back: 6, Outcome: history.Released}, history.Attempt{Got: 4})
 
 	if assert.Len(t, st.Violations, 1) {
 		assert.Equal(t, "L2", st.Violations[0].Property)

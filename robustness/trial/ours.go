@@ -17,7 +17,7 @@ import (
 // Client.Acquire says.
 //
 //nolint:contextcheck // a hold has a context of its own
-func AcquireOurs(ctx context.Context, s *session.Session, line history.Line, ask Ask) (Hold, error) {
+func AcquireOurs(ctx context.Context, s *session.Session, line history.Queue, ask Ask) (Hold, error) {
 	if outer, ok := ask.Within.(ourHold); ok {
 		// Like a user's inside of the hold: it ends with the request, and with the
 		// hold, for it would be no request inside of it after that.
@@ -38,7 +38,7 @@ func AcquireOurs(ctx context.Context, s *session.Session, line history.Line, ask
 	return ourHold{h}, nil
 }
 
-func lock(ctx context.Context, s *session.Session, line history.Line, ask Ask) (*session.Hold, error) {
+func lock(ctx context.Context, s *session.Session, line history.Queue, ask Ask) (*session.Hold, error) {
 	switch line.Recipe {
 	case history.Mutex:
 		return mutex.New(s, line.Name).Lock(ctx)
@@ -80,12 +80,12 @@ func (h ourHold) Told() <-chan struct{} { return h.Context().Done() }
 func (h ourHold) Release(context.Context) (history.Outcome, error) {
 	switch err := h.Unlock(); {
 	case err == nil:
-		return history.Given, nil
+		return history.Released, nil
 	case errors.Is(err, session.ErrReleasePending):
 		return history.Pending, nil
 	case errors.Is(err, session.ErrLost):
 		return history.Lost, nil
 	default:
-		return history.NotGiven, err
+		return history.NotReleased, err
 	}
 }

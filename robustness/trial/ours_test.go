@@ -19,7 +19,7 @@ func TestARequestInsideOfAHoldSharesItWhileItLasts(t *testing.T) {
 		s, err := membackend.New().Open(t.Context(), &session.Options{TTL: trial.TTL})
 		require.NoError(t, err)
 		defer s.Close()
-		line := history.Line{Recipe: history.Reentrant, Name: "n"}
+		line := history.Queue{Recipe: history.Reentrant, Name: "n"}
 		outer, err := trial.AcquireOurs(t.Context(), s, line, trial.Ask{})
 		require.NoError(t, err)
 
@@ -31,7 +31,7 @@ func TestARequestInsideOfAHoldSharesItWhileItLasts(t *testing.T) {
 			assert.True(t, h.Held())
 			outcome, err := h.Release(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, history.Given, outcome)
+			assert.Equal(t, history.Released, outcome)
 			assert.False(t, h.Held())
 		}
 		_, err = trial.AcquireOurs(t.Context(), s, line, trial.Ask{Within: outer})
@@ -45,7 +45,7 @@ func TestAClosedSessionIsOfNoUse(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 
-		_, err = trial.AcquireOurs(t.Context(), s, history.Line{Recipe: history.Mutex, Name: "n"}, trial.Ask{})
+		_, err = trial.AcquireOurs(t.Context(), s, history.Queue{Recipe: history.Mutex, Name: "n"}, trial.Ask{})
 
 		assert.ErrorIs(t, err, trial.ErrUseless)
 	})

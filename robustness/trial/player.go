@@ -13,7 +13,7 @@ import (
 // player is one client of a trial, with one request for the line.
 type player struct {
 	c    Client
-	line history.Line
+	line history.Queue
 	ask  Ask
 	id   int
 	keep time.Duration // how long it holds by itself; forever if negative
@@ -36,7 +36,7 @@ type player struct {
 	fault  string
 }
 
-func newPlayer(id int, c Client, line history.Line, at *resource, ask Ask, keep time.Duration) *player {
+func newPlayer(id int, c Client, line history.Queue, at *resource, ask Ask, keep time.Duration) *player {
 	return &player{
 		c: c, line: line, at: at, ask: ask, id: id, keep: keep, cancel: func() {},
 		free: make(chan struct{}), got: make(chan struct{}), gone: make(chan struct{}),

@@ -21,7 +21,7 @@ const childEnv = "FAIRLOCK_ROBUSTNESS_CHILD"
 // job is what a client process is to do: hold a line until it is told to stop.
 type job struct {
 	Service string
-	Line    history.Line
+	Line    history.Queue
 	Client  json.RawMessage // for the Opener
 }
 
@@ -89,7 +89,7 @@ func (j job) run(open Opener, in io.Reader, out io.Writer) error {
 
 // acquire asks for a lock, and believes in what comes of it. The record of one
 // that came to nothing is in the error's place, see failed.
-func acquire(ctx context.Context, c Client, line history.Line, ask Ask, a history.Attempt) (*Belief, error) {
+func acquire(ctx context.Context, c Client, line history.Queue, ask Ask, a history.Attempt) (*Belief, error) {
 	a.Line, a.Shared, a.Weight, a.Nested = line.Name, ask.Shared, ask.Weight, ask.Within != nil
 	a.Asked = Now()
 	h, err := c.Acquire(ctx, line, ask)
@@ -115,7 +115,7 @@ const childPatience = 10 * time.Minute // longer than any trial
 // Spawn starts this program again as a client process, and returns when that
 // holds the line. The program's main must have called Child. Client is what the
 // service's Opener there is given, as JSON.
-func Spawn(ctx context.Context, service string, line history.Line, client any) (*Process, error) {
+func Spawn(ctx context.Context, service string, line history.Queue, client any) (*Process, error) {
 	arg, err := json.Marshal(client)
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)

@@ -25,7 +25,7 @@ type resource struct {
 
 // newResource is what a line protects; nil if holds of the line have no order that
 // a fence could keep, as those of a semaphore.
-func newResource(line history.Line) *resource {
+func newResource(line history.Queue) *resource {
 	if line.Recipe == history.Semaphore {
 		return nil
 	}
@@ -85,9 +85,9 @@ func (r *resource) touch(t history.Touch) history.Touch {
 }
 
 // judge is what became of the resource, when everybody is done.
-func (r *resource) judge(line string) ([]history.Violation, history.Toll) {
+func (r *resource) judge(line string) ([]history.Violation, history.ResourceCounts) {
 	if r == nil {
-		return nil, history.Toll{}
+		return nil, history.ResourceCounts{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 // played has an old hold and a new one at a resource; what the old one had sent
 // comes late.
-func played(r *resource, old, next int64) ([]history.Violation, history.Toll) {
+func played(r *resource, old, next int64) ([]history.Violation, history.ResourceCounts) {
 	late := r.read(history.Attempt{Client: 1, Token: old})
 	v := r.read(history.Attempt{Client: 2, Token: next})
 	late.write()
@@ -21,14 +21,14 @@ func played(r *resource, old, next int64) ([]history.Violation, history.Toll) {
 }
 
 func TestALateWriteIsRefusedByItsToken(t *testing.T) {
-	found, toll := played(newResource(history.Line{Recipe: history.Mutex}), 7, 9)
+	found, toll := played(newResource(history.Queue{Recipe: history.Mutex}), 7, 9)
 
 	assert.Empty(t, found)
-	assert.Equal(t, history.Toll{Accepted: 3, Refused: 1, Writes: 1, Unfenced: 1}, toll)
+	assert.Equal(t, history.ResourceCounts{Accepted: 3, Refused: 1, Writes: 1, Unfenced: 1}, toll)
 }
 
 func TestALateWriteWithoutATokenLosesAnUpdate(t *testing.T) {
-	found, toll := played(newResource(history.Line{Recipe: history.Mutex}), 0, 0)
+	found, toll := played(newResource(history.Queue{Recipe: history.Mutex}), 0, 0)
 
 	require.NotEmpty(t, found)
 	assert.Equal(t, "S3", found[0].Property)
@@ -36,7 +36,7 @@ func TestALateWriteWithoutATokenLosesAnUpdate(t *testing.T) {
 }
 
 func TestTokensThatFallAreSeen(t *testing.T) {
-	r := newResource(history.Line{Recipe: history.Mutex})
+	r := newResource(history.Queue{Recipe: history.Mutex})
 	r.read(history.Attempt{Client: 1, Token: 9}).write()
 	r.touches[1].Token = 10 // as if it had been believed by a clock
 	r.touches = append(r.touches, history.Touch{Client: 2, Token: 8, Value: 1})
@@ -48,11 +48,11 @@ func TestTokensThatFallAreSeen(t *testing.T) {
 }
 
 func TestReadersDoNotWriteAndSemaphoresHaveNoOrder(t *testing.T) {
-	r := newResource(history.Line{Recipe: history.ReadWrite})
+	r := newResource(history.Queue{Recipe: history.ReadWrite})
 	r.read(history.Attempt{Client: 1, Token: 5, Shared: true}).write()
 	assert.Len(t, r.touches, 1)
 
-	none := newResource(history.Line{Recipe: history.Semaphore})
+	none := newResource(history.Queue{Recipe: history.Semaphore})
 	none.read(history.Attempt{Client: 1, Token: 5}).write()
 	found, toll := none.judge("line")
 	assert.Empty(t, found)

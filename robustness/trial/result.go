@@ -43,7 +43,7 @@ type Result struct {
 
 	Faults     int  // that hit
 	Starved    bool // the holder's process did not get to run, so that it could not be told (L2)
-	Resource   history.Toll
+	Resource   history.ResourceCounts
 	Clients    int
 	Grants     int
 	Operations int // requests, and givings back
@@ -58,7 +58,7 @@ func (r *Result) Hit() bool { return r.Missed == "" }
 
 // History is all that was recorded of a trial.
 type History struct {
-	Lines    []history.Line
+	Lines    []history.Queue
 	Attempts []history.Attempt
 	Order    map[string][]history.Change
 }
@@ -80,7 +80,7 @@ func (r *Result) violated(property, text string) {
 }
 
 // tolled takes in what became of a resource.
-func (r *Result) tolled(found []history.Violation, toll history.Toll) {
+func (r *Result) tolled(found []history.Violation, toll history.ResourceCounts) {
 	r.Violations = append(r.Violations, found...)
 	r.Resource = r.Resource.Plus(toll)
 }
@@ -99,7 +99,7 @@ func (r *Result) count(attempts []history.Attempt) {
 		if a.Back != 0 {
 			r.Operations++
 		}
-		if a.Outcome == history.Lost || a.Outcome == history.NotGiven {
+		if a.Outcome == history.Lost || a.Outcome == history.NotReleased {
 			r.Lost++
 		}
 	}

@@ -112,7 +112,7 @@ func (r *Test) recipe(k *kind, i int) history.Recipe {
 }
 
 func (r *Test) stage(k *kind, a *aim, seed uint64, round int64, i int) *stage {
-	line := history.Line{Name: fmt.Sprintf("%s-%d-%d", k.name, round, i), Recipe: r.recipe(k, int(round)+i)}
+	line := history.Queue{Name: fmt.Sprintf("%s-%d-%d", k.name, round, i), Recipe: r.recipe(k, int(round)+i)}
 	if line.Recipe == history.Semaphore {
 		line.Limit = 3
 	}

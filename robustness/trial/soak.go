@@ -32,7 +32,7 @@ const (
 type soak struct {
 	r     *Test
 	rng   *rand.Rand // under mu
-	lines []history.Line
+	lines []history.Queue
 	at    []*resource // that each line protects
 	stop  chan struct{}
 	team  []*worker
@@ -75,7 +75,7 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		if r.lock != Ours {
 			recipe = history.Mutex
 		}
-		line := history.Line{Name: fmt.Sprintf("%s-%d", res.Line, i), Recipe: recipe}
+		line := history.Queue{Name: fmt.Sprintf("%s-%d", res.Line, i), Recipe: recipe}
 		if recipe == history.Semaphore {
 			line.Limit = 3
 		}

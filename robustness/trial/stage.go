@@ -48,7 +48,7 @@ type stage struct {
 	beat  beat
 	reign *reign // nil where faults are aimed at clients
 
-	line    history.Line
+	line    history.Queue
 	at      *resource // that the line protects
 	players []*player
 	process *Process         // that holds, instead of a player

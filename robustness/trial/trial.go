@@ -98,7 +98,7 @@ type Member interface {
 type Client interface {
 	// Acquire asks for a lock. Its error tells whether the client has to be made
 	// anew for another attempt, by wrapping ErrUseless.
-	Acquire(ctx context.Context, line history.Line, ask Ask) (Hold, error)
+	Acquire(ctx context.Context, line history.Queue, ask Ask) (Hold, error)
 
 	Session() string // its id at the service, for EndSession
 	Member() int     // that it is connected to at the moment; -1 if to none, or to several

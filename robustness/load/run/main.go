@@ -1,5 +1,5 @@
-// Command run puts weight on the stores and says what became of everything; see
-// package load. It fails if something did not return to where it began.
+// Command run puts load on the services, and prints the figures of each scenario; see
+// package load. It fails if a figure did not return to its start value.
 package main
 
 import (
@@ -28,25 +28,25 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	size := load.Full()
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	on := flags.String("on", "etcd,zookeeper", "stores")
-	only := flags.String("only", "", "waiters (of one session), crowd (of many), holds, sessions or names; all if empty")
-	file := flags.String("json", "", "also write the results there")
-	flags.IntVar(&size.Waiters, "waiters", size.Waiters, "how many wait for one lock")
-	flags.IntVar(&size.Crowd, "crowd", size.Crowd, "through how many sessions they wait, the second time")
-	flags.IntVar(&size.Holds, "holds", size.Holds, "locks that one session holds")
-	flags.IntVar(&size.Sessions, "sessions", size.Sessions, "sessions at once")
+	on := flags.String("on", "etcd,zookeeper", "the `services`, separated by commas")
+	only := flags.String("only", "", "the `scenario`: waiters (of one session), crowd (waiters of many sessions), holds, sessions or names; all if empty")
+	file := flags.String("json", "", "the `file` to write the results to as well")
+	flags.IntVar(&size.Waiters, "waiters", size.Waiters, "the `number` of waiters for one lock")
+	flags.IntVar(&size.Crowd, "crowd", size.Crowd, "the `number` of sessions that the waiters use in the scenario crowd")
+	flags.IntVar(&size.Holds, "holds", size.Holds, "the `number` of locks that one session holds")
+	flags.IntVar(&size.Sessions, "sessions", size.Sessions, "the `number` of sessions at once")
 	flags.DurationVar(&size.Names, "names", size.Names, "how long changing names are locked")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	var results []*load.Result
 	var errs []error
-	for store := range strings.SplitSeq(*on, ",") {
+	for service := range strings.SplitSeq(*on, ",") {
 		for _, sc := range size.Scenarios() {
 			if *only != "" && sc.Name != *only {
 				continue
 			}
-			res, err := load.On(ctx, store, sc)
+			res, err := load.On(ctx, service, sc)
 			if res != nil {
 				results = append(results, res)
 				load.Table(out, res)

@@ -10,11 +10,11 @@ import (
 	"github.com/fairlock/fairlock/robustness/load"
 )
 
-// weight tells what thousands of waiters, locks, sessions and names have left.
-func (d *Data) weight(s Service) string {
+// load returns the table of the load tests on a service.
+func (d *Data) load(s Service) string {
 	var rows []table.Row
-	for _, r := range d.weights {
-		if r.Store == s.Name {
+	for _, r := range d.loads {
+		if r.Service == s.Name {
 			rows = append(rows, moments(r)...)
 		}
 	}
@@ -25,7 +25,7 @@ func (d *Data) weight(s Service) string {
 	return markdown(head, rows...)
 }
 
-// moments are the rows of one result; the last says what became of it.
+// moments returns the rows of one result. The last row has the verdict.
 func moments(r *load.Result) []table.Row {
 	var rows []table.Row
 	for i, m := range r.Moments {
@@ -48,23 +48,23 @@ func moments(r *load.Result) []table.Row {
 	return append(rows, table.Row{"", verdict(r), "", "", "", "", "", "", "", "", ""})
 }
 
-// lastMoment is that of a scenario that came to its end.
+// lastMoment is the name of the last moment of a scenario that finished.
 const lastMoment = "end"
 
-// verdict says whether everything was where it began.
+// verdict describes whether all figures returned to their start values.
 func verdict(r *load.Result) string {
-	said := "all is back"
+	text := "all figures returned"
 	switch {
 	case len(r.NotBack) > 0:
-		said = "**not back**: " + strings.Join(r.NotBack, "; ")
+		text = "**did not return**: " + strings.Join(r.NotBack, "; ")
 	case r.Moments[len(r.Moments)-1].Name != lastMoment:
-		said = "**did not come to its end**"
+		text = "**did not finish**"
 	}
 	if r.Lost > 0 {
-		said += fmt.Sprintf("; %d losses", r.Lost)
+		text += fmt.Sprintf("; %d losses", r.Lost)
 	}
 	if r.Pending > 0 {
-		said += fmt.Sprintf("; %d Unlocks did not wait for their acknowledgement", r.Pending)
+		text += fmt.Sprintf("; %d Unlocks did not wait for their acknowledgement", r.Pending)
 	}
-	return said
+	return text
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// plant is a defect that is put into a record that is right. It returns whether
-// there was a place for it.
-type plant struct {
+// defect is a defect that is planted in a correct record. Its function do reports
+// whether the record has a place for it.
+type defect struct {
 	name    string
-	finds   []string // the oracles that must see it
-	as      string   // the properties as which they may
+	finds   []string // the oracles that must find it
+	as      string   // the properties as which they may report it
 	recipes []history.Recipe
 	do      func(*rand.Rand, *record) bool
 }
@@ -23,23 +23,23 @@ var (
 	nesting     = []history.Recipe{history.Reentrant}
 )
 
-func plants() []plant {
+func defects() []defect {
 	all := []string{"model", "sweep", "replay"}
 	clients := []string{"model", "sweep"}
 	sweep := []string{"sweep"}
 	replay := []string{"replay"}
-	return []plant{
-		{"two holders", all, "S1 S4", []history.Recipe{history.Mutex, history.Reentrant}, squeeze},
-		{"reader beside writer", all, "S1 S4", []history.Recipe{history.ReadWrite}, squeeze},
-		{"permits exceeded", all, "S1 S4", []history.Recipe{history.Semaphore}, squeeze},
+	return []defect{
+		{"two holders", all, "S1 S4", []history.Recipe{history.Mutex, history.Reentrant}, grantEarly},
+		{"reader beside writer", all, "S1 S4", []history.Recipe{history.ReadWrite}, grantEarly},
+		{"permits exceeded", all, "S1 S4", []history.Recipe{history.Semaphore}, grantEarly},
 		{"more permits than there are", clients, "S1", []history.Recipe{history.Semaphore}, tooMany},
-		{"held after a newer grant", all, "S1", everyRecipe, zombie},
-		{"given back after a newer grant", all, "S1", everyRecipe, lateRelease},
-		{"told after a newer grant", sweep, "L2", everyRecipe, toldLate},
-		{"never told", sweep, "L2", everyRecipe, neverTold},
-		{"hold revived", sweep, "S1'", everyRecipe, lied},
+		{"held after a newer grant", all, "S1", everyRecipe, heldForever},
+		{"released after a newer grant", all, "S1", everyRecipe, lateRelease},
+		{"notified after a newer grant", sweep, "L2", everyRecipe, notifiedLate},
+		{"never notified", sweep, "L2", everyRecipe, neverNotified},
+		{"hold revived", sweep, "S1'", everyRecipe, heldAgain},
 		{"over, then held", sweep, "S1'", everyRecipe, overThenHeld},
-		{"context ended, then held", sweep, "S1'", everyRecipe, toldThenHeld},
+		{"context ended, then held", sweep, "S1'", everyRecipe, notifiedThenHeld},
 		{"token used twice", all, "S2", everyRecipe, tokenTwice},
 		{"neighbours swapped", all, "S1 S2 S4", everyRecipe, swapNeighbours},
 		{"tokens of two swapped", all, "S2", everyRecipe, swapTokens},
@@ -48,20 +48,20 @@ func plants() []plant {
 		{"token is not the place", replay, "S2", everyRecipe, counted},
 		{"entry granted twice", all, "S2", everyRecipe, placeTwice},
 		{"nested in another client's", all, "S1 S2", nesting, otherClient},
-		{"nested in what was given back", clients, "S1", nesting, nestedLate},
-		{"granted and not admitted", replay, "S4", everyRecipe, behindForeigner},
+		{"nested in a released hold", clients, "S1", nesting, nestedLate},
+		{"granted behind another entry", replay, "S4", everyRecipe, behindOther},
 		{"granted without an entry", replay, "S4", everyRecipe, noEntry},
-		{"entry left in line", replay, "S5", everyRecipe, leftBehind},
+		{"entry left in the queue", replay, "S5", everyRecipe, leftBehind},
 		{"entry left for long", replay, "S5", everyRecipe, leftLong},
 		{"own entry left for long", replay, "S5", everyRecipe, ownLeftLong},
-		{"entry of nobody", replay, "S5", everyRecipe, ofNobody},
+		{"entry without a request", replay, "S5", everyRecipe, withoutRequest},
 		{"late return", sweep, "S6", everyRecipe, lateReturn},
 		{"no return", sweep, "S6", everyRecipe, noReturn},
 	}
 }
 
-// inOrder are the holds that are not nested, in the order of the store. Those with
-// others in them are left out if single is true.
+// inOrder returns the holds that are not nested, in the order of the store. If single
+// is true, it leaves out holds with others nested in them.
 func (r *record) inOrder(single bool) []*history.Attempt {
 	var holds []*history.Attempt
 	inside := make(map[int64]bool)
@@ -80,61 +80,60 @@ func (r *record) inOrder(single bool) []*history.Attempt {
 	return holds
 }
 
-// one is any of those that a function likes.
-func one(rng *rand.Rand, from []*history.Attempt, like func(*history.Attempt) bool) *history.Attempt {
-	var liked []*history.Attempt
+// one returns a random attempt of those that match; nil if none does.
+func one(rng *rand.Rand, from []*history.Attempt, match func(*history.Attempt) bool) *history.Attempt {
+	var matching []*history.Attempt
 	for _, a := range from {
-		if like(a) {
-			liked = append(liked, a)
+		if match(a) {
+			matching = append(matching, a)
 		}
 	}
-	if len(liked) == 0 {
+	if len(matching) == 0 {
 		return nil
 	}
-	return liked[rng.IntN(len(liked))]
+	return matching[rng.IntN(len(matching))]
 }
 
-func given(a *history.Attempt) bool { return a.Outcome == history.Given && a.Told == 0 }
+func released(a *history.Attempt) bool { return a.Outcome == history.Released && a.Told == 0 }
 
-// lostAlive is a hold that was lost by a client that was there to be told, and
-// that was asked about it.
+// lostAlive reports whether a hold was lost while its client was running, and the
+// client was notified.
 func lostAlive(a *history.Attempt) bool {
-	return a.Told != 0 && !a.Stopped && a.Outcome != history.Given
+	return a.Told != 0 && !a.Stopped && a.Outcome != history.Released
 }
 
-// needs is how much room there must be beside a hold with this one.
+// excluded reports whether one hold alone excludes another.
 func (r *record) excluded(older, newer *history.Attempt) bool {
-	switch r.line.Recipe {
+	switch r.queue.Recipe {
 	case history.ReadWrite:
 		return !older.Shared || !newer.Shared
 	case history.Semaphore:
-		return false // it takes more than two to know
+		return false // that depends on the weights of all holders
 	default:
 		return true
 	}
 }
 
-// squeeze has somebody granted as soon as it has asked, where those who hold do not
-// leave room.
-func squeeze(rng *rand.Rand, r *record) bool {
+// grantEarly moves a grant to a time at which other holds exclude it.
+func grantEarly(rng *rand.Rand, r *record) bool {
 	holds := r.inOrder(true)
 	for _, i := range rng.Perm(len(holds)) {
 		b := holds[i]
-		if i == 0 || !given(b) {
+		if i == 0 || !released(b) {
 			continue
 		}
 		for _, a := range holds[max(0, i-5):i] {
 			at := max(a.Got, b.Asked) + 1
-			if !given(a) || at >= a.Back || at >= b.Got {
+			if !released(a) || at >= a.Back || at >= b.Got {
 				continue
 			}
 			sum, pair := b.Weight, r.excluded(a, b)
 			for _, o := range holds[:i] {
-				if given(o) && o.Got < at && o.Back > at {
+				if released(o) && o.Got < at && o.Back > at {
 					sum += o.Weight
 				}
 			}
-			if pair || r.line.Recipe == history.Semaphore && sum > r.line.Limit {
+			if pair || r.queue.Recipe == history.Semaphore && sum > r.queue.Limit {
 				b.Got = at
 				return true
 			}
@@ -144,50 +143,50 @@ func squeeze(rng *rand.Rand, r *record) bool {
 }
 
 func tooMany(rng *rand.Rand, r *record) bool {
-	a := one(rng, r.inOrder(true), given)
-	a.Weight = r.line.Limit + 1
+	a := one(rng, r.inOrder(true), released)
+	a.Weight = r.queue.Limit + 1
 	return true
 }
 
-// zombie believes in its lost hold to the end.
-func zombie(rng *rand.Rand, r *record) bool {
+// heldForever has a client rely on its lost hold until the end of the record.
+func heldForever(rng *rand.Rand, r *record) bool {
 	holds := r.inOrder(true)
 	a := one(rng, holds[:len(holds)/2], lostAlive)
 	if a == nil {
 		return false
 	}
-	a.Held, a.Told, a.Over, a.Back, a.Done, a.Outcome = r.until, r.until+1, r.until+1, 0, 0, history.NotGiven
+	a.Held, a.Told, a.Over, a.Back, a.Done, a.Outcome = r.until, r.until+1, r.until+1, 0, 0, history.NotReleased
 	return true
 }
 
 func lateRelease(rng *rand.Rand, r *record) bool {
 	holds := r.inOrder(true)
-	a := one(rng, holds[:len(holds)/2], given)
+	a := one(rng, holds[:len(holds)/2], released)
 	a.Back, a.Done = r.until, r.until+millisecond
 	return true
 }
 
-func toldLate(rng *rand.Rand, r *record) bool {
+func notifiedLate(rng *rand.Rand, r *record) bool {
 	holds := r.inOrder(true)
 	a := one(rng, holds[:len(holds)/2], lostAlive)
 	if a == nil {
 		return false
 	}
-	a.Told, a.Over, a.Back, a.Done, a.Outcome = r.until, r.until, 0, 0, history.NotGiven
+	a.Told, a.Over, a.Back, a.Done, a.Outcome = r.until, r.until, 0, 0, history.NotReleased
 	return true
 }
 
-func neverTold(rng *rand.Rand, r *record) bool {
+func neverNotified(rng *rand.Rand, r *record) bool {
 	holds := r.inOrder(true)
 	a := one(rng, holds[:len(holds)/2], lostAlive)
 	if a == nil {
 		return false
 	}
-	a.Told, a.Over, a.Back, a.Done, a.Outcome = 0, 0, 0, 0, history.NotGiven
+	a.Told, a.Over, a.Back, a.Done, a.Outcome = 0, 0, 0, 0, history.NotReleased
 	return true
 }
 
-func lied(rng *rand.Rand, r *record) bool {
+func heldAgain(rng *rand.Rand, r *record) bool {
 	a := one(rng, r.inOrder(true), lostAlive)
 	if a == nil {
 		return false
@@ -197,13 +196,13 @@ func lied(rng *rand.Rand, r *record) bool {
 }
 
 func overThenHeld(rng *rand.Rand, r *record) bool {
-	a := one(rng, r.inOrder(true), func(a *history.Attempt) bool { return given(a) && a.Held > a.Got })
+	a := one(rng, r.inOrder(true), func(a *history.Attempt) bool { return released(a) && a.Held > a.Got })
 	a.Over = a.Held - 1
 	return true
 }
 
-func toldThenHeld(rng *rand.Rand, r *record) bool {
-	a := one(rng, r.inOrder(true), func(a *history.Attempt) bool { return given(a) && a.Held > a.Got })
+func notifiedThenHeld(rng *rand.Rand, r *record) bool {
+	a := one(rng, r.inOrder(true), func(a *history.Attempt) bool { return released(a) && a.Held > a.Got })
 	a.Told = a.Held - 1
 	return true
 }
@@ -216,14 +215,14 @@ func tokenTwice(rng *rand.Rand, r *record) bool {
 	return true
 }
 
-// neighbours are two that follow each other, of which the first was given back
-// before the second was granted.
+// neighbours returns two holds that follow and exclude each other. The first was
+// released before the second was granted.
 func (r *record) neighbours(rng *rand.Rand) (a, b *history.Attempt) {
 	holds := r.inOrder(true)
 	for _, i := range rng.Perm(len(holds) - 1) {
 		a, b := holds[i], holds[i+1]
-		full := r.excluded(a, b) || r.line.Recipe == history.Semaphore && a.Weight+b.Weight > r.line.Limit
-		if full && given(a) && given(b) && a.Back < b.Got {
+		full := r.excluded(a, b) || r.queue.Recipe == history.Semaphore && a.Weight+b.Weight > r.queue.Limit
+		if full && released(a) && released(b) && a.Back < b.Got {
 			return a, b
 		}
 	}
@@ -249,7 +248,7 @@ func swapTokens(rng *rand.Rand, r *record) bool {
 	return true
 }
 
-// swapFar swaps two of which the second had not asked when the first was granted.
+// swapFar swaps two holds, the second of which was requested after the first was granted.
 func swapFar(rng *rand.Rand, r *record) bool {
 	holds := r.inOrder(true)
 	a := holds[rng.IntN(len(holds)/2)]
@@ -260,12 +259,12 @@ func swapFar(rng *rand.Rand, r *record) bool {
 }
 
 func noToken(rng *rand.Rand, r *record) bool {
-	a := one(rng, r.inOrder(true), given)
+	a := one(rng, r.inOrder(true), released)
 	a.Token = 0
 	return true
 }
 
-// counted is a token that somebody counts, in the right order.
+// counted replaces the tokens by consecutive numbers, in the right order.
 func counted(_ *rand.Rand, r *record) bool {
 	tokens := make(map[int64]int64)
 	for i, a := range r.inOrder(false) {
@@ -300,7 +299,7 @@ func nestedLate(rng *rand.Rand, r *record) bool {
 	for _, i := range rng.Perm(len(nested)) {
 		n := nested[i]
 		for _, o := range r.inOrder(false) {
-			if o.Place == n.Place && given(o) && given(n) {
+			if o.Place == n.Place && released(o) && released(n) {
 				n.Asked, n.Got, n.Held, n.Back, n.Done = o.Done+1, o.Done+2, 0, o.Done+3, o.Done+4
 				return true
 			}

@@ -7,15 +7,15 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// These are defects in what the store has done, or in how calls return.
+// These are defects in the store's changes, or in the returns of calls.
 
 func changeOf(r *record, kind string, place int64) int {
 	return slices.IndexFunc(r.changes, func(c history.Change) bool { return c.Kind == kind && c.Place == place })
 }
 
-// behindForeigner puts an entry before that of a hold, for all of its time.
-func behindForeigner(rng *rand.Rand, r *record) bool {
-	a := one(rng, r.inOrder(true), given)
+// behindOther puts another entry ahead of the entry of a hold, until the hold ends.
+func behindOther(rng *rand.Rand, r *record) bool {
+	a := one(rng, r.inOrder(true), released)
 	left := changeOf(r, history.Left, a.Place)
 	gone := r.changes[left]
 	gone.Place = a.Place - 1
@@ -28,12 +28,12 @@ func behindForeigner(rng *rand.Rand, r *record) bool {
 }
 
 func noEntry(rng *rand.Rand, r *record) bool {
-	a := one(rng, r.inOrder(true), given)
+	a := one(rng, r.inOrder(true), released)
 	r.changes = slices.DeleteFunc(r.changes, func(c history.Change) bool { return c.Place == a.Place })
 	return true
 }
 
-// unclaimed are entries that nobody was granted.
+// unclaimed returns the places that no attempt has.
 func unclaimed(r *record) []int64 {
 	claimed := make(map[int64]bool)
 	for i := range r.attempts {
@@ -68,12 +68,12 @@ func leftLong(rng *rand.Rand, r *record) bool {
 }
 
 func ownLeftLong(rng *rand.Rand, r *record) bool {
-	a := one(rng, r.inOrder(true), given)
+	a := one(rng, r.inOrder(true), released)
 	r.changes[changeOf(r, history.Left, a.Place)].Seen += second + history.Instant(grace)
 	return true
 }
 
-func ofNobody(_ *rand.Rand, r *record) bool {
+func withoutRequest(_ *rand.Rand, r *record) bool {
 	last := r.changes[len(r.changes)-1]
 	at := last.Seen + history.Instant(grace) + second
 	r.changes = append(r.changes,
@@ -82,7 +82,7 @@ func ofNobody(_ *rand.Rand, r *record) bool {
 	return true
 }
 
-// failed is an attempt that was given up.
+// failed returns an attempt that failed; nil if there is none.
 func failed(rng *rand.Rand, r *record) *history.Attempt {
 	all := make([]*history.Attempt, 0, len(r.attempts))
 	for i := range r.attempts {

@@ -14,22 +14,22 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// TestPlantedDefectsAreFound puts each defect into histories of each recipe that
-// has it. The oracles that claim to see it must find it in all of them.
+// TestPlantedDefectsAreFound plants each defect in histories of each recipe that can
+// have it. The oracles that must find it must do so in all of them.
 func TestPlantedDefectsAreFound(t *testing.T) {
 	const seeds = 8
 	oracles := []string{"model", "sweep", "replay"}
 	var table strings.Builder
 	out := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "defect\tbreaks\tplanted\t%s\t\n", strings.Join(oracles, "\t"))
-	for _, p := range plants() {
+	for _, p := range defects() {
 		planted, found := 0, map[string]int{}
-		for _, line := range lines() {
-			if !slices.Contains(p.recipes, line.Recipe) {
+		for _, queue := range queues() {
+			if !slices.Contains(p.recipes, queue.Recipe) {
 				continue
 			}
 			for seed := range uint64(seeds) {
-				r := play(line, seed, shape{clients: 8, attempts: 120, harm: 0.2})
+				r := simulate(queue, seed, options{clients: 8, attempts: 120, faultRate: 0.2})
 				if !p.do(rand.New(rand.NewPCG(seed, 1)), &r) {
 					continue
 				}
@@ -41,7 +41,7 @@ func TestPlantedDefectsAreFound(t *testing.T) {
 					if right {
 						found[oracle]++
 					} else if slices.Contains(p.finds, oracle) {
-						assert.Fail(t, "not found", "%s in a %s by the %s, seed %d: %v", p.name, line.Name, oracle, seed, violations)
+						assert.Fail(t, "not found", "%s in a %s by the %s, seed %d: %v", p.name, queue.Name, oracle, seed, violations)
 					}
 				}
 			}
