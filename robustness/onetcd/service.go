@@ -33,7 +33,7 @@ const members = 3
 // may be stopped.
 const attempt = 700 * time.Millisecond
 
-// Service implements trial.Service and trial.Witness.
+// Service implements trial.Service and trial.Watcher.
 type Service struct {
 	cluster *etcdtest.Cluster
 	admin   *clientv3.Client // past the proxies
@@ -44,7 +44,7 @@ type Service struct {
 
 var (
 	_ trial.Service = (*Service)(nil)
-	_ trial.Witness = (*Service)(nil)
+	_ trial.Watcher = (*Service)(nil)
 )
 
 // Start starts three members. ctx is for starting only.
@@ -278,7 +278,7 @@ func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Chang
 	return slices.Clone(s.feed.line(lock, line)), nil
 }
 
-// Left implements trial.Witness.
+// Left implements trial.Watcher.
 func (s *Service) Left(entry string) history.Instant { return s.feed.leftAt(entry) }
 
 // Close implements trial.Service.

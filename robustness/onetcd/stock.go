@@ -38,7 +38,7 @@ func (c *stock) Kinds() []string {
 func (c *stock) Session() string { return strconv.FormatInt(int64(c.session.Lease()), 16) }
 
 // Acquire implements trial.Client.
-func (c *stock) Acquire(ctx context.Context, line history.Line, _ trial.Ask) (trial.Hold, error) {
+func (c *stock) Acquire(ctx context.Context, line history.Line, _ trial.Request) (trial.Hold, error) {
 	if line.Recipe != history.Mutex {
 		return nil, fmt.Errorf("onetcd: %s is no %s", Stock, line.Recipe)
 	}
@@ -88,8 +88,8 @@ func (h *stockHold) Entry() string { return h.m.Key() }
 // Held implements trial.Hold: what a careful user of the library asks.
 func (h *stockHold) Held() bool { return !h.done() }
 
-// Told implements trial.Hold.
-func (h *stockHold) Told() <-chan struct{} { return h.s.Done() }
+// Done implements trial.Hold.
+func (h *stockHold) Done() <-chan struct{} { return h.s.Done() }
 
 func (h *stockHold) done() bool {
 	select {

@@ -18,8 +18,8 @@ func TestLocksAreHeldInTurn(t *testing.T) {
 	for _, lock := range service.Locks() {
 		t.Run(lock, func(t *testing.T) {
 			line, first, second := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-			h := acquire(t, first, line, trial.Ask{})
-			waiting := request(t, second, line, trial.Ask{})
+			h := acquire(t, first, line, trial.Request{})
+			waiting := request(t, second, line, trial.Request{})
 			lined(t, lock, line, 2)
 
 			assert.True(t, h.Held())
@@ -37,7 +37,7 @@ func TestLocksAreHeldInTurn(t *testing.T) {
 }
 
 func TestEveryRecipeIsInTheOrderOfTheStore(t *testing.T) {
-	for recipe, asks := range map[history.Recipe][]trial.Ask{
+	for recipe, asks := range map[history.Recipe][]trial.Request{
 		history.Mutex:     {{}, {}},
 		history.Reentrant: {{}, {}},
 		history.ReadWrite: {{Shared: true}, {Shared: true}, {}, {Shared: true}},
@@ -81,18 +81,18 @@ func TestEveryRecipeIsInTheOrderOfTheStore(t *testing.T) {
 func TestNestedRequestsShareAHold(t *testing.T) {
 	c := newClient(t, trial.Ours)
 	line := newLine(history.Reentrant)
-	outer := acquire(t, c, line, trial.Ask{})
-	inner := acquire(t, c, line, trial.Ask{Within: outer})
+	outer := acquire(t, c, line, trial.Request{})
+	inner := acquire(t, c, line, trial.Request{Within: outer})
 	assert.Equal(t, outer.Token(), inner.Token())
 	assert.Len(t, entries(t, trial.Ours, line), 1)
 	release(t, inner)
 	release(t, outer)
 
 	line = newLine(history.ReadWrite)
-	writer := acquire(t, c, line, trial.Ask{})
-	reader := acquire(t, c, line, trial.Ask{Shared: true, Within: writer})
+	writer := acquire(t, c, line, trial.Request{})
+	reader := acquire(t, c, line, trial.Request{Shared: true, Within: writer})
 	release(t, writer)
-	behind := acquire(t, newClient(t, trial.Ours), line, trial.Ask{Shared: true})
+	behind := acquire(t, newClient(t, trial.Ours), line, trial.Request{Shared: true})
 	assert.True(t, reader.Held())
 	release(t, reader)
 	release(t, behind)
@@ -117,8 +117,8 @@ func TestCutHoldersAreTold(t *testing.T) {
 			t.Run(d.String(), func(t *testing.T) {
 				t.Parallel()
 				line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-				h := acquire(t, holder, line, trial.Ask{})
-				waiting := request(t, other, line, trial.Ask{})
+				h := acquire(t, holder, line, trial.Request{})
+				waiting := request(t, other, line, trial.Request{})
 				lined(t, lock, line, 2)
 
 				holder.Cut(d)
@@ -132,7 +132,7 @@ func TestCutHoldersAreTold(t *testing.T) {
 				assert.True(t, err != nil || outcome == history.Lost || outcome == history.Pending, "%s: %v", outcome, err)
 				release(t, next)
 				eventually(t, "it works again", func() bool {
-					h, err := holder.Acquire(within(t), line, trial.Ask{})
+					h, err := holder.Acquire(within(t), line, trial.Request{})
 					if err == nil {
 						release(t, h)
 					}
@@ -146,11 +146,11 @@ func TestCutHoldersAreTold(t *testing.T) {
 func TestRequestsEndWithTheirContexts(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
 		line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-		h := acquire(t, holder, line, trial.Ask{})
+		h := acquire(t, holder, line, trial.Request{})
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 
-		_, err := other.Acquire(ctx, line, trial.Ask{})
+		_, err := other.Acquire(ctx, line, trial.Request{})
 
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		lined(t, lock, line, 1)
@@ -170,12 +170,12 @@ func TestRepliesOfEveryKindCanBeLost(t *testing.T) {
 			t.Run(kind, func(t *testing.T) {
 				t.Parallel()
 				line, first, second := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-				release(t, acquire(t, second, line, trial.Ask{})) // what the first one on a line does beside
-				h := acquire(t, first, line, trial.Ask{})
+				release(t, acquire(t, second, line, trial.Request{})) // what the first one on a line does beside
+				h := acquire(t, first, line, trial.Request{})
 				before := second.Traffic().Connections
 				hit := second.Lose(kind)
 				assert.False(t, hit())
-				waiting := request(t, second, line, trial.Ask{})
+				waiting := request(t, second, line, trial.Request{})
 				lined(t, lock, line, 2)
 				if kind != onzk.Delete {
 					eventually(t, "a "+kind, hit)
@@ -211,7 +211,7 @@ func TestClientsBeginWhereTheyAreToldTo(t *testing.T) {
 			before := c.Traffic()
 			c.Delay(100 * time.Millisecond)
 			began := time.Now()
-			h := acquire(t, c, line, trial.Ask{})
+			h := acquire(t, c, line, trial.Request{})
 			assert.Greater(t, time.Since(began), 100*time.Millisecond)
 			c.Heal()
 			c.Reset()

@@ -76,7 +76,7 @@ func newClient(t *testing.T, lock string, members ...int) trial.Client {
 	return c
 }
 
-func acquire(t *testing.T, c trial.Client, line history.Line, ask trial.Ask) trial.Hold {
+func acquire(t *testing.T, c trial.Client, line history.Line, ask trial.Request) trial.Hold {
 	t.Helper()
 	h, err := c.Acquire(within(t), line, ask)
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ type asked struct {
 	err  error
 }
 
-func request(t *testing.T, c trial.Client, line history.Line, ask trial.Ask) chan asked {
+func request(t *testing.T, c trial.Client, line history.Line, ask trial.Request) chan asked {
 	ctx := within(t)
 	answer := make(chan asked, 1)
 	go func() { // ends with ctx
@@ -130,7 +130,7 @@ func granted(t *testing.T, a chan asked) trial.Hold {
 func told(t *testing.T, h trial.Hold) {
 	t.Helper()
 	select {
-	case <-h.Told():
+	case <-h.Done():
 	case <-within(t).Done():
 		require.Fail(t, "not told")
 	}

@@ -33,7 +33,7 @@ func (c *ours) Kinds() []string {
 }
 
 // Acquire implements trial.Client.
-func (c *ours) Acquire(ctx context.Context, line history.Line, ask trial.Ask) (trial.Hold, error) {
+func (c *ours) Acquire(ctx context.Context, line history.Line, ask trial.Request) (trial.Hold, error) {
 	return trial.AcquireOurs(ctx, c.session, line, ask)
 }
 

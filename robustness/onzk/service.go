@@ -30,7 +30,7 @@ const (
 	tick = 200 * time.Millisecond
 )
 
-// Service implements trial.Service and trial.Witness.
+// Service implements trial.Service and trial.Watcher.
 type Service struct {
 	ensemble *zktest.Ensemble
 	admin    *admin
@@ -45,7 +45,7 @@ type Service struct {
 
 var (
 	_ trial.Service = (*Service)(nil)
-	_ trial.Witness = (*Service)(nil)
+	_ trial.Watcher = (*Service)(nil)
 )
 
 // Start starts three members. ctx is for starting only.
@@ -257,7 +257,7 @@ func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Chang
 	return order, nil
 }
 
-// Left implements trial.Witness. It begins to look on when it is asked first.
+// Left implements trial.Watcher. It begins to look on when it is asked first.
 func (s *Service) Left(entry string) history.Instant { return s.ends.of(entry) }
 
 // Close implements trial.Service.

@@ -15,8 +15,8 @@ import (
 func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
 		line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-		h := acquire(t, holder, line, trial.Ask{})
-		waiting := request(t, other, line, trial.Ask{})
+		h := acquire(t, holder, line, trial.Request{})
+		waiting := request(t, other, line, trial.Request{})
 		lined(t, lock, line, 2)
 
 		began := trial.Now()
@@ -50,7 +50,7 @@ func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
 
 func TestTheCarelessHearOfTheirSessionOnly(t *testing.T) {
 	line, holder := newLine(history.Mutex), newClient(t, onzk.StockCareless)
-	h := acquire(t, holder, line, trial.Ask{})
+	h := acquire(t, holder, line, trial.Request{})
 	holder.Reset()
 	eventually(t, "another connection", func() bool { return holder.Traffic().Connections > 1 && holder.Member() >= 0 })
 	assert.True(t, h.Held())
@@ -66,10 +66,10 @@ func TestTheOrderIsThatOfTheEntries(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
 		line := newLine(history.Mutex)
 		holder, waiter, third := newClient(t, lock), newClient(t, lock), newClient(t, lock)
-		h := acquire(t, holder, line, trial.Ask{})
-		waiting := request(t, waiter, line, trial.Ask{})
+		h := acquire(t, holder, line, trial.Request{})
+		waiting := request(t, waiter, line, trial.Request{})
 		lined(t, lock, line, 2)
-		_ = request(t, third, line, trial.Ask{})
+		_ = request(t, third, line, trial.Request{})
 		lined(t, lock, line, 3)
 		require.NoError(t, service.EndSession(within(t), holder.Session()))
 		next := granted(t, waiting)
@@ -117,7 +117,7 @@ func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
 			return a.Held != 0
 		})
 		assert.Zero(t, a.Over)
-		waiting := request(t, other, line, trial.Ask{})
+		waiting := request(t, other, line, trial.Request{})
 		lined(t, lock, line, 2)
 
 		require.NoError(t, p.Pause())
@@ -147,7 +147,7 @@ func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
 		p, err = service.Process(within(t), lock, line.Name)
 		require.NoError(t, err)
 		p.Halt()
-		release(t, acquire(t, other, line, trial.Ask{}))
+		release(t, acquire(t, other, line, trial.Request{}))
 	})
 }
 
@@ -179,7 +179,7 @@ func TestMembersCanBeHarmed(t *testing.T) {
 				// Unlock waits for at most a second, and electing a leader can take longer. Then
 				// it returns ErrReleasePending, and the session finishes the release when another
 				// member leads: the next acquire, and the one below, are granted behind it.
-				outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
+				outcome, err := acquire(t, c, line, trial.Request{}).Release(within(t))
 				if assert.NoError(t, err) {
 					assert.Contains(t, []history.Outcome{history.Given, history.Pending}, outcome)
 				}
@@ -194,7 +194,7 @@ func TestMembersCanBeHarmed(t *testing.T) {
 			require.NoError(t, heal())
 			require.NoError(t, service.Healthy(within(t)))
 			assert.True(t, m.Running())
-			outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
+			outcome, err := acquire(t, c, line, trial.Request{}).Release(within(t))
 			require.NoError(t, err)
 			assert.Equal(t, history.Given, outcome, "a healthy service acknowledges the release")
 			order, err := service.Order(within(t), trial.Ours, line.Name)

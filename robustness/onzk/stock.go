@@ -87,7 +87,7 @@ func (c *stock) Kinds() []string { return []string{Create, GetChildren, GetData,
 
 // Acquire implements trial.Client. Lock has no context: who wants to give up has
 // to close the connection, and needs another one then.
-func (c *stock) Acquire(ctx context.Context, line history.Line, want trial.Ask) (trial.Hold, error) {
+func (c *stock) Acquire(ctx context.Context, line history.Line, want trial.Request) (trial.Hold, error) {
 	if line.Recipe != history.Mutex || want.Shared || want.Within != nil {
 		return nil, fmt.Errorf("onzk: %s is a mutex: %w", Stock, errors.ErrUnsupported)
 	}
@@ -196,8 +196,8 @@ func (h *stockHold) Held() bool {
 	return h.c.conn.State() == zk.StateHasSession && h.c.conn.SessionID() == h.session
 }
 
-// Told implements trial.Hold.
-func (h *stockHold) Told() <-chan struct{} { return h.told }
+// Done implements trial.Hold.
+func (h *stockHold) Done() <-chan struct{} { return h.told }
 
 // Release implements trial.Hold.
 func (h *stockHold) Release(ctx context.Context) (history.Outcome, error) {

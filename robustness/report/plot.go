@@ -74,8 +74,8 @@ func (d *Data) told(service, lock string) plotter.XYs {
 		if r.Service != service || r.Lock != lock || !r.Hit() || !slices.Contains(cutKinds(), r.Kind) {
 			continue
 		}
-		gone, wasSeen := r.Figures[trial.StruckToGone]
-		told, wasTold := r.Figures[trial.StruckToTold]
+		gone, wasSeen := r.Figures[trial.FaultToGone]
+		told, wasTold := r.Figures[trial.FaultToNotified]
 		if wasSeen && wasTold {
 			all = append(all, plotter.XY{X: gone.Seconds(), Y: told.Seconds()})
 		}
