@@ -129,7 +129,7 @@ func worst(rs []*trial.Result, f trial.Figure) string {
 
 // print prints a table. The numbers under a property count trials with a violation of it.
 func (r *results) print(w io.Writer) {
-	figures := []trial.Figure{trial.StruckToTold, trial.ToldBefore, trial.StruckToGone, trial.StruckToGrant, trial.Progress, trial.Return, trial.Leaderless, trial.Stalled}
+	figures := []trial.Figure{trial.FaultToNotified, trial.NotifiedBefore, trial.FaultToGone, trial.FaultToGrant, trial.Progress, trial.Return, trial.Leaderless, trial.Stalled}
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)

@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// open makes a client of a kind of lock.
+// open opens a client of a lock.
 func open(ctx context.Context, lock string, n *network) (trial.Client, error) {
 	switch lock {
 	case trial.Ours:
@@ -24,16 +24,16 @@ func open(ctx context.Context, lock string, n *network) (trial.Client, error) {
 	return nil, fmt.Errorf("onetcd: there is no lock %q", lock)
 }
 
-// childArg is what the client of a process is made of.
+// childArg is the client argument of trial.Spawn.
 type childArg struct {
 	Lock      string
 	Endpoints []string
 }
 
-// Process implements trial.Service. Nothing but the process is harmed, so it goes
-// past the proxies.
-func (s *Service) Process(ctx context.Context, lock, line string) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Queue{Name: line, Recipe: history.Mutex}, childArg{lock, s.direct()})
+// Process implements trial.Service. The client bypasses the proxies, because faults are
+// aimed at the process only.
+func (s *Service) Process(ctx context.Context, lock, queue string) (*trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, childArg{lock, s.direct()})
 }
 
 // OpenChild is the trial.Opener of this service.

@@ -14,37 +14,38 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// feed is what has happened from revision 1 on, in the order of the store. It
-// watches each member past its proxy, so that it goes on while one is away, and
-// that a compaction takes nothing from it: what one member told is not asked of
-// another again.
+// feed records all changes from revision 1 on, in the service's order. It watches every
+// member, bypassing the proxies. So it continues while a member is down, and a compaction
+// costs it no event: it requests no revision again that one member has already sent.
 type feed struct {
 	clients []*clientv3.Client
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 
-	mu    sync.Mutex
-	seen  int64 // the revision up to which all is known
-	err   error // something is missing
-	moved chan struct{}
-	born  map[string]int64 // create revisions of the entries there are
-	lines map[[2]string][]history.Change
-	left  map[string]history.Instant
+	mu       sync.Mutex
+	seen     int64 // the revision up to which all events were received
+	err      error // events are missing
+	advanced chan struct{}
+	created  map[string]int64 // the create revisions of the existing entries
+	queues   map[[2]string][]history.Change
+	left     map[string]history.Instant
 }
 
+// follow starts a feed.
+//
 //nolint:contextcheck // it outlives the call; close ends it
 func follow(cluster *etcdtest.Cluster) (*feed, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &feed{
-		stop: stop, moved: make(chan struct{}),
-		seen: 1, // that of an empty store; the first change is the next one
-		born: map[string]int64{}, lines: map[[2]string][]history.Change{}, left: map[string]history.Instant{},
+		stop: stop, advanced: make(chan struct{}),
+		seen:    1, // the revision of an empty store
+		created: map[string]int64{}, queues: map[[2]string][]history.Change{}, left: map[string]history.Instant{},
 	}
 	for i := range members {
 		c, err := cluster.NewClient(func(cfg *clientv3.Config) {
 			cfg.Endpoints = []string{cluster.Member(i).Direct()}
 			cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = time.Second, time.Second
-			cfg.DialOptions = append(cfg.DialOptions, quickly())
+			cfg.DialOptions = append(cfg.DialOptions, fastReconnect())
 		})
 		if err != nil {
 			return nil, errors.Join(err, f.close())
@@ -55,7 +56,7 @@ func follow(cluster *etcdtest.Cluster) (*feed, error) {
 	return f, nil
 }
 
-// watch follows one member, for as long as ctx lives.
+// watch watches one member until ctx ends.
 func (f *feed) watch(ctx context.Context, c *clientv3.Client) {
 	for ctx.Err() == nil {
 		f.mu.Lock()
@@ -69,7 +70,7 @@ func (f *feed) watch(ctx context.Context, c *clientv3.Client) {
 			if r.Err() != nil {
 				break
 			}
-			f.take(r.Events)
+			f.apply(r.Events)
 		}
 		cancel()
 		select {
@@ -79,8 +80,8 @@ func (f *feed) watch(ctx context.Context, c *clientv3.Client) {
 	}
 }
 
-// compacted takes in that a member has forgotten what was before rev. It is no
-// loss if another one told it.
+// compacted notes that a member has compacted the revisions before rev. Events are missing
+// only if no other member had sent them.
 func (f *feed) compacted(rev int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,8 +90,9 @@ func (f *feed) compacted(rev int64) {
 	}
 }
 
-// take takes in what a member tells. A member tells all of a revision at once.
-func (f *feed) take(events []*clientv3.Event) {
+// apply adds the events of a member that are new. A member sends all events of a revision
+// at once.
+func (f *feed) apply(events []*clientv3.Event) {
 	now := trial.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,8 +105,8 @@ func (f *feed) take(events []*clientv3.Event) {
 		f.event(now, ev)
 	}
 	if f.seen > before {
-		close(f.moved)
-		f.moved = make(chan struct{})
+		close(f.advanced)
+		f.advanced = make(chan struct{})
 	}
 }
 
@@ -115,27 +117,27 @@ func (f *feed) event(now history.Instant, ev *clientv3.Event) {
 		return
 	}
 	deleted := ev.Type == clientv3.EventTypeDelete
-	created := ev.Kv.CreateRevision
+	createRev := ev.Kv.CreateRevision
 	if deleted {
-		created = f.born[key]
-		delete(f.born, key)
+		createRev = f.created[key]
+		delete(f.created, key)
 		f.left[key] = now
 	} else if ev.Kv.Version == 1 {
-		f.born[key] = created
+		f.created[key] = createRev
 		delete(f.left, key)
 	}
-	if c, ok := p.change(ev.Kv.ModRevision, created, ev.Kv.Version, ev.Kv.Value, deleted); ok {
-		id := [2]string{p.lock, p.line}
+	if c, ok := p.change(ev.Kv.ModRevision, createRev, ev.Kv.Version, ev.Kv.Value, deleted); ok {
+		id := [2]string{p.lock, p.queue}
 		c.Seen = now
-		f.lines[id] = append(f.lines[id], c)
+		f.queues[id] = append(f.queues[id], c)
 	}
 }
 
-// caughtUp waits until all up to a revision is known.
+// caughtUp waits until all events up to a revision were received.
 func (f *feed) caughtUp(ctx context.Context, rev int64) error {
 	for {
 		f.mu.Lock()
-		seen, err, moved := f.seen, f.err, f.moved
+		seen, err, advanced := f.seen, f.err, f.advanced
 		f.mu.Unlock()
 		switch {
 		case err != nil:
@@ -144,17 +146,17 @@ func (f *feed) caughtUp(ctx context.Context, rev int64) error {
 			return nil
 		}
 		select {
-		case <-moved:
+		case <-advanced:
 		case <-ctx.Done():
-			return fmt.Errorf("onetcd: heard of revision %d, not of %d: %w", seen, rev, ctx.Err())
+			return fmt.Errorf("onetcd: received revision %d, not %d: %w", seen, rev, ctx.Err())
 		}
 	}
 }
 
-func (f *feed) line(lock, line string) []history.Change {
+func (f *feed) changes(lock, queue string) []history.Change {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lines[[2]string{lock, line}]
+	return f.queues[[2]string{lock, queue}]
 }
 
 func (f *feed) leftAt(entry string) history.Instant {

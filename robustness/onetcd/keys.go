@@ -9,52 +9,52 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// Where the lines are. Their names need no escape.
+// The first parts of the keys of queues. The names of queues in trials need no escape.
 const (
 	root      = "robustness"
 	stockRoot = "stock"
 )
 
-// prefix is what the keys of a line's entries begin with.
-func prefix(lock, line string) string {
+// prefix returns the prefix of the keys of a queue's entries.
+func prefix(lock, queue string) string {
 	if lock == trial.Ours {
-		return root + "/" + line + "/"
+		return root + "/" + queue + "/"
 	}
-	return stockRoot + "/" + line + "/"
+	return stockRoot + "/" + queue + "/"
 }
 
-// place says what a key is: the limit of a line, an entry of it, or neither.
-type place struct {
-	lock, line string
-	limit      bool
-	shared     bool
-	weight     int64
+// keyInfo is what a key is: the limit of a queue, or one of its entries.
+type keyInfo struct {
+	lock, queue string
+	limit       bool
+	shared      bool
+	weight      int64
 }
 
-// parse reads a key. It is written from the layout that the docs describe, and
-// shares no code with the backend.
-func parse(key string) (place, bool) {
+// parse parses a key, and reports whether it is a limit or an entry. It is written from
+// the layout that the docs describe, and shares no code with the backend.
+func parse(key string) (keyInfo, bool) {
 	parts := strings.Split(key, "/")
 	switch {
 	case len(parts) == 4 && parts[0] == root && parts[1] == "%v2" && parts[3] == "limit":
-		return place{lock: trial.Ours, line: parts[2], limit: true}, true
+		return keyInfo{lock: trial.Ours, queue: parts[2], limit: true}, true
 	case len(parts) != 3 || strings.HasPrefix(parts[1], "%"):
-		return place{}, false
+		return keyInfo{}, false
 	case parts[0] == stockRoot:
-		return place{lock: Stock, line: parts[1], weight: 1}, true
+		return keyInfo{lock: Stock, queue: parts[1], weight: 1}, true
 	case parts[0] != root:
-		return place{}, false
+		return keyInfo{}, false
 	}
-	p := place{lock: trial.Ours, line: parts[1], weight: 1}
+	p := keyInfo{lock: trial.Ours, queue: parts[1], weight: 1}
 	for i, part := range strings.Split(parts[2], ".") {
 		switch {
-		case i < 2: // lease and slot
+		case i < 2: // lease and key index
 		case part == "r":
 			p.shared = true
 		case strings.HasPrefix(part, "w"):
 			n, err := strconv.ParseInt(part[1:], 10, 64)
 			if err != nil {
-				return place{}, false
+				return keyInfo{}, false
 			}
 			p.weight = n
 		}
@@ -62,8 +62,8 @@ func parse(key string) (place, bool) {
 	return p, true
 }
 
-// shares reports whether the value of a writer's entry makes it a reader's: its last line
-// names the marks of the entry.
+// shares reports whether the value of a writer's entry makes it a reader's. The last line
+// of the value names the marks of the entry.
 func shares(value []byte) bool {
 	_, marks, ok := lastCut(string(value), "\n#")
 	return ok && slices.Contains(strings.Split(marks, ","), "shared")
@@ -78,7 +78,7 @@ func lastCut(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// limitOf reads a limit; 0 if there is none.
+// limitOf parses a limit; it returns 0 if value is no number.
 func limitOf(value []byte) int64 {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
@@ -87,9 +87,10 @@ func limitOf(value []byte) int64 {
 	return n
 }
 
-// change is what a put or a delete means for a line. Was is the create revision
-// of what a delete has deleted; rev is that of the event.
-func (p place) change(rev, created, version int64, value []byte, deleted bool) (history.Change, bool) {
+// change returns what a put or a delete means for a queue, and false if it means nothing.
+// rev is the revision of the event, and created the create revision of the key, also for a
+// delete.
+func (p keyInfo) change(rev, created, version int64, value []byte, deleted bool) (history.Change, bool) {
 	c := history.Change{At: rev, Place: created, Shared: p.shared, Weight: p.weight}
 	switch {
 	case p.limit && deleted:
@@ -103,7 +104,7 @@ func (p place) change(rev, created, version int64, value []byte, deleted bool) (
 	case shares(value) && !p.shared:
 		c.Kind, c.Shared = history.Shares, true
 	default:
-		return history.Change{}, false // a note of its owner's
+		return history.Change{}, false // its owner wrote something else
 	}
 	return c, true
 }

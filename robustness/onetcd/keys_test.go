@@ -10,25 +10,25 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-func TestKeysAreReadByTheLayoutOfTheDocs(t *testing.T) {
-	for key, want := range map[string]place{
-		"robustness/a/7f.0":       {lock: trial.Ours, line: "a", weight: 1},
-		"robustness/a/7f.1.r":     {lock: trial.Ours, line: "a", weight: 1, shared: true},
-		"robustness/a/7f.0.w3":    {lock: trial.Ours, line: "a", weight: 3},
-		"robustness/a/7f.0.v":     {lock: trial.Ours, line: "a", weight: 1},
-		"robustness/%v2/a/limit":  {lock: trial.Ours, line: "a", limit: true},
-		"stock/a/7f":              {lock: Stock, line: "a", weight: 1},
+func TestKeysAreParsedByTheDocumentedLayout(t *testing.T) {
+	for key, want := range map[string]keyInfo{
+		"robustness/a/7f.0":       {lock: trial.Ours, queue: "a", weight: 1},
+		"robustness/a/7f.1.r":     {lock: trial.Ours, queue: "a", weight: 1, shared: true},
+		"robustness/a/7f.0.w3":    {lock: trial.Ours, queue: "a", weight: 3},
+		"robustness/a/7f.0.v":     {lock: trial.Ours, queue: "a", weight: 1},
+		"robustness/%v2/a/limit":  {lock: trial.Ours, queue: "a", limit: true},
+		"stock/a/7f":              {lock: Stock, queue: "a", weight: 1},
 		"robustness/%v2/a/ledger": {},
 		"robustness/%fence/7f.1":  {},
 		"other/a/7f.0":            {},
 	} {
 		p, ok := parse(key)
 		assert.Equal(t, want, p, key)
-		assert.Equal(t, want != place{}, ok, key)
+		assert.Equal(t, want != keyInfo{}, ok, key)
 	}
 }
 
-func TestAWriterThatBecomesAReaderShares(t *testing.T) {
+func TestDowngradedWriterIsAReader(t *testing.T) {
 	p, _ := parse("robustness/a/7f.0")
 	for value, want := range map[string]bool{
 		"{}\n#shared":          true,
@@ -45,7 +45,7 @@ func TestAWriterThatBecomesAReaderShares(t *testing.T) {
 	}
 }
 
-func TestAReleaseIsKnownByTheEntryThatItDeletes(t *testing.T) {
+func TestReleaseIsATransactionThatDeletesAnEntry(t *testing.T) {
 	remove := func(key string) *pb.RequestOp {
 		return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key)}}}
 	}

@@ -18,9 +18,9 @@ import (
 // The kinds of requests whose reply can be lost.
 const (
 	kindJoin    = "join"    // the transaction that makes an entry
-	kindLook    = "look"    // a range, alone or several in a transaction
-	kindWatch   = "watch"   // that a watch was created
-	kindResolve = "resolve" // what settles a join whose reply was lost; loses that, too
+	kindLook    = "look"    // a read: a range, alone or several in a transaction
+	kindWatch   = "watch"   // the creation of a watch
+	kindResolve = "resolve" // the request that settles a join whose reply was lost; Lose loses that reply too
 	kindRenewal = "renewal"
 	kindRelease = "release" // the deletion of an entry
 )
@@ -30,7 +30,7 @@ const (
 	methodRenew = "/etcdserverpb.Lease/LeaseKeepAlive"
 )
 
-// losses are the replies that are to be lost.
+// losses are the replies that are to be lost, by kind.
 type losses struct {
 	mu    sync.Mutex
 	armed map[string][]*atomic.Bool
@@ -56,7 +56,7 @@ func (l *losses) arm(kind string) *atomic.Bool {
 	return hit
 }
 
-// take says whether a reply to a request of this kind is to be lost now.
+// take reports whether the reply to the current request of this kind is to be lost.
 func (l *losses) take(kind string) (hit *atomic.Bool, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,24 +68,26 @@ func (l *losses) take(kind string) (hit *atomic.Bool, ok bool) {
 	return hits[0], true
 }
 
-// back undoes take, if the request was not carried out.
-func (l *losses) back(kind string, hit *atomic.Bool) {
+// restore undoes take, if the server did not carry out the request.
+func (l *losses) restore(kind string, hit *atomic.Bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.armed[kind] = slices.Insert(l.armed[kind], 0, hit)
 }
 
-// carriedOut bounds the waiting for a server whose reply is to be lost.
-const carriedOut = 5 * time.Second
+// executeTimeout bounds how long a server may take to carry out a request whose reply is
+// to be lost.
+const executeTimeout = 5 * time.Second
 
-// lost breaks the client's connections, and returns what it is told of that.
+// lost breaks the client's connections, and returns the error that the client gets instead
+// of the reply.
 func (n *network) lost(hit *atomic.Bool) error {
 	n.Reset()
 	hit.Store(true)
 	return status.Error(codes.Unavailable, "the connection was reset by the trial")
 }
 
-// unary sees every request but renewals and watches.
+// unary intercepts every request except renewals and watches.
 func (n *network) unary(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
@@ -94,16 +96,16 @@ func (n *network) unary(
 	if !ok {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
-	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), carriedOut)
+	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), executeTimeout)
 	defer cancel()
 	if err := invoke(once, method, req, reply, cc, opts...); err != nil {
-		n.losses.back(kind, hit)
+		n.losses.restore(kind, hit)
 		return err
 	}
 	return n.lost(hit)
 }
 
-// stream sees renewals and watches.
+// stream intercepts renewals and watches.
 func (n *network) stream(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -114,12 +116,12 @@ func (n *network) stream(
 	return &stream{ClientStream: st, n: n, method: method}, nil
 }
 
-// stream is one whose replies can be lost.
+// stream is a stream whose replies can be lost.
 type stream struct {
 	grpc.ClientStream
 	n      *network
 	method string
-	known  bool // where it goes
+	known  bool // network.opened was called
 }
 
 // RecvMsg implements grpc.ClientStream.
@@ -139,7 +141,7 @@ func (st *stream) RecvMsg(m any) error {
 		if hit, ok := st.n.losses.take(kindWatch); ok {
 			return st.n.lost(hit)
 		}
-		st.n.started()
+		st.n.allowAll()
 	case *pb.LeaseKeepAliveResponse:
 		if hit, ok := st.n.losses.take(kindRenewal); ok {
 			return st.n.lost(hit)
@@ -148,7 +150,7 @@ func (st *stream) RecvMsg(m any) error {
 	return nil
 }
 
-// kindOf says what a request is for, "" if that does not matter.
+// kindOf returns the kind of a request, "" if its reply cannot be lost.
 func kindOf(req any) string {
 	switch r := req.(type) {
 	case *pb.RangeRequest:
@@ -161,10 +163,10 @@ func kindOf(req any) string {
 	return ""
 }
 
-// kindOfTxn tells transactions apart by what they would do. Of Fairlock's, only a
-// join has a fence for a condition, and only what settles one writes a fence; a
-// release has a transaction inside for each entry, which deletes it. The stock mutex
-// has one transaction, which puts a key.
+// kindOfTxn distinguishes transactions by what they do if their conditions are met. Of
+// Fairlock's, only a join compares a fence, and only the request that settles a join puts
+// one. A release contains a nested transaction for each entry, which deletes the entry. The
+// stock mutex has one transaction, which puts a key.
 func kindOfTxn(r *pb.TxnRequest) string {
 	fenced := slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) })
 	var puts, fences bool
@@ -189,8 +191,8 @@ func kindOfTxn(r *pb.TxnRequest) string {
 	return ""
 }
 
-// deletesEntry looks into transactions inside too, at what they do if their conditions
-// are met. Records are deleted for other reasons as well.
+// deletesEntry reports whether a transaction, or one nested in it, deletes an entry if its
+// conditions are met. A deleted record does not count: other requests delete records too.
 func deletesEntry(ops []*pb.RequestOp) bool {
 	return slices.ContainsFunc(ops, func(op *pb.RequestOp) bool {
 		if t := op.GetRequestTxn(); t != nil {

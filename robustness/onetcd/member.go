@@ -8,12 +8,12 @@ import (
 	"github.com/fairlock/fairlock/internal/tcpproxy"
 )
 
-// member adds to a member what tells whether a fault has met it. Pause and Resume
-// are its own.
+// member adds the methods that show whether a fault is in effect. Pause and Resume are
+// those of etcdtest.Member.
 type member struct{ *etcdtest.Member }
 
-// Traffic implements trial.Member: what this member is to be told by others, and
-// what it is to tell them through its own proxy.
+// Traffic implements trial.Member: the traffic through the proxy of this member's peer
+// address, in both directions.
 func (m *member) Traffic() tcpproxy.Traffic { return tcpproxy.Proxies{m.PeerProxy()}.Traffic() }
 
 // Kill implements trial.Member.
@@ -21,7 +21,7 @@ func (m *member) Kill() error {
 	pid := m.Pid()
 	m.Member.Kill()
 	if running(pid) {
-		return fmt.Errorf("onetcd: %s is still there, pid %d", m.Name(), pid)
+		return fmt.Errorf("onetcd: %s still runs, pid %d", m.Name(), pid)
 	}
 	return nil
 }

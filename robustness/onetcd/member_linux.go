@@ -6,15 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fill lets every write of a process to a file fail, as a full disk does: the
-// kernel allows its files no size, and writing within them fails too (EFBIG). Go
-// programs ignore the signal that comes with it. It needs no root. etcd ends itself
-// at the first thing that it has to write, and the others go on.
+// fill makes every write of a process to a file fail, as a full disk does: the kernel
+// limits its files to size 0, so that writes below their current size fail too (EFBIG). Go
+// programs ignore the signal that comes with it. fill does not need root. etcd exits at its
+// next write, and the other members continue.
 func fill(pid int) error {
 	return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: 0}, nil)
 }
 
-// running says whether there is a process, and not only what is left of it.
+// running reports whether a process exists. A process that has ended and was reaped does
+// not.
 func running(pid int) bool {
 	return pid != 0 && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }

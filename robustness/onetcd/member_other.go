@@ -4,8 +4,8 @@ package onetcd
 
 import "errors"
 
-// fill lets every write of a process to a file fail.
+// fill is not supported.
 func fill(int) error { return errors.ErrUnsupported }
 
-// running says whether there is a process.
+// running reports whether there is a process id.
 func running(pid int) bool { return pid != 0 }

@@ -15,21 +15,21 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// network is what lies between one client and the members: a proxy for each.
+// network is the network between one client and the members: a proxy for each member.
 type network struct {
-	tcpproxy.Proxies // those of the members that it may talk to
+	tcpproxy.Proxies // of the members that the client may connect to
 
 	client  *clientv3.Client
-	members []int // which these are
+	members []int // the indexes of these members
 	losses  losses
 
-	// Where its newest streams went, as indexes into members; -1 for nowhere yet.
+	// The members of its newest streams, as indexes into members; -1 if there is none yet.
 	watching, renewing atomic.Int64
 
-	widen sync.Once // see start
+	allow sync.Once // see onlyFirst
 }
 
-// newNetwork makes a client of all members, or of those that are named.
+// newNetwork opens a client of all members, or of those in only.
 func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
 	n := &network{members: only}
 	n.watching.Store(-1)
@@ -47,7 +47,7 @@ func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
 		endpoints = append(endpoints, p.Addr())
 	}
 	if len(only) > 1 {
-		n.start()
+		n.onlyFirst()
 	}
 	var err error
 	n.client, err = cluster.NewClient(func(cfg *clientv3.Config) {
@@ -55,7 +55,7 @@ func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
 		cfg.DialOptions = append(cfg.DialOptions,
 			grpc.WithChainUnaryInterceptor(n.unary), grpc.WithChainStreamInterceptor(n.stream))
 		if len(only) > 1 {
-			cfg.DialOptions = append(cfg.DialOptions, quickly())
+			cfg.DialOptions = append(cfg.DialOptions, fastReconnect())
 		}
 	})
 	if err != nil {
@@ -64,25 +64,25 @@ func newNetwork(cluster *etcdtest.Cluster, only []int) (*network, error) {
 	return n, nil
 }
 
-// start has the client begin with the first of its members: etcd's takes them in
-// turn, so the others refuse it until it has there what is to be aimed at.
-func (n *network) start() {
+// onlyFirst makes the client connect to the first of its members. etcd's client tries its
+// members in turn, so the others refuse it until allowAll, when it has a watch or a hold.
+func (n *network) onlyFirst() {
 	for _, p := range n.Proxies[1:] {
 		p.Refuse(true)
 	}
 }
 
-// started lets the client have all of its members.
-func (n *network) started() {
-	n.widen.Do(func() {
-		for _, p := range n.Proxies { // none in a process of its own
+// allowAll lets the client connect to all of its members.
+func (n *network) allowAll() {
+	n.allow.Do(func() {
+		for _, p := range n.Proxies { // none in a client process
 			p.Refuse(false)
 		}
 	})
 }
 
-// Member implements trial.Client: it is where its watch is, or its renewals if it
-// has none. Fairlock's renewals go to another member as soon as one is slow.
+// Member implements trial.Client: the member of its watch, or of its renewals if it has no
+// watch. Fairlock sends renewals to another member as soon as one is slow.
 func (n *network) Member() int {
 	for _, at := range []*atomic.Int64{&n.watching, &n.renewing} {
 		if i := at.Load(); i >= 0 {
@@ -92,7 +92,7 @@ func (n *network) Member() int {
 	return -1
 }
 
-// opened notes where a stream has gone.
+// opened notes which member a stream is connected to.
 func (n *network) opened(method, addr string) {
 	i := slices.IndexFunc(n.Proxies, func(p *testnet.Proxy) bool { return p.Addr() == addr })
 	switch method {
@@ -106,7 +106,7 @@ func (n *network) opened(method, addr string) {
 func (n *network) close() error {
 	var errs []error
 	n.Heal()
-	n.started()
+	n.allowAll()
 	if n.client != nil {
 		errs = append(errs, n.client.Close())
 	}

@@ -15,7 +15,7 @@ import (
 type ours struct {
 	*network
 	session *session.Session
-	id      atomic.Value // string: of the lease
+	id      atomic.Value // string: the id of the lease
 }
 
 func openOurs(ctx context.Context, n *network) (*ours, error) {
@@ -44,8 +44,8 @@ func (c *ours) Kinds() []string {
 func (c *ours) Session() string { return c.id.Load().(string) }
 
 // Acquire implements trial.Client.
-func (c *ours) Acquire(ctx context.Context, line history.Queue, ask trial.Ask) (trial.Hold, error) {
-	return trial.AcquireOurs(ctx, c.session, line, ask)
+func (c *ours) Acquire(ctx context.Context, queue history.Queue, req trial.Request) (trial.Hold, error) {
+	return trial.AcquireOurs(ctx, c.session, queue, req)
 }
 
 // Close implements trial.Client.

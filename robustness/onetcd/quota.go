@@ -10,22 +10,21 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Quota implements trial.Service. It raises the alarm that a member raises when
-// its database has reached the quota: from then on every member refuses puts and
-// leases, and allows deletions. It returns when a put is refused; end waits until
-// one is taken.
+// Quota implements trial.Service. It raises the alarm that a member raises when its
+// database has reached the quota: then every member refuses puts and leases, and allows
+// deletions. Quota returns when a put was refused; end waits until a put succeeds.
 func (s *Service) Quota(ctx context.Context) (end func(context.Context) error, err error) {
 	raise := &pb.AlarmRequest{
 		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: s.cluster.Member(0).ID(),
 	}
-	err = s.try(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		_, err := pb.NewMaintenanceClient(s.admin.ActiveConnection()).Alarm(ctx, raise)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("onetcd: raise the alarm: %w", err)
 	}
-	err = s.try(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		if _, err := s.admin.Put(ctx, "mark", "refused"); !errors.Is(err, rpctypes.ErrNoSpace) {
 			return fmt.Errorf("a put is not refused: %w", err)
 		}
@@ -38,7 +37,7 @@ func (s *Service) Quota(ctx context.Context) (end func(context.Context) error, e
 }
 
 func (s *Service) disarm(ctx context.Context) error {
-	err := s.try(ctx, func(ctx context.Context) error {
+	err := s.retry(ctx, func(ctx context.Context) error {
 		_, err := s.admin.AlarmDisarm(ctx, &clientv3.AlarmMember{})
 		return err
 	})

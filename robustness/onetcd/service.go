@@ -1,5 +1,5 @@
-// Package onetcd tries locks on three members of etcd, in processes of their own
-// and behind proxies: Fairlock's, and the mutex of etcd's own client.
+// Package onetcd tests locks on three members of etcd, which run in their own processes
+// behind proxies: Fairlock's locks, and the mutex of etcd's client.
 package onetcd
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// Name is the service's.
+// Name is the name of the service.
 const Name = "etcd"
 
 // Stock is the mutex of etcd's client library.
@@ -29,25 +29,25 @@ const Stock = "concurrency.Mutex"
 
 const members = 3
 
-// attempt bounds one attempt of what an operator asks; the member that was asked
-// may be stopped.
-const attempt = 700 * time.Millisecond
+// attemptTimeout bounds one attempt of an operator's request, because its member may be
+// stopped.
+const attemptTimeout = 700 * time.Millisecond
 
 // Service implements trial.Service and trial.Witness.
 type Service struct {
 	cluster *etcdtest.Cluster
-	admin   *clientv3.Client // past the proxies
+	admin   *clientv3.Client // bypasses the proxies
 	feed    *feed
 	members []trial.Member
-	marks   atomic.Int64 // keys written for no other reason than to move the revision
+	marks   atomic.Int64 // how often mark was called
 }
 
 var (
 	_ trial.Service = (*Service)(nil)
-	_ trial.Witness = (*Service)(nil)
+	_ trial.Watcher = (*Service)(nil)
 )
 
-// Start starts three members. ctx is for starting only.
+// Start starts three members. ctx bounds only the start.
 func Start(ctx context.Context) (*Service, error) {
 	cluster, err := etcdtest.Start(ctx, &etcdtest.Options{Members: members, Processes: true, Proxied: true})
 	if err != nil {
@@ -56,9 +56,9 @@ func Start(ctx context.Context) (*Service, error) {
 	s := &Service{cluster: cluster}
 	s.admin, err = cluster.NewClient(func(cfg *clientv3.Config) {
 		cfg.Endpoints = s.direct()
-		// A member that is stopped or restarted is soon given up, and soon found.
+		// The client soon leaves a stopped member, and soon finds a restarted one.
 		cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = time.Second, time.Second
-		cfg.DialOptions = append(cfg.DialOptions, quickly())
+		cfg.DialOptions = append(cfg.DialOptions, fastReconnect())
 	})
 	if err == nil {
 		s.feed, err = follow(cluster)
@@ -72,7 +72,7 @@ func Start(ctx context.Context) (*Service, error) {
 	return s, nil
 }
 
-// direct are the endpoints past the proxies.
+// direct returns the endpoints that bypass the proxies.
 func (s *Service) direct() []string {
 	var all []string
 	for i := range members {
@@ -81,8 +81,8 @@ func (s *Service) direct() []string {
 	return all
 }
 
-// quickly lets a client come back soon to a member that refused it.
-func quickly() grpc.DialOption {
+// fastReconnect makes a client soon try a member again that refused it.
+func fastReconnect() grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 		MinConnectTimeout: time.Second,
@@ -129,7 +129,7 @@ func (s *Service) Healthy(ctx context.Context) error {
 		return err
 	}
 	for i, endpoint := range s.direct() {
-		err := s.try(ctx, func(ctx context.Context) error {
+		err := s.retry(ctx, func(ctx context.Context) error {
 			r, err := s.admin.Status(ctx, endpoint)
 			switch {
 			case err != nil:
@@ -139,7 +139,7 @@ func (s *Service) Healthy(ctx context.Context) error {
 			case r.Leader != s.cluster.Member(leader).ID():
 				return errors.New("follows another leader, or none")
 			case len(r.Errors) > 0:
-				return fmt.Errorf("says %q", r.Errors)
+				return fmt.Errorf("reports %q", r.Errors)
 			}
 			return nil
 		})
@@ -150,9 +150,9 @@ func (s *Service) Healthy(ctx context.Context) error {
 	return s.feed.caughtUp(ctx, wrote)
 }
 
-// mark writes a key, and returns its revision.
+// mark writes a key to advance the revision, and returns that revision.
 func (s *Service) mark(ctx context.Context) (rev int64, err error) {
-	err = s.try(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		r, err := s.admin.Put(ctx, "mark", strconv.FormatInt(s.marks.Add(1), 10))
 		if err == nil {
 			rev = r.Header.Revision
@@ -162,11 +162,10 @@ func (s *Service) mark(ctx context.Context) (rev int64, err error) {
 	return rev, err
 }
 
-// try makes attempts at what may be done more than once, until one succeeds, or
-// ctx ends.
-func (s *Service) try(ctx context.Context, f func(context.Context) error) error {
+// retry calls f, which may be carried out more than once, until it succeeds or ctx ends.
+func (s *Service) retry(ctx context.Context, f func(context.Context) error) error {
 	for {
-		one, cancel := context.WithTimeout(ctx, attempt)
+		one, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := f(one)
 		cancel()
 		if err == nil {
@@ -186,10 +185,10 @@ func (s *Service) EndSession(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("onetcd: end session %q: %w", id, err)
 	}
-	return s.try(ctx, func(ctx context.Context) error {
+	return s.retry(ctx, func(ctx context.Context) error {
 		_, err := s.admin.Revoke(ctx, clientv3.LeaseID(lease)) //nolint:gosec // lease ids are opaque bits
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			return nil // by an attempt that was not answered
+			return nil // an earlier attempt succeeded, and its reply was lost
 		}
 		return err
 	})
@@ -197,14 +196,14 @@ func (s *Service) EndSession(ctx context.Context, id string) error {
 
 // Delete implements trial.Service.
 func (s *Service) Delete(ctx context.Context, entry string) error {
-	return s.try(ctx, func(ctx context.Context) error {
+	return s.retry(ctx, func(ctx context.Context) error {
 		_, err := s.admin.Delete(ctx, entry)
 		return err
 	})
 }
 
-// Compact implements trial.Service. When it returns, nobody can be told any more
-// what happened before, but the feed has been.
+// Compact implements trial.Service. When it returns, the members can no longer send the
+// events before it, and the feed has received them.
 func (s *Service) Compact(ctx context.Context) error {
 	before, err := s.mark(ctx)
 	if err != nil {
@@ -217,7 +216,7 @@ func (s *Service) Compact(ctx context.Context) error {
 	if err := s.feed.caughtUp(ctx, rev); err != nil {
 		return err
 	}
-	err = s.try(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		_, err := s.admin.Compact(ctx, rev, clientv3.WithCompactPhysical())
 		if errors.Is(err, rpctypes.ErrCompacted) {
 			return nil
@@ -227,10 +226,10 @@ func (s *Service) Compact(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("onetcd: compact: %w", err)
 	}
-	err = s.try(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		_, err := s.admin.Get(ctx, "mark", clientv3.WithRev(before))
 		if !errors.Is(err, rpctypes.ErrCompacted) {
-			return fmt.Errorf("revision %d is still there: %w", before, err)
+			return fmt.Errorf("revision %d still exists: %w", before, err)
 		}
 		return nil
 	})
@@ -241,10 +240,10 @@ func (s *Service) Compact(ctx context.Context) error {
 }
 
 // Entries implements trial.Service.
-func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, error) {
+func (s *Service) Entries(ctx context.Context, lock, queue string) ([]string, error) {
 	var keys []string
-	err := s.try(ctx, func(ctx context.Context) error {
-		r, err := s.admin.Get(ctx, prefix(lock, line), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+	err := s.retry(ctx, func(ctx context.Context) error {
+		r, err := s.admin.Get(ctx, prefix(lock, queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
 			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 		if err != nil {
 			return err
@@ -258,11 +257,11 @@ func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, err
 	return keys, err
 }
 
-// Order implements trial.Service: it is the feed's, which has heard of all that
-// was done before the call when it returns.
-func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Change, error) {
+// Order implements trial.Service. It returns the changes of the feed, which include all
+// that happened before the call.
+func (s *Service) Order(ctx context.Context, lock, queue string) ([]history.Change, error) {
 	var rev int64
-	err := s.try(ctx, func(ctx context.Context) error {
+	err := s.retry(ctx, func(ctx context.Context) error {
 		r, err := s.admin.Get(ctx, "mark")
 		if err == nil {
 			rev = r.Header.Revision
@@ -275,7 +274,7 @@ func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Chang
 	if err := s.feed.caughtUp(ctx, rev); err != nil {
 		return nil, err
 	}
-	return slices.Clone(s.feed.line(lock, line)), nil
+	return slices.Clone(s.feed.changes(lock, queue)), nil
 }
 
 // Left implements trial.Witness.

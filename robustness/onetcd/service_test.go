@@ -26,9 +26,9 @@ func start(t *testing.T) *onetcd.Service {
 	return s
 }
 
-// TestAFullDiskEndsAMember shows what Fill does to etcd: a member that cannot
-// write ends itself, the others go on, and Restart brings it back.
-func TestAFullDiskEndsAMember(t *testing.T) {
+// TestFullDiskEndsAMember shows what Fill does to etcd: a member that cannot write exits,
+// the others continue, and Restart starts it again.
+func TestFullDiskEndsAMember(t *testing.T) {
 	s := start(t)
 	leader, err := s.Leader(bounded(t))
 	require.NoError(t, err)
@@ -39,10 +39,10 @@ func TestAFullDiskEndsAMember(t *testing.T) {
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_ = s.Healthy(ctx) // it writes, which is what shows a full disk
+		_ = s.Healthy(ctx) // writes, and so makes the member notice its full disk
 		return !m.Running()
 	}, 20*time.Second, 10*time.Millisecond)
-	t.Logf("the leader was gone %s after its disk was full", time.Since(began))
+	t.Logf("the leader exited %s after its disk was full", time.Since(began))
 
 	other, err := s.Leader(bounded(t))
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestAFullDiskEndsAMember(t *testing.T) {
 	require.NoError(t, s.Healthy(bounded(t)))
 }
 
-func TestAProcessTellsWhatItBelieved(t *testing.T) {
+func TestProcessReportsWhatItsHoldAnswered(t *testing.T) {
 	s := start(t)
 	for _, lock := range s.Locks() {
 		p, err := s.Process(bounded(t), lock, "held")

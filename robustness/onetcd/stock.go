@@ -13,15 +13,15 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// stock is a client of concurrency.Mutex, used with care: a session that is done
-// is not used any more.
+// stock is a client of concurrency.Mutex that is used carefully: it does not use a session
+// that is done.
 type stock struct {
 	*network
 	session *concurrency.Session
 }
 
 func openStock(ctx context.Context, n *network) (*stock, error) {
-	// The session outlives ctx, and has no other way to be told of it.
+	// The session outlives ctx, so it gets no context.
 	s, err := concurrency.NewSession(n.client, concurrency.WithTTL(int(trial.TTL/time.Second)))
 	if err != nil {
 		return nil, fmt.Errorf("onetcd: open a session of %s: %w", Stock, errors.Join(err, ctx.Err()))
@@ -38,12 +38,12 @@ func (c *stock) Kinds() []string {
 func (c *stock) Session() string { return strconv.FormatInt(int64(c.session.Lease()), 16) }
 
 // Acquire implements trial.Client.
-func (c *stock) Acquire(ctx context.Context, line history.Queue, _ trial.Ask) (trial.Hold, error) {
-	if line.Recipe != history.Mutex {
-		return nil, fmt.Errorf("onetcd: %s is no %s", Stock, line.Recipe)
+func (c *stock) Acquire(ctx context.Context, queue history.Queue, _ trial.Request) (trial.Hold, error) {
+	if queue.Recipe != history.Mutex {
+		return nil, fmt.Errorf("onetcd: %s is no %s", Stock, queue.Recipe)
 	}
-	h := &stockHold{s: c.session, m: concurrency.NewMutex(c.session, stockRoot+"/"+line.Name)}
-	// The lease may live on, and then Lock would find the key of a lost hold.
+	h := &stockHold{s: c.session, m: concurrency.NewMutex(c.session, stockRoot+"/"+queue.Name)}
+	// The lease may still exist. Lock would then find the key of the lost hold.
 	if h.done() {
 		return nil, fmt.Errorf("%w: onetcd: the session is done", trial.ErrUseless)
 	}
@@ -54,14 +54,14 @@ func (c *stock) Acquire(ctx context.Context, line history.Queue, _ trial.Ask) (t
 	case err != nil:
 		return nil, err
 	}
-	c.started() // its renewals stay where they are, and a holder watches nothing
+	c.allowAll() // a holder has no watch, and its renewals stay at their member
 	return h, nil
 }
 
 // Close implements trial.Client.
 func (c *stock) Close() error {
 	c.Heal()
-	// That the lease is gone already is no failure, and nothing else is learned.
+	// That the lease has already ended is no failure, and other errors do not matter here.
 	_ = c.session.Close()
 	return c.close()
 }
@@ -88,8 +88,8 @@ func (h *stockHold) Entry() string { return h.m.Key() }
 // Held implements trial.Hold: what a careful user of the library asks.
 func (h *stockHold) Held() bool { return !h.done() }
 
-// Told implements trial.Hold.
-func (h *stockHold) Told() <-chan struct{} { return h.s.Done() }
+// Done implements trial.Hold.
+func (h *stockHold) Done() <-chan struct{} { return h.s.Done() }
 
 func (h *stockHold) done() bool {
 	select {
@@ -100,7 +100,7 @@ func (h *stockHold) done() bool {
 	}
 }
 
-// Release implements trial.Hold. Unlock says nothing of a lock that was lost.
+// Release implements trial.Hold. Unlock does not report that a lock was lost.
 func (h *stockHold) Release(ctx context.Context) (history.Outcome, error) {
 	if h.done() {
 		return history.Lost, nil

@@ -15,17 +15,17 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// pause is between two attempts at what an operator asks.
+// pause is the time between two attempts of an operator's request.
 const pause = 10 * time.Millisecond
 
-// admin is the operator, past the proxies.
+// admin is the client of the operator. It bypasses the proxies.
 type admin struct {
 	conn  *zk.Conn
 	calls sync.WaitGroup
 }
 
-// newAdmin connects in the background. A member that is stopped is given up after
-// two thirds of the session's timeout.
+// newAdmin connects in the background. The client leaves a stopped member after two thirds
+// of the session's timeout.
 func newAdmin(addrs []string) (*admin, error) {
 	conn, err := connect(addrs, time.Second, net.DialTimeout, nil)
 	if err != nil {
@@ -34,13 +34,13 @@ func newAdmin(addrs []string) (*admin, error) {
 	return &admin{conn: conn}, nil
 }
 
-// connect makes a client that says nothing.
-func connect(servers []string, timeout time.Duration, dial zk.Dialer, heed zk.EventCallback) (*zk.Conn, error) {
-	if heed == nil {
-		heed = func(zk.Event) {}
+// connect opens a client that logs nothing.
+func connect(servers []string, timeout time.Duration, dial zk.Dialer, onEvent zk.EventCallback) (*zk.Conn, error) {
+	if onEvent == nil {
+		onEvent = func(zk.Event) {}
 	}
 	conn, _, err := zk.Connect(servers, timeout,
-		zk.WithDialer(dial), zk.WithEventCallback(heed), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+		zk.WithDialer(dial), zk.WithEventCallback(onEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, fmt.Errorf("onzk: %w", err)
 	}
@@ -49,19 +49,19 @@ func connect(servers []string, timeout time.Duration, dial zk.Dialer, heed zk.Ev
 
 type silent struct{}
 
-// Printf throws away what the library logs.
+// Printf discards what the library logs.
 func (silent) Printf(string, ...any) {}
 
-// ask makes a call of the library, which knows no contexts. What it leaves behind
-// ends with the connection.
-func ask[T any](ctx context.Context, a *admin, call func(*zk.Conn) (T, error)) (T, error) {
+// call makes a call of the library, which takes no context. If ctx ends first, the call
+// goes on in its goroutine until the connection ends.
+func call[T any](ctx context.Context, a *admin, f func(*zk.Conn) (T, error)) (T, error) {
 	type answer struct {
 		v   T
 		err error
 	}
 	answers := make(chan answer, 1)
 	a.calls.Go(func() {
-		v, err := call(a.conn)
+		v, err := f(a.conn)
 		answers <- answer{v, err}
 	})
 	select {
@@ -73,11 +73,11 @@ func ask[T any](ctx context.Context, a *admin, call func(*zk.Conn) (T, error)) (
 	}
 }
 
-// insist repeats a call until its outcome is known, or ctx ends.
-func insist[T any](ctx context.Context, a *admin, call func(*zk.Conn) (T, error)) (T, error) {
+// retry repeats a call until the server answers it, or ctx ends.
+func retry[T any](ctx context.Context, a *admin, f func(*zk.Conn) (T, error)) (T, error) {
 	for {
-		v, err := ask(ctx, a, call)
-		if err == nil || settled(err) {
+		v, err := call(ctx, a, f)
+		if err == nil || isAnswer(err) {
 			return v, err
 		}
 		select {
@@ -88,8 +88,8 @@ func insist[T any](ctx context.Context, a *admin, call func(*zk.Conn) (T, error)
 	}
 }
 
-// settled says that an error is the server's answer.
-func settled(err error) bool {
+// isAnswer reports whether an error is the server's answer to the request.
+func isAnswer(err error) bool {
 	for _, known := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth} {
 		if errors.Is(err, known) {
 			return true
@@ -98,9 +98,9 @@ func settled(err error) bool {
 	return false
 }
 
-// folder makes a node, unless it is there.
-func (a *admin) folder(ctx context.Context, path string) error {
-	_, err := insist(ctx, a, func(c *zk.Conn) (string, error) {
+// createNode creates a node, unless it exists.
+func (a *admin) createNode(ctx context.Context, path string) error {
+	_, err := retry(ctx, a, func(c *zk.Conn) (string, error) {
 		return c.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 	})
 	if errors.Is(err, zk.ErrNodeExists) {
@@ -109,18 +109,18 @@ func (a *admin) folder(ctx context.Context, path string) error {
 	return err
 }
 
-// mark makes a transaction, and returns its number.
+// mark makes a transaction, and returns its zxid.
 func (a *admin) mark(ctx context.Context) (int64, error) {
-	stat, err := insist(ctx, a, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(markPath, nil, -1) })
+	stat, err := retry(ctx, a, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(markPath, nil, -1) })
 	if err != nil {
 		return 0, err
 	}
 	return stat.Mzxid, nil
 }
 
-// children reads a folder as it is now; none if it is not there.
+// children returns the current children of a node; none if the node does not exist.
 func (a *admin) children(ctx context.Context, path string) ([]string, error) {
-	names, err := insist(ctx, a, func(c *zk.Conn) ([]string, error) {
+	names, err := retry(ctx, a, func(c *zk.Conn) ([]string, error) {
 		if _, err := c.Sync("/"); err != nil {
 			return nil, err
 		}
@@ -133,9 +133,9 @@ func (a *admin) children(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
-// czxid is when a node was made; 0 if it is not known.
+// czxid returns the zxid that created a node; 0 if it is not known.
 func (a *admin) czxid(ctx context.Context, path string) int64 {
-	stat, err := insist(ctx, a, func(c *zk.Conn) (*zk.Stat, error) {
+	stat, err := retry(ctx, a, func(c *zk.Conn) (*zk.Stat, error) {
 		_, stat, err := c.Get(path)
 		return stat, err
 	})
@@ -150,22 +150,23 @@ func (a *admin) close() {
 	a.calls.Wait()
 }
 
-// endSession ends a session as anybody can who knows its password: ZooKeeper has
-// no command for it. Its owner, whose connection breaks by that, may come between,
-// so it is done until the servers know it no more.
+// endSession ends a session. ZooKeeper has no command for that, but any client that knows
+// the password of a session can close it. This breaks the connection of the owner, which
+// may connect again before the session is closed, so endSession repeats it until the servers
+// report that the session does not exist.
 func endSession(ctx context.Context, addrs []string, id int64, password string) error {
 	var last error
-	for try, asked := 0, false; ; try++ {
-		there, err := visit(ctx, addrs[try%len(addrs)], id, password)
+	for attempt, sent := 0, false; ; attempt++ {
+		state, err := closeSession(ctx, addrs[attempt%len(addrs)], id, password)
 		switch {
 		case err != nil:
 			last = err
-		case there == gone && asked:
+		case state == closed && sent:
 			return nil
-		case there == gone:
-			return errors.New("there is no such session")
+		case state == closed:
+			return errors.New("the session does not exist")
 		}
-		asked = asked || there == perhaps
+		sent = sent || state == maybeClosed
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), last)
@@ -174,36 +175,37 @@ func endSession(ctx context.Context, addrs []string, id int64, password string) 
 	}
 }
 
-// presence is what a visit has found.
-type presence int
+// closing is the result of closeSession.
+type closing int
 
 const (
-	unvisited presence = iota // nothing was sent
-	perhaps                   // it was asked to end, and may have
-	gone
+	notSent     closing = iota // nothing was sent
+	maybeClosed                // the request was sent, and the session may be closed
+	closed                     // the session does not exist
 )
 
-// visit goes on with a session on one member and closes it.
-func visit(ctx context.Context, addr string, id int64, password string) (presence, error) {
+// closeSession connects to a member, takes the session over and closes it.
+func closeSession(ctx context.Context, addr string, id int64, password string) (closing, error) {
 	ctx, cancel := context.WithTimeout(ctx, trial.TTL/2) // the member may be stopped
 	defer cancel()
 	socket, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return unvisited, err
+		return notSent, err
 	}
 	defer func() { _ = socket.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := socket.Write(zkframe.End(id, password, trial.TTL)); err != nil {
-		return perhaps, err
+		return maybeClosed, err
 	}
-	hello, err := zkframe.Read(socket)
+	reply, err := zkframe.Read(socket)
 	if err != nil {
-		return perhaps, err
+		return maybeClosed, err
 	}
-	if session, _ := hello.Identity(); session == 0 {
-		return gone, nil
+	if session, _ := reply.Identity(); session == 0 {
+		return closed, nil
 	}
-	// The server closes it when it has answered, if it does; the next visit shows.
+	// The server closes the connection when it has closed the session. The next call of
+	// closeSession checks that it has.
 	_, _ = io.Copy(io.Discard, socket)
-	return perhaps, nil
+	return maybeClosed, nil
 }

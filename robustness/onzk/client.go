@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// open makes a client of a lock, which owns its network from then on. placeOf is
-// for locks that do not tell their entries' places.
+// open opens a client of a lock. The client owns n, which is closed if open fails. placeOf
+// returns the places of entries, for locks that do not report them.
 func open(ctx context.Context, lock string, n *network, placeOf func(string) int64) (trial.Client, error) {
 	var c trial.Client
 	var err error
@@ -32,7 +32,7 @@ func open(ctx context.Context, lock string, n *network, placeOf func(string) int
 	return c, nil
 }
 
-// childArg is what a client in another process needs.
+// childArg is the client argument of trial.Spawn.
 type childArg struct {
 	Lock    string
 	Servers []string
@@ -65,7 +65,7 @@ func Open(ctx context.Context, arg json.RawMessage) (trial.Client, error) {
 	return &childClient{c, operator}, nil
 }
 
-// childClient closes what a process has beside its client.
+// childClient is the client of a client process, with the admin that it closes too.
 type childClient struct {
 	trial.Client
 	operator *admin

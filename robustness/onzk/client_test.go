@@ -14,16 +14,16 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-func TestLocksAreHeldInTurn(t *testing.T) {
+func TestLocksAreGrantedInOrder(t *testing.T) {
 	for _, lock := range service.Locks() {
 		t.Run(lock, func(t *testing.T) {
-			line, first, second := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-			h := acquire(t, first, line, trial.Ask{})
-			waiting := request(t, second, line, trial.Ask{})
-			lined(t, lock, line, 2)
+			queue, first, second := newQueue(history.Mutex), newClient(t, lock), newClient(t, lock)
+			h := acquire(t, first, queue, trial.Request{})
+			waiting := request(t, second, queue, trial.Request{})
+			awaitEntries(t, lock, queue, 2)
 
 			assert.True(t, h.Held())
-			assert.Equal(t, h.Entry(), entries(t, lock, line)[0])
+			assert.Equal(t, h.Entry(), entries(t, lock, queue)[0])
 			assert.NotZero(t, h.Place())
 			assert.Equal(t, lock == trial.Ours, h.Token() == h.Place())
 			assert.Empty(t, waiting)
@@ -31,24 +31,24 @@ func TestLocksAreHeldInTurn(t *testing.T) {
 			next := granted(t, waiting)
 			assert.Greater(t, next.Place(), h.Place())
 			release(t, next)
-			assert.Empty(t, entries(t, lock, line))
+			assert.Empty(t, entries(t, lock, queue))
 		})
 	}
 }
 
-func TestEveryRecipeIsInTheOrderOfTheStore(t *testing.T) {
-	for recipe, asks := range map[history.Recipe][]trial.Ask{
+func TestOrderRecordsEveryRecipe(t *testing.T) {
+	for recipe, requests := range map[history.Recipe][]trial.Request{
 		history.Mutex:     {{}, {}},
 		history.Reentrant: {{}, {}},
 		history.ReadWrite: {{Shared: true}, {Shared: true}, {}, {Shared: true}},
 		history.Semaphore: {{Weight: 2}, {Weight: 1}, {Weight: 3}},
 	} {
 		t.Run(string(recipe), func(t *testing.T) {
-			line := newLine(recipe)
-			var waiting []chan asked
-			for i, ask := range asks {
-				waiting = append(waiting, request(t, newClient(t, trial.Ours), line, ask))
-				lined(t, trial.Ours, line, i+1)
+			queue := newQueue(recipe)
+			var waiting []chan result
+			for i, req := range requests {
+				waiting = append(waiting, request(t, newClient(t, trial.Ours), queue, req))
+				awaitEntries(t, trial.Ours, queue, i+1)
 			}
 			var places []int64
 			for _, w := range waiting {
@@ -57,20 +57,20 @@ func TestEveryRecipeIsInTheOrderOfTheStore(t *testing.T) {
 				release(t, h)
 			}
 
-			order, err := service.Order(within(t), trial.Ours, line.Name)
+			order, err := service.Order(within(t), trial.Ours, queue.Name)
 			require.NoError(t, err)
 
 			if recipe == history.Semaphore {
 				assert.Equal(t, history.Change{At: order[0].At, Kind: history.LimitSet, Limit: 3, Seen: order[0].Seen}, order[0])
 				order = order[1:]
 			}
-			require.Len(t, order, 2*len(asks))
-			for i, ask := range asks {
+			require.Len(t, order, 2*len(requests))
+			for i, req := range requests {
 				want := history.Change{
-					At: places[i], Kind: history.Joined, Place: places[i], Shared: ask.Shared, Weight: max(ask.Weight, 1), Seen: order[i].Seen,
+					At: places[i], Kind: history.Joined, Place: places[i], Shared: req.Shared, Weight: max(req.Weight, 1), Seen: order[i].Seen,
 				}
 				assert.Equal(t, want, order[i])
-				left := order[len(asks)+i]
+				left := order[len(requests)+i]
 				want.Kind, want.At, want.Seen = history.Left, left.At, left.Seen
 				assert.Equal(t, want, left)
 			}
@@ -80,23 +80,23 @@ func TestEveryRecipeIsInTheOrderOfTheStore(t *testing.T) {
 
 func TestNestedRequestsShareAHold(t *testing.T) {
 	c := newClient(t, trial.Ours)
-	line := newLine(history.Reentrant)
-	outer := acquire(t, c, line, trial.Ask{})
-	inner := acquire(t, c, line, trial.Ask{Within: outer})
+	queue := newQueue(history.Reentrant)
+	outer := acquire(t, c, queue, trial.Request{})
+	inner := acquire(t, c, queue, trial.Request{Within: outer})
 	assert.Equal(t, outer.Token(), inner.Token())
-	assert.Len(t, entries(t, trial.Ours, line), 1)
+	assert.Len(t, entries(t, trial.Ours, queue), 1)
 	release(t, inner)
 	release(t, outer)
 
-	line = newLine(history.ReadWrite)
-	writer := acquire(t, c, line, trial.Ask{})
-	reader := acquire(t, c, line, trial.Ask{Shared: true, Within: writer})
+	queue = newQueue(history.ReadWrite)
+	writer := acquire(t, c, queue, trial.Request{})
+	reader := acquire(t, c, queue, trial.Request{Shared: true, Within: writer})
 	release(t, writer)
-	behind := acquire(t, newClient(t, trial.Ours), line, trial.Ask{Shared: true})
+	behind := acquire(t, newClient(t, trial.Ours), queue, trial.Request{Shared: true})
 	assert.True(t, reader.Held())
 	release(t, reader)
 	release(t, behind)
-	order, err := service.Order(within(t), trial.Ours, line.Name)
+	order, err := service.Order(within(t), trial.Ours, queue.Name)
 	require.NoError(t, err)
 	for i := range order {
 		order[i].At, order[i].Seen = 0, 0
@@ -111,18 +111,18 @@ func TestNestedRequestsShareAHold(t *testing.T) {
 	}, order)
 }
 
-func TestCutHoldersAreTold(t *testing.T) {
+func TestCutHoldersAreNotified(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
 		for _, d := range fault.Directions() {
 			t.Run(d.String(), func(t *testing.T) {
 				t.Parallel()
-				line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-				h := acquire(t, holder, line, trial.Ask{})
-				waiting := request(t, other, line, trial.Ask{})
-				lined(t, lock, line, 2)
+				queue, holder, other := newQueue(history.Mutex), newClient(t, lock), newClient(t, lock)
+				h := acquire(t, holder, queue, trial.Request{})
+				waiting := request(t, other, queue, trial.Request{})
+				awaitEntries(t, lock, queue, 2)
 
 				holder.Cut(d)
-				told(t, h)
+				awaitDone(t, h)
 
 				assert.Positive(t, holder.Traffic().Waiting)
 				next := granted(t, waiting)
@@ -132,7 +132,7 @@ func TestCutHoldersAreTold(t *testing.T) {
 				assert.True(t, err != nil || outcome == history.Lost || outcome == history.Pending, "%s: %v", outcome, err)
 				release(t, next)
 				eventually(t, "it works again", func() bool {
-					h, err := holder.Acquire(within(t), line, trial.Ask{})
+					h, err := holder.Acquire(within(t), queue, trial.Request{})
 					if err == nil {
 						release(t, h)
 					}
@@ -145,19 +145,19 @@ func TestCutHoldersAreTold(t *testing.T) {
 
 func TestRequestsEndWithTheirContexts(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
-		line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-		h := acquire(t, holder, line, trial.Ask{})
+		queue, holder, other := newQueue(history.Mutex), newClient(t, lock), newClient(t, lock)
+		h := acquire(t, holder, queue, trial.Request{})
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 
-		_, err := other.Acquire(ctx, line, trial.Ask{})
+		_, err := other.Acquire(ctx, queue, trial.Request{})
 
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		lined(t, lock, line, 1)
+		awaitEntries(t, lock, queue, 1)
 		if lock == trial.Ours {
 			require.NotErrorIs(t, err, trial.ErrUseless)
 		} else {
-			require.ErrorIs(t, err, trial.ErrUseless, "there was no way but to close its connection")
+			require.ErrorIs(t, err, trial.ErrUseless, "cancelling needs the connection closed")
 		}
 		release(t, h)
 	})
@@ -169,14 +169,14 @@ func TestRepliesOfEveryKindCanBeLost(t *testing.T) {
 		for _, kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				t.Parallel()
-				line, first, second := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-				release(t, acquire(t, second, line, trial.Ask{})) // what the first one on a line does beside
-				h := acquire(t, first, line, trial.Ask{})
+				queue, first, second := newQueue(history.Mutex), newClient(t, lock), newClient(t, lock)
+				release(t, acquire(t, second, queue, trial.Request{})) // the first client of a queue sends more requests
+				h := acquire(t, first, queue, trial.Request{})
 				before := second.Traffic().Connections
 				hit := second.Lose(kind)
 				assert.False(t, hit())
-				waiting := request(t, second, line, trial.Ask{})
-				lined(t, lock, line, 2)
+				waiting := request(t, second, queue, trial.Request{})
+				awaitEntries(t, lock, queue, 2)
 				if kind != onzk.Delete {
 					eventually(t, "a "+kind, hit)
 				}
@@ -195,23 +195,23 @@ func TestRepliesOfEveryKindCanBeLost(t *testing.T) {
 				}
 
 				assert.True(t, hit())
-				lined(t, lock, line, 0)
+				awaitEntries(t, lock, queue, 0)
 				assert.Greater(t, second.Traffic().Connections, before, "the connection is lost too")
 			})
 		}
 	})
 }
 
-func TestClientsBeginWhereTheyAreToldTo(t *testing.T) {
+func TestClientsConnectToTheirFirstMember(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
 		for _, members := range [][]int{{2}, {1, 0}, {0, 1, 2}} {
 			c := newClient(t, lock, members...)
 			assert.Equal(t, members[0], c.Member())
-			line := newLine(history.Mutex)
+			queue := newQueue(history.Mutex)
 			before := c.Traffic()
 			c.Delay(100 * time.Millisecond)
 			began := time.Now()
-			h := acquire(t, c, line, trial.Ask{})
+			h := acquire(t, c, queue, trial.Request{})
 			assert.Greater(t, time.Since(began), 100*time.Millisecond)
 			c.Heal()
 			c.Reset()

@@ -9,27 +9,27 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
-// conn is a connection of a client under trial. Each of its writes is one packet,
-// and each packet that is read is seen before it is handed on.
+// conn is a connection of a client under test. Each write is one packet. Each received packet
+// is inspected before Read returns it.
 type conn struct {
 	net.Conn
 	n  *network
 	in *bufio.Reader
 
-	hello bool   // the answer to the handshake was read
-	ready []byte // what is left of a packet to hand on
+	handshakeAnswered bool   // the answer to the handshake was read
+	ready             []byte // the rest of a packet that Read has to return
 
-	mu    sync.Mutex
-	asked bool // the handshake was sent
-	loss  *loss
-	xid   int32 // of the request whose reply it is for
-	op    int32
+	mu            sync.Mutex
+	handshakeSent bool
+	loss          *loss
+	xid           int32 // of the request whose reply is to be lost
+	op            int32 // of the same request
 }
 
-// errLost is what a client gets instead of a reply.
+// errLost is what a client gets instead of a lost reply.
 var errLost = errors.New("connection reset by the trial")
 
-// Close ends the connection. A loss that was to meet it is for another one.
+// Close ends the connection. A loss that has not happened goes back to the network.
 func (c *conn) Close() error {
 	c.n.closed(c)
 	c.mu.Lock()
@@ -37,7 +37,7 @@ func (c *conn) Close() error {
 	c.loss = nil
 	c.mu.Unlock()
 	if l != nil {
-		c.n.spared(l)
+		c.n.restore(l)
 	}
 	return c.Conn.Close()
 }
@@ -51,31 +51,31 @@ func (c *conn) Write(packet []byte) (int, error) {
 func (c *conn) mark(f zkframe.Frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.asked {
-		c.asked = true
+	if !c.handshakeSent {
+		c.handshakeSent = true
 		return
 	}
 	kind := kindOf(f)
 	if kind == "" || c.loss != nil {
 		return
 	}
-	if c.loss = c.n.loses(kind); c.loss != nil {
+	if c.loss = c.n.take(kind); c.loss != nil {
 		c.xid, c.op = f.Xid(), f.Op()
 	}
 }
 
-// Read hands on what was received, but for a reply that is to be lost.
+// Read returns what was received, except a reply that is to be lost.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.ready) == 0 {
 		f, err := zkframe.Read(c.in)
 		if err != nil {
 			return 0, err
 		}
-		if !c.hello {
-			c.hello = true
+		if !c.handshakeAnswered {
+			c.handshakeAnswered = true
 			session, password := f.Identity()
-			c.n.greeted(c, session, password)
-		} else if c.loses(f) {
+			c.n.connected(c, session, password)
+		} else if c.isLost(f) {
 			_ = c.Close()
 			return 0, errLost
 		}
@@ -86,9 +86,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// loses says whether a reply is the one to be lost. A request that was refused
-// has not been carried out, and another is waited for.
-func (c *conn) loses(f zkframe.Frame) bool {
+// isLost reports whether a reply is the one to be lost. A request that was refused has not
+// been carried out, so the loss goes back to the network for another request.
+func (c *conn) isLost(f zkframe.Frame) bool {
 	c.mu.Lock()
 	l := c.loss
 	if l == nil || f.Xid() != c.xid {
@@ -98,9 +98,9 @@ func (c *conn) loses(f zkframe.Frame) bool {
 	c.loss = nil
 	c.mu.Unlock()
 	if !f.Done(c.op) {
-		c.n.spared(l)
+		c.n.restore(l)
 		return false
 	}
-	c.n.struck(l)
+	c.n.lost(l)
 	return true
 }

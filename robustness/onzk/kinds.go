@@ -8,8 +8,8 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
-// The kinds of requests whose replies can be lost. Fairlock and zk.Lock make
-// entries and delete them in one way each: in transactions, and alone.
+// The kinds of requests whose replies can be lost. Fairlock creates and deletes entries in
+// transactions, and zk.Lock in single requests.
 const (
 	Create      = "create" // of an entry
 	GetChildren = "getChildren2"
@@ -19,10 +19,10 @@ const (
 	Ping        = "ping" // the client library's heartbeats
 )
 
-// isEntry is what the path of an entry ends with, whoever made it.
+// isEntry matches the paths of entries of all locks.
 var isEntry = regexp.MustCompile(`/[^/]*(lock-|__READ__|__WRIT__)[0-9]{10}$`)
 
-// kindOf says which of the kinds a request is; "" if it is none.
+// kindOf returns the kind of a request; "" if it is none of these.
 func kindOf(f zkframe.Frame) string {
 	switch f.Op() {
 	case zkframe.OpGetChildren2:

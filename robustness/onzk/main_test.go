@@ -20,20 +20,20 @@ import (
 // soon bounds what takes milliseconds on an idle machine.
 const soon = 30 * time.Second
 
-// service is what all tests share.
+// service is shared by all tests.
 var service *onzk.Service
 
 func TestMain(m *testing.M) {
 	if code, isChild := trial.Child(map[string]trial.Opener{onzk.Name: onzk.Open}); isChild {
 		os.Exit(code)
 	}
-	goleak.VerifyTestMain(served{m})
+	goleak.VerifyTestMain(withService{m})
 }
 
-// served has the service run while the tests do.
-type served struct{ *testing.M }
+// withService runs the service while the tests run.
+type withService struct{ *testing.M }
 
-func (m served) Run() int {
+func (m withService) Run() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
 	defer cancel()
 	var err error
@@ -61,11 +61,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	require.Eventually(t, ok, soon, 5*time.Millisecond, what)
 }
 
-var lines atomic.Int64
+var queues atomic.Int64
 
-// newLine is a line that no other test uses.
-func newLine(recipe history.Recipe) history.Queue {
-	return history.Queue{Name: fmt.Sprint("line", lines.Add(1)), Recipe: recipe, Limit: 3}
+// newQueue returns a queue that no other test uses.
+func newQueue(recipe history.Recipe) history.Queue {
+	return history.Queue{Name: fmt.Sprint("queue", queues.Add(1)), Recipe: recipe, Limit: 3}
 }
 
 func newClient(t *testing.T, lock string, members ...int) trial.Client {
@@ -76,9 +76,9 @@ func newClient(t *testing.T, lock string, members ...int) trial.Client {
 	return c
 }
 
-func acquire(t *testing.T, c trial.Client, line history.Queue, ask trial.Ask) trial.Hold {
+func acquire(t *testing.T, c trial.Client, queue history.Queue, req trial.Request) trial.Hold {
 	t.Helper()
-	h, err := c.Acquire(within(t), line, ask)
+	h, err := c.Acquire(within(t), queue, req)
 	require.NoError(t, err)
 	return h
 }
@@ -90,54 +90,54 @@ func release(t *testing.T, h trial.Hold) {
 	require.Equal(t, history.Released, outcome)
 }
 
-func entries(t *testing.T, lock string, line history.Queue) []string {
+func entries(t *testing.T, lock string, queue history.Queue) []string {
 	t.Helper()
-	all, err := service.Entries(within(t), lock, line.Name)
+	all, err := service.Entries(within(t), lock, queue.Name)
 	require.NoError(t, err)
 	return all
 }
 
-// lined waits until there are so many entries.
-func lined(t *testing.T, lock string, line history.Queue, n int) {
+// awaitEntries waits until there are n entries.
+func awaitEntries(t *testing.T, lock string, queue history.Queue, n int) {
 	t.Helper()
-	eventually(t, "entries", func() bool { return len(entries(t, lock, line)) == n })
+	eventually(t, "entries", func() bool { return len(entries(t, lock, queue)) == n })
 }
 
-// asked is a request that goes on beside the test.
-type asked struct {
+// result is the result of a request that runs while the test goes on.
+type result struct {
 	hold trial.Hold
 	err  error
 }
 
-func request(t *testing.T, c trial.Client, line history.Queue, ask trial.Ask) chan asked {
+func request(t *testing.T, c trial.Client, queue history.Queue, req trial.Request) chan result {
 	ctx := within(t)
-	answer := make(chan asked, 1)
+	answer := make(chan result, 1)
 	go func() { // ends with ctx
-		h, err := c.Acquire(ctx, line, ask)
-		answer <- asked{h, err}
+		h, err := c.Acquire(ctx, queue, req)
+		answer <- result{h, err}
 	}()
 	return answer
 }
 
-func granted(t *testing.T, a chan asked) trial.Hold {
+func granted(t *testing.T, a chan result) trial.Hold {
 	t.Helper()
 	r := <-a
 	require.NoError(t, r.err)
 	return r.hold
 }
 
-// told waits until a hold has been told of its end.
-func told(t *testing.T, h trial.Hold) {
+// awaitDone waits until the holder is notified that its hold is over.
+func awaitDone(t *testing.T, h trial.Hold) {
 	t.Helper()
 	select {
-	case <-h.Told():
+	case <-h.Done():
 	case <-within(t).Done():
-		require.Fail(t, "not told")
+		require.Fail(t, "not notified")
 	}
 	require.False(t, h.Held())
 }
 
-// each runs a test for the locks that hear of losses.
+// each runs a test for the locks that notify their holders.
 func each(t *testing.T, test func(t *testing.T, lock string)) {
 	for _, lock := range []string{trial.Ours, onzk.Stock} {
 		t.Run(lock, func(t *testing.T) { test(t, lock) })

@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// member adds to a member what tells whether a fault has met it. Pause, Resume,
-// CutPeers and HealPeers are its own.
+// member adds the methods that show whether a fault is in effect. Pause, Resume, CutPeers and
+// HealPeers are those of zktest.Member.
 type member struct {
 	*zktest.Member
 	ensemble *zktest.Ensemble
@@ -49,8 +49,8 @@ func (m *member) Traffic() tcpproxy.Traffic {
 	return ways.Traffic()
 }
 
-// Running implements trial.Member. ZooKeeper's process is there for a while when it
-// cannot write any more, and tells everybody that it serves nobody.
+// Running implements trial.Member. When ZooKeeper cannot write any more, its process stays for
+// a while and answers every command that it does not serve.
 func (m *member) Running() bool {
 	if errors.Is(syscall.Kill(m.Pid(), 0), syscall.ESRCH) {
 		return false
@@ -61,6 +61,6 @@ func (m *member) Running() bool {
 func (m *member) serves() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), trial.TTL/2)
 	defer cancel()
-	says, err := m.Command(ctx, "srvr")
-	return err == nil && saysMode.MatchString(says)
+	reply, err := m.Command(ctx, "srvr")
+	return err == nil && modeLine.MatchString(reply)
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// network is one client's way to the members. It can be harmed as a whole, by a
-// proxy before each of them, and request by request.
+// network is the network between one client and the members. Faults are injected into all of
+// it, by a proxy before each member, or into single requests.
 type network struct {
-	tcpproxy.Proxies // those of the members that it may talk to
+	tcpproxy.Proxies // of the members that the client may connect to
 
-	members []int // which these are; the first connection is to the first of them
+	members []int // the indexes of these members; the first connection is to the first
 	learn   func(session int64, password string)
 
 	mu      sync.Mutex
-	dials   int // until the first answer
+	dials   int
 	session int64
-	conns   map[*conn]int // those there are, and to whom
-	losses  []*loss       // that are to come
+	conns   map[*conn]int // the open connections, with their members
+	losses  []*loss       // replies that are to be lost
 }
 
 // loss is a reply that is to be lost.
@@ -34,7 +34,8 @@ type loss struct {
 	hit  bool
 }
 
-// newNetwork makes a way to the members that are named, or to all.
+// newNetwork starts the proxies to the members in only, or to all. learn is called with the
+// id and the password of the session at each handshake.
 func newNetwork(addrs []string, only []int, learn func(int64, string)) (*network, error) {
 	n := &network{members: slices.Clone(only), learn: learn, conns: map[*conn]int{}}
 	if len(only) == 0 {
@@ -52,8 +53,8 @@ func newNetwork(addrs []string, only []int, learn func(int64, string)) (*network
 	return n, nil
 }
 
-// servers are the addresses to dial, that of a single member twice: zk.Conn
-// sleeps for a second before it goes through its list again.
+// servers returns the addresses to dial. A single address is in it twice, because zk.Conn
+// sleeps for a second before it begins its list again.
 func (n *network) servers() (all []string) {
 	for _, p := range n.Proxies {
 		all = append(all, p.Addr())
@@ -64,15 +65,15 @@ func (n *network) servers() (all []string) {
 	return all
 }
 
-// insistOn is how often the first member is tried before any other: it may be slow
-// to answer.
-const insistOn = 4
+// firstMemberDials is how often the first member is dialled before any other, because it may
+// be slow to answer.
+const firstMemberDials = 4
 
-// dial makes a connection. Clients begin anywhere in their lists, so the first
-// one goes where it is to go whatever address was asked for.
+// dial makes a connection. Clients begin at a random place in their lists, so the first
+// connections go to the first member, whatever address the client asks for.
 func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
-	if n.dials++; n.session == 0 && n.dials <= insistOn {
+	if n.dials++; n.session == 0 && n.dials <= firstMemberDials {
 		address = n.Proxies[0].Addr()
 	}
 	n.mu.Unlock()
@@ -83,8 +84,8 @@ func (n *network) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &conn{Conn: socket, n: n, in: bufio.NewReader(socket)}, nil
 }
 
-// greeted takes in that a member has answered a handshake.
-func (n *network) greeted(c *conn, session int64, password string) {
+// connected notes that a member has answered a handshake.
+func (n *network) connected(c *conn, session int64, password string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if session == 0 {
@@ -112,7 +113,7 @@ func (n *network) Session() string {
 	return sessionName(n.session)
 }
 
-// sessionName is how ZooKeeper's own tools write it.
+// sessionName formats the id of a session as ZooKeeper's own tools do.
 func sessionName(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
 // Member implements trial.Client.
@@ -142,8 +143,8 @@ func (n *network) Lose(kind string) (hit func() bool) {
 	}
 }
 
-// loses returns the loss that a request of a kind is to have, if any.
-func (n *network) loses(kind string) *loss {
+// take returns the loss for a request of a kind, if any.
+func (n *network) take(kind string) *loss {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i, l := range n.losses {
@@ -155,14 +156,14 @@ func (n *network) loses(kind string) *loss {
 	return nil
 }
 
-// spared gives back a loss that has met nothing: another request may have it.
-func (n *network) spared(l *loss) {
+// restore undoes take for a loss that has not happened.
+func (n *network) restore(l *loss) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.losses = append(n.losses, l)
 }
 
-func (n *network) struck(l *loss) {
+func (n *network) lost(l *loss) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l.hit = true

@@ -14,14 +14,14 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// Where the lines are. Their names need no escape.
+// The roots of queues, and the node of mark. The names of queues in trials need no escape.
 const (
 	root      = "/robustness"
 	stockRoot = "/stock"
 	markPath  = "/mark"
 )
 
-// rootOf is below which a lock keeps its lines.
+// rootOf returns the root of a lock's queues.
 func rootOf(lock string) string {
 	if lock == trial.Ours {
 		return root
@@ -29,17 +29,16 @@ func rootOf(lock string) string {
 	return stockRoot
 }
 
-// folderOf is where the entries of a line are.
-func folderOf(lock, line string) string { return rootOf(lock) + "/" + line }
+// folderOf returns the folder of a queue's entries.
+func folderOf(lock, queue string) string { return rootOf(lock) + "/" + queue }
 
-// entryName is the name of an entry: Fairlock's, or that of a zk.Lock. It is
-// written from the layouts that the docs describe, and shares no code with the
-// backend.
+// entryName matches the name of an entry of Fairlock or of zk.Lock. It is written from the
+// layouts that the docs describe, and shares no code with the backend.
 var entryName = regexp.MustCompile(`^(?:([0-9a-f]{16})x?v?(?:w([0-9]+))?|_c_[0-9a-f]{32})-(lock-|__READ__|__WRIT__)([0-9]{10})$`)
 
-// entry is what the name of an entry says.
+// entry is what the name of an entry contains.
 type entry struct {
-	random   string // what nobody else's name has
+	random   string // the random hex digits; "" for zk.Lock
 	sequence string
 	shared   bool
 	weight   int64
@@ -60,20 +59,20 @@ func parseEntry(name string) (entry, bool) {
 	return e, true
 }
 
-// orders are what has been in the lines of all locks, as far as it was asked for.
+// orders are the orders of all queues of all locks, read from the journal when of is called.
 type orders struct {
 	mu      sync.Mutex
 	journal *zktest.Journal
-	front   *front
-	lines   map[[2]string]*lineOrder
+	commits *commitTracker
+	queues  map[[2]string]*queueOrder
 }
 
-func newOrders(e *zktest.Ensemble, f *front) *orders {
-	return &orders{journal: e.Journal("/"), front: f, lines: map[[2]string]*lineOrder{}}
+func newOrders(e *zktest.Ensemble, t *commitTracker) *orders {
+	return &orders{journal: e.Journal("/"), commits: t, queues: map[[2]string]*queueOrder{}}
 }
 
-// of is the order of a line, up to what was done before the call.
-func (o *orders) of(ctx context.Context, lock, line string) ([]history.Change, error) {
+// of returns the changes of a queue, including all that happened before the call.
+func (o *orders) of(ctx context.Context, lock, queue string) ([]history.Change, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	done, err := o.journal.Next(ctx)
@@ -81,54 +80,54 @@ func (o *orders) of(ctx context.Context, lock, line string) ([]history.Change, e
 		return nil, err
 	}
 	for _, c := range done {
-		seen, waited := o.front.reaches(ctx, c.Zxid)
+		seen, waited := o.commits.reaches(ctx, c.Zxid)
 		err = errors.Join(err, waited)
-		o.take(c, seen)
+		o.apply(c, seen)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(o.line(lock, line).order), nil
+	return slices.Clone(o.queue(lock, queue).order), nil
 }
 
-func (o *orders) line(lock, line string) *lineOrder {
-	key := [2]string{rootOf(lock), line}
-	l := o.lines[key]
+func (o *orders) queue(lock, queue string) *queueOrder {
+	key := [2]string{rootOf(lock), queue}
+	l := o.queues[key]
 	if l == nil {
-		l = &lineOrder{living: map[string]living{}}
-		o.lines[key] = l
+		l = &queueOrder{living: map[string]living{}}
+		o.queues[key] = l
 	}
 	return l
 }
 
-func (o *orders) take(c zktest.Change, at history.Instant) {
+func (o *orders) apply(c zktest.Change, at history.Instant) {
 	parts := strings.Split(c.Path, "/")[1:]
 	lock := map[string]string{root: trial.Ours, stockRoot: Stock}["/"+parts[0]]
 	switch {
 	case len(parts) == 5 && lock == trial.Ours && parts[1] == "%v2" && parts[3] == "records" && parts[4] == "limit":
 		if n, ok := limitOf(c); ok {
-			o.line(lock, parts[2]).limit(history.Change{At: c.Zxid, Kind: history.LimitSet, Limit: n, Seen: at})
+			o.queue(lock, parts[2]).limit(history.Change{At: c.Zxid, Kind: history.LimitSet, Limit: n, Seen: at})
 		}
 	case len(parts) == 3 && lock != "":
 		if e, ok := parseEntry(parts[2]); ok {
-			o.line(lock, parts[1]).take(c, e, at)
+			o.queue(lock, parts[1]).apply(c, e, at)
 		}
 	}
 }
 
-// limitOf reads a write of the record of a limit: the number, and a line with the
-// record's version.
+// limitOf parses a write to the record of a limit: the number, and a line of text with the
+// version of the record.
 func limitOf(c zktest.Change) (int64, bool) {
 	text, _, ok := strings.Cut(string(c.Data), "\n#")
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, c.Kind == zktest.Written && ok && err == nil
 }
 
-// lineOrder is the order of a line.
-type lineOrder struct {
-	order  []history.Change
-	living map[string]living // entries by path
-	anew   anew
+// queueOrder is the order of one queue.
+type queueOrder struct {
+	order       []history.Change
+	living      map[string]living // the existing entries, by path
+	lastDeleted deletedEntry
 }
 
 type living struct {
@@ -136,15 +135,15 @@ type living struct {
 	place int64
 }
 
-// anew is an entry that the last transaction of the line has deleted.
-type anew struct {
+// deletedEntry is the entry that was deleted last, and the transaction that deleted it.
+type deletedEntry struct {
 	living
 	zxid int64
 	path string
 }
 
-// limit takes in a limit. It counts before what else its transaction does.
-func (l *lineOrder) limit(c history.Change) {
+// limit adds a change of the limit. It counts before all other changes of its transaction.
+func (l *queueOrder) limit(c history.Change) {
 	i := len(l.order)
 	for i > 0 && l.order[i-1].At == c.At {
 		i--
@@ -152,11 +151,11 @@ func (l *lineOrder) limit(c history.Change) {
 	l.order = slices.Insert(l.order, i, c)
 }
 
-func (l *lineOrder) take(c zktest.Change, e entry, at history.Instant) {
+func (l *queueOrder) apply(c zktest.Change, e entry, at history.Instant) {
 	change := history.Change{At: c.Zxid, Kind: history.Joined, Place: c.Zxid, Shared: e.shared, Weight: e.weight, Seen: at}
 	switch c.Kind {
 	case zktest.Created:
-		if was := l.anew; was.zxid == c.Zxid && was.path == c.Path { // see becameReader
+		if was := l.lastDeleted; was.zxid == c.Zxid && was.path == c.Path { // see becameReader
 			l.order = l.order[:len(l.order)-1]
 			l.living[c.Path] = was.living
 			return
@@ -167,11 +166,11 @@ func (l *lineOrder) take(c zktest.Change, e entry, at history.Instant) {
 		was, ok := l.living[c.Path]
 		delete(l.living, c.Path)
 		if ok {
-			l.anew = anew{was, c.Zxid, c.Path}
+			l.lastDeleted = deletedEntry{was, c.Zxid, c.Path}
 			change.Kind, change.Place, change.Shared, change.Weight = history.Left, was.place, was.shared, was.weight
 			l.order = append(l.order, change)
 		}
-	case zktest.Written: // by its owner, as word of what it does
+	case zktest.Written: // by its owner, which records what it does
 		if was := l.living[c.Path]; becameReader(c, was) {
 			was.shared = true
 			l.living[c.Path] = was
@@ -182,8 +181,8 @@ func (l *lineOrder) take(c zktest.Change, e entry, at history.Instant) {
 }
 
 // becameReader reports whether a write makes a writer a reader. Its transaction has deleted
-// the entry, made it anew with the same name, and written it: its last line is this word
-// and the token that the entry had at first.
+// the entry, created it again with the same name, and written it. The last line of the data
+// is "shared" and the token that the entry had at first.
 func becameReader(c zktest.Change, was living) bool {
 	i := strings.LastIndex(string(c.Data), "\n#")
 	return i >= 0 && !was.shared && string(c.Data[i+2:]) == "shared "+strconv.FormatInt(was.place, 10)

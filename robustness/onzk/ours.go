@@ -16,7 +16,6 @@ type ours struct {
 	session *session.Session
 }
 
-// openOurs opens a Session.
 func openOurs(ctx context.Context, n *network) (*ours, error) {
 	s, err := zkbackend.Open(ctx, n.servers(), &zkbackend.Options{
 		Session: session.Options{TTL: trial.TTL}, Root: root, TickTime: tick, Dial: n.dial,
@@ -33,8 +32,8 @@ func (c *ours) Kinds() []string {
 }
 
 // Acquire implements trial.Client.
-func (c *ours) Acquire(ctx context.Context, line history.Queue, ask trial.Ask) (trial.Hold, error) {
-	return trial.AcquireOurs(ctx, c.session, line, ask)
+func (c *ours) Acquire(ctx context.Context, queue history.Queue, req trial.Request) (trial.Hold, error) {
+	return trial.AcquireOurs(ctx, c.session, queue, req)
 }
 
 // Close implements trial.Client.

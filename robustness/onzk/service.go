@@ -1,5 +1,5 @@
-// Package onzk tries locks on a ZooKeeper ensemble of three, behind proxies:
-// Fairlock's, and the lock of the go-zookeeper client.
+// Package onzk tests locks on a ZooKeeper ensemble of three members behind proxies:
+// Fairlock's locks, and the lock of the go-zookeeper client.
 package onzk
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// Name is the service's.
+// Name is the name of the service.
 const Name = "zookeeper"
 
 const (
 	members = 3
 
-	// tick lets sessions be as short as trial.TTL, with room for proofs.
+	// tick is short enough for sessions of trial.TTL, with time for renewals.
 	tick = 200 * time.Millisecond
 )
 
@@ -35,35 +35,35 @@ type Service struct {
 	ensemble *zktest.Ensemble
 	admin    *admin
 	members  []trial.Member
-	front    *front
+	commits  *commitTracker
 	orders   *orders
-	ends     *ends
+	watch    *entryWatch
 
 	mu        sync.Mutex
-	passwords map[int64]string // of all sessions that our clients have had
+	passwords map[int64]string // of all sessions of the clients of this Service
 }
 
 var (
 	_ trial.Service = (*Service)(nil)
-	_ trial.Witness = (*Service)(nil)
+	_ trial.Watcher = (*Service)(nil)
 )
 
-// Start starts three members. ctx is for starting only.
+// Start starts three members. ctx bounds only the start.
 func Start(ctx context.Context) (*Service, error) {
 	e, err := zktest.Start(ctx, &zktest.Options{Members: members, Proxied: true, Tick: tick})
 	if err != nil {
 		return nil, err
 	}
 	s := &Service{ensemble: e, passwords: map[int64]string{}}
-	s.front = follow(e)
-	s.orders = newOrders(e, s.front)
+	s.commits = follow(e)
+	s.orders = newOrders(e, s.commits)
 	for i := range members {
 		s.members = append(s.members, &member{Member: e.Member(i), ensemble: e, index: i})
 	}
 	if s.admin, err = newAdmin(s.direct()); err == nil {
-		s.ends = newEnds(s.admin)
+		s.watch = newEntryWatch(s.admin)
 		for _, path := range []string{markPath, root, stockRoot} {
-			err = errors.Join(err, s.admin.folder(ctx, path))
+			err = errors.Join(err, s.admin.createNode(ctx, path))
 		}
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func Start(ctx context.Context) (*Service, error) {
 	return s, nil
 }
 
-// direct are the addresses past the proxies.
+// direct returns the addresses that bypass the proxies.
 func (s *Service) direct() (all []string) {
 	for i := range members {
 		all = append(all, s.ensemble.Member(i).Direct())
@@ -102,8 +102,8 @@ func (s *Service) learn(id int64, password string) {
 	s.passwords[id] = password
 }
 
-// placeOf is the czxid of an entry that is there or has been. The servers may be
-// in trouble, and then it is not waited for.
+// placeOf returns the czxid of an entry that exists or has existed. A fault may be in effect
+// on the servers, so it waits for at most TTL/2, and then returns 0.
 func (s *Service) placeOf(path string) int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), trial.TTL/2)
 	defer cancel()
@@ -119,8 +119,8 @@ func (s *Service) placeOf(path string) int64 {
 }
 
 // Process implements trial.Service.
-func (s *Service) Process(ctx context.Context, lock, line string) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Queue{Name: line, Recipe: history.Mutex}, childArg{Lock: lock, Servers: s.direct()})
+func (s *Service) Process(ctx context.Context, lock, queue string) (*trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, childArg{Lock: lock, Servers: s.direct()})
 }
 
 // Members implements trial.Service.
@@ -129,10 +129,10 @@ func (s *Service) Members() []trial.Member { return s.members }
 // Leader implements trial.Service.
 func (s *Service) Leader(ctx context.Context) (int, error) { return s.ensemble.Leader(ctx) }
 
-// MoveLeader implements trial.Service: ZooKeeper has no such thing.
+// MoveLeader implements trial.Service: ZooKeeper has no such request.
 func (s *Service) MoveLeader(context.Context, int) error { return unsupported("move the leader") }
 
-// Compact implements trial.Service: ZooKeeper keeps no old states.
+// Compact implements trial.Service: ZooKeeper keeps no old revisions.
 func (s *Service) Compact(context.Context) error { return unsupported("compact") }
 
 // Quota implements trial.Service: ZooKeeper's quotas only warn.
@@ -142,15 +142,15 @@ func (s *Service) Quota(context.Context) (func(context.Context) error, error) {
 
 func unsupported(what string) error { return fmt.Errorf("onzk: %s: %w", what, errors.ErrUnsupported) }
 
-// Healthy implements trial.Service: one member leads, the others follow, and all
-// have done what was written before.
+// Healthy implements trial.Service: one member leads, the others follow, and all have applied
+// what was written before.
 func (s *Service) Healthy(ctx context.Context) error {
 	wrote, err := s.admin.mark(ctx)
 	if err != nil {
 		return fmt.Errorf("onzk: write: %w", err)
 	}
 	for {
-		err := s.serve(ctx, wrote)
+		err := s.checkServing(ctx, wrote)
 		if err == nil {
 			return nil
 		}
@@ -163,24 +163,25 @@ func (s *Service) Healthy(ctx context.Context) error {
 }
 
 var (
-	saysMode = regexp.MustCompile(`(?m)^Mode: (.*)$`)
-	saysZxid = regexp.MustCompile(`(?m)^Zxid: (.*)$`)
+	modeLine = regexp.MustCompile(`(?m)^Mode: (.*)$`)
+	zxidLine = regexp.MustCompile(`(?m)^Zxid: (.*)$`)
 )
 
-// serve says what is wrong with the members.
-func (s *Service) serve(ctx context.Context, wrote int64) error {
+// checkServing checks that all members serve and have applied the transaction wrote, and that
+// one of them leads.
+func (s *Service) checkServing(ctx context.Context, wrote int64) error {
 	ctx, cancel := context.WithTimeout(ctx, trial.TTL/2) // one of them may be stopped
 	defer cancel()
 	leaders := 0
 	for i := range members {
 		m := s.ensemble.Member(i)
-		says, err := m.Command(ctx, "srvr")
+		reply, err := m.Command(ctx, "srvr")
 		if err != nil {
 			return err
 		}
-		mode, zxid := saysMode.FindStringSubmatch(says), saysZxid.FindStringSubmatch(says)
+		mode, zxid := modeLine.FindStringSubmatch(reply), zxidLine.FindStringSubmatch(reply)
 		if mode == nil || zxid == nil {
-			return fmt.Errorf("%s says %q", m.Name(), says)
+			return fmt.Errorf("%s reports %q", m.Name(), reply)
 		}
 		if mode[1] == "leader" {
 			leaders++
@@ -194,7 +195,7 @@ func (s *Service) serve(ctx context.Context, wrote int64) error {
 		}
 	}
 	if leaders != 1 {
-		return fmt.Errorf("%d members say that they lead", leaders)
+		return fmt.Errorf("%d members report that they lead, want 1", leaders)
 	}
 	return nil
 }
@@ -209,7 +210,7 @@ func (s *Service) EndSession(ctx context.Context, id string) error {
 	password, ok := s.passwords[int64(n)] //nolint:gosec // opaque bits
 	s.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("onzk: end session %q: it is not of a client of ours", id)
+		return fmt.Errorf("onzk: end session %q: no client of this service has had it", id)
 	}
 	if err := endSession(ctx, s.direct(), int64(n), password); err != nil { //nolint:gosec // as above
 		return fmt.Errorf("onzk: end session %q: %w", id, err)
@@ -219,11 +220,11 @@ func (s *Service) EndSession(ctx context.Context, id string) error {
 
 // Delete implements trial.Service.
 func (s *Service) Delete(ctx context.Context, entry string) error {
-	tries := 0
-	_, err := insist(ctx, s.admin, func(c *zk.Conn) (bool, error) {
+	attempts := 0
+	_, err := retry(ctx, s.admin, func(c *zk.Conn) (bool, error) {
 		err := c.Delete(entry, -1)
-		if tries++; tries > 1 && errors.Is(err, zk.ErrNoNode) {
-			err = nil // by an attempt that was not answered
+		if attempts++; attempts > 1 && errors.Is(err, zk.ErrNoNode) {
+			err = nil // an earlier attempt succeeded, and its reply was lost
 		}
 		return true, err
 	})
@@ -233,12 +234,12 @@ func (s *Service) Delete(ctx context.Context, entry string) error {
 	return nil
 }
 
-// Entries implements trial.Service. They are paths, in the order of the line.
-func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, error) {
-	folder := folderOf(lock, line)
+// Entries implements trial.Service. It returns paths, in the order of the queue.
+func (s *Service) Entries(ctx context.Context, lock, queue string) ([]string, error) {
+	folder := folderOf(lock, queue)
 	names, err := s.admin.children(ctx, folder)
 	if err != nil {
-		return nil, fmt.Errorf("onzk: entries of %q: %w", line, err)
+		return nil, fmt.Errorf("onzk: entries of %q: %w", queue, err)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { _, ok := parseEntry(name); return !ok })
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
@@ -248,23 +249,23 @@ func (s *Service) Entries(ctx context.Context, lock, line string) ([]string, err
 	return names, nil
 }
 
-// Order implements trial.Service. It waits until all servers serve.
-func (s *Service) Order(ctx context.Context, lock, line string) ([]history.Change, error) {
-	order, err := s.orders.of(ctx, lock, line)
+// Order implements trial.Service. It waits until all members serve.
+func (s *Service) Order(ctx context.Context, lock, queue string) ([]history.Change, error) {
+	order, err := s.orders.of(ctx, lock, queue)
 	if err != nil {
-		return nil, fmt.Errorf("onzk: order of %q: %w", line, err)
+		return nil, fmt.Errorf("onzk: order of %q: %w", queue, err)
 	}
 	return order, nil
 }
 
-// Left implements trial.Witness. It begins to look on when it is asked first.
-func (s *Service) Left(entry string) history.Instant { return s.ends.of(entry) }
+// Left implements trial.Watcher. It watches an entry from the first call on.
+func (s *Service) Left(entry string) history.Instant { return s.watch.deletedAt(entry) }
 
 // Close implements trial.Service.
 func (s *Service) Close() error {
 	if s.admin != nil {
-		s.ends.close()
+		s.watch.close()
 		s.admin.close()
 	}
-	return errors.Join(s.front.close(), s.ensemble.Close())
+	return errors.Join(s.commits.close(), s.ensemble.Close())
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
+func TestOperatorEndsSessionsAndEntries(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
-		line, holder, other := newLine(history.Mutex), newClient(t, lock), newClient(t, lock)
-		h := acquire(t, holder, line, trial.Ask{})
-		waiting := request(t, other, line, trial.Ask{})
-		lined(t, lock, line, 2)
+		queue, holder, other := newQueue(history.Mutex), newClient(t, lock), newClient(t, lock)
+		h := acquire(t, holder, queue, trial.Request{})
+		waiting := request(t, other, queue, trial.Request{})
+		awaitEntries(t, lock, queue, 2)
 
 		began := trial.Now()
 		assert.Zero(t, service.Left(h.Entry()))
 		require.NoError(t, service.EndSession(within(t), holder.Session()))
 
 		next := granted(t, waiting)
-		eventually(t, "its end", func() bool { return service.Left(h.Entry()) > began })
-		order, err := service.Order(within(t), lock, line.Name)
+		eventually(t, "the deletion of the entry", func() bool { return service.Left(h.Entry()) > began })
+		order, err := service.Order(within(t), lock, queue.Name)
 		require.NoError(t, err)
 		require.Len(t, order, 3)
 		assert.Equal(t, history.Left, order[2].Kind)
@@ -34,11 +34,11 @@ func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
 		assert.GreaterOrEqual(t, order[1].Seen, order[0].Seen)
 		assert.Greater(t, order[2].Seen, began)
 		assert.Less(t, order[2].Seen, trial.Now())
-		told(t, h)
+		awaitDone(t, h)
 		require.NoError(t, service.Delete(within(t), next.Entry()))
-		lined(t, lock, line, 0)
+		awaitEntries(t, lock, queue, 0)
 		if lock == trial.Ours {
-			told(t, next)
+			awaitDone(t, next)
 		}
 		outcome, err := next.Release(within(t))
 		require.NoError(t, err)
@@ -48,50 +48,50 @@ func TestSessionsAndEntriesEndByAnOperatorsHand(t *testing.T) {
 	})
 }
 
-func TestTheCarelessHearOfTheirSessionOnly(t *testing.T) {
-	line, holder := newLine(history.Mutex), newClient(t, onzk.StockCareless)
-	h := acquire(t, holder, line, trial.Ask{})
+func TestCarelessHolderIsNotifiedOfTheEndOfItsSessionOnly(t *testing.T) {
+	queue, holder := newQueue(history.Mutex), newClient(t, onzk.StockCareless)
+	h := acquire(t, holder, queue, trial.Request{})
 	holder.Reset()
 	eventually(t, "another connection", func() bool { return holder.Traffic().Connections > 1 && holder.Member() >= 0 })
 	assert.True(t, h.Held())
 
 	require.NoError(t, service.EndSession(within(t), holder.Session()))
 
-	told(t, h)
+	awaitDone(t, h)
 }
 
-// TestTheOrderIsThatOfTheEntries has entries come and go, over a change of the
-// leader. On a slow machine that may end their sessions, too.
-func TestTheOrderIsThatOfTheEntries(t *testing.T) {
+// TestOrderMatchesTheEntries has entries join and leave, across a change of the leader. On a
+// slow machine that may also end their sessions.
+func TestOrderMatchesTheEntries(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
-		line := newLine(history.Mutex)
+		queue := newQueue(history.Mutex)
 		holder, waiter, third := newClient(t, lock), newClient(t, lock), newClient(t, lock)
-		h := acquire(t, holder, line, trial.Ask{})
-		waiting := request(t, waiter, line, trial.Ask{})
-		lined(t, lock, line, 2)
-		_ = request(t, third, line, trial.Ask{})
-		lined(t, lock, line, 3)
+		h := acquire(t, holder, queue, trial.Request{})
+		waiting := request(t, waiter, queue, trial.Request{})
+		awaitEntries(t, lock, queue, 2)
+		_ = request(t, third, queue, trial.Request{})
+		awaitEntries(t, lock, queue, 3)
 		require.NoError(t, service.EndSession(within(t), holder.Session()))
 		next := granted(t, waiting)
-		before := living(t, lock, line)
+		before := living(t, lock, queue)
 		assert.NotContains(t, before, h.Place())
 		assert.Contains(t, before, next.Place())
 		assert.Len(t, before, 2)
 
-		lead, err := service.Leader(within(t))
+		leader, err := service.Leader(within(t))
 		require.NoError(t, err)
-		require.NoError(t, service.Members()[lead].Kill())
-		require.NoError(t, service.Members()[lead].Restart(within(t)))
+		require.NoError(t, service.Members()[leader].Kill())
+		require.NoError(t, service.Members()[leader].Restart(within(t)))
 		require.NoError(t, service.Healthy(within(t)))
 
-		eventually(t, "the same", func() bool { return len(living(t, lock, line)) == len(entries(t, lock, line)) })
+		eventually(t, "the order has as many entries as the queue", func() bool { return len(living(t, lock, queue)) == len(entries(t, lock, queue)) })
 	})
 }
 
-// living are the places of the entries that there are by the order.
-func living(t *testing.T, lock string, line history.Queue) map[int64]bool {
+// living returns the places of the entries that exist according to the order.
+func living(t *testing.T, lock string, queue history.Queue) map[int64]bool {
 	t.Helper()
-	order, err := service.Order(within(t), lock, line.Name)
+	order, err := service.Order(within(t), lock, queue.Name)
 	require.NoError(t, err)
 	all := map[int64]bool{}
 	for i, c := range order {
@@ -105,20 +105,20 @@ func living(t *testing.T, lock string, line history.Queue) map[int64]bool {
 	return all
 }
 
-func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
+func TestProcessLosesItsHoldWhileItIsStopped(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
-		line, other := newLine(history.Mutex), newClient(t, lock)
-		p, err := service.Process(within(t), lock, line.Name)
+		queue, other := newQueue(history.Mutex), newClient(t, lock)
+		p, err := service.Process(within(t), lock, queue.Name)
 		require.NoError(t, err)
 		var a history.Attempt
-		eventually(t, "it has asked its hold", func() bool {
+		eventually(t, "the process has polled its hold", func() bool {
 			a, err = p.Report(within(t))
 			require.NoError(t, err)
 			return a.Held != 0
 		})
 		assert.Zero(t, a.Over)
-		waiting := request(t, other, line, trial.Ask{})
-		lined(t, lock, line, 2)
+		waiting := request(t, other, queue, trial.Request{})
+		awaitEntries(t, lock, queue, 2)
 
 		require.NoError(t, p.Pause())
 		stopped := trial.Now()
@@ -126,7 +126,7 @@ func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
 		assert.Greater(t, next.Place(), a.Place)
 		require.NoError(t, p.Resume())
 
-		eventually(t, "it knows", func() bool {
+		eventually(t, "the process notices", func() bool {
 			a, err := p.Report(within(t))
 			require.NoError(t, err)
 			return a.Over > stopped
@@ -135,23 +135,23 @@ func TestProcessesHoldAndStopAndGoOn(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotEqual(t, history.Released, a.Outcome)
 		if lock == trial.Ours {
-			assert.Less(t, a.Held, stopped+history.Instant(trial.Poll), "it asks for the time")
+			assert.Less(t, a.Held, stopped+history.Instant(trial.Poll), "its hold compares the clock with its deadline")
 		}
 		release(t, next)
 
-		p, err = service.Process(within(t), lock, line.Name)
+		p, err = service.Process(within(t), lock, queue.Name)
 		require.NoError(t, err)
 		a, err = p.Stop(within(t))
 		require.NoError(t, err)
 		assert.Equal(t, history.Released, a.Outcome)
-		p, err = service.Process(within(t), lock, line.Name)
+		p, err = service.Process(within(t), lock, queue.Name)
 		require.NoError(t, err)
 		p.Halt()
-		release(t, acquire(t, other, line, trial.Ask{}))
+		release(t, acquire(t, other, queue, trial.Request{}))
 	})
 }
 
-func TestMembersCanBeHarmed(t *testing.T) {
+func TestFaultsOfMembersTakeEffectAndHeal(t *testing.T) {
 	for name, harm := range map[string]func(trial.Member) (heal func() error, err error){
 		"cut": func(m trial.Member) (func() error, error) {
 			m.CutPeers()
@@ -167,10 +167,10 @@ func TestMembersCanBeHarmed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, service.Healthy(within(t)))
-			lead, err := service.Leader(within(t))
+			leader, err := service.Leader(within(t))
 			require.NoError(t, err)
-			c, line := newClient(t, trial.Ours), newLine(history.Mutex)
-			m := service.Members()[lead]
+			c, queue := newClient(t, trial.Ours), newQueue(history.Mutex)
+			m := service.Members()[leader]
 			assert.True(t, m.Running())
 
 			heal, err := harm(m)
@@ -179,12 +179,12 @@ func TestMembersCanBeHarmed(t *testing.T) {
 				// Unlock waits for at most a second, and electing a leader can take longer. Then
 				// it returns ErrReleasePending, and the session finishes the release when another
 				// member leads: the next acquire, and the one below, are granted behind it.
-				outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
+				outcome, err := acquire(t, c, queue, trial.Request{}).Release(within(t))
 				if assert.NoError(t, err) {
 					assert.Contains(t, []history.Outcome{history.Released, history.Pending}, outcome)
 				}
 				now, err := service.Leader(within(t))
-				return assert.NoError(t, err) && now != lead
+				return assert.NoError(t, err) && now != leader
 			})
 
 			assert.Equal(t, name == "cut" || name == "paused", m.Running())
@@ -194,17 +194,17 @@ func TestMembersCanBeHarmed(t *testing.T) {
 			require.NoError(t, heal())
 			require.NoError(t, service.Healthy(within(t)))
 			assert.True(t, m.Running())
-			outcome, err := acquire(t, c, line, trial.Ask{}).Release(within(t))
+			outcome, err := acquire(t, c, queue, trial.Request{}).Release(within(t))
 			require.NoError(t, err)
 			assert.Equal(t, history.Released, outcome, "a healthy service acknowledges the release")
-			order, err := service.Order(within(t), trial.Ours, line.Name)
+			order, err := service.Order(within(t), trial.Ours, queue.Name)
 			require.NoError(t, err)
 			assert.GreaterOrEqual(t, len(order), 2)
 		})
 	}
 }
 
-func TestWhatZooKeeperHasNot(t *testing.T) {
+func TestUnsupportedFaultsAreReported(t *testing.T) {
 	_, err := service.Quota(within(t))
 	for _, err := range []error{err, service.Compact(within(t)), service.MoveLeader(within(t), 0)} {
 		assert.ErrorIs(t, err, errors.ErrUnsupported)

@@ -15,37 +15,37 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// The lock of go-zookeeper says nothing of its loss: what tells is the state of the
-// connection. A careful user takes the loss of the connection for that of the lock;
-// a careless one waits for the library to say that the session has expired.
+// The lock of go-zookeeper does not report that it is lost; only the state of the connection
+// shows it. A careful user treats the loss of the connection as the loss of the lock. A
+// careless user waits until the library reports that the session has expired.
 const (
 	Stock         = "zk.Lock"
 	StockCareless = "zk.Lock, session only"
 )
 
-// patience is how long calls of the library may take to end with their connection.
-const patience = 5 * time.Second
+// callTimeout bounds how long a call of the library takes to return after its connection is
+// closed.
+const callTimeout = 5 * time.Second
 
-// stock is a client of go-zookeeper's.
+// stock is a client of zk.Lock.
 type stock struct {
 	*network
-	conn    *zk.Conn
-	placeOf func(path string) int64
-	ends    []zk.State // of the connection that end a hold
-	opened  chan struct{}
-	calls   sync.WaitGroup
+	conn      *zk.Conn
+	placeOf   func(path string) int64
+	endStates []zk.State // the states of the connection that end a hold
+	opened    chan struct{}
+	calls     sync.WaitGroup
 
 	mu      sync.Mutex
 	opens   sync.Once
 	useless bool
-	ended   chan struct{} // closed at the next of the ends
+	ended   chan struct{} // closed at the next of endStates
 }
 
-// openStock opens a session.
-func openStock(ctx context.Context, n *network, placeOf func(string) int64, ends []zk.State) (*stock, error) {
-	c := &stock{network: n, placeOf: placeOf, ends: ends, opened: make(chan struct{}), ended: make(chan struct{})}
+func openStock(ctx context.Context, n *network, placeOf func(string) int64, endStates []zk.State) (*stock, error) {
+	c := &stock{network: n, placeOf: placeOf, endStates: endStates, opened: make(chan struct{}), ended: make(chan struct{})}
 	var err error
-	if c.conn, err = connect(n.servers(), trial.TTL, c.dialNow, c.heed); err != nil {
+	if c.conn, err = connect(n.servers(), trial.TTL, c.dialNow, c.onEvent); err != nil {
 		return nil, err
 	}
 	select {
@@ -56,15 +56,15 @@ func openStock(ctx context.Context, n *network, placeOf func(string) int64, ends
 	}
 }
 
-// dialNow is network.dial as the library wants it.
+// dialNow is network.dial with the library's signature.
 func (c *stock) dialNow(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return c.dial(ctx, network, address)
 }
 
-// heed takes in the states of the connection, in the library's own goroutine.
-func (c *stock) heed(ev zk.Event) {
+// onEvent handles the states of the connection, in the library's goroutine.
+func (c *stock) onEvent(ev zk.Event) {
 	if ev.Type != zk.EventSession {
 		return
 	}
@@ -73,7 +73,7 @@ func (c *stock) heed(ev zk.Event) {
 	if ev.State == zk.StateHasSession {
 		c.opens.Do(func() { close(c.opened) })
 	}
-	for _, end := range c.ends {
+	for _, end := range c.endStates {
 		if ev.State == end {
 			close(c.ended)
 			c.ended = make(chan struct{})
@@ -85,13 +85,13 @@ func (c *stock) heed(ev zk.Event) {
 // Kinds implements trial.Client.
 func (c *stock) Kinds() []string { return []string{Create, GetChildren, GetData, Delete, Ping} }
 
-// Acquire implements trial.Client. Lock has no context: who wants to give up has
-// to close the connection, and needs another one then.
-func (c *stock) Acquire(ctx context.Context, line history.Queue, want trial.Ask) (trial.Hold, error) {
-	if line.Recipe != history.Mutex || want.Shared || want.Within != nil {
+// Acquire implements trial.Client. Lock takes no context. So when ctx ends, Acquire closes the
+// connection, and the client is useless.
+func (c *stock) Acquire(ctx context.Context, queue history.Queue, req trial.Request) (trial.Hold, error) {
+	if queue.Recipe != history.Mutex || req.Shared || req.Within != nil {
 		return nil, fmt.Errorf("onzk: %s is a mutex: %w", Stock, errors.ErrUnsupported)
 	}
-	lock := zk.NewLock(c.conn, folderOf(Stock, line.Name), zk.WorldACL(zk.PermAll))
+	lock := zk.NewLock(c.conn, folderOf(Stock, queue.Name), zk.WorldACL(zk.PermAll))
 	locked := c.call(lock.Lock)
 	select {
 	case err := <-locked:
@@ -104,13 +104,14 @@ func (c *stock) Acquire(ctx context.Context, line history.Queue, want trial.Ask)
 		select {
 		case err := <-locked:
 			return nil, c.failed(errors.Join(ctx.Err(), err))
-		case <-time.After(patience): // the library can block for good
+		case <-time.After(callTimeout): // the library can block forever
 			return nil, c.failed(errors.Join(ctx.Err(), errors.New("onzk: Lock has not returned")))
 		}
 	}
 }
 
-// call makes a call of the library in a goroutine, which ends with the connection.
+// call makes a call of the library in a goroutine, which ends at the latest with the
+// connection.
 func (c *stock) call(f func() error) <-chan error {
 	result := make(chan error, 1)
 	c.calls.Go(func() { result <- f() })
@@ -133,13 +134,13 @@ func (c *stock) failed(err error) error {
 	return err
 }
 
-// hold makes a hold of a lock. Its connection must have what it needs now: what
-// was before, the holder cannot know.
+// hold returns the hold of an acquired lock. It ends with the session and the connection of
+// now, because the holder does not know earlier ones.
 func (c *stock) hold(lock *zk.Lock) *stockHold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := &stockHold{c: c, lock: lock, session: c.conn.SessionID(), told: c.ended}
-	// It is not exported.
+	h := &stockHold{c: c, lock: lock, session: c.conn.SessionID(), done: c.ended}
+	// The library does not export the path.
 	h.path = reflect.ValueOf(lock).Elem().FieldByName("lockPath").String()
 	return h
 }
@@ -147,7 +148,7 @@ func (c *stock) hold(lock *zk.Lock) *stockHold {
 // Close implements trial.Client.
 func (c *stock) Close() error { return c.end() }
 
-// end closes what a failed opening or a whole life leaves.
+// end closes the connection, waits for the calls of the library, and closes the network.
 func (c *stock) end() error {
 	c.giveUp()
 	done := make(chan struct{})
@@ -158,19 +159,19 @@ func (c *stock) end() error {
 	var stuck error
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(callTimeout):
 		stuck = errors.New("onzk: a call of the library has not returned")
 	}
 	return errors.Join(stuck, c.network.Close())
 }
 
-// stockHold is a zk.Lock that was got.
+// stockHold is a hold of zk.Lock.
 type stockHold struct {
 	c       *stock
 	lock    *zk.Lock
 	path    string
 	session int64
-	told    <-chan struct{}
+	done    <-chan struct{}
 }
 
 // Token implements trial.Hold: there is none.
@@ -182,22 +183,22 @@ func (h *stockHold) Place() int64 { return h.c.placeOf(h.path) }
 // Entry implements trial.Hold.
 func (h *stockHold) Entry() string { return h.path }
 
-// Held implements trial.Hold. A careful user wants the connection of the session
-// that he locked with; a careless one only that it is not known to have ended.
+// Held implements trial.Hold. A careful user checks that the session with which it locked is
+// connected, a careless user only that the session is not known to have ended.
 func (h *stockHold) Held() bool {
 	select {
-	case <-h.told:
+	case <-h.done:
 		return false
 	default:
 	}
-	if len(h.c.ends) == 1 {
+	if len(h.c.endStates) == 1 {
 		return true
 	}
 	return h.c.conn.State() == zk.StateHasSession && h.c.conn.SessionID() == h.session
 }
 
-// Told implements trial.Hold.
-func (h *stockHold) Told() <-chan struct{} { return h.told }
+// Done implements trial.Hold.
+func (h *stockHold) Done() <-chan struct{} { return h.done }
 
 // Release implements trial.Hold.
 func (h *stockHold) Release(ctx context.Context) (history.Outcome, error) {

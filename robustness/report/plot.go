@@ -75,8 +75,8 @@ func (d *Data) notified(service, lock string) plotter.XYs {
 		if r.Service != service || r.Lock != lock || !r.Hit() || !slices.Contains(cutKinds(), r.Kind) {
 			continue
 		}
-		removed, wasRemoved := r.Figures[trial.StruckToGone]
-		notified, wasNotified := r.Figures[trial.StruckToTold]
+		removed, wasRemoved := r.Figures[trial.FaultToGone]
+		notified, wasNotified := r.Figures[trial.FaultToNotified]
 		if wasRemoved && wasNotified {
 			all = append(all, plotter.XY{X: removed.Seconds(), Y: notified.Seconds()})
 		}

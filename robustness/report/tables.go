@@ -44,7 +44,7 @@ func (d *Data) runs(services []Service) string {
 			})
 			cut := d.tallied(s.Name, lock, cutKinds()...)
 			worst = append(worst, table.Row{
-				s.Title, code(lock), cut.figure(trial.StruckToTold), d.afterRemoval(s.Name, lock), cut.figure(trial.ToldBefore),
+				s.Title, code(lock), cut.figure(trial.FaultToNotified), d.afterRemoval(s.Name, lock), cut.figure(trial.NotifiedBefore),
 				y.figure(trial.Return), y.figure(trial.Progress), y.figure(trial.Stalled), y.starved,
 			})
 		}
@@ -112,7 +112,7 @@ func (d *Data) ours(s Service) string {
 // figures returns the worst figures of each kind of fault.
 func (d *Data) figures(s Service) string {
 	all := []trial.Figure{
-		trial.StruckToTold, trial.StruckToGone, trial.StruckToGrant, trial.ToldBefore, trial.Return, trial.Progress, trial.Leaderless, trial.Stalled,
+		trial.FaultToNotified, trial.FaultToGone, trial.FaultToGrant, trial.NotifiedBefore, trial.Return, trial.Progress, trial.Leaderless, trial.Stalled,
 	}
 	head := table.Row{"fault"}
 	for _, f := range all {

@@ -9,120 +9,121 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// finish ends what has not ended, sees that nothing is left, and closes the
-// clients. It returns what was recorded.
-func (st *stage) finish(ctx context.Context) {
-	st.heal()
-	for _, p := range st.players {
+// finish ends what has not ended, checks that nothing is left in the queue, closes the
+// clients, and collects the records.
+func (tr *trial) finish(ctx context.Context) {
+	tr.heal()
+	for _, p := range tr.participants {
 		if p != nil {
-			p.let()
+			p.release()
 		}
 	}
-	st.stop(ctx)
-	if st.ended(ctx) {
-		st.empty(ctx)
+	tr.stopProcess(ctx)
+	if tr.awaitEnds(ctx) {
+		tr.checkEmpty(ctx)
 	}
-	order := st.order(ctx) // with what is left, which goes with its sessions
-	st.close()
-	st.collect(order)
+	order := tr.order(ctx) // before close, which ends the entries that are left
+	tr.close()
+	tr.collect(order)
 }
 
-func (st *stage) heal() {
-	for _, p := range st.players {
+func (tr *trial) heal() {
+	for _, p := range tr.participants {
 		if p != nil {
 			p.c.Heal()
 		}
 	}
 }
 
-// stop ends the process.
-func (st *stage) stop(ctx context.Context) {
-	if st.process == nil {
+// stopProcess ends the holder's process.
+func (tr *trial) stopProcess(ctx context.Context) {
+	if tr.process == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if a, err := st.process.Stop(ctx); err != nil {
-		st.miss("the process did not end: %v", err)
+	if a, err := tr.process.Stop(ctx); err != nil {
+		tr.miss("the process did not end: %v", err)
 	} else {
 		a.Stopped = true
-		st.record = &a
+		tr.record = &a
 	}
 }
 
-// ended waits until every player is gone; who still waits is called back.
-func (st *stage) ended(ctx context.Context) bool {
-	for _, p := range st.players {
-		if p == nil || !p.started() || isClosed(p.gone) {
+// awaitEnds waits until every participant has finished. It ends the context of each
+// that has not.
+func (tr *trial) awaitEnds(ctx context.Context) bool {
+	for _, p := range tr.participants {
+		if p == nil || !p.started() || isClosed(p.done) {
 			continue
 		}
 		p.end()
-		if !await(ctx, p.gone, patience) {
-			st.violated("S6", fmt.Sprintf("client %d has not returned %s after its context ended, with a network that is well", p.id, patience))
+		if !await(ctx, p.done, timeout) {
+			tr.violated("S6", fmt.Sprintf("client %d has not returned %s after its context ended, with a healthy network", p.id, timeout))
 			return false
 		}
 	}
 	return true
 }
 
-// empty looks whether anything is left in the line (S5), while all sessions are
-// there.
-func (st *stage) empty(ctx context.Context) {
+// checkEmpty checks that no entry is left in the queue (S5), while all sessions still
+// exist.
+func (tr *trial) checkEmpty(ctx context.Context) {
 	began := Now()
-	var line []string
-	err := untilSeen(ctx, remains, func(ctx context.Context) (bool, error) {
-		now, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+	var entries []string
+	err := untilSeen(ctx, leftoverTime, func(ctx context.Context) (bool, error) {
+		now, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
 		if err == nil {
-			line = now
+			entries = now
 		}
 		return err == nil && len(now) == 0, err
 	})
-	if err != nil && len(line) > 0 {
-		st.violated("S5", fmt.Sprintf("%d entries are left %s after everybody has ended: %q", len(line), time.Duration(Now()-began), line))
+	if err != nil && len(entries) > 0 {
+		tr.violated("S5", fmt.Sprintf("%d entries are left %s after all clients have finished: %q", len(entries), time.Duration(Now()-began), entries))
 	} else if err != nil {
-		st.void("the line could not be looked at: %v", err)
+		tr.void("the queue could not be read: %v", err)
 	}
 }
 
 // close closes all clients.
-func (st *stage) close() {
+func (tr *trial) close() {
 	var wg sync.WaitGroup
-	for _, p := range st.players {
+	for _, p := range tr.participants {
 		if p != nil {
 			wg.Go(func() { _ = p.c.Close() }) // its session may be over, or its requests unanswered
 		}
 	}
 	wg.Wait()
-	for _, p := range st.players {
+	for _, p := range tr.participants {
 		if p != nil && p.started() {
-			<-p.gone // a closed client answers
+			<-p.done // a closed client returns from its call
 		}
 	}
 }
 
-// order is what has happened to the line at the store.
-func (st *stage) order(ctx context.Context) []history.Change {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// order returns the changes of the queue, as the service recorded them.
+func (tr *trial) order(ctx context.Context) []history.Change {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	order, err := st.svc.Order(ctx, st.lock, st.line.Name)
+	order, err := tr.svc.Order(ctx, tr.lock, tr.queue.Name)
 	if err != nil {
-		st.void("no order of the store's: %v", err)
+		tr.void("the service returned no order: %v", err)
 	}
 	return order
 }
 
-// collect takes in the records, when everybody is gone.
-func (st *stage) collect(order []history.Change) {
-	h := &History{Lines: []history.Queue{st.line}, Order: map[string][]history.Change{st.line.Name: order}}
-	for _, p := range st.players {
+// collect collects the records of all participants, which have finished.
+func (tr *trial) collect(order []history.Change) {
+	h := &History{Lines: []history.Queue{tr.queue}, Order: map[string][]history.Change{tr.queue.Name: order}}
+	for _, p := range tr.participants {
 		if p != nil && p.started() {
 			h.Attempts = append(h.Attempts, p.attempts()...)
 		}
 	}
-	if st.record != nil {
-		h.Attempts = append(h.Attempts, *st.record)
+	if tr.record != nil {
+		h.Attempts = append(h.Attempts, *tr.record)
 	}
-	st.History = h
-	st.Clients = len(st.players)
-	st.count(h.Attempts)
+	tr.History = h
+	tr.Clients = len(tr.participants)
+	tr.count(h.Attempts)
 }

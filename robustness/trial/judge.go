@@ -10,92 +10,94 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// judge looks for violations in what was recorded: those of the trial's own
-// story here, and all others by the oracles.
-func (st *stage) judge() {
-	if st.History == nil {
-		st.History = &History{}
+// judge looks for violations in the records. The hand-over under the fault and the ends
+// of contexts are judged here, everything else by the oracles.
+func (tr *trial) judge() {
+	if tr.History == nil {
+		tr.History = &History{}
 	}
-	h := st.History
-	if st.blind {
+	h := tr.History
+	if tr.unreadable {
 		return
 	}
-	if st.Hit() && len(h.Attempts) > 1 {
-		st.story(st.struckHold(), st.head().attempt())
+	if tr.Hit() && len(h.Attempts) > 1 {
+		tr.judgeHandover(tr.faultedHold(), tr.head().attempt())
 	}
 	for _, a := range h.Attempts {
-		st.returns(a)
+		tr.judgeReturn(a)
 	}
-	if st.Hit() {
-		st.Faults = 1
+	if tr.Hit() {
+		tr.Faults = 1
 	}
-	st.figure(Stalled, st.beat.worst())
-	grace := remains
-	if st.kind.server() { // who cannot reach a leader cannot take anything away
-		grace = progress(st.reign.without())
-		st.figure(Leaderless, st.reign.without())
+	tr.figure(Stalled, tr.meter.longest())
+	grace := leftoverTime
+	if tr.kind.server() { // without a leader no entry can be deleted
+		grace = maxWait(tr.leaderPoll.leaderless())
+		tr.figure(Leaderless, tr.leaderPoll.leaderless())
 	}
-	found, _ := judged(h, st.beat, grace, st.spoiled(), st.struck)
-	st.Violations = append(st.Violations, found...)
-	st.tolled(st.at.judge(st.line.Name))
+	found, _ := judgeHistory(h, tr.meter, grace, tr.endedPlace(), tr.faultAt)
+	tr.Violations = append(tr.Violations, found...)
+	tr.addResource(tr.resource.judge(tr.queue.Name))
 }
 
-// struckHold is the hold that the fault was aimed at, or that was there.
-func (st *stage) struckHold() history.Attempt {
-	if st.record != nil {
-		return *st.record
+// faultedHold returns the attempt of the holder at the moment of the fault, whether the
+// fault was aimed at the holder or not.
+func (tr *trial) faultedHold() history.Attempt {
+	if tr.record != nil {
+		return *tr.record
 	}
-	if st.holder() == nil {
+	if tr.holder() == nil {
 		return history.Attempt{}
 	}
-	a := st.holder().attempt()
-	st.Starved = starved(a, st.beat)
-	a.Stopped = st.Starved
+	a := tr.holder().attempt()
+	tr.Starved = starved(a, tr.meter)
+	a.Stopped = tr.Starved
 	return a
 }
 
-// starved says that a hold was lost while its process did not get to run.
-func starved(a history.Attempt, beat beat) bool {
-	told := told(a)
-	return told != 0 && beat.starved(told-history.Instant(TTL), told)
+// starved reports whether a hold was lost while its process did not get to run.
+func starved(a history.Attempt, meter stallMeter) bool {
+	over := overAt(a)
+	return over != 0 && meter.starved(over-history.Instant(TTL), over)
 }
 
-// story looks at the holder that was struck, and at who came next. Being told is
-// the end of the hold's context, whatever else the hold would have answered. Not
-// every lock has tokens, so a hold is known by its grant.
-func (st *stage) story(held, next history.Attempt) {
-	if !granted(held) || !granted(next) {
+// judgeHandover judges L2 for the holder at the moment of the fault and the holder after
+// it. A holder is notified when the hold's context ends, whatever else the hold would
+// have answered. Not every lock has tokens, so a hold is identified by its grant.
+func (tr *trial) judgeHandover(held, next history.Attempt) {
+	if !isGranted(held) || !isGranted(next) {
 		return
 	}
-	st.figure(StruckToGrant, time.Duration(next.Got-st.struck))
-	kept := held.Back != 0 && held.Back <= next.Got // it had stopped before
+	tr.figure(FaultToGrant, time.Duration(next.Got-tr.faultAt))
+	kept := held.Back != 0 && held.Back <= next.Got // it was releasing before the next grant
 	if held.Told != 0 && !held.Stopped {
-		st.figure(StruckToTold, time.Duration(held.Told-st.struck))
+		tr.figure(FaultToNotified, time.Duration(held.Told-tr.faultAt))
 	}
 	switch {
 	case kept || held.Stopped:
 	case held.Told != 0:
-		st.figure(ToldBefore, time.Duration(next.Got-held.Told))
-		late := time.Duration(held.Told - st.struck)
-		if st.kind.foul && st.lock == Ours && held.Outcome == history.Released {
-			st.violated("L2", fmt.Sprintf("client %d gave back what somebody else had ended, and was not told", held.Client))
+		tr.figure(NotifiedBefore, time.Duration(next.Got-held.Told))
+		late := time.Duration(held.Told - tr.faultAt)
+		if tr.kind.endedByOther && tr.lock == Ours && held.Outcome == history.Released {
+			tr.violated("L2", fmt.Sprintf("client %d released a hold that another client had ended, and Release reported no loss", held.Client))
 		}
-		if st.kind.foul && late > TTL {
-			st.violated("L2", fmt.Sprintf("client %d was told %s after somebody else had ended its hold", held.Client, late))
+		if tr.kind.endedByOther && late > TTL {
+			tr.violated("L2", fmt.Sprintf("client %d was notified %s after another client had ended its hold", held.Client, late))
 		}
-		if !st.kind.foul && held.Told > next.Got {
-			st.violated("L2", fmt.Sprintf("client %d was told %s after the next one held", held.Client, time.Duration(held.Told-next.Got)))
+		if !tr.kind.endedByOther && held.Told > next.Got {
+			tr.violated("L2", fmt.Sprintf("client %d was notified %s after the next grant", held.Client, time.Duration(held.Told-next.Got)))
 		}
 	default:
-		st.violated("L2", fmt.Sprintf("client %d was never told", held.Client))
+		tr.violated("L2", fmt.Sprintf("client %d was never notified", held.Client))
 	}
 }
 
-// granted says whether a request has become a hold.
-func granted(a history.Attempt) bool { return a.Got != 0 && a.Failed == "" }
+// isGranted reports whether a request returned a hold.
+func isGranted(a history.Attempt) bool { return a.Got != 0 && a.Failed == "" }
 
-// told is when a hold said that it was over, in either way; 0 if it did not.
-func told(a history.Attempt) history.Instant {
+// overAt returns when a hold first reported that it was over, as an answer or by the end
+// of its context; 0 if it did not.
+func overAt(a history.Attempt) history.Instant {
 	switch {
 	case a.Told == 0 || a.Over != 0 && a.Over < a.Told:
 		return a.Over
@@ -103,50 +105,53 @@ func told(a history.Attempt) history.Instant {
 	return a.Told
 }
 
-// returns looks at how soon a request returned whose context had ended (S6), and
-// at requests that failed without a reason of their own.
-func (st *stage) returns(a history.Attempt) {
+// judgeReturn checks that a request whose context had ended returned (S6), and measures
+// how soon. Fairlock's requests must not fail for any other reason (L1), except where the
+// service refuses sessions.
+func (tr *trial) judgeReturn(a history.Attempt) {
 	switch {
 	case a.Ends != 0 && a.Got != 0:
-		st.figure(Return, time.Duration(a.Got-a.Ends)-st.beat.stalls(a.Ends, a.Got))
+		tr.figure(Return, time.Duration(a.Got-a.Ends)-tr.meter.stalls(a.Ends, a.Got))
 	case a.Ends != 0:
-		st.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
-	case st.kind.refuses && strings.Contains(a.Failed, driver.ErrRefused.Error()):
-	case a.Failed != "" && st.lock == Ours:
-		st.violated("L1", fmt.Sprintf("client %d gave up: %s", a.Client, a.Failed))
+		tr.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
+	case tr.kind.refusesSessions && strings.Contains(a.Failed, driver.ErrRefused.Error()):
+	case a.Failed != "" && tr.lock == Ours:
+		tr.violated("L1", fmt.Sprintf("the request of client %d failed: %s", a.Client, a.Failed))
 	}
 }
 
-// spoiled is the place of the hold that somebody else has ended; 0 if nobody has.
-func (st *stage) spoiled() int64 {
-	if !st.kind.foul {
+// endedPlace returns the place of the hold that another client has ended; 0 if none.
+func (tr *trial) endedPlace() int64 {
+	if !tr.kind.endedByOther {
 		return 0
 	}
-	return st.struckHold().Place
+	return tr.faultedHold().Place
 }
 
-// judged asks the oracles. What a hold believed after somebody else had ended it
-// is left out, as is that it was told, and that it could be given back: nobody can
-// promise anything of that, and story asks what can be asked. And
-// while this process did not get to run nobody in it could be told (L2), and no
-// call could return (S6), and what is left behind may stay for longer (S5).
-// Exclusion is judged as it was seen, whatever ran.
-func judged(h *History, beat beat, grace time.Duration, foul int64, struck history.Instant) ([]history.Violation, history.Figures) {
+// judgeHistory runs the oracles. ended is the place of a hold that another client ended
+// at faultAt, 0 if none. No lock can promise anything about such a hold, so the oracles
+// do not judge what it reported after faultAt, its notification or its release;
+// judgeHandover judges what can be judged.
+//
+// While this process did not get to run, no client in it could be notified (L2) and no
+// call could return (S6), and entries may be left for longer (S5). Exclusion is judged
+// without any allowance for that.
+func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended int64, faultAt history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
 		a := &attempts[i]
-		if foul != 0 && a.Place == foul {
-			a.Held = min(a.Held, struck)
+		if ended != 0 && a.Place == ended {
+			a.Held = min(a.Held, faultAt)
 			a.Stopped = true
-			if a.Outcome == history.Released { // it was not there any more
+			if a.Outcome == history.Released { // the entry no longer existed
 				a.Outcome = history.Lost
 			}
 		}
-		a.Stopped = a.Stopped || starved(*a, beat)
+		a.Stopped = a.Stopped || starved(*a, meter)
 		if a.Ends != 0 && a.Got > a.Ends {
-			a.Ends += history.Instant(beat.stalls(a.Ends, a.Got))
+			a.Ends += history.Instant(meter.stalls(a.Ends, a.Got))
 		}
 	}
-	stalled, _ := beat.ever()
-	return consult(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace+stalled)
+	stalled, _ := meter.total()
+	return runOracles(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace+stalled)
 }

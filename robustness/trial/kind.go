@@ -9,104 +9,107 @@ import (
 	"github.com/fairlock/fairlock/fault"
 )
 
-// kind is one way to aim a fault. It is either aimed at a client, and played by
-// each stage alone, or at servers, and met by all stages of a round at once.
+// kind is one way to aim a fault. A fault is aimed either at a client, once in each trial,
+// or at servers, once for all trials of a round.
 type kind struct {
 	name string
 
-	process   bool // the holder is a process
-	four      bool // one more waits, behind the last
-	headStays bool // the head waiter holds until it is told to give back
-	foul      bool // somebody else ends the holder's hold: nobody can be told before
+	process      bool // the holder is a process
+	four         bool // a fourth participant waits, behind the last
+	headStays    bool // the head waiter holds until the script releases it
+	endedByOther bool // another client ends the holder's hold: the holder cannot be notified before
 
-	// refuses says that the service gives no new sessions meanwhile, so that who has
-	// lost one, for whatever reason, is told so instead of waiting.
-	refuses bool
+	// refusesSessions means that the service refuses new sessions during the fault. A
+	// request of a client that has lost its session, for whatever reason, then fails
+	// instead of waiting.
+	refusesSessions bool
 
-	// members says which servers the client of a player has; nil for all.
-	members func(st *stage, i int) []int
+	// members returns the members that the client of participant i may connect to; all
+	// if it is nil, or returns nil.
+	members func(tr *trial, i int) []int
 
-	// who has to be at the member that is aimed at; nil if nobody has.
-	who func(st *stage) *player
+	// atTarget returns the participant that must be connected to the targeted member;
+	// it is nil if none must be.
+	atTarget func(tr *trial) *participant
 
-	// before is what the third player and the fourth do instead of asking and
-	// waiting.
-	before func(ctx context.Context, st *stage) error
+	// before, if set, is what the third and the fourth participant do instead of only
+	// requesting the lock.
+	before func(ctx context.Context, tr *trial) error
 
-	// play is all of a client's fault.
-	play func(ctx context.Context, st *stage)
+	// run is the whole script of a fault that is aimed at a client.
+	run func(ctx context.Context, tr *trial)
 
-	// choose, strike and heal are what is done to servers; after is what each
-	// stage does while the fault lasts.
+	// choose, inject and heal are the fault that is aimed at servers; after is what each
+	// trial does while the fault lasts.
 	choose func(ctx context.Context, a *aim) error
-	strike func(ctx context.Context, a *aim, all []*stage) error
-	after  func(ctx context.Context, st *stage)
-	heal   func(ctx context.Context, a *aim, all []*stage) error
+	inject func(ctx context.Context, a *aim, all []*trial) error
+	after  func(ctx context.Context, tr *trial)
+	heal   func(ctx context.Context, a *aim, all []*trial) error
 }
 
-// server says whether the fault is aimed at servers.
-func (k *kind) server() bool { return k.strike != nil }
+// server reports whether the fault is aimed at servers.
+func (k *kind) server() bool { return k.inject != nil }
 
-// aim is what a fault is aimed at, among servers.
+// aim is the server that a fault is aimed at.
 type aim struct {
 	svc    Service
 	rng    *rand.Rand
-	member int // the one that is harmed
-	leader int // who led before
-	end    func(context.Context) error
+	member int                         // the targeted one
+	leader int                         // the leader before the fault
+	end    func(context.Context) error // ends the quota
 }
 
 func (a *aim) target() Member { return a.svc.Members()[a.member] }
 
-// others are the members beside the one that is harmed.
+// others returns all members except the targeted one.
 func (a *aim) others() []int {
 	all := []int{0, 1, 2}
 	return slices.DeleteFunc(all, func(i int) bool { return i == a.member })
 }
 
-// losing is what the kinds begin with that lose a reply.
-const losing = "lost-"
+// lostPrefix begins the names of the kinds that lose a reply.
+const lostPrefix = "lost-"
 
-// clientKinds are aimed at clients. Beside them there is one for each kind of
-// request whose reply can be lost.
+// clientKinds returns the kinds that are aimed at clients, except those that lose a reply:
+// losesReply returns one for each kind of request.
 func clientKinds() []*kind {
 	return []*kind{
-		{name: "holder-cut", headStays: true, play: cutHolder(fault.Both)},
-		{name: "holder-requests-cut", headStays: true, play: cutHolder(fault.Requests)},
-		{name: "holder-replies-cut", headStays: true, play: cutHolder(fault.Replies)},
-		{name: "holder-stopped", process: true, headStays: true, play: stopHolder},
-		{name: "waiter-cut", play: cutWaiter},
-		{name: "holder-session-ended", headStays: true, foul: true, play: endHolderSession},
-		{name: "waiter-session-ended", play: endWaiterSession},
-		{name: "holder-entry-deleted", headStays: true, foul: true, play: deleteHolderEntry},
-		{name: "waiter-entry-deleted", play: deleteWaiterEntry},
-		{name: "delayed-replies", play: delayReplies},
+		{name: "holder-cut", headStays: true, run: cutHolder(fault.Both)},
+		{name: "holder-requests-cut", headStays: true, run: cutHolder(fault.Requests)},
+		{name: "holder-replies-cut", headStays: true, run: cutHolder(fault.Replies)},
+		{name: "holder-stopped", process: true, headStays: true, run: stopHolder},
+		{name: "waiter-cut", run: cutWaiter},
+		{name: "holder-session-ended", headStays: true, endedByOther: true, run: endHolderSession},
+		{name: "waiter-session-ended", run: endWaiterSession},
+		{name: "holder-entry-deleted", headStays: true, endedByOther: true, run: deleteHolderEntry},
+		{name: "waiter-entry-deleted", run: deleteWaiterEntry},
+		{name: "delayed-replies", run: delayReplies},
 	}
 }
 
-// serverKinds are aimed at servers.
+// serverKinds returns the kinds that are aimed at servers.
 func serverKinds() []*kind {
 	return []*kind{
 		{
-			name: "head-waiters-member-cut", choose: anyMember, members: headThere,
-			who: (*stage).head, strike: cutMember, after: passOn, heal: healMember,
+			name: "head-waiters-member-cut", choose: anyMember, members: headAtTarget,
+			atTarget: (*trial).head, inject: cutMember, after: handOver, heal: healMember,
 		},
 		{
-			name: "holders-member-cut", headStays: true, choose: aFollower, members: holderThere,
-			who: (*stage).holder, strike: cutMember, after: holderWithoutLeader, heal: healMember,
+			name: "holders-member-cut", headStays: true, choose: aFollower, members: holderAtTarget,
+			atTarget: (*trial).holder, inject: cutMember, after: holderWithoutLeader, heal: healMember,
 		},
-		{name: "leader-killed", choose: theLeader, strike: killLeader, after: passOn, heal: restartMember},
-		{name: "leader-stopped", choose: theLeader, strike: stopLeader, after: passOn, heal: resumeMember},
-		{name: "leader-moved", choose: aFollower, strike: moveLeader, after: passOn},
-		{name: "compaction", strike: compact, after: goOn},
-		{name: "disk-full", choose: anyMember, strike: fillMember, after: passOn, heal: replaceMember},
-		{name: "quota", refuses: true, strike: reachQuota, after: passOn, heal: endQuota},
+		{name: "leader-killed", choose: theLeader, inject: killLeader, after: handOver, heal: restartMember},
+		{name: "leader-stopped", choose: theLeader, inject: stopLeader, after: handOver, heal: resumeMember},
+		{name: "leader-moved", choose: aFollower, inject: moveLeader, after: handOver},
+		{name: "compaction", inject: compact, after: grantRest},
+		{name: "disk-full", choose: anyMember, inject: fillMember, after: handOver, heal: replaceMember},
+		{name: "quota", refusesSessions: true, inject: reachQuota, after: handOver, heal: endQuota},
 	}
 }
 
-// Aimed are the names of all kinds of faults but those that lose a reply, which
-// depend on the requests that a service knows: those aimed at clients, and those
-// aimed at servers.
+// Aimed returns the names of the kinds of faults that are aimed at clients, and of those
+// that are aimed at servers. It leaves out those that lose a reply, which depend on the
+// requests of a service.
 func Aimed() (clients, servers []string) {
 	for _, k := range clientKinds() {
 		clients = append(clients, k.name)
@@ -119,8 +122,8 @@ func Aimed() (clients, servers []string) {
 
 // find returns the kind of that name, nil if there is none.
 func find(name string) *kind {
-	if request, ok := strings.CutPrefix(name, losing); ok {
-		return loses(request)
+	if request, ok := strings.CutPrefix(name, lostPrefix); ok {
+		return losesReply(request)
 	}
 	for _, k := range slices.Concat(clientKinds(), serverKinds()) {
 		if k.name == name {

@@ -11,267 +11,270 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// cutHolder cuts a holder off, and heals it when the next one holds, or when it
-// should have noticed for long. If only replies are cut, a session may live on
-// for as long as its owner goes on renewing it unheard.
-func cutHolder(d fault.Direction) func(context.Context, *stage) {
-	return func(ctx context.Context, st *stage) {
-		h := st.holder()
+// cutHolder cuts a holder off. It heals the cut when the next waiter holds, or long after
+// the holder should have noticed. If only replies are cut, the session may live on, because
+// its renewals still reach the service.
+func cutHolder(d fault.Direction) func(context.Context, *trial) {
+	return func(ctx context.Context, tr *trial) {
+		h := tr.holder()
 		entry := h.attempt().Entry
-		gone := st.watchesFor(ctx, entry, 3*TTL)
-		st.strike(h, func() { h.c.Cut(d) })
-		st.meets(ctx, h)
-		await(ctx, st.head().got, 3*TTL)
-		until(ctx, aftermath, h.over)
-		st.heal()
-		// What was held back reaches it now, and must not revive it.
+		gone := tr.watchEntry(ctx, entry, 3*TTL)
+		tr.inject(h, func() { h.c.Cut(d) })
+		tr.checkHeldBack(ctx, h)
+		await(ctx, tr.head().got, 3*TTL)
+		until(ctx, noticeTime, h.over)
+		tr.heal()
+		// The bytes that were held back reach the holder now, and must not make it report
+		// "held" again.
 		until(ctx, TTL, func() bool { return h.c.Traffic().Waiting == 0 })
 		until(ctx, promptly, func() bool { return h.attempt().Lied != 0 })
 		if at := <-gone; at != 0 {
-			st.figure(StruckToGone, time.Duration(at-st.struck))
+			tr.figure(FaultToGone, time.Duration(at-tr.faultAt))
 		}
-		passOn(ctx, st)
+		handOver(ctx, tr)
 	}
 }
 
-// watchesFor notes in the background when an entry leaves the line; 0 if it has
-// not in that time.
-func (st *stage) watchesFor(ctx context.Context, entry string, d time.Duration) <-chan history.Instant {
+// watchEntry watches an entry in the background, for at most d. It returns a channel that
+// receives when the entry left the queue, 0 if it did not.
+func (tr *trial) watchEntry(ctx context.Context, entry string, d time.Duration) <-chan history.Instant {
 	gone := make(chan history.Instant, 1)
-	go func() { gone <- st.leaves(ctx, entry, d) }() // ends with d
+	go func() { gone <- tr.awaitLeft(ctx, entry, d) }() // ends with d
 	return gone
 }
 
-// meets sees that a player's connections hold something back.
-func (st *stage) meets(ctx context.Context, p *player) {
-	if !steadily(ctx, p.c.Traffic) {
-		st.miss("nothing waits in the proxies of client %d", p.id)
+// checkHeldBack checks that the proxies of a participant's client hold bytes back.
+func (tr *trial) checkHeldBack(ctx context.Context, p *participant) {
+	if !heldBack(ctx, p.c.Traffic) {
+		tr.miss("nothing waits in the proxies of client %d", p.id)
 	}
 }
 
-// steady is how long bytes have to stay in a proxy to be held back, and not only
-// on their way.
-const steady = 25 * Poll
+// heldBackTime is how long bytes have to stay in a proxy to count as held back, and not as
+// in transit.
+const heldBackTime = 25 * Poll
 
-// steadily waits until bytes stay in proxies.
-func steadily(ctx context.Context, traffic func() tcpproxy.Traffic) bool {
+// heldBack waits until bytes have stayed in proxies for heldBackTime, and reports whether
+// they have.
+func heldBack(ctx context.Context, traffic func() tcpproxy.Traffic) bool {
 	var since history.Instant
-	return until(ctx, sight, func() bool {
+	return until(ctx, effectTimeout, func() bool {
 		now := Now()
 		if traffic().Waiting == 0 {
 			since = 0
 		} else if since == 0 {
 			since = now
 		}
-		return since != 0 && time.Duration(now-since) >= steady
+		return since != 0 && time.Duration(now-since) >= heldBackTime
 	})
 }
 
-// stopHolder stops the process that holds until the next one does, and for a
-// little longer.
-func stopHolder(ctx context.Context, st *stage) {
-	st.struck = Now()
-	if err := st.process.Pause(); err != nil {
-		st.miss("%v", err)
+// stopHolder stops the holder's process until the next waiter holds.
+func stopHolder(ctx context.Context, tr *trial) {
+	tr.faultAt = Now()
+	if err := tr.process.Pause(); err != nil {
+		tr.miss("%v", err)
 		return
 	}
-	st.granted(ctx, st.head(), st.struck)
-	if err := st.process.Resume(); err != nil {
-		st.miss("%v", err)
+	tr.awaitGrant(ctx, tr.head(), tr.faultAt)
+	if err := tr.process.Resume(); err != nil {
+		tr.miss("%v", err)
 		return
 	}
-	st.visit.write() // it had looked whether it holds, and was stopped
-	err := untilSeen(ctx, aftermath, func(ctx context.Context) (bool, error) {
-		a, err := st.process.Report(ctx)
+	tr.access.write() // as if the process had checked its hold and been stopped before this write
+	err := untilSeen(ctx, noticeTime, func(ctx context.Context) (bool, error) {
+		a, err := tr.process.Report(ctx)
 		return a.Over != 0, err
 	})
 	if err != nil && ctx.Err() != nil {
-		st.miss("%v", err)
+		tr.miss("%v", err)
 	}
-	goOn(ctx, st)
+	grantRest(ctx, tr)
 }
 
-// goOn is what follows when the holder is out of the way.
-func goOn(ctx context.Context, st *stage) {
-	if st.freed == 0 {
-		st.freed = Now()
+// grantRest waits until each waiter has held and released, one after another, once the
+// holder has released or lost its hold.
+func grantRest(ctx context.Context, tr *trial) {
+	if tr.releasedAt == 0 {
+		tr.releasedAt = Now()
 	}
-	since := st.freed
-	for _, p := range st.players[1:] {
-		st.granted(ctx, p, since)
+	since := tr.releasedAt
+	for _, p := range tr.participants[1:] {
+		tr.awaitGrant(ctx, p, since)
 		if p.keep < 0 {
-			p.let()
+			p.release()
 		}
-		await(ctx, p.gone, max(p.keep, 0)+givingBack)
+		await(ctx, p.done, max(p.keep, 0)+releaseTimeout)
 		since = max(since, Now())
 	}
 }
 
-// cutWaiter cuts the head waiter off, and ends its context. Those behind it wait
-// for its session to expire, and not for longer.
-func cutWaiter(ctx context.Context, st *stage) {
-	p := st.head()
-	st.strike(p, func() { p.c.Cut(fault.Both) })
-	st.meets(ctx, p)
+// cutWaiter cuts the head waiter off, and ends its context. The waiters behind it wait
+// until its session expires, and no longer.
+func cutWaiter(ctx context.Context, tr *trial) {
+	p := tr.head()
+	tr.inject(p, func() { p.c.Cut(fault.Both) })
+	tr.checkHeldBack(ctx, p)
 	if p.returned() {
-		st.miss("the waiter returned before its context ended")
+		tr.miss("the waiter returned before its context ended")
 	}
 	p.end()
-	st.release()
+	tr.releaseHolder()
 	await(ctx, p.got, 2*TTL)
-	for _, q := range st.players[2:] {
-		st.granted(ctx, q, st.freed)
+	for _, q := range tr.participants[2:] {
+		tr.awaitGrant(ctx, q, tr.releasedAt)
 	}
-	st.heal()
+	tr.heal()
 }
 
 // endHolderSession ends the holder's session as an operator would.
-func endHolderSession(ctx context.Context, st *stage) {
-	h := st.holder()
-	st.ends(ctx, h, 0, func(string) error { return st.svc.EndSession(ctx, h.c.Session()) })
-	st.fouled(ctx)
+func endHolderSession(ctx context.Context, tr *trial) {
+	h := tr.holder()
+	tr.endEntry(ctx, h, 0, func(string) error { return tr.svc.EndSession(ctx, h.c.Session()) })
+	tr.afterEndedHold(ctx)
 }
 
 // deleteHolderEntry deletes the holder's entry.
-func deleteHolderEntry(ctx context.Context, st *stage) {
-	st.ends(ctx, st.holder(), 0, func(entry string) error { return st.svc.Delete(ctx, entry) })
-	st.fouled(ctx)
+func deleteHolderEntry(ctx context.Context, tr *trial) {
+	tr.endEntry(ctx, tr.holder(), 0, func(entry string) error { return tr.svc.Delete(ctx, entry) })
+	tr.afterEndedHold(ctx)
 }
 
-// fouled is what follows when somebody else has ended the holder's hold.
-func (st *stage) fouled(ctx context.Context) {
-	st.granted(ctx, st.head(), st.struck)
-	until(ctx, TTL, st.holder().over)
-	passOn(ctx, st)
+// afterEndedHold is the rest of a script in which another client ended the holder's hold.
+func (tr *trial) afterEndedHold(ctx context.Context) {
+	tr.awaitGrant(ctx, tr.head(), tr.faultAt)
+	until(ctx, TTL, tr.holder().over)
+	handOver(ctx, tr)
 }
 
 // endWaiterSession ends the head waiter's session.
-func endWaiterSession(ctx context.Context, st *stage) {
-	p := st.head()
-	st.ends(ctx, p, 1, func(string) error { return st.svc.EndSession(ctx, p.c.Session()) })
-	passOn(ctx, st)
+func endWaiterSession(ctx context.Context, tr *trial) {
+	p := tr.head()
+	tr.endEntry(ctx, p, 1, func(string) error { return tr.svc.EndSession(ctx, p.c.Session()) })
+	handOver(ctx, tr)
 }
 
 // deleteWaiterEntry deletes the head waiter's entry.
-func deleteWaiterEntry(ctx context.Context, st *stage) {
-	st.ends(ctx, st.head(), 1, func(entry string) error { return st.svc.Delete(ctx, entry) })
-	passOn(ctx, st)
+func deleteWaiterEntry(ctx context.Context, tr *trial) {
+	tr.endEntry(ctx, tr.head(), 1, func(entry string) error { return tr.svc.Delete(ctx, entry) })
+	handOver(ctx, tr)
 }
 
-// ends strikes at p's entry, which is number i in line, and sees that it has gone.
-func (st *stage) ends(ctx context.Context, p *player, i int, f func(entry string) error) {
-	before, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+// endEntry ends p's entry, which has index i in the queue, by calling f, and checks that
+// the entry has left the queue.
+func (tr *trial) endEntry(ctx context.Context, p *participant, i int, f func(entry string) error) {
+	before, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
 	if err != nil || len(before) <= i {
-		st.miss("number %d was not in line: %v", i, err)
+		tr.miss("there was no entry number %d: %v", i, err)
 		return
 	}
-	st.strike(p, func() { err = f(before[i]) })
+	tr.inject(p, func() { err = f(before[i]) })
 	if err == nil {
-		err = st.leavesAtOnce(ctx, i, before)
+		err = tr.leavesAtOnce(ctx, i, before)
 	}
 	if err != nil {
-		st.miss("entry %q: %v", before[i], err)
+		tr.miss("entry %q: %v", before[i], err)
 	}
 }
 
-// leavesAtOnce sees that number i of those that were in line has gone when whoever
-// ended it says so. One that goes later has gone by itself, as on a crowded machine
-// sessions do. A look that was begun in time counts, however long it takes.
-func (st *stage) leavesAtOnce(ctx context.Context, i int, before []string) error {
+// leavesAtOnce checks that the entry before[i] leaves the queue at once, after the request that
+// ended it has returned. An entry that leaves later has another reason: its session expired, as
+// happens on a busy machine. A read that began in time counts, however long it takes.
+func (tr *trial) leavesAtOnce(ctx context.Context, i int, before []string) error {
 	since, stays := Now(), false
-	err := untilSeen(ctx, sight, func(ctx context.Context) (bool, error) {
+	err := untilSeen(ctx, effectTimeout, func(ctx context.Context) (bool, error) {
 		began := Now()
-		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
+		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
 		if err != nil {
 			return false, err
 		}
-		// Who joins again may have the name again, at the end: behind all others, or
-		// in its old place, if they have held meanwhile and gone.
-		there := len(line) >= len(before) && line[i] == before[i]
-		stays = there && time.Duration(began-since) > promptly+st.beat.stalls(since, began)
+		// A client that joins again may get the same name, at the end of the queue. If the
+		// entries behind it have left meanwhile, that is its old index.
+		there := len(entries) >= len(before) && entries[i] == before[i]
+		stays = there && time.Duration(began-since) > promptly+tr.meter.stalls(since, began)
 		return stays || !there, nil
 	})
 	if stays {
-		return errors.New("it was ended, and is still there")
+		return errors.New("it was ended, and still exists")
 	}
 	return err
 }
 
-// bearable is how late replies may be for a session to be opened and kept: the
-// first renewal has to be answered before the time has passed that the grant of a
-// lease has left, both counted from when they were sent. With a TTL of 2 s and a
-// margin of 1 s that is half a second.
-const bearable = 350 * time.Millisecond
+// bearableDelay is how late replies may be so that a session can be opened and kept. The
+// first renewal has to be answered within the trust window, which begins when the request for
+// the lease is sent. The replies to both requests are late, so with a TTL of 2 s and a margin
+// of 1 s each may be at most half a second late.
+const bearableDelay = 350 * time.Millisecond
 
-// delayReplies lets all replies to everybody come late. If that cannot be borne
-// for long, sessions are lost over and over, and nothing is promised but that
-// those who hold are told, until it is over.
-func delayReplies(ctx context.Context, st *stage) {
-	d := 100*time.Millisecond + time.Duration(st.rng.Int64N(int64(600*time.Millisecond)))
-	for _, p := range st.players {
-		st.strike(p, func() { p.c.Delay(d) })
+// delayReplies makes all replies to all clients late. With a delay above bearableDelay,
+// sessions are lost again and again. Until the delay ends, the only promise is then that
+// holders are notified.
+func delayReplies(ctx context.Context, tr *trial) {
+	d := 100*time.Millisecond + time.Duration(tr.rng.Int64N(int64(600*time.Millisecond)))
+	for _, p := range tr.participants {
+		tr.inject(p, func() { p.c.Delay(d) })
 	}
-	for _, p := range st.players {
-		if st.meets(ctx, p); !st.Hit() {
+	for _, p := range tr.participants {
+		if tr.checkHeldBack(ctx, p); !tr.Hit() {
 			break
 		}
 	}
-	st.release()
-	if d > bearable {
-		await(ctx, st.last().gone, 2*TTL)
-		st.heal()
-		st.freed = Now()
+	tr.releaseHolder()
+	if d > bearableDelay {
+		await(ctx, tr.last().done, 2*TTL)
+		tr.heal()
+		tr.releasedAt = Now()
 	}
-	goOn(ctx, st)
+	grantRest(ctx, tr)
 }
 
-// loses is the kind that loses the reply to a kind of request. It is aimed at one
-// who asks while another holds and a second waits, who then holds itself, before
-// a fourth: so whatever it sends in its life is sent with others in line. In
-// every other trial its context ends at that moment, if it still waits.
-func loses(request string) *kind {
+// losesReply returns the kind that loses the reply to a kind of request. It is aimed at the
+// third participant, which waits behind a holder and a waiter, and later holds before a
+// fourth participant. So others are in the queue whenever it sends a request. In every
+// other trial its context ends when the reply is lost, if it still waits.
+func losesReply(request string) *kind {
 	return &kind{
-		name: losing + request, four: true,
-		before: func(ctx context.Context, st *stage) error { return st.askAndLose(ctx, request) },
-		play: func(ctx context.Context, st *stage) {
-			passOn(ctx, st)
-			await(ctx, st.last().gone, patience)
-			if !st.lost() {
-				st.miss("no reply to %q was lost", request)
+		name: lostPrefix + request, four: true,
+		before: func(ctx context.Context, tr *trial) error { return tr.requestAndLose(ctx, request) },
+		run: func(ctx context.Context, tr *trial) {
+			handOver(ctx, tr)
+			await(ctx, tr.last().done, timeout)
+			if !tr.lost() {
+				tr.miss("no reply to %q was lost", request)
 			}
 		},
 	}
 }
 
-// askAndLose has the third and the fourth player ask.
-func (st *stage) askAndLose(ctx context.Context, request string) error {
-	p := st.last()
+// requestAndLose has the third and the fourth participant request the lock.
+func (tr *trial) requestAndLose(ctx context.Context, request string) error {
+	p := tr.last()
 	p.keep = TTL / 2 // so that it renews
-	st.strike(p, func() { st.lost = p.c.Lose(request) })
+	tr.inject(p, func() { tr.lost = p.c.Lose(request) })
 	p.start()
-	err := untilSeen(ctx, patience, func(ctx context.Context) (bool, error) {
-		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
-		return st.lost() || p.returned() || len(line) > 2 || st.ready() != nil, err
+	err := untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
+		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
+		return tr.lost() || p.returned() || len(entries) > 2 || tr.checkReady() != nil, err
 	})
-	if err = errors.Join(err, st.ready()); err != nil {
+	if err = errors.Join(err, tr.checkReady()); err != nil {
 		return err
 	}
-	// What it sends as it begins to wait it sends by now.
-	until(ctx, TTL/4, st.lost)
+	// By then it has sent what it sends when it begins to wait.
+	until(ctx, TTL/4, tr.lost)
 	n := 4
-	if st.lost() && st.n%2 == 1 {
+	if tr.lost() && tr.n%2 == 1 {
 		p.end()
 		await(ctx, p.got, TTL)
 	}
 	if p.returned() {
 		n = 3
 	}
-	behind := st.players[3]
+	behind := tr.participants[3]
 	behind.start()
-	return untilSeen(ctx, patience, func(ctx context.Context) (bool, error) {
-		line, err := st.svc.Entries(ctx, st.lock, st.line.Name)
-		if err == nil && st.ready() == nil && len(line) < n {
-			err = fmt.Errorf("%d in line, want %d", len(line), n)
+	return untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
+		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
+		if err == nil && tr.checkReady() == nil && len(entries) < n {
+			err = fmt.Errorf("%d entries in the queue, want %d", len(entries), n)
 		}
 		return err == nil, err
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/fault"
 )
 
-// anyMember aims at any.
+// anyMember aims at a random member.
 func anyMember(ctx context.Context, a *aim) (err error) {
 	a.member = a.rng.IntN(len(a.svc.Members()))
 	a.leader, err = a.svc.Leader(ctx)
@@ -24,7 +24,7 @@ func theLeader(ctx context.Context, a *aim) (err error) {
 	return err
 }
 
-// aFollower aims at one of the others.
+// aFollower aims at a random member that does not lead.
 func aFollower(ctx context.Context, a *aim) (err error) {
 	a.leader, err = a.svc.Leader(ctx)
 	n := len(a.svc.Members())
@@ -32,148 +32,148 @@ func aFollower(ctx context.Context, a *aim) (err error) {
 	return err
 }
 
-// headThere has the head waiter begin at the member that is aimed at, and the
-// holder at the others.
-func headThere(st *stage, i int) []int {
+// headAtTarget connects the head waiter to the targeted member, and the holder to the
+// others.
+func headAtTarget(tr *trial, i int) []int {
 	switch i {
 	case 0:
-		return st.aim.others()
+		return tr.aim.others()
 	case 1:
-		return append([]int{st.aim.member}, st.aim.others()...)
+		return append([]int{tr.aim.member}, tr.aim.others()...)
 	}
 	return nil
 }
 
-// holderThere has the holder begin at the member that is aimed at; in every other
-// trial it has no other one.
-func holderThere(st *stage, i int) []int {
+// holderAtTarget connects the holder to the targeted member. In every other trial the
+// holder cannot connect to any other.
+func holderAtTarget(tr *trial, i int) []int {
 	switch {
 	case i > 0:
-		return st.aim.others()
-	case st.n%2 == 1:
-		return []int{st.aim.member}
+		return tr.aim.others()
+	case tr.n%2 == 1:
+		return []int{tr.aim.member}
 	}
-	return append([]int{st.aim.member}, st.aim.others()...)
+	return append([]int{tr.aim.member}, tr.aim.others()...)
 }
 
 // cutMember cuts a member off from the others.
-func cutMember(ctx context.Context, a *aim, all []*stage) error {
-	for _, st := range all {
-		st.strike(st.kind.who(st), a.target().CutPeers)
+func cutMember(ctx context.Context, a *aim, all []*trial) error {
+	for _, tr := range all {
+		tr.inject(tr.kind.atTarget(tr), a.target().CutPeers)
 	}
-	if !steadily(ctx, a.target().Traffic) {
+	if !heldBack(ctx, a.target().Traffic) {
 		return errors.New("nothing waits between the member and the others")
 	}
 	return nil
 }
 
-func healMember(_ context.Context, a *aim, _ []*stage) error {
+func healMember(_ context.Context, a *aim, _ []*trial) error {
 	a.target().HealPeers()
 	return nil
 }
 
-// holderWithoutLeader is what follows when the holder's member has no leader: it
-// is told, or finds another member.
-func holderWithoutLeader(ctx context.Context, st *stage) {
-	if await(ctx, st.head().got, 2*TTL) {
-		until(ctx, aftermath, st.holder().over)
+// holderWithoutLeader is the rest of a script in which the holder's member has no leader.
+// The holder is notified, or connects to another member.
+func holderWithoutLeader(ctx context.Context, tr *trial) {
+	if await(ctx, tr.head().got, 2*TTL) {
+		until(ctx, noticeTime, tr.holder().over)
 	}
-	passOn(ctx, st)
+	handOver(ctx, tr)
 }
 
-// another waits until somebody else leads.
-func another(ctx context.Context, a *aim) error {
-	return untilSeen(ctx, patience, func(ctx context.Context) (bool, error) {
+// awaitOtherLeader waits until another member leads.
+func awaitOtherLeader(ctx context.Context, a *aim) error {
+	return untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
 		now, err := a.svc.Leader(ctx)
 		return err == nil && now != a.leader, err
 	})
 }
 
-func killLeader(ctx context.Context, a *aim, all []*stage) error {
-	strikeAll(all)
+func killLeader(ctx context.Context, a *aim, all []*trial) error {
+	markFault(all)
 	if err := a.target().Kill(); err != nil {
 		return err
 	}
 	if a.target().Running() {
-		return errors.New("the leader is still there")
+		return errors.New("the leader still runs")
 	}
-	return another(ctx, a)
+	return awaitOtherLeader(ctx, a)
 }
 
-func restartMember(ctx context.Context, a *aim, _ []*stage) error { return a.target().Restart(ctx) }
+func restartMember(ctx context.Context, a *aim, _ []*trial) error { return a.target().Restart(ctx) }
 
-func stopLeader(ctx context.Context, a *aim, all []*stage) error {
-	strikeAll(all)
+func stopLeader(ctx context.Context, a *aim, all []*trial) error {
+	markFault(all)
 	if err := a.target().Pause(); err != nil {
 		return err
 	}
-	return another(ctx, a)
+	return awaitOtherLeader(ctx, a)
 }
 
-func resumeMember(_ context.Context, a *aim, _ []*stage) error { return a.target().Resume() }
+func resumeMember(_ context.Context, a *aim, _ []*trial) error { return a.target().Resume() }
 
-func moveLeader(ctx context.Context, a *aim, all []*stage) error {
-	strikeAll(all)
+func moveLeader(ctx context.Context, a *aim, all []*trial) error {
+	markFault(all)
 	if err := a.svc.MoveLeader(ctx, a.member); err != nil {
 		return err
 	}
-	return another(ctx, a)
+	return awaitOtherLeader(ctx, a)
 }
 
-// compact has every head waiter's connections broken, the holder give back
-// meanwhile, and the service forget that. Who comes back cannot be told any more.
-func compact(ctx context.Context, a *aim, all []*stage) error {
+// compact breaks every head waiter's connections, has the holder release meanwhile, and
+// has the service remove the revision of that release. When the waiter connects again, the
+// service cannot send it that event.
+func compact(ctx context.Context, a *aim, all []*trial) error {
 	var g errgroup.Group
-	for _, st := range all {
+	for _, tr := range all {
 		g.Go(func() error {
-			p := st.head()
+			p := tr.head()
 			before := p.c.Traffic().Connections
-			st.strike(p, func() { p.c.Cut(fault.Both) })
+			tr.inject(p, func() { p.c.Cut(fault.Both) })
 			p.c.Reset()
-			if !until(ctx, sight, func() bool { return p.c.Traffic().Connections > before }) {
-				st.miss("client %d made no new connections", p.id)
+			if !until(ctx, effectTimeout, func() bool { return p.c.Traffic().Connections > before }) {
+				tr.miss("client %d made no new connections", p.id)
 			}
-			st.release()
-			if !await(ctx, st.holder().gone, sight) {
-				st.miss("the holder did not give back in time")
+			tr.releaseHolder()
+			if !await(ctx, tr.holder().done, effectTimeout) {
+				tr.miss("the holder did not release in time")
 			}
 			return nil
 		})
 	}
-	_ = g.Wait() // what is missed is noted
+	_ = g.Wait() // the trials note what fails
 	err := a.svc.Compact(ctx)
-	for _, st := range all {
-		st.heal()
-		st.freed = Now()
+	for _, tr := range all {
+		tr.heal()
+		tr.releasedAt = Now()
 	}
 	return err
 }
 
-// fillMember lets a member's disk be full. The next thing that is written, a
-// release, shows what comes of that.
-func fillMember(_ context.Context, a *aim, all []*stage) error {
-	strikeAll(all)
+// fillMember fills a member's disk. The next write, a release, shows the effect.
+func fillMember(_ context.Context, a *aim, all []*trial) error {
+	markFault(all)
 	return a.target().Fill()
 }
 
-// replaceMember sees that the full disk was noticed, and starts the member anew
-// with an empty one. The store may take it for the end, or go on without.
-func replaceMember(ctx context.Context, a *aim, all []*stage) error {
-	if !until(ctx, sight, func() bool { return !a.target().Running() }) {
-		for _, st := range all {
-			st.miss("the member with the full disk runs on")
+// replaceMember checks that the member noticed its full disk, and restarts it with a disk
+// that takes writes. When its disk is full, a member ends, or stays and does not serve.
+func replaceMember(ctx context.Context, a *aim, all []*trial) error {
+	if !until(ctx, effectTimeout, func() bool { return !a.target().Running() }) {
+		for _, tr := range all {
+			tr.miss("the member with the full disk still serves")
 		}
 	}
 	return a.target().Restart(ctx)
 }
 
-func reachQuota(ctx context.Context, a *aim, all []*stage) (err error) {
-	strikeAll(all)
+func reachQuota(ctx context.Context, a *aim, all []*trial) (err error) {
+	markFault(all)
 	a.end, err = a.svc.Quota(ctx)
 	return err
 }
 
-func endQuota(ctx context.Context, a *aim, _ []*stage) error {
+func endQuota(ctx context.Context, a *aim, _ []*trial) error {
 	if a.end == nil {
 		return nil
 	}
@@ -183,9 +183,9 @@ func endQuota(ctx context.Context, a *aim, _ []*stage) error {
 	return nil
 }
 
-// strikeAll notes that all are struck now.
-func strikeAll(all []*stage) {
-	for _, st := range all {
-		st.strike(nil, func() {})
+// markFault notes in all trials that the fault is injected now.
+func markFault(all []*trial) {
+	for _, tr := range all {
+		tr.inject(nil, func() {})
 	}
 }

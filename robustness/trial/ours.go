@@ -13,20 +13,20 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// AcquireOurs asks a Session of Fairlock's for a lock, on either service, as
-// Client.Acquire says.
+// AcquireOurs acquires a lock of Fairlock with a Session on either service, as described
+// at Client.Acquire.
 //
 //nolint:contextcheck // a hold has a context of its own
-func AcquireOurs(ctx context.Context, s *session.Session, line history.Queue, ask Ask) (Hold, error) {
-	if outer, ok := ask.Within.(ourHold); ok {
-		// Like a user's inside of the hold: it ends with the request, and with the
-		// hold, for it would be no request inside of it after that.
+func AcquireOurs(ctx context.Context, s *session.Session, queue history.Queue, req Request) (Hold, error) {
+	if outer, ok := req.Within.(ourHold); ok {
+		// Like the context of a user inside the hold. It ends with the request and with
+		// the hold, because after that the request would not be inside the hold.
 		inside, cancel := context.WithCancel(outer.Hold.Context())
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
 		ctx = inside
 	}
-	h, err := lock(ctx, s, line, ask)
+	h, err := lock(ctx, s, queue, req)
 	switch {
 	case errors.Is(err, session.ErrClosed):
 		return nil, fmt.Errorf("%w: %w", ErrUseless, err)
@@ -38,45 +38,45 @@ func AcquireOurs(ctx context.Context, s *session.Session, line history.Queue, as
 	return ourHold{h}, nil
 }
 
-func lock(ctx context.Context, s *session.Session, line history.Queue, ask Ask) (*session.Hold, error) {
-	switch line.Recipe {
+func lock(ctx context.Context, s *session.Session, queue history.Queue, req Request) (*session.Hold, error) {
+	switch queue.Recipe {
 	case history.Mutex:
-		return mutex.New(s, line.Name).Lock(ctx)
+		return mutex.New(s, queue.Name).Lock(ctx)
 	case history.Reentrant:
-		return mutex.NewWith(s, line.Name, mutex.Options{Reentrant: true}).Lock(ctx)
+		return mutex.NewWith(s, queue.Name, mutex.Options{Reentrant: true}).Lock(ctx)
 	case history.ReadWrite:
-		rw := rwlock.New(s, line.Name)
-		if ask.Shared {
+		rw := rwlock.New(s, queue.Name)
+		if req.Shared {
 			return rw.RLock(ctx)
 		}
 		return rw.Lock(ctx)
 	case history.Semaphore:
-		return semaphore.New(s, line.Name, line.Limit).Acquire(ctx, ask.Weight)
+		return semaphore.New(s, queue.Name, queue.Limit).Acquire(ctx, req.Weight)
 	}
-	return nil, fmt.Errorf("trial: there is no recipe %q", line.Recipe)
+	return nil, fmt.Errorf("trial: there is no recipe %q", queue.Recipe)
 }
 
-// ourHold is a hold of Fairlock's.
+// ourHold is a hold of Fairlock.
 type ourHold struct{ *session.Hold }
 
 // Token implements Hold.
 func (h ourHold) Token() int64 { return int64(h.Hold.Token()) }
 
-// Place implements Hold: what made the entry is its token, on either service, and
-// stays that of the writer that a reader was.
+// Place implements Hold. On both services the token is the revision or zxid that created
+// the entry. A writer that becomes a reader keeps it.
 func (h ourHold) Place() int64 { return h.Token() }
 
 // Entry implements Hold.
 func (h ourHold) Entry() string { return recipetest.Refs(h.Hold)[0].Key }
 
-// Held implements Hold. That the context is live is not asked beside: if one of
-// the two said that it is over and the other did not, that would be hidden.
+// Held implements Hold. It does not check the context too: that would hide a hold whose
+// context has ended and whose Remaining has not, or the reverse.
 func (h ourHold) Held() bool { return h.Remaining() > 0 }
 
-// Told implements Hold.
-func (h ourHold) Told() <-chan struct{} { return h.Context().Done() }
+// Done implements Hold.
+func (h ourHold) Done() <-chan struct{} { return h.Context().Done() }
 
-// Release implements Hold. Unlock is bounded by its own clock.
+// Release implements Hold. Unlock bounds itself.
 func (h ourHold) Release(context.Context) (history.Outcome, error) {
 	switch err := h.Unlock(); {
 	case err == nil:

@@ -14,16 +14,16 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestARequestInsideOfAHoldSharesItWhileItLasts(t *testing.T) {
+func TestNestedRequestSharesTheHoldWhileItLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := membackend.New().Open(t.Context(), &session.Options{TTL: trial.TTL})
 		require.NoError(t, err)
 		defer s.Close()
-		line := history.Queue{Recipe: history.Reentrant, Name: "n"}
-		outer, err := trial.AcquireOurs(t.Context(), s, line, trial.Ask{})
+		queue := history.Queue{Recipe: history.Reentrant, Name: "n"}
+		outer, err := trial.AcquireOurs(t.Context(), s, queue, trial.Request{})
 		require.NoError(t, err)
 
-		inner, err := trial.AcquireOurs(t.Context(), s, line, trial.Ask{Within: outer})
+		inner, err := trial.AcquireOurs(t.Context(), s, queue, trial.Request{Within: outer})
 		require.NoError(t, err)
 
 		assert.Equal(t, outer.Token(), inner.Token())
@@ -34,18 +34,18 @@ func TestARequestInsideOfAHoldSharesItWhileItLasts(t *testing.T) {
 			assert.Equal(t, history.Released, outcome)
 			assert.False(t, h.Held())
 		}
-		_, err = trial.AcquireOurs(t.Context(), s, line, trial.Ask{Within: outer})
-		require.ErrorIs(t, err, context.Canceled, "it is inside of nothing any more")
+		_, err = trial.AcquireOurs(t.Context(), s, queue, trial.Request{Within: outer})
+		require.ErrorIs(t, err, context.Canceled, "the outer hold is released")
 	})
 }
 
-func TestAClosedSessionIsOfNoUse(t *testing.T) {
+func TestClosedSessionIsUseless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := membackend.New().Open(t.Context(), &session.Options{TTL: trial.TTL})
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 
-		_, err = trial.AcquireOurs(t.Context(), s, history.Queue{Recipe: history.Mutex, Name: "n"}, trial.Ask{})
+		_, err = trial.AcquireOurs(t.Context(), s, history.Queue{Recipe: history.Mutex, Name: "n"}, trial.Request{})
 
 		assert.ErrorIs(t, err, trial.ErrUseless)
 	})

@@ -15,33 +15,34 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// childEnv makes this program a client process; its value is a job.
+// childEnv is the variable that makes this program a client process. Its value is a job.
 const childEnv = "FAIRLOCK_ROBUSTNESS_CHILD"
 
-// job is what a client process is to do: hold a line until it is told to stop.
+// job is the task of a client process: to hold a lock until it gets the stop command.
 type job struct {
 	Service string
 	Line    history.Queue
 	Client  json.RawMessage // for the Opener
 }
 
-// Opener makes the client of a process, of what Spawn was given for it.
+// Opener opens the client of a client process. arg is the client argument of Spawn.
 type Opener func(ctx context.Context, arg json.RawMessage) (Client, error)
 
-// The commands that a client process takes, each answered by the record so far.
+// The commands of a client process. It answers each with its record so far.
 const (
 	cmdReport = "report"
 	cmdStop   = "stop"
 )
 
-// answer is what it says, first when it holds.
+// answer is what a client process writes: when it holds, and after each command.
 type answer struct {
 	Attempt history.Attempt
 	Err     string
 }
 
-// Child does the job that this process was started for by Spawn. It returns an
-// exit code; false if this is no such process. Call it first in main and TestMain.
+// Child runs the job for which Spawn started this process, and returns an exit code.
+// isChild is false if Spawn did not start this process. Call Child first in main and
+// TestMain.
 func Child(services map[string]Opener) (code int, isChild bool) {
 	arg := os.Getenv(childEnv)
 	if arg == "" {
@@ -63,129 +64,128 @@ func (j job) run(open Opener, in io.Reader, out io.Writer) error {
 	if open == nil {
 		return fmt.Errorf("trial: child: no service %q", j.Service)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), childPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), childTimeout)
 	defer cancel()
 	c, err := open(ctx, j.Client)
 	if err != nil {
 		return err
 	}
-	says := json.NewEncoder(out)
-	b, err := acquire(ctx, c, j.Line, Ask{Weight: 1}, history.Attempt{})
+	enc := json.NewEncoder(out)
+	m, err := acquire(ctx, c, j.Line, Request{Weight: 1}, history.Attempt{})
 	if err != nil {
-		return errors.Join(err, says.Encode(answer{Err: err.Error()}), c.Close())
+		return errors.Join(err, enc.Encode(answer{Err: err.Error()}), c.Close())
 	}
-	if err := says.Encode(answer{Attempt: b.Attempt()}); err != nil {
+	if err := enc.Encode(answer{Attempt: m.Attempt()}); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	for lines := bufio.NewScanner(in); lines.Scan() && err == nil; {
 		if lines.Text() == cmdStop {
-			return errors.Join(says.Encode(answer{Attempt: b.Release(ctx)}), c.Close())
+			return errors.Join(enc.Encode(answer{Attempt: m.Release(ctx)}), c.Close())
 		}
-		err = says.Encode(answer{Attempt: b.Attempt()})
+		err = enc.Encode(answer{Attempt: m.Attempt()})
 	}
-	b.Leave() // the parent is gone
+	m.Leave() // the parent process has ended
 	return errors.Join(err, c.Close())
 }
 
-// acquire asks for a lock, and believes in what comes of it. The record of one
-// that came to nothing is in the error's place, see failed.
-func acquire(ctx context.Context, c Client, line history.Queue, ask Ask, a history.Attempt) (*Belief, error) {
-	a.Line, a.Shared, a.Weight, a.Nested = line.Name, ask.Shared, ask.Weight, ask.Within != nil
+// acquire acquires a lock and starts a Monitor for the hold. If that fails, the error is
+// a *failedAttempt with the record.
+func acquire(ctx context.Context, c Client, queue history.Queue, req Request, a history.Attempt) (*Monitor, error) {
+	a.Line, a.Shared, a.Weight, a.Nested = queue.Name, req.Shared, req.Weight, req.Within != nil
 	a.Asked = Now()
-	h, err := c.Acquire(ctx, line, ask)
+	h, err := c.Acquire(ctx, queue, req)
 	a.Got = Now()
 	if err != nil {
-		return nil, &failed{a: a, err: err}
+		return nil, &failedAttempt{a: a, err: err}
 	}
 	a.Token, a.Place, a.Entry = h.Token(), h.Place(), h.Entry()
-	return Believe(h, a), nil
+	return StartMonitor(h, a), nil
 }
 
-// failed is an attempt that came to nothing.
-type failed struct {
+// failedAttempt is the error of an attempt that got no hold.
+type failedAttempt struct {
 	a   history.Attempt
 	err error
 }
 
-func (f *failed) Error() string { return f.err.Error() }
-func (f *failed) Unwrap() error { return f.err }
+func (f *failedAttempt) Error() string { return f.err.Error() }
+func (f *failedAttempt) Unwrap() error { return f.err }
 
-const childPatience = 10 * time.Minute // longer than any trial
+const childTimeout = 10 * time.Minute // longer than any trial
 
-// Spawn starts this program again as a client process, and returns when that
-// holds the line. The program's main must have called Child. Client is what the
-// service's Opener there is given, as JSON.
-func Spawn(ctx context.Context, service string, line history.Queue, client any) (*Process, error) {
+// Spawn starts this program again as a client process, and returns when that process
+// holds the lock. The program's main must call Child. client is passed, as JSON, to the
+// service's Opener in that process.
+func Spawn(ctx context.Context, service string, queue history.Queue, client any) (*Process, error) {
 	arg, err := json.Marshal(client)
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
-	text, err := json.Marshal(job{Service: service, Line: line, Client: arg})
+	text, err := json.Marshal(job{Service: service, Line: queue, Client: arg})
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
-	// It outlives the call; Stop or Halt ends it, and so does the end of its input.
+	// The process outlives the call. Stop, Halt or the end of its input ends it.
 	cmd, err := process.Self(context.WithoutCancel(ctx), childEnv, string(text))
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
 	p := process.StartPiped(cmd)
 	c := &Process{Process: p, out: json.NewDecoder(p)}
-	if _, err := c.hear(ctx); err != nil {
+	if _, err := c.readAnswer(ctx); err != nil {
 		c.Halt()
 		return nil, fmt.Errorf("trial: start a client: %w: %w", err, c.Err())
 	}
 	return c, nil
 }
 
-// Process is a client in another process. It holds, believes, and asks itself all
-// the time whether it still does.
+// Process is a client in another process. It holds a lock, and polls its hold there.
 type Process struct {
 	*process.Process
 	out *json.Decoder
 	mu  sync.Mutex // one command at a time
 }
 
-// hear waits for one answer. If ctx ends first, the process is of no use any more
-// but to be killed: the answer would be taken for that to the next command.
-func (c *Process) hear(ctx context.Context) (history.Attempt, error) {
-	type heard struct {
+// readAnswer waits for one answer. If ctx ends first, the caller can only kill the
+// process, because the late answer would be read as the answer to the next command.
+func (c *Process) readAnswer(ctx context.Context) (history.Attempt, error) {
+	type result struct {
 		answer
 		err error
 	}
-	answers := make(chan heard, 1)
+	answers := make(chan result, 1)
 	go func() { // ends with the answer, or with the process
-		var h heard
-		h.err = c.out.Decode(&h.answer)
-		answers <- h
+		var r result
+		r.err = c.out.Decode(&r.answer)
+		answers <- r
 	}()
 	select {
 	case <-ctx.Done():
 		return history.Attempt{}, fmt.Errorf("trial: no answer from client process %d: %w", c.Pid(), ctx.Err())
-	case h := <-answers:
-		if h.err == nil && h.Err != "" {
-			h.err = errors.New(h.Err)
+	case r := <-answers:
+		if r.err == nil && r.Err != "" {
+			r.err = errors.New(r.Err)
 		}
-		return h.Attempt, h.err
+		return r.Attempt, r.err
 	}
 }
 
-func (c *Process) say(ctx context.Context, command string) (history.Attempt, error) {
+func (c *Process) send(ctx context.Context, command string) (history.Attempt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := io.WriteString(c, command+"\n"); err != nil {
 		return history.Attempt{}, fmt.Errorf("trial: client process: %w", err)
 	}
-	return c.hear(ctx)
+	return c.readAnswer(ctx)
 }
 
-// Report is what its hold has seen until now.
-func (c *Process) Report(ctx context.Context) (history.Attempt, error) { return c.say(ctx, cmdReport) }
+// Report returns the record of its hold so far.
+func (c *Process) Report(ctx context.Context) (history.Attempt, error) { return c.send(ctx, cmdReport) }
 
-// Stop has it give back, and ends it.
+// Stop makes it release its lock, and ends it.
 func (c *Process) Stop(ctx context.Context) (history.Attempt, error) {
 	defer c.Halt()
-	a, err := c.say(ctx, cmdStop)
+	a, err := c.send(ctx, cmdStop)
 	if err != nil {
 		return a, err
 	}

@@ -9,58 +9,58 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// resource is what a line protects: a counter behind a fence (S3). It outlives its
-// holders and is in no trouble itself.
+// resource is what a queue protects: a counter behind a fence (S3). It outlives its
+// holders, and no fault is aimed at it.
 //
-// Every holder reads it before anybody learns that it holds, and sets it to one
-// more when it is done. It does not ask then whether it still holds: what was sent
-// in time may be late, and no lock can call it back. Where a lock has no token
-// there is nothing to refuse it by.
+// Every holder reads it before the trial learns that it holds, and writes the value plus
+// one when it is done. It does not check then whether it still holds, because a request
+// that was sent in time may arrive late, and no lock can call it back. A touch by a lock
+// without tokens cannot be refused.
 type resource struct {
 	mu      sync.Mutex
 	gate    fence.Gate
 	value   int64
-	touches []history.Touch // in the order in which they came
+	touches []history.Touch // in the order in which they arrived
 }
 
-// newResource is what a line protects; nil if holds of the line have no order that
-// a fence could keep, as those of a semaphore.
-func newResource(line history.Queue) *resource {
-	if line.Recipe == history.Semaphore {
+// newResource returns the resource of a queue. It is nil for a semaphore, whose holds
+// have no order that a fence could keep.
+func newResource(queue history.Queue) *resource {
+	if queue.Recipe == history.Semaphore {
 		return nil
 	}
 	return &resource{}
 }
 
-// visit is what one hold does at a resource; nil does nothing.
-type visit struct {
+// access is the use of a resource by one hold; a nil access does nothing.
+type access struct {
 	r    *resource
-	as   history.Touch // who it is, and what it has read
+	as   history.Touch // by which hold, and what it has read
 	done bool
 }
 
-// read is the first touch of a hold.
-func (r *resource) read(a history.Attempt) *visit {
+// read makes the first touch of a hold.
+func (r *resource) read(of history.Attempt) *access {
 	if r == nil {
 		return nil
 	}
-	v := &visit{r: r, as: history.Touch{Client: a.Client, Token: a.Token, Shared: a.Shared}}
-	v.as = r.touch(v.as)
-	return v
+	a := &access{r: r, as: history.Touch{Client: of.Client, Token: of.Token, Shared: of.Shared}}
+	a.as = r.touch(a.as)
+	return a
 }
 
-// write is the last touch, once, of a hold that may write and was not refused.
-func (v *visit) write() {
-	if v == nil || v.done || v.as.Shared || v.as.Refused {
+// write makes the last touch, once, if the hold may write and its read was not refused.
+func (a *access) write() {
+	if a == nil || a.done || a.as.Shared || a.as.Refused {
 		return
 	}
-	v.done = true
-	t := v.as
+	a.done = true
+	t := a.as
 	t.Write, t.Value = true, t.Value+1
-	v.r.touch(t)
+	a.r.touch(t)
 }
 
-// touch shows a token, reads or writes, and notes what came of it.
+// touch presents a token, reads or writes, and notes the result.
 func (r *resource) touch(t history.Touch) history.Touch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *resource) touch(t history.Touch) history.Touch {
 		mode = session.Shared
 	}
 	if t.Token == 0 {
-		_ = do(fence.Marks{}) // it never fails
+		_ = do(fence.Marks{}) // never fails
 	} else {
 		t.Refused = errors.Is(r.gate.Do(session.Token(t.Token), mode, do), fence.ErrStale)
 	}
@@ -84,12 +84,12 @@ func (r *resource) touch(t history.Touch) history.Touch {
 	return t
 }
 
-// judge is what became of the resource, when everybody is done.
-func (r *resource) judge(line string) ([]history.Violation, history.ResourceCounts) {
+// judge judges the touches of the resource, when all holders are done.
+func (r *resource) judge(queue string) ([]history.Violation, history.ResourceCounts) {
 	if r == nil {
 		return nil, history.ResourceCounts{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return history.Fence(line, r.touches)
+	return history.Fence(queue, r.touches)
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// played has an old hold and a new one at a resource; what the old one had sent
-// comes late.
-func played(r *resource, old, next int64) ([]history.Violation, history.ResourceCounts) {
+// lateWrite has an old hold and a new one access a resource. The write of the old one
+// arrives late.
+func lateWrite(r *resource, old, next int64) ([]history.Violation, history.ResourceCounts) {
 	late := r.read(history.Attempt{Client: 1, Token: old})
-	v := r.read(history.Attempt{Client: 2, Token: next})
+	own := r.read(history.Attempt{Client: 2, Token: next})
 	late.write()
-	v.write()
-	v.write() // once is enough
-	return r.judge("line")
+	own.write()
+	own.write() // does nothing: it has written
+	return r.judge("queue")
 }
 
 func TestALateWriteIsRefusedByItsToken(t *testing.T) {
-	found, toll := played(newResource(history.Queue{Recipe: history.Mutex}), 7, 9)
+	found, toll := lateWrite(newResource(history.Queue{Recipe: history.Mutex}), 7, 9)
 
 	assert.Empty(t, found)
 	assert.Equal(t, history.ResourceCounts{Accepted: 3, Refused: 1, Writes: 1, Unfenced: 1}, toll)
 }
 
 func TestALateWriteWithoutATokenLosesAnUpdate(t *testing.T) {
-	found, toll := played(newResource(history.Queue{Recipe: history.Mutex}), 0, 0)
+	found, toll := lateWrite(newResource(history.Queue{Recipe: history.Mutex}), 0, 0)
 
 	require.NotEmpty(t, found)
 	assert.Equal(t, "S3", found[0].Property)
@@ -38,10 +38,10 @@ func TestALateWriteWithoutATokenLosesAnUpdate(t *testing.T) {
 func TestTokensThatFallAreSeen(t *testing.T) {
 	r := newResource(history.Queue{Recipe: history.Mutex})
 	r.read(history.Attempt{Client: 1, Token: 9}).write()
-	r.touches[1].Token = 10 // as if it had been believed by a clock
+	r.touches[1].Token = 10 // as if it had been checked against a clock
 	r.touches = append(r.touches, history.Touch{Client: 2, Token: 8, Value: 1})
 
-	found, _ := r.judge("line")
+	found, _ := r.judge("queue")
 
 	require.Len(t, found, 1)
 	assert.Contains(t, found[0].Text, "let in with the token 8, after 10")
@@ -54,7 +54,7 @@ func TestReadersDoNotWriteAndSemaphoresHaveNoOrder(t *testing.T) {
 
 	none := newResource(history.Queue{Recipe: history.Semaphore})
 	none.read(history.Attempt{Client: 1, Token: 5}).write()
-	found, toll := none.judge("line")
+	found, toll := none.judge("queue")
 	assert.Empty(t, found)
 	assert.Zero(t, toll)
 }

@@ -9,61 +9,62 @@ import (
 // Figure names something that is measured in a trial.
 type Figure string
 
-// The figures. Each is in the results only if there was something to measure.
+// The figures. Each is in the results only if there was something to measure. Their
+// values are stored, and in the results of earlier runs.
 const (
-	StruckToTold  Figure = "struck-to-told"   // until the holder that was harmed was told
-	StruckToGone  Figure = "struck-to-gone"   // until the store had removed its entry
-	StruckToGrant Figure = "struck-to-grant"  // until the next one held
-	ToldBefore    Figure = "told-before-next" // how long before the next grant the holder was told; less than 0 is too late
-	Return        Figure = "return-after-end" // the longest until a call returned whose context had ended, less the time in which nothing ran
-	Progress      Figure = "longest-progress" // the longest until who was first in line held, when all was well
-	Leaderless    Figure = "leaderless"       // the longest for which the service had no leader, where faults were aimed at servers
-	Stalled       Figure = "longest-stall"    // for which this process did not get to run: how far the others can be trusted
+	FaultToNotified Figure = "struck-to-told"   // from the fault until the holder was notified
+	FaultToGone     Figure = "struck-to-gone"   // from the fault until the service had removed the holder's entry
+	FaultToGrant    Figure = "struck-to-grant"  // from the fault until the next grant
+	NotifiedBefore  Figure = "told-before-next" // how long before the next grant the holder was notified; below 0 is too late
+	Return          Figure = "return-after-end" // the longest from the end of a context until its call returned, less the time in which nothing ran
+	Progress        Figure = "longest-progress" // the longest that the first waiter waited while the service was healthy
+	Leaderless      Figure = "leaderless"       // the longest time for which the service had no leader, where faults were aimed at servers
+	Stalled         Figure = "longest-stall"    // the longest time for which this process did not get to run: how far the others can be trusted
 )
 
-// Least says of a figure that the least of many is the worst, and not the most.
-func (f Figure) Least() bool { return f == ToldBefore }
+// Least reports whether the worst value of the figure is the least, and not the greatest.
+func (f Figure) Least() bool { return f == NotifiedBefore }
 
-// Result is what came of one trial.
+// Result is the result of one trial. The names of its fields are stored.
 type Result struct {
 	Service string
 	Lock    string
 	Kind    string
 	Recipe  history.Recipe
-	Line    string
-	Seed    uint64 // of the test that it was part of
-	Round   int64  // of its kind
+	Line    string // the name of its queue
+	Seed    uint64 // of the Test that it was part of
+	Round   int64  // the number of its round among those of its kind
 
-	// Missed says why the trial does not count: the fault was not seen to be in
-	// effect, or did not find a holder and waiters. "" if it hit.
+	// Missed is the reason why the trial does not count, "" if it hit: the fault was
+	// not observed to be in effect, or there was no holder or no waiter to meet it.
 	Missed string
 
 	Violations []history.Violation
 	Figures    map[Figure]time.Duration // in nanoseconds
 
 	Faults     int  // that hit
-	Starved    bool // the holder's process did not get to run, so that it could not be told (L2)
+	Starved    bool // the holder's process did not get to run, so the holder could not be notified (L2)
 	Resource   history.ResourceCounts
 	Clients    int
 	Grants     int
-	Operations int // requests, and givings back
-	Lost       int // holds that ended otherwise than by being given back
-	Failed     int // requests that failed though their context lived
+	Operations int // requests and releases
+	Lost       int // holds that were lost, or whose release failed or was never called
+	Failed     int // requests that failed although their context had not ended
 
 	History *History `json:"-"`
 }
 
-// Hit says whether the trial counts.
+// Hit reports whether the trial counts.
 func (r *Result) Hit() bool { return r.Missed == "" }
 
-// History is all that was recorded of a trial.
+// History is the whole record of a trial. The names of its fields are stored.
 type History struct {
 	Lines    []history.Queue
 	Attempts []history.Attempt
 	Order    map[string][]history.Change
 }
 
-// figure takes in a figure, if it is the worst.
+// figure sets a figure if d is worse than its value so far.
 func (r *Result) figure(f Figure, d time.Duration) {
 	if r.Figures == nil {
 		r.Figures = map[Figure]time.Duration{}
@@ -74,18 +75,18 @@ func (r *Result) figure(f Figure, d time.Duration) {
 	}
 }
 
-// violated takes in a violation that the trial itself has seen.
+// violated adds a violation that the trial itself has observed.
 func (r *Result) violated(property, text string) {
 	r.Violations = append(r.Violations, history.Violation{Property: property, Oracle: "trial", Line: r.Line, Text: text})
 }
 
-// tolled takes in what became of a resource.
-func (r *Result) tolled(found []history.Violation, toll history.ResourceCounts) {
+// addResource adds the judgement of a resource.
+func (r *Result) addResource(found []history.Violation, toll history.ResourceCounts) {
 	r.Violations = append(r.Violations, found...)
 	r.Resource = r.Resource.Plus(toll)
 }
 
-// count counts what happened in a history.
+// count counts the requests, grants, releases and losses of a history.
 func (r *Result) count(attempts []history.Attempt) {
 	for _, a := range attempts {
 		r.Operations++

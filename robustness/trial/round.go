@@ -15,10 +15,9 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// Test tries one lock on one service.
+// Test tests one lock on one service.
 type Test struct {
-	// First is the number of the first round of each kind, for one that is to be
-	// played again. 0 is 1.
+	// First is the number of the first round of each kind, to repeat a round. 0 means 1.
 	First int64
 
 	svc  Service
@@ -26,28 +25,27 @@ type Test struct {
 	seed uint64
 
 	mu     sync.Mutex
-	played map[string]int64 // rounds, by kind
+	rounds map[string]int64 // rounds, by kind
 }
 
-// New returns a robustness test whose scripts are drawn from a seed. The seed, the
-// kind and the number of a round draw the same scripts again; what the servers and
-// clients make of them is another matter.
+// New returns a robustness test whose scripts are drawn from a seed. The same seed, kind and
+// round number give the same scripts. The servers and clients may still behave differently.
 func New(svc Service, lock string, seed uint64) *Test {
-	return &Test{svc: svc, lock: lock, seed: seed, played: map[string]int64{}}
+	return &Test{svc: svc, lock: lock, seed: seed, rounds: map[string]int64{}}
 }
 
-// number counts the rounds of a kind.
+// number returns the number of the next round of a kind.
 func (r *Test) number(kind string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := max(r.First, 1) + r.played[kind]
-	r.played[kind]++
+	n := max(r.First, 1) + r.rounds[kind]
+	r.rounds[kind]++
 	return n
 }
 
-// Kinds are the names of all kinds of faults: those aimed at clients, of which
-// rounds may be played at the same time, and those aimed at servers, of which one
-// round must be alone. Not every service knows all of them, see Round.
+// Kinds returns the names of all kinds of faults. Rounds of those aimed at clients may run
+// at the same time; a round of those aimed at servers must run alone. Not every service
+// supports all of them, see Round.
 func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error) {
 	clients, servers = Aimed()
 	c, err := r.svc.Client(ctx, r.lock)
@@ -55,15 +53,15 @@ func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error)
 		return nil, nil, fmt.Errorf("trial: %w", err)
 	}
 	for _, request := range c.Kinds() {
-		clients = append(clients, losing+request)
+		clients = append(clients, lostPrefix+request)
 	}
 	return clients, servers, c.Close()
 }
 
-// Round makes n trials of a kind, at the same time: each with its own line and its
-// own clients, and faults aimed at servers once for all. It returns an error that
-// is errors.ErrUnsupported if the service knows no such fault, and another one if
-// the service is of no use any more. What else goes wrong is in the results.
+// Round runs n trials of a kind at the same time. Each has its own queue and clients; a
+// fault that is aimed at servers is faultErr once for all. Round returns an error that wraps
+// errors.ErrUnsupported if the service does not support the fault, and another error if the
+// service cannot be used any more. Everything else that goes wrong is in the results.
 func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error) {
 	k := find(name)
 	if k == nil {
@@ -71,30 +69,30 @@ func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error)
 	}
 	number := r.number(name)
 	hash := fnv.New64a()
-	_, _ = fmt.Fprint(hash, r.seed, name, number) // it cannot fail
+	_, _ = fmt.Fprint(hash, r.seed, name, number) // never fails
 	seed := hash.Sum64()
 	a := &aim{svc: r.svc, rng: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // scripts, not secrets
-	beat := beat{metronome.Start()}
-	all := make([]*stage, n)
+	meter := stallMeter{metronome.Start()}
+	all := make([]*trial, n)
 	for i := range all {
-		all[i] = r.stage(k, a, seed, number, i)
-		all[i].beat = beat
+		all[i] = r.newTrial(k, a, seed, number, i)
+		all[i].meter = meter
 	}
 	var err error
 	if k.server() {
-		err = playTogether(ctx, k, a, all)
+		err = runTogether(ctx, k, a, all)
 	} else {
 		var wg sync.WaitGroup
-		for _, st := range all {
-			wg.Go(func() { playAlone(ctx, k, st) })
+		for _, tr := range all {
+			wg.Go(func() { runAlone(ctx, k, tr) })
 		}
 		wg.Wait()
 	}
-	beat.Stop()
+	meter.Stop()
 	results := make([]*Result, n)
-	for i, st := range all {
-		st.judge()
-		results[i] = &st.Result
+	for i, tr := range all {
+		tr.judge()
+		results[i] = &tr.Result
 	}
 	if err != nil {
 		err = fmt.Errorf("trial: %s: %w", name, err)
@@ -102,7 +100,8 @@ func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error)
 	return results, err
 }
 
-// recipes are what the trials of a round take in turn.
+// recipe returns the recipe of trial i: Fairlock's trials take turns, the peers have mutexes
+// only.
 func (r *Test) recipe(k *kind, i int) history.Recipe {
 	all := []history.Recipe{history.Mutex, history.Semaphore, history.ReadWrite, history.Reentrant}
 	if r.lock != Ours || k.process {
@@ -111,109 +110,109 @@ func (r *Test) recipe(k *kind, i int) history.Recipe {
 	return all[i%len(all)]
 }
 
-func (r *Test) stage(k *kind, a *aim, seed uint64, round int64, i int) *stage {
-	line := history.Queue{Name: fmt.Sprintf("%s-%d-%d", k.name, round, i), Recipe: r.recipe(k, int(round)+i)}
-	if line.Recipe == history.Semaphore {
-		line.Limit = 3
+func (r *Test) newTrial(k *kind, a *aim, seed uint64, round int64, i int) *trial {
+	queue := history.Queue{Name: fmt.Sprintf("%s-%d-%d", k.name, round, i), Recipe: r.recipe(k, int(round)+i)}
+	if queue.Recipe == history.Semaphore {
+		queue.Limit = 3
 	}
-	return &stage{
-		svc: r.svc, lock: r.lock, kind: k, aim: a, n: i, line: line,
+	return &trial{
+		svc: r.svc, lock: r.lock, kind: k, aim: a, n: i, queue: queue,
 		rng: rand.New(rand.NewPCG(seed, uint64(i)+1)), //nolint:gosec // scripts, not secrets
 		Result: Result{
-			Service: r.svc.Name(), Lock: r.lock, Kind: k.name, Recipe: line.Recipe, Line: line.Name, Seed: r.seed, Round: round,
+			Service: r.svc.Name(), Lock: r.lock, Kind: k.name, Recipe: queue.Recipe, Line: queue.Name, Seed: r.seed, Round: round,
 		},
 	}
 }
 
-// playAlone plays a trial whose fault is aimed at a client.
-func playAlone(ctx context.Context, k *kind, st *stage) {
-	if err := st.cast(ctx); err != nil {
-		st.miss("before the fault: %v", err)
+// runAlone runs a trial whose fault is aimed at a client.
+func runAlone(ctx context.Context, k *kind, tr *trial) {
+	if err := tr.setUp(ctx); err != nil {
+		tr.miss("before the fault: %v", err)
 	} else {
-		k.play(ctx, st)
+		k.run(ctx, tr)
 	}
-	st.finish(ctx)
+	tr.finish(ctx)
 }
 
-// playTogether plays a round whose fault is aimed at servers.
-func playTogether(ctx context.Context, k *kind, a *aim, all []*stage) error {
+// runTogether runs a round whose fault is aimed at servers.
+func runTogether(ctx context.Context, k *kind, a *aim, all []*trial) error {
 	if k.choose != nil {
 		if err := k.choose(ctx, a); err != nil {
 			return err
 		}
 	}
-	up := castTogether(ctx, all)
-	led := watchLeader(ctx, a.svc.Leader)
-	defer led.end()
-	for _, st := range all {
-		st.reign = led
+	up := setUpTogether(ctx, all)
+	poll := pollLeader(ctx, a.svc.Leader)
+	defer poll.end()
+	for _, tr := range all {
+		tr.leaderPoll = poll
 	}
-	struck := k.strike(ctx, a, up)
-	if struck == nil {
-		each(up, func(st *stage) { k.after(ctx, st) })
+	faultErr := k.inject(ctx, a, up)
+	if faultErr == nil {
+		each(up, func(tr *trial) { k.after(ctx, tr) })
 	} else {
-		for _, st := range up {
-			st.miss("%v", struck)
+		for _, tr := range up {
+			tr.miss("%v", faultErr)
 		}
 	}
 	var err error
 	if k.heal != nil {
 		err = k.heal(ctx, a, up)
 	}
-	well, cancel := context.WithTimeout(ctx, 2*patience)
+	well, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
 	err = errors.Join(err, a.svc.Healthy(well))
-	each(all, func(st *stage) { st.finish(ctx) })
-	if errors.Is(struck, errors.ErrUnsupported) {
-		return struck
+	each(all, func(tr *trial) { tr.finish(ctx) })
+	if errors.Is(faultErr, errors.ErrUnsupported) {
+		return faultErr
 	}
 	return err
 }
 
-// castTogether casts all stages, and those again that are not as they should be
-// when the last one is. It returns those that the fault can strike.
-func castTogether(ctx context.Context, all []*stage) (up []*stage) {
+// setUpTogether sets up all trials. When the last one is set up, it sets up those again that
+// are no longer ready. It returns those that could be set up.
+func setUpTogether(ctx context.Context, all []*trial) (up []*trial) {
 	todo := all
 	for len(todo) > 0 {
-		each(todo, func(st *stage) {
-			if st.casts > 0 {
-				st.anew()
+		each(todo, func(tr *trial) {
+			if tr.setups > 0 {
+				tr.startOver()
 			}
-			if err := st.cast(ctx); err != nil {
-				st.miss("before the fault: %v", err)
-				st.down = true
+			if err := tr.setUp(ctx); err != nil {
+				tr.miss("before the fault: %v", err)
+				tr.notSetUp = true
 			}
 		})
 		up, todo = nil, nil
-		for _, st := range all {
+		for _, tr := range all {
 			switch {
-			case st.down:
-			case st.ready() != nil && st.casts < casts:
-				todo = append(todo, st)
+			case tr.notSetUp:
+			case tr.checkReady() != nil && tr.setups < maxSetups:
+				todo = append(todo, tr)
 			default:
-				up = append(up, st)
+				up = append(up, tr)
 			}
 		}
 	}
-	for _, st := range up {
-		if err := errors.Join(st.ready(), st.there(ctx)); err != nil {
-			st.miss("before the fault: %v", err)
+	for _, tr := range up {
+		if err := errors.Join(tr.checkReady(), tr.checkConnected(ctx)); err != nil {
+			tr.miss("before the fault: %v", err)
 		}
 	}
 	return up
 }
 
-// each calls f for all stages at the same time.
-func each(all []*stage, f func(*stage)) {
+// each calls f for all trials at the same time.
+func each(all []*trial, f func(*trial)) {
 	var g errgroup.Group
-	for _, st := range all {
+	for _, tr := range all {
 		g.Go(func() error {
-			f(st)
+			f(tr)
 			return nil
 		})
 	}
-	_ = g.Wait() // f notes what goes wrong
+	_ = g.Wait() // f notes what fails
 }
 
-// Wait bounds one round, whatever happens in it.
+// Wait bounds the duration of one round.
 const Wait = 5 * time.Minute

@@ -16,52 +16,53 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
-// Soak is the name of mixed work as a kind.
+// Soak is the name of the mixed load among the kinds.
 const Soak = "soak"
 
-// The size of mixed work.
+// The size of the mixed load.
 const (
-	workers   = 15
-	nemeses   = 2 // that aim faults at the same time
-	quiet     = 3 * time.Second
-	perSecond = 50 // grants before any fault; a run with fewer shows nothing
+	workerCount = 15
+	nemeses     = 2               // goroutines that inject faults
+	warmUp      = 3 * time.Second // without faults
+	minRate     = 50              // grants per second during warmUp; a run with fewer shows nothing
 )
 
-// soak is mixed work: clients that take locks of all recipes and give them back,
-// while some are cut off as soon as they hold.
+// soak is a mixed load: clients acquire and release locks of all recipes, and some of them
+// are cut off as soon as they hold.
 type soak struct {
-	r     *Test
-	rng   *rand.Rand // under mu
-	lines []history.Queue
-	at    []*resource // that each line protects
-	stop  chan struct{}
-	team  []*worker
+	r         *Test
+	rng       *rand.Rand // under mu
+	queues    []history.Queue
+	resources []*resource // what each queue protects
+	stop      chan struct{}
+	workers   []*worker
 
-	mu       sync.Mutex
-	attempts []history.Attempt
-	hits     int
-	missed   []string
-	stuck    []string // requests that were not granted
-	made     int      // clients
-	cause    error
+	mu         sync.Mutex
+	attempts   []history.Attempt
+	hits       int // cuts
+	missed     []string
+	notGranted []string // requests that were not granted
+	opened     int      // how many clients were opened
+	err        error
 }
 
 // worker makes one request after another.
 type worker struct {
-	id   int
-	c    Client
-	next atomic.Pointer[appointment] // to be met when it holds next
+	id    int
+	c     Client
+	fault atomic.Pointer[pendingFault] // for its next request; nil if none
 }
 
-// appointment waits for a worker to hold, who then goes on holding until it is over.
-type appointment struct {
-	met chan *player // has room for one
+// pendingFault is a fault that waits for a worker's next request. Its hold lasts until the
+// fault is over.
+type pendingFault struct {
+	held chan *participant // receives the participant when its request has returned; buffered
 }
 
-// Soak has many clients work for a time, on five lines at random, and cuts one
-// after the other off in the moment when it holds. The result is one trial, which
-// hit if there was enough to disturb, and every fault met something. An error
-// means that the service is of no use any more.
+// Soak runs many clients for the time d, on five queues at random, and cuts off one after
+// another at the moment when it holds. The result is one trial. It hit if the rate of grants
+// was high enough, and every cut held bytes back. An error means that the service cannot be
+// used any more.
 func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, d+Wait)
 	defer cancel()
@@ -75,64 +76,64 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		if r.lock != Ours {
 			recipe = history.Mutex
 		}
-		line := history.Queue{Name: fmt.Sprintf("%s-%d", res.Line, i), Recipe: recipe}
+		queue := history.Queue{Name: fmt.Sprintf("%s-%d", res.Line, i), Recipe: recipe}
 		if recipe == history.Semaphore {
-			line.Limit = 3
+			queue.Limit = 3
 		}
-		s.lines, s.at = append(s.lines, line), append(s.at, newResource(line))
+		s.queues, s.resources = append(s.queues, queue), append(s.resources, newResource(queue))
 	}
-	if err := s.hire(ctx); err != nil {
+	if err := s.openClients(ctx); err != nil {
 		return nil, err
 	}
-	beat := beat{metronome.Start()}
-	rate := s.work(ctx, d)
-	beat.Stop()
-	if rate < perSecond {
-		s.missed = append(s.missed, fmt.Sprintf("%.0f grants/s before the faults, want %d (nothing ran for up to %s)", rate, perSecond, beat.worst()))
+	meter := stallMeter{metronome.Start()}
+	rate := s.runWorkers(ctx, d)
+	meter.Stop()
+	if rate < minRate {
+		s.missed = append(s.missed, fmt.Sprintf("%.0f grants/s before the faults, want %d (nothing ran for up to %s)", rate, minRate, meter.longest()))
 	}
 	s.finish(ctx, res)
-	res.figure(Stalled, beat.worst())
-	found, figures := judged(res.History, beat, remains, 0, 0)
+	res.figure(Stalled, meter.longest())
+	found, figures := judgeHistory(res.History, meter, leftoverTime, 0, 0)
 	res.Violations = append(res.Violations, found...)
-	for i, line := range s.lines {
-		res.tolled(s.at[i].judge(line.Name))
+	for i, queue := range s.queues {
+		res.addResource(s.resources[i].judge(queue.Name))
 	}
 	if figures.Margins > 0 {
-		res.figure(ToldBefore, figures.Margin)
+		res.figure(NotifiedBefore, figures.Margin)
 	}
 	res.figure(Return, figures.Return)
-	return res, s.cause
+	return res, s.err
 }
 
-// hire opens the clients.
-func (s *soak) hire(ctx context.Context) error {
-	s.team = make([]*worker, workers)
+// openClients opens the clients of all workers.
+func (s *soak) openClients(ctx context.Context) error {
+	s.workers = make([]*worker, workerCount)
 	var g errgroup.Group
-	for i := range s.team {
+	for i := range s.workers {
 		g.Go(func() (err error) {
-			s.team[i] = &worker{id: i}
-			s.team[i].c, err = s.client(ctx)
+			s.workers[i] = &worker{id: i}
+			s.workers[i].c, err = s.newClient(ctx)
 			return err
 		})
 	}
 	return g.Wait()
 }
 
-func (s *soak) client(ctx context.Context) (Client, error) {
+func (s *soak) newClient(ctx context.Context) (Client, error) {
 	s.mu.Lock()
-	s.made++
+	s.opened++
 	s.mu.Unlock()
 	return s.r.svc.Client(ctx, s.r.lock)
 }
 
-// work has everybody work, and returns how many were granted in a second before
+// runWorkers runs all workers, and returns how many requests were granted per second before
 // the first fault.
-func (s *soak) work(ctx context.Context, d time.Duration) float64 {
-	var team, aiming sync.WaitGroup
-	for _, w := range s.team {
-		team.Go(func() { s.serve(ctx, w) }) // ends with stop
+func (s *soak) runWorkers(ctx context.Context, d time.Duration) float64 {
+	var working, injecting sync.WaitGroup
+	for _, w := range s.workers {
+		working.Go(func() { s.work(ctx, w) }) // ends with stop
 	}
-	until(ctx, quiet, s.stopped)
+	until(ctx, warmUp, s.stopped)
 	s.mu.Lock()
 	grants := 0
 	for _, a := range s.attempts {
@@ -143,44 +144,44 @@ func (s *soak) work(ctx context.Context, d time.Duration) float64 {
 	s.mu.Unlock()
 	end := make(chan struct{})
 	for i := range nemeses {
-		aiming.Go(func() { s.aim(ctx, i, end) }) // ends with end
+		injecting.Go(func() { s.injectFaults(ctx, i, end) }) // ends with end
 	}
 	until(ctx, d, s.stopped)
 	close(end)
 	close(s.stop)
-	aiming.Wait()
-	team.Wait()
-	return float64(grants) / quiet.Seconds()
+	injecting.Wait()
+	working.Wait()
+	return float64(grants) / warmUp.Seconds()
 }
 
 func (s *soak) stopped() bool { return isClosed(s.stop) }
 
-// draw draws from 0 to n-1.
+// draw returns a random number from 0 to n-1.
 func (s *soak) draw(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rng.IntN(n)
 }
 
-// serve makes one request after another until all stop.
-func (s *soak) serve(ctx context.Context, w *worker) {
+// work makes one request after another until stop.
+func (s *soak) work(ctx context.Context, w *worker) {
 	for !s.stopped() && ctx.Err() == nil {
 		p := s.request(w)
-		f := w.next.Swap(nil)
+		f := w.fault.Swap(nil)
 		if f != nil {
 			p.keep = -1
 		}
 		p.start()
-		ended := s.ends(ctx, p)
+		ended := s.awaitEnd(ctx, p)
 		if f != nil {
 			<-p.got
-			f.met <- p
-		} else if s.draw(10) == 0 { // it gives up, if it does not get it soon
+			f.held <- p
+		} else if s.draw(10) == 0 { // it cancels, if the lock is not granted soon
 			late := time.AfterFunc(time.Duration(s.draw(30))*time.Millisecond, p.end)
 			<-p.got
 			late.Stop()
 		}
-		<-p.gone
+		<-p.done
 		<-ended
 		s.mu.Lock()
 		s.attempts = append(s.attempts, p.attempts()...)
@@ -191,49 +192,48 @@ func (s *soak) serve(ctx context.Context, w *worker) {
 	}
 }
 
-// ends sees that a request does not outlive the work: one that waits when all is
-// over has as long as whoever is first in line may have to wait, and then its
-// context ends, and that is noted.
-func (s *soak) ends(ctx context.Context, p *player) <-chan struct{} {
+// awaitEnd ends a request that outlives the load. A request that still waits at stop gets
+// maxWait to be granted. If it is not, awaitEnd notes that, and ends its context.
+func (s *soak) awaitEnd(ctx context.Context, p *participant) <-chan struct{} {
 	done := make(chan struct{})
 	go func() { // ends with the request
 		defer close(done)
 		select {
-		case <-p.gone:
+		case <-p.done:
 			return
 		case <-s.stop:
 		}
-		if await(ctx, p.got, progress(0)) {
+		if await(ctx, p.got, maxWait(0)) {
 			return
 		}
 		s.mu.Lock()
-		s.stuck = append(s.stuck, fmt.Sprintf("client %d was not granted %q within %s of the end of all faults", p.id, p.line.Name, progress(0)))
+		s.notGranted = append(s.notGranted, fmt.Sprintf("client %d was not granted %q within %s after the end of all faults", p.id, p.queue.Name, maxWait(0)))
 		s.mu.Unlock()
 		p.end()
 	}()
 	return done
 }
 
-// request draws what a worker asks for.
-func (s *soak) request(w *worker) *player {
-	i := s.draw(len(s.lines))
-	line := s.lines[i]
-	ask := Ask{Weight: 1}
-	switch line.Recipe {
+// request returns a participant with a random request of a worker.
+func (s *soak) request(w *worker) *participant {
+	i := s.draw(len(s.queues))
+	queue := s.queues[i]
+	req := Request{Weight: 1}
+	switch queue.Recipe {
 	case history.ReadWrite:
-		ask.Shared = s.draw(3) > 0
+		req.Shared = s.draw(3) > 0
 	case history.Semaphore:
-		ask.Weight = 1 + int64(s.draw(int(line.Limit)))
+		req.Weight = 1 + int64(s.draw(int(queue.Limit)))
 	case history.Mutex, history.Reentrant:
 	}
-	return newPlayer(w.id, w.c, line, s.at[i], ask, time.Duration(s.draw(4))*time.Millisecond)
+	return newParticipant(w.id, w.c, queue, s.resources[i], req, time.Duration(s.draw(4))*time.Millisecond)
 }
 
-// replace gives a worker another client.
+// replace gives a worker a new client, and reports whether it has.
 func (s *soak) replace(ctx context.Context, w *worker) bool {
-	_ = w.c.Close() // it is of no use any more
+	_ = w.c.Close() // it is useless
 	for ctx.Err() == nil {
-		c, err := s.client(ctx)
+		c, err := s.newClient(ctx)
 		if err == nil {
 			w.c = c
 			return true
@@ -242,80 +242,80 @@ func (s *soak) replace(ctx context.Context, w *worker) bool {
 	return false
 }
 
-// aim harms one worker after the other when it holds, until it is told that it does
-// so no more.
-func (s *soak) aim(ctx context.Context, i int, end <-chan struct{}) {
+// injectFaults cuts off one worker after another while it holds, until that worker is
+// notified.
+func (s *soak) injectFaults(ctx context.Context, i int, end <-chan struct{}) {
 	for !isClosed(end) && ctx.Err() == nil {
-		w := s.team[s.draw(workers/nemeses)*nemeses+i] // nobody else's
-		f := &appointment{met: make(chan *player, 1)}
-		w.next.Store(f)
-		var p *player
+		w := s.workers[s.draw(workerCount/nemeses)*nemeses+i] // no other nemesis chooses this worker
+		f := &pendingFault{held: make(chan *participant, 1)}
+		w.fault.Store(f)
+		var p *participant
 		select {
-		case p = <-f.met:
+		case p = <-f.held:
 		case <-end:
-			if w.next.CompareAndSwap(f, nil) {
+			if w.fault.CompareAndSwap(f, nil) {
 				return
 			}
-			p = <-f.met // it has taken it on
+			p = <-f.held // the worker has accepted the fault
 		}
 		if p.holds() {
-			s.harm(ctx, p)
+			s.cut(ctx, p)
 		}
-		p.let()
+		p.release()
 	}
 }
 
-// harm cuts a holder off until it knows, and has it give back before the cut ends
-// or behind that.
-func (s *soak) harm(ctx context.Context, p *player) {
-	way := fault.Directions()[s.draw(3)]
-	p.harm("cut " + way.String())
-	p.c.Cut(way)
-	hit := steadily(ctx, p.c.Traffic)
+// cut cuts a holder off until it is notified. The holder releases before or after the cut
+// ends, at random.
+func (s *soak) cut(ctx context.Context, p *participant) {
+	direction := fault.Directions()[s.draw(3)]
+	p.noteFault("cut " + direction.String())
+	p.c.Cut(direction)
+	hit := heldBack(ctx, p.c.Traffic)
 	until(ctx, 2*TTL, p.over)
 	if s.draw(2) == 0 {
-		p.let()
+		p.release()
 	}
-	until(ctx, time.Duration(s.draw(1000))*time.Millisecond, func() bool { return isClosed(p.gone) })
+	until(ctx, time.Duration(s.draw(1000))*time.Millisecond, func() bool { return isClosed(p.done) })
 	p.c.Heal()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hits++
 	if !hit {
-		s.missed = append(s.missed, fmt.Sprintf("a cut of client %d met nothing", p.id))
+		s.missed = append(s.missed, fmt.Sprintf("a cut of client %d held nothing back", p.id))
 	}
 }
 
-// finish closes all, and collects what there is.
+// finish checks that nothing is left, closes the clients, and collects the records.
 func (s *soak) finish(ctx context.Context, res *Result) {
-	h := &History{Lines: s.lines, Attempts: s.attempts, Order: map[string][]history.Change{}}
-	for _, line := range s.lines {
+	h := &History{Lines: s.queues, Attempts: s.attempts, Order: map[string][]history.Change{}}
+	for _, queue := range s.queues {
 		var left []string
-		err := untilSeen(ctx, remains, func(ctx context.Context) (bool, error) {
-			now, err := s.r.svc.Entries(ctx, s.r.lock, line.Name)
+		err := untilSeen(ctx, leftoverTime, func(ctx context.Context) (bool, error) {
+			now, err := s.r.svc.Entries(ctx, s.r.lock, queue.Name)
 			if err == nil {
 				left = now
 			}
 			return err == nil && len(now) == 0, err
 		})
 		if err != nil {
-			res.violated("S5", fmt.Sprintf("line %s: %q is left: %v", line.Name, left, err))
+			res.violated("S5", fmt.Sprintf("queue %s: %q is left: %v", queue.Name, left, err))
 		}
-		if h.Order[line.Name], err = s.r.svc.Order(ctx, s.r.lock, line.Name); err != nil {
-			s.cause = errors.Join(s.cause, err)
+		if h.Order[queue.Name], err = s.r.svc.Order(ctx, s.r.lock, queue.Name); err != nil {
+			s.err = errors.Join(s.err, err)
 		}
 	}
 	var g errgroup.Group
-	for _, w := range s.team {
+	for _, w := range s.workers {
 		g.Go(func() error {
 			_ = w.c.Close() // its session may be over
 			return nil
 		})
 	}
 	_ = g.Wait()
-	res.History, res.Clients, res.Faults = h, s.made, s.hits
+	res.History, res.Clients, res.Faults = h, s.opened, s.hits
 	res.count(h.Attempts)
-	for _, text := range s.stuck {
+	for _, text := range s.notGranted {
 		res.violated("L1", text)
 	}
 	switch {

@@ -1,6 +1,6 @@
-// Package trial aims faults at the clients of a lock, and at the servers that it
-// is kept on, and records what the clients see. It knows no store: a Service is
-// three servers of one, with the locks that can be tried on it.
+// Package trial aims faults at the clients of a lock and at its servers, and records
+// what the clients observe. It depends on no particular service: a Service is three
+// servers, and the locks that can be tested on them.
 package trial
 
 import (
@@ -16,32 +16,30 @@ import (
 // TTL is the time to live of all sessions.
 const TTL = 2 * time.Second
 
-// ErrUseless says of a client that no further attempt of it can succeed: it is to
-// be closed, and another one made.
+// ErrUseless means that no further attempt of a client can succeed. The caller closes
+// the client and opens another one.
 var ErrUseless = errors.New("this client is of no use any more")
 
-// Ours names Fairlock's locks among those of a Service.
+// Ours is the name of Fairlock's locks in Service.Locks.
 const Ours = "fairlock"
 
-// Service is three servers of one store, behind proxies, in processes of their
-// own.
+// Service is three servers, each in its own process, behind proxies.
 type Service interface {
 	Name() string // "etcd" or "zookeeper"
 
-	// Locks names the implementations that can be tried: Ours, and the peers',
-	// which have mutexes only.
+	// Locks returns the names of the implementations that can be tested: Ours, and
+	// those of the peers, which have mutexes only.
 	Locks() []string
 
-	// Client makes a client with a session and a network of its own. The servers
-	// that it may talk to are all three, or those that are named. It begins with
-	// the first of these, and stays there while nothing is wrong.
+	// Client opens a client with its own session and network. It may connect to the
+	// given members, or to all three if none are given. It connects to the first
+	// given member, and stays there as long as no fault occurs.
 	Client(ctx context.Context, lock string, members ...int) (Client, error)
 
-	// Process starts a client in a process of its own, and returns when it holds
+	// Process starts a client in its own process, and returns when the client holds
 	// a mutex.
-	Process(ctx context.Context, lock, line string) (*Process, error)
+	Process(ctx context.Context, lock, queue string) (*Process, error)
 
-	// Members can be harmed.
 	Members() []Member
 	Leader(ctx context.Context) (int, error)
 	MoveLeader(ctx context.Context, to int) error // errors.ErrUnsupported on ZooKeeper
@@ -49,89 +47,95 @@ type Service interface {
 	// Healthy waits until all members serve and have caught up.
 	Healthy(ctx context.Context) error
 
-	// EndSession ends a session as an operator would; Delete an entry.
+	// EndSession ends a session, and Delete deletes an entry, as an operator would.
 	EndSession(ctx context.Context, id string) error
 	Delete(ctx context.Context, entry string) error
 
-	// Compact forgets old revisions; errors.ErrUnsupported on ZooKeeper.
+	// Compact removes old revisions; errors.ErrUnsupported on ZooKeeper.
 	Compact(ctx context.Context) error
 
-	// Quota has the store run into its limit, and End ends that;
-	// errors.ErrUnsupported on ZooKeeper.
+	// Quota makes the service behave as if its database had reached its quota, and end
+	// ends that; errors.ErrUnsupported on ZooKeeper.
 	Quota(ctx context.Context) (end func(context.Context) error, err error)
 
-	// Entries are those in a line now; Order is what has been in it from the
-	// beginning, as the store has kept it.
-	Entries(ctx context.Context, lock, line string) ([]string, error)
-	Order(ctx context.Context, lock, line string) ([]history.Change, error)
+	// Entries returns the entries that are in a queue now, in their order. Order
+	// returns all changes of the queue from the beginning, as the service recorded
+	// them.
+	Entries(ctx context.Context, lock, queue string) ([]string, error)
+	Order(ctx context.Context, lock, queue string) ([]history.Change, error)
 
 	Close() error
 }
 
-// Witness is a Service that hears of every change as it happens. Others are asked
-// for their Entries again and again, where a figure needs it.
-type Witness interface {
-	// Left is when it heard that an entry had gone; 0 if it has not.
+// Watcher is a Service that can watch entries. Other services are polled for their
+// Entries where a figure needs the moment at which an entry ended.
+type Watcher interface {
+	// Left returns when the service reported that an entry had been deleted; 0 if
+	// it has not.
 	Left(entry string) history.Instant
 }
 
 // Member is one server.
 type Member interface {
-	CutPeers() // from all others, both ways
+	CutPeers() // cuts it off from all other members, in both directions
 	HealPeers()
-	Kill() error                       // returns when the process is gone
-	Restart(ctx context.Context) error // returns when it serves
+	Kill() error                       // returns when the process has ended
+	Restart(ctx context.Context) error // returns when the member serves
 	Pause() error                      // returns when the process has stopped (state T)
 	Resume() error
 
 	Traffic() tcpproxy.Traffic // between it and the other members
 
-	// Running says that its process is there, stopped or not, and has not given up
-	// serving: false after Kill, and after Fill as soon as that was noticed.
+	// Running reports whether its process exists, stopped or not, and still serves.
+	// It is false after Kill, and after Fill once the member has noticed.
 	Running() bool
 
-	// Fill lets every write to its disk fail from now on, until Restart.
+	// Fill makes every write to its disk fail until Restart.
 	Fill() error
 }
 
 // Client is one client.
 type Client interface {
-	// Acquire asks for a lock. Its error tells whether the client has to be made
-	// anew for another attempt, by wrapping ErrUseless.
-	Acquire(ctx context.Context, line history.Queue, ask Ask) (Hold, error)
+	// Acquire acquires a lock. Its error wraps ErrUseless if another attempt needs a
+	// new client.
+	Acquire(ctx context.Context, queue history.Queue, req Request) (Hold, error)
 
 	Session() string // its id at the service, for EndSession
-	Member() int     // that it is connected to at the moment; -1 if to none, or to several
+	Member() int     // the member that it is connected to now; -1 if none or several
 
-	// Cut cuts it off in a direction. What is on the way arrives when Heal ends it. Delay lets replies be late. Reset breaks its connections.
+	// Cut holds back all bytes in a direction until Heal, which delivers them. Delay
+	// makes replies late. Reset breaks its connections.
 	Cut(d fault.Direction)
 	Heal()
 	Delay(d time.Duration)
 	Reset()
 	Traffic() tcpproxy.Traffic
 
-	// Lose has the reply to the next request of a kind lost with its connection,
-	// when the server has carried it out. The kinds are the service's; hit says
-	// whether it has happened.
+	// Lose makes the connection break instead of delivering the reply to the next
+	// request of a kind that the server carries out. hit reports whether that has
+	// happened. Kinds returns the kinds of the service that this client sends.
 	Lose(kind string) (hit func() bool)
 	Kinds() []string
 
 	Close() error
 }
 
-// Ask says what is wanted of a line.
-type Ask struct {
+// Request is what a client requests of a queue.
+type Request struct {
 	Shared bool  // a read lock
 	Weight int64 // permits
-	Within Hold  // a hold of this client's that the request is inside of (Reentrant)
+	Within Hold  // a hold of the same client, inside which the request is made (Reentrant)
 }
 
-// Hold is one that was got. Its methods may be called at the same time.
+// Hold is an acquired lock. Its methods may be called concurrently.
 type Hold interface {
 	Token() int64  // 0 if this lock has none
-	Place() int64  // in the order of the store, as history.Change has it
+	Place() int64  // in the service's order, as in history.Change
 	Entry() string // for Delete
-	Held() bool    // what a careful user of this lock asks before he writes
-	Told() <-chan struct{}
+	Held() bool    // what a careful user of this lock checks before writing
+
+	// Done returns a channel that is closed when this lock notifies its holder that
+	// the hold is over.
+	Done() <-chan struct{}
 	Release(ctx context.Context) (history.Outcome, error)
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes what was recorded of a trial into a folder that exists, with a
-// picture of what the model refuses.
+// Write writes the whole record of a trial into an existing folder, with a picture of
+// what the model rejects.
 func (r *Result) Write(folder string) error {
 	text, err := json.MarshalIndent(struct {
 		*Result
@@ -21,5 +21,5 @@ func (r *Result) Write(folder string) error {
 	if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
 		return fmt.Errorf("trial: write %s: %w", r.Line, err)
 	}
-	return r.draw(folder)
+	return r.drawPictures(folder)
 }

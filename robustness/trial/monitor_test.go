@@ -15,42 +15,42 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeHold is a hold that says what it is told to say.
+// fakeHold is a hold whose answers the test sets.
 type fakeHold struct {
 	held atomic.Bool
-	told chan struct{}
+	done chan struct{}
 }
 
 func (h *fakeHold) Token() int64          { return 7 }
 func (h *fakeHold) Place() int64          { return 7 }
 func (h *fakeHold) Entry() string         { return "entry" }
 func (h *fakeHold) Held() bool            { return h.held.Load() }
-func (h *fakeHold) Told() <-chan struct{} { return h.told }
+func (h *fakeHold) Done() <-chan struct{} { return h.done }
 
 func (h *fakeHold) Release(context.Context) (history.Outcome, error) { return history.Released, nil }
 
-func TestABeliefRecordsWhatTheHoldHasSaid(t *testing.T) {
+func TestMonitorRecordsWhatTheHoldReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &fakeHold{told: make(chan struct{})}
+		h := &fakeHold{done: make(chan struct{})}
 		h.held.Store(true)
 		begin := Now()
-		b := Believe(h, history.Attempt{Client: 3})
+		m := StartMonitor(h, history.Attempt{Client: 3})
 		wait := func() { // for a few answers
 			<-time.After(3 * Poll)
 			synctest.Wait()
 		}
 		wait()
-		held := b.Attempt()
+		held := m.Attempt()
 		h.held.Store(false)
 		wait()
-		over := b.Attempt()
-		close(h.told)
+		over := m.Attempt()
+		close(h.done)
 		wait()
-		told := b.Attempt()
+		notified := m.Attempt()
 		h.held.Store(true)
 		wait()
-		lied := b.Attempt()
-		released := b.Release(t.Context())
+		lied := m.Attempt()
+		released := m.Release(t.Context())
 
 		assert.GreaterOrEqual(t, held.Held, begin)
 		assert.Zero(t, held.Over)
@@ -58,8 +58,8 @@ func TestABeliefRecordsWhatTheHoldHasSaid(t *testing.T) {
 		assert.GreaterOrEqual(t, over.Over, over.Held)
 		assert.NotZero(t, over.Over)
 		assert.Zero(t, over.Lied)
-		assert.NotZero(t, told.Told)
-		assert.NotZero(t, lied.Lied, "it says that it holds, after it has said that it does not")
+		assert.NotZero(t, notified.Told)
+		assert.NotZero(t, lied.Lied, "it reports that it holds, after it has reported that it does not")
 		assert.GreaterOrEqual(t, lied.Held, lied.Lied)
 		assert.Equal(t, history.Released, released.Outcome)
 		assert.GreaterOrEqual(t, released.Done, released.Back)

@@ -12,42 +12,43 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// ends watches entries until they are gone.
-type ends struct {
+// entryWatch watches entries until they are deleted.
+type entryWatch struct {
 	admin *admin
 	ctx   context.Context //nolint:containedctx // of its goroutines; close ends it
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
-	mu   sync.Mutex
-	gone map[string]history.Instant // 0 while it is there
+	mu      sync.Mutex
+	deleted map[string]history.Instant // 0 while the entry exists
 }
 
-func newEnds(a *admin) *ends {
-	e := &ends{admin: a, gone: map[string]history.Instant{}}
+func newEntryWatch(a *admin) *entryWatch {
+	e := &entryWatch{admin: a, deleted: map[string]history.Instant{}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e
 }
 
-// of is when an entry was seen to be gone, 0 if it has not been. It is looked at
-// from the first call on.
-func (e *ends) of(entry string) history.Instant {
+// deletedAt returns when an entry was observed to be deleted, 0 if it was not. The entry is
+// watched from the first call on.
+func (e *entryWatch) deletedAt(entry string) history.Instant {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at, known := e.gone[entry]
+	at, known := e.deleted[entry]
 	if !known {
-		e.gone[entry] = 0
+		e.deleted[entry] = 0
 		e.wg.Go(func() { e.watch(entry) }) // ends with the entry, or with close
 	}
 	return at
 }
 
-// watch returns when an entry is gone. What breaks the watch does not break it. A writer
-// that becomes a reader is deleted and made anew at once, so a deletion is looked after.
-func (e *ends) watch(entry string) {
-	var deleted history.Instant // when the last event told of a deletion
+// watch returns when an entry is deleted. If its ZooKeeper watch breaks, it sets another one. A
+// writer that becomes a reader is deleted and created again in one transaction, so watch reads the
+// entry again after a deletion.
+func (e *entryWatch) watch(entry string) {
+	var deleted history.Instant // when the last deletion event arrived
 	for {
-		changed, err := insist(e.ctx, e.admin, func(c *zk.Conn) (<-chan zk.Event, error) {
+		changed, err := retry(e.ctx, e.admin, func(c *zk.Conn) (<-chan zk.Event, error) {
 			_, _, changed, err := c.GetW(entry)
 			return changed, err
 		})
@@ -79,10 +80,10 @@ func (e *ends) watch(entry string) {
 	if deleted == 0 {
 		deleted = trial.Now()
 	}
-	e.gone[entry] = deleted
+	e.deleted[entry] = deleted
 }
 
-func (e *ends) close() {
+func (e *entryWatch) close() {
 	e.stop()
 	e.wg.Wait()
 }

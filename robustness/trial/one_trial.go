@@ -1,0 +1,323 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/robustness/history"
+)
+
+// Bounds. Those by which promises are judged are never widened.
+const (
+	timeout       = 30 * time.Second        // for what takes milliseconds on an idle machine
+	effectTimeout = 10 * time.Second        // within which a fault has to be observed to be in effect
+	failover      = 4 * time.Second         // for electing a leader, and for clients to find it, see maxWait
+	findLeader    = 1 * time.Second         // for clients to find the leader
+	expiryDelay   = 2 * time.Second         // for the service's own delay in expiring sessions
+	promptly      = 100 * time.Millisecond  // within which a call returns (S6)
+	waiterHold    = 20 * time.Millisecond   // how long a waiter holds
+	noticeTime    = 1500 * time.Millisecond // for a holder to notice that its hold is over
+)
+
+// leftoverTime is how long entries may stay after all clients have finished (S5).
+const leftoverTime = TTL + expiryDelay
+
+// maxWait returns how long the first waiter may have to wait while a majority is up (L1),
+// if the service had no leader for the time without. The library cannot shorten that time.
+// A fixed bound would have to cover the longest possible one, and be far too wide for most.
+func maxWait(without time.Duration) time.Duration {
+	return TTL + max(failover, without+findLeader) + expiryDelay
+}
+
+// trial is one trial: its own queue, a holder, a head waiter behind it, and another waiter
+// behind that, each with its own client.
+type trial struct {
+	svc        Service
+	lock       string
+	kind       *kind
+	rng        *rand.Rand // used by the script's goroutine only
+	n          int        // its number in the round
+	aim        *aim
+	meter      stallMeter
+	leaderPoll *leaderPoll // nil where faults are aimed at clients
+
+	queue        history.Queue
+	resource     *resource // what the queue protects
+	participants []*participant
+	process      *Process         // the holder, instead of a participant; nil in most kinds
+	access       *access          // of the process, made here for it
+	record       *history.Attempt // of the process
+
+	faultAt, releasedAt history.Instant
+	lost                func() bool // reports whether the reply that is to be lost was lost
+	firstName           string      // the name of its first queue
+	setups              int         // how often setUpOnce was called
+	notSetUp            bool        // setUp failed
+	unreadable          bool        // the service could not be read
+	Result
+}
+
+func (tr *trial) holder() *participant { return tr.participants[0] }
+func (tr *trial) head() *participant   { return tr.participants[1] }
+func (tr *trial) last() *participant   { return tr.participants[2] }
+
+// requests returns what the participants request of the queue. Each request has to wait for
+// the one before.
+func (tr *trial) requests() []Request {
+	requests := make([]Request, 4)
+	reader := tr.rng.IntN(2)
+	for i := range requests {
+		requests[i].Weight = 1
+		switch tr.queue.Recipe {
+		case history.ReadWrite:
+			requests[i].Shared = i%2 == reader
+		case history.Semaphore:
+			requests[i].Weight = 2
+		case history.Mutex, history.Reentrant:
+		}
+	}
+	if tr.queue.Recipe == history.Semaphore && !tr.kind.four {
+		requests[2].Weight = 1 // fits next to the holder or the head, but must not pass the head
+	}
+	return requests
+}
+
+// maxSetups is how often the participants are set up, if one loses its place before the
+// fault, as happens when the process is starved.
+const maxSetups = 6
+
+// setUp opens the clients, and has the holder hold and the others wait.
+func (tr *trial) setUp(ctx context.Context) error {
+	for ; ; tr.startOver() {
+		tr.setups++
+		err := tr.setUpOnce(ctx)
+		if err == nil || tr.setups >= maxSetups || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// startOver ends what setUpOnce has begun, and chooses another queue.
+func (tr *trial) startOver() {
+	tr.abandon()
+	if tr.firstName == "" {
+		tr.firstName = tr.queue.Name
+	}
+	tr.queue.Name = fmt.Sprintf("%s-%d", tr.firstName, tr.setups)
+	tr.Line = tr.queue.Name
+}
+
+// abandon ends what setUpOnce has begun.
+func (tr *trial) abandon() {
+	tr.heal()
+	for _, p := range tr.participants {
+		if p != nil {
+			p.release()
+			p.end()
+		}
+	}
+	if tr.process != nil {
+		tr.process.Halt()
+	}
+	tr.close()
+	tr.participants, tr.process = nil, nil
+}
+
+func (tr *trial) setUpOnce(ctx context.Context) error {
+	n := 3
+	if tr.kind.four {
+		n = 4
+	}
+	requests := tr.requests()
+	tr.resource = newResource(tr.queue)
+	tr.participants = make([]*participant, n)
+	var g errgroup.Group
+	for i := range tr.participants {
+		var members []int
+		if tr.kind.members != nil {
+			members = tr.kind.members(tr, i)
+		}
+		g.Go(func() error {
+			if i == 0 && tr.kind.process {
+				return nil
+			}
+			c, err := tr.svc.Client(ctx, tr.lock, members...)
+			if err != nil {
+				return fmt.Errorf("open client %d: %w", i, err)
+			}
+			keep := waiterHold
+			if i == 0 || i == 1 && tr.kind.headStays {
+				keep = -1
+			}
+			tr.participants[i] = newParticipant(i, c, tr.queue, tr.resource, requests[i], keep)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := tr.startHolder(ctx); err != nil {
+		return err
+	}
+	for i, p := range tr.participants[1:] {
+		if i == 1 && tr.kind.before != nil {
+			if err := tr.kind.before(ctx, tr); err != nil {
+				return err
+			}
+			break
+		}
+		p.start()
+		if err := tr.awaitEntries(ctx, i+2); err != nil {
+			return err
+		}
+	}
+	return errors.Join(tr.checkReady(), tr.checkConnected(ctx))
+}
+
+// startHolder has the holder acquire the lock.
+func (tr *trial) startHolder(ctx context.Context) error {
+	if tr.kind.process {
+		return tr.startHolderProcess(ctx)
+	}
+	p := tr.holder()
+	p.start()
+	if !await(ctx, p.got, timeout) || !p.holds() {
+		return errors.New("the holder does not hold")
+	}
+	return nil
+}
+
+// startHolderProcess is startHolder with the holder in a process. This process accesses the
+// resource on its behalf.
+func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
+	if tr.process, err = tr.svc.Process(ctx, tr.lock, tr.queue.Name); err != nil {
+		return err
+	}
+	a, err := tr.process.Report(ctx)
+	if err == nil {
+		tr.access = tr.resource.read(a)
+	}
+	return err
+}
+
+// awaitEntries waits until n entries are in the queue. It fails if the holder or the head
+// waiter leaves meanwhile.
+func (tr *trial) awaitEntries(ctx context.Context, n int) error {
+	var left error
+	err := untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
+		if left = tr.checkReady(); left != nil {
+			return true, left
+		}
+		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
+		return len(entries) == n, err
+	})
+	if err = errors.Join(left, err); err != nil {
+		return fmt.Errorf("wait for %d entries: %w", n, err)
+	}
+	return nil
+}
+
+// checkReady checks that the holder still holds and the head waiter still waits.
+func (tr *trial) checkReady() error {
+	if !tr.kind.process && !tr.holder().holds() {
+		return errors.New("the holder no longer held")
+	}
+	if tr.head().returned() {
+		return errors.New("the head waiter no longer waited")
+	}
+	return nil
+}
+
+// checkConnected checks that the participant that the fault is aimed at is connected to the
+// targeted member.
+func (tr *trial) checkConnected(ctx context.Context) error {
+	if tr.kind.atTarget == nil {
+		return nil
+	}
+	p := tr.kind.atTarget(tr)
+	if !until(ctx, TTL, func() bool { return p.c.Member() == tr.aim.member }) {
+		return fmt.Errorf("client %d is connected to member %d, not %d", p.id, p.c.Member(), tr.aim.member)
+	}
+	return tr.checkReady()
+}
+
+// miss notes why the trial does not count; the first reason stays.
+func (tr *trial) miss(format string, args ...any) {
+	if tr.Missed == "" {
+		tr.Missed = fmt.Sprintf(format, args...)
+	}
+}
+
+// void notes why the trial cannot be judged at all.
+func (tr *trial) void(format string, args ...any) {
+	tr.miss(format, args...)
+	tr.unreadable = true
+}
+
+// inject injects the fault f now, which is aimed at a participant, or at servers if p is
+// nil.
+func (tr *trial) inject(p *participant, f func()) {
+	if p != nil {
+		p.noteFault(tr.kind.name)
+	}
+	tr.faultAt = Now()
+	f()
+}
+
+// releaseHolder has the holder release. The waits of the others are measured from now.
+func (tr *trial) releaseHolder() {
+	if tr.holder() != nil {
+		tr.holder().release()
+	}
+	tr.releasedAt = Now()
+}
+
+// awaitGrant waits until a participant holds. It is a violation of L1 if that takes longer
+// than maxWait from since on, not counting time in which nothing ran. awaitGrant ignores a
+// participant whose request failed or whose context has ended.
+func (tr *trial) awaitGrant(ctx context.Context, p *participant, since history.Instant) {
+	for ctx.Err() == nil {
+		now := Now()
+		left := maxWait(tr.leaderPoll.leaderless()) + tr.meter.stalls(since, now) - time.Duration(now-since)
+		if left <= 0 || await(ctx, p.got, left) {
+			break
+		}
+	}
+	a := p.attempt()
+	switch {
+	case a.Failed != "" || a.Ends != 0:
+	case a.Got == 0:
+		tr.violated("L1", fmt.Sprintf("client %d was not granted within %s", p.id, maxWait(tr.leaderPoll.leaderless())))
+	default:
+		tr.figure(Progress, max(0, time.Duration(a.Got-since)))
+	}
+}
+
+// handOver has the holder release, and waits until the waiters have held, one after another.
+func handOver(ctx context.Context, tr *trial) {
+	tr.releaseHolder()
+	grantRest(ctx, tr)
+}
+
+// awaitLeft waits until an entry has left the queue, and returns when that was; 0 if it has
+// not within d.
+func (tr *trial) awaitLeft(ctx context.Context, entry string, d time.Duration) history.Instant {
+	if w, ok := tr.svc.(Watcher); ok {
+		until(ctx, d, func() bool { return w.Left(entry) != 0 })
+		return w.Left(entry)
+	}
+	err := untilSeen(ctx, d, func(ctx context.Context) (bool, error) {
+		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
+		return err == nil && !slices.Contains(entries, entry), err
+	})
+	if err != nil {
+		return 0
+	}
+	return Now()
+}

@@ -1,0 +1,40 @@
+package trial
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlock/fairlock/robustness/history"
+)
+
+// modelTimeout bounds the model's search for each stretch of a history. A stretch that
+// it has not decided by then is a violation.
+const modelTimeout = 30 * time.Second
+
+// runOracles runs all oracles. An entry that is no longer needed may stay for grace.
+// The figures are those of the sweep.
+func runOracles(h *History, grace time.Duration) ([]history.Violation, history.Figures) {
+	found := history.Model(h.Lines, h.Attempts, modelTimeout)
+	swept, figures := history.Sweep(h.Lines, h.Attempts, promptly, 0)
+	found = append(found, swept...)
+	for _, queue := range h.Lines {
+		var own []history.Attempt
+		for _, a := range h.Attempts {
+			if a.Line == queue.Name {
+				own = append(own, a)
+			}
+		}
+		found = append(found, history.Replay(queue, h.Order[queue.Name], own, grace)...)
+	}
+	return found, figures
+}
+
+// drawPictures draws what the model rejects.
+func (r *Result) drawPictures(folder string) error {
+	for _, queue := range r.History.Lines {
+		if _, err := history.Picture(folder, queue, r.History.Attempts, modelTimeout); err != nil {
+			return fmt.Errorf("trial: draw %s: %w", queue.Name, err)
+		}
+	}
+	return nil
+}
