@@ -202,7 +202,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	works(t, e.Client(t))
 	require.NoError(t, e.Member(0).Pause())
 
-	require.NoError(t, e.Close(), "a server that stands still keeps nobody waiting")
+	require.NoError(t, e.Close(), "a paused server does not delay Close")
 	require.NoError(t, e.Close(), "closing twice is allowed")
 
 	for i := range e.Len() {

@@ -21,7 +21,7 @@ func TestMembersWithAFullDiskServeNobodyUntilRestarted(t *testing.T) {
 		require.NoError(t, e.Member(full).Fill())
 
 		require.Eventually(t, func() bool {
-			_, _ = conn.Create("/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)) // it does not know before it writes
+			_, _ = conn.Create("/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)) // it notices only when it writes
 			return leader(t, e) != full
 		}, soon, 10*time.Millisecond)
 		recovers(t, conn)
