@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/internal/operator"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
 // turns returns who was on which machine, in order, and how many were done.
@@ -47,7 +47,7 @@ func TestAllJobsAreDoneThreeAtATime(t *testing.T) {
 func TestLostPermitsAreQueuedForAnew(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
-	out := &heard.Output{Text: "on gpu 2", Then: func() { operator.EndSession(t, client) }}
+	out := &progtest.Trigger{Text: "on gpu 2", Then: func() { operator.EndSession(t, client) }}
 
 	require.NoError(t, run(t.Context(), strings.Join(cluster.Endpoints(), ","), &display{out: out}))
 

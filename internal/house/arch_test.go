@@ -53,7 +53,7 @@ var importRules = []rule{
 	{folder: "internal/yield", ours: []string{"session/driver", "internal/door", "internal/term"}},
 	{folder: "internal/rule", ours: []string{"session/driver"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/rule", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/progtest", "internal/hooktest", "internal/metronome"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/rule", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
 
 	{folder: "fence/...", ours: []string{"session"}},
@@ -85,7 +85,7 @@ var importRules = []rule{
 	{folder: "internal/testserver", ours: []string{"internal/process"}, unshipped: true, forTests: true},
 	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
-	{folder: "internal/heard", forTests: true},
+	{folder: "internal/progtest", forTests: true},
 	{folder: "internal/hooktest", ours: []string{"session"}, forTests: true},
 	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
@@ -126,7 +126,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // what its package may: tests and examples run on the memory backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"telemetry/telemetrytest", "internal/glossary", "internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
+	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -22,7 +22,7 @@ import (
 type owner struct {
 	driver.Session
 	backend driver.Backend
-	log     heard.Words
+	log     progtest.Buffer
 
 	mu   sync.Mutex
 	gone []error
