@@ -89,8 +89,8 @@ func TestSIGTERMLeavesNoSession(t *testing.T) {
 	}
 }
 
-// The TTL is longer than the test waits: the successor leads because the leader has
-// resigned.
+// The TTL is longer than the test waits: the successor leads only because the leader
+// has resigned.
 func TestOnSIGTERMTheNextCandidateLeadsBeforeTheTTLHasPassed(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	s, err := etcdbackend.Open(t.Context(), cluster.Client(t), nil)

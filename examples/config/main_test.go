@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/internal/progtest"
 )
 
-// The session of the program is ended by an operator when it has written twice.
+// An operator ends the session of the program when it has written twice.
 func TestEveryChangeIsMadeOnceThoughTheSessionIsLost(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
