@@ -137,7 +137,7 @@ func TestTheHistoryGoesOnWhenPagesComeBack(t *testing.T) {
 		holds := f.past("orders").Holds
 
 		require.Len(t, holds, 1)
-		assert.GreaterOrEqual(t, holds[0].To-holds[0].Seen, int64(60_000), "when it ended is not known better")
+		assert.GreaterOrEqual(t, holds[0].To-holds[0].Seen, int64(60_000), "the end is known only to lie between two reads")
 		assert.Empty(t, f.state().Locks)
 		p.close()
 	})
