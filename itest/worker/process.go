@@ -27,7 +27,7 @@ func (j Job) Start(t testing.TB) *Process {
 	t.Cleanup(func() {
 		p.Halt()
 		if t.Failed() && p.Stderr() != "" {
-			t.Logf("process %d said: %s", p.Pid(), p.Stderr())
+			t.Logf("process %d wrote: %s", p.Pid(), p.Stderr())
 		}
 	})
 	return &Process{p, json.NewEncoder(p), json.NewDecoder(p)}

@@ -36,7 +36,7 @@ type actor struct {
 	answers chan []string
 }
 
-// theirTTL is the session timeout of other people's clients.
+// theirTTL is the session timeout of the clients of other libraries.
 const theirTTL = "4000" // ms
 
 // startProgram starts a program. It is killed at the latest when the test ends.
