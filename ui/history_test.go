@@ -24,7 +24,7 @@ func (f *fixture) past(name string) past {
 	return p
 }
 
-func TestTheHistoryShowsWhoHeldWhen(t *testing.T) {
+func TestTheHistoryShowsHoldersAndTimes(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {
 		a := f.worker("a")
 		p := f.page()

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-func TestMembersWithAFullDiskServeNobodyUntilRestarted(t *testing.T) {
+func TestMembersWithAFullDiskServeNoClientUntilRestarted(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3})
 	conn := e.Client(t)
 	works(t, conn)

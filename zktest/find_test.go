@@ -62,7 +62,7 @@ func TestFindTakesWhatIsSetFirst(t *testing.T) {
 	}
 }
 
-func TestFindSaysWhatIsMissing(t *testing.T) {
+func TestFindErrorsNameWhatIsMissing(t *testing.T) {
 	debian, empty := made(t, "zookeeper.jar"), t.TempDir()
 	for name, c := range map[string]struct {
 		in   places

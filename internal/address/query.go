@@ -87,8 +87,8 @@ func (a *Address) query(s string) error {
 	return nil
 }
 
-// unknown returns an error that names the known parameters. Users often try to
-// give a password as a parameter, so that error says where a password belongs.
+// unknown returns an error that names the known parameters. Users often try to give a
+// password as a parameter, so that error names the right place for it.
 func (a *Address) unknown(name string) error {
 	if slices.Contains([]string{"user", "username", "password", "auth"}, name) {
 		return fmt.Errorf("no parameter is called %s: put the user before the servers, as in %s://user@host, and the password into a file (password-file=)",
