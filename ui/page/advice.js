@@ -4,7 +4,7 @@
 import { ownerOf } from './model.js';
 import { argument, span } from './text.js';
 
-const worth = 30_000; // milliseconds; advice has steps only for longer waits
+const worth = 30_000; // milliseconds; a shorter wait needs no action
 
 // advice returns {level, message, steps: [{text, command}]}. Levels are calm, warn and bad.
 export function advice(lock, now, model) {
